@@ -1,0 +1,163 @@
+//! A change: one branch in one worktree, perhaps with one PR. It carries the state, the cycle and the budget.
+
+use serde::Serialize;
+
+use crate::clock::Time;
+use crate::words::{id, words};
+
+id!(
+    /// `c3`
+    ChangeId
+);
+id!(
+    /// The short name of a repository known to remand.
+    ProjectId
+);
+
+words! {
+    /// Where a change is in the loop. The moves between them are in `state`.
+    "state" State {
+        Queued = "queued",
+        Implementing = "implementing",
+        PendingSelfReview = "pending_self_review",
+        SelfReviewing = "self_reviewing",
+        SelfReviewPassed = "self_review_passed",
+        SelfReviewFailed = "self_review_failed",
+        Refining = "refining",
+        PrCreated = "pr_created",
+        AwaitingPrFeedback = "awaiting_pr_feedback",
+        ReviewingPr = "reviewing_pr",
+        AddressingFeedback = "addressing_feedback",
+        ReadyForHumanReview = "ready_for_human_review",
+        Approved = "approved",
+        Merged = "merged",
+        Closed = "closed",
+        Escalated = "escalated",
+    }
+}
+
+words! {
+    /// How the loop ended for a change, as far as it has.
+    "final_verdict" FinalVerdict {
+        Approved = "APPROVED",
+        ChangesRequested = "CHANGES_REQUESTED",
+        MaxCyclesReached = "MAX_CYCLES_REACHED",
+        NeedsDiscussion = "NEEDS_DISCUSSION",
+    }
+}
+
+words! {
+    /// What happens to a change whose fixes are used up.
+    "on_max_cycles" OnMaxCycles {
+        Escalate = "escalate",
+        PrAnyway = "pr_anyway",
+    }
+}
+
+/// A change as it is stored.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Change {
+    pub(crate) change_id: ChangeId,
+    pub(crate) project_id: ProjectId,
+    pub(crate) title: String,
+    pub(crate) branch: String,
+    /// The branch that the work goes into.
+    pub(crate) base: String,
+    /// The commit that we expect at the tip of the branch.
+    pub(crate) head: String,
+    pub(crate) worktree: String,
+    pub(crate) host: String,
+    pub(crate) pr_number: Option<i64>,
+    pub(crate) state: State,
+    pub(crate) escalated_from: Option<State>,
+    pub(crate) on_max_cycles: OnMaxCycles,
+    pub(crate) budget: Budget,
+    pub(crate) paused: bool,
+    pub(crate) held_until: Option<Time>,
+    pub(crate) hold_reason: Option<String>,
+    /// Holds in a row: the back-off grows with it.
+    pub(crate) holds: i64,
+    pub(crate) final_verdict: Option<FinalVerdict>,
+    pub(crate) human_review_required: bool,
+    /// The one thing that a person has to decide, when escalated.
+    pub(crate) decision: Option<String>,
+    pub(crate) implementation_item_id: Option<String>,
+    pub(crate) created_at: Time,
+    pub(crate) updated_at: Time,
+}
+
+/// What a change may spend and has spent. Absolute: nothing here resets by itself, but `fix_cycle`
+/// begins again with every round (see `DESIGN`'s words in `docs/architecture.md`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Budget {
+    pub(crate) fix_cycle: i64,
+    pub(crate) max_fix_cycles: i64,
+    pub(crate) total_fixes: i64,
+    pub(crate) max_total_fixes: i64,
+    pub(crate) run_ms: i64,
+    pub(crate) max_run_ms: i64,
+    pub(crate) tokens: i64,
+    pub(crate) max_tokens: Option<i64>,
+    pub(crate) cost_micros: i64,
+    pub(crate) max_cost_micros: Option<i64>,
+}
+
+impl Change {
+    /// How a person reads "how far": `fix 1/2`.
+    pub(crate) fn cycle_text(&self) -> String {
+        format!("fix {}/{}", self.budget.fix_cycle, self.budget.max_fix_cycles)
+    }
+
+    pub(crate) fn has_pr(&self) -> bool {
+        self.pr_number.is_some()
+    }
+}
+
+impl State {
+    /// An agent is, or was when the program died, at work on the change.
+    pub(crate) fn is_running(self) -> bool {
+        match self {
+            Self::Implementing
+            | Self::SelfReviewing
+            | Self::Refining
+            | Self::ReviewingPr
+            | Self::AddressingFeedback => true,
+            Self::Queued
+            | Self::PendingSelfReview
+            | Self::SelfReviewPassed
+            | Self::SelfReviewFailed
+            | Self::PrCreated
+            | Self::AwaitingPrFeedback
+            | Self::ReadyForHumanReview
+            | Self::Approved
+            | Self::Merged
+            | Self::Closed
+            | Self::Escalated => false,
+        }
+    }
+
+    /// Nothing happens any more unless a person or the forge says so.
+    pub(crate) fn is_over(self) -> bool {
+        matches!(self, Self::Merged | Self::Closed)
+    }
+
+    /// Good ends, for `wait` and for the demo.
+    pub(crate) fn is_approved(self) -> bool {
+        matches!(self, Self::ReadyForHumanReview | Self::Approved | Self::Merged)
+    }
+
+    /// The column of the board.
+    pub(crate) fn column(self) -> &'static str {
+        match self {
+            Self::Escalated => "Needs you",
+            Self::Queued => "Backlog",
+            Self::Implementing | Self::Refining | Self::AddressingFeedback | Self::SelfReviewFailed => "In progress",
+            Self::PendingSelfReview | Self::SelfReviewing | Self::AwaitingPrFeedback | Self::ReviewingPr => {
+                "Code review"
+            }
+            Self::SelfReviewPassed | Self::PrCreated | Self::ReadyForHumanReview => "Waiting approval",
+            Self::Approved => "Verified",
+            Self::Merged | Self::Closed => "Done",
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Work items, rejections and runs: what is to be done once, why, and each process that tried.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::change::{ChangeId, ProjectId};
+use crate::clock::Time;
+use crate::words::{id, words};
+
+id!(
+    /// `w7`
+    ItemId
+);
+id!(
+    /// `j2`
+    RejectionId
+);
+id!(
+    /// `r9`
+    RunId
+);
+
+words! {
+    /// Where a work item comes from, and so what running it means.
+    "source" Source {
+        Github = "github",
+        Specflow = "specflow",
+        Manual = "manual",
+        CodeReview = "code_review",
+        ReviewFix = "review_fix",
+        PullRequest = "pull_request",
+        FeedbackAnalysis = "feedback_analysis",
+    }
+}
+
+words! {
+    "status" Status {
+        Available = "available",
+        Claimed = "claimed",
+        Completed = "completed",
+        Failed = "failed",
+        Blocked = "blocked",
+        Cancelled = "cancelled",
+    }
+}
+
+words! {
+    "priority" Priority {
+        P1 = "P1",
+        P2 = "P2",
+        P3 = "P3",
+    }
+}
+
+words! {
+    "rejection state" RejectionState {
+        Pending = "pending",
+        InFix = "in_fix",
+        Fixed = "fixed",
+        Superseded = "superseded",
+        Escalated = "escalated",
+        Skipped = "skipped",
+    }
+}
+
+words! {
+    /// Who or what ended a run.
+    "ended" Ended {
+        /// It ended by itself; the exit status says how.
+        Agent = "agent",
+        IdleLimit = "idle_limit",
+        TotalLimit = "total_limit",
+        /// The process that watched over it died, so its shim ended it.
+        DaemonGone = "daemon_gone",
+        /// A graceful stop, or its item was cancelled.
+        Stopped = "stopped",
+        /// It vanished without a word: no `exit.json`, or a signal that was not ours.
+        Lost = "lost",
+        /// It never began: the program is not there or could not be started.
+        NotStarted = "not_started",
+    }
+}
+
+words! {
+    "gate result" GateResult {
+        Green = "green",
+        Red = "red",
+    }
+}
+
+/// A work item as it is stored.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Item {
+    pub(crate) item_id: ItemId,
+    pub(crate) project_id: ProjectId,
+    pub(crate) change_id: Option<ChangeId>,
+    pub(crate) rejection_id: Option<RejectionId>,
+    pub(crate) title: String,
+    pub(crate) source: Source,
+    pub(crate) status: Status,
+    pub(crate) priority: Priority,
+    pub(crate) fix_cycle: i64,
+    pub(crate) worktree: Option<String>,
+    pub(crate) claimed_by: Option<String>,
+    pub(crate) epoch: i64,
+    pub(crate) attempt: i64,
+    pub(crate) lease_expires_at: Option<Time>,
+    pub(crate) not_before: Option<Time>,
+    pub(crate) created_at: Time,
+    pub(crate) completed_at: Option<Time>,
+    pub(crate) failure_reason: Option<String>,
+    /// How often a red gate sent this item back to its agent.
+    pub(crate) gate_rounds: i64,
+    /// Whether an unclear answer was asked for once more.
+    pub(crate) asked_again: bool,
+    pub(crate) metadata: Value,
+}
+
+/// The right to work on an item: who claimed it, and the epoch that fences every write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Claim {
+    pub(crate) item_id: ItemId,
+    pub(crate) epoch: i64,
+}
+
+/// A rejection with what it says, as an evaluator and a prompt need it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Rejection {
+    pub(crate) rejection_id: RejectionId,
+    pub(crate) event_id: i64,
+    pub(crate) change_id: ChangeId,
+    pub(crate) state: RejectionState,
+    pub(crate) item_id: Option<ItemId>,
+    pub(crate) reason: Option<String>,
+    pub(crate) by_person: bool,
+    pub(crate) summary: String,
+    /// The metadata of the event that it came from.
+    pub(crate) metadata: Value,
+}
+
+/// A run as it is stored.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Run {
+    pub(crate) run_id: RunId,
+    pub(crate) item_id: ItemId,
+    pub(crate) change_id: ChangeId,
+    pub(crate) epoch: i64,
+    pub(crate) agent: String,
+    pub(crate) dir: String,
+    pub(crate) head_before: String,
+    pub(crate) head_after: Option<String>,
+    pub(crate) started_at: Time,
+    pub(crate) ended_at: Option<Time>,
+    pub(crate) ended: Option<Ended>,
+    pub(crate) exit_status: Option<i64>,
+    pub(crate) gates: Option<GateResult>,
+    pub(crate) gate_output: Option<String>,
+    pub(crate) tokens: Option<i64>,
+    pub(crate) cost_micros: Option<i64>,
+}
+
+/// The metadata of a `review_fix` item: exactly these keys. `fix_cycle` counts from 0; keys of a PR are null without one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReviewFixMetadata {
+    pub(crate) pr_number: Option<i64>,
+    pub(crate) repo: Option<String>,
+    pub(crate) branch: String,
+    pub(crate) worktree_path: String,
+    pub(crate) fix_cycle: i64,
+    pub(crate) max_fix_cycles: i64,
+    pub(crate) review_comments: String,
+    pub(crate) implementation_work_item_id: Option<String>,
+    pub(crate) project_id: ProjectId,
+}
+
+impl Status {
+    pub(crate) fn is_open(self) -> bool {
+        match self {
+            Self::Available | Self::Claimed | Self::Blocked => true,
+            Self::Completed | Self::Failed | Self::Cancelled => false,
+        }
+    }
+}
