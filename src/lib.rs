@@ -3,7 +3,9 @@
 
 mod change;
 mod clock;
+mod crash;
 mod event;
 mod finding;
+mod state;
 mod words;
 mod work;

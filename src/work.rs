@@ -111,6 +111,8 @@ pub(crate) struct Item {
     pub(crate) failure_reason: Option<String>,
     /// How often a red gate sent this item back to its agent.
     pub(crate) gate_rounds: i64,
+    /// Runs in a row that vanished.
+    pub(crate) lost_runs: i64,
     /// Whether an unclear answer was asked for once more.
     pub(crate) asked_again: bool,
     pub(crate) metadata: Value,
@@ -155,6 +157,8 @@ pub(crate) struct Run {
     pub(crate) exit_status: Option<i64>,
     pub(crate) gates: Option<GateResult>,
     pub(crate) gate_output: Option<String>,
+    /// Its work was kept on a wip ref and taken off the branch.
+    pub(crate) discarded: bool,
     pub(crate) tokens: Option<i64>,
     pub(crate) cost_micros: Option<i64>,
 }

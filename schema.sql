@@ -1,0 +1,394 @@
+-- The blackboard. All that remand knows is in these tables; anyone may read them with `sqlite3`, and may
+-- append to `events` by hand:
+--
+--   INSERT INTO events (event_type, target_type, target_id, summary)
+--   VALUES ('work_rejected', 'change', 'c1', 'the retry loop never ends when the server answers 503');
+--
+-- is a rejection like any other. Times are UTC text that sorts: 2026-11-16T02:29:53.123Z.
+-- Ids: c1 change, w1 work item, j1 rejection, r1 run, v1 review, f1 finding.
+--
+-- This file is the newest schema, for a new blackboard. An older one gets here by the numbered steps in
+-- src/blackboard/migrations/.
+
+CREATE TABLE counters (
+    name  TEXT PRIMARY KEY,
+    value INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE migrations (
+    version    INTEGER PRIMARY KEY,
+    name       TEXT NOT NULL,
+    applied_at TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE projects (
+    project_id     TEXT PRIMARY KEY CHECK (project_id <> ''),
+    path           TEXT NOT NULL UNIQUE,           -- the main checkout
+    common_dir     TEXT NOT NULL UNIQUE,           -- its .git, which all worktrees share
+    repo           TEXT,                           -- owner/name on the forge
+    default_branch TEXT NOT NULL,
+    created_at     TEXT NOT NULL CHECK (created_at GLOB '????-??-??T??:??:??.???Z')
+) STRICT;
+
+CREATE TABLE changes (
+    change_id      TEXT PRIMARY KEY,
+    project_id     TEXT NOT NULL REFERENCES projects (project_id),
+    title          TEXT NOT NULL,
+    branch         TEXT NOT NULL,
+    base           TEXT NOT NULL,                  -- the branch that the work goes into
+    head           TEXT NOT NULL,                  -- the commit that we expect on the branch
+    worktree       TEXT NOT NULL,
+    host           TEXT NOT NULL,
+    pr_number      INTEGER CHECK (pr_number > 0),
+    state          TEXT NOT NULL CHECK (state IN (
+        'queued', 'implementing', 'pending_self_review', 'self_reviewing', 'self_review_passed',
+        'self_review_failed', 'refining', 'pr_created', 'awaiting_pr_feedback', 'reviewing_pr',
+        'addressing_feedback', 'ready_for_human_review', 'approved', 'merged', 'closed', 'escalated')),
+    escalated_from TEXT CHECK (escalated_from IN (
+        'queued', 'pending_self_review', 'self_review_passed', 'self_review_failed', 'pr_created',
+        'awaiting_pr_feedback', 'ready_for_human_review', 'approved')),
+    on_max_cycles  TEXT NOT NULL DEFAULT 'escalate' CHECK (on_max_cycles IN ('escalate', 'pr_anyway')),
+    fix_cycle      INTEGER NOT NULL DEFAULT 0 CHECK (fix_cycle >= 0),   -- fixes done in this round
+    max_fix_cycles INTEGER NOT NULL CHECK (max_fix_cycles >= 0),
+    total_fixes    INTEGER NOT NULL DEFAULT 0 CHECK (total_fixes >= 0), -- fixes done ever: never resets
+    max_total_fixes INTEGER NOT NULL CHECK (max_total_fixes >= 0),
+    run_ms         INTEGER NOT NULL DEFAULT 0 CHECK (run_ms >= 0),      -- the agents' time, summed
+    max_run_ms     INTEGER NOT NULL CHECK (max_run_ms > 0),
+    tokens         INTEGER NOT NULL DEFAULT 0 CHECK (tokens >= 0),
+    max_tokens     INTEGER CHECK (max_tokens > 0),                      -- null: no bound
+    cost_micros    INTEGER NOT NULL DEFAULT 0 CHECK (cost_micros >= 0), -- millionths of a dollar
+    max_cost_micros INTEGER CHECK (max_cost_micros > 0),
+    paused         INTEGER NOT NULL DEFAULT 0 CHECK (paused IN (0, 1)), -- a person's word
+    held_until     TEXT CHECK (held_until GLOB '????-??-??T??:??:??.???Z'), -- the environment's, with its end
+    hold_reason    TEXT,
+    holds          INTEGER NOT NULL DEFAULT 0 CHECK (holds >= 0),       -- holds in a row: the back-off grows
+    final_verdict  TEXT CHECK (final_verdict IN ('APPROVED', 'CHANGES_REQUESTED', 'MAX_CYCLES_REACHED', 'NEEDS_DISCUSSION')),
+    human_review_required INTEGER NOT NULL DEFAULT 0 CHECK (human_review_required IN (0, 1)),
+    decision       TEXT,                           -- the one thing for a person to decide
+    implementation_item_id TEXT,
+    progress_since TEXT,                           -- reviews before this do not count as "no progress": a person spoke
+    created_at     TEXT NOT NULL CHECK (created_at GLOB '????-??-??T??:??:??.???Z'),
+    updated_at     TEXT NOT NULL CHECK (updated_at GLOB '????-??-??T??:??:??.???Z'),
+    CHECK ((state = 'escalated') = (escalated_from IS NOT NULL)),
+    CHECK ((held_until IS NULL) = (hold_reason IS NULL)),
+    CHECK (fix_cycle <= max_fix_cycles),
+    CHECK (total_fixes <= max_total_fixes)
+) STRICT;
+
+CREATE UNIQUE INDEX changes_one_live_per_worktree ON changes (worktree) WHERE state NOT IN ('merged', 'closed');
+CREATE UNIQUE INDEX changes_one_live_per_branch ON changes (project_id, branch) WHERE state NOT IN ('merged', 'closed');
+CREATE INDEX changes_held ON changes (held_until) WHERE held_until IS NOT NULL;
+CREATE INDEX changes_live ON changes (updated_at) WHERE state NOT IN ('merged', 'closed');
+
+-- Facts, appended, never changed. A person needs to give only event_type, target_type, target_id, summary.
+-- What `metadata` holds (JSON; other keys may be added, none is taken away):
+--   work_created       {source, item_id, idempotency_key}
+--   work_claimed       {item_id, epoch, attempt, holder}
+--   work_completed     {item_id, source}
+--   work_failed        {item_id, source, reason, wip?}
+--   work_cancelled     {item_id, reason}
+--   work_rejected      {verdict, review_id?, item_id?, head?, body, findings?: [{id, severity, category, path, line, text, suggestion}],
+--                       supersedes?: true when it stands for all older rejections of the change}
+--                      A bare one (by hand, by another program) may have none: its summary is the feedback.
+--   work_approved      {verdict, review_id?, item_id?, head, base}
+--   fix_created        {item_id, rejections: [ids], fix_cycle, max_fix_cycles}
+--   fix_committed      {item_id, head_before, head_after, commits, files, fix_cycle, answers?}
+--   fix_pushed         {item_id, head_before, head_after, remote, branch, fix_cycle}
+--   review_requeued    {item_id, fix_cycle, head}
+--   review_posted      {review_id, url}
+--   review_unclear     {item_id, reason, missing: []}
+--   edits_undone       {run_id, paths: [], wip}
+--   checkout_changed   {run_id, what: []}
+--   head_moved         {from, to}
+--   escalated          {reason, decide, from, bound?: cycles|total_fixes|time|tokens|money|no_progress}
+--   instructed         {action, text?, by}             a person's word: retry, refine, pause, comment, …
+--   state_changed      {from, to, on}
+--   run_started        {run_id, item_id, epoch, agent, head_before}
+--   run_finished       {run_id, ended, status, signal, elapsed_ms, wip?}
+--   run_lost           {run_id, item_id, lost_in_a_row, wip?}
+--   gate_failed        {run_id, command, status, round, output}
+--   held               {reason, until}
+--   resumed            {reason}
+--   feedback_received  {feedback_id, author, kind}
+--   message_sent       {message_id, from, to, kind}
+--   notified           {channel, notification_id}
+--   skipped            {reason, event_id?}             something was not done, and why
+--   pruned             {changes, events}
+CREATE TABLE events (
+    id          INTEGER PRIMARY KEY AUTOINCREMENT,
+    timestamp   TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+                CHECK (timestamp GLOB '????-??-??T??:??:??.???Z'),
+    event_type  TEXT NOT NULL,
+    actor_id    TEXT NOT NULL DEFAULT 'operator' CHECK (actor_id <> ''),
+    target_type TEXT NOT NULL CHECK (target_type IN (
+        'change', 'work_item', 'run', 'project', 'event', 'evaluator', 'blackboard')),
+    target_id   TEXT NOT NULL,
+    change_id   TEXT REFERENCES changes (change_id),
+    summary     TEXT NOT NULL,
+    metadata    TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(metadata) AND json_type(metadata) = 'object')
+) STRICT;
+
+CREATE INDEX events_by_type ON events (event_type, id);
+CREATE INDEX events_by_change ON events (change_id, id) WHERE change_id IS NOT NULL;
+CREATE INDEX events_by_target ON events (target_type, target_id, id);
+
+-- A trigger and not a CHECK, since the list grows with versions, and for the message's sake.
+CREATE TRIGGER events_known_type BEFORE INSERT ON events
+WHEN NEW.event_type NOT IN (
+    'work_created', 'work_claimed', 'work_completed', 'work_failed', 'work_cancelled', 'work_rejected',
+    'work_approved', 'fix_created', 'fix_committed', 'fix_pushed', 'review_requeued', 'review_posted',
+    'review_unclear', 'edits_undone', 'checkout_changed', 'head_moved', 'escalated', 'instructed',
+    'state_changed', 'run_started', 'run_finished', 'run_lost', 'gate_failed', 'held', 'resumed',
+    'feedback_received', 'message_sent', 'notified', 'skipped', 'pruned')
+BEGIN
+    SELECT RAISE(ABORT, 'unknown event_type; the types are listed above CREATE TABLE events (.schema events)');
+END;
+
+CREATE TRIGGER events_never_change BEFORE UPDATE ON events
+BEGIN
+    SELECT RAISE(ABORT, 'events are facts: append another one, never change one');
+END;
+
+-- Only `remand prune` deletes, and says so in its own transaction by a row in counters.
+CREATE TRIGGER events_never_vanish BEFORE DELETE ON events
+WHEN NOT EXISTS (SELECT 1 FROM counters WHERE name = 'pruning')
+BEGIN
+    SELECT RAISE(ABORT, 'events are facts: they are never deleted (remand prune removes whole finished changes)');
+END;
+
+CREATE TABLE work_items (
+    item_id      TEXT PRIMARY KEY,
+    project_id   TEXT NOT NULL REFERENCES projects (project_id),
+    change_id    TEXT REFERENCES changes (change_id),
+    rejection_id TEXT,                             -- the newest rejection in a review_fix
+    title        TEXT NOT NULL,
+    description  TEXT NOT NULL DEFAULT '',
+    source       TEXT NOT NULL CHECK (source IN (
+        'github', 'specflow', 'manual', 'code_review', 'review_fix', 'pull_request', 'feedback_analysis')),
+    source_ref   TEXT,
+    status       TEXT NOT NULL DEFAULT 'available' CHECK (status IN (
+        'available', 'claimed', 'completed', 'failed', 'blocked', 'cancelled')),
+    priority     TEXT NOT NULL DEFAULT 'P2' CHECK (priority IN ('P1', 'P2', 'P3')),
+    idempotency_key TEXT NOT NULL UNIQUE,
+    fix_cycle    INTEGER NOT NULL DEFAULT 0 CHECK (fix_cycle >= 0),
+    host         TEXT,
+    worktree     TEXT,
+    claimed_by   TEXT,                             -- boot id, pid, start time of the process that holds the lease
+    epoch        INTEGER NOT NULL DEFAULT 0 CHECK (epoch >= 0),   -- rises with every claim and fences all writes
+    attempt      INTEGER NOT NULL DEFAULT 0 CHECK (attempt >= 0), -- what failures spend; a restart gives it back
+    lease_expires_at TEXT CHECK (lease_expires_at GLOB '????-??-??T??:??:??.???Z'),
+    not_before   TEXT CHECK (not_before GLOB '????-??-??T??:??:??.???Z'),
+    created_at   TEXT NOT NULL CHECK (created_at GLOB '????-??-??T??:??:??.???Z'),
+    completed_at TEXT CHECK (completed_at GLOB '????-??-??T??:??:??.???Z'),
+    failure_reason TEXT,
+    gate_rounds  INTEGER NOT NULL DEFAULT 0 CHECK (gate_rounds >= 0),
+    lost_runs    INTEGER NOT NULL DEFAULT 0 CHECK (lost_runs >= 0),   -- in a row
+    asked_again  INTEGER NOT NULL DEFAULT 0 CHECK (asked_again IN (0, 1)),
+    metadata     TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(metadata) AND json_type(metadata) = 'object'),
+    CHECK ((status = 'claimed') = (claimed_by IS NOT NULL)),
+    CHECK ((status = 'claimed') = (lease_expires_at IS NOT NULL)),
+    CHECK ((status IN ('completed', 'failed', 'cancelled')) = (completed_at IS NOT NULL)),
+    CHECK (status <> 'failed' OR failure_reason IS NOT NULL),
+    CHECK (source NOT IN ('code_review', 'review_fix') OR (change_id IS NOT NULL AND worktree IS NOT NULL)),
+    CHECK ((source = 'review_fix') = (rejection_id IS NOT NULL))
+) STRICT;
+
+-- What is not due yet stays out of the ready index: delayed rows of high priority would be stepped over by every claim.
+CREATE INDEX items_ready ON work_items (source, priority, created_at, item_id) WHERE status = 'available' AND not_before IS NULL;
+CREATE INDEX items_delayed ON work_items (not_before) WHERE status = 'available' AND not_before IS NOT NULL;
+CREATE INDEX items_claimed ON work_items (lease_expires_at) WHERE status = 'claimed';
+CREATE INDEX items_by_change ON work_items (change_id, status) WHERE change_id IS NOT NULL;
+CREATE UNIQUE INDEX items_one_open_fix_per_change ON work_items (change_id)
+    WHERE source = 'review_fix' AND status IN ('available', 'claimed', 'blocked');
+CREATE UNIQUE INDEX items_one_open_review_per_change ON work_items (change_id)
+    WHERE source = 'code_review' AND status IN ('available', 'claimed', 'blocked');
+CREATE UNIQUE INDEX items_one_claimed_per_worktree ON work_items (worktree) WHERE status = 'claimed' AND worktree IS NOT NULL;
+CREATE UNIQUE INDEX items_one_fix_per_rejection ON work_items (rejection_id) WHERE rejection_id IS NOT NULL;
+
+CREATE TABLE rejections (
+    rejection_id TEXT PRIMARY KEY,
+    event_id     INTEGER NOT NULL UNIQUE REFERENCES events (id),
+    change_id    TEXT NOT NULL REFERENCES changes (change_id),
+    state        TEXT NOT NULL CHECK (state IN ('pending', 'in_fix', 'fixed', 'superseded', 'escalated', 'skipped')),
+    item_id      TEXT REFERENCES work_items (item_id),
+    by_person    INTEGER NOT NULL CHECK (by_person IN (0, 1)),
+    reason       TEXT,
+    CHECK (state NOT IN ('in_fix', 'fixed') OR item_id IS NOT NULL),
+    CHECK (state NOT IN ('superseded', 'escalated', 'skipped') OR reason IS NOT NULL)
+) STRICT;
+
+CREATE INDEX rejections_pending ON rejections (change_id, event_id) WHERE state = 'pending';
+CREATE INDEX rejections_by_change ON rejections (change_id, state);
+CREATE INDEX rejections_by_item ON rejections (item_id) WHERE item_id IS NOT NULL;
+
+CREATE TABLE runs (
+    run_id      TEXT PRIMARY KEY,
+    item_id     TEXT NOT NULL REFERENCES work_items (item_id),
+    change_id   TEXT NOT NULL REFERENCES changes (change_id),
+    worktree    TEXT NOT NULL,
+    epoch       INTEGER NOT NULL,
+    agent       TEXT NOT NULL,
+    model       TEXT,
+    session     TEXT,
+    pid         INTEGER,                           -- the shim's, with its start time and boot id
+    start_time  INTEGER,
+    boot_id     TEXT,
+    dir         TEXT NOT NULL,                     -- prompt, output and exit.json
+    head_before TEXT NOT NULL,
+    head_after  TEXT,
+    started_at  TEXT NOT NULL CHECK (started_at GLOB '????-??-??T??:??:??.???Z'),
+    ended_at    TEXT CHECK (ended_at GLOB '????-??-??T??:??:??.???Z'),
+    ended       TEXT CHECK (ended IN ('agent', 'idle_limit', 'total_limit', 'daemon_gone', 'stopped', 'lost', 'not_started')),
+    exit_status INTEGER,
+    signal      INTEGER,
+    gates       TEXT CHECK (gates IN ('green', 'red')),
+    gate_output TEXT,
+    discarded   INTEGER NOT NULL DEFAULT 0 CHECK (discarded IN (0, 1)), -- its work is on a wip ref, not on the branch
+    tokens      INTEGER,
+    cost_micros INTEGER,
+    CHECK ((ended_at IS NULL) = (ended IS NULL)),
+    CHECK (head_after IS NULL OR ended = 'agent'),
+    CHECK (gates IS NULL OR head_after IS NOT NULL)
+) STRICT;
+
+CREATE INDEX runs_by_item ON runs (item_id, started_at);
+CREATE INDEX runs_by_change ON runs (change_id, started_at);
+CREATE UNIQUE INDEX runs_one_open_per_worktree ON runs (worktree) WHERE ended_at IS NULL;
+
+CREATE TABLE reviews (
+    review_id   TEXT PRIMARY KEY,
+    change_id   TEXT NOT NULL REFERENCES changes (change_id),
+    item_id     TEXT NOT NULL UNIQUE REFERENCES work_items (item_id),
+    cycle       INTEGER NOT NULL,
+    head        TEXT NOT NULL,                     -- the receipt: what the reviewer was given
+    base        TEXT NOT NULL,
+    tree        TEXT NOT NULL,
+    files       TEXT NOT NULL CHECK (json_valid(files) AND json_type(files) = 'array'),
+    lines       INTEGER NOT NULL,
+    verdict     TEXT NOT NULL CHECK (verdict IN ('approved', 'changes_requested', 'needs_discussion', 'unclear')),
+    raw_verdict TEXT CHECK (raw_verdict IN ('approved', 'changes_requested', 'needs_discussion', 'unclear')),
+    dialect     TEXT NOT NULL,
+    reason      TEXT NOT NULL,                     -- why the text was read so
+    summary     TEXT,
+    body        TEXT NOT NULL,
+    blocking    TEXT NOT NULL CHECK (json_valid(blocking) AND json_type(blocking) = 'array'), -- fingerprints
+    agent       TEXT NOT NULL,
+    model       TEXT,
+    created_at  TEXT NOT NULL CHECK (created_at GLOB '????-??-??T??:??:??.???Z')
+) STRICT;
+
+CREATE INDEX reviews_by_change ON reviews (change_id, created_at);
+
+CREATE TABLE findings (
+    finding_id   TEXT PRIMARY KEY,
+    change_id    TEXT NOT NULL REFERENCES changes (change_id),
+    fingerprint  TEXT NOT NULL,
+    severity     TEXT NOT NULL CHECK (severity IN ('critical', 'high', 'medium', 'low', 'suggestion')),
+    category     TEXT NOT NULL CHECK (category IN (
+        'compliance', 'security', 'architecture', 'logic', 'style', 'performance', 'testing', 'documentation')),
+    path         TEXT,
+    line         INTEGER,
+    text         TEXT NOT NULL,
+    suggestion   TEXT,
+    outcome      TEXT NOT NULL CHECK (outcome IN ('open', 'addressed', 'disputed', 'waived', 'resolved')),
+    note         TEXT,                             -- the fixer's reason, a person's word
+    first_review TEXT NOT NULL REFERENCES reviews (review_id),
+    last_review  TEXT NOT NULL REFERENCES reviews (review_id),
+    UNIQUE (change_id, fingerprint)
+) STRICT;
+
+CREATE TABLE feedback (
+    feedback_id TEXT PRIMARY KEY,
+    change_id   TEXT NOT NULL REFERENCES changes (change_id),
+    forge_id    TEXT NOT NULL UNIQUE,
+    author      TEXT NOT NULL,
+    trust       TEXT NOT NULL CHECK (trust IN ('may_make_work', 'shown_only', 'ours')),
+    kind        TEXT NOT NULL CHECK (kind IN ('review', 'review_comment', 'issue_comment', 'person')),
+    path        TEXT,
+    line        INTEGER,
+    body        TEXT NOT NULL,
+    updated_at  TEXT NOT NULL,
+    taken_in    TEXT NOT NULL,
+    used_in     TEXT REFERENCES work_items (item_id)  -- the fix that was given it
+) STRICT;
+
+CREATE INDEX feedback_by_change ON feedback (change_id, taken_in);
+
+CREATE TABLE intents (
+    key        TEXT PRIMARY KEY,
+    kind       TEXT NOT NULL,
+    payload    TEXT NOT NULL CHECK (json_valid(payload)),
+    epoch      INTEGER NOT NULL,
+    result     TEXT,
+    created_at TEXT NOT NULL,
+    done_at    TEXT,
+    CHECK ((result IS NULL) = (done_at IS NULL))
+) STRICT;
+
+CREATE TABLE messages (
+    message_id   TEXT PRIMARY KEY,
+    change_id    TEXT REFERENCES changes (change_id),
+    sender       TEXT NOT NULL,
+    recipient    TEXT NOT NULL,
+    kind         TEXT NOT NULL CHECK (kind IN (
+        'question', 'answer', 'info', 'request', 'changes_requested', 'approved', 'needs_review')),
+    body         TEXT NOT NULL,
+    created_at   TEXT NOT NULL,
+    processed_at TEXT
+) STRICT;
+
+CREATE TABLE evaluators (
+    name     TEXT PRIMARY KEY,
+    cursor   INTEGER NOT NULL DEFAULT 0,           -- the newest event that was moved into rows
+    last_run TEXT,
+    next_run TEXT
+) STRICT;
+
+CREATE TABLE notifications (
+    notification_id TEXT PRIMARY KEY,
+    change_id  TEXT REFERENCES changes (change_id),
+    channel    TEXT NOT NULL,
+    payload    TEXT NOT NULL CHECK (json_valid(payload)),
+    created_at TEXT NOT NULL,
+    sent_at    TEXT
+) STRICT;
+
+-- For people with sqlite3.
+
+CREATE VIEW board AS
+SELECT
+    CASE
+        WHEN state = 'escalated' THEN 'Needs you'
+        WHEN state = 'queued' THEN 'Backlog'
+        WHEN state IN ('implementing', 'refining', 'addressing_feedback', 'self_review_failed') THEN 'In progress'
+        WHEN state IN ('pending_self_review', 'self_reviewing', 'awaiting_pr_feedback', 'reviewing_pr') THEN 'Code review'
+        WHEN state IN ('self_review_passed', 'pr_created', 'ready_for_human_review') THEN 'Waiting approval'
+        WHEN state = 'approved' THEN 'Verified'
+        ELSE 'Done'
+    END AS board_column,
+    change_id, title, project_id, branch, state,
+    'fix ' || fix_cycle || '/' || max_fix_cycles AS cycle,
+    final_verdict,
+    CASE WHEN paused THEN 'paused' WHEN held_until IS NOT NULL THEN 'held until ' || held_until || ': ' || hold_reason END AS waiting,
+    decision, updated_at
+FROM changes
+ORDER BY state <> 'escalated', updated_at DESC;
+
+CREATE VIEW open_work AS
+SELECT item_id, source, status, priority, change_id, fix_cycle, attempt, not_before, lease_expires_at, title
+FROM work_items
+WHERE status IN ('available', 'claimed', 'blocked')
+ORDER BY priority, created_at, item_id;
+
+CREATE VIEW timeline AS
+SELECT e.id, e.timestamp, coalesce(e.change_id, j.change_id) AS change_id, e.event_type, e.actor_id, e.summary
+FROM events e LEFT JOIN rejections j ON j.event_id = e.id
+ORDER BY e.id;
+
+CREATE VIEW spend AS
+SELECT change_id, title, total_fixes, max_total_fixes,
+    round(run_ms / 1000.0, 1) AS run_s, max_run_ms / 1000 AS max_run_s,
+    tokens, max_tokens, cost_micros / 1e6 AS cost_usd, max_cost_micros / 1e6 AS max_cost_usd,
+    (SELECT count(*) FROM runs WHERE runs.change_id = changes.change_id) AS runs
+FROM changes
+ORDER BY change_id;

@@ -1,0 +1,106 @@
+//! The blackboard: all SQL, and nothing else. It knows rows and the table of moves, never a process, a file of
+//! git or the forge; `now` always comes from the caller.
+//!
+//! Functions take the connection first and do not begin transactions: the caller composes them inside one
+//! `write`, so that a step, its event and its follow-up commit together or not at all.
+
+mod board;
+mod changes;
+mod check;
+mod claim;
+mod door;
+mod escalate;
+mod events;
+mod feedback;
+mod finish;
+mod hold;
+mod items;
+mod look;
+mod migrate;
+mod open;
+mod people;
+mod projects;
+mod propose;
+mod rejections;
+mod reviews;
+mod rows;
+mod runs;
+
+#[cfg(test)]
+mod conformance;
+
+pub(crate) use board::Board;
+pub(crate) use changes::{NewChange, advance, change, find_change, insert_change, live_change_at, move_head};
+pub(crate) use check::{Violation, check};
+pub(crate) use claim::{
+    Claimed, Holding, claim, foreign_claims, give_back, lose_run, ripen, renew, take_from_dead, unknown_sources,
+};
+pub(crate) use door::Door;
+pub(crate) use escalate::{Escalation, escalate};
+pub(crate) use events::{append, event, events_about, events_of, events_since, newest_event};
+pub(crate) use feedback::{Guidance, add_guidance, open_guidance};
+pub(crate) use finish::{Failure, FixDone, ReviewDone, ask_again, fail, finish_fix, finish_review};
+pub(crate) use hold::{Hold, hold, next_moment, resume_due};
+pub(crate) use items::{
+    NewItem, cancel_item, insert_item, item, items_of, list_items, mark_human_review, requeue_item, review_item,
+};
+pub(crate) use look::{BoardRow, board, evaluator_rows, EvaluatorRow};
+pub(crate) use people::{
+    approve_by_person, cancel_change, more_cycles, pause, refine, resume, retry,
+};
+pub(crate) use projects::{Project, insert_project, list_projects, project, project_by_common_dir};
+pub(crate) use propose::{Proposal, apply, cursor, set_cursor};
+pub(crate) use rejections::{TakenIn, pending_changes, rejections_in, rejections_of, take_in};
+pub(crate) use reviews::{
+    OpenFinding, PastReview, finding_list, history, last_review, open_findings, review_of_head, reviews_of,
+};
+pub(crate) use runs::{
+    NewRun, RunEnd, discard_run, end_run, last_run, open_run_at, record_gates, record_head_after, record_shim, run,
+    runs_of, start_run,
+};
+
+/// What can go wrong on the blackboard.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BoardError {
+    #[error("{path}: {problem}")]
+    Unusable { path: std::path::PathBuf, problem: String, #[source] source: Option<rusqlite::Error> },
+    #[error("the blackboard {path} was made by a newer remand (schema {found}, this one knows {known}): upgrade remand")]
+    Newer { path: std::path::PathBuf, found: i64, known: i64 },
+    #[error("{path} is a SQLite database, but not a blackboard of remand; give another path with --db")]
+    Foreign { path: std::path::PathBuf },
+    #[error("no {kind} `{id}`")]
+    NotFound { kind: &'static str, id: String },
+    #[error(transparent)]
+    NoSuchMove(#[from] crate::state::NoSuchMove),
+    /// Somebody else holds the item now, or it was cancelled: nothing was written.
+    #[error("the claim on {item} (epoch {epoch}) is over")]
+    Stale { item: crate::work::ItemId, epoch: i64 },
+    #[error("{what}")]
+    Refused { what: String, hint: Option<String> },
+    #[error("the disk with the blackboard is full")]
+    Full(#[source] rusqlite::Error),
+    #[error("the blackboard was locked by another program for too long")]
+    Busy(#[source] rusqlite::Error),
+    #[error("a row holds something unknown")]
+    Word(#[from] crate::words::UnknownWord),
+    #[error("the blackboard's thread is gone")]
+    Closed,
+    #[error("the transaction that this was part of could not be committed: {0}")]
+    Batch(String),
+    #[error("SQLite refused")]
+    Sqlite(#[source] rusqlite::Error),
+    #[error("a row holds JSON that can't be read")]
+    Json(#[from] serde_json::Error),
+}
+
+impl From<rusqlite::Error> for BoardError {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::DiskFull) => Self::Full(error),
+            Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked) => Self::Busy(error),
+            _ => Self::Sqlite(error),
+        }
+    }
+}
+
+pub(crate) type Result<T, E = BoardError> = std::result::Result<T, E>;

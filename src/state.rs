@@ -1,0 +1,161 @@
+//! The table of moves of a change: one pure function. What is not written here is an error, never a guess.
+//! Nothing in here reads a clock, a file or the blackboard.
+
+use crate::change::{Change, OnMaxCycles, State};
+use crate::words::words;
+
+words! {
+    /// What can happen to a change.
+    "trigger" Trigger {
+        ImplementClaimed = "implement_claimed",
+        ImplementDone = "implement_done",
+        ReviewClaimed = "review_claimed",
+        ReviewApproved = "review_approved",
+        ReviewRejected = "review_rejected",
+        FixCreated = "fix_created",
+        FixClaimed = "fix_claimed",
+        BoundReached = "bound_reached",
+        FixFinished = "fix_finished",
+        PrMade = "pr_made",
+        LocalOnly = "local_only",
+        PrRecorded = "pr_recorded",
+        HeadApproved = "head_approved",
+        NewRejection = "new_rejection",
+        HeadMoved = "head_moved",
+        NeedsPerson = "needs_person",
+        Closed = "closed",
+        Merged = "merged",
+        MarkReady = "mark_ready",
+        Approve = "approve",
+        SkipToPr = "skip_to_pr",
+        Retry = "retry",
+        Reopened = "reopened",
+    }
+}
+
+/// What of a change, besides its state, decides a move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Facts {
+    pub(crate) has_pr: bool,
+    pub(crate) self_review: bool,
+    pub(crate) on_max_cycles: OnMaxCycles,
+    pub(crate) escalated_from: Option<State>,
+}
+
+impl From<&Change> for Facts {
+    fn from(change: &Change) -> Self {
+        Self {
+            has_pr: change.has_pr(),
+            // Every change is reviewed until switching it off is a setting.
+            self_review: true,
+            on_max_cycles: change.on_max_cycles,
+            escalated_from: change.escalated_from,
+        }
+    }
+}
+
+/// What a trigger does in a state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Move {
+    To(State),
+    /// A claim again, after a crash, a stop or a hold.
+    Stay,
+}
+
+/// A move that is not in the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a change that is {state} has no move on {trigger}")]
+pub(crate) struct NoSuchMove {
+    pub(crate) state: State,
+    pub(crate) trigger: Trigger,
+}
+
+/// The table.
+pub(crate) fn next(state: State, trigger: Trigger, facts: Facts) -> Result<Move, NoSuchMove> {
+    use State as S;
+    use Trigger as T;
+
+    let resting = if facts.has_pr { S::AwaitingPrFeedback } else { S::PendingSelfReview };
+    let rejected = if facts.has_pr { S::AwaitingPrFeedback } else { S::SelfReviewFailed };
+    let to = match (state, trigger) {
+        (S::Queued, T::ImplementClaimed) => S::Implementing,
+        (S::Implementing, T::ImplementDone) if facts.self_review => S::PendingSelfReview,
+        (S::Implementing, T::ImplementDone) => S::SelfReviewPassed,
+
+        (S::PendingSelfReview, T::ReviewClaimed) => S::SelfReviewing,
+        (S::SelfReviewing, T::ReviewApproved) => S::SelfReviewPassed,
+        (S::SelfReviewing, T::ReviewRejected) => S::SelfReviewFailed,
+        (S::SelfReviewFailed, T::FixCreated) => S::Refining,
+        (S::SelfReviewFailed, T::BoundReached) => match facts.on_max_cycles {
+            OnMaxCycles::Escalate => S::Escalated,
+            OnMaxCycles::PrAnyway => S::SelfReviewPassed,
+        },
+        (S::Refining, T::FixFinished) => S::PendingSelfReview,
+
+        (S::SelfReviewPassed, T::PrMade) => S::PrCreated,
+        (S::SelfReviewPassed, T::LocalOnly) => S::ReadyForHumanReview,
+        (S::PrCreated, T::PrRecorded) => S::AwaitingPrFeedback,
+
+        (S::AwaitingPrFeedback, T::ReviewClaimed) => S::ReviewingPr,
+        (S::AwaitingPrFeedback, T::FixCreated) => S::AddressingFeedback,
+        (S::AwaitingPrFeedback, T::BoundReached) => S::Escalated,
+        (S::AwaitingPrFeedback, T::HeadApproved) => S::Approved,
+        (S::ReviewingPr, T::ReviewApproved) => S::ReadyForHumanReview,
+        (S::ReviewingPr, T::ReviewRejected) => S::AwaitingPrFeedback,
+        (S::AddressingFeedback, T::FixFinished) => S::AwaitingPrFeedback,
+
+        (S::ReadyForHumanReview, T::HeadApproved) => S::Approved,
+        (S::ReadyForHumanReview | S::Approved, T::NewRejection) => rejected,
+        (S::ReadyForHumanReview | S::Approved, T::HeadMoved) => resting,
+
+        (S::Escalated, T::Retry) => match facts.escalated_from {
+            Some(from) => from,
+            None => return Err(NoSuchMove { state, trigger }),
+        },
+        (S::Closed, T::Reopened) => resting,
+
+        // A claim again is no move.
+        (S::Implementing, T::ImplementClaimed)
+        | (S::SelfReviewing | S::ReviewingPr, T::ReviewClaimed)
+        | (S::Refining | S::AddressingFeedback, T::FixClaimed) => return Ok(Move::Stay),
+
+        // The forge's and a person's word hold almost everywhere.
+        (S::Merged, _) => return Err(NoSuchMove { state, trigger }),
+        (_, T::Merged) => S::Merged,
+        (_, T::Closed) => S::Closed,
+        (S::Closed, _) => return Err(NoSuchMove { state, trigger }),
+        (_, T::MarkReady) => S::ReadyForHumanReview,
+        (_, T::Approve) => S::Approved,
+        (_, T::SkipToPr) => S::SelfReviewPassed,
+        (S::Escalated, _) => return Err(NoSuchMove { state, trigger }),
+        (_, T::NeedsPerson) => S::Escalated,
+
+        (_, _) => return Err(NoSuchMove { state, trigger }),
+    };
+    // Approving what is approved, closing what is closed: nothing new was said.
+    if to == state { Ok(Move::Stay) } else { Ok(Move::To(to)) }
+}
+
+/// Where a change goes back to when a person sends an escalated one on: a running state is left for the one before it.
+pub(crate) fn resting(state: State) -> State {
+    match state {
+        State::Implementing => State::Queued,
+        State::SelfReviewing => State::PendingSelfReview,
+        State::Refining => State::SelfReviewFailed,
+        State::ReviewingPr | State::AddressingFeedback => State::AwaitingPrFeedback,
+        State::Queued
+        | State::PendingSelfReview
+        | State::SelfReviewPassed
+        | State::SelfReviewFailed
+        | State::PrCreated
+        | State::AwaitingPrFeedback
+        | State::ReadyForHumanReview
+        | State::Approved
+        | State::Merged
+        | State::Closed
+        | State::Escalated => state,
+    }
+}
+
+#[cfg(test)]
+mod tests;
