@@ -50,7 +50,11 @@ pub(super) fn migrate(path: &Path, conn: &mut Connection, now: Time, plan: &Plan
             (APPLICATION_ID, found) if found == plan.newest => return Ok(()),
             (APPLICATION_ID, found) => {
                 let Some(step) = plan.steps.iter().find(|step| step.version == found + 1) else {
-                    return Err(unusable(path, format!("there is no way from schema {found} to {}", plan.newest), None));
+                    return Err(unusable(
+                        path,
+                        format!("there is no way from schema {found} to {}", plan.newest),
+                        None,
+                    ));
                 };
                 tx.execute_batch(step.sql)?;
                 record(&tx, step.version, step.name, now)?;

@@ -26,14 +26,11 @@ mod reviews;
 mod rows;
 mod runs;
 
-#[cfg(test)]
-mod conformance;
-
 pub(crate) use board::Board;
 pub(crate) use changes::{NewChange, advance, change, find_change, insert_change, live_change_at, move_head};
 pub(crate) use check::{Violation, check};
 pub(crate) use claim::{
-    Claimed, Holding, claim, foreign_claims, give_back, lose_run, ripen, renew, take_from_dead, unknown_sources,
+    Claimed, Holding, claim, foreign_claims, give_back, lose_run, renew, ripen, take_from_dead, unknown_sources,
 };
 pub(crate) use door::Door;
 pub(crate) use escalate::{Escalation, escalate};
@@ -44,12 +41,10 @@ pub(crate) use hold::{Hold, hold, next_moment, resume_due};
 pub(crate) use items::{
     NewItem, cancel_item, insert_item, item, items_of, list_items, mark_human_review, requeue_item, review_item,
 };
-pub(crate) use look::{BoardRow, board, evaluator_rows, EvaluatorRow};
-pub(crate) use people::{
-    approve_by_person, cancel_change, more_cycles, pause, refine, resume, retry,
-};
+pub(crate) use look::{BoardRow, EvaluatorRow, Show, board, board_row, evaluator_rows};
+pub(crate) use people::{approve_by_person, cancel_change, more_cycles, pause, refine, resume, retry};
 pub(crate) use projects::{Project, insert_project, list_projects, project, project_by_common_dir};
-pub(crate) use propose::{Proposal, apply, cursor, set_cursor};
+pub(crate) use propose::{Fix, Proposal, apply, cursor, set_cursor};
 pub(crate) use rejections::{TakenIn, pending_changes, rejections_in, rejections_of, take_in};
 pub(crate) use reviews::{
     OpenFinding, PastReview, finding_list, history, last_review, open_findings, review_of_head, reviews_of,
@@ -63,8 +58,15 @@ pub(crate) use runs::{
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BoardError {
     #[error("{path}: {problem}")]
-    Unusable { path: std::path::PathBuf, problem: String, #[source] source: Option<rusqlite::Error> },
-    #[error("the blackboard {path} was made by a newer remand (schema {found}, this one knows {known}): upgrade remand")]
+    Unusable {
+        path: std::path::PathBuf,
+        problem: String,
+        #[source]
+        source: Option<rusqlite::Error>,
+    },
+    #[error(
+        "the blackboard {path} was made by a newer remand (schema {found}, this one knows {known}): upgrade remand"
+    )]
     Newer { path: std::path::PathBuf, found: i64, known: i64 },
     #[error("{path} is a SQLite database, but not a blackboard of remand; give another path with --db")]
     Foreign { path: std::path::PathBuf },

@@ -46,8 +46,7 @@ pub(super) fn reader(path: &Path) -> Result<Connection> {
 
 #[expect(clippy::disallowed_methods, reason = "the one place")]
 fn connect(path: &Path, flags: OpenFlags) -> Result<Connection> {
-    Connection::open_with_flags(path, flags)
-        .map_err(|source| unusable(path, "it can't be opened".into(), Some(source)))
+    Connection::open_with_flags(path, flags).map_err(|source| unusable(path, "it can't be opened".into(), Some(source)))
 }
 
 fn pragmas(path: &Path, conn: &Connection) -> Result<()> {

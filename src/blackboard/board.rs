@@ -1,0 +1,43 @@
+//! The blackboard for a program that runs one command and ends: no threads.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use super::{Result, open};
+use crate::clock::Time;
+use crate::crash::crash_point;
+
+/// One connection, for one command.
+pub(crate) struct Board {
+    path: PathBuf,
+    conn: Connection,
+}
+
+impl Board {
+    pub(crate) fn open(path: &Path, now: Time) -> Result<Self> {
+        Ok(Self { path: path.to_owned(), conn: open::writer(path, now)? })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// One immediate transaction: all that `step` writes is committed, or nothing.
+    pub(crate) fn write<T>(&mut self, name: &str, step: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        let tx = self.conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let value = step(&tx)?;
+        crash_point!(format!("commit.{name}.before"));
+        tx.commit()?;
+        crash_point!(format!("commit.{name}.after"));
+        Ok(value)
+    }
+
+    /// One consistent look.
+    pub(crate) fn read<T>(&mut self, look: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        let tx = self.conn.transaction_with_behavior(TransactionBehavior::Deferred)?;
+        let value = look(&tx)?;
+        tx.finish()?;
+        Ok(value)
+    }
+}

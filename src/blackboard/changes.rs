@@ -1,0 +1,155 @@
+//! Changes: made, found, moved. Every move goes through `advance`, which asks the table.
+
+use rusqlite::{Connection, OptionalExtension as _, named_params};
+use serde_json::json;
+
+use super::{BoardError, Result, rows};
+use crate::change::{Change, ChangeId, OnMaxCycles, ProjectId, State};
+use crate::clock::Time;
+use crate::event::{EventType, NewEvent};
+use crate::state::{self, Facts, Move, Trigger};
+
+/// A change that is about to enter the loop.
+#[derive(Debug, Clone)]
+pub(crate) struct NewChange {
+    pub(crate) project_id: ProjectId,
+    pub(crate) title: String,
+    pub(crate) branch: String,
+    pub(crate) base: String,
+    pub(crate) head: String,
+    pub(crate) worktree: String,
+    pub(crate) host: String,
+    pub(crate) state: State,
+    pub(crate) on_max_cycles: OnMaxCycles,
+    pub(crate) max_fix_cycles: i64,
+    pub(crate) max_total_fixes: i64,
+    pub(crate) max_run_ms: i64,
+    pub(crate) max_tokens: Option<i64>,
+    pub(crate) max_cost_micros: Option<i64>,
+    pub(crate) actor: String,
+}
+
+pub(crate) fn insert_change(conn: &Connection, new: &NewChange, now: Time) -> Result<Change> {
+    if let Some(live) = live_change_at(conn, &new.worktree)? {
+        return Err(BoardError::Refused {
+            what: format!("{} is the worktree of {} ({}) already", new.worktree, live.change_id, live.state),
+            hint: Some(format!("look at it with `remand status {}`", live.change_id)),
+        });
+    }
+    let change_id = ChangeId::new(rows::next_id(conn, "c")?);
+    conn.prepare_cached(
+        "INSERT INTO changes (change_id, project_id, title, branch, base, head, worktree, host, state, on_max_cycles,
+             max_fix_cycles, max_total_fixes, max_run_ms, max_tokens, max_cost_micros, created_at, updated_at)
+         VALUES (:change_id, :project_id, :title, :branch, :base, :head, :worktree, :host, :state, :on_max_cycles,
+             :max_fix_cycles, :max_total_fixes, :max_run_ms, :max_tokens, :max_cost_micros, :now, :now)",
+    )?
+    .execute(named_params! {
+        ":change_id": change_id.as_str(),
+        ":project_id": new.project_id.as_str(),
+        ":title": new.title,
+        ":branch": new.branch,
+        ":base": new.base,
+        ":head": new.head,
+        ":worktree": new.worktree,
+        ":host": new.host,
+        ":state": new.state.as_str(),
+        ":on_max_cycles": new.on_max_cycles.as_str(),
+        ":max_fix_cycles": new.max_fix_cycles,
+        ":max_total_fixes": new.max_total_fixes,
+        ":max_run_ms": new.max_run_ms,
+        ":max_tokens": new.max_tokens,
+        ":max_cost_micros": new.max_cost_micros,
+        ":now": now.to_string(),
+    })?;
+    let entered =
+        NewEvent::about(&change_id, EventType::StateChanged, format!("{} enters as {}", new.title, new.state))
+            .by(&new.actor)
+            .with(json!({ "from": null, "to": new.state, "on": "entered" }));
+    super::append(conn, &entered, now)?;
+    change(conn, &change_id)
+}
+
+pub(crate) fn change(conn: &Connection, id: &ChangeId) -> Result<Change> {
+    conn.prepare_cached("SELECT * FROM changes WHERE change_id = :id")?
+        .query_row(named_params! { ":id": id.as_str() }, rows::change)
+        .optional()?
+        .ok_or_else(|| BoardError::NotFound { kind: "change", id: id.to_string() })
+}
+
+/// What a person typed: an id, a branch, or the path of a worktree; the newest where several fit.
+pub(crate) fn find_change(conn: &Connection, text: &str) -> Result<Change> {
+    conn.prepare_cached(
+        "SELECT * FROM changes WHERE change_id = :text OR branch = :text OR worktree = :text
+         ORDER BY change_id = :text DESC, state NOT IN ('merged', 'closed') DESC, created_at DESC LIMIT 1",
+    )?
+    .query_row(named_params! { ":text": text }, rows::change)
+    .optional()?
+    .ok_or_else(|| BoardError::NotFound { kind: "change", id: text.to_owned() })
+}
+
+pub(crate) fn live_change_at(conn: &Connection, worktree: &str) -> Result<Option<Change>> {
+    Ok(conn
+        .prepare_cached("SELECT * FROM changes WHERE worktree = :worktree AND state NOT IN ('merged', 'closed')")?
+        .query_row(named_params! { ":worktree": worktree }, rows::change)
+        .optional()?)
+}
+
+/// Moves a change as the table says and appends the event; a claim again is no move and no event.
+pub(crate) fn advance(conn: &Connection, id: &ChangeId, trigger: Trigger, actor: &str, now: Time) -> Result<Change> {
+    let before = change(conn, id)?;
+    let to = match state::next(before.state, trigger, Facts::from(&before))? {
+        Move::Stay => return Ok(before),
+        Move::To(to) => to,
+    };
+    let escalated_from = (to == State::Escalated).then(|| state::resting(before.state));
+    let moved = conn
+        .prepare_cached(
+            "UPDATE changes SET state = :to, escalated_from = :escalated_from, updated_at = :now,
+                 decision = CASE WHEN :to = 'escalated' THEN decision END,
+                 human_review_required = CASE WHEN :to = 'escalated' THEN human_review_required ELSE 0 END
+             WHERE change_id = :id AND state = :from",
+        )?
+        .execute(named_params! {
+            ":to": to.as_str(),
+            ":escalated_from": escalated_from.map(State::as_str),
+            ":now": now.to_string(),
+            ":id": id.as_str(),
+            ":from": before.state.as_str(),
+        })?;
+    if moved != 1 {
+        return Err(BoardError::NoSuchMove(state::NoSuchMove { state: before.state, trigger }));
+    }
+    let event = NewEvent::about(id, EventType::StateChanged, format!("{} → {to} ({trigger})", before.state))
+        .by(actor)
+        .with(json!({ "from": before.state, "to": to, "on": trigger }));
+    super::append(conn, &event, now)?;
+    change(conn, id)
+}
+
+/// The branch is at another commit than we knew: recorded, with an event.
+pub(crate) fn move_head(conn: &Connection, id: &ChangeId, to: &str, now: Time) -> Result<Change> {
+    let before = change(conn, id)?;
+    if before.head == to {
+        return Ok(before);
+    }
+    set_head(conn, id, to, now)?;
+    let event = NewEvent::about(
+        id,
+        EventType::HeadMoved,
+        format!("the branch moved from {} to {}", short(&before.head), short(to)),
+    )
+    .with(json!({ "from": before.head, "to": to }));
+    super::append(conn, &event, now)?;
+    change(conn, id)
+}
+
+pub(super) fn set_head(conn: &Connection, id: &ChangeId, head: &str, now: Time) -> Result<()> {
+    conn.prepare_cached("UPDATE changes SET head = :head, updated_at = :now WHERE change_id = :id")?
+        .execute(named_params! { ":head": head, ":now": now.to_string(), ":id": id.as_str() })?;
+    Ok(())
+}
+
+/// Enough of a commit's name for a person.
+pub(super) fn short(sha: &str) -> String {
+    sha.chars().take(10).collect()
+}

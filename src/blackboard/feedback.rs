@@ -1,0 +1,54 @@
+//! Guidance: what a person wants the next fix to know.
+
+use rusqlite::{Connection, named_params};
+use serde::Serialize;
+use serde_json::json;
+
+use super::{Result, rows};
+use crate::change::ChangeId;
+use crate::clock::Time;
+use crate::event::{EventType, NewEvent};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Guidance {
+    pub(crate) author: String,
+    pub(crate) body: String,
+}
+
+pub(crate) fn add_guidance(conn: &Connection, change_id: &ChangeId, guidance: &Guidance, now: Time) -> Result<()> {
+    let feedback_id = rows::next_id(conn, "g")?;
+    conn.prepare_cached(
+        "INSERT INTO feedback (feedback_id, change_id, forge_id, author, trust, kind, body, updated_at, taken_in)
+         VALUES (:feedback_id, :change_id, 'person:' || :feedback_id, :author, 'may_make_work', 'person', :body, :now, :now)",
+    )?
+    .execute(named_params! {
+        ":feedback_id": feedback_id,
+        ":change_id": change_id.as_str(),
+        ":author": guidance.author,
+        ":body": guidance.body,
+        ":now": now.to_string(),
+    })?;
+    let event = NewEvent::about(
+        change_id,
+        EventType::FeedbackReceived,
+        format!("guidance for the next fix: {}", guidance.body),
+    )
+    .by(&guidance.author)
+    .with(json!({ "feedback_id": feedback_id, "author": guidance.author, "kind": "person" }));
+    super::append(conn, &event, now)?;
+    Ok(())
+}
+
+/// What no finished fix was given yet, oldest first.
+pub(crate) fn open_guidance(conn: &Connection, change_id: &ChangeId) -> Result<Vec<Guidance>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT author, body FROM feedback WHERE change_id = :id AND kind = 'person' AND used_in IS NULL
+         ORDER BY taken_in, length(feedback_id), feedback_id",
+    )?;
+    let found = statement
+        .query_map(named_params! { ":id": change_id.as_str() }, |row| {
+            Ok(Guidance { author: row.get("author")?, body: row.get("body")? })
+        })?
+        .collect::<std::result::Result<_, _>>()?;
+    Ok(found)
+}

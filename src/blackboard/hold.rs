@@ -1,0 +1,92 @@
+//! Holds: the environment is in the way, for now, with a time. No cycle and no attempt is spent.
+
+use rusqlite::{Connection, named_params};
+use serde_json::json;
+
+use super::{Result, claim, rows};
+use crate::change::{Change, ChangeId};
+use crate::clock::Time;
+use crate::event::{EventType, NewEvent};
+use crate::work::Claim;
+
+/// Why, and until when.
+#[derive(Debug, Clone)]
+pub(crate) struct Hold {
+    pub(crate) reason: String,
+    pub(crate) until: Time,
+}
+
+/// Holds a change: the claimed item goes back, what is available is blocked.
+pub(crate) fn hold(conn: &Connection, claim: &Claim, change_id: &ChangeId, hold: &Hold, now: Time) -> Result<()> {
+    conn.prepare_cached(
+        "UPDATE changes SET held_until = :until, hold_reason = :reason, holds = holds + 1, updated_at = :now
+         WHERE change_id = :id",
+    )?
+    .execute(named_params! {
+        ":until": hold.until.to_string(),
+        ":reason": hold.reason,
+        ":now": now.to_string(),
+        ":id": change_id.as_str(),
+    })?;
+    claim::give_back(conn, claim, None, now)?;
+    block(conn, change_id)?;
+    let event = NewEvent::about(change_id, EventType::Held, format!("held until {}: {}", hold.until, hold.reason))
+        .with(json!({ "reason": hold.reason, "until": hold.until }));
+    super::append(conn, &event, now)?;
+    Ok(())
+}
+
+/// Ends the holds whose time has come; returns the changes that go on.
+pub(crate) fn resume_due(conn: &Connection, now: Time) -> Result<Vec<Change>> {
+    let mut statement =
+        conn.prepare_cached("SELECT * FROM changes WHERE held_until IS NOT NULL AND held_until <= :now")?;
+    let due: Vec<Change> = statement
+        .query_map(named_params! { ":now": now.to_string() }, rows::change)?
+        .collect::<std::result::Result<_, _>>()?;
+    for change in &due {
+        end_hold(conn, change, "the time is up", now)?;
+    }
+    Ok(due)
+}
+
+pub(super) fn end_hold(conn: &Connection, change: &Change, why: &str, now: Time) -> Result<()> {
+    conn.prepare_cached(
+        "UPDATE changes SET held_until = NULL, hold_reason = NULL, updated_at = :now WHERE change_id = :id",
+    )?
+    .execute(named_params! { ":now": now.to_string(), ":id": change.change_id.as_str() })?;
+    if !change.paused {
+        unblock(conn, &change.change_id)?;
+    }
+    let event = NewEvent::about(&change.change_id, EventType::Resumed, format!("going on: {why}"))
+        .with(json!({ "reason": why, "held_for": change.hold_reason }));
+    super::append(conn, &event, now)?;
+    Ok(())
+}
+
+pub(super) fn block(conn: &Connection, change_id: &ChangeId) -> Result<()> {
+    conn.prepare_cached("UPDATE work_items SET status = 'blocked' WHERE change_id = :id AND status = 'available'")?
+        .execute(named_params! { ":id": change_id.as_str() })?;
+    Ok(())
+}
+
+pub(super) fn unblock(conn: &Connection, change_id: &ChangeId) -> Result<()> {
+    conn.prepare_cached("UPDATE work_items SET status = 'available' WHERE change_id = :id AND status = 'blocked'")?
+        .execute(named_params! { ":id": change_id.as_str() })?;
+    Ok(())
+}
+
+/// The next moment at which something becomes due by itself: a hold's end, a delayed item, a schedule.
+pub(crate) fn next_moment(conn: &Connection) -> Result<Option<Time>> {
+    let text: Option<String> = conn
+        .prepare_cached(
+            "SELECT min(moment) FROM (
+                 SELECT min(held_until) AS moment FROM changes WHERE held_until IS NOT NULL
+                 UNION ALL
+                 SELECT min(not_before) FROM work_items WHERE status = 'available' AND not_before IS NOT NULL
+                 UNION ALL
+                 SELECT min(next_run) FROM evaluators)",
+        )?
+        .query_row([], |row| row.get(0))?;
+    // The columns' CHECKs keep anything else out.
+    Ok(text.and_then(|text| Time::parse(&text).ok()))
+}

@@ -1,0 +1,81 @@
+//! What people look at: the board and the evaluators' rows.
+
+use rusqlite::{Connection, named_params};
+use serde::Serialize;
+
+use super::{Result, rows};
+use crate::change::Change;
+use crate::clock::Time;
+use crate::work::{Item, Run};
+
+/// A change with what is under way for it.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct BoardRow {
+    #[serde(flatten)]
+    pub(crate) change: Change,
+    pub(crate) column: &'static str,
+    /// What runs or waits for it, if anything does.
+    pub(crate) open_item: Option<Item>,
+    /// The run under way, or the last one.
+    pub(crate) last_run: Option<Run>,
+    pub(crate) pending_rejections: i64,
+}
+
+/// Which changes to show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Show {
+    Live,
+    All,
+}
+
+/// The board: what needs a person first, then what moved last.
+pub(crate) fn board(conn: &Connection, show: Show, limit: i64) -> Result<Vec<BoardRow>> {
+    let sql = match show {
+        Show::Live => {
+            "SELECT * FROM changes WHERE state NOT IN ('merged', 'closed')
+             ORDER BY state <> 'escalated', length(change_id), change_id LIMIT :limit"
+        }
+        Show::All => "SELECT * FROM changes ORDER BY state <> 'escalated', length(change_id), change_id LIMIT :limit",
+    };
+    let mut statement = conn.prepare_cached(sql)?;
+    let changes: Vec<Change> =
+        statement.query_map(named_params! { ":limit": limit }, rows::change)?.collect::<std::result::Result<_, _>>()?;
+    changes.into_iter().map(|change| board_row(conn, change)).collect()
+}
+
+pub(crate) fn board_row(conn: &Connection, change: Change) -> Result<BoardRow> {
+    let items = super::items_of(conn, &change.change_id)?;
+    let open_item = items.iter().find(|item| item.status.is_open()).cloned();
+    let last_run = match items.last() {
+        Some(item) => super::last_run(conn, &open_item.as_ref().unwrap_or(item).item_id)?,
+        None => None,
+    };
+    let pending_rejections = conn
+        .prepare_cached("SELECT count(*) FROM rejections WHERE change_id = :id AND state = 'pending'")?
+        .query_row(named_params! { ":id": change.change_id.as_str() }, |row| row.get(0))?;
+    Ok(BoardRow { column: change.state.column(), change, open_item, last_run, pending_rejections })
+}
+
+/// How far an evaluator is.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct EvaluatorRow {
+    pub(crate) name: String,
+    pub(crate) cursor: i64,
+    pub(crate) last_run: Option<Time>,
+    pub(crate) next_run: Option<Time>,
+}
+
+pub(crate) fn evaluator_rows(conn: &Connection) -> Result<Vec<EvaluatorRow>> {
+    let mut statement = conn.prepare_cached("SELECT * FROM evaluators ORDER BY name")?;
+    let found = statement
+        .query_map([], |row| {
+            Ok(EvaluatorRow {
+                name: row.get("name")?,
+                cursor: row.get("cursor")?,
+                last_run: rows::time_or_none(row, "last_run")?,
+                next_run: rows::time_or_none(row, "next_run")?,
+            })
+        })?
+        .collect::<std::result::Result<_, _>>()?;
+    Ok(found)
+}

@@ -1,0 +1,233 @@
+//! A person's word on a change. Each is an event with who and why, in the transaction that does it.
+
+use rusqlite::{Connection, named_params};
+use serde_json::{Value, json};
+
+use super::escalate::set_final;
+use super::{BoardError, Result, changes, finish, hold, items, rejections};
+use crate::change::{Change, ChangeId, FinalVerdict, State};
+use crate::clock::Time;
+use crate::event::{EventType, NewEvent};
+use crate::finding::Verdict;
+use crate::state::Trigger;
+use crate::work::{RejectionState, Source, Status};
+
+/// Approves despite whatever is open. Whoever runs is fenced, what waits is told why.
+pub(crate) fn approve_by_person(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -> Result<Change> {
+    items::cancel_open(conn, id, None, &format!("approved by {actor}"), now)?;
+    rejections::settle_open(conn, id, RejectionState::Skipped, &format!("approved by {actor}"))?;
+    set_final(conn, id, Some(FinalVerdict::Approved))?;
+    end_waiting(conn, id)?;
+    changes::advance(conn, id, Trigger::Approve, actor, now)
+}
+
+/// Opens the failed item again and sends the change back to where it was.
+pub(crate) fn retry(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -> Result<Change> {
+    let change = super::change(conn, id)?;
+    let failed = items::items_of(conn, id)?.into_iter().rfind(|item| item.status == Status::Failed);
+    let (State::Escalated, Some(failed)) = (change.state, failed) else {
+        return Err(BoardError::Refused {
+            what: if change.state == State::Escalated {
+                format!("nothing of {id} failed that could be tried again")
+            } else {
+                format!("{id} is {}, not escalated: there is nothing to retry", change.state)
+            },
+            hint: Some(format!(
+                "`remand cycles {id} 1` gives it one more fix, `remand refine {id}` a new round; `remand why {id}` says where it stands"
+            )),
+        });
+    };
+    instruct(conn, id, "retry", &failed.item_id.to_string(), actor, now)?;
+    let back = changes::advance(conn, id, Trigger::Retry, actor, now)?;
+    forget_progress(conn, id, now)?;
+    items::requeue_item(conn, Some(&back), &failed.item_id, now)?;
+    if failed.source == Source::ReviewFix {
+        conn.prepare_cached(
+            "UPDATE rejections SET state = 'in_fix', reason = NULL WHERE item_id = :item AND state = 'escalated'",
+        )?
+        .execute(named_params! { ":item": failed.item_id.as_str() })?;
+        // What came in while a person was asked is for the fix after this one.
+        conn.prepare_cached(
+            "UPDATE rejections SET state = 'pending', reason = NULL
+             WHERE change_id = :id AND state = 'escalated' AND item_id IS NULL",
+        )?
+        .execute(named_params! { ":id": id.as_str() })?;
+        return changes::advance(conn, id, Trigger::FixCreated, actor, now);
+    }
+    Ok(back)
+}
+
+/// A new rejection with what is open and what the person adds; older ones are superseded by it.
+pub(crate) fn refine(conn: &Connection, id: &ChangeId, text: Option<&str>, actor: &str, now: Time) -> Result<Change> {
+    let change = super::change(conn, id)?;
+    if change.state.is_over() {
+        return Err(BoardError::Refused {
+            what: format!("{id} is {}: nothing more is done for it", change.state),
+            hint: None,
+        });
+    }
+    if super::open_findings(conn, id)?.is_empty() && text.is_none() && super::last_review(conn, id)?.is_none() {
+        return Err(BoardError::Refused {
+            what: format!("{id} has no open finding and no review: there is nothing to refine from"),
+            hint: Some("say what is to be done with --text".into()),
+        });
+    }
+    if change.budget.total_fixes >= change.budget.max_total_fixes {
+        return Err(BoardError::Refused {
+            what: format!("{id} has used all its {} fixes", change.budget.max_total_fixes),
+            hint: Some(format!("`remand cycles {id} 1` allows one more")),
+        });
+    }
+    instruct(conn, id, "refine", text.unwrap_or("the open findings"), actor, now)?;
+    ask_anew(conn, &change, text, BeginsRound::Yes, actor, now)
+}
+
+/// More fixes for a change that used its own up: the round goes on where it was.
+pub(crate) fn more_cycles(conn: &Connection, id: &ChangeId, n: i64, actor: &str, now: Time) -> Result<Change> {
+    let change = super::change(conn, id)?;
+    if change.state.is_over() {
+        return Err(BoardError::Refused {
+            what: format!("{id} is {}: nothing more is done for it", change.state),
+            hint: None,
+        });
+    }
+    conn.prepare_cached(
+        "UPDATE changes SET max_fix_cycles = max_fix_cycles + :n,
+             max_total_fixes = max(max_total_fixes, total_fixes + :n), updated_at = :now
+         WHERE change_id = :id",
+    )?
+    .execute(named_params! { ":n": n, ":now": now.to_string(), ":id": id.as_str() })?;
+    instruct(conn, id, "cycles", &format!("{n} more"), actor, now)?;
+    if change.state == State::Escalated {
+        ask_anew(conn, &change, None, BeginsRound::No, actor, now)
+    } else {
+        super::change(conn, id)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum BeginsRound {
+    Yes,
+    No,
+}
+
+fn ask_anew(
+    conn: &Connection,
+    change: &Change,
+    text: Option<&str>,
+    round: BeginsRound,
+    actor: &str,
+    now: Time,
+) -> Result<Change> {
+    let id = &change.change_id;
+    let open = super::open_findings(conn, id)?;
+    let review = super::last_review(conn, id)?;
+    let body =
+        [text.map(str::to_owned), review.as_ref().filter(|r| r.verdict != Verdict::Approved).map(|r| r.body.clone())];
+    let body: Vec<String> = body.into_iter().flatten().collect();
+    let findings: Vec<Value> = open
+        .iter()
+        .map(|f| {
+            json!({
+                "id": f.finding_id, "severity": f.finding.severity, "category": f.finding.category,
+                "path": f.finding.path, "line": f.finding.line, "text": f.finding.text, "suggestion": f.finding.suggestion,
+            })
+        })
+        .collect();
+    let summary = text.map_or_else(|| format!("go on with {} open findings", open.len()), str::to_owned);
+    let rejected = NewEvent::about(id, EventType::WorkRejected, summary).by(actor).with(json!({
+        "verdict": Verdict::ChangesRequested,
+        "item_id": review.map(|r| r.item_id),
+        "head": change.head,
+        "body": body.join("\n\n"),
+        "findings": findings,
+        "supersedes": true,
+        "begins_round": round == BeginsRound::Yes,
+    }));
+    super::append(conn, &rejected, now)?;
+    if change.state != State::Escalated {
+        return super::change(conn, id);
+    }
+    let back = changes::advance(conn, id, Trigger::Retry, actor, now)?;
+    forget_progress(conn, id, now)?;
+    if back.state == State::PendingSelfReview {
+        // This head has no verdict yet: its review comes first, the rejection waits for it.
+        finish::requeue_review(conn, &back, &format!("code_review:{id}:{}:{now}", back.head), now)?;
+    }
+    Ok(back)
+}
+
+pub(crate) fn pause(conn: &Connection, id: &ChangeId, why: Option<&str>, actor: &str, now: Time) -> Result<Change> {
+    let change = super::change(conn, id)?;
+    if change.state.is_over() {
+        return Err(BoardError::Refused {
+            what: format!("{id} is {}: there is nothing to pause", change.state),
+            hint: None,
+        });
+    }
+    if !change.paused {
+        set_paused(conn, id, true, now)?;
+        hold::block(conn, id)?;
+        instruct(conn, id, "pause", why.unwrap_or(""), actor, now)?;
+    }
+    super::change(conn, id)
+}
+
+/// Ends a pause, and a hold too: a person who says "go on" means it.
+pub(crate) fn resume(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -> Result<Change> {
+    let change = super::change(conn, id)?;
+    if change.paused {
+        set_paused(conn, id, false, now)?;
+        instruct(conn, id, "resume", "", actor, now)?;
+    }
+    let change = super::change(conn, id)?;
+    if change.held_until.is_some() {
+        hold::end_hold(conn, &change, &format!("{actor} says so"), now)?;
+    }
+    hold::unblock(conn, id)?;
+    super::change(conn, id)
+}
+
+pub(crate) fn cancel_change(
+    conn: &Connection,
+    id: &ChangeId,
+    why: Option<&str>,
+    actor: &str,
+    now: Time,
+) -> Result<Change> {
+    let reason = why.map_or_else(|| format!("cancelled by {actor}"), |why| format!("cancelled by {actor}: {why}"));
+    instruct(conn, id, "cancel", why.unwrap_or(""), actor, now)?;
+    let after = changes::advance(conn, id, Trigger::Closed, actor, now)?;
+    items::cancel_open(conn, id, None, &reason, now)?;
+    rejections::settle_open(conn, id, RejectionState::Skipped, &reason)?;
+    end_waiting(conn, id)?;
+    Ok(after)
+}
+
+fn set_paused(conn: &Connection, id: &ChangeId, paused: bool, now: Time) -> Result<()> {
+    conn.prepare_cached("UPDATE changes SET paused = :paused, updated_at = :now WHERE change_id = :id")?
+        .execute(named_params! { ":paused": paused, ":now": now.to_string(), ":id": id.as_str() })?;
+    Ok(())
+}
+
+fn end_waiting(conn: &Connection, id: &ChangeId) -> Result<()> {
+    conn.prepare_cached("UPDATE changes SET held_until = NULL, hold_reason = NULL WHERE change_id = :id")?
+        .execute(named_params! { ":id": id.as_str() })?;
+    Ok(())
+}
+
+/// A person has spoken: what went before is no longer "no progress".
+fn forget_progress(conn: &Connection, id: &ChangeId, now: Time) -> Result<()> {
+    conn.prepare_cached("UPDATE changes SET progress_since = :now WHERE change_id = :id")?
+        .execute(named_params! { ":now": now.to_string(), ":id": id.as_str() })?;
+    Ok(())
+}
+
+fn instruct(conn: &Connection, id: &ChangeId, action: &str, text: &str, actor: &str, now: Time) -> Result<()> {
+    let colon = if text.is_empty() { "" } else { ": " };
+    let event = NewEvent::about(id, EventType::Instructed, format!("{actor} says {action}{colon}{text}"))
+        .by(actor)
+        .with(json!({ "action": action, "text": text, "by": actor }));
+    super::append(conn, &event, now)?;
+    Ok(())
+}

@@ -1,0 +1,131 @@
+//! What evaluators propose, carried out: items, escalations, cursors, all in the caller's one transaction.
+
+use rusqlite::{Connection, OptionalExtension as _, named_params};
+use serde_json::json;
+
+use super::items::about_item;
+use super::{Escalation, NewItem, Result, changes, items, rejections};
+use crate::change::ChangeId;
+use crate::clock::Time;
+use crate::event::{EventType, NewEvent};
+use crate::state::Trigger;
+use crate::work::{Priority, RejectionId, ReviewFixMetadata, Source};
+
+/// One thing that an evaluator wants done. Proposing twice does it once.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Proposal {
+    Fix(Fix),
+    /// The bound is reached: a person, or the next stage, by the change's setting.
+    Bound {
+        change_id: ChangeId,
+        escalation: Escalation,
+    },
+}
+
+/// One fix for all rejections that wait for one change.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Fix {
+    pub(crate) change_id: ChangeId,
+    /// Oldest first; the newest gives the item its key.
+    pub(crate) rejections: Vec<RejectionId>,
+    /// A person's feedback is among them: the allowance of this round begins anew.
+    pub(crate) begins_round: bool,
+    pub(crate) metadata: ReviewFixMetadata,
+}
+
+/// Carries out one proposal; `false` when it had been carried out before.
+pub(crate) fn apply(conn: &Connection, evaluator: &str, proposal: &Proposal, now: Time) -> Result<bool> {
+    match proposal {
+        Proposal::Fix(fix) => create_fix(conn, evaluator, fix, now),
+        Proposal::Bound { change_id, escalation } => {
+            let change = super::change(conn, change_id)?;
+            rejections::reopen_for_rejection(conn, &change, now)?;
+            super::escalate::bound_reached(conn, change_id, escalation, now)?;
+            Ok(true)
+        }
+    }
+}
+
+fn create_fix(conn: &Connection, evaluator: &str, fix: &Fix, now: Time) -> Result<bool> {
+    let Some(newest) = fix.rejections.last() else { return Ok(false) };
+    let change = super::change(conn, &fix.change_id)?;
+    let change = rejections::reopen_for_rejection(conn, &change, now)?;
+    // A head that is about to change needs no verdict.
+    for open in items::items_of(conn, &fix.change_id)? {
+        if open.source == Source::CodeReview && open.status.is_open() {
+            super::cancel_item(conn, &open.item_id, "a fix of this head was created", "remand", now)?;
+        }
+    }
+    if fix.begins_round {
+        conn.prepare_cached("UPDATE changes SET fix_cycle = 0, progress_since = :now WHERE change_id = :id")?
+            .execute(named_params! { ":now": now.to_string(), ":id": fix.change_id.as_str() })?;
+    }
+    let new = NewItem {
+        rejection_id: Some(newest.clone()),
+        title: format!("Fix {}", change.title),
+        source: Source::ReviewFix,
+        priority: Priority::P1,
+        idempotency_key: format!("review_fix:{newest}"),
+        fix_cycle: fix.metadata.fix_cycle,
+        metadata: serde_json::to_value(&fix.metadata)?,
+        actor: evaluator.to_owned(),
+    };
+    let Some(item) = items::insert_item(conn, &change, &new, now)? else { return Ok(false) };
+    for rejection in &fix.rejections {
+        conn.prepare_cached(
+            "UPDATE rejections SET state = 'in_fix', item_id = :item_id
+             WHERE rejection_id = :rejection_id AND state = 'pending'",
+        )?
+        .execute(named_params! { ":item_id": item.item_id.as_str(), ":rejection_id": rejection.as_str() })?;
+    }
+    changes::advance(conn, &fix.change_id, Trigger::FixCreated, evaluator, now)?;
+    let summary = format!(
+        "fix {} of {} created from {}",
+        fix.metadata.fix_cycle + 1,
+        fix.metadata.max_fix_cycles,
+        count(fix.rejections.len(), "rejection")
+    );
+    let event: NewEvent =
+        about_item(&fix.change_id, &item.item_id, EventType::FixCreated, summary).by(evaluator).with(json!({
+            "item_id": item.item_id,
+            "rejections": fix.rejections,
+            "fix_cycle": fix.metadata.fix_cycle,
+            "max_fix_cycles": fix.metadata.max_fix_cycles,
+        }));
+    super::append(conn, &event, now)?;
+    Ok(true)
+}
+
+/// The newest event that an evaluator has moved into rows.
+pub(crate) fn cursor(conn: &Connection, evaluator: &str) -> Result<i64> {
+    Ok(conn
+        .prepare_cached("SELECT cursor FROM evaluators WHERE name = :name")?
+        .query_row(named_params! { ":name": evaluator }, |row| row.get(0))
+        .optional()?
+        .unwrap_or(0))
+}
+
+/// Remembers how far an evaluator came, when it ran, and when its schedule fires next.
+pub(crate) fn set_cursor(
+    conn: &Connection,
+    evaluator: &str,
+    cursor: i64,
+    next_run: Option<Time>,
+    now: Time,
+) -> Result<()> {
+    conn.prepare_cached(
+        "INSERT INTO evaluators (name, cursor, last_run, next_run) VALUES (:name, :cursor, :now, :next_run)
+         ON CONFLICT (name) DO UPDATE SET cursor = max(cursor, :cursor), last_run = :now, next_run = :next_run",
+    )?
+    .execute(named_params! {
+        ":name": evaluator,
+        ":cursor": cursor,
+        ":now": now.to_string(),
+        ":next_run": next_run.map(|moment| moment.to_string()),
+    })?;
+    Ok(())
+}
+
+fn count(n: usize, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+}

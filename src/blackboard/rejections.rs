@@ -1,0 +1,210 @@
+//! Rejections: what `work_rejected` events become. Each event becomes exactly one row, or one `skipped` event that
+//! says why not; no row is ever lost on the way to a fix, a person, or a reason.
+
+use rusqlite::{Connection, OptionalExtension as _, named_params};
+use serde_json::json;
+
+use super::{BoardError, Result, changes, rows};
+use crate::change::{Change, ChangeId, State};
+use crate::clock::Time;
+use crate::event::{Event, EventType, NewEvent, TargetType};
+use crate::state::Trigger;
+use crate::work::{ItemId, Rejection, RejectionState};
+
+/// What came of one event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum TakenIn {
+    Pending,
+    Approved,
+    Skipped,
+}
+
+/// Moves the events after the cursor into rows and returns the new cursor with what became of each.
+pub(crate) fn take_in(conn: &Connection, types: &[EventType], cursor: i64, now: Time) -> Result<(i64, Vec<TakenIn>)> {
+    let mut events: Vec<Event> = Vec::new();
+    for event_type in types {
+        let mut statement =
+            conn.prepare_cached("SELECT * FROM events WHERE event_type = :event_type AND id > :cursor ORDER BY id")?;
+        let found = statement
+            .query_map(named_params! { ":event_type": event_type.as_str(), ":cursor": cursor }, rows::event)?;
+        for event in found {
+            events.push(event?);
+        }
+    }
+    events.sort_by_key(|event| event.id);
+    let mut newest = cursor;
+    let mut taken = Vec::new();
+    for event in &events {
+        newest = newest.max(event.id);
+        taken.push(match event.event_type {
+            EventType::WorkRejected => reject(conn, event, now)?,
+            // Ours was acted on when it was appended; this is for those who say yes from outside.
+            EventType::WorkApproved if event.actor_id != "remand" => approve(conn, event, now)?,
+            _ => continue,
+        });
+    }
+    Ok((newest, taken))
+}
+
+fn reject(conn: &Connection, event: &Event, now: Time) -> Result<TakenIn> {
+    let Some(change) = target(conn, event)? else {
+        return skip(conn, event, None, &format!("{} `{}` is not known", event.target_type, event.target_id), now);
+    };
+    let (state, reason) = match change.state {
+        State::Merged | State::Closed => {
+            (RejectionState::Skipped, Some(format!("{} is {}", change.change_id, change.state)))
+        }
+        State::Escalated => (RejectionState::Escalated, Some(format!("{} waits for a person", change.change_id))),
+        _ => (RejectionState::Pending, None),
+    };
+    let rejection_id = rows::next_id(conn, "j")?;
+    conn.prepare_cached(
+        "INSERT INTO rejections (rejection_id, event_id, change_id, state, by_person, reason)
+         VALUES (:rejection_id, :event_id, :change_id, :state, :by_person, :reason)",
+    )?
+    .execute(named_params! {
+        ":rejection_id": rejection_id,
+        ":event_id": event.id,
+        ":change_id": change.change_id.as_str(),
+        ":state": state.as_str(),
+        ":by_person": begins_round(event),
+        ":reason": reason,
+    })?;
+    if event.metadata.get("supersedes").and_then(serde_json::Value::as_bool) == Some(true) {
+        supersede_older(conn, &change.change_id, event.id, &rejection_id)?;
+    }
+    match reason {
+        Some(reason) => skip(conn, event, Some(&change), &reason, now),
+        None => Ok(TakenIn::Pending),
+    }
+}
+
+/// A person's feedback begins a round of fixes; a reviewing agent's goes on with the one under way.
+fn begins_round(event: &Event) -> bool {
+    let told = event.metadata.get("begins_round").and_then(serde_json::Value::as_bool);
+    told.unwrap_or(event.actor_id != "remand")
+}
+
+fn approve(conn: &Connection, event: &Event, now: Time) -> Result<TakenIn> {
+    let Some(change) = target(conn, event)? else {
+        return skip(conn, event, None, &format!("{} `{}` is not known", event.target_type, event.target_id), now);
+    };
+    if change.state.is_over() {
+        let reason = format!("{} is {}", change.change_id, change.state);
+        return skip(conn, event, Some(&change), &reason, now);
+    }
+    super::approve_by_person(conn, &change.change_id, &event.actor_id, now)?;
+    Ok(TakenIn::Approved)
+}
+
+/// The change that an event is about, whichever way it names it.
+fn target(conn: &Connection, event: &Event) -> Result<Option<Change>> {
+    let id = match (&event.change_id, event.target_type) {
+        (Some(change_id), _) => Some(change_id.clone()),
+        (None, TargetType::Change) => Some(ChangeId::new(&event.target_id)),
+        (None, TargetType::WorkItem) => match super::item(conn, &ItemId::new(&event.target_id)) {
+            Ok(item) => item.change_id,
+            Err(BoardError::NotFound { .. }) => None,
+            Err(error) => return Err(error),
+        },
+        (
+            None,
+            TargetType::Run | TargetType::Project | TargetType::Event | TargetType::Evaluator | TargetType::Blackboard,
+        ) => None,
+    };
+    let Some(id) = id else { return Ok(None) };
+    match super::change(conn, &id) {
+        Ok(change) => Ok(Some(change)),
+        Err(BoardError::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn skip(conn: &Connection, event: &Event, change: Option<&Change>, reason: &str, now: Time) -> Result<TakenIn> {
+    let skipped = NewEvent {
+        event_type: EventType::Skipped,
+        actor: "remand".into(),
+        target_type: TargetType::Event,
+        target_id: event.id.to_string(),
+        change_id: change.map(|change| change.change_id.clone()),
+        summary: format!("{} of event {} made no work: {reason}", event.event_type, event.id),
+        metadata: json!({ "reason": reason, "event_id": event.id }),
+    };
+    super::append(conn, &skipped, now)?;
+    Ok(TakenIn::Skipped)
+}
+
+fn supersede_older(conn: &Connection, change_id: &ChangeId, event_id: i64, by: &str) -> Result<()> {
+    conn.prepare_cached(
+        "UPDATE rejections SET state = 'superseded', reason = 'superseded by ' || :by
+         WHERE change_id = :change_id AND event_id < :event_id AND state IN ('pending', 'escalated')",
+    )?
+    .execute(named_params! { ":by": by, ":change_id": change_id.as_str(), ":event_id": event_id })?;
+    Ok(())
+}
+
+/// Changes with something pending: the evaluator's work list, whose length does not grow with history.
+pub(crate) fn pending_changes(conn: &Connection) -> Result<Vec<ChangeId>> {
+    let mut statement =
+        conn.prepare_cached("SELECT DISTINCT change_id FROM rejections WHERE state = 'pending' ORDER BY change_id")?;
+    let ids = statement
+        .query_map([], |row| row.get::<_, String>(0).map(ChangeId::new))?
+        .collect::<std::result::Result<_, _>>()?;
+    Ok(ids)
+}
+
+/// The rejections of a change in one state, oldest first; all of them when no state is given.
+pub(crate) fn rejections_of(conn: &Connection, id: &ChangeId, state: Option<RejectionState>) -> Result<Vec<Rejection>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT j.*, e.summary, e.metadata FROM rejections j JOIN events e ON e.id = j.event_id
+         WHERE j.change_id = :change_id AND (:state IS NULL OR j.state = :state) ORDER BY j.event_id",
+    )?;
+    let found = statement
+        .query_map(
+            named_params! { ":change_id": id.as_str(), ":state": state.map(RejectionState::as_str) },
+            rows::rejection,
+        )?
+        .collect::<std::result::Result<_, _>>()?;
+    Ok(found)
+}
+
+/// The rejections that a fix is to answer, oldest first.
+pub(crate) fn rejections_in(conn: &Connection, item_id: &ItemId) -> Result<Vec<Rejection>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT j.*, e.summary, e.metadata FROM rejections j JOIN events e ON e.id = j.event_id
+         WHERE j.item_id = :item_id ORDER BY j.event_id",
+    )?;
+    let found = statement
+        .query_map(named_params! { ":item_id": item_id.as_str() }, rows::rejection)?
+        .collect::<std::result::Result<_, _>>()?;
+    Ok(found)
+}
+
+/// What is pending or in a fix ends in another way, with the reason.
+pub(super) fn settle_open(conn: &Connection, change_id: &ChangeId, to: RejectionState, reason: &str) -> Result<()> {
+    conn.prepare_cached(
+        "UPDATE rejections SET state = :to, reason = :reason
+         WHERE change_id = :change_id AND state IN ('pending', 'in_fix')",
+    )?
+    .execute(named_params! { ":to": to.as_str(), ":reason": reason, ":change_id": change_id.as_str() })?;
+    Ok(())
+}
+
+/// A new rejection reaches a change that had been approved: it goes back into the loop.
+pub(super) fn reopen_for_rejection(conn: &Connection, change: &Change, now: Time) -> Result<Change> {
+    match change.state {
+        State::ReadyForHumanReview | State::Approved => {
+            changes::advance(conn, &change.change_id, Trigger::NewRejection, "remand", now)
+        }
+        _ => Ok(change.clone()),
+    }
+}
+
+/// Whether an event of these types waits behind the cursor: the question of a quiet tick.
+pub(super) fn any_since(conn: &Connection, event_type: EventType, cursor: i64) -> Result<bool> {
+    Ok(conn
+        .prepare_cached("SELECT 1 FROM events WHERE event_type = :event_type AND id > :cursor LIMIT 1")?
+        .query_row(named_params! { ":event_type": event_type.as_str(), ":cursor": cursor }, |_| Ok(()))
+        .optional()?
+        .is_some())
+}

@@ -1,0 +1,190 @@
+//! Runs: one row a process, with what it started from, how it ended and what it left. A step whose result is in
+//! here is not done again after a crash.
+
+use rusqlite::{Connection, OptionalExtension as _, named_params};
+use serde_json::json;
+
+use super::claim::fenced;
+use super::{BoardError, Result, rows};
+use crate::change::Change;
+use crate::clock::Time;
+use crate::event::{EventType, NewEvent, TargetType};
+use crate::work::{Claim, Ended, GateResult, ItemId, Run, RunId};
+
+/// A run that is about to begin.
+#[derive(Debug, Clone)]
+pub(crate) struct NewRun {
+    pub(crate) agent: String,
+    pub(crate) model: Option<String>,
+    pub(crate) head_before: String,
+    /// The folder under which each run has its own, by its id.
+    pub(crate) runs_dir: String,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RunEnd {
+    pub(crate) ended: Option<Ended>,
+    pub(crate) exit_status: Option<i64>,
+    pub(crate) signal: Option<i64>,
+    pub(crate) elapsed_ms: i64,
+    pub(crate) session: Option<String>,
+    pub(crate) tokens: Option<i64>,
+    pub(crate) cost_micros: Option<i64>,
+    /// Where its work is kept, when it was taken off the branch.
+    pub(crate) wip: Option<String>,
+    /// What is said of it, where its end alone says too little.
+    pub(crate) note: Option<String>,
+}
+
+/// Commits what the run starts from, before anything is started.
+pub(crate) fn start_run(conn: &Connection, claim: &Claim, change: &Change, new: &NewRun, now: Time) -> Result<Run> {
+    fenced(conn, claim)?;
+    let run_id = RunId::new(rows::next_id(conn, "r")?);
+    conn.prepare_cached(
+        "INSERT INTO runs (run_id, item_id, change_id, worktree, epoch, agent, model, dir, head_before, started_at)
+         VALUES (:run_id, :item_id, :change_id, :worktree, :epoch, :agent, :model, :dir, :head_before, :now)",
+    )?
+    .execute(named_params! {
+        ":run_id": run_id.as_str(),
+        ":item_id": claim.item_id.as_str(),
+        ":change_id": change.change_id.as_str(),
+        ":worktree": change.worktree,
+        ":epoch": claim.epoch,
+        ":agent": new.agent,
+        ":model": new.model,
+        ":dir": format!("{}/{run_id}", new.runs_dir),
+        ":head_before": new.head_before,
+        ":now": now.to_string(),
+    })?;
+    let event =
+        NewEvent::about(&change.change_id, EventType::RunStarted, format!("{run_id} of {} begins", claim.item_id))
+            .on(TargetType::Run, &run_id)
+            .with(json!({
+                "run_id": run_id,
+                "item_id": claim.item_id,
+                "epoch": claim.epoch,
+                "agent": new.agent,
+                "head_before": new.head_before,
+            }));
+    super::append(conn, &event, now)?;
+    run(conn, &run_id)
+}
+
+/// Who watches over the run: enough to prove its death later.
+pub(crate) fn record_shim(conn: &Connection, id: &RunId, pid: i64, start_time: i64, boot_id: &str) -> Result<()> {
+    conn.prepare_cached("UPDATE runs SET pid = :pid, start_time = :start_time, boot_id = :boot_id WHERE run_id = :id")?
+        .execute(named_params! { ":pid": pid, ":start_time": start_time, ":boot_id": boot_id, ":id": id.as_str() })?;
+    Ok(())
+}
+
+/// Records the end of a run once; what it spent goes to its change in the same breath.
+pub(crate) fn end_run(conn: &Connection, id: &RunId, end: &RunEnd, now: Time) -> Result<()> {
+    let Some(ended) = end.ended else { return Ok(()) };
+    let moved = conn
+        .prepare_cached(
+            "UPDATE runs SET ended = :ended, ended_at = :now, exit_status = :status, signal = :signal,
+                 session = coalesce(:session, session), tokens = :tokens, cost_micros = :cost
+             WHERE run_id = :id AND ended IS NULL",
+        )?
+        .execute(named_params! {
+            ":ended": ended.as_str(),
+            ":now": now.to_string(),
+            ":status": end.exit_status,
+            ":signal": end.signal,
+            ":session": end.session,
+            ":tokens": end.tokens,
+            ":cost": end.cost_micros,
+            ":id": id.as_str(),
+        })?;
+    if moved == 0 {
+        return Ok(());
+    }
+    let ended_run = run(conn, id)?;
+    conn.prepare_cached(
+        "UPDATE changes SET run_ms = run_ms + :ms, tokens = tokens + :tokens, cost_micros = cost_micros + :cost
+         WHERE change_id = :id",
+    )?
+    .execute(named_params! {
+        ":ms": end.elapsed_ms.max(0),
+        ":tokens": end.tokens.unwrap_or(0).max(0),
+        ":cost": end.cost_micros.unwrap_or(0).max(0),
+        ":id": ended_run.change_id.as_str(),
+    })?;
+    let note = end.note.as_ref().map(|note| format!(": {note}")).unwrap_or_default();
+    let event = NewEvent::about(&ended_run.change_id, EventType::RunFinished, format!("{id} ended ({ended}){note}"))
+        .on(TargetType::Run, id)
+        .with(json!({
+            "run_id": id,
+            "ended": ended,
+            "status": end.exit_status,
+            "signal": end.signal,
+            "elapsed_ms": end.elapsed_ms,
+            "wip": end.wip,
+        }));
+    super::append(conn, &event, now)?;
+    Ok(())
+}
+
+/// The commit that a good run led to.
+pub(crate) fn record_head_after(conn: &Connection, claim: &Claim, id: &RunId, head: &str) -> Result<()> {
+    fenced(conn, claim)?;
+    conn.prepare_cached("UPDATE runs SET head_after = :head WHERE run_id = :id AND ended = 'agent'")?
+        .execute(named_params! { ":head": head, ":id": id.as_str() })?;
+    Ok(())
+}
+
+/// What the gates said of a run's commit; red counts a round on the item.
+pub(crate) fn record_gates(
+    conn: &Connection,
+    claim: &Claim,
+    id: &RunId,
+    result: GateResult,
+    output: &str,
+) -> Result<i64> {
+    fenced(conn, claim)?;
+    conn.prepare_cached("UPDATE runs SET gates = :gates, gate_output = :output WHERE run_id = :id")?
+        .execute(named_params! { ":gates": result.as_str(), ":output": output, ":id": id.as_str() })?;
+    let red = i64::from(result == GateResult::Red);
+    Ok(conn
+        .prepare_cached(
+            "UPDATE work_items SET gate_rounds = gate_rounds + :red WHERE item_id = :id RETURNING gate_rounds",
+        )?
+        .query_row(named_params! { ":red": red, ":id": claim.item_id.as_str() }, |row| row.get(0))?)
+}
+
+/// The run's work was kept elsewhere and taken off the branch: nothing goes on from it.
+pub(crate) fn discard_run(conn: &Connection, id: &RunId) -> Result<()> {
+    conn.prepare_cached("UPDATE runs SET discarded = 1 WHERE run_id = :id")?
+        .execute(named_params! { ":id": id.as_str() })?;
+    Ok(())
+}
+
+pub(crate) fn run(conn: &Connection, id: &RunId) -> Result<Run> {
+    conn.prepare_cached("SELECT * FROM runs WHERE run_id = :id")?
+        .query_row(named_params! { ":id": id.as_str() }, rows::run)
+        .optional()?
+        .ok_or_else(|| BoardError::NotFound { kind: "run", id: id.to_string() })
+}
+
+/// All runs of an item, oldest first.
+pub(crate) fn runs_of(conn: &Connection, item_id: &ItemId) -> Result<Vec<Run>> {
+    let mut statement =
+        conn.prepare_cached("SELECT * FROM runs WHERE item_id = :id ORDER BY started_at, length(run_id), run_id")?;
+    let runs = statement
+        .query_map(named_params! { ":id": item_id.as_str() }, rows::run)?
+        .collect::<std::result::Result<_, _>>()?;
+    Ok(runs)
+}
+
+pub(crate) fn last_run(conn: &Connection, item_id: &ItemId) -> Result<Option<Run>> {
+    Ok(runs_of(conn, item_id)?.pop())
+}
+
+/// A run that was cut in this worktree, whichever item it was of.
+pub(crate) fn open_run_at(conn: &Connection, worktree: &str) -> Result<Option<Run>> {
+    Ok(conn
+        .prepare_cached("SELECT * FROM runs WHERE worktree = :worktree AND ended_at IS NULL")?
+        .query_row(named_params! { ":worktree": worktree }, rows::run)
+        .optional()?)
+}
