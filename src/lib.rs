@@ -3,7 +3,10 @@
 
 mod change;
 mod clock;
+mod config;
 mod event;
 mod finding;
+mod keypath;
+mod snippet;
 mod words;
 mod work;
