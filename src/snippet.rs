@@ -50,19 +50,18 @@ impl Snippet<'_> {
     /// The whole report, without a newline at its end.
     pub(crate) fn render(&self, colour: Colour) -> String {
         let problem = self.problem;
-        // All of it may come from files that others wrote: no escape sequence gets to a terminal.
-        let clean = |text: &String| normalize_untrusted_str(text);
-        let label = problem.label.as_ref().map(clean);
+        let source = visible(self.source);
+        let label = problem.label.as_deref().map(clean);
         let title = Level::ERROR.primary_title(clean(&problem.title));
         let mut group = Group::with_title(title);
         if let Some(span) = &problem.span {
-            let mark = AnnotationKind::Primary.span(within(self.source, span)).label(label);
-            let lines = annotate_snippets::Snippet::source(self.source).path(normalize_untrusted_str(self.file));
+            let mark = AnnotationKind::Primary.span(within(&source, span)).label(label);
+            let lines = annotate_snippets::Snippet::source(source.as_str()).path(clean(self.file));
             group = group.element(lines.annotation(mark));
         } else {
             group = group.elements(label.map(|text| Level::NOTE.message(text)));
         }
-        group = group.elements(problem.help.as_ref().map(|text| Level::HELP.message(clean(text))));
+        group = group.elements(problem.help.as_deref().map(|text| Level::HELP.message(clean(text))));
         match colour {
             Colour::Plain => Renderer::plain(),
             Colour::Ansi => Renderer::styled(),
@@ -105,6 +104,17 @@ fn distance(a: &str, b: &str) -> usize {
     row.last().copied().unwrap_or_default()
 }
 
+/// All of it may come from files that others wrote: no escape sequence gets to a terminal.
+fn clean(text: &str) -> String {
+    normalize_untrusted_str(&visible(text))
+}
+
+/// The renderer itself shows the control characters of ASCII and of bidirectional text, but lets those between
+/// U+0080 and U+009F through, which some terminals obey. As many bytes as before, so that spans still fit.
+fn visible(text: &str) -> String {
+    text.replace(|c| ('\u{80}'..='\u{9f}').contains(&c), "\u{b7}")
+}
+
 /// A span that the renderer can take: in the source, and not through the middle of a character.
 fn within(source: &str, span: &Range<usize>) -> Range<usize> {
     let start = boundary(source, span.start);
@@ -127,13 +137,25 @@ mod tests {
     fn the_place_is_marked() {
         let problem =
             Problem::new("`b` has a wrong value", Some(10..15)).label("not a number").help("leave it out for 2");
-        insta::assert_snapshot!(render("a = 1\nb = \"two\"\n", &problem), @r"");
+        insta::assert_snapshot!(render("a = 1\nb = \"two\"\n", &problem), @r#"
+        error: `b` has a wrong value
+         --> x.toml:2:5
+          |
+        2 | b = "two"
+          |     ^^^^^ not a number
+          |
+          = help: leave it out for 2
+        "#);
     }
 
     #[test]
     fn without_a_place_the_label_is_a_note() {
         let problem = Problem::new("`b` is too large", None).label("at most 3");
-        insta::assert_snapshot!(render("", &problem), @r"");
+        insta::assert_snapshot!(render("", &problem), @"
+        error: `b` is too large
+         |
+         = note: at most 3
+        ");
     }
 
     #[test]
