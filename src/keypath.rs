@@ -169,7 +169,7 @@ mod tests {
     fn shown(path: &KeyPath) -> Option<(Option<&'static str>, &'static str)> {
         let document = DeTable::parse(TEXT).unwrap();
         let spans = path.find(document.get_ref())?;
-        Some((spans.key.map(|span| &TEXT[span]), &TEXT[spans.value]))
+        Some((spans.key.and_then(|span| TEXT.get(span)), TEXT.get(spans.value)?))
     }
 
     #[test]

@@ -44,6 +44,14 @@ impl Problem {
         self.help = Some(help.into());
         self
     }
+
+    /// Labels it with the word that was probably meant, if one is near.
+    pub(crate) fn did_you_mean(self, word: &str, known: &[&str]) -> Self {
+        match nearest(word, known.iter().copied()) {
+            Some(near) => self.label(format!("did you mean `{near}`?")),
+            None => self,
+        }
+    }
 }
 
 impl Snippet<'_> {
@@ -79,11 +87,11 @@ pub(crate) fn line_column(source: &str, offset: usize) -> (usize, usize) {
 }
 
 /// The word that was probably meant: the nearest one, if it is near.
-pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()
         .map(|candidate| (distance(word, candidate), candidate))
-        .filter(|(edits, candidate)| *edits <= candidate.chars().count().max(3) / 3)
+        .filter(|(edits, candidate)| *edits <= 1 + candidate.chars().count() / 4)
         .min_by_key(|(edits, _)| *edits)
         .map(|(_, candidate)| candidate)
 }
@@ -188,6 +196,7 @@ mod tests {
     fn the_nearest_word_is_near() {
         let known = ["max_fix_cycles", "max_run_s", "slots"];
         assert_eq!(nearest("max_fix_cycels", known), Some("max_fix_cycles"));
+        assert_eq!(nearest("solts", known), Some("slots"), "two letters in the wrong order");
         assert_eq!(nearest("slot", known), Some("slots"));
         assert_eq!(nearest("colour", known), None);
         assert_eq!(nearest("", known), None);

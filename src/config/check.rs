@@ -33,22 +33,24 @@ pub(super) fn check(config: &Config) -> Vec<Complaint> {
 
 /// A round must not be allowed more fixes than a life. For a project only if it overrides one of the two.
 fn fixes(config: &Config, project: Option<(&KeyPath, &ProjectOverrides)>) -> Option<Complaint> {
-    let own_cycles = project.and_then(|(_, overrides)| overrides.max_fix_cycles);
-    let own_total = project.and_then(|(_, overrides)| overrides.max_total_fixes);
-    if project.is_some() && own_cycles.is_none() && own_total.is_none() {
-        return None;
-    }
-    let cycles = own_cycles.unwrap_or(config.r#loop.max_fix_cycles);
-    let total = own_total.unwrap_or(config.r#loop.max_total_fixes);
-    if cycles <= total {
-        return None;
-    }
-    let at = project.map_or(KeyPath::dotted("loop"), |(at, _)| at.clone());
-    let mut keys = vec![at.clone().key("max_fix_cycles"), at.key("max_total_fixes")];
-    keys.push(KeyPath::dotted("loop.max_total_fixes"));
-    Some(Complaint {
-        title: format!("`max_fix_cycles` ({cycles}) is more than `max_total_fixes` ({total})"),
-        keys,
+    let common = &config.r#loop;
+    let (cycles, total) = ("max_fix_cycles", "max_total_fixes");
+    let common_key = |name: &str| KeyPath::dotted("loop").key(name);
+    let (cycles, total) = match project {
+        None => ((common_key(cycles), common.max_fix_cycles), (common_key(total), common.max_total_fixes)),
+        Some((_, own)) if own.max_fix_cycles.is_none() && own.max_total_fixes.is_none() => return None,
+        Some((at, own)) => {
+            let holds = |name, own: Option<i64>, common| match own {
+                Some(own) => (at.clone().key(name), own),
+                None => (common_key(name), common),
+            };
+            let cycles = holds(cycles, own.max_fix_cycles, common.max_fix_cycles);
+            (cycles, holds(total, own.max_total_fixes, common.max_total_fixes))
+        }
+    };
+    (cycles.1 > total.1).then(|| Complaint {
+        title: format!("`{}` ({}) is more than `{}` ({})", cycles.0, cycles.1, total.0, total.1),
+        keys: vec![cycles.0, total.0],
         help: "a round cannot have more fixes than the whole life of a change".into(),
     })
 }

@@ -29,16 +29,6 @@ const REFUSED: [(&str, &str); 12] = [
     ("REMAND_", SECRETS),
 ];
 
-/// The closed list of variables that an agent runs with: the common ones and `names`.
-pub(crate) fn agent_environment(names: &[String]) -> BTreeMap<String, String> {
-    Environment::of_process().for_agent(names)
-}
-
-/// Who is speaking, for events: REMAND_ACTOR, else the user's name, else the number.
-pub(crate) fn user_name() -> String {
-    Environment::of_process().user_name()
-}
-
 /// Why an agent must not have the variable, if it must not.
 pub(super) fn refusal(name: &str) -> Option<&'static str> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -71,7 +61,7 @@ impl Environment {
         self.vars.get(name).and_then(|value| value.to_str()).filter(|value| !value.is_empty())
     }
 
-    fn for_agent(&self, names: &[String]) -> BTreeMap<String, String> {
+    pub(super) fn for_agent(&self, names: &[String]) -> BTreeMap<String, String> {
         // `check` refused such names with a message; here they are refused to whoever did not ask it.
         let named = names.iter().map(String::as_str).filter(|name| refusal(name).is_none());
         let mut passed: BTreeMap<String, String> = FOR_EVERY_AGENT
@@ -83,7 +73,7 @@ impl Environment {
         passed
     }
 
-    fn user_name(&self) -> String {
+    pub(super) fn user_name(&self) -> String {
         let said = ["REMAND_ACTOR", "USER", "LOGNAME"].into_iter().filter_map(|name| self.text(name));
         let mut clean = said.map(|text| {
             let shown: String = text.chars().filter(|c| !c.is_control()).take(80).collect();

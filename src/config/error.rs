@@ -10,12 +10,9 @@ use crate::snippet::{Colour, Problem, Snippet};
 pub(crate) enum ConfigError {
     #[error("error: there is no config file {}, which {named_by} names", path.display())]
     NotFound { path: PathBuf, named_by: &'static str },
-    #[error("error: cannot read the config file {}: {source}", path.display())]
-    Unreadable {
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
+    /// The cause is in the text, so it is not a `#[source]`, which would be told a second time.
+    #[error("error: cannot read the config file {}: {cause}", path.display())]
+    Unreadable { path: PathBuf, cause: io::Error },
     /// It is not TOML.
     #[error("{0}")]
     Syntax(Report),
@@ -60,5 +57,5 @@ impl fmt::Display for Report {
 }
 
 pub(super) fn read_file(path: &Path) -> Result<String, ConfigError> {
-    std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable { path: path.into(), source })
+    std::fs::read_to_string(path).map_err(|cause| ConfigError::Unreadable { path: path.into(), cause })
 }

@@ -6,26 +6,19 @@ mod bounded;
 mod check;
 mod environment;
 mod error;
-mod explain;
+pub(crate) mod explain;
 mod place;
-mod project;
+pub(crate) mod project;
 mod read;
-mod settings;
+pub(crate) mod settings;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-pub(crate) use environment::{agent_environment, user_name};
-pub(crate) use error::{ConfigError, Report};
-pub(crate) use explain::Setting;
-pub(crate) use place::{Origin, Place};
-pub(crate) use project::ProjectSettings;
-pub(crate) use settings::{
-    Agent, AgentKind, Argv, Config, Dispatch, Heartbeat, Limits, Log, LogFormat, LogLevel, Loop, MainCheckout,
-    ProjectOverrides, Timezone,
-};
-
 use environment::Environment;
+pub(crate) use error::ConfigError;
+pub(crate) use place::{Origin, Place};
+use settings::{Agent, Config};
 
 /// The settings as they hold, and where they and the things that they name are.
 #[derive(Debug, Clone)]
@@ -57,6 +50,17 @@ pub(crate) fn load(place: &Place) -> Result<Loaded, ConfigError> {
 /// Every setting with its default and what it means: what `remand init` writes.
 pub(crate) fn default_text() -> &'static str {
     include_str!("../../config.toml")
+}
+
+/// The closed list of variables that an agent runs with: the common ones and `names`. A name that `load`
+/// refuses is left out here too.
+pub(crate) fn agent_environment(names: &[String]) -> BTreeMap<String, String> {
+    Environment::of_process().for_agent(names)
+}
+
+/// Who is speaking, for events: REMAND_ACTOR, else the user's name, else the number.
+pub(crate) fn user_name() -> String {
+    Environment::of_process().user_name()
 }
 
 fn load_in(place: &Place, environment: &Environment) -> Result<Loaded, ConfigError> {

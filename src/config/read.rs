@@ -12,7 +12,7 @@ use super::check::{self, Complaint};
 use super::error::{ConfigError, Report};
 use super::settings::{Agent, Config, ProjectOverrides};
 use crate::keypath::{KeyPath, Step, fields_of};
-use crate::snippet::{Problem, line_column, nearest};
+use crate::snippet::{Problem, line_column};
 
 /// What a report calls the file when there is none: then only a default can be wrong.
 const EMBEDDED: &str = "config.toml (built in)";
@@ -49,7 +49,8 @@ pub(super) fn refuse(file: Option<&Path>, text: &str, complaints: Vec<Complaint>
     ConfigError::Invalid(report(file, text, complaints.into_iter().map(problem).collect()))
 }
 
-fn report(file: Option<&Path>, text: &str, problems: Vec<Problem>) -> Report {
+fn report(file: Option<&Path>, text: &str, mut problems: Vec<Problem>) -> Report {
+    problems.sort_by_key(|problem| problem.span.as_ref().map(|span| span.start));
     Report { file: file.unwrap_or(Path::new(EMBEDDED)).into(), source: text.into(), problems }
 }
 
@@ -79,7 +80,6 @@ fn deserialise(defaults: &DeTable<'_>, own: &DeTable<'_>) -> Result<Config, Vec<
             }
         }
     }
-    problems.sort_by_key(|problem| problem.span.as_ref().map(|span| span.start));
     Err(problems)
 }
 
@@ -101,19 +101,20 @@ fn explain(path: &KeyPath, message: &str, defaults: &DeTable<'_>, own: &DeTable<
         && let Some(allowed) = keys_allowed(&table, defaults)
         && !allowed.contains(&key.as_str())
     {
-        let problem = Problem::new(format!("`{path}` is not a setting"), spans.and_then(|spans| spans.key))
+        return Problem::new(format!("`{path}` is not a setting"), spans.and_then(|spans| spans.key))
+            .did_you_mean(key, &allowed)
             .help(format!("{} has: {}", name_of(&table), allowed.join(", ")));
-        return match nearest(key, allowed) {
-            Some(near) => problem.label(format!("did you mean `{near}`?")),
-            None => problem,
-        };
     }
     let problem = Problem::new(format!("`{path}` cannot be used"), mark(path, own)).label(message);
     if let Some(keys) = keys_allowed(path, defaults) {
         return problem.help(format!("{} has: {}", name_of(path), keys.join(", ")));
     }
-    match path.find(defaults).and_then(|spans| super::default_text().get(spans.value)) {
-        Some(default) => problem.help(format!("without it the default holds: {default}")),
+    match path.find(defaults) {
+        Some(spans) if spans.is_table => problem.help(format!("write a table for each: [{path}.NAME]")),
+        Some(spans) => {
+            let default = super::default_text().get(spans.value).unwrap_or_default();
+            problem.help(format!("without it the default holds: {default}"))
+        }
         None => problem,
     }
 }
