@@ -16,7 +16,8 @@ pub(super) struct Complaint {
 
 pub(super) fn check(config: &Config) -> Vec<Complaint> {
     let mut complaints = Vec::new();
-    complaints.extend(fixes(config, None));
+    let [cycles, total] = common_fixes(config);
+    complaints.extend(fixes(cycles, total));
     complaints.extend(times(config));
     complaints.extend(agents(config));
     complaints.extend(named(config, KeyPath::dotted("agent"), Some(&config.agent)));
@@ -24,33 +25,42 @@ pub(super) fn check(config: &Config) -> Vec<Complaint> {
     for (name, project) in &config.projects {
         let at = KeyPath::dotted("projects").key(name);
         complaints.extend(empty_name(&at, name));
-        complaints.extend(fixes(config, Some((&at, project))));
+        complaints.extend(project_fixes(config, &at, project));
         complaints.extend(named(config, at.clone().key("agent"), project.agent.as_ref()));
         complaints.extend(named(config, at.key("review_agent"), project.review_agent.as_ref()));
     }
     complaints
 }
 
-/// A round must not be allowed more fixes than a life. For a project only if it overrides one of the two.
-fn fixes(config: &Config, project: Option<(&KeyPath, &ProjectOverrides)>) -> Option<Complaint> {
+fn common_fixes(config: &Config) -> [(KeyPath, i64); 2] {
+    let key = |name: &str| KeyPath::dotted("loop").key(name);
     let common = &config.r#loop;
-    let (cycles, total) = ("max_fix_cycles", "max_total_fixes");
-    let common_key = |name: &str| KeyPath::dotted("loop").key(name);
-    let (cycles, total) = match project {
-        None => ((common_key(cycles), common.max_fix_cycles), (common_key(total), common.max_total_fixes)),
-        Some((_, own)) if own.max_fix_cycles.is_none() && own.max_total_fixes.is_none() => return None,
-        Some((at, own)) => {
-            let holds = |name, own: Option<i64>, common| match own {
-                Some(own) => (at.clone().key(name), own),
-                None => (common_key(name), common),
-            };
-            let cycles = holds(cycles, own.max_fix_cycles, common.max_fix_cycles);
-            (cycles, holds(total, own.max_total_fixes, common.max_total_fixes))
+    [(key("max_fix_cycles"), common.max_fix_cycles), (key("max_total_fixes"), common.max_total_fixes)]
+}
+
+/// Only if the project overrides one of the two: otherwise it was said about all projects already.
+fn project_fixes(config: &Config, at: &KeyPath, project: &ProjectOverrides) -> Option<Complaint> {
+    let [cycles, total] = common_fixes(config);
+    let own_cycles = project.max_fix_cycles.map(|n| (at.clone().key("max_fix_cycles"), n));
+    let own_total = project.max_total_fixes.map(|n| (at.clone().key("max_total_fixes"), n));
+    match (own_cycles, own_total) {
+        (None, None) => None,
+        (Some(own), None) => fixes(own, total),
+        (Some(own_cycles), Some(own_total)) => fixes(own_cycles, own_total),
+        (None, Some(own)) => {
+            let mut complaint = fixes(cycles, own)?;
+            // The project's line is the one to show, also where the file has the other too.
+            complaint.keys.reverse();
+            Some(complaint)
         }
-    };
-    (cycles.1 > total.1).then(|| Complaint {
-        title: format!("`{}` ({}) is more than `{}` ({})", cycles.0, cycles.1, total.0, total.1),
-        keys: vec![cycles.0, total.0],
+    }
+}
+
+/// A round must not be allowed more fixes than a life.
+fn fixes((cycles, is): (KeyPath, i64), (total, bound): (KeyPath, i64)) -> Option<Complaint> {
+    (is > bound).then(|| Complaint {
+        title: format!("`{cycles}` ({is}) is more than `{total}` ({bound})"),
+        keys: vec![cycles, total],
         help: "a round cannot have more fixes than the whole life of a change".into(),
     })
 }

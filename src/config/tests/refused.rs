@@ -214,6 +214,15 @@ fn settings_that_do_not_go_together() {
       |
       = help: a round cannot have more fixes than the whole life of a change
     ");
+    insta::assert_snapshot!(refused("loop.max_fix_cycles = 3\n[projects.p]\nmax_total_fixes = 2\n"), @"
+    error: `loop.max_fix_cycles` (3) is more than `projects.p.max_total_fixes` (2)
+     --> config.toml:3:19
+      |
+    3 | max_total_fixes = 2
+      |                   ^
+      |
+      = help: a round cannot have more fixes than the whole life of a change
+    ");
 }
 
 #[test]
