@@ -4,9 +4,12 @@
 mod blackboard;
 mod change;
 mod clock;
+mod config;
 mod crash;
 mod event;
 mod finding;
+mod keypath;
+mod snippet;
 mod state;
 mod words;
 mod work;

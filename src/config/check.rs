@@ -1,0 +1,138 @@
+//! How settings relate: each may be fine by itself and not with another. Pure; the defaults must pass too.
+
+use super::environment::refusal;
+use super::settings::{Config, ProjectOverrides};
+use crate::keypath::KeyPath;
+
+/// Settings that do not go together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Complaint {
+    /// The first of these that a person's file has is the one to show.
+    pub(super) keys: Vec<KeyPath>,
+    pub(super) title: String,
+    /// What is allowed, or why it is not.
+    pub(super) help: String,
+}
+
+pub(super) fn check(config: &Config) -> Vec<Complaint> {
+    let mut complaints = Vec::new();
+    let [cycles, total] = common_fixes(config);
+    complaints.extend(fixes(cycles, total));
+    complaints.extend(times(config));
+    complaints.extend(agents(config));
+    complaints.extend(named(config, KeyPath::dotted("agent"), Some(&config.agent)));
+    complaints.extend(named(config, KeyPath::dotted("review_agent"), Some(&config.review_agent)));
+    for (name, project) in &config.projects {
+        let at = KeyPath::dotted("projects").key(name);
+        complaints.extend(empty_name(&at, name));
+        complaints.extend(project_fixes(config, &at, project));
+        complaints.extend(named(config, at.clone().key("agent"), project.agent.as_ref()));
+        complaints.extend(named(config, at.key("review_agent"), project.review_agent.as_ref()));
+    }
+    complaints
+}
+
+fn common_fixes(config: &Config) -> [(KeyPath, i64); 2] {
+    let key = |name: &str| KeyPath::dotted("loop").key(name);
+    let common = &config.r#loop;
+    [(key("max_fix_cycles"), common.max_fix_cycles), (key("max_total_fixes"), common.max_total_fixes)]
+}
+
+/// Only if the project overrides one of the two: otherwise it was said about all projects already.
+fn project_fixes(config: &Config, at: &KeyPath, project: &ProjectOverrides) -> Option<Complaint> {
+    let [cycles, total] = common_fixes(config);
+    let own_cycles = project.max_fix_cycles.map(|n| (at.clone().key("max_fix_cycles"), n));
+    let own_total = project.max_total_fixes.map(|n| (at.clone().key("max_total_fixes"), n));
+    match (own_cycles, own_total) {
+        (None, None) => None,
+        (Some(own), None) => fixes(own, total),
+        (Some(own_cycles), Some(own_total)) => fixes(own_cycles, own_total),
+        (None, Some(own)) => {
+            let mut complaint = fixes(cycles, own)?;
+            // The project's line is the one to show, also where the file has the other too.
+            complaint.keys.reverse();
+            Some(complaint)
+        }
+    }
+}
+
+/// A round must not be allowed more fixes than a life.
+fn fixes((cycles, is): (KeyPath, i64), (total, bound): (KeyPath, i64)) -> Option<Complaint> {
+    (is > bound).then(|| Complaint {
+        title: format!("`{cycles}` ({is}) is more than `{total}` ({bound})"),
+        keys: vec![cycles, total],
+        help: "a round cannot have more fixes than the whole life of a change".into(),
+    })
+}
+
+fn times(config: &Config) -> Vec<Complaint> {
+    let (dispatch, limits) = (&config.dispatch, &config.limits);
+    let mut complaints = Vec::new();
+    let first = ("dispatch.backoff_first_s", dispatch.backoff_first_s);
+    let longest = ("dispatch.backoff_max_s", dispatch.backoff_max_s);
+    if first.1 > longest.1 {
+        complaints.push(larger(first, longest, "the first wait is the shortest one"));
+    }
+    let runs = [("limits.review_s", limits.review_s), ("limits.fix_s", limits.fix_s)];
+    let idle = ("limits.idle_s", limits.idle_s);
+    if let Some(run) = runs.into_iter().max_by_key(|(_, seconds)| *seconds)
+        && idle.1 > run.1
+    {
+        complaints.push(larger(idle, run, "no run is long enough to be silent for so long"));
+    }
+    let grace = ("limits.grace_s", limits.grace_s);
+    let gate = ("limits.gate_s", limits.gate_s);
+    let git = ("limits.git_s", limits.git_s);
+    for limit in runs.into_iter().chain([gate, git]) {
+        if grace.1 >= limit.1 {
+            let why = "the time between the polite signal and the one that kills must be shorter than the limit itself";
+            complaints.push(larger(grace, limit, why));
+        }
+    }
+    complaints
+}
+
+fn larger((small, is): (&str, u64), (large, bound): (&str, u64), why: &str) -> Complaint {
+    let relation = if is == bound { "is not less than" } else { "is more than" };
+    Complaint {
+        keys: vec![KeyPath::dotted(small), KeyPath::dotted(large)],
+        title: format!("`{small}` ({is}) {relation} `{large}` ({bound})"),
+        help: why.into(),
+    }
+}
+
+fn agents(config: &Config) -> Vec<Complaint> {
+    let mut complaints = Vec::new();
+    for (name, agent) in &config.agents {
+        let at = KeyPath::dotted("agents").key(name);
+        complaints.extend(empty_name(&at, name));
+        for (i, variable) in agent.env.iter().enumerate() {
+            complaints.extend(refusal(variable).map(|reason| Complaint {
+                keys: vec![at.clone().key("env").index(i)],
+                title: format!("the agent `{name}` cannot have `{variable}` of remand's environment"),
+                help: reason.into(),
+            }));
+        }
+    }
+    complaints
+}
+
+/// An agent that is named must be there. The empty name is nobody.
+fn named(config: &Config, key: KeyPath, name: Option<&String>) -> Option<Complaint> {
+    let name = name.filter(|name| !name.is_empty() && !config.agents.contains_key(*name))?;
+    let known: Vec<&str> = config.agents.keys().map(String::as_str).collect();
+    let help = if known.is_empty() {
+        format!("there are no agents yet; write a table [agents.{name}]")
+    } else {
+        format!("agents: {}", known.join(", "))
+    };
+    Some(Complaint { title: format!("`{key}` names the agent `{name}`, which is not there"), keys: vec![key], help })
+}
+
+fn empty_name(at: &KeyPath, name: &str) -> Option<Complaint> {
+    name.trim().is_empty().then(|| Complaint {
+        keys: vec![at.clone()],
+        title: format!("`{at}` has an empty name"),
+        help: "the empty name stands for nobody: give it another".into(),
+    })
+}

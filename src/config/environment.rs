@@ -1,0 +1,157 @@
+//! The environment: read once, in one place, and handed on by name. An agent gets a closed list of it and
+//! what its settings name, never anything that speaks for the user to a forge, a server or this daemon.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// What every agent gets, if it is set.
+const FOR_EVERY_AGENT: [&str; 10] =
+    ["PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "USER", "LOGNAME", "SHELL", "TZ"];
+
+const FORGE: &str = "no forge token reaches an agent: remand pushes and comments, the agent does not";
+const KEYS: &str = "it opens the user's keys to the agent: remand pushes, the agent does not";
+const SECRETS: &str = "it belongs to remand or to another service, and an agent reads text that strangers wrote";
+
+/// Names that begin like this are refused, in any case of letters.
+const REFUSED: [(&str, &str); 12] = [
+    ("GH_", FORGE),
+    ("GITHUB_", FORGE),
+    ("GITLAB_", FORGE),
+    ("GIT_", KEYS),
+    ("SSH_", KEYS),
+    ("SLACK", SECRETS),
+    ("SMTP", SECRETS),
+    ("PG", SECRETS),
+    ("NOTIFY_SOCKET", SECRETS),
+    ("CREDENTIALS_DIRECTORY", SECRETS),
+    ("LISTEN_", SECRETS),
+    ("REMAND_", SECRETS),
+];
+
+/// Why an agent must not have the variable, if it must not.
+pub(super) fn refusal(name: &str) -> Option<&'static str> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) || !name.chars().all(is_name) {
+        return Some("a variable is named without its value: letters, digits and underscores");
+    }
+    let upper = name.to_ascii_uppercase();
+    REFUSED.iter().find(|(start, _)| upper.starts_with(start)).map(|(_, reason)| *reason)
+}
+
+/// The variables of a process. A test fills one by hand.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Environment {
+    pub(super) vars: BTreeMap<String, OsString>,
+}
+
+impl Environment {
+    pub(super) fn of_process() -> Self {
+        let known = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value));
+        // A name that is not UTF-8 is none that remand or a setting asks for.
+        Self { vars: std::env::vars_os().filter_map(known).collect() }
+    }
+
+    /// A variable that is set to something.
+    pub(super) fn path(&self, name: &str) -> Option<PathBuf> {
+        self.vars.get(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+    }
+
+    fn text(&self, name: &str) -> Option<&str> {
+        self.vars.get(name).and_then(|value| value.to_str()).filter(|value| !value.is_empty())
+    }
+
+    pub(super) fn for_agent(&self, names: &[String]) -> BTreeMap<String, String> {
+        // `check` refused such names with a message; here they are refused to whoever did not ask it.
+        let named = names.iter().map(String::as_str).filter(|name| refusal(name).is_none());
+        let mut passed: BTreeMap<String, String> = FOR_EVERY_AGENT
+            .into_iter()
+            .chain(named)
+            .filter_map(|name| Some((name.to_owned(), self.text(name)?.to_owned())))
+            .collect();
+        passed.insert("TERM".into(), "dumb".into());
+        passed
+    }
+
+    pub(super) fn user_name(&self) -> String {
+        let said = ["REMAND_ACTOR", "USER", "LOGNAME"].into_iter().filter_map(|name| self.text(name));
+        let mut clean = said.map(|text| {
+            let shown: String = text.chars().filter(|c| !c.is_control()).take(80).collect();
+            shown.trim().to_owned()
+        });
+        clean.find(|name| !name.is_empty()).unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(vars: &[(&str, &str)]) -> Environment {
+        Environment { vars: vars.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect() }
+    }
+
+    #[test]
+    fn an_agent_gets_the_closed_list_and_what_was_named() {
+        let given = environment(&[
+            ("PATH", "/bin"),
+            ("HOME", "/home/ada"),
+            ("LANG", ""),
+            ("TERM", "xterm"),
+            ("ANTHROPIC_API_KEY", "k"),
+            ("GH_TOKEN", "secret"),
+            ("EDITOR", "vi"),
+            ("DBUS_SESSION_BUS_ADDRESS", "unix:"),
+        ]);
+        let names = ["ANTHROPIC_API_KEY", "GH_TOKEN", "TERM", "NOT_SET"].map(String::from);
+        let passed: Vec<String> = given.for_agent(&names).iter().map(|(k, v)| format!("{k}={v}")).collect();
+        assert_eq!(passed, ["ANTHROPIC_API_KEY=k", "HOME=/home/ada", "PATH=/bin", "TERM=dumb"]);
+    }
+
+    #[test]
+    fn no_name_that_speaks_for_the_user_is_passed() {
+        for name in [
+            "GH_TOKEN",
+            "GITHUB_TOKEN",
+            "gh_token",
+            "GH_ENTERPRISE_TOKEN",
+            "GITLAB_TOKEN",
+            "SSH_AUTH_SOCK",
+            "GIT_ASKPASS",
+            "NOTIFY_SOCKET",
+            "SLACK_WEBHOOK",
+            "SMTP_PASSWORD",
+            "PGPASSWORD",
+            "CREDENTIALS_DIRECTORY",
+            "REMAND_DB",
+            "LISTEN_FDS",
+            "",
+            "A=B",
+            "1A",
+            "A B",
+            "Ä",
+        ] {
+            assert!(refusal(name).is_some(), "{name}");
+        }
+        for name in ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "RUSTUP_HOME", "http_proxy", "_X", "GHOST"] {
+            assert_eq!(refusal(name), None, "{name}");
+        }
+        for name in FOR_EVERY_AGENT {
+            assert_eq!(refusal(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn who_is_speaking() {
+        let cases: [(&[(&str, &str)], &str); 4] = [
+            (&[("USER", "ada"), ("LOGNAME", "x"), ("REMAND_ACTOR", "ci")], "ci"),
+            (&[("USER", "ada"), ("LOGNAME", "x"), ("REMAND_ACTOR", "")], "ada"),
+            (&[("USER", " \u{1b}"), ("LOGNAME", "l\novelace")], "lovelace"),
+            (&[("USER", "ada\u{1b}[31m")], "ada[31m"),
+        ];
+        for (vars, expected) in cases {
+            assert_eq!(environment(vars).user_name(), expected);
+        }
+        assert!(environment(&[]).user_name().starts_with("uid "));
+    }
+}

@@ -1,0 +1,61 @@
+//! What can be wrong with the settings, told so that a person can mend it.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::snippet::{Colour, Problem, Snippet};
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConfigError {
+    #[error("error: there is no config file {}, which {named_by} names", path.display())]
+    NotFound { path: PathBuf, named_by: &'static str },
+    /// The cause is in the text, so it is not a `#[source]`, which would be told a second time.
+    #[error("error: cannot read the config file {}: {cause}", path.display())]
+    Unreadable { path: PathBuf, cause: io::Error },
+    /// It is not TOML.
+    #[error("{0}")]
+    Syntax(Report),
+    /// It is TOML, but not what remand knows or can use.
+    #[error("{0}")]
+    Invalid(Report),
+    #[error(
+        "error: cannot tell where the database is: neither HOME nor XDG_STATE_HOME is set to an absolute path\n  = help: set one of them, REMAND_DB, `blackboard` in the config file, or give --db FILE"
+    )]
+    NoHome,
+}
+
+/// All that is wrong in one file. Its `Display` is the whole text, without colour.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Report {
+    pub(crate) file: PathBuf,
+    pub(crate) source: String,
+    pub(crate) problems: Vec<Problem>,
+}
+
+impl ConfigError {
+    pub(crate) fn render(&self, colour: Colour) -> String {
+        match self {
+            Self::Syntax(report) | Self::Invalid(report) => report.render(colour),
+            Self::NotFound { .. } | Self::Unreadable { .. } | Self::NoHome => self.to_string(),
+        }
+    }
+}
+
+impl Report {
+    pub(crate) fn render(&self, colour: Colour) -> String {
+        let file = self.file.display().to_string();
+        let show = |problem| Snippet { file: &file, source: &self.source, problem }.render(colour);
+        self.problems.iter().map(show).collect::<Vec<_>>().join("\n\n")
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render(Colour::Plain))
+    }
+}
+
+pub(super) fn read_file(path: &Path) -> Result<String, ConfigError> {
+    std::fs::read_to_string(path).map_err(|cause| ConfigError::Unreadable { path: path.into(), cause })
+}

@@ -1,0 +1,56 @@
+//! Every setting as it holds and where it comes from, for `config show`.
+
+use toml::Value;
+
+use super::{Loaded, Origin};
+use crate::keypath::KeyPath;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Setting {
+    /// Dotted, as in `loop.max_fix_cycles`.
+    pub(crate) key: String,
+    /// As TOML.
+    pub(crate) value: String,
+    pub(crate) origin: Origin,
+}
+
+impl Loaded {
+    /// In the order of `config.toml`. The three places are shown as they were found.
+    pub(crate) fn explain(&self) -> Vec<Setting> {
+        let mut settings = Vec::new();
+        // Settings that were read from TOML can be written as TOML.
+        let table = toml::Table::try_from(&self.config).unwrap_or_default();
+        self.explain_table(&table, &KeyPath::default(), &mut settings);
+        settings
+    }
+
+    fn explain_table(&self, table: &toml::Table, at: &KeyPath, settings: &mut Vec<Setting>) {
+        for (key, value) in table {
+            let path = at.clone().key(key);
+            if let Value::Table(inner) = value {
+                self.explain_table(inner, &path, settings);
+            } else {
+                settings.push(self.setting(path.to_string(), value));
+            }
+        }
+    }
+
+    fn setting(&self, key: String, value: &Value) -> Setting {
+        let place = match key.as_str() {
+            "blackboard" => Some(&self.blackboard),
+            "evaluators" => self.evaluators.as_ref(),
+            "prompts" => self.prompts.as_ref(),
+            _ => None,
+        };
+        let origin = match (key.as_str(), &self.file, self.lines.get(&key)) {
+            ("blackboard", _, _) => self.blackboard_from.clone(),
+            (_, Some(file), Some(line)) => Origin::File { path: file.clone(), line: *line },
+            _ => Origin::Default,
+        };
+        let value = match place {
+            Some(path) => Value::String(path.display().to_string()).to_string(),
+            None => value.to_string(),
+        };
+        Setting { key, value, origin }
+    }
+}

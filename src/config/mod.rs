@@ -1,0 +1,93 @@
+//! The settings: `config.toml` at the top of the repository, embedded, is every default, and a person's own
+//! file is laid over it. This room is also the only one that reads the environment. It prints nothing, and
+//! it takes no bad value in silence: what is wrong is an error that shows the line and says what is allowed.
+
+mod bounded;
+mod check;
+mod environment;
+mod error;
+pub(crate) mod explain;
+mod place;
+pub(crate) mod project;
+mod read;
+pub(crate) mod settings;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use environment::Environment;
+pub(crate) use error::ConfigError;
+pub(crate) use place::{Origin, Place};
+use settings::{Agent, Config};
+
+/// The settings as they hold, and where they and the things that they name are.
+#[derive(Debug, Clone)]
+pub(crate) struct Loaded {
+    pub(crate) config: Config,
+    /// None if there is no config file, which is fine.
+    pub(crate) file: Option<PathBuf>,
+    pub(crate) blackboard: PathBuf,
+    pub(crate) blackboard_from: Origin,
+    /// A person's own evaluators and prompts, if there are any.
+    pub(crate) evaluators: Option<PathBuf>,
+    pub(crate) prompts: Option<PathBuf>,
+    home: Option<PathBuf>,
+    /// The lines of `file` that set something, by dotted key.
+    lines: BTreeMap<String, usize>,
+}
+
+impl Loaded {
+    pub(crate) fn agent(&self, name: &str) -> Option<&Agent> {
+        self.config.agents.get(name)
+    }
+}
+
+/// Finds the config file and reads it.
+pub(crate) fn load(place: &Place) -> Result<Loaded, ConfigError> {
+    load_in(place, &Environment::of_process())
+}
+
+/// Every setting with its default and what it means: what `remand init` writes.
+pub(crate) fn default_text() -> &'static str {
+    include_str!("../../config.toml")
+}
+
+/// The closed list of variables that an agent runs with: the common ones and `names`. A name that `load`
+/// refuses is left out here too.
+pub(crate) fn agent_environment(names: &[String]) -> BTreeMap<String, String> {
+    Environment::of_process().for_agent(names)
+}
+
+/// Who is speaking, for events: REMAND_ACTOR, else the user's name, else the number.
+pub(crate) fn user_name() -> String {
+    Environment::of_process().user_name()
+}
+
+fn load_in(place: &Place, environment: &Environment) -> Result<Loaded, ConfigError> {
+    let file = place::config_file(place, environment)?;
+    let text = file.as_deref().map_or(Ok(String::new()), error::read_file)?;
+    let read = read::read(file.as_deref(), &text)?;
+    let home = environment.path("HOME");
+    let (blackboard, blackboard_from) = place::blackboard(place, environment, file.as_deref(), &read)?;
+    let folder = |key, set: &str| place::folder(key, set, file.as_deref(), home.as_deref());
+    let (evaluators, prompts) =
+        (folder("evaluators", &read.config.evaluators), folder("prompts", &read.config.prompts));
+    let missing: Vec<_> =
+        [&evaluators, &prompts].into_iter().filter_map(|found| found.as_ref().err().cloned()).collect();
+    if !missing.is_empty() {
+        return Err(read::refuse(file.as_deref(), &text, missing));
+    }
+    Ok(Loaded {
+        config: read.config,
+        file,
+        blackboard,
+        blackboard_from,
+        evaluators: evaluators.unwrap_or_default(),
+        prompts: prompts.unwrap_or_default(),
+        home,
+        lines: read.lines,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,64 @@
+//! The settings as they hold for one project.
+
+use std::path::PathBuf;
+
+use super::settings::{Argv, MainCheckout, ProjectOverrides};
+use super::{Loaded, place};
+use crate::change::OnMaxCycles;
+use crate::finding::Severity;
+
+/// Everything that a change of the project is run with; nothing is left to look up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ProjectSettings {
+    /// The name of an agent that is there. None: nobody was chosen yet.
+    pub(crate) agent: Option<String>,
+    pub(crate) review_agent: Option<String>,
+    pub(crate) gates: Vec<Argv>,
+    /// Empty: the folder that holds the project's main checkout.
+    pub(crate) worktree_roots: Vec<PathBuf>,
+    pub(crate) max_fix_cycles: i64,
+    pub(crate) max_total_fixes: i64,
+    pub(crate) max_run_ms: i64,
+    /// None: no bound. So for the money.
+    pub(crate) max_tokens: Option<i64>,
+    pub(crate) max_cost_micros: Option<i64>,
+    pub(crate) on_max_cycles: OnMaxCycles,
+    pub(crate) severity_threshold: Severity,
+    pub(crate) max_gate_rounds: i64,
+    pub(crate) main_checkout: MainCheckout,
+}
+
+impl Loaded {
+    /// The settings for the project of this name; those for all if nothing is written about it.
+    pub(crate) fn project(&self, name: &str) -> ProjectSettings {
+        let config = &self.config;
+        let common = &config.r#loop;
+        let own = config.projects.get(name).cloned().unwrap_or_else(ProjectOverrides::default);
+        let some_name = |name: String| Some(name).filter(|name| !name.is_empty());
+        let agent = some_name(own.agent.unwrap_or_else(|| config.agent.clone()));
+        let review_agent = some_name(own.review_agent.unwrap_or_else(|| config.review_agent.clone()));
+        let roots = own.worktree_roots.unwrap_or_else(|| config.worktree_roots.clone());
+        let root = |text: &String| place::resolve(text, self.file.as_deref(), self.home.as_deref());
+        ProjectSettings {
+            review_agent: review_agent.or_else(|| agent.clone()),
+            agent,
+            gates: own.gates.unwrap_or_else(|| config.gates.clone()),
+            worktree_roots: roots.iter().map(root).collect(),
+            max_fix_cycles: own.max_fix_cycles.unwrap_or(common.max_fix_cycles),
+            max_total_fixes: own.max_total_fixes.unwrap_or(common.max_total_fixes),
+            max_run_ms: common.max_run_s.saturating_mul(1000),
+            max_tokens: Some(common.max_tokens).filter(|tokens| *tokens > 0),
+            max_cost_micros: Some(micros(common.max_cost_usd)).filter(|micros| *micros > 0),
+            on_max_cycles: own.on_max_cycles.unwrap_or(common.on_max_cycles),
+            severity_threshold: own.severity_threshold.unwrap_or(common.severity_threshold),
+            max_gate_rounds: own.max_gate_rounds.unwrap_or(common.max_gate_rounds),
+            main_checkout: own.main_checkout.unwrap_or(common.main_checkout),
+        }
+    }
+}
+
+/// Rounded up, so that a bound that is set never becomes none.
+#[expect(clippy::cast_possible_truncation, reason = "at most a million dollars: it was checked when it was read")]
+fn micros(dollars: f64) -> i64 {
+    (dollars * 1_000_000.0).ceil() as i64
+}

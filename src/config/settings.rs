@@ -1,0 +1,220 @@
+//! The settings as types, key for key as in `config.toml`, which says what they mean and has their defaults:
+//! none is here. What a value may be stands at its field; how values relate is in `check`.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer, Serialize, de};
+
+use super::bounded::{dollars, whole, whole_or_none};
+use crate::change::OnMaxCycles;
+use crate::finding::Severity;
+use crate::words::words;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Config {
+    /// As written. Where it is: `Loaded::blackboard`; so for the two folders.
+    pub(super) blackboard: String,
+    pub(super) evaluators: String,
+    pub(super) prompts: String,
+    /// The five from here on are asked of `Loaded::project`, which knows what a project overrides.
+    pub(super) agent: String,
+    pub(super) review_agent: String,
+    pub(super) gates: Vec<Argv>,
+    pub(super) worktree_roots: Vec<String>,
+    pub(super) r#loop: Loop,
+    pub(crate) heartbeat: Heartbeat,
+    pub(crate) dispatch: Dispatch,
+    pub(crate) limits: Limits,
+    pub(crate) log: Log,
+    pub(crate) agents: BTreeMap<String, Agent>,
+    pub(crate) projects: BTreeMap<String, ProjectOverrides>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+pub(crate) struct Loop {
+    #[serde(deserialize_with = "whole::<_, _, 0, 100>")]
+    pub(crate) max_fix_cycles: i64,
+    #[serde(deserialize_with = "whole::<_, _, 0, 1_000>")]
+    pub(crate) max_total_fixes: i64,
+    #[serde(deserialize_with = "whole::<_, _, 1, 2_592_000>")]
+    pub(crate) max_run_s: i64,
+    #[serde(deserialize_with = "whole::<_, _, 0, 1_000_000_000_000>")]
+    pub(crate) max_tokens: i64,
+    #[serde(deserialize_with = "dollars")]
+    pub(crate) max_cost_usd: f64,
+    pub(crate) on_max_cycles: OnMaxCycles,
+    pub(crate) severity_threshold: Severity,
+    #[serde(deserialize_with = "whole::<_, _, 0, 100>")]
+    pub(crate) max_gate_rounds: i64,
+    pub(crate) main_checkout: MainCheckout,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+pub(crate) struct Heartbeat {
+    #[serde(deserialize_with = "whole::<_, _, 1, 3_600>")]
+    pub(crate) look_s: u64,
+    pub(crate) timezone: Timezone,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+pub(crate) struct Dispatch {
+    #[serde(deserialize_with = "whole::<_, _, 1, 64>")]
+    pub(crate) slots: usize,
+    #[serde(deserialize_with = "whole::<_, _, 3, 86_400>")]
+    pub(crate) lease_s: u64,
+    #[serde(deserialize_with = "whole::<_, _, 1, 1_000>")]
+    pub(crate) max_lost_runs: i64,
+    #[serde(deserialize_with = "whole::<_, _, 1, 86_400>")]
+    pub(crate) backoff_first_s: u64,
+    #[serde(deserialize_with = "whole::<_, _, 1, 604_800>")]
+    pub(crate) backoff_max_s: u64,
+    #[serde(deserialize_with = "whole::<_, _, 0, 3_600>")]
+    pub(crate) stop_grace_s: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+pub(crate) struct Limits {
+    #[serde(deserialize_with = "whole::<_, _, 1, 86_400>")]
+    pub(crate) review_s: u64,
+    #[serde(deserialize_with = "whole::<_, _, 1, 86_400>")]
+    pub(crate) fix_s: u64,
+    #[serde(deserialize_with = "whole::<_, _, 1, 86_400>")]
+    pub(crate) idle_s: u64,
+    #[serde(deserialize_with = "whole::<_, _, 1, 86_400>")]
+    pub(crate) gate_s: u64,
+    #[serde(deserialize_with = "whole::<_, _, 1, 3_600>")]
+    pub(crate) git_s: u64,
+    #[serde(deserialize_with = "whole::<_, _, 0, 3_600>")]
+    pub(crate) grace_s: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+pub(crate) struct Log {
+    pub(crate) level: LogLevel,
+    pub(crate) format: LogFormat,
+}
+
+/// How to start an agent. `env` and `model` may be left out: nothing is then passed or named.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+pub(crate) struct Agent {
+    pub(crate) kind: AgentKind,
+    pub(crate) command: Argv,
+    #[serde(default)]
+    pub(crate) env: Vec<String>,
+    #[serde(default)]
+    pub(crate) model: String,
+}
+
+/// What is different for one project. `Loaded::project` has the rest filled in.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+pub(crate) struct ProjectOverrides {
+    pub(super) agent: Option<String>,
+    pub(super) review_agent: Option<String>,
+    pub(super) gates: Option<Vec<Argv>>,
+    pub(super) worktree_roots: Option<Vec<String>>,
+    #[serde(default, deserialize_with = "whole_or_none::<_, _, 0, 100>")]
+    pub(super) max_fix_cycles: Option<i64>,
+    #[serde(default, deserialize_with = "whole_or_none::<_, _, 0, 1_000>")]
+    pub(super) max_total_fixes: Option<i64>,
+    pub(super) on_max_cycles: Option<OnMaxCycles>,
+    pub(super) severity_threshold: Option<Severity>,
+    #[serde(default, deserialize_with = "whole_or_none::<_, _, 0, 100>")]
+    pub(super) max_gate_rounds: Option<i64>,
+    pub(super) main_checkout: Option<MainCheckout>,
+}
+
+/// A program and its arguments. There is always a program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub(crate) struct Argv(Vec<String>);
+
+words! {
+    /// What to do when the project's main checkout changed during a run.
+    "main_checkout" MainCheckout {
+        Report = "report",
+        Escalate = "escalate",
+    }
+}
+
+words! {
+    /// The clock that schedules mean.
+    "timezone" Timezone {
+        Utc = "UTC",
+        Local = "local",
+    }
+}
+
+words! {
+    "level" LogLevel {
+        Error = "error",
+        Warn = "warn",
+        Info = "info",
+        Debug = "debug",
+        Trace = "trace",
+    }
+}
+
+words! {
+    "format" LogFormat {
+        Text = "text",
+        Json = "json",
+    }
+}
+
+words! {
+    /// How remand talks to an agent.
+    "kind" AgentKind {
+        Command = "command",
+    }
+}
+
+impl Argv {
+    pub(crate) fn program(&self) -> &str {
+        self.0.first().map_or("", String::as_str)
+    }
+
+    pub(crate) fn arguments(&self) -> &[String] {
+        self.0.get(1..).unwrap_or_default()
+    }
+
+    /// The program and its arguments.
+    pub(crate) fn words(&self) -> &[String] {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Argv {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Words;
+
+        impl<'de> de::Visitor<'de> for Words {
+            type Value = Argv;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a list of words, the program first, such as [\"cargo\", \"test\"]")
+            }
+
+            fn visit_seq<A: de::SeqAccess<'de>>(self, mut words: A) -> Result<Argv, A::Error> {
+                let mut argv: Vec<String> = Vec::new();
+                while let Some(word) = words.next_element()? {
+                    argv.push(word);
+                }
+                match argv.first() {
+                    Some(program) if !program.trim().is_empty() => Ok(Argv(argv)),
+                    Some(_) => Err(de::Error::custom("the first word, the program, is empty")),
+                    None => Err(de::Error::invalid_length(0, &self)),
+                }
+            }
+        }
+
+        deserializer.deserialize_seq(Words)
+    }
+}

@@ -1,0 +1,340 @@
+//! Files that are not taken, and what is said about them.
+
+use std::path::Path;
+
+use super::super::{ConfigError, check, default_text, read};
+use crate::keypath::KeyPath;
+use crate::snippet::Colour;
+
+/// What a person sees who wrote `text`.
+fn refused(text: &str) -> String {
+    let error = match read::read(Some(Path::new("config.toml")), text) {
+        Ok(read) => panic!("taken: {:?}", read.config),
+        Err(error) => error,
+    };
+    assert!(matches!(error, ConfigError::Invalid(_)));
+    assert_eq!(error.render(Colour::Plain), error.to_string());
+    error.to_string()
+}
+
+#[test]
+fn unknown_keys() {
+    insta::assert_snapshot!(refused("agnet = 'x'\n\n[loop]\n  max_fix_cycels = 3\n"), @"
+    error: `agnet` is not a setting
+     --> config.toml:1:1
+      |
+    1 | agnet = 'x'
+      | ^^^^^ did you mean `agent`?
+      |
+      = help: the top level has: blackboard, evaluators, prompts, agent, review_agent, gates, worktree_roots, loop, heartbeat, dispatch, limits, log, agents, projects
+
+    error: `loop.max_fix_cycels` is not a setting
+     --> config.toml:4:3
+      |
+    4 |   max_fix_cycels = 3
+      |   ^^^^^^^^^^^^^^ did you mean `max_fix_cycles`?
+      |
+      = help: [loop] has: max_fix_cycles, max_total_fixes, max_run_s, max_tokens, max_cost_usd, on_max_cycles, severity_threshold, max_gate_rounds, main_checkout
+    ");
+    insta::assert_snapshot!(refused("[agents.a]\nkind = 'command'\ncommand = ['a']\ntoken = 'x'\n"), @"
+    error: `agents.a.token` is not a setting
+     --> config.toml:4:1
+      |
+    4 | token = 'x'
+      | ^^^^^
+      |
+      = help: [agents.a] has: kind, command, env, model
+    ");
+    insta::assert_snapshot!(refused("[hartbeat]\nlook_s = 1\n[projects.p]\ngate = []"), @"
+    error: `hartbeat` is not a setting
+     --> config.toml:1:2
+      |
+    1 | [hartbeat]
+      |  ^^^^^^^^ did you mean `heartbeat`?
+      |
+      = help: the top level has: blackboard, evaluators, prompts, agent, review_agent, gates, worktree_roots, loop, heartbeat, dispatch, limits, log, agents, projects
+
+    error: `projects.p.gate` is not a setting
+     --> config.toml:4:1
+      |
+    4 | gate = []
+      | ^^^^ did you mean `gates`?
+      |
+      = help: [projects.p] has: agent, review_agent, gates, worktree_roots, max_fix_cycles, max_total_fixes, on_max_cycles, severity_threshold, max_gate_rounds, main_checkout
+    ");
+}
+
+#[test]
+fn wrong_types_and_numbers() {
+    insta::assert_snapshot!(refused("[loop]\nmax_fix_cycles = \"two\"\nmax_tokens = -1\nmax_cost_usd = -0.5\n"), @r#"
+    error: `loop.max_fix_cycles` cannot be used
+     --> config.toml:2:18
+      |
+    2 | max_fix_cycles = "two"
+      |                  ^^^^^ invalid type: string "two", expected a whole number from 0 to 100
+      |
+      = help: without it the default holds: 2
+
+    error: `loop.max_tokens` cannot be used
+     --> config.toml:3:14
+      |
+    3 | max_tokens = -1
+      |              ^^ invalid value: integer `-1`, expected a whole number from 0 to 1000000000000
+      |
+      = help: without it the default holds: 0
+
+    error: `loop.max_cost_usd` cannot be used
+     --> config.toml:4:16
+      |
+    4 | max_cost_usd = -0.5
+      |                ^^^^ invalid value: floating point `-0.5`, expected an amount from 0.0 to 1000000
+      |
+      = help: without it the default holds: 0.0
+    "#);
+    insta::assert_snapshot!(refused("loop = 3\nagents = []\n"), @"
+    error: `loop` cannot be used
+     --> config.toml:1:8
+      |
+    1 | loop = 3
+      |        ^ invalid type: integer `3`, expected a table
+      |
+      = help: [loop] has: max_fix_cycles, max_total_fixes, max_run_s, max_tokens, max_cost_usd, on_max_cycles, severity_threshold, max_gate_rounds, main_checkout
+
+    error: `agents` cannot be used
+     --> config.toml:2:10
+      |
+    2 | agents = []
+      |          ^^ invalid type: sequence, expected a map
+      |
+      = help: write a table for each: [agents.NAME]
+    ");
+    insta::assert_snapshot!(refused("gates = ['cargo test', []]\n"), @r#"
+    error: `gates[0]` cannot be used
+     --> config.toml:1:10
+      |
+    1 | gates = ['cargo test', []]
+      |          ^^^^^^^^^^^^ invalid type: string "cargo test", expected a list of words, the program first, such as ["cargo", "test"]
+    "#);
+    insta::assert_snapshot!(refused("[agents.a]\nkind = 'command'\nenv = []\n"), @"
+    error: `agents.a` cannot be used
+     --> config.toml:1:9
+      |
+    1 | [agents.a]
+      |         ^ missing field `command`
+      |
+      = help: [agents.a] has: kind, command, env, model
+    ");
+    for text in [
+        "dispatch.slots = 0",
+        "dispatch.slots = 65",
+        "dispatch.slots = 1.5",
+        "dispatch.lease_s = 2",
+        "dispatch.lease_s = 99999999999999999999",
+        "loop.max_run_s = 0",
+        "loop.max_cost_usd = nan",
+        "loop.max_cost_usd = inf",
+        "projects.p.max_fix_cycles = 101",
+        "projects.p.gates = [['']]",
+        "agents.a = { kind = 'command', command = [] }",
+        "blackboard = 3",
+    ] {
+        assert!(refused(text).contains("cannot be used"), "{text}");
+    }
+}
+
+#[test]
+fn wrong_words() {
+    insta::assert_snapshot!(refused("[loop]\non_max_cycles = 'give_up'\n[log]\nlevel = 'loud'\n"), @r#"
+    error: `loop.on_max_cycles` cannot be used
+     --> config.toml:2:17
+      |
+    2 | on_max_cycles = 'give_up'
+      |                 ^^^^^^^^^ unknown on_max_cycles `give_up`; allowed: escalate, pr_anyway
+      |
+      = help: without it the default holds: "escalate"
+
+    error: `log.level` cannot be used
+     --> config.toml:4:9
+      |
+    4 | level = 'loud'
+      |         ^^^^^^ unknown level `loud`; allowed: error, warn, info, debug, trace
+      |
+      = help: without it the default holds: "info"
+    "#);
+    insta::assert_snapshot!(refused("[projects.\"a.b\"]\nseverity_threshold = 'Medium'\n"), @r#"
+    error: `projects."a.b".severity_threshold` cannot be used
+     --> config.toml:2:22
+      |
+    2 | severity_threshold = 'Medium'
+      |                      ^^^^^^^^ unknown severity `Medium`; allowed: critical, high, medium, low, suggestion
+    "#);
+}
+
+#[test]
+fn settings_that_do_not_go_together() {
+    insta::assert_snapshot!(refused("[dispatch]\nbackoff_first_s = 7200\n[limits]\nfix_s = 10\nreview_s = 20\n"), @"
+    error: `dispatch.backoff_first_s` (7200) is more than `dispatch.backoff_max_s` (3600)
+     --> config.toml:2:19
+      |
+    2 | backoff_first_s = 7200
+      |                   ^^^^
+      |
+      = help: the first wait is the shortest one
+
+    error: `limits.grace_s` (10) is not less than `limits.fix_s` (10)
+     --> config.toml:4:9
+      |
+    4 | fix_s = 10
+      |         ^^
+      |
+      = help: the time between the polite signal and the one that kills must be shorter than the limit itself
+
+    error: `limits.idle_s` (600) is more than `limits.review_s` (20)
+     --> config.toml:5:12
+      |
+    5 | review_s = 20
+      |            ^^
+      |
+      = help: no run is long enough to be silent for so long
+    ");
+    insta::assert_snapshot!(refused("[loop]\nmax_total_fixes = 1\n[projects.p]\nmax_fix_cycles = 50\n"), @"
+    error: `loop.max_fix_cycles` (2) is more than `loop.max_total_fixes` (1)
+     --> config.toml:2:19
+      |
+    2 | max_total_fixes = 1
+      |                   ^
+      |
+      = help: a round cannot have more fixes than the whole life of a change
+
+    error: `projects.p.max_fix_cycles` (50) is more than `loop.max_total_fixes` (1)
+     --> config.toml:4:18
+      |
+    4 | max_fix_cycles = 50
+      |                  ^^
+      |
+      = help: a round cannot have more fixes than the whole life of a change
+    ");
+    insta::assert_snapshot!(refused("loop.max_fix_cycles = 3\n[projects.p]\nmax_total_fixes = 2\n"), @"
+    error: `loop.max_fix_cycles` (3) is more than `projects.p.max_total_fixes` (2)
+     --> config.toml:3:19
+      |
+    3 | max_total_fixes = 2
+      |                   ^
+      |
+      = help: a round cannot have more fixes than the whole life of a change
+    ");
+}
+
+#[test]
+fn a_default_that_is_wrong_is_told_without_a_line() {
+    let complaint = check::Complaint {
+        keys: vec![KeyPath::dotted("limits.idle_s")],
+        title: "`limits.idle_s` is wrong".into(),
+        help: "mend it".into(),
+    };
+    insta::assert_snapshot!(read::refuse(None, "", vec![complaint]), @"
+    error: `limits.idle_s` is wrong
+     |
+     = help: mend it
+    ");
+}
+
+#[test]
+fn an_agent_that_is_not_there() {
+    insta::assert_snapshot!(refused("agent = 'claude'\n"), @"
+    error: `agent` names the agent `claude`, which is not there
+     --> config.toml:1:9
+      |
+    1 | agent = 'claude'
+      |         ^^^^^^^^
+      |
+      = help: there are no agents yet; write a table [agents.claude]
+    ");
+    let agents = "[agents.claude]\nkind = 'command'\ncommand = ['claude']\n[projects.p]\nreview_agent = 'codex'\n";
+    insta::assert_snapshot!(refused(agents), @"
+    error: `projects.p.review_agent` names the agent `codex`, which is not there
+     --> config.toml:5:16
+      |
+    5 | review_agent = 'codex'
+      |                ^^^^^^^
+      |
+      = help: agents: claude
+    ");
+    insta::assert_snapshot!(refused("[agents.\"\"]\nkind = 'command'\ncommand = ['claude']\n"), @r#"
+    error: `agents.""` has an empty name
+     --> config.toml:1:9
+      |
+    1 | [agents.""]
+      |         ^^
+      |
+      = help: the empty name stands for nobody: give it another
+    "#);
+}
+
+#[test]
+fn a_variable_that_no_agent_gets() {
+    let text = "[agents.a]\nkind = 'command'\ncommand = ['a']\nenv = ['A_KEY', 'GH_TOKEN', 'SSH_AUTH_SOCK', 'K=v']\n";
+    insta::assert_snapshot!(refused(text), @"
+    error: the agent `a` cannot have `GH_TOKEN` of remand's environment
+     --> config.toml:4:17
+      |
+    4 | env = ['A_KEY', 'GH_TOKEN', 'SSH_AUTH_SOCK', 'K=v']
+      |                 ^^^^^^^^^^
+      |
+      = help: no forge token reaches an agent: remand pushes and comments, the agent does not
+
+    error: the agent `a` cannot have `SSH_AUTH_SOCK` of remand's environment
+     --> config.toml:4:29
+      |
+    4 | env = ['A_KEY', 'GH_TOKEN', 'SSH_AUTH_SOCK', 'K=v']
+      |                             ^^^^^^^^^^^^^^^
+      |
+      = help: it opens the user's keys to the agent: remand pushes, the agent does not
+
+    error: the agent `a` cannot have `K=v` of remand's environment
+     --> config.toml:4:46
+      |
+    4 | env = ['A_KEY', 'GH_TOKEN', 'SSH_AUTH_SOCK', 'K=v']
+      |                                              ^^^^^
+      |
+      = help: a variable is named without its value: letters, digits and underscores
+    ");
+}
+
+#[test]
+fn a_file_that_is_not_toml() {
+    let error = read::read(Some(Path::new("config.toml")), "[loop]\nmax_fix_cycles = \n").err().unwrap();
+    assert!(matches!(error, ConfigError::Syntax(_)));
+    insta::assert_snapshot!(error, @"
+    error: this is not TOML
+     --> config.toml:2:18
+      |
+    2 | max_fix_cycles = 
+      |                  ^ string values must be quoted, expected literal string
+    ");
+    let twice = read::read(Some(Path::new("config.toml")), "agent = ''\nagent = ''\n").err().unwrap();
+    insta::assert_snapshot!(twice, @"
+    error: this is not TOML
+     --> config.toml:2:1
+      |
+    2 | agent = ''
+      | ^^^^^ duplicate key
+    ");
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(100))]
+
+    /// Whatever is in the file, it is taken or refused with a text.
+    #[test]
+    fn no_file_is_too_strange(start in 0..6000_usize, length in 0..40_usize, put in "[ -~éü\\n\\r\u{9b}]{0,9}") {
+        let mut text: Vec<char> = default_text().chars().collect();
+        let start = start.min(text.len());
+        let end = (start + length).min(text.len());
+        text.splice(start..end, put.chars());
+        let text: String = text.into_iter().collect();
+        if let Err(error) = read::read(Some(Path::new("config.toml")), &text) {
+            assert!(error.to_string().starts_with("error: "));
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! A place in a text file, shown the way that compilers do: file, line, column, the line itself and what is
+//! wrong with it. Text in, text out: nothing is read and nothing is printed here.
+
+use std::ops::Range;
+
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, normalize_untrusted_str};
+
+/// Something wrong in a file that a person wrote and can mend.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Snippet<'a> {
+    pub(crate) file: &'a str,
+    pub(crate) source: &'a str,
+    pub(crate) problem: &'a Problem,
+}
+
+/// What is wrong, where, and what would be right.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Problem {
+    pub(crate) title: String,
+    /// Bytes of the source. Without one there is nothing to show, and the label becomes a note.
+    pub(crate) span: Option<Range<usize>>,
+    /// Stands under the marked place.
+    pub(crate) label: Option<String>,
+    pub(crate) help: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Colour {
+    Plain,
+    Ansi,
+}
+
+impl Problem {
+    pub(crate) fn new(title: impl Into<String>, span: Option<Range<usize>>) -> Self {
+        Self { title: title.into(), span, label: None, help: None }
+    }
+
+    pub(crate) fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = Some(label.into());
+        self
+    }
+
+    pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Labels it with the word that was probably meant, if one is near.
+    pub(crate) fn did_you_mean(self, word: &str, known: &[&str]) -> Self {
+        match nearest(word, known.iter().copied()) {
+            Some(near) => self.label(format!("did you mean `{near}`?")),
+            None => self,
+        }
+    }
+}
+
+impl Snippet<'_> {
+    /// The whole report, without a newline at its end.
+    pub(crate) fn render(&self, colour: Colour) -> String {
+        let problem = self.problem;
+        let source = visible(self.source);
+        let label = problem.label.as_deref().map(clean);
+        let title = Level::ERROR.primary_title(clean(&problem.title));
+        let mut group = Group::with_title(title);
+        if let Some(span) = &problem.span {
+            let mark = AnnotationKind::Primary.span(within(&source, span)).label(label);
+            let lines = annotate_snippets::Snippet::source(source.as_str()).path(clean(self.file));
+            group = group.element(lines.annotation(mark));
+        } else {
+            group = group.elements(label.map(|text| Level::NOTE.message(text)));
+        }
+        group = group.elements(problem.help.as_deref().map(|text| Level::HELP.message(clean(text))));
+        match colour {
+            Colour::Plain => Renderer::plain(),
+            Colour::Ansi => Renderer::styled(),
+        }
+        .render(&[group])
+    }
+}
+
+/// Line and column, from 1, of a byte of the source; the column counts characters.
+pub(crate) fn line_column(source: &str, offset: usize) -> (usize, usize) {
+    let before = source.get(..boundary(source, offset)).unwrap_or_default();
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    (line, column)
+}
+
+/// The word that was probably meant: the nearest one, if it is near.
+fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .into_iter()
+        .map(|candidate| (distance(word, candidate), candidate))
+        .filter(|(edits, candidate)| *edits <= 1 + candidate.chars().count() / 4)
+        .min_by_key(|(edits, _)| *edits)
+        .map(|(_, candidate)| candidate)
+}
+
+/// How many letters have to be put in, taken out or changed (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut left = i + 1;
+        let mut next = vec![left];
+        for (pair, to) in row.windows(2).zip(b.chars()) {
+            let &[diagonal, above] = pair else { continue };
+            left = (above + 1).min(left + 1).min(diagonal + usize::from(from != to));
+            next.push(left);
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+/// All of it may come from files that others wrote: no escape sequence gets to a terminal.
+fn clean(text: &str) -> String {
+    normalize_untrusted_str(&visible(text))
+}
+
+/// The renderer itself shows the control characters of ASCII and of bidirectional text, but lets those between
+/// U+0080 and U+009F through, which some terminals obey. As many bytes as before, so that spans still fit.
+fn visible(text: &str) -> String {
+    text.replace(|c| ('\u{80}'..='\u{9f}').contains(&c), "\u{b7}")
+}
+
+/// A span that the renderer can take: in the source, and not through the middle of a character.
+fn within(source: &str, span: &Range<usize>) -> Range<usize> {
+    let start = boundary(source, span.start);
+    start..boundary(source, span.end).max(start)
+}
+
+fn boundary(source: &str, offset: usize) -> usize {
+    source.floor_char_boundary(offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn render(source: &str, problem: &Problem) -> String {
+        Snippet { file: "x.toml", source, problem }.render(Colour::Plain)
+    }
+
+    #[test]
+    fn the_place_is_marked() {
+        let problem =
+            Problem::new("`b` has a wrong value", Some(10..15)).label("not a number").help("leave it out for 2");
+        insta::assert_snapshot!(render("a = 1\nb = \"two\"\n", &problem), @r#"
+        error: `b` has a wrong value
+         --> x.toml:2:5
+          |
+        2 | b = "two"
+          |     ^^^^^ not a number
+          |
+          = help: leave it out for 2
+        "#);
+    }
+
+    #[test]
+    fn without_a_place_the_label_is_a_note() {
+        let problem = Problem::new("`b` is too large", None).label("at most 3");
+        insta::assert_snapshot!(render("", &problem), @"
+        error: `b` is too large
+         |
+         = note: at most 3
+        ");
+    }
+
+    #[test]
+    fn colour_only_when_asked_and_never_from_the_file() {
+        let problem = Problem::new("bad \u{1b}[31mkey", Some(0..99)).label("\u{1b}]0;x\u{7}");
+        let source = "k\u{1b}[2J = \u{9b}1";
+        assert!(!render(source, &problem).chars().any(|c| c.is_control() && c != '\n'));
+        let coloured = Snippet { file: "x", source: "k", problem: &Problem::new("t", Some(0..1)) };
+        assert!(coloured.render(Colour::Ansi).contains('\u{1b}'));
+    }
+
+    #[test]
+    fn a_span_outside_of_the_source_or_through_a_character_is_drawn_in() {
+        for (start, end) in [(0, 0), (1, 2), (2, 2), (3, 1), (7, 900)] {
+            let span = std::iter::once(start..end).next();
+            assert!(render("é\nüber = 1", &Problem::new("t", span)).contains("error: t"));
+        }
+        assert!(render("", &Problem::new("t", Some(0..0))).contains("error: t"));
+    }
+
+    #[test]
+    fn lines_and_columns_count_from_one() {
+        let cases = [(0, (1, 1)), (1, (1, 1)), (2, (1, 2)), (3, (2, 1)), (4, (2, 2)), (99, (2, 3))];
+        for (offset, expected) in cases {
+            assert_eq!(line_column("é\nab", offset), expected, "{offset}");
+        }
+    }
+
+    #[test]
+    fn the_nearest_word_is_near() {
+        let known = ["max_fix_cycles", "max_run_s", "slots"];
+        assert_eq!(nearest("max_fix_cycels", known), Some("max_fix_cycles"));
+        assert_eq!(nearest("solts", known), Some("slots"), "two letters in the wrong order");
+        assert_eq!(nearest("slot", known), Some("slots"));
+        assert_eq!(nearest("colour", known), None);
+        assert_eq!(nearest("", known), None);
+        assert_eq!((distance("", "abc"), distance("kitten", "sitting"), distance("a", "a")), (3, 3, 0));
+    }
+}
