@@ -9,6 +9,7 @@ mod crash;
 mod event;
 mod finding;
 mod keypath;
+mod proposal;
 mod snippet;
 mod state;
 mod words;

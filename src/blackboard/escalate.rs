@@ -7,23 +7,9 @@ use super::{Result, changes, items, rejections};
 use crate::change::{Change, ChangeId, FinalVerdict, OnMaxCycles, State};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
+use crate::proposal::Escalation;
 use crate::state::Trigger;
-use crate::work::{ItemId, RejectionState};
-
-/// Why a person is needed.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Escalation {
-    pub(crate) reason: String,
-    /// The one thing to decide, with what to type.
-    pub(crate) decide: String,
-    /// Which bound, where one was reached.
-    pub(crate) bound: Option<&'static str>,
-    /// The rejected review's item, which is marked for a person too.
-    pub(crate) rejected_item: Option<ItemId>,
-    pub(crate) final_verdict: Option<FinalVerdict>,
-    /// The item that failed stays as it is; all others are cancelled.
-    pub(crate) failed_item: Option<ItemId>,
-}
+use crate::work::RejectionState;
 
 /// From anywhere to `escalated`.
 pub(crate) fn escalate(conn: &Connection, id: &ChangeId, escalation: &Escalation, now: Time) -> Result<Change> {

@@ -5,13 +5,14 @@ use rusqlite::{Connection, named_params};
 use serde_json::{Value, json};
 
 use super::claim::fenced;
-use super::escalate::{Escalation, escalate, set_final};
+use super::escalate::{escalate, set_final};
 use super::items::about_item;
 use super::{BoardError, Result, changes, items, reviews};
 use crate::change::{Change, FinalVerdict, State};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
 use crate::finding::{Finding, Outcome, Severity, Verdict};
+use crate::proposal::Escalation;
 use crate::state::Trigger;
 use crate::work::{Claim, Item, ItemId};
 

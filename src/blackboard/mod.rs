@@ -33,7 +33,7 @@ pub(crate) use claim::{
     Claimed, Holding, claim, foreign_claims, give_back, lose_run, renew, ripen, take_from_dead, unknown_sources,
 };
 pub(crate) use door::Door;
-pub(crate) use escalate::{Escalation, escalate};
+pub(crate) use escalate::escalate;
 pub(crate) use events::{append, event, events_about, events_of, events_since, newest_event};
 pub(crate) use feedback::{Guidance, add_guidance, open_guidance};
 pub(crate) use finish::{Failure, FixDone, ReviewDone, ask_again, fail, finish_fix, finish_review};
@@ -44,8 +44,8 @@ pub(crate) use items::{
 pub(crate) use look::{BoardRow, EvaluatorRow, Show, board, board_row, evaluator_rows};
 pub(crate) use people::{approve_by_person, cancel_change, more_cycles, pause, refine, resume, retry};
 pub(crate) use projects::{Project, insert_project, list_projects, project, project_by_common_dir};
-pub(crate) use propose::{Fix, Proposal, apply, cursor, set_cursor};
-pub(crate) use rejections::{TakenIn, pending_changes, rejections_in, rejections_of, take_in};
+pub(crate) use propose::{apply, cursor, set_cursor};
+pub(crate) use rejections::{TakenIn, any_since, pending_changes, rejections_in, rejections_of, take_in};
 pub(crate) use reviews::{
     OpenFinding, PastReview, finding_list, history, last_review, open_findings, review_of_head, reviews_of,
 };

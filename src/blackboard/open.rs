@@ -30,7 +30,7 @@ pub(super) fn writer(path: &Path, now: Time) -> Result<Connection> {
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut conn = connect(path, flags)?;
-    pragmas(path, &conn)?;
+    pragmas(path, &mut conn)?;
     migrate::to_newest(path, &mut conn, now)?;
     Ok(conn)
 }
@@ -38,8 +38,8 @@ pub(super) fn writer(path: &Path, now: Time) -> Result<Connection> {
 /// Opens beside the writer; a write through it is refused by SQLite.
 pub(super) fn reader(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let conn = connect(path, flags)?;
-    pragmas(path, &conn)?;
+    let mut conn = connect(path, flags)?;
+    pragmas(path, &mut conn)?;
     conn.pragma_update(None, "query_only", true)?;
     Ok(conn)
 }
@@ -49,7 +49,7 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection> {
     Connection::open_with_flags(path, flags).map_err(|source| unusable(path, "it can't be opened".into(), Some(source)))
 }
 
-fn pragmas(path: &Path, conn: &Connection) -> Result<()> {
+fn pragmas(path: &Path, conn: &mut Connection) -> Result<()> {
     conn.busy_handler(Some(wait_briefly))?;
     // A row that nobody can read back is refused when it is written.
     conn.set_limit(Limit::SQLITE_LIMIT_LENGTH, 16 * 1024 * 1024)?;

@@ -4,34 +4,12 @@ use rusqlite::{Connection, OptionalExtension as _, named_params};
 use serde_json::json;
 
 use super::items::about_item;
-use super::{Escalation, NewItem, Result, changes, items, rejections};
-use crate::change::ChangeId;
+use super::{NewItem, Result, changes, items, rejections};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
+use crate::proposal::{Fix, Proposal};
 use crate::state::Trigger;
-use crate::work::{Priority, RejectionId, ReviewFixMetadata, Source};
-
-/// One thing that an evaluator wants done. Proposing twice does it once.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Proposal {
-    Fix(Fix),
-    /// The bound is reached: a person, or the next stage, by the change's setting.
-    Bound {
-        change_id: ChangeId,
-        escalation: Escalation,
-    },
-}
-
-/// One fix for all rejections that wait for one change.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Fix {
-    pub(crate) change_id: ChangeId,
-    /// Oldest first; the newest gives the item its key.
-    pub(crate) rejections: Vec<RejectionId>,
-    /// A person's feedback is among them: the allowance of this round begins anew.
-    pub(crate) begins_round: bool,
-    pub(crate) metadata: ReviewFixMetadata,
-}
+use crate::work::{Priority, Source};
 
 /// Carries out one proposal; `false` when it had been carried out before.
 pub(crate) fn apply(conn: &Connection, evaluator: &str, proposal: &Proposal, now: Time) -> Result<bool> {

@@ -201,7 +201,7 @@ pub(super) fn reopen_for_rejection(conn: &Connection, change: &Change, now: Time
 }
 
 /// Whether an event of these types waits behind the cursor: the question of a quiet tick.
-pub(super) fn any_since(conn: &Connection, event_type: EventType, cursor: i64) -> Result<bool> {
+pub(crate) fn any_since(conn: &Connection, event_type: EventType, cursor: i64) -> Result<bool> {
     Ok(conn
         .prepare_cached("SELECT 1 FROM events WHERE event_type = :event_type AND id > :cursor LIMIT 1")?
         .query_row(named_params! { ":event_type": event_type.as_str(), ":cursor": cursor }, |_| Ok(()))
