@@ -4,11 +4,10 @@
 
 use std::sync::Arc;
 
-use rusqlite::Connection;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::blackboard::{self as bb, Door, Result};
+use crate::blackboard::{self as bb, Conn, Door, Result};
 use crate::clock::{self, Time};
 use crate::evaluator::{Case, Definition, Kind, review_feedback};
 use crate::review::Cycle;
@@ -23,7 +22,7 @@ pub(crate) struct Beat {
 }
 
 /// Whether a pass would find anything to do: a few probes of indexes, nothing written, no lock taken.
-pub(crate) fn is_quiet(conn: &Connection, definitions: &[Definition], now: Time) -> Result<bool> {
+pub(crate) fn is_quiet(conn: &Conn, definitions: &[Definition], now: Time) -> Result<bool> {
     for definition in definitions {
         let cursor = bb::cursor(conn, &definition.name)?;
         for event_type in &definition.on {
@@ -44,7 +43,7 @@ pub(crate) fn is_quiet(conn: &Connection, definitions: &[Definition], now: Time)
 }
 
 /// One pass, inside the caller's transaction.
-pub(crate) fn beat(conn: &Connection, definitions: &[Definition], now: Time) -> Result<Beat> {
+pub(crate) fn beat(conn: &Conn, definitions: &[Definition], now: Time) -> Result<Beat> {
     let mut done = Beat::default();
     for definition in definitions {
         let one = match definition.kind {
@@ -58,7 +57,7 @@ pub(crate) fn beat(conn: &Connection, definitions: &[Definition], now: Time) -> 
     Ok(done)
 }
 
-fn review_feedback_pass(conn: &Connection, definition: &Definition, now: Time) -> Result<Beat> {
+fn review_feedback_pass(conn: &Conn, definition: &Definition, now: Time) -> Result<Beat> {
     let cursor = bb::cursor(conn, &definition.name)?;
     let (newest, taken) = bb::take_in(conn, &definition.on, cursor, now)?;
     let mut applied = 0;
@@ -74,7 +73,7 @@ fn review_feedback_pass(conn: &Connection, definition: &Definition, now: Time) -
     Ok(Beat { taken_in: taken.len(), applied })
 }
 
-fn case(conn: &Connection, change_id: &crate::change::ChangeId) -> Result<Case> {
+fn case(conn: &Conn, change_id: &crate::change::ChangeId) -> Result<Case> {
     let change = bb::change(conn, change_id)?;
     let repo = bb::project(conn, &change.project_id)?.repo;
     let pending = bb::rejections_of(conn, change_id, Some(crate::work::RejectionState::Pending))?;
@@ -86,7 +85,7 @@ fn case(conn: &Connection, change_id: &crate::change::ChangeId) -> Result<Case> 
 }
 
 /// A schedule is due when its moment has come, or when it was never given one.
-fn is_due(conn: &Connection, definition: &Definition, now: Time) -> Result<bool> {
+fn is_due(conn: &Conn, definition: &Definition, now: Time) -> Result<bool> {
     if definition.schedule.is_none() {
         return Ok(false);
     }

@@ -105,4 +105,7 @@ impl From<rusqlite::Error> for BoardError {
     }
 }
 
+/// What the functions of this room take first; others only hand it on.
+pub(crate) type Conn = rusqlite::Connection;
+
 pub(crate) type Result<T, E = BoardError> = std::result::Result<T, E>;
