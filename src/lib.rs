@@ -3,7 +3,15 @@
 
 mod change;
 mod clock;
+mod crash;
 mod event;
 mod finding;
+mod process;
 mod words;
 mod work;
+
+/// The body of `remand __shim`, which remand starts for itself.
+#[doc(hidden)]
+pub fn shim() -> std::process::ExitCode {
+    process::shim_main()
+}
