@@ -87,3 +87,11 @@ pub(crate) struct Exit {
     /// Why it could not be started, or why its output is not complete.
     pub(crate) detail: Option<String>,
 }
+
+/// Before a child starts: it gets stdin, stdout and stderr, and nothing that whoever started us left open.
+fn keep_descriptors_to_ourselves() {
+    close_fds::set_fds_cloexec_threadsafe(3, &[]);
+}
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,7 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::Instant;
 
 use super::ending::later;
-use super::{Exit, Job, MARK, ProcessError, ProcessId, folder, table};
+use super::{Exit, Job, MARK, ProcessError, ProcessId, folder, keep_descriptors_to_ourselves, table};
 use crate::crash::{self, crash_point};
 
 /// Longer than a shim takes to end everything after its limits: then it is stuck, or was stopped by its own agent.
@@ -34,6 +34,7 @@ pub(crate) async fn start(shim_program: &Path, job: &Job) -> Result<Running, Pro
     line.push(b'\n');
     folder::make(&job.dir)?;
     crash_point!("start_before_shim");
+    keep_descriptors_to_ourselves();
     let mut child = command(shim_program)
         .arg("__shim")
         .env_clear()

@@ -19,7 +19,7 @@ use tokio::net::unix::pipe;
 
 use super::orders::{Orders, Signals};
 use super::watch::{Child, watch};
-use super::{Exit, Job, MARK, ProcessError, ProcessId, folder};
+use super::{Exit, Job, MARK, ProcessError, ProcessId, folder, keep_descriptors_to_ourselves};
 use crate::crash::crash_point;
 use crate::work::Ended;
 
@@ -86,6 +86,7 @@ fn spawn(job: &Job) -> Result<Child, String> {
     let stdin = File::open(&job.stdin).map_err(|error| format!("cannot open {}: {error}", job.stdin.display()))?;
     let path = find(program, job).ok_or_else(|| format!("the program `{program}` was not found"))?;
     let failed = |error: io::Error| format!("cannot start `{program}`: {error}");
+    keep_descriptors_to_ourselves();
     let mut child = command(&path)
         .args(args)
         .current_dir(&job.cwd)

@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::timeout;
 
-use super::ProcessError;
+use super::{ProcessError, keep_descriptors_to_ourselves};
 
 /// From SIGTERM to SIGKILL: enough for git to remove its lock files.
 const GRACE: Duration = Duration::from_secs(2);
@@ -85,6 +85,7 @@ fn spawn(cmd: &Short) -> Result<Child, ProcessError> {
     if !cmd.cwd.is_dir() {
         return Err(ProcessError::file("enter", &cmd.cwd)(ErrorKind::NotFound.into()));
     }
+    keep_descriptors_to_ourselves();
     command(&find(cmd)?)
         .args(&cmd.args)
         .current_dir(&cmd.cwd)
