@@ -57,11 +57,16 @@ impl Run {
     }
 
     fn start(&self) -> Shim<'_> {
+        self.start_with(&[])
+    }
+
+    fn start_with(&self, variables: &[(&str, &Path)]) -> Shim<'_> {
         let mut child = Command::new(env!("CARGO_BIN_EXE_remand"))
             .arg("__shim")
             .env_clear()
             .env("GH_TOKEN", "canary")
             .env("REMAND_RUN", &self.run_id)
+            .envs(variables.iter().copied())
             .stdin(Stdio::piped())
             .stderr(fs::File::create(self.path("shim.err")).unwrap())
             .spawn()
@@ -396,6 +401,46 @@ fn a_folder_that_was_settled_starts_nothing() {
     let mut shim = run.start();
     assert!(shim.wait().success());
     assert!(!run.path("ran").exists() && !run.path("exit.json").exists());
+}
+
+/// Each line of a shim's life, in order; at each it is killed, and what is on disk must be the truth.
+#[cfg(feature = "failpoints")]
+#[test]
+fn a_shim_that_dies_on_any_line_leaves_no_lie() {
+    const POINTS: [&str; 9] = [
+        "shim_before_lock",
+        "shim_after_lock",
+        "shim_before_spawn",
+        "shim_after_spawn",
+        "shim_agent_exited",
+        "shim_before_ending",
+        "shim_after_ending",
+        "shim_before_exit_json",
+        "shim_after_exit_json",
+    ];
+    let script = "env; setsid sleep 300 & touch ran";
+    let run = Run::sh(script);
+    run.start_with(&[("REMAND_CRASH_LIST", &run.path("list"))]).end();
+    assert_eq!(fs::read_to_string(run.path("list")).unwrap().lines().collect::<Vec<_>>(), POINTS);
+    assert!(!run.text().contains("CRASH"));
+    for (line, point) in POINTS.iter().enumerate() {
+        let run = Run::sh(script);
+        let once = run.path("once");
+        let mut shim = run.start_with(&[("REMAND_CRASH_AT", Path::new(point)), ("REMAND_CRASH_ONCE", &once)]);
+        assert_eq!(shim.wait().code(), None, "{point}");
+        assert!(once.exists());
+        assert_eq!(run.path("exit.json").exists(), line == 8, "{point}");
+        if line < 3 {
+            assert!(run.alive().is_empty() && !run.path("ran").exists(), "{point}");
+        }
+        until("what the shim left is gone", || {
+            let left = run.alive();
+            for pid in &left {
+                Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap();
+            }
+            left.is_empty()
+        });
+    }
 }
 
 #[test]

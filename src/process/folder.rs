@@ -79,9 +79,9 @@ pub(super) fn write_shim(dir: &Path, shim: &ProcessId) -> Result<(), ProcessErro
 pub(super) fn read_shim(dir: &Path) -> Result<Option<ProcessId>, ProcessError> {
     let path = shim_path(dir);
     match fs::read_to_string(&path) {
-        // Empty: the machine went down before it reached the disk, and the shim with it.
-        Ok(text) if text.is_empty() => Ok(None),
-        Ok(text) => text.parse().map(Some),
+        // Cut short by a power failure, or the agent wrote into it: what does not name a process must not keep anybody
+        // from settling the run by its mark.
+        Ok(text) => Ok(text.parse().ok()),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(ProcessError::file("read", &path)(error)),
     }

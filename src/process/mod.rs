@@ -12,6 +12,7 @@
 //! | `settled` | somebody waited for the lock and cleaned up: a shim that comes late starts nothing |
 //! | `shim.err` | what the shim said, normally nothing |
 
+mod command;
 mod ending;
 mod error;
 mod folder;
@@ -72,7 +73,6 @@ pub(crate) struct Limits {
 
 /// How a run ended, as its shim saw it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Exit {
     pub(crate) ended: Ended,
     pub(crate) status: Option<i32>,
@@ -86,11 +86,6 @@ pub(crate) struct Exit {
     pub(crate) elapsed_ms: u64,
     /// Why it could not be started, or why its output is not complete.
     pub(crate) detail: Option<String>,
-}
-
-/// Before a child starts: it gets stdin, stdout and stderr, and nothing that whoever started us left open.
-fn keep_descriptors_to_ourselves() {
-    close_fds::set_fds_cloexec_threadsafe(3, &[]);
 }
 
 #[cfg(test)]

@@ -9,8 +9,9 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::Instant;
 
+use super::command::command;
 use super::ending::later;
-use super::{Exit, Job, MARK, ProcessError, ProcessId, folder, keep_descriptors_to_ourselves, table};
+use super::{Exit, Job, MARK, ProcessError, ProcessId, folder, table};
 use crate::crash::{self, crash_point};
 
 /// Longer than a shim takes to end everything after its limits: then it is stuck, or was stopped by its own agent.
@@ -34,13 +35,10 @@ pub(crate) async fn start(shim_program: &Path, job: &Job) -> Result<Running, Pro
     line.push(b'\n');
     folder::make(&job.dir)?;
     crash_point!("start_before_shim");
-    keep_descriptors_to_ourselves();
-    let mut child = command(shim_program)
+    let mut child = Command::from(command(shim_program))
         .arg("__shim")
-        .env_clear()
         .envs(crash::variables())
         .env(MARK, &job.run_id)
-        .current_dir("/")
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(folder::complaints(&job.dir)?)
@@ -99,9 +97,4 @@ pub(super) fn wake(shim: &ProcessId) {
         // Who is not there need not be woken.
         table::signal(&entry, Signal::CONT).ok();
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "the one place")]
-fn command(program: &Path) -> Command {
-    Command::new(program)
 }

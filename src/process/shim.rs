@@ -9,17 +9,17 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
 use rustix::fs::Mode;
 use rustix::process::Pid;
 use tokio::net::unix::pipe;
 
+use super::command::{command, find};
 use super::orders::{Orders, Signals};
 use super::watch::{Child, watch};
-use super::{Exit, Job, MARK, ProcessError, ProcessId, folder, keep_descriptors_to_ourselves};
+use super::{Exit, Job, MARK, ProcessError, ProcessId, folder};
 use crate::crash::crash_point;
 use crate::work::Ended;
 
@@ -84,13 +84,13 @@ fn spawn(job: &Job) -> Result<Child, String> {
         return Err(format!("the folder {} is not there", job.cwd.display()));
     }
     let stdin = File::open(&job.stdin).map_err(|error| format!("cannot open {}: {error}", job.stdin.display()))?;
-    let path = find(program, job).ok_or_else(|| format!("the program `{program}` was not found"))?;
+    let path = job.env.get("PATH").map(OsStr::new);
+    let path =
+        find(OsStr::new(program), path, &job.cwd).ok_or_else(|| format!("the program `{program}` was not found"))?;
     let failed = |error: io::Error| format!("cannot start `{program}`: {error}");
-    keep_descriptors_to_ourselves();
     let mut child = command(&path)
         .args(args)
         .current_dir(&job.cwd)
-        .env_clear()
         .envs(&job.env)
         .env(MARK, &job.run_id)
         .process_group(0)
@@ -107,19 +107,6 @@ fn spawn(job: &Job) -> Result<Child, String> {
         stdout: receive(child.stdout.take().map(OwnedFd::from))?,
         stderr: receive(child.stderr.take().map(OwnedFd::from))?,
     })
-}
-
-#[expect(clippy::disallowed_methods, reason = "the one place")]
-fn command(path: &PathBuf) -> Command {
-    Command::new(path)
-}
-
-/// A name is looked up in the agent's own PATH, not in ours: we have none.
-fn find(program: &str, job: &Job) -> Option<PathBuf> {
-    if program.contains('/') {
-        return Some(PathBuf::from(program));
-    }
-    which::which_in(program, Some(job.env.get("PATH").map_or(OsStr::new(""), OsStr::new)), &job.cwd).ok()
 }
 
 fn never_ran(ended: Ended) -> Exit {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::pin::pin;
 use std::process::Stdio;
 use std::time::Duration;
@@ -13,7 +13,8 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::timeout;
 
-use super::{ProcessError, keep_descriptors_to_ourselves};
+use super::ProcessError;
+use super::command::{command, find};
 
 /// From SIGTERM to SIGKILL: enough for git to remove its lock files.
 const GRACE: Duration = Duration::from_secs(2);
@@ -85,38 +86,25 @@ fn spawn(cmd: &Short) -> Result<Child, ProcessError> {
     if !cmd.cwd.is_dir() {
         return Err(ProcessError::file("enter", &cmd.cwd)(ErrorKind::NotFound.into()));
     }
-    keep_descriptors_to_ourselves();
-    command(&find(cmd)?)
+    let not_found = || ProcessError::NotFound { program: name(cmd) };
+    let path = cmd.env.get(OsStr::new("PATH")).map(OsString::as_os_str);
+    let program = find(&cmd.program, path, &cmd.cwd).ok_or_else(not_found)?;
+    let spawned = Command::from(command(&program))
         .args(&cmd.args)
         .current_dir(&cmd.cwd)
-        .env_clear()
         .envs(&cmd.env)
         .process_group(0)
         .stdin(if cmd.stdin.is_some() { Stdio::piped() } else { Stdio::null() })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|source| match source.kind() == ErrorKind::NotFound {
-            true => ProcessError::NotFound { program: name(cmd) },
-            false => ProcessError::Spawn { program: name(cmd), source },
-        })
-}
-
-/// Looked up here, so that the system can start it without copying our memory first.
-fn find(cmd: &Short) -> Result<PathBuf, ProcessError> {
-    if Path::new(&cmd.program).components().count() > 1 {
-        return Ok(PathBuf::from(&cmd.program));
-    }
-    let path = cmd.env.get(OsStr::new("PATH")).map_or(OsStr::new(""), OsString::as_os_str);
-    which::which_in(&cmd.program, Some(path), &cmd.cwd).map_err(|source| match source {
-        which::Error::CannotFindBinaryPath => ProcessError::NotFound { program: name(cmd) },
-        other => ProcessError::Spawn { program: name(cmd), source: std::io::Error::other(other) },
+        .spawn();
+    spawned.map_err(|source| {
+        if source.kind() == ErrorKind::NotFound {
+            not_found()
+        } else {
+            ProcessError::Spawn { program: name(cmd), source }
+        }
     })
-}
-
-#[expect(clippy::disallowed_methods, reason = "the one place")]
-fn command(path: &Path) -> Command {
-    Command::new(path)
 }
 
 fn name(cmd: &Short) -> String {

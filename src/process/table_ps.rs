@@ -2,16 +2,17 @@
 //! its group is found by its mark alone, and one that also cleared its environment is not found.
 
 use std::io::{self, ErrorKind};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::Stdio;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 
 use super::Entry;
+use crate::process::command::command;
 
 pub(in crate::process) const ORPHANS_COME_TO_US: bool = false;
 
-#[expect(clippy::unnecessary_wraps, reason = "the same door as where it can fail")]
 pub(in crate::process) fn become_reaper() -> io::Result<()> {
     Ok(())
 }
@@ -60,9 +61,8 @@ fn parse_line(line: &str) -> Option<Entry> {
     Some(Entry { pid, parent, group, session: group, start_time, is_dead })
 }
 
-#[expect(clippy::disallowed_methods, reason = "children start in this room")]
 fn print(program: &str, args: &[&str]) -> io::Result<String> {
-    let output = Command::new(program).args(args).env("LC_ALL", "C").stdin(Stdio::null()).output()?;
+    let output = command(Path::new(program)).args(args).env("LC_ALL", "C").stdin(Stdio::null()).output()?;
     String::from_utf8(output.stdout).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
 }
 
