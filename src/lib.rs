@@ -6,11 +6,22 @@ mod change;
 mod clock;
 mod config;
 mod crash;
+mod evaluator;
 mod event;
 mod finding;
+mod heartbeat;
 mod keypath;
+mod process;
+mod prompt;
 mod proposal;
+mod review;
 mod snippet;
 mod state;
 mod words;
 mod work;
+
+/// The body of `remand __shim`, which remand starts for itself.
+#[doc(hidden)]
+pub fn shim() -> std::process::ExitCode {
+    process::shim_main()
+}

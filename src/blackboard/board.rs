@@ -27,9 +27,9 @@ impl Board {
     pub(crate) fn write<T>(&mut self, name: &str, step: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         let tx = self.conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let value = step(&tx)?;
-        crash_point!(format!("commit.{name}.before"));
+        crash_point!("commit.{name}.before");
         tx.commit()?;
-        crash_point!(format!("commit.{name}.after"));
+        crash_point!("commit.{name}.after");
         Ok(value)
     }
 

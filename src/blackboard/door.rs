@@ -176,11 +176,11 @@ fn commit_batch(
         }
     }
     for name in names {
-        crash_point!(format!("commit.{name}.before"));
+        crash_point!("commit.{name}.before");
     }
     tx.commit()?;
     for name in names {
-        crash_point!(format!("commit.{name}.after"));
+        crash_point!("commit.{name}.after");
     }
     Ok(())
 }

@@ -1,0 +1,143 @@
+//! Ends everything below the shim: SIGTERM to each process once, SIGKILL to all of them after the grace, again and
+//! again until nothing is left. Whoever forks on SIGTERM only makes more work, not an escape.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
+use tokio::time::Instant;
+
+use super::table::{self, Entry, Key};
+
+/// Between two looks at the process table.
+const PAUSE: Duration = Duration::from_millis(25);
+/// What SIGKILL did not end by then is another user's or stuck in the kernel: waiting longer would not help.
+const GIVE_UP: Duration = Duration::from_secs(30);
+
+pub(super) struct Ending {
+    kill_at: Instant,
+    next_pass: Instant,
+    asked: BTreeSet<Key>,
+    groups: BTreeSet<i32>,
+    leftovers: BTreeSet<Key>,
+    alive: Option<usize>,
+}
+
+/// Whether the agent, our own child, has been seen to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Agent {
+    Alive,
+    Gone,
+}
+
+impl Ending {
+    pub(super) fn begin(now: Instant, grace: Duration) -> Self {
+        Self {
+            kill_at: later(now, grace),
+            next_pass: now,
+            asked: BTreeSet::new(),
+            groups: BTreeSet::new(),
+            leftovers: BTreeSet::new(),
+            alive: None,
+        }
+    }
+
+    /// Somebody is in more of a hurry.
+    pub(super) fn hasten(&mut self, now: Instant, grace: Duration) {
+        self.kill_at = self.kill_at.min(later(now, grace));
+        self.next_pass = now;
+    }
+
+    pub(super) fn next_pass(&self) -> Instant {
+        self.next_pass
+    }
+
+    pub(super) fn leftovers(&self) -> u32 {
+        count(self.leftovers.len())
+    }
+
+    /// How many could not be ended, once there is no more to be done. Where orphans come to us, a process without
+    /// children has no descendants; elsewhere the last look must agree.
+    pub(super) fn survivors(&self, now: Instant, children: Children) -> Option<u32> {
+        if children == Children::None && (table::ORPHANS_COME_TO_US || self.alive == Some(0)) {
+            return Some(0);
+        }
+        (now >= later(self.kill_at, GIVE_UP)).then(|| count(self.alive.unwrap_or(0)))
+    }
+
+    /// Signals whoever is there. A look that fails proves nothing: the next one is due soon.
+    pub(super) fn pass(&mut self, now: Instant, agent: Agent) {
+        self.next_pass = now + PAUSE;
+        let Ok(entries) = table::scan() else { return };
+        let own = rustix::process::getpid().as_raw_nonzero().get();
+        let mut found = table::descendants(&entries, [own]);
+        if !table::ORPHANS_COME_TO_US {
+            found.extend(entries.iter().filter(|e| self.groups.contains(&e.group)));
+        }
+        found.retain(|entry| !entry.is_dead);
+        self.groups.extend(found.iter().map(|entry| entry.group).filter(|group| *group != own));
+        self.alive = Some(found.iter().map(Entry::key).collect::<BTreeSet<_>>().len());
+        if now >= self.kill_at {
+            kill(&found, own);
+        } else {
+            for entry in found.iter().filter(|entry| !self.asked.contains(&entry.key())) {
+                ask(entry);
+            }
+        }
+        self.asked.extend(found.iter().map(Entry::key));
+        if agent == Agent::Gone {
+            self.leftovers.extend(found.iter().map(Entry::key));
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Children {
+    None,
+    Some,
+}
+
+/// Takes in every child that ended, also those that were only handed to us, and tells how `agent` ended.
+pub(super) fn reap(agent: Pid) -> (Option<WaitStatus>, Children) {
+    let mut ended = None;
+    loop {
+        match rustix::process::wait(WaitOptions::NOHANG) {
+            Ok(Some((pid, status))) if pid == agent => ended = Some(status),
+            Ok(Some(_)) => {}
+            Ok(None) => return (ended, Children::Some),
+            Err(rustix::io::Errno::CHILD) => return (ended, Children::None),
+            // Interrupted; nothing else is possible with these arguments.
+            Err(_) => {}
+        }
+    }
+}
+
+/// Someone who stopped himself must be woken to hear it.
+fn ask(entry: &Entry) {
+    for signal in [Signal::TERM, Signal::CONT] {
+        // Who could not be told shows in the next pass.
+        table::signal(entry, signal).ok();
+    }
+}
+
+/// By group first: the kernel does that in one go, so that nobody in the group can fork out of it.
+fn kill(found: &[Entry], own: i32) {
+    let groups: BTreeSet<i32> = found.iter().map(|entry| entry.group).filter(|group| *group != own).collect();
+    for group in groups.into_iter().filter_map(Pid::from_raw) {
+        // Its members follow one by one.
+        rustix::process::kill_process_group(group, Signal::KILL).ok();
+    }
+    for entry in found {
+        // Who could not be killed shows in the next pass.
+        table::signal(entry, Signal::KILL).ok();
+    }
+}
+
+pub(super) fn later(now: Instant, wait: Duration) -> Instant {
+    const FAR: Duration = Duration::from_secs(365 * 24 * 3600);
+    now + wait.min(FAR)
+}
+
+fn count(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,65 @@
+//! What can go wrong with a child, told apart where a caller would act differently.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ProcessError {
+    #[error("cannot {action} {}", path.display())]
+    File {
+        action: &'static str,
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("cannot {action}")]
+    System {
+        action: &'static str,
+        #[source]
+        source: io::Error,
+    },
+    #[error("the program `{program}` was not found")]
+    NotFound { program: String },
+    #[error("cannot start `{program}`")]
+    Spawn {
+        program: String,
+        #[source]
+        source: io::Error,
+    },
+    #[error("`{program}` was ended after {limit:?}")]
+    TimedOut { program: String, limit: Duration },
+    #[error("the folder {} already belongs to a run", dir.display())]
+    FolderUsed { dir: PathBuf },
+    #[error("cannot hand run {run_id} to its shim")]
+    HandOver {
+        run_id: String,
+        #[source]
+        source: io::Error,
+    },
+    #[error("the job of a run cannot be written as JSON or read from it")]
+    Job(#[source] serde_json::Error),
+    #[error("{} is not the end of a run", path.display())]
+    BadExit {
+        path: PathBuf,
+        #[source]
+        source: serde_json::Error,
+    },
+    #[error("`{text}` is not a process like boot:pid:start")]
+    BadProcessId { text: String },
+    #[error("the lock {} is still held after {limit:?}", path.display())]
+    LockHeld { path: PathBuf, limit: Duration },
+    #[error("processes of run {run_id} cannot be ended: {pids:?}")]
+    StillAlive { run_id: String, pids: Vec<i32> },
+}
+
+impl ProcessError {
+    /// For `map_err`: what was being done to which file.
+    pub(super) fn file(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::File { action, path: path.to_owned(), source }
+    }
+
+    pub(super) fn system<E: Into<io::Error>>(action: &'static str) -> impl FnOnce(E) -> Self {
+        move |source| Self::System { action, source: source.into() }
+    }
+}

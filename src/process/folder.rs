@@ -1,0 +1,167 @@
+//! The files of a run's folder that say who has it and how it ended.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
+
+use super::{Exit, ProcessError, ProcessId};
+
+/// How the run in this folder ended; nothing while it runs, or when its shim died before it could say.
+pub(crate) fn read_exit(dir: &Path) -> Result<Option<Exit>, ProcessError> {
+    let path = exit_path(dir);
+    match fs::read(&path) {
+        Ok(text) => serde_json::from_slice(&text).map(Some).map_err(|source| ProcessError::BadExit { path, source }),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(ProcessError::file("read", &path)(error)),
+    }
+}
+
+/// Holds the run's lock until it is dropped or the process is gone.
+pub(super) struct Lock {
+    _file: File,
+}
+
+/// Makes the folder of a run that is about to start.
+pub(super) fn make(dir: &Path) -> Result<(), ProcessError> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(ProcessError::file("make", dir))?;
+    if is_over(dir)? || shim_path(dir).try_exists().map_err(ProcessError::file("look at", dir))? {
+        return Err(ProcessError::FolderUsed { dir: dir.to_owned() });
+    }
+    Ok(())
+}
+
+/// Takes the run's lock, or gives nothing when somebody holds it.
+pub(super) fn try_lock(dir: &Path) -> Result<Option<Lock>, ProcessError> {
+    let path = lock_path(dir);
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(0o600)
+        .open(&path)
+        .map_err(ProcessError::file("open", &path))?;
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(Lock { _file: file })),
+        Err(Errno::WOULDBLOCK) => Ok(None),
+        Err(error) => Err(ProcessError::file("lock", &path)(error.into())),
+    }
+}
+
+pub(super) fn lock_path(dir: &Path) -> PathBuf {
+    dir.join("lock")
+}
+
+/// Whether this run ended, or was given up before it began.
+pub(super) fn is_over(dir: &Path) -> Result<bool, ProcessError> {
+    for path in [exit_path(dir), settled_path(dir)] {
+        if path.try_exists().map_err(ProcessError::file("look at", &path))? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// From here on no shim starts an agent in this folder. To be called with the lock held.
+pub(super) fn mark_settled(dir: &Path) -> Result<(), ProcessError> {
+    let path = settled_path(dir);
+    fs::write(&path, "").map_err(ProcessError::file("write", &path))
+}
+
+pub(super) fn write_shim(dir: &Path, shim: &ProcessId) -> Result<(), ProcessError> {
+    let path = shim_path(dir);
+    fs::write(&path, shim.to_string()).map_err(ProcessError::file("write", &path))
+}
+
+pub(super) fn read_shim(dir: &Path) -> Result<Option<ProcessId>, ProcessError> {
+    let path = shim_path(dir);
+    match fs::read_to_string(&path) {
+        // Cut short by a power failure, or the agent wrote into it: what does not name a process must not keep anybody
+        // from settling the run by its mark.
+        Ok(text) => Ok(text.parse().ok()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(ProcessError::file("read", &path)(error)),
+    }
+}
+
+/// Whole or not at all, also when the power fails: written beside, made durable, then given its name.
+pub(super) fn write_exit(dir: &Path, exit: &Exit) -> Result<(), ProcessError> {
+    let (path, beside) = (exit_path(dir), dir.join("exit.json.new"));
+    let text = serde_json::to_vec(exit).map_err(|source| ProcessError::BadExit { path: path.clone(), source })?;
+    let write = || {
+        let mut file = File::create(&beside)?;
+        file.write_all(&text)?;
+        file.sync_all()?;
+        fs::rename(&beside, &path)?;
+        File::open(dir)?.sync_all()
+    };
+    write().map_err(ProcessError::file("write", &path))
+}
+
+pub(super) fn complaints(dir: &Path) -> Result<File, ProcessError> {
+    let path = dir.join("shim.err");
+    OpenOptions::new().create(true).append(true).mode(0o600).open(&path).map_err(ProcessError::file("open", &path))
+}
+
+fn exit_path(dir: &Path) -> PathBuf {
+    dir.join("exit.json")
+}
+
+fn settled_path(dir: &Path) -> PathBuf {
+    dir.join("settled")
+}
+
+fn shim_path(dir: &Path) -> PathBuf {
+    dir.join("shim")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::work::Ended;
+
+    fn exit() -> Exit {
+        Exit {
+            ended: Ended::Agent,
+            status: Some(0),
+            signal: None,
+            stdout_bytes: 1,
+            stderr_bytes: 2,
+            leftovers: 3,
+            survivors: 0,
+            elapsed_ms: 4,
+            detail: None,
+        }
+    }
+
+    #[test]
+    fn an_exit_is_read_as_it_was_written_and_closes_the_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(read_exit(dir.path()).unwrap(), None);
+        make(dir.path()).unwrap();
+        write_exit(dir.path(), &exit()).unwrap();
+        assert_eq!(read_exit(dir.path()).unwrap(), Some(exit()));
+        assert!(matches!(make(dir.path()), Err(ProcessError::FolderUsed { .. })));
+    }
+
+    #[test]
+    fn an_unknown_end_is_an_error_that_names_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("exit.json"), r#"{"ended":"bored"}"#).unwrap();
+        let error = read_exit(dir.path()).unwrap_err();
+        assert!(error.to_string().contains("exit.json"), "{error}");
+    }
+
+    #[test]
+    fn one_holds_the_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = try_lock(dir.path()).unwrap();
+        assert!(lock.is_some());
+        assert!(try_lock(dir.path()).unwrap().is_none());
+        drop(lock);
+        assert!(try_lock(dir.path()).unwrap().is_some());
+    }
+}

@@ -1,0 +1,97 @@
+//! Which process, beyond doubt: a pid alone is given to somebody else after a while.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::error::ProcessError;
+use super::table;
+
+/// A process, by the boot it lives in, its pid and when it started. Written `boot:pid:start`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ProcessId {
+    pub(crate) boot_id: String,
+    pub(crate) pid: i32,
+    /// In the system's own unit; only compared, never read as a time.
+    pub(crate) start_time: u64,
+}
+
+impl ProcessId {
+    pub(crate) fn own() -> Result<Self, ProcessError> {
+        Self::of(rustix::process::getpid().as_raw_nonzero().get())
+    }
+
+    pub(super) fn of(pid: i32) -> Result<Self, ProcessError> {
+        let entry = table::look(pid).map_err(ProcessError::system("look at a process"))?.ok_or_else(|| {
+            ProcessError::System {
+                action: "find a process that should be there",
+                source: rustix::io::Errno::SRCH.into(),
+            }
+        })?;
+        Ok(Self { boot_id: boot_id()?, pid, start_time: entry.start_time })
+    }
+
+    /// Whether it runs. A zombie does not.
+    pub(crate) fn is_alive(&self) -> Result<bool, ProcessError> {
+        if self.boot_id != boot_id()? {
+            return Ok(false);
+        }
+        let entry = table::look(self.pid).map_err(ProcessError::system("look at a process"))?;
+        Ok(entry.is_some_and(|e| e.start_time == self.start_time && !e.is_dead))
+    }
+
+    /// Whether it was started in the life of this kernel, so that its pid means something.
+    pub(super) fn is_of_this_boot(&self) -> Result<bool, ProcessError> {
+        Ok(self.boot_id == boot_id()?)
+    }
+}
+
+fn boot_id() -> Result<String, ProcessError> {
+    table::boot_id().map_err(ProcessError::system("read the boot id"))
+}
+
+impl fmt::Display for ProcessId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.boot_id, self.pid, self.start_time)
+    }
+}
+
+impl FromStr for ProcessId {
+    type Err = ProcessError;
+
+    fn from_str(text: &str) -> Result<Self, ProcessError> {
+        let bad = || ProcessError::BadProcessId { text: text.chars().take(80).collect() };
+        let mut parts = text.split(':');
+        let (Some(boot_id), Some(pid), Some(start), None) = (parts.next(), parts.next(), parts.next(), parts.next())
+        else {
+            return Err(bad());
+        };
+        match (pid.parse(), start.parse()) {
+            (Ok(pid), Ok(start_time)) if pid > 0 && !boot_id.is_empty() => {
+                Ok(Self { boot_id: boot_id.to_owned(), pid, start_time })
+            }
+            (Ok(_) | Err(_), Ok(_) | Err(_)) => Err(bad()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_and_back() {
+        let own = ProcessId::own().unwrap();
+        assert_eq!(own.to_string().parse::<ProcessId>().unwrap(), own);
+        for bad in ["", "b:1", "b:0:1", "b:-1:1", "b:1:1:1", ":1:1", "b:x:1"] {
+            assert!(bad.parse::<ProcessId>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn another_boot_or_start_is_another_process() {
+        let own = ProcessId::own().unwrap();
+        assert!(own.is_alive().unwrap());
+        assert!(!ProcessId { start_time: own.start_time + 1, ..own.clone() }.is_alive().unwrap());
+        assert!(!ProcessId { boot_id: "another".to_owned(), ..own }.is_alive().unwrap());
+    }
+}

@@ -1,0 +1,255 @@
+//! What an agent wrote: the beginning and the end are kept, the middle of a flood is counted and dropped.
+//!
+//! A stream is a row of files named after the offset of their first byte. The first holds the head; of those behind it
+//! the last three stay. Files only grow and vanish, so that a reader needs no lock while the agent runs.
+
+use std::collections::VecDeque;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use super::ProcessError;
+
+const HEAD: u64 = 256 * 1024;
+const TAIL: u64 = 1024 * 1024;
+const PIECE: u64 = TAIL / 2;
+/// Two whole pieces and the one being written: never less than the tail.
+const PIECES: usize = 3;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stream {
+    Stdout,
+    Stderr,
+}
+
+/// Output that was kept: head, a line that says how much was left out, tail.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Kept {
+    /// Bytes that are not UTF-8 are replaced.
+    pub(crate) text: String,
+    pub(crate) bytes_seen: u64,
+    pub(crate) bytes_left_out: u64,
+}
+
+/// What is kept of a stream, now; also while the run is live.
+pub(crate) fn read_output(dir: &Path, stream: Stream) -> Result<Kept, ProcessError> {
+    let mut runs = Runs::default();
+    let pieces = pieces(dir, stream)?;
+    let bytes_seen = pieces.last().map_or(0, |piece| piece.offset + piece.length);
+    let tail_from = bytes_seen.saturating_sub(TAIL);
+    for piece in &pieces {
+        let from = if piece.offset == 0 { 0 } else { tail_from.max(piece.offset) };
+        runs.push(from, &piece.read(from)?);
+    }
+    Ok(Kept { text: runs.text(), bytes_seen, bytes_left_out: runs.left_out })
+}
+
+/// Reads a stream as it grows: each call gives what is new since the last.
+pub(crate) struct Follow {
+    dir: PathBuf,
+    stream: Stream,
+    next: u64,
+    /// The first bytes of a character whose rest has not been written yet.
+    held: Vec<u8>,
+}
+
+impl Follow {
+    /// From the first byte that is kept.
+    pub(crate) fn new(dir: &Path, stream: Stream) -> Self {
+        Self { dir: dir.to_owned(), stream, next: 0, held: Vec::new() }
+    }
+
+    /// What was written since the last call, with a line for what came and went meanwhile.
+    pub(crate) fn more(&mut self) -> Result<String, ProcessError> {
+        let mut runs = Runs { next: self.next, ..Runs::default() };
+        runs.bytes.append(&mut self.held);
+        for piece in pieces(&self.dir, self.stream)? {
+            if piece.offset + piece.length > self.next {
+                let from = self.next.max(piece.offset);
+                runs.push(from, &piece.read(from)?);
+                self.next = runs.next;
+            }
+        }
+        self.held = runs.bytes.split_off(runs.bytes.len() - unfinished(&runs.bytes));
+        Ok(runs.text())
+    }
+}
+
+/// The shim's end: takes everything, keeps what is worth keeping. Never fails: an agent must not hang or die because
+/// the disk is full.
+pub(super) struct Keeper {
+    dir: PathBuf,
+    stream: Stream,
+    seen: u64,
+    current: Option<File>,
+    /// How many bytes the current file still takes.
+    room: u64,
+    tail: VecDeque<u64>,
+    trouble: Option<io::Error>,
+}
+
+impl Keeper {
+    pub(super) fn new(dir: &Path, stream: Stream) -> Self {
+        let dir = dir.to_owned();
+        Self { dir, stream, seen: 0, current: None, room: 0, tail: VecDeque::new(), trouble: None }
+    }
+
+    pub(super) fn seen(&self) -> u64 {
+        self.seen
+    }
+
+    /// The first thing that kept the output from being kept.
+    pub(super) fn trouble(&self) -> Option<&io::Error> {
+        self.trouble.as_ref()
+    }
+
+    pub(super) fn take(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            if self.room == 0 {
+                self.begin_piece();
+            }
+            let fits = bytes.len().min(usize::try_from(self.room).unwrap_or(usize::MAX));
+            let (now, later) = bytes.split_at(fits);
+            if let Some(file) = &mut self.current
+                && let Err(error) = file.write_all(now)
+            {
+                self.trouble.get_or_insert(error);
+                // What is in the file no longer fits its offsets: the next byte starts a new one.
+                self.current = None;
+            }
+            let taken = u64::try_from(fits).unwrap_or(u64::MAX);
+            self.seen += taken;
+            self.room = if self.current.is_some() { self.room - taken } else { 0 };
+            bytes = later;
+        }
+    }
+
+    fn begin_piece(&mut self) {
+        self.room = if self.seen == 0 { HEAD } else { PIECE };
+        let path = piece_path(&self.dir, self.stream, self.seen);
+        match OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path) {
+            Ok(file) => self.current = Some(file),
+            Err(error) => {
+                self.trouble.get_or_insert(error);
+                self.current = None;
+            }
+        }
+        if self.seen == 0 {
+            return;
+        }
+        self.tail.push_back(self.seen);
+        if self.tail.len() > PIECES
+            && let Some(old) = self.tail.pop_front()
+            && let Err(error) = fs::remove_file(piece_path(&self.dir, self.stream, old))
+        {
+            self.trouble.get_or_insert(error);
+        }
+    }
+}
+
+struct Piece {
+    path: PathBuf,
+    offset: u64,
+    length: u64,
+}
+
+impl Piece {
+    /// From a byte of the stream to the end of this piece; nothing when it was dropped meanwhile.
+    fn read(&self, from: u64) -> Result<Vec<u8>, ProcessError> {
+        let skip = from.saturating_sub(self.offset);
+        let mut bytes = Vec::new();
+        let mut read = || {
+            let mut file = File::open(&self.path)?;
+            file.seek(SeekFrom::Start(skip))?;
+            file.take(self.length.saturating_sub(skip)).read_to_end(&mut bytes)
+        };
+        match read() {
+            Ok(_) => Ok(bytes),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(ProcessError::file("read", &self.path)(error)),
+        }
+    }
+}
+
+/// Bytes put together from pieces, with a line where some are missing.
+#[derive(Default)]
+struct Runs {
+    bytes: Vec<u8>,
+    next: u64,
+    left_out: u64,
+}
+
+impl Runs {
+    fn push(&mut self, from: u64, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        if from > self.next {
+            let missing = from - self.next;
+            self.left_out += missing;
+            self.bytes.extend_from_slice(format!("\n[{missing} bytes left out]\n").as_bytes());
+        }
+        self.bytes.extend_from_slice(bytes);
+        self.next = from + u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.bytes).into_owned()
+    }
+}
+
+/// How many bytes at the end begin a character without ending it.
+fn unfinished(bytes: &[u8]) -> usize {
+    for (back, byte) in bytes.iter().rev().take(3).enumerate() {
+        let length = match byte {
+            0b1100_0000..=0b1101_1111 => 2,
+            0b1110_0000..=0b1110_1111 => 3,
+            0b1111_0000..=0b1111_0111 => 4,
+            0b1000_0000..=0b1011_1111 => continue,
+            0..=0b0111_1111 | 0b1111_1000..=0b1111_1111 => return 0,
+        };
+        return if length > back + 1 { back + 1 } else { 0 };
+    }
+    0
+}
+
+/// In the order of the stream.
+fn pieces(dir: &Path, stream: Stream) -> Result<Vec<Piece>, ProcessError> {
+    let mut pieces = Vec::new();
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(pieces),
+        Err(error) => return Err(ProcessError::file("list", dir)(error)),
+    };
+    for entry in entries {
+        let entry = entry.map_err(ProcessError::file("list", dir))?;
+        let name = entry.file_name();
+        let offset = name.to_str().and_then(|name| name.strip_prefix(stream.prefix())).and_then(|n| n.parse().ok());
+        let Some(offset) = offset else { continue };
+        match entry.metadata() {
+            Ok(metadata) => pieces.push(Piece { path: entry.path(), offset, length: metadata.len() }),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(ProcessError::file("look at", &entry.path())(error)),
+        }
+    }
+    pieces.sort_by_key(|piece| piece.offset);
+    Ok(pieces)
+}
+
+impl Stream {
+    fn prefix(self) -> &'static str {
+        match self {
+            Self::Stdout => "stdout.",
+            Self::Stderr => "stderr.",
+        }
+    }
+}
+
+fn piece_path(dir: &Path, stream: Stream, offset: u64) -> PathBuf {
+    dir.join(format!("{}{offset}", stream.prefix()))
+}
+
+#[cfg(test)]
+#[path = "output_tests.rs"]
+mod tests;

@@ -1,0 +1,100 @@
+//! The daemon's hold on a run: the shim's pipe and its process.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::time::Instant;
+
+use super::command::command;
+use super::ending::later;
+use super::{Exit, Job, MARK, ProcessError, ProcessId, folder, table};
+use crate::crash::{self, crash_point};
+
+/// Longer than a shim takes to end everything after its limits: then it is stuck, or was stopped by its own agent.
+const SHIM_OVERDUE: Duration = Duration::from_secs(90);
+
+/// A run that was started. Dropping it closes the pipe to the shim, which then ends the run as `daemon_gone`.
+pub(crate) struct Running {
+    shim: ProcessId,
+    child: Child,
+    stdin: Option<ChildStdin>,
+    dir: PathBuf,
+    overdue_at: Instant,
+}
+
+/// Starts `<remand> __shim` and hands it the job. The folder is made if it is not there.
+///
+/// # Errors
+/// After an error nothing of this run stays alive: the shim's pipe is closed.
+pub(crate) async fn start(shim_program: &Path, job: &Job) -> Result<Running, ProcessError> {
+    let mut line = serde_json::to_vec(job).map_err(ProcessError::Job)?;
+    line.push(b'\n');
+    folder::make(&job.dir)?;
+    crash_point!("start_before_shim");
+    let mut child = Command::from(command(shim_program))
+        .arg("__shim")
+        .envs(crash::variables())
+        .env(MARK, &job.run_id)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(folder::complaints(&job.dir)?)
+        .spawn()
+        .map_err(|source| ProcessError::Spawn { program: shim_program.display().to_string(), source })?;
+    crash_point!("start_after_shim");
+    let hand_over = |source| ProcessError::HandOver { run_id: job.run_id.clone(), source };
+    // Both are there until the child is waited for.
+    let gone = || hand_over(rustix::io::Errno::SRCH.into());
+    let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).ok_or_else(gone)?;
+    let shim = ProcessId::of(pid)?;
+    let mut stdin = child.stdin.take().ok_or_else(gone)?;
+    stdin.write_all(&line).await.map_err(hand_over)?;
+    crash_point!("start_after_job");
+    let overdue_at = later(Instant::now(), job.limits.total.saturating_add(job.limits.grace)) + SHIM_OVERDUE;
+    Ok(Running { shim, child, stdin: Some(stdin), dir: job.dir.clone(), overdue_at })
+}
+
+impl Running {
+    pub(crate) fn shim(&self) -> &ProcessId {
+        &self.shim
+    }
+
+    /// Waits for the shim; nothing when it vanished and left no `exit.json`. Then `settle` ends what it watched over.
+    /// Can be dropped and called again.
+    pub(crate) async fn wait(&mut self) -> Result<Option<Exit>, ProcessError> {
+        tokio::select! {
+            ended = self.child.wait() => {
+                ended.map_err(ProcessError::system("wait for a shim"))?;
+            }
+            () = tokio::time::sleep_until(self.overdue_at) => {
+                tracing::warn!(shim = %self.shim, "the shim is overdue and is killed");
+                self.child.kill().await.map_err(ProcessError::system("kill a shim"))?;
+            }
+        }
+        crash_point!("wait_shim_ended");
+        folder::read_exit(&self.dir)
+    }
+
+    /// Asks the shim to end everything; `wait` tells when that is done.
+    pub(crate) async fn stop(&mut self) {
+        let Some(stdin) = &mut self.stdin else { return };
+        if stdin.write_all(b"stop\n").await.is_err() {
+            // Nobody reads: it is ending already.
+            self.stdin = None;
+        }
+        // An agent may have stopped its shim: it must be woken to hear anything.
+        wake(&self.shim);
+    }
+}
+
+pub(super) fn wake(shim: &ProcessId) {
+    if let Ok(Some(entry)) = table::look(shim.pid)
+        && entry.start_time == shim.start_time
+    {
+        // Who is not there need not be woken.
+        table::signal(&entry, Signal::CONT).ok();
+    }
+}

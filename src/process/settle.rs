@@ -1,0 +1,156 @@
+//! Makes sure that nothing of a run is alive before anybody touches its worktree again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tokio::time::Instant;
+
+use super::folder::Lock;
+use super::running::wake;
+use super::table::{self, Entry, Key};
+use super::{MARK, ProcessError, ProcessId, folder};
+
+const PAUSE: Duration = Duration::from_millis(25);
+/// From SIGTERM to SIGKILL: these were given their grace before.
+const GRACE: Duration = Duration::from_secs(1);
+/// From SIGKILL until we say that they cannot be ended.
+const GIVE_UP: Duration = Duration::from_secs(10);
+
+/// Waits until the run's shim has let go of its lock, then ends whatever still carries the run's mark, and tells how
+/// many that were. A shim that holds the lock for longer than `limit` is killed, and what it watched over is ended
+/// here. After this no shim can start an agent in this folder. For a run that nobody waits for any more.
+pub(crate) async fn settle(dir: &Path, run_id: &str, limit: Duration) -> Result<u32, ProcessError> {
+    if !dir.try_exists().map_err(ProcessError::file("look at", dir))? {
+        return Sweep::new(run_id, None)?.end_all().await;
+    }
+    let _lock = take_lock(dir, limit).await?;
+    folder::mark_settled(dir)?;
+    Sweep::new(run_id, folder::read_shim(dir)?)?.end_all().await
+}
+
+async fn take_lock(dir: &Path, limit: Duration) -> Result<Lock, ProcessError> {
+    if let Some(lock) = wait_for_lock(dir, limit).await? {
+        return Ok(lock);
+    }
+    if let Some(shim) = folder::read_shim(dir)?
+        && shim.is_alive()?
+        && let Some(entry) = table::look(shim.pid).map_err(ProcessError::system("look at a shim"))?
+        && entry.start_time == shim.start_time
+    {
+        tracing::warn!(%shim, run_dir = %dir.display(), "the shim holds its lock for too long and is killed");
+        table::signal(&entry, Signal::KILL).map_err(ProcessError::system("kill a shim"))?;
+    }
+    let held = || ProcessError::LockHeld { path: folder::lock_path(dir), limit };
+    wait_for_lock(dir, GRACE).await?.ok_or_else(held)
+}
+
+async fn wait_for_lock(dir: &Path, limit: Duration) -> Result<Option<Lock>, ProcessError> {
+    let started = Instant::now();
+    loop {
+        if let Some(lock) = folder::try_lock(dir)? {
+            return Ok(Some(lock));
+        }
+        if started.elapsed() >= limit {
+            return Ok(None);
+        }
+        // The agent may have stopped it.
+        if let Some(shim) = folder::read_shim(dir)? {
+            wake(&shim);
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// The processes of a run whose shim is gone.
+struct Sweep<'a> {
+    run_id: &'a str,
+    mark: String,
+    /// Who was the shim, if that is known and was in the life of this kernel.
+    shim: Option<ProcessId>,
+    /// Everyone found so far: a child whose marked parent has died since would not be found again.
+    known: BTreeMap<Key, Asked>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    No,
+    Yes,
+}
+
+impl<'a> Sweep<'a> {
+    fn new(run_id: &'a str, shim: Option<ProcessId>) -> Result<Self, ProcessError> {
+        let shim = match shim {
+            Some(shim) if shim.is_of_this_boot()? => Some(shim),
+            Some(_) | None => None,
+        };
+        Ok(Self { run_id, mark: format!("{MARK}={run_id}"), shim, known: BTreeMap::new() })
+    }
+
+    /// Until two looks in a row find nobody: one look is not a moment, and a process can be born behind its back.
+    async fn end_all(mut self) -> Result<u32, ProcessError> {
+        let kill_at = Instant::now() + GRACE;
+        let mut empty_looks = 0;
+        loop {
+            let alive = self.look()?;
+            empty_looks = if alive.is_empty() { empty_looks + 1 } else { 0 };
+            if empty_looks == 2 {
+                return Ok(u32::try_from(self.known.len()).unwrap_or(u32::MAX));
+            }
+            let now = Instant::now();
+            if now >= kill_at + GIVE_UP {
+                let pids = alive.iter().map(|entry| entry.pid).collect();
+                return Err(ProcessError::StillAlive { run_id: self.run_id.to_owned(), pids });
+            }
+            for entry in &alive {
+                if now >= kill_at { kill(entry) } else { self.ask(entry) }
+            }
+            tokio::time::sleep(if alive.is_empty() { Duration::from_millis(1) } else { PAUSE }).await;
+        }
+    }
+
+    /// Everyone of this run who is alive now.
+    fn look(&mut self) -> Result<Vec<Entry>, ProcessError> {
+        let entries = table::scan().map_err(ProcessError::system("list the processes"))?;
+        // A daemon may itself run under an agent whose run has the same name: it must not end its own ancestors.
+        let own = table::ancestry(&entries, rustix::process::getpid().as_raw_nonzero().get());
+        let is_root = |entry: &&Entry| !own.contains(&entry.pid) && self.belongs(entry);
+        let roots: BTreeSet<i32> = entries.iter().filter(is_root).map(|entry| entry.pid).collect();
+        let below: BTreeSet<i32> = table::descendants(&entries, roots.iter().copied()).iter().map(|e| e.pid).collect();
+        let alive: Vec<Entry> = entries
+            .into_iter()
+            .filter(|e| !e.is_dead && !own.contains(&e.pid))
+            .filter(|e| roots.contains(&e.pid) || below.contains(&e.pid) || self.known.contains_key(&e.key()))
+            .collect();
+        for entry in &alive {
+            self.known.entry(entry.key()).or_insert(Asked::No);
+        }
+        Ok(alive)
+    }
+
+    fn ask(&mut self, entry: &Entry) {
+        if self.known.insert(entry.key(), Asked::Yes) != Some(Asked::Yes) {
+            for signal in [Signal::TERM, Signal::CONT] {
+                // Who could not be told shows in the next look.
+                table::signal(entry, signal).ok();
+            }
+        }
+    }
+
+    fn belongs(&self, entry: &Entry) -> bool {
+        match &self.shim {
+            // The session's number stays taken while anyone is in it, so it still is the one that the shim opened.
+            Some(shim) => {
+                entry.start_time >= shim.start_time
+                    && (entry.session == shim.pid || table::carries(entry.pid, &self.mark))
+            }
+            None => table::carries(entry.pid, &self.mark),
+        }
+    }
+}
+
+fn kill(entry: &Entry) {
+    // Who could not be killed shows in the next look.
+    table::signal(entry, Signal::KILL).ok();
+}

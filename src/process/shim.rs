@@ -1,0 +1,124 @@
+//! The body of `remand __shim`: runs one agent, outlives the daemon if need be, and leaves nothing behind but the
+//! run's folder. It judges nothing.
+//!
+//! Its stdin is a pipe from the daemon. The first line is the job as JSON; a line `stop` ends the run; the end of the
+//! pipe means that the daemon is gone, and ends the run too.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt as _;
+use std::process::{ExitCode, Stdio};
+use std::time::Duration;
+
+use rustix::fs::Mode;
+use rustix::process::Pid;
+use tokio::net::unix::pipe;
+
+use super::command::{command, find};
+use super::orders::{Orders, Signals};
+use super::watch::{Child, watch};
+use super::{Exit, Job, MARK, ProcessError, ProcessId, folder};
+use crate::crash::crash_point;
+use crate::work::Ended;
+
+pub(crate) fn shim_main() -> ExitCode {
+    rustix::process::umask(Mode::from_raw_mode(0o077));
+    match attend() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let source = std::error::Error::source(&error).map(|source| format!(": {source}")).unwrap_or_default();
+            // Into `shim.err`; when even that fails there is nobody left to tell.
+            writeln!(io::stderr(), "{error}{source}").ok();
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn attend() -> Result<(), ProcessError> {
+    rustix::process::setsid().map_err(ProcessError::system("open a session"))?;
+    super::table::become_reaper().map_err(ProcessError::system("become the reaper"))?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(ProcessError::system("start the shim's runtime"))?;
+    runtime.block_on(run())
+}
+
+async fn run() -> Result<(), ProcessError> {
+    let mut orders = Orders::open().map_err(ProcessError::system("read the shim's stdin"))?;
+    let Some(job) = orders.job().await? else { return Ok(()) };
+    let mut signals = Signals::listen().map_err(ProcessError::system("listen for signals"))?;
+    crash_point!("shim_before_lock");
+    let Some(_lock) = folder::try_lock(&job.dir)? else {
+        return Err(ProcessError::LockHeld { path: folder::lock_path(&job.dir), limit: Duration::ZERO });
+    };
+    crash_point!("shim_after_lock");
+    if folder::is_over(&job.dir)? {
+        return Ok(());
+    }
+    folder::write_shim(&job.dir, &ProcessId::own()?)?;
+    let exit = if let Some(order) = orders.waiting().await {
+        Exit { detail: Some("before it began".to_owned()), ..never_ran(order.ended()) }
+    } else {
+        crash_point!("shim_before_spawn");
+        match spawn(&job) {
+            Ok(child) => {
+                crash_point!("shim_after_spawn");
+                watch(&job, child, &mut orders, &mut signals).await
+            }
+            Err(detail) => Exit { detail: Some(detail), ..never_ran(Ended::NotStarted) },
+        }
+    };
+    crash_point!("shim_before_exit_json");
+    folder::write_exit(&job.dir, &exit)?;
+    crash_point!("shim_after_exit_json");
+    Ok(())
+}
+
+/// Starts the agent, or says for people why not.
+fn spawn(job: &Job) -> Result<Child, String> {
+    let Some((program, args)) = job.argv.split_first() else { return Err("no program was given".to_owned()) };
+    if !job.cwd.is_dir() {
+        return Err(format!("the folder {} is not there", job.cwd.display()));
+    }
+    let stdin = File::open(&job.stdin).map_err(|error| format!("cannot open {}: {error}", job.stdin.display()))?;
+    let path = job.env.get("PATH").map(OsStr::new);
+    let path =
+        find(OsStr::new(program), path, &job.cwd).ok_or_else(|| format!("the program `{program}` was not found"))?;
+    let failed = |error: io::Error| format!("cannot start `{program}`: {error}");
+    let mut child = command(&path)
+        .args(args)
+        .current_dir(&job.cwd)
+        .envs(&job.env)
+        .env(MARK, &job.run_id)
+        .process_group(0)
+        .stdin(stdin)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(failed)?;
+    // Pipes and a pid are always there after a spawn with these settings.
+    let nothing = || failed(io::ErrorKind::BrokenPipe.into());
+    let receive = |fd: Option<OwnedFd>| pipe::Receiver::from_owned_fd(fd.ok_or_else(nothing)?).map_err(failed);
+    Ok(Child {
+        pid: i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(nothing)?,
+        stdout: receive(child.stdout.take().map(OwnedFd::from))?,
+        stderr: receive(child.stderr.take().map(OwnedFd::from))?,
+    })
+}
+
+fn never_ran(ended: Ended) -> Exit {
+    Exit {
+        ended,
+        status: None,
+        signal: None,
+        stdout_bytes: 0,
+        stderr_bytes: 0,
+        leftovers: 0,
+        survivors: 0,
+        elapsed_ms: 0,
+        detail: None,
+    }
+}

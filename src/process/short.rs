@@ -1,0 +1,181 @@
+//! Short commands, such as git: their output in memory, a limit, and no process left behind in their group.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::time::timeout;
+
+use super::ProcessError;
+use super::command::{command, find};
+
+/// From SIGTERM to SIGKILL: enough for git to remove its lock files.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long output is awaited after the exit: what was written is in the pipe, but a process that left the group may
+/// hold the pipe open for hours.
+const MOMENT: Duration = Duration::from_millis(300);
+
+pub(crate) struct Short {
+    /// A name is looked up in the PATH of `env`.
+    pub(crate) program: OsString,
+    pub(crate) args: Vec<OsString>,
+    pub(crate) cwd: PathBuf,
+    /// The complete environment.
+    pub(crate) env: BTreeMap<OsString, OsString>,
+    pub(crate) stdin: Option<Vec<u8>>,
+    pub(crate) limit: Duration,
+    /// How many bytes of each stream are kept; the rest is read and dropped.
+    pub(crate) cap: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ShortOutput {
+    /// Nothing when it was ended by a signal.
+    pub(crate) status: Option<i32>,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: Vec<u8>,
+    pub(crate) truncated: bool,
+}
+
+/// Runs a command to its end. When this is dropped before that, its group is killed.
+pub(crate) async fn short(cmd: &Short) -> Result<ShortOutput, ProcessError> {
+    let mut child = spawn(cmd)?;
+    let group = Group::of(&child);
+    let (mut stdout, mut stderr) = (Capped::new(cmd.cap), Capped::new(cmd.cap));
+    let (to_stdin, from_stdout, from_stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let ended = {
+        let mut streams = pin!(async {
+            let input = cmd.stdin.as_deref().unwrap_or_default();
+            tokio::join!(feed(to_stdin, input), stdout.fill(from_stdout), stderr.fill(from_stderr));
+        });
+        let mut limit = pin!(tokio::time::sleep(cmd.limit));
+        let mut are_closed = false;
+        let ended = loop {
+            tokio::select! {
+                ended = child.wait() => break Some(ended),
+                () = &mut streams, if !are_closed => are_closed = true,
+                () = &mut limit => break None,
+            }
+        };
+        if ended.is_some() {
+            group.signal(Signal::KILL);
+        }
+        if ended.is_some() && !are_closed {
+            // What comes later is not of this command.
+            timeout(MOMENT, streams).await.ok();
+        }
+        ended
+    };
+    let Some(ended) = ended else {
+        end(&mut child, &group).await;
+        return Err(ProcessError::TimedOut { program: name(cmd), limit: cmd.limit });
+    };
+    let status = ended.map_err(ProcessError::system("wait for a command"))?.code();
+    let truncated = stdout.is_truncated || stderr.is_truncated;
+    Ok(ShortOutput { status, stdout: stdout.bytes, stderr: stderr.bytes, truncated })
+}
+
+fn spawn(cmd: &Short) -> Result<Child, ProcessError> {
+    if !cmd.cwd.is_dir() {
+        return Err(ProcessError::file("enter", &cmd.cwd)(ErrorKind::NotFound.into()));
+    }
+    let not_found = || ProcessError::NotFound { program: name(cmd) };
+    let path = cmd.env.get(OsStr::new("PATH")).map(OsString::as_os_str);
+    let program = find(&cmd.program, path, &cmd.cwd).ok_or_else(not_found)?;
+    let spawned = Command::from(command(&program))
+        .args(&cmd.args)
+        .current_dir(&cmd.cwd)
+        .envs(&cmd.env)
+        .process_group(0)
+        .stdin(if cmd.stdin.is_some() { Stdio::piped() } else { Stdio::null() })
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    spawned.map_err(|source| {
+        if source.kind() == ErrorKind::NotFound {
+            not_found()
+        } else {
+            ProcessError::Spawn { program: name(cmd), source }
+        }
+    })
+}
+
+fn name(cmd: &Short) -> String {
+    cmd.program.to_string_lossy().into_owned()
+}
+
+/// At the limit: SIGTERM to the group, a short grace, SIGKILL.
+async fn end(child: &mut Child, group: &Group) {
+    group.signal(Signal::TERM);
+    if timeout(GRACE, child.wait()).await.is_err() {
+        group.signal(Signal::KILL);
+        // It cannot refuse; should it be stuck in the kernel, the runtime takes it in later.
+        timeout(GRACE, child.wait()).await.ok();
+    }
+}
+
+/// The process group of a command, killed when it is dropped.
+struct Group(Option<Pid>);
+
+impl Group {
+    fn of(child: &Child) -> Self {
+        Self(child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw))
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = self.0 {
+            // An empty group has nobody to tell.
+            rustix::process::kill_process_group(group, signal).ok();
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
+    }
+}
+
+/// A command need not read its input.
+async fn feed(stdin: Option<ChildStdin>, bytes: &[u8]) {
+    if let Some(mut stdin) = stdin {
+        stdin.write_all(bytes).await.ok();
+    }
+}
+
+/// The first bytes of a stream.
+struct Capped {
+    bytes: Vec<u8>,
+    cap: usize,
+    is_truncated: bool,
+}
+
+impl Capped {
+    fn new(cap: usize) -> Self {
+        Self { bytes: Vec::new(), cap, is_truncated: false }
+    }
+
+    /// Reads to the end, also what is not kept: the command must not hang on a full pipe.
+    async fn fill(&mut self, stream: Option<impl AsyncRead + Unpin>) {
+        let Some(mut stream) = stream else { return };
+        let mut buffer = vec![0; 16 * 1024];
+        while let Ok(n) = stream.read(&mut buffer).await
+            && n > 0
+        {
+            let keep = n.min(self.cap - self.bytes.len());
+            self.bytes.extend_from_slice(buffer.get(..keep).unwrap_or_default());
+            self.is_truncated |= keep < n;
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "short_tests.rs"]
+mod tests;
