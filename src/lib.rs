@@ -5,5 +5,6 @@ mod change;
 mod clock;
 mod event;
 mod finding;
+mod review;
 mod words;
 mod work;
