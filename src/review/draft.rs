@@ -1,0 +1,143 @@
+//! A finding as it was written, in anybody's words, and how it becomes one of ours. Nothing is dropped here: what is
+//! not understood is read as something that blocks, and noted.
+
+use crate::finding::{Category, Finding, Severity};
+
+const TEXT_BYTES: usize = 8 * 1024;
+const PATH_BYTES: usize = 1024;
+
+/// What a reviewer wrote down, not yet understood.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Draft {
+    pub(super) severity: String,
+    pub(super) category: String,
+    pub(super) path: String,
+    pub(super) line: Option<u32>,
+    pub(super) text: String,
+    pub(super) suggestion: String,
+}
+
+/// What a person should know about how the findings were read.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    pub(super) unknown_severities: Vec<String>,
+    pub(super) odd_paths: usize,
+    pub(super) cut_texts: usize,
+}
+
+impl Draft {
+    pub(super) fn finish(self, threshold: Severity, notes: &mut Notes) -> Finding {
+        let severity = severity(&self.severity).unwrap_or_else(|| {
+            notes.unknown_severities.push(self.severity.chars().take(40).collect());
+            Severity::Medium.min(threshold)
+        });
+        let mut text = self.text.trim().to_owned();
+        let (path, line) = match place(&self.path) {
+            Place::Path(path, line) => (Some(path), self.line.or(line)),
+            Place::Nowhere => (None, self.line),
+            Place::Outside => {
+                notes.odd_paths += 1;
+                text = format!("{text} (at `{}`)", self.path.trim());
+                (None, self.line)
+            }
+        };
+        let suggestion = self.suggestion.trim();
+        Finding {
+            severity,
+            category: category(&self.category).unwrap_or(Category::Logic),
+            path,
+            line: line.filter(|line| *line > 0),
+            text: capped(&text, notes),
+            suggestion: (!suggestion.is_empty()).then(|| capped(suggestion, notes)),
+        }
+    }
+}
+
+pub(super) fn severity(word: &str) -> Option<Severity> {
+    match word.trim().to_lowercase().as_str() {
+        "critical" | "blocker" => Some(Severity::Critical),
+        "high" | "error" | "major" => Some(Severity::High),
+        "medium" | "warning" | "warn" | "moderate" => Some(Severity::Medium),
+        "low" | "info" | "minor" => Some(Severity::Low),
+        "suggestion" | "nit" | "nitpick" => Some(Severity::Suggestion),
+        _ => None,
+    }
+}
+
+/// Its first word decides: "Code Quality", "Test Coverage".
+pub(super) fn category(words: &str) -> Option<Category> {
+    let first = words.split(|c: char| !c.is_alphabetic()).find(|word| !word.is_empty())?.to_lowercase();
+    match first.as_str() {
+        "compliance" => Some(Category::Compliance),
+        "security" => Some(Category::Security),
+        "architecture" | "design" => Some(Category::Architecture),
+        "logic" | "code" | "bug" | "correctness" => Some(Category::Logic),
+        "style" => Some(Category::Style),
+        "performance" => Some(Category::Performance),
+        "testing" | "test" | "tests" => Some(Category::Testing),
+        "documentation" | "docs" => Some(Category::Documentation),
+        _ => None,
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Path(String, Option<u32>),
+    Nowhere,
+    /// Absolute, or up and out of the worktree, or no path at all.
+    Outside,
+}
+
+/// `./src/a.rs:12-14` is `src/a.rs`, line 12.
+pub(super) fn place(text: &str) -> Place {
+    let text = text.trim().trim_matches(['`', '*', '"', '\'']);
+    if matches!(text.to_lowercase().as_str(), "" | "-" | "n/a" | "none" | "null" | "general") {
+        return Place::Nowhere;
+    }
+    let (path, line) = match text.rsplit_once(':') {
+        Some((path, line)) if first_number(line).is_some() => (path, first_number(line)),
+        Some(_) | None => (text, None),
+    };
+    let mut path = path.trim_matches(['`', '*']).replace('\\', "/");
+    while let Some(rest) = path.strip_prefix("./") {
+        path = rest.trim_start_matches('/').to_owned();
+    }
+    let is_odd = path.is_empty()
+        || path.len() > PATH_BYTES
+        || path.starts_with(['/', '~'])
+        || path.contains(':')
+        || path.contains(char::is_control)
+        || path.split('/').any(|part| part == "..");
+    if is_odd { Place::Outside } else { Place::Path(path, line) }
+}
+
+/// The 12 of `12`, `12-14`, `L12` and `12:5`.
+pub(super) fn first_number(text: &str) -> Option<u32> {
+    let text = text.trim().trim_start_matches(['L', 'l', '#', '[', '`', '*']);
+    let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    let is_range = rest.chars().all(|c| c.is_ascii_digit() || " -–,:Ll]`*".contains(c));
+    is_range.then(|| text.get(..text.len() - rest.len())?.parse().ok())?
+}
+
+/// No longer than the cap, cut between characters.
+pub(super) fn capped(text: &str, notes: &mut Notes) -> String {
+    if text.len() <= TEXT_BYTES {
+        return text.to_owned();
+    }
+    notes.cut_texts += 1;
+    let end = text.floor_char_boundary(TEXT_BYTES - '…'.len_utf8());
+    format!("{}…", text.get(..end).unwrap_or_default())
+}
+
+impl Notes {
+    pub(super) fn sentences(&self) -> Vec<String> {
+        let unknown = self.unknown_severities.first().map(|word| {
+            let n = self.unknown_severities.len();
+            format!("{n} findings with an unknown severity (`{word}`) count as blocking.")
+        });
+        let odd =
+            (self.odd_paths > 0).then(|| format!("{} paths outside the worktree are kept as text.", self.odd_paths));
+        let cut = (self.cut_texts > 0).then(|| format!("{} texts were cut at {TEXT_BYTES} bytes.", self.cut_texts));
+        [unknown, odd, cut].into_iter().flatten().collect()
+    }
+}

@@ -1,0 +1,172 @@
+//! From what a review claims and lists to what it counts for. An approval must survive every check; whatever does not fit
+//! together is unclear, with the reason and with what to ask for.
+
+use super::Dialect;
+use super::fields::Fields;
+use super::verdict::{Claim, Said};
+use crate::finding::{Finding, Severity, Verdict};
+
+pub(super) struct Evidence<'a> {
+    /// In the reviewer's own lines.
+    pub(super) claims: &'a [Claim],
+    /// In the last JSON block with findings.
+    pub(super) json: Option<&'a Said>,
+    pub(super) findings: &'a [Finding],
+    pub(super) fields: &'a Fields,
+    pub(super) block: BlockState,
+    /// Blocking findings of earlier JSON blocks that the last one does not repeat.
+    pub(super) left_out: usize,
+    /// Anything that tells a fixer what to do, besides findings.
+    pub(super) has_text: bool,
+    pub(super) stands_elsewhere: bool,
+    pub(super) threshold: Severity,
+}
+
+/// The JSON block with the findings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BlockState {
+    None,
+    Read,
+    Broken,
+}
+
+pub(super) struct Judged {
+    pub(super) verdict: Verdict,
+    pub(super) raw: Option<Verdict>,
+    pub(super) dialect: Dialect,
+    pub(super) reason: String,
+    pub(super) missing: Vec<String>,
+}
+
+const ONE_VERDICT: &str = "one line `REVIEW_RESULT: approved`, `REVIEW_RESULT: changes_requested` or \
+                           `REVIEW_RESULT: needs_discussion`, alone, outside code fences and quotations";
+const THE_BLOCK: &str = "one fenced json block with every finding under `findings`, as many as FINDINGS_COUNT says";
+
+pub(super) fn judge(evidence: &Evidence<'_>) -> Judged {
+    let readable: Vec<(Verdict, Dialect)> = evidence.claims.iter().filter_map(readable).collect();
+    let Some((said, dialect)) = readable.last().copied().or_else(|| Some((evidence.json_verdict()?, Dialect::Json)))
+    else {
+        return evidence.unsaid();
+    };
+    if let Some((other, _)) = readable.iter().find(|(verdict, _)| *verdict != said) {
+        let reason = format!("The review says both {other} and {said} in its own words.");
+        return unclear(None, dialect, reason, ONE_VERDICT);
+    }
+    match said {
+        Verdict::Approved => evidence.approval(dialect),
+        Verdict::ChangesRequested if !evidence.has_feedback() => {
+            let reason = "The review asks for changes but names none.".into();
+            unclear(Some(said), dialect, reason, "what to change: a finding with a text for each change")
+        }
+        Verdict::ChangesRequested | Verdict::NeedsDiscussion | Verdict::Unclear => {
+            let reason = format!("The review says {said}.");
+            Judged { verdict: said, raw: Some(said), dialect, reason, missing: Vec::new() }
+        }
+    }
+}
+
+impl Evidence<'_> {
+    fn approval(&self, dialect: Dialect) -> Judged {
+        let raw = Some(Verdict::Approved);
+        let blocking = self.findings.iter().filter(|finding| finding.severity.blocks_at(self.threshold)).count();
+        if blocking > 0 {
+            let what = if blocking == 1 { "a finding".into() } else { format!("{blocking} findings") };
+            let reason = format!(
+                "The review says approved but lists {what} at or above {}: that counts as changes_requested.",
+                self.threshold
+            );
+            return Judged { verdict: Verdict::ChangesRequested, raw, dialect, reason, missing: Vec::new() };
+        }
+        match self.objection() {
+            Some((reason, missing)) => unclear(raw, dialect, reason, missing),
+            None => {
+                let reason = "The review says approved, and nothing in it blocks.".into();
+                Judged { verdict: Verdict::Approved, raw, dialect, reason, missing: Vec::new() }
+            }
+        }
+    }
+
+    /// Why an approval without blocking findings is not to be believed.
+    fn objection(&self) -> Option<(String, &'static str)> {
+        if let Some(text) = self.claims.iter().find_map(unreadable) {
+            return Some((format!("The review says approved and also `{text}`."), ONE_VERDICT));
+        }
+        if let Some(said) = self.json.filter(|said| **said != Said::Verdict(Verdict::Approved)) {
+            let other = match said {
+                Said::Verdict(verdict) => verdict.as_str(),
+                Said::Unreadable(text) => text,
+            };
+            return Some((format!("The review says approved, its JSON block says {other}."), ONE_VERDICT));
+        }
+        if self.block == BlockState::Broken {
+            return Some(("The review says approved, but its block of findings cannot be read.".into(), THE_BLOCK));
+        }
+        if self.left_out > 0 {
+            let reason = "The review says approved, and an earlier JSON block has a blocking finding that the last one \
+                          leaves out.";
+            return Some((reason.into(), THE_BLOCK));
+        }
+        let found = self.findings.len();
+        let count = self.fields.count.unwrap_or(0);
+        let worst_blocks = self.fields.severity.map(|severity| severity.blocks_at(self.threshold));
+        let tolerable = self.block == BlockState::None && worst_blocks == Some(false);
+        if count > found && !tolerable {
+            let reason = format!("The review says approved and counts {count} findings, of which {found} can be read.");
+            return Some((reason, THE_BLOCK));
+        }
+        // `SEVERITY: high` copied from the prompt by a review that found nothing.
+        let found_nothing = found == 0 && (self.fields.count == Some(0) || self.block == BlockState::Read);
+        if worst_blocks == Some(true) && !found_nothing {
+            let reason = "The review says approved with a SEVERITY that blocks, but lists no such finding.";
+            return Some((reason.into(), THE_BLOCK));
+        }
+        None
+    }
+
+    fn unsaid(&self) -> Judged {
+        let odd = self.claims.iter().find_map(unreadable).or(match self.json {
+            Some(Said::Unreadable(text)) => Some(text.as_str()),
+            Some(Said::Verdict(_)) | None => None,
+        });
+        let dialect = self.claims.last().map_or(Dialect::None, |claim| claim.dialect);
+        let reason = match odd {
+            Some(text) => format!("The verdict reads `{text}`, which is not one of the words."),
+            None if self.stands_elsewhere => {
+                "No verdict in the review's own words: one in a fence, a quotation or a comment does not count.".into()
+            }
+            None => "The review has no verdict.".into(),
+        };
+        unclear(None, dialect, reason, ONE_VERDICT)
+    }
+
+    /// A JSON verdict stands alone only where no line says anything that could contradict an approval.
+    fn json_verdict(&self) -> Option<Verdict> {
+        match self.json? {
+            Said::Verdict(Verdict::Approved) if self.claims.iter().any(|claim| unreadable(claim).is_some()) => None,
+            Said::Verdict(verdict) => Some(*verdict),
+            Said::Unreadable(_) => None,
+        }
+    }
+
+    fn has_feedback(&self) -> bool {
+        self.has_text || !self.findings.is_empty() || self.block == BlockState::Broken
+    }
+}
+
+fn readable(claim: &Claim) -> Option<(Verdict, Dialect)> {
+    match claim.said {
+        Said::Verdict(verdict) => Some((verdict, claim.dialect)),
+        Said::Unreadable(_) => None,
+    }
+}
+
+fn unreadable(claim: &Claim) -> Option<&str> {
+    match &claim.said {
+        Said::Unreadable(text) => Some(text),
+        Said::Verdict(_) => None,
+    }
+}
+
+fn unclear(raw: Option<Verdict>, dialect: Dialect, reason: String, missing: &str) -> Judged {
+    Judged { verdict: Verdict::Unclear, raw, dialect, reason, missing: vec![missing.into()] }
+}

@@ -1,0 +1,169 @@
+//! Reads what a reviewing agent wrote: the verdict, the findings, the judgments of earlier findings; and what a fixing
+//! agent answered. Pure: text in, words out. It must never turn text that it does not understand into an approval.
+
+mod answers;
+mod draft;
+mod fields;
+mod judge;
+mod line;
+mod page;
+mod progress;
+mod prose;
+mod sheet;
+mod verdict;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
+
+use crate::finding::{Finding, Outcome, Severity, Verdict};
+use crate::words::words;
+
+pub(crate) use answers::{Answer, Stance, read_answers};
+pub(crate) use progress::{Cycle, Stuck, stuck};
+
+use draft::{Draft, Notes};
+use fields::Fields;
+use judge::{BlockState, Evidence};
+use page::{Page, Place};
+use sheet::Sheet;
+use verdict::Claim;
+
+const MAX_FINDINGS: usize = 200;
+
+words! {
+    /// Which of the known ways of writing a verdict the review used.
+    "dialect" Dialect {
+        /// `REVIEW_RESULT: approved`, the one our prompt asks for.
+        Contract = "contract",
+        /// `**Verdict: APPROVED**`
+        VerdictLine = "verdict_line",
+        /// `**[APPROVED]**`
+        Bracket = "bracket",
+        /// `{"verdict": "pass", "issues": []}`
+        Json = "json",
+        None = "none",
+    }
+}
+
+/// What a review was understood to say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Reading {
+    /// After the cross-check with the findings.
+    pub(crate) verdict: Verdict,
+    /// What the text itself says; `None` when it says nothing, or two things.
+    pub(crate) raw_verdict: Option<Verdict>,
+    pub(crate) findings: Vec<Finding>,
+    pub(crate) judged: Vec<Judgment>,
+    pub(crate) summary: Option<String>,
+    pub(crate) dialect: Dialect,
+    /// Why it was read so, for a person.
+    pub(crate) reason: String,
+    /// When unclear: what to ask for, once more.
+    pub(crate) missing: Vec<String>,
+}
+
+/// What a review says of a finding of an earlier one: `Resolved` or `Open`, nothing else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Judgment {
+    pub(crate) id: String,
+    pub(crate) outcome: Outcome,
+}
+
+/// Reads a review. Findings at or above `threshold` keep it from being an approval.
+///
+/// An approval beside an earlier finding judged open is left to the caller, who knows how bad that one is.
+pub(crate) fn read(text: &str, threshold: Severity) -> Reading {
+    let page = Page::cut(text);
+    let claims = verdict::claims(&page);
+    let fields = fields::fields(&page, claims.last().map(|claim| claim.at));
+    let mut sheet = Sheet::gather(&page);
+    let mut notes = Notes::default();
+    let block = match (&sheet.drafts, sheet.is_broken) {
+        (_, true) => BlockState::Broken,
+        (Some(_), false) => BlockState::Read,
+        (None, false) => BlockState::None,
+    };
+    let drafts = sheet.drafts.take().unwrap_or_else(|| prose::drafts(&page));
+    let mut findings = finish(drafts, threshold, &mut notes);
+    let earlier = finish(std::mem::take(&mut sheet.earlier), threshold, &mut Notes::default());
+    let left_out = left_out(&earlier, &findings);
+    let judged = judge::judge(&Evidence {
+        claims: &claims,
+        json: sheet.verdict.as_ref(),
+        findings: &findings,
+        fields: &fields,
+        block,
+        left_out: left_out.iter().filter(|finding| finding.severity.blocks_at(threshold)).count(),
+        has_text: has_text(&page, &claims) || sheet.judged.iter().any(|judgment| judgment.outcome == Outcome::Open),
+        stands_elsewhere: verdict::stands_elsewhere(&page),
+        threshold,
+    });
+    let mut reason = vec![judged.reason];
+    reason.extend(remarks(&fields, &findings, block, left_out.len(), sheet.odd_statuses));
+    let found = findings.len();
+    if found > MAX_FINDINGS {
+        findings.sort_by_key(|finding| finding.severity);
+        findings.truncate(MAX_FINDINGS);
+        reason.push(format!("Of {found} findings the {MAX_FINDINGS} worst were kept."));
+    }
+    let summary = fields.summary.or(sheet.summary).map(|text| draft::capped(&text, &mut notes));
+    reason.extend(notes.sentences());
+    Reading {
+        verdict: judged.verdict,
+        raw_verdict: judged.raw,
+        findings,
+        judged: sheet.judged,
+        summary,
+        dialect: judged.dialect,
+        reason: reason.join(" "),
+        missing: judged.missing,
+    }
+}
+
+fn finish(drafts: Vec<Draft>, threshold: Severity, notes: &mut Notes) -> Vec<Finding> {
+    drafts.into_iter().map(|draft| draft.finish(threshold, notes)).collect()
+}
+
+fn left_out<'a>(earlier: &'a [Finding], last: &[Finding]) -> Vec<&'a Finding> {
+    if earlier.is_empty() {
+        return Vec::new();
+    }
+    let known: HashSet<String> = last.iter().map(Finding::fingerprint).collect();
+    earlier.iter().filter(|finding| !known.contains(&finding.fingerprint())).collect()
+}
+
+/// Whether there is anything to read besides the lines of the contract, headings and JSON.
+fn has_text(page: &Page<'_>, claims: &[Claim]) -> bool {
+    let claimed: HashSet<usize> = claims.iter().map(|claim| claim.at).collect();
+    let json: HashSet<usize> = page.blocks.iter().filter(|block| sheet::may_be_json(block)).map(|b| b.at).collect();
+    let mut in_json = false;
+    page.lines.iter().enumerate().any(|(at, line)| {
+        in_json = json.contains(&at) || (in_json && line.place == Place::Fence);
+        let text = line.text.trim_start();
+        let is_mark = text.starts_with('#') || text.starts_with("```") || text.starts_with("~~~");
+        let is_own = matches!(line.place, Place::Body | Place::Fence | Place::Code) && !in_json;
+        is_own
+            && !is_mark
+            && !claimed.contains(&at)
+            && line::keyed(text).is_none()
+            && text.contains(char::is_alphanumeric)
+    })
+}
+
+fn remarks(
+    fields: &Fields,
+    findings: &[Finding],
+    block: BlockState,
+    left_out: usize,
+    odd_statuses: usize,
+) -> Vec<String> {
+    let found = findings.len();
+    let count = fields.count.filter(|count| *count != found);
+    let count = count.map(|count| format!("FINDINGS_COUNT says {count}, {found} were read."));
+    let broken = (block == BlockState::Broken).then(|| "The JSON block of findings could not be read.".to_owned());
+    let left = (left_out > 0).then(|| format!("{left_out} findings of earlier JSON blocks were left out."));
+    let odd = (odd_statuses > 0).then(|| format!("{odd_statuses} judgments of earlier findings were read as open."));
+    [count, broken, left, odd].into_iter().flatten().collect()
+}

@@ -1,0 +1,122 @@
+//! Verdict against findings, counts and blocks.
+
+use super::*;
+
+#[test]
+fn approved_with_an_open_critical_finding_is_not_approved() {
+    for (severity, threshold, verdict) in [
+        ("critical", Severity::Medium, CHANGES),
+        ("medium", Severity::Medium, CHANGES),
+        ("low", Severity::Medium, APPROVED),
+        ("low", Severity::Low, CHANGES),
+        ("medium", Severity::Critical, APPROVED),
+    ] {
+        let reading = read(&contract("approved", 1, severity, &finding(severity)), threshold);
+        assert_eq!(reading.verdict, verdict, "{severity} at {threshold}: {}", reading.reason);
+        assert_eq!(reading.raw_verdict, Some(APPROVED));
+        assert_eq!(reading.findings.len(), 1);
+    }
+    let reading = medium(&contract("approved", 1, "critical", &finding("critical")));
+    insta::assert_snapshot!(reading.reason, @"The review says approved but lists a finding at or above medium: that counts as changes_requested.");
+}
+
+#[test]
+fn approved_beside_a_rejecting_json_verdict_is_unclear() {
+    let block = "```json\n{\"verdict\":\"needs_work\",\"issues\":[]}\n```\n";
+    assert_eq!(medium(&format!("REVIEW_RESULT: approved\n\n{block}")).verdict, UNCLEAR);
+    let pass = block.replace("needs_work", "pass");
+    assert_eq!(medium(&format!("The loop is wrong.\nREVIEW_RESULT: changes_requested\n\n{pass}")).verdict, CHANGES);
+    assert_eq!(medium(&format!("REVIEW_RESULT: not approved\n\n{pass}")).verdict, UNCLEAR);
+}
+
+#[test]
+fn changes_requested_without_any_feedback_is_unclear() {
+    let bare = "REVIEW_RESULT: changes_requested\nFINDINGS_COUNT: 0\nSEVERITY: high\nSUMMARY: Not yet.\n";
+    let cases = [
+        (bare.to_owned(), UNCLEAR),
+        (contract("changes_requested", 0, "low", ""), UNCLEAR),
+        ("# Review\n\nREVIEW_RESULT: changes_requested\n---\n".to_owned(), UNCLEAR),
+        (format!("{bare}\n> some quotation\n"), UNCLEAR),
+        (format!("{bare}\n{{\"findings\": []}}\n"), UNCLEAR),
+        (format!("{bare}\nThe loop ends too early.\n"), CHANGES),
+        (format!("{bare}\n```diff\n-a\n+b\n```\n"), CHANGES),
+        (contract("changes_requested", 1, "low", &finding("low")), CHANGES),
+        (
+            format!("{bare}\n```json\n{{\"findings\":[],\"previous\":[{{\"id\":\"f1\",\"status\":\"open\"}}]}}\n```\n"),
+            CHANGES,
+        ),
+        ("REVIEW_RESULT: needs_discussion\n".to_owned(), DISCUSS),
+    ];
+    for (text, verdict) in cases {
+        let reading = medium(&text);
+        assert_eq!(reading.verdict, verdict, "{text}: {}", reading.reason);
+        assert_eq!(reading.missing.is_empty(), verdict != UNCLEAR);
+    }
+}
+
+#[test]
+fn a_count_that_disagrees_with_the_block() {
+    let broken = contract("approved", 2, "low", "{\"severity\": ");
+    let cases = [
+        (contract("approved", 3, "low", ""), UNCLEAR),
+        (contract("approved", 0, "none", ""), APPROVED),
+        (contract("approved", 1, "low", &[finding("low"), finding("low")].join(",")), APPROVED),
+        (broken.clone(), UNCLEAR),
+        (broken.replace("approved", "changes_requested"), CHANGES),
+        (contract("changes_requested", 3, "high", &finding("high")), CHANGES),
+        ("REVIEW_RESULT: approved\nFINDINGS_COUNT: 2\nSEVERITY: high\n".into(), UNCLEAR),
+        ("REVIEW_RESULT: approved\nFINDINGS_COUNT: 2\n".into(), UNCLEAR),
+        ("REVIEW_RESULT: approved\nFINDINGS_COUNT: 2\nSEVERITY: low\n".into(), APPROVED),
+        ("REVIEW_RESULT: approved\nFINDINGS_COUNT: n\nSEVERITY: none\n".into(), APPROVED),
+    ];
+    for (text, verdict) in cases {
+        let reading = medium(&text);
+        assert_eq!(reading.verdict, verdict, "{text}: {}", reading.reason);
+    }
+    let reading = medium(&contract("changes_requested", 3, "high", &finding("high")));
+    insta::assert_snapshot!(reading.reason, @"The review says changes_requested. FINDINGS_COUNT says 3, 1 were read.");
+}
+
+#[test]
+fn a_severity_that_no_finding_has() {
+    assert_eq!(medium(&contract("approved", 1, "high", &finding("low"))).verdict, UNCLEAR);
+    assert_eq!(medium("REVIEW_RESULT: approved\nSEVERITY: high\n").verdict, UNCLEAR);
+    let copied_from_the_prompt = contract("approved", 0, "high", "");
+    assert_eq!(medium(&copied_from_the_prompt).verdict, APPROVED);
+    let of_a_finding_in_prose = format!("- Severity: high (resolved)\n\n{}", contract("approved", 0, "none", ""));
+    assert_eq!(medium(&of_a_finding_in_prose).verdict, APPROVED);
+}
+
+#[test]
+fn a_block_that_was_cut_is_not_an_empty_one() {
+    let whole = contract("approved", 0, "none", &finding("low"));
+    let before_the_end = whole.split("\"path\"").next().unwrap();
+    assert_eq!(medium(before_the_end).verdict, UNCLEAR);
+    assert_eq!(medium("REVIEW_RESULT: approved\n```json\n{").verdict, UNCLEAR);
+    let only_the_fence_is_missing = whole.trim_end().trim_end_matches('`');
+    let reading = medium(only_the_fence_is_missing);
+    assert_eq!((reading.verdict, reading.findings.len()), (APPROVED, 1));
+}
+
+#[test]
+fn of_several_blocks_the_last_counts_and_the_rest_is_said() {
+    let block = |severity: &str| format!("```json\n{{\"findings\":[{}]}}\n```\n", finding(severity));
+    let other = block("high").replace("Wrong.", "Another.");
+    let reading = medium(&format!("REVIEW_RESULT: changes_requested\n{other}{}", block("high")));
+    assert_eq!(reading.verdict, CHANGES);
+    assert_eq!(reading.findings.len(), 1);
+    assert_eq!(reading.findings[0].text, "Wrong.");
+    insta::assert_snapshot!(reading.reason, @"The review says changes_requested. 1 findings of earlier JSON blocks were left out.");
+
+    let lost = medium(&format!("REVIEW_RESULT: approved\n{other}{}", block("low")));
+    assert_eq!(lost.verdict, UNCLEAR, "{}", lost.reason);
+    let harmless = medium(&format!("REVIEW_RESULT: approved\n{}{}", other.replace("high", "low"), block("low")));
+    assert_eq!(harmless.verdict, APPROVED);
+}
+
+#[test]
+fn a_broken_block_before_a_good_one_is_the_template() {
+    let template = "```json\n{\"verdict\": \"pass\" | \"needs_work\", \"issues\": []}\n```\n";
+    assert_eq!(medium(&format!("{template}{}", contract("approved", 0, "none", ""))).verdict, APPROVED);
+    assert_eq!(medium(&format!("{}{template}", contract("approved", 0, "none", ""))).verdict, UNCLEAR);
+}
