@@ -5,5 +5,6 @@ mod change;
 mod clock;
 mod event;
 mod finding;
+mod prompt;
 mod words;
 mod work;
