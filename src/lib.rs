@@ -3,6 +3,7 @@
 
 mod change;
 mod clock;
+mod evaluator;
 mod event;
 mod finding;
 mod prompt;
