@@ -1,0 +1,247 @@
+use insta::assert_snapshot;
+
+use super::*;
+
+fn now() -> Time {
+    Time::parse("2026-11-16T02:29:53.123Z").unwrap()
+}
+
+fn load_with(files: &[(&str, &str)]) -> Result<Vec<Definition>, String> {
+    let folder = tempfile::tempdir().unwrap();
+    for (file, source) in files {
+        fs::write(folder.path().join(file), source).unwrap();
+    }
+    load(Some(folder.path()), now())
+        .map_err(|error| error.to_string().replace(&folder.path().display().to_string(), "FOLDER"))
+}
+
+fn error_of(source: &str) -> String {
+    load_with(&[("mine.toml", source)]).unwrap_err()
+}
+
+#[test]
+fn the_stock_set() {
+    assert_eq!(
+        load(None, now()).unwrap(),
+        [Definition {
+            name: "review_feedback".into(),
+            on: vec![EventType::WorkRejected],
+            needs: vec![],
+            schedule: None,
+            config: Config::ReviewFeedback(ReviewFeedback { max_fix_cycles: None }),
+            origin: Origin::Stock,
+        }]
+    );
+}
+
+#[test]
+fn a_users_folder_adds_replaces_and_switches_off() {
+    let mine =
+        "kind = 'review_feedback'\nschedule = '*/5 * * * *'\nneeds = ['pr_feedback']\n[config]\nmax_fix_cycles = 3";
+    let names = |all: Vec<Definition>| all.into_iter().map(|d| (d.name, d.origin != Origin::Stock)).collect::<Vec<_>>();
+    let added = load_with(&[("mine.toml", mine), (".mine.toml.swp", "?")]).unwrap();
+    assert_eq!(added[0].config, Config::ReviewFeedback(ReviewFeedback { max_fix_cycles: Some(3) }));
+    assert_eq!(added[0].schedule.as_ref().map(Schedule::text), Some("*/5 * * * *"));
+    assert_eq!(added[0].needs, [Need::PrFeedback]);
+    assert_eq!(added[0].kind(), Kind::ReviewFeedback);
+    assert_eq!(names(added), [("mine".into(), true), ("review_feedback".into(), false)]);
+    let replaced = load_with(&[("review_feedback.toml", mine)]).unwrap();
+    assert_eq!(names(replaced), [("review_feedback".into(), true)]);
+    let off = load_with(&[("review_feedback.toml", "enabled = false")]).unwrap();
+    assert_eq!(names(off), []);
+}
+
+#[test]
+fn not_toml() {
+    assert_snapshot!(error_of("kind = review_feedback\n"), @r#"
+    error: string values must be quoted, expected literal string
+     --> FOLDER/mine.toml:1:8
+      |
+    1 | kind = review_feedback
+      |        ^^^^^^^^^^^^^^^ here
+      |
+      = help: `evaluators/review_feedback.toml` among the stock files shows every key
+    "#);
+}
+
+#[test]
+fn an_unknown_key() {
+    assert_snapshot!(error_of("kind = \"review_feedback\"\non = [\"work_rejected\"]\nscedule = \"@daily\"\n"), @r#"
+    error: unknown field `scedule`, expected one of `enabled`, `kind`, `on`, `needs`, `schedule`, `timezone`, `config`
+     --> FOLDER/mine.toml:3:1
+      |
+    3 | scedule = "@daily"
+      | ^^^^^^^ here
+      |
+      = help: `evaluators/review_feedback.toml` among the stock files shows every key
+    "#);
+}
+
+#[test]
+fn an_unknown_key_of_the_config() {
+    let source = "kind = \"review_feedback\"\non = [\"work_rejected\"]\n\n[config]\nmax_cycles = 3\n";
+    assert_snapshot!(error_of(source), @r#"
+    error: unknown field `max_cycles`, expected `max_fix_cycles`
+     --> FOLDER/mine.toml:5:1
+      |
+    5 | max_cycles = 3
+      | ^^^^^^^^^^ here
+      |
+      = help: `evaluators/review_feedback.toml` among the stock files shows every key
+    "#);
+}
+
+#[test]
+fn a_value_of_the_wrong_sort() {
+    assert_snapshot!(error_of("kind = \"review_feedback\"\non = \"work_rejected\"\n"), @r#"
+    error: invalid type: string "work_rejected", expected a sequence
+     --> FOLDER/mine.toml:2:6
+      |
+    2 | on = "work_rejected"
+      |      ^^^^^^^^^^^^^^^ here
+      |
+      = help: `evaluators/review_feedback.toml` among the stock files shows every key
+    "#);
+}
+
+#[test]
+fn an_unknown_event() {
+    assert_snapshot!(error_of("kind = \"review_feedback\"\non = [\"work_rejected\", \"work_refused\"]\n"), @r#"
+    error: unknown event_type `work_refused`; allowed: work_created, work_claimed, work_completed, work_failed, work_cancelled, work_rejected, work_approved, fix_created, fix_committed, fix_pushed, review_requeued, review_posted, review_unclear, edits_undone, checkout_changed, head_moved, escalated, instructed, state_changed, run_started, run_finished, run_lost, gate_failed, held, resumed, feedback_received, message_sent, notified, skipped, pruned
+     --> FOLDER/mine.toml:2:24
+      |
+    2 | on = ["work_rejected", "work_refused"]
+      |                        ^^^^^^^^^^^^^^ here
+      |
+      = help: `evaluators/review_feedback.toml` among the stock files shows every key
+    "#);
+}
+
+#[test]
+fn an_unknown_need() {
+    assert_snapshot!(error_of("kind = \"review_feedback\"\non = [\"work_rejected\"]\nneeds = [\"coffee\"]\n"), @r#"
+    error: unknown need `coffee`; allowed: pr_feedback
+     --> FOLDER/mine.toml:3:10
+      |
+    3 | needs = ["coffee"]
+      |          ^^^^^^^^ here
+      |
+      = help: `evaluators/review_feedback.toml` among the stock files shows every key
+    "#);
+}
+
+#[test]
+fn an_unknown_kind() {
+    assert_snapshot!(error_of("kind = \"review\"\n"), @r#"
+    error: unknown kind `review`; allowed: review_feedback, command
+     --> FOLDER/mine.toml:1:8
+      |
+    1 | kind = "review"
+      |        ^^^^^^^^ here
+      |
+      = help: `evaluators/review_feedback.toml` among the stock files shows every key
+    "#);
+}
+
+#[test]
+fn no_kind() {
+    assert_snapshot!(error_of("on = [\"work_rejected\"]\n"), @r#"
+    error: missing key `kind`
+     --> FOLDER/mine.toml:1:1
+      |
+    1 | on = ["work_rejected"]
+      | ^ no `kind` in this file
+      |
+      = help: allowed: review_feedback
+    "#);
+}
+
+#[test]
+fn a_command_is_not_supported_yet() {
+    assert_snapshot!(error_of("on = [\"work_rejected\"]\nkind = \"command\"\n[config]\nrun = [\"./look\"]\n"), @r#"
+    error: evaluators of kind `command` are not supported yet
+     --> FOLDER/mine.toml:2:8
+      |
+    2 | kind = "command"
+      |        ^^^^^^^^^ cannot be run
+      |
+      = help: allowed: review_feedback
+    "#);
+}
+
+#[test]
+fn never_woken() {
+    assert_snapshot!(error_of("# mine\nkind = \"review_feedback\"\n"), @r#"
+    error: nothing ever wakes this evaluator
+     --> FOLDER/mine.toml:2:8
+      |
+    2 | kind = "review_feedback"
+      |        ^^^^^^^^^^^^^^^^^ no `on` and no `schedule`
+      |
+      = help: give it `on = ["work_rejected"]`, a `schedule`, or `enabled = false`
+    "#);
+}
+
+#[test]
+fn too_many_cycles() {
+    let source = "kind = \"review_feedback\"\non = [\"work_rejected\"]\nconfig.max_fix_cycles = -1\n";
+    assert_snapshot!(error_of(source), @r#"
+    error: `max_fix_cycles` is out of range
+     --> FOLDER/mine.toml:3:25
+      |
+    3 | config.max_fix_cycles = -1
+      |                         ^^ here
+      |
+      = help: allowed: 0 to 100
+    "#);
+}
+
+#[test]
+fn a_schedule_with_two_readings() {
+    assert_snapshot!(error_of("kind = \"review_feedback\"\nschedule = \"0 9 * * 1\"\n"), @r#"
+    error: this `schedule` cannot be used
+     --> FOLDER/mine.toml:2:12
+      |
+    2 | schedule = "0 9 * * 1"
+      |            ^^^^^^^^^^^ weekday `1` has two readings: cron counts from Sunday = 0, this parser from Sunday = 1
+      |
+      = help: write the weekday's name: Sun, Mon, Tue, Wed, Thu, Fri, Sat
+    "#);
+}
+
+#[test]
+fn a_schedule_of_durations() {
+    assert_snapshot!(error_of("kind = \"review_feedback\"\nschedule = \"@every 5m\"\n"), @r#"
+    error: this `schedule` cannot be used
+     --> FOLDER/mine.toml:2:12
+      |
+    2 | schedule = "@every 5m"
+      |            ^^^^^^^^^^^ `@every` is not known
+      |
+      = help: `*/5 * * * *` is every five minutes, `0 */2 * * *` every two hours
+    "#);
+}
+
+#[test]
+fn an_unknown_timezone() {
+    assert_snapshot!(error_of("kind = \"review_feedback\"\nschedule = \"@daily\"\ntimezone = \"CET\"\n"), @r#"
+    error: unknown timezone `CET`; allowed: utc, local
+     --> FOLDER/mine.toml:3:12
+      |
+    3 | timezone = "CET"
+      |            ^^^^^ here
+      |
+      = help: `evaluators/review_feedback.toml` among the stock files shows every key
+    "#);
+}
+
+#[test]
+fn a_file_with_another_name() {
+    assert_snapshot!(load_with(&[("Mine.toml", "")]).unwrap_err(), @"FOLDER/Mine.toml is not an evaluator; its name has to be lower-case letters, digits and _, then `.toml`");
+    assert_snapshot!(load_with(&[("mine.yaml", "")]).unwrap_err(), @"FOLDER/mine.yaml is not an evaluator; its name has to be lower-case letters, digits and _, then `.toml`");
+}
+
+#[test]
+fn a_folder_that_is_not_there() {
+    assert_snapshot!(load(Some(Path::new("/nowhere")), now()).unwrap_err(), @"cannot read the folder of evaluators /nowhere");
+}

@@ -1,0 +1,220 @@
+//! What agents are told: templates, the values they may use, and the fences around everything that others wrote.
+//! It reads template files when it is loaded; it must never put outside text into a template's source.
+
+mod check;
+mod clean;
+mod context;
+mod fence;
+#[cfg(test)]
+mod tests;
+mod variables;
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use minijinja::Environment;
+
+pub(crate) use check::Fault;
+pub(crate) use context::{AgainContext, Feedback, FixContext, OpenFinding, ReviewContext};
+pub(crate) use variables::Variable;
+
+use crate::words::words;
+use context::Values;
+
+words! {
+    /// The prompts that there are; the file of each is named after it.
+    "prompt" Name {
+        Review = "review",
+        Fix = "fix",
+        Again = "again",
+    }
+}
+
+/// All prompts, checked.
+#[derive(Debug)]
+pub(crate) struct Prompts {
+    review: Template,
+    fix: Template,
+    again: Template,
+}
+
+/// Where a template comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Stock,
+    File(PathBuf),
+}
+
+/// What goes to an agent, and how many bytes of outside text did not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Prompt {
+    pub(crate) text: String,
+    /// Invisible characters and hidden comments that were taken out: worth showing to a person.
+    pub(crate) stripped: usize,
+    /// What was cut because it was too long.
+    pub(crate) left_out: usize,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PromptError {
+    #[error("cannot read the folder of prompts {}", path.display())]
+    Folder {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("cannot read the prompt {}", path.display())]
+    File {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("{} is not a prompt; the names are review.md, fix.md and again.md", path.display())]
+    UnknownFile { path: PathBuf },
+    /// A template that cannot be used; `report` shows the place.
+    #[error("{report}")]
+    Template { file: String, line: usize, fault: Fault, report: String },
+    #[error("the prompt `{name}` cannot be written")]
+    Render {
+        name: Name,
+        #[source]
+        source: minijinja::Error,
+    },
+    #[error("the prompt `{name}` puts outside text outside of a fence: {start:?}…")]
+    Unfenced { name: Name, start: String },
+}
+
+impl Prompts {
+    /// The stock prompts, with those of `folder` in their place.
+    pub(crate) fn load(folder: Option<&Path>) -> Result<Self, PromptError> {
+        let mut prompts = Self {
+            review: Template::stock(Name::Review)?,
+            fix: Template::stock(Name::Fix)?,
+            again: Template::stock(Name::Again)?,
+        };
+        if let Some(folder) = folder {
+            for (name, path) in files_of(folder)? {
+                let source =
+                    fs::read_to_string(&path).map_err(|source| PromptError::File { path: path.clone(), source })?;
+                *prompts.template_mut(name) = Template::check(name, Origin::File(path), source)?;
+            }
+        }
+        Ok(prompts)
+    }
+
+    pub(crate) fn review(&self, context: &ReviewContext) -> Result<Prompt, PromptError> {
+        self.review.write(context.values())
+    }
+
+    pub(crate) fn fix(&self, context: &FixContext) -> Result<Prompt, PromptError> {
+        self.fix.write(context.values())
+    }
+
+    pub(crate) fn again(&self, context: &AgainContext) -> Result<Prompt, PromptError> {
+        self.again.write(context.values())
+    }
+
+    /// Each prompt with where it comes from and what it may use.
+    pub(crate) fn list(&self) -> impl Iterator<Item = (Name, &Origin, &'static [Variable])> {
+        Name::ALL.iter().map(|&name| (name, &self.template(name).origin, name.variables()))
+    }
+
+    /// The template that is in force.
+    pub(crate) fn source(&self, name: Name) -> &str {
+        &self.template(name).source
+    }
+
+    fn template(&self, name: Name) -> &Template {
+        match name {
+            Name::Review => &self.review,
+            Name::Fix => &self.fix,
+            Name::Again => &self.again,
+        }
+    }
+
+    fn template_mut(&mut self, name: Name) -> &mut Template {
+        match name {
+            Name::Review => &mut self.review,
+            Name::Fix => &mut self.fix,
+            Name::Again => &mut self.again,
+        }
+    }
+}
+
+impl Name {
+    fn stock(self) -> &'static str {
+        match self {
+            Self::Review => include_str!("../../prompts/review.md"),
+            Self::Fix => include_str!("../../prompts/fix.md"),
+            Self::Again => include_str!("../../prompts/again.md"),
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stock => f.write_str("stock"),
+            Self::File(path) => path.display().fmt(f),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Template {
+    name: Name,
+    origin: Origin,
+    source: String,
+    /// Holds this one template, so that `include` finds nothing else.
+    environment: Environment<'static>,
+}
+
+impl Template {
+    fn stock(name: Name) -> Result<Self, PromptError> {
+        Self::check(name, Origin::Stock, name.stock().into())
+    }
+
+    fn check(name: Name, origin: Origin, source: String) -> Result<Self, PromptError> {
+        let file = match &origin {
+            Origin::Stock => format!("prompts/{name}.md"),
+            Origin::File(path) => path.display().to_string(),
+        };
+        let environment = check::check(name, &file, &source)?;
+        Ok(Self { name, origin, source, environment })
+    }
+
+    fn write(&self, values: Values) -> Result<Prompt, PromptError> {
+        let Values { values, stripped, left_out } = values;
+        let text = self
+            .environment
+            .get_template(self.name.as_str())
+            .and_then(|template| template.render(values))
+            .map_err(|source| PromptError::Render { name: self.name, source })?;
+        match fence::unfenced(&text) {
+            None => Ok(Prompt { text, stripped, left_out }),
+            Some(outside) => Err(PromptError::Unfenced { name: self.name, start: outside.chars().take(40).collect() }),
+        }
+    }
+}
+
+/// The prompts of a folder, in the order of their names. Hidden files are a file manager's business.
+fn files_of(folder: &Path) -> Result<Vec<(Name, PathBuf)>, PromptError> {
+    let fail = |source| PromptError::Folder { path: folder.to_path_buf(), source };
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).map_err(fail)? {
+        let path = entry.map_err(fail)?.path();
+        let file_name = path.file_name().unwrap_or_default().to_string_lossy();
+        if file_name.starts_with('.') {
+            continue;
+        }
+        let name = file_name.strip_suffix(".md").and_then(|stem| stem.parse().ok());
+        match name {
+            Some(name) => files.push((name, path)),
+            None => return Err(PromptError::UnknownFile { path }),
+        }
+    }
+    files.sort();
+    Ok(files)
+}

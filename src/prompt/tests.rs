@@ -1,0 +1,314 @@
+//! The prompts as agents see them.
+
+use std::sync::LazyLock;
+
+use insta::assert_snapshot;
+use proptest::prelude::*;
+
+use super::*;
+use crate::finding::{Category, Finding, FindingId, Severity};
+
+mod loading;
+mod payloads;
+
+const NONCE: u128 = 0x0123_4567_89ab_cdef_0123_4567_89ab_cdef;
+
+fn prompts() -> &'static Prompts {
+    static STOCK: LazyLock<Prompts> = LazyLock::new(|| Prompts::load(None).unwrap());
+    &STOCK
+}
+
+/// A change with `text` wherever outside text can stand.
+fn review_of(text: &str) -> ReviewContext {
+    ReviewContext {
+        title: text.into(),
+        branch: text.into(),
+        base: text.into(),
+        base_sha: "1111111111111111111111111111111111111111".into(),
+        head_sha: "2222222222222222222222222222222222222222".into(),
+        plan: Some(text.into()),
+        files: vec![text.into(), "src/retry.rs".into()],
+        diff: text.into(),
+        open_findings: vec![finding("f3", Severity::High, text)],
+        cycle: 1,
+        max_cycles: 2,
+        nonce: NONCE,
+    }
+}
+
+fn fix_of(text: &str) -> FixContext {
+    FixContext {
+        title: text.into(),
+        branch: text.into(),
+        base: text.into(),
+        base_sha: "1111111111111111111111111111111111111111".into(),
+        head_sha: "2222222222222222222222222222222222222222".into(),
+        pr_number: Some(42),
+        cycle: 1,
+        max_cycles: 2,
+        plan: Some(text.into()),
+        feedback: vec![Feedback {
+            from: text.into(),
+            body: text.into(),
+            findings: vec![finding("f4", Severity::Low, text), finding("f3", Severity::Critical, text)],
+        }],
+        guidance: vec![text.into()],
+        closed: vec![text.into()],
+        last_run_tail: Some(text.into()),
+        gate_output: Some(text.into()),
+        nonce: NONCE,
+    }
+}
+
+fn again_of(text: &str) -> AgainContext {
+    AgainContext {
+        base_sha: "1111111111111111111111111111111111111111".into(),
+        head_sha: "2222222222222222222222222222222222222222".into(),
+        missing: vec![text.into()],
+        answer: Some(text.into()),
+        open_findings: vec![finding("f3", Severity::High, text)],
+        nonce: NONCE,
+    }
+}
+
+fn finding(id: &str, severity: Severity, text: &str) -> OpenFinding {
+    OpenFinding {
+        id: FindingId::new(id),
+        finding: Finding {
+            severity,
+            category: Category::Logic,
+            path: Some(text.into()),
+            line: Some(12),
+            text: text.into(),
+            suggestion: Some(text.into()),
+        },
+    }
+}
+
+/// What stands outside of all fences, with `…` for each fence.
+fn outside(prompt: &str) -> String {
+    let (begin, end) = (format!("begin {NONCE:032x} "), format!("end {NONCE:032x}"));
+    let mut is_inside = false;
+    let mut kept = String::new();
+    for line in prompt.lines() {
+        if is_inside {
+            assert!(line == end || !line.contains(&format!("{NONCE:032x}")), "the nonce is inside of a fence: {line}");
+            is_inside = line != end;
+        } else if line.starts_with(&begin) {
+            is_inside = true;
+            kept.push_str("…\n");
+        } else {
+            kept.push_str(line);
+            kept.push('\n');
+        }
+    }
+    assert!(!is_inside, "a fence is never closed");
+    kept
+}
+
+fn all_three(text: &str) -> [String; 3] {
+    let prompts = prompts();
+    [
+        prompts.review(&review_of(text)).unwrap().text,
+        prompts.fix(&fix_of(text)).unwrap().text,
+        prompts.again(&again_of(text)).unwrap().text,
+    ]
+}
+
+/// What the prompts say around the fences does not depend on what is in them, but for the counts of what was lost.
+fn own_words(text: &str) -> [String; 3] {
+    all_three(text).map(|prompt| outside(&prompt).lines().filter(|line| !is_count(line)).collect::<Vec<_>>().join("\n"))
+}
+
+fn is_count(line: &str) -> bool {
+    let words = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    let is_counted = words.len() < line.len() && [" bytes of ", " more "].iter().any(|start| words.starts_with(start));
+    is_counted || line.starts_with("Only the end of the output is shown") || line.starts_with("deceive a reader")
+}
+
+#[test]
+fn no_payload_leaves_its_fence() {
+    let payloads = payloads::all(&format!("{NONCE:032x}"));
+    assert!(payloads.len() >= 80, "{}", payloads.len());
+    let harmless = own_words("harmless");
+    for payload in &payloads {
+        let start: String = payload.chars().take(200).collect();
+        assert!(own_words(payload) == harmless, "{start:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+    #[test]
+    fn nothing_leaves_its_fence(text in "(?s).{0,400}") {
+        prop_assert_eq!(own_words(&text), own_words("harmless"));
+    }
+}
+
+#[test]
+fn a_template_in_outside_text_stays_text() {
+    for prompt in all_three("{{ 7*7 }} {% include 'fix.md' %} {# gone? #}") {
+        assert!(prompt.contains("{{ 7*7 }} {% include 'fix.md' %} {# gone? #}"), "{prompt}");
+        assert!(!prompt.contains("49"), "{prompt}");
+    }
+}
+
+#[test]
+fn what_was_taken_out_is_counted() {
+    let prompt = prompts().fix(&FixContext { guidance: vec!["a<!-- b -->\u{200b}c".into()], ..fix_of("x") }).unwrap();
+    assert_eq!((prompt.stripped, prompt.left_out), (13, 0));
+    assert!(prompt.text.contains("\nac\n"), "{}", prompt.text);
+    let prompt = prompts().review(&ReviewContext { diff: "+\u{202e}a".into(), ..review_of("x") }).unwrap();
+    assert!(prompt.text.contains("\n3 bytes of invisible characters"), "{}", prompt.text);
+}
+
+#[test]
+fn the_prompt_does_not_grow_with_the_cycles() {
+    let size = |cycle: usize| {
+        let mut context = fix_of("text");
+        context.cycle = i64::try_from(cycle).unwrap();
+        context.max_cycles = 99;
+        context.closed =
+            (0..cycle * 20).map(|n| format!("f{:04} resolved: off by one in the retry", n % 1000)).collect();
+        prompts().fix(&context).unwrap().text.len()
+    };
+    assert!(size(90) <= size(10) + 1, "{} bytes at cycle 10, {} at cycle 90", size(10), size(90));
+}
+
+#[test]
+fn a_mebibyte_everywhere_is_still_a_bounded_prompt() {
+    let prompts = prompts();
+    let text = "word ".repeat((1 << 20) / 5);
+    let mut fix = fix_of(&text);
+    fix.feedback = vec![fix.feedback.remove(0); 50];
+    let fix = prompts.fix(&fix).unwrap();
+    // Plan, feedback, two outputs, the settled ones, and our own words.
+    assert!(fix.text.len() < (64 + 64 + 16 + 16 + 24 + 32) << 10, "{} bytes", fix.text.len());
+    assert!(fix.left_out > 1 << 20);
+    let review = prompts.review(&review_of(&text)).unwrap();
+    assert!(review.text.len() < (200 + 64 + 64 + 16) << 10, "{} bytes", review.text.len());
+    let cut = format!("{} bytes of the diff are left out here: run `git diff 1111", text.len() - (200 << 10));
+    assert!(review.text.contains(&cut), "{cut}");
+}
+
+#[test]
+fn our_own_words_are_no_verdict() {
+    for (_, source) in Name::ALL.iter().map(|&name| (name, name.stock())) {
+        for line in source.lines() {
+            let Some(said) = line.trim_start_matches(['*', '`', '-', ' ']).strip_prefix("REVIEW_RESULT:") else {
+                continue;
+            };
+            assert!(said.contains('|'), "{line}");
+        }
+        for block in source.split("```json").skip(1) {
+            let json: serde_json::Value = serde_json::from_str(block.split("```").next().unwrap()).unwrap();
+            for finding in json["findings"].as_array().into_iter().flatten() {
+                assert!(serde_json::from_value::<Finding>(finding.clone()).is_err(), "{finding}");
+            }
+        }
+    }
+}
+
+#[test]
+fn review_and_again_ask_for_the_same_form() {
+    let form = |name: Name| name.stock().split_once("End with these four lines").unwrap().1;
+    assert_eq!(form(Name::Review), form(Name::Again));
+}
+
+/// The five parts that a fix prompt has to hold.
+#[test]
+fn a_fix_prompt_is_complete() {
+    let mut context = fix_of("x");
+    context.plan = Some("# Spec\nThree tries.".into());
+    context.feedback = vec![Feedback {
+        from: "review v3".into(),
+        body: "The retry is endless.\n\nSee below.".into(),
+        findings: vec![
+            finding("f4", Severity::Low, "second"),
+            OpenFinding {
+                id: FindingId::new("f3"),
+                finding: Finding {
+                    path: Some("src/retry.rs".into()),
+                    line: Some(12),
+                    text: "never stops".into(),
+                    severity: Severity::Critical,
+                    category: Category::Logic,
+                    suggestion: None,
+                },
+            },
+        ],
+    }];
+    let text = prompts().fix(&context).unwrap().text;
+    for part in [
+        "# Spec\nThree tries.",
+        "from: review v3\n\nThe retry is endless.\n\nSee below.\n",
+        "at: src/retry.rs:12\nnever stops\n",
+        "answer each",
+        "Leave code that they do not\n  concern as it is",
+        "the whole class",
+        "already has its pull request, number 42",
+        "no new branch, no new pull request",
+        "remand commits for you",
+        "You do not push",
+    ] {
+        assert!(text.contains(part), "{part:?} is not in\n{text}");
+    }
+    assert!(text.find("f3 (critical, logic)") < text.find("f4 (low, logic)"), "critical first");
+    context.pr_number = None;
+    assert!(prompts().fix(&context).unwrap().text.contains("This branch is local and has no pull request."));
+}
+
+#[test]
+fn a_small_review_prompt_whole() {
+    let mut context = review_of("x");
+    context.title = "Retry with back-off".into();
+    context.branch = "retry".into();
+    context.base = "main".into();
+    context.plan = None;
+    context.open_findings.truncate(0);
+    context.cycle = 0;
+    context.files = vec!["src/retry.rs".into()];
+    context.diff = "--- a/src/retry.rs\n+++ b/src/retry.rs\n+loop {}\n".into();
+    let text = prompts().review(&context).unwrap().text;
+    let start = text.split_once("## The change\n").unwrap().1.split_once("## Your answer").unwrap().0;
+    assert_snapshot!(start.trim(), @r#"
+    begin 0123456789abcdef0123456789abcdef change
+    title: Retry with back-off
+    branch: retry
+    goes into: main
+    end 0123456789abcdef0123456789abcdef
+
+    Judge all that lies between the merge base `1111111111111111111111111111111111111111` and HEAD `2222222222222222222222222222222222222222`, not only the last commit:
+    `git diff 1111111111111111111111111111111111111111...HEAD` shows it. You are in a checkout of HEAD; open the files around the diff before you
+    conclude. You only read: an edit of yours is undone and reported, so describe a repair instead of making it.
+
+    ## What to look at, in this order
+
+    1. **compliance**: hold the code against the title and the commit messages. A requirement that
+       is missing, half done or done differently comes before everything else.
+    2. **security**: input that is believed, missing checks of who may do this, secrets in the code, text that becomes SQL, HTML,
+       a path or a command.
+    3. **architecture**: is it where a reader would look, in the manner of its neighbours, with no layer too many or too few
+       and no dependency without need?
+    4. **logic**: edges, empty and huge inputs, errors swallowed or half handled, two things at the same time, off by one.
+    5. **performance**: work repeated in a loop, a query a row, memory that only grows.
+    6. **testing**: would a test fail if the new behaviour broke? Do the tests try the edges, or only the mocks?
+    7. **documentation**: what is hard is explained, what is public is described, no comment says something untrue.
+       (**style** is a category too: for what breaks a rule of this project.)
+
+    When a mistake occurs more than once, look for all its places and name every one in a single finding, so that one repair
+    can end the whole class.
+
+    ## The diff
+
+    begin 0123456789abcdef0123456789abcdef files
+    src/retry.rs
+    end 0123456789abcdef0123456789abcdef
+
+    begin 0123456789abcdef0123456789abcdef diff
+    --- a/src/retry.rs
+    +++ b/src/retry.rs
+    +loop {}
+    end 0123456789abcdef0123456789abcdef
+    "#);
+}

@@ -1,0 +1,259 @@
+//! The variables of each prompt: what a template may name, and contexts that hold them all, or as few as possible, with
+//! which every template is tried when it is loaded.
+
+use crate::finding::{Category, Finding, FindingId, Severity};
+use crate::prompt::context::Values;
+use crate::prompt::{AgainContext, Feedback, FixContext, Name, OpenFinding, ReviewContext};
+
+/// A name that a template may use, with the fields behind its dot (of each, where it is a list).
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Variable {
+    pub(crate) name: &'static str,
+    pub(crate) fields: &'static [&'static str],
+    pub(crate) says: &'static str,
+}
+
+const fn var(name: &'static str, fields: &'static [&'static str], says: &'static str) -> Variable {
+    Variable { name, fields, says }
+}
+
+const TITLE: Variable = var("title", &[], "title of the change");
+const BRANCH: Variable = var("branch", &[], "branch of the change");
+const BASE: Variable = var("base", &[], "branch that the change goes into");
+const BASE_SHA: Variable = var("base_sha", &[], "merge base, a commit");
+const HEAD_SHA: Variable = var("head_sha", &[], "the commit at the tip of the branch");
+const PLAN: Variable = var("plan", TEXT, "spec, plan and tasks, or none");
+const MAX_CYCLES: Variable = var("max_cycles", &[], "fixes before a person is asked");
+const NONCE: Variable = var("nonce", &[], "the random word of the fences");
+const OPEN_FINDINGS: Variable = var("open_findings", FINDING, "findings that earlier reviews left, worst first");
+const OPEN_FINDINGS_LEFT_OUT: Variable = var("open_findings_left_out", &[], "open findings that had no room");
+
+const TEXT: &[&str] = &["text", "left_out", "stripped"];
+const FINDING: &[&str] = &["id", "severity", "category", "path", "line", "text", "suggestion", "left_out"];
+
+const REVIEW: &[Variable] = &[
+    TITLE,
+    BRANCH,
+    BASE,
+    BASE_SHA,
+    HEAD_SHA,
+    PLAN,
+    var("files", &[], "paths that the change touches"),
+    var("files_left_out", &[], "paths that had no room"),
+    var("diff", TEXT, "the diff of merge base and HEAD"),
+    OPEN_FINDINGS,
+    OPEN_FINDINGS_LEFT_OUT,
+    var("cycle", &[], "fixes made so far"),
+    MAX_CYCLES,
+    NONCE,
+];
+
+const FIX: &[Variable] = &[
+    TITLE,
+    BRANCH,
+    BASE,
+    BASE_SHA,
+    HEAD_SHA,
+    PLAN,
+    var("pr_number", &[], "number of the pull request, or none"),
+    var("feedback", &["from", "body", "left_out"], "what each reviewer wrote"),
+    var(
+        "findings",
+        &["id", "severity", "category", "path", "line", "text", "suggestion", "left_out", "from"],
+        "every finding of the feedback, worst first",
+    ),
+    var("findings_left_out", &[], "findings that had no room"),
+    var("guidance", &["text", "left_out"], "a person's comments for this fix"),
+    var("closed", &[], "findings that are settled, one line each"),
+    var("closed_left_out", &[], "settled findings that are not listed"),
+    var("last_run", TEXT, "the end of the last run's output, or none"),
+    var("gate_output", TEXT, "output of the gate that was red, or none"),
+    var("cycle", &[], "number of this fix, from 1"),
+    MAX_CYCLES,
+    NONCE,
+];
+
+const AGAIN: &[Variable] = &[
+    BASE_SHA,
+    HEAD_SHA,
+    var("missing", &[], "what could not be read, one line each"),
+    var("answer", TEXT, "the end of the unclear answer, or none"),
+    OPEN_FINDINGS,
+    OPEN_FINDINGS_LEFT_OUT,
+    NONCE,
+];
+
+impl Name {
+    pub(crate) fn variables(self) -> &'static [Variable] {
+        match self {
+            Self::Review => REVIEW,
+            Self::Fix => FIX,
+            Self::Again => AGAIN,
+        }
+    }
+
+    /// Whether a template of this prompt may say `path`, which is a name, or a name and a field.
+    pub(super) fn knows(self, path: &str) -> bool {
+        let (name, field) = path.split_once('.').map_or((path, None), |(name, field)| (name, Some(field)));
+        self.variables()
+            .iter()
+            .any(|variable| variable.name == name && field.is_none_or(|field| variable.fields.contains(&field)))
+    }
+
+    /// The names for a person to choose from: `title, plan (.text .left_out)`.
+    pub(super) fn allowed(self) -> String {
+        let one = |variable: &Variable| match variable.fields {
+            [] => variable.name.to_string(),
+            fields => format!("{} (.{})", variable.name, fields.join(" .")),
+        };
+        self.variables().iter().map(one).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Values to try a template with: everything set, each text saying its own name; then nothing that can be missing;
+    /// then more of everything than fits, so that every `left_out` is set.
+    pub(super) fn trials(self) -> [Values; 3] {
+        match self {
+            Self::Review => [full_review().values(), bare_review().values(), long_review().values()],
+            Self::Fix => [full_fix().values(), bare_fix().values(), long_fix().values()],
+            Self::Again => [full_again().values(), bare_again().values(), long_again().values()],
+        }
+    }
+}
+
+fn full_review() -> ReviewContext {
+    ReviewContext {
+        plan: Some("plan.text".into()),
+        files: vec!["files".into()],
+        diff: "diff.text\u{200b}".into(),
+        open_findings: vec![finding()],
+        cycle: 1,
+        ..bare_review()
+    }
+}
+
+fn long_review() -> ReviewContext {
+    let full = full_review();
+    ReviewContext {
+        plan: full.plan.as_deref().map(long),
+        files: vec!["files".into(); 1000],
+        diff: long(&full.diff),
+        open_findings: vec![long_finding(); 300],
+        ..bare_review()
+    }
+}
+
+fn bare_review() -> ReviewContext {
+    ReviewContext {
+        title: "title".into(),
+        branch: "branch".into(),
+        base: "base".into(),
+        base_sha: "ba5e".into(),
+        head_sha: "4ead".into(),
+        plan: None,
+        files: Vec::new(),
+        diff: String::new(),
+        open_findings: Vec::new(),
+        cycle: 0,
+        max_cycles: 2,
+        nonce: 0,
+    }
+}
+
+fn full_fix() -> FixContext {
+    FixContext {
+        pr_number: Some(42),
+        plan: Some("plan.text".into()),
+        feedback: vec![Feedback { from: "from".into(), body: "body".into(), findings: vec![finding()] }],
+        guidance: vec!["text".into()],
+        closed: vec!["closed".into()],
+        last_run_tail: Some("last_run.text".into()),
+        gate_output: Some("gate_output.text".into()),
+        ..bare_fix()
+    }
+}
+
+fn long_fix() -> FixContext {
+    let full = full_fix();
+    FixContext {
+        plan: full.plan.as_deref().map(long),
+        feedback: vec![Feedback { from: "from".into(), body: long("body"), findings: vec![long_finding(); 300] }; 2],
+        guidance: vec![long("text")],
+        closed: vec!["closed".into(); 1000],
+        last_run_tail: full.last_run_tail.as_deref().map(long),
+        gate_output: full.gate_output.as_deref().map(long),
+        ..full_fix()
+    }
+}
+
+fn bare_fix() -> FixContext {
+    FixContext {
+        title: "title".into(),
+        branch: "branch".into(),
+        base: "base".into(),
+        base_sha: "ba5e".into(),
+        head_sha: "4ead".into(),
+        pr_number: None,
+        cycle: 1,
+        max_cycles: 2,
+        plan: None,
+        feedback: Vec::new(),
+        guidance: Vec::new(),
+        closed: Vec::new(),
+        last_run_tail: None,
+        gate_output: None,
+        nonce: 0,
+    }
+}
+
+fn full_again() -> AgainContext {
+    AgainContext {
+        missing: vec!["missing".into()],
+        answer: Some("answer.text".into()),
+        open_findings: vec![finding()],
+        ..bare_again()
+    }
+}
+
+fn long_again() -> AgainContext {
+    AgainContext {
+        missing: vec!["missing".into(); 1000],
+        answer: full_again().answer.as_deref().map(long),
+        open_findings: vec![long_finding(); 300],
+        ..bare_again()
+    }
+}
+
+fn bare_again() -> AgainContext {
+    AgainContext {
+        base_sha: "ba5e".into(),
+        head_sha: "4ead".into(),
+        missing: Vec::new(),
+        answer: None,
+        open_findings: Vec::new(),
+        nonce: 0,
+    }
+}
+
+fn finding() -> OpenFinding {
+    OpenFinding {
+        id: FindingId::new("f1"),
+        finding: Finding {
+            severity: Severity::High,
+            category: Category::Logic,
+            path: Some("path".into()),
+            line: Some(1),
+            text: "text".into(),
+            suggestion: Some("suggestion".into()),
+        },
+    }
+}
+
+fn long_finding() -> OpenFinding {
+    let mut long_one = finding();
+    long_one.finding.text = "text ".repeat(4_000);
+    long_one
+}
+
+fn long(text: &str) -> String {
+    format!("{text} {}", "long ".repeat(50_000))
+}
