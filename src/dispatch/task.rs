@@ -82,12 +82,16 @@ impl Task {
             .await
             .map_err(|error| Stop::hold(format!("cannot lock the worktree: {error}")))?;
         self.recover_others().await?;
-        match self.item.source {
+        let done = match self.item.source {
             Source::ReviewFix => self.fix().await,
             Source::CodeReview => self.review().await,
             // The claim takes only the two.
             Source::Github | Source::Specflow | Source::Manual | Source::PullRequest | Source::FeedbackAnalysis => Ok(()),
+        };
+        if matches!(done, Err(Stop::Fenced)) {
+            self.abandon().await?;
         }
+        done
     }
 
     /// Writes down why the work stopped. If even that can't be written, the lease runs out and another look is taken.
