@@ -5,5 +5,7 @@ mod change;
 mod clock;
 mod event;
 mod finding;
+mod git;
+mod process;
 mod words;
 mod work;
