@@ -194,6 +194,11 @@ impl Place {
         Err(GitError::NotThisWorktree { path: path.clone(), common_dir: common_dir.clone() })
     }
 
+    /// Still a folder, and no symlink to another: asked before files are written without git.
+    pub(super) fn check(&self) -> Result<(), GitError> {
+        if canonical(&self.path)? == self.path { Ok(()) } else { Err(GitError::NotThere { path: self.path.clone() }) }
+    }
+
     /// Its git dir is not the one that all worktrees share.
     pub(crate) fn is_linked(&self) -> bool {
         self.git_dir != self.common_dir

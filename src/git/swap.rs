@@ -34,10 +34,12 @@ impl Git {
         base: &str,
         record: &Path,
     ) -> Result<Swapped, GitError> {
+        place.check()?;
         check_sha(base)?;
         let files = RecordFiles::new(record);
         files.begin()?;
-        let mut record = Record { base: base.to_owned(), complete: false, entries: self.plan(place, base, &files).await? };
+        let mut record =
+            Record { base: base.to_owned(), complete: false, entries: self.plan(place, base, &files).await? };
         let ignore = self.write_ignore(place, &record.entries, &files).await?;
         files.store(&record)?;
         self.hide(place, record.entries.iter().filter(|entry| entry.index.is_some())).await?;
@@ -99,7 +101,13 @@ impl Git {
     }
 
     /// The regular file that a path of a commit is, or leads to.
-    async fn file_behind(&self, place: &Place, commit: &str, path: &[u8], blob: &Blob) -> Result<Option<Blob>, GitError> {
+    async fn file_behind(
+        &self,
+        place: &Place,
+        commit: &str,
+        path: &[u8],
+        blob: &Blob,
+    ) -> Result<Option<Blob>, GitError> {
         let (mut path, mut blob) = (path.to_vec(), blob.clone());
         for _ in 0..5 {
             if blob.is_file() {
@@ -129,8 +137,14 @@ impl Git {
         })
     }
 
-    async fn write_ignore(&self, place: &Place, entries: &[SwapEntry], files: &RecordFiles) -> Result<Swapped, GitError> {
-        let only_base: Vec<_> = entries.iter().filter(|entry| entry.placed.is_some() && entry.index.is_none()).collect();
+    async fn write_ignore(
+        &self,
+        place: &Place,
+        entries: &[SwapEntry],
+        files: &RecordFiles,
+    ) -> Result<Swapped, GitError> {
+        let only_base: Vec<_> =
+            entries.iter().filter(|entry| entry.placed.is_some() && entry.index.is_none()).collect();
         if only_base.is_empty() {
             return Ok(Swapped::default());
         }
@@ -151,7 +165,8 @@ impl Git {
             text.push(b'\n');
         }
         replace_durably(&files.ignore, &text)?;
-        let pairs = [("COUNT", "1".to_owned()), ("KEY_0", "core.excludesFile".to_owned()), ("VALUE_0", utf8(&files.ignore)?)];
+        let pairs =
+            [("COUNT", "1".to_owned()), ("KEY_0", "core.excludesFile".to_owned()), ("VALUE_0", utf8(&files.ignore)?)];
         Ok(Swapped { env: pairs.into_iter().map(|(name, value)| (format!("GIT_CONFIG_{name}"), value)).collect() })
     }
 
@@ -169,6 +184,7 @@ impl Git {
     /// edited: those edits are gone. What the agent *committed* is in HEAD, and stays for the checks of the diff.
     /// Without a record there is nothing to do. Said twice, it does the same.
     pub(crate) async fn put_back_config(&self, place: &Place, record: &Path) -> Result<Vec<String>, GitError> {
+        place.check()?;
         let files = RecordFiles::new(record);
         let Some(record) = files.load()? else {
             files.finish()?;
@@ -204,7 +220,12 @@ impl Git {
 
     /// Where each path is to end: as it was before the swap, unless HEAD has another version of it by now (the
     /// agent merged or rebased); then as HEAD has it.
-    async fn goals(&self, place: &Place, record: &Record, files: &RecordFiles) -> Result<(Vec<Goal>, Vec<u8>), GitError> {
+    async fn goals(
+        &self,
+        place: &Place,
+        record: &Record,
+        files: &RecordFiles,
+    ) -> Result<(Vec<Goal>, Vec<u8>), GitError> {
         let head = self.config_in_head(place).await?;
         let index = self.config_in_index(place).await?;
         let swapped: BTreeMap<&[u8], &SwapEntry> = record.entries.iter().map(|e| (e.path.0.as_slice(), e)).collect();

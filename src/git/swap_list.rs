@@ -12,13 +12,29 @@ use super::{Git, GitError, Place};
 
 /// Folders (or a file in their place) that are configuration with all that is in them, at any depth.
 const FOLDERS: &[&str] = &[
-    ".claude", ".gemini", ".codex", ".cursor", ".opencode", ".agents", ".windsurf", ".clinerules", ".husky", ".vscode",
+    ".claude",
+    ".gemini",
+    ".codex",
+    ".cursor",
+    ".opencode",
+    ".agents",
+    ".windsurf",
+    ".clinerules",
+    ".husky",
+    ".vscode",
 ];
 
 /// At the top only.
 const TOP: &[&str] = &[
-    ".mcp.json", ".claude.json", ".cursorrules", ".windsurfrules", "opencode.json", "opencode.jsonc", ".gitmodules",
-    ".ripgreprc", ".github/copilot-instructions.md",
+    ".mcp.json",
+    ".claude.json",
+    ".cursorrules",
+    ".windsurfrules",
+    "opencode.json",
+    "opencode.jsonc",
+    ".gitmodules",
+    ".ripgreprc",
+    ".github/copilot-instructions.md",
 ];
 
 /// Below the top, with all that is in it.
@@ -96,7 +112,9 @@ impl Git {
         for record in bytes.split(|b| *b == 0).filter(|record| !record.is_empty()) {
             let (words, path) = split(record, "ls-files -t -s -z")?;
             if is_config(path) {
-                let [tag, mode, sha, stage] = words.as_slice() else { return Err(unreadable("ls-files -t -s -z", record)) };
+                let [tag, mode, sha, stage] = words.as_slice() else {
+                    return Err(unreadable("ls-files -t -s -z", record));
+                };
                 let blob = Blob { mode: octal(mode, record)?, sha: sha.clone() };
                 let staged = Staged { blob, hidden: tag == "S" };
                 found.insert(path.to_vec(), (stage == "0").then_some(staged));
@@ -201,8 +219,18 @@ mod tests {
     #[test]
     fn what_is_configuration() {
         for path in [
-            ".claude/settings.json", ".claude", "CLAUDE.md", "claude.MD", "a/b/AGENTS.md", "a/.cursor/rules/x.mdc", ".mcp.json",
-            ".aider.conf.yml", ".github/copilot-instructions.md", ".github/instructions/a.md", ".husky/pre-push", ".gitmodules",
+            ".claude/settings.json",
+            ".claude",
+            "CLAUDE.md",
+            "claude.MD",
+            "a/b/AGENTS.md",
+            "a/.cursor/rules/x.mdc",
+            ".mcp.json",
+            ".aider.conf.yml",
+            ".github/copilot-instructions.md",
+            ".github/instructions/a.md",
+            ".husky/pre-push",
+            ".gitmodules",
         ] {
             assert!(is_config(path.as_bytes()), "{path}");
         }
@@ -213,7 +241,8 @@ mod tests {
 
     #[test]
     fn links_that_leave_the_commit_lead_nowhere() {
-        let target = |link: &str, to: &str| link_target(link.as_bytes(), to.as_bytes()).map(|p| String::from_utf8(p).unwrap());
+        let target =
+            |link: &str, to: &str| link_target(link.as_bytes(), to.as_bytes()).map(|p| String::from_utf8(p).unwrap());
         assert_eq!(target("CLAUDE.md", "AGENTS.md").as_deref(), Some("AGENTS.md"));
         assert_eq!(target("a/b/CLAUDE.md", "../.././x").as_deref(), Some("x"));
         assert_eq!(target("CLAUDE.md", "../x"), None);

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::GitError;
 use super::disk::{self, Thing, at, first_non_folder, path_of, replace_durably, sync_folder, thing};
 use super::swap_list::Blob;
-use super::GitError;
 
 /// More configuration than this is something else.
 const LIMIT: u64 = 64 * 1024 * 1024;

@@ -107,7 +107,9 @@ impl Git {
         // A HEAD that is broken leads nowhere; the branch is asked by itself.
         found.extend(self.resolve(place, "HEAD").await.ok().flatten());
         found.extend(self.resolve(place, &format!("refs/heads/{branch}")).await?);
-        for file in ["rebase-merge/orig-head", "rebase-merge/autostash", "rebase-apply/orig-head", "rebase-apply/autostash"] {
+        for file in
+            ["rebase-merge/orig-head", "rebase-merge/autostash", "rebase-apply/orig-head", "rebase-apply/autostash"]
+        {
             found.extend(self.commit_in(place, file).await);
         }
         for file in ["MERGE_HEAD", "MERGE_AUTOSTASH", "CHERRY_PICK_HEAD"] {
@@ -146,7 +148,8 @@ impl Git {
 
 /// `refs/remand/wip/RUN`.
 pub(super) fn wip_ref(run: &str) -> Result<String, GitError> {
-    let plain = !run.is_empty() && run.len() <= 100 && run.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b));
+    let plain =
+        !run.is_empty() && run.len() <= 100 && run.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b));
     if !plain || run.starts_with('-') {
         return Err(GitError::BadRunName { text: run.chars().take(80).collect() });
     }

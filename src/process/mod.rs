@@ -46,9 +46,10 @@ pub(crate) struct ShortOutput {
 #[expect(clippy::disallowed_methods, reason = "the one place")]
 pub(crate) async fn short(cmd: &Short) -> Result<ShortOutput, ProcessError> {
     let program = cmd.program.to_string_lossy().into_owned();
-    let spawn = |source: io::Error| match source.kind() {
-        io::ErrorKind::NotFound if cmd.cwd.is_dir() => ProcessError::NotFound { program: program.clone() },
-        _ => ProcessError::Spawn { program: program.clone(), source },
+    let spawn = |source: io::Error| {
+        let program = program.clone();
+        let missing = source.kind() == io::ErrorKind::NotFound && cmd.cwd.is_dir();
+        if missing { ProcessError::NotFound { program } } else { ProcessError::Spawn { program, source } }
     };
     let mut child = tokio::process::Command::new(&cmd.program)
         .args(&cmd.args)

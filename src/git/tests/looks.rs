@@ -194,7 +194,7 @@ async fn a_diff_has_its_files_and_its_text() {
     fs::write(bed.wt("b\u{e9}"), b"\0\x01binary").unwrap();
     symlink("/etc/passwd", bed.wt("link")).unwrap();
     bed.said(["add", "-A"]).await;
-    let head = bed.commit("--output=pwned", "x\n").await;
+    let head = bed.commit("--output=pwned", "other\n").await;
     let diff = bed.git.diff(&bed.place, &bed.start, &head, 1 << 20).await.unwrap();
     let file = |path: &str| diff.files.iter().find(|file| file.path == path).unwrap();
     assert_eq!(diff.files.len(), 5);
