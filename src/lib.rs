@@ -1,14 +1,17 @@
 //! remand sends rejected work back to an agent that can fix it, a bounded number of times, and to a
 //! person when that is not enough. `docs/architecture.md` is the map of the rooms below.
 
+mod agent;
 mod blackboard;
 mod change;
 mod clock;
 mod config;
 mod crash;
+mod dispatch;
 mod evaluator;
 mod event;
 mod finding;
+mod git;
 mod heartbeat;
 mod keypath;
 mod process;
