@@ -7,6 +7,7 @@ mod change;
 mod clock;
 mod config;
 mod crash;
+mod daemon;
 mod dispatch;
 mod evaluator;
 mod event;
@@ -20,6 +21,7 @@ mod proposal;
 mod review;
 mod snippet;
 mod state;
+mod wake;
 mod words;
 mod work;
 

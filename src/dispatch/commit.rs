@@ -39,7 +39,9 @@ impl Task {
         }
         let head = now.head.unwrap_or_default();
         if !self.git.is_ancestor(&place, &run.head_before, &head).await? {
-            return self.refuse(span, format!("the agent rewrote the branch: {} is gone from it", short(&run.head_before))).await;
+            return self
+                .refuse(span, format!("the agent rewrote the branch: {} is gone from it", short(&run.head_before)))
+                .await;
         }
         crash_point!("git.commit.before");
         match self.git.commit_rest(&place, &self.change.branch, &self.message()).await {
@@ -66,7 +68,12 @@ impl Task {
     }
 
     /// A fix is a changed tree, not the agent's word; prose about the review is none.
-    async fn is_no_fix(&self, place: &crate::git::Place, span: Span<'_>, head_after: &str) -> Result<Option<String>, Stop> {
+    async fn is_no_fix(
+        &self,
+        place: &crate::git::Place,
+        span: Span<'_>,
+        head_after: &str,
+    ) -> Result<Option<String>, Stop> {
         let diff = self.git.diff(place, span.first, head_after, DIFF_CAP).await?;
         let answers = self.answers(span.run);
         let said: Vec<String> = answers
@@ -122,9 +129,13 @@ impl Task {
                 bb::discard_run(conn, &run.run_id)?;
             }
             if let Some(wip) = kept {
-                let event = NewEvent::about(&change_id, EventType::Skipped, format!("the work of {run_id} is kept on refs/remand/wip/{run_id} ({})", short(&wip)))
-                    .on(TargetType::Run, &run_id)
-                    .with(serde_json::json!({ "reason": "its work is not used", "wip": wip }));
+                let event = NewEvent::about(
+                    &change_id,
+                    EventType::Skipped,
+                    format!("the work of {run_id} is kept on refs/remand/wip/{run_id} ({})", short(&wip)),
+                )
+                .on(TargetType::Run, &run_id)
+                .with(serde_json::json!({ "reason": "its work is not used", "wip": wip }));
                 bb::append(conn, &event, clock::now())?;
             }
             bb::fail(conn, &claim, &failure, clock::now()).map(drop)
@@ -141,7 +152,8 @@ impl Task {
 
     fn message(&self) -> String {
         let cycle = self.item.fix_cycle + 1;
-        let pull_request = self.change.pr_number.map(|number| format!("For pull request #{number}.\n\n")).unwrap_or_default();
+        let pull_request =
+            self.change.pr_number.map(|number| format!("For pull request #{number}.\n\n")).unwrap_or_default();
         format!(
             "Address review feedback (cycle {cycle})\n\n{pull_request}Remand-Change: {}\nRemand-Item: {}\nRemand-Cycle: {cycle}\n",
             self.change.change_id, self.item.item_id

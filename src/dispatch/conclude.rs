@@ -31,7 +31,10 @@ pub(super) enum End {
     /// Nobody's fault: again, a bounded number of times.
     Lost,
     Stopped,
-    Hold { reason: String, until: Option<Time> },
+    Hold {
+        reason: String,
+        until: Option<Time>,
+    },
     Failed(String),
 }
 
@@ -80,13 +83,19 @@ impl Task {
             NewEvent::about(&run.change_id, event_type, summary).on(TargetType::Run, &run.run_id)
         };
         if !dropped.is_empty() {
-            let summary = format!("{} edited agent configuration, which a branch may not decide; dropped: {}", run.agent, named(dropped));
+            let summary = format!(
+                "{} edited agent configuration, which a branch may not decide; dropped: {}",
+                run.agent,
+                named(dropped)
+            );
             events.push(about(EventType::EditsUndone, summary).with(json!({ "run_id": run.run_id, "paths": dropped })));
         }
         let checkout = self.checkout_changes(dir).await;
         if !checkout.is_empty() {
             let summary = format!("outside the worktree, during {}: {}", run.run_id, checkout.join("; "));
-            events.push(about(EventType::CheckoutChanged, summary).with(json!({ "run_id": run.run_id, "what": checkout })));
+            events.push(
+                about(EventType::CheckoutChanged, summary).with(json!({ "run_id": run.run_id, "what": checkout })),
+            );
         }
         let run_end = RunEnd {
             ended: Some(exit.as_ref().map_or(Ended::Lost, |exit| exit.ended)),
@@ -118,7 +127,8 @@ impl Task {
 
     async fn commit_end(&self, run: &Run, phase: Phase, over: Over) -> Result<(), Stop> {
         let Over { end, run_end, events, checkout } = over;
-        let escalate_checkout = !checkout.is_empty() && self.rules.on_main_checkout_change == OnCheckoutChange::Escalate;
+        let escalate_checkout =
+            !checkout.is_empty() && self.rules.on_main_checkout_change == OnCheckoutChange::Escalate;
         let max_lost = self.dispatch.settings.max_lost_runs;
         let fenced = self.fenced.is_cancelled();
         let (claim, id, change_id, item_id) =
@@ -225,7 +235,8 @@ impl Over {
         self.run_end.wip.clone_from(&restored.wip);
         let kept = restored.wip.is_some() || !restored.moved_aside.is_empty();
         if kept && self.end == End::Good && phase == Phase::Review {
-            let summary = format!("{} edited what it was to review; undone, kept on refs/remand/wip/{}", run.agent, run.run_id);
+            let summary =
+                format!("{} edited what it was to review; undone, kept on refs/remand/wip/{}", run.agent, run.run_id);
             let event = NewEvent::about(&run.change_id, EventType::EditsUndone, summary)
                 .on(TargetType::Run, &run.run_id)
                 .with(json!({ "run_id": run.run_id, "wip": restored.wip, "moved_aside": restored.moved_aside }));
@@ -251,8 +262,15 @@ fn judge(exit: Option<&Exit>, told: &Told, stderr: &str) -> End {
     }
     match exit.ended {
         Ended::Agent => {}
-        Ended::IdleLimit => return End::Failed(format!("it said nothing for too long and was ended after {} s", exit.elapsed_ms / 1000)),
-        Ended::TotalLimit => return End::Failed(format!("it took too long and was ended after {} s", exit.elapsed_ms / 1000)),
+        Ended::IdleLimit => {
+            return End::Failed(format!(
+                "it said nothing for too long and was ended after {} s",
+                exit.elapsed_ms / 1000
+            ));
+        }
+        Ended::TotalLimit => {
+            return End::Failed(format!("it took too long and was ended after {} s", exit.elapsed_ms / 1000));
+        }
         Ended::DaemonGone | Ended::Lost => return End::Lost,
         Ended::Stopped => return End::Stopped,
         Ended::NotStarted => {

@@ -133,7 +133,12 @@ fn feedback(rejection: &Rejection) -> Feedback {
     Feedback {
         from: if rejection.by_person { "a person".into() } else { "the reviewer".into() },
         body: text("body").unwrap_or(&rejection.summary).to_owned(),
-        findings: findings.into_iter().flatten().enumerate().filter_map(|(at, value)| finding(rejection, at, value)).collect(),
+        findings: findings
+            .into_iter()
+            .flatten()
+            .enumerate()
+            .filter_map(|(at, value)| finding(rejection, at, value))
+            .collect(),
     }
 }
 

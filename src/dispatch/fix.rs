@@ -80,7 +80,10 @@ impl Task {
         let item = self.item_now().await?;
         if item.gate_rounds > self.rules.max_gate_rounds {
             let rounds = self.rules.max_gate_rounds;
-            let reason = format!("the gates are red, also after the agent was sent back {rounds} times: {}", first_line(span.run));
+            let reason = format!(
+                "the gates are red, also after the agent was sent back {rounds} times: {}",
+                first_line(span.run)
+            );
             let (claim, id) = (self.claim.clone(), span.run.run_id.clone());
             self.write("refuse", move |conn| bb::refuse_run(conn, &claim, &id, &reason)).await?;
             return Ok(());

@@ -157,7 +157,9 @@ impl Task {
         let cut: Vec<PathBuf> = entries
             .flatten()
             .map(|entry| entry.path())
-            .filter(|path| path.is_dir() && path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("gate")))
+            .filter(|path| {
+                path.is_dir() && path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("gate"))
+            })
             .collect();
         for dir in cut {
             let name = dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();

@@ -40,14 +40,24 @@ impl Task {
         let diff = self.git.diff(&worktree.place, &base, &head, DIFF_CAP).await?;
         if diff.files.is_empty() {
             return Err(Stop::fail(
-                format!("there is nothing to review: {} has no change against {}", self.change.branch, self.change.base),
+                format!(
+                    "there is nothing to review: {} has no change against {}",
+                    self.change.branch, self.change.base
+                ),
                 "an empty diff is no approval: commit the work, then retry",
             ));
         }
         let again = self.item_now().await?.asked_again;
         let prompt = self.review_prompt(&base, &head, &diff, again).await?;
-        self.launch(Launch { phase: Phase::Review, agent: &agent, worktree: &worktree, base: &base, head: &head, prompt })
-            .await
+        self.launch(Launch {
+            phase: Phase::Review,
+            agent: &agent,
+            worktree: &worktree,
+            base: &base,
+            head: &head,
+            prompt,
+        })
+        .await
     }
 
     /// Whatever the branch is at now is what is reviewed; a verdict on an older head would be worth nothing.
@@ -80,7 +90,8 @@ impl Task {
             return Ok(Turn::Again);
         }
         let done = self.receipt(run, reading, text).await?;
-        let change = self.write("finish_review", move |conn| bb::finish_review(conn, &claim, &done, clock::now())).await?;
+        let change =
+            self.write("finish_review", move |conn| bb::finish_review(conn, &claim, &done, clock::now())).await?;
         tracing::info!(item = %self.item.item_id, change = %change.change_id, state = %change.state, "review finished");
         Ok(Turn::Done)
     }
@@ -136,7 +147,8 @@ fn with_open_findings(mut reading: Reading, open: &[OpenFinding], threshold: Sev
     }
     if reading.verdict == Verdict::Approved {
         reading.verdict = Verdict::ChangesRequested;
-        reading.reason = format!("{}; but {} earlier findings are judged to be still open", reading.reason, still_open.len());
+        reading.reason =
+            format!("{}; but {} earlier findings are judged to be still open", reading.reason, still_open.len());
     }
     reading.findings.extend(still_open);
     reading

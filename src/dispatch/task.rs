@@ -86,7 +86,9 @@ impl Task {
             Source::ReviewFix => self.fix().await,
             Source::CodeReview => self.review().await,
             // The claim takes only the two.
-            Source::Github | Source::Specflow | Source::Manual | Source::PullRequest | Source::FeedbackAnalysis => Ok(()),
+            Source::Github | Source::Specflow | Source::Manual | Source::PullRequest | Source::FeedbackAnalysis => {
+                Ok(())
+            }
         };
         if matches!(done, Err(Stop::Fenced)) {
             self.abandon().await?;
@@ -135,7 +137,10 @@ impl Task {
         let claim = self.claim.clone();
         let failure = Failure {
             reason: fail.reason,
-            decide: format!("{} (`remand retry {}`, or `remand cancel {}`)", fail.decide, self.change.change_id, self.change.change_id),
+            decide: format!(
+                "{} (`remand retry {}`, or `remand cancel {}`)",
+                fail.decide, self.change.change_id, self.change.change_id
+            ),
             bound: fail.bound,
             final_verdict: fail.final_verdict,
             wip: fail.wip,

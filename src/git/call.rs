@@ -121,6 +121,7 @@ impl Call {
         }
         args.extend(self.args.iter().cloned());
         let (cwd, stdin) = (self.cwd.clone(), self.stdin.clone());
+        let env = env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
         Ok(Short { program: "git".into(), args, cwd, env, stdin, limit: git.limit, cap: self.cap })
     }
 }

@@ -38,7 +38,7 @@ pub(crate) use error::GitError;
 pub(crate) use history::Commit;
 pub(crate) use mark::Mark;
 pub(crate) use prose::only_prose_about_review;
-pub(crate) use put_back::PutBack;
+pub(crate) use put_back::{PutBack, Restored};
 pub(crate) use repository::{Operation, Place, Project, Worktree};
 pub(crate) use status::Status;
 
