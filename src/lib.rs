@@ -8,6 +8,7 @@ mod clock;
 mod config;
 mod crash;
 mod daemon;
+mod demo;
 mod dispatch;
 mod evaluator;
 mod event;
