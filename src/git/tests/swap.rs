@@ -1,6 +1,8 @@
 //! Agent configuration of the base during a run.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
@@ -268,4 +270,37 @@ async fn a_cut_run_is_recovered_in_order() {
     is_branch(&bed).await;
     let files = bed.git.changed_files(&bed.place, &head, &wip).await.unwrap();
     assert_eq!(files.iter().map(|f| f.path.as_str()).collect::<Vec<_>>(), ["a"], "only the work is kept");
+}
+
+#[tokio::test]
+async fn names_that_are_not_text_survive_the_record() {
+    let bed = branch().await;
+    let odd = bed.wt(".claude").join(OsStr::from_bytes(b"caf\xe9 \n.local.json"));
+    fs::write(&odd, b"\xff\0").unwrap();
+    swap(&bed).await;
+    assert!(!odd.exists());
+    bed.git.put_back_config(&bed.place, &record(&bed)).await.unwrap();
+    assert_eq!(fs::read(&odd).unwrap(), b"\xff\0");
+    is_branch(&bed).await;
+}
+
+#[tokio::test]
+async fn worktrees_that_agents_keep_below_their_configuration_are_not_touched() {
+    let bed = branch().await;
+    bed.write(".claude/worktrees/x/CLAUDE.local.json", "another's\n");
+    swap(&bed).await;
+    assert_eq!(read(&bed, ".claude/worktrees/x/CLAUDE.local.json").as_deref(), Some("another's\n"));
+    bed.git.put_back_config(&bed.place, &record(&bed)).await.unwrap();
+    assert_eq!(read(&bed, ".claude/worktrees/x/CLAUDE.local.json").as_deref(), Some("another's\n"));
+    is_branch(&bed).await;
+}
+
+#[tokio::test]
+async fn a_pipe_in_place_of_configuration_does_not_hang_us() {
+    let bed = branch().await;
+    swap(&bed).await;
+    let pipe = bed.wt(".claude/pipe");
+    bed.raw(&bed.root, ["-c", &format!("alias.pipe=!mkfifo {}", pipe.display()), "pipe"]).await;
+    assert_eq!(bed.git.put_back_config(&bed.place, &record(&bed)).await.unwrap(), [".claude/pipe"]);
+    is_branch(&bed).await;
 }
