@@ -304,3 +304,38 @@ async fn a_pipe_in_place_of_configuration_does_not_hang_us() {
     assert_eq!(bed.git.put_back_config(&bed.place, &record(&bed)).await.unwrap(), [".claude/pipe"]);
     is_branch(&bed).await;
 }
+
+#[tokio::test]
+async fn folders_and_huge_files_in_the_place_of_configuration() {
+    let bed = branch().await;
+    swap(&bed).await;
+    fs::remove_file(bed.wt("CLAUDE.md")).unwrap();
+    bed.write("CLAUDE.md/deep/file", "x");
+    fs::create_dir_all(bed.wt("CLAUDE.md/empty/er")).unwrap();
+    let huge = fs::File::create(bed.wt(".claude/huge")).unwrap();
+    huge.set_len(65 * 1024 * 1024).unwrap();
+    let dropped = bed.git.put_back_config(&bed.place, &record(&bed)).await.unwrap();
+    assert_eq!(dropped, [".claude/huge", "CLAUDE.md", "CLAUDE.md/deep/file"]);
+    is_branch(&bed).await;
+    fs::File::create(bed.wt(".claude/huge")).unwrap().set_len(65 * 1024 * 1024).unwrap();
+    let refused = bed.git.swap_in_base_config(&bed.place, &bed.start, &record(&bed)).await;
+    assert!(matches!(refused, Err(GitError::ConfigTooBig { .. })), "it is a person's: not dropped in silence");
+    fs::remove_file(bed.wt(".claude/huge")).unwrap();
+    bed.git.put_back_config(&bed.place, &record(&bed)).await.unwrap();
+    is_branch(&bed).await;
+}
+
+#[tokio::test]
+async fn a_folder_of_instructions_behind_a_link_is_not_seen() {
+    let bed = Bed::with(BASE).await;
+    bed.write("evil/copilot-instructions.md", "evil\n");
+    symlink("evil", bed.wt(".github")).unwrap();
+    bed.said(["add", "-A"]).await;
+    bed.said(["commit", "-q", "-m", "link"]).await;
+    swap(&bed).await;
+    assert!(bed.wt(".github").symlink_metadata().is_err());
+    assert_eq!(bed.said(["status", "--porcelain"]).await, "");
+    bed.git.put_back_config(&bed.place, &record(&bed)).await.unwrap();
+    assert!(bed.wt(".github").symlink_metadata().unwrap().is_symlink());
+    assert_eq!(bed.said(["status", "--porcelain"]).await, "");
+}
