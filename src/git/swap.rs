@@ -198,7 +198,7 @@ impl Git {
         let mut dropped = Vec::new();
         for goal in goals.iter().filter(|_| record.complete) {
             let found = Content::on_disk(&place.path, &path_of(&goal.path))?;
-            if !goal.expected.iter().chain([&goal.disk]).any(|content| content.is_like(&found)) {
+            if !found.is_like(&goal.given) && !found.is_like(&goal.disk) {
                 dropped.push(String::from_utf8_lossy(&goal.path).into_owned());
             }
         }
@@ -259,14 +259,11 @@ impl Git {
             if let Some(blob) = staged {
                 lines.extend([format!("{:o} {}\t", blob.mode, blob.sha).as_bytes(), &path, b"\0"].concat());
             }
-            let mut expected = Vec::new();
-            if let Some(entry) = entry {
-                expected.push(match &entry.placed {
-                    Some(blob) => self.content_of(place, blob).await?,
-                    None => Content::Absent,
-                });
-            }
-            goals.push(Goal { path, disk, expected });
+            let given = match entry.and_then(|entry| entry.placed.as_ref()) {
+                Some(blob) => self.content_of(place, blob).await?,
+                None => Content::Absent,
+            };
+            goals.push(Goal { path, disk, given });
         }
         Ok((goals, lines))
     }
@@ -275,8 +272,8 @@ impl Git {
 struct Goal {
     path: Vec<u8>,
     disk: Content,
-    /// What the agent found; anything else there is its own edit.
-    expected: Vec<Content>,
+    /// What the agent was given; anything else there is its own edit.
+    given: Content,
 }
 
 /// Removes a file or symlink, never what is behind one, and the folders that become empty by it.
