@@ -53,7 +53,7 @@ pub(super) fn is_config(path: &[u8]) -> bool {
     let is_named = |part: &[u8]| FOLDERS.iter().chain(INSTRUCTIONS).any(|name| name.as_bytes() == part);
     lower.starts_with(b".aider")
         || lower == b".github"
-        || TOP.iter().any(|name| is_at_or_below(name))
+        || TOP.iter().any(is_at_or_below)
         || lower.split(|b| *b == b'/').any(is_named)
 }
 
