@@ -8,10 +8,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::call::{Call, utf8};
-use super::disk::{first_non_folder, path_of, remove, remove_empty_parents, replace_durably};
+use super::disk::{Thing, first_non_folder, names, path_of, remove, remove_empty_parents, replace_durably, thing};
 use super::history::check_sha;
 use super::swap_list::{Blob, config_on_disk, is_at_top, link_target, read_tree};
-use super::swap_record::{Before, Bytes, Content, Record, RecordFiles, SwapEntry};
+use super::swap_record::{Before, Bytes, Content, LIMIT, Record, RecordFiles, SwapEntry};
 use super::{Git, GitError, Place};
 
 /// What the agent's environment needs while configuration is swapped.
@@ -76,6 +76,10 @@ impl Git {
         let mut entries = Vec::new();
         for (number, path) in paths.into_iter().enumerate() {
             let content = Content::on_disk(&place.path, &path_of(&path))?;
+            let full = place.path.join(path_of(&path));
+            if content == Content::Other && matches!(thing(&full)?, Thing::File { .. }) {
+                return Err(GitError::ConfigTooBig { path: full, limit: LIMIT });
+            }
             let placed = match base_files.get(&path) {
                 Some(blob) if can_be_placed(place, &path) => self.file_behind(place, base, &path, blob).await?,
                 Some(_) | None => None,
@@ -194,7 +198,7 @@ impl Git {
         let mut dropped = Vec::new();
         for goal in goals.iter().filter(|_| record.complete) {
             let found = Content::on_disk(&place.path, &path_of(&goal.path))?;
-            if !goal.expected.iter().chain([&goal.disk]).any(|content| content.is_like(&found)) {
+            if !found.is_like(&goal.given) && !found.is_like(&goal.disk) {
                 dropped.push(String::from_utf8_lossy(&goal.path).into_owned());
             }
         }
@@ -204,7 +208,8 @@ impl Git {
         let hidden = record.entries.iter().filter(|entry| entry.was_hidden && staged.contains_key(&entry.path.0));
         self.hide(place, hidden).await?;
         let mut changed = Vec::new();
-        for goal in &goals {
+        // From the last to the first: what is in a folder goes before the folder.
+        for goal in goals.iter().rev() {
             let path = path_of(&goal.path);
             if goal.disk != Content::Folder && Content::on_disk(&place.path, &path)? != goal.disk {
                 take_away(&place.path, &path)?;
@@ -254,14 +259,11 @@ impl Git {
             if let Some(blob) = staged {
                 lines.extend([format!("{:o} {}\t", blob.mode, blob.sha).as_bytes(), &path, b"\0"].concat());
             }
-            let mut expected = Vec::new();
-            if let Some(entry) = entry {
-                expected.push(match &entry.placed {
-                    Some(blob) => self.content_of(place, blob).await?,
-                    None => Content::Absent,
-                });
-            }
-            goals.push(Goal { path, disk, expected });
+            let given = match entry.and_then(|entry| entry.placed.as_ref()) {
+                Some(blob) => self.content_of(place, blob).await?,
+                None => Content::Absent,
+            };
+            goals.push(Goal { path, disk, given });
         }
         Ok((goals, lines))
     }
@@ -270,8 +272,8 @@ impl Git {
 struct Goal {
     path: Vec<u8>,
     disk: Content,
-    /// What the agent found; anything else there is its own edit.
-    expected: Vec<Content>,
+    /// What the agent was given; anything else there is its own edit.
+    given: Content,
 }
 
 /// Removes a file or symlink, never what is behind one, and the folders that become empty by it.
@@ -280,12 +282,21 @@ fn take_away(root: &Path, path: &Path) -> Result<(), GitError> {
         return Ok(());
     }
     if Content::on_disk(root, path)? == Content::Folder {
-        // An empty folder may stand where a file goes; a full one stays, and then the file cannot be written.
-        fs::remove_dir(root.join(path)).ok();
+        // It stands where a file goes. What was in it is taken away by now, but for a submodule's.
+        remove_empty_folders(&root.join(path))?;
         return Ok(());
     }
     remove(&root.join(path))?;
     remove_empty_parents(root, path);
+    Ok(())
+}
+
+fn remove_empty_folders(path: &Path) -> Result<(), GitError> {
+    for name in names(path)? {
+        remove_empty_folders(&path.join(name))?;
+    }
+    // It is not empty, or no folder: then what goes in its place says so.
+    fs::remove_dir(path).ok();
     Ok(())
 }
 

@@ -110,6 +110,8 @@ async fn planted_commands_do_not_run() {
     git.put_back(place, bed.to()).await.unwrap();
     assert_eq!(mark.differs(&git.checkout_mark(&project).await.unwrap()), Vec::<String>::new());
     assert!(!marker.exists(), "{}", fs::read_to_string(&marker).unwrap());
+    bed.try_raw(&place.path, ["status"]).await;
+    assert!(marker.exists(), "the poison works on a git that is called plainly");
 }
 
 #[tokio::test]

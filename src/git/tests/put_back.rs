@@ -258,6 +258,19 @@ async fn files_hidden_by_the_agents_own_ignore_rules_are_kept() {
 }
 
 #[tokio::test]
+async fn ignored_things_in_the_place_of_tracked_ones_are_kept() {
+    let bed = Bed::new().await;
+    fs::remove_dir_all(bed.wt("d")).unwrap();
+    fs::remove_file(bed.wt("a")).unwrap();
+    bed.said(["rm", "-q", "-r", "--cached", "a", "d"]).await;
+    bed.write(".gitignore", "/a\n/d\n");
+    bed.write("d", "a file now\n");
+    bed.write("a/b/c", "a folder now\n");
+    put_back(&bed).await;
+    assert_eq!((kept(&bed, "d").await.as_str(), kept(&bed, "a/b/c").await.as_str()), ("a file now", "a folder now"));
+}
+
+#[tokio::test]
 async fn repositories_inside_are_moved_aside_but_worktrees_are_not() {
     let bed = Bed::new().await;
     bed.said(["init", "-q", "sub/one"]).await;
@@ -302,6 +315,38 @@ async fn names_that_are_no_part_of_a_ref_are_refused() {
         let refused = bed.git.save_wip(&bed.place, "fix/a", &bed.start, run).await;
         assert!(matches!(refused, Err(GitError::BadRunName { .. })), "{run}");
     }
+}
+
+#[tokio::test]
+async fn a_worktree_emptied_by_the_agent() {
+    let bed = Bed::new().await;
+    for name in [".git", "a", ".gitignore"] {
+        fs::remove_file(bed.wt(name)).unwrap();
+    }
+    fs::remove_dir_all(bed.wt("d")).unwrap();
+    let sha = put_back(&bed).await.wip.unwrap();
+    assert_eq!(bed.said(["ls-tree", "-r", "--name-only", &sha]).await, "");
+}
+
+#[tokio::test]
+async fn a_repository_without_a_file() {
+    let bed = Bed::with(&[]).await;
+    assert_eq!(bed.git.commit_rest(&bed.place, "fix/a", "x").await.unwrap(), None);
+    assert_eq!(bed.git.put_back(&bed.place, bed.to()).await.unwrap(), Restored::default());
+}
+
+#[tokio::test]
+async fn the_main_checkout_can_be_the_worktree() {
+    let bed = Bed::new().await;
+    let place = Place::find(&bed.place.common_dir, &bed.repo).unwrap();
+    assert!(!place.is_linked());
+    assert_eq!(bed.git.worktree_at(&bed.repo).await.unwrap().place, place);
+    write(&bed.repo.join("a"), "work\n");
+    write(&bed.repo.join("new"), "work\n");
+    let to = crate::git::PutBack { branch: "main", ..bed.to() };
+    assert!(bed.git.put_back(&place, to).await.unwrap().wip.is_some());
+    assert!(bed.git.status(&place).await.unwrap().is_clean());
+    assert_eq!(kept(&bed, "new").await, "work");
 }
 
 #[tokio::test]

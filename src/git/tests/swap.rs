@@ -1,6 +1,8 @@
 //! Agent configuration of the base during a run.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
@@ -268,4 +270,72 @@ async fn a_cut_run_is_recovered_in_order() {
     is_branch(&bed).await;
     let files = bed.git.changed_files(&bed.place, &head, &wip).await.unwrap();
     assert_eq!(files.iter().map(|f| f.path.as_str()).collect::<Vec<_>>(), ["a"], "only the work is kept");
+}
+
+#[tokio::test]
+async fn names_that_are_not_text_survive_the_record() {
+    let bed = branch().await;
+    let odd = bed.wt(".claude").join(OsStr::from_bytes(b"caf\xe9 \n.local.json"));
+    fs::write(&odd, b"\xff\0").unwrap();
+    swap(&bed).await;
+    assert!(!odd.exists());
+    bed.git.put_back_config(&bed.place, &record(&bed)).await.unwrap();
+    assert_eq!(fs::read(&odd).unwrap(), b"\xff\0");
+    is_branch(&bed).await;
+}
+
+#[tokio::test]
+async fn worktrees_that_agents_keep_below_their_configuration_are_not_touched() {
+    let bed = branch().await;
+    bed.write(".claude/worktrees/x/CLAUDE.local.json", "another's\n");
+    swap(&bed).await;
+    assert_eq!(read(&bed, ".claude/worktrees/x/CLAUDE.local.json").as_deref(), Some("another's\n"));
+    bed.git.put_back_config(&bed.place, &record(&bed)).await.unwrap();
+    assert_eq!(read(&bed, ".claude/worktrees/x/CLAUDE.local.json").as_deref(), Some("another's\n"));
+    is_branch(&bed).await;
+}
+
+#[tokio::test]
+async fn a_pipe_in_place_of_configuration_does_not_hang_us() {
+    let bed = branch().await;
+    swap(&bed).await;
+    let pipe = bed.wt(".claude/pipe");
+    bed.raw(&bed.root, ["-c", &format!("alias.pipe=!mkfifo {}", pipe.display()), "pipe"]).await;
+    assert_eq!(bed.git.put_back_config(&bed.place, &record(&bed)).await.unwrap(), [".claude/pipe"]);
+    is_branch(&bed).await;
+}
+
+#[tokio::test]
+async fn folders_and_huge_files_in_the_place_of_configuration() {
+    let bed = branch().await;
+    swap(&bed).await;
+    fs::remove_file(bed.wt("CLAUDE.md")).unwrap();
+    bed.write("CLAUDE.md/deep/file", "x");
+    fs::create_dir_all(bed.wt("CLAUDE.md/empty/er")).unwrap();
+    let huge = fs::File::create(bed.wt(".claude/huge")).unwrap();
+    huge.set_len(65 * 1024 * 1024).unwrap();
+    let dropped = bed.git.put_back_config(&bed.place, &record(&bed)).await.unwrap();
+    assert_eq!(dropped, [".claude/huge", "CLAUDE.md", "CLAUDE.md/deep/file"]);
+    is_branch(&bed).await;
+    fs::File::create(bed.wt(".claude/huge")).unwrap().set_len(65 * 1024 * 1024).unwrap();
+    let refused = bed.git.swap_in_base_config(&bed.place, &bed.start, &record(&bed)).await;
+    assert!(matches!(refused, Err(GitError::ConfigTooBig { .. })), "it is a person's: not dropped in silence");
+    fs::remove_file(bed.wt(".claude/huge")).unwrap();
+    bed.git.put_back_config(&bed.place, &record(&bed)).await.unwrap();
+    is_branch(&bed).await;
+}
+
+#[tokio::test]
+async fn a_folder_of_instructions_behind_a_link_is_not_seen() {
+    let bed = Bed::with(BASE).await;
+    bed.write("evil/copilot-instructions.md", "evil\n");
+    symlink("evil", bed.wt(".github")).unwrap();
+    bed.said(["add", "-A"]).await;
+    bed.said(["commit", "-q", "-m", "link"]).await;
+    swap(&bed).await;
+    assert!(bed.wt(".github").symlink_metadata().is_err());
+    assert_eq!(bed.said(["status", "--porcelain"]).await, "");
+    bed.git.put_back_config(&bed.place, &record(&bed)).await.unwrap();
+    assert!(bed.wt(".github").symlink_metadata().unwrap().is_symlink());
+    assert_eq!(bed.said(["status", "--porcelain"]).await, "");
 }
