@@ -7,3 +7,4 @@
 )]
 
 mod process;
+mod tidy;
