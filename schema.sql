@@ -243,6 +243,7 @@ CREATE TABLE runs (
     signal      INTEGER,
     gates       TEXT CHECK (gates IN ('green', 'red')),
     gate_output TEXT,
+    refused     TEXT,                              -- why its work is not used, once that was judged
     discarded   INTEGER NOT NULL DEFAULT 0 CHECK (discarded IN (0, 1)), -- its work is on a wip ref, not on the branch
     tokens      INTEGER,
     cost_micros INTEGER,

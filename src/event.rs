@@ -100,7 +100,7 @@ impl NewEvent {
         self
     }
 
-    pub(crate) fn on(mut self, target_type: TargetType, target_id: impl ToString) -> Self {
+    pub(crate) fn on(mut self, target_type: TargetType, target_id: impl std::fmt::Display) -> Self {
         self.target_type = target_type;
         self.target_id = target_id.to_string();
         self

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::blackboard::{self as bb, Conn, Door, Result};
 use crate::clock::{self, Time};
-use crate::evaluator::{Case, Definition, Kind, review_feedback};
+use crate::evaluator::{Case, Config, Definition, review_feedback};
 use crate::review::Cycle;
 
 /// What one pass did.
@@ -46,10 +46,8 @@ pub(crate) fn is_quiet(conn: &Conn, definitions: &[Definition], now: Time) -> Re
 pub(crate) fn beat(conn: &Conn, definitions: &[Definition], now: Time) -> Result<Beat> {
     let mut done = Beat::default();
     for definition in definitions {
-        let one = match definition.kind {
-            Kind::ReviewFeedback => review_feedback_pass(conn, definition, now)?,
-            // Refused when definitions are loaded.
-            Kind::Command => Beat::default(),
+        let one = match definition.config {
+            Config::ReviewFeedback(_) => review_feedback_pass(conn, definition, now)?,
         };
         done.taken_in += one.taken_in;
         done.applied += one.applied;

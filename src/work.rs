@@ -157,6 +157,8 @@ pub(crate) struct Run {
     pub(crate) exit_status: Option<i64>,
     pub(crate) gates: Option<GateResult>,
     pub(crate) gate_output: Option<String>,
+    /// Why its work is not used, once that was judged.
+    pub(crate) refused: Option<String>,
     /// Its work was kept on a wip ref and taken off the branch.
     pub(crate) discarded: bool,
     pub(crate) tokens: Option<i64>,

@@ -298,8 +298,7 @@ fn whoever_ignores_term_or_opens_a_session_is_ended_too() {
 #[test]
 fn whoever_forks_again_on_term_is_ended_too() {
     let run = Run::sh(
-        "again() { setsid sh \"$0\" & }
-         cat >again.sh <<'END'
+        "cat >again.sh <<'END'
 trap 'setsid sh again.sh & setsid sh again.sh & exit' TERM
 touch ready
 while :; do sleep 0.1; done

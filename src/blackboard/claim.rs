@@ -176,15 +176,32 @@ pub(crate) fn take_from_dead(conn: &Connection, claim: &Claim, now: Time) -> Res
     }
 }
 
+/// Whether a claim would find anything: two probes of indexes, no lock taken.
+pub(crate) fn anything_ready(conn: &Connection, now: Time) -> Result<bool> {
+    Ok(conn
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM work_items WHERE source IN ('code_review', 'review_fix')
+                     AND status = 'available' AND not_before IS NULL)
+                 OR EXISTS (SELECT 1 FROM work_items WHERE status = 'available' AND not_before <= :now)",
+        )?
+        .query_row(named_params! { ":now": now.to_string() }, |row| row.get(0))?)
+}
+
+const UNKNOWN: &str = "SELECT * FROM work_items AS w
+     WHERE source IN ('github', 'specflow', 'manual', 'pull_request', 'feedback_analysis')
+         AND status = 'available' AND not_before IS NULL
+         AND NOT EXISTS (SELECT 1 FROM events WHERE target_type = 'work_item' AND target_id = w.item_id
+             AND event_type = 'skipped')";
+
+/// Whether a ready item is of a source that this dispatch can't run and was not told so yet.
+pub(crate) fn any_unknown_source(conn: &Connection) -> Result<bool> {
+    Ok(conn.prepare_cached(UNKNOWN)?.exists([])?)
+}
+
 /// Ready items of sources that this dispatch can't run: each is left alone, with one event.
-pub(crate) fn unknown_sources(conn: &Connection, now: Time) -> Result<usize> {
-    let mut statement = conn.prepare_cached(
-        "SELECT * FROM work_items AS w
-         WHERE source IN ('github', 'specflow', 'manual', 'pull_request', 'feedback_analysis')
-             AND status = 'available' AND not_before IS NULL
-             AND NOT EXISTS (SELECT 1 FROM events WHERE target_type = 'work_item' AND target_id = w.item_id AND event_type = 'skipped')",
-    )?;
-    let unknown: Vec<Item> = statement.query_map([], rows::item)?.collect::<std::result::Result<_, _>>()?;
+pub(crate) fn skip_unknown_sources(conn: &Connection, now: Time) -> Result<usize> {
+    let unknown: Vec<Item> =
+        conn.prepare_cached(UNKNOWN)?.query_map([], rows::item)?.collect::<std::result::Result<_, _>>()?;
     for item in &unknown {
         let reason = format!("this version does not run items of source `{}`", item.source);
         let event = NewEvent {

@@ -36,6 +36,13 @@ pub(crate) fn hold(conn: &Connection, claim: &Claim, change_id: &ChangeId, hold:
     Ok(())
 }
 
+/// Whether a hold's time is up.
+pub(crate) fn anything_held_is_due(conn: &Connection, now: Time) -> Result<bool> {
+    Ok(conn
+        .prepare_cached("SELECT 1 FROM changes WHERE held_until IS NOT NULL AND held_until <= :now")?
+        .exists(named_params! { ":now": now.to_string() })?)
+}
+
 /// Ends the holds whose time has come; returns the changes that go on.
 pub(crate) fn resume_due(conn: &Connection, now: Time) -> Result<Vec<Change>> {
     let mut statement =

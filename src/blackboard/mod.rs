@@ -31,7 +31,8 @@ pub(crate) use board::Board;
 pub(crate) use changes::{NewChange, advance, change, find_change, insert_change, live_change_at, move_head};
 pub(crate) use check::{Violation, check};
 pub(crate) use claim::{
-    Claimed, Holding, claim, foreign_claims, give_back, lose_run, renew, ripen, take_from_dead, unknown_sources,
+    Claimed, Holding, any_unknown_source, anything_ready, claim, foreign_claims, give_back, lose_run, renew, ripen,
+    skip_unknown_sources, take_from_dead,
 };
 pub(crate) use door::Door;
 pub(crate) use escalate::escalate;
@@ -41,7 +42,7 @@ pub(crate) use find::{
     change_names, claimed_items, finding, last_run_of_change, newest_events, rejection, rejection_of_event, review,
 };
 pub(crate) use finish::{Failure, FixDone, ReviewDone, ask_again, fail, finish_fix, finish_review};
-pub(crate) use hold::{Hold, hold, next_moment, resume_due};
+pub(crate) use hold::{Hold, anything_held_is_due, hold, next_moment, resume_due};
 pub(crate) use items::{
     NewItem, cancel_item, insert_item, item, items_of, list_items, mark_human_review, requeue_item, review_item,
 };
@@ -54,7 +55,7 @@ pub(crate) use reviews::{
     OpenFinding, PastReview, finding_list, history, last_review, open_findings, review_of_head, reviews_of,
 };
 pub(crate) use runs::{
-    NewRun, RunEnd, discard_run, end_run, last_run, open_run_at, record_gates, record_head_after, record_shim, run,
+    NewRun, RunEnd, discard_run, end_run, last_run, open_run_at, record_gates, record_head_after, record_shim, refuse_run, run,
     runs_of, start_run,
 };
 

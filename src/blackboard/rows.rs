@@ -119,6 +119,7 @@ pub(super) fn run(row: &Row<'_>) -> Sql<Run> {
         exit_status: row.get("exit_status")?,
         gates: word_or_none(row, "gates")?,
         gate_output: row.get("gate_output")?,
+        refused: row.get("refused")?,
         discarded: row.get("discarded")?,
         tokens: row.get("tokens")?,
         cost_micros: row.get("cost_micros")?,

@@ -153,6 +153,14 @@ pub(crate) fn record_gates(
         .query_row(named_params! { ":red": red, ":id": claim.item_id.as_str() }, |row| row.get(0))?)
 }
 
+/// Writes down why a run's work is not used, before it is taken off the branch.
+pub(crate) fn refuse_run(conn: &Connection, claim: &Claim, id: &RunId, reason: &str) -> Result<()> {
+    fenced(conn, claim)?;
+    conn.prepare_cached("UPDATE runs SET refused = :reason WHERE run_id = :id AND refused IS NULL")?
+        .execute(named_params! { ":reason": reason, ":id": id.as_str() })?;
+    Ok(())
+}
+
 /// The run's work was kept elsewhere and taken off the branch: nothing goes on from it.
 pub(crate) fn discard_run(conn: &Connection, id: &RunId) -> Result<()> {
     conn.prepare_cached("UPDATE runs SET discarded = 1 WHERE run_id = :id")?

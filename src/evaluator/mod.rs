@@ -1,4 +1,8 @@
 //! Looks at the blackboard and proposes. It must not change anything, and it reads no clock.
 
 pub(crate) mod definition;
+pub(crate) mod review_feedback;
 pub(crate) mod schedule;
+
+pub(crate) use definition::{Config, Definition};
+pub(crate) use review_feedback::Case;

@@ -7,9 +7,8 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
-use std::process::{ExitCode, Stdio};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use rustix::fs::Mode;
@@ -88,25 +87,26 @@ fn spawn(job: &Job) -> Result<Child, String> {
     let path =
         find(OsStr::new(program), path, &job.cwd).ok_or_else(|| format!("the program `{program}` was not found"))?;
     let failed = |error: io::Error| format!("cannot start `{program}`: {error}");
-    let mut child = command(&path)
+    // All that can fail comes before the spawn: afterwards there would be an agent that nobody watches.
+    let (stdout, to_stdout) = stream().map_err(failed)?;
+    let (stderr, to_stderr) = stream().map_err(failed)?;
+    let child = command(&path)
         .args(args)
         .current_dir(&job.cwd)
         .envs(&job.env)
         .env(MARK, &job.run_id)
         .process_group(0)
         .stdin(stdin)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
+        .stdout(to_stdout)
+        .stderr(to_stderr)
         .spawn()
         .map_err(failed)?;
-    // Pipes and a pid are always there after a spawn with these settings.
-    let nothing = || failed(io::ErrorKind::BrokenPipe.into());
-    let receive = |fd: Option<OwnedFd>| pipe::Receiver::from_owned_fd(fd.ok_or_else(nothing)?).map_err(failed);
-    Ok(Child {
-        pid: i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(nothing)?,
-        stdout: receive(child.stdout.take().map(OwnedFd::from))?,
-        stderr: receive(child.stderr.take().map(OwnedFd::from))?,
-    })
+    Ok(Child { pid: Pid::from_child(&child), stdout, stderr })
+}
+
+fn stream() -> io::Result<(pipe::Receiver, io::PipeWriter)> {
+    let (reader, writer) = io::pipe()?;
+    Ok((pipe::Receiver::from_owned_fd(reader.into())?, writer))
 }
 
 fn never_ran(ended: Ended) -> Exit {

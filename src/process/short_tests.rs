@@ -69,3 +69,9 @@ async fn what_is_missing_is_named() {
     let nowhere = short(&Short { cwd: "/no/such/folder".into(), ..sh("true") }).await.unwrap_err();
     assert!(matches!(nowhere, ProcessError::File { .. }), "{nowhere}");
 }
+
+#[test]
+fn it_can_run_in_a_task() {
+    fn can_move<T: Send>(_: T) {}
+    can_move(short(&sh("true")));
+}

@@ -18,20 +18,21 @@ pub(in crate::process) fn become_reaper() -> io::Result<()> {
 }
 
 pub(in crate::process) fn boot_id() -> io::Result<String> {
-    Ok(print("/usr/sbin/sysctl", &["-n", "kern.bootsessionuuid"])?.trim().to_owned())
+    Ok(print("/usr/sbin/sysctl", &["-n", "kern.bootsessionuuid"])?.1.trim().to_owned())
 }
 
 pub(in crate::process) fn scan() -> io::Result<Vec<Entry>> {
-    Ok(print("/bin/ps", &["-A", "-o", COLUMNS])?.lines().filter_map(parse_line).collect())
+    let (ps, lines) = print("/bin/ps", &["-A", "-o", COLUMNS])?;
+    Ok(lines.lines().filter_map(parse_line).filter(|entry| entry.pid.cast_unsigned() != ps).collect())
 }
 
 pub(in crate::process) fn look(pid: i32) -> io::Result<Option<Entry>> {
-    Ok(print("/bin/ps", &["-p", &pid.to_string(), "-o", COLUMNS])?.lines().find_map(parse_line))
+    Ok(print("/bin/ps", &["-p", &pid.to_string(), "-o", COLUMNS])?.1.lines().find_map(parse_line))
 }
 
 pub(in crate::process) fn carries(pid: i32, mark: &str) -> bool {
     print("/bin/ps", &["-E", "-ww", "-p", &pid.to_string(), "-o", "command="])
-        .is_ok_and(|line| line.split_ascii_whitespace().any(|word| word == mark))
+        .is_ok_and(|(_, line)| line.split_ascii_whitespace().any(|word| word == mark))
 }
 
 /// Between the look and the signal the pid could change hands; there is no descriptor to hold it with.
@@ -61,9 +62,18 @@ fn parse_line(line: &str) -> Option<Entry> {
     Some(Entry { pid, parent, group, session: group, start_time, is_dead })
 }
 
-fn print(program: &str, args: &[&str]) -> io::Result<String> {
-    let output = command(Path::new(program)).args(args).env("LC_ALL", "C").stdin(Stdio::null()).output()?;
-    String::from_utf8(output.stdout).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
+/// What a program prints, and which process it was: it sees itself in the table.
+fn print(program: &str, args: &[&str]) -> io::Result<(u32, String)> {
+    let child = command(Path::new(program))
+        .args(args)
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()?;
+    let pid = child.id();
+    let text = String::from_utf8(child.wait_with_output()?.stdout);
+    Ok((pid, text.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?))
 }
 
 #[cfg(test)]

@@ -189,3 +189,13 @@ async fn a_shim_that_is_not_there_is_an_error() {
     let error = start(Path::new("/no/such/remand"), &case.job).await.err().unwrap();
     assert!(matches!(error, ProcessError::Spawn { .. }), "{error}");
 }
+
+#[test]
+fn everything_can_run_in_a_task() {
+    fn can_move<T: Send>(_: T) {}
+    let case = Case::sh("send", "true");
+    can_move(start(Path::new("/"), &case.job));
+    can_move(settle(Path::new("/"), "r", Duration::ZERO));
+    can_move(async { case.start().await.wait().await });
+    can_move(async { case.start().await.stop().await });
+}

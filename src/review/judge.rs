@@ -14,8 +14,10 @@ pub(super) struct Evidence<'a> {
     pub(super) findings: &'a [Finding],
     pub(super) fields: &'a Fields,
     pub(super) block: BlockState,
-    /// Blocking findings of earlier JSON blocks that the last one does not repeat.
-    pub(super) left_out: usize,
+    /// Findings of earlier JSON blocks that the last one does not repeat.
+    pub(super) left_out: &'a [&'a Finding],
+    /// How many judgments of earlier findings were read as open for want of a known word.
+    pub(super) odd_statuses: usize,
     /// Anything that tells a fixer what to do, besides findings.
     pub(super) has_text: bool,
     pub(super) stands_elsewhere: bool,
@@ -66,6 +68,18 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> Judged {
 }
 
 impl Evidence<'_> {
+    /// What a person should know besides why the verdict is what it is.
+    pub(super) fn remarks(&self) -> Vec<String> {
+        let (found, left, odd) = (self.findings.len(), self.left_out.len(), self.odd_statuses);
+        let count = self.fields.count.filter(|count| *count != found);
+        let count = count.map(|count| format!("FINDINGS_COUNT says {count}, {found} were read."));
+        let broken =
+            (self.block == BlockState::Broken).then(|| "The JSON block of findings cannot be read.".to_owned());
+        let left = (left > 0).then(|| format!("{left} findings of earlier JSON blocks were left out."));
+        let odd = (odd > 0).then(|| format!("{odd} judgments of earlier findings were read as open."));
+        [count, broken, left, odd].into_iter().flatten().collect()
+    }
+
     fn approval(&self, dialect: Dialect) -> Judged {
         let raw = Some(Verdict::Approved);
         let blocking = self.findings.iter().filter(|finding| finding.severity.blocks_at(self.threshold)).count();
@@ -101,7 +115,7 @@ impl Evidence<'_> {
         if self.block == BlockState::Broken {
             return Some(("The review says approved, but its block of findings cannot be read.".into(), THE_BLOCK));
         }
-        if self.left_out > 0 {
+        if self.left_out.iter().any(|finding| finding.severity.blocks_at(self.threshold)) {
             let reason = "The review says approved, and an earlier JSON block has a blocking finding that the last one \
                           leaves out.";
             return Some((reason.into(), THE_BLOCK));

@@ -15,7 +15,7 @@ mod verdict;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::finding::{Finding, Outcome, Severity, Verdict};
 use crate::words::words;
@@ -24,7 +24,6 @@ pub(crate) use answers::{Answer, Stance, read_answers};
 pub(crate) use progress::{Cycle, Stuck, stuck};
 
 use draft::{Draft, Notes};
-use fields::Fields;
 use judge::{BlockState, Evidence};
 use page::{Page, Place};
 use sheet::Sheet;
@@ -89,19 +88,21 @@ pub(crate) fn read(text: &str, threshold: Severity) -> Reading {
     let mut findings = finish(drafts, threshold, &mut notes);
     let earlier = finish(std::mem::take(&mut sheet.earlier), threshold, &mut Notes::default());
     let left_out = left_out(&earlier, &findings);
-    let judged = judge::judge(&Evidence {
+    let evidence = Evidence {
         claims: &claims,
         json: sheet.verdict.as_ref(),
         findings: &findings,
         fields: &fields,
         block,
-        left_out: left_out.iter().filter(|finding| finding.severity.blocks_at(threshold)).count(),
+        left_out: &left_out,
+        odd_statuses: sheet.odd_statuses,
         has_text: has_text(&page, &claims) || sheet.judged.iter().any(|judgment| judgment.outcome == Outcome::Open),
         stands_elsewhere: verdict::stands_elsewhere(&page),
         threshold,
-    });
-    let mut reason = vec![judged.reason];
-    reason.extend(remarks(&fields, &findings, block, left_out.len(), sheet.odd_statuses));
+    };
+    let judged = judge::judge(&evidence);
+    let mut reason = evidence.remarks();
+    reason.insert(0, judged.reason);
     let found = findings.len();
     if found > MAX_FINDINGS {
         findings.sort_by_key(|finding| finding.severity);
@@ -137,10 +138,10 @@ fn left_out<'a>(earlier: &'a [Finding], last: &[Finding]) -> Vec<&'a Finding> {
 /// Whether there is anything to read besides the lines of the contract, headings and JSON.
 fn has_text(page: &Page<'_>, claims: &[Claim]) -> bool {
     let claimed: HashSet<usize> = claims.iter().map(|claim| claim.at).collect();
-    let json: HashSet<usize> = page.blocks.iter().filter(|block| sheet::may_be_json(block)).map(|b| b.at).collect();
+    let blocks: HashMap<usize, bool> = page.blocks.iter().map(|block| (block.at, sheet::may_be_json(block))).collect();
     let mut in_json = false;
     page.lines.iter().enumerate().any(|(at, line)| {
-        in_json = json.contains(&at) || (in_json && line.place == Place::Fence);
+        in_json = blocks.get(&at).copied().unwrap_or(in_json && line.place == Place::Fence);
         let text = line.text.trim_start();
         let is_mark = text.starts_with('#') || text.starts_with("```") || text.starts_with("~~~");
         let is_own = matches!(line.place, Place::Body | Place::Fence | Place::Code) && !in_json;
@@ -148,22 +149,7 @@ fn has_text(page: &Page<'_>, claims: &[Claim]) -> bool {
             && !is_mark
             && !claimed.contains(&at)
             && line::keyed(text).is_none()
+            && !verdict::is_verdict_like(text)
             && text.contains(char::is_alphanumeric)
     })
-}
-
-fn remarks(
-    fields: &Fields,
-    findings: &[Finding],
-    block: BlockState,
-    left_out: usize,
-    odd_statuses: usize,
-) -> Vec<String> {
-    let found = findings.len();
-    let count = fields.count.filter(|count| *count != found);
-    let count = count.map(|count| format!("FINDINGS_COUNT says {count}, {found} were read."));
-    let broken = (block == BlockState::Broken).then(|| "The JSON block of findings could not be read.".to_owned());
-    let left = (left_out > 0).then(|| format!("{left_out} findings of earlier JSON blocks were left out."));
-    let odd = (odd_statuses > 0).then(|| format!("{odd_statuses} judgments of earlier findings were read as open."));
-    [count, broken, left, odd].into_iter().flatten().collect()
 }

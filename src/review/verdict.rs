@@ -54,7 +54,7 @@ const BRACKETED: &[(&str, Verdict)] = &[
 /// An explanation that begins with one of these takes the approval back.
 const HEDGES: &[&str] = &[
     "after",
-    "as",
+    "as long as",
     "assuming",
     "but",
     "conditional",
@@ -65,10 +65,12 @@ const HEDGES: &[&str] = &[
     "false",
     "however",
     "if",
-    "no",
     "not",
     "once",
-    "only",
+    "only after",
+    "only if",
+    "only once",
+    "only when",
     "pending",
     "provided",
     "subject",
@@ -84,48 +86,44 @@ pub(super) fn claims(page: &Page<'_>) -> Vec<Claim> {
     let mut heading: Option<Dialect> = None;
     for (at, line) in page.body() {
         let keyed = keyed(&line.text).and_then(|(key, value)| Some((dialect(key)?, value)));
-        let (dialect, read) = match (keyed, heading) {
+        let (dialect, said) = match (keyed, heading) {
             (Some((dialect, "")), _) => {
                 heading = Some(dialect);
                 continue;
             }
-            (Some((dialect, value)), _) => match value_of(value, PHRASES, line.ended) {
-                // "Decision: use a map" is about the code.
-                Read::Said(Said::Unreadable(text)) if dialect == Dialect::Bracket && !names_a_verdict(&text) => {
-                    (dialect, Read::Nothing)
-                }
-                read => (dialect, read),
-            },
+            (Some((dialect, value)), _) => {
+                let said = value_of(value, PHRASES, line.ended);
+                (dialect, said.filter(|said| dialect != Dialect::Bracket || said.names_a_verdict()))
+            }
             (None, _) if line.text.trim().is_empty() => continue,
             (None, None) => (Dialect::Bracket, bracketed(&line.text)),
             // "## Verdict", and the verdict alone on the next line. Prose there is a justification.
-            (None, Some(dialect)) => match value_of(&line.text, PHRASES, line.ended) {
-                Read::Said(Said::Unreadable(_)) => (dialect, Read::Nothing),
-                read => (dialect, read),
-            },
+            (None, Some(dialect)) => {
+                let said = value_of(&line.text, PHRASES, line.ended);
+                (dialect, said.filter(|said| matches!(said, Said::Verdict(_))))
+            }
         };
         heading = None;
-        if let Read::Said(said) = read {
-            claims.push(Claim { said, dialect, at });
-        }
+        claims.extend(said.map(|said| Claim { said, dialect, at }));
     }
     claims
 }
 
 /// The verdict of a JSON object, which has no line of its own.
 pub(super) fn of_word(word: &str) -> Option<Said> {
-    match value_of(word, PHRASES, true) {
-        Read::Said(said) => Some(said),
-        Read::Nothing => None,
-    }
+    value_of(word, PHRASES, true)
 }
 
 /// Whether a verdict stands where none counts, to say so to whoever looks for it.
 pub(super) fn stands_elsewhere(page: &Page<'_>) -> bool {
     let elsewhere = page.lines.iter().filter(|line| line.place != Place::Body);
-    elsewhere
-        .map(|line| line.text.trim_start().trim_start_matches('>'))
-        .any(|text| keyed(text).is_some_and(|(key, value)| dialect(key).is_some() && of_word(value).is_some()))
+    elsewhere.map(|line| line.text.trim_start().trim_start_matches('>')).any(is_verdict_like)
+}
+
+/// Whether a line is about the verdict, wherever it stands.
+pub(super) fn is_verdict_like(line: &str) -> bool {
+    let is_keyed = keyed(line).is_some_and(|(key, value)| dialect(key).is_some() && of_word(value).is_some());
+    is_keyed || bracketed(line).is_some()
 }
 
 pub(super) fn dialect(key: Key) -> Option<Dialect> {
@@ -137,57 +135,52 @@ pub(super) fn dialect(key: Key) -> Option<Dialect> {
     }
 }
 
-enum Read {
-    Said(Said),
-    /// Empty, or the prompt's own template.
-    Nothing,
-}
-
-impl Read {
-    fn verdict(verdict: Verdict) -> Self {
-        Self::Said(Said::Verdict(verdict))
-    }
-
+impl Said {
     fn unreadable(text: &str) -> Self {
-        Self::Said(Said::Unreadable(text.trim().chars().take(80).collect()))
+        Self::Unreadable(text.trim().chars().take(80).collect())
+    }
+
+    /// "Decision: use a map" is about the code.
+    fn names_a_verdict(&self) -> bool {
+        match self {
+            Self::Verdict(_) => true,
+            Self::Unreadable(text) => ["approv", "reject"].iter().any(|stem| text.to_lowercase().contains(stem)),
+        }
     }
 }
 
-fn value_of(value: &str, table: &[(&str, Verdict)], ended: bool) -> Read {
+/// What stands behind a key; nothing when that is empty or the prompt's own template.
+fn value_of(value: &str, table: &[(&str, Verdict)], ended: bool) -> Option<Said> {
     let inner = value.trim_matches(|c: char| is_decoration(c) || is_quotation(c));
     if inner.is_empty() || inner.starts_with(['<', '{']) {
-        return Read::Nothing;
+        return None;
     }
     if let Some((inside, after)) = inner.strip_prefix(['[', '(']).and_then(|rest| rest.split_once([']', ')'])) {
         return match alone(inside, table) {
             Some(verdict) => with_tail(verdict, after, value),
-            None if inside.contains(['|', '/', ',']) || inside.contains(" or ") => Read::Nothing,
-            None => Read::unreadable(value),
+            None if inside.contains(['|', '/', ',']) || inside.contains(" or ") => None,
+            None => Some(Said::unreadable(value)),
         };
     }
     match phrase(inner, table) {
         // The last letter may be missing because the output was cut here, and then the rest is missing too.
-        Some((Verdict::Approved, "")) if !ended && inner.eq_ignore_ascii_case("approve") => Read::unreadable(value),
+        Some((Verdict::Approved, "")) if !ended && inner.eq_ignore_ascii_case("approve") => {
+            Some(Said::unreadable(value))
+        }
         Some((verdict, tail)) => with_tail(verdict, tail, value),
-        None => Read::unreadable(value),
+        None => Some(Said::unreadable(value)),
     }
 }
 
 /// `**[APPROVED]**` at the start of a line, where it is no link.
-fn bracketed(line: &str) -> Read {
-    let parts = undecorated(line).strip_prefix('[').and_then(|rest| rest.split_once(']'));
-    let Some((inside, after)) = parts else { return Read::Nothing };
+fn bracketed(line: &str) -> Option<Said> {
+    let (inside, after) = undecorated(line).strip_prefix('[')?.split_once(']')?;
     match alone(inside, BRACKETED) {
         // "**[APPROVED]** - if the implementation …" is the prompt that explains its words.
-        Some(_) if after.trim_start_matches(|c: char| !c.is_alphanumeric()).starts_with("if ") => Read::Nothing,
+        Some(_) if after.trim_start_matches(|c: char| !c.is_alphanumeric()).starts_with("if ") => None,
         Some(verdict) if !after.starts_with(['(', ':', '[']) => with_tail(verdict, after, line),
-        Some(_) | None => Read::Nothing,
+        Some(_) | None => None,
     }
-}
-
-fn names_a_verdict(text: &str) -> bool {
-    let text = text.to_lowercase();
-    text.contains("approv") || text.contains("reject")
 }
 
 fn alone(text: &str, table: &[(&str, Verdict)]) -> Option<Verdict> {
@@ -196,24 +189,29 @@ fn alone(text: &str, table: &[(&str, Verdict)]) -> Option<Verdict> {
 }
 
 /// What follows the verdict may explain it, list the other choices (then it is the template) or take it back.
-fn with_tail(verdict: Verdict, tail: &str, whole: &str) -> Read {
+fn with_tail(verdict: Verdict, tail: &str, whole: &str) -> Option<Said> {
     let glued = tail.strip_prefix(['-', '_']).is_some_and(|rest| rest.starts_with(char::is_alphanumeric));
     let tail = tail.trim_matches(|c: char| is_emphasis(c) || is_quotation(c) || is_picture(c));
     let words = tail.trim_start_matches(|c: char| !c.is_alphanumeric());
-    let first: String = words.chars().take_while(|c| c.is_alphanumeric()).take(20).collect::<String>().to_lowercase();
+    let start = words.chars().take(24).collect::<String>().to_lowercase();
     let next = phrase(words, PHRASES).map(|(next, _)| next).filter(|next| *next != verdict);
-    if tail.starts_with(['|', '/']) || first == "or" || (tail.starts_with(',') && next.is_some()) {
-        return Read::Nothing;
+    if tail.starts_with(['|', '/']) || begins_with(&start, "or") || (tail.starts_with(',') && next.is_some()) {
+        return None;
     }
     if verdict != Verdict::Approved {
-        return Read::verdict(verdict);
+        return Some(Said::Verdict(verdict));
     }
     let explained =
         tail.is_empty() || tail.starts_with(['.', '!', ',', ';', ':', '–', '—', '-', '(', '[', '…', ')', ']']);
-    if glued || !explained || next.is_some() || HEDGES.contains(&first.as_str()) {
-        return Read::unreadable(whole);
+    let is_denied = words.trim_end_matches(|c: char| !c.is_alphanumeric()).eq_ignore_ascii_case("no");
+    if is_denied || glued || !explained || next.is_some() || HEDGES.iter().any(|hedge| begins_with(&start, hedge)) {
+        return Some(Said::unreadable(whole));
     }
-    Read::verdict(verdict)
+    Some(Said::Verdict(verdict))
+}
+
+fn begins_with(text: &str, words: &str) -> bool {
+    text.strip_prefix(words).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
 }
 
 fn is_quotation(c: char) -> bool {

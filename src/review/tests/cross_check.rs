@@ -37,8 +37,10 @@ fn changes_requested_without_any_feedback_is_unclear() {
         (contract("changes_requested", 0, "low", ""), UNCLEAR),
         ("# Review\n\nREVIEW_RESULT: changes_requested\n---\n".to_owned(), UNCLEAR),
         (format!("{bare}\n> some quotation\n"), UNCLEAR),
+        (format!("{bare}\n```\n**[APPROVED]**\nREVIEW_RESULT: approved\n```\n"), UNCLEAR),
         (format!("{bare}\n{{\"findings\": []}}\n"), UNCLEAR),
         (format!("{bare}\nThe loop ends too early.\n"), CHANGES),
+        (format!("{bare}\n```json\n{{\"findings\":[]}}\n```\n```diff\n-a\n+b\n```\n"), CHANGES),
         (format!("{bare}\n```diff\n-a\n+b\n```\n"), CHANGES),
         (contract("changes_requested", 1, "low", &finding("low")), CHANGES),
         (

@@ -132,7 +132,11 @@ fn bullets_of_a_review_without_json() {
         .iter()
         .map(|f| format!("{} {} {:?}:{:?} {:?} {:?}", f.severity, f.category, f.path, f.line, f.text, f.suggestion))
         .collect();
-    insta::assert_snapshot!(rows.join("\n"));
+    insta::assert_snapshot!(rows.join("\n"), @r##"
+    high logic Some("src/a.rs"):Some(12) "The loop ends too early\nand the last item is lost." None
+    low logic Some("src/b.rs"):Some(3) "Name it better" None
+    critical security Some("src/c.rs"):Some(7) "Token in the log" Some("Redact it")
+    "##);
 }
 
 #[test]

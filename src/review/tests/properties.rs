@@ -43,6 +43,9 @@ fn aside() -> impl Strategy<Value = String> {
 }
 
 proptest! {
+    // A failing case becomes a named test, not a file of seeds.
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn any_text_is_read_without_a_panic(text in "(?s).{0,400}") {
         medium(&text);
@@ -67,7 +70,6 @@ proptest! {
         let before = medium(&lines.join("\n")).verdict;
         let mut with = lines.clone();
         with.insert(at.index(lines.len() + 1), aside);
-        // A fence may tell a fixer what to do; only whether there is such text may differ.
         let after = medium(&with.join("\n")).verdict;
         prop_assert_eq!(before, after, "{:?}", with);
     }
@@ -87,7 +89,7 @@ proptest! {
 }
 
 #[test]
-fn a_mebibyte_of_anything_is_read_in_linear_time() {
+fn a_long_text_of_anything_is_read_in_linear_time() {
     let units = [
         "REVIEW_RESULT: approved\n",
         "REVIEW_RESULT:\n",
@@ -114,11 +116,11 @@ fn a_mebibyte_of_anything_is_read_in_linear_time() {
         "_-",
     ];
     for unit in units {
-        let text = format!("{}\nREVIEW_RESULT: approved\n", unit.repeat((1 << 20) / unit.len()));
+        let text = format!("{}\nREVIEW_RESULT: approved\n", unit.repeat((1 << 18) / unit.len()));
         let began = Instant::now();
         medium(&text);
         read_answers(&text);
         // Quadratic would be hours; the bound only has to be kind to a slow machine.
-        assert!(began.elapsed() < Duration::from_secs(20), "{unit:?} took {:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(10), "{unit:?} took {:?}", began.elapsed());
     }
 }

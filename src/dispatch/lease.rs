@@ -1,0 +1,53 @@
+//! Keeps the lease of an item alive while its work goes on, and notices when the claim is over.
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::Dispatch;
+use crate::blackboard::{self as bb, BoardError};
+use crate::clock;
+use crate::work::Claim;
+
+impl Dispatch {
+    /// Renews for ever. A claim that is over cancels `fenced`; so does a blackboard that could not be written until
+    /// the lease was nearly over, since somebody else may have the item by then.
+    pub(super) async fn keep_lease(&self, claim: Claim, fenced: CancellationToken) {
+        let lease = self.settings.lease;
+        let mut look = tokio::time::interval(LOOK.min(lease / 3));
+        let mut renewed = tokio::time::Instant::now();
+        loop {
+            look.tick().await;
+            if renewed.elapsed() < lease / 3 {
+                if !self.still_ours(&claim).await {
+                    return fenced.cancel();
+                }
+                continue;
+            }
+            let ours = claim.clone();
+            match self.door.write("renew", move |conn| bb::renew(conn, &ours, lease, clock::now())).await {
+                Ok(()) => renewed = tokio::time::Instant::now(),
+                Err(BoardError::Stale { .. }) => return fenced.cancel(),
+                Err(error) => {
+                    tracing::warn!(item = %claim.item_id, error = ?error, "a lease could not be renewed");
+                    if renewed.elapsed() > lease * 4 / 5 {
+                        return fenced.cancel();
+                    }
+                }
+            }
+        }
+    }
+
+    async fn still_ours(&self, claim: &Claim) -> bool {
+        let ours = claim.clone();
+        let looked = self.door.read(move |conn| {
+            let item = bb::item(conn, &ours.item_id)?;
+            Ok(item.epoch == ours.epoch && item.claimed_by.is_some())
+        });
+        // A look that failed is no proof that the claim is over; the next renewal will tell.
+        looked.await.unwrap_or(true)
+    }
+}
+
+/// How soon a cancelled item's agent is ended.
+const LOOK: Duration = Duration::from_millis(500);

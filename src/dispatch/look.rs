@@ -1,0 +1,172 @@
+//! The look before a run: is everything as the blackboard says? What is not is told in words that a person can act
+//! on; a look that failed is never proof.
+
+use std::path::{Path, PathBuf};
+
+use super::stop::{Fail, Stop};
+use super::task::Task;
+use crate::blackboard as bb;
+use crate::clock;
+use crate::git::{GitError, Worktree};
+
+/// How many paths are named before "and N more".
+const NAMED: usize = 5;
+
+impl Task {
+    /// The worktree: there, inside a root, of this project, on the branch, nothing unfinished, clean.
+    pub(super) async fn look(&self) -> Result<Worktree, Stop> {
+        self.go_on()?;
+        self.budget_left()?;
+        let path = self.worktree();
+        let worktree = match self.git.worktree_at(path).await {
+            Ok(worktree) => worktree,
+            Err(GitError::NotThere { path }) => {
+                return Err(Stop::fail(
+                    format!("the worktree {} is gone", path.display()),
+                    format!("bring it back with `git worktree add {} {}`, then retry", path.display(), self.change.branch),
+                ));
+            }
+            Err(GitError::NotARepository { path } | GitError::NotThisWorktree { path, .. }) => {
+                return Err(Stop::fail(
+                    format!("{} is no longer a worktree of {}", path.display(), self.project.project_id),
+                    "bring the worktree back, then retry",
+                ));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if worktree.place.common_dir != Path::new(&self.project.common_dir) {
+            return Err(Stop::fail(
+                format!("{} belongs to another repository than {}", path.display(), self.project.path),
+                "bring the worktree back, then retry",
+            ));
+        }
+        self.inside_a_root(&worktree)?;
+        if worktree.index_lock {
+            return Err(Stop::hold(format!(
+                "{} is there: another git is at work in the worktree, or one was killed (then remove the file)",
+                worktree.place.git_dir.join("index.lock").display()
+            )));
+        }
+        if let Some(operation) = worktree.operation {
+            return Err(Stop::fail(
+                format!("a {operation} is not finished in {}", path.display()),
+                "finish or abort it there, then retry",
+            ));
+        }
+        if worktree.branch.as_deref() != Some(self.change.branch.as_str()) {
+            let found = worktree.branch.as_deref().unwrap_or("no branch (detached HEAD)");
+            return Err(Stop::fail(
+                format!("{} is on {found}, not on {}", path.display(), self.change.branch),
+                format!("switch it back (`git -C {} switch {}`), then retry", path.display(), self.change.branch),
+            ));
+        }
+        let status = self.git.status(&worktree.place).await?;
+        if !status.is_clean() {
+            let paths: Vec<String> = status.changed.into_iter().chain(status.untracked).collect();
+            return Err(Stop::fail(
+                format!("{} has changes that are not committed: {}", path.display(), named(&paths)),
+                "commit them, or stash them, then retry",
+            ));
+        }
+        Ok(worktree)
+    }
+
+    /// Absolute budgets, looked at before each spend.
+    fn budget_left(&self) -> Result<(), Stop> {
+        let budget = &self.change.budget;
+        let (bound, what) = if budget.run_ms >= budget.max_run_ms {
+            ("time", format!("all {} seconds of its agents' time", budget.max_run_ms / 1000))
+        } else if budget.max_tokens.is_some_and(|max| budget.tokens >= max) {
+            ("tokens", format!("all its {} tokens", budget.tokens))
+        } else if budget.max_cost_micros.is_some_and(|max| budget.cost_micros >= max) {
+            ("money", "all the money that it may spend".to_owned())
+        } else {
+            return Ok(());
+        };
+        Err(Stop::Fail(Fail {
+            reason: format!("{} used {what} — requires human review", self.change.change_id),
+            decide: "finish it by hand".into(),
+            bound: Some(bound),
+            final_verdict: None,
+            wip: None,
+        }))
+    }
+
+    fn inside_a_root(&self, worktree: &Worktree) -> Result<(), Stop> {
+        let roots = allowed_roots(&self.rules.worktree_roots, Path::new(&self.project.path));
+        if roots.iter().any(|root| worktree.place.path.starts_with(root)) {
+            return Ok(());
+        }
+        let allowed: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
+        Err(Stop::fail(
+            format!("{} is outside the folders that worktrees may be in ({})", worktree.place.path.display(), allowed.join(", ")),
+            "add its folder to worktree_roots in the configuration, then retry",
+        ))
+    }
+
+    /// The head that the branch is at, taken into the blackboard if somebody moved it. Commits on top of what we
+    /// know are somebody's work and go into the loop; a rewritten branch is for a person.
+    pub(super) async fn head_as_known(&self, worktree: &Worktree) -> Result<String, Stop> {
+        let head = worktree.head.clone().ok_or_else(|| {
+            Stop::fail(format!("the branch {} has no commit", self.change.branch), "bring its commits back, then retry")
+        })?;
+        if head == self.change.head {
+            return Ok(head);
+        }
+        let known = match self.git.resolve(&worktree.place, &format!("{}^{{commit}}", self.change.head)).await {
+            Ok(known) => known,
+            Err(GitError::Failed { .. }) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let grew = match known {
+            Some(known) => self.git.is_ancestor(&worktree.place, &known, &head).await?,
+            None => false,
+        };
+        if !grew {
+            return Err(Stop::fail(
+                format!("the branch {} was rewritten: {} does not contain {}", self.change.branch, short(&head), short(&self.change.head)),
+                format!("look at it, then `remand review --worktree {}` takes it in as it is", self.change.worktree),
+            ));
+        }
+        let (id, to) = (self.change.change_id.clone(), head.clone());
+        self.write("move_head", move |conn| bb::move_head(conn, &id, &to, clock::now())).await?;
+        Ok(head)
+    }
+
+    /// Where the branch left the base: reviews and fixes are about all that came since.
+    pub(super) async fn base_of(&self, worktree: &Worktree, head: &str) -> Result<String, Stop> {
+        let base = self.git.base_head(&worktree.place, &self.change.base).await?;
+        let base = base.ok_or_else(|| {
+            Stop::fail(format!("the base branch {} is gone", self.change.base), "bring it back, then retry")
+        })?;
+        let merge_base = self.git.merge_base(&worktree.place, &base, head).await?;
+        merge_base.ok_or_else(|| {
+            Stop::fail(
+                format!("{} and {} have no commit in common", self.change.branch, self.change.base),
+                "look at the branch, then retry",
+            )
+        })
+    }
+}
+
+/// Where worktrees may be: as configured, else the folder that holds the main checkout.
+pub(crate) fn allowed_roots(configured: &[PathBuf], checkout: &Path) -> Vec<PathBuf> {
+    let roots: Vec<PathBuf> = if configured.is_empty() {
+        vec![checkout.parent().unwrap_or(checkout).to_owned()]
+    } else {
+        configured.to_vec()
+    };
+    roots.into_iter().map(|root| root.canonicalize().unwrap_or(root)).collect()
+}
+
+pub(super) fn named(paths: &[String]) -> String {
+    let mut text = paths.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    if paths.len() > NAMED {
+        text.push_str(&format!(" and {} more", paths.len() - NAMED));
+    }
+    text
+}
+
+pub(super) fn short(sha: &str) -> String {
+    sha.chars().take(10).collect()
+}

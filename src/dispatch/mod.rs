@@ -1,0 +1,127 @@
+//! Dispatch: claims items, one a slot, and runs them. It proposes nothing and judges no rejection; it meets the
+//! heartbeat only on the blackboard.
+
+mod commit;
+mod conclude;
+mod context;
+mod fix;
+mod gates;
+mod launch;
+mod lease;
+mod look;
+mod plan;
+mod review;
+mod rules;
+mod stop;
+mod sweep;
+mod task;
+mod worktree_lock;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::blackboard::{self as bb, Claimed, Door, Holding};
+use crate::clock;
+
+pub(crate) use rules::{Limits, OnCheckoutChange, Rules, Settings};
+
+use task::Task;
+
+/// Looked at again after this long although nothing called: a holder that died without a word.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// The loop that runs items.
+pub(crate) struct Dispatch {
+    pub(crate) door: Door,
+    pub(crate) settings: Arc<Settings>,
+    /// Who we are, as claims name us: boot id, pid, start time.
+    pub(crate) holder: String,
+    /// Something that others may want to look at was committed.
+    pub(crate) after: Arc<Notify>,
+}
+
+impl Dispatch {
+    /// Runs until `stop`; then takes nothing new, gives agents at work the grace, ends them and gives their items back.
+    pub(crate) async fn run(self: Arc<Self>, wake: Arc<Notify>, stop: CancellationToken) {
+        let mut running = JoinSet::new();
+        loop {
+            if !stop.is_cancelled() {
+                self.fill_slots(&mut running, &stop).await;
+            }
+            if stop.is_cancelled() && running.is_empty() {
+                return;
+            }
+            let pause = self.pause().await;
+            tokio::select! {
+                () = wake.notified() => {}
+                Some(ended) = running.join_next(), if !running.is_empty() => self.joined(ended),
+                () = tokio::time::sleep(pause), if !stop.is_cancelled() => {}
+                () = stop.cancelled(), if !stop.is_cancelled() => {}
+            }
+        }
+    }
+
+    /// Runs what is due until nothing is left, or `stop`. Returns how many items ran.
+    pub(crate) async fn drain(self: &Arc<Self>, stop: &CancellationToken) -> usize {
+        let mut running = JoinSet::new();
+        let mut ran = 0;
+        loop {
+            if !stop.is_cancelled() {
+                ran += self.fill_slots(&mut running, stop).await;
+            }
+            let Some(ended) = running.join_next().await else { return ran };
+            self.joined(ended);
+        }
+    }
+
+    fn joined(&self, ended: Result<(), tokio::task::JoinError>) {
+        if let Err(error) = ended {
+            tracing::error!(error = ?error, "the work on an item panicked; its lease will run out");
+        }
+        self.after.notify_one();
+    }
+
+    /// Claims until the slots are full or nothing is due.
+    async fn fill_slots(self: &Arc<Self>, running: &mut JoinSet<()>, stop: &CancellationToken) -> usize {
+        let mut claimed = 0;
+        if let Err(error) = self.sweep().await {
+            tracing::error!(error = ?error, "the sweep failed");
+        }
+        while running.len() < self.settings.slots {
+            match self.claim().await {
+                Ok(Some(one)) => {
+                    claimed += 1;
+                    let dispatch = Arc::clone(self);
+                    let stop = stop.clone();
+                    running.spawn(async move { Task::run(dispatch, one, stop).await });
+                }
+                Ok(None) => break,
+                Err(error) => {
+                    tracing::error!(error = ?error, "claiming failed");
+                    break;
+                }
+            }
+        }
+        claimed
+    }
+
+    async fn claim(&self) -> bb::Result<Option<Claimed>> {
+        if !self.door.read(|conn| bb::anything_ready(conn, clock::now())).await? {
+            return Ok(None);
+        }
+        let holding = Holding { holder: self.holder.clone(), lease: self.settings.lease };
+        self.door.write("claim", move |conn| bb::claim(conn, &holding, clock::now())).await
+    }
+
+    /// How long nothing can become due by itself.
+    async fn pause(&self) -> Duration {
+        let next = self.door.read(bb::next_moment).await.ok().flatten();
+        let until = next.map_or(LOOK_AGAIN, |moment| moment.since(clock::now()));
+        // A moment that has come and was not acted on (a failing write, say) must not become a busy loop.
+        until.clamp(Duration::from_millis(20), LOOK_AGAIN)
+    }
+}

@@ -1,0 +1,71 @@
+//! What dispatch goes by, as plain values: the front builds them from the configuration.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::agent::Agent;
+use crate::change::ProjectId;
+use crate::clock::Time;
+use crate::finding::Severity;
+use crate::prompt::Prompts;
+
+/// For all projects.
+pub(crate) struct Settings {
+    pub(crate) slots: usize,
+    pub(crate) lease: Duration,
+    pub(crate) max_lost_runs: i64,
+    pub(crate) backoff_first: Duration,
+    pub(crate) backoff_max: Duration,
+    /// How long a graceful stop waits for agents that are at work.
+    pub(crate) stop_grace: Duration,
+    pub(crate) limits: Limits,
+    /// remand itself: `remand __shim` is started from it.
+    pub(crate) program: PathBuf,
+    /// Each run has its own folder in here.
+    pub(crate) runs_dir: PathBuf,
+    /// Locks that keep two runs out of one worktree.
+    pub(crate) locks_dir: PathBuf,
+    /// The closed environment of git and of gates: that of an agent, without any agent's key.
+    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) prompts: Prompts,
+    pub(crate) rules: Box<dyn Fn(&ProjectId) -> Rules + Send + Sync>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) review: Duration,
+    pub(crate) fix: Duration,
+    pub(crate) idle: Duration,
+    pub(crate) gate: Duration,
+    pub(crate) git: Duration,
+    pub(crate) grace: Duration,
+}
+
+/// For one project.
+#[derive(Debug, Clone)]
+pub(crate) struct Rules {
+    pub(crate) agent: Option<Agent>,
+    pub(crate) review_agent: Option<Agent>,
+    pub(crate) gates: Vec<Vec<String>>,
+    /// Empty: the folder that holds the main checkout.
+    pub(crate) worktree_roots: Vec<PathBuf>,
+    pub(crate) severity_threshold: Severity,
+    pub(crate) max_gate_rounds: i64,
+    pub(crate) on_main_checkout_change: OnCheckoutChange,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnCheckoutChange {
+    Report,
+    Escalate,
+}
+
+impl Settings {
+    /// When a change that was held `holds` times in a row is looked at again: twice as long each time.
+    pub(crate) fn backoff(&self, holds: i64, now: Time) -> Time {
+        let doublings = u32::try_from(holds.clamp(0, 16)).unwrap_or(16);
+        let wait = self.backoff_first.saturating_mul(2_u32.saturating_pow(doublings));
+        now.plus(wait.min(self.backoff_max))
+    }
+}

@@ -1,0 +1,182 @@
+//! The work on one claimed item, from the claim to the transaction that ends it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::Dispatch;
+use super::rules::Rules;
+use super::stop::{Fail, Stop, chain};
+use super::worktree_lock::WorktreeLock;
+use crate::blackboard::{self as bb, Claimed, Conn, Failure, Hold, Project};
+use crate::change::Change;
+use crate::clock;
+use crate::git::Git;
+use crate::work::{Claim, Item, Run, Source};
+
+/// One item in our hands.
+pub(super) struct Task {
+    pub(super) dispatch: Arc<Dispatch>,
+    pub(super) claim: Claim,
+    pub(super) item: Item,
+    pub(super) change: Change,
+    pub(super) project: Project,
+    pub(super) rules: Rules,
+    pub(super) git: Git,
+    /// The claim is over.
+    pub(super) fenced: CancellationToken,
+    /// The program is stopping.
+    pub(super) stop: CancellationToken,
+}
+
+impl Task {
+    /// Runs a claimed item to its end, whatever that is; every end is written down.
+    pub(super) async fn run(dispatch: Arc<Dispatch>, claimed: Claimed, stop: CancellationToken) {
+        let claim = claimed.claim();
+        let fenced = CancellationToken::new();
+        let lease = dispatch.keep_lease(claim.clone(), fenced.clone());
+        let work = async {
+            let task = match Self::begin(&dispatch, claimed, fenced.clone(), stop).await {
+                Ok(task) => task,
+                Err(error) => return tracing::error!(item = %claim.item_id, error = ?error, "an item can't be begun"),
+            };
+            tracing::info!(item = %task.item.item_id, change = %task.change.change_id, source = %task.item.source, "begins");
+            if let Err(stop) = task.work().await {
+                task.write_down(stop).await;
+            }
+        };
+        tokio::select! {
+            // The lease only ends by cancelling `fenced`, which the work notices; then it cleans up after itself.
+            () = async { lease.await; std::future::pending::<()>().await } => {}
+            () = work => {}
+        }
+    }
+
+    async fn begin(
+        dispatch: &Arc<Dispatch>,
+        claimed: Claimed,
+        fenced: CancellationToken,
+        stop: CancellationToken,
+    ) -> bb::Result<Self> {
+        let id = claimed.change.project_id.clone();
+        let project = dispatch.door.read(move |conn| bb::project(conn, &id)).await?;
+        let rules = (dispatch.settings.rules)(&project.project_id);
+        let git = Git::new(&dispatch.settings.env, dispatch.settings.limits.git);
+        Ok(Self {
+            claim: claimed.claim(),
+            item: claimed.item,
+            change: claimed.change,
+            dispatch: Arc::clone(dispatch),
+            project,
+            rules,
+            git,
+            fenced,
+            stop,
+        })
+    }
+
+    async fn work(&self) -> Result<(), Stop> {
+        let locks = &self.dispatch.settings.locks_dir;
+        let _lock = WorktreeLock::take(locks, &self.change.worktree)
+            .await
+            .map_err(|error| Stop::hold(format!("cannot lock the worktree: {error}")))?;
+        self.recover_others().await?;
+        match self.item.source {
+            Source::ReviewFix => self.fix().await,
+            Source::CodeReview => self.review().await,
+            // The claim takes only the two.
+            Source::Github | Source::Specflow | Source::Manual | Source::PullRequest | Source::FeedbackAnalysis => Ok(()),
+        }
+    }
+
+    /// Writes down why the work stopped. If even that can't be written, the lease runs out and another look is taken.
+    async fn write_down(&self, stop: Stop) {
+        let item = &self.item.item_id;
+        let written = match stop {
+            Stop::Fenced => {
+                tracing::info!(%item, "the claim is over, nothing was written");
+                Ok(())
+            }
+            Stop::Stopping => self.give_back().await,
+            Stop::Hold { reason, until } => {
+                tracing::warn!(%item, reason = ?reason, "held");
+                self.hold(reason, until).await
+            }
+            Stop::Fail(fail) => {
+                tracing::error!(%item, reason = ?fail.reason, "needs a person");
+                self.fail(fail).await
+            }
+            Stop::Blackboard(error) => Err(error),
+        };
+        if let Err(error) = written {
+            tracing::error!(%item, error = %chain(&error), "the end of an item could not be written");
+        }
+    }
+
+    async fn give_back(&self) -> bb::Result<()> {
+        let claim = self.claim.clone();
+        self.write("give_back", move |conn| bb::give_back(conn, &claim, None, clock::now())).await
+    }
+
+    async fn hold(&self, reason: String, until: Option<clock::Time>) -> bb::Result<()> {
+        let now = clock::now();
+        let until = until.filter(|moment| *moment > now);
+        let until = until.unwrap_or_else(|| self.dispatch.settings.backoff(self.change.holds, now));
+        let (claim, change_id) = (self.claim.clone(), self.change.change_id.clone());
+        self.write("hold", move |conn| bb::hold(conn, &claim, &change_id, &Hold { reason, until }, clock::now())).await
+    }
+
+    async fn fail(&self, fail: Fail) -> bb::Result<()> {
+        let claim = self.claim.clone();
+        let failure = Failure {
+            reason: fail.reason,
+            decide: format!("{} (`remand retry {}`, or `remand cancel {}`)", fail.decide, self.change.change_id, self.change.change_id),
+            bound: fail.bound,
+            final_verdict: fail.final_verdict,
+            wip: fail.wip,
+        };
+        self.write("fail", move |conn| bb::fail(conn, &claim, &failure, clock::now()).map(drop)).await
+    }
+
+    pub(super) async fn write<T: Send + 'static>(
+        &self,
+        name: &'static str,
+        step: impl FnOnce(&Conn) -> bb::Result<T> + Send + 'static,
+    ) -> bb::Result<T> {
+        self.dispatch.door.write(name, step).await
+    }
+
+    pub(super) async fn read<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Conn) -> bb::Result<T> + Send + 'static,
+    ) -> bb::Result<T> {
+        self.dispatch.door.read(look).await
+    }
+
+    /// The item as it stands on the blackboard now, if it is still ours.
+    pub(super) async fn item_now(&self) -> Result<Item, Stop> {
+        let claim = self.claim.clone();
+        let item = self.read(move |conn| bb::item(conn, &claim.item_id)).await?;
+        if item.epoch == self.claim.epoch { Ok(item) } else { Err(Stop::Fenced) }
+    }
+
+    /// The runs of this item whose work counts, oldest first.
+    pub(super) async fn runs(&self) -> Result<Vec<Run>, Stop> {
+        let id = self.item.item_id.clone();
+        let runs = self.read(move |conn| bb::runs_of(conn, &id)).await?;
+        Ok(runs.into_iter().filter(|run| !run.discarded).collect())
+    }
+
+    /// Whether to go on: between any two steps the claim may have ended, or the program be asked to stop.
+    pub(super) fn go_on(&self) -> Result<(), Stop> {
+        if self.fenced.is_cancelled() {
+            return Err(Stop::Fenced);
+        }
+        if self.stop.is_cancelled() { Err(Stop::Stopping) } else { Ok(()) }
+    }
+
+    pub(super) fn worktree(&self) -> &Path {
+        Path::new(&self.change.worktree)
+    }
+}
