@@ -3,20 +3,24 @@
 
 mod blackboard;
 mod change;
+mod cli;
 mod clock;
 mod config;
 mod crash;
 mod evaluator;
 mod event;
 mod finding;
+mod git;
 mod heartbeat;
 mod keypath;
+mod plain;
 mod process;
 mod prompt;
 mod proposal;
 mod review;
 mod snippet;
 mod state;
+mod wake;
 mod words;
 mod work;
 
@@ -24,4 +28,10 @@ mod work;
 #[doc(hidden)]
 pub fn shim() -> std::process::ExitCode {
     process::shim_main()
+}
+
+/// The command line.
+#[doc(hidden)]
+pub fn main() -> std::process::ExitCode {
+    cli::main()
 }
