@@ -1,12 +1,16 @@
 //! remand sends rejected work back to an agent that can fix it, a bounded number of times, and to a
 //! person when that is not enough. `docs/architecture.md` is the map of the rooms below.
 
+mod agent;
 mod blackboard;
 mod change;
 mod cli;
 mod clock;
 mod config;
 mod crash;
+mod daemon;
+mod demo;
+mod dispatch;
 mod evaluator;
 mod event;
 mod finding;

@@ -23,7 +23,11 @@ impl Task {
             Err(GitError::NotThere { path }) => {
                 return Err(Stop::fail(
                     format!("the worktree {} is gone", path.display()),
-                    format!("bring it back with `git worktree add {} {}`, then retry", path.display(), self.change.branch),
+                    format!(
+                        "bring it back with `git worktree add {} {}`, then retry",
+                        path.display(),
+                        self.change.branch
+                    ),
                 ));
             }
             Err(GitError::NotARepository { path } | GitError::NotThisWorktree { path, .. }) => {
@@ -99,7 +103,11 @@ impl Task {
         }
         let allowed: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
         Err(Stop::fail(
-            format!("{} is outside the folders that worktrees may be in ({})", worktree.place.path.display(), allowed.join(", ")),
+            format!(
+                "{} is outside the folders that worktrees may be in ({})",
+                worktree.place.path.display(),
+                allowed.join(", ")
+            ),
             "add its folder to worktree_roots in the configuration, then retry",
         ))
     }
@@ -124,7 +132,12 @@ impl Task {
         };
         if !grew {
             return Err(Stop::fail(
-                format!("the branch {} was rewritten: {} does not contain {}", self.change.branch, short(&head), short(&self.change.head)),
+                format!(
+                    "the branch {} was rewritten: {} does not contain {}",
+                    self.change.branch,
+                    short(&head),
+                    short(&self.change.head)
+                ),
                 format!("look at it, then `remand review --worktree {}` takes it in as it is", self.change.worktree),
             ));
         }

@@ -82,12 +82,18 @@ impl Task {
             .await
             .map_err(|error| Stop::hold(format!("cannot lock the worktree: {error}")))?;
         self.recover_others().await?;
-        match self.item.source {
+        let done = match self.item.source {
             Source::ReviewFix => self.fix().await,
             Source::CodeReview => self.review().await,
             // The claim takes only the two.
-            Source::Github | Source::Specflow | Source::Manual | Source::PullRequest | Source::FeedbackAnalysis => Ok(()),
+            Source::Github | Source::Specflow | Source::Manual | Source::PullRequest | Source::FeedbackAnalysis => {
+                Ok(())
+            }
+        };
+        if matches!(done, Err(Stop::Fenced)) {
+            self.abandon().await?;
         }
+        done
     }
 
     /// Writes down why the work stopped. If even that can't be written, the lease runs out and another look is taken.
@@ -131,7 +137,10 @@ impl Task {
         let claim = self.claim.clone();
         let failure = Failure {
             reason: fail.reason,
-            decide: format!("{} (`remand retry {}`, or `remand cancel {}`)", fail.decide, self.change.change_id, self.change.change_id),
+            decide: format!(
+                "{} (`remand retry {}`, or `remand cancel {}`)",
+                fail.decide, self.change.change_id, self.change.change_id
+            ),
             bound: fail.bound,
             final_verdict: fail.final_verdict,
             wip: fail.wip,

@@ -41,7 +41,9 @@ mod tests {
 
     #[test]
     fn names_that_people_and_bots_use() {
-        for name in ["main", "fix/login-2", "dependabot/npm_and_yarn/@types/node-20.1.0", "claude/issue#12", "größe", "_x"] {
+        for name in
+            ["main", "fix/login-2", "dependabot/npm_and_yarn/@types/node-20.1.0", "claude/issue#12", "größe", "_x"]
+        {
             assert_eq!(check_branch_name(name), Ok(()), "{name}");
         }
     }
@@ -49,9 +51,43 @@ mod tests {
     #[test]
     fn names_that_are_options_paths_or_git_syntax() {
         let refused = [
-            "", "-x", "--output=pwned", "--upload-pack=sh", "/a", "a/", "a//b", "a..b", "a@{1}", ".a", "a/.b", "a.", "a.lock",
-            "a.lock/b", "a b", "a\nb", "a\0b", "a~1", "a^", "a:b", "a?", "a*", "a[b", "a\\b", "HEAD", "@", "ext::sh -c x",
-            "\u{202e}main", "a$(x)", "a`x`", "a;b", "a|b", "a&b", "a'b", "a\"b", "a%b", "{a}",
+            "",
+            "-x",
+            "--output=pwned",
+            "--upload-pack=sh",
+            "/a",
+            "a/",
+            "a//b",
+            "a..b",
+            "a@{1}",
+            ".a",
+            "a/.b",
+            "a.",
+            "a.lock",
+            "a.lock/b",
+            "a b",
+            "a\nb",
+            "a\0b",
+            "a~1",
+            "a^",
+            "a:b",
+            "a?",
+            "a*",
+            "a[b",
+            "a\\b",
+            "HEAD",
+            "@",
+            "ext::sh -c x",
+            "\u{202e}main",
+            "a$(x)",
+            "a`x`",
+            "a;b",
+            "a|b",
+            "a&b",
+            "a'b",
+            "a\"b",
+            "a%b",
+            "{a}",
         ];
         for name in refused {
             assert!(check_branch_name(name).is_err(), "{name:?}");

@@ -22,6 +22,7 @@ const CONFIG: &[&str] = &[
     "protocol.ext.allow=never",
     "submodule.recurse=false",
     "advice.addEmbeddedRepo=false",
+    "advice.graftFileDeprecated=false",
 ];
 
 /// `GIT_ALLOW_PROTOCOL` empty allows no transport at all: a planted "partial clone" would otherwise start
@@ -120,6 +121,7 @@ impl Call {
         }
         args.extend(self.args.iter().cloned());
         let (cwd, stdin) = (self.cwd.clone(), self.stdin.clone());
+        let env = env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
         Ok(Short { program: "git".into(), args, cwd, env, stdin, limit: git.limit, cap: self.cap })
     }
 }
@@ -154,7 +156,7 @@ impl Git {
                 let text = text(&call.words(), output.stdout)?;
                 Ok(Some(text.strip_suffix('\n').unwrap_or(&text).to_owned()))
             }
-            Some(1) if output.stderr.is_empty() => Ok(None),
+            Some(1) if !complains(&output) => Ok(None),
             Some(_) | None => Err(failure(&call, &output)),
         }
     }
@@ -164,7 +166,7 @@ impl Git {
         let output = self.ended(&call).await?;
         match output.status {
             Some(0) => Ok(true),
-            Some(1) if output.stderr.is_empty() => Ok(false),
+            Some(1) if !complains(&output) => Ok(false),
             Some(_) | None => Err(failure(&call, &output)),
         }
     }
@@ -188,6 +190,12 @@ impl Git {
             if let ProcessError::NotFound { .. } = error { GitError::NoGit } else { GitError::Process(error) }
         })
     }
+}
+
+/// A warning is no complaint: a planted one would keep every answer from us.
+fn complains(output: &ShortOutput) -> bool {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    stderr.lines().any(|line| line.starts_with("error:") || line.starts_with("fatal:"))
 }
 
 /// Git has one status (128) for most of its troubles, so some are told apart by what is on the disk, and

@@ -25,10 +25,14 @@ impl Git {
         }
         let nested = self.nested_repositories(place).await?;
         self.bytes(add_all(place, &nested)).await?;
-        if self.yes(Call::at(place, ["diff-index", "--cached", "--quiet", "--ignore-submodules=none", "HEAD", "--"])).await? {
+        if self
+            .yes(Call::at(place, ["diff-index", "--cached", "--quiet", "--ignore-submodules=none", "HEAD", "--"]))
+            .await?
+        {
             return Ok(None);
         }
-        let call = Call::at(place, ["commit", "--quiet", "--no-verify", "--no-gpg-sign", "--cleanup=whitespace", "-F", "-"]);
+        let call =
+            Call::at(place, ["commit", "--quiet", "--no-verify", "--no-gpg-sign", "--cleanup=whitespace", "-F", "-"]);
         let identity = self.identity(place).await?;
         self.bytes(call.stdin(message.as_bytes().to_vec()).env(&identity)).await?;
         self.resolve(place, "HEAD").await

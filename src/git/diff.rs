@@ -69,12 +69,7 @@ impl Git {
         Ok(Diff { text: String::from_utf8_lossy(&bytes).into_owned(), truncated, files })
     }
 
-    pub(crate) async fn changed_files(
-        &self,
-        place: &Place,
-        from: &str,
-        to: &str,
-    ) -> Result<Vec<FileChange>, GitError> {
+    pub(crate) async fn changed_files(&self, place: &Place, from: &str, to: &str) -> Result<Vec<FileChange>, GitError> {
         check_sha(from)?;
         check_sha(to)?;
         let call = Call::at(place, DIFF).arg("--raw").arg("--numstat").arg("-z");

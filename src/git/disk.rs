@@ -127,8 +127,9 @@ pub(super) fn names(path: &Path) -> Result<Vec<PathBuf>, GitError> {
         return Ok(Vec::new());
     }
     let entries = fs::read_dir(path).map_err(at("read", path))?;
-    let mut names =
-        entries.map(|e| e.map(|e| PathBuf::from(e.file_name())).map_err(at("read", path))).collect::<Result<Vec<_>, _>>()?;
+    let mut names = entries
+        .map(|e| e.map(|e| PathBuf::from(e.file_name())).map_err(at("read", path)))
+        .collect::<Result<Vec<_>, _>>()?;
     names.sort();
     Ok(names)
 }

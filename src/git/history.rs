@@ -63,12 +63,7 @@ impl Git {
     }
 
     /// A regular file as it is in a commit; none for what is not there, a folder, a symlink, a submodule.
-    pub(crate) async fn show_file(
-        &self,
-        place: &Place,
-        commit: &str,
-        path: &str,
-    ) -> Result<Option<Vec<u8>>, GitError> {
+    pub(crate) async fn show_file(&self, place: &Place, commit: &str, path: &str) -> Result<Option<Vec<u8>>, GitError> {
         check_sha(commit)?;
         let call = Call::at(place, ["ls-tree", "-z", "--full-tree", "--end-of-options", commit, "--", path]);
         for file in super::swap_list::read_tree(&self.bytes(call).await?)? {
@@ -88,16 +83,15 @@ impl Git {
     pub(crate) async fn log(&self, place: &Place, from: &str, to: &str) -> Result<Vec<Commit>, GitError> {
         check_sha(from)?;
         check_sha(to)?;
-        let call = Call::at(place, ["log", "-z", "--no-show-signature", "--no-notes", "--no-color", "--encoding=UTF-8"])
-            .arg("--format=%H%x00%an <%ae>%x00%s%x00%b%x00%(trailers:only=true,unfold=true)")
-            .arg("--end-of-options")
-            .arg(format!("{from}..{to}"));
+        let call =
+            Call::at(place, ["log", "-z", "--no-show-signature", "--no-notes", "--no-color", "--encoding=UTF-8"])
+                .arg("--format=%H%x00%an <%ae>%x00%s%x00%b%x00%(trailers:only=true,unfold=true)")
+                .arg("--end-of-options")
+                .arg(format!("{from}..{to}"));
         let bytes = self.bytes(call).await?;
         let text = String::from_utf8_lossy(&bytes);
-        read_log(&text).ok_or_else(|| GitError::Output {
-            args: "log".to_owned(),
-            found: text.chars().take(200).collect(),
-        })
+        read_log(&text)
+            .ok_or_else(|| GitError::Output { args: "log".to_owned(), found: text.chars().take(200).collect() })
     }
 
     /// Every branch of the repository, without `refs/heads/`.

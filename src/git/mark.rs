@@ -31,7 +31,13 @@ impl Mark {
         if self.head != later.head {
             words.push(format!("HEAD of the main checkout moved from {} to {}", self.head, later.head));
         }
-        compare(&self.files, &later.files, ["became dirty in", "was changed in", "became clean in"], " the main checkout", &mut words);
+        compare(
+            &self.files,
+            &later.files,
+            ["became dirty in", "was changed in", "became clean in"],
+            " the main checkout",
+            &mut words,
+        );
         compare(&self.shared, &later.shared, ["was added", "was changed", "was removed"], "", &mut words);
         words
     }
@@ -51,11 +57,13 @@ fn compare(
             Some(_) => {}
         }
     }
-    words.extend(before.keys().filter(|path| !after.contains_key(*path)).map(|path| format!("{path} {removed}{place}")));
+    words
+        .extend(before.keys().filter(|path| !after.contains_key(*path)).map(|path| format!("{path} {removed}{place}")));
 }
 
 /// Beside the hooks: where commands, filters, objects or other repositories can be named.
-const SHARED: &[&str] = &["config", "config.worktree", "info/attributes", "info/exclude", "info/grafts", "objects/info/alternates"];
+const SHARED: &[&str] =
+    &["config", "config.worktree", "info/attributes", "info/exclude", "info/grafts", "objects/info/alternates"];
 
 impl Git {
     /// A person at work in the main checkout changes it too: the caller decides what a difference means.

@@ -32,16 +32,15 @@ use std::time::Duration;
 
 use call::Call;
 
-pub(crate) use branch::{BadBranchName, check_branch_name};
+pub(crate) use branch::check_branch_name;
 pub(crate) use diff::{Diff, FileChange, FileStatus};
 pub(crate) use error::GitError;
 pub(crate) use history::Commit;
 pub(crate) use mark::Mark;
 pub(crate) use prose::only_prose_about_review;
 pub(crate) use put_back::{PutBack, Restored};
-pub(crate) use repository::{Listed, Operation, Place, Project, Worktree};
+pub(crate) use repository::{Operation, Place, Project, Worktree};
 pub(crate) use status::Status;
-pub(crate) use swap::Swapped;
 
 /// The oldest git that this room was tried with (Debian 12).
 pub(crate) const MINIMUM: (u32, u32) = (2, 39);
@@ -71,7 +70,8 @@ impl Git {
     pub(crate) async fn version(&self) -> Result<(u32, u32), GitError> {
         let call = Call::anywhere("/".as_ref(), ["version"]);
         let text = self.line(call).await?;
-        let found = read_version(&text).ok_or_else(|| GitError::Output { args: "version".into(), found: text.clone() })?;
+        let found =
+            read_version(&text).ok_or_else(|| GitError::Output { args: "version".into(), found: text.clone() })?;
         if found < MINIMUM { Err(GitError::TooOld { found: text, minimum: MINIMUM }) } else { Ok(found) }
     }
 }

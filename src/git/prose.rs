@@ -32,8 +32,21 @@ fn is_about_review(diff: &Diff, file: &FileChange, named: &[String]) -> bool {
 
 /// Documents that a review may well ask for without naming the file.
 const EXPECTED: &[&str] = &[
-    "readme", "changelog", "changes", "license", "copying", "notice", "authors", "contributing", "security", "install",
-    "upgrading", "migration", "architecture", "code_of_conduct", "support",
+    "readme",
+    "changelog",
+    "changes",
+    "license",
+    "copying",
+    "notice",
+    "authors",
+    "contributing",
+    "security",
+    "install",
+    "upgrading",
+    "migration",
+    "architecture",
+    "code_of_conduct",
+    "support",
 ];
 
 fn speaks_of_review(text: &str) -> bool {
@@ -81,7 +94,9 @@ mod tests {
     use super::*;
 
     fn new(path: &str, text: &str) -> (FileChange, String) {
-        let patch = format!("diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+{text}\n");
+        let patch = format!(
+            "diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+{text}\n"
+        );
         let file = FileChange {
             path: path.to_owned(),
             old_path: None,
@@ -102,7 +117,9 @@ mod tests {
 
     #[test]
     fn words_about_the_review_are_no_fix() {
-        for path in ["REVIEW_RESPONSE.md", "review-response.txt", "docs/ReviewFeedback.md", "REVIEW_RESPONSE", "FEEDBACK.rst"] {
+        for path in
+            ["REVIEW_RESPONSE.md", "review-response.txt", "docs/ReviewFeedback.md", "REVIEW_RESPONSE", "FEEDBACK.rst"]
+        {
             assert!(judged(&[(path, "x")], &[]), "{path}");
         }
         assert!(judged(&[("NOTES.md", "I could not address the reviewer's point.")], &[]));
@@ -112,13 +129,18 @@ mod tests {
     #[test]
     fn real_fixes_are_not_called_prose() {
         assert!(!judged(&[], &[]), "nothing changed is another case");
-        for path in ["README.md", "docs/usage.md", "CHANGELOG.md", "src/main.rs", "Makefile", "requirements.txt", "review.py"] {
+        for path in
+            ["README.md", "docs/usage.md", "CHANGELOG.md", "src/main.rs", "Makefile", "requirements.txt", "review.py"]
+        {
             assert!(!judged(&[(path, "how to run the review")], &[]) || path == "requirements.txt", "{path}");
         }
         assert!(!judged(&[("requirements.txt", "serde==1")], &[]));
         assert!(!judged(&[("GUIDE.md", "how to build")], &[]));
         assert!(!judged(&[("REVIEW_GUIDE.md", "x")], &["./REVIEW_GUIDE.md"]), "a finding asked for it");
-        assert!(!judged(&[("REVIEW.md", "x"), ("requirements.txt", "serde==1")], &[]), "each file is judged by its own text");
+        assert!(
+            !judged(&[("REVIEW.md", "x"), ("requirements.txt", "serde==1")], &[]),
+            "each file is judged by its own text"
+        );
         assert!(!judged(&[("REVIEW.md", "x"), ("src/lib.rs", "x")], &[]));
     }
 

@@ -33,6 +33,7 @@ impl Git {
     /// or an index that cannot be read, a `.git` file that is gone or leads elsewhere. Nothing is lost by it.
     /// The caller has proven that nobody is at work there. First of all in a recovery.
     pub(crate) async fn unblock(&self, place: &Place, to: PutBack<'_>) -> Result<(), GitError> {
+        place.check()?;
         check_branch_name(to.branch)?;
         wip_ref(to.run)?;
         for lock in ["index.lock", "HEAD.lock"] {
@@ -128,7 +129,9 @@ impl Git {
     async fn has_unkept(&self, place: &Place, wip: Option<&str>) -> Result<bool, GitError> {
         let untracked = self.paths(Call::at(place, ["ls-files", "-o", "-z", "--exclude-standard"])).await?;
         let kept = match wip {
-            Some(wip) => self.paths(Call::at(place, ["ls-tree", "-r", "-z", "--name-only", "--full-tree", wip])).await?,
+            Some(wip) => {
+                self.paths(Call::at(place, ["ls-tree", "-r", "-z", "--name-only", "--full-tree", wip])).await?
+            }
             None => BTreeSet::new(),
         };
         Ok(untracked.iter().any(|path| !path.ends_with(b"/") && !kept.contains(path)))

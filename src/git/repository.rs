@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::call::{Call, text};
 use super::disk::{at, path_of};
-use super::{Git, GitError};
+use super::history::check_sha;
+use super::{Git, GitError, check_branch_name};
 use crate::words::words;
 
 /// Where a worktree is and which git dir is its own: enough to call git there without any discovery, so
@@ -143,6 +144,36 @@ impl Git {
         self.listed(Call::anywhere(&project.common_dir, LIST)).await
     }
 
+    /// Makes a worktree at `path`, which must not be there, and checks `branch` out in it: a new branch when
+    /// `start` names the commit that it begins at, else one that exists and is in no other worktree.
+    pub(crate) async fn add_worktree(
+        &self,
+        project: &Project,
+        path: &Path,
+        branch: &str,
+        start: Option<&str>,
+    ) -> Result<Worktree, GitError> {
+        check_branch_name(branch)?;
+        let mut call = Call::anywhere(&project.common_dir, ["worktree", "add", "--quiet"]);
+        if let Some(start) = start {
+            check_sha(start)?;
+            call = call.arg("--no-track").arg("-b").arg(branch);
+        } else {
+            // Git would take a tag or an id of that name, too.
+            let there = Call::anywhere(&project.common_dir, ["show-ref", "--verify", "--quiet", "--"]);
+            if !self.yes(there.arg(format!("refs/heads/{branch}"))).await? {
+                return Err(GitError::NotARef { text: branch.to_owned() });
+            }
+        }
+        // A branch must be named without `refs/heads/` here, or HEAD would be detached; its name is no option.
+        self.bytes(call.arg("--").arg(path).arg(start.unwrap_or(branch))).await?;
+        let worktree = self.worktree_at(path).await?;
+        if worktree.branch.as_deref() != Some(branch) {
+            return Err(GitError::NotOnBranch { expected: branch.to_owned(), found: worktree.branch });
+        }
+        Ok(worktree)
+    }
+
     async fn listed(&self, call: Call) -> Result<Vec<Listed>, GitError> {
         Ok(read_list(&self.bytes(call).await?))
     }
@@ -192,6 +223,11 @@ impl Place {
             return Ok(place(common_dir.clone()));
         }
         Err(GitError::NotThisWorktree { path: path.clone(), common_dir: common_dir.clone() })
+    }
+
+    /// Still a folder, and no symlink to another: asked before files are written without git.
+    pub(super) fn check(&self) -> Result<(), GitError> {
+        if canonical(&self.path)? == self.path { Ok(()) } else { Err(GitError::NotThere { path: self.path.clone() }) }
     }
 
     /// Its git dir is not the one that all worktrees share.

@@ -24,8 +24,13 @@ impl Status {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Entry {
     /// The two letters of git and the path.
-    Changed { letters: String, path: Vec<u8> },
-    Untracked { path: Vec<u8> },
+    Changed {
+        letters: String,
+        path: Vec<u8>,
+    },
+    Untracked {
+        path: Vec<u8>,
+    },
 }
 
 impl Git {
@@ -76,9 +81,9 @@ fn read(bytes: &[u8]) -> Option<Vec<Entry>> {
             Some(b'u') => 10,
             Some(_) => return None,
         };
-        let mut fields = record.splitn(fields_before_path + 1, |b| *b == b' ');
-        let letters = String::from_utf8(fields.nth(1)?.to_vec()).ok()?;
-        let path = fields.last().filter(|path| !path.is_empty())?.to_vec();
+        let fields: Vec<&[u8]> = record.splitn(fields_before_path + 1, |b| *b == b' ').collect();
+        let letters = String::from_utf8(fields.get(1)?.to_vec()).ok()?;
+        let path = fields.get(fields_before_path).filter(|path| !path.is_empty())?.to_vec();
         if record.starts_with(b"2") {
             records.next()?;
         }
@@ -98,8 +103,7 @@ mod tests {
             2 R. N... 100644 100644 100644 aa bb R100 new\0old\0\
             u UU N... 100644 100644 100644 100644 aa bb cc both\0\
             ? -x\n\xff\0? repo/\0";
-        let changed =
-            |letters: &str, path: &[u8]| Entry::Changed { letters: letters.to_owned(), path: path.to_vec() };
+        let changed = |letters: &str, path: &[u8]| Entry::Changed { letters: letters.to_owned(), path: path.to_vec() };
         assert_eq!(
             read(recorded).unwrap(),
             [

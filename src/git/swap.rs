@@ -8,10 +8,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::call::{Call, utf8};
-use super::disk::{first_non_folder, path_of, remove, remove_empty_parents, replace_durably};
+use super::disk::{Thing, first_non_folder, names, path_of, remove, remove_empty_parents, replace_durably, thing};
 use super::history::check_sha;
 use super::swap_list::{Blob, config_on_disk, is_at_top, link_target, read_tree};
-use super::swap_record::{Before, Bytes, Content, Record, RecordFiles, SwapEntry};
+use super::swap_record::{Before, Bytes, Content, LIMIT, Record, RecordFiles, SwapEntry};
 use super::{Git, GitError, Place};
 
 /// What the agent's environment needs while configuration is swapped.
@@ -34,10 +34,12 @@ impl Git {
         base: &str,
         record: &Path,
     ) -> Result<Swapped, GitError> {
+        place.check()?;
         check_sha(base)?;
         let files = RecordFiles::new(record);
         files.begin()?;
-        let mut record = Record { base: base.to_owned(), complete: false, entries: self.plan(place, base, &files).await? };
+        let mut record =
+            Record { base: base.to_owned(), complete: false, entries: self.plan(place, base, &files).await? };
         let ignore = self.write_ignore(place, &record.entries, &files).await?;
         files.store(&record)?;
         self.hide(place, record.entries.iter().filter(|entry| entry.index.is_some())).await?;
@@ -74,6 +76,10 @@ impl Git {
         let mut entries = Vec::new();
         for (number, path) in paths.into_iter().enumerate() {
             let content = Content::on_disk(&place.path, &path_of(&path))?;
+            let full = place.path.join(path_of(&path));
+            if content == Content::Other && matches!(thing(&full)?, Thing::File { .. }) {
+                return Err(GitError::ConfigTooBig { path: full, limit: LIMIT });
+            }
             let placed = match base_files.get(&path) {
                 Some(blob) if can_be_placed(place, &path) => self.file_behind(place, base, &path, blob).await?,
                 Some(_) | None => None,
@@ -99,7 +105,13 @@ impl Git {
     }
 
     /// The regular file that a path of a commit is, or leads to.
-    async fn file_behind(&self, place: &Place, commit: &str, path: &[u8], blob: &Blob) -> Result<Option<Blob>, GitError> {
+    async fn file_behind(
+        &self,
+        place: &Place,
+        commit: &str,
+        path: &[u8],
+        blob: &Blob,
+    ) -> Result<Option<Blob>, GitError> {
         let (mut path, mut blob) = (path.to_vec(), blob.clone());
         for _ in 0..5 {
             if blob.is_file() {
@@ -129,8 +141,14 @@ impl Git {
         })
     }
 
-    async fn write_ignore(&self, place: &Place, entries: &[SwapEntry], files: &RecordFiles) -> Result<Swapped, GitError> {
-        let only_base: Vec<_> = entries.iter().filter(|entry| entry.placed.is_some() && entry.index.is_none()).collect();
+    async fn write_ignore(
+        &self,
+        place: &Place,
+        entries: &[SwapEntry],
+        files: &RecordFiles,
+    ) -> Result<Swapped, GitError> {
+        let only_base: Vec<_> =
+            entries.iter().filter(|entry| entry.placed.is_some() && entry.index.is_none()).collect();
         if only_base.is_empty() {
             return Ok(Swapped::default());
         }
@@ -151,7 +169,8 @@ impl Git {
             text.push(b'\n');
         }
         replace_durably(&files.ignore, &text)?;
-        let pairs = [("COUNT", "1".to_owned()), ("KEY_0", "core.excludesFile".to_owned()), ("VALUE_0", utf8(&files.ignore)?)];
+        let pairs =
+            [("COUNT", "1".to_owned()), ("KEY_0", "core.excludesFile".to_owned()), ("VALUE_0", utf8(&files.ignore)?)];
         Ok(Swapped { env: pairs.into_iter().map(|(name, value)| (format!("GIT_CONFIG_{name}"), value)).collect() })
     }
 
@@ -169,6 +188,7 @@ impl Git {
     /// edited: those edits are gone. What the agent *committed* is in HEAD, and stays for the checks of the diff.
     /// Without a record there is nothing to do. Said twice, it does the same.
     pub(crate) async fn put_back_config(&self, place: &Place, record: &Path) -> Result<Vec<String>, GitError> {
+        place.check()?;
         let files = RecordFiles::new(record);
         let Some(record) = files.load()? else {
             files.finish()?;
@@ -178,7 +198,7 @@ impl Git {
         let mut dropped = Vec::new();
         for goal in goals.iter().filter(|_| record.complete) {
             let found = Content::on_disk(&place.path, &path_of(&goal.path))?;
-            if !goal.expected.iter().chain([&goal.disk]).any(|content| content.is_like(&found)) {
+            if !found.is_like(&goal.given) && !found.is_like(&goal.disk) {
                 dropped.push(String::from_utf8_lossy(&goal.path).into_owned());
             }
         }
@@ -188,7 +208,8 @@ impl Git {
         let hidden = record.entries.iter().filter(|entry| entry.was_hidden && staged.contains_key(&entry.path.0));
         self.hide(place, hidden).await?;
         let mut changed = Vec::new();
-        for goal in &goals {
+        // From the last to the first: what is in a folder goes before the folder.
+        for goal in goals.iter().rev() {
             let path = path_of(&goal.path);
             if goal.disk != Content::Folder && Content::on_disk(&place.path, &path)? != goal.disk {
                 take_away(&place.path, &path)?;
@@ -204,7 +225,12 @@ impl Git {
 
     /// Where each path is to end: as it was before the swap, unless HEAD has another version of it by now (the
     /// agent merged or rebased); then as HEAD has it.
-    async fn goals(&self, place: &Place, record: &Record, files: &RecordFiles) -> Result<(Vec<Goal>, Vec<u8>), GitError> {
+    async fn goals(
+        &self,
+        place: &Place,
+        record: &Record,
+        files: &RecordFiles,
+    ) -> Result<(Vec<Goal>, Vec<u8>), GitError> {
         let head = self.config_in_head(place).await?;
         let index = self.config_in_index(place).await?;
         let swapped: BTreeMap<&[u8], &SwapEntry> = record.entries.iter().map(|e| (e.path.0.as_slice(), e)).collect();
@@ -233,14 +259,11 @@ impl Git {
             if let Some(blob) = staged {
                 lines.extend([format!("{:o} {}\t", blob.mode, blob.sha).as_bytes(), &path, b"\0"].concat());
             }
-            let mut expected = Vec::new();
-            if let Some(entry) = entry {
-                expected.push(match &entry.placed {
-                    Some(blob) => self.content_of(place, blob).await?,
-                    None => Content::Absent,
-                });
-            }
-            goals.push(Goal { path, disk, expected });
+            let given = match entry.and_then(|entry| entry.placed.as_ref()) {
+                Some(blob) => self.content_of(place, blob).await?,
+                None => Content::Absent,
+            };
+            goals.push(Goal { path, disk, given });
         }
         Ok((goals, lines))
     }
@@ -249,8 +272,8 @@ impl Git {
 struct Goal {
     path: Vec<u8>,
     disk: Content,
-    /// What the agent found; anything else there is its own edit.
-    expected: Vec<Content>,
+    /// What the agent was given; anything else there is its own edit.
+    given: Content,
 }
 
 /// Removes a file or symlink, never what is behind one, and the folders that become empty by it.
@@ -259,12 +282,21 @@ fn take_away(root: &Path, path: &Path) -> Result<(), GitError> {
         return Ok(());
     }
     if Content::on_disk(root, path)? == Content::Folder {
-        // An empty folder may stand where a file goes; a full one stays, and then the file cannot be written.
-        fs::remove_dir(root.join(path)).ok();
+        // It stands where a file goes. What was in it is taken away by now, but for a submodule's.
+        remove_empty_folders(&root.join(path))?;
         return Ok(());
     }
     remove(&root.join(path))?;
     remove_empty_parents(root, path);
+    Ok(())
+}
+
+fn remove_empty_folders(path: &Path) -> Result<(), GitError> {
+    for name in names(path)? {
+        remove_empty_folders(&path.join(name))?;
+    }
+    // It is not empty, or no folder: then what goes in its place says so.
+    fs::remove_dir(path).ok();
     Ok(())
 }
 

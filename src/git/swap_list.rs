@@ -12,32 +12,49 @@ use super::{Git, GitError, Place};
 
 /// Folders (or a file in their place) that are configuration with all that is in them, at any depth.
 const FOLDERS: &[&str] = &[
-    ".claude", ".gemini", ".codex", ".cursor", ".opencode", ".agents", ".windsurf", ".clinerules", ".husky", ".vscode",
+    ".claude",
+    ".gemini",
+    ".codex",
+    ".cursor",
+    ".opencode",
+    ".agents",
+    ".windsurf",
+    ".clinerules",
+    ".husky",
+    ".vscode",
 ];
 
 /// At the top only.
 const TOP: &[&str] = &[
-    ".mcp.json", ".claude.json", ".cursorrules", ".windsurfrules", "opencode.json", "opencode.jsonc", ".gitmodules",
-    ".ripgreprc", ".github/copilot-instructions.md",
+    ".mcp.json",
+    ".claude.json",
+    ".cursorrules",
+    ".windsurfrules",
+    "opencode.json",
+    "opencode.jsonc",
+    ".gitmodules",
+    ".ripgreprc",
+    ".github/copilot-instructions.md",
+    ".github/instructions",
+    ".github/agents",
+    ".github/prompts",
 ];
-
-/// Below the top, with all that is in it.
-const TOP_FOLDERS: &[&str] = &[".github/instructions/", ".github/agents/", ".github/prompts/"];
 
 /// Instructions that agents read in the folder where they work, at any depth.
 const INSTRUCTIONS: &[&str] = &["claude.md", "claude.local.md", "agents.md", "agents.override.md", "gemini.md"];
 
-/// Names are compared without regard to case: some disks do not know the difference.
+/// Names are compared without regard to case: some disks do not know the difference. What lies below such a
+/// name is configuration too: a folder may stand where a file is meant. `.github` itself can only be asked
+/// for when it is no folder, and then it is a symlink to instructions of its own.
 pub(super) fn is_config(path: &[u8]) -> bool {
     let lower = path.to_ascii_lowercase();
-    let is = |names: &[&str], part: &[u8]| names.iter().any(|name| name.as_bytes() == part);
-    let mut parts = lower.split(|b| *b == b'/');
-    let first_is_aider = lower.starts_with(b".aider");
-    first_is_aider
-        || is(TOP, &lower)
-        || TOP_FOLDERS.iter().any(|folder| lower.starts_with(folder.as_bytes()))
-        || lower.rsplit(|b| *b == b'/').next().is_some_and(|name| is(INSTRUCTIONS, name))
-        || parts.any(|part| is(FOLDERS, part))
+    let is_at_or_below =
+        |name: &&str| lower.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"));
+    let is_named = |part: &[u8]| FOLDERS.iter().chain(INSTRUCTIONS).any(|name| name.as_bytes() == part);
+    lower.starts_with(b".aider")
+        || lower == b".github"
+        || TOP.iter().any(is_at_or_below)
+        || lower.split(|b| *b == b'/').any(is_named)
 }
 
 /// Configuration that stands at the top, and so is placed even where the branch has no such folder.
@@ -96,7 +113,9 @@ impl Git {
         for record in bytes.split(|b| *b == 0).filter(|record| !record.is_empty()) {
             let (words, path) = split(record, "ls-files -t -s -z")?;
             if is_config(path) {
-                let [tag, mode, sha, stage] = words.as_slice() else { return Err(unreadable("ls-files -t -s -z", record)) };
+                let [tag, mode, sha, stage] = words.as_slice() else {
+                    return Err(unreadable("ls-files -t -s -z", record));
+                };
                 let blob = Blob { mode: octal(mode, record)?, sha: sha.clone() };
                 let staged = Staged { blob, hidden: tag == "S" };
                 found.insert(path.to_vec(), (stage == "0").then_some(staged));
@@ -113,18 +132,15 @@ impl Git {
 }
 
 /// Everything at the top of the worktree that is configuration, ignored or not, down to the last file.
-/// A symlink is a file here, whatever it leads to; so is `.github`, if it is one.
+/// A symlink is a file here, whatever it leads to.
 pub(super) fn config_on_disk(root: &Path) -> Result<BTreeSet<Vec<u8>>, GitError> {
     let mut found = BTreeSet::new();
     for name in names(root)? {
-        let is_github = name.as_os_str().eq_ignore_ascii_case(".github");
-        if is_github && thing(&root.join(&name))? == Thing::Link {
-            found.insert(name.as_os_str().as_bytes().to_vec());
-        } else if is_github || is_config(name.as_os_str().as_bytes()) {
+        if is_config(name.as_os_str().as_bytes()) {
             leaves(root, &name, &mut found)?;
         }
     }
-    found.retain(|path| is_config(path) || path.eq_ignore_ascii_case(b".github"));
+    found.retain(|path| is_config(path));
     Ok(found)
 }
 
@@ -201,19 +217,41 @@ mod tests {
     #[test]
     fn what_is_configuration() {
         for path in [
-            ".claude/settings.json", ".claude", "CLAUDE.md", "claude.MD", "a/b/AGENTS.md", "a/.cursor/rules/x.mdc", ".mcp.json",
-            ".aider.conf.yml", ".github/copilot-instructions.md", ".github/instructions/a.md", ".husky/pre-push", ".gitmodules",
+            ".claude/settings.json",
+            ".claude",
+            "CLAUDE.md",
+            "claude.MD",
+            "a/b/AGENTS.md",
+            "a/.cursor/rules/x.mdc",
+            ".mcp.json",
+            ".aider.conf.yml",
+            ".github/copilot-instructions.md",
+            ".github/instructions/a.md",
+            ".husky/pre-push",
+            "CLAUDE.md/x",
+            ".mcp.json/x",
+            ".github",
+            ".gitmodules",
         ] {
             assert!(is_config(path.as_bytes()), "{path}");
         }
-        for path in ["src/main.rs", "README.md", "a/.mcp.json", ".github/workflows/ci.yml", "claude.rs", "x.claude/y"] {
+        for path in [
+            "src/main.rs",
+            "README.md",
+            "a/.mcp.json",
+            ".github/workflows/ci.yml",
+            ".mcp.jsonx",
+            "claude.rs",
+            "x.claude/y",
+        ] {
             assert!(!is_config(path.as_bytes()), "{path}");
         }
     }
 
     #[test]
     fn links_that_leave_the_commit_lead_nowhere() {
-        let target = |link: &str, to: &str| link_target(link.as_bytes(), to.as_bytes()).map(|p| String::from_utf8(p).unwrap());
+        let target =
+            |link: &str, to: &str| link_target(link.as_bytes(), to.as_bytes()).map(|p| String::from_utf8(p).unwrap());
         assert_eq!(target("CLAUDE.md", "AGENTS.md").as_deref(), Some("AGENTS.md"));
         assert_eq!(target("a/b/CLAUDE.md", "../.././x").as_deref(), Some("x"));
         assert_eq!(target("CLAUDE.md", "../x"), None);

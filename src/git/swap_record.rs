@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::GitError;
 use super::disk::{self, Thing, at, first_non_folder, path_of, replace_durably, sync_folder, thing};
 use super::swap_list::Blob;
-use super::GitError;
 
 /// More configuration than this is something else.
-const LIMIT: u64 = 64 * 1024 * 1024;
+pub(super) const LIMIT: u64 = 64 * 1024 * 1024;
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -85,8 +85,14 @@ impl From<Bytes> for TextOrBytes {
 pub(super) enum Content {
     Absent,
     Folder,
-    File { mode: u32, bytes: Vec<u8> },
-    Link { target: Vec<u8> },
+    File {
+        mode: u32,
+        bytes: Vec<u8>,
+    },
+    Link {
+        target: Vec<u8>,
+    },
+    /// What is never copied: a pipe, a socket, a file larger than configuration can be.
     Other,
 }
 
@@ -108,7 +114,7 @@ impl Content {
             Thing::File { mode } => {
                 let size = full.symlink_metadata().map_err(at("look at", &full))?.len();
                 if size > LIMIT {
-                    return Err(GitError::ConfigTooBig { path: full, limit: LIMIT });
+                    return Ok(Self::Other);
                 }
                 Self::File { mode, bytes: fs::read(&full).map_err(at("read", &full))? }
             }

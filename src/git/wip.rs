@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use super::call::Call;
 use super::commit::add_all;
-use super::disk::{Thing, first_non_folder, path_of, remove, thing};
+use super::disk::{Thing, first_non_folder, names, path_of, remove, thing};
 use super::history::check_sha;
 use super::{Git, GitError, Place};
 
@@ -73,16 +74,16 @@ impl Git {
         let mut wanted = self.paths(before).await?;
         // A broken index has nothing to tell; what it knew is on the disk.
         wanted.extend(self.paths(Call::at(place, ["ls-files", "-z"])).await.unwrap_or_default());
-        let mut forced = Vec::new();
+        let mut forced = BTreeSet::new();
         for path in wanted.difference(&have).filter(|path| !nested.contains(path)) {
-            let file = path_of(path);
-            let is_file = matches!(thing(&place.path.join(&file))?, Thing::File { .. } | Thing::Link);
-            if is_file && first_non_folder(&place.path, &file)?.is_none() {
-                forced.extend_from_slice(b":(top,literal)");
-                forced.extend_from_slice(path);
-                forced.push(0);
+            // A file may stand in the place of the folder that it was in, and a folder in the place of the file.
+            let file = first_non_folder(&place.path, &path_of(path))?.unwrap_or_else(|| path_of(path));
+            let bytes = file.as_os_str().as_bytes();
+            if holds_files(&place.path.join(&file))? && !have.contains(bytes) {
+                forced.insert([b":(top,literal)", bytes, b"\0"].concat());
             }
         }
+        let forced: Vec<u8> = forced.into_iter().flatten().collect();
         if !forced.is_empty() {
             let call = Call::at(place, ["add", "-f", "--pathspec-from-file=-", "--pathspec-file-nul"]);
             self.bytes(call.stdin(forced).index(index)).await?;
@@ -107,7 +108,9 @@ impl Git {
         // A HEAD that is broken leads nowhere; the branch is asked by itself.
         found.extend(self.resolve(place, "HEAD").await.ok().flatten());
         found.extend(self.resolve(place, &format!("refs/heads/{branch}")).await?);
-        for file in ["rebase-merge/orig-head", "rebase-merge/autostash", "rebase-apply/orig-head", "rebase-apply/autostash"] {
+        for file in
+            ["rebase-merge/orig-head", "rebase-merge/autostash", "rebase-apply/orig-head", "rebase-apply/autostash"]
+        {
             found.extend(self.commit_in(place, file).await);
         }
         for file in ["MERGE_HEAD", "MERGE_AUTOSTASH", "CHERRY_PICK_HEAD"] {
@@ -144,9 +147,25 @@ impl Git {
     }
 }
 
+/// A file, or a folder with one somewhere in it: git does not see empty folders.
+fn holds_files(path: &Path) -> Result<bool, GitError> {
+    match thing(path)? {
+        Thing::File { .. } | Thing::Link => return Ok(true),
+        Thing::Absent | Thing::Other => return Ok(false),
+        Thing::Folder => {}
+    }
+    for name in names(path)? {
+        if holds_files(&path.join(name))? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// `refs/remand/wip/RUN`.
 pub(super) fn wip_ref(run: &str) -> Result<String, GitError> {
-    let plain = !run.is_empty() && run.len() <= 100 && run.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b));
+    let plain =
+        !run.is_empty() && run.len() <= 100 && run.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b));
     if !plain || run.starts_with('-') {
         return Err(GitError::BadRunName { text: run.chars().take(80).collect() });
     }

@@ -71,7 +71,10 @@ async fn without_a_user_in_the_configuration_remand_signs() {
         write(&bed.root.join("gitconfig"), half);
         bed.write("a", &format!("{half}changed\n"));
         bed.git.commit_rest(&bed.place, "fix/a", "x").await.unwrap().unwrap();
-        assert_eq!(bed.said(["log", "-1", "--format=%an <%ae> %cn <%ce>"]).await, "remand <remand@localhost> remand <remand@localhost>");
+        assert_eq!(
+            bed.said(["log", "-1", "--format=%an <%ae> %cn <%ce>"]).await,
+            "remand <remand@localhost> remand <remand@localhost>"
+        );
     }
 }
 
@@ -79,7 +82,8 @@ async fn without_a_user_in_the_configuration_remand_signs() {
 async fn variables_that_move_the_repository_do_not_reach_git() {
     let bed = Bed::new().await;
     let mut env = bed.env.clone();
-    for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_EXTERNAL_DIFF", "GIT_TRACE"] {
+    for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_EXTERNAL_DIFF", "GIT_TRACE"]
+    {
         env.insert(name.to_owned(), "/nowhere".to_owned());
     }
     let git = Git::new(&env, std::time::Duration::from_secs(10));

@@ -194,7 +194,7 @@ async fn a_diff_has_its_files_and_its_text() {
     fs::write(bed.wt("b\u{e9}"), b"\0\x01binary").unwrap();
     symlink("/etc/passwd", bed.wt("link")).unwrap();
     bed.said(["add", "-A"]).await;
-    let head = bed.commit("--output=pwned", "x\n").await;
+    let head = bed.commit("--output=pwned", "other\n").await;
     let diff = bed.git.diff(&bed.place, &bed.start, &head, 1 << 20).await.unwrap();
     let file = |path: &str| diff.files.iter().find(|file| file.path == path).unwrap();
     assert_eq!(diff.files.len(), 5);
@@ -240,4 +240,36 @@ async fn the_log_has_subjects_and_trailers() {
     assert_eq!(log[1].author, "A Person <person@example.com>");
     assert!(bed.git.log(&bed.place, &second, &second).await.unwrap().is_empty());
     assert_eq!(bed.git.branches(&bed.place).await.unwrap(), ["fix/a", "main"]);
+}
+
+#[tokio::test]
+async fn worktrees_are_made_on_new_and_on_existing_branches() {
+    let bed = Bed::new().await;
+    let project = bed.git.project_at(&bed.repo).await.unwrap();
+    let new = bed.git.add_worktree(&project, &bed.root.join("w 1"), "task/one", Some(&bed.start)).await.unwrap();
+    assert_eq!((new.branch.as_deref(), new.head.as_ref()), (Some("task/one"), Some(&bed.start)));
+    bed.said(["branch", "-q", "there"]).await;
+    let there = bed.git.add_worktree(&project, &bed.root.join("w2"), "there", None).await.unwrap();
+    assert_eq!(there.branch.as_deref(), Some("there"));
+    for (path, branch, start) in [
+        ("w3", "fix/a", None),
+        ("w3", "none", None),
+        ("w3", "there", Some(&bed.start)),
+        ("w2", "x", Some(&bed.start)),
+        ("w3", "-x", None),
+    ] {
+        let refused = bed.git.add_worktree(&project, &bed.root.join(path), branch, start.map(String::as_str)).await;
+        assert!(refused.is_err(), "{path} {branch}");
+    }
+    assert!(!bed.root.join("w3").exists());
+}
+
+#[tokio::test]
+async fn a_full_disk_is_told_apart() {
+    let bed = Bed::new().await;
+    super::script(&bed.root.join("bin/git"), "echo 'fatal: write error: No space left on device' >&2; exit 128");
+    let mut env = bed.env.clone();
+    env.insert("PATH".to_owned(), format!("{}:{}", bed.root.join("bin").display(), env["PATH"]));
+    let full = crate::git::Git::new(&env, std::time::Duration::from_secs(10));
+    assert!(matches!(full.status(&bed.place).await, Err(GitError::NoSpace { .. })));
 }

@@ -60,7 +60,8 @@ impl Bed {
     async fn try_raw<const N: usize>(&self, cwd: &Path, args: [&str; N]) -> (Option<i32>, String) {
         let args: Vec<OsString> = args.iter().map(OsString::from).collect();
         let (limit, env) = (Duration::from_secs(60), self.env.clone());
-        let short_call = Short { program: "git".into(), args, cwd: cwd.to_owned(), env, stdin: None, limit, cap: 1 << 24 };
+        let short_call =
+            Short { program: "git".into(), args, cwd: cwd.to_owned(), env, stdin: None, limit, cap: 1 << 24 };
         let output = short(&short_call).await.unwrap();
         (output.status, String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).trim_end().to_owned())
     }
@@ -108,7 +109,10 @@ impl Bed {
 #[expect(clippy::disallowed_methods, reason = "a test takes git from the PATH that it is run with")]
 fn environment(root: &Path) -> BTreeMap<String, String> {
     let home = root.to_str().unwrap().to_owned();
-    write(&root.join("gitconfig"), "[user]\n\tname = A Person\n\temail = person@example.com\n[commit]\n\tgpgSign = false\n");
+    write(
+        &root.join("gitconfig"),
+        "[user]\n\tname = A Person\n\temail = person@example.com\n[commit]\n\tgpgSign = false\n",
+    );
     BTreeMap::from([
         ("PATH".to_owned(), std::env::var("PATH").unwrap()),
         ("HOME".to_owned(), home.clone()),
