@@ -15,6 +15,7 @@ mod events;
 mod fail;
 mod item;
 mod log;
+mod loops;
 mod out;
 mod person;
 mod picture;
@@ -36,7 +37,7 @@ use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 
 use desk::Desk;
-use fail::{Code, Fail};
+use fail::Code;
 use out::{Format, Out};
 
 use crate::config::Place;
@@ -86,10 +87,10 @@ struct Global {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Run(RunArgs),
-    Tick(TickArgs),
-    Work(WorkArgs),
-    Demo(DemoArgs),
+    Run(loops::RunArgs),
+    Tick(loops::TickArgs),
+    Work(loops::WorkArgs),
+    Demo(loops::DemoArgs),
     #[command(subcommand)]
     Project(project::ProjectCommand),
     Review(review::ReviewArgs),
@@ -122,30 +123,6 @@ enum Command {
     Prompts(prompts::PromptsCommand),
 }
 
-/// Run the daemon: it looks for rejected work, has it fixed and reviewed again, until it is stopped
-#[derive(Debug, Args)]
-pub(crate) struct RunArgs {}
-
-/// Look once, run what is due until nothing is left, and end (for cron, scripts and tests)
-#[derive(Debug, Args)]
-pub(crate) struct TickArgs {}
-
-/// Run what is queued, in the foreground, and end
-#[derive(Debug, Args)]
-pub(crate) struct WorkArgs {}
-
-/// Show the whole loop on a throw-away repository with scripted agents, offline
-#[derive(Debug, Args)]
-pub(crate) struct DemoArgs {
-    /// Leave the repository and the blackboard of the demo in place
-    #[arg(long)]
-    pub(crate) keep: bool,
-
-    /// Make them in DIR, which must be empty or not there yet
-    #[arg(long, value_name = "DIR")]
-    pub(crate) dir: Option<PathBuf>,
-}
-
 /// The whole program, but for the shim.
 pub(crate) fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -168,10 +145,10 @@ pub(crate) fn main() -> ExitCode {
 fn obey(command: Option<Command>, desk: &mut Desk) -> Result<Code> {
     match command {
         None => board::list(&board::ListArgs::default(), desk),
-        Some(Command::Run(_)) => not_built("run"),
-        Some(Command::Tick(_)) => not_built("tick"),
-        Some(Command::Work(_)) => not_built("work"),
-        Some(Command::Demo(_)) => not_built("demo"),
+        Some(Command::Run(args)) => loops::run(&args, desk),
+        Some(Command::Tick(args)) => loops::tick(&args, desk),
+        Some(Command::Work(args)) => loops::work(&args, desk),
+        Some(Command::Demo(args)) => loops::demo(&args, desk),
         Some(Command::Project(command)) => project::project(command, desk),
         Some(Command::Review(args)) => review::review(&args, desk),
         Some(Command::Reject(args)) => reject::reject(&args, desk),
@@ -198,10 +175,6 @@ fn obey(command: Option<Command>, desk: &mut Desk) -> Result<Code> {
         Some(Command::Evaluators(command)) => evaluators::evaluators(command, desk),
         Some(Command::Prompts(command)) => prompts::prompts(command, desk),
     }
-}
-
-fn not_built(command: &str) -> Result<Code> {
-    Err(Fail::new(format!("`remand {command}` is not built yet")).into())
 }
 
 /// A change as a person names it, and as most commands take it.

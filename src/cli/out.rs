@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 use anstream::AutoStream;
 use anstyle::{AnsiColor, Style};
-use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table as Grid, Width, presets};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table as Grid, presets};
 use serde::Serialize;
 
 use crate::plain;
@@ -201,7 +201,7 @@ impl Table {
     /// Within `width` columns by breaking the long cells, or without breaking anything.
     fn render(&self, width: Option<usize>) -> String {
         let mut grid = Grid::new();
-        grid.load_preset(presets::NOTHING).set_header(self.heads.clone());
+        grid.load_style(presets::NOTHING).set_header(self.heads.clone());
         grid.add_rows(self.rows.clone());
         let last = self.heads.len().saturating_sub(1);
         for (at, column) in grid.column_iter_mut().enumerate() {
@@ -232,9 +232,9 @@ impl Table {
         if taken + 20 > width {
             return;
         }
-        for (at, wide) in short {
+        for (at, _) in short {
             if let Some(column) = grid.column_mut(at) {
-                column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(wide + 2)));
+                column.set_constraint(ColumnConstraint::ContentWidth);
             }
         }
     }

@@ -65,8 +65,7 @@ async fn which_worktree(git: &Git, args: &ReviewArgs) -> Result<PathBuf> {
     let Some(branch) = &args.branch else { return Ok(git.top_of(&from).await?) };
     let project = git.project_at(&from).await?;
     let all = git.worktrees(&project).await?;
-    let there = |listed: &&crate::git::Listed| listed.branch.as_ref() == Some(branch) && !listed.prunable;
-    if let Some(listed) = all.iter().find(there) {
+    if let Some(listed) = all.iter().find(|listed| listed.branch.as_ref() == Some(branch) && !listed.prunable) {
         return Ok(listed.path.clone());
     }
     let hint = format!("`git worktree add ../{} {branch}` makes one", folder_for(branch));
