@@ -4,6 +4,7 @@
 mod agent;
 mod blackboard;
 mod change;
+mod cli;
 mod clock;
 mod config;
 mod crash;
@@ -16,6 +17,7 @@ mod finding;
 mod git;
 mod heartbeat;
 mod keypath;
+mod plain;
 mod process;
 mod prompt;
 mod proposal;
@@ -30,4 +32,10 @@ mod work;
 #[doc(hidden)]
 pub fn shim() -> std::process::ExitCode {
     process::shim_main()
+}
+
+/// The command line.
+#[doc(hidden)]
+pub fn main() -> std::process::ExitCode {
+    cli::main()
 }

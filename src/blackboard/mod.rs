@@ -12,6 +12,7 @@ mod door;
 mod escalate;
 mod events;
 mod feedback;
+mod find;
 mod finish;
 mod hold;
 mod items;
@@ -37,6 +38,9 @@ pub(crate) use door::Door;
 pub(crate) use escalate::escalate;
 pub(crate) use events::{append, event, events_about, events_of, events_since, newest_event};
 pub(crate) use feedback::{Guidance, add_guidance, open_guidance};
+pub(crate) use find::{
+    change_names, claimed_items, finding, last_run_of_change, newest_events, rejection, rejection_of_event, review,
+};
 pub(crate) use finish::{Failure, FixDone, ReviewDone, ask_again, fail, finish_fix, finish_review};
 pub(crate) use hold::{Hold, anything_held_is_due, hold, next_moment, resume_due};
 pub(crate) use items::{
