@@ -97,7 +97,11 @@ fn tell(conn: &Conn, thing: &Thing, slots: usize, now: Time) -> bb::Result<Told>
             with_change(run.run_id.to_string(), own, Some(&run.change_id))
         }
         Thing::Review(change, review) => {
-            let own = plain("review", format!("it was read as {}: {}", review.verdict, review.reason), Some(review.created_at));
+            let own = plain(
+                "review",
+                format!("it was read as {}: {}", review.verdict, review.reason),
+                Some(review.created_at),
+            );
             with_change(review.review_id.to_string(), own, Some(change))
         }
         Thing::Finding(change, finding) => {
@@ -171,7 +175,11 @@ fn of_event(
             commands: vec!["remand run".into(), "remand tick".into()],
             ..plain("waits_for_heartbeat", "it waits for the next heartbeat, which takes it in", Some(event.timestamp))
         },
-        None => plain("event", format!("{} by {}: {}", event.event_type, event.actor_id, event.summary), Some(event.timestamp)),
+        None => plain(
+            "event",
+            format!("{} by {}: {}", event.event_type, event.actor_id, event.summary),
+            Some(event.timestamp),
+        ),
     };
     let mut told = with_change(id, own, event.change_id.as_ref())?;
     if told.events.is_empty() {
