@@ -8,6 +8,8 @@ mod board;
 mod changes;
 mod check;
 mod claim;
+#[cfg(test)]
+mod conformance;
 mod door;
 mod escalate;
 mod events;
@@ -25,6 +27,8 @@ mod rejections;
 mod reviews;
 mod rows;
 mod runs;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use board::Board;
 pub(crate) use changes::{NewChange, advance, change, find_change, insert_change, live_change_at, move_head};
@@ -51,8 +55,8 @@ pub(crate) use reviews::{
     OpenFinding, PastReview, finding_list, history, last_review, open_findings, review_of_head, reviews_of,
 };
 pub(crate) use runs::{
-    NewRun, RunEnd, discard_run, end_run, last_run, open_run_at, record_gates, record_head_after, record_shim, refuse_run, run,
-    runs_of, start_run,
+    NewRun, RunEnd, discard_run, end_run, last_run, open_run_at, record_gates, record_head_after, record_shim,
+    refuse_run, run, runs_of, start_run,
 };
 
 /// What can go wrong on the blackboard.
