@@ -25,6 +25,40 @@ fn a_fix_that_is_proposed_twice_is_one_item() {
 }
 
 #[test]
+fn a_fix_that_was_proposed_late_cancelled_the_next_review() {
+    let mut story = Story::begin();
+    let change = story.change();
+    story.reject(&change.change_id, &json!({}));
+    story.review(Verdict::ChangesRequested, &[finding("a.rs", "x")]);
+    story.step(|conn, now| bb::take_in(conn, &[EventType::WorkRejected], 0, now)).unwrap();
+    let proposed = story.engine.read(|conn| proposal(conn, &change.change_id)).unwrap();
+    story.step(|conn, now| bb::apply(conn, EVALUATOR, &proposed, now)).unwrap();
+    story.fix();
+    let image = story.engine.image();
+    assert!(!story.step(|conn, now| bb::apply(conn, EVALUATOR, &proposed, now)).unwrap());
+    assert_eq!(story.engine.changed_since(&image), [] as [String; 0]);
+    story.check();
+}
+
+#[test]
+fn a_bound_that_is_proposed_twice_is_reached_once() {
+    for on_max_cycles in [OnMaxCycles::Escalate, OnMaxCycles::PrAnyway] {
+        let mut story = Story::begin();
+        let change = story.change_with(|new| {
+            new.max_fix_cycles = 0;
+            new.on_max_cycles = on_max_cycles;
+        });
+        story.review(Verdict::ChangesRequested, &[finding("a.rs", "x")]);
+        story.step(|conn, now| bb::take_in(conn, &[EventType::WorkRejected], 0, now)).unwrap();
+        let bound = Proposal::Bound { change_id: change.change_id.clone(), escalation: escalation() };
+        assert!(story.step(|conn, now| bb::apply(conn, EVALUATOR, &bound, now)).unwrap());
+        let image = story.engine.image();
+        assert!(!story.step(|conn, now| bb::apply(conn, EVALUATOR, &bound, now)).unwrap());
+        assert_eq!(story.engine.changed_since(&image), [] as [String; 0]);
+    }
+}
+
+#[test]
 fn several_pending_rejections_go_into_one_fix() {
     let mut story = Story::begin();
     let change = story.change();
