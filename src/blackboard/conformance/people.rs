@@ -51,6 +51,21 @@ fn retry_opens_the_failed_review_again() {
 }
 
 #[test]
+fn an_unclear_review_could_not_be_finished_after_a_retry() {
+    let mut story = Story::begin();
+    let change = story.change();
+    story.review(Verdict::Unclear, &[finding("a.rs", "perhaps")]);
+    story.step(|conn, now| bb::retry(conn, &change.change_id, "ann", now)).unwrap();
+    let after = story.review(Verdict::ChangesRequested, &[finding("b.rs", "surely")]);
+    assert_eq!(after.state, State::SelfReviewFailed);
+    let reviews = story.engine.read(|conn| bb::reviews_of(conn, &change.change_id));
+    assert_eq!((reviews.len(), reviews[0].verdict), (1, Verdict::ChangesRequested));
+    let open = story.engine.read(|conn| bb::open_findings(conn, &change.change_id));
+    assert_eq!(open.iter().map(|f| f.finding.text.as_str()).collect::<Vec<_>>(), ["surely"]);
+    story.check();
+}
+
+#[test]
 fn there_is_nothing_to_retry_where_nothing_failed() {
     let mut story = Story::begin();
     let change = story.change();
