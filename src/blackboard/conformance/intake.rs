@@ -74,6 +74,37 @@ fn a_rejection_of_a_change_that_is_over_is_skipped() {
 }
 
 #[test]
+fn taking_in_twice_from_the_same_cursor_broke_the_heartbeat() {
+    let mut story = Story::begin();
+    let (rejected, over, approved) = (story.change(), story.change(), story.change());
+    story.step(|conn, now| bb::cancel_change(conn, &over.change_id, None, "ann", now)).unwrap();
+    for target in [rejected.change_id.as_str(), over.change_id.as_str(), "c99"] {
+        story.engine.by_hand("work_rejected", ("change", target), "no");
+    }
+    story.engine.by_hand("work_approved", ("change", approved.change_id.as_str()), "fine");
+    let (cursor, taken) = story.step(|conn, now| bb::take_in(conn, &TYPES, 0, now)).unwrap();
+    assert_eq!(taken, [TakenIn::Pending, TakenIn::Skipped, TakenIn::Skipped, TakenIn::Approved]);
+    let image = story.engine.image();
+    assert_eq!(story.step(|conn, now| bb::take_in(conn, &TYPES, 0, now)).unwrap(), (cursor, vec![]));
+    assert_eq!(story.engine.changed_since(&image), [] as [String; 0]);
+}
+
+#[test]
+fn an_approval_of_another_head_approved_the_one_that_nobody_saw() {
+    let mut story = Story::begin();
+    let change = story.change();
+    let told = |head: &str| {
+        NewEvent::about(&change.change_id, EventType::WorkApproved, "fine").by("ann").with(json!({ "head": head }))
+    };
+    story.step(|conn, now| bb::append(conn, &told("abcdef"), now)).unwrap();
+    assert_eq!(story.beat(), [TakenIn::Skipped]);
+    assert_eq!(story.at(&change.change_id).state, State::PendingSelfReview);
+    story.step(|conn, now| bb::append(conn, &told(&change.head[..12]), now)).unwrap();
+    assert_eq!(story.beat(), [TakenIn::Approved]);
+    story.check();
+}
+
+#[test]
 fn a_rejection_that_supersedes_stands_for_the_older_ones() {
     let mut story = Story::begin();
     let change = story.change();
