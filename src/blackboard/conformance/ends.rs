@@ -250,6 +250,38 @@ fn gates_are_recorded_and_red_ones_counted() {
 }
 
 #[test]
+fn a_result_that_no_run_took_was_lost_in_silence() {
+    let mut story = Story::begin();
+    story.change_with_fix();
+    let claimed = story.claim();
+    let claim = claimed.claim();
+    let run = story.begin_run(&claimed).unwrap();
+    let other = crate::work::RunId::new("r1");
+    for id in [&run.run_id, &other] {
+        let head = story.step(|conn, _| bb::record_head_after(conn, &claim, id, "abc")).unwrap_err();
+        assert!(matches!(head, BoardError::Refused { .. }), "{head}");
+        let gates = story.step(|conn, _| bb::record_gates(conn, &claim, id, GateResult::Red, "")).unwrap_err();
+        assert!(matches!(gates, BoardError::Refused { .. }), "{gates}");
+    }
+    assert_eq!(story.engine.read(|conn| bb::item(conn, &claim.item_id)).gate_rounds, 0);
+}
+
+#[test]
+fn guidance_that_came_during_a_fix_was_never_given_to_one() {
+    let mut story = Story::begin();
+    let change = story.change_with_fix();
+    let id = &change.change_id;
+    let say = |body: &str| bb::Guidance { author: "ann".into(), body: body.into() };
+    story.step(|conn, now| bb::add_guidance(conn, id, &say("before"), now)).unwrap();
+    let claimed = story.claim();
+    story.run(&claimed);
+    assert_eq!(story.engine.read(|conn| bb::open_guidance(conn, id)), [say("before")]);
+    story.step(|conn, now| bb::add_guidance(conn, id, &say("meanwhile"), now)).unwrap();
+    story.step(|conn, now| bb::finish_fix(conn, &claimed.claim(), &fix_done(&change.head), now)).unwrap();
+    assert_eq!(story.engine.read(|conn| bb::open_guidance(conn, id)), [say("meanwhile")]);
+}
+
+#[test]
 fn what_the_fixer_answers_is_kept() {
     let mut story = Story::begin();
     let change = story.change();
