@@ -218,6 +218,36 @@ pub(super) fn settle_open(conn: &Connection, change_id: &ChangeId, to: Rejection
     Ok(())
 }
 
+/// A fix that will never run: what it was to answer ends with the reason.
+pub(super) fn settle_fix(conn: &Connection, item_id: &ItemId, reason: &str) -> Result<()> {
+    conn.prepare_cached(
+        "UPDATE rejections SET state = 'skipped', reason = :reason WHERE item_id = :item_id AND state = 'in_fix'",
+    )?
+    .execute(named_params! { ":reason": reason, ":item_id": item_id.as_str() })?;
+    Ok(())
+}
+
+/// A person ended it: what is pending, in a fix, or was waiting for that person is answered by it.
+pub(super) fn settle_all(conn: &Connection, change_id: &ChangeId, reason: &str) -> Result<()> {
+    conn.prepare_cached(
+        "UPDATE rejections SET state = 'skipped', reason = :reason
+         WHERE change_id = :change_id AND state IN ('pending', 'in_fix', 'escalated')",
+    )?
+    .execute(named_params! { ":reason": reason, ":change_id": change_id.as_str() })?;
+    Ok(())
+}
+
+/// A person wants the failed item tried again: its own rejections are in it as before, and what else waited for that
+/// person is pending, for the fix after this.
+pub(super) fn reopen_escalated(conn: &Connection, change_id: &ChangeId, item_id: &ItemId) -> Result<()> {
+    conn.prepare_cached(
+        "UPDATE rejections SET state = CASE WHEN item_id IS NULL THEN 'pending' ELSE 'in_fix' END, reason = NULL
+         WHERE change_id = :change_id AND state = 'escalated' AND (item_id IS NULL OR item_id = :item_id)",
+    )?
+    .execute(named_params! { ":change_id": change_id.as_str(), ":item_id": item_id.as_str() })?;
+    Ok(())
+}
+
 /// A new rejection reaches a change that had been approved: it goes back into the loop.
 pub(super) fn reopen_for_rejection(conn: &Connection, change: &Change, now: Time) -> Result<Change> {
     match change.state {

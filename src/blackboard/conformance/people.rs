@@ -80,6 +80,87 @@ fn there_is_nothing_to_retry_where_nothing_failed() {
 }
 
 #[test]
+fn retry_opened_an_item_that_had_failed_long_before() {
+    let mut story = Story::begin();
+    let change = story.change_with(|new| new.max_fix_cycles = 0);
+    let id = &change.change_id;
+    let claimed = story.claim();
+    story.fail(&claimed.claim());
+    story.step(|conn, now| bb::refine(conn, id, Some("x"), "ann", now)).unwrap();
+    story.review(Verdict::ChangesRequested, &[finding("a.rs", "x")]);
+    story.beat();
+    assert_eq!(story.at(id).state, State::Escalated);
+    let what = refused(story.step(|conn, now| bb::retry(conn, id, "ann", now)));
+    assert!(what.contains("nothing of"), "{what}");
+    story.check();
+}
+
+#[test]
+fn retry_of_a_review_forgot_the_rejections_that_had_waited_beside_it() {
+    let mut story = Story::begin();
+    let change = story.change();
+    let id = &change.change_id;
+    let claimed = story.claim();
+    story.reject(id, &super::story::no_round());
+    story.beat();
+    story.fail(&claimed.claim());
+    assert_eq!(story.rejection_states(id), [RejectionState::Escalated]);
+    story.step(|conn, now| bb::retry(conn, id, "ann", now)).unwrap();
+    assert_eq!(story.rejection_states(id), [RejectionState::Pending]);
+    story.check();
+}
+
+#[test]
+fn retry_brought_back_a_rejection_that_a_person_had_answered() {
+    let mut story = Story::begin();
+    let change = story.change_at_its_bound();
+    let id = &change.change_id;
+    story.step(|conn, now| bb::approve_by_person(conn, id, "ann", now)).unwrap();
+    use RejectionState::{Fixed, InFix, Skipped};
+    assert_eq!(story.rejection_states(id), [Fixed, Skipped]);
+    story.engine.by_hand("work_rejected", ("change", id.as_str()), "one more thing");
+    story.beat();
+    let claimed = story.claim();
+    story.fail(&claimed.claim());
+    story.step(|conn, now| bb::retry(conn, id, "ann", now)).unwrap();
+    assert_eq!(story.rejection_states(id), [Fixed, Skipped, InFix]);
+    story.check();
+}
+
+#[test]
+fn a_cancelled_fix_left_its_change_waiting_for_ever() {
+    let mut story = Story::begin();
+    let change = story.change_with_fix();
+    let id = &change.change_id;
+    let item = story.open_items(id).remove(0);
+    let cancelled = story.step(|conn, now| bb::cancel_item(conn, &item.item_id, "no", "ann", now)).unwrap();
+    assert_eq!(cancelled.status, Status::Cancelled);
+    assert_eq!(story.at(id).state, State::Escalated);
+    assert_eq!(story.rejection_states(id), [RejectionState::Escalated]);
+    story.check();
+    let again = refused(story.step(|conn, now| bb::cancel_item(conn, &item.item_id, "no", "ann", now)));
+    assert!(again.contains("can't be cancelled"), "{again}");
+    story.step(|conn, now| bb::refine(conn, id, Some("differently"), "ann", now)).unwrap();
+    story.beat();
+    assert_eq!(story.fix().state, State::PendingSelfReview);
+    story.check();
+}
+
+#[test]
+fn an_item_was_queued_again_for_a_change_that_could_not_take_it() {
+    let mut story = Story::begin();
+    let change = story.change_with_fix();
+    let claimed = story.claim();
+    let escalated = story.fail(&claimed.claim());
+    let item = &claimed.item.item_id;
+    let what = refused(story.step(|conn, now| bb::requeue_item(conn, Some(&escalated), item, now)));
+    assert!(what.contains("has no use for"), "{what}");
+    let change = story.at(&change.change_id);
+    assert_eq!(change.state, State::Escalated);
+    story.check();
+}
+
+#[test]
 fn refine_asks_anew_with_what_is_open() {
     let mut story = Story::begin();
     let change = story.change_at_its_bound();
@@ -169,6 +250,16 @@ fn more_cycles_before_the_bound_only_raise_it() {
     assert_eq!((after.state, after.budget.max_fix_cycles), (State::Refining, 5));
     assert_eq!(story.events(&change.change_id, EventType::WorkRejected).len(), 1);
     story.check();
+}
+
+#[test]
+fn fewer_cycles_are_refused() {
+    let mut story = Story::begin();
+    let change = story.change();
+    for n in [0, -1] {
+        let what = refused(story.step(|conn, now| bb::more_cycles(conn, &change.change_id, n, "ann", now)));
+        assert!(what.contains("that is none"), "{what}");
+    }
 }
 
 #[test]
