@@ -8,6 +8,8 @@ mod board;
 mod changes;
 mod check;
 mod claim;
+#[cfg(test)]
+mod conformance;
 mod door;
 mod escalate;
 mod events;
@@ -26,6 +28,8 @@ mod rejections;
 mod reviews;
 mod rows;
 mod runs;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use board::Board;
 pub(crate) use changes::{NewChange, advance, change, find_change, insert_change, live_change_at, move_head};
@@ -44,10 +48,10 @@ pub(crate) use find::{
 pub(crate) use finish::{Failure, FixDone, ReviewDone, ask_again, fail, finish_fix, finish_review};
 pub(crate) use hold::{Hold, anything_held_is_due, hold, next_moment, resume_due};
 pub(crate) use items::{
-    NewItem, cancel_item, insert_item, item, items_of, list_items, mark_human_review, requeue_item, review_item,
+    NewItem, insert_item, item, items_of, list_items, mark_human_review, requeue_item, review_item,
 };
 pub(crate) use look::{BoardRow, EvaluatorRow, Show, board, board_row, evaluator_rows};
-pub(crate) use people::{approve_by_person, cancel_change, more_cycles, pause, refine, resume, retry};
+pub(crate) use people::{approve_by_person, cancel_change, cancel_item, more_cycles, pause, refine, resume, retry};
 pub(crate) use projects::{Project, insert_project, list_projects, project, project_by_common_dir};
 pub(crate) use propose::{apply, cursor, set_cursor};
 pub(crate) use rejections::{TakenIn, any_since, pending_changes, rejections_in, rejections_of, take_in};
