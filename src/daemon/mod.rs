@@ -89,7 +89,7 @@ pub(crate) struct Done {
 /// `remand run`: the daemon, until a signal. `ready` is told once it works.
 pub(crate) fn serve(loaded: &Loaded, ready: impl FnOnce()) -> anyhow::Result<()> {
     runtime()?.block_on(async {
-        let _lock = lock::take(&loaded.blackboard)?;
+        let _lock = lock::take(&loaded.blackboard).await?;
         let daemon = Daemon::assemble(loaded)?;
         let stop = stop_on_signal()?;
         ready();
