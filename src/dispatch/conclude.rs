@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::launch::{mark_file, swap_record};
 use super::look::named;
+use super::mark;
 use super::rules::OnCheckoutChange;
 use super::stop::{Fail, Stop};
 use super::task::Task;
@@ -51,7 +52,7 @@ impl Task {
     /// agent is simply to run again.
     pub(super) async fn conclude(&self, run: &Run, phase: Phase) -> Result<(), Stop> {
         let dir = PathBuf::from(&run.dir);
-        process::settle(&dir, run.run_id.as_str(), SETTLE).await?;
+        process::settle(&dir, &mark::of_run(run), SETTLE).await?;
         crash_point!("settled");
         let place = self.place()?;
         let to = PutBack { branch: &self.change.branch, head_before: &run.head_before, run: run.run_id.as_str() };
@@ -187,7 +188,7 @@ impl Task {
             return Ok(());
         }
         let dir = PathBuf::from(&run.dir);
-        process::settle(&dir, run.run_id.as_str(), SETTLE).await?;
+        process::settle(&dir, &mark::of_run(&run), SETTLE).await?;
         let place = self.place()?;
         let id = run.change_id.clone();
         let branch = self.read(move |conn| bb::change(conn, &id)).await?.branch;

@@ -10,6 +10,7 @@ use serde_json::json;
 use super::commit::Span;
 use super::launch::{make_folder, write};
 use super::look::named;
+use super::mark;
 use super::stop::Stop;
 use super::task::Task;
 use crate::blackboard as bb;
@@ -62,8 +63,9 @@ impl Task {
     async fn gate(&self, place: &Place, run: &Run, number: usize, command: &[String]) -> Result<Option<Red>, Stop> {
         let limits = self.dispatch.settings.limits;
         for attempt in 0.. {
-            let run_id = format!("{}.gate{number}.{attempt}", run.run_id);
-            let dir = Path::new(&run.dir).join(format!("gate{number}.{attempt}"));
+            let folder = format!("gate{number}.{attempt}");
+            let dir = Path::new(&run.dir).join(&folder);
+            let run_id = mark::of_gate(run, &folder);
             if dir.exists() {
                 continue;
             }
@@ -167,7 +169,7 @@ impl Task {
             .collect();
         for dir in cut {
             let name = dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-            process::settle(&dir, &format!("{}.{name}", run.run_id), SETTLE).await?;
+            process::settle(&dir, &mark::of_gate(run, &name), SETTLE).await?;
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use super::mark;
 use super::stop::{Stop, file_trouble};
 use super::task::Task;
 use crate::agent::{self, Agent, Errand, Phase};
@@ -56,7 +57,7 @@ impl Task {
         crash_point!("git.swap.after");
         let limits = self.dispatch.settings.limits;
         let errand = Errand {
-            run_id: run.run_id.as_str(),
+            mark: &mark::of_run(&run),
             phase: launch.phase,
             change_id: self.change.change_id.as_str(),
             item_id: self.item.item_id.as_str(),

@@ -21,7 +21,7 @@ pub(super) enum Stop {
     Fenced,
     /// The program is stopping: the item goes back, with its attempt.
     Stopping,
-    /// The blackboard itself can't be written: nothing can be recorded now, the lease will run out.
+    /// The blackboard itself can't be written: nothing can be recorded now, the item is given back later.
     Blackboard(BoardError),
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::Dispatch;
+use super::mark;
 use super::rules::Rules;
 use super::stop::{Fail, Stop, chain};
 use super::worktree_lock::WorktreeLock;
@@ -34,11 +35,6 @@ pub(super) struct Task {
 
 /// How long a git that nobody waits for any more may take to end.
 const GIT_SETTLE: Duration = Duration::from_secs(30);
-
-/// What our own git processes in a worktree carry in their environment.
-fn git_mark(worktree: &str) -> String {
-    format!("git:{worktree}")
-}
 
 impl Task {
     /// Runs a claimed item to its end, whatever that is; every end is written down.
@@ -73,7 +69,7 @@ impl Task {
         let project = dispatch.door.read(move |conn| bb::project(conn, &id)).await?;
         let rules = (dispatch.settings.rules)(&project.project_id);
         let mut env = dispatch.settings.env.clone();
-        env.insert("REMAND_RUN".into(), git_mark(&claimed.change.worktree));
+        env.insert("REMAND_RUN".into(), mark::of_git(&claimed.change.worktree));
         let git = Git::new(&env, dispatch.settings.limits.git);
         Ok(Self {
             claim: claimed.claim(),
@@ -94,7 +90,7 @@ impl Task {
             .await
             .map_err(|error| Stop::hold(format!("cannot lock the worktree: {error}")))?;
         // A git that a killed daemon had started goes on without it: two at once in one worktree would be one too many.
-        process::settle(&locks.join("none"), &git_mark(&self.change.worktree), GIT_SETTLE).await?;
+        process::settle(&locks.join("none"), &mark::of_git(&self.change.worktree), GIT_SETTLE).await?;
         self.recover_others().await?;
         let done = match self.item.source {
             Source::ReviewFix => self.fix().await,
@@ -110,7 +106,7 @@ impl Task {
         done
     }
 
-    /// Writes down why the work stopped. If even that can't be written, the lease runs out and another look is taken.
+    /// Writes down why the work stopped. If even that can't be written, the item is given back later: see `slots`.
     async fn write_down(&self, stop: Stop) {
         let item = &self.item.item_id;
         let written = match stop {

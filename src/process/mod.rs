@@ -50,6 +50,7 @@ const MARK: &str = "REMAND_RUN";
 /// may hold an agent's key.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Job {
+    /// No other process of this machine may carry the same, or it would be taken for one of this run's.
     pub(crate) run_id: String,
     pub(crate) argv: Vec<String>,
     pub(crate) cwd: PathBuf,
