@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
+use super::answer::{Around, Daemon};
 use super::fail::Fail;
 use super::out::Out;
 use crate::blackboard::{self as bb, Board, BoardError, Conn};
@@ -31,10 +32,6 @@ pub(crate) struct Desk {
 impl Desk {
     pub(crate) fn new(out: Out, place: Place) -> Self {
         Self { out, now: clock::now(), place }
-    }
-
-    pub(crate) fn place(&self) -> &Place {
-        &self.place
     }
 
     pub(crate) fn settings(&self) -> Result<Loaded> {
@@ -63,6 +60,13 @@ impl Desk {
         let value = board.write(name, |conn| step(conn, &step_with))?;
         wake::poke(board.path());
         Ok(value)
+    }
+
+    /// What is the same for all changes that are looked at now.
+    pub(crate) fn around(&self) -> Result<Around> {
+        let settings = self.settings()?;
+        let daemon = if wake::is_heard(&settings.blackboard) { Daemon::Runs } else { Daemon::None };
+        Ok(Around { slots: settings.config.dispatch.slots, daemon, now: self.now })
     }
 
     pub(crate) fn git(&self, settings: &Loaded) -> Git {

@@ -4,7 +4,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::age::ago;
-use super::answer::{Answer, Facts, answer};
+use super::answer::{Answer, Around, Facts, answer};
 use super::desk::Desk;
 use super::fail::Code;
 use super::out::{Line, Look};
@@ -25,8 +25,8 @@ pub(crate) struct Picture {
 }
 
 impl Picture {
-    pub(crate) fn take(conn: &Conn, change: Change, slots: usize, desk: &Desk) -> bb::Result<Self> {
-        let facts = Facts::gather(conn, change, slots, desk.now)?;
+    pub(crate) fn take(conn: &Conn, change: Change, around: Around) -> bb::Result<Self> {
+        let facts = Facts::gather(conn, change, around)?;
         let why = answer(&facts);
         Ok(Self { cycle: facts.row.change.cycle_text(), why, row: facts.row, events: facts.events })
     }
@@ -38,8 +38,8 @@ impl Picture {
 
 /// What a person sees after a word on a change: where it is now, and what follows.
 pub(crate) fn told(desk: &mut Desk, id: &ChangeId, what: &str) -> Result<Code> {
-    let slots = desk.settings()?.config.dispatch.slots;
-    let picture = desk.read(|conn| Picture::take(conn, bb::change(conn, id)?, slots, desk))?;
+    let around = desk.around()?;
+    let picture = desk.read(|conn| Picture::take(conn, bb::change(conn, id)?, around))?;
     if desk.out.is_json() {
         desk.out.json(&picture)?;
         return Ok(Code::Done);

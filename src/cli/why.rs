@@ -5,7 +5,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::age::ago;
-use super::answer::{Answer, Facts, answer, led_here};
+use super::answer::{Answer, Around, Facts, answer, led_here};
 use super::desk::Desk;
 use super::fail::Code;
 use super::out::{Line, Table};
@@ -49,10 +49,8 @@ struct Rest {
 
 pub(crate) fn why(args: &WhyArgs, desk: &mut Desk) -> Result<Code> {
     let thing = find(desk, &args.id)?;
-    let settings = desk.settings()?;
-    let slots = settings.config.dispatch.slots;
-    let now = desk.now;
-    let told = desk.read(|conn| tell(conn, &thing, slots, now))?;
+    let around = desk.around()?;
+    let told = desk.read(|conn| tell(conn, &thing, around))?;
     if desk.out.is_json() {
         desk.out.json(&told)?;
         return Ok(Code::Done);
@@ -75,8 +73,8 @@ pub(crate) fn why(args: &WhyArgs, desk: &mut Desk) -> Result<Code> {
     Ok(Code::Done)
 }
 
-fn tell(conn: &Conn, thing: &Thing, slots: usize, now: Time) -> bb::Result<Told> {
-    let of_change = |id: &ChangeId| Facts::gather(conn, bb::change(conn, id)?, slots, now);
+fn tell(conn: &Conn, thing: &Thing, around: Around) -> bb::Result<Told> {
+    let of_change = |id: &ChangeId| Facts::gather(conn, bb::change(conn, id)?, around);
     let with_change = |id: String, own: Answer, change: Option<&ChangeId>| -> bb::Result<Told> {
         let Some(change_id) = change else { return Ok(Told { id, answer: own, change: None, events: Vec::new() }) };
         let facts = of_change(change_id)?;
