@@ -6,4 +6,6 @@
     reason = "the lints that let tests off do not reach the helpers of integration tests"
 )]
 
+mod cli;
 mod process;
+mod support;

@@ -58,9 +58,8 @@ pub(crate) fn last_run_of_change(conn: &Connection, id: &ChangeId) -> Result<Opt
 /// The newest events of all, oldest first.
 pub(crate) fn newest_events(conn: &Connection, limit: i64) -> Result<Vec<Event>> {
     let mut statement = conn.prepare_cached("SELECT * FROM events ORDER BY id DESC LIMIT :limit")?;
-    let mut events: Vec<Event> = statement
-        .query_map(named_params! { ":limit": limit }, rows::event)?
-        .collect::<std::result::Result<_, _>>()?;
+    let mut events: Vec<Event> =
+        statement.query_map(named_params! { ":limit": limit }, rows::event)?.collect::<std::result::Result<_, _>>()?;
     events.reverse();
     Ok(events)
 }
@@ -75,8 +74,9 @@ pub(crate) fn claimed_items(conn: &Connection) -> Result<usize> {
 
 /// What a person may have meant: ids, branches and worktrees of changes, the newest first.
 pub(crate) fn change_names(conn: &Connection) -> Result<Vec<[String; 3]>> {
-    let mut statement = conn
-        .prepare_cached("SELECT change_id, branch, worktree FROM changes ORDER BY created_at DESC, rowid DESC LIMIT 500")?;
+    let mut statement = conn.prepare_cached(
+        "SELECT change_id, branch, worktree FROM changes ORDER BY created_at DESC, rowid DESC LIMIT 500",
+    )?;
     let names = statement
         .query_map([], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?]))?
         .collect::<std::result::Result<_, _>>()?;

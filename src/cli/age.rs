@@ -37,7 +37,10 @@ mod tests {
         let before = |s: i64| ago(Time::from_millis(now.millis() - s * 1000), now);
         let after = |s: i64| ahead(Time::from_millis(now.millis() + s * 1000), now);
         let said: Vec<String> = [0, 4, 5, 119, 120, 7_199, 7_200, 172_800].into_iter().map(before).collect();
-        assert_eq!(said.join(", "), "just now, just now, 5 s ago, 119 s ago, 2 min ago, 119 min ago, 2 h ago, 2 days ago");
+        assert_eq!(
+            said.join(", "),
+            "just now, just now, 5 s ago, 119 s ago, 2 min ago, 119 min ago, 2 h ago, 2 days ago"
+        );
         assert_eq!([after(-5), after(0), after(90), after(240)].join(", "), "now, now, in 90 s, in 4 min");
     }
 }

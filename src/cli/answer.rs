@@ -7,8 +7,8 @@ use super::age::{ago, ahead};
 use crate::blackboard::{self as bb, BoardRow, Conn};
 use crate::change::{Change, State};
 use crate::clock::Time;
-use crate::event::{Event, EventType};
 use crate::evaluator::review_feedback::takes_fixes;
+use crate::event::{Event, EventType};
 use crate::process::ProcessId;
 use crate::work::{Item, Rejection, RejectionState, Source, Status};
 
@@ -104,15 +104,21 @@ fn holder_of(item: &Item) -> Holder {
 /// Why the change is where it is.
 pub(crate) fn answer(facts: &Facts) -> Answer {
     let change = &facts.row.change;
-    match change.state {
-        State::Merged | State::Closed => over(facts),
-        State::Escalated => escalated(facts),
-        _ if change.paused => paused(facts),
-        _ if change.held_until.is_some() => held(facts),
-        _ => match &facts.row.open_item {
-            Some(item) => open(facts, item),
-            None => idle(facts),
-        },
+    if change.state.is_over() {
+        return over(facts);
+    }
+    if change.state == State::Escalated {
+        return escalated(facts);
+    }
+    if change.paused {
+        return paused(facts);
+    }
+    if change.held_until.is_some() {
+        return held(facts);
+    }
+    match &facts.row.open_item {
+        Some(item) => and_after(open(facts, item), &facts.pending),
+        None => idle(facts),
     }
 }
 
@@ -139,7 +145,8 @@ fn escalated(facts: &Facts) -> Answer {
     };
     let mut commands: Vec<String> = change.decision.as_deref().map(quoted_commands).unwrap_or_default();
     if commands.is_empty() {
-        commands = vec![format!("remand approve {id}"), format!("remand refine {id} --text …"), format!("remand cancel {id}")];
+        commands =
+            vec![format!("remand approve {id}"), format!("remand refine {id} --text …"), format!("remand cancel {id}")];
     }
     say("needs_you", answer, event.map(|event| event.timestamp), &commands)
 }
@@ -156,7 +163,9 @@ fn paused(facts: &Facts) -> Answer {
     let why = event.and_then(|event| word(event, "text")).filter(|text| !text.is_empty());
     let why = why.map(|why| format!(": {why}")).unwrap_or_default();
     let also = match (&facts.row.open_item, facts.holder) {
-        (Some(item), Holder::Alive) => format!("; {} {} may still finish, nothing follows from it until then", item.source, item.item_id),
+        (Some(item), Holder::Alive) => {
+            format!("; {} {} may still finish, nothing follows from it until then", item.source, item.item_id)
+        }
         _ => String::new(),
     };
     let commands = [format!("remand resume {}", change.change_id)];
@@ -170,11 +179,23 @@ fn held(facts: &Facts) -> Answer {
     let until = change.held_until;
     let when = match until {
         Some(until) if until > facts.now => format!("it is held until {until} ({})", ahead(until, facts.now)),
-        Some(_) | None => "its hold is over, and goes on with the next look of `remand run` or `remand tick`".to_owned(),
+        Some(_) | None => {
+            "its hold is over, and goes on with the next look of `remand run` or `remand tick`".to_owned()
+        }
     };
     let commands = [format!("remand resume {}", change.change_id)];
     let told = say("held", format!("{when}: {reason}"), event.map(|event| event.timestamp), &commands);
     Answer { until, ..told }
+}
+
+/// A rejection that came meanwhile is not forgotten, and says so.
+fn and_after(told: Answer, pending: &[Rejection]) -> Answer {
+    let ids: Vec<&str> = pending.iter().map(|rejection| rejection.rejection_id.as_str()).collect();
+    match ids.as_slice() {
+        [] => told,
+        [one] => Answer { answer: format!("{}; {one} waits until then", told.answer), ..told },
+        [..] => Answer { answer: format!("{}; {} wait until then", told.answer, ids.join(", ")), ..told },
+    }
 }
 
 fn open(facts: &Facts, item: &Item) -> Answer {
@@ -194,14 +215,17 @@ fn claimed(facts: &Facts, item: &Item) -> Answer {
     let what = format!("{} {}", item.source, item.item_id);
     let run = facts.row.last_run.as_ref().filter(|run| run.item_id == item.item_id && run.epoch == item.epoch);
     let since = run.map(|run| run.started_at).or_else(|| {
-        let claim = facts.newest(|event| event.event_type == EventType::WorkClaimed && event.target_id == item.item_id.as_str());
+        let claim = facts
+            .newest(|event| event.event_type == EventType::WorkClaimed && event.target_id == item.item_id.as_str());
         claim.map(|event| event.timestamp)
     });
     let ran_out = item.lease_expires_at.is_some_and(|lease| lease <= facts.now);
     match facts.holder {
         Holder::Alive if ran_out => say(
             "running",
-            format!("{what} is being run by a process that lives but has not renewed its lease (was the machine asleep?)"),
+            format!(
+                "{what} is being run by a process that lives but has not renewed its lease (was the machine asleep?)"
+            ),
             since,
             &[format!("remand item show {}", item.item_id)],
         ),
@@ -218,7 +242,10 @@ fn claimed(facts: &Facts, item: &Item) -> Answer {
         ),
         Holder::Unknown => say(
             "running",
-            format!("{what} is claimed by `{}`, and this machine can't tell whether that lives", item.claimed_by.as_deref().unwrap_or("")),
+            format!(
+                "{what} is claimed by `{}`, and this machine can't tell whether that lives",
+                item.claimed_by.as_deref().unwrap_or("")
+            ),
             since,
             &[format!("remand item show {}", item.item_id)],
         ),
@@ -237,7 +264,8 @@ fn available(facts: &Facts, item: &Item) -> Answer {
         return Answer { until: Some(until), ..told };
     }
     if facts.running >= facts.slots {
-        let answer = format!("{what} waits for a free slot: {} of {} are in use (dispatch.slots)", facts.running, facts.slots);
+        let answer =
+            format!("{what} waits for a free slot: {} of {} are in use (dispatch.slots)", facts.running, facts.slots);
         return say("waits_for_slot", answer, since, &["remand item list --status claimed".into()]);
     }
     let (then, commands) = next_look(facts);
@@ -278,10 +306,17 @@ fn idle(facts: &Facts) -> Answer {
         }
         State::SelfReviewFailed => {
             let (then, commands) = next_look(facts);
-            say("waits_for_heartbeat", format!("it was rejected, and the next heartbeat makes a fix of that; {then}"), since, &commands)
+            say(
+                "waits_for_heartbeat",
+                format!("it was rejected, and the next heartbeat makes a fix of that; {then}"),
+                since,
+                &commands,
+            )
         }
         State::AwaitingPrFeedback => say("waits_for_feedback", "it waits for feedback on its PR", since, &[]),
-        State::SelfReviewPassed | State::PrCreated => say("next_stage", "its review passed; the next stage follows", since, &[]),
+        State::SelfReviewPassed | State::PrCreated => {
+            say("next_stage", "its review passed; the next stage follows", since, &[])
+        }
         State::Queued
         | State::Implementing
         | State::PendingSelfReview
@@ -302,7 +337,10 @@ fn idle(facts: &Facts) -> Answer {
 
 fn said_yes(facts: &Facts) -> String {
     let told = facts.newest_of(EventType::WorkApproved);
-    told.map_or_else(|| "no review said so".to_owned(), |event| format!("{}, {}", event.summary, ago(event.timestamp, facts.now)))
+    told.map_or_else(
+        || "no review said so".to_owned(),
+        |event| format!("{}, {}", event.summary, ago(event.timestamp, facts.now)),
+    )
 }
 
 fn word<'a>(event: &'a Event, key: &str) -> Option<&'a str> {

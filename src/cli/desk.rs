@@ -135,9 +135,12 @@ pub(crate) fn read_text(file: &Path) -> Result<String> {
     if file.as_os_str() == "-" {
         std::io::stdin().take(TEXT_CAP + 1).read_to_end(&mut bytes).context("cannot read stdin")?;
     } else {
-        let opened = std::fs::File::open(file).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => Fail::not_found(format!("there is no file {name}")),
-            _ => Fail::new(format!("cannot read {name}: {error}")),
+        let opened = std::fs::File::open(file).map_err(|error| {
+            if error.kind() == std::io::ErrorKind::NotFound {
+                Fail::not_found(format!("there is no file {name}"))
+            } else {
+                Fail::new(format!("cannot read {name}: {error}"))
+            }
         })?;
         opened.take(TEXT_CAP + 1).read_to_end(&mut bytes).with_context(|| format!("cannot read {name}"))?;
     }

@@ -68,7 +68,8 @@ pub(crate) fn diff(args: &DiffArgs, desk: &mut Desk) -> Result<Code> {
     let (from, to) = range;
     let diff: Diff = wait(git.diff(&place, &from, &to, CAP))??;
     if desk.out.is_json() {
-        let files = diff.files.iter().map(|file| File { path: file.path.clone(), added: file.added, deleted: file.deleted });
+        let files =
+            diff.files.iter().map(|file| File { path: file.path.clone(), added: file.added, deleted: file.deleted });
         let (change_id, truncated) = (change.change_id, diff.truncated);
         desk.out.json(&Shown { change_id, from, to, files: files.collect(), text: diff.text, truncated })?;
         return Ok(Code::Done);
@@ -110,7 +111,8 @@ fn one_fix(desk: &Desk, change: &Change, cycle: i64) -> Result<(String, String)>
         Some((_, from, to)) => Ok((from.clone(), to.clone())),
         None => {
             let known: Vec<String> = fixes.iter().map(|(n, ..)| n.to_string()).collect();
-            let hint = if known.is_empty() { "it has no fix yet".to_owned() } else { format!("fixes: {}", known.join(", ")) };
+            let hint =
+                if known.is_empty() { "it has no fix yet".to_owned() } else { format!("fixes: {}", known.join(", ")) };
             Err(Fail::not_found(format!("{} has no fix {cycle}", change.change_id)).hint(hint).into())
         }
     }

@@ -113,7 +113,9 @@ fn add(args: &AddArgs, desk: &mut Desk) -> Result<Code> {
         return Ok(Code::Done);
     }
     let id = added.item_id.as_str();
-    desk.out.line(Line::default().strong(id).plain(format!(" {} for {} is {}", added.source, change.change_id, added.status)))?;
+    desk.out.line(
+        Line::default().strong(id).plain(format!(" {} for {} is {}", added.source, change.change_id, added.status)),
+    )?;
     Ok(Code::Done)
 }
 
@@ -146,16 +148,18 @@ fn new_item(args: &AddArgs, change: &Change, extra: Map<String, Value>, step: &S
             refuse_useless_review(change)?;
             bb::review_item(change, key, &step.actor)
         }
-        Source::Github | Source::Specflow | Source::Manual | Source::PullRequest | Source::FeedbackAnalysis => NewItem {
-            rejection_id: None,
-            title: change.title.clone(),
-            source: args.source,
-            priority: args.priority,
-            idempotency_key: key,
-            fix_cycle: change.budget.fix_cycle,
-            metadata: json!({}),
-            actor: step.actor.clone(),
-        },
+        Source::Github | Source::Specflow | Source::Manual | Source::PullRequest | Source::FeedbackAnalysis => {
+            NewItem {
+                rejection_id: None,
+                title: change.title.clone(),
+                source: args.source,
+                priority: args.priority,
+                idempotency_key: key,
+                fix_cycle: change.budget.fix_cycle,
+                metadata: json!({}),
+                actor: step.actor.clone(),
+            }
+        }
     };
     new.priority = args.priority;
     if let Some(title) = &args.title {
@@ -174,7 +178,10 @@ fn refuse_useless_review(change: &Change) -> bb::Result<()> {
         Ok(_) => Ok(()),
         Err(_) => {
             let id = &change.change_id;
-            let hint = format!("`remand review --worktree {}` reviews a head that moved; `remand why {id}` says where it stands", change.worktree);
+            let hint = format!(
+                "`remand review --worktree {}` reviews a head that moved; `remand why {id}` says where it stands",
+                change.worktree
+            );
             Err(refused(format!("{id} is {}: no review can begin", change.state), Some(hint)))
         }
     }
@@ -270,13 +277,16 @@ fn cancel(id: &ItemId, why: Option<&str>, desk: &mut Desk) -> Result<Code> {
 
 fn escalation(item: &Item, change: &Change, actor: &str) -> Escalation {
     let id = &change.change_id;
-    let again = match item.source {
-        Source::CodeReview => format!("`remand item requeue {}`", item.item_id),
-        _ => format!("`remand refine {id}`"),
+    let again = if item.source == Source::CodeReview {
+        format!("`remand item requeue {}`", item.item_id)
+    } else {
+        format!("`remand refine {id}`")
     };
     Escalation {
         reason: format!("{} {} was cancelled by {actor}", item.source, item.item_id),
-        decide: format!("go on ({again}), accept the change (`remand approve {id}`), or close it (`remand cancel {id}`)"),
+        decide: format!(
+            "go on ({again}), accept the change (`remand approve {id}`), or close it (`remand cancel {id}`)"
+        ),
         bound: None,
         rejected_item: None,
         final_verdict: None,

@@ -19,8 +19,10 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// Show what an agent wrote in a run
 #[derive(Debug, Args)]
-#[command(after_help = "Control characters are made visible, so that nothing an agent prints can touch your terminal.\n\n\
-Examples:\n  remand log r4\n  remand log c1 -f     the run under way, or the last one, of a change")]
+#[command(
+    after_help = "Control characters are made visible, so that nothing an agent prints can touch your terminal.\n\n\
+Examples:\n  remand log r4\n  remand log c1 -f     the run under way, or the last one, of a change"
+)]
 pub(crate) struct LogArgs {
     /// The run (r1); or an item or a change, for its last run
     #[arg(value_name = "RUN")]
@@ -91,10 +93,16 @@ fn which(desk: &Desk, text: &str) -> Result<Run> {
         })?,
         Thing::Review(_, review) => desk.read(|conn| bb::last_run(conn, &review.item_id))?,
         Thing::Rejection(_) | Thing::Finding(..) | Thing::Event(_) | Thing::Project(_) => {
-            return Err(Fail::usage(format!("`{text}` is not a run")).hint("give a run (r1), an item (w1) or a change (c1)").into());
+            return Err(Fail::usage(format!("`{text}` is not a run"))
+                .hint("give a run (r1), an item (w1) or a change (c1)")
+                .into());
         }
     };
-    found.ok_or_else(|| Fail::not_found(format!("`{text}` has no run yet")).hint(format!("`remand why {text}` says what it waits for")).into())
+    found.ok_or_else(|| {
+        Fail::not_found(format!("`{text}` has no run yet"))
+            .hint(format!("`remand why {text}` says what it waits for"))
+            .into()
+    })
 }
 
 fn follow(desk: &mut Desk, run: &Run, stream: Stream) -> Result<Code> {

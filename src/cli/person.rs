@@ -28,7 +28,9 @@ pub(crate) fn retry(args: &RetryArgs, desk: &mut Desk) -> Result<Code> {
 
 /// Have the open findings fixed now, in a new round, perhaps with your guidance
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  remand refine c3 --text 'use the retry policy of http.rs, do not write a second one'")]
+#[command(
+    after_help = "Example:\n  remand refine c3 --text 'use the retry policy of http.rs, do not write a second one'"
+)]
 pub(crate) struct RefineArgs {
     #[command(flatten)]
     named: Named,

@@ -10,7 +10,6 @@ use super::fail::Code;
 use super::out::{Line, Look};
 use crate::blackboard::{self as bb, BoardRow, Conn};
 use crate::change::{Change, ChangeId, State};
-use crate::event::Event;
 
 /// A change with what it waits for.
 #[derive(Debug, Serialize)]
@@ -20,15 +19,13 @@ pub(crate) struct Picture {
     /// `fix 1/2`
     pub(crate) cycle: String,
     pub(crate) why: Answer,
-    #[serde(skip)]
-    pub(crate) events: Vec<Event>,
 }
 
 impl Picture {
     pub(crate) fn take(conn: &Conn, change: Change, around: Around) -> bb::Result<Self> {
         let facts = Facts::gather(conn, change, around)?;
         let why = answer(&facts);
-        Ok(Self { cycle: facts.row.change.cycle_text(), why, row: facts.row, events: facts.events })
+        Ok(Self { cycle: facts.row.change.cycle_text(), why, row: facts.row })
     }
 
     pub(crate) fn change(&self) -> &Change {

@@ -22,8 +22,10 @@ pub(crate) enum ProjectCommand {
 
 /// Tell remand about a repository
 #[derive(Debug, Args)]
-#[command(after_help = "Worktrees of it may then enter the loop with `remand review`. Its main checkout is never worked in.\n\n\
-Example:\n  remand project add ~/src/website")]
+#[command(
+    after_help = "Worktrees of it may then enter the loop with `remand review`. Its main checkout is never worked in.\n\n\
+Example:\n  remand project add ~/src/website"
+)]
 pub(crate) struct AddArgs {
     /// The repository: its main checkout, or any folder in it
     #[arg(value_name = "PATH")]
@@ -63,7 +65,9 @@ fn add(args: &AddArgs, desk: &mut Desk) -> Result<Code> {
         return Ok(Code::Done);
     }
     let name = project.project_id.as_str();
-    desk.out.line(Line::default().strong(name).plain(format!(" is {}, work goes into {}", project.path, project.default_branch)))?;
+    desk.out.line(
+        Line::default().strong(name).plain(format!(" is {}, work goes into {}", project.path, project.default_branch)),
+    )?;
     say_who_works(&settings, name, desk)?;
     Ok(Code::Done)
 }
@@ -72,7 +76,8 @@ fn add(args: &AddArgs, desk: &mut Desk) -> Result<Code> {
 pub(crate) fn say_who_works(settings: &Loaded, project: &str, desk: &mut Desk) -> Result<()> {
     if settings.project(project).agent.is_none() {
         let file = settings.file.clone().or_else(crate::config::usual_file).unwrap_or_default();
-        let what = format!("note: no agent is set for `{project}` yet: set `agent` and [agents.NAME] in {}", file.display());
+        let what =
+            format!("note: no agent is set for `{project}` yet: set `agent` and [agents.NAME] in {}", file.display());
         desk.out.note(what)?;
     }
     Ok(())
@@ -92,7 +97,8 @@ fn described(found: &git::Project, args: &AddArgs, desk: &Desk) -> Result<Projec
     let fits = |c: char| c.is_alphanumeric() || ['-', '_', '.'].contains(&c);
     if name.is_empty() || name.len() > 64 || !name.chars().all(fits) || name.starts_with(['-', '.']) {
         let what = format!("`{name}` can't be the name of a project");
-        let hint = "letters, digits, `-`, `_` and `.`, at most 64 bytes, not beginning with `-` or `.`; give one with --name";
+        let hint =
+            "letters, digits, `-`, `_` and `.`, at most 64 bytes, not beginning with `-` or `.`; give one with --name";
         return Err(Fail::usage(what).hint(hint).into());
     }
     let repo = match &args.repo {
@@ -101,7 +107,9 @@ fn described(found: &git::Project, args: &AddArgs, desk: &Desk) -> Result<Projec
     };
     let Some(default_branch) = args.default_branch.clone().or_else(|| found.default_branch.clone()) else {
         let what = format!("cannot tell which branch of {} work goes into", found.path.display());
-        return Err(Fail::new(what).hint("name it with --default-branch; a repository needs at least one commit").into());
+        return Err(Fail::new(what)
+            .hint("name it with --default-branch; a repository needs at least one commit")
+            .into());
     };
     git::check_branch_name(&default_branch).map_err(|error| Fail::usage(error.to_string()))?;
     Ok(Project {
@@ -129,7 +137,9 @@ fn checked_repo(text: &str) -> Result<String> {
     if is_repo(text) {
         return Ok(text.to_owned());
     }
-    Err(Fail::usage(format!("`{text}` is not the name of a repository")).hint("as owner/name, like rust-lang/rust").into())
+    Err(Fail::usage(format!("`{text}` is not the name of a repository"))
+        .hint("as owner/name, like rust-lang/rust")
+        .into())
 }
 
 fn is_repo(text: &str) -> bool {
@@ -161,7 +171,12 @@ fn list(desk: &mut Desk) -> Result<Code> {
     }
     let mut table = Table::new(&["PROJECT", "PATH", "BRANCH", "REPO"]);
     for project in &projects {
-        table.row([project.project_id.as_str(), &project.path, &project.default_branch, project.repo.as_deref().unwrap_or("-")]);
+        table.row([
+            project.project_id.as_str(),
+            &project.path,
+            &project.default_branch,
+            project.repo.as_deref().unwrap_or("-"),
+        ]);
     }
     desk.out.table(&table)?;
     Ok(Code::Done)

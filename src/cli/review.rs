@@ -135,7 +135,8 @@ fn standing(desk: &Desk, change: &Change, found: &Found) -> Result<Standing> {
         desk.read(|conn| Ok((bb::items_of(conn, id)?, bb::review_of_head(conn, id, &found.head)?)))?;
     let open = items.iter().find(|item| item.status.is_open());
     if change.branch != found.branch {
-        let what = format!("{} is the worktree of {id} on {}, but it is on {} now", found.path, change.branch, found.branch);
+        let what =
+            format!("{} is the worktree of {id} on {}, but it is on {} now", found.path, change.branch, found.branch);
         return Err(Fail::new(what).hint(format!("`git switch {}`, or `remand cancel {id}`", change.branch)).into());
     }
     if change.head == found.head {
@@ -143,11 +144,19 @@ fn standing(desk: &Desk, change: &Change, found: &Found) -> Result<Standing> {
     }
     if let Some(item) = open.filter(|item| item.status == Status::Claimed || item.source == Source::ReviewFix) {
         let (source, item) = (item.source, &item.item_id);
-        let what = format!("{id} moved to {} while {source} {item} is under way for {}", short(&found.head), short(&change.head));
-        return Err(Fail::new(what).hint(format!("wait for it (`remand why {id}`), or `remand item cancel {item}`")).into());
+        let what = format!(
+            "{id} moved to {} while {source} {item} is under way for {}",
+            short(&found.head),
+            short(&change.head)
+        );
+        return Err(Fail::new(what)
+            .hint(format!("wait for it (`remand why {id}`), or `remand item cancel {item}`"))
+            .into());
     }
     match change.state {
-        State::ReadyForHumanReview | State::Approved | State::Escalated | State::PendingSelfReview => Ok(Standing::Moved),
+        State::ReadyForHumanReview | State::Approved | State::Escalated | State::PendingSelfReview => {
+            Ok(Standing::Moved)
+        }
         State::Queued
         | State::Implementing
         | State::SelfReviewing
@@ -170,7 +179,9 @@ fn same_head(change: &Change, open: Option<&Item>, is_judged: bool) -> Result<St
     let id = &change.change_id;
     if change.state == State::Escalated {
         let decide = change.decision.clone().unwrap_or_else(|| format!("`remand why {id}`"));
-        return Err(Fail::needs_person(format!("{id} needs you, and its head has not moved since")).hint(decide).into());
+        return Err(Fail::needs_person(format!("{id} needs you, and its head has not moved since"))
+            .hint(decide)
+            .into());
     }
     Ok(Standing::Known(match open.map(|item| item.source) {
         Some(Source::CodeReview) => "has a review under way already",

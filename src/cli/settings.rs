@@ -77,7 +77,9 @@ pub(crate) fn settings(command: ConfigCommand, desk: &mut Desk) -> Result<Code> 
 
 fn show(args: &ShowArgs, desk: &mut Desk) -> Result<Code> {
     let wanted = |key: &str| {
-        args.key.as_deref().is_none_or(|start| key == start || key.strip_prefix(start).is_some_and(|rest| rest.starts_with('.')))
+        args.key
+            .as_deref()
+            .is_none_or(|start| key == start || key.strip_prefix(start).is_some_and(|rest| rest.starts_with('.')))
     };
     let shown: Vec<Shown> = desk
         .settings()?
@@ -127,7 +129,8 @@ fn path(desk: &mut Desk) -> Result<Code> {
     }
     desk.out.line(config.unwrap_or_default())?;
     if settings.file.is_none() {
-        desk.out.note("note: it is not there, and the defaults hold; `remand config defaults` prints one to begin with")?;
+        desk.out
+            .note("note: it is not there, and the defaults hold; `remand config defaults` prints one to begin with")?;
     }
     Ok(Code::Done)
 }

@@ -19,9 +19,11 @@ use crate::work::{Item, ItemId, Rejection, RejectionId, Run, RunId};
 
 /// Show anything that has an id, in full
 #[derive(Debug, Args)]
-#[command(after_help = "Ids: c1 change, w1 work item, r1 run, v1 review, j1 rejection, f1 finding; a number is an event.\n\
+#[command(
+    after_help = "Ids: c1 change, w1 work item, r1 run, v1 review, j1 rejection, f1 finding; a number is an event.\n\
 A change is also found by its branch or worktree, a project by its name.\n\n\
-Examples:\n  remand show v2      what the reviewer wrote\n  remand show 118     an event with its metadata")]
+Examples:\n  remand show v2      what the reviewer wrote\n  remand show 118     an event with its metadata"
+)]
 pub(crate) struct ShowArgs {
     /// The id
     #[arg(value_name = "ID")]
@@ -68,7 +70,9 @@ fn by_id(conn: &Conn, text: &str) -> bb::Result<Option<Thing>> {
         "r" => maybe(bb::run(conn, &RunId::new(text)))?.map(Thing::Run),
         "v" => maybe(bb::review(conn, &ReviewId::new(text)))?.map(|(change, review)| Thing::Review(change, review)),
         "j" => maybe(bb::rejection(conn, &RejectionId::new(text)))?.map(Thing::Rejection),
-        "f" => maybe(bb::finding(conn, &FindingId::new(text)))?.map(|(change, finding)| Thing::Finding(change, finding)),
+        "f" => {
+            maybe(bb::finding(conn, &FindingId::new(text)))?.map(|(change, finding)| Thing::Finding(change, finding))
+        }
         _ => None,
     })
 }

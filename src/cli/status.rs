@@ -71,7 +71,11 @@ pub(crate) fn one(desk: &mut Desk, change: Change) -> Result<Code> {
     field(desk, "spent", spent(&change.budget))?;
     for review in &detail.reviews {
         let summary = review.summary.as_deref().unwrap_or(&review.reason);
-        field(desk, "review", format!("{} of {}: {}, {summary}", review.review_id, short(&review.head), review.verdict))?;
+        field(
+            desk,
+            "review",
+            format!("{} of {}: {}, {summary}", review.review_id, short(&review.head), review.verdict),
+        )?;
     }
     for open in &detail.open_findings {
         field(desk, "finding", finding_line(open))?;
@@ -138,7 +142,8 @@ fn all(desk: &mut Desk) -> Result<Code> {
         desk.out.json(&overall)?;
         return Ok(Code::Done);
     }
-    let counted: Vec<String> = overall.columns.iter().map(|(column, n)| format!("{n} {}", column.to_lowercase())).collect();
+    let counted: Vec<String> =
+        overall.columns.iter().map(|(column, n)| format!("{n} {}", column.to_lowercase())).collect();
     let counted = if counted.is_empty() { "none".to_owned() } else { counted.join(", ") };
     let items: Vec<String> = overall.items.iter().map(|(status, n)| format!("{n} {status}")).collect();
     field(desk, "changes", counted)?;

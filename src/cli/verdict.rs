@@ -19,8 +19,10 @@ use crate::work::Source;
 
 /// Give the verdict of a review yourself, where the reviewer's was unclear or you know better
 #[derive(Debug, Args)]
-#[command(after_help = "CHANGES_REQUESTED sends the last review's text (or yours) to a fix, within the round under way.\n\n\
-Examples:\n  remand verdict c2 APPROVED\n  remand verdict c2 CHANGES_REQUESTED --text 'the second finding is right'")]
+#[command(
+    after_help = "CHANGES_REQUESTED sends the last review's text (or yours) to a fix, within the round under way.\n\n\
+Examples:\n  remand verdict c2 APPROVED\n  remand verdict c2 CHANGES_REQUESTED --text 'the second finding is right'"
+)]
 pub(crate) struct VerdictArgs {
     #[command(flatten)]
     named: Named,
@@ -121,7 +123,9 @@ fn discuss(conn: &Conn, change: &Change, reason: Option<&str>, step: &Step) -> b
             || format!("{} wants a discussion", step.actor),
             |reason| format!("{} wants a discussion: {reason}", step.actor),
         ),
-        decide: format!("go on (`remand refine {id} --text …`), accept it (`remand approve {id}`), or close it (`remand cancel {id}`)"),
+        decide: format!(
+            "go on (`remand refine {id} --text …`), accept it (`remand approve {id}`), or close it (`remand cancel {id}`)"
+        ),
         bound: None,
         rejected_item: None,
         final_verdict: Some(FinalVerdict::NeedsDiscussion),
@@ -132,8 +136,9 @@ fn discuss(conn: &Conn, change: &Change, reason: Option<&str>, step: &Step) -> b
 
 fn note(conn: &Conn, change: &Change, verdict: &str, step: &Step) -> bb::Result<()> {
     let actor = &step.actor;
-    let event = NewEvent::about(&change.change_id, EventType::Instructed, format!("{actor} gives the verdict {verdict}"))
-        .by(actor)
-        .with(json!({ "action": "verdict", "text": verdict, "by": actor }));
+    let event =
+        NewEvent::about(&change.change_id, EventType::Instructed, format!("{actor} gives the verdict {verdict}"))
+            .by(actor)
+            .with(json!({ "action": "verdict", "text": verdict, "by": actor }));
     bb::append(conn, &event, step.now).map(|_| ())
 }

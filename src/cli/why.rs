@@ -95,7 +95,11 @@ fn tell(conn: &Conn, thing: &Thing, around: Around) -> bb::Result<Told> {
             with_change(run.run_id.to_string(), own, Some(&run.change_id))
         }
         Thing::Review(change, review) => {
-            let own = plain("review", format!("it was read as {}: {}", review.verdict, review.reason), Some(review.created_at));
+            let own = plain(
+                "review",
+                format!("it was read as {}: {}", review.verdict, review.reason),
+                Some(review.created_at),
+            );
             with_change(review.review_id.to_string(), own, Some(change))
         }
         Thing::Finding(change, finding) => {
@@ -106,7 +110,10 @@ fn tell(conn: &Conn, thing: &Thing, around: Around) -> bb::Result<Told> {
         Thing::Rejection(rejection) => {
             with_change(rejection.rejection_id.to_string(), of_rejection(rejection), Some(&rejection.change_id))
         }
-        Thing::Event(event) => of_event(conn, event, &with_change),
+        Thing::Event(event) => {
+            let (own, change) = of_event(conn, event)?;
+            with_change(format!("event {}", event.id), own, change.as_ref())
+        }
         Thing::Project(project) => {
             let own = plain("project", format!("it is a project at {}; projects wait for nothing", project.path), None);
             with_change(project.project_id.to_string(), own, None)
@@ -148,16 +155,12 @@ fn of_rejection(rejection: &Rejection) -> Answer {
     plain(rejection.state.as_str(), said, None)
 }
 
-fn of_event(
-    conn: &Conn,
-    event: &Event,
-    with_change: &dyn Fn(String, Answer, Option<&ChangeId>) -> bb::Result<Told>,
-) -> bb::Result<Told> {
-    let id = format!("event {}", event.id);
+/// What came of an event: its answer, and the change that it led to.
+fn of_event(conn: &Conn, event: &Event) -> bb::Result<(Answer, Option<ChangeId>)> {
     if let Some(rejection) = bb::rejection_of_event(conn, event.id)? {
         let own = of_rejection(&rejection);
-        let own = Answer { answer: format!("it became {}: {}", rejection.rejection_id, own.answer), ..own };
-        return with_change(id, Answer { since: Some(event.timestamp), ..own }, Some(&rejection.change_id));
+        let answer = format!("it became {}: {}", rejection.rejection_id, own.answer);
+        return Ok((Answer { answer, since: Some(event.timestamp), ..own }, Some(rejection.change_id)));
     }
     let about = bb::events_about(conn, TargetType::Event, &event.id.to_string(), 20)?;
     let own = match about.iter().find(|told| told.event_type == EventType::Skipped) {
@@ -167,13 +170,12 @@ fn of_event(
         }
         None if event.event_type == EventType::WorkRejected => Answer {
             commands: vec!["remand run".into(), "remand tick".into()],
-            ..plain("waits_for_heartbeat", "it waits for the next heartbeat, which takes it in", Some(event.timestamp))
+            ..plain("waits_for_heartbeat", "the next heartbeat takes it in", Some(event.timestamp))
         },
-        None => plain("event", format!("{} by {}: {}", event.event_type, event.actor_id, event.summary), Some(event.timestamp)),
+        None => {
+            let said = format!("{} by {}: {}", event.event_type, event.actor_id, event.summary);
+            plain("event", said, Some(event.timestamp))
+        }
     };
-    let mut told = with_change(id, own, event.change_id.as_ref())?;
-    if told.events.is_empty() {
-        told.events = std::iter::once(event.clone()).chain(about).collect();
-    }
-    Ok(told)
+    Ok((own, event.change_id.clone()))
 }

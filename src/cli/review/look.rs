@@ -43,7 +43,11 @@ async fn look_with(git: &Git, args: &ReviewArgs, settings: &Loaded, desk: &Desk)
     let branch = own_branch(&worktree, &project, args, &shown)?;
     if !worktree.place.is_linked() {
         let what = format!("{shown} is the project's main checkout, which is yours to work in, not an agent's");
-        let hint = format!("`git switch {}`, then `git worktree add ../{} {branch}`, and review that", project.default_branch, folder_for(&branch));
+        let hint = format!(
+            "`git switch {}`, then `git worktree add ../{} {branch}`, and review that",
+            project.default_branch,
+            folder_for(&branch)
+        );
         return Err(Fail::new(what).hint(hint).into());
     }
     inside_roots(&path, &project, settings)?;
@@ -81,7 +85,8 @@ async fn which_project(git: &Git, args: &ReviewArgs, worktree: &Worktree, desk: 
     if args.add_project {
         return Ok((plain_project(&found, desk)?, true));
     }
-    let what = format!("{} belongs to {}, which is no project yet", worktree.place.path.display(), found.path.display());
+    let what =
+        format!("{} belongs to {}, which is no project yet", worktree.place.path.display(), found.path.display());
     let hint = format!("`remand project add {}`, or give --add-project", found.path.display());
     Err(Fail::new(what).hint(hint).into())
 }
@@ -142,10 +147,14 @@ async fn something_to_review(git: &Git, worktree: &Worktree, range: &Range<'_>) 
     let Range { base, head, branch } = range;
     let place = &worktree.place;
     let Some(base_head) = git.base_head(place, base).await? else {
-        return Err(Fail::not_found(format!("there is no branch {base} that the work could go into")).hint("name it with --base").into());
+        return Err(Fail::not_found(format!("there is no branch {base} that the work could go into"))
+            .hint("name it with --base")
+            .into());
     };
     let Some(merge_base) = git.merge_base(place, &base_head, head).await? else {
-        return Err(Fail::new(format!("{branch} and {base} have no common history")).hint("name another base with --base").into());
+        return Err(Fail::new(format!("{branch} and {base} have no common history"))
+            .hint("name another base with --base")
+            .into());
     };
     let empty = || {
         Fail::new(format!("there is nothing to review: {branch} has nothing that {base} has not"))
