@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::Stdio;
 
 use super::{FIXER, Site};
-use crate::support::World;
+use crate::support::{World, wait_for};
 
 #[test]
 fn an_empty_board_says_what_to_do() {
@@ -20,24 +20,146 @@ fn an_empty_board_says_what_to_do() {
 #[test]
 fn the_whole_loop_as_people_see_it() {
     let site = Site::with_agents(FIXER);
-    insta::assert_snapshot!(site.shows(&[]), @"");
+    insta::assert_snapshot!(site.shows(&[]), @"
+    CHANGE  BOARD        FIX  TITLE         WHY                                                          SINCE
+    c1      Code review  0/2  add work.txt  code_review w1 is queued; no daemon runs that would take it  just now
+    ");
     site.remand(&["tick"]).ok();
-    insta::assert_snapshot!(site.shows(&["list"]), @"");
-    insta::assert_snapshot!(site.shows(&["status", "c1"]), @"");
-    insta::assert_snapshot!(site.shows(&["status"]), @"");
-    insta::assert_snapshot!(site.shows(&["why", "c1"]), @"");
-    insta::assert_snapshot!(site.shows(&["show", "v1"]), @"");
-    insta::assert_snapshot!(site.shows(&["show", "f1"]), @"");
-    insta::assert_snapshot!(site.shows(&["show", "j1"]), @"");
-    insta::assert_snapshot!(site.shows(&["show", "w2"]), @"");
-    insta::assert_snapshot!(site.shows(&["why", "j1"]).lines().take(2).collect::<Vec<_>>().join("\n"), @"");
-    insta::assert_snapshot!(site.shows(&["diff", "c1", "--cycle", "1"]), @"");
+    insta::assert_snapshot!(site.shows(&["list"]), @"
+    CHANGE  BOARD             FIX  TITLE         WHY                                                                                      SINCE
+    c1      Waiting approval  1/2  add work.txt  its review is done and it waits for you to approve it (approved: all is well, just now)  just now
+    ");
+    let status = site.shows(&["status", "c1"]);
+    let (spent, rest): (Vec<&str>, Vec<&str>) = status.lines().partition(|line| line.starts_with("spent"));
+    assert!(spent[0].contains("1 of 8 fixes") && spent[0].ends_with("of 4 h agents' time"), "{spent:?}");
+    insta::assert_snapshot!(rest.join("\n"), @"
+    c1  add work.txt
+      its review is done and it waits for you to approve it (approved: all is well, just now)  (just now)
+        remand diff c1
+        remand approve c1
+        remand reject c1 --text …
+
+    state      ready_for_human_review, Waiting approval (fix 1/2)
+    project    site
+    branch     feature/login → main
+    head       SHA
+    worktree   WORLD/src/site-feature-login
+    review     v1 of SHA: changes_requested, work.txt is wrong
+    review     v2 of SHA: approved, all is well
+    ");
+    insta::assert_snapshot!(site.shows(&["status"]), @"
+    changes    1 waiting approval
+    items      0 available, 0 claimed, 0 blocked
+    projects   1
+    blackboard WORLD/state/remand/blackboard.db
+    ");
+    insta::assert_snapshot!(site.shows(&["why", "c1"]), @"
+    c1
+      its review is done and it waits for you to approve it (approved: all is well, just now)  (just now)
+        remand diff c1
+        remand approve c1
+        remand reject c1 --text …
+
+    EVENT  WHEN      TYPE           BY               WHAT
+    8      just now  work_rejected  remand           changes requested: work.txt is wrong
+    9      just now  state_changed  remand           self_reviewing → self_review_failed (review_rejected)
+    11     just now  state_changed  review_feedback  self_review_failed → refining (fix_created)
+    12     just now  fix_created    review_feedback  fix 1 of 2 created from 1 rejection
+    15     just now  run_finished   remand           r2 ended (agent)
+    17     just now  fix_committed  remand           fix 1 committed: 2 files in 1 commit
+    18     just now  state_changed  remand           refining → pending_self_review (fix_finished)
+    21     just now  state_changed  remand           pending_self_review → self_reviewing (review_claimed)
+    24     just now  run_finished   remand           r3 ended (agent)
+    26     just now  work_approved  remand           approved: all is well
+    27     just now  state_changed  remand           self_reviewing → self_review_passed (review_approved)
+    28     just now  state_changed  remand           self_review_passed → ready_for_human_review (local_only)
+    ");
+    insta::assert_snapshot!(site.shows(&["show", "v1"]), @r#"
+    v1  of c1, changes_requested
+    summary    work.txt is wrong
+    read as    contract: The review says changes_requested.
+    commit     SHA against SHA
+    item       w1
+    when       TIME (just now)
+
+      The file is wrong.
+
+      ```json
+      {"findings":[{"severity":"high","category":"logic","file":"work.txt","line":1,"message":"work.txt is wrong","suggestion":"write better"}]}
+      ```
+      REVIEW_RESULT: changes_requested
+      FINDINGS_COUNT: 1
+      SEVERITY: high
+      SUMMARY: work.txt is wrong
+    "#);
+    insta::assert_snapshot!(site.shows(&["show", "f1"]), @"
+    f1 [resolved] high work.txt:1 work.txt is wrong
+    change     c1
+    category   logic
+    suggestion write better
+    ");
+    insta::assert_snapshot!(site.shows(&["show", "j1"]), @r#"
+    j1  changes requested: work.txt is wrong
+    state      fixed
+    change     c1
+    fix        w2
+    event      8
+
+      The file is wrong.
+
+      ```json
+      {"findings":[{"severity":"high","category":"logic","file":"work.txt","line":1,"message":"work.txt is wrong","suggestion":"write better"}]}
+      ```
+      REVIEW_RESULT: changes_requested
+      FINDINGS_COUNT: 1
+      SEVERITY: high
+      SUMMARY: work.txt is wrong
+    "#);
+    insta::assert_snapshot!(site.shows(&["show", "w2"]), @r#"
+    w2  Fix add work.txt
+    source     review_fix
+    status     completed
+    priority   P1
+    change     c1
+    made       TIME (just now)
+    attempt    1 (epoch 1)
+    run        r2 by fixer: agent, status 0
+    rejection  j1 (fixed): changes requested: work.txt is wrong
+
+      {
+        "branch": "feature/login",
+        "fix_cycle": 0,
+        "implementation_work_item_id": null,
+        "max_fix_cycles": 2,
+        "pr_number": null,
+        "project_id": "site",
+        "repo": null,
+        "review_comments": "The file is wrong.\n\n```json\n{\"findings\":[{\"severity\":\"high\",\"category\":\"logic\",\"file\":\"work.txt\",\"line\":1,\"message\":\"work.txt is wrong\",\"suggestion\":\"write better\"}]}\n```\nREVIEW_RESULT: changes_requested\nFINDINGS_COUNT: 1\nSEVERITY: high\nSUMMARY: work.txt is wrong\n\n- [high] work.txt:1 work.txt is wrong\n\n",
+        "worktree_path": "WORLD/src/site-feature-login"
+      }
+    "#);
+    insta::assert_snapshot!(site.shows(&["why", "j1"]).lines().take(2).collect::<Vec<_>>().join("\n"), @"
+    j1
+      the fix w2 answered it
+    ");
+    insta::assert_snapshot!(site.shows(&["diff", "c1", "--cycle", "1"]), @"
+    diff --git a/fixed b/fixed
+    new file mode 100644
+    index SHA..SHA
+    diff --git a/work.txt b/work.txt
+    index SHA..SHA 100644
+    --- a/work.txt
+    +++ b/work.txt
+    @@ -1 +1 @@
+    -work
+    +better
+    ");
     assert_eq!(site.shows(&["log", "r2"]), "done\n");
     assert_eq!(site.shows(&["log", "w2", "--stderr"]), "careful\n");
     assert!(site.shows(&["log", "c1"]).starts_with("REVIEW_RESULT: approved"));
     assert_eq!(site.shows(&["log", "c1", "-f"]), site.shows(&["log", "c1", "--raw"]));
     assert!(site.shows(&["show", "r2"]).contains("agent, status 0"));
-    insta::assert_snapshot!(site.shows(&["check"]), @"");
+    insta::assert_snapshot!(site.shows(&["check"]), @"ok  WORLD/state/remand/blackboard.db");
 }
 
 #[test]
@@ -68,7 +190,7 @@ fn json_has_the_shapes_that_are_documented() {
     assert_eq!(why["id"], "c1");
     assert!(why["commands"][1].as_str().unwrap().starts_with("remand approve"));
     assert!(!why["events"].as_array().unwrap().is_empty());
-    assert!(crate::cli::look::is_time(why["since"].as_str().unwrap()));
+    assert!(is_time(why["since"].as_str().unwrap()));
     assert_eq!(json(&["log", "r2"])["text"], "done\n");
     let diff = json(&["diff", "c1"]);
     assert_eq!(diff["files"][1]["path"], "work.txt");
@@ -170,7 +292,13 @@ fn why_answers_for_an_end() {
     assert_eq!(because, "needs_you");
     assert!(answer.contains("Decide: "), "{answer}");
     assert!(commands.iter().all(|command| command.starts_with("remand ")) && !commands.is_empty(), "{commands:?}");
-    insta::assert_snapshot!(site.shows(&["why", "c1"]).lines().take(5).collect::<Vec<_>>().join("\n"), @"");
+    insta::assert_snapshot!(site.shows(&["why", "c1"]).lines().take(5).collect::<Vec<_>>().join("\n"), @"
+    c1
+      it needs you: the agent changed nothing. Decide: read the review and what the agent said (`remand log r2`); then `remand refine c1 --text …`, `remand retry c1`, or fix it by hand and `remand review --worktree WORLD/src/site-feature-login`  (just now)
+        remand log r2
+        remand refine c1 --text …
+        remand retry c1
+    ");
     assert_eq!(site.world.json(&["status"])["needs_you"], serde_json::json!(["c1"]));
     site.remand(&["approve", "c1"]).ok();
     assert_eq!(why(&site, "c1").1, "it was approved by ada: merge feature/login when you like");
@@ -187,11 +315,8 @@ fn why_answers_for_a_running_agent() {
     let script = format!("cat > /dev/null\necho thinking\nwhile [ ! -e {} ]; do sleep 0.05; done\n", gate.display());
     site.world.script("reviewer", &script);
     let mut tick = site.world.remand_command(&["tick"]).stdout(Stdio::null()).spawn().unwrap();
-    let mut follow = {
-        // The run is there before its log can be followed.
-        while site.world.sqlite("SELECT count(*) FROM runs WHERE pid IS NOT NULL") != "1" {}
-        site.world.remand_command(&["log", "r1", "-f"]).stdout(Stdio::piped()).spawn().unwrap()
-    };
+    wait_for("the run", || site.world.sqlite("SELECT count(*) FROM runs WHERE pid IS NOT NULL") == "1");
+    let mut follow = site.world.remand_command(&["log", "r1", "-f"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut first = String::new();
     let mut lines = BufReader::new(follow.stdout.take().unwrap());
     lines.read_line(&mut first).unwrap();
@@ -234,7 +359,13 @@ fn events_are_followed_and_filtered() {
     let site = Site::under_review();
     let other = site.world.worktree(&site.repo, "other");
     site.world.remand_in(&other, &["review"]).ok();
-    insta::assert_snapshot!(site.shows(&["events"]), @"");
+    insta::assert_snapshot!(site.shows(&["events"]), @"
+    EVENT  WHEN      CHANGE  TYPE           BY   WHAT
+    1      just now  c1      state_changed  ada  add work.txt enters as pending_self_review
+    2      just now  c1      work_created   ada  code_review queued: Review add work.txt
+    3      just now  c2      state_changed  ada  add work.txt enters as pending_self_review
+    4      just now  c2      work_created   ada  code_review queued: Review add work.txt
+    ");
     let ids = |args: &[&str]| {
         let mut all = vec!["events", "--json"];
         all.extend(args);

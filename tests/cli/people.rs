@@ -7,7 +7,12 @@ fn a_rejection_of_finished_work_makes_its_fix_at_once() {
     let site = Site::with_agents(FIXER);
     site.remand(&["tick"]).ok();
     let output = site.remand(&["reject", "c1", "--text", "the retry loop never ends"]).ok();
-    insta::assert_snapshot!(site.world.plain(&output.stdout), @"");
+    insta::assert_snapshot!(site.world.plain(&output.stdout), @"
+    c1 is rejected
+      review_fix w4 is queued; no daemon runs that would take it  (just now)
+        remand run
+        remand tick
+    ");
     assert_eq!(site.state("c1"), "refining");
     let fix = "SELECT source, status, rejection_id FROM work_items ORDER BY created_at DESC, rowid DESC LIMIT 1";
     assert_eq!(site.world.sqlite(fix), "review_fix|available|j2");
@@ -39,7 +44,10 @@ fn approving_ends_what_is_open() {
     let site = Site::under_review();
     site.remand(&["reject", "c1", "--text", "no"]).ok();
     let output = site.remand(&["approve", "c1"]).ok();
-    insta::assert_snapshot!(site.world.plain(&output.stdout), @"");
+    insta::assert_snapshot!(site.world.plain(&output.stdout), @"
+    c1 is approved
+      it was approved by ada: merge feature/login when you like  (just now)
+    ");
     assert_eq!(site.world.sqlite("SELECT state, final_verdict FROM changes"), "approved|APPROVED");
     assert_eq!(site.world.sqlite("SELECT status FROM work_items"), "cancelled");
     assert_eq!(site.world.sqlite("SELECT state, reason FROM rejections"), "skipped|approved by ada");
@@ -51,7 +59,11 @@ fn approving_ends_what_is_open() {
 fn pause_and_resume() {
     let site = Site::under_review();
     let output = site.remand(&["pause", "c1", "--why", "lunch"]).ok();
-    insta::assert_snapshot!(site.world.plain(&output.stdout), @"");
+    insta::assert_snapshot!(site.world.plain(&output.stdout), @"
+    c1 is paused
+      it was paused by ada: lunch  (just now)
+        remand resume c1
+    ");
     assert_eq!(site.world.sqlite("SELECT status FROM work_items"), "blocked");
     assert_eq!(site.world.json(&["resume", "c1"])["paused"], false);
     assert_eq!(site.world.sqlite("SELECT status FROM work_items"), "available");
@@ -150,7 +162,11 @@ fn items_are_added_with_the_checks_of_all_others() {
     ]);
     assert_eq!(item["item_id"], "w2");
     assert_eq!(item["metadata"]["note"], 1);
-    insta::assert_snapshot!(site.shows(&["item", "list"]), @"");
+    insta::assert_snapshot!(site.shows(&["item", "list"]), @"
+    ITEM  SOURCE       STATUS     PRIO  CHANGE  TITLE                MADE
+    w2    manual       available  P1    c1      add work.txt         just now
+    w1    code_review  available  P2    c1      Review add work.txt  just now
+    ");
     assert_eq!(site.world.json(&["item", "list", "--status", "available"]).as_array().unwrap().len(), 2);
     assert_eq!(site.world.json(&["item", "list", "--status", "failed"]).as_array().unwrap().len(), 0);
     site.remand(&["item", "list", "--status", "done"]).fails(2, "allowed: available, claimed");
@@ -161,7 +177,14 @@ fn items_are_added_with_the_checks_of_all_others() {
 fn an_item_that_is_cancelled_leaves_no_change_behind() {
     let site = Site::under_review();
     let output = site.remand(&["item", "cancel", "w1", "--why", "wrong branch"]).ok();
-    insta::assert_snapshot!(site.world.plain(&output.stdout), @"");
+    insta::assert_snapshot!(site.world.plain(&output.stdout), @"
+    w1 code_review is cancelled
+    c1 now
+      it needs you: code_review w1 was cancelled by ada: wrong branch. Decide: go on (`remand item requeue w1`), accept the change (`remand approve c1`), or close it (`remand cancel c1`)  (just now)
+        remand item requeue w1
+        remand approve c1
+        remand cancel c1
+    ");
     assert_eq!(site.state("c1"), "escalated");
     site.remand(&["check"]).ok();
     site.remand(&["item", "cancel", "w1"]).fails(1, "w1 is cancelled and can't be cancelled");

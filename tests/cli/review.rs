@@ -12,13 +12,16 @@ fn a_project_is_added_once_and_listed() {
     let path = repo.to_str().unwrap();
     let added = world.remand(&["project", "add", path]).ok();
     assert!(added.stderr.contains("no agent is set for `site` yet"), "{}", added.stderr);
-    insta::assert_snapshot!(world.plain(&added.stdout), @"");
+    insta::assert_snapshot!(world.plain(&added.stdout), @"site is WORLD/src/site, work goes into main");
     world.remand(&["project", "add", path]).fails(1, "is known already, as project `site`");
     let listed = world.json(&["project", "list"]);
     assert_eq!(listed[0]["project_id"], "site");
     assert_eq!(listed[0]["default_branch"], "main");
     assert_eq!(listed[0]["path"], path);
-    insta::assert_snapshot!(world.plain(&world.remand(&["project", "list"]).ok().stdout), @"");
+    // How wide the path is depends on the machine.
+    let table = world.plain(&world.remand(&["project", "list"]).ok().stdout);
+    let words: Vec<&str> = table.split_whitespace().collect();
+    assert_eq!(words.join(" "), "PROJECT PATH BRANCH REPO site WORLD/src/site main -");
 }
 
 #[test]
@@ -47,7 +50,12 @@ fn a_project_must_be_a_repository_with_a_name_and_a_branch() {
 fn a_worktree_enters_with_its_review() {
     let site = Site::new();
     let output = site.world.remand_in(&site.worktree, &["review"]).ok();
-    insta::assert_snapshot!(site.world.plain(&output.stdout), @"");
+    insta::assert_snapshot!(site.world.plain(&output.stdout), @"
+    c1 is to be reviewed
+      code_review w1 is queued; no daemon runs that would take it  (just now)
+        remand run
+        remand tick
+    ");
     let row =
         site.world.sqlite("SELECT title, branch, base, state, worktree, max_fix_cycles, max_total_fixes FROM changes");
     assert_eq!(row, format!("add work.txt|feature/login|main|pending_self_review|{}|2|8", site.worktree.display()));

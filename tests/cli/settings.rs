@@ -7,7 +7,11 @@ use crate::support::World;
 #[test]
 fn settings_are_shown_with_their_origin() {
     let world = World::new();
-    insta::assert_snapshot!(world.plain(&world.remand(&["config", "show", "heartbeat"]).ok().stdout), @"");
+    insta::assert_snapshot!(world.plain(&world.remand(&["config", "show", "heartbeat"]).ok().stdout), @r#"
+    KEY                 VALUE  FROM
+    heartbeat.look_s    1      default
+    heartbeat.timezone  "UTC"  default
+    "#);
     let path = world.remand(&["config", "path"]).ok();
     assert_eq!(world.plain(&path.stdout), "WORLD/config/remand/config.toml\n");
     assert!(path.stderr.contains("it is not there"));
@@ -49,8 +53,17 @@ fn a_database_of_somebody_else_is_left_alone() {
 #[test]
 fn evaluators_are_listed_shown_and_checked() {
     let world = World::new();
-    insta::assert_snapshot!(world.remand(&["evaluators", "list"]).ok().stdout, @"");
-    insta::assert_snapshot!(world.remand(&["evaluators", "show", "review_feedback"]).ok().stdout, @"");
+    insta::assert_snapshot!(world.remand(&["evaluators", "list"]).ok().stdout, @"
+    EVALUATOR        ON                           SCHEDULE  TAKEN IN  LAST   FROM
+    review_feedback  work_rejected work_approved  -         event 0   never  stock
+    ");
+    insta::assert_snapshot!(world.remand(&["evaluators", "show", "review_feedback"]).ok().stdout, @"
+    review_feedback
+    kind       review_feedback
+    on         work_rejected, work_approved
+    taken in   event 0
+    from       stock
+    ");
     assert_eq!(world.json(&["evaluators", "list"])[0]["name"], "review_feedback");
     assert_eq!(world.json(&["evaluators", "check"])["ok"], true);
     world.remand(&["evaluators", "show", "reviw_feedback"]).fails(4, "did you mean `review_feedback`?");
@@ -65,10 +78,17 @@ fn evaluators_are_listed_shown_and_checked() {
 #[test]
 fn prompts_are_listed_shown_and_checked() {
     let world = World::new();
-    insta::assert_snapshot!(world.remand(&["prompts", "list"]).ok().stdout, @"");
+    insta::assert_snapshot!(world.remand(&["prompts", "list"]).ok().stdout, @"
+    PROMPT  FROM
+    review  stock
+    fix     stock
+    again   stock
+    ");
     let fix = world.remand(&["prompts", "show", "fix"]).ok().stdout;
     assert_eq!(world.json(&["prompts", "show", "fix"])["text"].as_str().unwrap().trim_end(), fix.trim_end());
-    assert!(world.remand(&["prompts", "show", "fix", "--variables"]).ok().stdout.contains("open_findings"));
+    assert!(
+        world.remand(&["prompts", "show", "fix", "--variables"]).ok().stdout.contains("every finding of the feedback")
+    );
     assert_eq!(world.json(&["prompts", "check"])["ok"], true);
     world.remand(&["prompts", "show", "fox"]).fails(2, "allowed: review, fix, again");
     world.config("");
@@ -84,7 +104,12 @@ fn a_review_is_read_aloud() {
     let world = World::new();
     let text = "Fine, but see src/a.rs.\n\nREVIEW_RESULT: approved\nFINDINGS_COUNT: 0\nSUMMARY: fine\n";
     fs::write(world.root().join("review.md"), text).unwrap();
-    insta::assert_snapshot!(world.remand(&["read-review", "review.md"]).ok().stdout, @"");
+    insta::assert_snapshot!(world.remand(&["read-review", "review.md"]).ok().stdout, @"
+    verdict    approved
+    reason     The review says approved, and nothing in it blocks.
+    dialect    contract
+    summary    fine
+    ");
     let read = world.json(&["read-review", "review.md"]);
     assert_eq!(read["verdict"], "approved");
     assert_eq!(read["dialect"], "contract");

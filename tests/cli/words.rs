@@ -73,7 +73,67 @@ fn every_command_has_help() {
 
 #[test]
 fn the_help_at_the_top() {
-    insta::assert_snapshot!(World::new().remand(&["-h"]).ok().stdout, @"");
+    insta::assert_snapshot!(World::new().remand(&["-h"]).ok().stdout, @"
+    Sends rejected work back to the coding agent that can fix it, a bounded number of times, and to a
+    person when that is not enough
+
+    Usage: remand [OPTIONS] [COMMAND]
+
+    Commands:
+      run          Run the daemon: it looks for rejected work, has it fixed and reviewed again, until it
+                   is stopped
+      tick         Look once, run what is due until nothing is left, and end (for cron, scripts and
+                   tests)
+      work         Run what is queued, in the foreground, and end
+      demo         Show the whole loop on a throw-away repository with scripted agents, offline
+      project      The repositories that remand knows
+      review       Have the work in a worktree reviewed, and fixed until it passes
+      reject       Reject a change: what you say goes to an agent that fixes it
+      approve      Approve a change, whatever is still open in it
+      list         Show the changes that are under way and what each waits for
+      status       Show how one change stands, or how many there are of each kind
+      show         Show anything that has an id, in full
+      why          Say what something waits for, or why it stopped, since when, and what to type
+      events       Show what happened, oldest first
+      log          Show what an agent wrote in a run
+      diff         Show what a change changes, from where it left its base to its head
+      retry        Try again what failed, after an escalation
+      refine       Have the open findings fixed now, in a new round, perhaps with your guidance
+      cycles       Allow a change more fixes in this round; an escalated one goes on
+      verdict      Give the verdict of a review yourself, where the reviewer's was unclear or you know
+                   better
+      comment      Tell the next fix something, without starting one
+      pause        Stop a change where it is, until `resume`
+      resume       Go on with a change that is paused or held
+      cancel       Close a change: nothing more is done for it
+      item         Work items: what is to be run once
+      read-review  Say how remand reads the text of a review: verdict, findings, and why
+      check        Check the blackboard: its file, and what must hold between its rows
+      config       The settings: what holds, and where it comes from
+      evaluators   The evaluators: what turns events into work
+      prompts      The prompts: what agents are told
+
+    Options:
+      -h, --help     Print help (see more with '--help')
+      -V, --version  Print version
+
+    Everywhere:
+          --config <FILE>  Read the settings from FILE [default: $REMAND_CONFIG, or remand/config.toml
+                           in $XDG_CONFIG_HOME]
+          --db <FILE>      Use the blackboard FILE [default: $REMAND_DB, or `blackboard` in the
+                           settings]
+          --json           Print JSON, for programs; its shapes are in docs/json.md
+      -v, --verbose...     Say more about what is being done (twice: even more)
+
+    First steps:
+      remand project add ~/src/website      tell remand about a repository
+      cd ~/worktrees/website-login          a worktree with an agent's work in it
+      remand review                         have it reviewed, and fixed until it passes
+      remand run                            the daemon that does it (or `remand tick`, once)
+      remand why c1                         what is it waiting for?
+
+    Exit codes: 0 done, 1 failed, 2 usage, 3 configuration, 4 not found, 5 held or needs a person.
+    ");
 }
 
 #[test]
