@@ -25,6 +25,11 @@ pub(crate) fn poke(blackboard: &Path) {
     }
 }
 
+/// Whether a daemon on this blackboard listens for pokes. Asking does not wake it.
+pub(crate) fn is_heard(blackboard: &Path) -> bool {
+    StdDatagram::unbound().is_ok_and(|socket| socket.connect(socket_path(blackboard)).is_ok())
+}
+
 /// The socket that a daemon on this blackboard listens at.
 pub(crate) fn socket_path(blackboard: &Path) -> PathBuf {
     beside(blackboard, "wake")
