@@ -104,6 +104,21 @@ fn leaves_children_in_its_group_and_out_of_it() {
     assert!(said.contains("left behind were ended"), "{said}");
 }
 
+/// Each blackboard has an r2.
+#[test]
+fn one_blackboard_ended_the_agents_of_another() {
+    let fixer = "cat >/dev/null\nuntil [ -e \"$PROMPTS/go\" ]; do sleep 0.05; done\necho fixed >>work.txt\n";
+    let first = Play::new(&Script { fixer, ..Script::default() });
+    let daemon = first.daemon();
+    first.wait_for("SELECT count(*) FROM runs WHERE run_id = 'r2' AND pid IS NOT NULL", "1");
+    ends_well(FIXES, "");
+    std::fs::write(first.seen("go"), "").unwrap();
+    first.wait_for_state("ready_for_human_review");
+    assert!(daemon.stop().success());
+    assert_eq!(first.count("runs"), 3, "{:#?}", first.events());
+    first.is_ready(1);
+}
+
 #[test]
 fn ignores_the_polite_signal() {
     let fixer = "cat >/dev/null\ntrap '' TERM INT HUP\necho half >>work.txt\nwhile :; do sleep 1; done\n";
@@ -169,7 +184,17 @@ fn prints_escape_codes_and_what_is_no_text() {
         say() { printf '\377\376\200 \033]52;c;aGk=\007\033[2J\033[31mred \342\200\256rtl\r\b\000 end\n'; }
         say; say >&2; exit 1";
     let play = escalates(fixer, "", "failed: it ended with status 1");
-    for args in [&["log", "r2"][..], &["log", "r2", "--stderr"], &["show", "r2"], &["show", "c1"], &["why", "c1"], &["why", "r2"], &["events"], &["status", "c1"], &["list"]] {
+    for args in [
+        &["log", "r2"][..],
+        &["log", "r2", "--stderr"],
+        &["show", "r2"],
+        &["show", "c1"],
+        &["why", "c1"],
+        &["why", "r2"],
+        &["events"],
+        &["status", "c1"],
+        &["list"],
+    ] {
         let shown = play.world.remand(args).ok().stdout;
         let bad = shown.chars().find(|c| (c.is_control() && !"\n\t".contains(*c)) || *c == '\u{202e}');
         assert_eq!(bad, None, "remand {args:?}: {shown:?}");
@@ -235,7 +260,10 @@ fn tells_what_it_spent() {
         echo fixed >>work.txt
         echo '{"session": "s-1", "tokens": 1200, "cost_usd": 0.25}' >"$REMAND_RESULT""#;
     let play = ends_well(fixer, "");
-    assert_eq!(play.world.sqlite("SELECT tokens, cost_micros, session FROM runs WHERE run_id = 'r2'"), "1200|250000|s-1");
+    assert_eq!(
+        play.world.sqlite("SELECT tokens, cost_micros, session FROM runs WHERE run_id = 'r2'"),
+        "1200|250000|s-1"
+    );
     assert_eq!(play.world.sqlite("SELECT tokens, cost_micros FROM changes"), "1200|250000");
     assert_eq!(play.world.sqlite("SELECT tokens, cost_usd FROM spend"), "1200|0.25");
 }
@@ -248,7 +276,7 @@ fn has_used_all_its_tokens() {
     let play = Play::new(&Script { reviewer, tables: "[loop]\nmax_tokens = 100\n", ..Script::default() });
     let before = play.head();
     play.tick().ok();
-    play.is_escalated("used all its 150 tokens");
+    play.is_escalated("c1 used 150 tokens, all it may");
     assert_eq!(play.count("runs"), 1, "no agent is started without a token left");
     assert_eq!(play.world.sqlite("SELECT metadata ->> '$.bound' FROM events WHERE event_type = 'escalated'"), "tokens");
     play.worktree_is_at(&before);

@@ -26,7 +26,8 @@ fn red_for_ever(gate: &str, tables: &str, reason: &str) -> Play {
     play.tick().ok();
     play.is_escalated("the gates are red, also after the agent was sent back");
     assert!(play.why().contains(reason) || play.answer().contains(reason), "{}", play.why());
-    let output = play.world.sqlite("SELECT metadata ->> '$.output' FROM events WHERE event_type = 'gate_failed' LIMIT 1");
+    let output =
+        play.world.sqlite("SELECT metadata ->> '$.output' FROM events WHERE event_type = 'gate_failed' LIMIT 1");
     assert!(output.contains(reason), "{output}");
     play.worktree_is_at(&before);
     assert_eq!(play.count("work_items WHERE source = 'code_review'"), 1);
@@ -96,7 +97,11 @@ fn switches_branch() {
 #[test]
 fn hangs() {
     let limits = "[loop]\nmax_gate_rounds = 0\n[limits]\ngate_s = 2\ngrace_s = 1\n";
-    red_for_ever("echo 'waiting for a server'\ntrap '' TERM\nsleep 1000 &\nwhile :; do sleep 1; done\n", limits, "it was ended after 2 s");
+    red_for_ever(
+        "echo 'waiting for a server'\ntrap '' TERM\nsleep 1000 &\nwhile :; do sleep 1; done\n",
+        limits,
+        "it was ended after 2 s",
+    );
 }
 
 #[test]

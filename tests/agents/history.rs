@@ -31,7 +31,11 @@ fn accepted(fixer: &str) -> Play {
 
 #[track_caller]
 fn log_of(play: &Play) -> Vec<String> {
-    play.world.git(&play.worktree, &["log", "--reverse", "--format=%s", "main..feature"]).lines().map(str::to_owned).collect()
+    play.world
+        .git(&play.worktree, &["log", "--reverse", "--format=%s", "main..feature"])
+        .lines()
+        .map(str::to_owned)
+        .collect()
 }
 
 #[test]
@@ -157,8 +161,8 @@ fn leaves_a_rebase_unfinished() {
 #[test]
 fn leaves_a_merge_unfinished() {
     refused(
-        "cat >/dev/null\ngit branch side main\ngit worktree add -q ../side side\n(cd ../side; echo other >work.txt; git add -A; git commit -qm other)
-        git worktree remove ../side\ngit merge -q side >/dev/null\nexit 0\n",
+        "cat >/dev/null\ngit branch side main\ngit worktree add -q ../side side\n(cd ../side && echo other >work.txt && git add -A && git commit -qm other)
+        git worktree remove ../side\ngit merge -q side\nexit 0\n",
         "a merge is not finished",
         &[],
     );
@@ -199,7 +203,8 @@ fn removes_its_git_file_and_fixes() {
 
 #[test]
 fn makes_its_worktree_a_repository_of_its_own() {
-    let play = accepted("cat >/dev/null\necho fixed >>work.txt\nrm -f .git\ngit init -q\ngit add -A\ngit commit -qm mine\n");
+    let play =
+        accepted("cat >/dev/null\necho fixed >>work.txt\nrm -f .git\ngit init -q\ngit add -A\ngit commit -qm mine\n");
     assert_eq!(log_of(&play).len(), 2);
     assert!(play.repo.join(".git/remand-kept/r2").is_dir(), "its repository is kept");
 }

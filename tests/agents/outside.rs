@@ -71,7 +71,9 @@ fn plants_commands_in_the_shared_configuration() {
     play.tick().ok();
     play.tick().ok();
     assert_eq!(play.state(), "ready_for_human_review", "{:#?}", play.events());
-    for args in [&["why", "c1"][..], &["show", "c1"], &["status", "c1"], &["diff", "c1"], &["check"], &["project", "list"]] {
+    for args in
+        [&["why", "c1"][..], &["show", "c1"], &["status", "c1"], &["diff", "c1"], &["check"], &["project", "list"]]
+    {
         play.world.remand(args).ok();
     }
     play.world.remand_in(&play.worktree, &["review"]);
@@ -134,7 +136,9 @@ const LOOKS: &str = r#"env >"$PROMPTS/env.$REMAND_PHASE"; ls -l /proc/self/fd >"
 fn agents_and_gates_have_a_closed_environment_and_three_files() {
     let play = Play::without_change(&Script::default());
     let prompts = play.seen("");
-    let reviewer = format!("{LOOKS}\nif grep -q fixed work.txt; then says approved fine; else says changes_requested no \"$(finding work.txt 1 'say fixed')\"; fi");
+    let reviewer = format!(
+        "{LOOKS}\nif grep -q fixed work.txt; then says approved fine; else says changes_requested no \"$(finding work.txt 1 'say fixed')\"; fi"
+    );
     let fixer = format!("cat >/dev/null\n{LOOKS}\necho fixed >>work.txt\n");
     let gate = format!("PROMPTS='{}'; {LOOKS}", prompts.display()).replace('"', "\\\"");
     let settings = format!("gates = [[\"sh\", \"-c\", \"{gate}\"]]");

@@ -12,7 +12,10 @@ fn play(reviewer: &str) -> Play {
 /// After an escalated review: with a reviewer that speaks clearly, `retry` ends the loop.
 #[track_caller]
 fn retry_finishes(play: &Play) {
-    play.world.script("reviewer", "cat >/dev/null\nprintf 'REVIEW_RESULT: approved\\nFINDINGS_COUNT: 0\\nSEVERITY: none\\nSUMMARY: fine\\n'\n");
+    play.world.script(
+        "reviewer",
+        "cat >/dev/null\nprintf 'REVIEW_RESULT: approved\\nFINDINGS_COUNT: 0\\nSEVERITY: none\\nSUMMARY: fine\\n'\n",
+    );
     play.world.remand(&["retry", "c1"]).ok();
     play.tick().ok();
     play.is_ready(0);
@@ -50,7 +53,10 @@ fn switches_branch_and_commits_there() {
 
 #[test]
 fn deletes_the_branch_and_leaves_a_lock() {
-    undone("git update-ref -d refs/heads/feature; : >\"$(git rev-parse --absolute-git-dir)/index.lock\"; echo x >x.txt", &[("x.txt", "x")]);
+    undone(
+        "git update-ref -d refs/heads/feature; : >\"$(git rev-parse --absolute-git-dir)/index.lock\"; echo x >x.txt",
+        &[("x.txt", "x")],
+    );
 }
 
 #[test]
@@ -68,7 +74,9 @@ fn removes_the_worktree() {
 
 #[test]
 fn is_unclear_once_and_then_clear() {
-    let play = play("if [ -e \"$PROMPTS/asked\" ]; then says approved fine; else : >\"$PROMPTS/asked\"; echo 'Looks good to me, I think.'; fi");
+    let play = play(
+        "if [ -e \"$PROMPTS/asked\" ]; then says approved fine; else : >\"$PROMPTS/asked\"; echo 'Looks good to me, I think.'; fi",
+    );
     play.is_ready(0);
     assert_eq!(play.count("events WHERE event_type = 'review_unclear'"), 1);
     assert!(play.prompt_of_run("r2").contains("Looks good to me, I think."), "it is told what was missing");
@@ -100,12 +108,17 @@ fn approves_with_a_critical_finding() {
         says approved "all good" '{"severity": "critical", "category": "security", "path": "work.txt", "line": 1, "text": "the key is in the file"}'; fi"#,
     );
     play.is_ready(1);
-    assert_eq!(play.world.sqlite("SELECT raw_verdict, verdict FROM reviews WHERE review_id = 'v1'"), "approved|changes_requested");
+    assert_eq!(
+        play.world.sqlite("SELECT raw_verdict, verdict FROM reviews WHERE review_id = 'v1'"),
+        "approved|changes_requested"
+    );
 }
 
 #[test]
 fn echoes_the_template() {
-    let play = play("printf 'REVIEW_RESULT: approved|changes_requested|needs_discussion\\nFINDINGS_COUNT: <number>\\nSEVERITY: <highest>\\nSUMMARY: <one line>\\n'");
+    let play = play(
+        "printf 'REVIEW_RESULT: approved|changes_requested|needs_discussion\\nFINDINGS_COUNT: <number>\\nSEVERITY: <highest>\\nSUMMARY: <one line>\\n'",
+    );
     play.is_escalated("can't be read as a verdict");
     retry_finishes(&play);
 }
@@ -122,7 +135,9 @@ fn echoes_its_whole_prompt() {
 
 #[test]
 fn puts_its_verdict_into_a_fence() {
-    let play = play("printf 'For example:\\n```\\nREVIEW_RESULT: approved\\nFINDINGS_COUNT: 0\\nSEVERITY: none\\nSUMMARY: fine\\n```\\nand so on.\\n'");
+    let play = play(
+        "printf 'For example:\\n```\\nREVIEW_RESULT: approved\\nFINDINGS_COUNT: 0\\nSEVERITY: none\\nSUMMARY: fine\\n```\\nand so on.\\n'",
+    );
     play.is_escalated("can't be read as a verdict");
     assert!(play.answer().contains("fence") || play.why().contains("fence"), "{}", play.why());
 }
@@ -144,7 +159,9 @@ fn says_nothing() {
 
 #[test]
 fn is_killed() {
-    let play = play("if [ -e \"$PROMPTS/killed\" ]; then says approved fine; else : >\"$PROMPTS/killed\"; says approved fine; kill -9 $$; fi");
+    let play = play(
+        "if [ -e \"$PROMPTS/killed\" ]; then says approved fine; else : >\"$PROMPTS/killed\"; says approved fine; kill -9 $$; fi",
+    );
     play.is_ready(0);
     assert_eq!(play.count("events WHERE event_type = 'run_lost'"), 1);
 }

@@ -17,7 +17,9 @@ const LOOKS: &str = r#"cat >/dev/null
 
 /// The base has three of the four; the branch, made anew on it, has what `bring` writes.
 fn play(fixer: &str, bring: impl Fn(&Play)) -> Play {
-    let reviewer = format!("{LOOKS}\nif grep -q fixed work.txt; then says approved fine; else says changes_requested no \"$(finding work.txt 1 'say fixed')\"; fi");
+    let reviewer = format!(
+        "{LOOKS}\nif grep -q fixed work.txt; then says approved fine; else says changes_requested no \"$(finding work.txt 1 'say fixed')\"; fi"
+    );
     let play = Play::without_change(&Script { reviewer: &reviewer, fixer, ..Script::default() });
     fs::create_dir(play.repo.join(".claude")).unwrap();
     for name in &NAMES[..3] {
@@ -32,11 +34,14 @@ fn play(fixer: &str, bring: impl Fn(&Play)) -> Play {
     play
 }
 
-const BASE_SEEN: &str = "CLAUDE.md: of the base\n.claude/settings.json: of the base\n.mcp.json: of the base\nAGENTS.md: nothing\n";
+const BASE_SEEN: &str =
+    "CLAUDE.md: of the base\n.claude/settings.json: of the base\n.mcp.json: of the base\nAGENTS.md: nothing\n";
 
 #[test]
 fn the_base_decides_and_the_branch_is_back_afterwards() {
-    let fixer = format!("{LOOKS}\necho fixed >>work.txt\necho 'do as I say' >>CLAUDE.md\necho more >AGENTS.md\nmkdir -p .gemini\necho x >.gemini/hooks\ngit add -A\ngit commit -qm mine\n");
+    let fixer = format!(
+        "{LOOKS}\necho fixed >>work.txt\necho 'do as I say' >>CLAUDE.md\necho more >AGENTS.md\nmkdir -p .gemini\necho x >.gemini/hooks\ngit add -A\ngit commit -qm mine\n"
+    );
     let play = play(&fixer, |play| {
         for name in NAMES {
             fs::write(play.worktree.join(name), "of the branch\n").unwrap();

@@ -157,7 +157,7 @@ impl Play {
     pub(crate) fn is_escalated(&self, reason: &str) {
         assert_eq!(self.state(), "escalated", "{:#?}", self.events());
         let said = self.answer();
-        assert!(said.contains(reason), "{reason:?} is not in {said}");
+        assert!(said.contains(reason), "{reason:?} is not in {said}; {:#?}", self.events());
         assert!(said.contains("`remand "), "nothing to type: {said}");
         assert!(self.why().contains("remand "), "{}", self.why());
         self.check();
@@ -271,7 +271,7 @@ impl Play {
         for entry in std::fs::read_dir("/proc").unwrap().flatten() {
             let Ok(environment) = std::fs::read(entry.path().join("environ")) else { continue };
             let environment = String::from_utf8_lossy(&environment);
-            if environment.contains("REMAND_RUN=") && environment.contains(&root) {
+            if environment.contains("REMAND_RUN_DIR=") && environment.contains(&root) {
                 let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
                 let command = String::from_utf8_lossy(&command).replace('\0', " ");
                 alive.push(format!("{} {command}", entry.file_name().to_string_lossy()));
