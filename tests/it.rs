@@ -8,8 +8,11 @@
     reason = "the lints that let tests off do not reach the helpers of integration tests"
 )]
 
+mod agents;
 mod cli;
 mod process;
+mod refusals;
 mod smoke;
 mod support;
 mod tidy;
+mod worktrees;

@@ -162,8 +162,7 @@ impl Task {
             })
             .collect();
         for dir in cut {
-            let name = dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-            process::settle(&dir, &format!("{}.{name}", run.run_id), SETTLE).await?;
+            process::settle(&dir, SETTLE).await?;
         }
         Ok(())
     }
