@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension as _, named_params};
 use serde_json::json;
 
 use super::items::about_item;
-use super::{BoardError, Result, changes, rows};
+use super::{BoardError, Result, changes, items, rejections, rows};
 use crate::change::Change;
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent, TargetType};
@@ -76,7 +76,8 @@ pub(crate) fn claim(conn: &Connection, holding: &Holding, now: Time) -> Result<O
             Ok(change) => return Ok(Some(Claimed { item, change })),
             // An item that its change has no use for (made by hand, say) must not stand in the way of the others.
             Err(BoardError::NoSuchMove(refused)) => {
-                super::cancel_item(conn, &item.item_id, &refused.to_string(), "remand", now)?;
+                items::cancel_item(conn, &item.item_id, &refused.to_string(), "remand", now)?;
+                rejections::settle_fix(conn, &item.item_id, &refused.to_string())?;
             }
             Err(error) => return Err(error),
         }

@@ -1,6 +1,6 @@
 //! Handing a change to a person: the reason, the one thing to decide, and nothing left running.
 
-use rusqlite::{Connection, named_params};
+use rusqlite::{Connection, OptionalExtension as _, named_params};
 use serde_json::json;
 
 use super::{Result, changes, items, rejections};
@@ -9,7 +9,7 @@ use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
 use crate::proposal::Escalation;
 use crate::state::Trigger;
-use crate::work::RejectionState;
+use crate::work::{Item, ItemId, RejectionState, Status};
 
 /// From anywhere to `escalated`.
 pub(crate) fn escalate(conn: &Connection, id: &ChangeId, escalation: &Escalation, now: Time) -> Result<Change> {
@@ -52,9 +52,23 @@ fn hand_over(conn: &Connection, id: &ChangeId, from: State, escalation: &Escalat
         "decide": escalation.decide,
         "from": from,
         "bound": escalation.bound,
+        "item_id": escalation.failed_item,
     }));
     super::append(conn, &event, now)?;
     super::change(conn, id)
+}
+
+/// The item whose failure the last escalation of a change was about, if it was about one.
+pub(super) fn failed_item(conn: &Connection, id: &ChangeId) -> Result<Option<Item>> {
+    let named: Option<Option<String>> = conn
+        .prepare_cached(
+            "SELECT metadata ->> 'item_id' FROM events WHERE change_id = :id AND event_type = 'escalated'
+             ORDER BY id DESC LIMIT 1",
+        )?
+        .query_row(named_params! { ":id": id.as_str() }, |row| row.get(0))
+        .optional()?;
+    let item = named.flatten().map(|item_id| super::item(conn, &ItemId::new(item_id))).transpose()?;
+    Ok(item.filter(|item| item.status == Status::Failed))
 }
 
 pub(super) fn set_final(conn: &Connection, id: &ChangeId, verdict: Option<FinalVerdict>) -> Result<()> {

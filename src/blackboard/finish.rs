@@ -157,8 +157,10 @@ pub(crate) fn finish_fix(conn: &Connection, claim: &Claim, done: &FixDone, now: 
             answer.map_or((Outcome::Addressed, None), |(_, outcome, note)| (*outcome, Some(note.as_str())));
         reviews::set_outcome(conn, &open.finding_id, outcome, note)?;
     }
+    // What came while the fix ran was not in its prompt: it is for the next one.
     conn.prepare_cached(
-        "UPDATE feedback SET used_in = :item WHERE change_id = :id AND used_in IS NULL AND kind = 'person'",
+        "UPDATE feedback SET used_in = :item WHERE change_id = :id AND used_in IS NULL AND kind = 'person'
+             AND taken_in < (SELECT min(started_at) FROM runs WHERE item_id = :item)",
     )?
     .execute(named_params! { ":item": item.item_id.as_str(), ":id": id.as_str() })?;
     conn.prepare_cached(

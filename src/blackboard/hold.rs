@@ -18,6 +18,8 @@ pub(crate) struct Hold {
 
 /// Holds a change: the claimed item goes back, what is available is blocked.
 pub(crate) fn hold(conn: &Connection, claim: &Claim, change_id: &ChangeId, hold: &Hold, now: Time) -> Result<()> {
+    // Given back first: a claim that is over must not hold the change of whoever has the item now.
+    claim::give_back(conn, claim, None, now)?;
     conn.prepare_cached(
         "UPDATE changes SET held_until = :until, hold_reason = :reason, holds = holds + 1, updated_at = :now
          WHERE change_id = :id",
@@ -28,7 +30,6 @@ pub(crate) fn hold(conn: &Connection, claim: &Claim, change_id: &ChangeId, hold:
         ":now": now.to_string(),
         ":id": change_id.as_str(),
     })?;
-    claim::give_back(conn, claim, None, now)?;
     block(conn, change_id)?;
     let event = NewEvent::about(change_id, EventType::Held, format!("held until {}: {}", hold.until, hold.reason))
         .with(json!({ "reason": hold.reason, "until": hold.until }));

@@ -7,6 +7,7 @@ use super::{BoardError, Result, rows};
 use crate::change::{Change, ChangeId};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent, TargetType};
+use crate::state::{self, Facts, Trigger};
 use crate::work::{Item, ItemId, Priority, RejectionId, Source, Status};
 
 /// An item that is about to be made.
@@ -122,8 +123,8 @@ pub(crate) fn list_items(conn: &Connection, status: Option<Status>, limit: i64) 
     Ok(items)
 }
 
-/// Cancels one open item and fences whoever runs it.
-pub(crate) fn cancel_item(conn: &Connection, id: &ItemId, reason: &str, actor: &str, now: Time) -> Result<Item> {
+/// Cancels one open item and fences whoever runs it; what that means for its change is the caller's to say.
+pub(super) fn cancel_item(conn: &Connection, id: &ItemId, reason: &str, actor: &str, now: Time) -> Result<Item> {
     let before = item(conn, id)?;
     let moved = conn
         .prepare_cached(
@@ -170,6 +171,16 @@ pub(super) fn cancel_open(
 /// Opens a failed or cancelled item again, as if it had never run: its counters of trouble begin anew, its epoch
 /// and attempt do not.
 pub(crate) fn requeue_item(conn: &Connection, change: Option<&Change>, id: &ItemId, now: Time) -> Result<Item> {
+    let before = item(conn, id)?;
+    if let Some(change) = change
+        && let Some(trigger) = claimed_by(before.source)
+        && state::next(change.state, trigger, Facts::from(change)).is_err()
+    {
+        return Err(BoardError::Refused {
+            what: format!("{} is {}: it has no use for {} {id}", change.change_id, change.state, before.source),
+            hint: Some(format!("`remand retry {0}` or `remand refine {0}` send it on", change.change_id)),
+        });
+    }
     let waits = change.is_some_and(|change| change.paused || change.held_until.is_some());
     let status = if waits { Status::Blocked } else { Status::Available };
     let moved = conn
@@ -193,6 +204,16 @@ pub(crate) fn requeue_item(conn: &Connection, change: Option<&Change>, id: &Item
     event.change_id.clone_from(&reopened.change_id);
     super::append(conn, &event, now)?;
     Ok(reopened)
+}
+
+/// The move that claiming an item of this source makes.
+pub(super) fn claimed_by(source: Source) -> Option<Trigger> {
+    match source {
+        Source::ReviewFix => Some(Trigger::FixClaimed),
+        Source::CodeReview => Some(Trigger::ReviewClaimed),
+        Source::Github | Source::Specflow | Source::Manual => Some(Trigger::ImplementClaimed),
+        Source::PullRequest | Source::FeedbackAnalysis => None,
+    }
 }
 
 /// Marks a rejected review's item for a person, beside the mark on its change.

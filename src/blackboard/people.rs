@@ -4,18 +4,19 @@ use rusqlite::{Connection, named_params};
 use serde_json::{Value, json};
 
 use super::escalate::set_final;
-use super::{BoardError, Result, changes, finish, hold, items, rejections};
+use super::{BoardError, Result, changes, escalate, finish, hold, items, rejections};
 use crate::change::{Change, ChangeId, FinalVerdict, State};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
 use crate::finding::Verdict;
+use crate::proposal::Escalation;
 use crate::state::Trigger;
-use crate::work::{RejectionState, Source, Status};
+use crate::work::{Item, ItemId, Source};
 
 /// Approves despite whatever is open. Whoever runs is fenced, what waits is told why.
 pub(crate) fn approve_by_person(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -> Result<Change> {
     items::cancel_open(conn, id, None, &format!("approved by {actor}"), now)?;
-    rejections::settle_open(conn, id, RejectionState::Skipped, &format!("approved by {actor}"))?;
+    rejections::settle_all(conn, id, &format!("approved by {actor}"))?;
     set_final(conn, id, Some(FinalVerdict::Approved))?;
     end_waiting(conn, id)?;
     changes::advance(conn, id, Trigger::Approve, actor, now)
@@ -24,7 +25,7 @@ pub(crate) fn approve_by_person(conn: &Connection, id: &ChangeId, actor: &str, n
 /// Opens the failed item again and sends the change back to where it was.
 pub(crate) fn retry(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -> Result<Change> {
     let change = super::change(conn, id)?;
-    let failed = items::items_of(conn, id)?.into_iter().rfind(|item| item.status == Status::Failed);
+    let failed = escalate::failed_item(conn, id)?;
     let (State::Escalated, Some(failed)) = (change.state, failed) else {
         return Err(BoardError::Refused {
             what: if change.state == State::Escalated {
@@ -38,22 +39,13 @@ pub(crate) fn retry(conn: &Connection, id: &ChangeId, actor: &str, now: Time) ->
         });
     };
     instruct(conn, id, "retry", &failed.item_id.to_string(), actor, now)?;
-    let back = changes::advance(conn, id, Trigger::Retry, actor, now)?;
+    let mut back = changes::advance(conn, id, Trigger::Retry, actor, now)?;
     forget_progress(conn, id, now)?;
-    items::requeue_item(conn, Some(&back), &failed.item_id, now)?;
+    rejections::reopen_escalated(conn, id, &failed.item_id)?;
     if failed.source == Source::ReviewFix {
-        conn.prepare_cached(
-            "UPDATE rejections SET state = 'in_fix', reason = NULL WHERE item_id = :item AND state = 'escalated'",
-        )?
-        .execute(named_params! { ":item": failed.item_id.as_str() })?;
-        // What came in while a person was asked is for the fix after this one.
-        conn.prepare_cached(
-            "UPDATE rejections SET state = 'pending', reason = NULL
-             WHERE change_id = :id AND state = 'escalated' AND item_id IS NULL",
-        )?
-        .execute(named_params! { ":id": id.as_str() })?;
-        return changes::advance(conn, id, Trigger::FixCreated, actor, now);
+        back = changes::advance(conn, id, Trigger::FixCreated, actor, now)?;
     }
+    items::requeue_item(conn, Some(&back), &failed.item_id, now)?;
     Ok(back)
 }
 
@@ -89,6 +81,12 @@ pub(crate) fn more_cycles(conn: &Connection, id: &ChangeId, n: i64, actor: &str,
         return Err(BoardError::Refused {
             what: format!("{id} is {}: nothing more is done for it", change.state),
             hint: None,
+        });
+    }
+    if n < 1 {
+        return Err(BoardError::Refused {
+            what: format!("{n} more fixes for {id}: that is none"),
+            hint: Some("a number from 1 on; `remand pause` and `remand cancel` stop a change".into()),
         });
     }
     conn.prepare_cached(
@@ -199,9 +197,32 @@ pub(crate) fn cancel_change(
     instruct(conn, id, "cancel", why.unwrap_or(""), actor, now)?;
     let after = changes::advance(conn, id, Trigger::Closed, actor, now)?;
     items::cancel_open(conn, id, None, &reason, now)?;
-    rejections::settle_open(conn, id, RejectionState::Skipped, &reason)?;
+    rejections::settle_all(conn, id, &reason)?;
     end_waiting(conn, id)?;
     Ok(after)
+}
+
+/// Cancels one open item. A change that has nothing else to move it on is its own person's again.
+pub(crate) fn cancel_item(conn: &Connection, id: &ItemId, reason: &str, actor: &str, now: Time) -> Result<Item> {
+    let cancelled = items::cancel_item(conn, id, reason, actor, now)?;
+    let Some(change_id) = &cancelled.change_id else { return Ok(cancelled) };
+    let change = super::change(conn, change_id)?;
+    let goes_on = items::items_of(conn, change_id)?.iter().any(|item| item.status.is_open());
+    let waits_for_it = change.state.is_running() || change.state == State::PendingSelfReview;
+    if waits_for_it && !goes_on {
+        let escalation = Escalation {
+            reason: format!("{actor} cancelled {} {id}: {reason}", cancelled.source),
+            decide: format!(
+                "accept it (`remand approve {change_id}`), go on (`remand refine {change_id} --text …`), or close it (`remand cancel {change_id}`)"
+            ),
+            bound: None,
+            rejected_item: None,
+            final_verdict: None,
+            failed_item: None,
+        };
+        escalate(conn, change_id, &escalation, now)?;
+    }
+    Ok(cancelled)
 }
 
 fn set_paused(conn: &Connection, id: &ChangeId, paused: bool, now: Time) -> Result<()> {

@@ -9,13 +9,16 @@ use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
 use crate::proposal::{Fix, Proposal};
 use crate::state::Trigger;
-use crate::work::{Priority, Source};
+use crate::work::{Priority, RejectionState, Source};
 
 /// Carries out one proposal; `false` when it had been carried out before.
 pub(crate) fn apply(conn: &Connection, evaluator: &str, proposal: &Proposal, now: Time) -> Result<bool> {
     match proposal {
         Proposal::Fix(fix) => create_fix(conn, evaluator, fix, now),
         Proposal::Bound { change_id, escalation } => {
+            if super::rejections_of(conn, change_id, Some(RejectionState::Pending))?.is_empty() {
+                return Ok(false);
+            }
             let change = super::change(conn, change_id)?;
             rejections::reopen_for_rejection(conn, &change, now)?;
             super::escalate::bound_reached(conn, change_id, escalation, now)?;
@@ -27,17 +30,6 @@ pub(crate) fn apply(conn: &Connection, evaluator: &str, proposal: &Proposal, now
 fn create_fix(conn: &Connection, evaluator: &str, fix: &Fix, now: Time) -> Result<bool> {
     let Some(newest) = fix.rejections.last() else { return Ok(false) };
     let change = super::change(conn, &fix.change_id)?;
-    let change = rejections::reopen_for_rejection(conn, &change, now)?;
-    // A head that is about to change needs no verdict.
-    for open in items::items_of(conn, &fix.change_id)? {
-        if open.source == Source::CodeReview && open.status.is_open() {
-            super::cancel_item(conn, &open.item_id, "a fix of this head was created", "remand", now)?;
-        }
-    }
-    if fix.begins_round {
-        conn.prepare_cached("UPDATE changes SET fix_cycle = 0, progress_since = :now WHERE change_id = :id")?
-            .execute(named_params! { ":now": now.to_string(), ":id": fix.change_id.as_str() })?;
-    }
     let new = NewItem {
         rejection_id: Some(newest.clone()),
         title: format!("Fix {}", change.title),
@@ -48,7 +40,19 @@ fn create_fix(conn: &Connection, evaluator: &str, fix: &Fix, now: Time) -> Resul
         metadata: serde_json::to_value(&fix.metadata)?,
         actor: evaluator.to_owned(),
     };
+    // The key decides before anything else is touched: a proposal that comes late must not cancel the next review.
     let Some(item) = items::insert_item(conn, &change, &new, now)? else { return Ok(false) };
+    rejections::reopen_for_rejection(conn, &change, now)?;
+    // A head that is about to change needs no verdict.
+    for open in items::items_of(conn, &fix.change_id)? {
+        if open.source == Source::CodeReview && open.status.is_open() {
+            items::cancel_item(conn, &open.item_id, "a fix of this head was created", "remand", now)?;
+        }
+    }
+    if fix.begins_round {
+        conn.prepare_cached("UPDATE changes SET fix_cycle = 0, progress_since = :now WHERE change_id = :id")?
+            .execute(named_params! { ":now": now.to_string(), ":id": fix.change_id.as_str() })?;
+    }
     for rejection in &fix.rejections {
         conn.prepare_cached(
             "UPDATE rejections SET state = 'in_fix', item_id = :item_id

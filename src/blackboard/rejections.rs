@@ -36,6 +36,9 @@ pub(crate) fn take_in(conn: &Connection, types: &[EventType], cursor: i64, now: 
     let mut taken = Vec::new();
     for event in &events {
         newest = newest.max(event.id);
+        if was_taken_in(conn, event)? {
+            continue;
+        }
         taken.push(match event.event_type {
             EventType::WorkRejected => reject(conn, event, now)?,
             // Ours was acted on when it was appended; this is for those who say yes from outside.
@@ -44,6 +47,17 @@ pub(crate) fn take_in(conn: &Connection, types: &[EventType], cursor: i64, now: 
         });
     }
     Ok((newest, taken))
+}
+
+/// Another evaluator, or this one before it lost its cursor, has dealt with the event.
+fn was_taken_in(conn: &Connection, event: &Event) -> Result<bool> {
+    Ok(conn
+        .prepare_cached(
+            "SELECT 1 FROM rejections WHERE event_id = :id
+             UNION ALL
+             SELECT 1 FROM events WHERE target_type = 'event' AND target_id = CAST(:id AS TEXT) AND actor_id = 'remand'",
+        )?
+        .exists(named_params! { ":id": event.id })?)
 }
 
 fn reject(conn: &Connection, event: &Event, now: Time) -> Result<TakenIn> {
@@ -93,7 +107,21 @@ fn approve(conn: &Connection, event: &Event, now: Time) -> Result<TakenIn> {
         let reason = format!("{} is {}", change.change_id, change.state);
         return skip(conn, event, Some(&change), &reason, now);
     }
+    let head = event.metadata.get("head").and_then(serde_json::Value::as_str);
+    if let Some(head) = head.filter(|head| !head.is_empty() && !change.head.starts_with(*head)) {
+        let reason = format!(
+            "it approves {}, but {} is at {}",
+            changes::short(head),
+            change.change_id,
+            changes::short(&change.head)
+        );
+        return skip(conn, event, Some(&change), &reason, now);
+    }
     super::approve_by_person(conn, &change.change_id, &event.actor_id, now)?;
+    let done = NewEvent::about(&change.change_id, EventType::Instructed, format!("{} approves", event.actor_id))
+        .on(TargetType::Event, event.id)
+        .with(json!({ "action": "approve", "text": event.summary, "by": event.actor_id }));
+    super::append(conn, &done, now)?;
     Ok(TakenIn::Approved)
 }
 
@@ -187,6 +215,36 @@ pub(super) fn settle_open(conn: &Connection, change_id: &ChangeId, to: Rejection
          WHERE change_id = :change_id AND state IN ('pending', 'in_fix')",
     )?
     .execute(named_params! { ":to": to.as_str(), ":reason": reason, ":change_id": change_id.as_str() })?;
+    Ok(())
+}
+
+/// A fix that will never run: what it was to answer ends with the reason.
+pub(super) fn settle_fix(conn: &Connection, item_id: &ItemId, reason: &str) -> Result<()> {
+    conn.prepare_cached(
+        "UPDATE rejections SET state = 'skipped', reason = :reason WHERE item_id = :item_id AND state = 'in_fix'",
+    )?
+    .execute(named_params! { ":reason": reason, ":item_id": item_id.as_str() })?;
+    Ok(())
+}
+
+/// A person ended it: what is pending, in a fix, or was waiting for that person is answered by it.
+pub(super) fn settle_all(conn: &Connection, change_id: &ChangeId, reason: &str) -> Result<()> {
+    conn.prepare_cached(
+        "UPDATE rejections SET state = 'skipped', reason = :reason
+         WHERE change_id = :change_id AND state IN ('pending', 'in_fix', 'escalated')",
+    )?
+    .execute(named_params! { ":reason": reason, ":change_id": change_id.as_str() })?;
+    Ok(())
+}
+
+/// A person wants the failed item tried again: its own rejections are in it as before, and what else waited for that
+/// person is pending, for the fix after this.
+pub(super) fn reopen_escalated(conn: &Connection, change_id: &ChangeId, item_id: &ItemId) -> Result<()> {
+    conn.prepare_cached(
+        "UPDATE rejections SET state = CASE WHEN item_id IS NULL THEN 'pending' ELSE 'in_fix' END, reason = NULL
+         WHERE change_id = :change_id AND state = 'escalated' AND (item_id IS NULL OR item_id = :item_id)",
+    )?
+    .execute(named_params! { ":change_id": change_id.as_str(), ":item_id": item_id.as_str() })?;
     Ok(())
 }
 

@@ -41,7 +41,8 @@ pub(crate) struct OpenFinding {
     pub(crate) note: Option<String>,
 }
 
-/// Stores a review with its findings; returns its id and the findings with their ids.
+/// Stores a review with its findings; returns its id and the findings with their ids. An item has one review: the
+/// next try takes the place of one that was unclear.
 pub(super) fn insert_review(
     conn: &Connection,
     change: &Change,
@@ -52,13 +53,18 @@ pub(super) fn insert_review(
     let review_id = ReviewId::new(rows::next_id(conn, "v")?);
     let blocking: Vec<String> =
         done.findings.iter().filter(|f| f.severity.blocks_at(done.threshold)).map(Finding::fingerprint).collect();
-    conn.prepare_cached(
+    let mut statement = conn.prepare_cached(
         "INSERT INTO reviews (review_id, change_id, item_id, cycle, head, base, tree, files, lines, verdict, raw_verdict,
              dialect, reason, summary, body, blocking, agent, model, created_at)
          VALUES (:review_id, :change_id, :item_id, :cycle, :head, :base, :tree, :files, :lines, :verdict, :raw_verdict,
-             :dialect, :reason, :summary, :body, :blocking, :agent, :model, :now)",
-    )?
-    .execute(named_params! {
+             :dialect, :reason, :summary, :body, :blocking, :agent, :model, :now)
+         ON CONFLICT (item_id) DO UPDATE SET cycle = :cycle, head = :head, base = :base, tree = :tree, files = :files,
+             lines = :lines, verdict = :verdict, raw_verdict = :raw_verdict, dialect = :dialect, reason = :reason,
+             summary = :summary, body = :body, blocking = :blocking, agent = :agent, model = :model, created_at = :now
+         WHERE reviews.verdict = 'unclear'
+         RETURNING review_id",
+    )?;
+    let stored = named_params! {
         ":review_id": review_id.as_str(),
         ":change_id": change.change_id.as_str(),
         ":item_id": item_id.as_str(),
@@ -78,8 +84,11 @@ pub(super) fn insert_review(
         ":agent": done.agent,
         ":model": done.model,
         ":now": now.to_string(),
-    })?;
-    for finding in &done.findings {
+    };
+    let review_id = ReviewId::new(statement.query_row(stored, |row| row.get::<_, String>(0))?);
+    // What was not clear enough for a verdict is not clear enough for the ledger.
+    let clear = done.findings.iter().filter(|_| done.verdict != Verdict::Unclear);
+    for finding in clear {
         upsert_finding(conn, &change.change_id, &review_id, finding)?;
     }
     close_the_rest(conn, &change.change_id, &review_id, done)?;

@@ -129,9 +129,23 @@ pub(crate) fn end_run(conn: &Connection, id: &RunId, end: &RunEnd, now: Time) ->
 /// The commit that a good run led to.
 pub(crate) fn record_head_after(conn: &Connection, claim: &Claim, id: &RunId, head: &str) -> Result<()> {
     fenced(conn, claim)?;
-    conn.prepare_cached("UPDATE runs SET head_after = :head WHERE run_id = :id AND ended = 'agent'")?
-        .execute(named_params! { ":head": head, ":id": id.as_str() })?;
-    Ok(())
+    let moved = conn
+        .prepare_cached(
+            "UPDATE runs SET head_after = :head WHERE run_id = :id AND item_id = :item AND ended = 'agent'",
+        )?
+        .execute(named_params! { ":head": head, ":id": id.as_str(), ":item": claim.item_id.as_str() })?;
+    one_of(moved, claim, id)
+}
+
+/// A result that no row took would be done again after a crash.
+fn one_of(moved: usize, claim: &Claim, id: &RunId) -> Result<()> {
+    if moved == 1 {
+        return Ok(());
+    }
+    Err(BoardError::Refused {
+        what: format!("{id} is no run of {} that ended by itself: nothing can be recorded for it", claim.item_id),
+        hint: None,
+    })
 }
 
 /// What the gates said of a run's commit; red counts a round on the item.
@@ -143,8 +157,18 @@ pub(crate) fn record_gates(
     output: &str,
 ) -> Result<i64> {
     fenced(conn, claim)?;
-    conn.prepare_cached("UPDATE runs SET gates = :gates, gate_output = :output WHERE run_id = :id")?
-        .execute(named_params! { ":gates": result.as_str(), ":output": output, ":id": id.as_str() })?;
+    let moved = conn
+        .prepare_cached(
+            "UPDATE runs SET gates = :gates, gate_output = :output
+             WHERE run_id = :id AND item_id = :item AND head_after IS NOT NULL",
+        )?
+        .execute(named_params! {
+            ":gates": result.as_str(),
+            ":output": output,
+            ":id": id.as_str(),
+            ":item": claim.item_id.as_str(),
+        })?;
+    one_of(moved, claim, id)?;
     let red = i64::from(result == GateResult::Red);
     Ok(conn
         .prepare_cached(

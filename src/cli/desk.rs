@@ -26,12 +26,20 @@ const TEXT_CAP: u64 = 4 * 1024 * 1024;
 pub(crate) struct Desk {
     pub(crate) out: Out,
     pub(crate) now: Time,
+    /// How often `-v` was given.
+    pub(crate) verbose: u8,
     place: Place,
 }
 
 impl Desk {
-    pub(crate) fn new(out: Out, place: Place) -> Self {
-        Self { out, now: clock::now(), place }
+    pub(crate) fn new(out: Out, place: Place, verbose: u8) -> Self {
+        Self { out, now: clock::now(), verbose, place }
+    }
+
+    /// Goes on at another blackboard.
+    pub(crate) fn move_to(&mut self, place: Place) {
+        self.place = place;
+        self.now = clock::now();
     }
 
     pub(crate) fn settings(&self) -> Result<Loaded> {

@@ -8,6 +8,7 @@ mod answer;
 mod approve;
 mod board;
 mod check;
+mod demo;
 mod desk;
 mod diff;
 mod evaluators;
@@ -27,6 +28,7 @@ mod review;
 mod settings;
 mod show;
 mod status;
+mod trace;
 mod verdict;
 mod why;
 
@@ -90,7 +92,7 @@ enum Command {
     Run(loops::RunArgs),
     Tick(loops::TickArgs),
     Work(loops::WorkArgs),
-    Demo(loops::DemoArgs),
+    Demo(demo::DemoArgs),
     #[command(subcommand)]
     Project(project::ProjectCommand),
     Review(review::ReviewArgs),
@@ -135,7 +137,7 @@ pub(crate) fn main() -> ExitCode {
     };
     let format = if cli.global.json { Format::Json } else { Format::Text };
     let place = Place { config: cli.global.config, db: cli.global.db };
-    let mut desk = Desk::new(Out::new(format), place);
+    let mut desk = Desk::new(Out::new(format), place, cli.global.verbose);
     match obey(cli.command, &mut desk) {
         Ok(code) => code.into(),
         Err(error) => fail::report(&mut desk.out, &error).into(),
@@ -148,7 +150,7 @@ fn obey(command: Option<Command>, desk: &mut Desk) -> Result<Code> {
         Some(Command::Run(args)) => loops::run(&args, desk),
         Some(Command::Tick(args)) => loops::tick(&args, desk),
         Some(Command::Work(args)) => loops::work(&args, desk),
-        Some(Command::Demo(args)) => loops::demo(&args, desk),
+        Some(Command::Demo(args)) => demo::demo(&args, desk),
         Some(Command::Project(command)) => project::project(command, desk),
         Some(Command::Review(args)) => review::review(&args, desk),
         Some(Command::Reject(args)) => reject::reject(&args, desk),

@@ -3,7 +3,7 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 
-use anstream::AutoStream;
+use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table as Grid, presets};
 use serde::Serialize;
@@ -17,6 +17,8 @@ pub(crate) struct Out {
     /// Of a terminal; none in a pipe, where nothing is wrapped.
     width: Option<usize>,
     pub(crate) format: Format,
+    /// Lines at the bottom that are drawn again and again.
+    live: usize,
 }
 
 /// For people or for programs.
@@ -52,7 +54,13 @@ pub(crate) struct Table {
 
 impl Out {
     pub(crate) fn new(format: Format) -> Self {
-        Self { stdout: AutoStream::auto(io::stdout()), stderr: AutoStream::auto(io::stderr()), width: width(), format }
+        Self {
+            stdout: AutoStream::auto(io::stdout()),
+            stderr: AutoStream::auto(io::stderr()),
+            width: width(),
+            format,
+            live: 0,
+        }
     }
 
     pub(crate) fn is_json(&self) -> bool {
@@ -63,6 +71,30 @@ impl Out {
     pub(crate) fn line(&mut self, line: impl Into<Line>) -> io::Result<()> {
         let line = line.into().render();
         writeln!(self.stdout, "{line}")
+    }
+
+    /// Draws lines at the bottom of a terminal, to be drawn over by the next; in a pipe, or without escape codes,
+    /// nothing is drawn.
+    pub(crate) fn live(&mut self, lines: &[Line]) -> io::Result<()> {
+        self.erase_live()?;
+        let Some(width) = self.width.filter(|_| self.stdout.current_choice() != ColorChoice::Never) else {
+            return Ok(());
+        };
+        for line in lines {
+            writeln!(self.stdout, "{}", line.cut(width.saturating_sub(1)).render())?;
+        }
+        self.live = lines.len();
+        self.stdout.flush()
+    }
+
+    /// Takes what `live` drew away, so that what is printed next stands in its place.
+    pub(crate) fn erase_live(&mut self) -> io::Result<()> {
+        if self.live > 0 {
+            // Up, and clear to the end of the screen.
+            write!(self.stdout, "\u{1b}[{}A\u{1b}[J", self.live)?;
+            self.live = 0;
+        }
+        Ok(())
     }
 
     pub(crate) fn blank(&mut self) -> io::Result<()> {
@@ -147,6 +179,17 @@ impl Line {
     pub(crate) fn piece(mut self, look: Look, text: impl AsRef<str>) -> Self {
         self.0.push((look, plain::line(text.as_ref())));
         self
+    }
+
+    /// As much of it as fits into so many columns: a line that wraps could not be drawn over.
+    fn cut(&self, width: usize) -> Self {
+        let mut left = width;
+        let pieces = self.0.iter().map(|(look, piece)| {
+            let piece: String = piece.chars().take(left).collect();
+            left = left.saturating_sub(piece.chars().count());
+            (*look, piece)
+        });
+        Self(pieces.collect())
     }
 
     fn render(&self) -> String {
@@ -260,12 +303,22 @@ mod tests {
     fn a_table_fits_the_terminal() {
         let text = table().render(Some(44));
         assert!(text.lines().all(|line| line.chars().count() <= 44), "{text}");
-        insta::assert_snapshot!(text, @"");
+        insta::assert_snapshot!(text, @"
+        CHANGE  TITLE                      SINCE
+        c1      a title that is rather     3 min ago
+                long and has to be broken
+                somewhere
+        c2      short␛[31m                 now
+        ");
     }
 
     #[test]
     fn a_table_in_a_pipe_is_not_broken() {
-        insta::assert_snapshot!(table().render(None), @"");
+        insta::assert_snapshot!(table().render(None), @"
+        CHANGE  TITLE                                                       SINCE
+        c1      a title that is rather long and has to be broken somewhere  3 min ago
+        c2      short␛[31m                                                  now
+        ");
     }
 
     #[test]

@@ -12,7 +12,10 @@ use crate::wake::beside;
 
 /// Held for the daemon's life.
 #[derive(Debug)]
-pub(crate) struct Lock(#[expect(dead_code, reason = "closing the file gives the lock back")] File);
+pub(crate) struct Lock {
+    /// Closing it gives the lock back.
+    _file: File,
+}
 
 #[derive(Debug, thiserror::Error)]
 #[error("remand runs on {} already, with pid {pid}", path.display())]
@@ -50,5 +53,5 @@ pub(crate) fn take(blackboard: &Path) -> anyhow::Result<Lock> {
         .and_then(|()| writeln!(file, "{}", std::process::id()))
         .and_then(|()| file.flush());
     written.with_context(|| format!("cannot write {}", path.display()))?;
-    Ok(Lock(file))
+    Ok(Lock { _file: file })
 }

@@ -121,11 +121,7 @@ impl Task {
         if head == self.change.head {
             return Ok(head);
         }
-        let known = match self.git.resolve(&worktree.place, &format!("{}^{{commit}}", self.change.head)).await {
-            Ok(known) => known,
-            Err(GitError::Failed { .. }) => None,
-            Err(error) => return Err(error.into()),
-        };
+        let known = self.git.resolve(&worktree.place, &self.change.head).await?;
         let grew = match known {
             Some(known) => self.git.is_ancestor(&worktree.place, &known, &head).await?,
             None => false,

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
@@ -13,6 +14,7 @@ use crate::blackboard::{self as bb, Claimed, Conn, Failure, Hold, Project};
 use crate::change::Change;
 use crate::clock;
 use crate::git::Git;
+use crate::process;
 use crate::work::{Claim, Item, Run, Source};
 
 /// One item in our hands.
@@ -28,6 +30,14 @@ pub(super) struct Task {
     pub(super) fenced: CancellationToken,
     /// The program is stopping.
     pub(super) stop: CancellationToken,
+}
+
+/// How long a git that nobody waits for any more may take to end.
+const GIT_SETTLE: Duration = Duration::from_secs(30);
+
+/// What our own git processes in a worktree carry in their environment.
+fn git_mark(worktree: &str) -> String {
+    format!("git:{worktree}")
 }
 
 impl Task {
@@ -62,7 +72,9 @@ impl Task {
         let id = claimed.change.project_id.clone();
         let project = dispatch.door.read(move |conn| bb::project(conn, &id)).await?;
         let rules = (dispatch.settings.rules)(&project.project_id);
-        let git = Git::new(&dispatch.settings.env, dispatch.settings.limits.git);
+        let mut env = dispatch.settings.env.clone();
+        env.insert("REMAND_RUN".into(), git_mark(&claimed.change.worktree));
+        let git = Git::new(&env, dispatch.settings.limits.git);
         Ok(Self {
             claim: claimed.claim(),
             item: claimed.item,
@@ -81,6 +93,8 @@ impl Task {
         let _lock = WorktreeLock::take(locks, &self.change.worktree)
             .await
             .map_err(|error| Stop::hold(format!("cannot lock the worktree: {error}")))?;
+        // A git that a killed daemon had started goes on without it: two at once in one worktree would be one too many.
+        process::settle(&locks.join("none"), &git_mark(&self.change.worktree), GIT_SETTLE).await?;
         self.recover_others().await?;
         let done = match self.item.source {
             Source::ReviewFix => self.fix().await,

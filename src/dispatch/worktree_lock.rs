@@ -11,7 +11,10 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, flock};
 
 /// Held until it is dropped.
-pub(super) struct WorktreeLock(#[expect(dead_code, reason = "closing the file gives the lock back")] File);
+pub(super) struct WorktreeLock {
+    /// Closing it gives the lock back.
+    _file: File,
+}
 
 impl WorktreeLock {
     /// Waits for the lock, looking again every few milliseconds: whoever holds it is ending.
@@ -21,7 +24,7 @@ impl WorktreeLock {
         let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
         loop {
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => return Ok(Self(file)),
+                Ok(()) => return Ok(Self { _file: file }),
                 Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }

@@ -1,8 +1,6 @@
 //! The stock evaluator: what waits for a change becomes one fix, or one escalation when a bound is reached.
 //! Values in, a proposal out; it reads nothing and changes nothing.
 
-use std::fmt::Write as _;
-
 use serde_json::Value;
 
 use crate::change::{Change, FinalVerdict, State};
@@ -156,12 +154,12 @@ fn comments(pending: &[Rejection]) -> String {
     let mut text = String::new();
     for rejection in pending {
         let body = rejection.metadata.get("body").and_then(Value::as_str).filter(|body| !body.trim().is_empty());
-        // Writing to a String can't fail.
-        drop(writeln!(text, "{}", body.unwrap_or(&rejection.summary)));
+        text.push_str(body.unwrap_or(&rejection.summary));
+        text.push('\n');
         for finding in rejection.metadata.get("findings").and_then(Value::as_array).into_iter().flatten() {
             let word = |key: &str| finding.get(key).and_then(Value::as_str).unwrap_or("");
             let line = finding.get("line").and_then(Value::as_i64).map(|line| format!(":{line}")).unwrap_or_default();
-            drop(writeln!(text, "- [{}] {}{line} {}", word("severity"), word("path"), word("text")));
+            text.push_str(&format!("- [{}] {}{line} {}\n", word("severity"), word("path"), word("text")));
         }
         text.push('\n');
     }

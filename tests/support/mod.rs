@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+pub(crate) mod play;
+
 pub(crate) struct World {
     dir: TempDir,
     root: PathBuf,

@@ -1,0 +1,128 @@
+//! The ledger of findings: one row a finding, over all reviews of a change.
+
+use super::story::{Story, finding, review_done};
+use crate::blackboard::{self as bb, OpenFinding};
+use crate::change::ChangeId;
+use crate::finding::{Finding, Outcome, Severity, Verdict};
+
+fn all(story: &mut Story, id: &ChangeId) -> Vec<OpenFinding> {
+    story.engine.read(|conn| bb::finding_list(conn, id))
+}
+
+/// A review, a fix, and the next review, which judges and repeats as told.
+fn second_review(story: &mut Story, first: &[Finding], judged: &[(usize, Outcome)], second: &[Finding]) -> ChangeId {
+    let change = story.change();
+    story.review(Verdict::ChangesRequested, first);
+    story.beat();
+    story.fix();
+    let known = all(story, &change.change_id);
+    let claimed = story.claim();
+    let mut done = review_done(&claimed.change.head, Verdict::ChangesRequested, second);
+    done.judged = judged.iter().map(|(n, outcome)| (known[*n].finding_id.to_string(), *outcome)).collect();
+    story.step(|conn, now| bb::finish_review(conn, &claimed.claim(), &done, now)).unwrap();
+    change.change_id
+}
+
+#[test]
+fn a_finding_that_is_repeated_is_the_same_finding() {
+    let mut story = Story::begin();
+    let mut moved = finding("a.rs", "No bound in line 40.");
+    moved.severity = Severity::Critical;
+    moved.line = Some(40);
+    let id = second_review(&mut story, &[finding("a.rs", "no bound in line 12")], &[], &[moved]);
+    let found = all(&mut story, &id);
+    assert_eq!(found.len(), 1);
+    assert_eq!(
+        (found[0].outcome, found[0].finding.severity, found[0].finding.line),
+        (Outcome::Open, Severity::Critical, Some(40))
+    );
+    story.check();
+}
+
+#[test]
+fn what_a_clear_review_does_not_repeat_is_resolved() {
+    let mut story = Story::begin();
+    let id =
+        second_review(&mut story, &[finding("a.rs", "one"), finding("b.rs", "two")], &[], &[finding("c.rs", "three")]);
+    let outcomes: Vec<Outcome> = all(&mut story, &id).iter().map(|f| f.outcome).collect();
+    assert_eq!(outcomes, [Outcome::Resolved, Outcome::Resolved, Outcome::Open]);
+    assert_eq!(story.engine.read(|conn| bb::open_findings(conn, &id)).len(), 1);
+}
+
+#[test]
+fn what_the_reviewer_judged_is_as_judged() {
+    let mut story = Story::begin();
+    let judged = [(0, Outcome::Open), (1, Outcome::Resolved)];
+    let id = second_review(
+        &mut story,
+        &[finding("a.rs", "one"), finding("b.rs", "two")],
+        &judged,
+        &[finding("c.rs", "three")],
+    );
+    let outcomes: Vec<Outcome> = all(&mut story, &id).iter().map(|f| f.outcome).collect();
+    assert_eq!(outcomes, [Outcome::Open, Outcome::Resolved, Outcome::Open]);
+}
+
+#[test]
+fn what_a_person_waived_stays_waived() {
+    let mut story = Story::begin();
+    let change = story.change();
+    story.review(Verdict::ChangesRequested, &[finding("a.rs", "one"), finding("b.rs", "two")]);
+    let known = all(&mut story, &change.change_id);
+    story.engine.waive(&known[0].finding_id);
+    story.beat();
+    story.fix();
+    assert_eq!(all(&mut story, &change.change_id)[0].outcome, Outcome::Waived, "a fix does not touch it");
+    story.review(Verdict::ChangesRequested, &[finding("a.rs", "one")]);
+    let outcomes: Vec<Outcome> = all(&mut story, &change.change_id).iter().map(|f| f.outcome).collect();
+    assert_eq!(outcomes, [Outcome::Waived, Outcome::Resolved], "repeated or not");
+}
+
+#[test]
+fn a_resolved_finding_that_comes_back_is_open_again() {
+    let mut story = Story::begin();
+    let change = story.change_with(|new| new.max_fix_cycles = 5);
+    for findings in [[finding("a.rs", "one")], [finding("b.rs", "two")], [finding("a.rs", "one")]] {
+        story.review(Verdict::ChangesRequested, &findings);
+        story.beat();
+        story.fix();
+    }
+    story.review(Verdict::ChangesRequested, &[finding("a.rs", "one")]);
+    let outcomes: Vec<Outcome> = all(&mut story, &change.change_id).iter().map(|f| f.outcome).collect();
+    assert_eq!(outcomes, [Outcome::Open, Outcome::Resolved]);
+}
+
+#[test]
+fn a_review_that_says_nothing_clear_closes_nothing() {
+    for verdict in [Verdict::NeedsDiscussion, Verdict::Unclear] {
+        let mut story = Story::begin();
+        let change = story.change();
+        story.review(Verdict::ChangesRequested, &[finding("a.rs", "one")]);
+        story.beat();
+        story.fix();
+        story.review(verdict, &[]);
+        assert_eq!(all(&mut story, &change.change_id)[0].outcome, Outcome::Addressed, "{verdict}");
+    }
+}
+
+#[test]
+fn blocking_findings_are_those_at_the_threshold() {
+    let mut story = Story::begin();
+    let change = story.change();
+    let mut minor = finding("b.rs", "two");
+    minor.severity = Severity::Low;
+    story.review(Verdict::ChangesRequested, &[finding("a.rs", "one"), minor]);
+    let review = story.engine.read(|conn| bb::last_review(conn, &change.change_id)).unwrap();
+    assert_eq!(review.blocking, [finding("a.rs", "one").fingerprint()]);
+}
+
+#[test]
+fn the_history_begins_where_a_person_spoke() {
+    let mut story = Story::begin();
+    let change = story.change_at_its_bound();
+    let id = &change.change_id;
+    assert_eq!(story.engine.read(|conn| bb::history(conn, id)).len(), 2);
+    story.step(|conn, now| bb::more_cycles(conn, id, 1, "ann", now)).unwrap();
+    assert_eq!(story.engine.read(|conn| bb::history(conn, id)).len(), 0);
+    assert_eq!(story.engine.read(|conn| bb::reviews_of(conn, id)).len(), 2);
+}

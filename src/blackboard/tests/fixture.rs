@@ -1,0 +1,146 @@
+//! The dump of a blackboard of version 1, which must open for ever.
+
+use std::fmt::Write as _;
+
+use rusqlite::types::ValueRef;
+
+use crate::blackboard::conformance::story::{Story, finding};
+use crate::blackboard::{self as bb, Conn, migrate, open};
+use crate::change::State;
+use crate::clock::Time;
+use crate::finding::Verdict;
+
+const FIXTURE: &str = include_str!("../../../tests/fixtures/blackboard-v1.sql");
+
+/// Once version 1 is released, the fixture is never changed again: what `schema.sql` has that it has not is a
+/// migration's work.
+#[test]
+fn the_fixture_migrates_to_the_schema_of_a_new_blackboard() {
+    let folder = tempfile::tempdir().unwrap();
+    let fresh = open::writer(&folder.path().join("fresh.db"), Time::from_millis(0)).unwrap();
+    let path = folder.path().join("old.db");
+    let mut old = loaded(&path, FIXTURE);
+    migrate::to_newest(&path, &mut old, Time::from_millis(0)).unwrap();
+    let (new, migrated) = (schema(&fresh), schema(&old));
+    if new == migrated {
+        return;
+    }
+    let dump = folder.keep().join("blackboard-v1.sql");
+    std::fs::write(&dump, dump_of(&the_story())).unwrap();
+    panic!(
+        "schema.sql and the migrated fixture differ in {:?}.\n\
+         If version 1 is released: add a migration (src/blackboard/migrate.rs); the fixture stays as it is.\n\
+         If it is not: cp {} tests/fixtures/blackboard-v1.sql",
+        new.iter()
+            .filter(|one| !migrated.contains(one))
+            .chain(migrated.iter().filter(|one| !new.contains(one)))
+            .map(|one| &one.0)
+            .collect::<Vec<_>>(),
+        dump.display(),
+    );
+}
+
+#[test]
+fn the_fixture_can_be_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("again.db");
+    let story = the_story();
+    let text = dump_of(&story);
+    let mut again = loaded(&path, &text);
+    migrate::to_newest(&path, &mut again, Time::from_millis(0)).unwrap();
+    assert_eq!(bb::check(&again).unwrap(), []);
+    assert_eq!(dump(&again), dump(&open::reader(&story.engine.path()).unwrap()));
+}
+
+/// Two changes: one used up its fixes and waits for a person, one was fixed once and approved.
+fn the_story() -> Story {
+    let mut story = Story::begin();
+    let escalated = story.change_at_its_bound();
+    let approved = story.change_with_fix();
+    story.fix();
+    story.review(Verdict::Approved, &[]);
+    story.step(|conn, now| bb::approve_by_person(conn, &approved.change_id, "ann", now)).unwrap();
+    story.engine.by_hand("work_rejected", ("change", "c99"), "whose? it's nobody's");
+    story.beat();
+    assert_eq!(story.at(&escalated.change_id).state, State::Escalated);
+    assert_eq!(story.at(&approved.change_id).state, State::Approved);
+    assert_eq!(finding("a.rs", "no bound").fingerprint(), "a.rs|no bound");
+    story.check();
+    story
+}
+
+fn dump_of(story: &Story) -> String {
+    let conn = open::reader(&story.engine.path()).unwrap();
+    format!(
+        "-- A blackboard of schema 1, as `sqlite3 blackboard.db .dump` prints it, with its two numbers.\n\
+         -- Made by the_story() in src/blackboard/tests/fixture.rs; while version 1 is not released, the test beside\n\
+         -- it writes a new one whenever schema.sql changes, and says where. After the release it is never changed.\n{}",
+        dump(&conn)
+    )
+}
+
+#[expect(clippy::disallowed_methods, reason = "an old blackboard, as it lay on the disk")]
+fn loaded(path: &std::path::Path, sql: &str) -> Conn {
+    let conn = Conn::open(path).unwrap();
+    conn.execute_batch(sql).unwrap();
+    conn
+}
+
+/// Kind and name with the text of each thing in the schema, white space and comments aside.
+fn schema(conn: &Conn) -> Vec<(String, String)> {
+    let mut rows = conn
+        .prepare("SELECT type || ' ' || name, sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' ORDER BY 1")
+        .unwrap();
+    let things = rows.query_map([], |row| Ok((row.get(0)?, normal(&row.get::<_, String>(1)?)))).unwrap();
+    things.map(Result::unwrap).collect()
+}
+
+fn normal(sql: &str) -> String {
+    let lines = sql.lines().map(|line| line.split_once("--").map_or(line, |(code, _)| code));
+    let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
+    words.join(" ").replace(" ,", ",")
+}
+
+/// As the shell's `.dump`: tables and rows, then what must not stand in the rows' way.
+fn dump(conn: &Conn) -> String {
+    let mut text = String::from("PRAGMA foreign_keys=OFF;\nBEGIN TRANSACTION;\n");
+    for pragma in ["application_id", "user_version"] {
+        let value: i64 = conn.pragma_query_value(None, pragma, |row| row.get(0)).unwrap();
+        writeln!(text, "PRAGMA {pragma}={value};").unwrap();
+    }
+    for (name, sql) in things(conn, "type = 'table' AND name NOT LIKE 'sqlite_%'") {
+        writeln!(text, "{sql};").unwrap();
+        rows(conn, &name, &mut text);
+    }
+    text.push_str("DELETE FROM sqlite_sequence;\n");
+    rows(conn, "sqlite_sequence", &mut text);
+    for (_, sql) in things(conn, "type IN ('index', 'trigger', 'view') AND sql IS NOT NULL") {
+        writeln!(text, "{sql};").unwrap();
+    }
+    text.push_str("COMMIT;\n");
+    text
+}
+
+fn things(conn: &Conn, which: &str) -> Vec<(String, String)> {
+    let mut found = conn.prepare(&format!("SELECT name, sql FROM sqlite_schema WHERE {which} ORDER BY rowid")).unwrap();
+    found.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap().map(Result::unwrap).collect()
+}
+
+fn rows(conn: &Conn, table: &str, text: &mut String) {
+    let mut found = conn.prepare(&format!("SELECT * FROM {table}")).unwrap();
+    let columns = found.column_count();
+    let mut found = found.query([]).unwrap();
+    while let Some(row) = found.next().unwrap() {
+        let values: Vec<String> = (0..columns).map(|column| literal(row.get_ref(column).unwrap())).collect();
+        writeln!(text, "INSERT INTO {table} VALUES({});", values.join(",")).unwrap();
+    }
+}
+
+fn literal(value: ValueRef<'_>) -> String {
+    match value {
+        ValueRef::Null => "NULL".into(),
+        ValueRef::Integer(n) => n.to_string(),
+        ValueRef::Text(text) => format!("'{}'", std::str::from_utf8(text).unwrap().replace('\'', "''")),
+        ValueRef::Real(_) | ValueRef::Blob(_) => panic!("the schema has no such column"),
+    }
+}
