@@ -180,9 +180,9 @@ fn an_item_that_is_cancelled_leaves_no_change_behind() {
     insta::assert_snapshot!(site.world.plain(&output.stdout), @"
     w1 code_review is cancelled
     c1 now
-      it needs you: code_review w1 was cancelled by ada: wrong branch. Decide: go on (`remand item requeue w1`), accept the change (`remand approve c1`), or close it (`remand cancel c1`)  (just now)
-        remand item requeue w1
+      it needs you: ada cancelled code_review w1: wrong branch. Decide: accept it (`remand approve c1`), go on (`remand refine c1 --text …`), or close it (`remand cancel c1`)  (just now)
         remand approve c1
+        remand refine c1 --text …
         remand cancel c1
     ");
     assert_eq!(site.state("c1"), "escalated");
