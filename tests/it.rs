@@ -8,7 +8,12 @@
     reason = "the lints that let tests off do not reach the helpers of integration tests"
 )]
 
+mod endless;
+mod feedback_loop;
+mod lost;
+mod people;
 mod process;
 mod smoke;
 mod support;
 mod tidy;
+mod wakes;
