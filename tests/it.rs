@@ -8,6 +8,7 @@
     reason = "the lints that let tests off do not reach the helpers of integration tests"
 )]
 
+mod cli;
 mod endless;
 mod feedback_loop;
 mod lost;

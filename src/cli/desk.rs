@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
+use super::answer::{Around, Daemon};
 use super::fail::Fail;
 use super::out::Out;
 use crate::blackboard::{self as bb, Board, BoardError, Conn};
@@ -41,10 +42,6 @@ impl Desk {
         self.now = clock::now();
     }
 
-    pub(crate) fn place(&self) -> &Place {
-        &self.place
-    }
-
     pub(crate) fn settings(&self) -> Result<Loaded> {
         Ok(config::load(&self.place)?)
     }
@@ -71,6 +68,13 @@ impl Desk {
         let value = board.write(name, |conn| step(conn, &step_with))?;
         wake::poke(board.path());
         Ok(value)
+    }
+
+    /// What is the same for all changes that are looked at now.
+    pub(crate) fn around(&self) -> Result<Around> {
+        let settings = self.settings()?;
+        let daemon = if wake::is_heard(&settings.blackboard) { Daemon::Runs } else { Daemon::None };
+        Ok(Around { slots: settings.config.dispatch.slots, daemon, now: self.now })
     }
 
     pub(crate) fn git(&self, settings: &Loaded) -> Git {
@@ -139,9 +143,12 @@ pub(crate) fn read_text(file: &Path) -> Result<String> {
     if file.as_os_str() == "-" {
         std::io::stdin().take(TEXT_CAP + 1).read_to_end(&mut bytes).context("cannot read stdin")?;
     } else {
-        let opened = std::fs::File::open(file).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => Fail::not_found(format!("there is no file {name}")),
-            _ => Fail::new(format!("cannot read {name}: {error}")),
+        let opened = std::fs::File::open(file).map_err(|error| {
+            if error.kind() == std::io::ErrorKind::NotFound {
+                Fail::not_found(format!("there is no file {name}"))
+            } else {
+                Fail::new(format!("cannot read {name}: {error}"))
+            }
         })?;
         opened.take(TEXT_CAP + 1).read_to_end(&mut bytes).with_context(|| format!("cannot read {name}"))?;
     }

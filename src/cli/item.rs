@@ -261,13 +261,13 @@ fn reopen(conn: &Conn, change: &Change, item: &Item, step: &Step) -> bb::Result<
 
 fn cancel(id: &ItemId, why: Option<&str>, desk: &mut Desk) -> Result<Code> {
     let item = desk.write("item_cancel", |conn, step| {
-        let reason = why.map_or_else(|| format!("by {}", step.actor), |why| format!("by {}: {why}", step.actor));
-        let item = bb::cancel_item(conn, id, &reason, &step.actor, step.now)?;
+        let by = why.map_or_else(|| format!("by {}", step.actor), |why| format!("by {}: {why}", step.actor));
+        let item = bb::cancel_item(conn, id, &by, &step.actor, step.now)?;
         if let (Some(change_id), Source::CodeReview | Source::ReviewFix) = (&item.change_id, item.source) {
             // Without it nothing would move the change on, and nobody would know.
             let change = bb::change(conn, change_id)?;
             if !change.state.is_over() && change.state != State::Escalated {
-                bb::escalate(conn, change_id, &escalation(&item, &change, &step.actor), step.now)?;
+                bb::escalate(conn, change_id, &escalation(&item, &change, &by), step.now)?;
             }
         }
         Ok(item)
@@ -275,14 +275,15 @@ fn cancel(id: &ItemId, why: Option<&str>, desk: &mut Desk) -> Result<Code> {
     done(desk, &item, "is cancelled")
 }
 
-fn escalation(item: &Item, change: &Change, actor: &str) -> Escalation {
+fn escalation(item: &Item, change: &Change, by: &str) -> Escalation {
     let id = &change.change_id;
-    let again = match item.source {
-        Source::CodeReview => format!("`remand item requeue {}`", item.item_id),
-        _ => format!("`remand refine {id}`"),
+    let again = if item.source == Source::CodeReview {
+        format!("`remand item requeue {}`", item.item_id)
+    } else {
+        format!("`remand refine {id}`")
     };
     Escalation {
-        reason: format!("{} {} was cancelled by {actor}", item.source, item.item_id),
+        reason: format!("{} {} was cancelled {by}", item.source, item.item_id),
         decide: format!(
             "go on ({again}), accept the change (`remand approve {id}`), or close it (`remand cancel {id}`)"
         ),
@@ -301,7 +302,7 @@ fn done(desk: &mut Desk, item: &Item, what: &str) -> Result<Code> {
     let line = Line::default().strong(item.item_id.as_str()).plain(format!(" {} {what}", item.source));
     desk.out.line(line)?;
     match &item.change_id {
-        Some(change_id) => told(desk, change_id, "follows"),
+        Some(change_id) => told(desk, change_id, "now"),
         None => Ok(Code::Done),
     }
 }

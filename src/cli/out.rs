@@ -237,10 +237,6 @@ impl Table {
         self.rows.push(cells.into_iter().map(|cell| plain::line(cell.as_ref())).collect());
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.rows.is_empty()
-    }
-
     /// Within `width` columns by breaking the long cells, or without breaking anything.
     fn render(&self, width: Option<usize>) -> String {
         let mut grid = Grid::new();

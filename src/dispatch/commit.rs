@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use super::look::{named, short};
-use super::stop::{Fail, Stop};
+use super::stop::Stop;
 use super::task::Task;
 use crate::blackboard as bb;
 use crate::clock;

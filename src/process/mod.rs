@@ -37,7 +37,7 @@ use crate::work::Ended;
 pub(crate) use error::ProcessError;
 pub(crate) use folder::read_exit;
 pub(crate) use id::ProcessId;
-pub(crate) use output::{Follow, Kept, Stream, read_output};
+pub(crate) use output::{Follow, Stream, read_output};
 pub(crate) use running::{Running, start};
 pub(crate) use settle::settle;
 pub(crate) use shim::shim_main;

@@ -7,6 +7,7 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -204,6 +205,16 @@ impl Output {
         assert!(self.stderr.contains(said), "{said:?} is not in {}", self.stderr);
         assert_eq!(self.stdout, "", "a failure has no result");
         self
+    }
+}
+
+/// Waits until something holds, and not for ever.
+#[track_caller]
+pub(crate) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
