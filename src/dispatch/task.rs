@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
@@ -31,9 +30,6 @@ pub(super) struct Task {
     /// The program is stopping.
     pub(super) stop: CancellationToken,
 }
-
-/// How long a git that nobody waits for any more may take to end.
-const GIT_SETTLE: Duration = Duration::from_secs(30);
 
 /// What our own git processes in a worktree carry in their environment.
 fn git_mark(worktree: &str) -> String {
@@ -94,7 +90,7 @@ impl Task {
             .await
             .map_err(|error| Stop::hold(format!("cannot lock the worktree: {error}")))?;
         // A git that a killed daemon had started goes on without it: two at once in one worktree would be one too many.
-        process::settle(&locks.join("none"), &git_mark(&self.change.worktree), GIT_SETTLE).await?;
+        process::end_marked(&git_mark(&self.change.worktree)).await?;
         self.recover_others().await?;
         let done = match self.item.source {
             Source::ReviewFix => self.fix().await,

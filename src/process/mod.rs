@@ -35,16 +35,19 @@ use serde::{Deserialize, Serialize};
 use crate::work::Ended;
 
 pub(crate) use error::ProcessError;
-pub(crate) use folder::read_exit;
+pub(crate) use folder::{path_key, read_exit};
 pub(crate) use id::ProcessId;
 pub(crate) use output::{Follow, Stream, read_output};
 pub(crate) use running::{Running, start};
-pub(crate) use settle::settle;
+pub(crate) use settle::{end_marked, settle};
 pub(crate) use shim::shim_main;
 pub(crate) use short::{Short, ShortOutput, short};
 
 /// Every process of a run carries `REMAND_RUN=<run id>` in its environment.
 const MARK: &str = "REMAND_RUN";
+
+/// And, since every blackboard counts its own runs from r1, the key of the run's folder.
+const KEY: &str = "REMAND_RUN_KEY";
 
 /// All that a shim needs to run an agent. It crosses to the shim through a pipe and is never on disk: the environment
 /// may hold an agent's key.

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::folder::Lock;
 use super::running::wake;
 use super::table::{self, Entry, Key};
-use super::{MARK, ProcessError, ProcessId, folder};
+use super::{KEY, MARK, ProcessError, ProcessId, folder};
 
 const PAUSE: Duration = Duration::from_millis(25);
 /// From SIGTERM to SIGKILL: these were given their grace before.
@@ -22,12 +22,18 @@ const GIVE_UP: Duration = Duration::from_secs(10);
 /// many that were. A shim that holds the lock for longer than `limit` is killed, and what it watched over is ended
 /// here. After this no shim can start an agent in this folder. For a run that nobody waits for any more.
 pub(crate) async fn settle(dir: &Path, run_id: &str, limit: Duration) -> Result<u32, ProcessError> {
+    let marks = vec![format!("{MARK}={run_id}"), format!("{KEY}={}", folder::path_key(dir))];
     if !dir.try_exists().map_err(ProcessError::file("look at", dir))? {
-        return Sweep::new(run_id, None)?.end_all().await;
+        return Sweep::new(run_id, marks, None)?.end_all().await;
     }
     let _lock = take_lock(dir, limit).await?;
     folder::mark_settled(dir)?;
-    Sweep::new(run_id, folder::read_shim(dir)?)?.end_all().await
+    Sweep::new(run_id, marks, folder::read_shim(dir)?)?.end_all().await
+}
+
+/// Ends whatever carries this mark, which has to be like no other on this machine.
+pub(crate) async fn end_marked(mark: &str) -> Result<u32, ProcessError> {
+    Sweep::new(mark, vec![format!("{MARK}={mark}")], None)?.end_all().await
 }
 
 async fn take_lock(dir: &Path, limit: Duration) -> Result<Lock, ProcessError> {
@@ -66,7 +72,8 @@ async fn wait_for_lock(dir: &Path, limit: Duration) -> Result<Option<Lock>, Proc
 /// The processes of a run whose shim is gone.
 struct Sweep<'a> {
     run_id: &'a str,
-    mark: String,
+    /// A process of the run has all of them in its environment.
+    marks: Vec<String>,
     /// Who was the shim, if that is known and was in the life of this kernel.
     shim: Option<ProcessId>,
     /// Everyone found so far: a child whose marked parent has died since would not be found again.
@@ -80,12 +87,12 @@ enum Asked {
 }
 
 impl<'a> Sweep<'a> {
-    fn new(run_id: &'a str, shim: Option<ProcessId>) -> Result<Self, ProcessError> {
+    fn new(run_id: &'a str, marks: Vec<String>, shim: Option<ProcessId>) -> Result<Self, ProcessError> {
         let shim = match shim {
             Some(shim) if shim.is_of_this_boot()? => Some(shim),
             Some(_) | None => None,
         };
-        Ok(Self { run_id, mark: format!("{MARK}={run_id}"), shim, known: BTreeMap::new() })
+        Ok(Self { run_id, marks, shim, known: BTreeMap::new() })
     }
 
     /// Until two looks in a row find nobody: one look is not a moment, and a process can be born behind its back.
@@ -138,14 +145,17 @@ impl<'a> Sweep<'a> {
         }
     }
 
+    fn is_marked(&self, pid: i32) -> bool {
+        self.marks.iter().all(|mark| table::carries(pid, mark))
+    }
+
     fn belongs(&self, entry: &Entry) -> bool {
         match &self.shim {
             // The session's number stays taken while anyone is in it, so it still is the one that the shim opened.
             Some(shim) => {
-                entry.start_time >= shim.start_time
-                    && (entry.session == shim.pid || table::carries(entry.pid, &self.mark))
+                entry.start_time >= shim.start_time && (entry.session == shim.pid || self.is_marked(entry.pid))
             }
-            None => table::carries(entry.pid, &self.mark),
+            None => self.is_marked(entry.pid),
         }
     }
 }
