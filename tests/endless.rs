@@ -73,7 +73,7 @@ fn tokens_are_a_budget_that_survives_restarts_and_new_heads() {
     play.tick().ok();
     assert_eq!(play.state(), "escalated");
     assert_eq!(play.world.sqlite("SELECT tokens FROM changes"), "1200", "400 three times, and no fourth");
-    assert_eq!(play.count("runs"), 3, "{} {:#?}", play.world.sqlite("SELECT * FROM runs"), play.events());
+    assert_eq!(play.count("runs"), 3);
     assert_eq!(escalation(&play), "c1 used 1200 tokens, all it may — requires human review");
     assert_eq!(play.world.sqlite("SELECT metadata ->> 'bound' FROM events WHERE event_type = 'escalated'"), "tokens");
 
@@ -269,6 +269,18 @@ fn a_restart_begins_where_the_counters_are() {
     assert_eq!(play.count("work_items WHERE source = 'review_fix' AND status = 'completed'"), 2);
     assert_eq!(play.world.sqlite("SELECT fix_cycle || ' ' || total_fixes FROM changes"), "2 2");
     assert_eq!(escalation(&play), "c1 exceeded max fix cycles (2) — requires human review");
+    play.check();
+}
+
+/// LOOP-1: an agent that ends its own shim is not run for ever: what nobody asked for is counted like any loss.
+#[test]
+fn an_agent_that_stops_its_own_shim_is_not_run_for_ever() {
+    let fixer = "cat >/dev/null\nkill -TERM $PPID\nsleep 5\n";
+    let tables = "[dispatch]\nmax_lost_runs = 3\n";
+    let play = Play::new(&Script { fixer, tables, ..Script::default() });
+    play.tick().ok();
+    assert_eq!(play.state(), "escalated", "{:#?}", play.events());
+    assert_eq!(play.count("events WHERE event_type = 'run_lost'"), 3);
     play.check();
 }
 

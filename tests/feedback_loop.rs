@@ -283,8 +283,38 @@ fi
 fn the_whole_loop_can_be_read_from_its_events() {
     let play = Play::new(&Script::default());
     play.tick().ok();
-    let events = play.world.plain(&play.events().join("\n"));
-    insta::assert_snapshot!(events, @"");
+    let head = play.world.git(&play.worktree, &["rev-parse", "HEAD"]);
+    let events = play.events().join("\n").replace(&head[..10], "HEAD");
+    insta::assert_snapshot!(events, @r"
+    state_changed: Feature enters as pending_self_review
+    work_created: code_review queued: Review Feature
+    state_changed: pending_self_review → self_reviewing (review_claimed)
+    work_claimed: code_review w1 claimed
+    run_started: r1 of w1 begins
+    run_finished: r1 ended (agent)
+    work_completed: code_review w1 completed
+    work_rejected: changes requested: work.txt is not fixed
+    state_changed: self_reviewing → self_review_failed (review_rejected)
+    work_created: review_fix queued: Fix Feature
+    state_changed: self_review_failed → refining (fix_created)
+    fix_created: fix 1 of 2 created from 1 rejection
+    work_claimed: review_fix w2 claimed
+    run_started: r2 of w2 begins
+    run_finished: r2 ended (agent)
+    work_completed: review_fix w2 completed
+    fix_committed: fix 1 committed: 1 file in 1 commit
+    state_changed: refining → pending_self_review (fix_finished)
+    work_created: code_review queued: Review Feature
+    review_requeued: review of HEAD queued, fix 1/2
+    state_changed: pending_self_review → self_reviewing (review_claimed)
+    work_claimed: code_review w3 claimed
+    run_started: r3 of w3 begins
+    run_finished: r3 ended (agent)
+    work_completed: code_review w3 completed
+    work_approved: approved: it is fixed now
+    state_changed: self_reviewing → self_review_passed (review_approved)
+    state_changed: self_review_passed → ready_for_human_review (local_only)
+    ");
 }
 
 /// NFR-4: what was given up is told too, with the reason and what to decide.
