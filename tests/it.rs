@@ -10,9 +10,14 @@
 
 mod agents;
 mod cli;
+mod endless;
+mod feedback_loop;
+mod lost;
+mod people;
 mod process;
 mod refusals;
 mod smoke;
 mod support;
 mod tidy;
+mod wakes;
 mod worktrees;

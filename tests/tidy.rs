@@ -39,7 +39,10 @@ const EDGES: &[(&str, &[&str])] = &[
     // Front.
     ("config", &[]),
     ("wake", &["blackboard"]),
-    ("daemon", &["agent", "blackboard", "config", "dispatch", "evaluator", "git", "heartbeat", "process", "prompt", "wake"]),
+    (
+        "daemon",
+        &["agent", "blackboard", "config", "dispatch", "evaluator", "git", "heartbeat", "process", "prompt", "wake"],
+    ),
     ("demo", &["blackboard", "config", "process"]),
     (
         "cli",

@@ -12,6 +12,7 @@ use super::project::say_who_works;
 use crate::blackboard::{self as bb, Conn, NewChange, Project};
 use crate::change::{Change, ChangeId, State};
 use crate::config::Loaded;
+use crate::evaluator::Config;
 use crate::work::{Item, Source, Status};
 
 mod look;
@@ -41,7 +42,7 @@ pub(crate) struct ReviewArgs {
     #[arg(long, value_name = "B")]
     base: Option<String>,
 
-    /// How many fixes it may have before a person is asked, 0 to 100 [default: loop.max_fix_cycles]
+    /// How many fixes it may have before a person is asked, 0 to 100 [default: as configured]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..=100))]
     max_cycles: Option<i64>,
 
@@ -72,7 +73,16 @@ pub(crate) fn review(args: &ReviewArgs, desk: &mut Desk) -> Result<Code> {
 /// A new change with its review, in one transaction; with its project, where that is new too.
 fn enter(args: &ReviewArgs, settings: &Loaded, found: &Found, desk: &Desk) -> Result<ChangeId> {
     let own = settings.project(found.project.project_id.as_str());
-    let max_fix_cycles = args.max_cycles.unwrap_or(own.max_fix_cycles);
+    let max_fix_cycles = match args.max_cycles {
+        Some(number) => number,
+        None => {
+            let evaluators = desk.evaluators(settings)?;
+            let evaluator = evaluators.iter().find_map(|definition| match definition.config {
+                Config::ReviewFeedback(config) => config.max_fix_cycles,
+            });
+            settings.max_fix_cycles(found.project.project_id.as_str(), evaluator)
+        }
+    };
     let new = |actor: &str| NewChange {
         project_id: found.project.project_id.clone(),
         title: found.title.clone(),

@@ -63,6 +63,9 @@ impl Task {
         if self.fenced.is_cancelled() {
             // Nobody waits for its work any more: it is kept aside like that of any other run that was ended.
             over.end = End::Stopped;
+        } else if over.end == End::Stopped && !self.stop.is_cancelled() {
+            // By a signal that was not ours: counted, or an agent that ends its own shim would run for ever.
+            over.end = End::Lost;
         }
         if over.end != End::Good || phase == Phase::Review {
             crash_point!("git.put_back.before");

@@ -3,6 +3,7 @@
 
 use super::commit::Span;
 use super::launch::Launch;
+use super::look::budget_left;
 use super::stop::Stop;
 use super::task::Task;
 use crate::agent::Phase;
@@ -77,13 +78,18 @@ impl Task {
 
     /// Red gates: once more, from the commit that failed them, until the rounds are used up.
     async fn again(&self, span: Span<'_>, head: &str) -> Result<(), Stop> {
-        let item = self.item_now().await?;
-        if item.gate_rounds > self.rules.max_gate_rounds {
-            let rounds = self.rules.max_gate_rounds;
-            let reason = format!(
+        let rounds = self.rules.max_gate_rounds;
+        let given_up = if self.item_now().await?.gate_rounds > rounds {
+            Some(format!(
                 "the gates are red, also after the agent was sent back {rounds} times: {}",
                 first_line(span.run)
-            );
+            ))
+        } else if let Err(Stop::Fail(spent)) = budget_left(&self.change_now().await?) {
+            Some(format!("the gates are red ({}), and {}", first_line(span.run), spent.reason))
+        } else {
+            None
+        };
+        if let Some(reason) = given_up {
             let (claim, id) = (self.claim.clone(), span.run.run_id.clone());
             self.write("refuse", move |conn| bb::refuse_run(conn, &claim, &id, &reason)).await?;
             return Ok(());

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::stop::{Fail, Stop};
 use super::task::Task;
 use crate::blackboard as bb;
+use crate::change::Change;
 use crate::clock;
 use crate::git::{GitError, Worktree};
 
@@ -16,7 +17,11 @@ impl Task {
     /// The worktree: there, inside a root, of this project, on the branch, nothing unfinished, clean.
     pub(super) async fn look(&self) -> Result<Worktree, Stop> {
         self.go_on()?;
-        self.budget_left()?;
+        let change = self.change_now().await?;
+        if change.paused {
+            return Err(Stop::Paused);
+        }
+        budget_left(&change)?;
         let path = self.worktree();
         let worktree = match self.git.worktree_at(path).await {
             Ok(worktree) => worktree,
@@ -75,25 +80,11 @@ impl Task {
         Ok(worktree)
     }
 
-    /// Absolute budgets, looked at before each spend.
-    fn budget_left(&self) -> Result<(), Stop> {
-        let budget = &self.change.budget;
-        let (bound, what) = if budget.run_ms >= budget.max_run_ms {
-            ("time", format!("all {} seconds of its agents' time", budget.max_run_ms / 1000))
-        } else if budget.max_tokens.is_some_and(|max| budget.tokens >= max) {
-            ("tokens", format!("all its {} tokens", budget.tokens))
-        } else if budget.max_cost_micros.is_some_and(|max| budget.cost_micros >= max) {
-            ("money", "all the money that it may spend".to_owned())
-        } else {
-            return Ok(());
-        };
-        Err(Stop::Fail(Fail {
-            reason: format!("{} used {what} — requires human review", self.change.change_id),
-            decide: "finish it by hand".into(),
-            bound: Some(bound),
-            final_verdict: None,
-            wip: None,
-        }))
+    /// The change as it stands now: a run inside this item may have spent its budget since the claim, and a person
+    /// may have paused it.
+    pub(super) async fn change_now(&self) -> Result<Change, Stop> {
+        let id = self.change.change_id.clone();
+        Ok(self.read(move |conn| bb::change(conn, &id)).await?)
     }
 
     fn inside_a_root(&self, worktree: &Worktree) -> Result<(), Stop> {
@@ -156,6 +147,27 @@ impl Task {
             )
         })
     }
+}
+
+/// Absolute budgets, looked at before each spend.
+pub(super) fn budget_left(change: &Change) -> Result<(), Stop> {
+    let budget = &change.budget;
+    let (bound, what) = if budget.run_ms >= budget.max_run_ms {
+        ("time", format!("all {} seconds of its agents' time", budget.max_run_ms / 1000))
+    } else if budget.max_tokens.is_some_and(|max| budget.tokens >= max) {
+        ("tokens", format!("all its {} tokens", budget.tokens))
+    } else if budget.max_cost_micros.is_some_and(|max| budget.cost_micros >= max) {
+        ("money", "all the money that it may spend".to_owned())
+    } else {
+        return Ok(());
+    };
+    Err(Stop::Fail(Fail {
+        reason: format!("{} used {what} — requires human review", change.change_id),
+        decide: "finish it by hand".into(),
+        bound: Some(bound),
+        final_verdict: None,
+        wip: None,
+    }))
 }
 
 /// Where worktrees may be: as configured, else the folder that holds the main checkout.

@@ -21,6 +21,8 @@ pub(super) enum Stop {
     Fenced,
     /// The program is stopping: the item goes back, with its attempt.
     Stopping,
+    /// A person paused the change between two runs: the item goes back and waits for the end of the pause.
+    Paused,
     /// The blackboard itself can't be written: nothing can be recorded now, the lease will run out.
     Blackboard(BoardError),
 }

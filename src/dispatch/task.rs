@@ -114,7 +114,7 @@ impl Task {
                 tracing::info!(%item, "the claim is over, nothing was written");
                 Ok(())
             }
-            Stop::Stopping => self.give_back().await,
+            Stop::Stopping | Stop::Paused => self.give_back().await,
             Stop::Hold { reason, until } => {
                 tracing::warn!(%item, reason = ?reason, "held");
                 self.hold(reason, until).await

@@ -31,6 +31,14 @@ says changes_requested "still not good" "$(finding work.txt 1 "make it better, f
 /// Fixes by writing "fixed" into `work.txt`.
 pub(crate) const FIXES: &str = "cat >/dev/null\necho fixed >>work.txt\necho done\n";
 
+/// Fixes only after the test let it go (`let_go("go")`); says in `began` that it began.
+pub(crate) const WAITS_AND_FIXES: &str = r#"
+cat >/dev/null
+echo "$REMAND_ITEM" >>"$PROMPTS/began"
+until [ -e "$PROMPTS/go" ]; do sleep 0.02; done
+echo "fixed $REMAND_ITEM" >>work.txt
+"#;
+
 /// How long a test waits for anything before it says what it waited for.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -105,7 +113,58 @@ impl Play {
         self.world.remand(&["why", "c1"]).ok().stdout
     }
 
-    /// The prompts that agents were given, by name.
+    /// Another worktree of the project on a branch of its own; its change waits for review.
+    pub(crate) fn another(&self, branch: &str) -> (String, PathBuf) {
+        let worktree = self.world.worktree(&self.repo, branch);
+        self.world.remand_in(&worktree, &["review", "--title", branch]).ok();
+        let id = self.world.sqlite(&format!("SELECT change_id FROM changes WHERE branch = '{branch}'"));
+        (id, worktree)
+    }
+
+    /// What a person can do in `sqlite3`: an event with nothing but what it needs.
+    pub(crate) fn insert(&self, event_type: &str, target_type: &str, target_id: &str, summary: &str) {
+        self.world.sqlite(&format!(
+            "INSERT INTO events (event_type, target_type, target_id, summary)
+             VALUES ('{event_type}', '{target_type}', '{target_id}', '{summary}')"
+        ));
+    }
+
+    /// What SQLite says to a statement that it refuses.
+    #[track_caller]
+    pub(crate) fn refused(&self, sql: &str) -> String {
+        let conn = rusqlite::Connection::open(self.world.db()).unwrap();
+        match conn.execute_batch(sql) {
+            Ok(()) => panic!("{sql} was not refused"),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    pub(crate) fn metadata(&self, item: &str) -> serde_json::Value {
+        let text = self.world.sqlite(&format!("SELECT metadata FROM work_items WHERE item_id = '{item}'"));
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{item}: {error}: {text}"))
+    }
+
+    /// Lets agents that wait for `NAME` beside their prompts go on.
+    pub(crate) fn let_go(&self, name: &str) {
+        std::fs::write(self.world.root().join("prompts-seen").join(name), "").unwrap();
+    }
+
+    /// What agents wrote beside their prompts.
+    pub(crate) fn noted(&self, name: &str) -> String {
+        std::fs::read_to_string(self.world.root().join("prompts-seen").join(name)).unwrap_or_default()
+    }
+
+    /// Waits until something is so.
+    #[track_caller]
+    pub(crate) fn until(&self, what: &str, mut is_so: impl FnMut() -> bool) {
+        let begun = Instant::now();
+        while !is_so() {
+            assert!(begun.elapsed() < PATIENCE, "waited for: {what}; events:\n{}", self.events().join("\n"));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// The prompt that a run was given.
     pub(crate) fn prompt_of_run(&self, run: &str) -> String {
         let path = self.world.root().join("state/remand/runs").join(run).join("prompt.md");
         std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
