@@ -32,6 +32,9 @@ const BY_HAND: &[(&str, &str)] = &[
     ("changes.rs", "WHERE change_id = :text OR branch = :text"),
     ("items.rs", ":status IS NULL OR status = :status"),
     ("look.rs", "SELECT * FROM changes ORDER BY"),
+    // From the end, and no further than its limit.
+    ("find.rs", "SELECT * FROM events ORDER BY id DESC LIMIT"),
+    ("find.rs", "SELECT change_id, branch, worktree FROM changes"),
 ];
 
 /// SQLite plans to look for rows that wait for this one, and does so only while a key is broken: the steps below
