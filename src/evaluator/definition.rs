@@ -12,7 +12,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use toml::Spanned;
 
 use crate::clock::Time;
-use crate::evaluator::schedule::{Schedule, ScheduleError, Zone};
+use crate::evaluator::schedule::{Schedule, Zone};
 use crate::event::EventType;
 use crate::snippet::{Colour, Problem, Snippet};
 use crate::words::{UnknownWord, words};
