@@ -220,7 +220,7 @@ pub(crate) fn cancel_item(conn: &Connection, id: &ItemId, reason: &str, actor: &
             final_verdict: None,
             failed_item: None,
         };
-        escalate::escalate(conn, change_id, &escalation, now)?;
+        escalate(conn, change_id, &escalation, now)?;
     }
     Ok(cancelled)
 }
