@@ -1,22 +1,30 @@
 //! remand sends rejected work back to an agent that can fix it, a bounded number of times, and to a
 //! person when that is not enough. `docs/architecture.md` is the map of the rooms below.
 
+mod agent;
 mod blackboard;
 mod change;
+mod cli;
 mod clock;
 mod config;
 mod crash;
+mod daemon;
+mod demo;
+mod dispatch;
 mod evaluator;
 mod event;
 mod finding;
+mod git;
 mod heartbeat;
 mod keypath;
+mod plain;
 mod process;
 mod prompt;
 mod proposal;
 mod review;
 mod snippet;
 mod state;
+mod wake;
 mod words;
 mod work;
 
@@ -24,4 +32,10 @@ mod work;
 #[doc(hidden)]
 pub fn shim() -> std::process::ExitCode {
     process::shim_main()
+}
+
+/// The command line.
+#[doc(hidden)]
+pub fn main() -> std::process::ExitCode {
+    cli::main()
 }

@@ -2,9 +2,13 @@
 
 use std::process::ExitCode;
 
+use rustix::fs::Mode;
+
 fn main() -> ExitCode {
+    // Before anything is written: what remand knows and what agents say is for nobody else.
+    rustix::process::umask(Mode::RWXG | Mode::RWXO);
     if std::env::args_os().skip(1).eq(["__shim"]) {
         return remand::shim();
     }
-    ExitCode::from(2)
+    remand::main()
 }

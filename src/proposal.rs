@@ -8,7 +8,10 @@ use crate::work::{ItemId, RejectionId, ReviewFixMetadata};
 pub(crate) enum Proposal {
     Fix(Fix),
     /// The bound is reached: a person, or the next stage, by the change's setting.
-    Bound { change_id: ChangeId, escalation: Escalation },
+    Bound {
+        change_id: ChangeId,
+        escalation: Escalation,
+    },
 }
 
 /// One fix for all rejections that wait for one change.

@@ -87,7 +87,7 @@ pub(crate) fn line_column(source: &str, offset: usize) -> (usize, usize) {
 }
 
 /// The word that was probably meant: the nearest one, if it is near.
-fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()
         .map(|candidate| (distance(word, candidate), candidate))

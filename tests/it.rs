@@ -1,9 +1,18 @@
 //! All integration tests, in one binary: linking is the slow part.
 #![expect(
     clippy::unwrap_used,
+    clippy::panic,
     clippy::indexing_slicing,
+    clippy::string_slice,
     clippy::disallowed_methods,
     reason = "the lints that let tests off do not reach the helpers of integration tests"
 )]
 
+mod agents;
+mod cli;
 mod process;
+mod refusals;
+mod smoke;
+mod support;
+mod tidy;
+mod worktrees;

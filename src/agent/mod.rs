@@ -117,7 +117,10 @@ impl Told {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return (Self::default(), None),
             Err(error) => Err(error),
         };
-        match text.map_err(|error| error.to_string()).and_then(|text| serde_json::from_str(&text).map_err(|e| e.to_string())) {
+        match text
+            .map_err(|error| error.to_string())
+            .and_then(|text| serde_json::from_str(&text).map_err(|e| e.to_string()))
+        {
             Ok(told) => (told, None),
             Err(error) => (Self::default(), Some(format!("result.json can't be read: {error}"))),
         }

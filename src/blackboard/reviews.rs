@@ -225,7 +225,7 @@ pub(crate) fn review_of_head(conn: &Connection, change_id: &ChangeId, head: &str
         .optional()?)
 }
 
-fn review_row(row: &Row<'_>) -> std::result::Result<PastReview, rusqlite::Error> {
+pub(super) fn review_row(row: &Row<'_>) -> std::result::Result<PastReview, rusqlite::Error> {
     let blocking = rows::json(row, "blocking")?;
     let blocking = blocking.as_array().map(|list| list.iter().filter_map(|v| v.as_str().map(str::to_owned)).collect());
     Ok(PastReview {
@@ -247,7 +247,7 @@ fn review_row(row: &Row<'_>) -> std::result::Result<PastReview, rusqlite::Error>
     })
 }
 
-fn finding_row(row: &Row<'_>) -> std::result::Result<OpenFinding, rusqlite::Error> {
+pub(super) fn finding_row(row: &Row<'_>) -> std::result::Result<OpenFinding, rusqlite::Error> {
     Ok(OpenFinding {
         finding_id: FindingId::new(row.get::<_, String>("finding_id")?),
         finding: Finding {

@@ -63,6 +63,16 @@ pub(crate) fn user_name() -> String {
     Environment::of_process().user_name()
 }
 
+/// How wide the terminal is, where it does not say so itself: COLUMNS.
+pub(crate) fn columns() -> Option<usize> {
+    Environment::of_process().path("COLUMNS")?.to_str()?.parse().ok()
+}
+
+/// Where the config file is looked for when nobody names one.
+pub(crate) fn usual_file() -> Option<PathBuf> {
+    place::usual_file(&Environment::of_process())
+}
+
 fn load_in(place: &Place, environment: &Environment) -> Result<Loaded, ConfigError> {
     let file = place::config_file(place, environment)?;
     let text = file.as_deref().map_or(Ok(String::new()), error::read_file)?;

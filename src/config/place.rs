@@ -45,8 +45,11 @@ pub(super) fn config_file(place: &Place, environment: &Environment) -> Result<Op
         let path = absolute(path);
         return if path.exists() { Ok(Some(path)) } else { Err(ConfigError::NotFound { path, named_by }) };
     }
-    let usual = usual_folder(environment, "XDG_CONFIG_HOME", ".config").map(|folder| folder.join("config.toml"));
-    Ok(usual.filter(|path| path.exists()))
+    Ok(usual_file(environment).filter(|path| path.exists()))
+}
+
+pub(super) fn usual_file(environment: &Environment) -> Option<PathBuf> {
+    usual_folder(environment, "XDG_CONFIG_HOME", ".config").map(|folder| folder.join("config.toml"))
 }
 
 pub(super) fn blackboard(

@@ -23,7 +23,11 @@ impl Task {
             Err(GitError::NotThere { path }) => {
                 return Err(Stop::fail(
                     format!("the worktree {} is gone", path.display()),
-                    format!("bring it back with `git worktree add {} {}`, then retry", path.display(), self.change.branch),
+                    format!(
+                        "bring it back with `git worktree add {} {}`, then retry",
+                        path.display(),
+                        self.change.branch
+                    ),
                 ));
             }
             Err(GitError::NotARepository { path } | GitError::NotThisWorktree { path, .. }) => {
@@ -99,7 +103,11 @@ impl Task {
         }
         let allowed: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
         Err(Stop::fail(
-            format!("{} is outside the folders that worktrees may be in ({})", worktree.place.path.display(), allowed.join(", ")),
+            format!(
+                "{} is outside the folders that worktrees may be in ({})",
+                worktree.place.path.display(),
+                allowed.join(", ")
+            ),
             "add its folder to worktree_roots in the configuration, then retry",
         ))
     }
@@ -113,18 +121,19 @@ impl Task {
         if head == self.change.head {
             return Ok(head);
         }
-        let known = match self.git.resolve(&worktree.place, &format!("{}^{{commit}}", self.change.head)).await {
-            Ok(known) => known,
-            Err(GitError::Failed { .. }) => None,
-            Err(error) => return Err(error.into()),
-        };
+        let known = self.git.resolve(&worktree.place, &self.change.head).await?;
         let grew = match known {
             Some(known) => self.git.is_ancestor(&worktree.place, &known, &head).await?,
             None => false,
         };
         if !grew {
             return Err(Stop::fail(
-                format!("the branch {} was rewritten: {} does not contain {}", self.change.branch, short(&head), short(&self.change.head)),
+                format!(
+                    "the branch {} was rewritten: {} does not contain {}",
+                    self.change.branch,
+                    short(&head),
+                    short(&self.change.head)
+                ),
                 format!("look at it, then `remand review --worktree {}` takes it in as it is", self.change.worktree),
             ));
         }

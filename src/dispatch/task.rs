@@ -13,6 +13,7 @@ use crate::blackboard::{self as bb, Claimed, Conn, Failure, Hold, Project};
 use crate::change::Change;
 use crate::clock;
 use crate::git::Git;
+use crate::process;
 use crate::work::{Claim, Item, Run, Source};
 
 /// One item in our hands.
@@ -28,6 +29,11 @@ pub(super) struct Task {
     pub(super) fenced: CancellationToken,
     /// The program is stopping.
     pub(super) stop: CancellationToken,
+}
+
+/// What our own git processes in a worktree carry in their environment.
+fn git_mark(worktree: &str) -> String {
+    format!("git:{worktree}")
 }
 
 impl Task {
@@ -62,7 +68,9 @@ impl Task {
         let id = claimed.change.project_id.clone();
         let project = dispatch.door.read(move |conn| bb::project(conn, &id)).await?;
         let rules = (dispatch.settings.rules)(&project.project_id);
-        let git = Git::new(&dispatch.settings.env, dispatch.settings.limits.git);
+        let mut env = dispatch.settings.env.clone();
+        env.insert(process::MARK.into(), git_mark(&claimed.change.worktree));
+        let git = Git::new(&env, dispatch.settings.limits.git);
         Ok(Self {
             claim: claimed.claim(),
             item: claimed.item,
@@ -81,13 +89,21 @@ impl Task {
         let _lock = WorktreeLock::take(locks, &self.change.worktree)
             .await
             .map_err(|error| Stop::hold(format!("cannot lock the worktree: {error}")))?;
+        // A git that a killed daemon had started goes on without it: two at once in one worktree would be one too many.
+        process::end_marked(git_mark(&self.change.worktree).as_ref()).await?;
         self.recover_others().await?;
-        match self.item.source {
+        let done = match self.item.source {
             Source::ReviewFix => self.fix().await,
             Source::CodeReview => self.review().await,
             // The claim takes only the two.
-            Source::Github | Source::Specflow | Source::Manual | Source::PullRequest | Source::FeedbackAnalysis => Ok(()),
+            Source::Github | Source::Specflow | Source::Manual | Source::PullRequest | Source::FeedbackAnalysis => {
+                Ok(())
+            }
+        };
+        if matches!(done, Err(Stop::Fenced)) {
+            self.abandon().await?;
         }
+        done
     }
 
     /// Writes down why the work stopped. If even that can't be written, the lease runs out and another look is taken.
@@ -131,7 +147,10 @@ impl Task {
         let claim = self.claim.clone();
         let failure = Failure {
             reason: fail.reason,
-            decide: format!("{} (`remand retry {}`, or `remand cancel {}`)", fail.decide, self.change.change_id, self.change.change_id),
+            decide: format!(
+                "{} (`remand retry {}`, or `remand cancel {}`)",
+                fail.decide, self.change.change_id, self.change.change_id
+            ),
             bound: fail.bound,
             final_verdict: fail.final_verdict,
             wip: fail.wip,

@@ -11,7 +11,10 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, flock};
 
 /// Held until it is dropped.
-pub(super) struct WorktreeLock(#[expect(dead_code, reason = "closing the file gives the lock back")] File);
+pub(super) struct WorktreeLock {
+    /// Closing it gives the lock back.
+    _file: File,
+}
 
 impl WorktreeLock {
     /// Waits for the lock, looking again every few milliseconds: whoever holds it is ending.
@@ -21,7 +24,7 @@ impl WorktreeLock {
         let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
         loop {
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => return Ok(Self(file)),
+                Ok(()) => return Ok(Self { _file: file }),
                 Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
@@ -34,9 +37,9 @@ impl WorktreeLock {
 /// A name that is as long as a name may be and different for different paths: what is not plain is written in hex.
 fn file_name(worktree: &str) -> String {
     // FNV-1a: only has to be stable and spread; two worktrees under one lock would merely wait for each other.
-    let hash = worktree.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash = worktree
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     let tail: String = worktree.chars().rev().take(40).collect();
     let tail: String = tail.chars().rev().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     format!("{hash:016x}{tail}.lock")

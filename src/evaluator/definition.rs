@@ -7,7 +7,6 @@ use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use toml::Spanned;
@@ -15,6 +14,7 @@ use toml::Spanned;
 use crate::clock::Time;
 use crate::evaluator::schedule::{Schedule, ScheduleError, Zone};
 use crate::event::EventType;
+use crate::snippet::{Colour, Problem, Snippet};
 use crate::words::{UnknownWord, words};
 
 words! {
@@ -261,12 +261,8 @@ fn files_of(folder: &Path) -> Result<Vec<(String, PathBuf)>, DefinitionError> {
 }
 
 fn snippet(file: &str, source: &str, place: Range<usize>, title: &str, label: &str, help: &str) -> String {
-    let annotation = AnnotationKind::Primary.span(place).label(label);
-    let report = &[Level::ERROR
-        .primary_title(title)
-        .element(Snippet::source(source).path(file).annotation(annotation))
-        .element(Level::HELP.message(help))];
-    Renderer::plain().render(report)
+    let problem = Problem::new(title, Some(place)).label(label).help(help);
+    Snippet { file, source, problem: &problem }.render(Colour::Plain)
 }
 
 #[cfg(test)]

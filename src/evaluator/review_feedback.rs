@@ -1,8 +1,6 @@
 //! The stock evaluator: what waits for a change becomes one fix, or one escalation when a bound is reached.
 //! Values in, a proposal out; it reads nothing and changes nothing.
 
-use std::fmt::Write as _;
-
 use serde_json::Value;
 
 use crate::change::{Change, FinalVerdict, State};
@@ -31,7 +29,10 @@ pub(crate) fn propose(case: &Case) -> Option<Proposal> {
     }
     let begins_round = case.pending.iter().any(|rejection| rejection.by_person);
     if let Some(bound) = reached(case, begins_round) {
-        return Some(Proposal::Bound { change_id: case.change.change_id.clone(), escalation: escalation(case, &bound) });
+        return Some(Proposal::Bound {
+            change_id: case.change.change_id.clone(),
+            escalation: escalation(case, &bound),
+        });
     }
     let change = &case.change;
     let fix_cycle = if begins_round { 0 } else { change.budget.fix_cycle };
@@ -96,18 +97,29 @@ fn reached(case: &Case, begins_round: bool) -> Option<Bound> {
         return bound(
             "cycles",
             format!("{subject} exceeded max fix cycles ({}) — requires human review", budget.max_fix_cycles),
-            format!("accept it (`remand approve {id}`), or go on (`remand cycles {id} 1`, or `remand refine {id} --text …` with your guidance)"),
+            format!(
+                "accept it (`remand approve {id}`), or go on (`remand cycles {id} 1`, or `remand refine {id} --text …` with your guidance)"
+            ),
         );
     }
     if budget.run_ms >= budget.max_run_ms {
-        let reason = format!("{subject} used its agents' time ({} s) — requires human review", budget.max_run_ms / 1000);
+        let reason =
+            format!("{subject} used its agents' time ({} s) — requires human review", budget.max_run_ms / 1000);
         return bound("time", reason, more_budget(id));
     }
     if budget.max_tokens.is_some_and(|max| budget.tokens >= max) {
-        return bound("tokens", format!("{subject} used {} tokens, all it may — requires human review", budget.tokens), more_budget(id));
+        return bound(
+            "tokens",
+            format!("{subject} used {} tokens, all it may — requires human review", budget.tokens),
+            more_budget(id),
+        );
     }
     if budget.max_cost_micros.is_some_and(|max| budget.cost_micros >= max) {
-        return bound("money", format!("{subject} spent all the money it may — requires human review"), more_budget(id));
+        return bound(
+            "money",
+            format!("{subject} spent all the money it may — requires human review"),
+            more_budget(id),
+        );
     }
     if begins_round {
         return None;
@@ -142,12 +154,12 @@ fn comments(pending: &[Rejection]) -> String {
     let mut text = String::new();
     for rejection in pending {
         let body = rejection.metadata.get("body").and_then(Value::as_str).filter(|body| !body.trim().is_empty());
-        // Writing to a String can't fail.
-        drop(writeln!(text, "{}", body.unwrap_or(&rejection.summary)));
+        text.push_str(body.unwrap_or(&rejection.summary));
+        text.push('\n');
         for finding in rejection.metadata.get("findings").and_then(Value::as_array).into_iter().flatten() {
             let word = |key: &str| finding.get(key).and_then(Value::as_str).unwrap_or("");
             let line = finding.get("line").and_then(Value::as_i64).map(|line| format!(":{line}")).unwrap_or_default();
-            drop(writeln!(text, "- [{}] {}{line} {}", word("severity"), word("path"), word("text")));
+            text.push_str(&format!("- [{}] {}{line} {}\n", word("severity"), word("path"), word("text")));
         }
         text.push('\n');
     }

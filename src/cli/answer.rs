@@ -1,0 +1,387 @@
+//! What a change waits for, or why it stopped, in one sentence with what to type: for `why`, `status` and the board.
+//! Facts are gathered from the blackboard first; the sentence is made from them alone.
+
+use serde::Serialize;
+
+use super::age::{ago, ahead};
+use crate::blackboard::{self as bb, BoardRow, Conn};
+use crate::change::{Change, State};
+use crate::clock::Time;
+use crate::evaluator::review_feedback::takes_fixes;
+use crate::event::{Event, EventType};
+use crate::process::ProcessId;
+use crate::work::{Item, Rejection, RejectionState, Source, Status};
+
+/// How many events are looked through for the one that led here.
+const LOOK_BACK: i64 = 200;
+
+/// All that the sentence is made from.
+pub(crate) struct Facts {
+    pub(crate) row: BoardRow,
+    /// The newest ones, oldest first.
+    pub(crate) events: Vec<Event>,
+    pub(crate) pending: Vec<Rejection>,
+    pub(crate) holder: Holder,
+    /// Items that run now, of all changes, and how many may.
+    pub(crate) running: usize,
+    pub(crate) slots: usize,
+    pub(crate) daemon: Daemon,
+    pub(crate) now: Time,
+}
+
+/// Whether somebody runs what is queued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Daemon {
+    Runs,
+    None,
+}
+
+/// What is the same for all changes of one look.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Around {
+    pub(crate) slots: usize,
+    pub(crate) daemon: Daemon,
+    pub(crate) now: Time,
+}
+
+/// The process that claimed the open item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Holder {
+    Nobody,
+    Alive,
+    Dead,
+    /// It can't be told: another machine, or a name that is none of ours.
+    Unknown,
+}
+
+/// The sentence.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Answer {
+    /// One word for programs.
+    pub(crate) because: &'static str,
+    pub(crate) answer: String,
+    pub(crate) since: Option<Time>,
+    pub(crate) until: Option<Time>,
+    /// What a person can type, the likeliest first.
+    pub(crate) commands: Vec<String>,
+}
+
+impl Facts {
+    pub(crate) fn gather(conn: &Conn, change: Change, around: Around) -> bb::Result<Self> {
+        let events = bb::events_of(conn, &change.change_id, LOOK_BACK)?;
+        let pending = bb::rejections_of(conn, &change.change_id, Some(RejectionState::Pending))?;
+        let row = bb::board_row(conn, change)?;
+        let holder = row.open_item.as_ref().map_or(Holder::Nobody, holder_of);
+        let running = bb::claimed_items(conn)?;
+        let Around { slots, daemon, now } = around;
+        Ok(Self { row, events, pending, holder, running, slots, daemon, now })
+    }
+
+    fn newest(&self, fits: impl Fn(&Event) -> bool) -> Option<&Event> {
+        self.events.iter().rev().find(|event| fits(event))
+    }
+
+    fn newest_of(&self, event_type: EventType) -> Option<&Event> {
+        self.newest(|event| event.event_type == event_type)
+    }
+
+    /// When the state that holds now began.
+    fn in_state_since(&self) -> Option<Time> {
+        self.newest_of(EventType::StateChanged).map(|event| event.timestamp)
+    }
+}
+
+fn holder_of(item: &Item) -> Holder {
+    let Some(claimed_by) = &item.claimed_by else { return Holder::Nobody };
+    let alive = claimed_by.parse::<ProcessId>().and_then(|process| process.is_alive());
+    match alive {
+        Ok(true) => Holder::Alive,
+        Ok(false) => Holder::Dead,
+        Err(_) => Holder::Unknown,
+    }
+}
+
+/// Why the change is where it is.
+pub(crate) fn answer(facts: &Facts) -> Answer {
+    let change = &facts.row.change;
+    if change.state.is_over() {
+        return over(facts);
+    }
+    if change.state == State::Escalated {
+        return escalated(facts);
+    }
+    if change.paused {
+        return paused(facts);
+    }
+    if change.held_until.is_some() {
+        return held(facts);
+    }
+    match &facts.row.open_item {
+        Some(item) => and_after(open(facts, item), &facts.pending),
+        None => idle(facts),
+    }
+}
+
+fn say(because: &'static str, answer: impl Into<String>, since: Option<Time>, commands: &[String]) -> Answer {
+    Answer { because, answer: answer.into(), since, until: None, commands: commands.to_vec() }
+}
+
+fn over(facts: &Facts) -> Answer {
+    let change = &facts.row.change;
+    let told = facts.newest(|event| word(event, "action") == Some("cancel")).map(|event| event.summary.clone());
+    let told = told.filter(|_| change.state == State::Closed).map(|told| format!(": {told}")).unwrap_or_default();
+    let since = facts.in_state_since();
+    say(change.state.as_str(), format!("it is {}; nothing more is done for it{told}", change.state), since, &[])
+}
+
+fn escalated(facts: &Facts) -> Answer {
+    let change = &facts.row.change;
+    let id = &change.change_id;
+    let event = facts.newest_of(EventType::Escalated);
+    let reason = event.map_or("the reason is not recorded", |event| event.summary.as_str());
+    let answer = match &change.decision {
+        Some(decision) => format!("it needs you: {reason}. Decide: {decision}"),
+        None => format!("it needs you: {reason}"),
+    };
+    let mut commands: Vec<String> = change.decision.as_deref().map(quoted_commands).unwrap_or_default();
+    if commands.is_empty() {
+        commands =
+            vec![format!("remand approve {id}"), format!("remand refine {id} --text …"), format!("remand cancel {id}")];
+    }
+    say("needs_you", answer, event.map(|event| event.timestamp), &commands)
+}
+
+/// The commands that stand between backticks.
+fn quoted_commands(text: &str) -> Vec<String> {
+    text.split('`').skip(1).step_by(2).filter(|piece| piece.starts_with("remand ")).map(str::to_owned).collect()
+}
+
+fn paused(facts: &Facts) -> Answer {
+    let change = &facts.row.change;
+    let event = facts.newest(|event| word(event, "action") == Some("pause"));
+    let by = event.map_or("somebody", |event| event.actor_id.as_str());
+    let why = event.and_then(|event| word(event, "text")).filter(|text| !text.is_empty());
+    let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+    let also = match (&facts.row.open_item, facts.holder) {
+        (Some(item), Holder::Alive) => {
+            format!("; {} {} may still finish, nothing follows from it until then", item.source, item.item_id)
+        }
+        _ => String::new(),
+    };
+    let commands = [format!("remand resume {}", change.change_id)];
+    say("paused", format!("it was paused by {by}{why}{also}"), event.map(|event| event.timestamp), &commands)
+}
+
+fn held(facts: &Facts) -> Answer {
+    let change = &facts.row.change;
+    let event = facts.newest_of(EventType::Held);
+    let reason = change.hold_reason.as_deref().unwrap_or("no reason was recorded");
+    let until = change.held_until;
+    let when = match until {
+        Some(until) if until > facts.now => format!("it is held until {until} ({})", ahead(until, facts.now)),
+        Some(_) | None => {
+            "its hold is over, and goes on with the next look of `remand run` or `remand tick`".to_owned()
+        }
+    };
+    let commands = [format!("remand resume {}", change.change_id)];
+    let told = say("held", format!("{when}: {reason}"), event.map(|event| event.timestamp), &commands);
+    Answer { until, ..told }
+}
+
+/// A rejection that came meanwhile is not forgotten, and says so.
+fn and_after(told: Answer, pending: &[Rejection]) -> Answer {
+    let ids: Vec<&str> = pending.iter().map(|rejection| rejection.rejection_id.as_str()).collect();
+    match ids.as_slice() {
+        [] => told,
+        [one] => Answer { answer: format!("{}; {one} waits until then", told.answer), ..told },
+        [..] => Answer { answer: format!("{}; {} wait until then", told.answer, ids.join(", ")), ..told },
+    }
+}
+
+fn open(facts: &Facts, item: &Item) -> Answer {
+    match item.status {
+        Status::Claimed => claimed(facts, item),
+        Status::Blocked => say(
+            "blocked",
+            format!("{} {} is blocked, though the change is neither paused nor held", item.source, item.item_id),
+            Some(item.created_at),
+            &[format!("remand resume {}", facts.row.change.change_id)],
+        ),
+        Status::Available | Status::Completed | Status::Failed | Status::Cancelled => available(facts, item),
+    }
+}
+
+fn claimed(facts: &Facts, item: &Item) -> Answer {
+    let what = format!("{} {}", item.source, item.item_id);
+    let run = facts.row.last_run.as_ref().filter(|run| run.item_id == item.item_id && run.epoch == item.epoch);
+    let since = run.map(|run| run.started_at).or_else(|| {
+        let claim = facts
+            .newest(|event| event.event_type == EventType::WorkClaimed && event.target_id == item.item_id.as_str());
+        claim.map(|event| event.timestamp)
+    });
+    let ran_out = item.lease_expires_at.is_some_and(|lease| lease <= facts.now);
+    match facts.holder {
+        Holder::Alive if ran_out => say(
+            "running",
+            format!(
+                "{what} is being run by a process that lives but has not renewed its lease (was the machine asleep?)"
+            ),
+            since,
+            &[format!("remand item show {}", item.item_id)],
+        ),
+        Holder::Alive => {
+            let by = run.map(|run| format!(" by {} ({})", run.agent, run.run_id)).unwrap_or_default();
+            let commands: Vec<String> = run.map(|run| format!("remand log {} -f", run.run_id)).into_iter().collect();
+            say("running", format!("{what} is being run{by}"), since, &commands)
+        }
+        Holder::Dead | Holder::Nobody => say(
+            "holder_died",
+            format!("the process that ran {what} is dead; {}", next_look(facts).0),
+            since,
+            &next_look(facts).1,
+        ),
+        Holder::Unknown => say(
+            "running",
+            format!(
+                "{what} is claimed by `{}`, and this machine can't tell whether that lives",
+                item.claimed_by.as_deref().unwrap_or("")
+            ),
+            since,
+            &[format!("remand item show {}", item.item_id)],
+        ),
+    }
+}
+
+fn available(facts: &Facts, item: &Item) -> Answer {
+    let what = format!("{} {}", item.source, item.item_id);
+    let since = Some(item.created_at);
+    if !matches!(item.source, Source::CodeReview | Source::ReviewFix) {
+        let answer = format!("{what} is queued, but this version does not run items of source `{}`", item.source);
+        return say("not_run", answer, since, &[format!("remand item cancel {}", item.item_id)]);
+    }
+    if let Some(until) = item.not_before.filter(|until| *until > facts.now) {
+        let told = say("delayed", format!("{what} waits until {until} ({})", ahead(until, facts.now)), since, &[]);
+        return Answer { until: Some(until), ..told };
+    }
+    if facts.running >= facts.slots {
+        let answer =
+            format!("{what} waits for a free slot: {} of {} are in use (dispatch.slots)", facts.running, facts.slots);
+        return say("waits_for_slot", answer, since, &["remand item list --status claimed".into()]);
+    }
+    let (then, commands) = next_look(facts);
+    say("queued", format!("{what} is queued; {then}"), since, &commands)
+}
+
+/// Who takes what waits, and what to type when nobody does.
+fn next_look(facts: &Facts) -> (&'static str, Vec<String>) {
+    match facts.daemon {
+        Daemon::Runs => ("the daemon takes it in a moment", Vec::new()),
+        Daemon::None => ("no daemon runs that would take it", vec!["remand run".into(), "remand tick".into()]),
+    }
+}
+
+/// Nothing is open: what happens next is up to the heartbeat, a person or the forge.
+fn idle(facts: &Facts) -> Answer {
+    let change = &facts.row.change;
+    let id = &change.change_id;
+    let since = facts.in_state_since();
+    if let Some(rejection) = facts.pending.first() {
+        let id = &rejection.rejection_id;
+        if !takes_fixes(change.state) {
+            return say("waits", format!("{id} waits until what is under way ({}) is over", change.state), since, &[]);
+        }
+        let (then, commands) = next_look(facts);
+        return say("waits_for_heartbeat", format!("the next heartbeat makes a fix of {id}; {then}"), since, &commands);
+    }
+    match change.state {
+        State::ReadyForHumanReview => say(
+            "waits_for_approval",
+            format!("its review is done and it waits for you to approve it ({})", said_yes(facts)),
+            since,
+            &[format!("remand diff {id}"), format!("remand approve {id}"), format!("remand reject {id} --text …")],
+        ),
+        State::Approved => {
+            let by = facts.newest_of(EventType::StateChanged).map_or("somebody", |event| event.actor_id.as_str());
+            say("approved", format!("it was approved by {by}: merge {} when you like", change.branch), since, &[])
+        }
+        State::SelfReviewFailed => {
+            let (then, commands) = next_look(facts);
+            say(
+                "waits_for_heartbeat",
+                format!("it was rejected, and the next heartbeat makes a fix of that; {then}"),
+                since,
+                &commands,
+            )
+        }
+        State::AwaitingPrFeedback => say("waits_for_feedback", "it waits for feedback on its PR", since, &[]),
+        State::SelfReviewPassed | State::PrCreated => {
+            say("next_stage", "its review passed; the next stage follows", since, &[])
+        }
+        State::Queued
+        | State::Implementing
+        | State::PendingSelfReview
+        | State::SelfReviewing
+        | State::Refining
+        | State::ReviewingPr
+        | State::AddressingFeedback
+        | State::Merged
+        | State::Closed
+        | State::Escalated => say(
+            "nothing_open",
+            format!("it is {}, but nothing is open that would move it on", change.state),
+            since,
+            &["remand check".into(), format!("remand refine {id} --text …"), format!("remand cancel {id}")],
+        ),
+    }
+}
+
+fn said_yes(facts: &Facts) -> String {
+    let told = facts.newest_of(EventType::WorkApproved);
+    told.map_or_else(
+        || "no review said so".to_owned(),
+        |event| format!("{}, {}", event.summary, ago(event.timestamp, facts.now)),
+    )
+}
+
+fn word<'a>(event: &'a Event, key: &str) -> Option<&'a str> {
+    event.metadata.get(key)?.as_str()
+}
+
+/// The events that led to where the change is now, oldest first: those that say why, not each small step.
+pub(crate) fn led_here(events: &[Event], limit: usize) -> Vec<&Event> {
+    let tells = |event: &&Event| match event.event_type {
+        EventType::WorkCreated
+        | EventType::WorkClaimed
+        | EventType::WorkCompleted
+        | EventType::RunStarted
+        | EventType::ReviewRequeued
+        | EventType::ReviewPosted
+        | EventType::Notified
+        | EventType::MessageSent
+        | EventType::Pruned => false,
+        EventType::WorkFailed
+        | EventType::WorkCancelled
+        | EventType::WorkRejected
+        | EventType::WorkApproved
+        | EventType::FixCreated
+        | EventType::FixCommitted
+        | EventType::FixPushed
+        | EventType::ReviewUnclear
+        | EventType::EditsUndone
+        | EventType::CheckoutChanged
+        | EventType::HeadMoved
+        | EventType::Escalated
+        | EventType::Instructed
+        | EventType::StateChanged
+        | EventType::RunFinished
+        | EventType::RunLost
+        | EventType::GateFailed
+        | EventType::Held
+        | EventType::Resumed
+        | EventType::FeedbackReceived
+        | EventType::Skipped => true,
+    };
+    let mut told: Vec<&Event> = events.iter().rev().filter(tells).take(limit).collect();
+    told.reverse();
+    told
+}

@@ -1,0 +1,68 @@
+//! `remand list`, and `remand` alone: the board.
+
+use anyhow::Result;
+use clap::Args;
+
+use super::age::ago;
+use super::desk::Desk;
+use super::fail::Code;
+use super::out::Table;
+use super::picture::Picture;
+use crate::blackboard::{self as bb, Show};
+
+/// The order of the board's columns, from what needs a person to what is done.
+const COLUMNS: [&str; 7] =
+    ["Needs you", "Backlog", "In progress", "Code review", "Waiting approval", "Verified", "Done"];
+
+/// Show the changes that are under way and what each waits for
+#[derive(Debug, Args, Default)]
+pub(crate) struct ListArgs {
+    /// Also those that are merged or closed
+    #[arg(long)]
+    all: bool,
+
+    /// At most N of them
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(i64).range(1..))]
+    limit: i64,
+}
+
+pub(crate) fn list(args: &ListArgs, desk: &mut Desk) -> Result<Code> {
+    let around = desk.around()?;
+    let show = if args.all { Show::All } else { Show::Live };
+    let limit = if args.limit == 0 { 500 } else { args.limit };
+    let (mut pictures, projects) = desk.read(|conn| {
+        let rows = bb::board(conn, show, limit)?;
+        let pictures = rows.into_iter().map(|row| Picture::take(conn, row.change, around));
+        Ok((pictures.collect::<bb::Result<Vec<_>>>()?, bb::list_projects(conn)?.len()))
+    })?;
+    pictures.sort_by_key(|picture| COLUMNS.iter().position(|column| *column == picture.row.column));
+    if desk.out.is_json() {
+        desk.out.json(&pictures)?;
+        return Ok(Code::Done);
+    }
+    if pictures.is_empty() {
+        desk.out.line("Nothing is on the board.")?;
+        let next = if projects == 0 {
+            "hint: `remand project add PATH` tells remand about a repository"
+        } else {
+            "hint: `remand review`, in a worktree of a project, puts its work on the board"
+        };
+        desk.out.note(next)?;
+        return Ok(Code::Done);
+    }
+    let mut table = Table::new(&["CHANGE", "BOARD", "FIX", "TITLE", "WHY", "SINCE"]);
+    for picture in &pictures {
+        let change = picture.change();
+        let since = picture.why.since.unwrap_or(change.updated_at);
+        table.row([
+            change.change_id.as_str(),
+            picture.row.column,
+            picture.cycle.trim_start_matches("fix "),
+            &change.title,
+            &picture.why.answer,
+            &ago(since, desk.now),
+        ]);
+    }
+    desk.out.table(&table)?;
+    Ok(Code::Done)
+}

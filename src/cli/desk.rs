@@ -1,0 +1,179 @@
+//! What a command has at hand: the settings, the blackboard, git, the time, and where to print.
+
+use std::future::Future;
+use std::io::Read as _;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+
+use super::answer::{Around, Daemon};
+use super::fail::Fail;
+use super::out::Out;
+use crate::blackboard::{self as bb, Board, BoardError, Conn};
+use crate::change::{Change, ChangeId};
+use crate::clock::{self, Time};
+use crate::config::{self, Loaded, Place};
+use crate::evaluator::Definition;
+use crate::evaluator::definition;
+use crate::git::Git;
+use crate::snippet::nearest;
+use crate::{heartbeat, wake};
+
+/// The most that is read of a file or of stdin: far more than a review, far less than the memory.
+const TEXT_CAP: u64 = 4 * 1024 * 1024;
+
+pub(crate) struct Desk {
+    pub(crate) out: Out,
+    pub(crate) now: Time,
+    /// How often `-v` was given.
+    pub(crate) verbose: u8,
+    place: Place,
+}
+
+impl Desk {
+    pub(crate) fn new(out: Out, place: Place, verbose: u8) -> Self {
+        Self { out, now: clock::now(), verbose, place }
+    }
+
+    /// Goes on at another blackboard.
+    pub(crate) fn move_to(&mut self, place: Place) {
+        self.place = place;
+        self.now = clock::now();
+    }
+
+    pub(crate) fn settings(&self) -> Result<Loaded> {
+        Ok(config::load(&self.place)?)
+    }
+
+    /// The evaluators in force.
+    pub(crate) fn evaluators(&self, settings: &Loaded) -> Result<Vec<Definition>> {
+        Ok(definition::load(settings.evaluators.as_deref(), self.now)?)
+    }
+
+    pub(crate) fn board(&self) -> Result<Board> {
+        Ok(Board::open(&self.settings()?.blackboard, self.now)?)
+    }
+
+    /// One look at the blackboard.
+    pub(crate) fn read<T>(&self, look: impl FnOnce(&Conn) -> bb::Result<T>) -> Result<T> {
+        Ok(self.board()?.read(look)?)
+    }
+
+    /// One transaction, and the daemon is told.
+    pub(crate) fn write<T>(&self, name: &str, step: impl FnOnce(&Conn, &Step) -> bb::Result<T>) -> Result<T> {
+        let settings = self.settings()?;
+        let step_with = Step { actor: config::user_name(), now: self.now, evaluators: self.evaluators(&settings)? };
+        let mut board = Board::open(&settings.blackboard, self.now)?;
+        let value = board.write(name, |conn| step(conn, &step_with))?;
+        wake::poke(board.path());
+        Ok(value)
+    }
+
+    /// What is the same for all changes that are looked at now.
+    pub(crate) fn around(&self) -> Result<Around> {
+        let settings = self.settings()?;
+        let daemon = if wake::is_heard(&settings.blackboard) { Daemon::Runs } else { Daemon::None };
+        Ok(Around { slots: settings.config.dispatch.slots, daemon, now: self.now })
+    }
+
+    pub(crate) fn git(&self, settings: &Loaded) -> Git {
+        Git::new(&config::agent_environment(&[]), Duration::from_secs(settings.config.limits.git_s))
+    }
+
+    /// The change that a person means by an id, a branch or the path of a worktree.
+    pub(crate) fn change(&self, text: &str) -> Result<Change> {
+        let found = self.read(|conn| find_change(conn, text))?;
+        found.map_err(|near| no_such(text, &near).into())
+    }
+}
+
+/// Who writes, when, and who judges.
+pub(crate) struct Step {
+    pub(crate) actor: String,
+    pub(crate) now: Time,
+    evaluators: Vec<Definition>,
+}
+
+impl Step {
+    /// One pass of the evaluators in the same transaction, so that what follows from the word is there at once.
+    pub(crate) fn beat(&self, conn: &Conn) -> bb::Result<()> {
+        heartbeat::beat(conn, &self.evaluators, self.now).map(|_| ())
+    }
+}
+
+/// The change, or names that are near to what was typed.
+pub(crate) fn find_change(conn: &Conn, text: &str) -> bb::Result<Result<Change, Vec<String>>> {
+    let path = Path::new(text).canonicalize().ok().filter(|path| path.is_dir());
+    for name in [Some(text), path.as_deref().and_then(Path::to_str)].into_iter().flatten() {
+        match bb::find_change(conn, name) {
+            Err(BoardError::NotFound { .. }) => {}
+            found => return found.map(Ok),
+        }
+    }
+    Ok(Err(near(conn, text)?))
+}
+
+/// Up to three names that are near to what was typed.
+fn near(conn: &Conn, text: &str) -> bb::Result<Vec<String>> {
+    let mut known: Vec<String> = bb::change_names(conn)?.into_iter().flatten().collect();
+    let mut found = Vec::new();
+    while found.len() < 3 {
+        let Some(name) = nearest(text, known.iter().map(String::as_str)).map(str::to_owned) else { break };
+        known.retain(|candidate| *candidate != name);
+        found.push(name);
+    }
+    Ok(found)
+}
+
+pub(crate) fn no_such(text: &str, near: &[String]) -> Fail {
+    let fail = Fail::not_found(format!("there is no change `{text}`"));
+    if near.is_empty() {
+        fail.hint("a change is named by its id, its branch or the path of its worktree; `remand list --all` shows them")
+    } else {
+        let near: Vec<String> = near.iter().map(|name| format!("`{name}`")).collect();
+        fail.hint(format!("did you mean {}?", near.join(" or ")))
+    }
+}
+
+/// The text of a file, `-` for stdin.
+pub(crate) fn read_text(file: &Path) -> Result<String> {
+    let mut bytes = Vec::new();
+    let name = file.display();
+    if file.as_os_str() == "-" {
+        std::io::stdin().take(TEXT_CAP + 1).read_to_end(&mut bytes).context("cannot read stdin")?;
+    } else {
+        let opened = std::fs::File::open(file).map_err(|error| {
+            if error.kind() == std::io::ErrorKind::NotFound {
+                Fail::not_found(format!("there is no file {name}"))
+            } else {
+                Fail::new(format!("cannot read {name}: {error}"))
+            }
+        })?;
+        opened.take(TEXT_CAP + 1).read_to_end(&mut bytes).with_context(|| format!("cannot read {name}"))?;
+    }
+    if u64::try_from(bytes.len()).is_ok_and(|length| length > TEXT_CAP) {
+        return Err(Fail::new(format!("{name} has more than {} MiB", TEXT_CAP / 1024 / 1024)).into());
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Text given with `--text`, `-` for stdin; never empty.
+pub(crate) fn said(text: &str) -> Result<String> {
+    let text = if text == "-" { read_text(Path::new("-"))? } else { text.to_owned() };
+    if text.trim().is_empty() {
+        return Err(Fail::usage("the text is empty").hint("say what is to be done; `-` reads it from stdin").into());
+    }
+    Ok(text)
+}
+
+/// Runs what waits for children or for time, on this thread.
+pub(crate) fn wait<T>(work: impl Future<Output = T>) -> Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    Ok(runtime.block_on(work))
+}
+
+/// What a list says of a change's id, when a row has one.
+pub(crate) fn id_or_dash(id: Option<&ChangeId>) -> &str {
+    id.map_or("-", ChangeId::as_str)
+}

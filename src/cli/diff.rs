@@ -1,0 +1,129 @@
+//! `remand diff`: what a change, or one fix of it, changes.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::Named;
+use super::desk::{Desk, wait};
+use super::fail::{Code, Fail};
+use super::out::{Line, Look};
+use crate::blackboard as bb;
+use crate::change::{Change, ChangeId};
+use crate::event::EventType;
+use crate::git::{Diff, Git, Place};
+
+/// The most of a diff that is shown.
+const CAP: usize = 8 * 1024 * 1024;
+
+/// Show what a change changes, from where it left its base to its head
+#[derive(Debug, Args)]
+#[command(after_help = "Control characters in it are made visible; --raw gives a patch that `git apply` takes.\n\n\
+Examples:\n  remand diff c1\n  remand diff c1 --cycle 2       only what the second fix changed")]
+pub(crate) struct DiffArgs {
+    #[command(flatten)]
+    named: Named,
+
+    /// Only what fix N of the last round that had one changed
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
+    cycle: Option<i64>,
+
+    /// Byte for byte, for another program
+    #[arg(long, conflicts_with = "json")]
+    raw: bool,
+}
+
+#[derive(Serialize)]
+struct Shown {
+    change_id: ChangeId,
+    from: String,
+    to: String,
+    files: Vec<File>,
+    text: String,
+    truncated: bool,
+}
+
+#[derive(Serialize)]
+struct File {
+    path: String,
+    added: u64,
+    deleted: u64,
+}
+
+pub(crate) fn diff(args: &DiffArgs, desk: &mut Desk) -> Result<Code> {
+    let settings = desk.settings()?;
+    let git = desk.git(&settings);
+    let change = desk.change(&args.named.change)?;
+    let project = desk.read(|conn| bb::project(conn, &change.project_id))?;
+    // All worktrees share the objects, so this works when the change's own is gone.
+    let common_dir = PathBuf::from(&project.common_dir);
+    let place = Place { path: project.path.into(), git_dir: common_dir.clone(), common_dir };
+    let range = match args.cycle {
+        Some(cycle) => one_fix(desk, &change, cycle)?,
+        None => wait(whole(&git, &place, &change))??,
+    };
+    let (from, to) = range;
+    let diff: Diff = wait(git.diff(&place, &from, &to, CAP))??;
+    if desk.out.is_json() {
+        let files =
+            diff.files.iter().map(|file| File { path: file.path.clone(), added: file.added, deleted: file.deleted });
+        let (change_id, truncated) = (change.change_id, diff.truncated);
+        desk.out.json(&Shown { change_id, from, to, files: files.collect(), text: diff.text, truncated })?;
+        return Ok(Code::Done);
+    }
+    if args.raw {
+        desk.out.raw(&diff.text)?;
+    } else {
+        for line in diff.text.lines() {
+            desk.out.line(Line::default().piece(look_of(line), line.replace('\t', "    ")))?;
+        }
+    }
+    if diff.truncated {
+        desk.out.note(format!("note: only the first {} MiB are shown", CAP / 1024 / 1024))?;
+    }
+    Ok(Code::Done)
+}
+
+async fn whole(git: &Git, place: &Place, change: &Change) -> Result<(String, String)> {
+    let Some(base) = git.base_head(place, &change.base).await? else {
+        return Err(Fail::not_found(format!("there is no branch {} any more", change.base)).into());
+    };
+    let Some(from) = git.merge_base(place, &base, &change.head).await? else {
+        return Err(Fail::new(format!("{} and {} have no common history", change.branch, change.base)).into());
+    };
+    Ok((from, change.head.clone()))
+}
+
+fn one_fix(desk: &Desk, change: &Change, cycle: i64) -> Result<(String, String)> {
+    let events = desk.read(|conn| bb::events_of(conn, &change.change_id, i64::MAX))?;
+    let fixes: Vec<(i64, String, String)> = events
+        .iter()
+        .filter(|event| event.event_type == EventType::FixCommitted)
+        .filter_map(|event| {
+            let word = |key: &str| event.metadata.get(key).and_then(Value::as_str).map(str::to_owned);
+            Some((event.metadata.get("fix_cycle")?.as_i64()?, word("head_before")?, word("head_after")?))
+        })
+        .collect();
+    match fixes.iter().rev().find(|(n, ..)| *n == cycle) {
+        Some((_, from, to)) => Ok((from.clone(), to.clone())),
+        None => {
+            let known: Vec<String> = fixes.iter().map(|(n, ..)| n.to_string()).collect();
+            let hint =
+                if known.is_empty() { "it has no fix yet".to_owned() } else { format!("fixes: {}", known.join(", ")) };
+            Err(Fail::not_found(format!("{} has no fix {cycle}", change.change_id)).hint(hint).into())
+        }
+    }
+}
+
+fn look_of(line: &str) -> Look {
+    match line.as_bytes().first() {
+        Some(b'+') if !line.starts_with("+++") => Look::Good,
+        Some(b'-') if !line.starts_with("---") => Look::Bad,
+        Some(b'@') => Look::Command,
+        Some(b'd') => Look::Strong,
+        Some(_) | None => Look::Plain,
+    }
+}

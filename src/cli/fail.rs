@@ -1,0 +1,177 @@
+//! How a command ends when it does not do what was asked: an exit code for programs, one line of what and one of a
+//! hint for people.
+
+use std::io;
+use std::process::ExitCode;
+
+use super::out::{Line, Look, Out};
+use crate::blackboard::BoardError;
+use crate::config::ConfigError;
+use crate::evaluator::definition::DefinitionError;
+use crate::git::GitError;
+use crate::prompt::PromptError;
+
+/// What a program that calls remand can tell apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Code {
+    Done,
+    Failed,
+    Usage,
+    Config,
+    NotFound,
+    /// Held, or a person has to decide.
+    NeedsPerson,
+}
+
+/// A refusal in our own words.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}")]
+pub(crate) struct Fail {
+    pub(crate) code: Code,
+    pub(crate) what: String,
+    pub(crate) hint: Option<String>,
+}
+
+impl Fail {
+    pub(crate) fn new(what: impl Into<String>) -> Self {
+        Self { code: Code::Failed, what: what.into(), hint: None }
+    }
+
+    pub(crate) fn usage(what: impl Into<String>) -> Self {
+        Self { code: Code::Usage, ..Self::new(what) }
+    }
+
+    pub(crate) fn not_found(what: impl Into<String>) -> Self {
+        Self { code: Code::NotFound, ..Self::new(what) }
+    }
+
+    pub(crate) fn needs_person(what: impl Into<String>) -> Self {
+        Self { code: Code::NeedsPerson, ..Self::new(what) }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl From<Code> for ExitCode {
+    fn from(code: Code) -> Self {
+        Self::from(match code {
+            Code::Done => 0,
+            Code::Failed => 1,
+            Code::Usage => 2,
+            Code::Config => 3,
+            Code::NotFound => 4,
+            Code::NeedsPerson => 5,
+        })
+    }
+}
+
+/// Tells a person what went wrong and returns what a program is told.
+pub(crate) fn report(out: &mut Out, error: &anyhow::Error) -> Code {
+    // Whoever read our output has gone away (`| head`): that is no failure.
+    if error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>()).any(is_broken_pipe) {
+        return Code::Done;
+    }
+    let (code, told) = tell(out, error);
+    match told {
+        // With stderr gone too there is nobody left to tell.
+        Ok(()) | Err(_) => code,
+    }
+}
+
+fn tell(out: &mut Out, error: &anyhow::Error) -> (Code, io::Result<()>) {
+    if let Some(error) = error.downcast_ref::<ConfigError>() {
+        let told = match error {
+            ConfigError::Syntax(report) | ConfigError::Invalid(report) => out.snippet(|colour| report.render(colour)),
+            ConfigError::NotFound { .. } | ConfigError::Unreadable { .. } | ConfigError::NoHome => {
+                out.report(&error.to_string())
+            }
+        };
+        return (Code::Config, told);
+    }
+    if let Some(DefinitionError::Fault { report, .. }) = error.downcast_ref() {
+        return (Code::Config, out.report(report));
+    }
+    if let Some(PromptError::Template { report, .. }) = error.downcast_ref() {
+        return (Code::Config, out.report(report));
+    }
+    let (code, hint) = judge(error);
+    (code, two_lines(out, &chain(error), hint.as_deref()))
+}
+
+fn two_lines(out: &mut Out, what: &str, hint: Option<&str>) -> io::Result<()> {
+    out.note(Line::default().piece(Look::Bad, "error:").plain(" ").plain(what))?;
+    match hint {
+        Some(hint) => out.note(Line::default().piece(Look::Command, "hint:").plain(" ").plain(hint)),
+        None => Ok(()),
+    }
+}
+
+/// What, and why, in one line.
+fn chain(error: &anyhow::Error) -> String {
+    let mut texts: Vec<String> = Vec::new();
+    for cause in error.chain() {
+        let text = cause.to_string();
+        if !texts.last().is_some_and(|last| last.contains(&text)) {
+            texts.push(text);
+        }
+    }
+    texts.join(": ")
+}
+
+fn judge(error: &anyhow::Error) -> (Code, Option<String>) {
+    for cause in error.chain() {
+        if let Some(fail) = cause.downcast_ref::<Fail>() {
+            return (fail.code, fail.hint.clone());
+        }
+        if let Some(error) = cause.downcast_ref::<BoardError>() {
+            return judge_board(error);
+        }
+        if let Some(error) = cause.downcast_ref::<GitError>() {
+            return judge_git(error);
+        }
+        if cause.is::<DefinitionError>() || cause.is::<PromptError>() {
+            return (Code::Config, None);
+        }
+    }
+    (Code::Failed, None)
+}
+
+fn judge_board(error: &BoardError) -> (Code, Option<String>) {
+    match error {
+        BoardError::NotFound { .. } => (Code::NotFound, None),
+        BoardError::Refused { hint, .. } => (Code::Failed, hint.clone()),
+        BoardError::NoSuchMove(_) => {
+            (Code::Failed, Some("`remand why ID` says where the change stands and what can be typed".into()))
+        }
+        BoardError::Busy(_) => (Code::Failed, Some("try again; another program holds the blackboard".into())),
+        BoardError::Foreign { .. } => (Code::Config, None),
+        BoardError::Unusable { .. }
+        | BoardError::Newer { .. }
+        | BoardError::Stale { .. }
+        | BoardError::Full(_)
+        | BoardError::Word(_)
+        | BoardError::Closed
+        | BoardError::Batch(_)
+        | BoardError::Sqlite(_)
+        | BoardError::Json(_) => (Code::Failed, None),
+    }
+}
+
+fn judge_git(error: &GitError) -> (Code, Option<String>) {
+    if matches!(error, GitError::NotThere { .. }) {
+        (Code::NotFound, None)
+    } else if matches!(error, GitError::NotARepository { .. }) {
+        (Code::Failed, Some("give the path of a git repository".into()))
+    } else if matches!(error, GitError::NoGit) {
+        (Code::Failed, Some("install git, or put it on the PATH".into()))
+    } else {
+        (Code::Failed, None)
+    }
+}
+
+fn is_broken_pipe(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::BrokenPipe
+}

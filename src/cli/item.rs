@@ -1,0 +1,278 @@
+//! `remand item`: the small admin door to work items, with the checks that everybody else's go through.
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use serde_json::{Map, Value, json};
+
+use super::age::ago;
+use super::desk::{Desk, Step, id_or_dash};
+use super::fail::{Code, Fail};
+use super::out::{Line, Table};
+use super::picture::told;
+use super::show;
+use crate::blackboard::{self as bb, BoardError, Conn, NewItem};
+use crate::change::{Change, State};
+use crate::state::Trigger;
+use crate::work::{Item, ItemId, Priority, Source, Status};
+
+/// Work items: what is to be run once
+#[derive(Debug, Subcommand)]
+pub(crate) enum ItemCommand {
+    Add(AddArgs),
+    List(ListArgs),
+    Show(OneArgs),
+    Requeue(OneArgs),
+    Cancel(CancelArgs),
+}
+
+/// Queue an item for a change
+#[derive(Debug, Args)]
+#[command(after_help = "A review_fix is made from a rejection, never by itself: `remand reject` makes both.\n\n\
+Example:\n  remand item add code_review --change c1 --priority P1")]
+pub(crate) struct AddArgs {
+    /// What running it means: github, specflow, manual, code_review, review_fix, pull_request, feedback_analysis
+    #[arg(value_name = "SOURCE", value_parser = word::<Source>)]
+    source: Source,
+
+    /// The change: its id (c1), its branch, or the path of its worktree
+    #[arg(long, value_name = "CHANGE")]
+    change: String,
+
+    /// P1 is run before P2, P2 before P3
+    #[arg(long, value_name = "P", default_value = "P2", value_parser = word::<Priority>)]
+    priority: Priority,
+
+    /// Keys to add to the item's metadata, a JSON object
+    #[arg(long, value_name = "JSON")]
+    metadata: Option<String>,
+
+    /// What to call it
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+}
+
+/// Show work items in the order in which they are run
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// Only those that are available, claimed, completed, failed, blocked or cancelled
+    #[arg(long, value_name = "STATUS", value_parser = word::<Status>)]
+    status: Option<Status>,
+
+    /// At most N of them
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(i64).range(1..))]
+    limit: i64,
+}
+
+/// One work item
+#[derive(Debug, Args)]
+pub(crate) struct OneArgs {
+    /// The item's id (w1)
+    #[arg(value_name = "ITEM")]
+    item: String,
+}
+
+/// Cancel an open item; the change that needed it waits for you
+#[derive(Debug, Args)]
+pub(crate) struct CancelArgs {
+    /// The item's id (w1)
+    #[arg(value_name = "ITEM")]
+    item: String,
+
+    /// Why, for those who wonder
+    #[arg(long, value_name = "TEXT")]
+    why: Option<String>,
+}
+
+pub(crate) fn item(command: ItemCommand, desk: &mut Desk) -> Result<Code> {
+    match command {
+        ItemCommand::Add(args) => add(&args, desk),
+        ItemCommand::List(args) => list(&args, desk),
+        ItemCommand::Show(args) => show::item(desk, &ItemId::new(args.item)),
+        ItemCommand::Requeue(args) => requeue(&ItemId::new(args.item), desk),
+        ItemCommand::Cancel(args) => cancel(&ItemId::new(args.item), args.why.as_deref(), desk),
+    }
+}
+
+fn word<T: std::str::FromStr<Err = crate::words::UnknownWord>>(text: &str) -> Result<T, crate::words::UnknownWord> {
+    text.parse()
+}
+
+fn add(args: &AddArgs, desk: &mut Desk) -> Result<Code> {
+    let extra = args.metadata.as_deref().map(object).transpose()?.unwrap_or_default();
+    let change = desk.change(&args.change)?;
+    let added = desk.write("item_add", |conn, step| {
+        let change = bb::change(conn, &change.change_id)?;
+        let new = new_item(args, &change, extra, step)?;
+        refuse_second(conn, &change, args.source)?;
+        let added = bb::insert_item(conn, &change, &new, step.now)?;
+        added.ok_or_else(|| refused("an item with this key is there already", None))
+    })?;
+    if desk.out.is_json() {
+        desk.out.json(&added)?;
+        return Ok(Code::Done);
+    }
+    let id = added.item_id.as_str();
+    desk.out.line(
+        Line::default().strong(id).plain(format!(" {} for {} is {}", added.source, change.change_id, added.status)),
+    )?;
+    Ok(Code::Done)
+}
+
+fn object(text: &str) -> Result<Map<String, Value>> {
+    let hint = "a JSON object, such as '{\"note\": \"by hand\"}'";
+    match serde_json::from_str(text) {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(_) => Err(Fail::usage("--metadata is JSON, but not an object").hint(hint).into()),
+        Err(error) => Err(Fail::usage(format!("--metadata is not JSON: {error}")).hint(hint).into()),
+    }
+}
+
+fn refused(what: impl Into<String>, hint: Option<String>) -> BoardError {
+    BoardError::Refused { what: what.into(), hint }
+}
+
+fn new_item(args: &AddArgs, change: &Change, extra: Map<String, Value>, step: &Step) -> bb::Result<NewItem> {
+    let id = &change.change_id;
+    if matches!(change.state, State::Merged | State::Closed | State::Escalated) {
+        let what = format!("{id} is {}: no item can be queued for it", change.state);
+        return Err(refused(what, Some(format!("`remand why {id}` says what can be typed"))));
+    }
+    let key = format!("item_add:{}", uuid::Uuid::now_v7());
+    let mut new = match args.source {
+        Source::ReviewFix => {
+            let hint = format!("`remand reject {id} --text …` makes the rejection and its fix");
+            return Err(refused("a review_fix is made from a rejection, not by itself", Some(hint)));
+        }
+        Source::CodeReview => {
+            refuse_useless_review(change)?;
+            bb::review_item(change, key, &step.actor)
+        }
+        Source::Github | Source::Specflow | Source::Manual | Source::PullRequest | Source::FeedbackAnalysis => {
+            NewItem {
+                rejection_id: None,
+                title: change.title.clone(),
+                source: args.source,
+                priority: args.priority,
+                idempotency_key: key,
+                fix_cycle: change.budget.fix_cycle,
+                metadata: json!({}),
+                actor: step.actor.clone(),
+            }
+        }
+    };
+    new.priority = args.priority;
+    if let Some(title) = &args.title {
+        new.title.clone_from(title);
+    }
+    if let Value::Object(keys) = &mut new.metadata {
+        keys.extend(extra);
+    }
+    Ok(new)
+}
+
+/// A review that its change has no use for would be cancelled as soon as it is claimed.
+fn refuse_useless_review(change: &Change) -> bb::Result<()> {
+    let facts = crate::state::Facts::from(change);
+    match crate::state::next(change.state, Trigger::ReviewClaimed, facts) {
+        Ok(_) => Ok(()),
+        Err(_) => {
+            let id = &change.change_id;
+            let hint = format!(
+                "`remand review --worktree {}` reviews a head that moved; `remand why {id}` says where it stands",
+                change.worktree
+            );
+            Err(refused(format!("{id} is {}: no review can begin", change.state), Some(hint)))
+        }
+    }
+}
+
+fn refuse_second(conn: &Conn, change: &Change, source: Source) -> bb::Result<()> {
+    let mut open = bb::items_of(conn, &change.change_id)?.into_iter().filter(|item| item.status.is_open());
+    match open.find(|item| item.source == source && source == Source::CodeReview) {
+        Some(item) => Err(refused(
+            format!("{} has an open {source} already: {} ({})", change.change_id, item.item_id, item.status),
+            Some(format!("`remand why {}` says what it waits for", item.item_id)),
+        )),
+        None => Ok(()),
+    }
+}
+
+fn list(args: &ListArgs, desk: &mut Desk) -> Result<Code> {
+    let items = desk.read(|conn| bb::list_items(conn, args.status, args.limit))?;
+    if desk.out.is_json() {
+        desk.out.json(&items)?;
+        return Ok(Code::Done);
+    }
+    if items.is_empty() {
+        desk.out.note("no such item")?;
+        return Ok(Code::Done);
+    }
+    let mut table = Table::new(&["ITEM", "SOURCE", "STATUS", "PRIO", "CHANGE", "TITLE", "MADE"]);
+    for item in &items {
+        table.row([
+            item.item_id.as_str(),
+            item.source.as_str(),
+            item.status.as_str(),
+            item.priority.as_str(),
+            id_or_dash(item.change_id.as_ref()),
+            &item.title,
+            &ago(item.created_at, desk.now),
+        ]);
+    }
+    desk.out.table(&table)?;
+    Ok(Code::Done)
+}
+
+fn requeue(id: &ItemId, desk: &mut Desk) -> Result<Code> {
+    let item = desk.write("item_requeue", |conn, step| {
+        let item = bb::item(conn, id)?;
+        let Some(change_id) = &item.change_id else { return bb::requeue_item(conn, None, id, step.now) };
+        let change = bb::change(conn, change_id)?;
+        match (change.state, item.source, item.status) {
+            (State::Escalated, _, Status::Failed) => {
+                bb::retry(conn, change_id, &step.actor, step.now)?;
+                bb::item(conn, id)
+            }
+            (State::Merged | State::Closed, ..) => {
+                Err(refused(format!("{change_id} is {}: nothing more is done for it", change.state), None))
+            }
+            (_, Source::ReviewFix, _) => {
+                let hint = format!("`remand refine {change_id}` makes a new fix of what is open");
+                Err(refused(format!("{id} is {}; a fix is not opened again", item.status), Some(hint)))
+            }
+            _ => reopen(conn, &change, &item, step),
+        }
+    })?;
+    done(desk, &item, "is queued again")
+}
+
+fn reopen(conn: &Conn, change: &Change, item: &Item, step: &Step) -> bb::Result<Item> {
+    let mut change = change.clone();
+    if change.state == State::Escalated {
+        change = bb::advance(conn, &change.change_id, Trigger::Retry, &step.actor, step.now)?;
+    }
+    if item.source == Source::CodeReview {
+        refuse_useless_review(&change)?;
+        refuse_second(conn, &change, item.source)?;
+    }
+    bb::requeue_item(conn, Some(&change), &item.item_id, step.now)
+}
+
+fn cancel(id: &ItemId, why: Option<&str>, desk: &mut Desk) -> Result<Code> {
+    let reason = why.unwrap_or("by hand");
+    let item = desk.write("item_cancel", |conn, step| bb::cancel_item(conn, id, reason, &step.actor, step.now))?;
+    done(desk, &item, "is cancelled")
+}
+
+fn done(desk: &mut Desk, item: &Item, what: &str) -> Result<Code> {
+    if desk.out.is_json() {
+        desk.out.json(item)?;
+        return Ok(Code::Done);
+    }
+    let line = Line::default().strong(item.item_id.as_str()).plain(format!(" {} {what}", item.source));
+    desk.out.line(line)?;
+    match &item.change_id {
+        Some(change_id) => told(desk, change_id, "now"),
+        None => Ok(Code::Done),
+    }
+}

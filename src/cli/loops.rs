@@ -1,0 +1,80 @@
+//! `remand run`, `tick` and `work`: where the loops are started from.
+
+use anyhow::Result;
+use clap::Args;
+
+use super::desk::Desk;
+use super::fail::{Code, Fail};
+use super::out::Line;
+use super::trace;
+use crate::daemon::{self, AlreadyRunning};
+
+/// Run the daemon: it looks for rejected work, has it fixed and reviewed again, until it is stopped
+///
+/// Prints one line on stdout when it is ready, and its log on stderr. SIGTERM or Ctrl-C stops it: agents at work get
+/// `dispatch.stop_grace_s` to finish, then they are ended and their items go back, without a failure being counted.
+/// A second signal stops at once. One daemon a blackboard; every other command is safe beside it.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {}
+
+/// Look once, run what is due until nothing is left, and end (for cron, scripts and tests)
+#[derive(Debug, Args)]
+pub(crate) struct TickArgs {}
+
+/// Run what is queued, in the foreground, and end; nothing new is made from rejections
+#[derive(Debug, Args)]
+pub(crate) struct WorkArgs {}
+
+pub(crate) fn run(_args: &RunArgs, desk: &mut Desk) -> Result<Code> {
+    let settings = desk.settings()?;
+    trace::begin(&settings.config.log, desk.verbose, trace::Talk::Log);
+    let out = &mut desk.out;
+    let ready = || {
+        let pid = std::process::id();
+        let said = if out.is_json() {
+            out.json_line(&serde_json::json!({ "ready": true, "pid": pid, "blackboard": settings.blackboard }))
+        } else {
+            let line = format!("remand is ready: pid {pid}, blackboard {}", settings.blackboard.display());
+            out.line(Line::from(line))
+        };
+        if let Err(error) = said {
+            tracing::warn!(error = ?error, "nobody reads the ready line");
+        }
+    };
+    match daemon::serve(&settings, ready) {
+        Ok(()) => Ok(Code::Done),
+        Err(error) => match error.downcast::<AlreadyRunning>() {
+            Ok(running) => Err(Fail::new(running.to_string())
+                .hint("one daemon a blackboard; the other commands work beside it, `remand tick` too")
+                .into()),
+            Err(error) => Err(error),
+        },
+    }
+}
+
+pub(crate) fn tick(_args: &TickArgs, desk: &mut Desk) -> Result<Code> {
+    let settings = desk.settings()?;
+    trace::begin(&settings.config.log, desk.verbose, trace::Talk::Warnings);
+    let done = daemon::tick(&settings)?;
+    told(desk, done)
+}
+
+pub(crate) fn work(_args: &WorkArgs, desk: &mut Desk) -> Result<Code> {
+    let settings = desk.settings()?;
+    trace::begin(&settings.config.log, desk.verbose, trace::Talk::Warnings);
+    let done = daemon::work(&settings)?;
+    told(desk, done)
+}
+
+fn told(desk: &mut Desk, done: daemon::Done) -> Result<Code> {
+    if desk.out.is_json() {
+        desk.out.json(&serde_json::json!({ "applied": done.applied, "ran": done.ran }))?;
+    } else {
+        desk.out.line(format!("{} carried out, {} run", many(done.applied, "proposal"), many(done.ran, "item")))?;
+    }
+    Ok(Code::Done)
+}
+
+fn many(n: usize, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+}

@@ -1,0 +1,188 @@
+//! The command line: reads what was typed, asks the blackboard, prints. It judges nothing and runs no agent; what a
+//! person says becomes an event or one of the blackboard's own steps, like everybody else's word.
+//!
+//! One file a command, with its arguments and one function. Doc comments on arguments are the help.
+
+mod age;
+mod answer;
+mod approve;
+mod board;
+mod check;
+mod demo;
+mod desk;
+mod diff;
+mod evaluators;
+mod events;
+mod fail;
+mod item;
+mod log;
+mod loops;
+mod out;
+mod person;
+mod picture;
+mod project;
+mod prompts;
+mod read_review;
+mod reject;
+mod review;
+mod settings;
+mod show;
+mod status;
+mod trace;
+mod verdict;
+mod why;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Args, Parser, Subcommand};
+
+use desk::Desk;
+use fail::Code;
+use out::{Format, Out};
+
+use crate::config::Place;
+
+/// Sends rejected work back to the coding agent that can fix it, a bounded number of times, and to a person when that
+/// is not enough.
+///
+/// Without a command it prints the board: every change that is under way and what it waits for.
+#[derive(Debug, Parser)]
+#[command(name = "remand", version, after_help = FIRST_STEPS, disable_help_subcommand = true)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+const FIRST_STEPS: &str = "\
+First steps:
+  remand project add ~/src/website      tell remand about a repository
+  cd ~/worktrees/website-login          a worktree with an agent's work in it
+  remand review                         have it reviewed, and fixed until it passes
+  remand run                            the daemon that does it (or `remand tick`, once)
+  remand why c1                         what is it waiting for?
+
+Exit codes: 0 done, 1 failed, 2 usage, 3 configuration, 4 not found, 5 held or needs a person.";
+
+#[derive(Debug, Args)]
+struct Global {
+    /// Read the settings from FILE [default: $REMAND_CONFIG, or remand/config.toml in $XDG_CONFIG_HOME]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Everywhere")]
+    config: Option<PathBuf>,
+
+    /// Use the blackboard FILE [default: $REMAND_DB, or `blackboard` in the settings]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Everywhere")]
+    db: Option<PathBuf>,
+
+    /// Print JSON, for programs; its shapes are in docs/json.md
+    #[arg(long, global = true, help_heading = "Everywhere")]
+    json: bool,
+
+    /// Say more about what is being done (twice: even more)
+    #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = "Everywhere")]
+    verbose: u8,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(loops::RunArgs),
+    Tick(loops::TickArgs),
+    Work(loops::WorkArgs),
+    Demo(demo::DemoArgs),
+    #[command(subcommand)]
+    Project(project::ProjectCommand),
+    Review(review::ReviewArgs),
+    Reject(reject::RejectArgs),
+    Approve(approve::ApproveArgs),
+    List(board::ListArgs),
+    Status(status::StatusArgs),
+    Show(show::ShowArgs),
+    Why(why::WhyArgs),
+    Events(events::EventsArgs),
+    Log(log::LogArgs),
+    Diff(diff::DiffArgs),
+    Retry(person::RetryArgs),
+    Refine(person::RefineArgs),
+    Cycles(person::CyclesArgs),
+    Verdict(verdict::VerdictArgs),
+    Comment(person::CommentArgs),
+    Pause(person::PauseArgs),
+    Resume(person::ResumeArgs),
+    Cancel(person::CancelArgs),
+    #[command(subcommand)]
+    Item(item::ItemCommand),
+    ReadReview(read_review::ReadReviewArgs),
+    Check(check::CheckArgs),
+    #[command(subcommand)]
+    Config(settings::ConfigCommand),
+    #[command(subcommand)]
+    Evaluators(evaluators::EvaluatorsCommand),
+    #[command(subcommand)]
+    Prompts(prompts::PromptsCommand),
+}
+
+/// The whole program, but for the shim.
+pub(crate) fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help goes to stdout with 0, a wrong word to stderr with 2. A closed pipe is nobody to tell.
+            drop(error.print());
+            return if error.use_stderr() { Code::Usage } else { Code::Done }.into();
+        }
+    };
+    let format = if cli.global.json { Format::Json } else { Format::Text };
+    let place = Place { config: cli.global.config, db: cli.global.db };
+    let mut desk = Desk::new(Out::new(format), place, cli.global.verbose);
+    match obey(cli.command, &mut desk) {
+        Ok(code) => code.into(),
+        Err(error) => fail::report(&mut desk.out, &error).into(),
+    }
+}
+
+fn obey(command: Option<Command>, desk: &mut Desk) -> Result<Code> {
+    match command {
+        None => board::list(&board::ListArgs::default(), desk),
+        Some(Command::Run(args)) => loops::run(&args, desk),
+        Some(Command::Tick(args)) => loops::tick(&args, desk),
+        Some(Command::Work(args)) => loops::work(&args, desk),
+        Some(Command::Demo(args)) => demo::demo(&args, desk),
+        Some(Command::Project(command)) => project::project(command, desk),
+        Some(Command::Review(args)) => review::review(&args, desk),
+        Some(Command::Reject(args)) => reject::reject(&args, desk),
+        Some(Command::Approve(args)) => approve::approve(&args, desk),
+        Some(Command::List(args)) => board::list(&args, desk),
+        Some(Command::Status(args)) => status::status(&args, desk),
+        Some(Command::Show(args)) => show::show(&args, desk),
+        Some(Command::Why(args)) => why::why(&args, desk),
+        Some(Command::Events(args)) => events::events(&args, desk),
+        Some(Command::Log(args)) => log::log(&args, desk),
+        Some(Command::Diff(args)) => diff::diff(&args, desk),
+        Some(Command::Retry(args)) => person::retry(&args, desk),
+        Some(Command::Refine(args)) => person::refine(&args, desk),
+        Some(Command::Cycles(args)) => person::cycles(&args, desk),
+        Some(Command::Verdict(args)) => verdict::verdict(&args, desk),
+        Some(Command::Comment(args)) => person::comment(&args, desk),
+        Some(Command::Pause(args)) => person::pause(&args, desk),
+        Some(Command::Resume(args)) => person::resume(&args, desk),
+        Some(Command::Cancel(args)) => person::cancel(&args, desk),
+        Some(Command::Item(command)) => item::item(command, desk),
+        Some(Command::ReadReview(args)) => read_review::read_review(&args, desk),
+        Some(Command::Check(args)) => check::check(&args, desk),
+        Some(Command::Config(command)) => settings::settings(command, desk),
+        Some(Command::Evaluators(command)) => evaluators::evaluators(command, desk),
+        Some(Command::Prompts(command)) => prompts::prompts(command, desk),
+    }
+}
+
+/// A change as a person names it, and as most commands take it.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Named {
+    /// The change: its id (c1), its branch, or the path of its worktree
+    #[arg(value_name = "CHANGE")]
+    pub(crate) change: String,
+}

@@ -1,0 +1,149 @@
+//! A person's word on a change: `retry refine cycles comment pause resume cancel`. Each finds the change, says one
+//! thing to the blackboard and shows what follows; they differ by a line, so they are together.
+
+use anyhow::Result;
+use clap::Args;
+
+use super::Named;
+use super::desk::{Desk, said};
+use super::fail::Code;
+use super::picture::told;
+use crate::blackboard as bb;
+use crate::blackboard::Guidance;
+
+/// Try again what failed, after an escalation
+#[derive(Debug, Args)]
+#[command(after_help = "The item that failed is opened again, with its counts of trouble at zero.\n\n\
+Example:\n  remand retry c3")]
+pub(crate) struct RetryArgs {
+    #[command(flatten)]
+    named: Named,
+}
+
+pub(crate) fn retry(args: &RetryArgs, desk: &mut Desk) -> Result<Code> {
+    let id = desk.change(&args.named.change)?.change_id;
+    desk.write("retry", |conn, step| bb::retry(conn, &id, &step.actor, step.now))?;
+    told(desk, &id, "is tried again")
+}
+
+/// Have the open findings fixed now, in a new round, perhaps with your guidance
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  remand refine c3 --text 'use the retry policy of http.rs, do not write a second one'"
+)]
+pub(crate) struct RefineArgs {
+    #[command(flatten)]
+    named: Named,
+
+    /// What the agent is told besides the open findings (`-`: from stdin)
+    #[arg(long, value_name = "TEXT")]
+    text: Option<String>,
+}
+
+pub(crate) fn refine(args: &RefineArgs, desk: &mut Desk) -> Result<Code> {
+    let text = args.text.as_deref().map(said).transpose()?;
+    let id = desk.change(&args.named.change)?.change_id;
+    desk.write("refine", |conn, step| {
+        bb::refine(conn, &id, text.as_deref(), &step.actor, step.now)?;
+        step.beat(conn)
+    })?;
+    told(desk, &id, "is to be refined")
+}
+
+/// Allow a change more fixes in this round; an escalated one goes on
+#[derive(Debug, Args)]
+#[command(after_help = "Example, one more fix:\n  remand cycles c3 1")]
+pub(crate) struct CyclesArgs {
+    #[command(flatten)]
+    named: Named,
+
+    /// How many more, 1 to 100
+    #[arg(value_name = "N", value_parser = clap::value_parser!(i64).range(1..=100))]
+    n: i64,
+}
+
+pub(crate) fn cycles(args: &CyclesArgs, desk: &mut Desk) -> Result<Code> {
+    let id = desk.change(&args.named.change)?.change_id;
+    let after = desk.write("cycles", |conn, step| {
+        bb::more_cycles(conn, &id, args.n, &step.actor, step.now)?;
+        step.beat(conn)?;
+        bb::change(conn, &id)
+    })?;
+    told(desk, &id, &format!("may have {} more ({})", fixes(args.n), after.cycle_text()))
+}
+
+fn fixes(n: i64) -> String {
+    if n == 1 { "1 fix".into() } else { format!("{n} fixes") }
+}
+
+/// Tell the next fix something, without starting one
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  remand comment c3 'the flaky test is known: leave it alone'")]
+pub(crate) struct CommentArgs {
+    #[command(flatten)]
+    named: Named,
+
+    /// What the agent is told (`-`: from stdin)
+    #[arg(value_name = "TEXT")]
+    text: String,
+}
+
+pub(crate) fn comment(args: &CommentArgs, desk: &mut Desk) -> Result<Code> {
+    let body = said(&args.text)?;
+    let id = desk.change(&args.named.change)?.change_id;
+    desk.write("comment", |conn, step| {
+        bb::add_guidance(conn, &id, &Guidance { author: step.actor.clone(), body }, step.now)
+    })?;
+    told(desk, &id, "has your comment for its next fix")
+}
+
+/// Stop a change where it is, until `resume`
+#[derive(Debug, Args)]
+#[command(after_help = "An agent that runs may finish; nothing new begins and nothing is pushed until then.")]
+pub(crate) struct PauseArgs {
+    #[command(flatten)]
+    named: Named,
+
+    /// Why, for those who wonder
+    #[arg(long, value_name = "TEXT")]
+    why: Option<String>,
+}
+
+pub(crate) fn pause(args: &PauseArgs, desk: &mut Desk) -> Result<Code> {
+    let id = desk.change(&args.named.change)?.change_id;
+    desk.write("pause", |conn, step| bb::pause(conn, &id, args.why.as_deref(), &step.actor, step.now))?;
+    told(desk, &id, "is paused")
+}
+
+/// Go on with a change that is paused or held
+#[derive(Debug, Args)]
+pub(crate) struct ResumeArgs {
+    #[command(flatten)]
+    named: Named,
+}
+
+pub(crate) fn resume(args: &ResumeArgs, desk: &mut Desk) -> Result<Code> {
+    let before = desk.change(&args.named.change)?;
+    let id = before.change_id;
+    desk.write("resume", |conn, step| bb::resume(conn, &id, &step.actor, step.now))?;
+    let waited = before.paused || before.held_until.is_some();
+    told(desk, &id, if waited { "goes on" } else { "was neither paused nor held" })
+}
+
+/// Close a change: nothing more is done for it
+#[derive(Debug, Args)]
+#[command(after_help = "Branch, worktree and commits stay as they are: remand deletes none of them.")]
+pub(crate) struct CancelArgs {
+    #[command(flatten)]
+    named: Named,
+
+    /// Why, for those who wonder
+    #[arg(long, value_name = "TEXT")]
+    why: Option<String>,
+}
+
+pub(crate) fn cancel(args: &CancelArgs, desk: &mut Desk) -> Result<Code> {
+    let id = desk.change(&args.named.change)?.change_id;
+    desk.write("cancel", |conn, step| bb::cancel_change(conn, &id, args.why.as_deref(), &step.actor, step.now))?;
+    told(desk, &id, "is cancelled")
+}

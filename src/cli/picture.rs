@@ -1,0 +1,97 @@
+//! A change as commands show it: one row of a table, or the few lines after somebody's word.
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::age::ago;
+use super::answer::{Answer, Around, Facts, answer};
+use super::desk::Desk;
+use super::fail::Code;
+use super::out::{Line, Look};
+use crate::blackboard::{self as bb, BoardRow, Conn};
+use crate::change::{Change, ChangeId, State};
+
+/// A change with what it waits for.
+#[derive(Debug, Serialize)]
+pub(crate) struct Picture {
+    #[serde(flatten)]
+    pub(crate) row: BoardRow,
+    /// `fix 1/2`
+    pub(crate) cycle: String,
+    pub(crate) why: Answer,
+}
+
+impl Picture {
+    pub(crate) fn take(conn: &Conn, change: Change, around: Around) -> bb::Result<Self> {
+        let facts = Facts::gather(conn, change, around)?;
+        let why = answer(&facts);
+        Ok(Self { cycle: facts.row.change.cycle_text(), why, row: facts.row })
+    }
+
+    pub(crate) fn change(&self) -> &Change {
+        &self.row.change
+    }
+}
+
+/// What a person sees after a word on a change: where it is now, and what follows.
+pub(crate) fn told(desk: &mut Desk, id: &ChangeId, what: &str) -> Result<Code> {
+    let around = desk.around()?;
+    let picture = desk.read(|conn| Picture::take(conn, bb::change(conn, id)?, around))?;
+    if desk.out.is_json() {
+        desk.out.json(&picture)?;
+        return Ok(Code::Done);
+    }
+    desk.out.line(Line::default().strong(id.as_str()).plain(format!(" {what}")))?;
+    print_answer(desk, &picture.why)?;
+    Ok(Code::Done)
+}
+
+/// The sentence, since when, and what to type.
+pub(crate) fn print_answer(desk: &mut Desk, why: &Answer) -> Result<()> {
+    let look = match why.because {
+        "needs_you" | "holder_died" | "nothing_open" => Look::Bad,
+        "paused" | "held" | "blocked" | "not_run" => Look::Notice,
+        "approved" | "merged" => Look::Good,
+        _ => Look::Plain,
+    };
+    let since = why.since.map(|since| format!("  ({})", ago(since, desk.now))).unwrap_or_default();
+    desk.out.line(Line::default().plain("  ").piece(look, &why.answer).faint(since))?;
+    for command in &why.commands {
+        desk.out.line(Line::default().plain("    ").command(command))?;
+    }
+    Ok(())
+}
+
+/// How the state stands out on a terminal.
+pub(crate) fn look_of(state: State) -> Look {
+    match state {
+        State::Escalated => Look::Bad,
+        State::ReadyForHumanReview | State::Approved | State::Merged => Look::Good,
+        State::Closed => Look::Faint,
+        State::Queued
+        | State::Implementing
+        | State::PendingSelfReview
+        | State::SelfReviewing
+        | State::SelfReviewPassed
+        | State::SelfReviewFailed
+        | State::Refining
+        | State::PrCreated
+        | State::AwaitingPrFeedback
+        | State::ReviewingPr
+        | State::AddressingFeedback => Look::Plain,
+    }
+}
+
+/// A label and its value, in the column layout of `status` and `show`.
+pub(crate) fn field(desk: &mut Desk, label: &str, value: impl AsRef<str>) -> Result<()> {
+    let value = value.as_ref();
+    if !value.is_empty() {
+        desk.out.line(Line::default().faint(format!("{label:<11}")).plain(value))?;
+    }
+    Ok(())
+}
+
+/// Enough of a commit's name for a person.
+pub(crate) fn short(sha: &str) -> String {
+    sha.chars().take(10).collect()
+}

@@ -1,0 +1,205 @@
+//! `remand project add`, `remand project list`
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+use super::desk::{Desk, wait};
+use super::fail::{Code, Fail};
+use super::out::{Line, Table};
+use crate::blackboard::{self as bb, Project};
+use crate::change::ProjectId;
+use crate::config::Loaded;
+use crate::git;
+
+/// The repositories that remand knows
+#[derive(Debug, Subcommand)]
+pub(crate) enum ProjectCommand {
+    Add(AddArgs),
+    List(ListArgs),
+}
+
+/// Tell remand about a repository
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Worktrees of it may then enter the loop with `remand review`. Its main checkout is never worked in.\n\n\
+Example:\n  remand project add ~/src/website"
+)]
+pub(crate) struct AddArgs {
+    /// The repository: its main checkout, or any folder in it
+    #[arg(value_name = "PATH")]
+    path: PathBuf,
+
+    /// What to call it [default: the name of its folder]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+
+    /// Its name on the forge, as owner/name [default: read from the remote `origin`]
+    #[arg(long, value_name = "OWNER/NAME")]
+    repo: Option<String>,
+
+    /// The branch that work goes into [default: what `origin` says, else main or master]
+    #[arg(long, value_name = "BRANCH")]
+    default_branch: Option<String>,
+}
+
+/// Show the repositories that remand knows
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {}
+
+pub(crate) fn project(command: ProjectCommand, desk: &mut Desk) -> Result<Code> {
+    match command {
+        ProjectCommand::Add(args) => add(&args, desk),
+        ProjectCommand::List(_) => list(desk),
+    }
+}
+
+fn add(args: &AddArgs, desk: &mut Desk) -> Result<Code> {
+    let settings = desk.settings()?;
+    let found = wait(desk.git(&settings).project_at(&args.path))??;
+    let project = described(&found, args, desk)?;
+    desk.write("project_add", |conn, _| bb::insert_project(conn, &project))?;
+    if desk.out.is_json() {
+        desk.out.json(&project)?;
+        return Ok(Code::Done);
+    }
+    let name = project.project_id.as_str();
+    desk.out.line(
+        Line::default().strong(name).plain(format!(" is {}, work goes into {}", project.path, project.default_branch)),
+    )?;
+    say_who_works(&settings, name, desk)?;
+    Ok(Code::Done)
+}
+
+/// Nothing will happen without an agent: better said now than found out later.
+pub(crate) fn say_who_works(settings: &Loaded, project: &str, desk: &mut Desk) -> Result<()> {
+    if settings.project(project).agent.is_none() {
+        let file = settings.file.clone().or_else(crate::config::usual_file).unwrap_or_default();
+        let what =
+            format!("note: no agent is set for `{project}` yet: set `agent` and [agents.NAME] in {}", file.display());
+        desk.out.note(what)?;
+    }
+    Ok(())
+}
+
+/// The project as it is going to be known, for `review --add-project` too.
+pub(crate) fn plain_project(found: &git::Project, desk: &Desk) -> Result<Project> {
+    let args = AddArgs { path: found.path.clone(), name: None, repo: None, default_branch: None };
+    described(found, &args, desk)
+}
+
+fn described(found: &git::Project, args: &AddArgs, desk: &Desk) -> Result<Project> {
+    let name = match &args.name {
+        Some(name) => name.clone(),
+        None => folder_name(&found.path),
+    };
+    let fits = |c: char| c.is_alphanumeric() || ['-', '_', '.'].contains(&c);
+    if name.is_empty() || name.len() > 64 || !name.chars().all(fits) || name.starts_with(['-', '.']) {
+        let what = format!("`{name}` can't be the name of a project");
+        let hint =
+            "letters, digits, `-`, `_` and `.`, at most 64 bytes, not beginning with `-` or `.`; give one with --name";
+        return Err(Fail::usage(what).hint(hint).into());
+    }
+    let repo = match &args.repo {
+        Some(repo) => Some(checked_repo(repo)?),
+        None => found.origin.as_deref().and_then(repo_of_url),
+    };
+    let Some(default_branch) = args.default_branch.clone().or_else(|| found.default_branch.clone()) else {
+        let what = format!("cannot tell which branch of {} work goes into", found.path.display());
+        return Err(Fail::new(what)
+            .hint("name it with --default-branch; a repository needs at least one commit")
+            .into());
+    };
+    git::check_branch_name(&default_branch).map_err(|error| Fail::usage(error.to_string()))?;
+    Ok(Project {
+        project_id: ProjectId::new(name),
+        path: text(&found.path)?,
+        common_dir: text(&found.common_dir)?,
+        repo,
+        default_branch,
+        created_at: desk.now,
+    })
+}
+
+/// The main checkout's folder; of a bare repository its own, without `.git`.
+fn folder_name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    name.strip_suffix(".git").filter(|rest| !rest.is_empty()).map_or(name.clone(), str::to_owned)
+}
+
+fn text(path: &Path) -> Result<String> {
+    let text = path.to_str().ok_or_else(|| Fail::new(format!("the path {} is not UTF-8", path.display())))?;
+    Ok(text.to_owned())
+}
+
+fn checked_repo(text: &str) -> Result<String> {
+    if is_repo(text) {
+        return Ok(text.to_owned());
+    }
+    Err(Fail::usage(format!("`{text}` is not the name of a repository"))
+        .hint("as owner/name, like rust-lang/rust")
+        .into())
+}
+
+fn is_repo(text: &str) -> bool {
+    let fits = |part: &str| {
+        !part.is_empty()
+            && !part.starts_with('.')
+            && part.chars().all(|c| c.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&c))
+    };
+    text.split_once('/').is_some_and(|(owner, name)| fits(owner) && fits(name))
+}
+
+/// `owner/name` of `https://github.com/owner/name.git`, `git@github.com:owner/name` and the like.
+fn repo_of_url(url: &str) -> Option<String> {
+    let rest = url.split_once("github.com")?.1.trim_start_matches([':', '/']);
+    let rest = rest.trim_end_matches('/');
+    let rest = rest.strip_suffix(".git").unwrap_or(rest);
+    is_repo(rest).then(|| rest.to_owned())
+}
+
+fn list(desk: &mut Desk) -> Result<Code> {
+    let projects = desk.read(bb::list_projects)?;
+    if desk.out.is_json() {
+        desk.out.json(&projects)?;
+        return Ok(Code::Done);
+    }
+    if projects.is_empty() {
+        desk.out.note("no project is known yet: `remand project add PATH`")?;
+        return Ok(Code::Done);
+    }
+    let mut table = Table::new(&["PROJECT", "PATH", "BRANCH", "REPO"]);
+    for project in &projects {
+        table.row([
+            project.project_id.as_str(),
+            &project.path,
+            &project.default_branch,
+            project.repo.as_deref().unwrap_or("-"),
+        ]);
+    }
+    desk.out.table(&table)?;
+    Ok(Code::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_forge_name_is_read_from_urls() {
+        for (url, expected) in [
+            ("https://github.com/ada/engine.git", Some("ada/engine")),
+            ("https://github.com/ada/engine/", Some("ada/engine")),
+            ("git@github.com:ada/engine.git", Some("ada/engine")),
+            ("ssh://git@github.com/ada/engine", Some("ada/engine")),
+            ("https://x:secret@github.com/ada/engine", Some("ada/engine")),
+            ("https://example.org/ada/engine", None),
+            ("/srv/git/engine.git", None),
+            ("https://github.com/ada", None),
+            ("https://github.com/ada/engine/../x", None),
+        ] {
+            assert_eq!(repo_of_url(url).as_deref(), expected, "{url}");
+        }
+    }
+}

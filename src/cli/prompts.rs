@@ -1,0 +1,119 @@
+//! `remand prompts`: what agents are told.
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use serde::Serialize;
+
+use super::desk::Desk;
+use super::fail::Code;
+use super::out::{Line, Look, Table};
+use crate::prompt::{Name, Prompts};
+
+/// The prompts: what agents are told
+#[derive(Debug, Subcommand)]
+pub(crate) enum PromptsCommand {
+    List(ListArgs),
+    Show(ShowArgs),
+    Check(CheckArgs),
+}
+
+/// Show the prompts in force and where each comes from
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {}
+
+/// Show one prompt as a template
+#[derive(Debug, Args)]
+#[command(after_help = "Example, a copy to change:\n  remand prompts show fix > ~/.config/remand/prompts/fix.md")]
+pub(crate) struct ShowArgs {
+    /// Which: review, fix or again
+    #[arg(value_name = "NAME", value_parser = |text: &str| text.parse::<Name>())]
+    name: Name,
+
+    /// The variables that it may use instead of the text
+    #[arg(long)]
+    variables: bool,
+}
+
+/// Check all prompts
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {}
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    name: Name,
+    origin: String,
+    variables: Vec<ShownVariable>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct ShownVariable {
+    name: &'static str,
+    fields: &'static [&'static str],
+    says: &'static str,
+}
+
+pub(crate) fn prompts(command: PromptsCommand, desk: &mut Desk) -> Result<Code> {
+    let prompts = Prompts::load(desk.settings()?.prompts.as_deref())?;
+    match command {
+        PromptsCommand::List(_) => list(&prompts, desk),
+        PromptsCommand::Show(args) => one(&args, &prompts, desk),
+        PromptsCommand::Check(_) => check(&prompts, desk),
+    }
+}
+
+fn shown(prompts: &Prompts) -> Vec<Shown<'_>> {
+    let variable = |v: &crate::prompt::Variable| ShownVariable { name: v.name, fields: v.fields, says: v.says };
+    prompts
+        .list()
+        .map(|(name, origin, variables)| Shown {
+            name,
+            origin: origin.to_string(),
+            variables: variables.iter().map(variable).collect(),
+            text: None,
+        })
+        .collect()
+}
+
+fn list(prompts: &Prompts, desk: &mut Desk) -> Result<Code> {
+    let all = shown(prompts);
+    if desk.out.is_json() {
+        desk.out.json(&all)?;
+        return Ok(Code::Done);
+    }
+    let mut table = Table::new(&["PROMPT", "FROM"]);
+    for one in &all {
+        table.row([one.name.as_str(), &one.origin]);
+    }
+    desk.out.table(&table)?;
+    Ok(Code::Done)
+}
+
+fn one(args: &ShowArgs, prompts: &Prompts, desk: &mut Desk) -> Result<Code> {
+    let text = prompts.source(args.name);
+    for one in shown(prompts).into_iter().filter(|one| one.name == args.name) {
+        if desk.out.is_json() {
+            desk.out.json(&Shown { text: Some(text), ..one })?;
+        } else if args.variables {
+            let mut table = Table::new(&["VARIABLE", "FIELDS", "WHAT"]);
+            for variable in &one.variables {
+                table.row([variable.name, &variable.fields.join(" "), variable.says]);
+            }
+            desk.out.table(&table)?;
+        } else {
+            desk.out.block(text, 0)?;
+        }
+    }
+    Ok(Code::Done)
+}
+
+fn check(prompts: &Prompts, desk: &mut Desk) -> Result<Code> {
+    let names: Vec<&str> = prompts.list().map(|(name, ..)| name.as_str()).collect();
+    if desk.out.is_json() {
+        desk.out.json(&serde_json::json!({ "ok": true, "prompts": names }))?;
+        return Ok(Code::Done);
+    }
+    desk.out.line(Line::default().piece(Look::Good, "ok").plain(format!("  {}", names.join(", "))))?;
+    Ok(Code::Done)
+}

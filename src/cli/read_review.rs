@@ -1,0 +1,94 @@
+//! `remand read-review`: how remand understands a review, without any change around it.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use serde::Serialize;
+
+use super::desk::{Desk, read_text};
+use super::fail::Code;
+use super::out::{Line, Look};
+use super::picture::field;
+use crate::finding::{Finding, Outcome, Severity, Verdict};
+use crate::review::{self, Dialect, Reading};
+
+/// Say how remand reads the text of a review: verdict, findings, and why
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  remand read-review review.md\n  pbpaste | remand read-review - --json")]
+pub(crate) struct ReadReviewArgs {
+    /// The file with the text (`-`: stdin)
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// The least finding that keeps it from being an approval: critical, high, medium, low, suggestion [default: loop.severity_threshold]
+    #[arg(long, value_name = "SEVERITY", value_parser = |text: &str| text.parse::<Severity>())]
+    threshold: Option<Severity>,
+}
+
+#[derive(Serialize)]
+struct Shown {
+    verdict: Verdict,
+    raw_verdict: Option<Verdict>,
+    findings: Vec<Finding>,
+    judged: Vec<Judged>,
+    summary: Option<String>,
+    dialect: Dialect,
+    reason: String,
+    missing: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Judged {
+    id: String,
+    outcome: Outcome,
+}
+
+pub(crate) fn read_review(args: &ReadReviewArgs, desk: &mut Desk) -> Result<Code> {
+    let text = read_text(&args.file)?;
+    let threshold = match args.threshold {
+        Some(threshold) => threshold,
+        None => desk.settings()?.project("").severity_threshold,
+    };
+    let reading = review::read(&text, threshold);
+    if desk.out.is_json() {
+        desk.out.json(&Shown::from(reading))?;
+        return Ok(Code::Done);
+    }
+    let look = match reading.verdict {
+        Verdict::Approved => Look::Good,
+        Verdict::ChangesRequested | Verdict::NeedsDiscussion | Verdict::Unclear => Look::Notice,
+    };
+    desk.out.line(Line::default().faint(format!("{:<11}", "verdict")).piece(look, reading.verdict.as_str()))?;
+    field(desk, "reason", &reading.reason)?;
+    field(desk, "dialect", reading.dialect.as_str())?;
+    field(desk, "summary", reading.summary.as_deref().unwrap_or_default())?;
+    for finding in &reading.findings {
+        let line = finding.line.map(|line| format!(":{line}")).unwrap_or_default();
+        let place = finding.path.as_deref().map(|path| format!(" {path}{line}")).unwrap_or_default();
+        field(desk, "finding", format!("{} {}{place} {}", finding.severity, finding.category, finding.text))?;
+    }
+    for judgment in &reading.judged {
+        field(desk, "earlier", format!("{} is {}", judgment.id, judgment.outcome))?;
+    }
+    for missing in &reading.missing {
+        field(desk, "missing", missing)?;
+    }
+    Ok(Code::Done)
+}
+
+impl From<Reading> for Shown {
+    fn from(reading: Reading) -> Self {
+        let judged = reading.judged.into_iter().map(|judgment| Judged { id: judgment.id, outcome: judgment.outcome });
+        Self {
+            verdict: reading.verdict,
+            raw_verdict: reading.raw_verdict,
+            findings: reading.findings,
+            judged: judged.collect(),
+            summary: reading.summary,
+            dialect: reading.dialect,
+            reason: reading.reason,
+            missing: reading.missing,
+        }
+    }
+}

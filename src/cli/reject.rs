@@ -1,0 +1,80 @@
+//! `remand reject`: a no from outside becomes the same event as every other no.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use serde_json::json;
+
+use super::Named;
+use super::desk::{Desk, read_text, said};
+use super::fail::{Code, Fail};
+use super::picture::told;
+use crate::blackboard as bb;
+use crate::event::{EventType, NewEvent};
+use crate::finding::Verdict;
+use crate::review;
+
+/// How much of a rejection's text stands in its event's summary; the whole is in the metadata.
+const SUMMARY_CAP: usize = 200;
+
+/// Reject a change: what you say goes to an agent that fixes it
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The text may be a whole review: findings that remand can read in it (see `remand read-review`)\n\
+are taken over with their places. Your word begins a new round of fixes.\n\n\
+Examples:\n  remand reject c1 --text 'the retry loop never ends when the server answers 503'\n  \
+gh pr view 42 --comments | remand reject feature/login --file -"
+)]
+pub(crate) struct RejectArgs {
+    #[command(flatten)]
+    named: Named,
+
+    /// Read what is wrong from FILE (`-`: from stdin)
+    #[arg(long, value_name = "FILE", required_unless_present = "text", conflicts_with = "text")]
+    file: Option<PathBuf>,
+
+    /// What is wrong, in your words (`-`: from stdin)
+    #[arg(long, value_name = "TEXT")]
+    text: Option<String>,
+}
+
+pub(crate) fn reject(args: &RejectArgs, desk: &mut Desk) -> Result<Code> {
+    let body = match (&args.file, &args.text) {
+        (Some(file), _) => read_text(file)?,
+        (None, Some(text)) => said(text)?,
+        (None, None) => String::new(),
+    };
+    if body.trim().is_empty() {
+        return Err(Fail::usage("the rejection says nothing").hint("say what is to be fixed").into());
+    }
+    let change = desk.change(&args.named.change)?;
+    if change.state.is_over() {
+        let what = format!("{} is {}: nothing more is done for it", change.change_id, change.state);
+        return Err(Fail::new(what).into());
+    }
+    let threshold = desk.settings()?.project(change.project_id.as_str()).severity_threshold;
+    let findings = review::read(&body, threshold).findings;
+    let id = change.change_id.clone();
+    desk.write("reject", |conn, step| {
+        let event = NewEvent::about(&id, EventType::WorkRejected, summary(&body)).by(&step.actor).with(json!({
+            "verdict": Verdict::ChangesRequested,
+            "head": change.head,
+            "body": body,
+            "findings": findings,
+        }));
+        bb::append(conn, &event, step.now)?;
+        step.beat(conn)
+    })?;
+    told(desk, &id, "is rejected")
+}
+
+/// The first line that says something.
+pub(crate) fn summary(body: &str) -> String {
+    let line = body.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    let mut summary: String = line.chars().take(SUMMARY_CAP).collect();
+    if summary.len() < line.len() {
+        summary.push('…');
+    }
+    summary
+}

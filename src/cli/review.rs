@@ -1,0 +1,189 @@
+//! `remand review`: takes the work in a worktree into the loop.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+
+use super::desk::Desk;
+use super::fail::{Code, Fail};
+use super::picture::{short, told};
+use super::project::say_who_works;
+use crate::blackboard::{self as bb, Conn, NewChange, Project};
+use crate::change::{Change, ChangeId, State};
+use crate::config::Loaded;
+use crate::work::{Item, Source, Status};
+
+mod look;
+
+use look::Found;
+
+/// Have the work in a worktree reviewed, and fixed until it passes
+#[derive(Debug, Args)]
+#[command(after_help = "The worktree must be clean, on a branch of its own, and have commits that its base has not.\n\
+It enters the loop as a change; `remand run` or `remand tick` does the rest.\n\n\
+Examples:\n  remand review                                  the worktree that you are in\n  \
+remand review --worktree ~/worktrees/login\n  remand review --branch feature/login           wherever it is checked out")]
+pub(crate) struct ReviewArgs {
+    /// The worktree [default: the one that you are in]
+    #[arg(long, value_name = "PATH")]
+    worktree: Option<PathBuf>,
+
+    /// The worktree of the same repository that is on branch B
+    #[arg(long, value_name = "B")]
+    branch: Option<String>,
+
+    /// What to call the change [default: the subject of its only commit, else the branch]
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+
+    /// The branch that the work goes into [default: the project's]
+    #[arg(long, value_name = "B")]
+    base: Option<String>,
+
+    /// How many fixes it may have before a person is asked, 0 to 100 [default: loop.max_fix_cycles]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..=100))]
+    max_cycles: Option<i64>,
+
+    /// Add the repository as a project if it is not one yet
+    #[arg(long)]
+    add_project: bool,
+}
+
+pub(crate) fn review(args: &ReviewArgs, desk: &mut Desk) -> Result<Code> {
+    let settings = desk.settings()?;
+    let found = look::look(args, &settings, desk)?;
+    let live = desk.read(|conn| bb::live_change_at(conn, &found.path))?;
+    let (id, what) = match live {
+        None => (enter(args, &settings, &found, desk)?, "is to be reviewed"),
+        Some(change) => match standing(desk, &change, &found)? {
+            Standing::Known(what) => return told(desk, &change.change_id, what),
+            Standing::Moved => {
+                let id = change.change_id;
+                desk.write("review", |conn, step| bb::review_new_head(conn, &id, &found.head, &step.actor, step.now))?;
+                (id, "has a new head, which is to be reviewed")
+            }
+        },
+    };
+    say_who_works(&settings, found.project.project_id.as_str(), desk)?;
+    told(desk, &id, what)
+}
+
+/// A new change with its review, in one transaction; with its project, where that is new too.
+fn enter(args: &ReviewArgs, settings: &Loaded, found: &Found, desk: &Desk) -> Result<ChangeId> {
+    let own = settings.project(found.project.project_id.as_str());
+    let max_fix_cycles = args.max_cycles.unwrap_or(own.max_fix_cycles);
+    let new = |actor: &str| NewChange {
+        project_id: found.project.project_id.clone(),
+        title: found.title.clone(),
+        branch: found.branch.clone(),
+        base: found.base.clone(),
+        head: found.head.clone(),
+        worktree: found.path.clone(),
+        host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        state: State::PendingSelfReview,
+        on_max_cycles: own.on_max_cycles,
+        max_fix_cycles,
+        // A round must not be allowed more fixes than a life.
+        max_total_fixes: own.max_total_fixes.max(max_fix_cycles),
+        max_run_ms: own.max_run_ms,
+        max_tokens: own.max_tokens,
+        max_cost_micros: own.max_cost_micros,
+        actor: actor.to_owned(),
+    };
+    desk.write("review", |conn, step| {
+        if found.is_new_project {
+            bb::insert_project(conn, &found.project)?;
+        }
+        refuse_twin(conn, &found.project, &found.branch)?;
+        let change = bb::insert_change(conn, &new(&step.actor), step.now)?;
+        bb::queue_review(conn, &change, &step.actor, step.now)?;
+        Ok(change.change_id)
+    })
+}
+
+/// The branch may be under way in a worktree that was since removed and made again elsewhere.
+fn refuse_twin(conn: &Conn, project: &Project, branch: &str) -> bb::Result<()> {
+    let twin = match bb::find_change(conn, branch) {
+        Ok(twin) => twin,
+        Err(bb::BoardError::NotFound { .. }) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    if twin.project_id != project.project_id || twin.branch != branch || twin.state.is_over() {
+        return Ok(());
+    }
+    Err(bb::BoardError::Refused {
+        what: format!("branch {branch} is {} already, in {}", twin.change_id, twin.worktree),
+        hint: Some(format!("`remand status {0}` shows it, `remand cancel {0}` closes it", twin.change_id)),
+    })
+}
+
+/// What a worktree that is under way already needs.
+enum Standing {
+    /// Nothing: this is how it stands.
+    Known(&'static str),
+    /// Its branch is at another commit than the one that was judged.
+    Moved,
+}
+
+fn standing(desk: &Desk, change: &Change, found: &Found) -> Result<Standing> {
+    let id = &change.change_id;
+    let (items, review) =
+        desk.read(|conn| Ok((bb::items_of(conn, id)?, bb::review_of_head(conn, id, &found.head)?)))?;
+    let open = items.iter().find(|item| item.status.is_open());
+    if change.branch != found.branch {
+        let what =
+            format!("{} is the worktree of {id} on {}, but it is on {} now", found.path, change.branch, found.branch);
+        return Err(Fail::new(what).hint(format!("`git switch {}`, or `remand cancel {id}`", change.branch)).into());
+    }
+    if change.head == found.head {
+        return same_head(change, open, review.is_some());
+    }
+    if let Some(item) = open.filter(|item| item.status == Status::Claimed || item.source == Source::ReviewFix) {
+        let (source, item) = (item.source, &item.item_id);
+        let what = format!(
+            "{id} moved to {} while {source} {item} is under way for {}",
+            short(&found.head),
+            short(&change.head)
+        );
+        return Err(Fail::new(what)
+            .hint(format!("wait for it (`remand why {id}`), or `remand item cancel {item}`"))
+            .into());
+    }
+    match change.state {
+        State::ReadyForHumanReview | State::Approved | State::Escalated | State::PendingSelfReview => {
+            Ok(Standing::Moved)
+        }
+        State::Queued
+        | State::Implementing
+        | State::SelfReviewing
+        | State::SelfReviewPassed
+        | State::SelfReviewFailed
+        | State::Refining
+        | State::PrCreated
+        | State::AwaitingPrFeedback
+        | State::ReviewingPr
+        | State::AddressingFeedback
+        | State::Merged
+        | State::Closed => {
+            let what = format!("{id} is {}, and its head moved to {}", change.state, short(&found.head));
+            Err(Fail::new(what).hint(format!("`remand why {id}` says what it waits for")).into())
+        }
+    }
+}
+
+fn same_head(change: &Change, open: Option<&Item>, is_judged: bool) -> Result<Standing> {
+    let id = &change.change_id;
+    if change.state == State::Escalated {
+        let decide = change.decision.clone().unwrap_or_else(|| format!("`remand why {id}`"));
+        return Err(Fail::needs_person(format!("{id} needs you, and its head has not moved since"))
+            .hint(decide)
+            .into());
+    }
+    Ok(Standing::Known(match open.map(|item| item.source) {
+        Some(Source::CodeReview) => "has a review under way already",
+        Some(_) => "has a fix under way already",
+        None if is_judged => "has a verdict for this head already",
+        None => "is under way already",
+    }))
+}

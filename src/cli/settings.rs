@@ -1,0 +1,145 @@
+//! `remand config`: the settings as they hold, and where each comes from.
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use serde::Serialize;
+
+use super::desk::Desk;
+use super::fail::Code;
+use super::out::{Line, Look, Table};
+use crate::config;
+use crate::prompt::Prompts;
+
+/// The settings: what holds, and where it comes from
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    Show(ShowArgs),
+    Check(NoArgs),
+    Path(PathArgs),
+    Defaults(DefaultsArgs),
+}
+
+/// Show every setting that holds, and where it comes from
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    /// Only those whose name begins with KEY, such as `loop`
+    #[arg(value_name = "KEY")]
+    key: Option<String>,
+}
+
+/// Check the settings, the evaluators and the prompts, without using them
+#[derive(Debug, Args)]
+pub(crate) struct NoArgs {}
+
+/// Show where the config file is, or would be
+#[derive(Debug, Args)]
+pub(crate) struct PathArgs {}
+
+/// Print every setting with its default and what it means, as a config file
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  remand config defaults > ~/.config/remand/config.toml")]
+pub(crate) struct DefaultsArgs {}
+
+#[derive(Serialize)]
+struct Shown {
+    key: String,
+    /// As TOML.
+    value: String,
+    origin: String,
+}
+
+#[derive(Serialize)]
+struct Where {
+    config: Option<String>,
+    exists: bool,
+    blackboard: String,
+}
+
+#[derive(Serialize)]
+struct Text<'a> {
+    text: &'a str,
+}
+
+#[derive(Serialize)]
+struct Checked {
+    ok: bool,
+    config: Option<String>,
+}
+
+pub(crate) fn settings(command: ConfigCommand, desk: &mut Desk) -> Result<Code> {
+    match command {
+        ConfigCommand::Show(args) => show(&args, desk),
+        ConfigCommand::Check(_) => check(desk),
+        ConfigCommand::Path(_) => path(desk),
+        ConfigCommand::Defaults(_) => defaults(desk),
+    }
+}
+
+fn show(args: &ShowArgs, desk: &mut Desk) -> Result<Code> {
+    let wanted = |key: &str| {
+        args.key
+            .as_deref()
+            .is_none_or(|start| key == start || key.strip_prefix(start).is_some_and(|rest| rest.starts_with('.')))
+    };
+    let shown: Vec<Shown> = desk
+        .settings()?
+        .explain()
+        .into_iter()
+        .filter(|setting| wanted(&setting.key))
+        .map(|setting| Shown { key: setting.key, value: setting.value, origin: setting.origin.to_string() })
+        .collect();
+    if let (Some(key), true) = (&args.key, shown.is_empty()) {
+        let fail = super::fail::Fail::not_found(format!("there is no setting `{key}`"));
+        return Err(fail.hint("`remand config show` lists them all").into());
+    }
+    if desk.out.is_json() {
+        desk.out.json(&shown)?;
+        return Ok(Code::Done);
+    }
+    let mut table = Table::new(&["KEY", "VALUE", "FROM"]);
+    for setting in &shown {
+        table.row([&setting.key, &setting.value, &setting.origin]);
+    }
+    desk.out.table(&table)?;
+    Ok(Code::Done)
+}
+
+fn check(desk: &mut Desk) -> Result<Code> {
+    let settings = desk.settings()?;
+    desk.evaluators(&settings)?;
+    Prompts::load(settings.prompts.as_deref())?;
+    let config = settings.file.as_ref().map(|file| file.display().to_string());
+    if desk.out.is_json() {
+        desk.out.json(&Checked { ok: true, config })?;
+        return Ok(Code::Done);
+    }
+    let what = config.unwrap_or_else(|| "there is no config file: the defaults hold".into());
+    desk.out.line(Line::default().piece(Look::Good, "ok").plain(format!("  {what}")))?;
+    Ok(Code::Done)
+}
+
+fn path(desk: &mut Desk) -> Result<Code> {
+    let settings = desk.settings()?;
+    let file = settings.file.clone().or_else(config::usual_file);
+    let config = file.map(|file| file.display().to_string());
+    if desk.out.is_json() {
+        let blackboard = settings.blackboard.display().to_string();
+        desk.out.json(&Where { config, exists: settings.file.is_some(), blackboard })?;
+        return Ok(Code::Done);
+    }
+    desk.out.line(config.unwrap_or_default())?;
+    if settings.file.is_none() {
+        desk.out
+            .note("note: it is not there, and the defaults hold; `remand config defaults` prints one to begin with")?;
+    }
+    Ok(Code::Done)
+}
+
+fn defaults(desk: &mut Desk) -> Result<Code> {
+    if desk.out.is_json() {
+        desk.out.json(&Text { text: config::default_text() })?;
+    } else {
+        desk.out.block(config::default_text(), 0)?;
+    }
+    Ok(Code::Done)
+}

@@ -1,0 +1,287 @@
+//! `remand show`: anything that has an id, in full.
+
+use anyhow::Result;
+use clap::Args;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::age::{ago, span};
+use super::desk::{Desk, find_change, no_such};
+use super::fail::{Code, Fail};
+use super::out::Line;
+use super::picture::{field, short};
+use super::status::{finding_line, one};
+use crate::blackboard::{self as bb, BoardError, Conn, OpenFinding, PastReview, Project};
+use crate::change::{Change, ChangeId, ProjectId};
+use crate::event::Event;
+use crate::finding::{FindingId, ReviewId};
+use crate::work::{Item, ItemId, Rejection, RejectionId, Run, RunId};
+
+/// Show anything that has an id, in full
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Ids: c1 change, w1 work item, r1 run, v1 review, j1 rejection, f1 finding; a number is an event.\n\
+A change is also found by its branch or worktree, a project by its name.\n\n\
+Examples:\n  remand show v2      what the reviewer wrote\n  remand show 118     an event with its metadata"
+)]
+pub(crate) struct ShowArgs {
+    /// The id
+    #[arg(value_name = "ID")]
+    id: String,
+}
+
+/// Whatever has an id.
+pub(crate) enum Thing {
+    Change(Change),
+    Item(Item),
+    Run(Run),
+    Review(ChangeId, PastReview),
+    Rejection(Rejection),
+    Finding(ChangeId, OpenFinding),
+    Event(Event),
+    Project(Project),
+}
+
+/// What a person means by an id. The letter in front says what it names; a branch may look like an id, so a change by
+/// that name is the last guess.
+pub(crate) fn find(desk: &Desk, text: &str) -> Result<Thing> {
+    let found = desk.read(|conn| {
+        if let Some(thing) = by_id(conn, text)? {
+            return Ok(Ok(thing));
+        }
+        if let Some(project) = maybe(bb::project(conn, &ProjectId::new(text)))? {
+            return Ok(Ok(Thing::Project(project)));
+        }
+        Ok(find_change(conn, text)?.map(Thing::Change))
+    })?;
+    found.map_err(|near| not_there(text, &near).into())
+}
+
+fn by_id(conn: &Conn, text: &str) -> bb::Result<Option<Thing>> {
+    if let Ok(number) = text.parse::<i64>() {
+        return maybe(bb::event(conn, number)).map(|found| found.map(Thing::Event));
+    }
+    let (letter, number) = text.split_at_checked(1).unwrap_or_default();
+    if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Ok(None);
+    }
+    Ok(match letter {
+        "w" => maybe(bb::item(conn, &ItemId::new(text)))?.map(Thing::Item),
+        "r" => maybe(bb::run(conn, &RunId::new(text)))?.map(Thing::Run),
+        "v" => maybe(bb::review(conn, &ReviewId::new(text)))?.map(|(change, review)| Thing::Review(change, review)),
+        "j" => maybe(bb::rejection(conn, &RejectionId::new(text)))?.map(Thing::Rejection),
+        "f" => {
+            maybe(bb::finding(conn, &FindingId::new(text)))?.map(|(change, finding)| Thing::Finding(change, finding))
+        }
+        _ => None,
+    })
+}
+
+fn maybe<T>(found: bb::Result<T>) -> bb::Result<Option<T>> {
+    match found {
+        Ok(thing) => Ok(Some(thing)),
+        Err(BoardError::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn not_there(text: &str, near: &[String]) -> Fail {
+    let kind = match text.chars().next() {
+        Some('w') => "work item",
+        Some('r') => "run",
+        Some('v') => "review",
+        Some('j') => "rejection",
+        Some('f') => "finding",
+        Some(c) if c.is_ascii_digit() => "event",
+        Some(_) | None => return no_such(text, near),
+    };
+    if text.chars().skip(1).any(|c| !c.is_ascii_digit()) {
+        return no_such(text, near);
+    }
+    Fail::not_found(format!("there is no {kind} `{text}`"))
+        .hint("ids: c1 change, w1 work item, r1 run, v1 review, j1 rejection, f1 finding, 1 event; `remand list --all` shows the changes")
+}
+
+pub(crate) fn show(args: &ShowArgs, desk: &mut Desk) -> Result<Code> {
+    match find(desk, &args.id)? {
+        Thing::Change(change) => one(desk, change),
+        Thing::Item(item) => show_item(desk, item),
+        Thing::Run(run) => show_run(desk, &run),
+        Thing::Review(change, review) => show_review(desk, &change, &review),
+        Thing::Rejection(rejection) => show_rejection(desk, &rejection),
+        Thing::Finding(change, finding) => show_finding(desk, &change, &finding),
+        Thing::Event(event) => show_event(desk, &event),
+        Thing::Project(project) => show_project(desk, &project),
+    }
+}
+
+/// A thing with the change that it belongs to.
+#[derive(Serialize)]
+struct Of<'a, T> {
+    change_id: &'a ChangeId,
+    #[serde(flatten)]
+    thing: &'a T,
+}
+
+#[derive(Serialize)]
+struct ItemDetail {
+    #[serde(flatten)]
+    item: Item,
+    runs: Vec<Run>,
+    rejections: Vec<Rejection>,
+}
+
+/// For `item show` too.
+pub(crate) fn item(desk: &mut Desk, id: &ItemId) -> Result<Code> {
+    let item = desk.read(|conn| bb::item(conn, id))?;
+    show_item(desk, item)
+}
+
+fn show_item(desk: &mut Desk, item: Item) -> Result<Code> {
+    let detail = desk.read(|conn| {
+        let (runs, rejections) = (bb::runs_of(conn, &item.item_id)?, bb::rejections_in(conn, &item.item_id)?);
+        Ok(ItemDetail { item, runs, rejections })
+    })?;
+    if desk.out.is_json() {
+        desk.out.json(&detail)?;
+        return Ok(Code::Done);
+    }
+    let item = &detail.item;
+    heading(desk, item.item_id.as_str(), &item.title)?;
+    field(desk, "source", item.source.as_str())?;
+    field(desk, "status", item.status.as_str())?;
+    field(desk, "priority", item.priority.as_str())?;
+    field(desk, "change", item.change_id.as_ref().map_or("", ChangeId::as_str))?;
+    field(desk, "made", format!("{} ({})", item.created_at, ago(item.created_at, desk.now)))?;
+    field(desk, "claimed by", item.claimed_by.as_deref().unwrap_or_default())?;
+    field(desk, "lease", item.lease_expires_at.map(|lease| lease.to_string()).unwrap_or_default())?;
+    field(desk, "not before", item.not_before.map(|moment| moment.to_string()).unwrap_or_default())?;
+    field(desk, "attempt", format!("{} (epoch {})", item.attempt, item.epoch))?;
+    field(desk, "failed", item.failure_reason.as_deref().unwrap_or_default())?;
+    for run in &detail.runs {
+        field(desk, "run", run_line(run))?;
+    }
+    for rejection in &detail.rejections {
+        field(desk, "rejection", format!("{} ({}): {}", rejection.rejection_id, rejection.state, rejection.summary))?;
+    }
+    metadata(desk, &item.metadata)?;
+    Ok(Code::Done)
+}
+
+fn run_line(run: &Run) -> String {
+    let ended = run.ended.map_or("still runs", |ended| ended.as_str());
+    let status = run.exit_status.map(|status| format!(", status {status}")).unwrap_or_default();
+    format!("{} by {}: {ended}{status}", run.run_id, run.agent)
+}
+
+fn show_run(desk: &mut Desk, run: &Run) -> Result<Code> {
+    if desk.out.is_json() {
+        desk.out.json(run)?;
+        return Ok(Code::Done);
+    }
+    heading(desk, run.run_id.as_str(), &format!("by {}", run.agent))?;
+    field(desk, "item", run.item_id.as_str())?;
+    field(desk, "change", run.change_id.as_str())?;
+    field(desk, "started", format!("{} ({})", run.started_at, ago(run.started_at, desk.now)))?;
+    let ended = run.ended.map(|ended| ended.as_str()).unwrap_or("not yet");
+    let status = run.exit_status.map(|status| format!(", status {status}")).unwrap_or_default();
+    let took = run.ended_at.map(|at| format!(", after {}", span(at.since(run.started_at)))).unwrap_or_default();
+    field(desk, "ended", format!("{ended}{status}{took}"))?;
+    field(desk, "before", short(&run.head_before))?;
+    field(desk, "after", run.head_after.as_deref().map(short).unwrap_or_default())?;
+    field(desk, "discarded", if run.discarded { "its work is on a wip ref, not on the branch" } else { "" })?;
+    field(desk, "gates", run.gates.map(|gates| gates.as_str()).unwrap_or_default())?;
+    field(desk, "tokens", run.tokens.map(|tokens| tokens.to_string()).unwrap_or_default())?;
+    field(desk, "files", &run.dir)?;
+    if let Some(output) = run.gate_output.as_deref().filter(|output| !output.trim().is_empty()) {
+        desk.out.blank()?;
+        desk.out.block(output, 2)?;
+    }
+    Ok(Code::Done)
+}
+
+fn show_review(desk: &mut Desk, change_id: &ChangeId, review: &PastReview) -> Result<Code> {
+    if desk.out.is_json() {
+        desk.out.json(&Of { change_id, thing: review })?;
+        return Ok(Code::Done);
+    }
+    heading(desk, review.review_id.as_str(), &format!("of {change_id}, {}", review.verdict))?;
+    field(desk, "summary", review.summary.as_deref().unwrap_or_default())?;
+    field(desk, "read as", format!("{}: {}", review.dialect, review.reason))?;
+    field(desk, "commit", format!("{} against {}", short(&review.head), short(&review.base)))?;
+    field(desk, "item", review.item_id.as_str())?;
+    field(desk, "when", format!("{} ({})", review.created_at, ago(review.created_at, desk.now)))?;
+    desk.out.blank()?;
+    desk.out.block(&review.body, 2)?;
+    Ok(Code::Done)
+}
+
+fn show_rejection(desk: &mut Desk, rejection: &Rejection) -> Result<Code> {
+    if desk.out.is_json() {
+        desk.out.json(rejection)?;
+        return Ok(Code::Done);
+    }
+    heading(desk, rejection.rejection_id.as_str(), &rejection.summary)?;
+    field(desk, "state", rejection.state.as_str())?;
+    field(desk, "reason", rejection.reason.as_deref().unwrap_or_default())?;
+    field(desk, "change", rejection.change_id.as_str())?;
+    field(desk, "fix", rejection.item_id.as_ref().map_or("", ItemId::as_str))?;
+    field(desk, "event", rejection.event_id.to_string())?;
+    if let Some(body) = rejection.metadata.get("body").and_then(Value::as_str) {
+        desk.out.blank()?;
+        desk.out.block(body, 2)?;
+    }
+    Ok(Code::Done)
+}
+
+fn show_finding(desk: &mut Desk, change_id: &ChangeId, finding: &OpenFinding) -> Result<Code> {
+    if desk.out.is_json() {
+        desk.out.json(&Of { change_id, thing: finding })?;
+        return Ok(Code::Done);
+    }
+    desk.out.line(finding_line(finding))?;
+    field(desk, "change", change_id.as_str())?;
+    field(desk, "category", finding.finding.category.as_str())?;
+    field(desk, "suggestion", finding.finding.suggestion.as_deref().unwrap_or_default())?;
+    field(desk, "note", finding.note.as_deref().unwrap_or_default())?;
+    Ok(Code::Done)
+}
+
+fn show_event(desk: &mut Desk, event: &Event) -> Result<Code> {
+    if desk.out.is_json() {
+        desk.out.json(event)?;
+        return Ok(Code::Done);
+    }
+    heading(desk, &event.id.to_string(), &event.summary)?;
+    field(desk, "type", event.event_type.as_str())?;
+    field(desk, "when", format!("{} ({})", event.timestamp, ago(event.timestamp, desk.now)))?;
+    field(desk, "by", &event.actor_id)?;
+    field(desk, "about", format!("{} {}", event.target_type, event.target_id))?;
+    field(desk, "change", event.change_id.as_ref().map_or("", ChangeId::as_str))?;
+    metadata(desk, &event.metadata)?;
+    Ok(Code::Done)
+}
+
+fn show_project(desk: &mut Desk, project: &Project) -> Result<Code> {
+    if desk.out.is_json() {
+        desk.out.json(project)?;
+        return Ok(Code::Done);
+    }
+    heading(desk, project.project_id.as_str(), "project")?;
+    field(desk, "path", &project.path)?;
+    field(desk, "branch", &project.default_branch)?;
+    field(desk, "repo", project.repo.as_deref().unwrap_or_default())?;
+    Ok(Code::Done)
+}
+
+fn heading(desk: &mut Desk, id: &str, title: &str) -> Result<()> {
+    Ok(desk.out.line(Line::default().strong(id).plain("  ").plain(title))?)
+}
+
+fn metadata(desk: &mut Desk, value: &Value) -> Result<()> {
+    if value.as_object().is_some_and(|keys| !keys.is_empty()) {
+        desk.out.blank()?;
+        desk.out.block(&serde_json::to_string_pretty(value)?, 2)?;
+    }
+    Ok(())
+}

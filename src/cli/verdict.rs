@@ -1,0 +1,138 @@
+//! `remand verdict`: a person says what the reviewer did not.
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use serde_json::json;
+
+use super::Named;
+use super::desk::{Desk, Step, said};
+use super::fail::{Code, Fail};
+use super::picture::told;
+use super::reject::summary;
+use crate::blackboard::{self as bb, Conn};
+use crate::change::{Change, FinalVerdict, State};
+use crate::event::{EventType, NewEvent};
+use crate::finding::Verdict;
+use crate::proposal::Escalation;
+use crate::state::Trigger;
+
+/// Give the verdict of a review yourself, where the reviewer's was unclear or you know better
+#[derive(Debug, Args)]
+#[command(
+    after_help = "CHANGES_REQUESTED sends the last review's text (or yours) to a fix, within the round under way.\n\n\
+Examples:\n  remand verdict c2 APPROVED\n  remand verdict c2 CHANGES_REQUESTED --text 'the second finding is right'"
+)]
+pub(crate) struct VerdictArgs {
+    #[command(flatten)]
+    named: Named,
+
+    #[arg(value_name = "VERDICT", value_enum, ignore_case = true)]
+    verdict: Said,
+
+    /// What the fix is to do, besides what the last review says (`-`: from stdin)
+    #[arg(long, value_name = "TEXT")]
+    text: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "SCREAMING_SNAKE_CASE")]
+enum Said {
+    /// It can go on as it is
+    Approved,
+    /// It has to be fixed
+    ChangesRequested,
+    /// People have to talk first: the change waits for you
+    NeedsDiscussion,
+}
+
+pub(crate) fn verdict(args: &VerdictArgs, desk: &mut Desk) -> Result<Code> {
+    let text = args.text.as_deref().map(said).transpose()?;
+    let change = desk.change(&args.named.change)?;
+    let id = change.change_id.clone();
+    if change.state.is_over() {
+        return Err(Fail::new(format!("{id} is {}: nothing more is done for it", change.state)).into());
+    }
+    match args.verdict {
+        Said::Approved => {
+            desk.write("verdict", |conn, step| {
+                note(conn, &change, "APPROVED", step)?;
+                bb::approve_by_person(conn, &id, &step.actor, step.now)
+            })?;
+            told(desk, &id, "is approved")
+        }
+        Said::ChangesRequested => {
+            let body = body(desk, &change, text)?;
+            desk.write("verdict", |conn, step| request_changes(conn, &change, &body, step))?;
+            told(desk, &id, "has to be changed")
+        }
+        Said::NeedsDiscussion => {
+            if change.state == State::Escalated {
+                return told(desk, &id, "waits for you already");
+            }
+            let reason = text.as_deref().map(summary);
+            desk.write("verdict", |conn, step| discuss(conn, &change, reason.as_deref(), step))?;
+            told(desk, &id, "waits for you")
+        }
+    }
+}
+
+/// What the fix is told: the last review that did not approve, and the person's own words before it.
+fn body(desk: &Desk, change: &Change, text: Option<String>) -> Result<String> {
+    let review = desk.read(|conn| bb::last_review(conn, &change.change_id))?;
+    let review = review.filter(|review| review.verdict != Verdict::Approved).map(|review| review.body);
+    let said: Vec<String> = [text, review].into_iter().flatten().collect();
+    if said.is_empty() {
+        let what = format!("{} has no review that asks for anything", change.change_id);
+        return Err(Fail::new(what).hint("say what is to be changed with --text").into());
+    }
+    Ok(said.join("\n\n"))
+}
+
+fn request_changes(conn: &Conn, change: &Change, body: &str, step: &Step) -> bb::Result<()> {
+    let id = &change.change_id;
+    note(conn, change, "CHANGES_REQUESTED", step)?;
+    // The head has its verdict now: no other is waited for.
+    bb::end_reviews(conn, id, &step.actor, step.now)?;
+    let open = bb::open_findings(conn, id)?;
+    let rejected = NewEvent::about(id, EventType::WorkRejected, summary(body)).by(&step.actor).with(json!({
+        "verdict": Verdict::ChangesRequested,
+        "head": change.head,
+        "body": body,
+        "findings": open.iter().map(|open| &open.finding).collect::<Vec<_>>(),
+        "supersedes": true,
+        "begins_round": false,
+    }));
+    if !matches!(change.state, State::SelfReviewFailed | State::Refining | State::AddressingFeedback) {
+        bb::advance(conn, id, Trigger::MarkReady, &step.actor, step.now)?;
+    }
+    bb::append(conn, &rejected, step.now)?;
+    step.beat(conn)
+}
+
+fn discuss(conn: &Conn, change: &Change, reason: Option<&str>, step: &Step) -> bb::Result<()> {
+    let id = &change.change_id;
+    note(conn, change, "NEEDS_DISCUSSION", step)?;
+    let escalation = Escalation {
+        reason: reason.map_or_else(
+            || format!("{} wants a discussion", step.actor),
+            |reason| format!("{} wants a discussion: {reason}", step.actor),
+        ),
+        decide: format!(
+            "go on (`remand refine {id} --text …`), accept it (`remand approve {id}`), or close it (`remand cancel {id}`)"
+        ),
+        bound: None,
+        rejected_item: None,
+        final_verdict: Some(FinalVerdict::NeedsDiscussion),
+        failed_item: None,
+    };
+    bb::escalate(conn, id, &escalation, step.now).map(|_| ())
+}
+
+fn note(conn: &Conn, change: &Change, verdict: &str, step: &Step) -> bb::Result<()> {
+    let actor = &step.actor;
+    let event =
+        NewEvent::about(&change.change_id, EventType::Instructed, format!("{actor} gives the verdict {verdict}"))
+            .by(actor)
+            .with(json!({ "action": "verdict", "text": verdict, "by": actor }));
+    bb::append(conn, &event, step.now).map(|_| ())
+}

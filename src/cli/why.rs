@@ -1,0 +1,181 @@
+//! `remand why`: one answer first, then the events that led there.
+
+use anyhow::Result;
+use clap::Args;
+use serde::Serialize;
+
+use super::age::ago;
+use super::answer::{Answer, Around, Facts, answer, led_here};
+use super::desk::Desk;
+use super::fail::Code;
+use super::out::{Line, Table};
+use super::picture::print_answer;
+use super::show::{Thing, find};
+use crate::blackboard::{self as bb, Conn};
+use crate::change::ChangeId;
+use crate::clock::Time;
+use crate::event::{Event, EventType, TargetType};
+use crate::work::{Item, Rejection, RejectionState, Status};
+
+/// How many events are shown.
+const EVENTS: usize = 12;
+
+/// Say what something waits for, or why it stopped, since when, and what to type
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  remand why c3       a change: what is it waiting for?\n  \
+remand why w7       an item: why does it not run?\n  remand why 118      an event: what came of it?")]
+pub(crate) struct WhyArgs {
+    /// The id: of a change (or its branch, or worktree), an item, a run, a review, a rejection, a finding, an event
+    #[arg(value_name = "ID")]
+    id: String,
+}
+
+#[derive(Serialize)]
+struct Told {
+    id: String,
+    #[serde(flatten)]
+    answer: Answer,
+    /// The change's own answer, when the id names something else.
+    change: Option<Rest>,
+    events: Vec<Event>,
+}
+
+#[derive(Serialize)]
+struct Rest {
+    change_id: ChangeId,
+    #[serde(flatten)]
+    answer: Answer,
+}
+
+pub(crate) fn why(args: &WhyArgs, desk: &mut Desk) -> Result<Code> {
+    let thing = find(desk, &args.id)?;
+    let around = desk.around()?;
+    let told = desk.read(|conn| tell(conn, &thing, around))?;
+    if desk.out.is_json() {
+        desk.out.json(&told)?;
+        return Ok(Code::Done);
+    }
+    desk.out.line(Line::default().strong(&told.id))?;
+    print_answer(desk, &told.answer)?;
+    if let Some(rest) = &told.change {
+        desk.out.line(Line::default().strong(rest.change_id.as_str()))?;
+        print_answer(desk, &rest.answer)?;
+    }
+    if !told.events.is_empty() {
+        desk.out.blank()?;
+        let mut table = Table::new(&["EVENT", "WHEN", "TYPE", "BY", "WHAT"]);
+        for event in &told.events {
+            let (id, when) = (event.id.to_string(), ago(event.timestamp, desk.now));
+            table.row([&id, &when, event.event_type.as_str(), &event.actor_id, &event.summary]);
+        }
+        desk.out.table(&table)?;
+    }
+    Ok(Code::Done)
+}
+
+fn tell(conn: &Conn, thing: &Thing, around: Around) -> bb::Result<Told> {
+    let of_change = |id: &ChangeId| Facts::gather(conn, bb::change(conn, id)?, around);
+    let with_change = |id: String, own: Answer, change: Option<&ChangeId>| -> bb::Result<Told> {
+        let Some(change_id) = change else { return Ok(Told { id, answer: own, change: None, events: Vec::new() }) };
+        let facts = of_change(change_id)?;
+        let rest = Rest { change_id: change_id.clone(), answer: answer(&facts) };
+        Ok(Told { id, answer: own, change: Some(rest), events: shown(&facts) })
+    };
+    match thing {
+        Thing::Change(change) => {
+            let facts = of_change(&change.change_id)?;
+            Ok(Told { id: change.change_id.to_string(), answer: answer(&facts), change: None, events: shown(&facts) })
+        }
+        Thing::Item(item) => with_change(item.item_id.to_string(), of_item(item), item.change_id.as_ref()),
+        Thing::Run(run) => {
+            let ended = run.ended.map_or_else(|| "it has not ended".to_owned(), |ended| format!("it ended: {ended}"));
+            let status = run.exit_status.map(|status| format!(", status {status}")).unwrap_or_default();
+            let own = plain("run", format!("{ended}{status}"), run.ended_at.or(Some(run.started_at)));
+            let own = Answer { commands: vec![format!("remand log {}", run.run_id)], ..own };
+            with_change(run.run_id.to_string(), own, Some(&run.change_id))
+        }
+        Thing::Review(change, review) => {
+            let own = plain(
+                "review",
+                format!("it was read as {}: {}", review.verdict, review.reason),
+                Some(review.created_at),
+            );
+            with_change(review.review_id.to_string(), own, Some(change))
+        }
+        Thing::Finding(change, finding) => {
+            let note = finding.note.as_deref().map(|note| format!(": {note}")).unwrap_or_default();
+            let own = plain("finding", format!("it is {}{note}", finding.outcome), None);
+            with_change(finding.finding_id.to_string(), own, Some(change))
+        }
+        Thing::Rejection(rejection) => {
+            with_change(rejection.rejection_id.to_string(), of_rejection(rejection), Some(&rejection.change_id))
+        }
+        Thing::Event(event) => {
+            let (own, change) = of_event(conn, event)?;
+            with_change(format!("event {}", event.id), own, change.as_ref())
+        }
+        Thing::Project(project) => {
+            let own = plain("project", format!("it is a project at {}; projects wait for nothing", project.path), None);
+            with_change(project.project_id.to_string(), own, None)
+        }
+    }
+}
+
+fn plain(because: &'static str, answer: impl Into<String>, since: Option<Time>) -> Answer {
+    Answer { because, answer: answer.into(), since, until: None, commands: Vec::new() }
+}
+
+fn shown(facts: &Facts) -> Vec<Event> {
+    led_here(&facts.events, EVENTS).into_iter().cloned().collect()
+}
+
+fn of_item(item: &Item) -> Answer {
+    let why = item.failure_reason.as_deref().unwrap_or("no reason was recorded");
+    match item.status {
+        Status::Completed => plain("completed", "it is done", item.completed_at),
+        Status::Failed => plain("failed", format!("it failed: {why}"), item.completed_at),
+        Status::Cancelled => plain("cancelled", format!("it was cancelled: {why}"), item.completed_at),
+        Status::Available => plain("available", "it is queued", Some(item.created_at)),
+        Status::Claimed => plain("claimed", "somebody runs it", None),
+        Status::Blocked => plain("blocked", "it is blocked, as its change is paused or held", None),
+    }
+}
+
+fn of_rejection(rejection: &Rejection) -> Answer {
+    let fix = rejection.item_id.as_ref().map(|item| format!(" {item}")).unwrap_or_default();
+    let why = rejection.reason.as_deref().unwrap_or("no reason was recorded");
+    let said = match rejection.state {
+        RejectionState::Pending => "it waits for its fix".to_owned(),
+        RejectionState::InFix => format!("the fix{fix} is to answer it"),
+        RejectionState::Fixed => format!("the fix{fix} answered it"),
+        RejectionState::Superseded => format!("a newer one stands for it: {why}"),
+        RejectionState::Escalated => format!("it went to a person: {why}"),
+        RejectionState::Skipped => format!("nothing was done for it: {why}"),
+    };
+    plain(rejection.state.as_str(), said, None)
+}
+
+/// What came of an event: its answer, and the change that it led to.
+fn of_event(conn: &Conn, event: &Event) -> bb::Result<(Answer, Option<ChangeId>)> {
+    if let Some(rejection) = bb::rejection_of_event(conn, event.id)? {
+        let own = of_rejection(&rejection);
+        let answer = format!("it became {}: {}", rejection.rejection_id, own.answer);
+        return Ok((Answer { answer, since: Some(event.timestamp), ..own }, Some(rejection.change_id)));
+    }
+    let about = bb::events_about(conn, TargetType::Event, &event.id.to_string(), 20)?;
+    let own = match about.iter().find(|told| told.event_type == EventType::Skipped) {
+        Some(skipped) => {
+            let told = plain("skipped", format!("nothing was done: {}", skipped.summary), Some(skipped.timestamp));
+            Answer { commands: vec!["remand list --all".into()], ..told }
+        }
+        None if event.event_type == EventType::WorkRejected => Answer {
+            commands: vec!["remand run".into(), "remand tick".into()],
+            ..plain("waits_for_heartbeat", "the next heartbeat takes it in", Some(event.timestamp))
+        },
+        None => {
+            let said = format!("{} by {}: {}", event.event_type, event.actor_id, event.summary);
+            plain("event", said, Some(event.timestamp))
+        }
+    };
+    Ok((own, event.change_id.clone()))
+}

@@ -1,0 +1,13 @@
+. ./leap.sh
+status=0
+check() {
+    if [ "$(is_leap "$1")" != "$2" ]; then
+        echo "is_leap $1 says $(is_leap "$1"), but $2 is right"
+        status=1
+    fi
+}
+check 2023 no
+check 2024 yes
+check 1900 no
+check 2000 yes
+exit $status

@@ -1,0 +1,162 @@
+//! The commit of a fix: what is left over is committed, and what came of the run is judged by the net diff. What is
+//! not used is written down first, then kept aside, then taken off the branch.
+
+use std::path::PathBuf;
+
+use super::look::{named, short};
+use super::stop::Stop;
+use super::task::Task;
+use crate::blackboard as bb;
+use crate::clock;
+use crate::crash::crash_point;
+use crate::event::{EventType, NewEvent, TargetType};
+use crate::git::{GitError, PutBack, only_prose_about_review};
+use crate::process::{self, Stream};
+use crate::review::{Answer, Stance, read_answers};
+use crate::work::Run;
+
+/// Of a diff that only has to be judged, not shown.
+const DIFF_CAP: usize = 1024 * 1024;
+
+/// Where a fix began and where it led.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Span<'a> {
+    /// The head before the first run whose work counts.
+    pub(super) first: &'a str,
+    pub(super) run: &'a Run,
+}
+
+impl Task {
+    /// Commits the rest and records where it led, or refuses the run's work with the reason.
+    pub(super) async fn commit(&self, span: Span<'_>) -> Result<(), Stop> {
+        self.go_on()?;
+        let place = self.place()?;
+        let run = span.run;
+        let now = self.git.look(&place).await?;
+        if now.branch.as_deref() != Some(self.change.branch.as_str()) {
+            let found = now.branch.as_deref().unwrap_or("a detached HEAD");
+            return self.refuse(span, format!("the agent left the branch {} for {found}", self.change.branch)).await;
+        }
+        let head = now.head.unwrap_or_default();
+        if !self.git.is_ancestor(&place, &run.head_before, &head).await? {
+            return self
+                .refuse(span, format!("the agent rewrote the branch: {} is gone from it", short(&run.head_before)))
+                .await;
+        }
+        crash_point!("git.commit.before");
+        match self.git.commit_rest(&place, &self.change.branch, &self.message()).await {
+            Ok(_) => {}
+            Err(error @ (GitError::NotOnBranch { .. } | GitError::Unfinished { .. })) => {
+                return self.refuse(span, format!("the agent left the worktree unfinished: {error}")).await;
+            }
+            Err(error) => return Err(error.into()),
+        }
+        crash_point!("git.commit.after");
+        let after = self.git.look(&place).await?;
+        let left = self.git.status(&place).await?;
+        if !left.is_clean() {
+            let paths: Vec<String> = left.changed.into_iter().chain(left.untracked).collect();
+            return self.refuse(span, format!("what the agent left can't be committed: {}", named(&paths))).await;
+        }
+        let head_after = after.head.unwrap_or_default();
+        if let Some(reason) = self.is_no_fix(&place, span, &head_after).await? {
+            return self.refuse(span, reason).await;
+        }
+        let (claim, id) = (self.claim.clone(), run.run_id.clone());
+        self.write("head_after", move |conn| bb::record_head_after(conn, &claim, &id, &head_after)).await?;
+        Ok(())
+    }
+
+    /// A fix is a changed tree, not the agent's word; prose about the review is none.
+    async fn is_no_fix(
+        &self,
+        place: &crate::git::Place,
+        span: Span<'_>,
+        head_after: &str,
+    ) -> Result<Option<String>, Stop> {
+        let diff = self.git.diff(place, span.first, head_after, DIFF_CAP).await?;
+        let answers = self.answers(span.run);
+        let said: Vec<String> = answers
+            .iter()
+            .filter(|answer| answer.answer != Stance::Fixed)
+            .map(|answer| format!("{} {}: {}", answer.id, answer.answer, answer.reason))
+            .collect();
+        if diff.files.is_empty() {
+            return Ok(Some(match said.as_slice() {
+                [] => "the agent changed nothing".to_owned(),
+                said => format!("the agent changed nothing and says: {}", said.join("; ")),
+            }));
+        }
+        let change_id = self.change.change_id.clone();
+        let findings = self.read(move |conn| bb::finding_list(conn, &change_id)).await?;
+        let paths: Vec<String> = findings.into_iter().filter_map(|open| open.finding.path).collect();
+        if only_prose_about_review(&diff, &paths) {
+            let files: Vec<String> = diff.files.into_iter().map(|file| file.path).collect();
+            return Ok(Some(format!("the agent only wrote about the review ({}) and fixed nothing", named(&files))));
+        }
+        Ok(None)
+    }
+
+    /// Writes down why a run's work is not used; `withdraw` does the rest, also after a crash.
+    async fn refuse(&self, span: Span<'_>, reason: String) -> Result<(), Stop> {
+        let (claim, id) = (self.claim.clone(), span.run.run_id.clone());
+        self.write("refuse", move |conn| bb::refuse_run(conn, &claim, &id, &reason)).await?;
+        Ok(())
+    }
+
+    /// Takes work that was refused off the branch, keeps it, and fails the item.
+    pub(super) async fn withdraw(&self, span: Span<'_>, reason: &str) -> Result<(), Stop> {
+        let place = self.place()?;
+        let to = PutBack { branch: &self.change.branch, head_before: span.first, run: span.run.run_id.as_str() };
+        crash_point!("git.withdraw.before");
+        let restored = self.git.put_back(&place, to).await?;
+        crash_point!("git.withdraw.after");
+        let runs = self.runs().await?;
+        let (change_id, run_id, kept) = (self.change.change_id.clone(), span.run.run_id.clone(), restored.wip.clone());
+        let claim = self.claim.clone();
+        let failure = bb::Failure {
+            reason: reason.to_owned(),
+            decide: format!(
+                "read the review and what the agent said (`remand log {run_id}`); then `remand refine {change_id} --text …`, `remand retry {change_id}`, or fix it by hand and `remand review --worktree {}`",
+                self.change.worktree
+            ),
+            bound: None,
+            final_verdict: None,
+            wip: restored.wip,
+        };
+        self.write("withdraw", move |conn| {
+            for run in &runs {
+                bb::discard_run(conn, &run.run_id)?;
+            }
+            if let Some(wip) = kept {
+                let event = NewEvent::about(
+                    &change_id,
+                    EventType::Skipped,
+                    format!("the work of {run_id} is kept on refs/remand/wip/{run_id} ({})", short(&wip)),
+                )
+                .on(TargetType::Run, &run_id)
+                .with(serde_json::json!({ "reason": "its work is not used", "wip": wip }));
+                bb::append(conn, &event, clock::now())?;
+            }
+            bb::fail(conn, &claim, &failure, clock::now()).map(drop)
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// What the agent answered for each finding.
+    pub(super) fn answers(&self, run: &Run) -> Vec<Answer> {
+        let kept = process::read_output(&PathBuf::from(&run.dir), Stream::Stdout);
+        kept.map(|kept| read_answers(&kept.text)).unwrap_or_default()
+    }
+
+    fn message(&self) -> String {
+        let cycle = self.item.fix_cycle + 1;
+        let pull_request =
+            self.change.pr_number.map(|number| format!("For pull request #{number}.\n\n")).unwrap_or_default();
+        format!(
+            "Address review feedback (cycle {cycle})\n\n{pull_request}Remand-Change: {}\nRemand-Item: {}\nRemand-Cycle: {cycle}\n",
+            self.change.change_id, self.item.item_id
+        )
+    }
+}

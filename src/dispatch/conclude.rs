@@ -1,0 +1,356 @@
+//! After a run: nothing of it is alive any more, its end is read and judged, and the worktree is as it has to be
+//! before the end is committed. Done the same way for a run that just ended and for one that a crash cut.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::launch::{mark_file, swap_record};
+use super::look::named;
+use super::rules::OnCheckoutChange;
+use super::stop::{Fail, Stop};
+use super::task::Task;
+use crate::agent::{Phase, Told};
+use crate::blackboard::{self as bb, RunEnd};
+use crate::clock::{self, Time};
+use crate::crash::crash_point;
+use crate::event::{EventType, NewEvent, TargetType};
+use crate::git::{Mark, Place, PutBack, Restored};
+use crate::process::{self, Exit, Stream};
+use crate::work::{Ended, Run};
+
+/// How long a shim may take to end everything before it is ended itself.
+const SETTLE: Duration = Duration::from_secs(60);
+
+/// What an end means.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum End {
+    Good,
+    /// Nobody's fault: again, a bounded number of times.
+    Lost,
+    Stopped,
+    Hold {
+        reason: String,
+        until: Option<Time>,
+    },
+    Failed(String),
+}
+
+/// All that is known of a run that is over.
+struct Over {
+    end: End,
+    run_end: RunEnd,
+    events: Vec<NewEvent>,
+    checkout: Vec<String>,
+}
+
+impl Task {
+    /// Ends a run's row. A good end goes on; everything else leaves as the `Stop` that it is, or as `Ok` when the
+    /// agent is simply to run again.
+    pub(super) async fn conclude(&self, run: &Run, phase: Phase) -> Result<(), Stop> {
+        let dir = PathBuf::from(&run.dir);
+        process::settle(&dir, SETTLE).await?;
+        crash_point!("settled");
+        let place = self.place()?;
+        let to = PutBack { branch: &self.change.branch, head_before: &run.head_before, run: run.run_id.as_str() };
+        self.git.unblock(&place, to).await?;
+        crash_point!("git.unblock.after");
+        let dropped = self.git.put_back_config(&place, &swap_record(&dir)).await?;
+        crash_point!("git.config_back.after");
+        let mut over = self.over(run, &dir, &dropped).await?;
+        if self.fenced.is_cancelled() {
+            // Nobody waits for its work any more: it is kept aside like that of any other run that was ended.
+            over.end = End::Stopped;
+        }
+        if over.end != End::Good || phase == Phase::Review {
+            crash_point!("git.put_back.before");
+            let restored = self.git.put_back(&place, to).await?;
+            crash_point!("git.put_back.after");
+            over.tell_restored(&restored, run, phase);
+        }
+        self.commit_end(run, phase, over).await
+    }
+
+    async fn over(&self, run: &Run, dir: &Path, dropped: &[String]) -> Result<Over, Stop> {
+        let exit = process::read_exit(dir)?;
+        let (told, odd) = Told::read(dir);
+        let stderr = process::read_output(dir, Stream::Stderr).map(|kept| kept.text).unwrap_or_default();
+        let end = judge(exit.as_ref(), &told, &stderr);
+        let mut events = Vec::new();
+        let about = |event_type, summary: String| {
+            NewEvent::about(&run.change_id, event_type, summary).on(TargetType::Run, &run.run_id)
+        };
+        if !dropped.is_empty() {
+            let summary = format!(
+                "{} edited agent configuration, which a branch may not decide; dropped: {}",
+                run.agent,
+                named(dropped)
+            );
+            events.push(about(EventType::EditsUndone, summary).with(json!({ "run_id": run.run_id, "paths": dropped })));
+        }
+        let checkout = self.checkout_changes(dir).await;
+        if !checkout.is_empty() {
+            let summary = format!("outside the worktree, during {}: {}", run.run_id, checkout.join("; "));
+            events.push(
+                about(EventType::CheckoutChanged, summary).with(json!({ "run_id": run.run_id, "what": checkout })),
+            );
+        }
+        let run_end = RunEnd {
+            ended: Some(exit.as_ref().map_or(Ended::Lost, |exit| exit.ended)),
+            exit_status: exit.as_ref().and_then(|exit| exit.status).map(i64::from),
+            signal: exit.as_ref().and_then(|exit| exit.signal).map(i64::from),
+            elapsed_ms: exit.as_ref().map_or(0, |exit| i64::try_from(exit.elapsed_ms).unwrap_or(i64::MAX)),
+            session: told.session.clone(),
+            tokens: told.tokens,
+            cost_micros: told.cost_micros(),
+            wip: None,
+            note: odd.or_else(|| leftovers(exit.as_ref())),
+        };
+        Ok(Over { end, run_end, events, checkout })
+    }
+
+    /// What changed in the main checkout and in what all worktrees share. A mark that can't be taken now is no proof
+    /// of a change, and is said in the log.
+    async fn checkout_changes(&self, dir: &Path) -> Vec<String> {
+        let before: Option<Mark> = fs::read(mark_file(dir)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let Some(before) = before else { return Vec::new() };
+        match self.git.checkout_mark(&self.project_of_git()).await {
+            Ok(after) => before.differs(&after),
+            Err(error) => {
+                tracing::warn!(change = %self.change.change_id, error = ?error, "the main checkout could not be compared");
+                Vec::new()
+            }
+        }
+    }
+
+    async fn commit_end(&self, run: &Run, phase: Phase, over: Over) -> Result<(), Stop> {
+        let Over { end, run_end, events, checkout } = over;
+        let escalate_checkout =
+            !checkout.is_empty() && self.rules.on_main_checkout_change == OnCheckoutChange::Escalate;
+        let max_lost = self.dispatch.settings.max_lost_runs;
+        let fenced = self.fenced.is_cancelled();
+        let (claim, id, change_id, item_id) =
+            (self.claim.clone(), run.run_id.clone(), run.change_id.clone(), run.item_id.clone());
+        let wip = run_end.wip.clone();
+        let ending = end.clone();
+        let lost = self
+            .write("end_run", move |conn| {
+                bb::end_run(conn, &id, &run_end, clock::now())?;
+                for event in &events {
+                    bb::append(conn, event, clock::now())?;
+                }
+                if ending != End::Good {
+                    bb::discard_run(conn, &id)?;
+                }
+                if fenced || ending != End::Lost {
+                    return Ok(0);
+                }
+                let lost = bb::lose_run(conn, &claim)?;
+                let event = NewEvent::about(&change_id, EventType::RunLost, format!("{id} vanished ({lost} in a row)"))
+                    .on(TargetType::Run, &id)
+                    .with(json!({ "run_id": id, "item_id": item_id, "lost_in_a_row": lost, "wip": run_end.wip }));
+                bb::append(conn, &event, clock::now())?;
+                Ok(lost)
+            })
+            .await?;
+        self.dispatch.after.notify_one();
+        let fail = |reason: String, decide: &str| {
+            Err(Stop::Fail(Fail { reason, decide: decide.into(), bound: None, final_verdict: None, wip: wip.clone() }))
+        };
+        match end {
+            End::Good if escalate_checkout => fail(
+                format!("the main checkout changed during {}: {}", run.run_id, named(&checkout)),
+                "look at the main checkout, then retry",
+            ),
+            End::Good => Ok(()),
+            End::Lost if lost >= max_lost => fail(
+                format!("{lost} runs in a row vanished without a word"),
+                "find out what ends them (memory? a restart?), then retry",
+            ),
+            End::Lost => Ok(()),
+            End::Stopped => Err(if fenced { Stop::Fenced } else { Stop::Stopping }),
+            End::Hold { reason, until } => Err(Stop::Hold { reason, until }),
+            End::Failed(reason) => fail(
+                format!("the {phase} agent `{}` failed: {reason}", run.agent),
+                &format!("see what it said (`remand log {}`), mend it, then retry", run.run_id),
+            ),
+        }
+    }
+
+    /// A run that was cut in this worktree and is not this item's: cleaned up like any other, but it concerns nobody.
+    pub(super) async fn recover_others(&self) -> Result<(), Stop> {
+        let worktree = self.change.worktree.clone();
+        let Some(run) = self.read(move |conn| bb::open_run_at(conn, &worktree)).await? else { return Ok(()) };
+        if run.item_id == self.item.item_id {
+            return Ok(());
+        }
+        let dir = PathBuf::from(&run.dir);
+        process::settle(&dir, SETTLE).await?;
+        let place = self.place()?;
+        let id = run.change_id.clone();
+        let branch = self.read(move |conn| bb::change(conn, &id)).await?.branch;
+        let to = PutBack { branch: &branch, head_before: &run.head_before, run: run.run_id.as_str() };
+        self.git.unblock(&place, to).await?;
+        let dropped = self.git.put_back_config(&place, &swap_record(&dir)).await?;
+        let restored = self.git.put_back(&place, to).await?;
+        let mut over = self.over(&run, &dir, &dropped).await?;
+        over.run_end.wip = restored.wip;
+        self.write("end_run", move |conn| {
+            bb::end_run(conn, &run.run_id, &over.run_end, clock::now())?;
+            bb::discard_run(conn, &run.run_id)
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// The claim is over: what this item left on the branch is kept aside, and the branch is as before.
+    pub(super) async fn abandon(&self) -> Result<(), Stop> {
+        let runs = self.runs().await?;
+        let (Some(first), Some(last)) = (runs.first(), runs.last()) else { return Ok(()) };
+        let to = PutBack { branch: &self.change.branch, head_before: &first.head_before, run: last.run_id.as_str() };
+        self.git.put_back(&self.place()?, to).await?;
+        self.write("abandon", move |conn| runs.iter().try_for_each(|run| bb::discard_run(conn, &run.run_id))).await?;
+        Ok(())
+    }
+
+    pub(super) fn place(&self) -> Result<Place, Stop> {
+        Ok(Place::find(Path::new(&self.project.common_dir), self.worktree())?)
+    }
+
+    pub(super) fn project_of_git(&self) -> crate::git::Project {
+        crate::git::Project {
+            path: PathBuf::from(&self.project.path),
+            common_dir: PathBuf::from(&self.project.common_dir),
+            bare: self.project.path == self.project.common_dir,
+            default_branch: Some(self.project.default_branch.clone()),
+            origin: None,
+        }
+    }
+}
+
+impl Over {
+    fn tell_restored(&mut self, restored: &Restored, run: &Run, phase: Phase) {
+        self.run_end.wip.clone_from(&restored.wip);
+        let kept = restored.wip.is_some() || !restored.moved_aside.is_empty();
+        if kept && self.end == End::Good && phase == Phase::Review {
+            let summary =
+                format!("{} edited what it was to review; undone, kept on refs/remand/wip/{}", run.agent, run.run_id);
+            let event = NewEvent::about(&run.change_id, EventType::EditsUndone, summary)
+                .on(TargetType::Run, &run.run_id)
+                .with(json!({ "run_id": run.run_id, "wip": restored.wip, "moved_aside": restored.moved_aside }));
+            self.events.push(event);
+        }
+    }
+}
+
+fn leftovers(exit: Option<&Exit>) -> Option<String> {
+    let exit = exit?;
+    match (exit.leftovers, exit.survivors) {
+        (0, 0) => exit.detail.clone(),
+        (ended, 0) => Some(format!("{ended} processes that it left behind were ended")),
+        (_, alive) => Some(format!("{alive} processes of it could not be ended")),
+    }
+}
+
+/// Only an agent that ended by itself with status 0 goes on.
+fn judge(exit: Option<&Exit>, told: &Told, stderr: &str) -> End {
+    let Some(exit) = exit else { return End::Lost };
+    if exit.survivors > 0 {
+        return End::Failed(format!("{} of its processes could not be ended", exit.survivors));
+    }
+    match exit.ended {
+        Ended::Agent => {}
+        Ended::IdleLimit => {
+            return End::Failed(format!(
+                "it said nothing for too long and was ended after {} s",
+                exit.elapsed_ms / 1000
+            ));
+        }
+        Ended::TotalLimit => {
+            return End::Failed(format!("it took too long and was ended after {} s", exit.elapsed_ms / 1000));
+        }
+        Ended::DaemonGone | Ended::Lost => return End::Lost,
+        Ended::Stopped => return End::Stopped,
+        Ended::NotStarted => {
+            let why = exit.detail.clone().unwrap_or_else(|| "it is not there or can't be run".into());
+            return End::Hold { reason: format!("the agent can't be started: {why}"), until: None };
+        }
+    }
+    if let Some(hold) = &told.hold {
+        return End::Hold { reason: hold.reason.clone(), until: hold.until() };
+    }
+    match exit.status {
+        Some(0) => End::Good,
+        Some(status) => End::Failed(format!("it ended with status {status}{}", last_words(stderr))),
+        None => End::Lost,
+    }
+}
+
+/// The last line that an agent complained with, if it did.
+fn last_words(stderr: &str) -> String {
+    let line = stderr.lines().rev().find(|line| !line.trim().is_empty());
+    line.map(|line| format!(": {}", line.trim().chars().take(300).collect::<String>())).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::ToldHold;
+
+    fn exit(ended: Ended, status: Option<i32>) -> Exit {
+        Exit {
+            ended,
+            status,
+            signal: None,
+            stdout_bytes: 0,
+            stderr_bytes: 0,
+            leftovers: 0,
+            survivors: 0,
+            elapsed_ms: 1500,
+            detail: None,
+        }
+    }
+
+    #[test]
+    fn only_an_agent_that_ended_by_itself_with_status_0_goes_on() {
+        let told = Told::default();
+        for &ended in Ended::ALL {
+            for status in [None, Some(0), Some(1)] {
+                let good = judge(Some(&exit(ended, status)), &told, "") == End::Good;
+                assert_eq!(good, ended == Ended::Agent && status == Some(0), "{ended} {status:?}");
+            }
+        }
+        assert_eq!(judge(None, &told, ""), End::Lost);
+    }
+
+    #[test]
+    fn a_time_out_is_a_failure_and_a_vanished_run_is_not() {
+        let told = Told::default();
+        for ended in [Ended::IdleLimit, Ended::TotalLimit] {
+            assert!(matches!(judge(Some(&exit(ended, None)), &told, ""), End::Failed(_)));
+        }
+        for ended in [Ended::DaemonGone, Ended::Lost] {
+            assert_eq!(judge(Some(&exit(ended, None)), &told, ""), End::Lost);
+        }
+    }
+
+    #[test]
+    fn a_usage_limit_is_a_hold_whatever_the_status() {
+        let hold = ToldHold { reason: "usage limit".into(), until: Some("2026-11-16T03:00:00.000Z".into()) };
+        let told = Told { hold: Some(hold), ..Told::default() };
+        for status in [0, 1] {
+            let End::Hold { reason, until } = judge(Some(&exit(Ended::Agent, Some(status))), &told, "") else {
+                panic!("not held")
+            };
+            assert_eq!((reason.as_str(), until.is_some()), ("usage limit", true));
+        }
+    }
+
+    #[test]
+    fn an_agent_that_fails_is_quoted() {
+        let end = judge(Some(&exit(Ended::Agent, Some(3))), &Told::default(), "a\nno such model\n\n");
+        assert_eq!(end, End::Failed("it ended with status 3: no such model".into()));
+    }
+}

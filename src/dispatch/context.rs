@@ -1,0 +1,160 @@
+//! What the prompts are built from: the blackboard's rows and the worktree, as values.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::plan::plan;
+use super::stop::Stop;
+use super::task::Task;
+use crate::blackboard as bb;
+use crate::finding::{Category, Finding, FindingId, Outcome, Severity};
+use crate::git::Diff;
+use crate::process::{self, Stream};
+use crate::prompt::{AgainContext, Feedback, FixContext, OpenFinding, ReviewContext};
+use crate::work::{Rejection, Source};
+
+impl Task {
+    pub(super) async fn review_prompt(&self, base: &str, head: &str, diff: &Diff, again: bool) -> Result<String, Stop> {
+        let id = self.change.change_id.clone();
+        let open = self.read(move |conn| bb::open_findings(conn, &id)).await?;
+        let open_findings: Vec<OpenFinding> = open.into_iter().map(prompt_finding).collect();
+        let context = ReviewContext {
+            title: self.change.title.clone(),
+            branch: self.change.branch.clone(),
+            base: self.change.base.clone(),
+            base_sha: base.to_owned(),
+            head_sha: head.to_owned(),
+            plan: plan(self.worktree(), &self.change.branch),
+            files: diff.files.iter().map(|file| file.path.clone()).collect(),
+            diff: diff.text.clone(),
+            open_findings: open_findings.clone(),
+            cycle: self.change.budget.fix_cycle,
+            max_cycles: self.change.budget.max_fix_cycles,
+            nonce: nonce(),
+        };
+        let prompts = &self.dispatch.settings.prompts;
+        let review = prompts.review(&context)?.text;
+        if !again {
+            return Ok(review);
+        }
+        let (missing, answer) = self.unclear_answer().await?;
+        let context = AgainContext {
+            base_sha: base.to_owned(),
+            head_sha: head.to_owned(),
+            missing,
+            answer,
+            open_findings,
+            nonce: nonce(),
+        };
+        Ok(format!("{review}\n\n{}", prompts.again(&context)?.text))
+    }
+
+    /// What the reviewer answered before, and what was missing in it.
+    async fn unclear_answer(&self) -> Result<(Vec<String>, Option<String>), Stop> {
+        let id = self.item.item_id.clone();
+        let (runs, events) = self
+            .read(move |conn| {
+                let events = bb::events_about(conn, crate::event::TargetType::WorkItem, id.as_str(), 20)?;
+                Ok((bb::runs_of(conn, &id)?, events))
+            })
+            .await?;
+        let missing = events
+            .iter()
+            .rev()
+            .find(|event| event.event_type == crate::event::EventType::ReviewUnclear)
+            .and_then(|event| event.metadata.get("missing")?.as_array().cloned())
+            .map(|list| list.iter().filter_map(|text| text.as_str().map(str::to_owned)).collect())
+            .unwrap_or_default();
+        let answer = runs.last().and_then(|run| output_of(&run.dir));
+        Ok((missing, answer))
+    }
+
+    pub(super) async fn fix_prompt(&self, base: &str, head: &str, gate_output: Option<String>) -> Result<String, Stop> {
+        let (id, item_id) = (self.change.change_id.clone(), self.item.item_id.clone());
+        let (rejections, guidance, findings, items) = self
+            .read(move |conn| {
+                let rejections = bb::rejections_in(conn, &item_id)?;
+                Ok((rejections, bb::open_guidance(conn, &id)?, bb::finding_list(conn, &id)?, bb::items_of(conn, &id)?))
+            })
+            .await?;
+        let mut closed: Vec<String> = findings
+            .iter()
+            .filter(|finding| matches!(finding.outcome, Outcome::Resolved | Outcome::Waived))
+            .map(|finding| format!("{} ({}): {}", finding.finding_id, finding.outcome, finding.finding.text))
+            .collect();
+        closed.reverse();
+        let mut last_run_tail = None;
+        for item in items.iter().rev().filter(|item| item.source == Source::ReviewFix) {
+            let id = item.item_id.clone();
+            if let Some(run) = self.read(move |conn| bb::last_run(conn, &id)).await? {
+                last_run_tail = output_of(&run.dir);
+                break;
+            }
+        }
+        let context = FixContext {
+            title: self.change.title.clone(),
+            branch: self.change.branch.clone(),
+            base: self.change.base.clone(),
+            base_sha: base.to_owned(),
+            head_sha: head.to_owned(),
+            pr_number: self.change.pr_number,
+            cycle: self.item.fix_cycle + 1,
+            max_cycles: self.change.budget.max_fix_cycles,
+            plan: plan(self.worktree(), &self.change.branch),
+            feedback: rejections.iter().map(feedback).collect(),
+            guidance: guidance.into_iter().map(|said| said.body).collect(),
+            closed,
+            last_run_tail,
+            gate_output,
+            nonce: nonce(),
+        };
+        Ok(self.dispatch.settings.prompts.fix(&context)?.text)
+    }
+}
+
+fn nonce() -> u128 {
+    uuid::Uuid::new_v4().as_u128()
+}
+
+fn output_of(dir: &str) -> Option<String> {
+    let kept = process::read_output(&PathBuf::from(dir), Stream::Stdout).ok()?;
+    (!kept.text.trim().is_empty()).then_some(kept.text)
+}
+
+fn prompt_finding(open: bb::OpenFinding) -> OpenFinding {
+    OpenFinding { id: open.finding_id, finding: open.finding }
+}
+
+/// A rejection as its event tells it; one made by hand has only its summary.
+fn feedback(rejection: &Rejection) -> Feedback {
+    let text = |key: &str| rejection.metadata.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
+    let findings = rejection.metadata.get("findings").and_then(Value::as_array);
+    Feedback {
+        from: if rejection.by_person { "a person".into() } else { "the reviewer".into() },
+        body: text("body").unwrap_or(&rejection.summary).to_owned(),
+        findings: findings
+            .into_iter()
+            .flatten()
+            .enumerate()
+            .filter_map(|(at, value)| finding(rejection, at, value))
+            .collect(),
+    }
+}
+
+/// Findings in an event may come from another program: what can't be read as one of ours is still feedback.
+fn finding(rejection: &Rejection, at: usize, value: &Value) -> Option<OpenFinding> {
+    let text = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
+    let id = text("id").unwrap_or_else(|| format!("{}.{}", rejection.rejection_id, at + 1));
+    Some(OpenFinding {
+        id: FindingId::new(id),
+        finding: Finding {
+            severity: text("severity").and_then(|word| word.parse().ok()).unwrap_or(Severity::Medium),
+            category: text("category").and_then(|word| word.parse().ok()).unwrap_or(Category::Logic),
+            path: text("path"),
+            line: value.get("line").and_then(Value::as_u64).and_then(|line| u32::try_from(line).ok()),
+            text: text("text").or_else(|| text("description"))?,
+            suggestion: text("suggestion"),
+        },
+    })
+}

@@ -1,0 +1,175 @@
+//! Gates: the project's own commands, run on the commit of a fix. Red goes back to the agent, a counted number of
+//! times; a gate that can't start is the environment's fault, not the code's.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::commit::Span;
+use super::launch::{make_folder, write};
+use super::look::named;
+use super::stop::Stop;
+use super::task::Task;
+use crate::blackboard as bb;
+use crate::clock;
+use crate::crash::crash_point;
+use crate::event::{EventType, NewEvent, TargetType};
+use crate::git::{Place, PutBack};
+use crate::process::{self, Exit, Job, Stream};
+use crate::work::{Ended, GateResult, Run};
+
+/// How much of a red gate's output goes to the agent and into the event.
+const OUTPUT_TAIL: usize = 8 * 1024;
+const SETTLE: Duration = Duration::from_secs(60);
+
+/// A gate that was red.
+struct Red {
+    command: String,
+    status: Option<i32>,
+    output: String,
+}
+
+impl Task {
+    /// Runs the gates on the commit that a run led to, and records what they said.
+    pub(super) async fn gates(&self, span: Span<'_>, head: &str) -> Result<(), Stop> {
+        let place = self.place()?;
+        let run = span.run;
+        self.settle_gates(run).await?;
+        // Gates that were cut may have left anything behind.
+        let to = PutBack { branch: &self.change.branch, head_before: head, run: run.run_id.as_str() };
+        crash_point!("git.gates_clean.before");
+        self.git.put_back(&place, to).await?;
+        crash_point!("git.gates_clean.after");
+        let mut red = None;
+        for (number, command) in self.rules.gates.iter().enumerate() {
+            self.go_on()?;
+            red = self.gate(&place, run, number, command).await?;
+            if red.is_some() {
+                break;
+            }
+        }
+        if red.is_none() {
+            red = self.left_behind(&place, head).await?;
+        }
+        if red.is_some() {
+            self.git.put_back(&place, to).await?;
+        }
+        self.record(run, red).await
+    }
+
+    async fn gate(&self, place: &Place, run: &Run, number: usize, command: &[String]) -> Result<Option<Red>, Stop> {
+        let limits = self.dispatch.settings.limits;
+        for attempt in 0.. {
+            let run_id = format!("{}.gate{number}.{attempt}", run.run_id);
+            let dir = Path::new(&run.dir).join(format!("gate{number}.{attempt}"));
+            if dir.exists() {
+                continue;
+            }
+            make_folder(&dir)?;
+            let stdin = Path::new(&run.dir).join("no-input");
+            write(&stdin, b"")?;
+            let mut env = self.dispatch.settings.env.clone();
+            env.insert("REMAND_PHASE".into(), "gate".into());
+            let job = Job {
+                run_id,
+                argv: command.to_vec(),
+                cwd: place.path.clone(),
+                env,
+                stdin,
+                dir: dir.clone(),
+                limits: process::Limits { idle: limits.gate, total: limits.gate, grace: limits.grace },
+            };
+            crash_point!("gate.before");
+            let mut running = process::start(&self.dispatch.settings.program, &job).await?;
+            self.wait(&mut running).await?;
+            crash_point!("gate.after");
+            return self.judge_gate(&dir, command);
+        }
+        Ok(None)
+    }
+
+    fn judge_gate(&self, dir: &Path, command: &[String]) -> Result<Option<Red>, Stop> {
+        let command = command.join(" ");
+        let Some(exit) = process::read_exit(dir)? else {
+            return Err(Stop::hold(format!("the gate `{command}` vanished without a word")));
+        };
+        let Exit { ended, status, .. } = exit;
+        let output = || {
+            let text = |stream| process::read_output(dir, stream).map(|kept| kept.text).unwrap_or_default();
+            tail(&format!("{}{}", text(Stream::Stdout), text(Stream::Stderr)))
+        };
+        match (ended, status) {
+            (Ended::Agent, Some(0)) => Ok(None),
+            (Ended::Agent, _) => Ok(Some(Red { command, status, output: output() })),
+            (Ended::IdleLimit | Ended::TotalLimit, _) => {
+                let limit = self.dispatch.settings.limits.gate.as_secs();
+                let output = format!("it was ended after {limit} s\n{}", output());
+                Ok(Some(Red { command, status, output }))
+            }
+            (Ended::NotStarted, _) => {
+                let why = exit.detail.unwrap_or_else(|| "it is not there".into());
+                Err(Stop::hold(format!("the gate `{command}` can't be started: {why}")))
+            }
+            (Ended::Stopped, _) => Err(if self.fenced.is_cancelled() { Stop::Fenced } else { Stop::Stopping }),
+            (Ended::DaemonGone | Ended::Lost, _) => Err(Stop::hold(format!("the gate `{command}` was killed"))),
+        }
+    }
+
+    /// After green gates HEAD is the commit and the tree is clean, else what was tested is not what would be pushed.
+    async fn left_behind(&self, place: &Place, head: &str) -> Result<Option<Red>, Stop> {
+        let now = self.git.look(place).await?;
+        let status = self.git.status(place).await?;
+        if now.head.as_deref() == Some(head) && status.is_clean() && now.operation.is_none() {
+            return Ok(None);
+        }
+        let paths: Vec<String> = status.changed.into_iter().chain(status.untracked).collect();
+        let output = if paths.is_empty() {
+            "a gate moved HEAD away from the commit that it was to test".to_owned()
+        } else {
+            format!("a gate left files behind that are neither committed nor ignored: {}", named(&paths))
+        };
+        let command = self.rules.gates.iter().map(|gate| gate.join(" ")).collect::<Vec<_>>().join("; ");
+        Ok(Some(Red { command, status: Some(0), output }))
+    }
+
+    async fn record(&self, run: &Run, red: Option<Red>) -> Result<(), Stop> {
+        let (claim, id, change_id) = (self.claim.clone(), run.run_id.clone(), run.change_id.clone());
+        self.write("gates", move |conn| {
+            let Some(red) = red else { return bb::record_gates(conn, &claim, &id, GateResult::Green, "").map(drop) };
+            let said = format!("$ {}\n{}", red.command, red.output);
+            let round = bb::record_gates(conn, &claim, &id, GateResult::Red, &said)?;
+            let event = NewEvent::about(&change_id, EventType::GateFailed, format!("gate red: {}", red.command))
+                .on(TargetType::Run, &id)
+                .with(json!({
+                    "run_id": id, "command": red.command, "status": red.status, "round": round, "output": red.output,
+                }));
+            bb::append(conn, &event, clock::now()).map(drop)
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// Gates that a crash cut: nothing of them may be alive when the worktree is touched.
+    async fn settle_gates(&self, run: &Run) -> Result<(), Stop> {
+        let Ok(entries) = fs::read_dir(&run.dir) else { return Ok(()) };
+        let cut: Vec<PathBuf> = entries
+            .flatten()
+            .map(|entry| entry.path())
+            .filter(|path| {
+                path.is_dir() && path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("gate"))
+            })
+            .collect();
+        for dir in cut {
+            process::settle(&dir, SETTLE).await?;
+        }
+        Ok(())
+    }
+}
+
+fn tail(text: &str) -> String {
+    let from = text.len().saturating_sub(OUTPUT_TAIL);
+    let from = (from..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
+    text.get(from..).unwrap_or_default().to_owned()
+}

@@ -1,0 +1,162 @@
+//! Starting an agent and waiting for it. What it starts from is committed before anything starts; how it ended is
+//! read from its folder afterwards, by `conclude`, the same way after a crash as without one.
+
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use super::stop::{Stop, file_trouble};
+use super::task::Task;
+use crate::agent::{self, Agent, Errand, Phase};
+use crate::blackboard::{self as bb, NewRun, RunEnd};
+use crate::clock;
+use crate::crash::crash_point;
+use crate::git::{Place, Worktree};
+use crate::process::{self, Running};
+use crate::work::{Ended, Run};
+
+/// What a run is started with.
+pub(super) struct Launch<'a> {
+    pub(super) phase: Phase,
+    pub(super) agent: &'a Agent,
+    pub(super) worktree: &'a Worktree,
+    pub(super) base: &'a str,
+    pub(super) head: &'a str,
+    pub(super) prompt: String,
+}
+
+impl Task {
+    pub(super) fn agent(&self, phase: Phase) -> Result<Agent, Stop> {
+        let agent = match phase {
+            Phase::Review => &self.rules.review_agent,
+            Phase::Fix => &self.rules.agent,
+        };
+        agent.clone().ok_or_else(|| {
+            let key = if phase == Phase::Review { "review_agent" } else { "agent" };
+            Stop::hold(format!(
+                "no agent is configured for a {phase}: add an [agents.NAME] with its command to the configuration and set {key} = \"NAME\""
+            ))
+        })
+    }
+
+    /// Runs an agent until its end, however that comes about. The run's row stays open: `conclude` ends it.
+    pub(super) async fn launch(&self, launch: Launch<'_>) -> Result<(), Stop> {
+        self.go_on()?;
+        let mark = self.mark_of_checkout().await?;
+        let run = self.record_start(&launch).await?;
+        let dir = PathBuf::from(&run.dir);
+        make_folder(&dir)?;
+        write(&agent::prompt_file(&dir), launch.prompt.as_bytes())?;
+        if let Some(mark) = mark {
+            let text = serde_json::to_vec(&mark).unwrap_or_default();
+            write(&mark_file(&dir), &text)?;
+        }
+        crash_point!("git.swap.before");
+        let swapped = self.git.swap_in_base_config(&launch.worktree.place, launch.base, &swap_record(&dir)).await?;
+        crash_point!("git.swap.after");
+        let limits = self.dispatch.settings.limits;
+        let errand = Errand {
+            run_id: run.run_id.as_str(),
+            phase: launch.phase,
+            change_id: self.change.change_id.as_str(),
+            item_id: self.item.item_id.as_str(),
+            cycle: self.item.fix_cycle,
+            base: launch.base,
+            head: launch.head,
+            worktree: &launch.worktree.place.path,
+            dir: &dir,
+            limits: process::Limits {
+                idle: limits.idle,
+                total: if launch.phase == Phase::Review { limits.review } else { limits.fix },
+                grace: limits.grace,
+            },
+            extra_env: swapped.env,
+        };
+        let job = launch.agent.job(&errand);
+        crash_point!("spawn.before");
+        let mut running = match process::start(&self.dispatch.settings.program, &job).await {
+            Ok(running) => running,
+            Err(error) => return Err(self.never_started(&launch.worktree.place, &run, error).await?),
+        };
+        crash_point!("spawn.after");
+        let (id, shim) = (run.run_id.clone(), running.shim().clone());
+        self.write("record_shim", move |conn| {
+            bb::record_shim(conn, &id, i64::from(shim.pid), i64::try_from(shim.start_time).unwrap_or(0), &shim.boot_id)
+        })
+        .await?;
+        self.wait(&mut running).await?;
+        crash_point!("exit.seen");
+        Ok(())
+    }
+
+    async fn record_start(&self, launch: &Launch<'_>) -> Result<Run, Stop> {
+        let (claim, change) = (self.claim.clone(), self.change.clone());
+        let new = NewRun {
+            agent: launch.agent.name.clone(),
+            model: launch.agent.model.clone(),
+            head_before: launch.head.to_owned(),
+            runs_dir: self.dispatch.settings.runs_dir.display().to_string(),
+        };
+        Ok(self.write("start_run", move |conn| bb::start_run(conn, &claim, &change, &new, clock::now())).await?)
+    }
+
+    /// Not even a shim could be started: nothing ran, so nothing has to be kept.
+    async fn never_started(&self, place: &Place, run: &Run, error: process::ProcessError) -> Result<Stop, Stop> {
+        self.git.put_back_config(place, &swap_record(Path::new(&run.dir))).await?;
+        let id = run.run_id.clone();
+        let end = RunEnd { ended: Some(Ended::NotStarted), note: Some(error.to_string()), ..RunEnd::default() };
+        self.write("end_run", move |conn| {
+            bb::end_run(conn, &id, &end, clock::now())?;
+            bb::discard_run(conn, &id)
+        })
+        .await?;
+        Ok(error.into())
+    }
+
+    /// Waits for the end. A claim that is over ends the agent at once; a stopping program gives it its grace first.
+    pub(super) async fn wait(&self, running: &mut Running) -> Result<(), Stop> {
+        let grace = self.dispatch.settings.stop_grace;
+        let told_to_end = async {
+            tokio::select! {
+                () = self.fenced.cancelled() => {}
+                () = async { self.stop.cancelled().await; tokio::time::sleep(grace).await } => {}
+            }
+        };
+        let ended = tokio::select! {
+            ended = running.wait() => Some(ended),
+            () = told_to_end => None,
+        };
+        match ended {
+            Some(ended) => ended.map(drop)?,
+            None => {
+                running.stop().await;
+                running.wait().await.map(drop)?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn mark_of_checkout(&self) -> Result<Option<crate::git::Mark>, Stop> {
+        if self.change.worktree == self.project.path {
+            return Ok(None);
+        }
+        Ok(Some(self.git.checkout_mark(&self.project_of_git()).await?))
+    }
+}
+
+/// Where the mark of the main checkout waits for the comparison.
+pub(super) fn mark_file(dir: &Path) -> PathBuf {
+    dir.join("checkout.json")
+}
+
+pub(super) fn swap_record(dir: &Path) -> PathBuf {
+    dir.join("swap.json")
+}
+
+pub(super) fn make_folder(dir: &Path) -> Result<(), Stop> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(file_trouble("make", dir))
+}
+
+pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), Stop> {
+    fs::write(path, bytes).map_err(file_trouble("write", path))
+}

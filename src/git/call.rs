@@ -1,0 +1,236 @@
+//! One call of git: what every call carries, and how its end is read.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::{Git, GitError, Place};
+use crate::process::{self, ProcessError, Short, ShortOutput};
+
+/// Enough for the paths of a hundred thousand files.
+const CAP: usize = 64 * 1024 * 1024;
+
+/// Switched off for every call: what a poisoned repository could start, and what would change it unasked.
+const CONFIG: &[&str] = &[
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.quotePath=false",
+    // A warning about line ends must not turn into a commit that cannot be made.
+    "core.safecrlf=false",
+    "commit.gpgSign=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "protocol.ext.allow=never",
+    "submodule.recurse=false",
+    "advice.addEmbeddedRepo=false",
+    "advice.graftFileDeprecated=false",
+];
+
+/// `GIT_ALLOW_PROTOCOL` empty allows no transport at all: a planted "partial clone" would otherwise start
+/// its `uploadpack` when an object is missing. The system's configuration is read on purpose, since
+/// `safe.directory` may be there.
+const ENVIRONMENT: &[(&str, &str)] = &[
+    ("LC_ALL", "C"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("GIT_OPTIONAL_LOCKS", "0"),
+    ("GIT_EDITOR", "true"),
+    ("GIT_SEQUENCE_EDITOR", "true"),
+    ("GIT_PAGER", "cat"),
+    ("GIT_ASKPASS", "true"),
+    ("GIT_ALLOW_PROTOCOL", ""),
+    ("GIT_NO_LAZY_FETCH", "1"),
+    // Neither of these two may rewrite history as we see it.
+    ("GIT_NO_REPLACE_OBJECTS", "1"),
+    ("GIT_GRAFT_FILE", "/dev/null"),
+];
+
+#[derive(Debug)]
+pub(super) struct Call {
+    cwd: PathBuf,
+    place: Option<Place>,
+    args: Vec<OsString>,
+    stdin: Option<Vec<u8>>,
+    env: Vec<(&'static str, String)>,
+    index: Option<PathBuf>,
+    cap: usize,
+}
+
+impl Call {
+    /// In a worktree whose git dir is known: nothing is discovered.
+    pub(super) fn at<const N: usize>(place: &Place, args: [&str; N]) -> Self {
+        Self { place: Some(place.clone()), ..Self::anywhere(&place.path, args) }
+    }
+
+    /// Wherever git's own discovery leads from a folder: only for looking what is there.
+    pub(super) fn anywhere<const N: usize>(cwd: &Path, args: [&str; N]) -> Self {
+        let args = args.iter().map(OsString::from).collect();
+        Self { cwd: cwd.to_owned(), place: None, args, stdin: None, env: Vec::new(), index: None, cap: CAP }
+    }
+
+    pub(super) fn arg(mut self, arg: impl Into<OsString>) -> Self {
+        self.args.push(arg.into());
+        self
+    }
+
+    pub(super) fn stdin(mut self, bytes: Vec<u8>) -> Self {
+        self.stdin = Some(bytes);
+        self
+    }
+
+    pub(super) fn env(mut self, pairs: &[(&'static str, String)]) -> Self {
+        self.env.extend(pairs.iter().cloned());
+        self
+    }
+
+    /// Uses this index instead of the worktree's own.
+    pub(super) fn index(mut self, path: &Path) -> Self {
+        self.index = Some(path.to_owned());
+        self
+    }
+
+    pub(super) fn cap(mut self, bytes: usize) -> Self {
+        self.cap = bytes;
+        self
+    }
+
+    fn words(&self) -> String {
+        let words: Vec<_> = self.args.iter().map(|arg| arg.to_string_lossy()).collect();
+        words.join(" ").chars().take(200).collect()
+    }
+
+    fn short(&self, git: &Git) -> Result<Short, GitError> {
+        let mut env = git.env.clone();
+        let mut args: Vec<OsString> = vec!["--no-pager".into()];
+        for setting in CONFIG {
+            args.extend(["-c".into(), setting.into()]);
+        }
+        for (name, value) in ENVIRONMENT {
+            env.insert((*name).to_owned(), (*value).to_owned());
+        }
+        if let Some(place) = &self.place {
+            env.insert("GIT_DIR".to_owned(), utf8(&place.git_dir)?);
+            env.insert("GIT_WORK_TREE".to_owned(), utf8(&place.path)?);
+            if place.is_linked() {
+                env.insert("GIT_COMMON_DIR".to_owned(), utf8(&place.common_dir)?);
+            }
+        }
+        if let Some(index) = &self.index {
+            env.insert("GIT_INDEX_FILE".to_owned(), utf8(index)?);
+        }
+        for (name, value) in &self.env {
+            env.insert((*name).to_owned(), value.clone());
+        }
+        args.extend(self.args.iter().cloned());
+        let (cwd, stdin) = (self.cwd.clone(), self.stdin.clone());
+        let env = env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        Ok(Short { program: "git".into(), args, cwd, env, stdin, limit: git.limit, cap: self.cap })
+    }
+}
+
+impl Git {
+    /// The output of a call that must succeed.
+    pub(super) async fn bytes(&self, call: Call) -> Result<Vec<u8>, GitError> {
+        let output = self.ended(&call).await?;
+        match output.status {
+            Some(0) if output.truncated => Err(GitError::TooMuch { args: call.words(), cap: call.cap }),
+            Some(0) => Ok(output.stdout),
+            Some(_) | None => Err(failure(&call, &output)),
+        }
+    }
+
+    /// The one line that a call which must succeed says.
+    pub(super) async fn line(&self, call: Call) -> Result<String, GitError> {
+        let args = call.words();
+        let text = text(&args, self.bytes(call).await?)?;
+        let line = text.strip_suffix('\n').unwrap_or(&text);
+        if line.is_empty() || line.contains('\n') {
+            return Err(GitError::Output { args, found: shown(&text) });
+        }
+        Ok(line.to_owned())
+    }
+
+    /// Like [`Git::line`], where status 1 without a complaint means that there is no such thing.
+    pub(super) async fn maybe_line(&self, call: Call) -> Result<Option<String>, GitError> {
+        let output = self.ended(&call).await?;
+        match output.status {
+            Some(0) => {
+                let text = text(&call.words(), output.stdout)?;
+                Ok(Some(text.strip_suffix('\n').unwrap_or(&text).to_owned()))
+            }
+            Some(1) if !complains(&output) => Ok(None),
+            Some(_) | None => Err(failure(&call, &output)),
+        }
+    }
+
+    /// A question: status 0 is yes, 1 is no, everything else is no answer.
+    pub(super) async fn yes(&self, call: Call) -> Result<bool, GitError> {
+        let output = self.ended(&call).await?;
+        match output.status {
+            Some(0) => Ok(true),
+            Some(1) if !complains(&output) => Ok(false),
+            Some(_) | None => Err(failure(&call, &output)),
+        }
+    }
+
+    /// Output that may be cut at the call's cap, and whether it was.
+    pub(super) async fn head(&self, call: Call) -> Result<(Vec<u8>, bool), GitError> {
+        let output = self.ended(&call).await?;
+        if output.status == Some(0) { Ok((output.stdout, output.truncated)) } else { Err(failure(&call, &output)) }
+    }
+
+    async fn ended(&self, call: &Call) -> Result<ShortOutput, GitError> {
+        // A symlink in the place of the folder would lead all that follows to a stranger's files.
+        let is_folder = call.cwd.symlink_metadata().is_ok_and(|m| m.is_dir());
+        if !is_folder {
+            return Err(GitError::NotThere { path: call.cwd.clone() });
+        }
+        process::short(&call.short(self)?).await.map_err(|error| {
+            if let ProcessError::TimedOut { limit, .. } = error {
+                return GitError::TimedOut { args: call.words(), limit };
+            }
+            if let ProcessError::NotFound { .. } = error { GitError::NoGit } else { GitError::Process(error) }
+        })
+    }
+}
+
+/// A warning is no complaint: a planted one would keep every answer from us.
+fn complains(output: &ShortOutput) -> bool {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    stderr.lines().any(|line| line.starts_with("error:") || line.starts_with("fatal:"))
+}
+
+/// Git has one status (128) for most of its troubles, so some are told apart by what is on the disk, and
+/// the rest by words that are stable under `LC_ALL=C`.
+fn failure(call: &Call, output: &ShortOutput) -> GitError {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    if stderr.contains("No space left on device") || stderr.contains("Disk quota exceeded") {
+        return GitError::NoSpace { args: call.words() };
+    }
+    if stderr.contains("dubious ownership") {
+        return GitError::NotTrusted { path: call.cwd.clone() };
+    }
+    if stderr.contains("not a git repository") {
+        return GitError::NotARepository { path: call.cwd.clone() };
+    }
+    if let (Some(place), None) = (&call.place, &call.index)
+        && stderr.contains(".lock")
+        && place.index_lock().symlink_metadata().is_ok()
+    {
+        return GitError::Locked { path: place.index_lock() };
+    }
+    GitError::Failed { args: call.words(), status: output.status, stderr: shown(stderr.trim()) }
+}
+
+pub(super) fn text(args: &str, bytes: Vec<u8>) -> Result<String, GitError> {
+    String::from_utf8(bytes).map_err(|error| GitError::Output {
+        args: args.to_owned(),
+        found: shown(&String::from_utf8_lossy(error.as_bytes())),
+    })
+}
+
+pub(super) fn utf8(path: &Path) -> Result<String, GitError> {
+    path.to_str().map(str::to_owned).ok_or_else(|| GitError::NotUtf8 { path: path.to_owned() })
+}
+
+fn shown(text: &str) -> String {
+    text.chars().take(2_000).collect()
+}

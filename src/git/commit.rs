@@ -1,0 +1,71 @@
+//! Commits what an agent left uncommitted.
+
+use super::call::Call;
+use super::{Git, GitError, Place, check_branch_name};
+
+impl Git {
+    /// Commits everything that is left over, and says which commit that is; none when nothing is.
+    ///
+    /// Refused when HEAD is not on `branch` or an operation is unfinished: a half-done rebase or a merge with
+    /// conflict marks is not work to publish. Repositories inside the worktree are left out (git would store a
+    /// bare link to a commit that nobody else has); they stay untracked, so the worktree is not clean after.
+    pub(crate) async fn commit_rest(
+        &self,
+        place: &Place,
+        branch: &str,
+        message: &str,
+    ) -> Result<Option<String>, GitError> {
+        check_branch_name(branch)?;
+        let now = self.look(place).await?;
+        if now.branch.as_deref() != Some(branch) {
+            return Err(GitError::NotOnBranch { expected: branch.to_owned(), found: now.branch });
+        }
+        if let Some(operation) = now.operation {
+            return Err(GitError::Unfinished { operation });
+        }
+        let nested = self.nested_repositories(place).await?;
+        self.bytes(add_all(place, &nested)).await?;
+        if self
+            .yes(Call::at(place, ["diff-index", "--cached", "--quiet", "--ignore-submodules=none", "HEAD", "--"]))
+            .await?
+        {
+            return Ok(None);
+        }
+        let call =
+            Call::at(place, ["commit", "--quiet", "--no-verify", "--no-gpg-sign", "--cleanup=whitespace", "-F", "-"]);
+        let identity = self.identity(place).await?;
+        self.bytes(call.stdin(message.as_bytes().to_vec()).env(&identity)).await?;
+        self.resolve(place, "HEAD").await
+    }
+
+    /// Whose name stands on our commits: the user's, as git's configuration has it in this worktree, else
+    /// remand's own. A name without an address, or an address without a name, is not guessed at.
+    pub(super) async fn identity(&self, place: &Place) -> Result<[(&'static str, String); 4], GitError> {
+        let mut found = [const { None::<String> }; 2];
+        for (slot, key) in found.iter_mut().zip(["user.name", "user.email"]) {
+            *slot = self.maybe_line(Call::at(place, ["config", "--get", key])).await?;
+        }
+        let set = |text: &String| text.chars().any(char::is_alphanumeric) && !text.contains(['<', '>', '\n']);
+        let (name, address) = match found {
+            [Some(name), Some(address)] if set(&name) && set(&address) => (name, address),
+            _ => ("remand".to_owned(), "remand@localhost".to_owned()),
+        };
+        Ok([
+            ("GIT_AUTHOR_NAME", name.clone()),
+            ("GIT_AUTHOR_EMAIL", address.clone()),
+            ("GIT_COMMITTER_NAME", name),
+            ("GIT_COMMITTER_EMAIL", address),
+        ])
+    }
+}
+
+/// `add -A` of the whole worktree without the repositories nested in it: one without a commit would make it fail.
+pub(super) fn add_all(place: &Place, nested: &[Vec<u8>]) -> Call {
+    let mut paths = b":/\0".to_vec();
+    for path in nested {
+        paths.extend_from_slice(b":(top,exclude,literal)");
+        paths.extend_from_slice(path);
+        paths.push(0);
+    }
+    Call::at(place, ["add", "-A", "--pathspec-from-file=-", "--pathspec-file-nul"]).stdin(paths)
+}

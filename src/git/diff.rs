@@ -1,0 +1,132 @@
+//! The difference between two commits: which files, how many lines, and the text that a reviewer reads.
+
+use super::call::Call;
+use super::history::check_sha;
+use super::{Git, GitError, Place};
+use crate::words::words;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Diff {
+    /// Bytes that are not UTF-8 are shown with `�`.
+    pub(crate) text: String,
+    /// The text was cut; `files` never is.
+    pub(crate) truncated: bool,
+    pub(crate) files: Vec<FileChange>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FileChange {
+    pub(crate) path: String,
+    /// Where a renamed or copied file comes from.
+    pub(crate) old_path: Option<String>,
+    pub(crate) status: FileStatus,
+    /// As git has it: 0o100644, 0o100755, 0o120000 (symlink), 0o160000 (submodule); 0 when deleted.
+    pub(crate) mode: u32,
+    pub(crate) added: u64,
+    pub(crate) deleted: u64,
+    /// Also a text file that the branch's `.gitattributes` declares binary: its lines are not in the text.
+    pub(crate) binary: bool,
+}
+
+words! {
+    "file status" FileStatus {
+        Added = "added",
+        Modified = "modified",
+        Deleted = "deleted",
+        Renamed = "renamed",
+        Copied = "copied",
+        TypeChanged = "type_changed",
+    }
+}
+
+/// Plumbing, so that the user's taste in diffs (colours, prefixes, order, pager) does not reach it; neither an
+/// external diff nor a text conversion of the repository runs.
+const DIFF: [&str; 9] = [
+    "diff-tree",
+    "-r",
+    "-M",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-color",
+    "--ignore-submodules=none",
+    "--submodule=short",
+    "--full-index",
+];
+
+impl Git {
+    /// From one commit to another, net: what lies between them does not count. The text is cut at `cap` bytes.
+    pub(crate) async fn diff(&self, place: &Place, from: &str, to: &str, cap: usize) -> Result<Diff, GitError> {
+        let files = self.changed_files(place, from, to).await?;
+        let call = Call::at(place, DIFF).arg("-p").arg("--end-of-options").arg(from).arg(to).cap(cap);
+        let (bytes, truncated) = self.head(call).await?;
+        Ok(Diff { text: String::from_utf8_lossy(&bytes).into_owned(), truncated, files })
+    }
+
+    pub(crate) async fn changed_files(&self, place: &Place, from: &str, to: &str) -> Result<Vec<FileChange>, GitError> {
+        check_sha(from)?;
+        check_sha(to)?;
+        let call = Call::at(place, DIFF).arg("--raw").arg("--numstat").arg("-z");
+        let bytes = self.bytes(call.arg("--end-of-options").arg(from).arg(to)).await?;
+        read(&bytes).ok_or_else(|| GitError::Output {
+            args: "diff-tree --raw --numstat -z".to_owned(),
+            found: String::from_utf8_lossy(&bytes).chars().take(200).collect(),
+        })
+    }
+}
+
+/// First all raw records (`:modes ids letter NUL path NUL`), then in the same order the counts
+/// (`added TAB deleted TAB path NUL`); a rename has both paths in both.
+fn read(bytes: &[u8]) -> Option<Vec<FileChange>> {
+    let mut fields = bytes.split(|b| *b == 0).peekable();
+    let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let mut files = Vec::new();
+    while fields.peek().is_some_and(|field| field.starts_with(b":")) {
+        let raw = std::str::from_utf8(fields.next()?).ok()?;
+        let mut words = raw.split(' ');
+        let mode = u32::from_str_radix(words.nth(1)?, 8).ok()?;
+        let status = match words.nth(2)?.chars().next()? {
+            'A' => FileStatus::Added,
+            'M' => FileStatus::Modified,
+            'D' => FileStatus::Deleted,
+            'R' => FileStatus::Renamed,
+            'C' => FileStatus::Copied,
+            'T' => FileStatus::TypeChanged,
+            _ => return None,
+        };
+        let first = lossy(fields.next()?);
+        let (old_path, path) = match status {
+            FileStatus::Renamed | FileStatus::Copied => (Some(first), lossy(fields.next()?)),
+            FileStatus::Added | FileStatus::Modified | FileStatus::Deleted | FileStatus::TypeChanged => (None, first),
+        };
+        files.push(FileChange { path, old_path, status, mode, added: 0, deleted: 0, binary: false });
+    }
+    for file in &mut files {
+        let mut counts = fields.next()?.splitn(3, |b| *b == b'\t');
+        let (added, deleted, path) = (counts.next()?, counts.next()?, counts.next()?);
+        if path.is_empty() {
+            fields.nth(1)?;
+        }
+        file.binary = added == b"-";
+        if !file.binary {
+            file.added = std::str::from_utf8(added).ok()?.parse().ok()?;
+            file.deleted = std::str::from_utf8(deleted).ok()?.parse().ok()?;
+        }
+    }
+    (fields.next()?.is_empty() && fields.next().is_none()).then_some(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cut_answer_is_no_answer() {
+        let whole = b":000000 100644 0 a A\0new\0:100644 100644 a b R090\0old\0to\0\x31\t0\tnew\0\x32\t3\t\0old\0to\0";
+        let files = read(whole).unwrap();
+        assert_eq!(files.len(), 2);
+        assert_eq!((files[1].old_path.as_deref(), files[1].added, files[1].deleted), (Some("old"), 2, 3));
+        for cut in 1..whole.len() {
+            assert_eq!(read(&whole[..cut]), None, "cut at {cut}");
+        }
+    }
+}

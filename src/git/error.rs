@@ -1,0 +1,76 @@
+//! What can go wrong with git, told apart by what a caller does next.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::Operation;
+use super::branch::BadBranchName;
+use crate::process::ProcessError;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum GitError {
+    /// The folder is gone, or something else (a file, a symlink) stands in its place.
+    #[error("there is no folder {}", path.display())]
+    NotThere { path: PathBuf },
+    #[error("{} is not in a git repository", path.display())]
+    NotARepository { path: PathBuf },
+    /// Git found a repository there, but it is not the worktree's own.
+    #[error("{} is not a worktree of {}", path.display(), common_dir.display())]
+    NotThisWorktree { path: PathBuf, common_dir: PathBuf },
+    #[error("git does not trust {}, which belongs to another user; allow it with `git config --global --add safe.directory {}`", path.display(), path.display())]
+    NotTrusted { path: PathBuf },
+    #[error("the path {} is not UTF-8", path.display())]
+    NotUtf8 { path: PathBuf },
+    #[error("HEAD is not on {expected} but {}", found.as_deref().unwrap_or("detached"))]
+    NotOnBranch { expected: String, found: Option<String> },
+    #[error("a {operation} is not finished")]
+    Unfinished { operation: Operation },
+    #[error("{} is there: another git is at work, or one was killed", path.display())]
+    Locked { path: PathBuf },
+    #[error("no space left for `git {args}`")]
+    NoSpace { args: String },
+    #[error("`git {args}` was ended after {limit:?}")]
+    TimedOut { args: String, limit: Duration },
+    #[error("`git {args}` failed ({}): {stderr}", status.map_or_else(|| "by a signal".to_owned(), |s| format!("status {s}")))]
+    Failed { args: String, status: Option<i32>, stderr: String },
+    #[error("`git {args}` said what cannot be read: {found}")]
+    Output { args: String, found: String },
+    #[error("`git {args}` said more than {cap} bytes")]
+    TooMuch { args: String, cap: usize },
+    #[error("{found} is older than git {}.{}", minimum.0, minimum.1)]
+    TooOld { found: String, minimum: (u32, u32) },
+    #[error("git was not found on the PATH")]
+    NoGit,
+    #[error("cannot run git")]
+    Process(#[source] ProcessError),
+    #[error("`{text}` is not a full commit id")]
+    NotACommit { text: String },
+    #[error("`{text}` is not a full name of a ref")]
+    NotARef { text: String },
+    #[error(transparent)]
+    BadBranchName(#[from] BadBranchName),
+    #[error("`{text}` cannot be a part of a ref")]
+    BadRunName { text: String },
+    /// Everything was undone, and still git sees changes: a filter or another process makes them.
+    #[error("the worktree is not clean after it was put back: {}", paths.join(", "))]
+    StillDirty { paths: Vec<String> },
+    #[error("cannot {action} {}", path.display())]
+    File {
+        action: &'static str,
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("the agent configuration in {} is larger than {limit} bytes", path.display())]
+    ConfigTooBig { path: PathBuf, limit: u64 },
+    /// An earlier swap was not put back.
+    #[error("{} is there already", path.display())]
+    RecordThere { path: PathBuf },
+    #[error("{} is not a record of swapped configuration", path.display())]
+    BadRecord {
+        path: PathBuf,
+        #[source]
+        source: serde_json::Error,
+    },
+}

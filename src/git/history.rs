@@ -1,0 +1,126 @@
+//! Commits, and what they say. Names that come from outside are full ids or full refs, nothing that git would guess at.
+
+use super::call::Call;
+use super::{Git, GitError, Place, check_branch_name};
+
+/// A commit of a range, newest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Commit {
+    pub(crate) sha: String,
+    /// `Name <address>`.
+    pub(crate) author: String,
+    pub(crate) subject: String,
+    pub(crate) body: String,
+    pub(crate) trailers: Vec<(String, String)>,
+}
+
+/// The most that is read of one file of a commit.
+const FILE_CAP: usize = 16 * 1024 * 1024;
+
+impl Git {
+    /// The commit behind `HEAD`, a full ref (`refs/…`) or a full id; none when there is no such thing.
+    pub(crate) async fn resolve(&self, place: &Place, name: &str) -> Result<Option<String>, GitError> {
+        let full = name == "HEAD" || is_full_ref(name) || check_sha(name).is_ok();
+        if !full {
+            return Err(GitError::NotARef { text: name.chars().take(200).collect() });
+        }
+        let call = Call::at(place, ["rev-parse", "--verify", "--quiet", "--end-of-options"]);
+        self.maybe_line(call.arg(format!("{name}^{{commit}}"))).await
+    }
+
+    /// Where a branch that work goes into stands: as the remote had it when it was last fetched, else as it is here.
+    pub(crate) async fn base_head(&self, place: &Place, branch: &str) -> Result<Option<String>, GitError> {
+        check_branch_name(branch)?;
+        match self.resolve(place, &format!("refs/remotes/origin/{branch}")).await? {
+            Some(sha) => Ok(Some(sha)),
+            None => self.resolve(place, &format!("refs/heads/{branch}")).await,
+        }
+    }
+
+    /// None when the two have no common history.
+    pub(crate) async fn merge_base(&self, place: &Place, a: &str, b: &str) -> Result<Option<String>, GitError> {
+        check_sha(a)?;
+        check_sha(b)?;
+        self.maybe_line(Call::at(place, ["merge-base", "--end-of-options", a, b])).await
+    }
+
+    pub(crate) async fn is_ancestor(&self, place: &Place, a: &str, b: &str) -> Result<bool, GitError> {
+        check_sha(a)?;
+        check_sha(b)?;
+        self.yes(Call::at(place, ["merge-base", "--is-ancestor", "--end-of-options", a, b])).await
+    }
+
+    pub(crate) async fn tree_of(&self, place: &Place, commit: &str) -> Result<String, GitError> {
+        check_sha(commit)?;
+        let call = Call::at(place, ["rev-parse", "--verify", "--end-of-options"]);
+        self.line(call.arg(format!("{commit}^{{tree}}"))).await
+    }
+
+    /// A regular file as it is in a commit; none for what is not there, a folder, a symlink, a submodule.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for project files at the base, which come next"))]
+    pub(crate) async fn show_file(&self, place: &Place, commit: &str, path: &str) -> Result<Option<Vec<u8>>, GitError> {
+        check_sha(commit)?;
+        let call = Call::at(place, ["ls-tree", "-z", "--full-tree", "--end-of-options", commit, "--", path]);
+        for file in super::swap_list::read_tree(&self.bytes(call).await?)? {
+            if file.path == path.as_bytes() && file.blob.mode & 0o170_000 == 0o100_000 {
+                return self.blob(place, &file.blob.sha).await.map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    pub(super) async fn blob(&self, place: &Place, sha: &str) -> Result<Vec<u8>, GitError> {
+        check_sha(sha)?;
+        self.bytes(Call::at(place, ["cat-file", "blob", sha]).cap(FILE_CAP)).await
+    }
+
+    /// The commits that `to` has and `from` has not, newest first.
+    pub(crate) async fn log(&self, place: &Place, from: &str, to: &str) -> Result<Vec<Commit>, GitError> {
+        check_sha(from)?;
+        check_sha(to)?;
+        let call =
+            Call::at(place, ["log", "-z", "--no-show-signature", "--no-notes", "--no-color", "--encoding=UTF-8"])
+                .arg("--format=%H%x00%an <%ae>%x00%s%x00%b%x00%(trailers:only=true,unfold=true)")
+                .arg("--end-of-options")
+                .arg(format!("{from}..{to}"));
+        let bytes = self.bytes(call).await?;
+        let text = String::from_utf8_lossy(&bytes);
+        read_log(&text)
+            .ok_or_else(|| GitError::Output { args: "log".to_owned(), found: text.chars().take(200).collect() })
+    }
+}
+
+/// With `-z` the records are separated as the fields are, so five fields are a commit.
+fn read_log(text: &str) -> Option<Vec<Commit>> {
+    let text = text.strip_suffix('\0').unwrap_or(text);
+    if text.is_empty() {
+        return Some(Vec::new());
+    }
+    let fields: Vec<&str> = text.split('\0').collect();
+    let commit = |fields: &[&str]| {
+        let [sha, author, subject, body, trailers] = fields else { return None };
+        check_sha(sha).ok()?;
+        let trailers = trailers.lines().filter_map(|line| line.split_once(": "));
+        Some(Commit {
+            sha: (*sha).to_owned(),
+            author: (*author).to_owned(),
+            subject: (*subject).to_owned(),
+            body: body.trim_end().to_owned(),
+            trailers: trailers.map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
+        })
+    };
+    fields.chunks(5).map(commit).collect()
+}
+
+/// A full id in lower case, SHA-1 or SHA-256: nothing that could be an option, a path or a guess.
+pub(super) fn check_sha(text: &str) -> Result<(), GitError> {
+    let hex = text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+    if hex && (text.len() == 40 || text.len() == 64) {
+        return Ok(());
+    }
+    Err(GitError::NotACommit { text: text.chars().take(80).collect() })
+}
+
+fn is_full_ref(name: &str) -> bool {
+    name.strip_prefix("refs/").is_some_and(|rest| check_branch_name(rest).is_ok())
+}

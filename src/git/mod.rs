@@ -1,0 +1,81 @@
+//! Git in a worktree that an agent can write: looks at it, commits what is left, keeps and undoes what a
+//! cut run left behind. It holds no credentials and must never reach the network: nothing here fetches or
+//! pushes, and every transport is refused.
+//!
+//! An agent can write the `.git` that its worktree shares, so nothing is discovered: each call names the
+//! git dir, the common dir and the work tree, and runs with the agent's own closed environment, without
+//! hooks, fsmonitor and external diffs. Filters (`filter.*.clean`) do run, as LFS needs them; they can do
+//! what the agent itself could do and no more. A failed look is an error, never "nothing there".
+
+mod branch;
+mod call;
+mod commit;
+mod diff;
+mod disk;
+mod error;
+mod history;
+mod mark;
+mod prose;
+mod put_back;
+mod repository;
+mod status;
+mod swap;
+mod swap_list;
+mod swap_record;
+mod wip;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use call::Call;
+
+pub(crate) use branch::check_branch_name;
+pub(crate) use diff::{Diff, FileChange, FileStatus};
+pub(crate) use error::GitError;
+pub(crate) use mark::Mark;
+pub(crate) use prose::only_prose_about_review;
+pub(crate) use put_back::{PutBack, Restored};
+pub(crate) use repository::{Operation, Place, Project, Worktree};
+
+/// The oldest git that this room was tried with (Debian 12).
+pub(crate) const MINIMUM: (u32, u32) = (2, 39);
+
+/// How git is called: with this closed environment, for no longer than this.
+#[derive(Debug, Clone)]
+pub(crate) struct Git {
+    env: BTreeMap<String, String>,
+    limit: Duration,
+}
+
+impl Git {
+    /// `env` is the agent's environment: PATH, HOME and the like, no secrets. Of its `GIT_*` variables only
+    /// those that say where the user's configuration and identity are stay: the others could move the repository.
+    pub(crate) fn new(env: &BTreeMap<String, String>, limit: Duration) -> Self {
+        let kept = |name: &str| {
+            !name.starts_with("GIT_")
+                || name.starts_with("GIT_AUTHOR_")
+                || name.starts_with("GIT_COMMITTER_")
+                || ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"].contains(&name)
+        };
+        let env = env.iter().filter(|(name, _)| kept(name)).map(|(n, v)| (n.clone(), v.clone())).collect();
+        Self { env, limit }
+    }
+
+    /// The version of git, refused when it is older than [`MINIMUM`].
+    pub(crate) async fn version(&self) -> Result<(u32, u32), GitError> {
+        let call = Call::anywhere("/".as_ref(), ["version"]);
+        let text = self.line(call).await?;
+        let found =
+            read_version(&text).ok_or_else(|| GitError::Output { args: "version".into(), found: text.clone() })?;
+        if found < MINIMUM { Err(GitError::TooOld { found: text, minimum: MINIMUM }) } else { Ok(found) }
+    }
+}
+
+/// `git version 2.39.5 (Apple Git-154)`.
+fn read_version(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.strip_prefix("git version ")?.split('.');
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}

@@ -1,0 +1,195 @@
+//! Undoes what a cut or failed run left in its worktree. What is undone is kept first, or moved aside.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::call::{Call, text, utf8};
+use super::disk::{Thing, at, names, path_of, remove, replace_durably, thing};
+use super::history::check_sha;
+use super::wip::wip_ref;
+use super::{Git, GitError, Place, check_branch_name};
+
+/// Where a worktree is to be put back to, and the run that left it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PutBack<'a> {
+    pub(crate) branch: &'a str,
+    pub(crate) head_before: &'a str,
+    pub(crate) run: &'a str,
+}
+
+/// What was kept on the way.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Restored {
+    /// The commit on `refs/remand/wip/RUN`, if that run left anything.
+    pub(crate) wip: Option<String>,
+    /// Repositories that the run made inside the worktree, where they are now.
+    pub(crate) moved_aside: Vec<PathBuf>,
+}
+
+impl Git {
+    /// Makes a worktree fit for git again after processes were killed in it: the lock of its index, a HEAD
+    /// or an index that cannot be read, a `.git` file that is gone or leads elsewhere. Nothing is lost by it.
+    /// The caller has proven that nobody is at work there. First of all in a recovery.
+    pub(crate) async fn unblock(&self, place: &Place, to: PutBack<'_>) -> Result<(), GitError> {
+        place.check()?;
+        check_branch_name(to.branch)?;
+        wip_ref(to.run)?;
+        for lock in ["index.lock", "HEAD.lock"] {
+            remove(&place.git_dir.join(lock))?;
+        }
+        mend_head(place, to.branch)?;
+        mend_git_file(place, to.run)?;
+        let head = self.resolve(place, "HEAD").await?;
+        // The one cheap question for which git must read the index.
+        let asked = self.bytes(Call::at(place, ["rev-parse", "--shared-index-path"])).await;
+        if let Err(GitError::Failed { .. }) = asked {
+            let index = place.git_dir.join("index");
+            move_aside(place, to.run, &index)?;
+            if let Some(head) = head {
+                self.bytes(Call::at(place, ["read-tree", &head])).await?;
+            }
+            return Ok(());
+        }
+        asked.map(drop)
+    }
+
+    /// Puts a worktree back to the commit that its run began at: keeps everything ([`Git::save_wip`]), quits
+    /// what was under way, puts HEAD on the branch (made again if it was deleted), resets, removes what is
+    /// untracked. Ignored files (`node_modules`) stay. Swapped configuration must be back already.
+    ///
+    /// A repository inside the worktree is moved to `remand-kept/RUN` in the common dir: since a run only
+    /// begins in a clean worktree it was made by that run, and `clean -ffd` would destroy commits in it that
+    /// nobody has. A linked worktree of this repository stays where it is: it may be a person's.
+    ///
+    /// Said twice, or after a crash anywhere in it, it ends in the same place.
+    pub(crate) async fn put_back(&self, place: &Place, to: PutBack<'_>) -> Result<Restored, GitError> {
+        check_sha(to.head_before)?;
+        self.unblock(place, to).await?;
+        let mut wip = self.save_wip(place, to.branch, to.head_before, to.run).await?;
+        let mut moved_aside = self.move_repositories_aside(place, to).await?;
+        self.quit_operations(place).await?;
+        let name = format!("refs/heads/{}", to.branch);
+        // Not through a symbolic ref: one planted here would reset the branch that it points at.
+        self.bytes(Call::at(place, ["update-ref", "--no-deref", &name, to.head_before])).await?;
+        self.bytes(Call::at(place, ["symbolic-ref", "HEAD", &name])).await?;
+        self.bytes(Call::at(place, ["reset", "--quiet", "--hard", to.head_before, "--"])).await?;
+        // With the old ignore rules back, files may show that were ignored, and not kept, before.
+        moved_aside.extend(self.move_repositories_aside(place, to).await?);
+        if self.has_unkept(place, wip.as_deref()).await? {
+            wip = self.save_wip(place, to.branch, to.head_before, to.run).await?;
+        }
+        self.bytes(Call::at(place, ["clean", "--quiet", "-f", "-d"])).await?;
+        let left = self.status(place).await?;
+        if !left.is_clean() {
+            return Err(GitError::StillDirty { paths: [left.changed, left.untracked].concat() });
+        }
+        Ok(Restored { wip, moved_aside })
+    }
+
+    async fn move_repositories_aside(&self, place: &Place, to: PutBack<'_>) -> Result<Vec<PathBuf>, GitError> {
+        let mut moved = Vec::new();
+        for path in self.nested_repositories(place).await? {
+            let full = place.path.join(path_of(&path));
+            if Place::find(&place.common_dir, &full).is_err() {
+                moved.push(move_aside(place, to.run, &full)?);
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Forgets a rebase, merge, cherry-pick, revert, am or bisect. `reset --hard` forgets what is not here.
+    async fn quit_operations(&self, place: &Place) -> Result<(), GitError> {
+        for folder in ["rebase-merge", "rebase-apply", "sequencer"] {
+            let folder = place.git_dir.join(folder);
+            match thing(&folder)? {
+                Thing::Folder => fs::remove_dir_all(&folder).map_err(at("remove", &folder))?,
+                Thing::Absent | Thing::File { .. } | Thing::Link | Thing::Other => remove(&folder)?,
+            }
+        }
+        for name in names(&place.git_dir)? {
+            if name.to_string_lossy().starts_with("BISECT_") {
+                remove(&place.git_dir.join(name))?;
+            }
+        }
+        for file in ["MERGE_AUTOSTASH", "REBASE_HEAD"] {
+            remove(&place.git_dir.join(file))?;
+        }
+        let call = Call::at(place, ["for-each-ref", "--format=delete %(refname)", "refs/bisect/"]);
+        let deletions = text("for-each-ref", self.bytes(call).await?)?;
+        if !deletions.is_empty() {
+            let call = Call::at(place, ["update-ref", "--no-deref", "--stdin"]);
+            self.bytes(call.stdin(deletions.into_bytes())).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether something untracked is not in what was kept.
+    async fn has_unkept(&self, place: &Place, wip: Option<&str>) -> Result<bool, GitError> {
+        let untracked = self.paths(Call::at(place, ["ls-files", "-o", "-z", "--exclude-standard"])).await?;
+        let kept = match wip {
+            Some(wip) => {
+                self.paths(Call::at(place, ["ls-tree", "-r", "-z", "--name-only", "--full-tree", wip])).await?
+            }
+            None => BTreeSet::new(),
+        };
+        Ok(untracked.iter().any(|path| !path.ends_with(b"/") && !kept.contains(path)))
+    }
+}
+
+/// Without a HEAD that it can read, git does not see a repository at all.
+fn mend_head(place: &Place, branch: &str) -> Result<(), GitError> {
+    let head = place.git_dir.join("HEAD");
+    let is_file = matches!(thing(&head)?, Thing::File { .. });
+    let text = if is_file { fs::read(&head).map_err(at("read", &head))? } else { Vec::new() };
+    let text = text.trim_ascii_end();
+    let is_commit = std::str::from_utf8(text).is_ok_and(|text| check_sha(text).is_ok());
+    if is_commit || text.starts_with(b"ref: refs/") {
+        return Ok(());
+    }
+    if thing(&head)? == Thing::Folder {
+        fs::remove_dir_all(&head).map_err(at("remove", &head))?;
+    }
+    replace_durably(&head, format!("ref: refs/heads/{branch}\n").as_bytes())
+}
+
+/// The `.git` of a linked worktree is a file with one line. What an agent put in its place is moved aside.
+fn mend_git_file(place: &Place, run: &str) -> Result<(), GitError> {
+    if !place.is_linked() {
+        return Ok(());
+    }
+    let file = place.path.join(".git");
+    if let Thing::File { .. } = thing(&file)? {
+        let text = fs::read(&file).map_err(at("read", &file))?;
+        let target = text.trim_ascii_end().strip_prefix(b"gitdir: ").map(|target| place.path.join(path_of(target)));
+        if target.is_some_and(|target| target.canonicalize().is_ok_and(|dir| dir == place.git_dir)) {
+            return Ok(());
+        }
+    }
+    if thing(&file)? != Thing::Absent {
+        move_aside(place, run, &file)?;
+    }
+    replace_durably(&file, format!("gitdir: {}\n", utf8(&place.git_dir)?).as_bytes())
+}
+
+/// Moves a file or folder to where nothing removes it: the common dir, or beside the worktree when that is
+/// another disk.
+fn move_aside(place: &Place, run: &str, path: &Path) -> Result<PathBuf, GitError> {
+    let into = |folder: PathBuf| -> Result<Result<PathBuf, io::Error>, GitError> {
+        fs::create_dir_all(&folder).map_err(at("make", &folder))?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let taken = names(&folder)?.len();
+        let target = folder.join(format!("{taken}-{name}"));
+        Ok(fs::rename(path, &target).map(|()| target))
+    };
+    let moved = match into(place.common_dir.join("remand-kept").join(run))? {
+        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+            let mut name = place.path.file_name().unwrap_or_default().to_owned();
+            name.push(format!(".remand-kept-{run}"));
+            into(place.path.with_file_name(name))?
+        }
+        moved => moved,
+    };
+    moved.map_err(at("move aside", path))
+}

@@ -1,0 +1,125 @@
+//! What differs from HEAD in a worktree.
+
+use super::call::Call;
+use super::{Git, GitError, Place};
+
+/// Paths that git shows as changed or as new. Names that are not UTF-8 are shown with `�`.
+///
+/// Dirt *inside* a submodule is not counted: nothing here could commit, keep or undo it. Files that were
+/// hidden from git (`update-index --skip-worktree`, `--assume-unchanged`) stay hidden: people use that for
+/// local settings.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Status {
+    pub(crate) changed: Vec<String>,
+    /// A name that ends in `/` is a git repository of its own.
+    pub(crate) untracked: Vec<String>,
+}
+
+impl Status {
+    pub(crate) fn is_clean(&self) -> bool {
+        self.changed.is_empty() && self.untracked.is_empty()
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Entry {
+    /// The two letters of git and the path.
+    Changed {
+        letters: String,
+        path: Vec<u8>,
+    },
+    Untracked {
+        path: Vec<u8>,
+    },
+}
+
+impl Git {
+    pub(crate) async fn status(&self, place: &Place) -> Result<Status, GitError> {
+        let mut status = Status::default();
+        for entry in self.status_entries(place).await? {
+            match entry {
+                Entry::Changed { path, .. } => status.changed.push(String::from_utf8_lossy(&path).into_owned()),
+                Entry::Untracked { path } => status.untracked.push(String::from_utf8_lossy(&path).into_owned()),
+            }
+        }
+        Ok(status)
+    }
+
+    pub(super) async fn status_entries(&self, place: &Place) -> Result<Vec<Entry>, GitError> {
+        let call = Call::at(place, ["status", "--porcelain=v2", "-z", "--untracked-files=all", "--ignored=no"])
+            .arg("--ignore-submodules=dirty")
+            .arg("--no-renames");
+        let bytes = self.bytes(call).await?;
+        read(&bytes).ok_or_else(|| GitError::Output {
+            args: "status --porcelain=v2 -z".to_owned(),
+            found: String::from_utf8_lossy(&bytes).chars().take(200).collect(),
+        })
+    }
+
+    /// Untracked repositories inside the worktree, without the slash. They cannot be kept in a commit.
+    pub(super) async fn nested_repositories(&self, place: &Place) -> Result<Vec<Vec<u8>>, GitError> {
+        let nested = |entry| match entry {
+            Entry::Untracked { path } => path.strip_suffix(b"/").map(<[u8]>::to_vec),
+            Entry::Changed { .. } => None,
+        };
+        Ok(self.status_entries(place).await?.into_iter().filter_map(nested).collect())
+    }
+}
+
+fn read(bytes: &[u8]) -> Option<Vec<Entry>> {
+    let mut entries = Vec::new();
+    let mut records = bytes.split(|b| *b == 0);
+    while let Some(record) = records.next() {
+        let fields_before_path = match record.first() {
+            None | Some(b'#' | b'!') => continue,
+            Some(b'?') => {
+                entries.push(Entry::Untracked { path: record.get(2..)?.to_vec() });
+                continue;
+            }
+            Some(b'1') => 8,
+            Some(b'2') => 9,
+            Some(b'u') => 10,
+            Some(_) => return None,
+        };
+        let fields: Vec<&[u8]> = record.splitn(fields_before_path + 1, |b| *b == b' ').collect();
+        let letters = String::from_utf8(fields.get(1)?.to_vec()).ok()?;
+        let path = fields.get(fields_before_path).filter(|path| !path.is_empty())?.to_vec();
+        if record.starts_with(b"2") {
+            records.next()?;
+        }
+        entries.push(Entry::Changed { letters, path });
+    }
+    Some(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_each_kind_of_record() {
+        let recorded = b"# branch.oid abc\0\
+            1 .M N... 100644 100644 100644 aa bb a file with  spaces\0\
+            2 R. N... 100644 100644 100644 aa bb R100 new\0old\0\
+            u UU N... 100644 100644 100644 100644 aa bb cc both\0\
+            ? -x\n\xff\0? repo/\0";
+        let changed = |letters: &str, path: &[u8]| Entry::Changed { letters: letters.to_owned(), path: path.to_vec() };
+        assert_eq!(
+            read(recorded).unwrap(),
+            [
+                changed(".M", b"a file with  spaces"),
+                changed("R.", b"new"),
+                changed("UU", b"both"),
+                Entry::Untracked { path: b"-x\n\xff".to_vec() },
+                Entry::Untracked { path: b"repo/".to_vec() },
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_cut_or_unknown_is_not_clean() {
+        assert_eq!(read(b"1 .M N... 100644\0"), None);
+        assert_eq!(read(b"fatal: something\0"), None);
+        assert_eq!(read(b"").map(|e| e.len()), Some(0));
+    }
+}

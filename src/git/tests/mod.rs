@@ -1,0 +1,134 @@
+//! Real git in a folder of its own: a repository with a commit on `main`, and a worktree on `fix/a`.
+
+mod commits;
+mod looks;
+mod poison;
+mod put_back;
+mod swap;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::{Git, Place, PutBack};
+use crate::process::{Short, short};
+
+struct Bed {
+    _dir: TempDir,
+    root: PathBuf,
+    env: BTreeMap<String, String>,
+    git: Git,
+    repo: PathBuf,
+    place: Place,
+    /// The commit that the worktree begins at.
+    start: String,
+}
+
+impl Bed {
+    async fn new() -> Self {
+        Self::with(&[("a", "one\n"), ("d/x", "x\n"), (".gitignore", "ignored/\n*.log\n")]).await
+    }
+
+    async fn with(files: &[(&str, &str)]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let env = environment(&root);
+        let git = Git::new(&env, Duration::from_secs(60));
+        let repo = root.join("repo");
+        let wt = root.join("wt");
+        fs::create_dir(&repo).unwrap();
+        let place = Place { path: wt.clone(), git_dir: wt.clone(), common_dir: wt.clone() };
+        let mut bed = Self { _dir: dir, root, env, git, repo: repo.clone(), place, start: String::new() };
+        bed.raw(&repo, ["init", "-q", "-b", "main"]).await;
+        for (path, text) in files {
+            write(&repo.join(path), text);
+        }
+        bed.raw(&repo, ["add", "-A"]).await;
+        bed.raw(&repo, ["commit", "-q", "--allow-empty", "-m", "start"]).await;
+        bed.raw(&repo, ["worktree", "add", "-q", "-b", "fix/a", wt.to_str().unwrap()]).await;
+        bed.place = Place::find(&repo.join(".git"), &wt).unwrap();
+        bed.start = bed.said(["rev-parse", "HEAD"]).await;
+        bed
+    }
+
+    /// Git as an agent calls it: with discovery, hooks and all.
+    async fn try_raw<const N: usize>(&self, cwd: &Path, args: [&str; N]) -> (Option<i32>, String) {
+        let args: Vec<OsString> = args.iter().map(OsString::from).collect();
+        let limit = Duration::from_secs(60);
+        let env = self.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        let short_call =
+            Short { program: "git".into(), args, cwd: cwd.to_owned(), env, stdin: None, limit, cap: 1 << 24 };
+        let output = short(&short_call).await.unwrap();
+        (output.status, String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).trim_end().to_owned())
+    }
+
+    async fn raw<const N: usize>(&self, cwd: &Path, args: [&str; N]) -> String {
+        let (status, said) = self.try_raw(cwd, args).await;
+        assert_eq!(status, Some(0), "git {args:?}: {said}");
+        said
+    }
+
+    /// What git says in the worktree.
+    async fn said<const N: usize>(&self, args: [&str; N]) -> String {
+        self.raw(&self.place.path, args).await
+    }
+
+    fn wt(&self, path: &str) -> PathBuf {
+        self.place.path.join(path)
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        write(&self.wt(path), text);
+    }
+
+    async fn commit(&self, path: &str, text: &str) -> String {
+        self.write(path, text);
+        self.said(["add", "-f", "--", path]).await;
+        self.said(["commit", "-q", "-m", "by the agent"]).await;
+        self.said(["rev-parse", "HEAD"]).await
+    }
+
+    fn to(&self) -> PutBack<'_> {
+        PutBack { branch: "fix/a", head_before: &self.start, run: "r1" }
+    }
+
+    async fn is_put_back(&self) {
+        let now = self.git.worktree_at(&self.place.path).await.unwrap();
+        assert_eq!((now.branch.as_deref(), now.head.as_deref()), (Some("fix/a"), Some(self.start.as_str())));
+        assert_eq!((now.operation, now.index_lock), (None, false));
+        assert!(self.git.status(&self.place).await.unwrap().is_clean());
+        assert_eq!(fs::read_to_string(self.wt("a")).unwrap(), "one\n");
+    }
+}
+
+/// PATH is the real one, so that the tests run with whichever git comes first on it.
+#[expect(clippy::disallowed_methods, reason = "a test takes git from the PATH that it is run with")]
+fn environment(root: &Path) -> BTreeMap<String, String> {
+    let home = root.to_str().unwrap().to_owned();
+    write(
+        &root.join("gitconfig"),
+        "[user]\n\tname = A Person\n\temail = person@example.com\n[commit]\n\tgpgSign = false\n",
+    );
+    BTreeMap::from([
+        ("PATH".to_owned(), std::env::var("PATH").unwrap()),
+        ("HOME".to_owned(), home.clone()),
+        ("GIT_CONFIG_GLOBAL".to_owned(), format!("{home}/gitconfig")),
+        ("GIT_CONFIG_NOSYSTEM".to_owned(), "1".to_owned()),
+        ("GIT_EDITOR".to_owned(), "true".to_owned()),
+    ])
+}
+
+fn write(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+fn script(path: &Path, text: &str) {
+    write(path, &format!("#!/bin/sh\n{text}\n"));
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}

@@ -1,0 +1,198 @@
+//! Wakes: something was committed, look. A wake carries no data and may come once too often; it is never what the
+//! loops rely on to be right, only to be quick.
+
+use std::io;
+use std::os::unix::net::UnixDatagram as StdDatagram;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::UnixDatagram;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::blackboard::Door;
+
+/// Tells a daemon on this blackboard, if there is one, that something was committed.
+pub(crate) fn poke(blackboard: &Path) {
+    let sent = StdDatagram::unbound().and_then(|socket| {
+        socket.set_nonblocking(true)?;
+        socket.send_to(&[], socket_path(blackboard))
+    });
+    if let Err(error) = sent {
+        // No daemon, or one that is waking already.
+        tracing::debug!(error = ?error, "nobody was poked");
+    }
+}
+
+/// Whether a daemon on this blackboard listens for pokes. Asking does not wake it.
+pub(crate) fn is_heard(blackboard: &Path) -> bool {
+    StdDatagram::unbound().is_ok_and(|socket| socket.connect(socket_path(blackboard)).is_ok())
+}
+
+/// The socket that a daemon on this blackboard listens at.
+pub(crate) fn socket_path(blackboard: &Path) -> PathBuf {
+    beside(blackboard, "wake")
+}
+
+/// A file beside the blackboard: `blackboard.db` → `blackboard.db.NAME`.
+pub(crate) fn beside(blackboard: &Path, name: &str) -> PathBuf {
+    let mut path = blackboard.as_os_str().to_owned();
+    path.push(".");
+    path.push(name);
+    PathBuf::from(path)
+}
+
+/// Wakes `loops` whenever anybody commits: by a poke, by a hint from the file system, or, should both fail, by the
+/// look that is taken every `every`.
+pub(crate) async fn listen(door: Door, every: Duration, loops: Vec<Arc<Notify>>, stop: CancellationToken) {
+    let socket = match bind(door.path()) {
+        Ok(socket) => Some(socket),
+        Err(error) => {
+            tracing::warn!(error = ?error, "no wake socket: commands beside the daemon are noticed by the file system only");
+            None
+        }
+    };
+    let mut hints = hints::Hints::new(door.path());
+    let mut seen = None;
+    while !stop.is_cancelled() {
+        let why = tokio::select! {
+            () = poked(socket.as_ref()) => Why::Poked,
+            () = hints.next() => Why::Hint,
+            () = tokio::time::sleep(every) => Why::Look,
+            () = stop.cancelled() => break,
+        };
+        if moved(&door, &mut seen, why).await {
+            loops.iter().for_each(|wake| wake.notify_one());
+        }
+    }
+    if socket.is_some() {
+        // The next daemon removes it too.
+        drop(std::fs::remove_file(socket_path(door.path())));
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Why {
+    Poked,
+    /// The write-ahead log was written to: before its commit can be seen.
+    Hint,
+    Look,
+}
+
+/// Whether something was committed since the last look. After a hint the commit may still be on its way to the disk:
+/// looked at again, ever more slowly, until it shows or a bound passes.
+async fn moved(door: &Door, seen: &mut Option<i64>, why: Why) -> bool {
+    let mut pause = Duration::from_micros(500);
+    let mut waited = Duration::ZERO;
+    loop {
+        match door.data_version().await {
+            Ok(version) if *seen != Some(version) => {
+                *seen = Some(version);
+                return true;
+            }
+            Ok(_) if why == Why::Hint && waited < HINT_BOUND => {}
+            Ok(_) => return why == Why::Poked,
+            Err(error) => {
+                tracing::warn!(error = ?error, "the blackboard could not be looked at");
+                return true;
+            }
+        }
+        tokio::time::sleep(pause).await;
+        waited += pause;
+        pause = (pause * 2).min(Duration::from_millis(20));
+    }
+}
+
+const HINT_BOUND: Duration = Duration::from_secs(2);
+
+fn bind(blackboard: &Path) -> io::Result<UnixDatagram> {
+    let path = socket_path(blackboard);
+    // Left by one that died: the lock on the blackboard says that nobody else listens.
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    UnixDatagram::bind(path)
+}
+
+/// Waits for a poke, and takes all that came meanwhile.
+async fn poked(socket: Option<&UnixDatagram>) {
+    let Some(socket) = socket else { return std::future::pending().await };
+    let mut byte = [0_u8; 1];
+    if socket.recv(&mut byte).await.is_err() {
+        // A broken socket must not become a busy loop.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    while socket.try_recv(&mut byte).is_ok() {}
+}
+
+#[cfg(target_os = "linux")]
+mod hints {
+    use std::io;
+    use std::path::Path;
+
+    use rustix::fs::inotify;
+    use tokio::net::unix::pipe::Receiver;
+
+    use super::beside_wal;
+
+    /// Writes to the write-ahead log, as the kernel tells them. The descriptor is read like a pipe, which is the safe
+    /// way to wait for one; what it says does not matter, only that it says something.
+    pub(super) struct Hints(Option<Receiver>);
+
+    impl Hints {
+        pub(super) fn new(blackboard: &Path) -> Self {
+            match watch(blackboard) {
+                Ok(receiver) => Self(Some(receiver)),
+                Err(error) => {
+                    tracing::warn!(error = ?error, "writes by other programs are noticed by looking only");
+                    Self(None)
+                }
+            }
+        }
+
+        pub(super) async fn next(&mut self) {
+            let Some(receiver) = &self.0 else { return std::future::pending().await };
+            if receiver.readable().await.is_err() {
+                self.0 = None;
+                return;
+            }
+            let mut buffer = [0_u8; 4096];
+            while receiver.try_read(&mut buffer).is_ok_and(|read| read > 0) {}
+        }
+    }
+
+    fn watch(blackboard: &Path) -> io::Result<Receiver> {
+        let fd = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
+        let flags = inotify::WatchFlags::MODIFY | inotify::WatchFlags::CLOSE_WRITE;
+        inotify::add_watch(&fd, beside_wal(blackboard), flags)?;
+        Receiver::from_owned_fd_unchecked(fd)
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod hints {
+    use std::path::Path;
+    use std::time::Duration;
+
+    /// Without inotify: a look often enough to be in time, seldom enough to cost nothing.
+    pub(super) struct Hints;
+
+    impl Hints {
+        pub(super) fn new(_blackboard: &Path) -> Self {
+            Self
+        }
+
+        pub(super) async fn next(&mut self) {
+            tokio::time::sleep(Duration::from_millis(80)).await;
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn beside_wal(blackboard: &Path) -> PathBuf {
+    let mut path = blackboard.as_os_str().to_owned();
+    path.push("-wal");
+    PathBuf::from(path)
+}

@@ -1,0 +1,281 @@
+//! A world of its own for each test: a home, git, a blackboard, repositories, scripted agents. Nothing of the machine
+//! but the programs on its PATH gets in, and all of it is gone when the test is over.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+pub(crate) mod play;
+
+pub(crate) struct World {
+    dir: TempDir,
+    root: PathBuf,
+}
+
+/// How a program ended and what it said.
+#[derive(Debug, Clone)]
+pub(crate) struct Output {
+    pub(crate) status: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        // Paths are compared with what git and remand say, which is canonical.
+        let root = dir.path().canonicalize().unwrap();
+        for folder in ["home", "config/remand", "state", "src", "bin"] {
+            fs::create_dir_all(root.join(folder)).unwrap();
+        }
+        let config = "[user]\n\tname = Ada\n\temail = ada@example.org\n[init]\n\tdefaultBranch = main\n[commit]\n\tgpgsign = false\n";
+        fs::write(root.join("home/.gitconfig"), config).unwrap();
+        Self { dir, root }
+    }
+
+    /// The folder with everything in it.
+    pub(crate) fn root(&self) -> &Path {
+        debug_assert!(self.dir.path().exists());
+        &self.root
+    }
+
+    pub(crate) fn db(&self) -> PathBuf {
+        self.root.join("state/remand/blackboard.db")
+    }
+
+    /// A command in this world: nothing is passed on but what is named here.
+    pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let own = std::iter::once(self.root.join("bin")).chain(std::env::split_paths(&path));
+        command
+            .env_clear()
+            .env("PATH", std::env::join_paths(own).unwrap())
+            .env("HOME", self.root.join("home"))
+            .env("XDG_CONFIG_HOME", self.root.join("config"))
+            .env("XDG_STATE_HOME", self.root.join("state"))
+            .env("XDG_DATA_HOME", self.root.join("data"))
+            .env("XDG_CACHE_HOME", self.root.join("cache"))
+            .env("GIT_CONFIG_GLOBAL", self.root.join("home/.gitconfig"))
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .env("REMAND_ACTOR", "ada")
+            .env("LC_ALL", "C.UTF-8")
+            .current_dir(&self.root)
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// `remand` as a command, to add to and to start.
+    pub(crate) fn remand_command(&self, args: &[&str]) -> Command {
+        let mut command = self.command(env!("CARGO_BIN_EXE_remand"));
+        command.args(args);
+        command
+    }
+
+    /// Runs remand at the top of the world.
+    pub(crate) fn remand(&self, args: &[&str]) -> Output {
+        run(self.remand_command(args))
+    }
+
+    pub(crate) fn remand_in(&self, folder: &Path, args: &[&str]) -> Output {
+        let mut command = self.remand_command(args);
+        command.current_dir(folder);
+        run(command)
+    }
+
+    pub(crate) fn remand_with_stdin(&self, args: &[&str], stdin: &str) -> Output {
+        feed(self.remand_command(args), stdin)
+    }
+
+    /// Runs remand, which must end well, and reads its JSON.
+    pub(crate) fn json(&self, args: &[&str]) -> serde_json::Value {
+        let mut all = args.to_vec();
+        all.push("--json");
+        let output = self.remand(&all).ok();
+        serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", output.stdout))
+    }
+
+    /// Writes the config file.
+    pub(crate) fn config(&self, toml: &str) {
+        fs::write(self.root.join("config/remand/config.toml"), toml).unwrap();
+    }
+
+    pub(crate) fn git(&self, folder: &Path, args: &[&str]) -> String {
+        let mut command = self.command("git");
+        command.args(args).current_dir(folder);
+        run(command).ok().stdout.trim_end().to_owned()
+    }
+
+    /// A repository with one commit on `main`, in `src/NAME`.
+    pub(crate) fn repo(&self, name: &str) -> PathBuf {
+        let path = self.root.join("src").join(name);
+        fs::create_dir_all(&path).unwrap();
+        self.git(&path, &["init", "-q"]);
+        self.commit(&path, "README.md", "hello\n", "first");
+        path
+    }
+
+    /// A worktree of a repository, beside it, on a new branch with one commit of work.
+    pub(crate) fn worktree(&self, repo: &Path, branch: &str) -> PathBuf {
+        let name = format!("{}-{}", repo.file_name().unwrap().to_str().unwrap(), branch.replace('/', "-"));
+        let path = repo.parent().unwrap().join(name);
+        self.git(repo, &["worktree", "add", "-q", "-b", branch, path.to_str().unwrap(), "main"]);
+        self.commit(&path, "work.txt", "work\n", "add work.txt");
+        path
+    }
+
+    /// Writes a file and commits it; the commit's id comes back.
+    pub(crate) fn commit(&self, folder: &Path, file: &str, text: &str, subject: &str) -> String {
+        fs::write(folder.join(file), text).unwrap();
+        self.git(folder, &["add", "-A"]);
+        self.git(folder, &["commit", "-q", "-m", subject]);
+        self.git(folder, &["rev-parse", "HEAD"])
+    }
+
+    /// Asks or changes the blackboard behind remand's back; rows come back with `|` between columns.
+    pub(crate) fn sqlite(&self, sql: &str) -> String {
+        let mut command = self.command("sqlite3");
+        command.arg("-cmd").arg(".timeout 5000").arg(self.db()).arg(sql);
+        match command.output() {
+            Ok(output) => told(&output).ok().stdout.trim_end().to_owned(),
+            Err(_) => self.rusqlite(sql),
+        }
+    }
+
+    /// For machines without the `sqlite3` command.
+    fn rusqlite(&self, sql: &str) -> String {
+        let conn = rusqlite::Connection::open(self.db()).unwrap();
+        let mut statement = conn.prepare(sql).unwrap();
+        let columns = statement.column_count();
+        let mut rows = statement.query([]).unwrap();
+        let mut lines = Vec::new();
+        while let Some(row) = rows.next().unwrap() {
+            let cell = |at: usize| match row.get_ref(at).unwrap() {
+                rusqlite::types::ValueRef::Null => String::new(),
+                rusqlite::types::ValueRef::Integer(n) => n.to_string(),
+                rusqlite::types::ValueRef::Real(n) => n.to_string(),
+                rusqlite::types::ValueRef::Text(text) | rusqlite::types::ValueRef::Blob(text) => {
+                    String::from_utf8_lossy(text).into_owned()
+                }
+            };
+            lines.push((0..columns).map(cell).collect::<Vec<_>>().join("|"));
+        }
+        lines.join("\n")
+    }
+
+    /// A program of the test's own, such as a fake agent: a script for `sh`.
+    pub(crate) fn script(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.root.join("bin").join(name);
+        // Written by a child: a file that this process has open for writing, or that another test's child inherited
+        // for a moment, can't be started ("text file busy").
+        let mut writer = self.command("sh");
+        writer.arg("-c").arg("cat > \"$1.new\" && chmod 755 \"$1.new\" && mv \"$1.new\" \"$1\"").arg("sh").arg(&path);
+        let written = feed(writer, &format!("#!/bin/sh\n{text}"));
+        assert_eq!(written.status, 0, "{}", written.stderr);
+        path
+    }
+
+    /// What a snapshot can hold: paths, commits and times of this world have no place in it.
+    pub(crate) fn plain(&self, text: &str) -> String {
+        let text = text.replace(self.root.to_str().unwrap(), "WORLD");
+        let text = replace_runs(&text, 40, |c| c.is_ascii_hexdigit(), "SHA");
+        let text = replace_runs(&text, 10, |c| c.is_ascii_hexdigit(), "SHA");
+        replace_times(&text)
+    }
+}
+
+impl Output {
+    /// It ended well.
+    #[track_caller]
+    pub(crate) fn ok(self) -> Self {
+        assert_eq!(self.status, 0, "stdout: {}\nstderr: {}", self.stdout, self.stderr);
+        self
+    }
+
+    /// It ended with this status, said this on stderr, and nothing on stdout.
+    #[track_caller]
+    pub(crate) fn fails(self, status: i32, said: &str) -> Self {
+        assert_eq!(self.status, status, "stdout: {}\nstderr: {}", self.stdout, self.stderr);
+        assert!(self.stderr.contains(said), "{said:?} is not in {}", self.stderr);
+        assert_eq!(self.stdout, "", "a failure has no result");
+        self
+    }
+}
+
+/// Waits until something holds, and not for ever.
+#[track_caller]
+pub(crate) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn run(mut command: Command) -> Output {
+    told(&command.output().unwrap())
+}
+
+/// Runs a command that reads this as its stdin.
+fn feed(mut command: Command, stdin: &str) -> Output {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(stdin.as_bytes()).unwrap();
+    told(&child.wait_with_output().unwrap())
+}
+
+fn told(output: &std::process::Output) -> Output {
+    Output {
+        status: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8(output.stdout.clone()).unwrap(),
+        stderr: String::from_utf8(output.stderr.clone()).unwrap(),
+    }
+}
+
+/// Replaces runs of exactly `length` fitting characters that stand alone.
+fn replace_runs(text: &str, length: usize, fits: fn(char) -> bool, with: &str) -> String {
+    let mut out = String::new();
+    let mut run = String::new();
+    let end = |run: &mut String, out: &mut String| {
+        let is_id = run.len() == length && run.chars().any(|c| c.is_ascii_digit());
+        out.push_str(if is_id { with } else { run });
+        run.clear();
+    };
+    for c in text.chars() {
+        if fits(c) {
+            run.push(c);
+        } else {
+            end(&mut run, &mut out);
+            out.push(c);
+        }
+    }
+    end(&mut run, &mut out);
+    out
+}
+
+/// `2026-11-16T02:29:53.123Z` becomes TIME, `3 s ago` becomes `just now`.
+fn replace_times(text: &str) -> String {
+    let mut out = text.to_owned();
+    while let Some(at) = find_time(&out) {
+        out.replace_range(at..at + 24, "TIME");
+    }
+    for seconds in 5..120 {
+        out = out.replace(&format!("{seconds} s ago"), "just now");
+    }
+    out
+}
+
+fn find_time(text: &str) -> Option<usize> {
+    let shape = |bytes: &[u8]| {
+        bytes.iter().zip(b"0000-00-00T00:00:00.000Z").all(|(found, wanted)| match wanted {
+            b'0' => found.is_ascii_digit(),
+            other => found == other,
+        })
+    };
+    text.as_bytes().windows(24).position(shape)
+}

@@ -1,0 +1,326 @@
+//! The loop on a stage: one project, one change in its worktree, a reviewer and a fixer that are scripts.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::{Output, World};
+
+/// Functions for scripted reviewers: `says VERDICT SUMMARY [FINDING JSON]`.
+pub(crate) const REVIEWER: &str = r#"
+cat >"$PROMPTS/$REMAND_ITEM.$REMAND_PHASE.$REMAND_CYCLE.prompt" 2>/dev/null || cat >/dev/null
+says() {
+    count=0; severity=none
+    if [ -n "$3" ]; then count=1; severity=high; fi
+    printf 'REVIEW_RESULT: %s\nFINDINGS_COUNT: %s\nSEVERITY: %s\nSUMMARY: %s\n\n```json\n{"findings": [%s]}\n```\n' "$1" "$count" "$severity" "$2" "$3"
+}
+finding() { printf '{"severity": "high", "category": "logic", "path": "%s", "line": %s, "text": "%s"}' "$1" "$2" "$3"; }
+"#;
+
+/// Approves once `work.txt` says "fixed".
+pub(crate) const REVIEWS_FIXED: &str = r#"
+if grep -q fixed work.txt; then says approved "it is fixed now"; else says changes_requested "work.txt is not fixed" "$(finding work.txt 1 'say fixed here')"; fi
+"#;
+
+/// Never satisfied, and never with the same words.
+pub(crate) const NEVER_SATISFIED: &str = r#"
+says changes_requested "still not good" "$(finding work.txt 1 "make it better, for the time after $(git rev-parse --short HEAD | tr 0-9 g-p)")"
+"#;
+
+/// Fixes by writing "fixed" into `work.txt`.
+pub(crate) const FIXES: &str = "cat >/dev/null\necho fixed >>work.txt\necho done\n";
+
+/// How long a test waits for anything before it says what it waited for.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) struct Play {
+    pub(crate) world: World,
+    pub(crate) repo: PathBuf,
+    pub(crate) worktree: PathBuf,
+}
+
+/// What a play begins with.
+pub(crate) struct Script<'a> {
+    /// After `REVIEWER`'s functions.
+    pub(crate) reviewer: &'a str,
+    pub(crate) fixer: &'a str,
+    /// Top-level settings.
+    pub(crate) settings: &'a str,
+    /// Tables, after everything else.
+    pub(crate) tables: &'a str,
+}
+
+impl Default for Script<'_> {
+    fn default() -> Self {
+        Self { reviewer: REVIEWS_FIXED, fixer: FIXES, settings: "", tables: "" }
+    }
+}
+
+impl Play {
+    /// A world with the project `calc`, a worktree on the branch `feature`, and its change c1 waiting for review.
+    pub(crate) fn new(script: &Script<'_>) -> Self {
+        let play = Self::without_change(script);
+        play.world.remand_in(&play.worktree, &["review", "--title", "Feature"]).ok();
+        play
+    }
+
+    pub(crate) fn without_change(script: &Script<'_>) -> Self {
+        let world = World::new();
+        let prompts = world.root().join("prompts-seen");
+        std::fs::create_dir(&prompts).unwrap();
+        let reviewer =
+            world.script("reviewer", &format!("PROMPTS='{}'\n{REVIEWER}\n{}", prompts.display(), script.reviewer));
+        let fixer = world.script("fixer", &format!("PROMPTS='{}'\n{}", prompts.display(), script.fixer));
+        world.config(&config(&reviewer, &fixer, script));
+        let repo = world.repo("calc");
+        let worktree = world.worktree(&repo, "feature");
+        world.remand(&["project", "add", repo.to_str().unwrap()]).ok();
+        Self { world, repo, worktree }
+    }
+
+    /// One heartbeat and all that is due.
+    pub(crate) fn tick(&self) -> Output {
+        self.world.remand(&["tick"])
+    }
+
+    pub(crate) fn state(&self) -> String {
+        self.world.sqlite("SELECT state FROM changes WHERE change_id = 'c1'")
+    }
+
+    /// Types and summaries of all events, oldest first.
+    pub(crate) fn events(&self) -> Vec<String> {
+        self.world
+            .sqlite("SELECT event_type || ': ' || summary FROM events ORDER BY id")
+            .lines()
+            .map(str::to_owned)
+            .collect()
+    }
+
+    pub(crate) fn count(&self, from_where: &str) -> i64 {
+        self.world.sqlite(&format!("SELECT count(*) FROM {from_where}")).parse().unwrap()
+    }
+
+    pub(crate) fn why(&self) -> String {
+        self.world.remand(&["why", "c1"]).ok().stdout
+    }
+
+    /// The prompts that agents were given, by name.
+    pub(crate) fn prompt_of_run(&self, run: &str) -> String {
+        let path = self.world.root().join("state/remand/runs").join(run).join("prompt.md");
+        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+
+    /// Another fixer from now on.
+    pub(crate) fn fixer(&self, text: &str) {
+        let prompts = self.seen("");
+        self.world.script("fixer", &format!("PROMPTS='{}'\n{text}", prompts.display()));
+    }
+
+    /// A file that a script left in `$PROMPTS`.
+    pub(crate) fn seen(&self, name: &str) -> PathBuf {
+        self.world.root().join("prompts-seen").join(name)
+    }
+
+    pub(crate) fn head(&self) -> String {
+        self.world.git(&self.repo, &["rev-parse", "refs/heads/feature"])
+    }
+
+    /// Runs a line of shell in a folder, such as what `why` says to type.
+    #[track_caller]
+    pub(crate) fn sh(&self, folder: &Path, line: &str) -> String {
+        let mut command = self.world.command("sh");
+        command.arg("-c").arg(line).current_dir(folder);
+        super::run(command).ok().stdout
+    }
+
+    /// What a file is on the ref that keeps the work of a run.
+    #[track_caller]
+    pub(crate) fn kept(&self, run: &str, path: &str) -> String {
+        self.world.git(&self.repo, &["show", &format!("refs/remand/wip/{run}:{path}")])
+    }
+
+    /// On its branch, at this commit, nothing changed, nothing new, nothing under way.
+    #[track_caller]
+    pub(crate) fn worktree_is_at(&self, head: &str) {
+        assert_eq!(self.world.git(&self.worktree, &["symbolic-ref", "HEAD"]), "refs/heads/feature");
+        assert_eq!(self.world.git(&self.worktree, &["rev-parse", "HEAD"]), head);
+        assert_eq!(self.world.git(&self.worktree, &["status", "--porcelain=v1"]), "");
+        let git_dir = PathBuf::from(self.world.git(&self.worktree, &["rev-parse", "--absolute-git-dir"]));
+        for name in ["index.lock", "MERGE_HEAD", "rebase-merge", "rebase-apply", "CHERRY_PICK_HEAD"] {
+            assert!(!git_dir.join(name).exists(), "{name} is left");
+        }
+    }
+
+    /// Needs a person, says so in these words, and says what to type.
+    #[track_caller]
+    pub(crate) fn is_escalated(&self, reason: &str) {
+        assert_eq!(self.state(), "escalated", "{:#?}", self.events());
+        let said = self.answer();
+        assert!(said.contains(reason), "{reason:?} is not in {said}; {:#?}", self.events());
+        assert!(said.contains("`remand "), "nothing to type: {said}");
+        assert!(self.why().contains("remand "), "{}", self.why());
+        self.check();
+    }
+
+    /// Waits for its surroundings, says so in these words, and until when.
+    #[track_caller]
+    pub(crate) fn is_held(&self, reason: &str) {
+        let held = self.world.sqlite("SELECT held_until > '2026' AND holds > 0 FROM changes WHERE change_id = 'c1'");
+        assert_eq!(held, "1", "not held: {:#?}", self.events());
+        let said = self.answer();
+        assert!(said.contains(reason) && said.contains("held until"), "{reason:?} is not in {said}");
+        self.check();
+    }
+
+    /// The sentence of `why`.
+    pub(crate) fn answer(&self) -> String {
+        self.world.json(&["why", "c1"])["answer"].as_str().unwrap().to_owned()
+    }
+
+    /// Types the git commands that `why` names.
+    #[track_caller]
+    pub(crate) fn do_what_it_says(&self) {
+        let said = self.answer();
+        let commands: Vec<&str> = said.split('`').skip(1).step_by(2).filter(|word| word.starts_with("git ")).collect();
+        assert!(!commands.is_empty(), "no git command is named: {said}");
+        for command in commands {
+            self.sh(self.world.root(), command);
+        }
+    }
+
+    /// The review is content, after this many fixes.
+    #[track_caller]
+    pub(crate) fn is_ready(&self, fixes: i64) {
+        assert_eq!(self.state(), "ready_for_human_review", "{:#?}", self.events());
+        assert_eq!(self.count("events WHERE event_type = 'fix_committed'"), fixes, "{:#?}", self.events());
+        self.worktree_is_at(&self.world.sqlite("SELECT head FROM changes WHERE change_id = 'c1'"));
+        self.check();
+    }
+
+    /// With a fixer that works, `retry` finishes the loop.
+    #[track_caller]
+    pub(crate) fn retry_finishes(&self) {
+        self.fixer(FIXES);
+        self.world.remand(&["retry", "c1"]).ok();
+        self.tick().ok();
+        self.is_ready(1);
+    }
+
+    /// Waits until a query of the blackboard answers so.
+    #[track_caller]
+    pub(crate) fn wait_for(&self, sql: &str, answer: &str) {
+        let begun = Instant::now();
+        loop {
+            let found = self.world.sqlite(sql);
+            if found == answer {
+                return;
+            }
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "{sql} is {found:?}, not {answer:?}; events:\n{}",
+                self.events().join("\n")
+            );
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn wait_for_state(&self, state: &str) {
+        self.wait_for("SELECT state FROM changes WHERE change_id = 'c1'", state);
+    }
+
+    /// Starts the daemon and waits until it is ready.
+    pub(crate) fn daemon(&self) -> Daemon {
+        self.daemon_from(self.world.remand_command(&["run"]))
+    }
+
+    pub(crate) fn daemon_from(&self, mut command: Command) -> Daemon {
+        let log =
+            std::fs::OpenOptions::new().create(true).append(true).open(self.world.root().join("daemon.log")).unwrap();
+        let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.starts_with("remand is ready"), "{line:?}; {}", self.log());
+        Daemon { child }
+    }
+
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.world.root().join("daemon.log")).unwrap_or_default()
+    }
+
+    /// `remand check` finds nothing, and no process of a run is alive.
+    #[track_caller]
+    pub(crate) fn check(&self) {
+        self.world.remand(&["check"]).ok();
+        let begun = Instant::now();
+        loop {
+            let alive = self.alive();
+            if alive.is_empty() {
+                return;
+            }
+            assert!(begun.elapsed() < PATIENCE, "still alive: {alive:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Processes of runs of this world: those whose environment has the mark and our root in it.
+    pub(crate) fn alive(&self) -> Vec<String> {
+        let root = self.world.root().to_str().unwrap().to_owned();
+        let mut alive = Vec::new();
+        for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+            let Ok(environment) = std::fs::read(entry.path().join("environ")) else { continue };
+            let environment = String::from_utf8_lossy(&environment);
+            if environment.contains("REMAND_RUN_DIR=") && environment.contains(&root) {
+                let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+                let command = String::from_utf8_lossy(&command).replace('\0', " ");
+                alive.push(format!("{} {command}", entry.file_name().to_string_lossy()));
+            }
+        }
+        alive
+    }
+}
+
+fn config(reviewer: &Path, fixer: &Path, script: &Script<'_>) -> String {
+    format!(
+        "agent = \"fixer\"\nreview_agent = \"reviewer\"\n{}\n\n\
+         [agents.reviewer]\nkind = \"command\"\ncommand = [\"{}\"]\n\n\
+         [agents.fixer]\nkind = \"command\"\ncommand = [\"{}\"]\n\n{}\n",
+        script.settings,
+        reviewer.display(),
+        fixer.display(),
+        script.tables,
+    )
+}
+
+/// A daemon of a test: ended with it.
+pub(crate) struct Daemon {
+    pub(crate) child: Child,
+}
+
+impl Daemon {
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// SIGTERM, and waits for the end.
+    pub(crate) fn stop(mut self) -> std::process::ExitStatus {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        self.child.wait().unwrap()
+    }
+
+    /// SIGKILL.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // Both fail when it has ended already.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}

@@ -1,0 +1,276 @@
+//! Holds the rooms apart: who may use whom, and what only one room may do. Reads `src/` as text, so that an edge that
+//! is not in the table fails even where the compiler would let it through.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const VOCABULARY: &[&str] =
+    &["change", "clock", "event", "finding", "keypath", "plain", "proposal", "snippet", "words", "work"];
+
+/// A room and the rooms that it may use, beside the vocabulary and the crash points, which everybody may.
+const EDGES: &[(&str, &[&str])] = &[
+    // Pure; import nothing of ours but each other.
+    ("words", &[]),
+    ("clock", &[]),
+    ("plain", &[]),
+    ("snippet", &[]),
+    ("keypath", &[]),
+    ("change", &[]),
+    ("finding", &[]),
+    ("event", &[]),
+    ("work", &[]),
+    ("proposal", &[]),
+    ("crash", &[]),
+    // Memory. The table of moves is the one judgment that it asks, so that no caller can go around it.
+    ("blackboard", &["state"]),
+    // Hands: the outside. They know nothing of the blackboard.
+    ("process", &[]),
+    ("git", &["process"]),
+    ("agent", &["process"]),
+    ("prompt", &[]),
+    // Judgment: values in, values out.
+    ("state", &[]),
+    ("review", &[]),
+    ("evaluator", &["review"]),
+    // Loops: never each other.
+    ("heartbeat", &["blackboard", "evaluator", "review"]),
+    ("dispatch", &["agent", "blackboard", "git", "process", "prompt", "review"]),
+    // Front.
+    ("config", &[]),
+    ("wake", &["blackboard"]),
+    ("daemon", &["agent", "blackboard", "config", "dispatch", "evaluator", "git", "heartbeat", "process", "prompt", "wake"]),
+    ("demo", &["blackboard", "config", "process"]),
+    (
+        "cli",
+        &[
+            "agent",
+            "blackboard",
+            "config",
+            "daemon",
+            "demo",
+            "dispatch",
+            "evaluator",
+            "git",
+            "heartbeat",
+            "process",
+            "prompt",
+            "review",
+            "state",
+            "wake",
+        ],
+    ),
+];
+
+/// A text that only some rooms may contain, and why.
+const ONLY: &[(&str, &[&str], &str)] = &[
+    ("rusqlite", &["blackboard"], "all SQL is in the blackboard"),
+    ("Command::new(", &["process"], "children start in one place"),
+    ("Utc::now(", &["clock"], "the time is read in one place"),
+    ("SystemTime::now(", &["clock"], "the time is read in one place"),
+    ("env::var", &["config", "crash"], "the environment is read in one place"),
+    ("println!(", &["cli"], "printing is the command line's"),
+    ("print!(", &["cli"], "printing is the command line's"),
+    ("anyhow", &["cli", "daemon", "demo"], "rooms return errors that can be told apart"),
+    ("SELECT ", &["blackboard"], "all SQL is in the blackboard"),
+    ("INSERT INTO", &["blackboard"], "all SQL is in the blackboard"),
+];
+
+const MOST_LINES: usize = 500;
+
+struct Source {
+    room: String,
+    path: PathBuf,
+    /// Without tests and without comments.
+    code: String,
+    is_test: bool,
+}
+
+#[test]
+fn rooms_use_only_whom_they_may() {
+    let rooms: BTreeMap<&str, &[&str]> = EDGES.iter().copied().collect();
+    let mut broken = BTreeSet::new();
+    for source in sources().iter().filter(|source| source.room != "lib" && source.room != "main" && !source.is_test) {
+        let Some(may) = rooms.get(source.room.as_str()) else {
+            broken.insert(format!(
+                "{}: the room `{}` is not in the table of this test",
+                source.path.display(),
+                source.room
+            ));
+            continue;
+        };
+        for used in used_rooms(&source.code) {
+            let free = used == source.room || used == "crash" || VOCABULARY.contains(&used.as_str());
+            let pure =
+                VOCABULARY.contains(&source.room.as_str()) && !VOCABULARY.contains(&used.as_str()) && used != "crash";
+            if (!free && !may.contains(&used.as_str())) || pure {
+                broken.insert(format!("{}: `{}` may not use `{used}`", source.path.display(), source.room));
+            }
+        }
+    }
+    assert!(
+        broken.is_empty(),
+        "edges that are not in the table:\n{}",
+        broken.into_iter().collect::<Vec<_>>().join("\n")
+    );
+}
+
+#[test]
+fn an_edge_that_is_broken_on_purpose_is_found() {
+    assert_eq!(
+        used_rooms("use crate::blackboard::{self as bb, Door};").into_iter().collect::<Vec<_>>(),
+        ["blackboard"]
+    );
+    assert_eq!(
+        used_rooms("use crate::{git, process::Short};\nlet x = crate::config::load();").into_iter().collect::<Vec<_>>(),
+        ["config", "git", "process"]
+    );
+}
+
+#[test]
+fn what_only_one_room_does() {
+    let mut broken = Vec::new();
+    for source in sources().iter().filter(|source| !source.is_test) {
+        for (text, rooms, why) in ONLY {
+            let at_word = |code: &str| {
+                code.match_indices(text).any(|(at, _)| {
+                    !code[..at].chars().next_back().is_some_and(|before| before.is_alphanumeric() || before == '_')
+                })
+            };
+            if at_word(&source.code)
+                && !rooms.contains(&source.room.as_str())
+                && source.room != "lib"
+                && source.room != "main"
+            {
+                broken.push(format!("{} contains `{text}`: {why}", source.path.display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
+fn no_file_grows_too_long() {
+    let long: Vec<String> = rust_files(&root().join("src"))
+        .into_iter()
+        .map(|path| (fs::read_to_string(&path).unwrap().lines().count(), path))
+        .filter(|(lines, _)| *lines > MOST_LINES)
+        .map(|(lines, path)| format!("{} has {lines} lines", path.display()))
+        .collect();
+    assert!(long.is_empty(), "split by the next smaller noun: {long:?}");
+}
+
+#[test]
+fn every_room_says_what_it_is_for() {
+    for source in sources().into_iter().filter(|source| !source.is_test) {
+        let text = fs::read_to_string(&source.path).unwrap();
+        let is_module_root = source.path.ends_with("mod.rs") || source.path.parent() == Some(&root().join("src"));
+        assert!(!is_module_root || text.starts_with("//!"), "{} has no //! at its top", source.path.display());
+    }
+}
+
+#[test]
+fn the_project_speaks_of_itself_only() {
+    for path in ["README.md", "docs/architecture.md", "config.toml", "schema.sql"] {
+        let text = fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
+        assert!(!text.contains("/work/"), "{path} names a path of somebody's machine");
+    }
+}
+
+/// Every line of `tests/requirements.txt` has a test that names it in the comment above it.
+#[test]
+fn every_requirement_has_a_test_that_names_it() {
+    let mut named = BTreeSet::new();
+    for path in rust_files(&root().join("tests")).into_iter().chain(rust_files(&root().join("src"))) {
+        let text = fs::read_to_string(&path).unwrap();
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        for (at, line) in lines.iter().enumerate().filter(|(_, line)| line.starts_with("///")) {
+            let is_above_a_test = lines[at..].iter().find(|line| !line.starts_with("///")).is_some_and(|line| {
+                line.starts_with("#[test]") || line.starts_with("#[tokio::test") || line.starts_with("#[cfg")
+            });
+            if is_above_a_test {
+                named.extend(line.split(|c: char| !(c.is_alphanumeric() || c == '-')).map(str::to_owned));
+            }
+        }
+    }
+    let list = fs::read_to_string(root().join("tests/requirements.txt")).unwrap();
+    let missing: Vec<&str> = list
+        .lines()
+        .filter(|line| !line.trim().is_empty() && !line.starts_with('#'))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|id| !named.contains(*id))
+        .collect();
+    assert!(missing.is_empty(), "no test names {missing:?}");
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn sources() -> Vec<Source> {
+    let src = root().join("src");
+    rust_files(&src)
+        .into_iter()
+        .map(|path| {
+            let inside = path.strip_prefix(&src).unwrap().to_owned();
+            let room =
+                inside.components().next().unwrap().as_os_str().to_string_lossy().trim_end_matches(".rs").to_owned();
+            let is_test = inside.components().any(|part| {
+                let part = part.as_os_str().to_string_lossy();
+                part.starts_with("tests") || part.ends_with("_tests.rs") || part.starts_with("conformance")
+            });
+            let text = fs::read_to_string(&path).unwrap();
+            let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+            let code: String =
+                code.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
+            Source { room, path, code, is_test }
+        })
+        .collect()
+}
+
+/// The rooms that a text names by `crate::room` or inside `use crate::{…}`.
+fn used_rooms(code: &str) -> BTreeSet<String> {
+    let mut used = BTreeSet::new();
+    for (at, _) in code.match_indices("crate::") {
+        let rest = &code[at + "crate::".len()..];
+        if let Some(group) = rest.strip_prefix('{') {
+            let mut depth = 0;
+            let mut word = String::new();
+            for c in group.chars() {
+                match c {
+                    '{' => depth += 1,
+                    '}' if depth == 0 => break,
+                    '}' => depth -= 1,
+                    ',' if depth == 0 => used.extend(first_word(&std::mem::take(&mut word))),
+                    _ => {}
+                }
+                if depth == 0 && c != ',' {
+                    word.push(c);
+                }
+            }
+            used.extend(first_word(&word));
+        } else {
+            used.extend(first_word(rest));
+        }
+    }
+    used
+}
+
+fn first_word(text: &str) -> Option<String> {
+    let word: String = text.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+    (!word.is_empty()).then_some(word)
+}
+
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
