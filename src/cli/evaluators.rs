@@ -94,7 +94,9 @@ fn check(definitions: &[Definition], desk: &mut Desk) -> Result<Code> {
     // A schedule that does not mean what its author meant shows in when it fires.
     let firings: BTreeMap<&str, Vec<Time>> = definitions
         .iter()
-        .filter_map(|definition| Some((definition.name.as_str(), definition.schedule.as_ref()?.next(desk.now, FIRINGS))))
+        .filter_map(|definition| {
+            Some((definition.name.as_str(), definition.schedule.as_ref()?.next(desk.now, FIRINGS)))
+        })
         .collect();
     if desk.out.is_json() {
         desk.out.json(&serde_json::json!({ "ok": true, "evaluators": names, "next": firings }))?;
