@@ -132,8 +132,10 @@ fn steps(past: &mut Past, call: impl Fn(&Conn)) -> usize {
     counted
 }
 
+type Call = fn(&Conn);
+
 /// The calls of a tick, of a claim, and of a look.
-const CALLS: &[(&str, fn(&Conn))] = &[
+const CALLS: &[(&str, Call)] = &[
     ("any_since", |conn| {
         let cursor = bb::cursor(conn, "review_feedback").unwrap();
         assert!(!bb::any_since(conn, EventType::WorkRejected, cursor).unwrap());
