@@ -62,7 +62,7 @@ pub(crate) fn verdict(args: &VerdictArgs, desk: &mut Desk) -> Result<Code> {
         }
         Said::ChangesRequested => {
             let body = body(desk, &change, text)?;
-            desk.write("verdict", |conn, step| request_changes(conn, &change, &body, step))?;
+            desk.write_and_judge("verdict", |conn, step| request_changes(conn, &change, &body, step))?;
             told(desk, &id, "has to be changed")
         }
         Said::NeedsDiscussion => {
@@ -105,8 +105,7 @@ fn request_changes(conn: &Conn, change: &Change, body: &str, step: &Step) -> bb:
     if !matches!(change.state, State::SelfReviewFailed | State::Refining | State::AddressingFeedback) {
         bb::advance(conn, id, Trigger::MarkReady, &step.actor, step.now)?;
     }
-    bb::append(conn, &rejected, step.now)?;
-    step.beat(conn)
+    bb::append(conn, &rejected, step.now).map(|_| ())
 }
 
 fn discuss(conn: &Conn, change: &Change, reason: Option<&str>, step: &Step) -> bb::Result<()> {

@@ -196,3 +196,16 @@ fn an_item_that_is_cancelled_leaves_no_change_behind() {
     site.remand(&["item", "show", "w9"]).fails(4, "no work item `w9`");
     site.remand(&["check"]).ok();
 }
+
+#[test]
+fn a_broken_evaluator_stops_no_word_that_stops_work() {
+    let site = Site::under_review();
+    site.world.config("");
+    let folder = site.world.root().join("config/remand/evaluators");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("review_feedback.toml"), "kind = \"nonsense\"\n").unwrap();
+    site.remand(&["pause", "c1"]).ok();
+    site.remand(&["reject", "c1", "--text", "no"]).fails(3, "nonsense");
+    assert_eq!(site.world.sqlite("SELECT count(*) FROM events WHERE event_type = 'work_rejected'"), "0");
+    site.remand(&["cancel", "c1"]).ok();
+}
