@@ -10,6 +10,7 @@
 
 mod agents;
 mod cli;
+mod crash;
 mod endless;
 mod feedback_loop;
 mod lost;
