@@ -8,13 +8,17 @@
     reason = "the lints that let tests off do not reach the helpers of integration tests"
 )]
 
+mod agents;
 mod cli;
+mod crash;
 mod endless;
 mod feedback_loop;
 mod lost;
 mod people;
 mod process;
+mod refusals;
 mod smoke;
 mod support;
 mod tidy;
 mod wakes;
+mod worktrees;

@@ -27,10 +27,12 @@ const BREATH: Duration = Duration::from_micros(1_500);
 /// How a step ended, told to its caller once the transaction around it is committed or lost.
 type Answer = Box<dyn FnOnce(Option<&Lost>) + Send>;
 
+/// Gets the open transaction, or why there is none; returns whether its writes are to be kept, and the answer.
+type Run = Box<dyn FnOnce(Result<&Connection, &Lost>) -> (Result<(), Lost>, Answer) + Send>;
+
 struct Step {
     name: &'static str,
-    /// Gets the open transaction, or why there is none; returns whether its writes are to be kept, and the answer.
-    run: Box<dyn FnOnce(Result<&Connection, &Lost>) -> (Result<(), Lost>, Answer) + Send>,
+    run: Run,
 }
 
 type Look = Box<dyn FnOnce(&mut Connection) + Send>;
@@ -65,7 +67,7 @@ impl Door {
         step: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let (answer, answered) = oneshot::channel();
-        let run = Box::new(move |conn: Result<&Connection, &Lost>| {
+        let run: Run = Box::new(move |conn: Result<&Connection, &Lost>| {
             let result = conn.map_err(Lost::told).and_then(|conn| guarded(|| step(conn)));
             let keep = result.as_ref().map(drop).map_err(Lost::by);
             let tell: Answer = Box::new(move |lost| {
@@ -78,8 +80,10 @@ impl Door {
             });
             (keep, tell)
         });
-        self.steps.send(Step { name, run }).await.map_err(|_| BoardError::Closed)?;
-        answered.await.map_err(|_| BoardError::Closed)?
+        if self.steps.send(Step { name, run }).await.is_err() {
+            return Err(BoardError::Closed);
+        }
+        answered.await.unwrap_or(Err(BoardError::Closed))
     }
 
     /// One consistent look, beside the writer.
@@ -105,8 +109,10 @@ impl Door {
     ) -> Result<T> {
         let (answer, answered) = oneshot::channel();
         let look: Look = Box::new(move |conn| drop(answer.send(guarded(|| look(conn)))));
-        self.looks.send(look).await.map_err(|_| BoardError::Closed)?;
-        answered.await.map_err(|_| BoardError::Closed)?
+        if self.looks.send(look).await.is_err() {
+            return Err(BoardError::Closed);
+        }
+        answered.await.unwrap_or(Err(BoardError::Closed))
     }
 }
 
@@ -120,10 +126,10 @@ struct Lost {
 impl Lost {
     /// By a step that failed.
     fn by(error: &BoardError) -> Self {
-        match error {
-            BoardError::Full(source) | BoardError::Busy(source) | BoardError::Sqlite(source) => Self::from(source),
-            other => Self { code: None, why: other.to_string() },
-        }
+        let (BoardError::Full(source) | BoardError::Busy(source) | BoardError::Sqlite(source)) = error else {
+            return Self { code: None, why: error.to_string() };
+        };
+        Self::from(source)
     }
 
     /// A full disk and a lock that lasts are told as what they are: those who wait for them to pass must know.

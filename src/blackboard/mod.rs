@@ -16,6 +16,7 @@ mod events;
 mod feedback;
 mod find;
 mod finish;
+mod head;
 mod hold;
 mod items;
 mod look;
@@ -48,6 +49,7 @@ pub(crate) use find::{
     change_names, claimed_items, finding, last_run_of_change, newest_events, rejection, rejection_of_event, review,
 };
 pub(crate) use finish::{Failure, FixDone, ReviewDone, ask_again, fail, finish_fix, finish_review};
+pub(crate) use head::{end_reviews, queue_review, review_new_head};
 pub(crate) use hold::{Hold, anything_held_is_due, hold, next_moment, resume_due};
 pub(crate) use items::{NewItem, insert_item, item, items_of, list_items, requeue_item, review_item};
 pub(crate) use look::{BoardRow, EvaluatorRow, Show, board, board_row, evaluator_rows};

@@ -70,7 +70,7 @@ impl Folder {
         let name: String = uuid::Uuid::new_v4().simple().to_string().chars().take(8).collect();
         let path = match &args.dir {
             Some(dir) => dir.clone(),
-            None => std::env::temp_dir().join(format!("remand-demo-{}", name)),
+            None => std::env::temp_dir().join(format!("remand-demo-{name}")),
         };
         std::fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
         let path = path.canonicalize().with_context(|| format!("cannot find {}", path.display()))?;

@@ -62,12 +62,21 @@ impl Desk {
 
     /// One transaction, and the daemon is told.
     pub(crate) fn write<T>(&self, name: &str, step: impl FnOnce(&Conn, &Step) -> bb::Result<T>) -> Result<T> {
-        let settings = self.settings()?;
-        let step_with = Step { actor: config::user_name(), now: self.now, evaluators: self.evaluators(&settings)? };
-        let mut board = Board::open(&settings.blackboard, self.now)?;
-        let value = board.write(name, |conn| step(conn, &step_with))?;
+        let with = Step { actor: config::user_name(), now: self.now };
+        let mut board = self.board()?;
+        let value = board.write(name, |conn| step(conn, &with))?;
         wake::poke(board.path());
         Ok(value)
+    }
+
+    /// As `write`, with one pass of the evaluators in the same transaction, so that what follows from the word is
+    /// there at once. Only a word that makes work is kept waiting by an evaluator that can't be read.
+    pub(crate) fn write_and_judge(&self, name: &str, step: impl FnOnce(&Conn, &Step) -> bb::Result<()>) -> Result<()> {
+        let evaluators = self.evaluators(&self.settings()?)?;
+        self.write(name, |conn, with| {
+            step(conn, with)?;
+            heartbeat::beat(conn, &evaluators, with.now).map(|_| ())
+        })
     }
 
     /// What is the same for all changes that are looked at now.
@@ -88,18 +97,10 @@ impl Desk {
     }
 }
 
-/// Who writes, when, and who judges.
+/// Who writes, and when.
 pub(crate) struct Step {
     pub(crate) actor: String,
     pub(crate) now: Time,
-    evaluators: Vec<Definition>,
-}
-
-impl Step {
-    /// One pass of the evaluators in the same transaction, so that what follows from the word is there at once.
-    pub(crate) fn beat(&self, conn: &Conn) -> bb::Result<()> {
-        heartbeat::beat(conn, &self.evaluators, self.now).map(|_| ())
-    }
 }
 
 /// The change, or names that are near to what was typed.

@@ -83,7 +83,9 @@ pub(crate) fn events(args: &EventsArgs, desk: &mut Desk) -> Result<Code> {
 
 fn follow(desk: &mut Desk, first: &[Event], since: i64, change: Option<&ChangeId>) -> Result<Code> {
     let mut board = desk.board()?;
-    let mut seen = first.last().map_or(since, |event| event.id);
+    // Whoever begins after an event that is not there yet wants what comes next.
+    let newest = board.read(bb::newest_event)?;
+    let mut seen = first.last().map_or(since.min(newest), |event| event.id);
     for event in first {
         print(desk, event)?;
     }

@@ -9,6 +9,7 @@ use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table as 
 use serde::Serialize;
 
 use crate::plain;
+use crate::snippet::Colour;
 
 /// Where results go (stdout), and everything else (stderr).
 pub(crate) struct Out {
@@ -151,6 +152,13 @@ impl Out {
     pub(crate) fn note(&mut self, line: impl Into<Line>) -> io::Result<()> {
         let line = line.into().render();
         writeln!(self.stderr, "{line}")
+    }
+
+    /// A report that `snippet` drew, in colour where stderr shows colour. It has made the text harmless itself.
+    pub(crate) fn snippet(&mut self, draw: impl FnOnce(Colour) -> String) -> io::Result<()> {
+        let shows_colour = self.stderr.current_choice() != ColorChoice::Never;
+        let text = draw(if shows_colour { Colour::Ansi } else { Colour::Plain });
+        writeln!(self.stderr, "{}", text.trim_end())
     }
 
     /// A report with lines of its own (a place in a file), on stderr.
@@ -303,12 +311,22 @@ mod tests {
     fn a_table_fits_the_terminal() {
         let text = table().render(Some(44));
         assert!(text.lines().all(|line| line.chars().count() <= 44), "{text}");
-        insta::assert_snapshot!(text, @"");
+        insta::assert_snapshot!(text, @"
+        CHANGE  TITLE                      SINCE
+        c1      a title that is rather     3 min ago
+                long and has to be broken
+                somewhere
+        c2      short␛[31m                 now
+        ");
     }
 
     #[test]
     fn a_table_in_a_pipe_is_not_broken() {
-        insta::assert_snapshot!(table().render(None), @"");
+        insta::assert_snapshot!(table().render(None), @"
+        CHANGE  TITLE                                                       SINCE
+        c1      a title that is rather long and has to be broken somewhere  3 min ago
+        c2      short␛[31m                                                  now
+        ");
     }
 
     #[test]

@@ -15,7 +15,6 @@ use crate::event::{EventType, NewEvent};
 use crate::finding::Verdict;
 use crate::proposal::Escalation;
 use crate::state::Trigger;
-use crate::work::Source;
 
 /// Give the verdict of a review yourself, where the reviewer's was unclear or you know better
 #[derive(Debug, Args)]
@@ -63,7 +62,7 @@ pub(crate) fn verdict(args: &VerdictArgs, desk: &mut Desk) -> Result<Code> {
         }
         Said::ChangesRequested => {
             let body = body(desk, &change, text)?;
-            desk.write("verdict", |conn, step| request_changes(conn, &change, &body, step))?;
+            desk.write_and_judge("verdict", |conn, step| request_changes(conn, &change, &body, step))?;
             told(desk, &id, "has to be changed")
         }
         Said::NeedsDiscussion => {
@@ -93,12 +92,7 @@ fn request_changes(conn: &Conn, change: &Change, body: &str, step: &Step) -> bb:
     let id = &change.change_id;
     note(conn, change, "CHANGES_REQUESTED", step)?;
     // The head has its verdict now: no other is waited for.
-    for item in bb::items_of(conn, id)? {
-        if item.source == Source::CodeReview && item.status.is_open() {
-            let reason = format!("{} gave the verdict", step.actor);
-            bb::cancel_item(conn, &item.item_id, &reason, &step.actor, step.now)?;
-        }
-    }
+    bb::end_reviews(conn, id, &step.actor, step.now)?;
     let open = bb::open_findings(conn, id)?;
     let rejected = NewEvent::about(id, EventType::WorkRejected, summary(body)).by(&step.actor).with(json!({
         "verdict": Verdict::ChangesRequested,
@@ -111,8 +105,7 @@ fn request_changes(conn: &Conn, change: &Change, body: &str, step: &Step) -> bb:
     if !matches!(change.state, State::SelfReviewFailed | State::Refining | State::AddressingFeedback) {
         bb::advance(conn, id, Trigger::MarkReady, &step.actor, step.now)?;
     }
-    bb::append(conn, &rejected, step.now)?;
-    step.beat(conn)
+    bb::append(conn, &rejected, step.now).map(|_| ())
 }
 
 fn discuss(conn: &Conn, change: &Change, reason: Option<&str>, step: &Step) -> bb::Result<()> {

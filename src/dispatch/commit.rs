@@ -32,6 +32,9 @@ impl Task {
         self.go_on()?;
         let place = self.place()?;
         let run = span.run;
+        // A git of ours that was killed in the middle of this commit left its locks.
+        let to = PutBack { branch: &self.change.branch, head_before: &run.head_before, run: run.run_id.as_str() };
+        self.git.unblock(&place, to).await?;
         let now = self.git.look(&place).await?;
         if now.branch.as_deref() != Some(self.change.branch.as_str()) {
             let found = now.branch.as_deref().unwrap_or("a detached HEAD");

@@ -51,7 +51,7 @@ impl Task {
     /// agent is simply to run again.
     pub(super) async fn conclude(&self, run: &Run, phase: Phase) -> Result<(), Stop> {
         let dir = PathBuf::from(&run.dir);
-        process::settle(&dir, run.run_id.as_str(), SETTLE).await?;
+        process::settle(&dir, SETTLE).await?;
         crash_point!("settled");
         let place = self.place()?;
         let to = PutBack { branch: &self.change.branch, head_before: &run.head_before, run: run.run_id.as_str() };
@@ -190,7 +190,7 @@ impl Task {
             return Ok(());
         }
         let dir = PathBuf::from(&run.dir);
-        process::settle(&dir, run.run_id.as_str(), SETTLE).await?;
+        process::settle(&dir, SETTLE).await?;
         let place = self.place()?;
         let id = run.change_id.clone();
         let branch = self.read(move |conn| bb::change(conn, &id)).await?.branch;

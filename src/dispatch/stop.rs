@@ -48,10 +48,7 @@ impl Stop {
 
 impl From<BoardError> for Stop {
     fn from(error: BoardError) -> Self {
-        match error {
-            BoardError::Stale { .. } => Self::Fenced,
-            other => Self::Blackboard(other),
-        }
+        if matches!(error, BoardError::Stale { .. }) { Self::Fenced } else { Self::Blackboard(error) }
     }
 }
 

@@ -69,7 +69,7 @@ impl Task {
         let project = dispatch.door.read(move |conn| bb::project(conn, &id)).await?;
         let rules = (dispatch.settings.rules)(&project.project_id);
         let mut env = dispatch.settings.env.clone();
-        env.insert("REMAND_RUN".into(), git_mark(&claimed.change.worktree));
+        env.insert(process::MARK.into(), git_mark(&claimed.change.worktree));
         let git = Git::new(&env, dispatch.settings.limits.git);
         Ok(Self {
             claim: claimed.claim(),
@@ -90,7 +90,7 @@ impl Task {
             .await
             .map_err(|error| Stop::hold(format!("cannot lock the worktree: {error}")))?;
         // A git that a killed daemon had started goes on without it: two at once in one worktree would be one too many.
-        process::end_marked(&git_mark(&self.change.worktree)).await?;
+        process::end_marked(git_mark(&self.change.worktree).as_ref()).await?;
         self.recover_others().await?;
         let done = match self.item.source {
             Source::ReviewFix => self.fix().await,

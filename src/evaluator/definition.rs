@@ -12,7 +12,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use toml::Spanned;
 
 use crate::clock::Time;
-use crate::evaluator::schedule::{Schedule, ScheduleError, Zone};
+use crate::evaluator::schedule::{Schedule, Zone};
 use crate::event::EventType;
 use crate::snippet::{Colour, Problem, Snippet};
 use crate::words::{UnknownWord, words};
@@ -90,8 +90,8 @@ pub(crate) enum Fault {
     /// Not TOML, an unknown key, a missing one, or a value of the wrong sort.
     Form,
     CommandKind,
-    Schedule(ScheduleError),
-    MaxFixCycles(i64),
+    Schedule,
+    MaxFixCycles,
     NeverWoken,
 }
 
@@ -217,13 +217,13 @@ impl Page<'_> {
             return Ok(ReviewFeedback { max_fix_cycles: Some(count) });
         }
         let help = format!("allowed: {} to {}", MAX_FIX_CYCLES.start(), MAX_FIX_CYCLES.end());
-        Err(self.fault(Fault::MaxFixCycles(count), cycles.span(), "`max_fix_cycles` is out of range", "here", &help))
+        Err(self.fault(Fault::MaxFixCycles, cycles.span(), "`max_fix_cycles` is out of range", "here", &help))
     }
 
     fn schedule(&self, text: &Spanned<String>, zone: Zone, now: Time) -> Result<Schedule, DefinitionError> {
         Schedule::parse(text.as_ref(), zone, now).map_err(|error| {
             let (label, hint) = (error.to_string(), error.hint());
-            self.fault(Fault::Schedule(error), text.span(), "this `schedule` cannot be used", &label, hint)
+            self.fault(Fault::Schedule, text.span(), "this `schedule` cannot be used", &label, hint)
         })
     }
 

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::{Git, GitError, Place};
+use crate::crash::crash_point;
 use crate::process::{self, ProcessError, Short, ShortOutput};
 
 /// Enough for the paths of a hundred thousand files.
@@ -90,6 +91,24 @@ impl Call {
     pub(super) fn cap(mut self, bytes: usize) -> Self {
         self.cap = bytes;
         self
+    }
+
+    /// Its command, if that is one that writes: a crash may come before it and after it.
+    fn changes_something(&self) -> Option<&'static str> {
+        const STEPS: &[&str] = &[
+            "add",
+            "clean",
+            "commit",
+            "commit-tree",
+            "read-tree",
+            "reset",
+            "symbolic-ref",
+            "update-index",
+            "update-ref",
+            "write-tree",
+        ];
+        let command = self.args.first().filter(|_| !self.args.iter().any(|arg| arg == "-q"))?;
+        STEPS.iter().find(|step| command == *step).copied()
     }
 
     fn words(&self) -> String {
@@ -183,12 +202,20 @@ impl Git {
         if !is_folder {
             return Err(GitError::NotThere { path: call.cwd.clone() });
         }
-        process::short(&call.short(self)?).await.map_err(|error| {
+        let step = call.changes_something();
+        if let Some(step) = step {
+            crash_point!("call.{step}.before");
+        }
+        let output = process::short(&call.short(self)?).await.map_err(|error| {
             if let ProcessError::TimedOut { limit, .. } = error {
                 return GitError::TimedOut { args: call.words(), limit };
             }
             if let ProcessError::NotFound { .. } = error { GitError::NoGit } else { GitError::Process(error) }
-        })
+        })?;
+        if let Some(step) = step {
+            crash_point!("call.{step}.after");
+        }
+        Ok(output)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Commits, and what they say. Names that come from outside are full ids or full refs, nothing that git would guess at.
 
-use super::call::{Call, text};
+use super::call::Call;
 use super::{Git, GitError, Place, check_branch_name};
 
 /// A commit of a range, newest first.

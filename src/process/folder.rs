@@ -20,18 +20,6 @@ pub(crate) fn read_exit(dir: &Path) -> Result<Option<Exit>, ProcessError> {
     }
 }
 
-/// A short name that is like no other path's: what stands in the environment of a run for its folder, and is one word
-/// whatever the path holds.
-pub(crate) fn path_key(path: &Path) -> String {
-    use std::os::unix::ffi::OsStrExt as _;
-    // FNV-1a: only has to be stable and spread.
-    let bytes = path.as_os_str().as_bytes();
-    let hash = bytes
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
-    format!("{hash:016x}")
-}
-
 /// Holds the run's lock until it is dropped or the process is gone.
 pub(super) struct Lock {
     _file: File,

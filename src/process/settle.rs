@@ -1,6 +1,7 @@
 //! Makes sure that nothing of a run is alive before anybody touches its worktree again.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use tokio::time::Instant;
 use super::folder::Lock;
 use super::running::wake;
 use super::table::{self, Entry, Key};
-use super::{KEY, MARK, ProcessError, ProcessId, folder};
+use super::{MARK, ProcessError, ProcessId, folder};
 
 const PAUSE: Duration = Duration::from_millis(25);
 /// From SIGTERM to SIGKILL: these were given their grace before.
@@ -21,19 +22,18 @@ const GIVE_UP: Duration = Duration::from_secs(10);
 /// Waits until the run's shim has let go of its lock, then ends whatever still carries the run's mark, and tells how
 /// many that were. A shim that holds the lock for longer than `limit` is killed, and what it watched over is ended
 /// here. After this no shim can start an agent in this folder. For a run that nobody waits for any more.
-pub(crate) async fn settle(dir: &Path, run_id: &str, limit: Duration) -> Result<u32, ProcessError> {
-    let marks = vec![format!("{MARK}={run_id}"), format!("{KEY}={}", folder::path_key(dir))];
+pub(crate) async fn settle(dir: &Path, limit: Duration) -> Result<u32, ProcessError> {
     if !dir.try_exists().map_err(ProcessError::file("look at", dir))? {
-        return Sweep::new(run_id, marks, None)?.end_all().await;
+        return end_marked(dir.as_os_str()).await;
     }
     let _lock = take_lock(dir, limit).await?;
     folder::mark_settled(dir)?;
-    Sweep::new(run_id, marks, folder::read_shim(dir)?)?.end_all().await
+    Sweep::new(dir.as_os_str(), folder::read_shim(dir)?)?.end_all().await
 }
 
-/// Ends whatever carries this mark, which has to be like no other on this machine.
-pub(crate) async fn end_marked(mark: &str) -> Result<u32, ProcessError> {
-    Sweep::new(mark, vec![format!("{MARK}={mark}")], None)?.end_all().await
+/// Ends whatever carries [`MARK`] with this value: of a run that has no folder, or of short commands.
+pub(crate) async fn end_marked(value: &OsStr) -> Result<u32, ProcessError> {
+    Sweep::new(value, None)?.end_all().await
 }
 
 async fn take_lock(dir: &Path, limit: Duration) -> Result<Lock, ProcessError> {
@@ -70,10 +70,9 @@ async fn wait_for_lock(dir: &Path, limit: Duration) -> Result<Option<Lock>, Proc
 }
 
 /// The processes of a run whose shim is gone.
-struct Sweep<'a> {
-    run_id: &'a str,
-    /// A process of the run has all of them in its environment.
-    marks: Vec<String>,
+struct Sweep {
+    /// `NAME=value`.
+    mark: OsString,
     /// Who was the shim, if that is known and was in the life of this kernel.
     shim: Option<ProcessId>,
     /// Everyone found so far: a child whose marked parent has died since would not be found again.
@@ -86,13 +85,15 @@ enum Asked {
     Yes,
 }
 
-impl<'a> Sweep<'a> {
-    fn new(run_id: &'a str, marks: Vec<String>, shim: Option<ProcessId>) -> Result<Self, ProcessError> {
+impl Sweep {
+    fn new(value: &OsStr, shim: Option<ProcessId>) -> Result<Self, ProcessError> {
         let shim = match shim {
             Some(shim) if shim.is_of_this_boot()? => Some(shim),
             Some(_) | None => None,
         };
-        Ok(Self { run_id, marks, shim, known: BTreeMap::new() })
+        let mut mark = OsString::from(format!("{MARK}="));
+        mark.push(value);
+        Ok(Self { mark, shim, known: BTreeMap::new() })
     }
 
     /// Until two looks in a row find nobody: one look is not a moment, and a process can be born behind its back.
@@ -108,7 +109,7 @@ impl<'a> Sweep<'a> {
             let now = Instant::now();
             if now >= kill_at + GIVE_UP {
                 let pids = alive.iter().map(|entry| entry.pid).collect();
-                return Err(ProcessError::StillAlive { run_id: self.run_id.to_owned(), pids });
+                return Err(ProcessError::StillAlive { mark: self.mark.to_string_lossy().into_owned(), pids });
             }
             for entry in &alive {
                 if now >= kill_at { kill(entry) } else { self.ask(entry) }
@@ -145,17 +146,14 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    fn is_marked(&self, pid: i32) -> bool {
-        self.marks.iter().all(|mark| table::carries(pid, mark))
-    }
-
     fn belongs(&self, entry: &Entry) -> bool {
         match &self.shim {
             // The session's number stays taken while anyone is in it, so it still is the one that the shim opened.
             Some(shim) => {
-                entry.start_time >= shim.start_time && (entry.session == shim.pid || self.is_marked(entry.pid))
+                entry.start_time >= shim.start_time
+                    && (entry.session == shim.pid || table::carries(entry.pid, &self.mark))
             }
-            None => self.is_marked(entry.pid),
+            None => table::carries(entry.pid, &self.mark),
         }
     }
 }

@@ -180,9 +180,9 @@ fn an_item_that_is_cancelled_leaves_no_change_behind() {
     insta::assert_snapshot!(site.world.plain(&output.stdout), @"
     w1 code_review is cancelled
     c1 now
-      it needs you: code_review w1 was cancelled by ada: wrong branch. Decide: go on (`remand item requeue w1`), accept the change (`remand approve c1`), or close it (`remand cancel c1`)  (just now)
-        remand item requeue w1
+      it needs you: ada cancelled code_review w1: wrong branch. Decide: accept it (`remand approve c1`), go on (`remand refine c1 --text …`), or close it (`remand cancel c1`)  (just now)
         remand approve c1
+        remand refine c1 --text …
         remand cancel c1
     ");
     assert_eq!(site.state("c1"), "escalated");
@@ -195,4 +195,17 @@ fn an_item_that_is_cancelled_leaves_no_change_behind() {
     site.remand(&["item", "requeue", "w9"]).fails(4, "no work item `w9`");
     site.remand(&["item", "show", "w9"]).fails(4, "no work item `w9`");
     site.remand(&["check"]).ok();
+}
+
+#[test]
+fn a_broken_evaluator_stops_no_word_that_stops_work() {
+    let site = Site::under_review();
+    site.world.config("");
+    let folder = site.world.root().join("config/remand/evaluators");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("review_feedback.toml"), "kind = \"nonsense\"\n").unwrap();
+    site.remand(&["pause", "c1"]).ok();
+    site.remand(&["reject", "c1", "--text", "no"]).fails(3, "nonsense");
+    assert_eq!(site.world.sqlite("SELECT count(*) FROM events WHERE event_type = 'work_rejected'"), "0");
+    site.remand(&["cancel", "c1"]).ok();
 }

@@ -84,7 +84,7 @@ fn the_help_at_the_top() {
                    is stopped
       tick         Look once, run what is due until nothing is left, and end (for cron, scripts and
                    tests)
-      work         Run what is queued, in the foreground, and end
+      work         Run what is queued, in the foreground, and end; nothing new is made from rejections
       demo         Show the whole loop on a throw-away repository with scripted agents, offline
       project      The repositories that remand knows
       review       Have the work in a worktree reviewed, and fixed until it passes

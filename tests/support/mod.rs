@@ -4,7 +4,6 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -90,11 +89,7 @@ impl World {
     }
 
     pub(crate) fn remand_with_stdin(&self, args: &[&str], stdin: &str) -> Output {
-        let mut command = self.remand_command(args);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        child.stdin.take().unwrap().write_all(stdin.as_bytes()).unwrap();
-        told(&child.wait_with_output().unwrap())
+        feed(self.remand_command(args), stdin)
     }
 
     /// Runs remand, which must end well, and reads its JSON.
@@ -176,8 +171,12 @@ impl World {
     /// A program of the test's own, such as a fake agent: a script for `sh`.
     pub(crate) fn script(&self, name: &str, text: &str) -> PathBuf {
         let path = self.root.join("bin").join(name);
-        fs::write(&path, format!("#!/bin/sh\n{text}")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        // Written by a child: a file that this process has open for writing, or that another test's child inherited
+        // for a moment, can't be started ("text file busy").
+        let mut writer = self.command("sh");
+        writer.arg("-c").arg("cat > \"$1.new\" && chmod 755 \"$1.new\" && mv \"$1.new\" \"$1\"").arg("sh").arg(&path);
+        let written = feed(writer, &format!("#!/bin/sh\n{text}"));
+        assert_eq!(written.status, 0, "{}", written.stderr);
         path
     }
 
@@ -220,6 +219,14 @@ pub(crate) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
 
 fn run(mut command: Command) -> Output {
     told(&command.output().unwrap())
+}
+
+/// Runs a command that reads this as its stdin.
+fn feed(mut command: Command, stdin: &str) -> Output {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(stdin.as_bytes()).unwrap();
+    told(&child.wait_with_output().unwrap())
 }
 
 fn told(output: &std::process::Output) -> Output {

@@ -320,7 +320,7 @@ pub(in crate::blackboard) fn review_done(head: &str, verdict: Verdict, findings:
 pub(in crate::blackboard) fn fix_done(head_before: &str) -> bb::FixDone {
     bb::FixDone {
         head_before: head_before.into(),
-        head_after: format!("{head_before}+")[1..].into(),
+        head_after: head_before.chars().skip(1).chain(['f']).collect(),
         commits: 1,
         files: vec!["a.rs".into()],
         answers: Vec::new(),

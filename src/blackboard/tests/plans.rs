@@ -31,7 +31,10 @@ const OPEN: &[&str] = &[
 const BY_HAND: &[(&str, &str)] = &[
     ("changes.rs", "WHERE change_id = :text OR branch = :text"),
     ("items.rs", ":status IS NULL OR status = :status"),
+    ("find.rs", "SELECT change_id, branch, worktree FROM changes"),
     ("look.rs", "SELECT * FROM changes ORDER BY"),
+    // From the newest back, and no further than its limit.
+    ("find.rs", "SELECT * FROM events ORDER BY id DESC LIMIT :limit"),
 ];
 
 /// SQLite plans to look for rows that wait for this one, and does so only while a key is broken: the steps below
@@ -129,8 +132,10 @@ fn steps(past: &mut Past, call: impl Fn(&Conn)) -> usize {
     counted
 }
 
+type Call = fn(&Conn);
+
 /// The calls of a tick, of a claim, and of a look.
-const CALLS: &[(&str, fn(&Conn))] = &[
+const CALLS: &[(&str, Call)] = &[
     ("any_since", |conn| {
         let cursor = bb::cursor(conn, "review_feedback").unwrap();
         assert!(!bb::any_since(conn, EventType::WorkRejected, cursor).unwrap());
