@@ -117,7 +117,7 @@ CREATE INDEX changes_live ON changes (updated_at) WHERE state NOT IN ('merged', 
 CREATE TABLE events (
     id          INTEGER PRIMARY KEY AUTOINCREMENT,
     timestamp   TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
-                CHECK (timestamp GLOB '????-??-??T??:??:??.???Z'),
+                CHECK (timestamp GLOB '????-??-??T??:??:??.???Z' AND timestamp IS strftime('%Y-%m-%dT%H:%M:%fZ', timestamp)),
     event_type  TEXT NOT NULL,
     actor_id    TEXT NOT NULL DEFAULT 'operator' CHECK (actor_id <> ''),
     target_type TEXT NOT NULL CHECK (target_type IN (
@@ -125,7 +125,9 @@ CREATE TABLE events (
     target_id   TEXT NOT NULL,
     change_id   TEXT REFERENCES changes (change_id),
     summary     TEXT NOT NULL,
-    metadata    TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(metadata) AND json_type(metadata) = 'object')
+    metadata    TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(metadata) AND json_type(metadata) = 'object'),
+    -- An event can't be taken back: one that is too big to be read would stand in everybody's way for ever.
+    CHECK (length(CAST(summary AS BLOB)) + length(CAST(metadata AS BLOB)) <= 16000000)
 ) STRICT;
 
 CREATE INDEX events_by_type ON events (event_type, id);
