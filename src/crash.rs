@@ -1,8 +1,11 @@
 //! Named lines at which a test can kill the program. Without the feature `failpoints` nothing of this is
 //! compiled, and no decision may ever depend on it.
 //!
-//! `REMAND_CRASH_AT=name` kills at the first crossing of `name` in a process, `name#3` at the third.
-//! `REMAND_CRASH_ONCE=file` kills only who can create that file, so once over all processes and restarts.
+//! `REMAND_CRASH_AT=name` kills at the first crossing of `name` in a process, `name#3` at the third; several with
+//! commas between.
+//! `REMAND_CRASH_ONCE=file` kills only who can create that file (`file.1` for the second name, and so on), so once over
+//! all processes and restarts, and counts the crossings over all of them: the third shim is another process than the
+//! first.
 //! `REMAND_CRASH_LIST=file` gets a line for each crossing.
 
 #[cfg(all(feature = "failpoints", not(debug_assertions)))]
@@ -40,15 +43,15 @@ pub(crate) fn variables() -> Vec<(&'static str, std::ffi::OsString)> {
 mod armed {
     use std::ffi::OsString;
     use std::fs::OpenOptions;
-    use std::io::{self, Write as _};
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::io::{self, Seek as _, Write as _};
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     const AT: &str = "REMAND_CRASH_AT";
     const ONCE: &str = "REMAND_CRASH_ONCE";
     const LIST: &str = "REMAND_CRASH_LIST";
 
-    /// Crossings, in this process, of the one name that is armed.
-    static CROSSED: AtomicU32 = AtomicU32::new(0);
+    /// Crossings, in this process, of the name that is armed: with several armed they are counted by `ONCE` only.
+    static CROSSED: AtomicU64 = AtomicU64::new(0);
 
     pub(crate) fn cross(name: &str) {
         if let Some(list) = variable(LIST)
@@ -57,11 +60,15 @@ mod armed {
             tracing::error!(name, %error, "cannot list the crossing of a crash point");
         }
         let Some(at) = variable(AT) else { return };
-        let at = at.to_string_lossy();
-        let (armed, nth) = at.split_once('#').map_or((&*at, Ok(1)), |(armed, nth)| (armed, nth.parse::<u32>()));
-        if armed != name || Ok(CROSSED.fetch_add(1, Ordering::SeqCst) + 1) != nth || !is_first() {
-            return;
+        for (number, at) in at.to_string_lossy().split(',').enumerate() {
+            let (armed, nth) = at.split_once('#').map_or((at, Ok(1)), |(armed, nth)| (armed, nth.parse::<u64>()));
+            if armed == name && Ok(crossings(number)) == nth && is_first(number) {
+                die(name);
+            }
         }
+    }
+
+    fn die(name: &str) {
         if let Err(error) = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL) {
             tracing::error!(name, %error, "cannot kill this process at a crash point");
         }
@@ -77,8 +84,33 @@ mod armed {
         OpenOptions::new().append(true).create(true).open(list)?.write_all(format!("{name}\n").as_bytes())
     }
 
-    fn is_first() -> bool {
-        variable(ONCE).is_none_or(|file| OpenOptions::new().write(true).create_new(true).open(file).is_ok())
+    /// How often the armed name was crossed, with this time.
+    fn crossings(number: usize) -> u64 {
+        let here = CROSSED.fetch_add(1, Ordering::SeqCst) + 1;
+        let Some(mut file) = once(number) else { return here };
+        file.push(".count");
+        // Each appends a byte, and where it then stands is its number: no two get the same.
+        let count = || {
+            let mut file = OpenOptions::new().append(true).create(true).open(&file)?;
+            file.write_all(b".")?;
+            file.stream_position()
+        };
+        count().unwrap_or_else(|error: io::Error| {
+            tracing::error!(%error, "cannot count the crossings of a crash point");
+            here
+        })
+    }
+
+    fn is_first(number: usize) -> bool {
+        once(number).is_none_or(|file| OpenOptions::new().write(true).create_new(true).open(file).is_ok())
+    }
+
+    fn once(number: usize) -> Option<OsString> {
+        let mut file = variable(ONCE)?;
+        if number > 0 {
+            file.push(format!(".{number}"));
+        }
+        Some(file)
     }
 
     #[expect(clippy::disallowed_methods, reason = "these are for tests and no part of the configuration")]

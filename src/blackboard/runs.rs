@@ -101,6 +101,11 @@ pub(crate) fn end_run(conn: &Connection, id: &RunId, end: &RunEnd, now: Time) ->
         return Ok(());
     }
     let ended_run = run(conn, id)?;
+    if ended == Ended::Agent {
+        // Only runs that vanish one after the other show that something ends them.
+        conn.prepare_cached("UPDATE work_items SET lost_runs = 0 WHERE item_id = :id")?
+            .execute(named_params! { ":id": ended_run.item_id.as_str() })?;
+    }
     conn.prepare_cached(
         "UPDATE changes SET run_ms = run_ms + :ms, tokens = tokens + :tokens, cost_micros = cost_micros + :cost
          WHERE change_id = :id",

@@ -73,7 +73,7 @@ impl Task {
             let mut env = self.dispatch.settings.env.clone();
             env.insert("REMAND_PHASE".into(), "gate".into());
             let job = Job {
-                run_id,
+                run_id: run_id.clone(),
                 argv: command.to_vec(),
                 cwd: place.path.clone(),
                 env,
@@ -85,6 +85,10 @@ impl Task {
             let mut running = process::start(&self.dispatch.settings.program, &job).await?;
             self.wait(&mut running).await?;
             crash_point!("gate.after");
+            if process::read_exit(&dir)?.is_none() {
+                // Its shim was killed: what it watched over must not go on in a worktree that others will get.
+                process::settle(&dir, SETTLE).await?;
+            }
             return self.judge_gate(&dir, command);
         }
         Ok(None)

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::{Git, GitError, Place};
+use crate::crash::crash_point;
 use crate::process::{self, ProcessError, Short, ShortOutput};
 
 /// Enough for the paths of a hundred thousand files.
@@ -90,6 +91,24 @@ impl Call {
     pub(super) fn cap(mut self, bytes: usize) -> Self {
         self.cap = bytes;
         self
+    }
+
+    /// Its command, if that is one that writes: a crash may come before it and after it.
+    fn changes_something(&self) -> Option<&'static str> {
+        const STEPS: &[&str] = &[
+            "add",
+            "clean",
+            "commit",
+            "commit-tree",
+            "read-tree",
+            "reset",
+            "symbolic-ref",
+            "update-index",
+            "update-ref",
+            "write-tree",
+        ];
+        let command = self.args.first().filter(|_| !self.args.iter().any(|arg| arg == "-q"))?;
+        STEPS.iter().find(|step| command == *step).copied()
     }
 
     fn words(&self) -> String {
@@ -183,12 +202,20 @@ impl Git {
         if !is_folder {
             return Err(GitError::NotThere { path: call.cwd.clone() });
         }
-        process::short(&call.short(self)?).await.map_err(|error| {
+        let step = call.changes_something();
+        if let Some(step) = step {
+            crash_point!("call.{step}.before");
+        }
+        let output = process::short(&call.short(self)?).await.map_err(|error| {
             if let ProcessError::TimedOut { limit, .. } = error {
                 return GitError::TimedOut { args: call.words(), limit };
             }
             if let ProcessError::NotFound { .. } = error { GitError::NoGit } else { GitError::Process(error) }
-        })
+        })?;
+        if let Some(step) = step {
+            crash_point!("call.{step}.after");
+        }
+        Ok(output)
     }
 }
 
@@ -211,13 +238,19 @@ fn failure(call: &Call, output: &ShortOutput) -> GitError {
     if stderr.contains("not a git repository") {
         return GitError::NotARepository { path: call.cwd.clone() };
     }
-    if let (Some(place), None) = (&call.place, &call.index)
-        && stderr.contains(".lock")
-        && place.index_lock().symlink_metadata().is_ok()
-    {
-        return GitError::Locked { path: place.index_lock() };
+    if let Some(path) = lock_in_the_way(&stderr).filter(|_| call.index.is_none()) {
+        return GitError::Locked { path };
     }
-    GitError::Failed { args: call.words(), status: output.status, stderr: shown(stderr.trim()) }
+    let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    GitError::Failed { args: call.words(), status: output.status, stderr: shown(&lines.join("; ")) }
+}
+
+/// The lock of an index or a ref that git found taken, if it is still there.
+fn lock_in_the_way(stderr: &str) -> Option<PathBuf> {
+    let (_, after) = stderr.split_once("Unable to create '")?;
+    let (path, _) = after.split_once(".lock': File exists")?;
+    let path = PathBuf::from(format!("{path}.lock"));
+    path.symlink_metadata().is_ok().then_some(path)
 }
 
 pub(super) fn text(args: &str, bytes: Vec<u8>) -> Result<String, GitError> {

@@ -29,15 +29,19 @@ pub(crate) struct Restored {
 }
 
 impl Git {
-    /// Makes a worktree fit for git again after processes were killed in it: the lock of its index, a HEAD
-    /// or an index that cannot be read, a `.git` file that is gone or leads elsewhere. Nothing is lost by it.
+    /// Makes a worktree fit for git again after processes were killed in it: the locks of its index, its HEAD and its
+    /// branch, a HEAD or an index that cannot be read, a `.git` file that is gone or leads elsewhere. Nothing is lost
+    /// by it.
     /// The caller has proven that nobody is at work there. First of all in a recovery.
     pub(crate) async fn unblock(&self, place: &Place, to: PutBack<'_>) -> Result<(), GitError> {
         place.check()?;
         check_branch_name(to.branch)?;
-        wip_ref(to.run)?;
         for lock in ["index.lock", "HEAD.lock"] {
             remove(&place.git_dir.join(lock))?;
+        }
+        // A git that was killed while it moved a ref leaves a lock that nobody else will ever remove.
+        for name in [format!("refs/heads/{}", to.branch), wip_ref(to.run)?] {
+            remove(&place.common_dir.join(format!("{name}.lock")))?;
         }
         mend_head(place, to.branch)?;
         mend_git_file(place, to.run)?;

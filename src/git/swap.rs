@@ -13,6 +13,7 @@ use super::history::check_sha;
 use super::swap_list::{Blob, config_on_disk, is_at_top, link_target, read_tree};
 use super::swap_record::{Before, Bytes, Content, LIMIT, Record, RecordFiles, SwapEntry};
 use super::{Git, GitError, Place};
+use crate::crash::crash_point;
 
 /// What the agent's environment needs while configuration is swapped.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -41,18 +42,23 @@ impl Git {
         let mut record =
             Record { base: base.to_owned(), complete: false, entries: self.plan(place, base, &files).await? };
         let ignore = self.write_ignore(place, &record.entries, &files).await?;
+        crash_point!("swap.record.before");
         files.store(&record)?;
+        crash_point!("swap.record.after");
         self.hide(place, record.entries.iter().filter(|entry| entry.index.is_some())).await?;
         for entry in record.entries.iter().filter(|entry| entry.before != Before::Folder) {
             take_away(&place.path, &path_of(&entry.path.0))?;
+            crash_point!("swap.taken_away");
         }
         for entry in &record.entries {
             if let Some(blob) = &entry.placed {
                 self.content_of(place, blob).await?.write(&place.path, &path_of(&entry.path.0))?;
+                crash_point!("swap.placed");
             }
         }
         record.complete = true;
         files.store(&record)?;
+        crash_point!("swap.complete");
         Ok(ignore)
     }
 
@@ -186,22 +192,24 @@ impl Git {
 
     /// Undoes [`Git::swap_in_base_config`], however far it came, and says which configuration the agent had
     /// edited: those edits are gone. What the agent *committed* is in HEAD, and stays for the checks of the diff.
-    /// Without a record there is nothing to do. Said twice, it does the same.
+    /// Without a record there is nothing to do. Said twice, or after a crash anywhere in it, it does and says the same.
     pub(crate) async fn put_back_config(&self, place: &Place, record: &Path) -> Result<Vec<String>, GitError> {
         place.check()?;
         let files = RecordFiles::new(record);
         let Some(record) = files.load()? else {
             files.finish()?;
-            return Ok(Vec::new());
+            return Ok(files.load_dropped()?.unwrap_or_default());
         };
         let (goals, index) = self.goals(place, &record, &files).await?;
-        let mut dropped = Vec::new();
-        for goal in goals.iter().filter(|_| record.complete) {
-            let found = Content::on_disk(&place.path, &path_of(&goal.path))?;
-            if !found.is_like(&goal.given) && !found.is_like(&goal.disk) {
-                dropped.push(String::from_utf8_lossy(&goal.path).into_owned());
+        let dropped = match files.load_dropped()? {
+            Some(dropped) => dropped,
+            None => {
+                let dropped = if record.complete { edited(place, &goals)? } else { Vec::new() };
+                files.store_dropped(&dropped)?;
+                dropped
             }
-        }
+        };
+        crash_point!("config_back.dropped");
         self.bytes(Call::at(place, ["update-index", "-z", "--index-info"]).stdin(index)).await?;
         // A sparse checkout, or a person, had hidden them before.
         let staged = self.config_in_index(place).await?;
@@ -213,13 +221,16 @@ impl Git {
             let path = path_of(&goal.path);
             if goal.disk != Content::Folder && Content::on_disk(&place.path, &path)? != goal.disk {
                 take_away(&place.path, &path)?;
+                crash_point!("config_back.taken_away");
                 changed.push(goal);
             }
         }
         for goal in changed {
             goal.disk.write(&place.path, &path_of(&goal.path))?;
+            crash_point!("config_back.placed");
         }
         files.finish()?;
+        crash_point!("config_back.record_gone");
         Ok(dropped)
     }
 
@@ -267,6 +278,18 @@ impl Git {
         }
         Ok((goals, lines))
     }
+}
+
+/// Which configuration is neither what the agent was given nor what was there before.
+fn edited(place: &Place, goals: &[Goal]) -> Result<Vec<String>, GitError> {
+    let mut edited = Vec::new();
+    for goal in goals {
+        let found = Content::on_disk(&place.path, &path_of(&goal.path))?;
+        if !found.is_like(&goal.given) && !found.is_like(&goal.disk) {
+            edited.push(String::from_utf8_lossy(&goal.path).into_owned());
+        }
+    }
+    Ok(edited)
 }
 
 struct Goal {

@@ -138,12 +138,14 @@ impl Content {
     }
 }
 
-/// The record and what belongs to it: copies of the files taken away, and an ignore file for the run.
+/// The record and what belongs to it: copies of the files taken away, an ignore file for the run, and afterwards the
+/// list of what the run had edited.
 #[derive(Debug)]
 pub(super) struct RecordFiles {
     pub(super) record: PathBuf,
     pub(super) copies: PathBuf,
     pub(super) ignore: PathBuf,
+    dropped: PathBuf,
 }
 
 impl RecordFiles {
@@ -153,7 +155,12 @@ impl RecordFiles {
             name.push(ending);
             record.with_file_name(name)
         };
-        Self { record: record.to_owned(), copies: beside(".files"), ignore: beside(".ignore") }
+        Self {
+            record: record.to_owned(),
+            copies: beside(".files"),
+            ignore: beside(".ignore"),
+            dropped: beside(".dropped"),
+        }
     }
 
     pub(super) fn load(&self) -> Result<Option<Record>, GitError> {
@@ -182,6 +189,7 @@ impl RecordFiles {
             return Err(GitError::RecordThere { path: self.record.clone() });
         }
         self.remove_copies()?;
+        disk::remove(&self.dropped)?;
         fs::create_dir_all(&self.copies).map_err(at("make", &self.copies))
     }
 
@@ -209,6 +217,22 @@ impl RecordFiles {
                 Content::File { mode: *mode, bytes: fs::read(&path).map_err(at("read", &path))? }
             }
         })
+    }
+
+    /// What the run had edited, once that was looked at: it can't be seen any more when files were put back.
+    pub(super) fn load_dropped(&self) -> Result<Option<Vec<String>>, GitError> {
+        match fs::read(&self.dropped) {
+            Ok(bytes) => serde_json::from_slice(&bytes)
+                .map(Some)
+                .map_err(|source| GitError::BadRecord { path: self.dropped.clone(), source }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(at("read", &self.dropped)(error)),
+        }
+    }
+
+    pub(super) fn store_dropped(&self, dropped: &[String]) -> Result<(), GitError> {
+        let bad = |source| GitError::BadRecord { path: self.dropped.clone(), source };
+        replace_durably(&self.dropped, &serde_json::to_vec(dropped).map_err(bad)?)
     }
 
     /// The record goes first: copies without a record mean nothing, a record without copies is a loss.

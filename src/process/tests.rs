@@ -52,7 +52,7 @@ impl Case {
     }
 
     async fn settle(&self) -> u32 {
-        settle(&self.job.dir, Duration::from_secs(10)).await.unwrap()
+        settle(&self.job.dir, Duration::from_secs(60)).await.unwrap()
     }
 
     async fn has(&self, name: &str) {

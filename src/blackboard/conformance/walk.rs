@@ -89,6 +89,10 @@ impl Walk {
             59 if self.dice.below(4) == 0 => {
                 self.tried("cancel", |conn, now| bb::cancel_change(conn, &id, None, "ann", now).map(drop))
             }
+            59 => {
+                let head: String = change.head.chars().skip(1).chain(['a']).collect();
+                self.tried("move head", |conn, now| bb::review_new_head(conn, &id, &head, "ann", now).map(drop))
+            }
             _ => "nothing",
         }
     }

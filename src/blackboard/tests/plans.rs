@@ -31,10 +31,10 @@ const OPEN: &[&str] = &[
 const BY_HAND: &[(&str, &str)] = &[
     ("changes.rs", "WHERE change_id = :text OR branch = :text"),
     ("items.rs", ":status IS NULL OR status = :status"),
-    ("look.rs", "SELECT * FROM changes ORDER BY"),
-    // From the end, and no further than its limit.
-    ("find.rs", "SELECT * FROM events ORDER BY id DESC LIMIT"),
     ("find.rs", "SELECT change_id, branch, worktree FROM changes"),
+    ("look.rs", "SELECT * FROM changes ORDER BY"),
+    // From the newest back, and no further than its limit.
+    ("find.rs", "SELECT * FROM events ORDER BY id DESC LIMIT :limit"),
 ];
 
 /// SQLite plans to look for rows that wait for this one, and does so only while a key is broken: the steps below

@@ -412,3 +412,14 @@ async fn forty_random_worktrees_are_kept_whole() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_git_that_was_killed_while_it_moved_a_ref_blocks_nobody() {
+    let bed = Bed::new().await;
+    bed.write("a", "left\n");
+    for name in ["refs/heads/fix/a", "refs/remand/wip/r1"] {
+        write(&bed.place.common_dir.join(format!("{name}.lock")), "");
+    }
+    bed.git.put_back(&bed.place, bed.to()).await.unwrap();
+    bed.is_put_back().await;
+}

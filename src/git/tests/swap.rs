@@ -114,6 +114,29 @@ async fn edits_of_the_agent_are_dropped_and_named() {
 }
 
 #[tokio::test]
+async fn a_crash_while_configuration_was_put_back_neither_hides_an_edit_nor_invents_one() {
+    let bed = branch().await;
+    swap(&bed).await;
+    bed.write("CLAUDE.md", "agent's own\n");
+    let text = fs::read(record(&bed)).unwrap();
+    let copies = record(&bed).with_file_name("record.json.files");
+    let kept: Vec<(PathBuf, Vec<u8>)> = fs::read_dir(&copies)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .map(|path| (path.clone(), fs::read(path).unwrap()))
+        .collect();
+    assert_eq!(bed.git.put_back_config(&bed.place, &record(&bed)).await.unwrap(), ["CLAUDE.md"]);
+    assert_eq!(bed.git.put_back_config(&bed.place, &record(&bed)).await.unwrap(), ["CLAUDE.md"], "when all was done");
+    // In the middle: one file is taken away and not yet back.
+    fs::create_dir_all(&copies).unwrap();
+    kept.into_iter().for_each(|(path, bytes)| fs::write(path, bytes).unwrap());
+    fs::write(record(&bed), text).unwrap();
+    fs::remove_file(bed.wt("pkg/AGENTS.md")).unwrap();
+    assert_eq!(bed.git.put_back_config(&bed.place, &record(&bed)).await.unwrap(), ["CLAUDE.md"]);
+    is_branch(&bed).await;
+}
+
+#[tokio::test]
 async fn staged_edits_are_dropped_and_committed_ones_stay_for_the_checks() {
     let bed = branch().await;
     swap(&bed).await;

@@ -1,0 +1,241 @@
+//! What is played: a change that is rejected, fixed with a red gate on the way, rejected again, fixed and approved, by
+//! agents that commit a part themselves, touch what they must not, and answer unclearly once. All that they do depends
+//! on what they find and are told, so that a run that is done again does the same.
+
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+
+use crate::support::play::{Play, Script};
+
+/// Nobody else may be at work in the worktree: who meets another leaves a word.
+const ALONE: &str = r#"
+if command -v flock >/dev/null; then
+    exec 9>"$PROMPTS/../alone.$REMAND_CHANGE"
+    flock -n 9 || echo "$REMAND_RUN" >>"$PROMPTS/../overlaps"
+fi
+grep -q base CLAUDE.md || exit 9
+[ ! -e .claude ] || exit 9
+"#;
+
+const REVIEWER: &str = r#"
+if ! grep -q half work.txt; then
+    echo scribble >>work.txt
+    echo note >note.txt
+    says changes_requested "half of it is missing" "$(finding work.txt 1 'half is missing')"
+elif grep -q second work.txt; then
+    says approved "all is there"
+elif grep -q 'asked once more' "$PROMPTS/$REMAND_ITEM.$REMAND_PHASE.$REMAND_CYCLE.prompt"; then
+    says changes_requested "the second is missing" "$(finding part.txt 1 'a second part is missing')"
+else
+    echo "Hm. I would have to think about it."
+fi
+"#;
+
+const FIXER: &str = r#"
+cat >/dev/null
+if ! grep -q half work.txt; then
+    echo part >part.txt
+    git add part.txt
+    git commit -q -m "a part of it"
+    echo half >>work.txt
+    echo loose >loose.txt
+elif ! grep -q whole work.txt; then
+    echo whole >>work.txt
+else
+    echo second >>part.txt
+    git add part.txt
+    git commit -q -m "the second part"
+    echo second >>work.txt
+    echo mine >>CLAUDE.md
+fi
+echo done
+"#;
+
+/// How long anything may take before it counts as stuck.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The stage, with the change c1 waiting for its review.
+pub(crate) fn stage() -> Play {
+    let play = Play::without_change(&Script {
+        reviewer: &format!("{ALONE}\n{REVIEWER}"),
+        fixer: &format!("{ALONE}\n{FIXER}"),
+        settings: "gates = [[\"grep\", \"-q\", \"whole\", \"work.txt\"]]",
+        tables: "[dispatch]\nbackoff_first_s = 1\nmax_lost_runs = 50\nstop_grace_s = 1\n[limits]\ngrace_s = 1\n",
+    });
+    with_configuration(&play, &play.worktree);
+    play.world.remand_in(&play.worktree, &["review", "--title", "Feature"]).ok();
+    play
+}
+
+/// Instructions for agents in the base, and others on the branch: they are swapped for each run.
+pub(crate) fn with_configuration(play: &Play, worktree: &Path) {
+    if !play.repo.join("CLAUDE.md").exists() {
+        play.world.commit(&play.repo, "CLAUDE.md", "base\n", "instructions");
+    }
+    play.world.git(worktree, &["rebase", "-q", "main"]);
+    std::fs::create_dir(worktree.join(".claude")).unwrap();
+    std::fs::write(worktree.join(".claude/settings.json"), "{}\n").unwrap();
+    play.world.commit(worktree, "CLAUDE.md", "branch\n", "other instructions");
+}
+
+/// All that must be the same however often the program died on the way.
+pub(crate) fn outcome(play: &Play) -> String {
+    let (world, tree) = (&play.world, &play.worktree);
+    let events = world.sqlite(
+        "SELECT event_type || ': ' || summary FROM events
+         WHERE event_type NOT IN ('run_started', 'run_finished', 'run_lost', 'work_claimed', 'gate_failed', 'held', 'resumed')
+         ORDER BY id",
+    );
+    let parts = [
+        world.git(tree, &["rev-parse", "--abbrev-ref", "HEAD"]),
+        world.git(tree, &["status", "--porcelain"]),
+        world.git(tree, &["ls-tree", "-r", "feature"]),
+        world.git(tree, &["log", "--reverse", "--format=%B", "main..feature"]),
+        world.git(tree, &["ls-files", "-v", "CLAUDE.md", ".claude"]),
+        world.sqlite("SELECT state, fix_cycle, total_fixes, final_verdict, held_until FROM changes"),
+        world.sqlite(
+            "SELECT item_id, source, status, fix_cycle, attempt, asked_again, gate_rounds, claimed_by
+             FROM work_items ORDER BY length(item_id), item_id",
+        ),
+        world.sqlite("SELECT rejection_id, state, item_id FROM rejections ORDER BY rejection_id"),
+        world.sqlite("SELECT review_id, item_id, cycle, verdict, raw_verdict, summary FROM reviews ORDER BY review_id"),
+        world.sqlite("SELECT finding_id, severity, outcome, text, first_review, last_review FROM findings ORDER BY 1"),
+        without_runs(&world.plain(&events)),
+    ];
+    parts.join("\n--\n")
+}
+
+/// A run that was done again has another number.
+fn without_runs(text: &str) -> String {
+    let is_run =
+        |word: &str| word.strip_prefix('r').is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
+    let line = |line: &str| {
+        line.split_inclusive([' ', '/', ',', ';', ':'])
+            .map(|word| {
+                let bare = word.trim_end_matches([' ', '/', ',', ';', ':']);
+                if is_run(bare) { word.replace(bare, "RUN") } else { word.to_owned() }
+            })
+            .collect::<String>()
+    };
+    let mut lines: Vec<String> = text.lines().map(line).collect();
+    // What the lost run had touched is told of it too.
+    lines.dedup_by(|second, first| second == first && first.starts_with("edits_undone"));
+    lines.join("\n")
+}
+
+/// The blackboard is whole, nobody is alive, nobody met anybody.
+pub(crate) fn check(play: &Play) {
+    play.check();
+    let overlaps = std::fs::read_to_string(play.world.root().join("overlaps")).unwrap_or_default();
+    assert_eq!(overlaps, "", "two agents were at work in one worktree");
+    assert_eq!(play.count("runs WHERE ended_at IS NULL"), 0, "a run has no end");
+}
+
+/// The program on a stage, as often as it has to be started.
+pub(crate) struct Show<'a> {
+    pub(crate) play: &'a Play,
+    board: Connection,
+}
+
+/// Why somebody stopped waiting for the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// All changes have ended; the program may be running.
+    AllEnded,
+    /// The program has exited or was killed.
+    Gone,
+}
+
+impl<'a> Show<'a> {
+    pub(crate) fn new(play: &'a Play) -> Self {
+        let board = Connection::open(play.world.db()).unwrap();
+        board.busy_timeout(Duration::from_secs(10)).unwrap();
+        Self { play, board }
+    }
+
+    pub(crate) fn number(&self, sql: &str) -> i64 {
+        self.board.prepare_cached(sql).unwrap().query_row([], |row| row.get(0)).unwrap()
+    }
+
+    pub(crate) fn all_ended(&self) -> bool {
+        self.number("SELECT count(*) FROM changes WHERE state NOT IN ('ready_for_human_review', 'escalated')") == 0
+    }
+
+    pub(crate) fn start(&self, mut command: Command) -> Child {
+        let log = self.play.world.root().join("daemon.log");
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(log).unwrap();
+        command.stdout(Stdio::null()).stderr(log).spawn().unwrap()
+    }
+
+    pub(crate) fn watch(&self, child: &mut Child) -> Seen {
+        self.watch_until(child, || false)
+    }
+
+    /// Until all has ended, the program is gone, or something else is so.
+    pub(crate) fn watch_until(&self, child: &mut Child, enough: impl Fn() -> bool) -> Seen {
+        let begun = Instant::now();
+        loop {
+            if child.try_wait().unwrap().is_some() {
+                return Seen::Gone;
+            }
+            if self.all_ended() || enough() {
+                return Seen::AllEnded;
+            }
+            if begun.elapsed() > PATIENCE {
+                drop(child.kill());
+                panic!("stuck; {}\n{}", self.play.events().join("\n"), self.play.log());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Starts it (`run`, or `tick` again and again) until all changes have ended, and ends it.
+    pub(crate) fn to_the_end(&self, args: &[&str]) {
+        let begun = Instant::now();
+        while !self.all_ended() {
+            assert!(begun.elapsed() < PATIENCE, "stuck; {}\n{}", self.play.events().join("\n"), self.play.log());
+            let mut child = self.start(self.play.world.remand_command(args));
+            if self.watch(&mut child) == Seen::AllEnded {
+                assert!(end(child).success());
+            } else {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+    }
+}
+
+/// SIGTERM, and waits.
+pub(crate) fn end(mut child: Child) -> ExitStatus {
+    let pid = rustix::process::Pid::from_child(&child);
+    // It may have ended by itself (`tick`).
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).ok();
+    child.wait().unwrap()
+}
+
+pub(crate) fn is_long() -> bool {
+    std::env::var_os("REMAND_LONG").is_some()
+}
+
+/// Random enough to choose with, and the same for the same seed.
+pub(crate) struct Dice(u64);
+
+impl Dice {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        usize::try_from(self.next() % u64::try_from(bound).unwrap()).unwrap()
+    }
+}

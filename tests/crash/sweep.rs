@@ -1,0 +1,164 @@
+//! Every named line: the program dies there once, is started again, and the end is the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use super::stage::{Dice, PATIENCE, Seen, Show, check, end, is_long, outcome, stage};
+use crate::support::play::Play;
+
+/// Worlds that are played side by side.
+const SIDE_BY_SIDE: usize = 4;
+
+#[test]
+fn a_daemon_that_dies_at_any_line_comes_to_the_same_end() {
+    let undisturbed = Undisturbed::play(&["run"]);
+    let points = undisturbed.points();
+    let names: BTreeSet<&String> = undisturbed.crossings.iter().collect();
+    assert!(names.len() >= 60, "{names:#?}");
+    println!("{} crossings of {} lines, {} are tried", undisturbed.crossings.len(), names.len(), points.len());
+    undisturbed.sweep(&["run"], &apart(&points, if is_long() { 1 } else { DEATHS }));
+}
+
+#[test]
+fn a_tick_that_dies_and_is_started_again_comes_to_the_same_end() {
+    let undisturbed = Undisturbed::play(&["tick"]);
+    let points = undisturbed.points();
+    let sample: Vec<String> = points.into_iter().step_by(if is_long() { 1 } else { 6 }).collect();
+    undisturbed.sweep(&["tick"], &apart(&sample, if is_long() { 1 } else { DEATHS }));
+}
+
+/// The second death is counted over the first life too, so that most pairs come about: where a line was crossed
+/// before the first death, its next crossing is in the recovery.
+#[test]
+fn a_daemon_that_dies_again_while_it_recovers_comes_to_the_same_end() {
+    let undisturbed = Undisturbed::play(&["run"]);
+    // A shim that dies leaves its daemon alive: only the daemon's own lines begin a recovery.
+    let own: Vec<&String> = undisturbed.crossings.iter().filter(|name| !name.starts_with("shim_")).collect();
+    let mut dice = Dice::new(7);
+    let pairs: Vec<Vec<String>> = (0..if is_long() { 2000 } else { 40 })
+        .map(|_| {
+            let first = dice.below(own.len());
+            // What a recovery crosses is mostly what was crossed around the place where it died.
+            let second = (first.saturating_sub(20) + dice.below(40)).min(own.len() - 1);
+            let before = |at: usize| own[..first].iter().filter(|name| **name == own[at]).count();
+            let passed = before(second) + usize::from(own[first] == own[second]);
+            vec![format!("{}#{}", own[first], before(first) + 1), format!("{}#{}", own[second], passed + 1)]
+        })
+        .collect();
+    undisturbed.sweep(&["run"], &pairs);
+}
+
+/// Deaths in one play of the short test. They are far apart, so each is recovered from before the next.
+const DEATHS: usize = 8;
+
+/// Plays of up to `deaths` points each, as far apart as the points allow; they are in the order of their crossing.
+fn apart(points: &[String], deaths: usize) -> Vec<Vec<String>> {
+    let plays = points.len().div_ceil(deaths);
+    (0..plays).map(|first| points.iter().skip(first).step_by(plays).cloned().collect()).collect()
+}
+
+/// What comes of a play in which nobody dies, and the lines that it crossed, in their order.
+struct Undisturbed {
+    outcome: String,
+    crossings: Vec<String>,
+}
+
+impl Undisturbed {
+    fn play(args: &[&str]) -> Self {
+        let play = stage();
+        let list = play.world.root().join("crossings");
+        let show = Show::new(&play);
+        let mut command = play.world.remand_command(args);
+        command.env("REMAND_CRASH_LIST", &list);
+        let mut child = show.start(command);
+        if show.watch(&mut child) == Seen::AllEnded {
+            assert!(end(child).success());
+        }
+        assert_eq!(play.state(), "ready_for_human_review", "{}\n{}", play.events().join("\n"), play.log());
+        check(&play);
+        let crossings = std::fs::read_to_string(list).unwrap().lines().map(str::to_owned).collect();
+        Self { outcome: outcome(&play), crossings }
+    }
+
+    /// Every crossing, or, where there are too many for a short test, the first, the second and the last of each name.
+    fn points(&self) -> Vec<String> {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        self.crossings.iter().for_each(|name| *counts.entry(name).or_default() += 1);
+        let is_few = self.crossings.len() <= 250 || is_long();
+        let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut points = Vec::new();
+        for name in &self.crossings {
+            let k = seen.entry(name).or_default();
+            *k += 1;
+            if is_few || *k <= 2 || *k == counts[name.as_str()] {
+                points.push(format!("{name}#{k}"));
+            }
+        }
+        points
+    }
+
+    /// Plays once for each list of points: dies at each of them, and must come to the same end.
+    fn sweep(&self, args: &[&str], plays: &[Vec<String>]) {
+        let begun = Instant::now();
+        let (next, died, wrong) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(Vec::new()));
+        std::thread::scope(|scope| {
+            for _ in 0..SIDE_BY_SIDE {
+                scope.spawn(|| {
+                    while let Some(points) = plays.get(next.fetch_add(1, Ordering::SeqCst)) {
+                        match std::panic::catch_unwind(|| self.compare(args, points)) {
+                            Ok(deaths) => drop(died.fetch_add(deaths, Ordering::SeqCst)),
+                            Err(_) => wrong.lock().unwrap().push(points.join(",")),
+                        }
+                    }
+                });
+            }
+        });
+        let (died, wrong) = (died.into_inner(), wrong.into_inner().unwrap());
+        println!("{} plays with {died} deaths in {:?}", plays.len(), begun.elapsed());
+        assert!(wrong.is_empty(), "{} went wrong, each as told above: {wrong:#?}", wrong.len());
+        let expected = plays.iter().map(Vec::len).sum::<usize>();
+        assert!(died * 10 >= expected * 7, "only {died} of {expected} deaths came about");
+    }
+
+    /// Returns how many deaths there were: not every crossing comes about in every play.
+    fn compare(&self, args: &[&str], points: &[String]) -> usize {
+        let play = stage();
+        let show = Show::new(&play);
+        let once = play.world.root().join("died");
+        let died = || (0..points.len()).filter(|n| died_file(&once, *n).exists()).count();
+        let begun = Instant::now();
+        while !show.all_ended() && died() < points.len() {
+            assert!(begun.elapsed() < PATIENCE, "{}", told(&play, points));
+            let mut command = play.world.remand_command(args);
+            command.env("REMAND_CRASH_AT", points.join(",")).env("REMAND_CRASH_ONCE", &once);
+            let mut child = show.start(command);
+            if show.watch(&mut child) == Seen::AllEnded {
+                end(child);
+            }
+        }
+        show.to_the_end(args);
+        let found = outcome(&play);
+        if found != self.outcome {
+            let differ = self.outcome.lines().zip(found.lines()).find(|(a, b)| a != b);
+            panic!(
+                "{}\nfirst difference: {differ:?}\nexpected:\n{}\n\nfound:\n{found}",
+                told(&play, points),
+                self.outcome
+            );
+        }
+        check(&play);
+        died()
+    }
+}
+
+fn told(play: &Play, points: &[String]) -> String {
+    format!("died at {}\n{}\n{}", points.join(","), play.events().join("\n"), play.log())
+}
+
+/// As `src/crash.rs` names them.
+fn died_file(once: &Path, number: usize) -> PathBuf {
+    if number == 0 { once.to_owned() } else { once.with_extension(number.to_string()) }
+}
