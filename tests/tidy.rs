@@ -75,7 +75,8 @@ const ONLY: &[(&str, &[&str], &str)] = &[
     ("println!(", &["cli"], "printing is the command line's"),
     ("print!(", &["cli"], "printing is the command line's"),
     ("anyhow", &["cli", "daemon", "demo"], "rooms return errors that can be told apart"),
-    ("SELECT ", &["blackboard"], "all SQL is in the blackboard"),
+    // The command line shows people what to type into sqlite3.
+    ("SELECT ", &["blackboard", "cli"], "all SQL is in the blackboard"),
     ("INSERT INTO", &["blackboard"], "all SQL is in the blackboard"),
 ];
 
