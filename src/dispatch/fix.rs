@@ -2,6 +2,7 @@
 //! crash is the same as going on.
 
 use super::commit::Span;
+use super::gates::last_line;
 use super::launch::Launch;
 use super::stop::Stop;
 use super::task::Task;
@@ -80,10 +81,12 @@ impl Task {
         let item = self.item_now().await?;
         if item.gate_rounds > self.rules.max_gate_rounds {
             let rounds = self.rules.max_gate_rounds;
-            let reason = format!(
-                "the gates are red, also after the agent was sent back {rounds} times: {}",
-                first_line(span.run)
-            );
+            let sent_back = match rounds {
+                0 => String::new(),
+                1 => ", also after the agent was sent back once".to_owned(),
+                n => format!(", also after the agent was sent back {n} times"),
+            };
+            let reason = format!("the gates are red{sent_back}: {}", what_gates_said(span.run));
             let (claim, id) = (self.claim.clone(), span.run.run_id.clone());
             self.write("refuse", move |conn| bb::refuse_run(conn, &claim, &id, &reason)).await?;
             return Ok(());
@@ -117,8 +120,10 @@ impl Task {
     }
 }
 
-fn first_line(run: &Run) -> String {
-    run.gate_output.as_deref().and_then(|output| output.lines().next()).unwrap_or("?").chars().take(200).collect()
+/// The command and what it said last.
+fn what_gates_said(run: &Run) -> String {
+    let (command, output) = run.gate_output.as_deref().and_then(|said| said.split_once('\n')).unwrap_or(("?", ""));
+    format!("{}: {}", command.chars().take(200).collect::<String>(), last_line(output))
 }
 
 #[cfg(test)]
