@@ -34,6 +34,16 @@ pub(super) struct Plan<'a> {
     pub(super) steps: &'a [Migration],
 }
 
+/// Before the first pragma: setting the journal mode would already change another program's file. What can't be read
+/// at all is told by what comes next.
+pub(super) fn refuse_foreign(path: &Path, conn: &Connection) -> Result<()> {
+    match (application(conn), version(conn), is_empty(conn)) {
+        (Ok(APPLICATION_ID), ..) | (Ok(0), Ok(0), Ok(true)) => Ok(()),
+        (Ok(_), Ok(_), Ok(_)) => Err(BoardError::Foreign { path: path.to_owned() }),
+        _ => Ok(()),
+    }
+}
+
 pub(super) fn migrate(path: &Path, conn: &mut Connection, now: Time, plan: &Plan<'_>) -> Result<()> {
     // The common case must not take the write lock.
     if version(conn)? == plan.newest && application(conn)? == APPLICATION_ID {

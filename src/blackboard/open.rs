@@ -30,6 +30,7 @@ pub(super) fn writer(path: &Path, now: Time) -> Result<Connection> {
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut conn = connect(path, flags)?;
+    migrate::refuse_foreign(path, &conn)?;
     pragmas(path, &mut conn)?;
     migrate::to_newest(path, &mut conn, now)?;
     Ok(conn)
