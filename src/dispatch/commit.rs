@@ -13,7 +13,7 @@ use crate::event::{EventType, NewEvent, TargetType};
 use crate::git::{GitError, PutBack, only_prose_about_review};
 use crate::process::{self, Stream};
 use crate::review::{Answer, Stance, read_answers};
-use crate::work::Run;
+use crate::work::{GateResult, Run};
 
 /// Of a diff that only has to be judged, not shown.
 const DIFF_CAP: usize = 1024 * 1024;
@@ -122,10 +122,14 @@ impl Task {
         let runs = self.runs().await?;
         let (change_id, run_id, kept) = (self.change.change_id.clone(), span.run.run_id.clone(), restored.wip.clone());
         let claim = self.claim.clone();
+        let see_gates = match span.run.gates {
+            Some(GateResult::Red) => format!(", and the gates: `remand show {run_id}`"),
+            Some(GateResult::Green) | None => String::new(),
+        };
         let failure = bb::Failure {
             reason: reason.to_owned(),
             decide: format!(
-                "read the review and what the agent said (`remand log {run_id}`); then `remand refine {change_id} --text …`, `remand retry {change_id}`, or fix it by hand and `remand review --worktree {}`",
+                "read the review and what the agent said (`remand log {run_id}`{see_gates}); then `remand refine {change_id} --text …`, `remand retry {change_id}`, or fix it by hand and `remand review --worktree {}`",
                 self.change.worktree
             ),
             bound: None,

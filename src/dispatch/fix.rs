@@ -2,6 +2,7 @@
 //! crash is the same as going on.
 
 use super::commit::Span;
+use super::gates::last_line;
 use super::launch::Launch;
 use super::look::budget_left;
 use super::stop::Stop;
@@ -80,12 +81,14 @@ impl Task {
     async fn again(&self, span: Span<'_>, head: &str) -> Result<(), Stop> {
         let rounds = self.rules.max_gate_rounds;
         let given_up = if self.item_now().await?.gate_rounds > rounds {
-            Some(format!(
-                "the gates are red, also after the agent was sent back {rounds} times: {}",
-                first_line(span.run)
-            ))
+            let sent_back = match rounds {
+                0 => String::new(),
+                1 => ", also after the agent was sent back once".to_owned(),
+                n => format!(", also after the agent was sent back {n} times"),
+            };
+            Some(format!("the gates are red{sent_back}: {}", what_gates_said(span.run)))
         } else if let Err(Stop::Fail(spent)) = budget_left(&self.change_now().await?) {
-            Some(format!("the gates are red ({}), and {}", first_line(span.run), spent.reason))
+            Some(format!("the gates are red ({}), and {}", what_gates_said(span.run), spent.reason))
         } else {
             None
         };
@@ -123,8 +126,10 @@ impl Task {
     }
 }
 
-fn first_line(run: &Run) -> String {
-    run.gate_output.as_deref().and_then(|output| output.lines().next()).unwrap_or("?").chars().take(200).collect()
+/// The command and what it said last.
+fn what_gates_said(run: &Run) -> String {
+    let (command, output) = run.gate_output.as_deref().and_then(|said| said.split_once('\n')).unwrap_or(("?", ""));
+    format!("{}: {}", command.chars().take(200).collect::<String>(), last_line(output))
 }
 
 #[cfg(test)]

@@ -66,6 +66,9 @@ impl Task {
                 ),
             ));
         }
+        if worktree.head.is_none() {
+            return Err(self.no_branch());
+        }
         let status = self.git.status(&worktree.place).await?;
         if !status.is_clean() {
             let paths: Vec<String> = status.changed.into_iter().chain(status.untracked).collect();
@@ -75,6 +78,20 @@ impl Task {
             ));
         }
         Ok(worktree)
+    }
+
+    /// The branch was deleted under the worktree. Everything in it looks new then: to commit that would be wrong.
+    pub(super) fn no_branch(&self) -> Stop {
+        let branch = &self.change.branch;
+        Stop::fail(
+            format!("the branch {branch} has no commit"),
+            format!(
+                "bring it back (`git -C {} update-ref {} {}`), then retry",
+                typed(Path::new(&self.project.path)),
+                typed(Path::new(&format!("refs/heads/{branch}"))),
+                self.change.head
+            ),
+        )
     }
 
     /// What to type when the worktree is gone. The repository still has it in its list, hence `--force`.
@@ -115,9 +132,7 @@ impl Task {
     /// The head that the branch is at, taken into the blackboard if somebody moved it. Commits on top of what we
     /// know are somebody's work and go into the loop; a rewritten branch is for a person.
     pub(super) async fn head_as_known(&self, worktree: &Worktree) -> Result<String, Stop> {
-        let head = worktree.head.clone().ok_or_else(|| {
-            Stop::fail(format!("the branch {} has no commit", self.change.branch), "bring its commits back, then retry")
-        })?;
+        let head = worktree.head.clone().ok_or_else(|| self.no_branch())?;
         if head == self.change.head {
             return Ok(head);
         }

@@ -24,8 +24,8 @@ fn red_for_ever(gate: &str, tables: &str, reason: &str) -> Play {
     let play = gated(gate, FIXES_MORE, tables);
     let before = play.head();
     play.tick().ok();
-    play.is_escalated("the gates are red, also after the agent was sent back");
-    assert!(play.why().contains(reason) || play.answer().contains(reason), "{}", play.why());
+    play.is_escalated("the gates are red");
+    assert!(play.answer().contains("remand show r"), "{}", play.answer());
     let output =
         play.world.sqlite("SELECT metadata ->> '$.output' FROM events WHERE event_type = 'gate_failed' LIMIT 1");
     assert!(output.contains(reason), "{output}");
@@ -50,6 +50,8 @@ fn red_once_and_then_green() {
 fn red_for_ever_is_for_a_person() {
     let play = red_for_ever("echo 'never satisfied'\nexit 1\n", "[loop]\nmax_gate_rounds = 1\n", "never satisfied");
     assert_eq!(play.count("runs"), 3, "one review, the fix, and one more");
+    assert!(play.answer().contains("also after the agent was sent back once: $ "), "{}", play.answer());
+    assert!(play.answer().contains(": never satisfied. Decide"), "{}", play.answer());
     assert_eq!(play.kept("r3", "work.txt"), "work\nfixed\nfixed");
     set_gate(&play, "exit 0\n");
     play.retry_finishes();
@@ -90,7 +92,8 @@ fn moves_head() {
 
 #[test]
 fn switches_branch() {
-    let play = red_for_ever("git switch -qc elsewhere\n", "[loop]\nmax_gate_rounds = 0\n", "a gate");
+    let play =
+        red_for_ever("git switch -qc elsewhere\n", "[loop]\nmax_gate_rounds = 0\n", "a gate left the branch feature");
     assert!(play.kept("r2", "work.txt").contains("fixed"));
 }
 
@@ -128,8 +131,21 @@ fn is_not_there() {
 }
 
 #[test]
-fn is_killed_by_a_signal() {
-    red_for_ever("echo 'about to crash'\nkill -SEGV $$\n", "[loop]\nmax_gate_rounds = 0\n", "about to crash");
+fn crashes() {
+    let play =
+        red_for_ever("echo 'about to crash'\nkill -SEGV $$\n", "[loop]\nmax_gate_rounds = 0\n", "about to crash");
+    assert!(play.world.remand(&["show", "r2"]).ok().stdout.contains("it crashed (signal 11)"));
+}
+
+#[test]
+fn is_killed_by_somebody() {
+    let play = gated("kill -9 $$\n", FIXES_MORE, "");
+    play.tick().ok();
+    play.is_held("was killed");
+    set_gate(&play, "exit 0\n");
+    play.world.remand(&["resume", "c1"]).ok();
+    play.tick().ok();
+    play.is_ready(1);
 }
 
 #[test]

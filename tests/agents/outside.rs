@@ -145,7 +145,7 @@ fn agents_and_gates_have_a_closed_environment_and_three_files() {
     let play = Play::new(&Script { reviewer: &reviewer, fixer: &fixer, settings: &settings, ..Script::default() });
     with_canaries(&play);
     play.is_ready(1);
-    let of_every = ["HOME", "LC_ALL", "PATH", "PWD", "REMAND_PHASE", "REMAND_RUN", "TERM"];
+    let of_every = ["HOME", "LC_ALL", "PATH", "PWD", "REMAND_PHASE", "REMAND_RUN", "REMAND_RUN_DIR", "TERM"];
     let of_agents = ["REMAND_BASE", "REMAND_CHANGE", "REMAND_CYCLE", "REMAND_HEAD", "REMAND_ITEM", "REMAND_RESULT"];
     for (phase, own, more) in [("review", &play, &of_agents[..]), ("fix", &play, &of_agents), ("gate", &play, &[])] {
         let folder = if phase == "gate" { prompts.clone() } else { own.seen("") };
@@ -156,7 +156,8 @@ fn agents_and_gates_have_a_closed_environment_and_three_files() {
         assert!(!env.contains("canary"), "{env}");
         assert!(env.contains("TERM=dumb"), "{env}");
         let open = fs::read_to_string(folder.join(format!("fd.{phase}"))).unwrap();
-        let open: Vec<&str> = open.lines().filter(|line| line.contains(" -> ") && !line.contains("/fd")).collect();
+        let open: Vec<&str> =
+            open.lines().filter(|line| line.contains(" -> ") && !line.contains(" -> /proc/")).collect();
         assert_eq!(open.len(), 3, "{phase}: {open:#?}");
     }
 }

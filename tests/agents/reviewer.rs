@@ -1,6 +1,6 @@
 //! Reviewers that edit, mumble, contradict themselves or say nothing.
 
-use crate::support::play::{FIXES, Play, Script};
+use crate::support::play::{Play, Script};
 
 #[track_caller]
 fn play(reviewer: &str) -> Play {
@@ -61,7 +61,10 @@ fn deletes_the_branch_and_leaves_a_lock() {
 
 #[test]
 fn removes_the_worktree() {
-    let play = Play::new(&Script { reviewer: "rm -rf \"$PWD\"\nsays approved fine", ..Script::default() });
+    let play = Play::new(&Script {
+        reviewer: "[ -e \"$PROMPTS/done\" ] || rm -rf \"$PWD\"\n: >\"$PROMPTS/done\"\nsays approved fine",
+        ..Script::default()
+    });
     let before = play.head();
     play.tick().ok();
     play.is_escalated("is gone");
@@ -192,5 +195,4 @@ fn is_not_there() {
     play.world.remand(&["resume", "c1"]).ok();
     play.tick().ok();
     play.is_ready(0);
-    assert!(FIXES.contains("fixed"));
 }

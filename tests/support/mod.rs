@@ -79,13 +79,13 @@ impl World {
 
     /// Runs remand at the top of the world.
     pub(crate) fn remand(&self, args: &[&str]) -> Output {
-        run(self.remand_command(args))
+        run(&mut self.remand_command(args))
     }
 
     pub(crate) fn remand_in(&self, folder: &Path, args: &[&str]) -> Output {
         let mut command = self.remand_command(args);
         command.current_dir(folder);
-        run(command)
+        run(&mut command)
     }
 
     pub(crate) fn remand_with_stdin(&self, args: &[&str], stdin: &str) -> Output {
@@ -108,7 +108,7 @@ impl World {
     pub(crate) fn git(&self, folder: &Path, args: &[&str]) -> String {
         let mut command = self.command("git");
         command.args(args).current_dir(folder);
-        run(command).ok().stdout.trim_end().to_owned()
+        run(&mut command).ok().stdout.trim_end().to_owned()
     }
 
     /// A repository with one commit on `main`, in `src/NAME`.
@@ -217,7 +217,7 @@ pub(crate) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-fn run(mut command: Command) -> Output {
+pub(crate) fn run(command: &mut Command) -> Output {
     told(&command.output().unwrap())
 }
 

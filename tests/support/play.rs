@@ -190,7 +190,7 @@ impl Play {
     pub(crate) fn sh(&self, folder: &Path, line: &str) -> String {
         let mut command = self.world.command("sh");
         command.arg("-c").arg(line).current_dir(folder);
-        super::run(command).ok().stdout
+        super::run(&mut command).ok().stdout
     }
 
     /// What a file is on the ref that keeps the work of a run.
