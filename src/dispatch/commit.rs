@@ -40,7 +40,9 @@ impl Task {
             let found = now.branch.as_deref().unwrap_or("a detached HEAD");
             return self.refuse(span, format!("the agent left the branch {} for {found}", self.change.branch)).await;
         }
-        let head = now.head.unwrap_or_default();
+        let Some(head) = now.head else {
+            return self.refuse(span, format!("the agent deleted the branch {}", self.change.branch)).await;
+        };
         if !self.git.is_ancestor(&place, &run.head_before, &head).await? {
             return self
                 .refuse(span, format!("the agent rewrote the branch: {} is gone from it", short(&run.head_before)))
@@ -89,6 +91,9 @@ impl Task {
                 [] => "the agent changed nothing".to_owned(),
                 said => format!("the agent changed nothing and says: {}", said.join("; ")),
             }));
+        }
+        if self.git.is_empty_tree(place, head_after).await? {
+            return Ok(Some("the agent removed every file".to_owned()));
         }
         let change_id = self.change.change_id.clone();
         let findings = self.read(move |conn| bb::finding_list(conn, &change_id)).await?;

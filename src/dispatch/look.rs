@@ -26,14 +26,7 @@ impl Task {
         let worktree = match self.git.worktree_at(path).await {
             Ok(worktree) => worktree,
             Err(GitError::NotThere { path }) => {
-                return Err(Stop::fail(
-                    format!("the worktree {} is gone", path.display()),
-                    format!(
-                        "bring it back with `git worktree add {} {}`, then retry",
-                        path.display(),
-                        self.change.branch
-                    ),
-                ));
+                return Err(Stop::fail(gone(&path), self.bring_back()));
             }
             Err(GitError::NotARepository { path } | GitError::NotThisWorktree { path, .. }) => {
                 return Err(Stop::fail(
@@ -66,7 +59,11 @@ impl Task {
             let found = worktree.branch.as_deref().unwrap_or("no branch (detached HEAD)");
             return Err(Stop::fail(
                 format!("{} is on {found}, not on {}", path.display(), self.change.branch),
-                format!("switch it back (`git -C {} switch {}`), then retry", path.display(), self.change.branch),
+                format!(
+                    "switch it back (`git -C {} switch {}`), then retry",
+                    typed(path),
+                    typed(Path::new(&self.change.branch))
+                ),
             ));
         }
         let status = self.git.status(&worktree.place).await?;
@@ -78,6 +75,18 @@ impl Task {
             ));
         }
         Ok(worktree)
+    }
+
+    /// What to type when the worktree is gone. The repository still has it in its list, hence `--force`.
+    pub(super) fn bring_back(&self) -> String {
+        let (repository, path) = (Path::new(&self.project.path), self.worktree());
+        let first = if path.symlink_metadata().is_ok() { "move away what stands there, then " } else { "" };
+        format!(
+            "{first}bring it back with `git -C {} worktree add --force {} {}`, then retry",
+            typed(repository),
+            typed(path),
+            typed(Path::new(&self.change.branch)),
+        )
     }
 
     /// The change as it stands now: a run inside this item may have spent its budget since the claim, and a person
@@ -178,6 +187,20 @@ pub(crate) fn allowed_roots(configured: &[PathBuf], checkout: &Path) -> Vec<Path
         configured.to_vec()
     };
     roots.into_iter().map(|root| root.canonicalize().unwrap_or(root)).collect()
+}
+
+/// What is where the worktree's folder was.
+pub(super) fn gone(path: &Path) -> String {
+    let instead = path.symlink_metadata().ok().map(|meta| if meta.is_symlink() { "a symlink" } else { "a file" });
+    let instead = instead.map(|thing| format!(": {thing} stands in its place")).unwrap_or_default();
+    format!("the worktree {} is gone{instead}", path.display())
+}
+
+/// A path as it can be pasted into a shell.
+fn typed(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+=:@%,".contains(c);
+    if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
 pub(super) fn named(paths: &[String]) -> String {

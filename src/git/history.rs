@@ -56,6 +56,11 @@ impl Git {
         self.line(call.arg(format!("{commit}^{{tree}}"))).await
     }
 
+    pub(crate) async fn is_empty_tree(&self, place: &Place, commit: &str) -> Result<bool, GitError> {
+        check_sha(commit)?;
+        Ok(self.bytes(Call::at(place, ["ls-tree", "--full-tree", "--end-of-options", commit])).await?.is_empty())
+    }
+
     /// A regular file as it is in a commit; none for what is not there, a folder, a symlink, a submodule.
     #[cfg_attr(not(test), expect(dead_code, reason = "for project files at the base, which come next"))]
     pub(crate) async fn show_file(&self, place: &Place, commit: &str, path: &str) -> Result<Option<Vec<u8>>, GitError> {
