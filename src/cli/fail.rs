@@ -84,7 +84,7 @@ pub(crate) fn report(out: &mut Out, error: &anyhow::Error) -> Code {
 fn tell(out: &mut Out, error: &anyhow::Error) -> (Code, io::Result<()>) {
     if let Some(error) = error.downcast_ref::<ConfigError>() {
         let told = match error {
-            ConfigError::Syntax(_) | ConfigError::Invalid(_) => out.snippet(|colour| error.render(colour)),
+            ConfigError::Syntax(report) | ConfigError::Invalid(report) => out.snippet(|colour| report.render(colour)),
             ConfigError::NotFound { .. } | ConfigError::Unreadable { .. } | ConfigError::NoHome => {
                 out.report(&error.to_string())
             }

@@ -87,7 +87,7 @@ impl Task {
             crash_point!("gate.after");
             if process::read_exit(&dir)?.is_none() {
                 // Its shim was killed: what it watched over must not go on in a worktree that others will get.
-                process::settle(&dir, &run_id, SETTLE).await?;
+                process::settle(&dir, SETTLE).await?;
             }
             return self.judge_gate(&dir, command);
         }
