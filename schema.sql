@@ -100,7 +100,7 @@ CREATE INDEX changes_live ON changes (updated_at) WHERE state NOT IN ('merged', 
 --   edits_undone       {run_id, paths: [], wip}
 --   checkout_changed   {run_id, what: []}
 --   head_moved         {from, to}
---   escalated          {reason, decide, from, bound?: cycles|total_fixes|time|tokens|money|no_progress}
+--   escalated          {reason, decide, from, bound?: cycles|total_fixes|time|tokens|money|no_progress, item_id?: what failed}
 --   instructed         {action, text?, by}             a person's word: retry, refine, pause, comment, …
 --   state_changed      {from, to, on}
 --   run_started        {run_id, item_id, epoch, agent, head_before, guidance: [ids of comments in its prompt]}
@@ -196,7 +196,9 @@ CREATE TABLE work_items (
 ) STRICT;
 
 -- What is not due yet stays out of the ready index: delayed rows of high priority would be stepped over by every claim.
-CREATE INDEX items_ready ON work_items (source, priority, created_at, item_id) WHERE status = 'available' AND not_before IS NULL;
+-- Ids are numbers behind a letter: w9 comes before w10.
+CREATE INDEX items_ready ON work_items (source, priority, created_at, length(item_id), item_id)
+    WHERE status = 'available' AND not_before IS NULL;
 CREATE INDEX items_delayed ON work_items (not_before) WHERE status = 'available' AND not_before IS NOT NULL;
 CREATE INDEX items_claimed ON work_items (lease_expires_at) WHERE status = 'claimed';
 CREATE INDEX items_by_change ON work_items (change_id, status) WHERE change_id IS NOT NULL;

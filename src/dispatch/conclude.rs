@@ -239,9 +239,11 @@ impl Task {
     }
 
     pub(super) fn place(&self) -> Result<Place, Stop> {
-        self.find_place().map_err(|error| match error {
-            GitError::NotThere { path } => Stop::fail(gone(&path), self.bring_back()),
-            other => other.into(),
+        self.find_place().map_err(|error| {
+            if let GitError::NotThere { path } = &error {
+                return Stop::fail(gone(path), self.bring_back());
+            }
+            error.into()
         })
     }
 
