@@ -61,9 +61,9 @@ pub(super) fn settle_guidance(conn: &Connection, item_id: &ItemId) -> Result<()>
     conn.prepare_cached(
         "UPDATE feedback SET used_in = :item
          WHERE used_in IS NULL AND feedback_id IN (
-             SELECT told.value FROM runs
+             SELECT json_each.value FROM runs
              JOIN events ON target_type = 'run' AND target_id = runs.run_id AND event_type = 'run_started',
-                 json_each(events.metadata, '$.guidance') AS told
+                 json_each(events.metadata, '$.guidance')
              WHERE runs.item_id = :item AND runs.discarded = 0)",
     )?
     .execute(named_params! { ":item": item_id.as_str() })?;
