@@ -103,7 +103,7 @@ CREATE INDEX changes_live ON changes (updated_at) WHERE state NOT IN ('merged', 
 --   escalated          {reason, decide, from, bound?: cycles|total_fixes|time|tokens|money|no_progress, item_id?: what failed}
 --   instructed         {action, text?, by}             a person's word: retry, refine, pause, comment, …
 --   state_changed      {from, to, on}
---   run_started        {run_id, item_id, epoch, agent, head_before}
+--   run_started        {run_id, item_id, epoch, agent, head_before, guidance: [ids of comments in its prompt]}
 --   run_finished       {run_id, ended, status, signal, elapsed_ms, wip?}
 --   run_lost           {run_id, item_id, lost_in_a_row, wip?}
 --   gate_failed        {run_id, command, status, round, output}

@@ -100,12 +100,7 @@ fn time_is_a_budget_that_survives_restarts() {
     assert!(told.starts_with("c1 used ") && told.ends_with("requires human review"), "{told}");
     assert_eq!(play.world.sqlite("SELECT metadata ->> 'bound' FROM events WHERE event_type = 'escalated'"), "time");
     let runs = play.count("runs");
-    assert!(
-        runs <= 3,
-        "{runs} runs in one second of agents' time {} {:#?}",
-        play.world.sqlite("SELECT * FROM runs"),
-        play.events()
-    );
+    assert!(runs <= 3, "{runs} runs in one second of agents' time");
     play.check();
 }
 

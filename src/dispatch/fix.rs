@@ -2,6 +2,7 @@
 //! crash is the same as going on.
 
 use super::commit::Span;
+use super::context::FixPrompt;
 use super::gates::last_line;
 use super::launch::Launch;
 use super::look::budget_left;
@@ -73,8 +74,8 @@ impl Task {
     async fn run_fixer(&self, worktree: &Worktree, head: &str, gate_output: Option<String>) -> Result<(), Stop> {
         let agent = self.agent(Phase::Fix)?;
         let base = self.base_of(worktree, head).await?;
-        let prompt = self.fix_prompt(&base, head, gate_output).await?;
-        self.launch(Launch { phase: Phase::Fix, agent: &agent, worktree, base: &base, head, prompt }).await
+        let FixPrompt { text: prompt, guidance } = self.fix_prompt(&base, head, gate_output).await?;
+        self.launch(Launch { phase: Phase::Fix, agent: &agent, worktree, base: &base, head, prompt, guidance }).await
     }
 
     /// Red gates: once more, from the commit that failed them, until the rounds are used up.

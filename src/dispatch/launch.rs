@@ -23,6 +23,8 @@ pub(super) struct Launch<'a> {
     pub(super) base: &'a str,
     pub(super) head: &'a str,
     pub(super) prompt: String,
+    /// The ids of what people said that is in the prompt.
+    pub(super) guidance: Vec<String>,
 }
 
 impl Task {
@@ -96,6 +98,7 @@ impl Task {
             model: launch.agent.model.clone(),
             head_before: launch.head.to_owned(),
             runs_dir: self.dispatch.settings.runs_dir.display().to_string(),
+            guidance: launch.guidance.clone(),
         };
         Ok(self.write("start_run", move |conn| bb::start_run(conn, &claim, &change, &new, clock::now())).await?)
     }

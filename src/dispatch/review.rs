@@ -56,6 +56,7 @@ impl Task {
             base: &base,
             head: &head,
             prompt,
+            guidance: Vec::new(),
         })
         .await
     }
