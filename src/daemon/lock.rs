@@ -4,9 +4,12 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, test_kill_process};
+use tokio::time::Instant;
 
 use crate::wake::beside;
 
@@ -24,7 +27,11 @@ pub(crate) struct AlreadyRunning {
     pub(crate) pid: String,
 }
 
-pub(crate) fn take(blackboard: &Path) -> anyhow::Result<Lock> {
+/// A daemon that was killed in the moment when it started a child: until the child has become another program, it holds
+/// the lock too.
+const LINGERS: Duration = Duration::from_secs(5);
+
+pub(crate) async fn take(blackboard: &Path) -> anyhow::Result<Lock> {
     let path = beside(blackboard, "lock");
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -37,15 +44,16 @@ pub(crate) fn take(blackboard: &Path) -> anyhow::Result<Lock> {
         .mode(0o600)
         .open(&path)
         .with_context(|| format!("cannot open {}", path.display()))?;
-    if let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
+    let begun = Instant::now();
+    while let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
         if error != rustix::io::Errno::WOULDBLOCK {
             return Err(error).with_context(|| format!("cannot lock {}", path.display()));
         }
-        let mut pid = String::new();
-        // What can't be read is not known; the refusal stands either way.
-        drop(file.read_to_string(&mut pid));
-        let pid = if pid.trim().is_empty() { "unknown".into() } else { pid.trim().to_owned() };
-        return Err(AlreadyRunning { path: blackboard.to_owned(), pid }.into());
+        let pid = holder(&mut file);
+        if begun.elapsed() > LINGERS || pid.parse().ok().and_then(Pid::from_raw).is_none_or(is_there) {
+            return Err(AlreadyRunning { path: blackboard.to_owned(), pid }.into());
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let written = file
         .set_len(0)
@@ -54,4 +62,49 @@ pub(crate) fn take(blackboard: &Path) -> anyhow::Result<Lock> {
         .and_then(|()| file.flush());
     written.with_context(|| format!("cannot write {}", path.display()))?;
     Ok(Lock { _file: file })
+}
+
+fn holder(file: &mut File) -> String {
+    let mut pid = String::new();
+    // What can't be read is not known; the refusal stands either way.
+    drop(file.rewind().and_then(|()| file.read_to_string(&mut pid)));
+    if pid.trim().is_empty() { "unknown".into() } else { pid.trim().to_owned() }
+}
+
+/// Also one of another user.
+fn is_there(pid: Pid) -> bool {
+    test_kill_process(pid) != Err(rustix::io::Errno::SRCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn board_with_lock(pid: &str) -> (tempfile::TempDir, PathBuf, File) {
+        let folder = tempfile::tempdir().unwrap();
+        let board = folder.path().join("blackboard.db");
+        std::fs::write(beside(&board, "lock"), pid).unwrap();
+        let held = File::open(beside(&board, "lock")).unwrap();
+        flock(&held, FlockOperation::LockExclusive).unwrap();
+        (folder, board, held)
+    }
+
+    #[tokio::test]
+    async fn a_second_one_is_refused_at_once_and_told_of_the_first() {
+        let own = std::process::id().to_string();
+        let (_folder, board, _held) = board_with_lock(&own);
+        let refused = tokio::time::timeout(Duration::from_secs(1), take(&board)).await.unwrap().unwrap_err();
+        assert_eq!(refused.downcast_ref::<AlreadyRunning>().unwrap().pid, own);
+    }
+
+    #[tokio::test]
+    async fn a_lock_that_lingers_after_its_holder_was_killed_is_waited_for() {
+        // No process has the highest pid that there can be, as far as anybody has seen.
+        let (_folder, board, held) = board_with_lock("4194303");
+        let taken = take(&board);
+        tokio::pin!(taken);
+        assert!(tokio::time::timeout(Duration::from_millis(100), &mut taken).await.is_err());
+        drop(held);
+        taken.await.unwrap();
+    }
 }

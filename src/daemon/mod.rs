@@ -92,10 +92,11 @@ pub(crate) struct Done {
 /// `remand run`: the daemon, until a signal. `ready` is told once it works.
 pub(crate) fn serve(loaded: &Loaded, ready: impl FnOnce()) -> anyhow::Result<()> {
     runtime()?.block_on(async {
-        let _lock = lock::take(&loaded.blackboard)?;
+        // First of all: a signal that comes while it starts ends it in good order too.
+        let stop = stop_on_signal()?;
+        let _lock = lock::take(&loaded.blackboard).await?;
         let daemon = Daemon::assemble(loaded)?;
         daemon.git.version().await?;
-        let stop = stop_on_signal()?;
         ready();
         daemon.run(stop).await;
         Ok(())

@@ -67,7 +67,7 @@ fn killed_at_random_moments_all_changes_come_to_their_ends() {
     let mut changes = CHANGES;
     let mut daemon = show.start(play.world.remand_command(&["run"]));
     while kills.all() < wanted {
-        let waits = Duration::from_millis(u64::try_from(dice.below(120)).unwrap());
+        let waits = Duration::from_millis(u64::try_from(dice.below(300)).unwrap());
         if show.watch_for(&mut daemon, waits) == Some(Seen::AllEnded) {
             // The stage is never empty: more work comes beside the daemon.
             add_changes(&play, changes, changes + CHANGES);
@@ -126,14 +126,22 @@ impl Kills {
     }
 }
 
-/// Kills one process of a run whose command line fits, if there is one.
+/// Kills one process of a run whose command line fits, as soon as there is one.
 fn kill_one(play: &Play, dice: &mut Dice, fits: impl Fn(&str) -> bool) -> usize {
-    let found: Vec<String> = play.alive().into_iter().filter(|line| fits(line)).collect();
-    if found.is_empty() {
-        return 0;
+    let until = Instant::now() + Duration::from_secs(2);
+    while Instant::now() < until {
+        let found: Vec<String> = play.alive().into_iter().filter(|line| fits(line)).collect();
+        if found.is_empty() {
+            std::thread::sleep(Duration::from_millis(2));
+            continue;
+        }
+        std::thread::sleep(Duration::from_millis(u64::try_from(dice.below(40)).unwrap()));
+        let pid = found[dice.below(found.len())].split(' ').next().unwrap().parse().unwrap();
+        if kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).is_ok() {
+            return 1;
+        }
     }
-    let pid = found[dice.below(found.len())].split(' ').next().unwrap().parse().unwrap();
-    usize::from(kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).is_ok())
+    0
 }
 
 /// One series of commits for each item, each once, in a clean worktree on its branch.
@@ -164,26 +172,34 @@ fn a_daemon_killed_while_its_git_is_at_work_comes_to_the_same_end() {
     let undisturbed = stage();
     Show::new(&undisturbed).to_the_end(&["run"]);
     let expected = outcome(&undisturbed);
-    for step in ["commit", "reset", "update-ref", "update-index", "add", "clean", "symbolic-ref", "read-tree"] {
-        for fate in [Fate::GoesOn, Fate::Killed] {
-            let play = stage();
-            let show = Show::new(&play);
-            slow_git(&play, step);
-            let slow = play.world.root().join("slow");
-            let mut daemon = show.start(play.world.remand_command(&["run"]));
-            show.watch_until(&mut daemon, || slow.exists());
-            kill(&mut daemon);
-            if fate == Fate::Killed {
-                // As by the kernel when memory runs out: with its lock held, and nobody removes it.
-                let pid = std::fs::read_to_string(&slow).unwrap().trim().parse().unwrap();
-                kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).ok();
-                leave_locks(&play, step);
-            }
-            show.to_the_end(&["run"]);
-            assert_eq!(outcome(&play), expected, "git {step}, {fate:?}\n{}", play.log());
-            check(&play);
+    let steps = ["commit", "reset", "update-ref", "update-index", "add", "clean", "symbolic-ref", "read-tree"];
+    let cases: Vec<(&str, Fate)> =
+        steps.iter().flat_map(|step| [(*step, Fate::GoesOn), (*step, Fate::Killed)]).collect();
+    std::thread::scope(|scope| {
+        for some in cases.chunks(4) {
+            let expected = &expected;
+            scope.spawn(move || some.iter().for_each(|(step, fate)| kill_in_git(step, *fate, expected)));
         }
+    });
+}
+
+fn kill_in_git(step: &str, fate: Fate, expected: &str) {
+    let play = stage();
+    let show = Show::new(&play);
+    slow_git(&play, step);
+    let slow = play.world.root().join("slow");
+    let mut daemon = show.start(play.world.remand_command(&["run"]));
+    show.watch_until(&mut daemon, || slow.exists());
+    kill(&mut daemon);
+    if fate == Fate::Killed {
+        // As by the kernel when memory runs out: with its lock held, and nobody removes it.
+        let pid = std::fs::read_to_string(&slow).unwrap().trim().parse().unwrap();
+        kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).ok();
+        leave_locks(&play, step);
     }
+    show.to_the_end(&["run"]);
+    assert_eq!(outcome(&play), expected, "git {step}, {fate:?}\n{}", play.log());
+    check(&play);
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -20,11 +20,12 @@ fn stopped_at_random_moments_it_goes_on_where_it_was() {
         let play = stage();
         let show = Show::new(&play);
         while !show.all_ended() {
-            let mut daemon = show.start(play.world.remand_command(&["run"]));
-            let until = Instant::now() + Duration::from_millis(200 + u64::try_from(dice.below(1000)).unwrap());
-            show.watch_until(&mut daemon, || Instant::now() > until);
+            let mut daemon = play.daemon();
+            let until = Instant::now() + Duration::from_millis(u64::try_from(dice.below(1000)).unwrap());
+            show.watch_until(&mut daemon.child, || Instant::now() > until);
             let told = Instant::now();
-            assert!(end(daemon).success(), "{}", play.log());
+            let status = daemon.stop();
+            assert!(status.success(), "{status}\n{}", play.log());
             // The stage's grace is one second for agents at work and one for what does not end.
             assert!(told.elapsed() < Duration::from_secs(7), "{:?} to stop", told.elapsed());
             stops += 1;

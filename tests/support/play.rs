@@ -323,14 +323,19 @@ impl Play {
         }
     }
 
-    /// Processes of runs of this world: those whose environment has the mark and our root in it.
+    /// Processes of runs of this world: those whose environment has the mark, and our root in it or as their folder
+    /// (a shim has an environment of nothing but the mark).
     pub(crate) fn alive(&self) -> Vec<String> {
         let root = self.world.root().to_str().unwrap().to_owned();
         let mut alive = Vec::new();
         for entry in std::fs::read_dir("/proc").unwrap().flatten() {
             let Ok(environment) = std::fs::read(entry.path().join("environ")) else { continue };
             let environment = String::from_utf8_lossy(&environment);
-            if environment.contains("REMAND_RUN_DIR=") && environment.contains(&root) {
+            let is_ours = || {
+                let folder = std::fs::read_link(entry.path().join("cwd"));
+                environment.contains(&root) || folder.is_ok_and(|folder| folder.starts_with(&root))
+            };
+            if environment.contains("REMAND_RUN_DIR=") && is_ours() {
                 let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
                 let command = String::from_utf8_lossy(&command).replace('\0', " ");
                 alive.push(format!("{} {command}", entry.file_name().to_string_lossy()));
