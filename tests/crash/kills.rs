@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::stage::{Dice, PATIENCE, Seen, Show, check, end, is_long, outcome, stage};
+use super::stage::{ALONE, Dice, PATIENCE, Seen, Show, check, end, is_long, outcome, stage};
 use crate::support::play::{Play, Script};
 
 const CHANGES: usize = 3;
@@ -15,8 +15,6 @@ const CHANGES: usize = 3;
 /// Works for a moment, commits a part, leaves the rest.
 const FIXER: &str = r#"
 cat >/dev/null
-exec 9>"$PROMPTS/../alone.$REMAND_CHANGE"
-flock -n 9 || echo "$REMAND_RUN" >>"$PROMPTS/../overlaps"
 cycle=$((REMAND_CYCLE + 1))
 echo "part $cycle" >>part.txt
 sleep 0.02
@@ -29,8 +27,6 @@ echo done
 "#;
 
 const REVIEWER: &str = r#"
-exec 9>"$PROMPTS/../alone.$REMAND_CHANGE"
-flock -n 9 || echo "$REMAND_RUN" >>"$PROMPTS/../overlaps"
 sleep 0.03
 if grep -q 'fix 2' work.txt; then says approved "twice fixed"
 else says changes_requested "not yet" "$(finding work.txt 1 "round $REMAND_CYCLE is missing")"; fi
@@ -38,8 +34,8 @@ else says changes_requested "not yet" "$(finding work.txt 1 "round $REMAND_CYCLE
 
 fn crowd(batch: usize) -> Play {
     let play = Play::without_change(&Script {
-        reviewer: REVIEWER,
-        fixer: FIXER,
+        reviewer: &format!("{ALONE}{REVIEWER}"),
+        fixer: &format!("{ALONE}{FIXER}"),
         settings: "gates = [[\"sh\", \"-c\", \"sleep 0.02; test -s part.txt\"]]",
         tables: "[dispatch]\nslots = 3\nbackoff_first_s = 1\nbackoff_max_s = 1\nmax_lost_runs = 1000\n[limits]\ngrace_s = 1\n",
     });

@@ -10,12 +10,18 @@ use rusqlite::Connection;
 
 use crate::support::play::{Play, Script};
 
-/// Nobody else may be at work in the worktree: who meets another leaves a word.
-const ALONE: &str = r#"
+/// Nobody else may be at work in the worktree: who meets another leaves a word. The status is asked for, since a lock
+/// that is killed while it is taken fails too.
+pub(crate) const ALONE: &str = r#"
 if command -v flock >/dev/null; then
     exec 9>"$PROMPTS/../alone.$REMAND_CHANGE"
-    flock -n 9 || echo "$REMAND_RUN" >>"$PROMPTS/../overlaps"
+    flock -n -E 77 9
+    [ $? -ne 77 ] || echo "$REMAND_RUN" >>"$PROMPTS/../overlaps"
 fi
+"#;
+
+/// An agent sees the instructions of the base and none of the branch.
+const INSTRUCTED: &str = r#"
 grep -q base CLAUDE.md || exit 9
 [ ! -e .claude ] || exit 9
 "#;
@@ -60,8 +66,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// The stage, with the change c1 waiting for its review.
 pub(crate) fn stage() -> Play {
     let play = Play::without_change(&Script {
-        reviewer: &format!("{ALONE}\n{REVIEWER}"),
-        fixer: &format!("{ALONE}\n{FIXER}"),
+        reviewer: &format!("{ALONE}{INSTRUCTED}{REVIEWER}"),
+        fixer: &format!("{ALONE}{INSTRUCTED}{FIXER}"),
         settings: "gates = [[\"grep\", \"-q\", \"whole\", \"work.txt\"]]",
         tables: "[dispatch]\nbackoff_first_s = 1\nmax_lost_runs = 50\nstop_grace_s = 1\n[limits]\ngrace_s = 1\n",
     });
