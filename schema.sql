@@ -100,10 +100,10 @@ CREATE INDEX changes_live ON changes (updated_at) WHERE state NOT IN ('merged', 
 --   edits_undone       {run_id, paths: [], wip}
 --   checkout_changed   {run_id, what: []}
 --   head_moved         {from, to}
---   escalated          {reason, decide, from, bound?: cycles|total_fixes|time|tokens|money|no_progress}
+--   escalated          {reason, decide, from, bound?: cycles|total_fixes|time|tokens|money|no_progress, item_id?: what failed}
 --   instructed         {action, text?, by}             a person's word: retry, refine, pause, comment, …
 --   state_changed      {from, to, on}
---   run_started        {run_id, item_id, epoch, agent, head_before}
+--   run_started        {run_id, item_id, epoch, agent, head_before, guidance: [ids of comments in its prompt]}
 --   run_finished       {run_id, ended, status, signal, elapsed_ms, wip?}
 --   run_lost           {run_id, item_id, lost_in_a_row, wip?}
 --   gate_failed        {run_id, command, status, round, output}
@@ -117,7 +117,7 @@ CREATE INDEX changes_live ON changes (updated_at) WHERE state NOT IN ('merged', 
 CREATE TABLE events (
     id          INTEGER PRIMARY KEY AUTOINCREMENT,
     timestamp   TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
-                CHECK (timestamp GLOB '????-??-??T??:??:??.???Z'),
+                CHECK (timestamp GLOB '????-??-??T??:??:??.???Z' AND timestamp IS strftime('%Y-%m-%dT%H:%M:%fZ', timestamp)),
     event_type  TEXT NOT NULL,
     actor_id    TEXT NOT NULL DEFAULT 'operator' CHECK (actor_id <> ''),
     target_type TEXT NOT NULL CHECK (target_type IN (
@@ -125,7 +125,9 @@ CREATE TABLE events (
     target_id   TEXT NOT NULL,
     change_id   TEXT REFERENCES changes (change_id),
     summary     TEXT NOT NULL,
-    metadata    TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(metadata) AND json_type(metadata) = 'object')
+    metadata    TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(metadata) AND json_type(metadata) = 'object'),
+    -- An event can't be taken back: one that is too big to be read would stand in everybody's way for ever.
+    CHECK (length(CAST(summary AS BLOB)) + length(CAST(metadata AS BLOB)) <= 16000000)
 ) STRICT;
 
 CREATE INDEX events_by_type ON events (event_type, id);
@@ -194,7 +196,9 @@ CREATE TABLE work_items (
 ) STRICT;
 
 -- What is not due yet stays out of the ready index: delayed rows of high priority would be stepped over by every claim.
-CREATE INDEX items_ready ON work_items (source, priority, created_at, item_id) WHERE status = 'available' AND not_before IS NULL;
+-- Ids are numbers behind a letter: w9 comes before w10.
+CREATE INDEX items_ready ON work_items (source, priority, created_at, length(item_id), item_id)
+    WHERE status = 'available' AND not_before IS NULL;
 CREATE INDEX items_delayed ON work_items (not_before) WHERE status = 'available' AND not_before IS NOT NULL;
 CREATE INDEX items_claimed ON work_items (lease_expires_at) WHERE status = 'claimed';
 CREATE INDEX items_by_change ON work_items (change_id, status) WHERE change_id IS NOT NULL;

@@ -35,6 +35,7 @@ impl Time {
             .map_err(|source| BadTime { text: text.chars().take(80).collect(), source })
     }
 
+    #[cfg(test)]
     pub(crate) fn millis(self) -> i64 {
         self.0.timestamp_millis()
     }

@@ -3,6 +3,7 @@
 //! blackboard.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -112,9 +113,34 @@ pub(crate) async fn run(
         }
         tokio::select! {
             () = wake.notified() => {}
+            () = schedule(&door, &definitions) => {}
             () = stop.cancelled() => return,
         }
     }
+}
+
+/// Waits for the next moment of a schedule, or for as long as a clock that was set may be off; for ever without one.
+async fn schedule(door: &Door, definitions: &Arc<[Definition]>) {
+    if definitions.iter().all(|definition| definition.schedule.is_none()) {
+        return std::future::pending().await;
+    }
+    let looked = Arc::clone(definitions);
+    let next = door.read(move |conn| next_firing(conn, &looked)).await.unwrap_or_else(|error| {
+        tracing::warn!(error = ?error, "the schedules could not be looked at");
+        None
+    });
+    let pause = next.map_or(LOOK_AGAIN, |moment| moment.since(clock::now()));
+    // A moment that has come and was not acted on (a failing write, say) must not become a busy loop.
+    tokio::time::sleep(pause.clamp(Duration::from_millis(20), LOOK_AGAIN)).await;
+}
+
+/// Looked at again after this long although no schedule fires: clocks are set, machines sleep.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
+
+fn next_firing(conn: &Conn, definitions: &[Definition]) -> Result<Option<Time>> {
+    let rows = bb::evaluator_rows(conn)?;
+    let scheduled = definitions.iter().filter(|definition| definition.schedule.is_some());
+    Ok(scheduled.filter_map(|definition| rows.iter().find(|row| row.name == definition.name)?.next_run).min())
 }
 
 /// One look and, if it is not quiet, one pass.

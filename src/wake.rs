@@ -25,6 +25,11 @@ pub(crate) fn poke(blackboard: &Path) {
     }
 }
 
+/// Whether a daemon on this blackboard listens for pokes. Asking does not wake it.
+pub(crate) fn is_heard(blackboard: &Path) -> bool {
+    StdDatagram::unbound().is_ok_and(|socket| socket.connect(socket_path(blackboard)).is_ok())
+}
+
 /// The socket that a daemon on this blackboard listens at.
 pub(crate) fn socket_path(blackboard: &Path) -> PathBuf {
     beside(blackboard, "wake")
@@ -124,22 +129,22 @@ async fn poked(socket: Option<&UnixDatagram>) {
 
 #[cfg(target_os = "linux")]
 mod hints {
-    use std::mem::MaybeUninit;
-    use std::os::fd::OwnedFd;
+    use std::io;
     use std::path::Path;
 
     use rustix::fs::inotify;
-    use tokio::io::unix::AsyncFd;
+    use tokio::net::unix::pipe::Receiver;
 
     use super::beside_wal;
 
-    /// Writes to the write-ahead log, as the kernel tells them.
-    pub(super) struct Hints(Option<AsyncFd<OwnedFd>>);
+    /// Writes to the write-ahead log, as the kernel tells them. The descriptor is read like a pipe, which is the safe
+    /// way to wait for one; what it says does not matter, only that it says something.
+    pub(super) struct Hints(Option<Receiver>);
 
     impl Hints {
         pub(super) fn new(blackboard: &Path) -> Self {
             match watch(blackboard) {
-                Ok(fd) => Self(Some(fd)),
+                Ok(receiver) => Self(Some(receiver)),
                 Err(error) => {
                     tracing::warn!(error = ?error, "writes by other programs are noticed by looking only");
                     Self(None)
@@ -148,20 +153,21 @@ mod hints {
         }
 
         pub(super) async fn next(&mut self) {
-            let Some(fd) = &self.0 else { return std::future::pending().await };
-            let Ok(mut ready) = fd.readable().await else { return std::future::pending().await };
-            let mut buffer = [MaybeUninit::uninit(); 4096];
-            let mut events = inotify::Reader::new(fd.get_ref(), &mut buffer);
-            while events.next().is_ok() {}
-            ready.clear_ready();
+            let Some(receiver) = &self.0 else { return std::future::pending().await };
+            if receiver.readable().await.is_err() {
+                self.0 = None;
+                return;
+            }
+            let mut buffer = [0_u8; 4096];
+            while receiver.try_read(&mut buffer).is_ok_and(|read| read > 0) {}
         }
     }
 
-    fn watch(blackboard: &Path) -> std::io::Result<AsyncFd<OwnedFd>> {
+    fn watch(blackboard: &Path) -> io::Result<Receiver> {
         let fd = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
         let flags = inotify::WatchFlags::MODIFY | inotify::WatchFlags::CLOSE_WRITE;
         inotify::add_watch(&fd, beside_wal(blackboard), flags)?;
-        AsyncFd::new(fd)
+        Receiver::from_owned_fd_unchecked(fd)
     }
 }
 

@@ -40,7 +40,7 @@ macro_rules! words {
                     other => Err($crate::words::UnknownWord {
                         kind: $kind,
                         text: other.chars().take(80).collect(),
-                        allowed: [$($text),+].join(", "),
+                        allowed: Self::ALL.iter().map(|word| word.as_str()).collect::<Vec<_>>().join(", "),
                     }),
                 }
             }

@@ -66,6 +66,7 @@ impl Run {
             .env_clear()
             .env("GH_TOKEN", "canary")
             .env("REMAND_RUN", &self.run_id)
+            .env("REMAND_RUN_DIR", self.dir.path())
             .envs(variables.iter().copied())
             .stdin(Stdio::piped())
             .stderr(fs::File::create(self.path("shim.err")).unwrap())
@@ -94,7 +95,7 @@ impl Run {
 
     /// Processes that carry the run's mark, without the shim.
     fn alive(&self) -> Vec<i32> {
-        let mark = format!("REMAND_RUN={}", self.run_id);
+        let mark = format!("REMAND_RUN_DIR={}", self.dir.path().display());
         let shim = fs::read_to_string(self.path("shim")).unwrap_or_default();
         let shim = shim.split(':').nth(1).and_then(|pid| pid.parse().ok());
         pids().into_iter().filter(|pid| Some(*pid) != shim && carries(*pid, &mark)).collect()
@@ -217,7 +218,8 @@ fn the_agent_gets_the_given_environment_and_three_descriptors() {
     let text = run.text();
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_unstable();
-    assert_eq!(lines, ["AGENT_KEY=k", &format!("PATH={PATH}"), &format!("REMAND_RUN={}", run.run_id)]);
+    let [id, dir] = [format!("REMAND_RUN={}", run.run_id), format!("REMAND_RUN_DIR={}", run.dir.path().display())];
+    assert_eq!(lines, ["AGENT_KEY=k", &format!("PATH={PATH}"), &id, &dir]);
 
     let run = Run::sh("for f in /proc/$$/fd/*; do if [ -e $f ]; then echo ${f##*/}; fi; done");
     run.end();

@@ -39,7 +39,10 @@ const EDGES: &[(&str, &[&str])] = &[
     // Front.
     ("config", &[]),
     ("wake", &["blackboard"]),
-    ("daemon", &["agent", "blackboard", "config", "dispatch", "evaluator", "heartbeat", "process", "prompt", "wake"]),
+    (
+        "daemon",
+        &["agent", "blackboard", "config", "dispatch", "evaluator", "git", "heartbeat", "process", "prompt", "wake"],
+    ),
     ("demo", &["blackboard", "config", "process"]),
     (
         "cli",
@@ -72,7 +75,8 @@ const ONLY: &[(&str, &[&str], &str)] = &[
     ("println!(", &["cli"], "printing is the command line's"),
     ("print!(", &["cli"], "printing is the command line's"),
     ("anyhow", &["cli", "daemon", "demo"], "rooms return errors that can be told apart"),
-    ("SELECT ", &["blackboard"], "all SQL is in the blackboard"),
+    // The command line shows people what to type into sqlite3.
+    ("SELECT ", &["blackboard", "cli"], "all SQL is in the blackboard"),
     ("INSERT INTO", &["blackboard"], "all SQL is in the blackboard"),
 ];
 

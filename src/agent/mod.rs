@@ -33,8 +33,7 @@ pub(crate) struct Agent {
 /// What one run of an agent is about; each goes into its environment, for scripts.
 #[derive(Debug, Clone)]
 pub(crate) struct Errand<'a> {
-    /// By which its processes are found: see `process::Job::run_id`.
-    pub(crate) mark: &'a str,
+    pub(crate) run_id: &'a str,
     pub(crate) phase: Phase,
     pub(crate) change_id: &'a str,
     pub(crate) item_id: &'a str,
@@ -77,7 +76,7 @@ impl Agent {
             env.insert("REMAND_MODEL".to_owned(), model.clone());
         }
         Job {
-            run_id: errand.mark.to_owned(),
+            run_id: errand.run_id.to_owned(),
             argv: self.command.clone(),
             cwd: errand.worktree.to_owned(),
             env,

@@ -36,6 +36,12 @@ pub(crate) fn insert_change(conn: &Connection, new: &NewChange, now: Time) -> Re
             hint: Some(format!("look at it with `remand status {}`", live.change_id)),
         });
     }
+    if let Some(live) = live_change_on(conn, &new.project_id, &new.branch)? {
+        return Err(BoardError::Refused {
+            what: format!("the branch {} is that of {} ({}) already", new.branch, live.change_id, live.state),
+            hint: Some(format!("look at it with `remand status {}`", live.change_id)),
+        });
+    }
     let change_id = ChangeId::new(rows::next_id(conn, "c")?);
     conn.prepare_cached(
         "INSERT INTO changes (change_id, project_id, title, branch, base, head, worktree, host, state, on_max_cycles,
@@ -91,6 +97,15 @@ pub(crate) fn live_change_at(conn: &Connection, worktree: &str) -> Result<Option
     Ok(conn
         .prepare_cached("SELECT * FROM changes WHERE worktree = :worktree AND state NOT IN ('merged', 'closed')")?
         .query_row(named_params! { ":worktree": worktree }, rows::change)
+        .optional()?)
+}
+
+fn live_change_on(conn: &Connection, project_id: &ProjectId, branch: &str) -> Result<Option<Change>> {
+    Ok(conn
+        .prepare_cached(
+            "SELECT * FROM changes WHERE project_id = :project_id AND branch = :branch AND state NOT IN ('merged', 'closed')",
+        )?
+        .query_row(named_params! { ":project_id": project_id.as_str(), ":branch": branch }, rows::change)
         .optional()?)
 }
 

@@ -50,7 +50,7 @@ const QUERIES: &[(&str, &str)] = &[
     (
         "I2",
         "SELECT 'worktree ' || worktree || ' has ' || count(*) || ' claimed items' FROM work_items
-         WHERE status = 'claimed' GROUP BY worktree HAVING count(*) > 1",
+         WHERE status = 'claimed' AND worktree IS NOT NULL GROUP BY worktree HAVING count(*) > 1",
     ),
     (
         "I3",
@@ -78,6 +78,15 @@ const QUERIES: &[(&str, &str)] = &[
          WHERE c.state IN ('pending_self_review', 'self_reviewing', 'refining', 'reviewing_pr', 'addressing_feedback')
              AND NOT EXISTS (SELECT 1 FROM work_items w WHERE w.change_id = c.change_id
                  AND w.status IN ('available', 'claimed', 'blocked'))",
+    ),
+    (
+        "I7",
+        "SELECT c.change_id || ' is self_review_failed, but no rejection is left that would move it on'
+         FROM changes c
+         WHERE c.state = 'self_review_failed'
+             AND NOT EXISTS (SELECT 1 FROM rejections j WHERE j.change_id = c.change_id AND j.state = 'pending')
+             AND NOT EXISTS (SELECT 1 FROM events e WHERE e.change_id = c.change_id AND e.event_type = 'work_rejected'
+                 AND e.id > (SELECT coalesce(max(cursor), 0) FROM evaluators WHERE name = 'review_feedback'))",
     ),
     (
         "I8",

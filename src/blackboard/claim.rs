@@ -54,13 +54,13 @@ pub(crate) fn claim(conn: &Connection, holding: &Holding, now: Time) -> Result<O
                          SELECT * FROM (SELECT item_id, priority, created_at FROM work_items AS w
                              WHERE source = 'code_review' AND status = 'available' AND not_before IS NULL
                              AND NOT EXISTS (SELECT 1 FROM work_items AS c WHERE c.status = 'claimed' AND c.worktree = w.worktree)
-                             ORDER BY priority, created_at, item_id LIMIT 1)
+                             ORDER BY priority, created_at, length(item_id), item_id LIMIT 1)
                          UNION ALL
                          SELECT * FROM (SELECT item_id, priority, created_at FROM work_items AS w
                              WHERE source = 'review_fix' AND status = 'available' AND not_before IS NULL
                              AND NOT EXISTS (SELECT 1 FROM work_items AS c WHERE c.status = 'claimed' AND c.worktree = w.worktree)
-                             ORDER BY priority, created_at, item_id LIMIT 1))
-                     ORDER BY priority, created_at, item_id LIMIT 1)
+                             ORDER BY priority, created_at, length(item_id), item_id LIMIT 1))
+                     ORDER BY priority, created_at, length(item_id), item_id LIMIT 1)
                  RETURNING *",
             )?
             .query_row(

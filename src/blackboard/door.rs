@@ -3,11 +3,11 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread;
+use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, TransactionBehavior};
-use tokio::sync::oneshot;
+use rusqlite::{Connection, ErrorCode, TransactionBehavior};
+use tokio::sync::{mpsc, oneshot};
 
 use super::{BoardError, Result, open};
 use crate::clock::Time;
@@ -16,13 +16,23 @@ use crate::crash::crash_point;
 /// Writers that ask at the same time share one commit, up to this many.
 const BATCH: usize = 64;
 
+/// How many may wait; who comes after them waits to be let in.
+const QUEUE: usize = 256;
+
+/// How long transaction may follow transaction before other processes get a chance, and how long that is: longer
+/// than the pause between two looks of one of ours that waits.
+const STREAK: Duration = Duration::from_millis(6);
+const BREATH: Duration = Duration::from_micros(1_500);
+
 /// How a step ended, told to its caller once the transaction around it is committed or lost.
-type Answer = Box<dyn FnOnce(Option<String>) + Send>;
+type Answer = Box<dyn FnOnce(Option<&Lost>) + Send>;
+
+/// Gets the open transaction, or why there is none; returns whether its writes are to be kept, and the answer.
+type Run = Box<dyn FnOnce(Result<&Connection, &Lost>) -> (Result<(), Lost>, Answer) + Send>;
 
 struct Step {
     name: &'static str,
-    /// Gets the open transaction, or why there is none; returns whether its writes are to be kept, and the answer.
-    run: Box<dyn FnOnce(std::result::Result<&Connection, String>) -> (bool, Answer) + Send>,
+    run: Run,
 }
 
 type Look = Box<dyn FnOnce(&mut Connection) + Send>;
@@ -31,18 +41,18 @@ type Look = Box<dyn FnOnce(&mut Connection) + Send>;
 #[derive(Clone)]
 pub(crate) struct Door {
     path: PathBuf,
-    steps: SyncSender<Step>,
-    looks: SyncSender<Look>,
+    steps: mpsc::Sender<Step>,
+    looks: mpsc::Sender<Look>,
 }
 
 impl Door {
     pub(crate) fn open(path: &Path, now: Time) -> Result<Self> {
         let writer = open::writer(path, now)?;
         let reader = open::reader(path)?;
-        let (steps, step_queue) = sync_channel(256);
-        let (looks, look_queue) = sync_channel(256);
-        spawn("blackboard-writer", path, move || write_all(writer, &step_queue))?;
-        spawn("blackboard-reader", path, move || read_all(reader, &look_queue))?;
+        let (steps, step_queue) = mpsc::channel(QUEUE);
+        let (looks, look_queue) = mpsc::channel(QUEUE);
+        spawn("blackboard-writer", path, move || write_all(writer, step_queue))?;
+        spawn("blackboard-reader", path, move || read_all(reader, look_queue))?;
         Ok(Self { path: path.to_owned(), steps, looks })
     }
 
@@ -57,12 +67,12 @@ impl Door {
         step: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let (answer, answered) = oneshot::channel();
-        let run = Box::new(move |conn: std::result::Result<&Connection, String>| {
-            let result = conn.map_err(BoardError::Batch).and_then(|conn| guarded(|| step(conn)));
-            let keep = result.is_ok();
+        let run: Run = Box::new(move |conn: Result<&Connection, &Lost>| {
+            let result = conn.map_err(Lost::told).and_then(|conn| guarded(|| step(conn)));
+            let keep = result.as_ref().map(drop).map_err(Lost::by);
             let tell: Answer = Box::new(move |lost| {
                 let result = match (result, lost) {
-                    (Ok(_), Some(why)) => Err(BoardError::Batch(why)),
+                    (Ok(_), Some(lost)) => Err(lost.told()),
                     (result, _) => result,
                 };
                 // Whoever asked may have gone away; then nobody is there to be told.
@@ -70,20 +80,10 @@ impl Door {
             });
             (keep, tell)
         });
-        let step = Step { name, run };
-        match self.steps.try_send(step) {
-            Ok(()) => {}
-            Err(TrySendError::Disconnected(_)) => return Err(BoardError::Closed),
-            // The queue is bounded: a full one makes the caller wait, not the runtime.
-            Err(TrySendError::Full(step)) => {
-                let steps = self.steps.clone();
-                let sent = tokio::task::spawn_blocking(move || steps.send(step).is_ok()).await;
-                if !matches!(sent, Ok(true)) {
-                    return Err(BoardError::Closed);
-                }
-            }
+        if self.steps.send(Step { name, run }).await.is_err() {
+            return Err(BoardError::Closed);
         }
-        answered.await.map_err(|_| BoardError::Closed)?
+        answered.await.unwrap_or(Err(BoardError::Closed))
     }
 
     /// One consistent look, beside the writer.
@@ -91,27 +91,69 @@ impl Door {
         &self,
         look: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let (answer, answered) = oneshot::channel();
-        let look: Look = Box::new(move |conn| {
-            let result = guarded(|| {
-                let tx = conn.transaction_with_behavior(TransactionBehavior::Deferred)?;
-                look(&tx)
-            });
-            drop(answer.send(result));
-        });
-        self.looks.try_send(look).map_err(|_| BoardError::Closed)?;
-        answered.await.map_err(|_| BoardError::Closed)?
+        self.look(|conn| {
+            let tx = conn.transaction_with_behavior(TransactionBehavior::Deferred)?;
+            look(&tx)
+        })
+        .await
     }
 
     /// Changes whenever any connection but the reader's commits: cheap enough to ask often.
     pub(crate) async fn data_version(&self) -> Result<i64> {
+        self.look(|conn| Ok(conn.pragma_query_value(None, "data_version", |row| row.get(0))?)).await
+    }
+
+    async fn look<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&mut Connection) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         let (answer, answered) = oneshot::channel();
-        let look: Look = Box::new(move |conn| {
-            let version = conn.pragma_query_value(None, "data_version", |row| row.get(0));
-            drop(answer.send(version.map_err(BoardError::from)));
-        });
-        self.looks.try_send(look).map_err(|_| BoardError::Closed)?;
-        answered.await.map_err(|_| BoardError::Closed)?
+        let look: Look = Box::new(move |conn| drop(answer.send(guarded(|| look(conn)))));
+        if self.looks.send(look).await.is_err() {
+            return Err(BoardError::Closed);
+        }
+        answered.await.unwrap_or(Err(BoardError::Closed))
+    }
+}
+
+/// Why a transaction came to nothing, for everybody who was in it.
+#[derive(Debug, Clone)]
+struct Lost {
+    code: Option<rusqlite::ffi::Error>,
+    why: String,
+}
+
+impl Lost {
+    /// By a step that failed.
+    fn by(error: &BoardError) -> Self {
+        let (BoardError::Full(source) | BoardError::Busy(source) | BoardError::Sqlite(source)) = error else {
+            return Self { code: None, why: error.to_string() };
+        };
+        Self::from(source)
+    }
+
+    /// A full disk and a lock that lasts are told as what they are: those who wait for them to pass must know.
+    fn told(&self) -> BoardError {
+        match self.code {
+            Some(code)
+                if matches!(code.code, ErrorCode::DiskFull | ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) =>
+            {
+                rusqlite::Error::SqliteFailure(code, Some(self.why.clone())).into()
+            }
+            _ => BoardError::Batch(self.why.clone()),
+        }
+    }
+}
+
+impl From<&rusqlite::Error> for Lost {
+    fn from(error: &rusqlite::Error) -> Self {
+        Self { code: error.sqlite_error().copied(), why: error.to_string() }
+    }
+}
+
+impl From<rusqlite::Error> for Lost {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::from(&error)
     }
 }
 
@@ -130,18 +172,40 @@ fn spawn(name: &str, path: &Path, body: impl FnOnce() + Send + 'static) -> Resul
         .map_err(|error| open::unusable(path, format!("its thread can't be started: {error}"), None))
 }
 
-fn read_all(mut conn: Connection, queue: &Receiver<Look>) {
-    for look in queue {
+fn read_all(mut conn: Connection, mut queue: mpsc::Receiver<Look>) {
+    while let Some(look) = queue.blocking_recv() {
         look(&mut conn);
     }
 }
 
-fn write_all(mut conn: Connection, queue: &Receiver<Step>) {
-    while let Ok(first) = queue.recv() {
+fn write_all(mut conn: Connection, mut queue: mpsc::Receiver<Step>) {
+    let mut streak = Instant::now();
+    loop {
+        let waited = Instant::now();
+        let Some(first) = queue.blocking_recv() else { return };
+        if waited.elapsed() >= BREATH {
+            streak = Instant::now();
+        } else if streak.elapsed() >= STREAK {
+            breathe();
+            streak = Instant::now();
+        }
         let mut batch = vec![first];
-        batch.extend(queue.try_iter().take(BATCH - 1));
+        while batch.len() < BATCH
+            && let Ok(next) = queue.try_recv()
+        {
+            batch.push(next);
+        }
         write_batch(&mut conn, batch);
     }
+}
+
+/// A daemon that takes the lock again the moment it let go of it starves every command beside it.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the writer's own thread; nothing can tell it that others had their turn"
+)]
+fn breathe() {
+    thread::sleep(BREATH);
 }
 
 /// Runs the steps, each in its own savepoint, commits once, and only then tells anybody.
@@ -149,12 +213,13 @@ fn write_batch(conn: &mut Connection, batch: Vec<Step>) {
     let names: Vec<&'static str> = batch.iter().map(|step| step.name).collect();
     let mut answers: Vec<Answer> = Vec::with_capacity(batch.len());
     let mut waiting = batch.into_iter();
-    let lost = commit_batch(conn, &mut waiting, &names, &mut answers).err().map(|error| error.to_string());
-    // Those whose turn did not come, because the transaction broke before.
-    let why = lost.clone().unwrap_or_default();
-    answers.extend(waiting.map(|step| (step.run)(Err(why.clone())).1));
+    let lost = commit_batch(conn, &mut waiting, &names, &mut answers).err();
+    if let Some(lost) = &lost {
+        // Those whose turn did not come, because the transaction broke before.
+        answers.extend(waiting.map(|step| (step.run)(Err(lost)).1));
+    }
     for answer in answers {
-        answer(lost.clone());
+        answer(lost.as_ref());
     }
 }
 
@@ -163,16 +228,17 @@ fn commit_batch(
     batch: &mut impl Iterator<Item = Step>,
     names: &[&'static str],
     answers: &mut Vec<Answer>,
-) -> Result<(), rusqlite::Error> {
+) -> Result<(), Lost> {
     let mut tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
     for step in batch {
         let savepoint = tx.savepoint()?;
-        let (keep, answer) = (step.run)(Ok(&savepoint));
+        let (kept, answer) = (step.run)(Ok(&savepoint));
         answers.push(answer);
-        if keep {
-            savepoint.commit()?;
-        } else {
-            savepoint.finish()?;
+        match kept {
+            Ok(()) => savepoint.commit()?,
+            // Some errors (a full disk is one) make SQLite roll back everything, not only the statement.
+            Err(lost) if savepoint.is_autocommit() => return Err(lost),
+            Err(_) => savepoint.finish()?,
         }
     }
     for name in names {
@@ -184,3 +250,6 @@ fn commit_batch(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

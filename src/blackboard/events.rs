@@ -34,11 +34,7 @@ pub(crate) fn event(conn: &Connection, id: i64) -> Result<Event> {
 
 /// The id of the newest event, 0 when there is none.
 pub(crate) fn newest_event(conn: &Connection) -> Result<i64> {
-    Ok(conn
-        .prepare_cached("SELECT id FROM events ORDER BY id DESC LIMIT 1")?
-        .query_row([], |row| row.get(0))
-        .optional()?
-        .unwrap_or(0))
+    Ok(conn.prepare_cached("SELECT coalesce(max(id), 0) FROM events")?.query_row([], |row| row.get(0))?)
 }
 
 /// Events after `id`, oldest first.

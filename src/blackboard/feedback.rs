@@ -8,6 +8,7 @@ use super::{Result, rows};
 use crate::change::ChangeId;
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
+use crate::work::ItemId;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Guidance {
@@ -39,16 +40,32 @@ pub(crate) fn add_guidance(conn: &Connection, change_id: &ChangeId, guidance: &G
     Ok(())
 }
 
-/// What no finished fix was given yet, oldest first.
-pub(crate) fn open_guidance(conn: &Connection, change_id: &ChangeId) -> Result<Vec<Guidance>> {
+/// What no finished fix was given yet, each with its id, oldest first.
+pub(crate) fn open_guidance(conn: &Connection, change_id: &ChangeId) -> Result<Vec<(String, Guidance)>> {
     let mut statement = conn.prepare_cached(
-        "SELECT author, body FROM feedback WHERE change_id = :id AND kind = 'person' AND used_in IS NULL
+        "SELECT feedback_id, author, body FROM feedback WHERE change_id = :id AND kind = 'person' AND used_in IS NULL
          ORDER BY taken_in, length(feedback_id), feedback_id",
     )?;
     let found = statement
         .query_map(named_params! { ":id": change_id.as_str() }, |row| {
-            Ok(Guidance { author: row.get("author")?, body: row.get("body")? })
+            let guidance = Guidance { author: row.get("author")?, body: row.get("body")? };
+            Ok((row.get("feedback_id")?, guidance))
         })?
         .collect::<std::result::Result<_, _>>()?;
     Ok(found)
+}
+
+/// A fix is finished: what the prompts of its runs held was given. What came while the last one ran was in none of
+/// them and waits for the next fix; so does what only a run was told whose work is not used.
+pub(super) fn settle_guidance(conn: &Connection, item_id: &ItemId) -> Result<()> {
+    conn.prepare_cached(
+        "UPDATE feedback SET used_in = :item
+         WHERE used_in IS NULL AND feedback_id IN (
+             SELECT json_each.value FROM runs
+             JOIN events ON target_type = 'run' AND target_id = runs.run_id AND event_type = 'run_started',
+                 json_each(events.metadata, '$.guidance')
+             WHERE runs.item_id = :item AND runs.discarded = 0)",
+    )?
+    .execute(named_params! { ":item": item_id.as_str() })?;
+    Ok(())
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::claim::fenced;
 use super::escalate::{escalate, set_final};
 use super::items::about_item;
-use super::{BoardError, Result, changes, items, reviews};
+use super::{BoardError, Result, changes, feedback, items, reviews};
 use crate::change::{Change, FinalVerdict, State};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
@@ -157,12 +157,7 @@ pub(crate) fn finish_fix(conn: &Connection, claim: &Claim, done: &FixDone, now: 
             answer.map_or((Outcome::Addressed, None), |(_, outcome, note)| (*outcome, Some(note.as_str())));
         reviews::set_outcome(conn, &open.finding_id, outcome, note)?;
     }
-    // What came while the fix ran was not in its prompt: it is for the next one.
-    conn.prepare_cached(
-        "UPDATE feedback SET used_in = :item WHERE change_id = :id AND used_in IS NULL AND kind = 'person'
-             AND taken_in < (SELECT min(started_at) FROM runs WHERE item_id = :item)",
-    )?
-    .execute(named_params! { ":item": item.item_id.as_str(), ":id": id.as_str() })?;
+    feedback::settle_guidance(conn, &item.item_id)?;
     conn.prepare_cached(
         "UPDATE changes SET head = :head, fix_cycle = fix_cycle + 1, total_fixes = total_fixes + 1, updated_at = :now
          WHERE change_id = :id",

@@ -83,16 +83,14 @@ pub(super) fn unblock(conn: &Connection, change_id: &ChangeId) -> Result<()> {
     Ok(())
 }
 
-/// The next moment at which something becomes due by itself: a hold's end, a delayed item, a schedule.
+/// The next moment at which an item becomes due by itself: a hold's end, or its own.
 pub(crate) fn next_moment(conn: &Connection) -> Result<Option<Time>> {
     let text: Option<String> = conn
         .prepare_cached(
             "SELECT min(moment) FROM (
                  SELECT min(held_until) AS moment FROM changes WHERE held_until IS NOT NULL
                  UNION ALL
-                 SELECT min(not_before) FROM work_items WHERE status = 'available' AND not_before IS NOT NULL
-                 UNION ALL
-                 SELECT min(next_run) FROM evaluators)",
+                 SELECT min(not_before) FROM work_items WHERE status = 'available' AND not_before IS NOT NULL)",
         )?
         .query_row([], |row| row.get(0))?;
     // The columns' CHECKs keep anything else out.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::open::{APPLICATION_ID, unusable};
+use super::open::{APPLICATION_ID, refused, unusable};
 use super::{BoardError, Result};
 use crate::clock::Time;
 use crate::crash::crash_point;
@@ -26,6 +26,25 @@ const MIGRATIONS: &[Migration] = &[];
 
 pub(super) fn to_newest(path: &Path, conn: &mut Connection, now: Time) -> Result<()> {
     migrate(path, conn, now, &Plan { schema: SCHEMA, newest: NEWEST, steps: MIGRATIONS })
+}
+
+/// Refuses what is not a blackboard, or not one that this program knows, before anything of it is changed.
+pub(super) fn recognise(path: &Path, conn: &Connection) -> Result<()> {
+    let look = || -> Result<_, rusqlite::Error> {
+        let empty = conn.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0))?;
+        let pragma = |name| conn.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+        Ok((pragma("application_id")?, pragma("user_version")?, empty))
+    };
+    if conn.is_readonly("main")? {
+        return Err(unusable(path, "it is read-only".into(), None));
+    }
+    match look().map_err(|source| refused(path, source))? {
+        (APPLICATION_ID, found, _) if found > NEWEST => {
+            Err(BoardError::Newer { path: path.to_owned(), found, known: NEWEST })
+        }
+        (APPLICATION_ID, _, _) | (0, 0, true) => Ok(()),
+        _ => Err(BoardError::Foreign { path: path.to_owned() }),
+    }
 }
 
 pub(super) struct Plan<'a> {

@@ -16,6 +16,7 @@ mod events;
 mod feedback;
 mod find;
 mod finish;
+mod head;
 mod hold;
 mod items;
 mod look;
@@ -34,8 +35,10 @@ mod tests;
 pub(crate) use board::Board;
 pub(crate) use changes::{NewChange, advance, change, find_change, insert_change, live_change_at, move_head};
 pub(crate) use check::{Violation, check};
+#[cfg(test)]
+pub(crate) use claim::ripen;
 pub(crate) use claim::{
-    Claimed, Holding, any_unknown_source, anything_ready, claim, foreign_claims, give_back, lose_run, renew, ripen,
+    Claimed, Holding, any_unknown_source, anything_ready, claim, foreign_claims, give_back, lose_run, renew,
     skip_unknown_sources, take_from_dead,
 };
 pub(crate) use door::Door;
@@ -46,15 +49,18 @@ pub(crate) use find::{
     change_names, claimed_items, finding, last_run_of_change, newest_events, rejection, rejection_of_event, review,
 };
 pub(crate) use finish::{Failure, FixDone, ReviewDone, ask_again, fail, finish_fix, finish_review};
+pub(crate) use head::{end_reviews, queue_review, review_new_head};
 pub(crate) use hold::{Hold, anything_held_is_due, hold, next_moment, resume_due};
-pub(crate) use items::{
-    NewItem, insert_item, item, items_of, list_items, mark_human_review, requeue_item, review_item,
-};
+pub(crate) use items::{NewItem, insert_item, item, items_of, list_items, requeue_item, review_item};
 pub(crate) use look::{BoardRow, EvaluatorRow, Show, board, board_row, evaluator_rows};
-pub(crate) use people::{approve_by_person, cancel_change, cancel_item, more_cycles, pause, refine, resume, retry};
+pub(crate) use people::{
+    approve_by_person, cancel_change, cancel_item, more_cycles, pause, refine, resume, retry, unanswered,
+};
 pub(crate) use projects::{Project, insert_project, list_projects, project, project_by_common_dir};
 pub(crate) use propose::{apply, cursor, set_cursor};
-pub(crate) use rejections::{TakenIn, any_since, pending_changes, rejections_in, rejections_of, take_in};
+#[cfg(test)]
+pub(crate) use rejections::TakenIn;
+pub(crate) use rejections::{any_since, pending_changes, rejections_in, rejections_of, take_in};
 pub(crate) use reviews::{
     OpenFinding, PastReview, finding_list, history, last_review, open_findings, review_of_head, reviews_of,
 };

@@ -1,10 +1,11 @@
 //! Opening the database: pragmas with their reasons, permissions, and what is refused.
 
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::limits::Limit;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::{BoardError, Result, migrate};
 use crate::clock::Time;
@@ -19,17 +20,15 @@ pub(super) const SQLITE_AT_LEAST: i32 = 3_051_003;
 /// How long one of us waits for another writer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Opens for writing, making or migrating the file where that is needed.
+/// Opens for writing, making or migrating the file where that is needed. What is not a blackboard is left as it is.
 pub(super) fn writer(path: &Path, now: Time) -> Result<Connection> {
     if rusqlite::version_number() < SQLITE_AT_LEAST {
         return Err(unusable(path, format!("SQLite {} is too old", rusqlite::version()), None));
     }
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)
-            .map_err(|error| unusable(path, format!("its folder can't be made: {error}"), None))?;
-    }
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    make_private(path)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut conn = connect(path, flags)?;
+    migrate::recognise(path, &conn)?;
     pragmas(path, &mut conn)?;
     migrate::to_newest(path, &mut conn, now)?;
     Ok(conn)
@@ -44,20 +43,42 @@ pub(super) fn reader(path: &Path) -> Result<Connection> {
     Ok(conn)
 }
 
+/// A new file is its owner's alone, whatever the umask is; SQLite gives `-wal` and `-shm` the same mode. One that is
+/// there is not opened here: closing it again would drop the locks that this process has on it.
+fn make_private(path: &Path) -> Result<()> {
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .map_err(|error| unusable(path, format!("its folder can't be made: {error}"), None))?;
+    }
+    match std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && !path.is_dir() => Ok(()),
+        Err(_) if path.is_dir() => Err(unusable(path, "it is a folder".into(), None)),
+        Err(error) => Err(unusable(path, format!("it can't be made: {error}"), None)),
+    }
+}
+
 #[expect(clippy::disallowed_methods, reason = "the one place")]
 fn connect(path: &Path, flags: OpenFlags) -> Result<Connection> {
-    Connection::open_with_flags(path, flags).map_err(|source| unusable(path, "it can't be opened".into(), Some(source)))
+    // Absolute, since SQLite takes `:memory:` and `file:…` for something else than a file of that name.
+    let absolute =
+        std::path::absolute(path).map_err(|error| unusable(path, format!("it can't be found: {error}"), None))?;
+    let mut conn = Connection::open_with_flags(absolute, flags).map_err(|source| refused(path, source))?;
+    conn.busy_handler(Some(wait_briefly))?;
+    Ok(conn)
 }
 
 fn pragmas(path: &Path, conn: &mut Connection) -> Result<()> {
-    conn.busy_handler(Some(wait_briefly))?;
     // A row that nobody can read back is refused when it is written.
     conn.set_limit(Limit::SQLITE_LIMIT_LENGTH, 16 * 1024 * 1024)?;
     conn.set_prepared_statement_cache_capacity(128);
     // Readers never wait for the writer, and a commit is one fsync.
     let mode: String = conn
         .pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))
-        .map_err(|source| unusable(path, "it is not a SQLite database, or it is read-only".into(), Some(source)))?;
+        .map_err(|source| refused(path, source))?;
     if !mode.eq_ignore_ascii_case("wal") {
         return Err(unusable(path, format!("its journal mode is {mode}; WAL needs a local file system"), None));
     }
@@ -70,13 +91,26 @@ fn pragmas(path: &Path, conn: &mut Connection) -> Result<()> {
     Ok(())
 }
 
-/// SQLite's own handler backs off to 100 ms, which starves a command beside a busy daemon.
+/// SQLite's own handler backs off to 100 ms, which starves a command beside a busy daemon: this one looks often enough
+/// to meet the breath that the daemon takes.
 #[expect(clippy::disallowed_methods, reason = "called by SQLite on a thread that has nothing else to do")]
 fn wait_briefly(tries: i32) -> bool {
-    let pause = Duration::from_millis(if tries < 20 { 1 } else { 5 });
-    let waited = Duration::from_millis(u64::try_from(tries).unwrap_or_default() * 5);
-    std::thread::sleep(pause);
-    waited < PATIENCE
+    std::thread::sleep(Duration::from_millis(1));
+    Duration::from_millis(u64::try_from(tries).unwrap_or_default()) < PATIENCE
+}
+
+/// What SQLite says of a file that it can't work with, in words that say what to do.
+pub(super) fn refused(path: &Path, source: rusqlite::Error) -> BoardError {
+    let problem = match source.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase) => "it is not a SQLite database",
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
+            "it can't be written: it, or its folder, is read-only"
+        }
+        Some(ErrorCode::CannotOpen) => "it can't be opened",
+        Some(ErrorCode::DatabaseCorrupt) => "it is damaged; bring back a backup (sqlite3's .recover may save more)",
+        _ => return source.into(),
+    };
+    unusable(path, problem.into(), Some(source))
 }
 
 pub(super) fn unusable(path: &Path, problem: String, source: Option<rusqlite::Error>) -> BoardError {

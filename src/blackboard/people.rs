@@ -11,7 +11,7 @@ use crate::event::{EventType, NewEvent};
 use crate::finding::Verdict;
 use crate::proposal::Escalation;
 use crate::state::Trigger;
-use crate::work::{Item, ItemId, Source};
+use crate::work::{Item, ItemId, RejectionState, Source};
 
 /// Approves despite whatever is open. Whoever runs is fenced, what waits is told why.
 pub(crate) fn approve_by_person(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -> Result<Change> {
@@ -120,9 +120,9 @@ fn ask_anew(
     let id = &change.change_id;
     let open = super::open_findings(conn, id)?;
     let review = super::last_review(conn, id)?;
-    let body =
-        [text.map(str::to_owned), review.as_ref().filter(|r| r.verdict != Verdict::Approved).map(|r| r.body.clone())];
-    let body: Vec<String> = body.into_iter().flatten().collect();
+    let mut body: Vec<String> = text.map(str::to_owned).into_iter().collect();
+    body.extend(unanswered(conn, id)?);
+    body.extend(review.as_ref().filter(|r| r.verdict != Verdict::Approved).map(|r| r.body.clone()));
     let findings: Vec<Value> = open
         .iter()
         .map(|f| {
@@ -138,6 +138,7 @@ fn ask_anew(
         "item_id": review.map(|r| r.item_id),
         "head": change.head,
         "body": body.join("\n\n"),
+        "said": text,
         "findings": findings,
         "supersedes": true,
         "begins_round": round == BeginsRound::Yes,
@@ -153,6 +154,24 @@ fn ask_anew(
         finish::requeue_review(conn, &back, &format!("code_review:{id}:{}:{now}", back.head), now)?;
     }
     Ok(back)
+}
+
+/// What people said that no fix has answered: the rejection that supersedes it has to say it in its place. What a
+/// reviewing agent said is in its review and in the open findings.
+pub(crate) fn unanswered(conn: &Connection, id: &ChangeId) -> Result<Vec<String>> {
+    let mut said = Vec::new();
+    for rejection in super::rejections_of(conn, id, None)? {
+        let waits = matches!(rejection.state, RejectionState::Pending | RejectionState::Escalated);
+        let text =
+            |key: &str| rejection.metadata.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
+        let own_words = match rejection.metadata.get("supersedes") {
+            Some(_) => text("said"),
+            None if rejection.by_person => Some(text("body").unwrap_or(&rejection.summary)),
+            None => None,
+        };
+        said.extend(own_words.filter(|_| waits).map(str::to_owned));
+    }
+    Ok(said)
 }
 
 pub(crate) fn pause(conn: &Connection, id: &ChangeId, why: Option<&str>, actor: &str, now: Time) -> Result<Change> {
@@ -220,7 +239,7 @@ pub(crate) fn cancel_item(conn: &Connection, id: &ItemId, reason: &str, actor: &
             final_verdict: None,
             failed_item: None,
         };
-        escalate::escalate(conn, change_id, &escalation, now)?;
+        escalate(conn, change_id, &escalation, now)?;
     }
     Ok(cancelled)
 }

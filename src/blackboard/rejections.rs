@@ -39,12 +39,12 @@ pub(crate) fn take_in(conn: &Connection, types: &[EventType], cursor: i64, now: 
         if was_taken_in(conn, event)? {
             continue;
         }
-        taken.push(match event.event_type {
-            EventType::WorkRejected => reject(conn, event, now)?,
+        if event.event_type == EventType::WorkRejected {
+            taken.push(reject(conn, event, now)?);
+        } else if event.event_type == EventType::WorkApproved && event.actor_id != "remand" {
             // Ours was acted on when it was appended; this is for those who say yes from outside.
-            EventType::WorkApproved if event.actor_id != "remand" => approve(conn, event, now)?,
-            _ => continue,
-        });
+            taken.push(approve(conn, event, now)?);
+        }
     }
     Ok((newest, taken))
 }
@@ -64,12 +64,12 @@ fn reject(conn: &Connection, event: &Event, now: Time) -> Result<TakenIn> {
     let Some(change) = target(conn, event)? else {
         return skip(conn, event, None, &format!("{} `{}` is not known", event.target_type, event.target_id), now);
     };
-    let (state, reason) = match change.state {
-        State::Merged | State::Closed => {
-            (RejectionState::Skipped, Some(format!("{} is {}", change.change_id, change.state)))
-        }
-        State::Escalated => (RejectionState::Escalated, Some(format!("{} waits for a person", change.change_id))),
-        _ => (RejectionState::Pending, None),
+    let (state, reason) = if change.state.is_over() {
+        (RejectionState::Skipped, Some(format!("{} is {}", change.change_id, change.state)))
+    } else if change.state == State::Escalated {
+        (RejectionState::Escalated, Some(format!("{} waits for a person", change.change_id)))
+    } else {
+        (RejectionState::Pending, None)
     };
     let rejection_id = rows::next_id(conn, "j")?;
     conn.prepare_cached(
@@ -250,12 +250,10 @@ pub(super) fn reopen_escalated(conn: &Connection, change_id: &ChangeId, item_id:
 
 /// A new rejection reaches a change that had been approved: it goes back into the loop.
 pub(super) fn reopen_for_rejection(conn: &Connection, change: &Change, now: Time) -> Result<Change> {
-    match change.state {
-        State::ReadyForHumanReview | State::Approved => {
-            changes::advance(conn, &change.change_id, Trigger::NewRejection, "remand", now)
-        }
-        _ => Ok(change.clone()),
+    if matches!(change.state, State::ReadyForHumanReview | State::Approved) {
+        return changes::advance(conn, &change.change_id, Trigger::NewRejection, "remand", now);
     }
+    Ok(change.clone())
 }
 
 /// Whether an event of these types waits behind the cursor: the question of a quiet tick.

@@ -23,17 +23,19 @@ pub(super) fn next_id(conn: &Connection, letter: &str) -> Result<String> {
 
 type Sql<T> = std::result::Result<T, rusqlite::Error>;
 
+/// Events are appended by other hands too and can't be taken back: what the schema let through is never an error here,
+/// or one odd event would stand in the way of all that come after it.
 pub(super) fn event(row: &Row<'_>) -> Sql<Event> {
     Ok(Event {
         id: row.get("id")?,
         timestamp: time(row, "timestamp")?,
         event_type: word(row, "event_type")?,
-        actor_id: row.get("actor_id")?,
+        actor_id: lossy(row, "actor_id")?,
         target_type: word(row, "target_type")?,
-        target_id: row.get("target_id")?,
-        change_id: row.get::<_, Option<String>>("change_id")?.map(ChangeId::new),
-        summary: row.get("summary")?,
-        metadata: json(row, "metadata")?,
+        target_id: lossy(row, "target_id")?,
+        change_id: row.get_ref("change_id")?.as_bytes_or_null()?.map(|id| ChangeId::new(String::from_utf8_lossy(id))),
+        summary: lossy(row, "summary")?,
+        metadata: said(row, "metadata")?,
     })
 }
 
@@ -136,8 +138,8 @@ pub(super) fn rejection(row: &Row<'_>) -> Sql<Rejection> {
         item_id: row.get::<_, Option<String>>("item_id")?.map(ItemId::new),
         reason: row.get("reason")?,
         by_person: row.get("by_person")?,
-        summary: row.get("summary")?,
-        metadata: json(row, "metadata")?,
+        summary: lossy(row, "summary")?,
+        metadata: said(row, "metadata")?,
     })
 }
 
@@ -167,6 +169,18 @@ pub(super) fn time_or_none(row: &Row<'_>, column: &str) -> Sql<Option<Time>> {
 
 pub(super) fn json(row: &Row<'_>, column: &str) -> Sql<Value> {
     serde_json::from_str(&row.get::<_, String>(column)?).map_err(|error| unreadable(column, error))
+}
+
+/// Text of somebody else's, whatever its bytes.
+fn lossy(row: &Row<'_>, column: &str) -> Sql<String> {
+    Ok(String::from_utf8_lossy(row.get_ref(column)?.as_bytes()?).into_owned())
+}
+
+/// Metadata of somebody else's: SQLite takes some JSON that we can't hold (1e999, half a surrogate pair, a very deep
+/// nesting). Then it says nothing but that.
+fn said(row: &Row<'_>, column: &str) -> Sql<Value> {
+    let text = lossy(row, column)?;
+    Ok(serde_json::from_str(&text).unwrap_or_else(|error| serde_json::json!({ "unreadable": error.to_string() })))
 }
 
 fn parsed<T>(column: &str, text: &str) -> Sql<T>

@@ -19,6 +19,8 @@ pub(crate) struct NewRun {
     pub(crate) head_before: String,
     /// The folder under which each run has its own, by its id.
     pub(crate) runs_dir: String,
+    /// The ids of what people said that is in its prompt.
+    pub(crate) guidance: Vec<String>,
 }
 
 /// How a run ended.
@@ -66,6 +68,7 @@ pub(crate) fn start_run(conn: &Connection, claim: &Claim, change: &Change, new: 
                 "epoch": claim.epoch,
                 "agent": new.agent,
                 "head_before": new.head_before,
+                "guidance": new.guidance,
             }));
     super::append(conn, &event, now)?;
     run(conn, &run_id)

@@ -25,6 +25,22 @@ pub(crate) struct Facts {
     /// Items that run now, of all changes, and how many may.
     pub(crate) running: usize,
     pub(crate) slots: usize,
+    pub(crate) daemon: Daemon,
+    pub(crate) now: Time,
+}
+
+/// Whether somebody runs what is queued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Daemon {
+    Runs,
+    None,
+}
+
+/// What is the same for all changes of one look.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Around {
+    pub(crate) slots: usize,
+    pub(crate) daemon: Daemon,
     pub(crate) now: Time,
 }
 
@@ -51,12 +67,14 @@ pub(crate) struct Answer {
 }
 
 impl Facts {
-    pub(crate) fn gather(conn: &Conn, change: Change, slots: usize, now: Time) -> bb::Result<Self> {
+    pub(crate) fn gather(conn: &Conn, change: Change, around: Around) -> bb::Result<Self> {
         let events = bb::events_of(conn, &change.change_id, LOOK_BACK)?;
         let pending = bb::rejections_of(conn, &change.change_id, Some(RejectionState::Pending))?;
         let row = bb::board_row(conn, change)?;
         let holder = row.open_item.as_ref().map_or(Holder::Nobody, holder_of);
-        Ok(Self { row, events, pending, holder, running: bb::claimed_items(conn)?, slots, now })
+        let running = bb::claimed_items(conn)?;
+        let Around { slots, daemon, now } = around;
+        Ok(Self { row, events, pending, holder, running, slots, daemon, now })
     }
 
     fn newest(&self, fits: impl Fn(&Event) -> bool) -> Option<&Event> {
@@ -86,15 +104,21 @@ fn holder_of(item: &Item) -> Holder {
 /// Why the change is where it is.
 pub(crate) fn answer(facts: &Facts) -> Answer {
     let change = &facts.row.change;
-    match change.state {
-        State::Merged | State::Closed => over(facts),
-        State::Escalated => escalated(facts),
-        _ if change.paused => paused(facts),
-        _ if change.held_until.is_some() => held(facts),
-        _ => match &facts.row.open_item {
-            Some(item) => open(facts, item),
-            None => idle(facts),
-        },
+    if change.state.is_over() {
+        return over(facts);
+    }
+    if change.state == State::Escalated {
+        return escalated(facts);
+    }
+    if change.paused {
+        return paused(facts);
+    }
+    if change.held_until.is_some() {
+        return held(facts);
+    }
+    match &facts.row.open_item {
+        Some(item) => and_after(open(facts, item), &facts.pending),
+        None => idle(facts),
     }
 }
 
@@ -164,6 +188,16 @@ fn held(facts: &Facts) -> Answer {
     Answer { until, ..told }
 }
 
+/// A rejection that came meanwhile is not forgotten, and says so.
+fn and_after(told: Answer, pending: &[Rejection]) -> Answer {
+    let ids: Vec<&str> = pending.iter().map(|rejection| rejection.rejection_id.as_str()).collect();
+    match ids.as_slice() {
+        [] => told,
+        [one] => Answer { answer: format!("{}; {one} waits until then", told.answer), ..told },
+        [..] => Answer { answer: format!("{}; {} wait until then", told.answer, ids.join(", ")), ..told },
+    }
+}
+
 fn open(facts: &Facts, item: &Item) -> Answer {
     match item.status {
         Status::Claimed => claimed(facts, item),
@@ -202,9 +236,9 @@ fn claimed(facts: &Facts, item: &Item) -> Answer {
         }
         Holder::Dead | Holder::Nobody => say(
             "holder_died",
-            format!("the process that ran {what} is dead; whoever runs items next takes it over"),
+            format!("the process that ran {what} is dead; {}", next_look(facts).0),
             since,
-            &["remand run".into(), "remand tick".into()],
+            &next_look(facts).1,
         ),
         Holder::Unknown => say(
             "running",
@@ -221,7 +255,6 @@ fn claimed(facts: &Facts, item: &Item) -> Answer {
 fn available(facts: &Facts, item: &Item) -> Answer {
     let what = format!("{} {}", item.source, item.item_id);
     let since = Some(item.created_at);
-    let runs = ["remand run".to_owned(), "remand tick".to_owned()];
     if !matches!(item.source, Source::CodeReview | Source::ReviewFix) {
         let answer = format!("{what} is queued, but this version does not run items of source `{}`", item.source);
         return say("not_run", answer, since, &[format!("remand item cancel {}", item.item_id)]);
@@ -235,12 +268,16 @@ fn available(facts: &Facts, item: &Item) -> Answer {
             format!("{what} waits for a free slot: {} of {} are in use (dispatch.slots)", facts.running, facts.slots);
         return say("waits_for_slot", answer, since, &["remand item list --status claimed".into()]);
     }
-    say(
-        "queued",
-        format!("{what} is queued and nothing has taken it yet; it is run by `remand run` or `remand tick`"),
-        since,
-        &runs,
-    )
+    let (then, commands) = next_look(facts);
+    say("queued", format!("{what} is queued; {then}"), since, &commands)
+}
+
+/// Who takes what waits, and what to type when nobody does.
+fn next_look(facts: &Facts) -> (&'static str, Vec<String>) {
+    match facts.daemon {
+        Daemon::Runs => ("the daemon takes it in a moment", Vec::new()),
+        Daemon::None => ("no daemon runs that would take it", vec!["remand run".into(), "remand tick".into()]),
+    }
 }
 
 /// Nothing is open: what happens next is up to the heartbeat, a person or the forge.
@@ -249,15 +286,12 @@ fn idle(facts: &Facts) -> Answer {
     let id = &change.change_id;
     let since = facts.in_state_since();
     if let Some(rejection) = facts.pending.first() {
-        let (because, answer) = if takes_fixes(change.state) {
-            (
-                "waits_for_heartbeat",
-                format!("{} waits for the next heartbeat, which makes a fix of it", rejection.rejection_id),
-            )
-        } else {
-            ("waits", format!("{} waits until what is under way ({}) is over", rejection.rejection_id, change.state))
-        };
-        return say(because, answer, since, &["remand run".into(), "remand tick".into()]);
+        let id = &rejection.rejection_id;
+        if !takes_fixes(change.state) {
+            return say("waits", format!("{id} waits until what is under way ({}) is over", change.state), since, &[]);
+        }
+        let (then, commands) = next_look(facts);
+        return say("waits_for_heartbeat", format!("the next heartbeat makes a fix of {id}; {then}"), since, &commands);
     }
     match change.state {
         State::ReadyForHumanReview => say(
@@ -270,12 +304,15 @@ fn idle(facts: &Facts) -> Answer {
             let by = facts.newest_of(EventType::StateChanged).map_or("somebody", |event| event.actor_id.as_str());
             say("approved", format!("it was approved by {by}: merge {} when you like", change.branch), since, &[])
         }
-        State::SelfReviewFailed => say(
-            "waits_for_heartbeat",
-            "it was rejected, and the next heartbeat makes a fix of that",
-            since,
-            &["remand run".into(), "remand tick".into()],
-        ),
+        State::SelfReviewFailed => {
+            let (then, commands) = next_look(facts);
+            say(
+                "waits_for_heartbeat",
+                format!("it was rejected, and the next heartbeat makes a fix of that; {then}"),
+                since,
+                &commands,
+            )
+        }
         State::AwaitingPrFeedback => say("waits_for_feedback", "it waits for feedback on its PR", since, &[]),
         State::SelfReviewPassed | State::PrCreated => {
             say("next_stage", "its review passed; the next stage follows", since, &[])

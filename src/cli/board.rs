@@ -27,13 +27,12 @@ pub(crate) struct ListArgs {
 }
 
 pub(crate) fn list(args: &ListArgs, desk: &mut Desk) -> Result<Code> {
-    let settings = desk.settings()?;
-    let slots = settings.config.dispatch.slots;
+    let around = desk.around()?;
     let show = if args.all { Show::All } else { Show::Live };
     let limit = if args.limit == 0 { 500 } else { args.limit };
     let (mut pictures, projects) = desk.read(|conn| {
         let rows = bb::board(conn, show, limit)?;
-        let pictures = rows.into_iter().map(|row| Picture::take(conn, row.change, slots, desk));
+        let pictures = rows.into_iter().map(|row| Picture::take(conn, row.change, around));
         Ok((pictures.collect::<bb::Result<Vec<_>>>()?, bb::list_projects(conn)?.len()))
     })?;
     pictures.sort_by_key(|picture| COLUMNS.iter().position(|column| *column == picture.row.column));

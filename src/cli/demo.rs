@@ -12,6 +12,7 @@ use super::desk::Desk;
 use super::fail::{Code, Fail};
 use super::out::{Line, Look, Out};
 use crate::blackboard::{self as bb, BoardRow, Show};
+use crate::clock::{self, Time};
 use crate::config::Place;
 use crate::daemon::{self, Daemon};
 use crate::demo::{self, Ends, PARTS, Stage};
@@ -66,9 +67,10 @@ struct Folder {
 
 impl Folder {
     fn make(args: &DemoArgs) -> Result<Self> {
+        let name: String = uuid::Uuid::new_v4().simple().to_string().chars().take(8).collect();
         let path = match &args.dir {
             Some(dir) => dir.clone(),
-            None => std::env::temp_dir().join(format!("remand-demo-{}", uuid::Uuid::new_v4().simple())),
+            None => std::env::temp_dir().join(format!("remand-demo-{name}")),
         };
         std::fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
         let path = path.canonicalize().with_context(|| format!("cannot find {}", path.display()))?;
@@ -138,7 +140,8 @@ async fn watch(daemon: &Daemon, stage: &Stage, out: &mut Out, show: &mut ShowSta
             if ends.iter().any(Option::is_none) {
                 let mut rows: Vec<&BoardRow> = rows.iter().collect();
                 rows.sort_by_key(|row| row.change.change_id.clone());
-                out.live(&rows.iter().map(|row| live_line(row, show.started.elapsed())).collect::<Vec<_>>())?;
+                let lines = rows.iter().map(|row| live_line(row, clock::now()));
+                out.live(&std::iter::once(Line::default()).chain(lines).collect::<Vec<_>>())?;
             }
         }
         if ends.iter().all(Option::is_some) {
@@ -155,32 +158,38 @@ async fn watch(daemon: &Daemon, stage: &Stage, out: &mut Out, show: &mut ShowSta
 fn told(event: &Event, rows: &[BoardRow], elapsed: Duration) -> Option<Line> {
     let id = event.change_id.as_ref()?;
     let title = rows.iter().find(|row| row.change.change_id == *id).map(|row| row.change.title.clone())?;
-    let (look, text) = match event.event_type {
-        EventType::WorkRejected => (Look::Notice, event.summary.clone()),
-        EventType::FixCommitted => (Look::Plain, format!("{}, its tests pass, next review queued", event.summary)),
-        EventType::WorkApproved => (Look::Good, event.summary.clone()),
-        EventType::Escalated => (Look::Bad, format!("to a person: {}", event.summary)),
-        EventType::GateFailed => (Look::Notice, event.summary.clone()),
-        EventType::WorkClaimed if event.summary.starts_with("review_fix") => (Look::Plain, "the fixer begins".into()),
-        EventType::WorkClaimed => (Look::Plain, "the reviewer begins".into()),
-        _ => return None,
+    let worth: &[(EventType, Look, &str, &str)] = &[
+        (EventType::WorkRejected, Look::Notice, "", ""),
+        (EventType::FixCommitted, Look::Plain, "", ", its tests pass, next review queued"),
+        (EventType::WorkApproved, Look::Good, "", ""),
+        (EventType::Escalated, Look::Bad, "to a person: ", ""),
+        (EventType::GateFailed, Look::Notice, "", ""),
+        (EventType::WorkClaimed, Look::Plain, "", ""),
+    ];
+    let (event_type, look, before, after) = *worth.iter().find(|(event_type, ..)| *event_type == event.event_type)?;
+    let text = if event_type == EventType::WorkClaimed {
+        let is_fix = event.summary.starts_with(Source::ReviewFix.as_str());
+        if is_fix { "the fixer begins".to_owned() } else { "the reviewer begins".to_owned() }
+    } else {
+        format!("{before}{}{after}", event.summary)
     };
     let head = format!("{:5.1} s  {id}  {title:<16} ", elapsed.as_secs_f64());
     Some(Line::default().faint(head).piece(look, text))
 }
 
 /// What a change is doing now, for the block at the bottom of a terminal.
-fn live_line(row: &BoardRow, elapsed: Duration) -> Line {
+fn live_line(row: &BoardRow, now: Time) -> Line {
     let doing = match &row.open_item {
         Some(item) if item.status == Status::Claimed && item.source == Source::ReviewFix => "fixing",
         Some(item) if item.status == Status::Claimed => "under review",
         Some(_) => "waiting for a slot",
         None => row.column,
     };
+    let run = row.last_run.as_ref().filter(|run| run.ended_at.is_none());
     Line::default()
         .strong(format!("  {}  {:<16} ", row.change.change_id, row.change.title))
-        .plain(format!("{doing:<20} {}  ", row.change.cycle_text()))
-        .faint(format!("{:.1} s", elapsed.as_secs_f64()))
+        .plain(format!("{doing:<18} {}", row.change.cycle_text()))
+        .faint(run.map(|run| format!("  for {:.1} s", now.since(run.started_at).as_secs_f64())).unwrap_or_default())
 }
 
 fn closing_words(out: &mut Out, stage: &Stage, is_kept: bool) -> Result<()> {

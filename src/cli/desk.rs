@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
+use super::answer::{Around, Daemon};
 use super::fail::Fail;
 use super::out::Out;
 use crate::blackboard::{self as bb, Board, BoardError, Conn};
@@ -41,10 +42,6 @@ impl Desk {
         self.now = clock::now();
     }
 
-    pub(crate) fn place(&self) -> &Place {
-        &self.place
-    }
-
     pub(crate) fn settings(&self) -> Result<Loaded> {
         Ok(config::load(&self.place)?)
     }
@@ -65,12 +62,28 @@ impl Desk {
 
     /// One transaction, and the daemon is told.
     pub(crate) fn write<T>(&self, name: &str, step: impl FnOnce(&Conn, &Step) -> bb::Result<T>) -> Result<T> {
-        let settings = self.settings()?;
-        let step_with = Step { actor: config::user_name(), now: self.now, evaluators: self.evaluators(&settings)? };
-        let mut board = Board::open(&settings.blackboard, self.now)?;
-        let value = board.write(name, |conn| step(conn, &step_with))?;
+        let with = Step { actor: config::user_name(), now: self.now };
+        let mut board = self.board()?;
+        let value = board.write(name, |conn| step(conn, &with))?;
         wake::poke(board.path());
         Ok(value)
+    }
+
+    /// As `write`, with one pass of the evaluators in the same transaction, so that what follows from the word is
+    /// there at once. Only a word that makes work is kept waiting by an evaluator that can't be read.
+    pub(crate) fn write_and_judge(&self, name: &str, step: impl FnOnce(&Conn, &Step) -> bb::Result<()>) -> Result<()> {
+        let evaluators = self.evaluators(&self.settings()?)?;
+        self.write(name, |conn, with| {
+            step(conn, with)?;
+            heartbeat::beat(conn, &evaluators, with.now).map(|_| ())
+        })
+    }
+
+    /// What is the same for all changes that are looked at now.
+    pub(crate) fn around(&self) -> Result<Around> {
+        let settings = self.settings()?;
+        let daemon = if wake::is_heard(&settings.blackboard) { Daemon::Runs } else { Daemon::None };
+        Ok(Around { slots: settings.config.dispatch.slots, daemon, now: self.now })
     }
 
     pub(crate) fn git(&self, settings: &Loaded) -> Git {
@@ -84,18 +97,10 @@ impl Desk {
     }
 }
 
-/// Who writes, when, and who judges.
+/// Who writes, and when.
 pub(crate) struct Step {
     pub(crate) actor: String,
     pub(crate) now: Time,
-    evaluators: Vec<Definition>,
-}
-
-impl Step {
-    /// One pass of the evaluators in the same transaction, so that what follows from the word is there at once.
-    pub(crate) fn beat(&self, conn: &Conn) -> bb::Result<()> {
-        heartbeat::beat(conn, &self.evaluators, self.now).map(|_| ())
-    }
 }
 
 /// The change, or names that are near to what was typed.
@@ -139,9 +144,12 @@ pub(crate) fn read_text(file: &Path) -> Result<String> {
     if file.as_os_str() == "-" {
         std::io::stdin().take(TEXT_CAP + 1).read_to_end(&mut bytes).context("cannot read stdin")?;
     } else {
-        let opened = std::fs::File::open(file).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => Fail::not_found(format!("there is no file {name}")),
-            _ => Fail::new(format!("cannot read {name}: {error}")),
+        let opened = std::fs::File::open(file).map_err(|error| {
+            if error.kind() == std::io::ErrorKind::NotFound {
+                Fail::not_found(format!("there is no file {name}"))
+            } else {
+                Fail::new(format!("cannot read {name}: {error}"))
+            }
         })?;
         opened.take(TEXT_CAP + 1).read_to_end(&mut bytes).with_context(|| format!("cannot read {name}"))?;
     }

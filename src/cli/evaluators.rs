@@ -1,5 +1,7 @@
 //! `remand evaluators`: what turns events into work, and how far each of them is.
 
+use std::collections::BTreeMap;
+
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use serde::Serialize;
@@ -13,6 +15,9 @@ use crate::blackboard::{self as bb, EvaluatorRow};
 use crate::clock::Time;
 use crate::evaluator::Definition;
 use crate::snippet::nearest;
+
+/// How many firings of a schedule `check` shows.
+const FIRINGS: usize = 3;
 
 /// The evaluators: what turns events into work
 #[derive(Debug, Subcommand)]
@@ -86,11 +91,22 @@ fn shown_one(definition: &Definition, rows: &[EvaluatorRow], now: Time) -> Shown
 
 fn check(definitions: &[Definition], desk: &mut Desk) -> Result<Code> {
     let names: Vec<&str> = definitions.iter().map(|definition| definition.name.as_str()).collect();
+    // A schedule that does not mean what its author meant shows in when it fires.
+    let firings: BTreeMap<&str, Vec<Time>> = definitions
+        .iter()
+        .filter_map(|definition| {
+            Some((definition.name.as_str(), definition.schedule.as_ref()?.next(desk.now, FIRINGS)))
+        })
+        .collect();
     if desk.out.is_json() {
-        desk.out.json(&serde_json::json!({ "ok": true, "evaluators": names }))?;
+        desk.out.json(&serde_json::json!({ "ok": true, "evaluators": names, "next": firings }))?;
         return Ok(Code::Done);
     }
     desk.out.line(Line::default().piece(Look::Good, "ok").plain(format!("  {}", names.join(", "))))?;
+    for (name, times) in firings {
+        let times: Vec<String> = times.iter().map(ToString::to_string).collect();
+        desk.out.line(format!("    {name} fires next at {}", times.join(", ")))?;
+    }
     Ok(Code::Done)
 }
 

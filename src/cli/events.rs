@@ -54,7 +54,7 @@ pub(crate) fn events(args: &EventsArgs, desk: &mut Desk) -> Result<Code> {
         (None, None) => bb::newest_events(conn, args.limit),
     })?;
     if args.follow {
-        return follow(desk, events, args.since.unwrap_or(0), change.as_ref());
+        return follow(desk, &events, args.since.unwrap_or(0), change.as_ref());
     }
     if desk.out.is_json() {
         for event in &events {
@@ -81,14 +81,12 @@ pub(crate) fn events(args: &EventsArgs, desk: &mut Desk) -> Result<Code> {
     Ok(Code::Done)
 }
 
-fn follow(desk: &mut Desk, first: Vec<Event>, since: i64, change: Option<&ChangeId>) -> Result<Code> {
+fn follow(desk: &mut Desk, first: &[Event], since: i64, change: Option<&ChangeId>) -> Result<Code> {
     let mut board = desk.board()?;
+    // Whoever begins after an event that is not there yet wants what comes next.
     let newest = board.read(bb::newest_event)?;
     let mut seen = first.last().map_or(since.min(newest), |event| event.id);
-    if first.is_empty() && since == 0 {
-        seen = 0;
-    }
-    for event in &first {
+    for event in first {
         print(desk, event)?;
     }
     wait(async move {

@@ -10,7 +10,6 @@ use crate::config::ConfigError;
 use crate::evaluator::definition::DefinitionError;
 use crate::git::GitError;
 use crate::prompt::PromptError;
-use crate::snippet::Colour;
 
 /// What a program that calls remand can tell apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,7 +83,13 @@ pub(crate) fn report(out: &mut Out, error: &anyhow::Error) -> Code {
 
 fn tell(out: &mut Out, error: &anyhow::Error) -> (Code, io::Result<()>) {
     if let Some(error) = error.downcast_ref::<ConfigError>() {
-        return (Code::Config, out.report(&error.render(Colour::Plain)));
+        let told = match error {
+            ConfigError::Syntax(report) | ConfigError::Invalid(report) => out.snippet(|colour| report.render(colour)),
+            ConfigError::NotFound { .. } | ConfigError::Unreadable { .. } | ConfigError::NoHome => {
+                out.report(&error.to_string())
+            }
+        };
+        return (Code::Config, told);
     }
     if let Some(DefinitionError::Fault { report, .. }) = error.downcast_ref() {
         return (Code::Config, out.report(report));

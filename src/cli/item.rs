@@ -12,7 +12,6 @@ use super::picture::told;
 use super::show;
 use crate::blackboard::{self as bb, BoardError, Conn, NewItem};
 use crate::change::{Change, State};
-use crate::proposal::Escalation;
 use crate::state::Trigger;
 use crate::work::{Item, ItemId, Priority, Source, Status};
 
@@ -260,37 +259,9 @@ fn reopen(conn: &Conn, change: &Change, item: &Item, step: &Step) -> bb::Result<
 }
 
 fn cancel(id: &ItemId, why: Option<&str>, desk: &mut Desk) -> Result<Code> {
-    let item = desk.write("item_cancel", |conn, step| {
-        let reason = why.map_or_else(|| format!("by {}", step.actor), |why| format!("by {}: {why}", step.actor));
-        let item = bb::cancel_item(conn, id, &reason, &step.actor, step.now)?;
-        if let (Some(change_id), Source::CodeReview | Source::ReviewFix) = (&item.change_id, item.source) {
-            // Without it nothing would move the change on, and nobody would know.
-            let change = bb::change(conn, change_id)?;
-            if !change.state.is_over() && change.state != State::Escalated {
-                bb::escalate(conn, change_id, &escalation(&item, &change, &step.actor), step.now)?;
-            }
-        }
-        Ok(item)
-    })?;
+    let reason = why.unwrap_or("by hand");
+    let item = desk.write("item_cancel", |conn, step| bb::cancel_item(conn, id, reason, &step.actor, step.now))?;
     done(desk, &item, "is cancelled")
-}
-
-fn escalation(item: &Item, change: &Change, actor: &str) -> Escalation {
-    let id = &change.change_id;
-    let again = match item.source {
-        Source::CodeReview => format!("`remand item requeue {}`", item.item_id),
-        _ => format!("`remand refine {id}`"),
-    };
-    Escalation {
-        reason: format!("{} {} was cancelled by {actor}", item.source, item.item_id),
-        decide: format!(
-            "go on ({again}), accept the change (`remand approve {id}`), or close it (`remand cancel {id}`)"
-        ),
-        bound: None,
-        rejected_item: None,
-        final_verdict: None,
-        failed_item: None,
-    }
 }
 
 fn done(desk: &mut Desk, item: &Item, what: &str) -> Result<Code> {
@@ -301,7 +272,7 @@ fn done(desk: &mut Desk, item: &Item, what: &str) -> Result<Code> {
     let line = Line::default().strong(item.item_id.as_str()).plain(format!(" {} {what}", item.source));
     desk.out.line(line)?;
     match &item.change_id {
-        Some(change_id) => told(desk, change_id, "follows"),
+        Some(change_id) => told(desk, change_id, "now"),
         None => Ok(Code::Done),
     }
 }

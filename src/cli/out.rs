@@ -9,6 +9,7 @@ use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table as 
 use serde::Serialize;
 
 use crate::plain;
+use crate::snippet::Colour;
 
 /// Where results go (stdout), and everything else (stderr).
 pub(crate) struct Out {
@@ -153,6 +154,13 @@ impl Out {
         writeln!(self.stderr, "{line}")
     }
 
+    /// A report that `snippet` drew, in colour where stderr shows colour. It has made the text harmless itself.
+    pub(crate) fn snippet(&mut self, draw: impl FnOnce(Colour) -> String) -> io::Result<()> {
+        let shows_colour = self.stderr.current_choice() != ColorChoice::Never;
+        let text = draw(if shows_colour { Colour::Ansi } else { Colour::Plain });
+        writeln!(self.stderr, "{}", text.trim_end())
+    }
+
     /// A report with lines of its own (a place in a file), on stderr.
     pub(crate) fn report(&mut self, text: &str) -> io::Result<()> {
         writeln!(self.stderr, "{}", plain::block(text).trim_end())
@@ -237,10 +245,6 @@ impl Table {
         self.rows.push(cells.into_iter().map(|cell| plain::line(cell.as_ref())).collect());
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.rows.is_empty()
-    }
-
     /// Within `width` columns by breaking the long cells, or without breaking anything.
     fn render(&self, width: Option<usize>) -> String {
         let mut grid = Grid::new();
@@ -307,12 +311,22 @@ mod tests {
     fn a_table_fits_the_terminal() {
         let text = table().render(Some(44));
         assert!(text.lines().all(|line| line.chars().count() <= 44), "{text}");
-        insta::assert_snapshot!(text, @"");
+        insta::assert_snapshot!(text, @"
+        CHANGE  TITLE                      SINCE
+        c1      a title that is rather     3 min ago
+                long and has to be broken
+                somewhere
+        c2      short␛[31m                 now
+        ");
     }
 
     #[test]
     fn a_table_in_a_pipe_is_not_broken() {
-        insta::assert_snapshot!(table().render(None), @"");
+        insta::assert_snapshot!(table().render(None), @"
+        CHANGE  TITLE                                                       SINCE
+        c1      a title that is rather long and has to be broken somewhere  3 min ago
+        c2      short␛[31m                                                  now
+        ");
     }
 
     #[test]

@@ -43,9 +43,8 @@ pub(crate) struct RefineArgs {
 pub(crate) fn refine(args: &RefineArgs, desk: &mut Desk) -> Result<Code> {
     let text = args.text.as_deref().map(said).transpose()?;
     let id = desk.change(&args.named.change)?.change_id;
-    desk.write("refine", |conn, step| {
-        bb::refine(conn, &id, text.as_deref(), &step.actor, step.now)?;
-        step.beat(conn)
+    desk.write_and_judge("refine", |conn, step| {
+        bb::refine(conn, &id, text.as_deref(), &step.actor, step.now).map(|_| ())
     })?;
     told(desk, &id, "is to be refined")
 }
@@ -64,11 +63,8 @@ pub(crate) struct CyclesArgs {
 
 pub(crate) fn cycles(args: &CyclesArgs, desk: &mut Desk) -> Result<Code> {
     let id = desk.change(&args.named.change)?.change_id;
-    let after = desk.write("cycles", |conn, step| {
-        bb::more_cycles(conn, &id, args.n, &step.actor, step.now)?;
-        step.beat(conn)?;
-        bb::change(conn, &id)
-    })?;
+    desk.write_and_judge("cycles", |conn, step| bb::more_cycles(conn, &id, args.n, &step.actor, step.now).map(|_| ()))?;
+    let after = desk.read(|conn| bb::change(conn, &id))?;
     told(desk, &id, &format!("may have {} more ({})", fixes(args.n), after.cycle_text()))
 }
 

@@ -4,13 +4,12 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::age::ago;
-use super::answer::{Answer, Facts, answer};
+use super::answer::{Answer, Around, Facts, answer};
 use super::desk::Desk;
 use super::fail::Code;
 use super::out::{Line, Look};
 use crate::blackboard::{self as bb, BoardRow, Conn};
 use crate::change::{Change, ChangeId, State};
-use crate::event::Event;
 
 /// A change with what it waits for.
 #[derive(Debug, Serialize)]
@@ -20,15 +19,13 @@ pub(crate) struct Picture {
     /// `fix 1/2`
     pub(crate) cycle: String,
     pub(crate) why: Answer,
-    #[serde(skip)]
-    pub(crate) events: Vec<Event>,
 }
 
 impl Picture {
-    pub(crate) fn take(conn: &Conn, change: Change, slots: usize, desk: &Desk) -> bb::Result<Self> {
-        let facts = Facts::gather(conn, change, slots, desk.now)?;
+    pub(crate) fn take(conn: &Conn, change: Change, around: Around) -> bb::Result<Self> {
+        let facts = Facts::gather(conn, change, around)?;
         let why = answer(&facts);
-        Ok(Self { cycle: facts.row.change.cycle_text(), why, row: facts.row, events: facts.events })
+        Ok(Self { cycle: facts.row.change.cycle_text(), why, row: facts.row })
     }
 
     pub(crate) fn change(&self) -> &Change {
@@ -38,8 +35,8 @@ impl Picture {
 
 /// What a person sees after a word on a change: where it is now, and what follows.
 pub(crate) fn told(desk: &mut Desk, id: &ChangeId, what: &str) -> Result<Code> {
-    let slots = desk.settings()?.config.dispatch.slots;
-    let picture = desk.read(|conn| Picture::take(conn, bb::change(conn, id)?, slots, desk))?;
+    let around = desk.around()?;
+    let picture = desk.read(|conn| Picture::take(conn, bb::change(conn, id)?, around))?;
     if desk.out.is_json() {
         desk.out.json(&picture)?;
         return Ok(Code::Done);

@@ -56,15 +56,14 @@ pub(crate) fn reject(args: &RejectArgs, desk: &mut Desk) -> Result<Code> {
     let threshold = desk.settings()?.project(change.project_id.as_str()).severity_threshold;
     let findings = review::read(&body, threshold).findings;
     let id = change.change_id.clone();
-    desk.write("reject", |conn, step| {
+    desk.write_and_judge("reject", |conn, step| {
         let event = NewEvent::about(&id, EventType::WorkRejected, summary(&body)).by(&step.actor).with(json!({
             "verdict": Verdict::ChangesRequested,
             "head": change.head,
             "body": body,
             "findings": findings,
         }));
-        bb::append(conn, &event, step.now)?;
-        step.beat(conn)
+        bb::append(conn, &event, step.now).map(|_| ())
     })?;
     told(desk, &id, "is rejected")
 }

@@ -12,7 +12,7 @@ use super::project::say_who_works;
 use crate::blackboard::{self as bb, Conn, NewChange, Project};
 use crate::change::{Change, ChangeId, State};
 use crate::config::Loaded;
-use crate::state::Trigger;
+use crate::evaluator::Config;
 use crate::work::{Item, Source, Status};
 
 mod look;
@@ -42,7 +42,7 @@ pub(crate) struct ReviewArgs {
     #[arg(long, value_name = "B")]
     base: Option<String>,
 
-    /// How many fixes it may have before a person is asked, 0 to 100 [default: loop.max_fix_cycles]
+    /// How many fixes it may have before a person is asked, 0 to 100 [default: as configured]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..=100))]
     max_cycles: Option<i64>,
 
@@ -59,7 +59,11 @@ pub(crate) fn review(args: &ReviewArgs, desk: &mut Desk) -> Result<Code> {
         None => (enter(args, &settings, &found, desk)?, "is to be reviewed"),
         Some(change) => match standing(desk, &change, &found)? {
             Standing::Known(what) => return told(desk, &change.change_id, what),
-            Standing::Moved => (again(&change, &found, desk)?, "has a new head, which is to be reviewed"),
+            Standing::Moved => {
+                let id = change.change_id;
+                desk.write("review", |conn, step| bb::review_new_head(conn, &id, &found.head, &step.actor, step.now))?;
+                (id, "has a new head, which is to be reviewed")
+            }
         },
     };
     say_who_works(&settings, found.project.project_id.as_str(), desk)?;
@@ -69,7 +73,16 @@ pub(crate) fn review(args: &ReviewArgs, desk: &mut Desk) -> Result<Code> {
 /// A new change with its review, in one transaction; with its project, where that is new too.
 fn enter(args: &ReviewArgs, settings: &Loaded, found: &Found, desk: &Desk) -> Result<ChangeId> {
     let own = settings.project(found.project.project_id.as_str());
-    let max_fix_cycles = args.max_cycles.unwrap_or(own.max_fix_cycles);
+    let max_fix_cycles = match args.max_cycles {
+        Some(number) => number,
+        None => {
+            let evaluators = desk.evaluators(settings)?;
+            let evaluator = evaluators.iter().find_map(|definition| match definition.config {
+                Config::ReviewFeedback(config) => config.max_fix_cycles,
+            });
+            settings.max_fix_cycles(found.project.project_id.as_str(), evaluator)
+        }
+    };
     let new = |actor: &str| NewChange {
         project_id: found.project.project_id.clone(),
         title: found.title.clone(),
@@ -94,7 +107,7 @@ fn enter(args: &ReviewArgs, settings: &Loaded, found: &Found, desk: &Desk) -> Re
         }
         refuse_twin(conn, &found.project, &found.branch)?;
         let change = bb::insert_change(conn, &new(&step.actor), step.now)?;
-        queue(conn, &change, &step.actor, step.now)?;
+        bb::queue_review(conn, &change, &step.actor, step.now)?;
         Ok(change.change_id)
     })
 }
@@ -113,12 +126,6 @@ fn refuse_twin(conn: &Conn, project: &Project, branch: &str) -> bb::Result<()> {
         what: format!("branch {branch} is {} already, in {}", twin.change_id, twin.worktree),
         hint: Some(format!("`remand status {0}` shows it, `remand cancel {0}` closes it", twin.change_id)),
     })
-}
-
-fn queue(conn: &Conn, change: &Change, actor: &str, now: crate::clock::Time) -> bb::Result<()> {
-    let key = format!("code_review:{}:{}:{now}", change.change_id, change.head);
-    bb::insert_item(conn, change, &bb::review_item(change, key, actor), now)?;
-    Ok(())
 }
 
 /// What a worktree that is under way already needs.
@@ -189,26 +196,4 @@ fn same_head(change: &Change, open: Option<&Item>, is_judged: bool) -> Result<St
         None if is_judged => "has a verdict for this head already",
         None => "is under way already",
     }))
-}
-
-/// The same change with a new head: the old verdict no longer holds, one review of the new head is queued.
-fn again(change: &Change, found: &Found, desk: &Desk) -> Result<ChangeId> {
-    let id = &change.change_id;
-    desk.write("review", |conn, step| {
-        for item in bb::items_of(conn, id)? {
-            if item.status.is_open() {
-                bb::cancel_item(conn, &item.item_id, "the head moved", &step.actor, step.now)?;
-            }
-        }
-        if change.state == State::Escalated {
-            // A person worked on it: that answers the escalation, and the new head is judged like any other.
-            bb::advance(conn, id, Trigger::MarkReady, &step.actor, step.now)?;
-        }
-        if change.state != State::PendingSelfReview {
-            bb::advance(conn, id, Trigger::HeadMoved, &step.actor, step.now)?;
-        }
-        let moved = bb::move_head(conn, id, &found.head, step.now)?;
-        queue(conn, &moved, &step.actor, step.now)?;
-        Ok(moved.change_id)
-    })
 }

@@ -44,11 +44,11 @@ struct Detail {
 
 /// For `show` too.
 pub(crate) fn one(desk: &mut Desk, change: Change) -> Result<Code> {
-    let slots = desk.settings()?.config.dispatch.slots;
+    let around = desk.around()?;
     let detail = desk.read(|conn| {
         let id = change.change_id.clone();
         Ok(Detail {
-            picture: Picture::take(conn, change, slots, desk)?,
+            picture: Picture::take(conn, change, around)?,
             open_findings: bb::open_findings(conn, &id)?,
             reviews: bb::reviews_of(conn, &id)?,
         })

@@ -15,7 +15,6 @@ use crate::event::{EventType, NewEvent};
 use crate::finding::Verdict;
 use crate::proposal::Escalation;
 use crate::state::Trigger;
-use crate::work::Source;
 
 /// Give the verdict of a review yourself, where the reviewer's was unclear or you know better
 #[derive(Debug, Args)]
@@ -62,8 +61,8 @@ pub(crate) fn verdict(args: &VerdictArgs, desk: &mut Desk) -> Result<Code> {
             told(desk, &id, "is approved")
         }
         Said::ChangesRequested => {
-            let body = body(desk, &change, text)?;
-            desk.write("verdict", |conn, step| request_changes(conn, &change, &body, step))?;
+            let asked = asked(desk, &change, text)?;
+            desk.write_and_judge("verdict", |conn, step| request_changes(conn, &change, &asked, step))?;
             told(desk, &id, "has to be changed")
         }
         Said::NeedsDiscussion => {
@@ -77,33 +76,37 @@ pub(crate) fn verdict(args: &VerdictArgs, desk: &mut Desk) -> Result<Code> {
     }
 }
 
-/// What the fix is told: the last review that did not approve, and the person's own words before it.
-fn body(desk: &Desk, change: &Change, text: Option<String>) -> Result<String> {
+/// What the fix is told.
+struct Asked {
+    body: String,
+    /// The person's own words in it.
+    said: Option<String>,
+}
+
+/// The last review that did not approve, and before it what people said, now and since the last fix.
+fn asked(desk: &Desk, change: &Change, text: Option<String>) -> Result<Asked> {
     let review = desk.read(|conn| bb::last_review(conn, &change.change_id))?;
     let review = review.filter(|review| review.verdict != Verdict::Approved).map(|review| review.body);
-    let said: Vec<String> = [text, review].into_iter().flatten().collect();
-    if said.is_empty() {
+    let unanswered = desk.read(|conn| bb::unanswered(conn, &change.change_id))?;
+    let body: Vec<String> = text.clone().into_iter().chain(unanswered).chain(review).collect();
+    if body.is_empty() {
         let what = format!("{} has no review that asks for anything", change.change_id);
         return Err(Fail::new(what).hint("say what is to be changed with --text").into());
     }
-    Ok(said.join("\n\n"))
+    Ok(Asked { body: body.join("\n\n"), said: text })
 }
 
-fn request_changes(conn: &Conn, change: &Change, body: &str, step: &Step) -> bb::Result<()> {
+fn request_changes(conn: &Conn, change: &Change, asked: &Asked, step: &Step) -> bb::Result<()> {
     let id = &change.change_id;
     note(conn, change, "CHANGES_REQUESTED", step)?;
     // The head has its verdict now: no other is waited for.
-    for item in bb::items_of(conn, id)? {
-        if item.source == Source::CodeReview && item.status.is_open() {
-            let reason = format!("{} gave the verdict", step.actor);
-            bb::cancel_item(conn, &item.item_id, &reason, &step.actor, step.now)?;
-        }
-    }
+    bb::end_reviews(conn, id, &step.actor, step.now)?;
     let open = bb::open_findings(conn, id)?;
-    let rejected = NewEvent::about(id, EventType::WorkRejected, summary(body)).by(&step.actor).with(json!({
+    let rejected = NewEvent::about(id, EventType::WorkRejected, summary(&asked.body)).by(&step.actor).with(json!({
         "verdict": Verdict::ChangesRequested,
         "head": change.head,
-        "body": body,
+        "body": asked.body,
+        "said": asked.said,
         "findings": open.iter().map(|open| &open.finding).collect::<Vec<_>>(),
         "supersedes": true,
         "begins_round": false,
@@ -111,8 +114,7 @@ fn request_changes(conn: &Conn, change: &Change, body: &str, step: &Step) -> bb:
     if !matches!(change.state, State::SelfReviewFailed | State::Refining | State::AddressingFeedback) {
         bb::advance(conn, id, Trigger::MarkReady, &step.actor, step.now)?;
     }
-    bb::append(conn, &rejected, step.now)?;
-    step.beat(conn)
+    bb::append(conn, &rejected, step.now).map(|_| ())
 }
 
 fn discuss(conn: &Conn, change: &Change, reason: Option<&str>, step: &Step) -> bb::Result<()> {

@@ -5,7 +5,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::age::ago;
-use super::answer::{Answer, Facts, answer, led_here};
+use super::answer::{Answer, Around, Facts, answer, led_here};
 use super::desk::Desk;
 use super::fail::Code;
 use super::out::{Line, Table};
@@ -49,10 +49,8 @@ struct Rest {
 
 pub(crate) fn why(args: &WhyArgs, desk: &mut Desk) -> Result<Code> {
     let thing = find(desk, &args.id)?;
-    let settings = desk.settings()?;
-    let slots = settings.config.dispatch.slots;
-    let now = desk.now;
-    let told = desk.read(|conn| tell(conn, &thing, slots, now))?;
+    let around = desk.around()?;
+    let told = desk.read(|conn| tell(conn, &thing, around))?;
     if desk.out.is_json() {
         desk.out.json(&told)?;
         return Ok(Code::Done);
@@ -75,8 +73,8 @@ pub(crate) fn why(args: &WhyArgs, desk: &mut Desk) -> Result<Code> {
     Ok(Code::Done)
 }
 
-fn tell(conn: &Conn, thing: &Thing, slots: usize, now: Time) -> bb::Result<Told> {
-    let of_change = |id: &ChangeId| Facts::gather(conn, bb::change(conn, id)?, slots, now);
+fn tell(conn: &Conn, thing: &Thing, around: Around) -> bb::Result<Told> {
+    let of_change = |id: &ChangeId| Facts::gather(conn, bb::change(conn, id)?, around);
     let with_change = |id: String, own: Answer, change: Option<&ChangeId>| -> bb::Result<Told> {
         let Some(change_id) = change else { return Ok(Told { id, answer: own, change: None, events: Vec::new() }) };
         let facts = of_change(change_id)?;
@@ -112,7 +110,10 @@ fn tell(conn: &Conn, thing: &Thing, slots: usize, now: Time) -> bb::Result<Told>
         Thing::Rejection(rejection) => {
             with_change(rejection.rejection_id.to_string(), of_rejection(rejection), Some(&rejection.change_id))
         }
-        Thing::Event(event) => of_event(conn, event, &with_change),
+        Thing::Event(event) => {
+            let (own, change) = of_event(conn, event)?;
+            with_change(format!("event {}", event.id), own, change.as_ref())
+        }
         Thing::Project(project) => {
             let own = plain("project", format!("it is a project at {}; projects wait for nothing", project.path), None);
             with_change(project.project_id.to_string(), own, None)
@@ -154,16 +155,12 @@ fn of_rejection(rejection: &Rejection) -> Answer {
     plain(rejection.state.as_str(), said, None)
 }
 
-fn of_event(
-    conn: &Conn,
-    event: &Event,
-    with_change: &dyn Fn(String, Answer, Option<&ChangeId>) -> bb::Result<Told>,
-) -> bb::Result<Told> {
-    let id = format!("event {}", event.id);
+/// What came of an event: its answer, and the change that it led to.
+fn of_event(conn: &Conn, event: &Event) -> bb::Result<(Answer, Option<ChangeId>)> {
     if let Some(rejection) = bb::rejection_of_event(conn, event.id)? {
         let own = of_rejection(&rejection);
-        let own = Answer { answer: format!("it became {}: {}", rejection.rejection_id, own.answer), ..own };
-        return with_change(id, Answer { since: Some(event.timestamp), ..own }, Some(&rejection.change_id));
+        let answer = format!("it became {}: {}", rejection.rejection_id, own.answer);
+        return Ok((Answer { answer, since: Some(event.timestamp), ..own }, Some(rejection.change_id)));
     }
     let about = bb::events_about(conn, TargetType::Event, &event.id.to_string(), 20)?;
     let own = match about.iter().find(|told| told.event_type == EventType::Skipped) {
@@ -173,17 +170,12 @@ fn of_event(
         }
         None if event.event_type == EventType::WorkRejected => Answer {
             commands: vec!["remand run".into(), "remand tick".into()],
-            ..plain("waits_for_heartbeat", "it waits for the next heartbeat, which takes it in", Some(event.timestamp))
+            ..plain("waits_for_heartbeat", "the next heartbeat takes it in", Some(event.timestamp))
         },
-        None => plain(
-            "event",
-            format!("{} by {}: {}", event.event_type, event.actor_id, event.summary),
-            Some(event.timestamp),
-        ),
+        None => {
+            let said = format!("{} by {}: {}", event.event_type, event.actor_id, event.summary);
+            plain("event", said, Some(event.timestamp))
+        }
     };
-    let mut told = with_change(id, own, event.change_id.as_ref())?;
-    if told.events.is_empty() {
-        told.events = std::iter::once(event.clone()).chain(about).collect();
-    }
-    Ok(told)
+    Ok((own, event.change_id.clone()))
 }

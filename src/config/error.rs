@@ -33,15 +33,6 @@ pub(crate) struct Report {
     pub(crate) problems: Vec<Problem>,
 }
 
-impl ConfigError {
-    pub(crate) fn render(&self, colour: Colour) -> String {
-        match self {
-            Self::Syntax(report) | Self::Invalid(report) => report.render(colour),
-            Self::NotFound { .. } | Self::Unreadable { .. } | Self::NoHome => self.to_string(),
-        }
-    }
-}
-
 impl Report {
     pub(crate) fn render(&self, colour: Colour) -> String {
         let file = self.file.display().to_string();

@@ -79,7 +79,9 @@ fn load_in(place: &Place, environment: &Environment) -> Result<Loaded, ConfigErr
     let read = read::read(file.as_deref(), &text)?;
     let home = environment.path("HOME");
     let (blackboard, blackboard_from) = place::blackboard(place, environment, file.as_deref(), &read)?;
-    let folder = |key, set: &str| place::folder(key, set, file.as_deref(), home.as_deref());
+    // A person may have prompts of their own and no settings: their folder is where the file would be.
+    let beside = file.clone().or_else(|| place::usual_file(environment));
+    let folder = |key, set: &str| place::folder(key, set, beside.as_deref(), home.as_deref());
     let (evaluators, prompts) =
         (folder("evaluators", &read.config.evaluators), folder("prompts", &read.config.prompts));
     let missing: Vec<_> =

@@ -29,6 +29,13 @@ pub(crate) struct ProjectSettings {
 }
 
 impl Loaded {
+    /// How many fixes a round may take, for a change without a number of its own: what is written about its project
+    /// counts before the evaluator's number, and that before the one for all.
+    pub(crate) fn max_fix_cycles(&self, project: &str, evaluator: Option<i64>) -> i64 {
+        let own = self.config.projects.get(project).and_then(|own| own.max_fix_cycles);
+        own.or(evaluator).unwrap_or(self.config.r#loop.max_fix_cycles)
+    }
+
     /// The settings for the project of this name; those for all if nothing is written about it.
     pub(crate) fn project(&self, name: &str) -> ProjectSettings {
         let config = &self.config;

@@ -56,7 +56,6 @@ pub(crate) struct Loop {
 pub(crate) struct Heartbeat {
     #[serde(deserialize_with = "whole::<_, _, 1, 3_600>")]
     pub(crate) look_s: u64,
-    pub(crate) timezone: Timezone,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -145,14 +144,6 @@ words! {
 }
 
 words! {
-    /// The clock that schedules mean.
-    "timezone" Timezone {
-        Utc = "UTC",
-        Local = "local",
-    }
-}
-
-words! {
     "level" LogLevel {
         Error = "error",
         Warn = "warn",
@@ -177,14 +168,6 @@ words! {
 }
 
 impl Argv {
-    pub(crate) fn program(&self) -> &str {
-        self.0.first().map_or("", String::as_str)
-    }
-
-    pub(crate) fn arguments(&self) -> &[String] {
-        self.0.get(1..).unwrap_or_default()
-    }
-
     /// The program and its arguments.
     pub(crate) fn words(&self) -> &[String] {
         &self.0

@@ -16,6 +16,7 @@ use crate::config::settings::MainCheckout;
 use crate::config::{self, Loaded};
 use crate::dispatch::{Dispatch, Limits, OnCheckoutChange, Rules, Settings};
 use crate::evaluator::definition;
+use crate::git::Git;
 use crate::process::ProcessId;
 use crate::prompt::Prompts;
 
@@ -38,6 +39,7 @@ impl Daemon {
             dispatch: Arc::new(dispatch),
             wake_heartbeat,
             wake_dispatch,
+            git: Git::new(&config::agent_environment(&[]), Duration::from_secs(loaded.config.limits.git_s)),
             look_every: Duration::from_secs(loaded.config.heartbeat.look_s),
         })
     }

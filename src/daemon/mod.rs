@@ -16,6 +16,7 @@ use crate::blackboard::Door;
 use crate::config::Loaded;
 use crate::dispatch::Dispatch;
 use crate::evaluator::Definition;
+use crate::git::Git;
 use crate::heartbeat::{self, Beat};
 use crate::wake;
 
@@ -29,6 +30,8 @@ pub(crate) struct Daemon {
     wake_heartbeat: Arc<Notify>,
     wake_dispatch: Arc<Notify>,
     look_every: Duration,
+    /// Looked at before anything runs: one that is too old or missing is said at once.
+    git: Git,
 }
 
 impl Daemon {
@@ -93,6 +96,7 @@ pub(crate) fn serve(loaded: &Loaded, ready: impl FnOnce()) -> anyhow::Result<()>
         let stop = stop_on_signal()?;
         let _lock = lock::take(&loaded.blackboard).await?;
         let daemon = Daemon::assemble(loaded)?;
+        daemon.git.version().await?;
         ready();
         daemon.run(stop).await;
         Ok(())
@@ -103,6 +107,7 @@ pub(crate) fn serve(loaded: &Loaded, ready: impl FnOnce()) -> anyhow::Result<()>
 pub(crate) fn tick(loaded: &Loaded) -> anyhow::Result<Done> {
     runtime()?.block_on(async {
         let daemon = Daemon::assemble(loaded)?;
+        daemon.git.version().await?;
         daemon.tick(&stop_on_signal()?).await
     })
 }
@@ -111,6 +116,7 @@ pub(crate) fn tick(loaded: &Loaded) -> anyhow::Result<Done> {
 pub(crate) fn work(loaded: &Loaded) -> anyhow::Result<Done> {
     runtime()?.block_on(async {
         let daemon = Daemon::assemble(loaded)?;
+        daemon.git.version().await?;
         Ok(daemon.work(&stop_on_signal()?).await)
     })
 }

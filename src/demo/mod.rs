@@ -60,10 +60,12 @@ impl Part {
     /// Whether a change ended, and if so, whether as it should.
     pub(crate) fn ended(&self, change: &Change) -> Option<bool> {
         let fixes = change.budget.total_fixes;
-        match change.state {
-            State::Escalated => Some(self.ends == Ends::EscalatedAfter(fixes)),
-            state if state.is_approved() => Some(self.ends == Ends::ApprovedAfter(fixes)),
-            _ => None,
+        if change.state == State::Escalated {
+            Some(self.ends == Ends::EscalatedAfter(fixes))
+        } else if change.state.is_approved() {
+            Some(self.ends == Ends::ApprovedAfter(fixes))
+        } else {
+            None
         }
     }
 }

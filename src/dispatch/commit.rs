@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use super::look::{named, short};
-use super::stop::{Fail, Stop};
+use super::stop::Stop;
 use super::task::Task;
 use crate::blackboard as bb;
 use crate::clock;
@@ -13,7 +13,7 @@ use crate::event::{EventType, NewEvent, TargetType};
 use crate::git::{GitError, PutBack, only_prose_about_review};
 use crate::process::{self, Stream};
 use crate::review::{Answer, Stance, read_answers};
-use crate::work::Run;
+use crate::work::{GateResult, Run};
 
 /// Of a diff that only has to be judged, not shown.
 const DIFF_CAP: usize = 1024 * 1024;
@@ -40,7 +40,9 @@ impl Task {
             let found = now.branch.as_deref().unwrap_or("a detached HEAD");
             return self.refuse(span, format!("the agent left the branch {} for {found}", self.change.branch)).await;
         }
-        let head = now.head.unwrap_or_default();
+        let Some(head) = now.head else {
+            return self.refuse(span, format!("the agent deleted the branch {}", self.change.branch)).await;
+        };
         if !self.git.is_ancestor(&place, &run.head_before, &head).await? {
             return self
                 .refuse(span, format!("the agent rewrote the branch: {} is gone from it", short(&run.head_before)))
@@ -90,6 +92,9 @@ impl Task {
                 said => format!("the agent changed nothing and says: {}", said.join("; ")),
             }));
         }
+        if self.git.is_empty_tree(place, head_after).await? {
+            return Ok(Some("the agent removed every file".to_owned()));
+        }
         let change_id = self.change.change_id.clone();
         let findings = self.read(move |conn| bb::finding_list(conn, &change_id)).await?;
         let paths: Vec<String> = findings.into_iter().filter_map(|open| open.finding.path).collect();
@@ -117,10 +122,14 @@ impl Task {
         let runs = self.runs().await?;
         let (change_id, run_id, kept) = (self.change.change_id.clone(), span.run.run_id.clone(), restored.wip.clone());
         let claim = self.claim.clone();
+        let see_gates = match span.run.gates {
+            Some(GateResult::Red) => format!(", and the gates: `remand show {run_id}`"),
+            Some(GateResult::Green) | None => String::new(),
+        };
         let failure = bb::Failure {
             reason: reason.to_owned(),
             decide: format!(
-                "read the review and what the agent said (`remand log {run_id}`); then `remand refine {change_id} --text …`, `remand retry {change_id}`, or fix it by hand and `remand review --worktree {}`",
+                "read the review and what the agent said (`remand log {run_id}`{see_gates}); then `remand refine {change_id} --text …`, `remand retry {change_id}`, or fix it by hand and `remand review --worktree {}`",
                 self.change.worktree
             ),
             bound: None,

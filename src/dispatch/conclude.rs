@@ -8,8 +8,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::launch::{mark_file, swap_record};
-use super::look::named;
-use super::mark;
+use super::look::{gone, named};
 use super::rules::OnCheckoutChange;
 use super::stop::{Fail, Stop};
 use super::task::Task;
@@ -18,7 +17,7 @@ use crate::blackboard::{self as bb, RunEnd};
 use crate::clock::{self, Time};
 use crate::crash::crash_point;
 use crate::event::{EventType, NewEvent, TargetType};
-use crate::git::{Mark, Place, PutBack, Restored};
+use crate::git::{GitError, Mark, Place, PutBack, Restored};
 use crate::process::{self, Exit, Stream};
 use crate::work::{Ended, Run};
 
@@ -37,6 +36,8 @@ pub(super) enum End {
         until: Option<Time>,
     },
     Failed(String),
+    /// The worktree is not there any more, and with it all that was not committed.
+    NoWorktree,
 }
 
 /// All that is known of a run that is over.
@@ -52,9 +53,12 @@ impl Task {
     /// agent is simply to run again.
     pub(super) async fn conclude(&self, run: &Run, phase: Phase) -> Result<(), Stop> {
         let dir = PathBuf::from(&run.dir);
-        process::settle(&dir, &mark::of_run(run), SETTLE).await?;
+        process::settle(&dir, SETTLE).await?;
         crash_point!("settled");
-        let place = self.place()?;
+        let place = match self.find_place() {
+            Err(GitError::NotThere { .. }) => return self.without_worktree(run, phase, &dir).await,
+            found => found?,
+        };
         let to = PutBack { branch: &self.change.branch, head_before: &run.head_before, run: run.run_id.as_str() };
         self.git.unblock(&place, to).await?;
         crash_point!("git.unblock.after");
@@ -64,14 +68,28 @@ impl Task {
         if self.fenced.is_cancelled() {
             // Nobody waits for its work any more: it is kept aside like that of any other run that was ended.
             over.end = End::Stopped;
+        } else if over.end == End::Stopped && !self.stop.is_cancelled() {
+            // By a signal that was not ours: counted, or an agent that ends its own shim would run for ever.
+            over.end = End::Lost;
         }
-        if over.end != End::Good || phase == Phase::Review {
+        if over.end != End::Good || phase == Phase::Review || self.is_for_a_person(&over.checkout) {
             crash_point!("git.put_back.before");
             let restored = self.git.put_back(&place, to).await?;
             crash_point!("git.put_back.after");
             over.tell_restored(&restored, run, phase);
         }
         self.commit_end(run, phase, over).await
+    }
+
+    /// Nothing can be kept or put back; the run is over all the same.
+    async fn without_worktree(&self, run: &Run, phase: Phase, dir: &Path) -> Result<(), Stop> {
+        let mut over = self.over(run, dir, &[]).await?;
+        over.end = if self.fenced.is_cancelled() { End::Stopped } else { End::NoWorktree };
+        self.commit_end(run, phase, over).await
+    }
+
+    fn is_for_a_person(&self, checkout: &[String]) -> bool {
+        !checkout.is_empty() && self.rules.on_main_checkout_change == OnCheckoutChange::Escalate
     }
 
     async fn over(&self, run: &Run, dir: &Path, dropped: &[String]) -> Result<Over, Stop> {
@@ -128,8 +146,9 @@ impl Task {
 
     async fn commit_end(&self, run: &Run, phase: Phase, over: Over) -> Result<(), Stop> {
         let Over { end, run_end, events, checkout } = over;
-        let escalate_checkout =
-            !checkout.is_empty() && self.rules.on_main_checkout_change == OnCheckoutChange::Escalate;
+        let escalate_checkout = self.is_for_a_person(&checkout);
+        // What a fixer wrote while it was elsewhere too is not used; what a reviewer said still counts.
+        let discarded = end != End::Good || (escalate_checkout && phase == Phase::Fix);
         let max_lost = self.dispatch.settings.max_lost_runs;
         let fenced = self.fenced.is_cancelled();
         let (claim, id, change_id, item_id) =
@@ -142,7 +161,7 @@ impl Task {
                 for event in &events {
                     bb::append(conn, event, clock::now())?;
                 }
-                if ending != End::Good {
+                if discarded {
                     bb::discard_run(conn, &id)?;
                 }
                 if fenced || ending != End::Lost {
@@ -163,7 +182,7 @@ impl Task {
         match end {
             End::Good if escalate_checkout => fail(
                 format!("the main checkout changed during {}: {}", run.run_id, named(&checkout)),
-                "look at the main checkout, then retry",
+                "look at the main checkout (`git status` there), then retry",
             ),
             End::Good => Ok(()),
             End::Lost if lost >= max_lost => fail(
@@ -171,6 +190,9 @@ impl Task {
                 "find out what ends them (memory? a restart?), then retry",
             ),
             End::Lost => Ok(()),
+            End::NoWorktree => {
+                fail(format!("{} since {} ran in it", gone(self.worktree()), run.run_id), &self.bring_back())
+            }
             End::Stopped => Err(if fenced { Stop::Fenced } else { Stop::Stopping }),
             End::Hold { reason, until } => Err(Stop::Hold { reason, until }),
             End::Failed(reason) => fail(
@@ -188,7 +210,7 @@ impl Task {
             return Ok(());
         }
         let dir = PathBuf::from(&run.dir);
-        process::settle(&dir, &mark::of_run(&run), SETTLE).await?;
+        process::settle(&dir, SETTLE).await?;
         let place = self.place()?;
         let id = run.change_id.clone();
         let branch = self.read(move |conn| bb::change(conn, &id)).await?.branch;
@@ -217,7 +239,16 @@ impl Task {
     }
 
     pub(super) fn place(&self) -> Result<Place, Stop> {
-        Ok(Place::find(Path::new(&self.project.common_dir), self.worktree())?)
+        self.find_place().map_err(|error| {
+            if let GitError::NotThere { path } = &error {
+                return Stop::fail(gone(path), self.bring_back());
+            }
+            error.into()
+        })
+    }
+
+    fn find_place(&self) -> Result<Place, GitError> {
+        Place::find(Path::new(&self.project.common_dir), self.worktree())
     }
 
     pub(super) fn project_of_git(&self) -> crate::git::Project {

@@ -70,7 +70,12 @@ impl Task {
         Ok((missing, answer))
     }
 
-    pub(super) async fn fix_prompt(&self, base: &str, head: &str, gate_output: Option<String>) -> Result<String, Stop> {
+    pub(super) async fn fix_prompt(
+        &self,
+        base: &str,
+        head: &str,
+        gate_output: Option<String>,
+    ) -> Result<FixPrompt, Stop> {
         let (id, item_id) = (self.change.change_id.clone(), self.item.item_id.clone());
         let (rejections, guidance, findings, items) = self
             .read(move |conn| {
@@ -92,6 +97,7 @@ impl Task {
                 break;
             }
         }
+        let (ids, texts) = guidance.into_iter().map(|(id, said)| (id, said.body)).unzip();
         let context = FixContext {
             title: self.change.title.clone(),
             branch: self.change.branch.clone(),
@@ -103,14 +109,21 @@ impl Task {
             max_cycles: self.change.budget.max_fix_cycles,
             plan: plan(self.worktree(), &self.change.branch),
             feedback: rejections.iter().map(feedback).collect(),
-            guidance: guidance.into_iter().map(|said| said.body).collect(),
+            guidance: texts,
             closed,
             last_run_tail,
             gate_output,
             nonce: nonce(),
         };
-        Ok(self.dispatch.settings.prompts.fix(&context)?.text)
+        Ok(FixPrompt { text: self.dispatch.settings.prompts.fix(&context)?.text, guidance: ids })
     }
+}
+
+/// What a fix is told.
+pub(super) struct FixPrompt {
+    pub(super) text: String,
+    /// The ids of what people said that is in it.
+    pub(super) guidance: Vec<String>,
 }
 
 fn nonce() -> u128 {

@@ -2,7 +2,10 @@
 //! crash is the same as going on.
 
 use super::commit::Span;
+use super::context::FixPrompt;
+use super::gates::last_line;
 use super::launch::Launch;
+use super::look::budget_left;
 use super::stop::Stop;
 use super::task::Task;
 use crate::agent::Phase;
@@ -71,19 +74,26 @@ impl Task {
     async fn run_fixer(&self, worktree: &Worktree, head: &str, gate_output: Option<String>) -> Result<(), Stop> {
         let agent = self.agent(Phase::Fix)?;
         let base = self.base_of(worktree, head).await?;
-        let prompt = self.fix_prompt(&base, head, gate_output).await?;
-        self.launch(Launch { phase: Phase::Fix, agent: &agent, worktree, base: &base, head, prompt }).await
+        let FixPrompt { text: prompt, guidance } = self.fix_prompt(&base, head, gate_output).await?;
+        self.launch(Launch { phase: Phase::Fix, agent: &agent, worktree, base: &base, head, prompt, guidance }).await
     }
 
     /// Red gates: once more, from the commit that failed them, until the rounds are used up.
     async fn again(&self, span: Span<'_>, head: &str) -> Result<(), Stop> {
-        let item = self.item_now().await?;
-        if item.gate_rounds > self.rules.max_gate_rounds {
-            let rounds = self.rules.max_gate_rounds;
-            let reason = format!(
-                "the gates are red, also after the agent was sent back {rounds} times: {}",
-                first_line(span.run)
-            );
+        let rounds = self.rules.max_gate_rounds;
+        let given_up = if self.item_now().await?.gate_rounds > rounds {
+            let sent_back = match rounds {
+                0 => String::new(),
+                1 => ", also after the agent was sent back once".to_owned(),
+                n => format!(", also after the agent was sent back {n} times"),
+            };
+            Some(format!("the gates are red{sent_back}: {}", what_gates_said(span.run)))
+        } else if let Err(Stop::Fail(spent)) = budget_left(&self.change_now().await?) {
+            Some(format!("the gates are red ({}), and {}", what_gates_said(span.run), spent.reason))
+        } else {
+            None
+        };
+        if let Some(reason) = given_up {
             let (claim, id) = (self.claim.clone(), span.run.run_id.clone());
             self.write("refuse", move |conn| bb::refuse_run(conn, &claim, &id, &reason)).await?;
             return Ok(());
@@ -117,8 +127,10 @@ impl Task {
     }
 }
 
-fn first_line(run: &Run) -> String {
-    run.gate_output.as_deref().and_then(|output| output.lines().next()).unwrap_or("?").chars().take(200).collect()
+/// The command and what it said last.
+fn what_gates_said(run: &Run) -> String {
+    let (command, output) = run.gate_output.as_deref().and_then(|said| said.split_once('\n')).unwrap_or(("?", ""));
+    format!("{}: {}", command.chars().take(200).collect::<String>(), last_line(output))
 }
 
 #[cfg(test)]

@@ -10,7 +10,6 @@ use serde_json::json;
 use super::commit::Span;
 use super::launch::{make_folder, write};
 use super::look::named;
-use super::mark;
 use super::stop::Stop;
 use super::task::Task;
 use crate::blackboard as bb;
@@ -63,9 +62,8 @@ impl Task {
     async fn gate(&self, place: &Place, run: &Run, number: usize, command: &[String]) -> Result<Option<Red>, Stop> {
         let limits = self.dispatch.settings.limits;
         for attempt in 0.. {
-            let folder = format!("gate{number}.{attempt}");
-            let dir = Path::new(&run.dir).join(&folder);
-            let run_id = mark::of_gate(run, &folder);
+            let run_id = format!("{}.gate{number}.{attempt}", run.run_id);
+            let dir = Path::new(&run.dir).join(format!("gate{number}.{attempt}"));
             if dir.exists() {
                 continue;
             }
@@ -89,7 +87,7 @@ impl Task {
             crash_point!("gate.after");
             if process::read_exit(&dir)?.is_none() {
                 // Its shim was killed: what it watched over must not go on in a worktree that others will get.
-                process::settle(&dir, &run_id, SETTLE).await?;
+                process::settle(&dir, SETTLE).await?;
             }
             return self.judge_gate(&dir, command);
         }
@@ -101,7 +99,7 @@ impl Task {
         let Some(exit) = process::read_exit(dir)? else {
             return Err(Stop::hold(format!("the gate `{command}` vanished without a word")));
         };
-        let Exit { ended, status, .. } = exit;
+        let Exit { ended, status, signal, .. } = exit;
         let output = || {
             let text = |stream| process::read_output(dir, stream).map(|kept| kept.text).unwrap_or_default();
             tail(&format!("{}{}", text(Stream::Stdout), text(Stream::Stderr)))
@@ -119,6 +117,10 @@ impl Task {
                 Err(Stop::hold(format!("the gate `{command}` can't be started: {why}")))
             }
             (Ended::Stopped, _) => Err(if self.fenced.is_cancelled() { Stop::Fenced } else { Stop::Stopping }),
+            (Ended::Lost, _) if signal.is_some_and(is_own_doing) => {
+                let output = format!("it crashed (signal {})\n{}", signal.unwrap_or_default(), output());
+                Ok(Some(Red { command, status, output }))
+            }
             (Ended::DaemonGone | Ended::Lost, _) => Err(Stop::hold(format!("the gate `{command}` was killed"))),
         }
     }
@@ -127,11 +129,14 @@ impl Task {
     async fn left_behind(&self, place: &Place, head: &str) -> Result<Option<Red>, Stop> {
         let now = self.git.look(place).await?;
         let status = self.git.status(place).await?;
-        if now.head.as_deref() == Some(head) && status.is_clean() && now.operation.is_none() {
+        let is_on_branch = now.branch.as_deref() == Some(self.change.branch.as_str());
+        if now.head.as_deref() == Some(head) && is_on_branch && status.is_clean() && now.operation.is_none() {
             return Ok(None);
         }
         let paths: Vec<String> = status.changed.into_iter().chain(status.untracked).collect();
-        let output = if paths.is_empty() {
+        let output = if paths.is_empty() && !is_on_branch {
+            format!("a gate left the branch {}", self.change.branch)
+        } else if paths.is_empty() {
             "a gate moved HEAD away from the commit that it was to test".to_owned()
         } else {
             format!("a gate left files behind that are neither committed nor ignored: {}", named(&paths))
@@ -146,9 +151,9 @@ impl Task {
             let Some(red) = red else { return bb::record_gates(conn, &claim, &id, GateResult::Green, "").map(drop) };
             let said = format!("$ {}\n{}", red.command, red.output);
             let round = bb::record_gates(conn, &claim, &id, GateResult::Red, &said)?;
-            let event = NewEvent::about(&change_id, EventType::GateFailed, format!("gate red: {}", red.command))
-                .on(TargetType::Run, &id)
-                .with(json!({
+            let summary = format!("gate red: {}: {}", red.command, last_line(&red.output));
+            let event =
+                NewEvent::about(&change_id, EventType::GateFailed, summary).on(TargetType::Run, &id).with(json!({
                     "run_id": id, "command": red.command, "status": red.status, "round": round, "output": red.output,
                 }));
             bb::append(conn, &event, clock::now()).map(drop)
@@ -168,11 +173,24 @@ impl Task {
             })
             .collect();
         for dir in cut {
-            let name = dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-            process::settle(&dir, &mark::of_gate(run, &name), SETTLE).await?;
+            process::settle(&dir, SETTLE).await?;
         }
         Ok(())
     }
+}
+
+/// Signals that a program brings upon itself: its code's fault, not the machine's.
+fn is_own_doing(signal: i32) -> bool {
+    use rustix::process::Signal;
+    [Signal::ABORT, Signal::BUS, Signal::FPE, Signal::ILL, Signal::SEGV, Signal::SYS, Signal::TRAP]
+        .iter()
+        .any(|own| own.as_raw() == signal)
+}
+
+/// What a gate said last, as far as a sentence can hold it.
+pub(super) fn last_line(output: &str) -> String {
+    let line = output.lines().rev().find(|line| !line.trim().is_empty());
+    line.map_or_else(|| "it said nothing".to_owned(), |line| line.trim().chars().take(200).collect())
 }
 
 fn tail(text: &str) -> String {

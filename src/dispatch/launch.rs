@@ -5,7 +5,6 @@ use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use super::mark;
 use super::stop::{Stop, file_trouble};
 use super::task::Task;
 use crate::agent::{self, Agent, Errand, Phase};
@@ -24,6 +23,8 @@ pub(super) struct Launch<'a> {
     pub(super) base: &'a str,
     pub(super) head: &'a str,
     pub(super) prompt: String,
+    /// The ids of what people said that is in the prompt.
+    pub(super) guidance: Vec<String>,
 }
 
 impl Task {
@@ -57,7 +58,7 @@ impl Task {
         crash_point!("git.swap.after");
         let limits = self.dispatch.settings.limits;
         let errand = Errand {
-            mark: &mark::of_run(&run),
+            run_id: run.run_id.as_str(),
             phase: launch.phase,
             change_id: self.change.change_id.as_str(),
             item_id: self.item.item_id.as_str(),
@@ -97,6 +98,7 @@ impl Task {
             model: launch.agent.model.clone(),
             head_before: launch.head.to_owned(),
             runs_dir: self.dispatch.settings.runs_dir.display().to_string(),
+            guidance: launch.guidance.clone(),
         };
         Ok(self.write("start_run", move |conn| bb::start_run(conn, &claim, &change, &new, clock::now())).await?)
     }

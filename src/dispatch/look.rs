@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::stop::{Fail, Stop};
 use super::task::Task;
 use crate::blackboard as bb;
+use crate::change::Change;
 use crate::clock;
 use crate::git::{GitError, Worktree};
 
@@ -16,19 +17,16 @@ impl Task {
     /// The worktree: there, inside a root, of this project, on the branch, nothing unfinished, clean.
     pub(super) async fn look(&self) -> Result<Worktree, Stop> {
         self.go_on()?;
-        self.budget_left()?;
+        let change = self.change_now().await?;
+        if change.paused {
+            return Err(Stop::Paused);
+        }
+        budget_left(&change)?;
         let path = self.worktree();
         let worktree = match self.git.worktree_at(path).await {
             Ok(worktree) => worktree,
             Err(GitError::NotThere { path }) => {
-                return Err(Stop::fail(
-                    format!("the worktree {} is gone", path.display()),
-                    format!(
-                        "bring it back with `git worktree add {} {}`, then retry",
-                        path.display(),
-                        self.change.branch
-                    ),
-                ));
+                return Err(Stop::fail(gone(&path), self.bring_back()));
             }
             Err(GitError::NotARepository { path } | GitError::NotThisWorktree { path, .. }) => {
                 return Err(Stop::fail(
@@ -61,8 +59,15 @@ impl Task {
             let found = worktree.branch.as_deref().unwrap_or("no branch (detached HEAD)");
             return Err(Stop::fail(
                 format!("{} is on {found}, not on {}", path.display(), self.change.branch),
-                format!("switch it back (`git -C {} switch {}`), then retry", path.display(), self.change.branch),
+                format!(
+                    "switch it back (`git -C {} switch {}`), then retry",
+                    typed(path),
+                    typed(Path::new(&self.change.branch))
+                ),
             ));
+        }
+        if worktree.head.is_none() {
+            return Err(self.no_branch());
         }
         let status = self.git.status(&worktree.place).await?;
         if !status.is_clean() {
@@ -75,25 +80,37 @@ impl Task {
         Ok(worktree)
     }
 
-    /// Absolute budgets, looked at before each spend.
-    fn budget_left(&self) -> Result<(), Stop> {
-        let budget = &self.change.budget;
-        let (bound, what) = if budget.run_ms >= budget.max_run_ms {
-            ("time", format!("all {} seconds of its agents' time", budget.max_run_ms / 1000))
-        } else if budget.max_tokens.is_some_and(|max| budget.tokens >= max) {
-            ("tokens", format!("all its {} tokens", budget.tokens))
-        } else if budget.max_cost_micros.is_some_and(|max| budget.cost_micros >= max) {
-            ("money", "all the money that it may spend".to_owned())
-        } else {
-            return Ok(());
-        };
-        Err(Stop::Fail(Fail {
-            reason: format!("{} used {what} — requires human review", self.change.change_id),
-            decide: "finish it by hand".into(),
-            bound: Some(bound),
-            final_verdict: None,
-            wip: None,
-        }))
+    /// The branch was deleted under the worktree. Everything in it looks new then: to commit that would be wrong.
+    pub(super) fn no_branch(&self) -> Stop {
+        let branch = &self.change.branch;
+        Stop::fail(
+            format!("the branch {branch} has no commit"),
+            format!(
+                "bring it back (`git -C {} update-ref {} {}`), then retry",
+                typed(Path::new(&self.project.path)),
+                typed(Path::new(&format!("refs/heads/{branch}"))),
+                self.change.head
+            ),
+        )
+    }
+
+    /// What to type when the worktree is gone. The repository still has it in its list, hence `--force`.
+    pub(super) fn bring_back(&self) -> String {
+        let (repository, path) = (Path::new(&self.project.path), self.worktree());
+        let first = if path.symlink_metadata().is_ok() { "move away what stands there, then " } else { "" };
+        format!(
+            "{first}bring it back with `git -C {} worktree add --force {} {}`, then retry",
+            typed(repository),
+            typed(path),
+            typed(Path::new(&self.change.branch)),
+        )
+    }
+
+    /// The change as it stands now: a run inside this item may have spent its budget since the claim, and a person
+    /// may have paused it.
+    pub(super) async fn change_now(&self) -> Result<Change, Stop> {
+        let id = self.change.change_id.clone();
+        Ok(self.read(move |conn| bb::change(conn, &id)).await?)
     }
 
     fn inside_a_root(&self, worktree: &Worktree) -> Result<(), Stop> {
@@ -115,9 +132,7 @@ impl Task {
     /// The head that the branch is at, taken into the blackboard if somebody moved it. Commits on top of what we
     /// know are somebody's work and go into the loop; a rewritten branch is for a person.
     pub(super) async fn head_as_known(&self, worktree: &Worktree) -> Result<String, Stop> {
-        let head = worktree.head.clone().ok_or_else(|| {
-            Stop::fail(format!("the branch {} has no commit", self.change.branch), "bring its commits back, then retry")
-        })?;
+        let head = worktree.head.clone().ok_or_else(|| self.no_branch())?;
         if head == self.change.head {
             return Ok(head);
         }
@@ -158,6 +173,27 @@ impl Task {
     }
 }
 
+/// Absolute budgets, looked at before each spend.
+pub(super) fn budget_left(change: &Change) -> Result<(), Stop> {
+    let budget = &change.budget;
+    let (bound, what) = if budget.run_ms >= budget.max_run_ms {
+        ("time", format!("all {} seconds of its agents' time", budget.max_run_ms / 1000))
+    } else if budget.max_tokens.is_some_and(|max| budget.tokens >= max) {
+        ("tokens", format!("all its {} tokens", budget.tokens))
+    } else if budget.max_cost_micros.is_some_and(|max| budget.cost_micros >= max) {
+        ("money", "all the money that it may spend".to_owned())
+    } else {
+        return Ok(());
+    };
+    Err(Stop::Fail(Fail {
+        reason: format!("{} used {what} — requires human review", change.change_id),
+        decide: "finish it by hand".into(),
+        bound: Some(bound),
+        final_verdict: None,
+        wip: None,
+    }))
+}
+
 /// Where worktrees may be: as configured, else the folder that holds the main checkout.
 pub(crate) fn allowed_roots(configured: &[PathBuf], checkout: &Path) -> Vec<PathBuf> {
     let roots: Vec<PathBuf> = if configured.is_empty() {
@@ -166,6 +202,20 @@ pub(crate) fn allowed_roots(configured: &[PathBuf], checkout: &Path) -> Vec<Path
         configured.to_vec()
     };
     roots.into_iter().map(|root| root.canonicalize().unwrap_or(root)).collect()
+}
+
+/// What is where the worktree's folder was.
+pub(super) fn gone(path: &Path) -> String {
+    let instead = path.symlink_metadata().ok().map(|meta| if meta.is_symlink() { "a symlink" } else { "a file" });
+    let instead = instead.map(|thing| format!(": {thing} stands in its place")).unwrap_or_default();
+    format!("the worktree {} is gone{instead}", path.display())
+}
+
+/// A path as it can be pasted into a shell.
+fn typed(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+=:@%,".contains(c);
+    if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
 pub(super) fn named(paths: &[String]) -> String {

@@ -9,7 +9,6 @@ mod gates;
 mod launch;
 mod lease;
 mod look;
-mod mark;
 mod plan;
 mod review;
 mod rules;

@@ -56,15 +56,14 @@ impl Task {
             base: &base,
             head: &head,
             prompt,
+            guidance: Vec::new(),
         })
         .await
     }
 
     /// Whatever the branch is at now is what is reviewed; a verdict on an older head would be worth nothing.
     async fn head_to_review(&self, worktree: &Worktree) -> Result<String, Stop> {
-        let head = worktree.head.clone().ok_or_else(|| {
-            Stop::fail(format!("the branch {} has no commit", self.change.branch), "bring its commits back, then retry")
-        })?;
+        let head = worktree.head.clone().ok_or_else(|| self.no_branch())?;
         if head != self.change.head {
             let (id, to) = (self.change.change_id.clone(), head.clone());
             self.write("move_head", move |conn| bb::move_head(conn, &id, &to, clock::now())).await?;

@@ -21,6 +21,8 @@ pub(super) enum Stop {
     Fenced,
     /// The program is stopping: the item goes back, with its attempt.
     Stopping,
+    /// A person paused the change between two runs: the item goes back and waits for the end of the pause.
+    Paused,
     /// The blackboard itself can't be written: nothing can be recorded now, the item is given back later.
     Blackboard(BoardError),
 }
@@ -46,10 +48,7 @@ impl Stop {
 
 impl From<BoardError> for Stop {
     fn from(error: BoardError) -> Self {
-        match error {
-            BoardError::Stale { .. } => Self::Fenced,
-            other => Self::Blackboard(other),
-        }
+        if matches!(error, BoardError::Stale { .. }) { Self::Fenced } else { Self::Blackboard(error) }
     }
 }
 

@@ -2,12 +2,10 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 use super::Dispatch;
-use super::mark;
 use super::rules::Rules;
 use super::stop::{Fail, Stop, chain};
 use super::worktree_lock::WorktreeLock;
@@ -33,8 +31,10 @@ pub(super) struct Task {
     pub(super) stop: CancellationToken,
 }
 
-/// How long a git that nobody waits for any more may take to end.
-const GIT_SETTLE: Duration = Duration::from_secs(30);
+/// What our own git processes in a worktree carry in their environment.
+fn git_mark(worktree: &str) -> String {
+    format!("git:{worktree}")
+}
 
 impl Task {
     /// Runs a claimed item to its end, whatever that is; every end is written down.
@@ -69,7 +69,7 @@ impl Task {
         let project = dispatch.door.read(move |conn| bb::project(conn, &id)).await?;
         let rules = (dispatch.settings.rules)(&project.project_id);
         let mut env = dispatch.settings.env.clone();
-        env.insert("REMAND_RUN".into(), mark::of_git(&claimed.change.worktree));
+        env.insert(process::MARK.into(), git_mark(&claimed.change.worktree));
         let git = Git::new(&env, dispatch.settings.limits.git);
         Ok(Self {
             claim: claimed.claim(),
@@ -90,7 +90,7 @@ impl Task {
             .await
             .map_err(|error| Stop::hold(format!("cannot lock the worktree: {error}")))?;
         // A git that a killed daemon had started goes on without it: two at once in one worktree would be one too many.
-        process::settle(&locks.join("none"), &mark::of_git(&self.change.worktree), GIT_SETTLE).await?;
+        process::end_marked(git_mark(&self.change.worktree).as_ref()).await?;
         self.recover_others().await?;
         let done = match self.item.source {
             Source::ReviewFix => self.fix().await,
@@ -114,7 +114,7 @@ impl Task {
                 tracing::info!(%item, "the claim is over, nothing was written");
                 Ok(())
             }
-            Stop::Stopping => self.give_back().await,
+            Stop::Stopping | Stop::Paused => self.give_back().await,
             Stop::Hold { reason, until } => {
                 tracing::warn!(%item, reason = ?reason, "held");
                 self.hold(reason, until).await

@@ -10,8 +10,6 @@ use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 
-use super::mark::spread;
-
 /// Held until it is dropped.
 pub(super) struct WorktreeLock {
     /// Closing it gives the lock back.
@@ -38,8 +36,10 @@ impl WorktreeLock {
 
 /// A name that is as long as a name may be and different for different paths: what is not plain is written in hex.
 fn file_name(worktree: &str) -> String {
-    // Two worktrees under one lock would merely wait for each other.
-    let hash = spread(worktree);
+    // FNV-1a: only has to be stable and spread; two worktrees under one lock would merely wait for each other.
+    let hash = worktree
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     let tail: String = worktree.chars().rev().take(40).collect();
     let tail: String = tail.chars().rev().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     format!("{hash:016x}{tail}.lock")

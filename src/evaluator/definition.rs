@@ -7,14 +7,14 @@ use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use toml::Spanned;
 
 use crate::clock::Time;
-use crate::evaluator::schedule::{Schedule, ScheduleError, Zone};
+use crate::evaluator::schedule::{Schedule, Zone};
 use crate::event::EventType;
+use crate::snippet::{Colour, Problem, Snippet};
 use crate::words::{UnknownWord, words};
 
 words! {
@@ -90,8 +90,8 @@ pub(crate) enum Fault {
     /// Not TOML, an unknown key, a missing one, or a value of the wrong sort.
     Form,
     CommandKind,
-    Schedule(ScheduleError),
-    MaxFixCycles(i64),
+    Schedule,
+    MaxFixCycles,
     NeverWoken,
 }
 
@@ -217,13 +217,13 @@ impl Page<'_> {
             return Ok(ReviewFeedback { max_fix_cycles: Some(count) });
         }
         let help = format!("allowed: {} to {}", MAX_FIX_CYCLES.start(), MAX_FIX_CYCLES.end());
-        Err(self.fault(Fault::MaxFixCycles(count), cycles.span(), "`max_fix_cycles` is out of range", "here", &help))
+        Err(self.fault(Fault::MaxFixCycles, cycles.span(), "`max_fix_cycles` is out of range", "here", &help))
     }
 
     fn schedule(&self, text: &Spanned<String>, zone: Zone, now: Time) -> Result<Schedule, DefinitionError> {
         Schedule::parse(text.as_ref(), zone, now).map_err(|error| {
             let (label, hint) = (error.to_string(), error.hint());
-            self.fault(Fault::Schedule(error), text.span(), "this `schedule` cannot be used", &label, hint)
+            self.fault(Fault::Schedule, text.span(), "this `schedule` cannot be used", &label, hint)
         })
     }
 
@@ -261,12 +261,8 @@ fn files_of(folder: &Path) -> Result<Vec<(String, PathBuf)>, DefinitionError> {
 }
 
 fn snippet(file: &str, source: &str, place: Range<usize>, title: &str, label: &str, help: &str) -> String {
-    let annotation = AnnotationKind::Primary.span(place).label(label);
-    let report = &[Level::ERROR
-        .primary_title(title)
-        .element(Snippet::source(source).path(file).annotation(annotation))
-        .element(Level::HELP.message(help))];
-    Renderer::plain().render(report)
+    let problem = Problem::new(title, Some(place)).label(label).help(help);
+    Snippet { file, source, problem: &problem }.render(Colour::Plain)
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ fn the_stock_set() {
         load(None, now()).unwrap(),
         [Definition {
             name: "review_feedback".into(),
-            on: vec![EventType::WorkRejected],
+            on: vec![EventType::WorkRejected, EventType::WorkApproved],
             needs: vec![],
             schedule: None,
             config: Config::ReviewFeedback(ReviewFeedback { max_fix_cycles: None }),

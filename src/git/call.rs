@@ -238,13 +238,19 @@ fn failure(call: &Call, output: &ShortOutput) -> GitError {
     if stderr.contains("not a git repository") {
         return GitError::NotARepository { path: call.cwd.clone() };
     }
-    if let (Some(place), None) = (&call.place, &call.index)
-        && stderr.contains(".lock")
-        && place.index_lock().symlink_metadata().is_ok()
-    {
-        return GitError::Locked { path: place.index_lock() };
+    if let Some(path) = lock_in_the_way(&stderr).filter(|_| call.index.is_none()) {
+        return GitError::Locked { path };
     }
-    GitError::Failed { args: call.words(), status: output.status, stderr: shown(stderr.trim()) }
+    let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    GitError::Failed { args: call.words(), status: output.status, stderr: shown(&lines.join("; ")) }
+}
+
+/// The lock of an index or a ref that git found taken, if it is still there.
+fn lock_in_the_way(stderr: &str) -> Option<PathBuf> {
+    let (_, after) = stderr.split_once("Unable to create '")?;
+    let (path, _) = after.split_once(".lock': File exists")?;
+    let path = PathBuf::from(format!("{path}.lock"));
+    path.symlink_metadata().is_ok().then_some(path)
 }
 
 pub(super) fn text(args: &str, bytes: Vec<u8>) -> Result<String, GitError> {

@@ -39,13 +39,6 @@ words! {
     }
 }
 
-impl Diff {
-    /// Lines added and deleted.
-    pub(crate) fn lines(&self) -> u64 {
-        self.files.iter().map(|file| file.added + file.deleted).sum()
-    }
-}
-
 /// Plumbing, so that the user's taste in diffs (colours, prefixes, order, pager) does not reach it; neither an
 /// external diff nor a text conversion of the repository runs.
 const DIFF: [&str; 9] = [

@@ -26,7 +26,7 @@ pub(crate) enum GitError {
     NotOnBranch { expected: String, found: Option<String> },
     #[error("a {operation} is not finished")]
     Unfinished { operation: Operation },
-    #[error("{} is there: another git is at work, or one was killed", path.display())]
+    #[error("{} is there: another git is at work, or one was killed (then remove the file)", path.display())]
     Locked { path: PathBuf },
     #[error("no space left for `git {args}`")]
     NoSpace { args: String },

@@ -1,6 +1,6 @@
 //! Commits, and what they say. Names that come from outside are full ids or full refs, nothing that git would guess at.
 
-use super::call::{Call, text};
+use super::call::Call;
 use super::{Git, GitError, Place, check_branch_name};
 
 /// A commit of a range, newest first.
@@ -12,12 +12,6 @@ pub(crate) struct Commit {
     pub(crate) subject: String,
     pub(crate) body: String,
     pub(crate) trailers: Vec<(String, String)>,
-}
-
-impl Commit {
-    pub(crate) fn trailer(&self, key: &str) -> Option<&str> {
-        self.trailers.iter().find(|(k, _)| k.eq_ignore_ascii_case(key)).map(|(_, value)| value.as_str())
-    }
 }
 
 /// The most that is read of one file of a commit.
@@ -62,7 +56,13 @@ impl Git {
         self.line(call.arg(format!("{commit}^{{tree}}"))).await
     }
 
+    pub(crate) async fn is_empty_tree(&self, place: &Place, commit: &str) -> Result<bool, GitError> {
+        check_sha(commit)?;
+        Ok(self.bytes(Call::at(place, ["ls-tree", "--full-tree", "--end-of-options", commit])).await?.is_empty())
+    }
+
     /// A regular file as it is in a commit; none for what is not there, a folder, a symlink, a submodule.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for project files at the base, which come next"))]
     pub(crate) async fn show_file(&self, place: &Place, commit: &str, path: &str) -> Result<Option<Vec<u8>>, GitError> {
         check_sha(commit)?;
         let call = Call::at(place, ["ls-tree", "-z", "--full-tree", "--end-of-options", commit, "--", path]);
@@ -92,12 +92,6 @@ impl Git {
         let text = String::from_utf8_lossy(&bytes);
         read_log(&text)
             .ok_or_else(|| GitError::Output { args: "log".to_owned(), found: text.chars().take(200).collect() })
-    }
-
-    /// Every branch of the repository, without `refs/heads/`.
-    pub(crate) async fn branches(&self, place: &Place) -> Result<Vec<String>, GitError> {
-        let call = Call::at(place, ["for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads/"]);
-        Ok(text("for-each-ref", self.bytes(call).await?)?.lines().map(str::to_owned).collect())
     }
 }
 

@@ -35,12 +35,10 @@ use call::Call;
 pub(crate) use branch::check_branch_name;
 pub(crate) use diff::{Diff, FileChange, FileStatus};
 pub(crate) use error::GitError;
-pub(crate) use history::Commit;
 pub(crate) use mark::Mark;
 pub(crate) use prose::only_prose_about_review;
 pub(crate) use put_back::{PutBack, Restored};
 pub(crate) use repository::{Operation, Place, Project, Worktree};
-pub(crate) use status::Status;
 
 /// The oldest git that this room was tried with (Debian 12).
 pub(crate) const MINIMUM: (u32, u32) = (2, 39);

@@ -146,6 +146,7 @@ impl Git {
 
     /// Makes a worktree at `path`, which must not be there, and checks `branch` out in it: a new branch when
     /// `start` names the commit that it begins at, else one that exists and is in no other worktree.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for pull requests without a worktree, which come next"))]
     pub(crate) async fn add_worktree(
         &self,
         project: &Project,

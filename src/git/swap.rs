@@ -285,7 +285,9 @@ fn edited(place: &Place, goals: &[Goal]) -> Result<Vec<String>, GitError> {
     let mut edited = Vec::new();
     for goal in goals {
         let found = Content::on_disk(&place.path, &path_of(&goal.path))?;
-        if !found.is_like(&goal.given) && !found.is_like(&goal.disk) {
+        // The base has a folder where the branch has a symlink: what we put into it made the folder.
+        let is_ours = found == Content::Folder && holds_given(goals, &goal.path);
+        if !found.is_like(&goal.given) && !found.is_like(&goal.disk) && !is_ours {
             edited.push(String::from_utf8_lossy(&goal.path).into_owned());
         }
     }
@@ -297,6 +299,12 @@ struct Goal {
     disk: Content,
     /// What the agent was given; anything else there is its own edit.
     given: Content,
+}
+
+/// Whether something that the agent was given lies below a path.
+fn holds_given(goals: &[Goal], path: &[u8]) -> bool {
+    let is_below = |goal: &Goal| goal.path.strip_prefix(path).is_some_and(|rest| rest.starts_with(b"/"));
+    goals.iter().any(|goal| goal.given != Content::Absent && is_below(goal))
 }
 
 /// Removes a file or symlink, never what is behind one, and the folders that become empty by it.

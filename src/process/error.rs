@@ -49,8 +49,8 @@ pub(crate) enum ProcessError {
     BadProcessId { text: String },
     #[error("the lock {} is still held after {limit:?}", path.display())]
     LockHeld { path: PathBuf, limit: Duration },
-    #[error("processes of run {run_id} cannot be ended: {pids:?}")]
-    StillAlive { run_id: String, pids: Vec<i32> },
+    #[error("processes with {mark} cannot be ended: {pids:?}")]
+    StillAlive { mark: String, pids: Vec<i32> },
 }
 
 impl ProcessError {

@@ -37,24 +37,26 @@ use crate::work::Ended;
 pub(crate) use error::ProcessError;
 pub(crate) use folder::read_exit;
 pub(crate) use id::ProcessId;
-pub(crate) use output::{Follow, Kept, Stream, read_output};
+pub(crate) use output::{Follow, Stream, read_output};
 pub(crate) use running::{Running, start};
-pub(crate) use settle::settle;
+pub(crate) use settle::{end_marked, settle};
 pub(crate) use shim::shim_main;
 pub(crate) use short::{Short, ShortOutput, short};
 
-/// Every process of a run carries `REMAND_RUN=<run id>` in its environment.
-const MARK: &str = "REMAND_RUN";
+/// Every process of a run carries `REMAND_RUN_DIR=<run's folder>` in its environment, and is found by it. Not its id:
+/// each blackboard on a machine has an r1, and one must never end the agents of another.
+pub(crate) const MARK: &str = "REMAND_RUN_DIR";
+/// The run's id, for the agent.
+const RUN: &str = "REMAND_RUN";
 
 /// All that a shim needs to run an agent. It crosses to the shim through a pipe and is never on disk: the environment
 /// may hold an agent's key.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Job {
-    /// No other process of this machine may carry the same, or it would be taken for one of this run's.
     pub(crate) run_id: String,
     pub(crate) argv: Vec<String>,
     pub(crate) cwd: PathBuf,
-    /// The complete environment; `REMAND_RUN` is added.
+    /// The complete environment; `REMAND_RUN` and `REMAND_RUN_DIR` are added.
     pub(crate) env: BTreeMap<String, String>,
     /// A file that the agent reads as its stdin: the prompt.
     pub(crate) stdin: PathBuf,

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::command::command;
 use super::ending::later;
-use super::{Exit, Job, MARK, ProcessError, ProcessId, folder, table};
+use super::{Exit, Job, MARK, ProcessError, ProcessId, RUN, folder, table};
 use crate::crash::{self, crash_point};
 
 /// Longer than a shim takes to end everything after its limits: then it is stuck, or was stopped by its own agent.
@@ -38,7 +38,8 @@ pub(crate) async fn start(shim_program: &Path, job: &Job) -> Result<Running, Pro
     let mut child = Command::from(command(shim_program))
         .arg("__shim")
         .envs(crash::variables())
-        .env(MARK, &job.run_id)
+        .env(RUN, &job.run_id)
+        .env(MARK, &job.dir)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(folder::complaints(&job.dir)?)

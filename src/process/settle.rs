@@ -1,6 +1,7 @@
 //! Makes sure that nothing of a run is alive before anybody touches its worktree again.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,13 +22,18 @@ const GIVE_UP: Duration = Duration::from_secs(10);
 /// Waits until the run's shim has let go of its lock, then ends whatever still carries the run's mark, and tells how
 /// many that were. A shim that holds the lock for longer than `limit` is killed, and what it watched over is ended
 /// here. After this no shim can start an agent in this folder. For a run that nobody waits for any more.
-pub(crate) async fn settle(dir: &Path, run_id: &str, limit: Duration) -> Result<u32, ProcessError> {
+pub(crate) async fn settle(dir: &Path, limit: Duration) -> Result<u32, ProcessError> {
     if !dir.try_exists().map_err(ProcessError::file("look at", dir))? {
-        return Sweep::new(run_id, None)?.end_all().await;
+        return end_marked(dir.as_os_str()).await;
     }
     let _lock = take_lock(dir, limit).await?;
     folder::mark_settled(dir)?;
-    Sweep::new(run_id, folder::read_shim(dir)?)?.end_all().await
+    Sweep::new(dir.as_os_str(), folder::read_shim(dir)?)?.end_all().await
+}
+
+/// Ends whatever carries [`MARK`] with this value: of a run that has no folder, or of short commands.
+pub(crate) async fn end_marked(value: &OsStr) -> Result<u32, ProcessError> {
+    Sweep::new(value, None)?.end_all().await
 }
 
 async fn take_lock(dir: &Path, limit: Duration) -> Result<Lock, ProcessError> {
@@ -64,9 +70,9 @@ async fn wait_for_lock(dir: &Path, limit: Duration) -> Result<Option<Lock>, Proc
 }
 
 /// The processes of a run whose shim is gone.
-struct Sweep<'a> {
-    run_id: &'a str,
-    mark: String,
+struct Sweep {
+    /// `NAME=value`.
+    mark: OsString,
     /// Who was the shim, if that is known and was in the life of this kernel.
     shim: Option<ProcessId>,
     /// Everyone found so far: a child whose marked parent has died since would not be found again.
@@ -79,13 +85,15 @@ enum Asked {
     Yes,
 }
 
-impl<'a> Sweep<'a> {
-    fn new(run_id: &'a str, shim: Option<ProcessId>) -> Result<Self, ProcessError> {
+impl Sweep {
+    fn new(value: &OsStr, shim: Option<ProcessId>) -> Result<Self, ProcessError> {
         let shim = match shim {
             Some(shim) if shim.is_of_this_boot()? => Some(shim),
             Some(_) | None => None,
         };
-        Ok(Self { run_id, mark: format!("{MARK}={run_id}"), shim, known: BTreeMap::new() })
+        let mut mark = OsString::from(format!("{MARK}="));
+        mark.push(value);
+        Ok(Self { mark, shim, known: BTreeMap::new() })
     }
 
     /// Until two looks in a row find nobody: one look is not a moment, and a process can be born behind its back.
@@ -101,7 +109,7 @@ impl<'a> Sweep<'a> {
             let now = Instant::now();
             if now >= kill_at + GIVE_UP {
                 let pids = alive.iter().map(|entry| entry.pid).collect();
-                return Err(ProcessError::StillAlive { run_id: self.run_id.to_owned(), pids });
+                return Err(ProcessError::StillAlive { mark: self.mark.to_string_lossy().into_owned(), pids });
             }
             for entry in &alive {
                 if now >= kill_at { kill(entry) } else { self.ask(entry) }

@@ -18,7 +18,7 @@ use tokio::net::unix::pipe;
 use super::command::{command, find};
 use super::orders::{Orders, Signals};
 use super::watch::{Child, watch};
-use super::{Exit, Job, MARK, ProcessError, ProcessId, folder};
+use super::{Exit, Job, MARK, ProcessError, ProcessId, RUN, folder};
 use crate::crash::crash_point;
 use crate::work::Ended;
 
@@ -94,7 +94,8 @@ fn spawn(job: &Job) -> Result<Child, String> {
         .args(args)
         .current_dir(&job.cwd)
         .envs(&job.env)
-        .env(MARK, &job.run_id)
+        .env(RUN, &job.run_id)
+        .env(MARK, &job.dir)
         .process_group(0)
         .stdin(stdin)
         .stdout(to_stdout)

@@ -1,7 +1,9 @@
 //! The process table of Linux: `/proc`.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, ErrorKind};
+use std::os::unix::ffi::OsStrExt as _;
 
 use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, Pid, PidfdFlags, Signal};
@@ -41,7 +43,7 @@ pub(in crate::process) fn look(pid: i32) -> io::Result<Option<Entry>> {
 }
 
 /// Whether the process was started with `mark` (`NAME=value`) in its environment. What we may not read is not ours.
-pub(in crate::process) fn carries(pid: i32, mark: &str) -> bool {
+pub(in crate::process) fn carries(pid: i32, mark: &OsStr) -> bool {
     fs::read(format!("/proc/{pid}/environ")).is_ok_and(|env| env.split(|b| *b == 0).any(|v| v == mark.as_bytes()))
 }
 

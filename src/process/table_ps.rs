@@ -1,6 +1,7 @@
 //! The process table where there is no `/proc`: what `ps` prints. There is no subreaper either, so an orphan that left
 //! its group is found by its mark alone, and one that also cleared its environment is not found.
 
+use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::process::Stdio;
@@ -30,9 +31,11 @@ pub(in crate::process) fn look(pid: i32) -> io::Result<Option<Entry>> {
     Ok(print("/bin/ps", &["-p", &pid.to_string(), "-o", COLUMNS])?.1.lines().find_map(parse_line))
 }
 
-pub(in crate::process) fn carries(pid: i32, mark: &str) -> bool {
+/// A mark may have spaces in it, as a path may.
+pub(in crate::process) fn carries(pid: i32, mark: &OsStr) -> bool {
+    let mark = format!(" {} ", mark.to_string_lossy());
     print("/bin/ps", &["-E", "-ww", "-p", &pid.to_string(), "-o", "command="])
-        .is_ok_and(|(_, line)| line.split_ascii_whitespace().any(|word| word == mark))
+        .is_ok_and(|(_, line)| format!(" {} ", line.trim_end()).contains(&mark))
 }
 
 /// Between the look and the signal the pid could change hands; there is no descriptor to hold it with.

@@ -19,7 +19,7 @@ fn __shim() {
 /// Only a shim has the mark of one of these tests.
 #[expect(clippy::disallowed_methods, reason = "no configuration")]
 fn is_shim() -> bool {
-    std::env::var(MARK).is_ok_and(|run_id| run_id.starts_with("unit-"))
+    std::env::var(RUN).is_ok_and(|run_id| run_id.starts_with("unit-"))
 }
 
 struct Case {
@@ -52,7 +52,7 @@ impl Case {
     }
 
     async fn settle(&self) -> u32 {
-        settle(&self.job.dir, &self.job.run_id, Duration::from_secs(10)).await.unwrap()
+        settle(&self.job.dir, Duration::from_secs(60)).await.unwrap()
     }
 
     async fn has(&self, name: &str) {
@@ -61,8 +61,8 @@ impl Case {
 
     /// How many processes carry the run's mark.
     fn alive(&self) -> usize {
-        let mark = format!("{MARK}={}", self.job.run_id);
-        table::scan().unwrap().iter().filter(|e| !e.is_dead && table::carries(e.pid, &mark)).count()
+        let mark = format!("{MARK}={}", self.job.dir.display());
+        table::scan().unwrap().iter().filter(|e| !e.is_dead && table::carries(e.pid, mark.as_ref())).count()
     }
 
     fn pid_in(&self, name: &str) -> ProcessId {
@@ -167,7 +167,7 @@ async fn a_shim_that_never_lets_go_is_killed() {
     let case = Case::sh("stuck", "touch ready; sleep 300");
     let mut running = case.start().await;
     case.has("ready").await;
-    let ended = settle(&case.job.dir, &case.job.run_id, Duration::ZERO).await.unwrap();
+    let ended = settle(&case.job.dir, Duration::ZERO).await.unwrap();
     assert!(ended >= 1);
     assert_eq!(running.wait().await.unwrap(), None);
     assert_eq!(case.alive(), 0);
@@ -195,7 +195,7 @@ fn everything_can_run_in_a_task() {
     fn can_move<T: Send>(_: T) {}
     let case = Case::sh("send", "true");
     can_move(start(Path::new("/"), &case.job));
-    can_move(settle(Path::new("/"), "r", Duration::ZERO));
+    can_move(settle(Path::new("/"), Duration::ZERO));
     can_move(async { case.start().await.wait().await });
     can_move(async { case.start().await.stop().await });
 }

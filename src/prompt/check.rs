@@ -3,11 +3,11 @@
 
 use std::ops::Range;
 
-use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
 
 use super::{Name, PromptError, fence};
+use crate::snippet::{Colour, Problem, Snippet};
 
 /// Ends a template that would never stop; the stock ones use less than a hundredth.
 const FUEL: u64 = 500_000;
@@ -155,10 +155,6 @@ fn in_tag(before: &str) -> bool {
 }
 
 fn snippet(file: &str, source: &str, place: Range<usize>, title: &str, label: &str, help: &str) -> String {
-    let annotation = AnnotationKind::Primary.span(place).label(label);
-    let report = &[Level::ERROR
-        .primary_title(title)
-        .element(Snippet::source(source).path(file).annotation(annotation))
-        .element(Level::HELP.message(help))];
-    Renderer::plain().render(report)
+    let problem = Problem::new(title, Some(place)).label(label).help(help);
+    Snippet { file, source, problem: &problem }.render(Colour::Plain)
 }

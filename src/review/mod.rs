@@ -21,7 +21,7 @@ use crate::finding::{Finding, Outcome, Severity, Verdict};
 use crate::words::words;
 
 pub(crate) use answers::{Answer, Stance, read_answers};
-pub(crate) use progress::{Cycle, Stuck, stuck};
+pub(crate) use progress::{Cycle, stuck};
 
 use draft::{Draft, Notes};
 use judge::{BlockState, Evidence};

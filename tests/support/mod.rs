@@ -4,9 +4,9 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -79,21 +79,17 @@ impl World {
 
     /// Runs remand at the top of the world.
     pub(crate) fn remand(&self, args: &[&str]) -> Output {
-        run(self.remand_command(args))
+        run(&mut self.remand_command(args))
     }
 
     pub(crate) fn remand_in(&self, folder: &Path, args: &[&str]) -> Output {
         let mut command = self.remand_command(args);
         command.current_dir(folder);
-        run(command)
+        run(&mut command)
     }
 
     pub(crate) fn remand_with_stdin(&self, args: &[&str], stdin: &str) -> Output {
-        let mut command = self.remand_command(args);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        child.stdin.take().unwrap().write_all(stdin.as_bytes()).unwrap();
-        told(&child.wait_with_output().unwrap())
+        feed(self.remand_command(args), stdin)
     }
 
     /// Runs remand, which must end well, and reads its JSON.
@@ -112,7 +108,7 @@ impl World {
     pub(crate) fn git(&self, folder: &Path, args: &[&str]) -> String {
         let mut command = self.command("git");
         command.args(args).current_dir(folder);
-        run(command).ok().stdout.trim_end().to_owned()
+        run(&mut command).ok().stdout.trim_end().to_owned()
     }
 
     /// A repository with one commit on `main`, in `src/NAME`.
@@ -175,8 +171,12 @@ impl World {
     /// A program of the test's own, such as a fake agent: a script for `sh`.
     pub(crate) fn script(&self, name: &str, text: &str) -> PathBuf {
         let path = self.root.join("bin").join(name);
-        fs::write(&path, format!("#!/bin/sh\n{text}")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        // Written by a child: a file that this process has open for writing, or that another test's child inherited
+        // for a moment, can't be started ("text file busy").
+        let mut writer = self.command("sh");
+        writer.arg("-c").arg("cat > \"$1.new\" && chmod 755 \"$1.new\" && mv \"$1.new\" \"$1\"").arg("sh").arg(&path);
+        let written = feed(writer, &format!("#!/bin/sh\n{text}"));
+        assert_eq!(written.status, 0, "{}", written.stderr);
         path
     }
 
@@ -207,8 +207,26 @@ impl Output {
     }
 }
 
-fn run(mut command: Command) -> Output {
+/// Waits until something holds, and not for ever.
+#[track_caller]
+pub(crate) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+pub(crate) fn run(command: &mut Command) -> Output {
     told(&command.output().unwrap())
+}
+
+/// Runs a command that reads this as its stdin.
+fn feed(mut command: Command, stdin: &str) -> Output {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(stdin.as_bytes()).unwrap();
+    told(&child.wait_with_output().unwrap())
 }
 
 fn told(output: &std::process::Output) -> Output {

@@ -1,7 +1,7 @@
 //! The loop on a stage: one project, one change in its worktree, a reviewer and a fixer that are scripts.
 
 use std::io::{BufRead as _, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -30,6 +30,14 @@ says changes_requested "still not good" "$(finding work.txt 1 "make it better, f
 
 /// Fixes by writing "fixed" into `work.txt`.
 pub(crate) const FIXES: &str = "cat >/dev/null\necho fixed >>work.txt\necho done\n";
+
+/// Fixes only after the test let it go (`let_go("go")`); says in `began` that it began.
+pub(crate) const WAITS_AND_FIXES: &str = r#"
+cat >/dev/null
+echo "$REMAND_ITEM" >>"$PROMPTS/began"
+until [ -e "$PROMPTS/go" ]; do sleep 0.02; done
+echo "fixed $REMAND_ITEM" >>work.txt
+"#;
 
 /// How long a test waits for anything before it says what it waited for.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -105,10 +113,157 @@ impl Play {
         self.world.remand(&["why", "c1"]).ok().stdout
     }
 
-    /// The prompts that agents were given, by name.
+    /// Another worktree of the project on a branch of its own; its change waits for review.
+    pub(crate) fn another(&self, branch: &str) -> (String, PathBuf) {
+        let worktree = self.world.worktree(&self.repo, branch);
+        self.world.remand_in(&worktree, &["review", "--title", branch]).ok();
+        let id = self.world.sqlite(&format!("SELECT change_id FROM changes WHERE branch = '{branch}'"));
+        (id, worktree)
+    }
+
+    /// What a person can do in `sqlite3`: an event with nothing but what it needs.
+    pub(crate) fn insert(&self, event_type: &str, target_type: &str, target_id: &str, summary: &str) {
+        self.world.sqlite(&format!(
+            "INSERT INTO events (event_type, target_type, target_id, summary)
+             VALUES ('{event_type}', '{target_type}', '{target_id}', '{summary}')"
+        ));
+    }
+
+    /// What SQLite says to a statement that it refuses.
+    #[track_caller]
+    pub(crate) fn refused(&self, sql: &str) -> String {
+        let conn = rusqlite::Connection::open(self.world.db()).unwrap();
+        match conn.execute_batch(sql) {
+            Ok(()) => panic!("{sql} was not refused"),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    pub(crate) fn metadata(&self, item: &str) -> serde_json::Value {
+        let text = self.world.sqlite(&format!("SELECT metadata FROM work_items WHERE item_id = '{item}'"));
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{item}: {error}: {text}"))
+    }
+
+    /// Lets agents that wait for `NAME` beside their prompts go on.
+    pub(crate) fn let_go(&self, name: &str) {
+        std::fs::write(self.world.root().join("prompts-seen").join(name), "").unwrap();
+    }
+
+    /// What agents wrote beside their prompts.
+    pub(crate) fn noted(&self, name: &str) -> String {
+        std::fs::read_to_string(self.world.root().join("prompts-seen").join(name)).unwrap_or_default()
+    }
+
+    /// Waits until something is so.
+    #[track_caller]
+    pub(crate) fn until(&self, what: &str, mut is_so: impl FnMut() -> bool) {
+        let begun = Instant::now();
+        while !is_so() {
+            assert!(begun.elapsed() < PATIENCE, "waited for: {what}; events:\n{}", self.events().join("\n"));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// The prompt that a run was given.
     pub(crate) fn prompt_of_run(&self, run: &str) -> String {
         let path = self.world.root().join("state/remand/runs").join(run).join("prompt.md");
         std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+
+    /// Another fixer from now on.
+    pub(crate) fn fixer(&self, text: &str) {
+        let prompts = self.seen("");
+        self.world.script("fixer", &format!("PROMPTS='{}'\n{text}", prompts.display()));
+    }
+
+    /// A file that a script left in `$PROMPTS`.
+    pub(crate) fn seen(&self, name: &str) -> PathBuf {
+        self.world.root().join("prompts-seen").join(name)
+    }
+
+    pub(crate) fn head(&self) -> String {
+        self.world.git(&self.repo, &["rev-parse", "refs/heads/feature"])
+    }
+
+    /// Runs a line of shell in a folder, such as what `why` says to type.
+    #[track_caller]
+    pub(crate) fn sh(&self, folder: &Path, line: &str) -> String {
+        let mut command = self.world.command("sh");
+        command.arg("-c").arg(line).current_dir(folder);
+        super::run(&mut command).ok().stdout
+    }
+
+    /// What a file is on the ref that keeps the work of a run.
+    #[track_caller]
+    pub(crate) fn kept(&self, run: &str, path: &str) -> String {
+        self.world.git(&self.repo, &["show", &format!("refs/remand/wip/{run}:{path}")])
+    }
+
+    /// On its branch, at this commit, nothing changed, nothing new, nothing under way.
+    #[track_caller]
+    pub(crate) fn worktree_is_at(&self, head: &str) {
+        assert_eq!(self.world.git(&self.worktree, &["symbolic-ref", "HEAD"]), "refs/heads/feature");
+        assert_eq!(self.world.git(&self.worktree, &["rev-parse", "HEAD"]), head);
+        assert_eq!(self.world.git(&self.worktree, &["status", "--porcelain=v1"]), "");
+        let git_dir = PathBuf::from(self.world.git(&self.worktree, &["rev-parse", "--absolute-git-dir"]));
+        for name in ["index.lock", "MERGE_HEAD", "rebase-merge", "rebase-apply", "CHERRY_PICK_HEAD"] {
+            assert!(!git_dir.join(name).exists(), "{name} is left");
+        }
+    }
+
+    /// Needs a person, says so in these words, and says what to type.
+    #[track_caller]
+    pub(crate) fn is_escalated(&self, reason: &str) {
+        assert_eq!(self.state(), "escalated", "{:#?}", self.events());
+        let said = self.answer();
+        assert!(said.contains(reason), "{reason:?} is not in {said}; {:#?}", self.events());
+        assert!(said.contains("`remand "), "nothing to type: {said}");
+        assert!(self.why().contains("remand "), "{}", self.why());
+        self.check();
+    }
+
+    /// Waits for its surroundings, says so in these words, and until when.
+    #[track_caller]
+    pub(crate) fn is_held(&self, reason: &str) {
+        let held = self.world.sqlite("SELECT held_until > '2026' AND holds > 0 FROM changes WHERE change_id = 'c1'");
+        assert_eq!(held, "1", "not held: {:#?}", self.events());
+        let said = self.answer();
+        assert!(said.contains(reason) && said.contains("held until"), "{reason:?} is not in {said}");
+        self.check();
+    }
+
+    /// The sentence of `why`.
+    pub(crate) fn answer(&self) -> String {
+        self.world.json(&["why", "c1"])["answer"].as_str().unwrap().to_owned()
+    }
+
+    /// Types the git commands that `why` names.
+    #[track_caller]
+    pub(crate) fn do_what_it_says(&self) {
+        let said = self.answer();
+        let commands: Vec<&str> = said.split('`').skip(1).step_by(2).filter(|word| word.starts_with("git ")).collect();
+        assert!(!commands.is_empty(), "no git command is named: {said}");
+        for command in commands {
+            self.sh(self.world.root(), command);
+        }
+    }
+
+    /// The review is content, after this many fixes.
+    #[track_caller]
+    pub(crate) fn is_ready(&self, fixes: i64) {
+        assert_eq!(self.state(), "ready_for_human_review", "{:#?}", self.events());
+        assert_eq!(self.count("events WHERE event_type = 'fix_committed'"), fixes, "{:#?}", self.events());
+        self.worktree_is_at(&self.world.sqlite("SELECT head FROM changes WHERE change_id = 'c1'"));
+        self.check();
+    }
+
+    /// With a fixer that works, `retry` finishes the loop.
+    #[track_caller]
+    pub(crate) fn retry_finishes(&self) {
+        self.fixer(FIXES);
+        self.world.remand(&["retry", "c1"]).ok();
+        self.tick().ok();
+        self.is_ready(1);
     }
 
     /// Waits until a query of the blackboard answers so.
@@ -180,7 +335,7 @@ impl Play {
                 let folder = std::fs::read_link(entry.path().join("cwd"));
                 environment.contains(&root) || folder.is_ok_and(|folder| folder.starts_with(&root))
             };
-            if environment.contains("REMAND_RUN=") && is_ours() {
+            if environment.contains("REMAND_RUN_DIR=") && is_ours() {
                 let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
                 let command = String::from_utf8_lossy(&command).replace('\0', " ");
                 alive.push(format!("{} {command}", entry.file_name().to_string_lossy()));
@@ -190,7 +345,7 @@ impl Play {
     }
 }
 
-fn config(reviewer: &std::path::Path, fixer: &std::path::Path, script: &Script<'_>) -> String {
+fn config(reviewer: &Path, fixer: &Path, script: &Script<'_>) -> String {
     format!(
         "agent = \"fixer\"\nreview_agent = \"reviewer\"\n{}\n\n\
          [agents.reviewer]\nkind = \"command\"\ncommand = [\"{}\"]\n\n\

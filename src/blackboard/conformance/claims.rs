@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::engine::Forbidden;
 use super::story::{LEASE, Story, holding};
 use crate::blackboard::{self as bb, BoardError, Claimed, NewItem};
 use crate::change::{Change, State};
@@ -71,8 +72,7 @@ fn never_two_in_one_worktree() {
     let claimed = story.claim();
     queue(&mut story, &change, Source::CodeReview, Priority::P1, "beside");
     assert!(story.try_claim().is_none(), "the other one waits for {}", claimed.item.item_id);
-    let claim_all = "UPDATE work_items SET status = 'claimed', claimed_by = 'x', lease_expires_at = '2026-11-16T08:00:00.000Z' WHERE status = 'available'";
-    assert!(story.engine.refused(claim_all).contains("work_items.worktree"));
+    story.engine.refuses(Forbidden::ClaimAllAtOnce);
     story.step(|conn, now| bb::give_back(conn, &claimed.claim(), None, now)).unwrap();
     assert!(story.try_claim().is_some());
 }
@@ -88,7 +88,7 @@ fn what_is_not_due_is_not_claimed_until_it_is() {
     let now = story.now();
     assert!(!story.engine.read(|conn| bb::anything_ready(conn, now)));
     assert_eq!(story.engine.read(bb::next_moment), Some(due));
-    assert_eq!(story.step(|conn, now| bb::ripen(conn, now)).unwrap(), 0);
+    assert_eq!(story.step(bb::ripen).unwrap(), 0);
     let now = story.pass(Duration::from_secs(600));
     assert!(story.engine.read(|conn| bb::anything_ready(conn, now)));
     let again = story.claim();
@@ -160,8 +160,8 @@ fn items_of_sources_that_nobody_runs_are_left_alone_with_one_event() {
     queue(&mut story, &change, Source::Manual, Priority::P1, "a task");
     assert!(story.try_claim().is_none());
     assert!(story.engine.read(bb::any_unknown_source));
-    assert_eq!(story.step(|conn, now| bb::skip_unknown_sources(conn, now)).unwrap(), 1);
+    assert_eq!(story.step(bb::skip_unknown_sources).unwrap(), 1);
     assert!(!story.engine.read(bb::any_unknown_source));
-    assert_eq!(story.step(|conn, now| bb::skip_unknown_sources(conn, now)).unwrap(), 0);
+    assert_eq!(story.step(bb::skip_unknown_sources).unwrap(), 0);
     assert_eq!(story.events(&change.change_id, EventType::Skipped).len(), 1);
 }

@@ -49,10 +49,12 @@ impl Engine {
         .unwrap()
     }
 
-    /// Something by hand that is expected to be refused.
-    pub(in crate::blackboard) fn refused(&mut self, sql: &str) -> String {
-        let refused = self.write(|conn| Ok(conn.execute_batch(sql)?)).expect_err("this must be refused");
-        std::error::Error::source(&refused).map_or_else(|| refused.to_string(), ToString::to_string)
+    /// The database itself refuses it, with a word that says why.
+    pub(in crate::blackboard) fn refuses(&mut self, forbidden: Forbidden) {
+        let (sql, says) = forbidden.by_hand();
+        let error = self.write(|conn| Ok(conn.execute_batch(sql)?)).expect_err("this must be refused");
+        let said = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+        assert!(said.contains(says), "{said}");
     }
 
     /// A person waives a finding.
@@ -81,6 +83,38 @@ impl Engine {
     /// The rows that are not as they were.
     pub(in crate::blackboard) fn changed_since(&mut self, before: &Image) -> Vec<String> {
         self.image().symmetric_difference(before).cloned().collect()
+    }
+}
+
+/// What nobody may do, not even by hand.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::blackboard) enum Forbidden {
+    ChangeAnEvent,
+    DeleteAnEvent,
+    UnknownEventType,
+    MoreFixesInARound,
+    MoreFixesInALife,
+    ClaimAllAtOnce,
+}
+
+impl Forbidden {
+    fn by_hand(self) -> (&'static str, &'static str) {
+        match self {
+            Self::ChangeAnEvent => ("UPDATE events SET summary = 'otherwise'", "append another one"),
+            Self::DeleteAnEvent => ("DELETE FROM events", "never deleted"),
+            Self::UnknownEventType => (
+                "INSERT INTO events (event_type, target_type, target_id, summary)
+                 VALUES ('work_rejektet', 'change', 'c1', 'x')",
+                "unknown event_type",
+            ),
+            Self::MoreFixesInARound => ("UPDATE changes SET fix_cycle = max_fix_cycles + 1", "fix_cycle"),
+            Self::MoreFixesInALife => ("UPDATE changes SET total_fixes = max_total_fixes + 1", "total_fixes"),
+            Self::ClaimAllAtOnce => (
+                "UPDATE work_items SET status = 'claimed', claimed_by = 'x', lease_expires_at = '2026-11-16T08:00:00.000Z'
+                 WHERE status = 'available'",
+                "work_items.worktree",
+            ),
+        }
     }
 }
 

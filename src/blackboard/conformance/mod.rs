@@ -14,3 +14,4 @@ mod intake;
 mod people;
 mod proposals;
 pub(in crate::blackboard) mod story;
+mod walk;

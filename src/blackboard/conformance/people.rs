@@ -8,10 +8,8 @@ use crate::finding::Verdict;
 use crate::work::{RejectionState, Source, Status};
 
 fn refused<T: std::fmt::Debug>(result: bb::Result<T>) -> String {
-    match result.unwrap_err() {
-        BoardError::Refused { what, .. } => what,
-        other => panic!("{other:?}"),
-    }
+    let BoardError::Refused { what, .. } = result.unwrap_err() else { panic!("refused for another reason") };
+    what
 }
 
 #[test]

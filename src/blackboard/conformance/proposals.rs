@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use super::engine::Forbidden;
 use super::story::{EVALUATOR, Story, escalation, finding, fix, no_round, proposal};
 use crate::blackboard::{self as bb, BoardError};
 use crate::change::{FinalVerdict, OnMaxCycles, State};
@@ -197,6 +198,6 @@ fn one_key_makes_one_item_and_takes_one_id() {
 fn a_change_cannot_have_more_fixes_than_it_may() {
     let mut story = Story::begin();
     story.change();
-    assert!(story.engine.refused("UPDATE changes SET fix_cycle = max_fix_cycles + 1").contains("fix_cycle"));
-    assert!(story.engine.refused("UPDATE changes SET total_fixes = max_total_fixes + 1").contains("total_fixes"));
+    story.engine.refuses(Forbidden::MoreFixesInARound);
+    story.engine.refuses(Forbidden::MoreFixesInALife);
 }

@@ -125,7 +125,10 @@ impl Story {
 
     pub(in crate::blackboard) fn begin_run(&mut self, claimed: &Claimed) -> Result<Run> {
         let (claim, change) = (claimed.claim(), claimed.change.clone());
-        self.step(|conn, now| bb::start_run(conn, &claim, &change, &new_run(), now))
+        self.step(|conn, now| {
+            let guidance = bb::open_guidance(conn, &change.change_id)?.into_iter().map(|(id, _)| id).collect();
+            bb::start_run(conn, &claim, &change, &bb::NewRun { guidance, ..new_run() }, now)
+        })
     }
 
     /// Claims a review and ends it with this verdict.
@@ -282,7 +285,13 @@ pub(in crate::blackboard) fn holding(holder: &str) -> Holding {
 }
 
 pub(in crate::blackboard) fn new_run() -> bb::NewRun {
-    bb::NewRun { agent: "scripted".into(), model: None, head_before: "0".repeat(40), runs_dir: "/state/runs".into() }
+    bb::NewRun {
+        agent: "scripted".into(),
+        model: None,
+        head_before: "0".repeat(40),
+        runs_dir: "/state/runs".into(),
+        guidance: Vec::new(),
+    }
 }
 
 pub(in crate::blackboard) fn finding(path: &str, text: &str) -> Finding {
@@ -320,7 +329,7 @@ pub(in crate::blackboard) fn review_done(head: &str, verdict: Verdict, findings:
 pub(in crate::blackboard) fn fix_done(head_before: &str) -> bb::FixDone {
     bb::FixDone {
         head_before: head_before.into(),
-        head_after: format!("{head_before}+")[1..].into(),
+        head_after: head_before.chars().skip(1).chain(['f']).collect(),
         commits: 1,
         files: vec!["a.rs".into()],
         answers: Vec::new(),

@@ -1,3 +1,9 @@
-//! What SQLite alone must do: the words of the schema, plans, the doors, broken files, power that goes off.
+//! What SQLite alone must do: the words of the schema, plans, broken files, power that goes off.
 
+mod check;
 mod fixture;
+mod history;
+mod plans;
+mod power;
+mod refusals;
+mod words;

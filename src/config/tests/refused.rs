@@ -4,7 +4,6 @@ use std::path::Path;
 
 use super::super::{ConfigError, check, default_text, read};
 use crate::keypath::KeyPath;
-use crate::snippet::Colour;
 
 /// What a person sees who wrote `text`.
 fn refused(text: &str) -> String {
@@ -13,7 +12,6 @@ fn refused(text: &str) -> String {
         Err(error) => error,
     };
     assert!(matches!(error, ConfigError::Invalid(_)));
-    assert_eq!(error.render(Colour::Plain), error.to_string());
     error.to_string()
 }
 

@@ -203,7 +203,6 @@ async fn a_diff_has_its_files_and_its_text() {
     assert!(file("b\u{e9}").binary);
     assert_eq!(file("link").mode, 0o120_000);
     assert!(diff.text.contains("+two\n") && !diff.truncated);
-    assert_eq!(diff.lines(), 3);
     let cut = bed.git.diff(&bed.place, &bed.start, &head, 20).await.unwrap();
     assert!(cut.truncated && cut.text.len() <= 20 && cut.files == diff.files);
     assert!(bed.git.diff(&bed.place, "--output=pwned", &head, 20).await.is_err());
@@ -235,11 +234,12 @@ async fn the_log_has_subjects_and_trailers() {
     let log = bed.git.log(&bed.place, &bed.start, &second).await.unwrap();
     assert_eq!(log.iter().map(|c| c.sha.as_str()).collect::<Vec<_>>(), [second.as_str(), first.as_str()]);
     assert_eq!(log[1].subject, "Address review feedback (cycle 1)");
-    assert_eq!((log[1].trailer("remand-change"), log[1].trailer("Remand-Cycle")), (Some("c1"), Some("1")));
+    let trailers =
+        [("Remand-Change", "c1"), ("Remand-Cycle", "1")].map(|(key, value)| (key.to_owned(), value.to_owned()));
+    assert_eq!(log[1].trailers, trailers);
     assert!(log[1].body.starts_with("Body") && log[0].trailers.is_empty());
     assert_eq!(log[1].author, "A Person <person@example.com>");
     assert!(bed.git.log(&bed.place, &second, &second).await.unwrap().is_empty());
-    assert_eq!(bed.git.branches(&bed.place).await.unwrap(), ["fix/a", "main"]);
 }
 
 #[tokio::test]

@@ -59,7 +59,8 @@ impl Bed {
     /// Git as an agent calls it: with discovery, hooks and all.
     async fn try_raw<const N: usize>(&self, cwd: &Path, args: [&str; N]) -> (Option<i32>, String) {
         let args: Vec<OsString> = args.iter().map(OsString::from).collect();
-        let (limit, env) = (Duration::from_secs(60), self.env.clone());
+        let limit = Duration::from_secs(60);
+        let env = self.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
         let short_call =
             Short { program: "git".into(), args, cwd: cwd.to_owned(), env, stdin: None, limit, cap: 1 << 24 };
         let output = short(&short_call).await.unwrap();

@@ -1,0 +1,82 @@
+//! Words that are stored: the enum and `schema.sql` list the same ones.
+
+use std::collections::BTreeSet;
+
+use crate::change::{FinalVerdict, OnMaxCycles, State};
+use crate::event::{EventType, TargetType};
+use crate::finding::{Category, Outcome, Severity, Verdict};
+use crate::state;
+use crate::work::{Ended, GateResult, Priority, RejectionState, Source, Status};
+
+const SCHEMA: &str = include_str!("../../../schema.sql");
+
+/// The list that follows `before` inside the statement that begins with `statement`.
+fn listed(statement: &str, before: &str) -> BTreeSet<String> {
+    let from = SCHEMA.split_once(statement).unwrap_or_else(|| panic!("no {statement}")).1;
+    let within = from.split_once("\n)").map_or(from, |(within, _)| within);
+    let list = within.split_once(before).unwrap_or_else(|| panic!("no {before} in {statement}")).1;
+    let (list, _) = list.split_once(')').unwrap();
+    list.split(',').map(|word| word.trim().trim_matches('\'').to_owned()).collect()
+}
+
+fn set<T: ToString>(words: &[T]) -> BTreeSet<String> {
+    words.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn the_schema_lists_exactly_the_words_of_each_enum() {
+    let checks = [
+        ("changes", "state", set(State::ALL)),
+        ("changes", "on_max_cycles", set(OnMaxCycles::ALL)),
+        ("changes", "final_verdict", set(FinalVerdict::ALL)),
+        ("events", "target_type", set(TargetType::ALL)),
+        ("work_items", "source", set(Source::ALL)),
+        ("work_items", "status", set(Status::ALL)),
+        ("work_items", "priority", set(Priority::ALL)),
+        ("rejections", "state", set(RejectionState::ALL)),
+        ("runs", "ended", set(Ended::ALL)),
+        ("runs", "gates", set(GateResult::ALL)),
+        ("reviews", "verdict", set(Verdict::ALL)),
+        ("reviews", "raw_verdict", set(Verdict::ALL)),
+        ("findings", "severity", set(Severity::ALL)),
+        ("findings", "category", set(Category::ALL)),
+        ("findings", "outcome", set(Outcome::ALL)),
+    ];
+    for (table, column, words) in checks {
+        let statement = format!("CREATE TABLE {table} (");
+        assert_eq!(listed(&statement, &format!("CHECK ({column} IN (")), words, "{table}.{column}");
+    }
+    assert_eq!(listed("CREATE TRIGGER events_known_type", "NOT IN ("), set(EventType::ALL), "events.event_type");
+}
+
+#[test]
+fn a_change_is_escalated_from_where_it_can_rest() {
+    let resting: Vec<State> = State::ALL
+        .iter()
+        .filter(|state| !state.is_over() && **state != State::Escalated)
+        .map(|state| state::resting(*state))
+        .collect();
+    assert_eq!(listed("CREATE TABLE changes (", "CHECK (escalated_from IN ("), set(&resting));
+}
+
+#[test]
+fn the_board_for_people_has_the_columns_of_the_program() {
+    let mut story = crate::blackboard::conformance::story::Story::begin();
+    for state in State::ALL {
+        let column: String = story
+            .engine
+            .write(|conn| {
+                conn.execute("DELETE FROM changes", [])?;
+                conn.execute(
+                    "INSERT INTO changes (change_id, project_id, title, branch, base, head, worktree, host, state,
+                         escalated_from, max_fix_cycles, max_total_fixes, max_run_ms, created_at, updated_at)
+                     VALUES ('c1', 'shop', '', '', '', '', '', '', ?1, iif(?1 = 'escalated', 'queued', NULL), 1, 1, 1,
+                         '2026-11-16T08:00:00.000Z', '2026-11-16T08:00:00.000Z')",
+                    [state.as_str()],
+                )?;
+                Ok(conn.query_row("SELECT board_column FROM board", [], |row| row.get(0))?)
+            })
+            .unwrap();
+        assert_eq!(column, state.column(), "{state}");
+    }
+}

@@ -1,0 +1,122 @@
+//! `config evaluators prompts read-review`.
+
+use std::fs;
+
+use crate::support::World;
+
+#[test]
+fn settings_are_shown_with_their_origin() {
+    let world = World::new();
+    insta::assert_snapshot!(world.plain(&world.remand(&["config", "show", "heartbeat"]).ok().stdout), @"
+    KEY               VALUE  FROM
+    heartbeat.look_s  1      default
+    ");
+    let path = world.remand(&["config", "path"]).ok();
+    assert_eq!(world.plain(&path.stdout), "WORLD/config/remand/config.toml\n");
+    assert!(path.stderr.contains("it is not there"));
+    assert_eq!(world.json(&["config", "path"])["exists"], false);
+    let defaults = world.remand(&["config", "defaults"]).ok().stdout;
+    world.config(&defaults);
+    assert!(world.remand(&["config", "check"]).ok().stdout.starts_with("ok"));
+    world.config("[loop]\nmax_fix_cycles = 3\n");
+    let shown = world.json(&["config", "show", "loop.max_fix_cycles"]);
+    assert_eq!(shown[0]["value"], "3");
+    assert!(shown[0]["origin"].as_str().unwrap().ends_with("config.toml:2"));
+    world.remand(&["config", "show", "loops"]).fails(4, "there is no setting `loops`");
+    assert!(world.json(&["config", "defaults"])["text"].as_str().unwrap().contains("max_fix_cycles"));
+}
+
+#[test]
+fn a_wrong_setting_shows_its_line_and_ends_with_3() {
+    let world = World::new();
+    world.config("[loop]\nmax_fix_cycels = 3\n");
+    for args in [&["list"][..], &["config", "check"], &["check"], &["tick"]] {
+        let output = world.remand(args).fails(3, "did you mean `max_fix_cycles`?");
+        assert!(output.stderr.starts_with("error: "), "{}", output.stderr);
+        assert!(output.stderr.contains("config.toml:2:1"), "{}", output.stderr);
+    }
+    world.remand(&["--config", "nowhere.toml", "list"]).fails(3, "there is no config file");
+}
+
+#[test]
+fn a_database_of_somebody_else_is_left_alone() {
+    let world = World::new();
+    fs::write(world.root().join("text.db"), "this is no database, and long enough to be seen as none").unwrap();
+    world.remand(&["--db", "text.db", "list"]).fails(1, "not a SQLite database");
+    let foreign = world.root().join("foreign.db");
+    let mut sqlite = world.command("sqlite3");
+    assert!(sqlite.arg(&foreign).arg("CREATE TABLE t (x)").status().unwrap().success());
+    world.remand(&["--db", "foreign.db", "list"]).fails(3, "not a blackboard of remand");
+}
+
+#[test]
+fn evaluators_are_listed_shown_and_checked() {
+    let world = World::new();
+    insta::assert_snapshot!(world.remand(&["evaluators", "list"]).ok().stdout, @"
+    EVALUATOR        ON                           SCHEDULE  TAKEN IN  LAST   FROM
+    review_feedback  work_rejected work_approved  -         event 0   never  stock
+    ");
+    insta::assert_snapshot!(world.remand(&["evaluators", "show", "review_feedback"]).ok().stdout, @"
+    review_feedback
+    kind       review_feedback
+    on         work_rejected, work_approved
+    taken in   event 0
+    from       stock
+    ");
+    assert_eq!(world.json(&["evaluators", "list"])[0]["name"], "review_feedback");
+    assert_eq!(world.json(&["evaluators", "check"])["ok"], true);
+    world.remand(&["evaluators", "show", "reviw_feedback"]).fails(4, "did you mean `review_feedback`?");
+    world.config("");
+    let folder = world.root().join("config/remand/evaluators");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("review_feedback.toml"), "kind = \"review_feedback\"\non = [\"work_rejekted\"]\n").unwrap();
+    let output = world.remand(&["evaluators", "check"]).fails(3, "work_rejekted");
+    assert!(output.stderr.contains("review_feedback.toml:2"), "{}", output.stderr);
+}
+
+#[test]
+fn prompts_are_listed_shown_and_checked() {
+    let world = World::new();
+    insta::assert_snapshot!(world.remand(&["prompts", "list"]).ok().stdout, @"
+    PROMPT  FROM
+    review  stock
+    fix     stock
+    again   stock
+    ");
+    let fix = world.remand(&["prompts", "show", "fix"]).ok().stdout;
+    assert_eq!(world.json(&["prompts", "show", "fix"])["text"].as_str().unwrap().trim_end(), fix.trim_end());
+    assert!(
+        world.remand(&["prompts", "show", "fix", "--variables"]).ok().stdout.contains("every finding of the feedback")
+    );
+    assert_eq!(world.json(&["prompts", "check"])["ok"], true);
+    world.remand(&["prompts", "show", "fox"]).fails(2, "allowed: review, fix, again");
+    world.config("");
+    let folder = world.root().join("config/remand/prompts");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("fix.md"), "line one\n{{ nonsense }}\n").unwrap();
+    let output = world.remand(&["prompts", "check"]).fails(3, "nonsense");
+    assert!(output.stderr.contains("fix.md:2"), "{}", output.stderr);
+}
+
+#[test]
+fn a_review_is_read_aloud() {
+    let world = World::new();
+    let text = "Fine, but see src/a.rs.\n\nREVIEW_RESULT: approved\nFINDINGS_COUNT: 0\nSUMMARY: fine\n";
+    fs::write(world.root().join("review.md"), text).unwrap();
+    insta::assert_snapshot!(world.remand(&["read-review", "review.md"]).ok().stdout, @"
+    verdict    approved
+    reason     The review says approved, and nothing in it blocks.
+    dialect    contract
+    summary    fine
+    ");
+    let read = world.json(&["read-review", "review.md"]);
+    assert_eq!(read["verdict"], "approved");
+    assert_eq!(read["dialect"], "contract");
+    assert_eq!(read["findings"], serde_json::json!([]));
+    assert!(read["reason"].is_string());
+    let unclear = world.remand_with_stdin(&["read-review", "-", "--json"], "hm\n").ok();
+    assert!(unclear.stdout.contains("\"unclear\""), "{}", unclear.stdout);
+    world.remand(&["read-review", "nowhere.md"]).fails(4, "there is no file nowhere.md");
+    world.remand(&["read-review", "review.md", "--threshold", "bad"]).fails(2, "allowed: critical");
+    world.remand(&["read-review"]).fails(2, "FILE");
+}

@@ -1,0 +1,289 @@
+//! Worktrees that are not as the blackboard knows them, before a review and before a fix: nothing of a person's is
+//! touched, what `why` says is enough to act on, and having done so the loop ends well.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::support::play::{Play, Script};
+
+/// When the trouble is there.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Before {
+    Review,
+    Fix,
+}
+
+/// A change whose next step is a review, or a fix.
+fn play(before: Before) -> Play {
+    let play = Play::new(&Script::default());
+    if before == Before::Fix {
+        // The review runs, and nothing is made of its rejection yet.
+        play.world.remand(&["work"]).ok();
+        assert_eq!(play.state(), "self_review_failed");
+    }
+    play
+}
+
+/// The trouble, what is said about it, and what a person does then; for a review and for a fix.
+#[track_caller]
+fn for_a_person(trouble: impl Fn(&Play), reason: &str, mend: impl Fn(&Play)) {
+    for before in [Before::Review, Before::Fix] {
+        let play = play(before);
+        let head = play.head();
+        trouble(&play);
+        let runs = play.count("runs");
+        play.tick().ok();
+        play.is_escalated(reason);
+        assert_eq!(play.count("runs"), runs, "an agent was started there, {before:?}");
+        mend(&play);
+        assert_eq!(play.head(), head, "{before:?}");
+        play.world.remand(&["retry", "c1"]).ok();
+        play.tick().ok();
+        play.is_ready(1);
+    }
+}
+
+fn git_dir(play: &Play) -> PathBuf {
+    play.repo.join(".git/worktrees/calc-feature")
+}
+
+/// FR-7
+#[test]
+fn gone() {
+    for_a_person(|play| fs::remove_dir_all(&play.worktree).unwrap(), "is gone", Play::do_what_it_says);
+}
+
+#[test]
+fn a_file_stands_in_its_place() {
+    let trouble = |play: &Play| {
+        fs::remove_dir_all(&play.worktree).unwrap();
+        fs::write(&play.worktree, "a person's notes\n").unwrap();
+    };
+    for_a_person(trouble, "is gone: a file stands in its place", |play| {
+        assert_eq!(fs::read_to_string(&play.worktree).unwrap(), "a person's notes\n");
+        assert!(play.answer().contains("move away what stands there"), "{}", play.answer());
+        fs::rename(&play.worktree, play.world.root().join("notes")).unwrap();
+        play.do_what_it_says();
+    });
+}
+
+#[test]
+fn a_symlink_stands_in_its_place() {
+    let elsewhere = |play: &Play| play.world.root().join("elsewhere");
+    let trouble = |play: &Play| {
+        fs::rename(&play.worktree, elsewhere(play)).unwrap();
+        std::os::unix::fs::symlink(elsewhere(play), &play.worktree).unwrap();
+    };
+    for_a_person(trouble, "is gone: a symlink stands in its place", |play| {
+        fs::remove_file(&play.worktree).unwrap();
+        fs::rename(elsewhere(play), &play.worktree).unwrap();
+    });
+}
+
+/// LOST-7
+#[test]
+fn dirty_with_a_persons_edits() {
+    let trouble = |play: &Play| {
+        fs::write(play.worktree.join("work.txt"), b"work\nmine \xff\n").unwrap();
+        fs::write(play.worktree.join("README.md"), "staged\n").unwrap();
+        play.world.git(&play.worktree, &["add", "README.md"]);
+        fs::write(play.worktree.join("README.md"), "staged and more\n").unwrap();
+    };
+    for_a_person(trouble, "has changes that are not committed: README.md, work.txt", |play| {
+        assert_eq!(fs::read(play.worktree.join("work.txt")).unwrap(), b"work\nmine \xff\n");
+        assert_eq!(fs::read_to_string(play.worktree.join("README.md")).unwrap(), "staged and more\n");
+        assert_eq!(play.world.git(&play.worktree, &["show", ":README.md"]), "staged");
+        assert_eq!(play.world.git(&play.repo, &["for-each-ref", "refs/remand"]), "", "nothing had to be kept");
+        play.world.git(&play.worktree, &["stash", "-q"]);
+    });
+}
+
+/// LOST-7
+#[test]
+fn a_person_left_a_new_file() {
+    let trouble = |play: &Play| fs::write(play.worktree.join("notes.txt"), "mine\n").unwrap();
+    for_a_person(trouble, "has changes that are not committed: notes.txt", |play| {
+        assert_eq!(fs::read_to_string(play.worktree.join("notes.txt")).unwrap(), "mine\n");
+        play.world.git(&play.worktree, &["stash", "-q", "-u"]);
+    });
+}
+
+#[test]
+fn on_another_branch() {
+    let trouble = |play: &Play| drop(play.world.git(&play.worktree, &["switch", "-qc", "other"]));
+    for_a_person(trouble, "is on other, not on feature", Play::do_what_it_says);
+}
+
+#[test]
+fn detached() {
+    let trouble = |play: &Play| drop(play.world.git(&play.worktree, &["switch", "-q", "--detach"]));
+    for_a_person(trouble, "is on no branch (detached HEAD), not on feature", Play::do_what_it_says);
+}
+
+#[test]
+fn outside_the_roots() {
+    let config = |play: &Play| play.world.root().join("config/remand/config.toml");
+    let trouble = |play: &Play| {
+        let text = fs::read_to_string(config(play)).unwrap();
+        let root = play.world.root().join("allowed");
+        fs::write(config(play), format!("worktree_roots = [\"{}\"]\n{text}", root.display())).unwrap();
+    };
+    for_a_person(trouble, "is outside the folders that worktrees may be in", |play| {
+        assert!(play.answer().contains("worktree_roots"), "{}", play.answer());
+        let text = fs::read_to_string(config(play)).unwrap();
+        let (_, rest) = text.split_once('\n').unwrap();
+        fs::write(config(play), rest).unwrap();
+    });
+}
+
+#[test]
+fn in_the_middle_of_a_rebase() {
+    let trouble = |play: &Play| drop(play.sh(&play.worktree, "! git rebase -q --exec false main 2>/dev/null"));
+    for_a_person(trouble, "a rebase is not finished in", |play| {
+        assert!(git_dir(play).join("rebase-merge").exists(), "it is not ours to end");
+        play.world.git(&play.worktree, &["rebase", "--abort"]);
+    });
+}
+
+#[test]
+fn in_the_middle_of_a_merge() {
+    let trouble = |play: &Play| {
+        play.world.commit(&play.repo, "other.txt", "other\n", "other");
+        play.world.git(&play.worktree, &["merge", "-q", "--no-commit", "--no-ff", "main"]);
+    };
+    for_a_person(trouble, "a merge is not finished in", |play| {
+        assert!(git_dir(play).join("MERGE_HEAD").exists(), "it is not ours to end");
+        play.world.git(&play.worktree, &["merge", "--abort"]);
+    });
+}
+
+/// LOST-11
+#[test]
+fn with_a_broken_index() {
+    let trouble = |play: &Play| fs::write(git_dir(play).join("index"), "DIRC, but not really").unwrap();
+    for_a_person(trouble, "index", |play| {
+        assert_eq!(fs::read_to_string(git_dir(play).join("index")).unwrap(), "DIRC, but not really");
+        fs::remove_file(git_dir(play).join("index")).unwrap();
+        play.world.git(&play.worktree, &["reset", "-q"]);
+    });
+}
+
+#[test]
+fn another_repository_is_at_that_path() {
+    let aside = |play: &Play| play.world.root().join("aside");
+    let trouble = |play: &Play| {
+        fs::rename(&play.worktree, aside(play)).unwrap();
+        fs::create_dir(&play.worktree).unwrap();
+        play.world.git(&play.worktree, &["init", "-q", "-b", "feature"]);
+        play.world.commit(&play.worktree, "work.txt", "another\n", "another");
+    };
+    for_a_person(trouble, "belongs to another repository than", |play| {
+        assert_eq!(fs::read_to_string(play.worktree.join("work.txt")).unwrap(), "another\n");
+        fs::remove_dir_all(&play.worktree).unwrap();
+        fs::rename(aside(play), &play.worktree).unwrap();
+    });
+}
+
+#[test]
+fn a_plain_folder_is_at_that_path() {
+    let aside = |play: &Play| play.world.root().join("aside");
+    let trouble = |play: &Play| {
+        fs::rename(&play.worktree, aside(play)).unwrap();
+        fs::create_dir(&play.worktree).unwrap();
+        fs::write(play.worktree.join("notes.txt"), "mine\n").unwrap();
+    };
+    for_a_person(trouble, "is no longer a worktree of calc", |play| {
+        assert_eq!(fs::read_to_string(play.worktree.join("notes.txt")).unwrap(), "mine\n");
+        fs::remove_dir_all(&play.worktree).unwrap();
+        fs::rename(aside(play), &play.worktree).unwrap();
+    });
+}
+
+#[test]
+fn the_base_branch_is_deleted() {
+    let trouble = |play: &Play| drop(play.world.git(&play.repo, &["branch", "-m", "main", "trunk"]));
+    for_a_person(trouble, "the base branch main is gone", |play| {
+        play.world.git(&play.repo, &["branch", "-m", "trunk", "main"]);
+    });
+}
+
+#[test]
+fn another_git_is_at_work() {
+    for before in [Before::Review, Before::Fix] {
+        let play = play(before);
+        let lock = git_dir(&play).join("index.lock");
+        fs::write(&lock, "").unwrap();
+        let runs = play.count("runs");
+        play.tick().ok();
+        play.is_held("index.lock is there: another git is at work in the worktree, or one was killed");
+        assert!(lock.exists(), "it is not ours to remove");
+        assert_eq!(play.count("runs"), runs);
+        fs::remove_file(&lock).unwrap();
+        play.world.remand(&["resume", "c1"]).ok();
+        play.tick().ok();
+        play.is_ready(1);
+    }
+}
+
+#[test]
+fn a_person_committed_on_top_before_a_fix() {
+    let play = play(Before::Fix);
+    let mine = play.world.commit(&play.worktree, "mine.txt", "mine\n", "mine");
+    play.tick().ok();
+    play.is_ready(1);
+    assert_eq!(play.world.git(&play.worktree, &["rev-parse", "HEAD^"]), mine, "the fix is on top of it");
+    assert_eq!(play.count("events WHERE event_type = 'head_moved'"), 1);
+    assert_eq!(play.world.sqlite("SELECT head_before FROM runs WHERE run_id = 'r2'"), mine);
+}
+
+#[test]
+fn a_person_committed_on_top_before_a_review() {
+    let play = play(Before::Review);
+    let mine = play.world.commit(&play.worktree, "work.txt", "work\nfixed\n", "mine");
+    play.tick().ok();
+    play.is_ready(0);
+    assert_eq!(play.world.sqlite("SELECT head FROM reviews"), mine, "what is there now is reviewed");
+    assert_eq!(play.count("events WHERE event_type = 'head_moved'"), 1);
+}
+
+#[test]
+fn a_person_rewrote_the_branch_before_a_fix() {
+    let play = play(Before::Fix);
+    play.world.git(&play.worktree, &["commit", "-q", "--amend", "-m", "better said"]);
+    let mine = play.head();
+    play.tick().ok();
+    play.is_escalated("the branch feature was rewritten");
+    play.worktree_is_at(&mine);
+    assert_eq!(play.count("runs"), 1);
+    // What it says to type.
+    let said = play.answer();
+    let command = said.split('`').find(|word| word.starts_with("remand review ")).unwrap();
+    let args: Vec<&str> = command.split(' ').skip(1).collect();
+    play.world.remand(&args).ok();
+    play.tick().ok();
+    play.is_ready(1);
+    assert_eq!(play.world.git(&play.worktree, &["rev-parse", "HEAD^"]), mine);
+}
+
+#[test]
+fn a_deleted_branch_was_taken_for_uncommitted_changes() {
+    let trouble = |play: &Play| drop(play.world.git(&play.repo, &["update-ref", "-d", "refs/heads/feature"]));
+    for_a_person(trouble, "the branch feature has no commit", Play::do_what_it_says);
+}
+
+/// A path that needs quotes where it is typed.
+#[test]
+fn with_a_space_in_its_path() {
+    let play = Play::without_change(&Script::default());
+    let spaced = play.repo.with_file_name("my work's tree");
+    play.world.git(&play.repo, &["worktree", "move", play.worktree.to_str().unwrap(), spaced.to_str().unwrap()]);
+    let play = Play { worktree: spaced, ..play };
+    play.world.remand_in(&play.worktree, &["review", "--title", "Feature"]).ok();
+    fs::remove_dir_all(&play.worktree).unwrap();
+    play.tick().ok();
+    play.is_escalated("is gone");
+    play.do_what_it_says();
+    play.world.remand(&["retry", "c1"]).ok();
+    play.tick().ok();
+    play.is_ready(1);
+}
