@@ -217,3 +217,24 @@ fn beside_wal(blackboard: &Path) -> PathBuf {
     path.push("-wal");
     PathBuf::from(path)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_a_hint_it_is_looked_again_until_the_bound_whatever_showed_meanwhile() {
+        let every = Duration::from_secs(30);
+        let mut pauses = Pauses::after_hint();
+        let mut looks = Vec::new();
+        while pauses.next.is_some() {
+            looks.push(pauses.now(every));
+            pauses.passed();
+        }
+        assert_eq!(looks.first(), Some(&Duration::from_millis(1)));
+        assert!(looks.iter().sum::<Duration>() >= HINT_BOUND, "{looks:?}");
+        assert!(looks.len() < 20, "a hint costs {} looks", looks.len());
+        assert_eq!(pauses.now(every), every);
+        assert_eq!(Pauses::after_hint().now(Duration::ZERO), Duration::ZERO, "never longer than the look by itself");
+    }
+}
