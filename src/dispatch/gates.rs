@@ -62,8 +62,9 @@ impl Task {
     async fn gate(&self, place: &Place, run: &Run, number: usize, command: &[String]) -> Result<Option<Red>, Stop> {
         let limits = self.dispatch.settings.limits;
         for attempt in 0.. {
-            let run_id = format!("{}.gate{number}.{attempt}", run.run_id);
-            let dir = Path::new(&run.dir).join(format!("gate{number}.{attempt}"));
+            let folder = format!("gate{number}.{attempt}");
+            let dir = Path::new(&run.dir).join(&folder);
+            let run_id = format!("{}.{folder}", run.run_id);
             if dir.exists() {
                 continue;
             }

@@ -38,7 +38,7 @@ impl Dispatch {
         }
     }
 
-    async fn still_ours(&self, claim: &Claim) -> bool {
+    pub(super) async fn still_ours(&self, claim: &Claim) -> bool {
         let ours = claim.clone();
         let looked = self.door.read(move |conn| {
             let item = bb::item(conn, &ours.item_id)?;

@@ -12,6 +12,7 @@ mod look;
 mod plan;
 mod review;
 mod rules;
+mod slots;
 mod stop;
 mod sweep;
 mod task;
@@ -21,7 +22,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::blackboard::{self as bb, Claimed, Door, Holding};
@@ -29,6 +29,7 @@ use crate::clock;
 
 pub(crate) use rules::{Limits, OnCheckoutChange, Rules, Settings};
 
+use slots::Slots;
 use task::Task;
 
 /// Looked at again after this long although nothing called: a holder that died without a word.
@@ -47,18 +48,19 @@ pub(crate) struct Dispatch {
 impl Dispatch {
     /// Runs until `stop`; then takes nothing new, gives agents at work the grace, ends them and gives their items back.
     pub(crate) async fn run(self: Arc<Self>, wake: Arc<Notify>, stop: CancellationToken) {
-        let mut running = JoinSet::new();
+        let mut slots = Slots::default();
         loop {
+            self.give_back_unwritten(&mut slots).await;
             if !stop.is_cancelled() {
-                self.fill_slots(&mut running, &stop).await;
+                self.fill(&mut slots, &stop).await;
             }
-            if stop.is_cancelled() && running.is_empty() {
+            if stop.is_cancelled() && slots.in_use() == 0 {
                 return;
             }
             let pause = self.pause().await;
             tokio::select! {
                 () = wake.notified() => {}
-                Some(ended) = running.join_next(), if !running.is_empty() => self.joined(ended),
+                Some(()) = slots.ended() => self.after.notify_one(),
                 () = tokio::time::sleep(pause), if !stop.is_cancelled() => {}
                 () = stop.cancelled(), if !stop.is_cancelled() => {}
             }
@@ -67,37 +69,31 @@ impl Dispatch {
 
     /// Runs what is due until nothing is left, or `stop`. Returns how many items ran.
     pub(crate) async fn drain(self: &Arc<Self>, stop: &CancellationToken) -> usize {
-        let mut running = JoinSet::new();
+        let mut slots = Slots::default();
         let mut ran = 0;
         loop {
+            self.give_back_unwritten(&mut slots).await;
             if !stop.is_cancelled() {
-                ran += self.fill_slots(&mut running, stop).await;
+                ran += self.fill(&mut slots, stop).await;
             }
-            let Some(ended) = running.join_next().await else { return ran };
-            self.joined(ended);
+            if slots.ended().await.is_none() {
+                return ran;
+            }
+            self.after.notify_one();
         }
-    }
-
-    fn joined(&self, ended: Result<(), tokio::task::JoinError>) {
-        if let Err(error) = ended {
-            tracing::error!(error = ?error, "the work on an item panicked; its lease will run out");
-        }
-        self.after.notify_one();
     }
 
     /// Claims until the slots are full or nothing is due.
-    async fn fill_slots(self: &Arc<Self>, running: &mut JoinSet<()>, stop: &CancellationToken) -> usize {
+    async fn fill(self: &Arc<Self>, slots: &mut Slots, stop: &CancellationToken) -> usize {
         let mut claimed = 0;
         if let Err(error) = self.sweep().await {
             tracing::error!(error = ?error, "the sweep failed");
         }
-        while running.len() < self.settings.slots {
+        while slots.in_use() < self.settings.slots {
             match self.claim().await {
                 Ok(Some(one)) => {
                     claimed += 1;
-                    let dispatch = Arc::clone(self);
-                    let stop = stop.clone();
-                    running.spawn(async move { Task::run(dispatch, one, stop).await });
+                    slots.start(one.claim(), Task::run(Arc::clone(self), one, stop.clone()));
                 }
                 Ok(None) => break,
                 Err(error) => {

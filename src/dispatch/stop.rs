@@ -23,7 +23,7 @@ pub(super) enum Stop {
     Stopping,
     /// A person paused the change between two runs: the item goes back and waits for the end of the pause.
     Paused,
-    /// The blackboard itself can't be written: nothing can be recorded now, the lease will run out.
+    /// The blackboard itself can't be written: nothing can be recorded now, the item is given back later.
     Blackboard(BoardError),
 }
 

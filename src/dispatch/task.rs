@@ -106,7 +106,7 @@ impl Task {
         done
     }
 
-    /// Writes down why the work stopped. If even that can't be written, the lease runs out and another look is taken.
+    /// Writes down why the work stopped. If even that can't be written, the item is given back later: see `slots`.
     async fn write_down(&self, stop: Stop) {
         let item = &self.item.item_id;
         let written = match stop {

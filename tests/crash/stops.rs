@@ -95,3 +95,39 @@ fn a_daemon_held_up_for_longer_than_its_lease_loses_nothing_to_a_tick() {
     assert_eq!(play.world.git(&play.worktree, &["log", "--format=%s", "main..feature"]).lines().count(), 2);
     check(&play);
 }
+
+#[test]
+fn an_item_whose_end_could_not_be_written_is_taken_up_again() {
+    let play = Play::new(&Script { tables: "[dispatch]\nbackoff_first_s = 1\n", ..Script::default() });
+    let show = Show::new(&play);
+    play.world
+        .sqlite("CREATE TRIGGER no_room BEFORE UPDATE OF ended ON runs BEGIN SELECT RAISE(ABORT, 'no room'); END");
+    let mut daemon = show.start(play.world.remand_command(&["run"]));
+    show.watch_until(&mut daemon, || play.log().contains("could not be written"));
+    play.world.sqlite("DROP TRIGGER no_room");
+    assert_eq!(show.watch(&mut daemon), Seen::AllEnded);
+    assert!(end(daemon).success());
+    assert_eq!(play.state(), "ready_for_human_review");
+    assert_eq!(play.count("events WHERE event_type = 'run_lost'"), 0, "the run's recorded end was used");
+    check(&play);
+}
+
+#[test]
+fn a_crash_on_one_blackboard_ends_nobody_on_another() {
+    let plays = [with_slow_fixer("[limits]\ngrace_s = 1\n"), with_slow_fixer("[limits]\ngrace_s = 1\n")];
+    let shows = [Show::new(&plays[0]), Show::new(&plays[1])];
+    // The second one's run begins later and has the same id.
+    let [mut dies, mut lives] = [0, 1].map(|at| {
+        let mut daemon = shows[at].start(plays[at].world.remand_command(&["run"]));
+        shows[at].watch_until(&mut daemon, || shows[at].number(FIX_RUNS) == 1);
+        daemon
+    });
+    dies.kill().unwrap();
+    dies.wait().unwrap();
+    std::fs::write(plays[0].world.root().join("prompts-seen/go"), "").unwrap();
+    shows[0].to_the_end(&["run"]);
+    std::fs::write(plays[1].world.root().join("prompts-seen/go"), "").unwrap();
+    assert_eq!(shows[1].watch(&mut lives), Seen::AllEnded);
+    assert!(end(lives).success());
+    assert_eq!(plays[1].count("runs WHERE ended <> 'agent'"), 0, "{}", plays[1].events().join("\n"));
+}
