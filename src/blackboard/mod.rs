@@ -65,8 +65,8 @@ pub(crate) use reviews::{
     OpenFinding, PastReview, finding_list, history, last_review, open_findings, review_of_head, reviews_of,
 };
 pub(crate) use runs::{
-    NewRun, RunEnd, discard_run, end_run, last_run, open_run_at, record_gates, record_head_after, record_shim,
-    refuse_run, run, runs_of, start_run,
+    NewRun, RunEnd, discard_run, end_run, last_run, open_run_at, orphaned_runs, record_gates, record_head_after,
+    record_shim, refuse_run, run, runs_of, start_run,
 };
 
 /// What can go wrong on the blackboard.

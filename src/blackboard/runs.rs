@@ -221,6 +221,21 @@ pub(crate) fn last_run(conn: &Connection, item_id: &ItemId) -> Result<Option<Run
     Ok(runs_of(conn, item_id)?.pop())
 }
 
+/// Runs without an end whose item is over, with their change: the program died after somebody had ended the item.
+pub(crate) fn orphaned_runs(conn: &Connection) -> Result<Vec<(Run, Change)>> {
+    let mut statement =
+        conn.prepare_cached("SELECT * FROM runs INDEXED BY runs_one_open_per_worktree WHERE ended_at IS NULL")?;
+    let open: Vec<Run> = statement.query_map([], rows::run)?.collect::<std::result::Result<_, _>>()?;
+    let mut orphaned = Vec::new();
+    for run in open {
+        if !super::item(conn, &run.item_id)?.status.is_open() {
+            let change = super::change(conn, &run.change_id)?;
+            orphaned.push((run, change));
+        }
+    }
+    Ok(orphaned)
+}
+
 /// A run that was cut in this worktree, whichever item it was of.
 pub(crate) fn open_run_at(conn: &Connection, worktree: &str) -> Result<Option<Run>> {
     Ok(conn

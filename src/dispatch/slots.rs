@@ -58,7 +58,7 @@ impl Dispatch {
                 self.door.write("give_back_unwritten", move |conn| bb::give_back(conn, &ours, Some(again), now));
             match given.await {
                 Ok(()) => {
-                    tracing::warn!(item = %claim.item_id, again_at = %again, "its end could not be written; again later")
+                    tracing::warn!(item = %claim.item_id, again_at = %again, "its end could not be written; again later");
                 }
                 Err(BoardError::Stale { .. }) => {}
                 Err(error) => {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::Dispatch;
+use super::recover::git_mark;
 use super::rules::Rules;
 use super::stop::{Fail, Stop, chain};
 use super::worktree_lock::WorktreeLock;
@@ -29,11 +30,6 @@ pub(super) struct Task {
     pub(super) fenced: CancellationToken,
     /// The program is stopping.
     pub(super) stop: CancellationToken,
-}
-
-/// What our own git processes in a worktree carry in their environment.
-fn git_mark(worktree: &str) -> String {
-    format!("git:{worktree}")
 }
 
 impl Task {

@@ -87,6 +87,26 @@ pub(super) fn read_shim(dir: &Path) -> Result<Option<ProcessId>, ProcessError> {
     }
 }
 
+/// When a run ended, in seconds since 1970: when its shim wrote that it had, or, when the machine went down with it,
+/// when it came up again. None when nobody can say.
+pub(crate) fn ended_at(dir: &Path) -> Result<Option<u64>, ProcessError> {
+    let path = exit_path(dir);
+    match fs::metadata(&path).and_then(|meta| meta.modified()) {
+        Ok(time) => return Ok(time.duration_since(std::time::UNIX_EPOCH).ok().map(|since| since.as_secs())),
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(ProcessError::file("look at", &path)(error)),
+        Err(_) => {}
+    }
+    match read_shim(dir)? {
+        Some(shim) if !shim.is_of_this_boot()? => Ok(came_up_at()),
+        Some(_) | None => Ok(None),
+    }
+}
+
+fn came_up_at() -> Option<u64> {
+    let stat = fs::read_to_string("/proc/stat").ok()?;
+    stat.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()
+}
+
 /// Whole or not at all, also when the power fails: written beside, made durable, then given its name.
 pub(super) fn write_exit(dir: &Path, exit: &Exit) -> Result<(), ProcessError> {
     let (path, beside) = (exit_path(dir), dir.join("exit.json.new"));
