@@ -382,3 +382,16 @@ fn resume_ends_a_hold_at_once() {
     assert_eq!(play.state(), "ready_for_human_review");
     play.check();
 }
+
+#[test]
+fn an_agent_could_approve_its_own_work_in_a_persons_name() {
+    let remand = env!("CARGO_BIN_EXE_remand");
+    let fixer = format!(
+        "cat >/dev/null\nXDG_CONFIG_HOME=\"$HOME/../config\" XDG_STATE_HOME=\"$HOME/../state\" {remand} approve c1 >said 2>&1\necho $? >>said\n"
+    );
+    let play = Play::new(&Script { fixer: &fixer, reviewer: NEVER_SATISFIED, ..Script::default() });
+    play.tick().ok();
+    assert_eq!(play.count("events WHERE event_type = 'work_approved'"), 0);
+    let said = std::fs::read_to_string(play.worktree.join("said")).unwrap();
+    assert!(said.contains("only people have a word here") && said.ends_with("1\n"), "{said}");
+}

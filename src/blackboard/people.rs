@@ -58,9 +58,13 @@ pub(crate) fn refine(conn: &Connection, id: &ChangeId, text: Option<&str>, actor
             hint: None,
         });
     }
-    if super::open_findings(conn, id)?.is_empty() && text.is_none() && super::last_review(conn, id)?.is_none() {
+    let says_nothing = super::last_review(conn, id)?.is_none_or(|review| review.verdict == Verdict::Approved);
+    let waiting = super::rejections_of(conn, id, Some(RejectionState::Pending))?;
+    let escalated = super::rejections_of(conn, id, Some(RejectionState::Escalated))?;
+    let is_quiet = waiting.is_empty() && escalated.is_empty() && super::open_guidance(conn, id)?.is_empty();
+    if super::open_findings(conn, id)?.is_empty() && text.is_none() && says_nothing && is_quiet {
         return Err(BoardError::Refused {
-            what: format!("{id} has no open finding and no review: there is nothing to refine from"),
+            what: format!("{id} has no open finding and nothing was said against it: there is nothing to refine from"),
             hint: Some("say what is to be done with --text".into()),
         });
     }

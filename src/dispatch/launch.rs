@@ -34,9 +34,8 @@ impl Task {
             Phase::Fix => &self.rules.agent,
         };
         agent.clone().ok_or_else(|| {
-            let key = if phase == Phase::Review { "review_agent" } else { "agent" };
             Stop::hold(format!(
-                "no agent is configured for a {phase}: add an [agents.NAME] with its command to the configuration and set {key} = \"NAME\""
+                "no agent is configured for a {phase}: add an [agents.NAME] with its command to the configuration, set agent = \"NAME\", and start the daemon again"
             ))
         })
     }
