@@ -31,6 +31,20 @@ pub(crate) async fn settle(dir: &Path, limit: Duration) -> Result<u32, ProcessEr
     Sweep::new(dir.as_os_str(), folder::read_shim(dir)?)?.end_all().await
 }
 
+/// Makes the folder of a run that has none yet. What is there already is of an earlier life, whose runs had the same
+/// numbers: nothing of it is believed. Whoever is still alive in it is ended first, since it would write into the new
+/// one; then it is moved to `<dir>.old-<n>`.
+#[cfg_attr(not(test), expect(dead_code, reason = "not called yet"))]
+pub(crate) async fn claim_folder(dir: &Path, limit: Duration) -> Result<(), ProcessError> {
+    while !folder::make_new(dir)? {
+        if dir.is_dir() {
+            settle(dir, limit).await?;
+        }
+        folder::move_aside(dir)?;
+    }
+    Ok(())
+}
+
 /// Ends whatever carries [`MARK`] with this value: of a run that has no folder, or of short commands.
 pub(crate) async fn end_marked(value: &OsStr) -> Result<u32, ProcessError> {
     Sweep::new(value, None)?.end_all().await
