@@ -268,6 +268,21 @@ fn a_clock_that_goes_back_does_not_make_an_old_run_or_review_the_last() {
 }
 
 #[test]
+fn a_fix_of_very_many_files_is_told_with_some_of_them() {
+    let mut story = Story::begin();
+    let change = story.change_with_fix();
+    let claimed = story.claim();
+    story.run(&claimed);
+    let files = (0..100_000).map(|n| format!("{}/{n}.rs", "d".repeat(200))).collect();
+    let done = bb::FixDone { files, ..fix_done(&claimed.change.head) };
+    story.step(|conn, now| bb::finish_fix(conn, &claimed.claim(), &done, now)).unwrap();
+    let told = story.events(&change.change_id, EventType::FixCommitted);
+    assert_eq!(told[0].metadata["files"].as_array().unwrap().len(), 200);
+    assert_eq!(told[0].metadata["more"], 99_800);
+    assert!(told[0].summary.contains("100000 files"), "{}", told[0].summary);
+}
+
+#[test]
 fn one_run_at_a_time_in_a_worktree() {
     let mut story = Story::begin();
     let change = story.change();
