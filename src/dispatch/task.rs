@@ -32,6 +32,9 @@ pub(super) struct Task {
     pub(super) stop: CancellationToken,
 }
 
+/// An agent may ask to be left alone for this long: what it waits for may be over sooner than it says.
+const LONGEST_HOLD: std::time::Duration = std::time::Duration::from_hours(7 * 24);
+
 impl Task {
     /// Runs a claimed item to its end, whatever that is; every end is written down.
     pub(super) async fn run(dispatch: Arc<Dispatch>, claimed: Claimed, stop: CancellationToken) {
@@ -133,7 +136,7 @@ impl Task {
 
     async fn hold(&self, reason: String, until: Option<clock::Time>) -> bb::Result<()> {
         let now = clock::now();
-        let until = until.filter(|moment| *moment > now);
+        let until = until.filter(|moment| *moment > now).map(|moment| moment.min(now.plus(LONGEST_HOLD)));
         let until = until.unwrap_or_else(|| self.dispatch.settings.backoff(self.change.holds, now));
         let (claim, change_id) = (self.claim.clone(), self.change.change_id.clone());
         self.write("hold", move |conn| bb::hold(conn, &claim, &change_id, &Hold { reason, until }, clock::now())).await
