@@ -5,6 +5,7 @@ use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use super::recover::SETTLE;
 use super::stop::{Stop, file_trouble};
 use super::task::Task;
 use crate::agent::{self, Agent, Errand, Phase};
@@ -68,7 +69,7 @@ impl Task {
     /// The run's folder, its prompt, and the base's agent configuration in the worktree.
     async fn prepare(&self, launch: &Launch<'_>, run: &Run, mark: Option<Mark>) -> Result<process::Job, Stop> {
         let dir = PathBuf::from(&run.dir);
-        make_folder(&dir)?;
+        process::claim_folder(&dir, SETTLE).await?;
         write(&agent::prompt_file(&dir), launch.prompt.as_bytes())?;
         if let Some(mark) = mark {
             let text = serde_json::to_vec(&mark).unwrap_or_default();

@@ -51,19 +51,21 @@ impl Dispatch {
     pub(crate) async fn run(self: Arc<Self>, wake: Arc<Notify>, stop: CancellationToken) {
         let mut slots = Slots::default();
         loop {
+            // Asked once a turn: a stop that comes after this must end the wait below.
+            let stopping = stop.is_cancelled();
             self.give_back_unwritten(&mut slots).await;
-            if !stop.is_cancelled() {
+            if !stopping {
                 self.fill(&mut slots, &stop).await;
             }
-            if stop.is_cancelled() && slots.in_use() == 0 {
+            if stopping && slots.in_use() == 0 {
                 return;
             }
             let pause = self.pause().await;
             tokio::select! {
                 () = wake.notified() => {}
                 Some(()) = slots.ended() => self.after.notify_one(),
-                () = tokio::time::sleep(pause), if !stop.is_cancelled() => {}
-                () = stop.cancelled(), if !stop.is_cancelled() => {}
+                () = tokio::time::sleep(pause), if !stopping => {}
+                () = stop.cancelled(), if !stopping => {}
             }
         }
     }

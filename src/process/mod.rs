@@ -39,7 +39,6 @@ pub(crate) use folder::{ended_at, read_exit};
 pub(crate) use id::ProcessId;
 pub(crate) use output::{Follow, Stream, read_output};
 pub(crate) use running::{Running, start};
-#[cfg_attr(not(test), expect(unused_imports, reason = "not called yet"))]
 pub(crate) use settle::claim_folder;
 pub(crate) use settle::{end_marked, settle};
 pub(crate) use shim::shim_main;

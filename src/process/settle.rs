@@ -34,7 +34,6 @@ pub(crate) async fn settle(dir: &Path, limit: Duration) -> Result<u32, ProcessEr
 /// Makes the folder of a run that has none yet. What is there already is of an earlier life, whose runs had the same
 /// numbers: nothing of it is believed. Whoever is still alive in it is ended first, since it would write into the new
 /// one; then it is moved to `<dir>.old-<n>`.
-#[cfg_attr(not(test), expect(dead_code, reason = "not called yet"))]
 pub(crate) async fn claim_folder(dir: &Path, limit: Duration) -> Result<(), ProcessError> {
     while !folder::make_new(dir)? {
         if dir.is_dir() {

@@ -1,7 +1,7 @@
 //! SIGKILL at random moments, of the daemon, of shims and of agents, with several changes side by side; and of the
 //! daemon while a git of its own is at work.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
@@ -79,7 +79,7 @@ fn killed_at_random_moments_all_changes_come_to_their_ends() {
             2 => kills.shims += kill_one(&play, &mut dice, |line| line.contains("__shim")),
             _ => {
                 kills.agents +=
-                    kill_one(&play, &mut dice, |line| line.contains("/bin/reviewer") || line.contains("/bin/fixer"))
+                    kill_one(&play, &mut dice, |line| line.contains("/bin/reviewer") || line.contains("/bin/fixer"));
             }
         }
     }
@@ -141,7 +141,7 @@ fn kill_one(play: &Play, dice: &mut Dice, fits: impl Fn(&str) -> bool) -> usize 
 }
 
 /// One series of commits for each item, each once, in a clean worktree on its branch.
-fn whole(play: &Play, worktree: &PathBuf, branch: &str, seed: u64) {
+fn whole(play: &Play, worktree: &Path, branch: &str, seed: u64) {
     let world = &play.world;
     assert_eq!(world.git(worktree, &["rev-parse", "--abbrev-ref", "HEAD"]), branch, "seed {seed}");
     assert_eq!(world.git(worktree, &["status", "--porcelain"]), "", "seed {seed}");

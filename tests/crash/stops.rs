@@ -1,6 +1,7 @@
 //! Stopped in good order, held up, and told twice.
 
-use std::process::Child;
+use std::os::unix::net::UnixDatagram;
+use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -24,8 +25,9 @@ fn stopped_at_random_moments_it_goes_on_where_it_was() {
             let until = Instant::now() + Duration::from_millis(u64::try_from(dice.below(1000)).unwrap());
             show.watch_until(&mut daemon.child, || Instant::now() > until);
             let told = Instant::now();
-            let status = daemon.stop();
-            assert!(status.success(), "{status}\n{}", play.log());
+            signal(&daemon.child, Signal::TERM);
+            let status = wait(&mut daemon.child);
+            assert!(status.is_some_and(|status| status.success()), "{status:?}\n{}", play.log());
             // The stage's grace is one second for agents at work and one for what does not end.
             assert!(told.elapsed() < Duration::from_secs(7), "{:?} to stop", told.elapsed());
             stops += 1;
@@ -47,6 +49,38 @@ fn with_slow_fixer(settings: &str) -> Play {
 
 fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+/// How it ended, if it does.
+fn wait(child: &mut Child) -> Option<ExitStatus> {
+    let until = Instant::now() + Duration::from_secs(20);
+    while Instant::now() < until {
+        if let Some(status) = child.try_wait().unwrap() {
+            return Some(status);
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    None
+}
+
+/// Between the look whether to stop and the wait for what comes next there was a moment in which a stop was missed.
+#[test]
+fn a_stop_that_comes_while_it_looks_around_is_not_missed() {
+    let play = Play::without_change(&Script::default());
+    let socket = play.world.db().with_extension("db.wake");
+    let caller = UnixDatagram::unbound().unwrap();
+    let mut dice = Dice::new(23);
+    for round in 0..40 {
+        let mut daemon = play.daemon();
+        let until = Instant::now() + Duration::from_micros(u64::try_from(dice.below(20_000)).unwrap());
+        while Instant::now() < until {
+            // Not there yet, or full of calls: then it has enough to look at.
+            caller.send_to(&[], &socket).ok();
+            std::thread::sleep(Duration::from_micros(500));
+        }
+        signal(&daemon.child, Signal::TERM);
+        assert!(wait(&mut daemon.child).is_some_and(|status| status.success()), "round {round}\n{}", play.log());
+    }
 }
 
 const FIX_RUNS: &str =
