@@ -111,13 +111,19 @@ impl Task {
                 run.agent,
                 named(dropped)
             );
-            events.push(about(EventType::EditsUndone, summary).with(json!({ "run_id": run.run_id, "paths": dropped })));
+            events.push(
+                about(EventType::EditsUndone, summary)
+                    .with(json!({ "run_id": run.run_id, "paths": dropped }))
+                    .cut("paths"),
+            );
         }
         let checkout = self.checkout_changes(dir).await;
         if !checkout.is_empty() {
-            let summary = format!("outside the worktree, during {}: {}", run.run_id, checkout.join("; "));
+            let summary = format!("outside the worktree, during {}: {}", run.run_id, named(&checkout));
             events.push(
-                about(EventType::CheckoutChanged, summary).with(json!({ "run_id": run.run_id, "what": checkout })),
+                about(EventType::CheckoutChanged, summary)
+                    .with(json!({ "run_id": run.run_id, "what": checkout }))
+                    .cut("what"),
             );
         }
         let run_end = RunEnd {
