@@ -93,10 +93,11 @@ fn reject(conn: &Connection, event: &Event, now: Time) -> Result<TakenIn> {
     }
 }
 
-/// A person's feedback begins a round of fixes; a reviewing agent's goes on with the one under way.
+/// A person's feedback begins a round of fixes; that of a reviewing agent, or of another program, goes on with the one
+/// under way. Whoever types an event by hand and names nobody is a person.
 fn begins_round(event: &Event) -> bool {
     let told = event.metadata.get("begins_round").and_then(serde_json::Value::as_bool);
-    told.unwrap_or(event.actor_id != "remand")
+    told.unwrap_or(event.actor_id == "operator")
 }
 
 fn approve(conn: &Connection, event: &Event, now: Time) -> Result<TakenIn> {
