@@ -5,6 +5,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use super::Named;
+use super::approve::refuse_moved;
 use super::desk::{Desk, Step, said};
 use super::fail::{Code, Fail};
 use super::picture::told;
@@ -54,6 +55,7 @@ pub(crate) fn verdict(args: &VerdictArgs, desk: &mut Desk) -> Result<Code> {
     }
     match args.verdict {
         Said::Approved => {
+            refuse_moved(desk, &change)?;
             desk.write("verdict", |conn, step| {
                 note(conn, &change, "APPROVED", step)?;
                 bb::approve_by_person(conn, &id, &step.actor, step.now)
