@@ -54,7 +54,8 @@ pub(crate) use hold::{Hold, anything_held_is_due, hold, next_moment, resume_due}
 pub(crate) use items::{NewItem, insert_item, item, items_of, list_items, requeue_item, review_item};
 pub(crate) use look::{BoardRow, EvaluatorRow, Show, board, board_row, evaluator_rows};
 pub(crate) use people::{
-    approve_by_person, cancel_change, cancel_item, more_cycles, pause, refine, resume, retry, unanswered,
+    Unanswered, approve_by_person, cancel_change, cancel_item, more_cycles, pause, refine, reopen, resume, retry,
+    unanswered,
 };
 pub(crate) use projects::{Project, insert_project, list_projects, project, project_by_common_dir};
 pub(crate) use propose::{apply, cursor, set_cursor};
