@@ -255,3 +255,26 @@ impl Show<'_> {
         None
     }
 }
+
+/// Lost, good, lost again: that is never two in a row.
+#[test]
+fn a_run_that_ended_well_breaks_the_row_of_lost_ones() {
+    let fixer = r#"
+cat >/dev/null
+echo >>"$PROMPTS/runs"
+case $(wc -l <"$PROMPTS/runs" | tr -d ' ') in
+    1 | 3) kill -KILL $$ ;;
+    2) echo half >>work.txt ;;
+    *) echo fixed >>work.txt ;;
+esac
+"#;
+    let play = Play::new(&Script {
+        fixer,
+        settings: "gates = [[\"grep\", \"-q\", \"fixed\", \"work.txt\"]]",
+        tables: "[dispatch]\nmax_lost_runs = 2\n",
+        ..Script::default()
+    });
+    play.tick().ok();
+    assert_eq!(play.state(), "ready_for_human_review", "{}", play.events().join("\n"));
+    assert_eq!(play.count("events WHERE event_type = 'run_lost'"), 2);
+}
