@@ -11,7 +11,7 @@ use crate::event::{EventType, NewEvent};
 use crate::finding::Verdict;
 use crate::proposal::Escalation;
 use crate::state::Trigger;
-use crate::work::{Item, ItemId, Source};
+use crate::work::{Item, ItemId, RejectionState, Source};
 
 /// Approves despite whatever is open. Whoever runs is fenced, what waits is told why.
 pub(crate) fn approve_by_person(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -> Result<Change> {
