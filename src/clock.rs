@@ -3,9 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+use chrono::{DateTime, SecondsFormat, Utc};
 
-/// A moment, to the millisecond, written `2026-11-16T02:29:53.123Z`: it sorts as text.
+/// A moment, to the millisecond, written `2026-11-16T02:29:53.123Z`: it sorts as text, and so has a year of four digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Time(DateTime<Utc>);
 
@@ -15,7 +15,7 @@ pub(crate) struct Time(DateTime<Utc>);
 pub(crate) struct BadTime {
     text: String,
     #[source]
-    source: chrono::ParseError,
+    source: Option<chrono::ParseError>,
 }
 
 /// Now, cut to the millisecond that is stored.
@@ -25,24 +25,26 @@ pub(crate) fn now() -> Time {
 }
 
 impl Time {
+    /// The first and the last moment that can be written: the years 0000 and 9999.
+    const BOUNDS: (i64, i64) = (-62_167_219_200_000, 253_402_300_799_999);
+
+    /// The nearest moment that can be written.
     pub(crate) fn from_millis(ms: i64) -> Self {
-        Self(DateTime::from_timestamp_millis(ms).unwrap_or_default())
+        Self(DateTime::from_timestamp_millis(ms.clamp(Self::BOUNDS.0, Self::BOUNDS.1)).unwrap_or_default())
     }
 
     pub(crate) fn parse(text: &str) -> Result<Self, BadTime> {
-        DateTime::parse_from_rfc3339(text)
-            .map(|t| Self::from_millis(t.with_timezone(&Utc).timestamp_millis()))
-            .map_err(|source| BadTime { text: text.chars().take(80).collect(), source })
+        let bad = |source| BadTime { text: text.chars().take(80).collect(), source };
+        let ms = DateTime::parse_from_rfc3339(text).map_err(|source| bad(Some(source)))?.timestamp_millis();
+        if (Self::BOUNDS.0..=Self::BOUNDS.1).contains(&ms) { Ok(Self::from_millis(ms)) } else { Err(bad(None)) }
     }
 
-    #[cfg(test)]
     pub(crate) fn millis(self) -> i64 {
         self.0.timestamp_millis()
     }
 
     pub(crate) fn plus(self, duration: Duration) -> Self {
-        let delta = TimeDelta::from_std(duration).unwrap_or(TimeDelta::MAX);
-        Self(self.0.checked_add_signed(delta).unwrap_or(DateTime::<Utc>::MAX_UTC))
+        Self::from_millis(self.millis().saturating_add(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
     }
 
     /// How long from `earlier` to here; nothing when the clock was set back in between.
@@ -89,6 +91,18 @@ mod tests {
     fn a_clock_set_back_gives_no_negative_duration() {
         let t = Time::from_millis(1_000);
         assert_eq!(t.since(Time::from_millis(5_000)), Duration::ZERO);
-        assert_eq!(t.plus(Duration::MAX).millis(), DateTime::<Utc>::MAX_UTC.timestamp_millis());
+    }
+
+    #[test]
+    fn a_year_never_has_five_digits() {
+        let last = Time::from_millis(1_000).plus(Duration::MAX);
+        assert_eq!(last.to_string(), "9999-12-31T23:59:59.999Z");
+        assert_eq!(Time::parse(&last.to_string()).unwrap(), last);
+        assert_eq!(last.plus(Duration::from_millis(1)), last);
+        assert_eq!(Time::from_millis(i64::MAX), last);
+        assert_eq!(Time::from_millis(i64::MIN).to_string(), "0000-01-01T00:00:00.000Z");
+        for text in ["+12000-01-01T00:00:00.000Z", "9999-12-31T23:59:59.999-01:00", "0000-01-01T00:00:00.000+01:00"] {
+            assert!(Time::parse(text).is_err(), "{text}");
+        }
     }
 }

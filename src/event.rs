@@ -81,6 +81,9 @@ pub(crate) struct Event {
     pub(crate) metadata: Value,
 }
 
+/// The most entries of a list that [`NewEvent::cut`] leaves.
+const MOST_LISTED: usize = 200;
+
 impl NewEvent {
     /// An event about a change, by remand itself, without metadata.
     pub(crate) fn about(change_id: &ChangeId, event_type: EventType, summary: impl Into<String>) -> Self {
@@ -108,6 +111,18 @@ impl NewEvent {
 
     pub(crate) fn with(mut self, metadata: Value) -> Self {
         self.metadata = metadata;
+        self
+    }
+
+    /// Cuts a list in the metadata that somebody else decides the length of; `more` says how many are left out.
+    pub(crate) fn cut(mut self, list: &str) -> Self {
+        let Some(metadata) = self.metadata.as_object_mut() else { return self };
+        let Some(Value::Array(entries)) = metadata.get_mut(list) else { return self };
+        if entries.len() > MOST_LISTED {
+            let more = entries.len() - MOST_LISTED;
+            entries.truncate(MOST_LISTED);
+            metadata.insert("more".into(), more.into());
+        }
         self
     }
 }

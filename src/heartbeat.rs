@@ -100,22 +100,35 @@ pub(crate) async fn run(
     after: Arc<Notify>,
     stop: CancellationToken,
 ) {
+    let mut again = None;
     loop {
         match pass(&door, &definitions).await {
             Ok(done) => {
+                again = None;
                 if done != Beat::default() {
                     tracing::info!(taken_in = done.taken_in, applied = done.applied, "heartbeat");
                 }
                 after.notify_one();
             }
-            // What is pending stays pending: the next wake tries again.
-            Err(error) => tracing::error!(error = ?error, "heartbeat failed"),
+            // What is pending stays pending, and nobody needs to commit anything for it to be tried again.
+            Err(error) => {
+                tracing::error!(error = ?error, "heartbeat failed");
+                again = Some(again.map_or(TRY_AGAIN, |pause: Duration| (pause * 2).min(LOOK_AGAIN)));
+            }
         }
         tokio::select! {
             () = wake.notified() => {}
             () = schedule(&door, &definitions) => {}
+            () = sleep(again) => {}
             () = stop.cancelled() => return,
         }
+    }
+}
+
+async fn sleep(pause: Option<Duration>) {
+    match pause {
+        Some(pause) => tokio::time::sleep(pause).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -137,6 +150,9 @@ async fn schedule(door: &Door, definitions: &Arc<[Definition]>) {
 /// Looked at again after this long although no schedule fires: clocks are set, machines sleep.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
+/// A pass that failed is tried again after this long, and each next time after twice as long, up to [`LOOK_AGAIN`].
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+
 fn next_firing(conn: &Conn, definitions: &[Definition]) -> Result<Option<Time>> {
     let rows = bb::evaluator_rows(conn)?;
     let scheduled = definitions.iter().filter(|definition| definition.schedule.is_some());
@@ -151,4 +167,48 @@ pub(crate) async fn pass(door: &Door, definitions: &Arc<[Definition]>) -> Result
     }
     let definitions = Arc::clone(definitions);
     door.write("heartbeat", move |conn| beat(conn, &definitions, clock::now())).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{EventType, NewEvent};
+
+    /// A lock that another program held for too long delays what is pending, and no more.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_pass_that_failed_is_tried_again_though_nobody_commits() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("blackboard.db");
+        let (door, other) = (Door::open(&path, clock::now()).unwrap(), Door::open(&path, clock::now()).unwrap());
+        let definitions: Arc<[Definition]> = crate::evaluator::definition::load(None, clock::now()).unwrap().into();
+        let mut event = NewEvent::about(&crate::change::ChangeId::new("c1"), EventType::WorkRejected, "no");
+        event.change_id = None;
+        let newest = door.write("append", move |conn| bb::append(conn, &event, clock::now())).await.unwrap();
+        door.write("patience", |conn| Ok(conn.busy_timeout(Duration::from_millis(20))?)).await.unwrap();
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let (begun, has_begun) = tokio::sync::oneshot::channel();
+        let lock = other.write("lock", move |_| {
+            begun.send(()).unwrap();
+            // Ends with an error when the sender is dropped, which is what it waits for.
+            released.recv().unwrap_or_default();
+            Ok(())
+        });
+        let (wake, after, stop) = (Arc::new(Notify::new()), Arc::new(Notify::new()), CancellationToken::new());
+        let script = async {
+            has_begun.await.unwrap();
+            let loops = run(door.clone(), Arc::clone(&definitions), wake, Arc::clone(&after), stop.clone());
+            let watch = async {
+                let early = tokio::time::timeout(Duration::from_millis(500), after.notified()).await;
+                assert!(early.is_err(), "nothing is written beside the other's transaction");
+                drop(release);
+                tokio::time::timeout(Duration::from_secs(20), after.notified()).await.expect("it is tried again");
+                stop.cancel();
+            };
+            tokio::join!(loops, watch);
+        };
+        let (locked, ()) = tokio::join!(lock, script);
+        locked.unwrap();
+        let name = definitions.first().unwrap().name.clone();
+        assert!(door.read(move |conn| bb::cursor(conn, &name)).await.unwrap() >= newest);
+    }
 }

@@ -55,14 +55,20 @@ pub(crate) async fn listen(door: Door, every: Duration, loops: Vec<Arc<Notify>>,
     };
     let mut hints = hints::Hints::new(door.path());
     let mut seen = None;
+    let mut pauses = Pauses::none();
     while !stop.is_cancelled() {
         let why = tokio::select! {
             () = poked(socket.as_ref()) => Why::Poked,
             () = hints.next() => Why::Hint,
-            () = tokio::time::sleep(every) => Why::Look,
+            () = tokio::time::sleep(pauses.now(every)) => Why::Look,
             () = stop.cancelled() => break,
         };
-        if moved(&door, &mut seen, why).await {
+        match why {
+            Why::Poked => {}
+            Why::Hint => pauses = Pauses::after_hint(),
+            Why::Look => pauses.passed(),
+        }
+        if moved(&door, &mut seen).await || why == Why::Poked {
             loops.iter().for_each(|wake| wake.notify_one());
         }
     }
@@ -80,31 +86,46 @@ enum Why {
     Look,
 }
 
-/// Whether something was committed since the last look. After a hint the commit may still be on its way to the disk:
-/// looked at again, ever more slowly, until it shows or a bound passes.
-async fn moved(door: &Door, seen: &mut Option<i64>, why: Why) -> bool {
-    let mut pause = Duration::from_micros(500);
-    let mut waited = Duration::ZERO;
-    loop {
-        match door.data_version().await {
-            Ok(version) if *seen != Some(version) => {
-                *seen = Some(version);
-                return true;
-            }
-            Ok(_) if why == Why::Hint && waited < HINT_BOUND => {}
-            Ok(_) => return why == Why::Poked,
-            Err(error) => {
-                tracing::warn!(error = ?error, "the blackboard could not be looked at");
-                return true;
-            }
+/// Whether something was committed since the last look.
+async fn moved(door: &Door, seen: &mut Option<i64>) -> bool {
+    match door.data_version().await {
+        Ok(version) => seen.replace(version) != Some(version),
+        Err(error) => {
+            tracing::warn!(error = ?error, "the blackboard could not be looked at");
+            true
         }
-        tokio::time::sleep(pause).await;
-        waited += pause;
-        pause = (pause * 2).min(Duration::from_millis(20));
     }
 }
 
+/// How long until the next look. After a hint the commit may still be on its way to the disk, and nothing tells when
+/// it shows: looked at again, ever more slowly, until a bound passes. Not only until something shows: that may be
+/// another commit, our own for one, that was sooner.
+struct Pauses {
+    next: Option<Duration>,
+    waited: Duration,
+}
+
 const HINT_BOUND: Duration = Duration::from_secs(2);
+
+impl Pauses {
+    fn none() -> Self {
+        Self { next: None, waited: Duration::ZERO }
+    }
+
+    fn after_hint() -> Self {
+        Self { next: Some(Duration::from_millis(1)), waited: Duration::ZERO }
+    }
+
+    fn now(&self, every: Duration) -> Duration {
+        self.next.unwrap_or(every).min(every)
+    }
+
+    fn passed(&mut self) {
+        let Some(pause) = self.next else { return };
+        self.waited += pause;
+        self.next = (self.waited < HINT_BOUND).then(|| pause.saturating_mul(2).min(Duration::from_millis(250)));
+    }
+}
 
 fn bind(blackboard: &Path) -> io::Result<UnixDatagram> {
     let path = socket_path(blackboard);
@@ -195,4 +216,25 @@ fn beside_wal(blackboard: &Path) -> PathBuf {
     let mut path = blackboard.as_os_str().to_owned();
     path.push("-wal");
     PathBuf::from(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_a_hint_it_is_looked_again_until_the_bound_whatever_showed_meanwhile() {
+        let every = Duration::from_secs(30);
+        let mut pauses = Pauses::after_hint();
+        let mut looks = Vec::new();
+        while pauses.next.is_some() {
+            looks.push(pauses.now(every));
+            pauses.passed();
+        }
+        assert_eq!(looks.first(), Some(&Duration::from_millis(1)));
+        assert!(looks.iter().sum::<Duration>() >= HINT_BOUND, "{looks:?}");
+        assert!(looks.len() < 20, "a hint costs {} looks", looks.len());
+        assert_eq!(pauses.now(every), every);
+        assert_eq!(Pauses::after_hint().now(Duration::ZERO), Duration::ZERO, "never longer than the look by itself");
+    }
 }

@@ -61,9 +61,10 @@ impl Site {
     }
 }
 
-const REVIEWER: &str = r#"cat > /dev/null
+const REVIEWER: &str = r#"previous=$(sed -nE 's/^(f[0-9]+) \([a-z]+, [a-z]+\)$/{"id": "\1", "status": "resolved"}/p' | paste -sd, -)
 if [ -e fixed ]; then
   printf 'REVIEW_RESULT: approved\nFINDINGS_COUNT: 0\nSUMMARY: all is well\n'
+  [ -z "$previous" ] || printf '\n```json\n{"findings": [], "previous": [%s]}\n```\n' "$previous"
 else
   printf 'The file is wrong.\n\n```json\n{"findings":[{"severity":"high","category":"logic","file":"work.txt","line":1,"message":"work.txt is wrong","suggestion":"write better"}]}\n```\nREVIEW_RESULT: changes_requested\nFINDINGS_COUNT: 1\nSEVERITY: high\nSUMMARY: work.txt is wrong\n'
 fi

@@ -15,6 +15,7 @@ mod crash;
 mod endless;
 mod feedback_loop;
 mod lost;
+mod overtaken;
 mod people;
 mod process;
 mod refusals;

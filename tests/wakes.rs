@@ -232,6 +232,34 @@ fn an_idle_daemon_is_woken_by_whoever_appends_an_event() {
     assert!(daemon.stop().success());
 }
 
+/// A commit that shows while the daemon acts on another one has nothing left that would tell of it: it is seen all the
+/// same, long before the look that comes by itself.
+#[test]
+fn a_commit_that_shows_late_is_not_missed() {
+    let tables = "[heartbeat]\nlook_s = 30\n";
+    let play = Play::new(&Script { reviewer: APPROVES, tables, ..Script::default() });
+    play.tick().ok();
+    let daemon = play.daemon();
+    let bare = rusqlite::Connection::open(play.world.db()).unwrap();
+    bare.busy_timeout(Duration::from_secs(10)).unwrap();
+    let mut late = Vec::new();
+    for round in 0..150 {
+        // Both are skipped, each with an event, which is a commit of the daemon's own.
+        let targets = [format!("no{round}a"), format!("no{round}b")];
+        for target in &targets {
+            let sql = "INSERT INTO events (event_type, target_type, target_id, summary) VALUES ('work_rejected', 'change', ?1, 'no')";
+            bare.execute(sql, [target]).unwrap();
+        }
+        let id = bare.last_insert_rowid().to_string();
+        late.push(wait_for_event(&bare, "skipped", &id));
+    }
+    assert!(daemon.stop().success());
+    late.sort_unstable();
+    let (median, worst) = (late[late.len() / 2], late[late.len() - 1]);
+    println!("two at once: median {median} ms, worst {worst} ms of {}", late.len());
+    assert!(median <= 100 && worst <= 2000, "{late:?}");
+}
+
 /// Milliseconds from the end of the append to the event that the fix was created.
 fn how_late(play: &Play, bare: &rusqlite::Connection, by: By, change: &str) -> i64 {
     let before: i64 = count_fixes(bare, change);

@@ -119,9 +119,9 @@ impl Told {
         };
         match text
             .map_err(|error| error.to_string())
-            .and_then(|text| serde_json::from_str(&text).map_err(|e| e.to_string()))
+            .and_then(|text| serde_json::from_str::<Self>(&text).map_err(|e| e.to_string()))
         {
-            Ok(told) => (told, None),
+            Ok(told) => (Self { tokens: sensible(told.tokens), ..told }, None),
             Err(error) => (Self::default(), Some(format!("result.json can't be read: {error}"))),
         }
     }
@@ -131,6 +131,13 @@ impl Told {
         #[expect(clippy::cast_possible_truncation, reason = "under a million dollars, as was just looked at")]
         Some((dollars * 1e6).ceil() as i64)
     }
+}
+
+/// More than any run uses.
+const MOST_TOKENS: i64 = 1_000_000_000_000;
+
+fn sensible(tokens: Option<i64>) -> Option<i64> {
+    tokens.filter(|tokens| *tokens >= 0).map(|tokens| tokens.min(MOST_TOKENS))
 }
 
 impl ToldHold {
@@ -156,6 +163,24 @@ mod tests {
         let (told, odd) = Told::read(folder.path());
         assert_eq!(told, Told::default());
         assert!(odd.unwrap().starts_with("result.json can't be read"));
+    }
+
+    #[test]
+    fn tokens_beyond_any_run_are_cut_and_less_than_none_are_no_tokens() {
+        let folder = tempfile::tempdir().unwrap();
+        for (text, tokens) in [("9223372036854775807", Some(MOST_TOKENS)), ("-1", None), ("0", Some(0))] {
+            fs::write(result_file(folder.path()), format!(r#"{{"tokens": {text}}}"#)).unwrap();
+            assert_eq!(Told::read(folder.path()), (Told { tokens, ..Told::default() }, None), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_hold_until_no_moment_that_can_be_written_names_none() {
+        let until = |text: &str| ToldHold { reason: "later".into(), until: Some(text.into()) }.until();
+        assert!(until("9999-12-31T00:00:00Z").is_some());
+        for text in ["+20000-01-01T00:00:00Z", "9999-12-31T23:59:59-12:00", "soon", ""] {
+            assert_eq!(until(text), None, "{text}");
+        }
     }
 
     #[test]

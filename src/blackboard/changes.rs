@@ -84,6 +84,19 @@ pub(crate) fn change(conn: &Connection, id: &ChangeId) -> Result<Change> {
 
 /// What a person typed: an id, a branch, or the path of a worktree; the newest where several fit.
 pub(crate) fn find_change(conn: &Connection, text: &str) -> Result<Change> {
+    let live: Vec<String> = conn
+        .prepare_cached(
+            "SELECT change_id FROM changes INDEXED BY changes_live
+             WHERE state NOT IN ('merged', 'closed') AND branch = :text AND change_id <> :text",
+        )?
+        .query_map(named_params! { ":text": text }, |row| row.get(0))?
+        .collect::<std::result::Result<_, _>>()?;
+    if live.len() > 1 {
+        return Err(BoardError::Refused {
+            what: format!("`{text}` is the branch of several changes: {}", live.join(", ")),
+            hint: Some("name one of them by its id".into()),
+        });
+    }
     conn.prepare_cached(
         "SELECT * FROM changes WHERE change_id = :text OR branch = :text OR worktree = :text
          ORDER BY change_id = :text DESC, state NOT IN ('merged', 'closed') DESC, created_at DESC LIMIT 1",

@@ -48,8 +48,7 @@ pub(crate) fn rejection_of_event(conn: &Connection, event_id: i64) -> Result<Opt
 pub(crate) fn last_run_of_change(conn: &Connection, id: &ChangeId) -> Result<Option<RunId>> {
     Ok(conn
         .prepare_cached(
-            "SELECT run_id FROM runs WHERE change_id = :id ORDER BY started_at DESC, length(run_id) DESC, run_id DESC
-             LIMIT 1",
+            "SELECT run_id FROM runs WHERE change_id = :id ORDER BY length(run_id) DESC, run_id DESC LIMIT 1",
         )?
         .query_row(named_params! { ":id": id.as_str() }, |row| row.get::<_, String>(0).map(RunId::new))
         .optional()?)

@@ -179,7 +179,8 @@ pub(crate) fn finish_fix(conn: &Connection, claim: &Claim, done: &FixDone, now: 
         "files": done.files,
         "fix_cycle": cycle,
         "answers": done.answers.iter().map(|(id, outcome, reason)| json!({"id": id, "outcome": outcome, "reason": reason})).collect::<Vec<_>>(),
-    }));
+    }))
+    .cut("files");
     super::append(conn, &committed, now)?;
     let after = changes::advance(conn, id, Trigger::FixFinished, "remand", now)?;
     requeue_review(conn, &after, &format!("code_review:{}", item.item_id), now)?;

@@ -102,9 +102,8 @@ pub(crate) fn item(conn: &Connection, id: &ItemId) -> Result<Item> {
 
 /// All items of a change, oldest first.
 pub(crate) fn items_of(conn: &Connection, change_id: &ChangeId) -> Result<Vec<Item>> {
-    let mut statement = conn.prepare_cached(
-        "SELECT * FROM work_items WHERE change_id = :id ORDER BY created_at, length(item_id), item_id",
-    )?;
+    let mut statement =
+        conn.prepare_cached("SELECT * FROM work_items WHERE change_id = :id ORDER BY length(item_id), item_id")?;
     let items = statement
         .query_map(named_params! { ":id": change_id.as_str() }, rows::item)?
         .collect::<std::result::Result<_, _>>()?;

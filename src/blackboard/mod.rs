@@ -54,7 +54,8 @@ pub(crate) use hold::{Hold, anything_held_is_due, hold, next_moment, resume_due}
 pub(crate) use items::{NewItem, insert_item, item, items_of, list_items, requeue_item, review_item};
 pub(crate) use look::{BoardRow, EvaluatorRow, Show, board, board_row, evaluator_rows};
 pub(crate) use people::{
-    approve_by_person, cancel_change, cancel_item, more_cycles, pause, refine, resume, retry, unanswered,
+    Unanswered, approve_by_person, cancel_change, cancel_item, more_cycles, pause, refine, reopen, resume, retry,
+    unanswered,
 };
 pub(crate) use projects::{Project, insert_project, list_projects, project, project_by_common_dir};
 pub(crate) use propose::{apply, cursor, set_cursor};
@@ -65,8 +66,8 @@ pub(crate) use reviews::{
     OpenFinding, PastReview, finding_list, history, last_review, open_findings, review_of_head, reviews_of,
 };
 pub(crate) use runs::{
-    NewRun, RunEnd, discard_run, end_run, last_run, open_run_at, record_gates, record_head_after, record_shim,
-    refuse_run, run, runs_of, start_run,
+    NewRun, RunEnd, discard_run, end_run, last_run, open_run_at, orphaned_runs, record_gates, record_head_after,
+    record_shim, refuse_run, run, runs_of, start_run,
 };
 
 /// What can go wrong on the blackboard.

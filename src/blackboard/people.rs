@@ -49,6 +49,19 @@ pub(crate) fn retry(conn: &Connection, id: &ChangeId, actor: &str, now: Time) ->
     Ok(back)
 }
 
+/// Opens an item again that was cancelled or failed. A change that waited for a person goes on, with all that waited
+/// with it.
+pub(crate) fn reopen(conn: &Connection, id: &ChangeId, item: &ItemId, actor: &str, now: Time) -> Result<Change> {
+    let change = super::change(conn, id)?;
+    if change.state != State::Escalated {
+        return Ok(change);
+    }
+    let back = changes::advance(conn, id, Trigger::Retry, actor, now)?;
+    forget_progress(conn, id, now)?;
+    rejections::reopen_escalated(conn, id, item)?;
+    Ok(back)
+}
+
 /// A new rejection with what is open and what the person adds; older ones are superseded by it.
 pub(crate) fn refine(conn: &Connection, id: &ChangeId, text: Option<&str>, actor: &str, now: Time) -> Result<Change> {
     let change = super::change(conn, id)?;
@@ -58,9 +71,13 @@ pub(crate) fn refine(conn: &Connection, id: &ChangeId, text: Option<&str>, actor
             hint: None,
         });
     }
-    if super::open_findings(conn, id)?.is_empty() && text.is_none() && super::last_review(conn, id)?.is_none() {
+    let says_nothing = super::last_review(conn, id)?.is_none_or(|review| review.verdict == Verdict::Approved);
+    let waiting = super::rejections_of(conn, id, Some(RejectionState::Pending))?;
+    let escalated = super::rejections_of(conn, id, Some(RejectionState::Escalated))?;
+    let is_quiet = waiting.is_empty() && escalated.is_empty() && super::open_guidance(conn, id)?.is_empty();
+    if super::open_findings(conn, id)?.is_empty() && text.is_none() && says_nothing && is_quiet {
         return Err(BoardError::Refused {
-            what: format!("{id} has no open finding and no review: there is nothing to refine from"),
+            what: format!("{id} has no open finding and nothing was said against it: there is nothing to refine from"),
             hint: Some("say what is to be done with --text".into()),
         });
     }
@@ -120,27 +137,20 @@ fn ask_anew(
     let id = &change.change_id;
     let open = super::open_findings(conn, id)?;
     let review = super::last_review(conn, id)?;
-    let mut body: Vec<String> = text.map(str::to_owned).into_iter().collect();
-    body.extend(unanswered(conn, id)?);
+    let unanswered = unanswered(conn, id)?;
+    let said = unanswered.with(text);
+    let mut body = said.clone();
     body.extend(review.as_ref().filter(|r| r.verdict != Verdict::Approved).map(|r| r.body.clone()));
-    let findings: Vec<Value> = open
-        .iter()
-        .map(|f| {
-            json!({
-                "id": f.finding_id, "severity": f.finding.severity, "category": f.finding.category,
-                "path": f.finding.path, "line": f.finding.line, "text": f.finding.text, "suggestion": f.finding.suggestion,
-            })
-        })
-        .collect();
     let summary = text.map_or_else(|| format!("go on with {} open findings", open.len()), str::to_owned);
     let rejected = NewEvent::about(id, EventType::WorkRejected, summary).by(actor).with(json!({
         "verdict": Verdict::ChangesRequested,
         "item_id": review.map(|r| r.item_id),
         "head": change.head,
         "body": body.join("\n\n"),
-        "said": text,
-        "findings": findings,
+        "said": said.join("\n\n"),
+        "findings": unanswered.findings,
         "supersedes": true,
+        "supersedes_to": unanswered.to,
         "begins_round": round == BeginsRound::Yes,
     }));
     super::append(conn, &rejected, now)?;
@@ -156,22 +166,59 @@ fn ask_anew(
     Ok(back)
 }
 
-/// What people said that no fix has answered: the rejection that supersedes it has to say it in its place. What a
-/// reviewing agent said is in its review and in the open findings.
-pub(crate) fn unanswered(conn: &Connection, id: &ChangeId) -> Result<Vec<String>> {
-    let mut said = Vec::new();
-    for rejection in super::rejections_of(conn, id, None)? {
-        let waits = matches!(rejection.state, RejectionState::Pending | RejectionState::Escalated);
+/// What is asked of a change and no fix has answered: the rejection that supersedes it has to say it in its place.
+pub(crate) struct Unanswered {
+    /// The words of all but our own reviews, oldest first.
+    words: Vec<String>,
+    /// The open findings of the ledger with their ids, then those that came with the words.
+    pub(crate) findings: Vec<Value>,
+    /// The newest event that is in it.
+    pub(crate) to: i64,
+}
+
+impl Unanswered {
+    /// What a person says now comes first.
+    pub(crate) fn with(&self, text: Option<&str>) -> Vec<String> {
+        text.map(str::to_owned).into_iter().chain(self.words.iter().cloned()).collect()
+    }
+}
+
+pub(crate) fn unanswered(conn: &Connection, id: &ChangeId) -> Result<Unanswered> {
+    let ledger = super::finding_list(conn, id)?;
+    let is_known = |value: &Value| {
+        let text = |key: &str| value.get(key).and_then(Value::as_str);
+        ledger.iter().any(|f| text("id") == Some(f.finding_id.as_str()) && text("text") == Some(&f.finding.text))
+    };
+    let mut findings = Vec::new();
+    for open in super::open_findings(conn, id)? {
+        let mut value = serde_json::to_value(&open.finding)?;
+        if let Some(keys) = value.as_object_mut() {
+            keys.insert("id".into(), json!(open.finding_id));
+        }
+        findings.push(value);
+    }
+    let to = rejections::rejections_of(conn, id, None)?.last().map_or(0, |rejection| rejection.event_id);
+    let mut words = Vec::new();
+    for rejection in rejections::waiting_from_outside(conn, id)? {
         let text =
             |key: &str| rejection.metadata.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
-        let own_words = match rejection.metadata.get("supersedes") {
-            Some(_) => text("said"),
-            None if rejection.by_person => Some(text("body").unwrap_or(&rejection.summary)),
-            None => None,
+        let own_words = match text("said") {
+            Some(said) => Some(said),
+            None if rejection.metadata.get("said").is_some() => None,
+            None => Some(text("body").unwrap_or(&rejection.summary)),
         };
-        said.extend(own_words.filter(|_| waits).map(str::to_owned));
+        words.extend(own_words.map(str::to_owned));
+        let came_with = rejection.metadata.get("findings").and_then(Value::as_array).into_iter().flatten();
+        for value in came_with.filter(|value| !is_known(value)) {
+            let mut value = value.clone();
+            // Only the ledger's findings have an id that can be answered.
+            if let Some(keys) = value.as_object_mut() {
+                keys.remove("id");
+            }
+            findings.push(value);
+        }
     }
-    Ok(said)
+    Ok(Unanswered { words, findings, to })
 }
 
 pub(crate) fn pause(conn: &Connection, id: &ChangeId, why: Option<&str>, actor: &str, now: Time) -> Result<Change> {

@@ -85,7 +85,9 @@ fn reject(conn: &Connection, event: &Event, now: Time) -> Result<TakenIn> {
         ":reason": reason,
     })?;
     if event.metadata.get("supersedes").and_then(serde_json::Value::as_bool) == Some(true) {
-        supersede_older(conn, &change.change_id, event.id, &rejection_id)?;
+        // What came in after the event was written is not in it, and stays.
+        let to = event.metadata.get("supersedes_to").and_then(serde_json::Value::as_i64).unwrap_or(event.id);
+        supersede_older(conn, &change.change_id, to.min(event.id - 1), &rejection_id)?;
     }
     match reason {
         Some(reason) => skip(conn, event, Some(&change), &reason, now),
@@ -93,10 +95,11 @@ fn reject(conn: &Connection, event: &Event, now: Time) -> Result<TakenIn> {
     }
 }
 
-/// A person's feedback begins a round of fixes; a reviewing agent's goes on with the one under way.
+/// A person's feedback begins a round of fixes; that of a reviewing agent, or of another program, goes on with the one
+/// under way. Whoever types an event by hand and names nobody is a person.
 fn begins_round(event: &Event) -> bool {
     let told = event.metadata.get("begins_round").and_then(serde_json::Value::as_bool);
-    told.unwrap_or(event.actor_id != "remand")
+    told.unwrap_or(event.actor_id == "operator")
 }
 
 fn approve(conn: &Connection, event: &Event, now: Time) -> Result<TakenIn> {
@@ -162,12 +165,12 @@ fn skip(conn: &Connection, event: &Event, change: Option<&Change>, reason: &str,
     Ok(TakenIn::Skipped)
 }
 
-fn supersede_older(conn: &Connection, change_id: &ChangeId, event_id: i64, by: &str) -> Result<()> {
+fn supersede_older(conn: &Connection, change_id: &ChangeId, to: i64, by: &str) -> Result<()> {
     conn.prepare_cached(
         "UPDATE rejections SET state = 'superseded', reason = 'superseded by ' || :by
-         WHERE change_id = :change_id AND event_id < :event_id AND state IN ('pending', 'escalated')",
+         WHERE change_id = :change_id AND event_id <= :to AND state IN ('pending', 'escalated')",
     )?
-    .execute(named_params! { ":by": by, ":change_id": change_id.as_str(), ":event_id": event_id })?;
+    .execute(named_params! { ":by": by, ":change_id": change_id.as_str(), ":to": to })?;
     Ok(())
 }
 
@@ -192,6 +195,19 @@ pub(crate) fn rejections_of(conn: &Connection, id: &ChangeId, state: Option<Reje
             named_params! { ":change_id": id.as_str(), ":state": state.map(RejectionState::as_str) },
             rows::rejection,
         )?
+        .collect::<std::result::Result<_, _>>()?;
+    Ok(found)
+}
+
+/// What waits for a fix or a person and is not from our own review, oldest first.
+pub(super) fn waiting_from_outside(conn: &Connection, id: &ChangeId) -> Result<Vec<Rejection>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT j.*, e.summary, e.metadata FROM rejections j JOIN events e ON e.id = j.event_id
+         WHERE j.change_id = :change_id AND j.state IN ('pending', 'escalated')
+           AND (e.actor_id <> 'remand' OR j.by_person) ORDER BY j.event_id",
+    )?;
+    let found = statement
+        .query_map(named_params! { ":change_id": id.as_str() }, rows::rejection)?
         .collect::<std::result::Result<_, _>>()?;
     Ok(found)
 }

@@ -188,9 +188,8 @@ fn findings(conn: &Connection, change_id: &ChangeId, which: &Which<'_>) -> Resul
 
 /// All reviews of a change, oldest first.
 pub(crate) fn reviews_of(conn: &Connection, change_id: &ChangeId) -> Result<Vec<PastReview>> {
-    let mut statement = conn.prepare_cached(
-        "SELECT * FROM reviews WHERE change_id = :id ORDER BY created_at, length(review_id), review_id",
-    )?;
+    let mut statement =
+        conn.prepare_cached("SELECT * FROM reviews WHERE change_id = :id ORDER BY length(review_id), review_id")?;
     let reviews = statement
         .query_map(named_params! { ":id": change_id.as_str() }, review_row)?
         .collect::<std::result::Result<_, _>>()?;
@@ -202,7 +201,7 @@ pub(crate) fn history(conn: &Connection, change_id: &ChangeId) -> Result<Vec<Pas
     let mut statement = conn.prepare_cached(
         "SELECT reviews.* FROM reviews JOIN changes USING (change_id)
          WHERE change_id = :id AND (progress_since IS NULL OR reviews.created_at > progress_since)
-         ORDER BY reviews.created_at, length(review_id), review_id",
+         ORDER BY length(review_id), review_id",
     )?;
     let reviews = statement
         .query_map(named_params! { ":id": change_id.as_str() }, review_row)?
@@ -219,7 +218,7 @@ pub(crate) fn review_of_head(conn: &Connection, change_id: &ChangeId, head: &str
     Ok(conn
         .prepare_cached(
             "SELECT * FROM reviews WHERE change_id = :id AND head = :head AND verdict IN ('approved', 'changes_requested')
-             ORDER BY created_at DESC LIMIT 1",
+             ORDER BY length(review_id) DESC, review_id DESC LIMIT 1",
         )?
         .query_row(named_params! { ":id": change_id.as_str(), ":head": head }, review_row)
         .optional()?)

@@ -81,9 +81,15 @@ pub(crate) fn record_shim(conn: &Connection, id: &RunId, pid: i64, start_time: i
     Ok(())
 }
 
+/// The most that is counted, of a run and of a change: what an agent or a clock says must never overflow a sum.
+const MOST: i64 = 1_000_000_000_000_000;
+
 /// Records the end of a run once; what it spent goes to its change in the same breath.
 pub(crate) fn end_run(conn: &Connection, id: &RunId, end: &RunEnd, now: Time) -> Result<()> {
     let Some(ended) = end.ended else { return Ok(()) };
+    let counted = |told: Option<i64>| told.filter(|n| *n >= 0).map(|n| n.min(MOST));
+    let (tokens, cost, ms) =
+        (counted(end.tokens), counted(end.cost_micros), counted(Some(end.elapsed_ms)).unwrap_or(0));
     let moved = conn
         .prepare_cached(
             "UPDATE runs SET ended = :ended, ended_at = :now, exit_status = :status, signal = :signal,
@@ -96,8 +102,8 @@ pub(crate) fn end_run(conn: &Connection, id: &RunId, end: &RunEnd, now: Time) ->
             ":status": end.exit_status,
             ":signal": end.signal,
             ":session": end.session,
-            ":tokens": end.tokens,
-            ":cost": end.cost_micros,
+            ":tokens": tokens,
+            ":cost": cost,
             ":id": id.as_str(),
         })?;
     if moved == 0 {
@@ -110,13 +116,15 @@ pub(crate) fn end_run(conn: &Connection, id: &RunId, end: &RunEnd, now: Time) ->
             .execute(named_params! { ":id": ended_run.item_id.as_str() })?;
     }
     conn.prepare_cached(
-        "UPDATE changes SET run_ms = run_ms + :ms, tokens = tokens + :tokens, cost_micros = cost_micros + :cost
+        "UPDATE changes SET run_ms = min(run_ms + :ms, :most), tokens = min(tokens + :tokens, :most),
+             cost_micros = min(cost_micros + :cost, :most)
          WHERE change_id = :id",
     )?
     .execute(named_params! {
-        ":ms": end.elapsed_ms.max(0),
-        ":tokens": end.tokens.unwrap_or(0).max(0),
-        ":cost": end.cost_micros.unwrap_or(0).max(0),
+        ":ms": ms,
+        ":tokens": tokens.unwrap_or(0),
+        ":cost": cost.unwrap_or(0),
+        ":most": MOST,
         ":id": ended_run.change_id.as_str(),
     })?;
     let note = end.note.as_ref().map(|note| format!(": {note}")).unwrap_or_default();
@@ -127,7 +135,7 @@ pub(crate) fn end_run(conn: &Connection, id: &RunId, end: &RunEnd, now: Time) ->
             "ended": ended,
             "status": end.exit_status,
             "signal": end.signal,
-            "elapsed_ms": end.elapsed_ms,
+            "elapsed_ms": ms,
             "wip": end.wip,
         }));
     super::append(conn, &event, now)?;
@@ -207,10 +215,10 @@ pub(crate) fn run(conn: &Connection, id: &RunId) -> Result<Run> {
         .ok_or_else(|| BoardError::NotFound { kind: "run", id: id.to_string() })
 }
 
-/// All runs of an item, oldest first.
+/// All runs of an item, oldest first: by their numbers, since a clock may go back.
 pub(crate) fn runs_of(conn: &Connection, item_id: &ItemId) -> Result<Vec<Run>> {
     let mut statement =
-        conn.prepare_cached("SELECT * FROM runs WHERE item_id = :id ORDER BY started_at, length(run_id), run_id")?;
+        conn.prepare_cached("SELECT * FROM runs WHERE item_id = :id ORDER BY length(run_id), run_id")?;
     let runs = statement
         .query_map(named_params! { ":id": item_id.as_str() }, rows::run)?
         .collect::<std::result::Result<_, _>>()?;
@@ -219,6 +227,21 @@ pub(crate) fn runs_of(conn: &Connection, item_id: &ItemId) -> Result<Vec<Run>> {
 
 pub(crate) fn last_run(conn: &Connection, item_id: &ItemId) -> Result<Option<Run>> {
     Ok(runs_of(conn, item_id)?.pop())
+}
+
+/// Runs without an end whose item is over, with their change: the program died after somebody had ended the item.
+pub(crate) fn orphaned_runs(conn: &Connection) -> Result<Vec<(Run, Change)>> {
+    let mut statement =
+        conn.prepare_cached("SELECT * FROM runs INDEXED BY runs_one_open_per_worktree WHERE ended_at IS NULL")?;
+    let open: Vec<Run> = statement.query_map([], rows::run)?.collect::<std::result::Result<_, _>>()?;
+    let mut orphaned = Vec::new();
+    for run in open {
+        if !super::item(conn, &run.item_id)?.status.is_open() {
+            let change = super::change(conn, &run.change_id)?;
+            orphaned.push((run, change));
+        }
+    }
+    Ok(orphaned)
 }
 
 /// A run that was cut in this worktree, whichever item it was of.

@@ -1,18 +1,23 @@
 //! `remand approve`
 
+use std::path::Path;
+
 use anyhow::Result;
 use clap::Args;
 
 use super::Named;
-use super::desk::Desk;
-use super::fail::Code;
-use super::picture::told;
+use super::desk::{Desk, wait};
+use super::fail::{Code, Fail};
+use super::picture::{short, told};
 use crate::blackboard as bb;
+use crate::change::Change;
+use crate::work::Status;
 
 /// Approve a change, whatever is still open in it
 #[derive(Debug, Args)]
 #[command(after_help = "What runs or waits for the change is cancelled, and its pending rejections are skipped with\n\
-your name as the reason. A later commit on the branch takes the approval back.\n\n\
+your name as the reason. The approval is of the head that `remand status` shows: a branch that has moved since\n\
+is not approved, and what is committed later needs `remand review` again.\n\n\
 Example:\n  remand approve c3")]
 pub(crate) struct ApproveArgs {
     #[command(flatten)]
@@ -20,7 +25,32 @@ pub(crate) struct ApproveArgs {
 }
 
 pub(crate) fn approve(args: &ApproveArgs, desk: &mut Desk) -> Result<Code> {
-    let id = desk.change(&args.named.change)?.change_id;
+    let change = desk.change(&args.named.change)?;
+    refuse_moved(desk, &change)?;
+    let id = change.change_id;
     desk.write("approve", |conn, step| bb::approve_by_person(conn, &id, &step.actor, step.now))?;
     told(desk, &id, "is approved")
+}
+
+/// An approval is of a head that the loop knows. What an agent commits while it runs is put back when its run is ended.
+pub(crate) fn refuse_moved(desk: &Desk, change: &Change) -> Result<()> {
+    let id = &change.change_id;
+    let items = desk.read(|conn| bb::items_of(conn, id))?;
+    if change.state.is_over() || items.iter().any(|item| item.status == Status::Claimed) {
+        return Ok(());
+    }
+    let Some(head) = moved_to(desk, change)? else { return Ok(()) };
+    let what = format!("{id} is at {}, but {} has moved to {}", short(&change.head), change.branch, short(&head));
+    let hint = format!("`remand review --worktree {}` takes the new head in, then approve it", change.worktree);
+    Err(Fail::new(what).hint(hint).into())
+}
+
+/// Where the branch is now, if not where it was judged. Nothing when it can't be seen.
+pub(crate) fn moved_to(desk: &Desk, change: &Change) -> Result<Option<String>> {
+    let git = desk.git(&desk.settings()?);
+    let head = wait(async {
+        let worktree = git.worktree_at(Path::new(&change.worktree)).await.ok()?;
+        git.resolve(&worktree.place, &format!("refs/heads/{}", change.branch)).await.ok()?
+    })?;
+    Ok(head.filter(|head| *head != change.head))
 }

@@ -51,7 +51,6 @@ pub(crate) fn demo(args: &DemoArgs, desk: &mut Desk) -> Result<Code> {
         board::list(&board::ListArgs::default(), desk)?;
         closing_words(&mut desk.out, &stage, folder.is_kept)?;
     }
-    folder.leave()?;
     if all_well {
         Ok(Code::Done)
     } else {
@@ -82,12 +81,14 @@ impl Folder {
         }
         Ok(Self { path, is_kept: args.keep || args.dir.is_some() })
     }
+}
 
-    fn leave(self) -> Result<()> {
-        if self.is_kept {
-            return Ok(());
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            // However the demo ended. What can't be removed is in the folder for temporary things.
+            drop(std::fs::remove_dir_all(&self.path));
         }
-        std::fs::remove_dir_all(&self.path).with_context(|| format!("cannot remove {}", self.path.display()))
     }
 }
 
@@ -105,7 +106,10 @@ async fn play(folder: &Path, out: &mut Out) -> Result<(Stage, bool)> {
     let stop = CancellationToken::new();
     let mut show = ShowState { seen: 0, started };
     let playing = async {
-        let watched = watch(&daemon, &stage, out, &mut show).await;
+        let watched = tokio::select! {
+            watched = watch(&daemon, &stage, out, &mut show) => watched,
+            _ = tokio::signal::ctrl_c() => Err(Fail::new("the demo was interrupted").into()),
+        };
         stop.cancel();
         watched
     };

@@ -99,20 +99,24 @@ async fn whole(git: &Git, place: &Place, change: &Change) -> Result<(String, Str
 
 fn one_fix(desk: &Desk, change: &Change, cycle: i64) -> Result<(String, String)> {
     let events = desk.read(|conn| bb::events_of(conn, &change.change_id, i64::MAX))?;
-    let fixes: Vec<(i64, String, String)> = events
+    let fixes: Vec<(String, String)> = events
         .iter()
         .filter(|event| event.event_type == EventType::FixCommitted)
         .filter_map(|event| {
             let word = |key: &str| event.metadata.get(key).and_then(Value::as_str).map(str::to_owned);
-            Some((event.metadata.get("fix_cycle")?.as_i64()?, word("head_before")?, word("head_after")?))
+            Some((word("head_before")?, word("head_after")?))
         })
         .collect();
-    match fixes.iter().rev().find(|(n, ..)| *n == cycle) {
-        Some((_, from, to)) => Ok((from.clone(), to.clone())),
+    // Counted over the change's life: a person's word begins the cycles anew, and there may be several first ones.
+    let nth = usize::try_from(cycle).ok().and_then(|nth| fixes.get(nth.checked_sub(1)?));
+    match nth {
+        Some((from, to)) => Ok((from.clone(), to.clone())),
         None => {
-            let known: Vec<String> = fixes.iter().map(|(n, ..)| n.to_string()).collect();
-            let hint =
-                if known.is_empty() { "it has no fix yet".to_owned() } else { format!("fixes: {}", known.join(", ")) };
+            let hint = match fixes.len() {
+                0 => "it has no fix yet".to_owned(),
+                1 => "it has 1 fix: --cycle 1".to_owned(),
+                n => format!("it has {n} fixes: --cycle 1 to {n}"),
+            };
             Err(Fail::not_found(format!("{} has no fix {cycle}", change.change_id)).hint(hint).into())
         }
     }

@@ -247,10 +247,7 @@ fn requeue(id: &ItemId, desk: &mut Desk) -> Result<Code> {
 }
 
 fn reopen(conn: &Conn, change: &Change, item: &Item, step: &Step) -> bb::Result<Item> {
-    let mut change = change.clone();
-    if change.state == State::Escalated {
-        change = bb::advance(conn, &change.change_id, Trigger::Retry, &step.actor, step.now)?;
-    }
+    let change = bb::reopen(conn, &change.change_id, &item.item_id, &step.actor, step.now)?;
     if item.source == Source::CodeReview {
         refuse_useless_review(&change)?;
         refuse_second(conn, &change, item.source)?;

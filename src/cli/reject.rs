@@ -62,6 +62,7 @@ pub(crate) fn reject(args: &RejectArgs, desk: &mut Desk) -> Result<Code> {
             "head": change.head,
             "body": body,
             "findings": findings,
+            "begins_round": true,
         }));
         bb::append(conn, &event, step.now).map(|_| ())
     })?;

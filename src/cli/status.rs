@@ -7,12 +7,13 @@ use clap::Args;
 use serde::Serialize;
 
 use super::age::span;
+use super::approve::moved_to;
 use super::desk::Desk;
 use super::fail::Code;
 use super::out::{Line, Look};
 use super::picture::{Picture, field, look_of, print_answer, short};
 use crate::blackboard::{self as bb, OpenFinding, PastReview, Show};
-use crate::change::{Budget, Change};
+use crate::change::{Budget, Change, State};
 use crate::work::Status;
 
 /// Show how one change stands, or how many there are of each kind
@@ -42,6 +43,18 @@ struct Detail {
     reviews: Vec<PastReview>,
 }
 
+/// For `why` too: a change that is done, but not with what its branch has now.
+pub(crate) fn moved(desk: &Desk, change: &Change) -> Result<Option<String>> {
+    if !matches!(change.state, State::ReadyForHumanReview | State::Approved) {
+        return Ok(None);
+    }
+    let moved = moved_to(desk, change)?;
+    Ok(moved.map(|head| {
+        let (branch, head) = (&change.branch, short(&head));
+        format!("{branch} is at {head} now, which is not reviewed: `remand review --worktree {}`", change.worktree)
+    }))
+}
+
 /// For `show` too.
 pub(crate) fn one(desk: &mut Desk, change: Change) -> Result<Code> {
     let around = desk.around()?;
@@ -66,6 +79,9 @@ pub(crate) fn one(desk: &mut Desk, change: Change) -> Result<Code> {
     field(desk, "project", change.project_id.as_str())?;
     field(desk, "branch", format!("{} → {}", change.branch, change.base))?;
     field(desk, "head", short(&change.head))?;
+    if let Some(moved) = moved(desk, &change)? {
+        field(desk, "moved", moved)?;
+    }
     field(desk, "worktree", &change.worktree)?;
     field(desk, "PR", change.pr_number.map(|number| format!("#{number}")).unwrap_or_default())?;
     field(desk, "spent", spent(&change.budget))?;

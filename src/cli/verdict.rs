@@ -5,6 +5,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use super::Named;
+use super::approve::refuse_moved;
 use super::desk::{Desk, Step, said};
 use super::fail::{Code, Fail};
 use super::picture::told;
@@ -54,6 +55,7 @@ pub(crate) fn verdict(args: &VerdictArgs, desk: &mut Desk) -> Result<Code> {
     }
     match args.verdict {
         Said::Approved => {
+            refuse_moved(desk, &change)?;
             desk.write("verdict", |conn, step| {
                 note(conn, &change, "APPROVED", step)?;
                 bb::approve_by_person(conn, &id, &step.actor, step.now)
@@ -61,7 +63,7 @@ pub(crate) fn verdict(args: &VerdictArgs, desk: &mut Desk) -> Result<Code> {
             told(desk, &id, "is approved")
         }
         Said::ChangesRequested => {
-            let asked = asked(desk, &change, text)?;
+            let asked = asked(desk, &change, text.as_deref())?;
             desk.write_and_judge("verdict", |conn, step| request_changes(conn, &change, &asked, step))?;
             told(desk, &id, "has to be changed")
         }
@@ -79,21 +81,23 @@ pub(crate) fn verdict(args: &VerdictArgs, desk: &mut Desk) -> Result<Code> {
 /// What the fix is told.
 struct Asked {
     body: String,
-    /// The person's own words in it.
-    said: Option<String>,
+    /// The words of people in it.
+    said: String,
+    unanswered: bb::Unanswered,
 }
 
 /// The last review that did not approve, and before it what people said, now and since the last fix.
-fn asked(desk: &Desk, change: &Change, text: Option<String>) -> Result<Asked> {
+fn asked(desk: &Desk, change: &Change, text: Option<&str>) -> Result<Asked> {
     let review = desk.read(|conn| bb::last_review(conn, &change.change_id))?;
     let review = review.filter(|review| review.verdict != Verdict::Approved).map(|review| review.body);
     let unanswered = desk.read(|conn| bb::unanswered(conn, &change.change_id))?;
-    let body: Vec<String> = text.clone().into_iter().chain(unanswered).chain(review).collect();
+    let said = unanswered.with(text);
+    let body: Vec<String> = said.iter().cloned().chain(review).collect();
     if body.is_empty() {
         let what = format!("{} has no review that asks for anything", change.change_id);
         return Err(Fail::new(what).hint("say what is to be changed with --text").into());
     }
-    Ok(Asked { body: body.join("\n\n"), said: text })
+    Ok(Asked { body: body.join("\n\n"), said: said.join("\n\n"), unanswered })
 }
 
 fn request_changes(conn: &Conn, change: &Change, asked: &Asked, step: &Step) -> bb::Result<()> {
@@ -101,14 +105,14 @@ fn request_changes(conn: &Conn, change: &Change, asked: &Asked, step: &Step) -> 
     note(conn, change, "CHANGES_REQUESTED", step)?;
     // The head has its verdict now: no other is waited for.
     bb::end_reviews(conn, id, &step.actor, step.now)?;
-    let open = bb::open_findings(conn, id)?;
     let rejected = NewEvent::about(id, EventType::WorkRejected, summary(&asked.body)).by(&step.actor).with(json!({
         "verdict": Verdict::ChangesRequested,
         "head": change.head,
         "body": asked.body,
         "said": asked.said,
-        "findings": open.iter().map(|open| &open.finding).collect::<Vec<_>>(),
+        "findings": asked.unanswered.findings,
         "supersedes": true,
+        "supersedes_to": asked.unanswered.to,
         "begins_round": false,
     }));
     if !matches!(change.state, State::SelfReviewFailed | State::Refining | State::AddressingFeedback) {

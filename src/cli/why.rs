@@ -8,9 +8,10 @@ use super::age::ago;
 use super::answer::{Answer, Around, Facts, answer, led_here};
 use super::desk::Desk;
 use super::fail::Code;
-use super::out::{Line, Table};
+use super::out::{Line, Look, Table};
 use super::picture::print_answer;
 use super::show::{Thing, find};
+use super::status::moved;
 use crate::blackboard::{self as bb, Conn};
 use crate::change::ChangeId;
 use crate::clock::Time;
@@ -57,6 +58,11 @@ pub(crate) fn why(args: &WhyArgs, desk: &mut Desk) -> Result<Code> {
     }
     desk.out.line(Line::default().strong(&told.id))?;
     print_answer(desk, &told.answer)?;
+    if let Thing::Change(change) = &thing
+        && let Some(moved) = moved(desk, change)?
+    {
+        desk.out.line(Line::default().plain("  ").piece(Look::Notice, moved))?;
+    }
     if let Some(rest) = &told.change {
         desk.out.line(Line::default().strong(rest.change_id.as_str()))?;
         print_answer(desk, &rest.answer)?;

@@ -5,6 +5,12 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+/// Whether this process was started by an agent or a gate, in a run of remand's: whoever speaks then is no person.
+#[expect(clippy::disallowed_methods, reason = "the one place")]
+pub(crate) fn is_inside_a_run() -> bool {
+    std::env::var_os("REMAND_RUN_DIR").is_some()
+}
+
 /// What every agent gets, if it is set.
 const FOR_EVERY_AGENT: [&str; 10] =
     ["PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "USER", "LOGNAME", "SHELL", "TZ"];

@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use environment::Environment;
+pub(crate) use environment::is_inside_a_run;
 pub(crate) use error::ConfigError;
 pub(crate) use place::{Origin, Place};
 use settings::{Agent, Config};

@@ -174,7 +174,7 @@ fn configuration(agents: &Path) -> String {
     let script = |name: &str| format!("[\"sh\", {}]", toml_text(&agents.join(name).display().to_string()));
     format!(
         "agent = \"fixer\"\nreview_agent = \"reviewer\"\ngates = [[\"sh\", \"test.sh\"]]\n\n\
-         [dispatch]\nslots = 3\n\n\
+         [dispatch]\nslots = 3\nstop_grace_s = 1\n\n\
          [agents.fixer]\nkind = \"command\"\ncommand = {}\n\n\
          [agents.reviewer]\nkind = \"command\"\ncommand = {}\n",
         script("fixer.sh"),

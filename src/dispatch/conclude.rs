@@ -3,12 +3,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde_json::json;
 
 use super::launch::{mark_file, swap_record};
 use super::look::{gone, named};
+use super::recover::{SETTLE, commits_since};
 use super::rules::OnCheckoutChange;
 use super::stop::{Fail, Stop};
 use super::task::Task;
@@ -20,9 +20,6 @@ use crate::event::{EventType, NewEvent, TargetType};
 use crate::git::{GitError, Mark, Place, PutBack, Restored};
 use crate::process::{self, Exit, Stream};
 use crate::work::{Ended, Run};
-
-/// How long a shim may take to end everything before it is ended itself.
-const SETTLE: Duration = Duration::from_secs(60);
 
 /// What an end means.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,6 +35,8 @@ pub(super) enum End {
     Failed(String),
     /// The worktree is not there any more, and with it all that was not committed.
     NoWorktree,
+    /// Somebody has committed there since it ended.
+    Overtaken(Vec<String>),
 }
 
 /// All that is known of a run that is over.
@@ -72,7 +71,12 @@ impl Task {
             // By a signal that was not ours: counted, or an agent that ends its own shim would run for ever.
             over.end = End::Lost;
         }
-        if over.end != End::Good || phase == Phase::Review || self.is_for_a_person(&over.checkout) {
+        let is_put_back = over.end != End::Good || phase == Phase::Review || self.is_for_a_person(&over.checkout);
+        let later = if is_put_back { commits_since(&self.git, &place, run).await? } else { Vec::new() };
+        if !later.is_empty() {
+            // A person's, made while nobody was there to look: nothing is taken away from under him.
+            over.end = End::Overtaken(later);
+        } else if is_put_back {
             crash_point!("git.put_back.before");
             let restored = self.git.put_back(&place, to).await?;
             crash_point!("git.put_back.after");
@@ -107,13 +111,19 @@ impl Task {
                 run.agent,
                 named(dropped)
             );
-            events.push(about(EventType::EditsUndone, summary).with(json!({ "run_id": run.run_id, "paths": dropped })));
+            events.push(
+                about(EventType::EditsUndone, summary)
+                    .with(json!({ "run_id": run.run_id, "paths": dropped }))
+                    .cut("paths"),
+            );
         }
         let checkout = self.checkout_changes(dir).await;
         if !checkout.is_empty() {
-            let summary = format!("outside the worktree, during {}: {}", run.run_id, checkout.join("; "));
+            let summary = format!("outside the worktree, during {}: {}", run.run_id, named(&checkout));
             events.push(
-                about(EventType::CheckoutChanged, summary).with(json!({ "run_id": run.run_id, "what": checkout })),
+                about(EventType::CheckoutChanged, summary)
+                    .with(json!({ "run_id": run.run_id, "what": checkout }))
+                    .cut("what"),
             );
         }
         let run_end = RunEnd {
@@ -168,9 +178,12 @@ impl Task {
                     return Ok(0);
                 }
                 let lost = bb::lose_run(conn, &claim)?;
-                let event = NewEvent::about(&change_id, EventType::RunLost, format!("{id} vanished ({lost} in a row)"))
-                    .on(TargetType::Run, &id)
-                    .with(json!({ "run_id": id, "item_id": item_id, "lost_in_a_row": lost, "wip": run_end.wip }));
+                let kept = run_end.wip.as_ref().map(|_| format!("; what it left is kept on refs/remand/wip/{id}"));
+                let kept = kept.unwrap_or_default();
+                let event =
+                    NewEvent::about(&change_id, EventType::RunLost, format!("{id} vanished ({lost} in a row){kept}"))
+                        .on(TargetType::Run, &id)
+                        .with(json!({ "run_id": id, "item_id": item_id, "lost_in_a_row": lost, "wip": run_end.wip }));
                 bb::append(conn, &event, clock::now())?;
                 Ok(lost)
             })
@@ -193,6 +206,19 @@ impl Task {
             End::NoWorktree => {
                 fail(format!("{} since {} ran in it", gone(self.worktree()), run.run_id), &self.bring_back())
             }
+            // Whatever the branch is at now is reviewed.
+            End::Overtaken(_) if phase == Phase::Review => Ok(()),
+            End::Overtaken(later) => fail(
+                format!(
+                    "commits were made in the worktree after {} was cut ({}); nothing was taken away",
+                    run.run_id,
+                    named(&later)
+                ),
+                &format!(
+                    "look at them, then `remand review --worktree {}` takes the branch in as it is",
+                    self.change.worktree
+                ),
+            ),
             End::Stopped => Err(if fenced { Stop::Fenced } else { Stop::Stopping }),
             End::Hold { reason, until } => Err(Stop::Hold { reason, until }),
             End::Failed(reason) => fail(
@@ -209,23 +235,9 @@ impl Task {
         if run.item_id == self.item.item_id {
             return Ok(());
         }
-        let dir = PathBuf::from(&run.dir);
-        process::settle(&dir, SETTLE).await?;
-        let place = self.place()?;
         let id = run.change_id.clone();
-        let branch = self.read(move |conn| bb::change(conn, &id)).await?.branch;
-        let to = PutBack { branch: &branch, head_before: &run.head_before, run: run.run_id.as_str() };
-        self.git.unblock(&place, to).await?;
-        let dropped = self.git.put_back_config(&place, &swap_record(&dir)).await?;
-        let restored = self.git.put_back(&place, to).await?;
-        let mut over = self.over(&run, &dir, &dropped).await?;
-        over.run_end.wip = restored.wip;
-        self.write("end_run", move |conn| {
-            bb::end_run(conn, &run.run_id, &over.run_end, clock::now())?;
-            bb::discard_run(conn, &run.run_id)
-        })
-        .await?;
-        Ok(())
+        let change = self.read(move |conn| bb::change(conn, &id)).await?;
+        self.dispatch.recover(&self.project, &change, &run).await
     }
 
     /// The claim is over: what this item left on the branch is kept aside, and the branch is as before.

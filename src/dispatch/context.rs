@@ -108,7 +108,7 @@ impl Task {
             cycle: self.item.fix_cycle + 1,
             max_cycles: self.change.budget.max_fix_cycles,
             plan: plan(self.worktree(), &self.change.branch),
-            feedback: rejections.iter().map(feedback).collect(),
+            feedback: rejections.iter().map(|rejection| feedback(rejection, &findings)).collect(),
             guidance: texts,
             closed,
             last_run_tail,
@@ -140,7 +140,7 @@ fn prompt_finding(open: bb::OpenFinding) -> OpenFinding {
 }
 
 /// A rejection as its event tells it; one made by hand has only its summary.
-fn feedback(rejection: &Rejection) -> Feedback {
+fn feedback(rejection: &Rejection, ledger: &[bb::OpenFinding]) -> Feedback {
     let text = |key: &str| rejection.metadata.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
     let findings = rejection.metadata.get("findings").and_then(Value::as_array);
     Feedback {
@@ -150,15 +150,17 @@ fn feedback(rejection: &Rejection) -> Feedback {
             .into_iter()
             .flatten()
             .enumerate()
-            .filter_map(|(at, value)| finding(rejection, at, value))
+            .filter_map(|(at, value)| finding(rejection, ledger, at, value))
             .collect(),
     }
 }
 
-/// Findings in an event may come from another program: what can't be read as one of ours is still feedback.
-fn finding(rejection: &Rejection, at: usize, value: &Value) -> Option<OpenFinding> {
+/// Findings in an event may come from another program: what can't be read as one of ours is still feedback. An id stands
+/// in our own sentences, so only one of the ledger is taken over.
+fn finding(rejection: &Rejection, ledger: &[bb::OpenFinding], at: usize, value: &Value) -> Option<OpenFinding> {
     let text = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
-    let id = text("id").unwrap_or_else(|| format!("{}.{}", rejection.rejection_id, at + 1));
+    let known = text("id").filter(|id| ledger.iter().any(|finding| finding.finding_id.as_str() == id));
+    let id = known.unwrap_or_else(|| format!("{}.{}", rejection.rejection_id, at + 1));
     Some(OpenFinding {
         id: FindingId::new(id),
         finding: Finding {

@@ -3,13 +3,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde_json::json;
 
 use super::commit::Span;
 use super::launch::{make_folder, write};
 use super::look::named;
+use super::recover::SETTLE;
 use super::stop::Stop;
 use super::task::Task;
 use crate::blackboard as bb;
@@ -22,7 +22,16 @@ use crate::work::{Ended, GateResult, Run};
 
 /// How much of a red gate's output goes to the agent and into the event.
 const OUTPUT_TAIL: usize = 8 * 1024;
-const SETTLE: Duration = Duration::from_secs(60);
+
+/// When gates of an earlier try were surely over.
+#[derive(Debug, Clone, Copy)]
+enum Cut {
+    /// There were none.
+    Never,
+    /// By this second.
+    Before(u64),
+    JustNow,
+}
 
 /// A gate that was red.
 struct Red {
@@ -36,12 +45,9 @@ impl Task {
     pub(super) async fn gates(&self, span: Span<'_>, head: &str) -> Result<(), Stop> {
         let place = self.place()?;
         let run = span.run;
-        self.settle_gates(run).await?;
-        // Gates that were cut may have left anything behind.
         let to = PutBack { branch: &self.change.branch, head_before: head, run: run.run_id.as_str() };
-        crash_point!("git.gates_clean.before");
-        self.git.put_back(&place, to).await?;
-        crash_point!("git.gates_clean.after");
+        let cut = self.settle_gates(run).await?;
+        self.as_committed(&place, to, cut).await?;
         let mut red = None;
         for (number, command) in self.rules.gates.iter().enumerate() {
             self.go_on()?;
@@ -59,11 +65,49 @@ impl Task {
         self.record(run, red).await
     }
 
+    /// The worktree is as the fix was committed. What gates that were cut left behind is taken away, and kept; what
+    /// somebody else did there is not touched.
+    async fn as_committed(&self, place: &Place, to: PutBack<'_>, cut: Cut) -> Result<(), Stop> {
+        self.git.unblock(place, to).await?;
+        let now = self.git.look(place).await?;
+        let status = self.git.status(place).await?;
+        let is_there = now.head.as_deref() == Some(to.head_before) && now.operation.is_none();
+        if is_there && now.branch.as_deref() == Some(to.branch) && status.is_clean() {
+            return Ok(());
+        }
+        let theirs = match (&now.head, cut) {
+            (_, Cut::Never) => true,
+            (Some(head), Cut::Before(seconds)) => {
+                !self.git.committed_since(place, to.head_before, head, seconds + 1).await?.is_empty()
+            }
+            (None, Cut::Before(_)) | (_, Cut::JustNow) => false,
+        };
+        if theirs {
+            let paths: Vec<String> = status.changed.into_iter().chain(status.untracked).collect();
+            let what = if paths.is_empty() { "other commits".to_owned() } else { named(&paths) };
+            return Err(Stop::fail(
+                format!("the worktree has changed since the fix was committed ({what}); nothing was taken away"),
+                format!(
+                    "`remand review --worktree {}` takes the branch in as it is, once all is committed",
+                    self.change.worktree
+                ),
+            ));
+        }
+        crash_point!("git.gates_clean.before");
+        let restored = self.git.put_back(place, to).await?;
+        crash_point!("git.gates_clean.after");
+        if let Some(wip) = restored.wip {
+            tracing::info!(run_id = to.run, wip = %wip, "what a cut gate left behind is kept");
+        }
+        Ok(())
+    }
+
     async fn gate(&self, place: &Place, run: &Run, number: usize, command: &[String]) -> Result<Option<Red>, Stop> {
         let limits = self.dispatch.settings.limits;
         for attempt in 0.. {
-            let run_id = format!("{}.gate{number}.{attempt}", run.run_id);
-            let dir = Path::new(&run.dir).join(format!("gate{number}.{attempt}"));
+            let folder = format!("gate{number}.{attempt}");
+            let dir = Path::new(&run.dir).join(&folder);
+            let run_id = format!("{}.{folder}", run.run_id);
             if dir.exists() {
                 continue;
             }
@@ -163,8 +207,8 @@ impl Task {
     }
 
     /// Gates that a crash cut: nothing of them may be alive when the worktree is touched.
-    async fn settle_gates(&self, run: &Run) -> Result<(), Stop> {
-        let Ok(entries) = fs::read_dir(&run.dir) else { return Ok(()) };
+    async fn settle_gates(&self, run: &Run) -> Result<Cut, Stop> {
+        let Ok(entries) = fs::read_dir(&run.dir) else { return Ok(Cut::Never) };
         let cut: Vec<PathBuf> = entries
             .flatten()
             .map(|entry| entry.path())
@@ -172,10 +216,20 @@ impl Task {
                 path.is_dir() && path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("gate"))
             })
             .collect();
+        let mut over = Cut::Never;
         for dir in cut {
             process::settle(&dir, SETTLE).await?;
+            if process::read_exit(&dir)?.is_some_and(|exit| exit.ended == Ended::NotStarted) {
+                continue;
+            }
+            over = match (over, process::ended_at(&dir)?) {
+                (Cut::Never, Some(at)) => Cut::Before(at),
+                (Cut::Before(before), Some(at)) => Cut::Before(before.max(at)),
+                // Without a word from its shim it may have gone on until just now.
+                (Cut::JustNow, _) | (_, None) => Cut::JustNow,
+            };
         }
-        Ok(())
+        Ok(over)
     }
 }
 

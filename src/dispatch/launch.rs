@@ -5,13 +5,14 @@ use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use super::recover::SETTLE;
 use super::stop::{Stop, file_trouble};
 use super::task::Task;
 use crate::agent::{self, Agent, Errand, Phase};
 use crate::blackboard::{self as bb, NewRun, RunEnd};
 use crate::clock;
 use crate::crash::crash_point;
-use crate::git::{Place, Worktree};
+use crate::git::{Mark, Place, Worktree};
 use crate::process::{self, Running};
 use crate::work::{Ended, Run};
 
@@ -34,9 +35,8 @@ impl Task {
             Phase::Fix => &self.rules.agent,
         };
         agent.clone().ok_or_else(|| {
-            let key = if phase == Phase::Review { "review_agent" } else { "agent" };
             Stop::hold(format!(
-                "no agent is configured for a {phase}: add an [agents.NAME] with its command to the configuration and set {key} = \"NAME\""
+                "no agent is configured for a {phase}: add an [agents.NAME] with its command to the configuration, set agent = \"NAME\", and start the daemon again"
             ))
         })
     }
@@ -46,8 +46,30 @@ impl Task {
         self.go_on()?;
         let mark = self.mark_of_checkout().await?;
         let run = self.record_start(&launch).await?;
+        let job = match self.prepare(&launch, &run, mark).await {
+            Ok(job) => job,
+            Err(stop) => return Err(self.never_started(&launch.worktree.place, &run, stop).await?),
+        };
+        crash_point!("spawn.before");
+        let mut running = match process::start(&self.dispatch.settings.program, &job).await {
+            Ok(running) => running,
+            Err(error) => return Err(self.never_started(&launch.worktree.place, &run, error.into()).await?),
+        };
+        crash_point!("spawn.after");
+        let (id, shim) = (run.run_id.clone(), running.shim().clone());
+        self.write("record_shim", move |conn| {
+            bb::record_shim(conn, &id, i64::from(shim.pid), i64::try_from(shim.start_time).unwrap_or(0), &shim.boot_id)
+        })
+        .await?;
+        self.wait(&mut running).await?;
+        crash_point!("exit.seen");
+        Ok(())
+    }
+
+    /// The run's folder, its prompt, and the base's agent configuration in the worktree.
+    async fn prepare(&self, launch: &Launch<'_>, run: &Run, mark: Option<Mark>) -> Result<process::Job, Stop> {
         let dir = PathBuf::from(&run.dir);
-        make_folder(&dir)?;
+        process::claim_folder(&dir, SETTLE).await?;
         write(&agent::prompt_file(&dir), launch.prompt.as_bytes())?;
         if let Some(mark) = mark {
             let text = serde_json::to_vec(&mark).unwrap_or_default();
@@ -74,21 +96,7 @@ impl Task {
             },
             extra_env: swapped.env,
         };
-        let job = launch.agent.job(&errand);
-        crash_point!("spawn.before");
-        let mut running = match process::start(&self.dispatch.settings.program, &job).await {
-            Ok(running) => running,
-            Err(error) => return Err(self.never_started(&launch.worktree.place, &run, error).await?),
-        };
-        crash_point!("spawn.after");
-        let (id, shim) = (run.run_id.clone(), running.shim().clone());
-        self.write("record_shim", move |conn| {
-            bb::record_shim(conn, &id, i64::from(shim.pid), i64::try_from(shim.start_time).unwrap_or(0), &shim.boot_id)
-        })
-        .await?;
-        self.wait(&mut running).await?;
-        crash_point!("exit.seen");
-        Ok(())
+        Ok(launch.agent.job(&errand))
     }
 
     async fn record_start(&self, launch: &Launch<'_>) -> Result<Run, Stop> {
@@ -104,16 +112,16 @@ impl Task {
     }
 
     /// Not even a shim could be started: nothing ran, so nothing has to be kept.
-    async fn never_started(&self, place: &Place, run: &Run, error: process::ProcessError) -> Result<Stop, Stop> {
+    async fn never_started(&self, place: &Place, run: &Run, stop: Stop) -> Result<Stop, Stop> {
         self.git.put_back_config(place, &swap_record(Path::new(&run.dir))).await?;
         let id = run.run_id.clone();
-        let end = RunEnd { ended: Some(Ended::NotStarted), note: Some(error.to_string()), ..RunEnd::default() };
+        let end = RunEnd { ended: Some(Ended::NotStarted), note: stop.reason(), ..RunEnd::default() };
         self.write("end_run", move |conn| {
             bb::end_run(conn, &id, &end, clock::now())?;
             bb::discard_run(conn, &id)
         })
         .await?;
-        Ok(error.into())
+        Ok(stop)
     }
 
     /// Waits for the end. A claim that is over ends the agent at once; a stopping program gives it its grace first.
@@ -139,7 +147,7 @@ impl Task {
         Ok(())
     }
 
-    async fn mark_of_checkout(&self) -> Result<Option<crate::git::Mark>, Stop> {
+    async fn mark_of_checkout(&self) -> Result<Option<Mark>, Stop> {
         if self.change.worktree == self.project.path {
             return Ok(None);
         }

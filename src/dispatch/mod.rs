@@ -10,6 +10,7 @@ mod launch;
 mod lease;
 mod look;
 mod plan;
+mod recover;
 mod review;
 mod rules;
 mod slots;

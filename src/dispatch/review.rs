@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use super::launch::Launch;
 use super::stop::Stop;
 use super::task::Task;
-use crate::agent::Phase;
+use crate::agent::{self, Phase};
 use crate::blackboard::{self as bb, OpenFinding, ReviewDone};
 use crate::clock;
-use crate::finding::{Finding, Outcome, Severity, Verdict};
+use crate::finding::{Finding, FindingId, Outcome, Severity, Verdict};
 use crate::git::Worktree;
 use crate::process::{self, Stream};
-use crate::review::{Reading, read};
+use crate::review::{Judgment, Reading, read};
 use crate::work::{Ended, Run};
 
 /// What a prompt shows of a diff is capped there; this is what is fetched.
@@ -78,6 +78,11 @@ impl Task {
         let open = self.read(move |conn| bb::open_findings(conn, &change_id)).await?;
         let threshold = self.rules.severity_threshold;
         let reading = with_open_findings(read(&text, threshold), &open, threshold);
+        // Without the prompt, all were shown: an approval that should not be is worse than a question too many.
+        let prompt = std::fs::read_to_string(agent::prompt_file(&PathBuf::from(&run.dir))).ok();
+        let (shown, unshown): (Vec<_>, Vec<_>) =
+            open.into_iter().partition(|open| prompt.as_ref().is_none_or(|prompt| shows(prompt, &open.finding_id)));
+        let reading = keep_unshown(all_judged(reading, &shown, threshold), &unshown);
         let claim = self.claim.clone();
         if reading.verdict == Verdict::Unclear && !self.item_now().await?.asked_again {
             let id = run.run_id.clone();
@@ -153,15 +158,49 @@ fn with_open_findings(mut reading: Reading, open: &[OpenFinding], threshold: Sev
     reading
 }
 
+/// An approval says of each blocking finding that the prompt showed what became of it; else it is unclear.
+fn all_judged(mut reading: Reading, shown: &[OpenFinding], threshold: Severity) -> Reading {
+    if reading.verdict != Verdict::Approved {
+        return reading;
+    }
+    let unjudged: Vec<&str> = shown
+        .iter()
+        .filter(|open| open.finding.severity.blocks_at(threshold))
+        .map(|open| open.finding_id.as_str())
+        .filter(|id| !reading.judged.iter().any(|judged| judged.id == *id))
+        .collect();
+    if unjudged.is_empty() {
+        return reading;
+    }
+    let unjudged = unjudged.join(", ");
+    reading.verdict = Verdict::Unclear;
+    reading.reason = format!("It approves, but does not say whether {unjudged} of earlier reviews are resolved.");
+    reading.missing = vec![format!("in `previous`: a status, resolved or open, for {unjudged}")];
+    reading
+}
+
+/// What the reviewer was not shown stays as it was.
+fn keep_unshown(mut reading: Reading, unshown: &[OpenFinding]) -> Reading {
+    for open in unshown {
+        let id = open.finding_id.as_str();
+        if !reading.judged.iter().any(|judged| judged.id == id) {
+            reading.judged.push(Judgment { id: id.to_owned(), outcome: open.outcome });
+        }
+    }
+    reading
+}
+
+fn shows(prompt: &str, id: &FindingId) -> bool {
+    prompt.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == id.as_str())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::{Category, FindingId};
-    use crate::review::Judgment;
+    use crate::finding::Category;
 
-    #[test]
-    fn approved_while_an_earlier_finding_is_judged_open_is_not_approved() {
-        let finding = |severity| OpenFinding {
+    fn finding(severity: Severity) -> OpenFinding {
+        OpenFinding {
             finding_id: FindingId::new("f1"),
             finding: Finding {
                 severity,
@@ -173,13 +212,21 @@ mod tests {
             },
             outcome: Outcome::Addressed,
             note: None,
-        };
-        let approved = |outcome| {
-            let mut reading = read("REVIEW_RESULT: approved\nSUMMARY: fine\n", Severity::Medium);
-            assert_eq!(reading.verdict, Verdict::Approved, "{}", reading.reason);
-            reading.judged = vec![Judgment { id: "f1".into(), outcome }];
-            reading
-        };
+        }
+    }
+
+    fn says_nothing() -> Reading {
+        let reading = read("REVIEW_RESULT: approved\nSUMMARY: fine\n", Severity::Medium);
+        assert_eq!(reading.verdict, Verdict::Approved, "{}", reading.reason);
+        reading
+    }
+
+    fn approved(outcome: Outcome) -> Reading {
+        Reading { judged: vec![Judgment { id: "f1".into(), outcome }], ..says_nothing() }
+    }
+
+    #[test]
+    fn approved_while_an_earlier_finding_is_judged_open_is_not_approved() {
         let high = [finding(Severity::High)];
         let judged_open = with_open_findings(approved(Outcome::Open), &high, Severity::Medium);
         assert_eq!(judged_open.verdict, Verdict::ChangesRequested);
@@ -188,5 +235,23 @@ mod tests {
         assert_eq!(judged_resolved.verdict, Verdict::Approved);
         let low = with_open_findings(approved(Outcome::Open), &[finding(Severity::Low)], Severity::Medium);
         assert_eq!(low.verdict, Verdict::Approved);
+    }
+    #[test]
+    fn an_approval_that_passes_over_a_blocking_finding_is_unclear() {
+        let verdict = |reading, severity| all_judged(reading, &[finding(severity)], Severity::Medium).verdict;
+        assert_eq!(verdict(says_nothing(), Severity::Medium), Verdict::Unclear);
+        assert_eq!(verdict(says_nothing(), Severity::Low), Verdict::Approved);
+        assert_eq!(verdict(approved(Outcome::Resolved), Severity::High), Verdict::Approved);
+        let unclear = all_judged(says_nothing(), &[finding(Severity::High)], Severity::Medium);
+        assert!(unclear.missing[0].contains("f1") && unclear.reason.contains("f1"), "{unclear:?}");
+    }
+
+    #[test]
+    fn what_was_not_shown_keeps_its_outcome() {
+        assert!(shows("\nf1 (high, logic)\n", &FindingId::new("f1")));
+        assert!(!shows("\nf12 (high, logic)\n", &FindingId::new("f1")));
+        let kept = keep_unshown(says_nothing(), &[finding(Severity::High)]);
+        assert_eq!(kept.judged, [Judgment { id: "f1".into(), outcome: Outcome::Addressed }]);
+        assert_eq!(keep_unshown(approved(Outcome::Open), &[finding(Severity::High)]).judged.len(), 1);
     }
 }

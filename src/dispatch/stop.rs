@@ -41,6 +41,16 @@ impl Stop {
         Self::Fail(Fail { reason: reason.into(), decide: decide.into(), bound: None, final_verdict: None, wip: None })
     }
 
+    /// In words, where there are any.
+    pub(super) fn reason(&self) -> Option<String> {
+        match self {
+            Self::Fail(fail) => Some(fail.reason.clone()),
+            Self::Hold { reason, .. } => Some(reason.clone()),
+            Self::Blackboard(error) => Some(chain(error)),
+            Self::Fenced | Self::Stopping | Self::Paused => None,
+        }
+    }
+
     pub(super) fn hold(reason: impl Into<String>) -> Self {
         Self::Hold { reason: reason.into(), until: None }
     }

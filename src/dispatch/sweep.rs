@@ -31,7 +31,7 @@ impl Dispatch {
                 self.door.write("take_from_dead", move |conn| bb::take_from_dead(conn, &claim, clock::now())).await?;
             }
         }
-        Ok(())
+        self.recover_orphans().await
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::Dispatch;
+use super::recover::git_mark;
 use super::rules::Rules;
 use super::stop::{Fail, Stop, chain};
 use super::worktree_lock::WorktreeLock;
@@ -31,10 +32,8 @@ pub(super) struct Task {
     pub(super) stop: CancellationToken,
 }
 
-/// What our own git processes in a worktree carry in their environment.
-fn git_mark(worktree: &str) -> String {
-    format!("git:{worktree}")
-}
+/// An agent may ask to be left alone for this long: what it waits for may be over sooner than it says.
+const LONGEST_HOLD: std::time::Duration = std::time::Duration::from_hours(7 * 24);
 
 impl Task {
     /// Runs a claimed item to its end, whatever that is; every end is written down.
@@ -137,7 +136,7 @@ impl Task {
 
     async fn hold(&self, reason: String, until: Option<clock::Time>) -> bb::Result<()> {
         let now = clock::now();
-        let until = until.filter(|moment| *moment > now);
+        let until = until.filter(|moment| *moment > now).map(|moment| moment.min(now.plus(LONGEST_HOLD)));
         let until = until.unwrap_or_else(|| self.dispatch.settings.backoff(self.change.holds, now));
         let (claim, change_id) = (self.claim.clone(), self.change.change_id.clone());
         self.write("hold", move |conn| bb::hold(conn, &claim, &change_id, &Hold { reason, until }, clock::now())).await

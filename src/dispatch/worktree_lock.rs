@@ -17,11 +17,19 @@ pub(super) struct WorktreeLock {
 }
 
 impl WorktreeLock {
+    /// The lock, if nobody holds it.
+    pub(super) fn try_take(locks_dir: &Path, worktree: &str) -> io::Result<Option<Self>> {
+        let file = open(locks_dir, worktree)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Self { _file: file })),
+            Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Waits for the lock, looking again every few milliseconds: whoever holds it is ending.
     pub(super) async fn take(locks_dir: &Path, worktree: &str) -> io::Result<Self> {
-        DirBuilder::new().recursive(true).mode(0o700).create(locks_dir)?;
-        let path = locks_dir.join(file_name(worktree));
-        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
+        let file = open(locks_dir, worktree)?;
         loop {
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => return Ok(Self { _file: file }),
@@ -32,6 +40,11 @@ impl WorktreeLock {
             }
         }
     }
+}
+
+fn open(locks_dir: &Path, worktree: &str) -> io::Result<File> {
+    DirBuilder::new().recursive(true).mode(0o700).create(locks_dir)?;
+    OpenOptions::new().create(true).append(true).mode(0o600).open(locks_dir.join(file_name(worktree)))
 }
 
 /// A name that is as long as a name may be and different for different paths: what is not plain is written in hex.

@@ -1,6 +1,6 @@
 //! Commits, and what they say. Names that come from outside are full ids or full refs, nothing that git would guess at.
 
-use super::call::Call;
+use super::call::{Call, text};
 use super::{Git, GitError, Place, check_branch_name};
 
 /// A commit of a range, newest first.
@@ -92,6 +92,25 @@ impl Git {
         let text = String::from_utf8_lossy(&bytes);
         read_log(&text)
             .ok_or_else(|| GitError::Output { args: "log".to_owned(), found: text.chars().take(200).collect() })
+    }
+}
+
+impl Git {
+    /// The commits that `to` has and `from` has not and that were committed at this second or later.
+    pub(crate) async fn committed_since(
+        &self,
+        place: &Place,
+        from: &str,
+        to: &str,
+        seconds: u64,
+    ) -> Result<Vec<String>, GitError> {
+        check_sha(from)?;
+        check_sha(to)?;
+        let call = Call::at(place, ["rev-list"])
+            .arg(format!("--max-age={seconds}"))
+            .arg("--end-of-options")
+            .arg(format!("{from}..{to}"));
+        Ok(text("rev-list", self.bytes(call).await?)?.lines().map(str::to_owned).collect())
     }
 }
 

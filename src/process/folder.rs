@@ -34,6 +34,39 @@ pub(super) fn make(dir: &Path) -> Result<(), ProcessError> {
     Ok(())
 }
 
+/// Makes the folder, or says that something of this name is there.
+pub(super) fn make_new(dir: &Path) -> Result<bool, ProcessError> {
+    let private = |recursive| {
+        let mut builder = DirBuilder::new();
+        builder.mode(0o700).recursive(recursive);
+        builder
+    };
+    if let Some(parent) = dir.parent() {
+        private(true).create(parent).map_err(ProcessError::file("make", parent))?;
+    }
+    match private(false).create(dir) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(ProcessError::file("make", dir)(error)),
+    }
+}
+
+/// Gives what has this name the first of `<dir>.old-1`, `<dir>.old-2`, … that is free.
+pub(super) fn move_aside(dir: &Path) -> Result<(), ProcessError> {
+    let mut n = 1_u64;
+    loop {
+        let mut aside = dir.as_os_str().to_owned();
+        aside.push(format!(".old-{n}"));
+        match fs::symlink_metadata(&aside) {
+            Ok(_) => n += 1,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return fs::rename(dir, &aside).map_err(ProcessError::file("move aside", dir));
+            }
+            Err(error) => return Err(ProcessError::file("look at", Path::new(&aside))(error)),
+        }
+    }
+}
+
 /// Takes the run's lock, or gives nothing when somebody holds it.
 pub(super) fn try_lock(dir: &Path) -> Result<Option<Lock>, ProcessError> {
     let path = lock_path(dir);
@@ -85,6 +118,26 @@ pub(super) fn read_shim(dir: &Path) -> Result<Option<ProcessId>, ProcessError> {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(ProcessError::file("read", &path)(error)),
     }
+}
+
+/// When a run ended, in seconds since 1970: when its shim wrote that it had, or, when the machine went down with it,
+/// when it came up again. None when nobody can say.
+pub(crate) fn ended_at(dir: &Path) -> Result<Option<u64>, ProcessError> {
+    let path = exit_path(dir);
+    match fs::metadata(&path).and_then(|meta| meta.modified()) {
+        Ok(time) => return Ok(time.duration_since(std::time::UNIX_EPOCH).ok().map(|since| since.as_secs())),
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(ProcessError::file("look at", &path)(error)),
+        Err(_) => {}
+    }
+    match read_shim(dir)? {
+        Some(shim) if !shim.is_of_this_boot()? => Ok(came_up_at()),
+        Some(_) | None => Ok(None),
+    }
+}
+
+fn came_up_at() -> Option<u64> {
+    let stat = fs::read_to_string("/proc/stat").ok()?;
+    stat.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()
 }
 
 /// Whole or not at all, also when the power fails: written beside, made durable, then given its name.

@@ -35,10 +35,11 @@ use serde::{Deserialize, Serialize};
 use crate::work::Ended;
 
 pub(crate) use error::ProcessError;
-pub(crate) use folder::read_exit;
+pub(crate) use folder::{ended_at, read_exit};
 pub(crate) use id::ProcessId;
 pub(crate) use output::{Follow, Stream, read_output};
 pub(crate) use running::{Running, start};
+pub(crate) use settle::claim_folder;
 pub(crate) use settle::{end_marked, settle};
 pub(crate) use shim::shim_main;
 pub(crate) use short::{Short, ShortOutput, short};

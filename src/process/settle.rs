@@ -31,6 +31,19 @@ pub(crate) async fn settle(dir: &Path, limit: Duration) -> Result<u32, ProcessEr
     Sweep::new(dir.as_os_str(), folder::read_shim(dir)?)?.end_all().await
 }
 
+/// Makes the folder of a run that has none yet. What is there already is of an earlier life, whose runs had the same
+/// numbers: nothing of it is believed. Whoever is still alive in it is ended first, since it would write into the new
+/// one; then it is moved to `<dir>.old-<n>`.
+pub(crate) async fn claim_folder(dir: &Path, limit: Duration) -> Result<(), ProcessError> {
+    while !folder::make_new(dir)? {
+        if dir.is_dir() {
+            settle(dir, limit).await?;
+        }
+        folder::move_aside(dir)?;
+    }
+    Ok(())
+}
+
 /// Ends whatever carries [`MARK`] with this value: of a run that has no folder, or of short commands.
 pub(crate) async fn end_marked(value: &OsStr) -> Result<u32, ProcessError> {
     Sweep::new(value, None)?.end_all().await
@@ -123,8 +136,7 @@ impl Sweep {
         let entries = table::scan().map_err(ProcessError::system("list the processes"))?;
         // A daemon may itself run under an agent whose run has the same name: it must not end its own ancestors.
         let own = table::ancestry(&entries, rustix::process::getpid().as_raw_nonzero().get());
-        let is_root = |entry: &&Entry| !own.contains(&entry.pid) && self.belongs(entry);
-        let roots: BTreeSet<i32> = entries.iter().filter(is_root).map(|entry| entry.pid).collect();
+        let roots: BTreeSet<i32> = self.roots(&entries).filter(|pid| !own.contains(pid)).collect();
         let below: BTreeSet<i32> = table::descendants(&entries, roots.iter().copied()).iter().map(|e| e.pid).collect();
         let alive: Vec<Entry> = entries
             .into_iter()
@@ -146,19 +158,40 @@ impl Sweep {
         }
     }
 
-    fn belongs(&self, entry: &Entry) -> bool {
-        match &self.shim {
-            // The session's number stays taken while anyone is in it, so it still is the one that the shim opened.
-            Some(shim) => {
-                entry.start_time >= shim.start_time
-                    && (entry.session == shim.pid || table::carries(entry.pid, &self.mark))
-            }
-            None => table::carries(entry.pid, &self.mark),
-        }
+    /// Who carries the mark, or is in the session that the shim opened.
+    fn roots<'a>(&'a self, entries: &'a [Entry]) -> impl Iterator<Item = i32> + 'a {
+        let since = self.shim.as_ref().map_or(0, |shim| shim.start_time);
+        // The session's number stays taken while anyone is in it: a stranger who has it now shows that all are gone.
+        let stranger = |shim: &&ProcessId| entries.iter().any(|e| e.pid == shim.pid && e.start_time != shim.start_time);
+        let session = self.shim.as_ref().filter(|shim| !stranger(shim)).map(|shim| shim.pid);
+        let belongs = move |entry: &&Entry| {
+            entry.start_time >= since && (session == Some(entry.session) || table::carries(entry.pid, &self.mark))
+        };
+        entries.iter().filter(belongs).map(|entry| entry.pid)
     }
 }
 
 fn kill(entry: &Entry) {
     // Who could not be killed shows in the next look.
     table::signal(entry, Signal::KILL).ok();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_not_the_shims_when_a_stranger_has_its_number() {
+        // Beyond any pid that a system gives.
+        let pid = i32::MAX - 1;
+        let shim = ProcessId { boot_id: "b".into(), pid, start_time: 10 };
+        let sweep = Sweep { mark: format!("{MARK}=/nowhere").into(), shim: Some(shim), known: BTreeMap::new() };
+        let entry =
+            |pid, start_time| Entry { pid, parent: 1, group: pid, session: i32::MAX - 1, start_time, is_dead: false };
+        let roots = |entries: &[Entry]| sweep.roots(entries).collect::<Vec<_>>();
+        assert_eq!(roots(&[entry(pid, 10), entry(pid + 1, 20)]), [pid, pid + 1]);
+        assert_eq!(roots(&[entry(pid + 1, 20)]), [pid + 1], "the shim is gone, its session is not");
+        assert_eq!(roots(&[entry(pid, 15), entry(pid + 1, 20)]), [0; 0], "the number is somebody else's now");
+        assert_eq!(roots(&[entry(pid + 1, 9)]), [0; 0], "older than the shim");
+    }
 }

@@ -184,6 +184,29 @@ async fn a_run_that_never_began_is_settled_and_does_not_begin_later() {
 }
 
 #[tokio::test]
+async fn a_folder_of_an_earlier_life_is_moved_aside_with_nobody_alive_in_it() {
+    let case = Case::sh("claimed", "echo earlier; touch ready; sleep 300");
+    let limit = Duration::from_secs(60);
+    claim_folder(&case.job.dir, limit).await.unwrap();
+    assert_eq!(fs::metadata(&case.job.dir).unwrap().permissions().mode() & 0o777, 0o700);
+    let earlier = case.start().await;
+    case.has("ready").await;
+    drop(earlier);
+    claim_folder(&case.job.dir, limit).await.unwrap();
+    assert_eq!(case.alive(), 0);
+    assert_eq!(read_exit(&case.job.dir).unwrap(), None);
+    assert_eq!(fs::read_dir(&case.job.dir).unwrap().count(), 0);
+    let aside = |n: u8| case.dir.path().join(format!("run.old-{n}"));
+    assert_eq!(read_exit(&aside(1)).unwrap().unwrap().ended, Ended::DaemonGone);
+    fs::write(case.job.dir.join("result.json"), "{}").unwrap();
+    claim_folder(&case.job.dir, limit).await.unwrap();
+    assert!(aside(2).join("result.json").exists());
+    let mut running = case.start().await;
+    running.stop().await;
+    assert_eq!(running.wait().await.unwrap().unwrap().ended, Ended::Stopped);
+}
+
+#[tokio::test]
 async fn a_shim_that_is_not_there_is_an_error() {
     let case = Case::sh("no-shim", "true");
     let error = start(Path::new("/no/such/remand"), &case.job).await.err().unwrap();

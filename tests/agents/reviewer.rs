@@ -196,3 +196,20 @@ fn is_not_there() {
     play.tick().ok();
     play.is_ready(0);
 }
+
+/// An approval that says nothing of a blocking finding is asked for it once, then a person is.
+#[test]
+fn passes_over_what_was_open() {
+    let reviewer = "if [ -e \"$PROMPTS/over\" ]; then PASSES_OVER=1; fi\n: >\"$PROMPTS/over\"\n\
+        if grep -q fixed work.txt; then says approved fine; else says changes_requested no \"$(finding work.txt 1 'say fixed')\"; fi";
+    let once = format!("{reviewer}\nif grep -q fixed work.txt; then rm \"$PROMPTS/over\"; fi");
+    let play = play(&once);
+    play.is_ready(1);
+    assert_eq!(play.count("events WHERE event_type = 'review_unclear'"), 1, "{:#?}", play.events());
+    let asked = play.prompt_of_run("r4");
+    assert!(asked.contains("a status, resolved or open, for f1"), "{asked}");
+
+    let play = self::play(reviewer);
+    play.is_escalated("does not say whether f1 of earlier reviews are resolved");
+    assert_eq!(play.world.sqlite("SELECT outcome FROM findings"), "addressed");
+}

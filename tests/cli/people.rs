@@ -55,6 +55,23 @@ fn approving_ends_what_is_open() {
     site.remand(&["check"]).ok();
 }
 
+/// What is approved is what the loop knows, not what was committed behind its back.
+#[test]
+fn a_branch_that_moved_is_not_approved() {
+    let site = Site::under_review();
+    site.world.git(&site.worktree, &["commit", "--allow-empty", "-qm", "one more"]);
+    site.remand(&["approve", "c1"]).fails(1, "feature/login has moved to");
+    site.remand(&["verdict", "c1", "approved"]).fails(1, "feature/login has moved to");
+    site.remand(&["review", "--worktree", site.worktree.to_str().unwrap()]).ok();
+    site.remand(&["approve", "c1"]).ok();
+    assert!(!site.shows(&["status", "c1"]).contains("moved"));
+    site.world.git(&site.worktree, &["commit", "--allow-empty", "-qm", "and another"]);
+    for command in ["status", "why"] {
+        let said = site.shows(&[command, "c1"]);
+        assert!(said.contains("which is not reviewed"), "{said}");
+    }
+}
+
 #[test]
 fn pause_and_resume() {
     let site = Site::under_review();

@@ -7,13 +7,19 @@ use std::time::{Duration, Instant};
 
 use super::{Output, World};
 
-/// Functions for scripted reviewers: `says VERDICT SUMMARY [FINDING JSON]`.
+/// Functions for scripted reviewers: `says VERDICT SUMMARY [FINDING JSON]`. One that approves judges all open findings
+/// to be resolved, unless `PASSES_OVER` is set.
 pub(crate) const REVIEWER: &str = r#"
-cat >"$PROMPTS/$REMAND_ITEM.$REMAND_PHASE.$REMAND_CYCLE.prompt" 2>/dev/null || cat >/dev/null
+prompt="$PROMPTS/$REMAND_ITEM.$REMAND_PHASE.$REMAND_CYCLE.prompt"
+cat >"$prompt" 2>/dev/null || cat >/dev/null
 says() {
     count=0; severity=none
     if [ -n "$3" ]; then count=1; severity=high; fi
-    printf 'REVIEW_RESULT: %s\nFINDINGS_COUNT: %s\nSEVERITY: %s\nSUMMARY: %s\n\n```json\n{"findings": [%s]}\n```\n' "$1" "$count" "$severity" "$2" "$3"
+    previous=
+    if [ "$1$PASSES_OVER" = approved ]; then
+        previous=$(sed -nE 's/^(f[0-9]+) \([a-z]+, [a-z]+\)$/{"id": "\1", "status": "resolved"}/p' "$prompt" | sort -u | paste -sd, -)
+    fi
+    printf 'REVIEW_RESULT: %s\nFINDINGS_COUNT: %s\nSEVERITY: %s\nSUMMARY: %s\n\n```json\n{"findings": [%s], "previous": [%s]}\n```\n' "$1" "$count" "$severity" "$2" "$3" "$previous"
 }
 finding() { printf '{"severity": "high", "category": "logic", "path": "%s", "line": %s, "text": "%s"}' "$1" "$2" "$3"; }
 "#;

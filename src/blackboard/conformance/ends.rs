@@ -217,6 +217,72 @@ fn a_run_ends_once_and_its_spend_is_counted_once() {
 }
 
 #[test]
+fn a_spend_that_nobody_can_have_overflows_nothing() {
+    let mut story = Story::begin();
+    let change = story.change();
+    let claimed = story.claim();
+    let told = |n| bb::RunEnd {
+        ended: Some(crate::work::Ended::Agent),
+        elapsed_ms: n,
+        tokens: Some(n),
+        cost_micros: Some(n),
+        ..bb::RunEnd::default()
+    };
+    for (n, tokens) in [(i64::MAX, Some(1_000_000_000_000_000)), (i64::MAX, Some(1_000_000_000_000_000)), (-1, None)] {
+        let run = story.begin_run(&claimed).unwrap();
+        story.step(|conn, now| bb::end_run(conn, &run.run_id, &told(n), now)).unwrap();
+        assert_eq!(story.engine.read(|conn| bb::run(conn, &run.run_id)).tokens, tokens);
+    }
+    let budget = story.at(&change.change_id).budget;
+    assert_eq!((budget.run_ms, budget.tokens, budget.cost_micros), {
+        let most = 1_000_000_000_000_000;
+        (most, most, most)
+    });
+    story.check();
+}
+
+#[test]
+fn a_clock_that_goes_back_does_not_make_an_old_run_or_review_the_last() {
+    let mut story = Story::begin();
+    let change = story.change();
+    let late = story.pass(std::time::Duration::from_secs(3_600));
+    story.review(Verdict::ChangesRequested, &[finding("a.rs", "no bound")]);
+    story.beat();
+    story.fix();
+    story.set_back(late);
+    story.review(Verdict::Approved, &[]);
+    let reviews = story.engine.read(|conn| bb::reviews_of(conn, &change.change_id));
+    assert!(reviews[1].created_at < reviews[0].created_at);
+    assert_eq!(
+        reviews.iter().map(|review| review.verdict).collect::<Vec<_>>(),
+        [Verdict::ChangesRequested, Verdict::Approved]
+    );
+    let history = story.engine.read(|conn| bb::history(conn, &change.change_id));
+    assert_eq!(history, reviews);
+    let items = story.items(&change.change_id);
+    assert!(items.is_sorted_by_key(|item| item.item_id.clone()));
+    let run =
+        |story: &mut Story, n: usize| story.engine.read(|conn| bb::last_run(conn, &items[n].item_id)).unwrap().run_id;
+    let newest = run(&mut story, 2);
+    assert_eq!(story.engine.read(|conn| bb::last_run_of_change(conn, &change.change_id)), Some(newest));
+}
+
+#[test]
+fn a_fix_of_very_many_files_is_told_with_some_of_them() {
+    let mut story = Story::begin();
+    let change = story.change_with_fix();
+    let claimed = story.claim();
+    story.run(&claimed);
+    let files = (0..100_000).map(|n| format!("{}/{n}.rs", "d".repeat(200))).collect();
+    let done = bb::FixDone { files, ..fix_done(&claimed.change.head) };
+    story.step(|conn, now| bb::finish_fix(conn, &claimed.claim(), &done, now)).unwrap();
+    let told = story.events(&change.change_id, EventType::FixCommitted);
+    assert_eq!(told[0].metadata["files"].as_array().unwrap().len(), 200);
+    assert_eq!(told[0].metadata["more"], 99_800);
+    assert!(told[0].summary.contains("100000 files"), "{}", told[0].summary);
+}
+
+#[test]
 fn one_run_at_a_time_in_a_worktree() {
     let mut story = Story::begin();
     let change = story.change();

@@ -131,14 +131,20 @@ fn what_is_in_a_fix_is_not_superseded() {
 }
 
 #[test]
-fn our_own_review_goes_on_with_the_round_and_a_person_begins_one() {
+fn only_a_person_begins_a_round() {
     let mut story = Story::begin();
     let change = story.change();
     story.review(Verdict::ChangesRequested, &[finding("a.rs", "x")]);
-    let told = NewEvent::about(&change.change_id, EventType::WorkRejected, "no").by("ann");
-    story.step(|conn, now| bb::append(conn, &told, now)).unwrap();
+    let by = |actor: &str| NewEvent::about(&change.change_id, EventType::WorkRejected, "no").by(actor);
+    let told = by("ann").with(json!({ "begins_round": true }));
+    for event in [by("ci"), told, by("operator")] {
+        story.step(|conn, now| bb::append(conn, &event, now)).unwrap();
+    }
     story.step(|conn, now| bb::take_in(conn, &TYPES, 0, now)).unwrap();
-    assert_eq!(story.rejections(&change.change_id).iter().map(|r| r.by_person).collect::<Vec<_>>(), [false, true]);
+    assert_eq!(
+        story.rejections(&change.change_id).iter().map(|r| r.by_person).collect::<Vec<_>>(),
+        [false, false, true, true]
+    );
 }
 
 #[test]

@@ -39,6 +39,11 @@ impl Story {
         self.now
     }
 
+    /// Somebody set the clock: an hour before `now`.
+    pub(in crate::blackboard) fn set_back(&mut self, now: Time) {
+        self.now = Time::from_millis(now.millis() - 3_600_000);
+    }
+
     pub(in crate::blackboard) fn now(&self) -> Time {
         self.now
     }

@@ -10,7 +10,7 @@ use crate::cli::desk::{Desk, wait};
 use crate::cli::fail::Fail;
 use crate::cli::project::plain_project;
 use crate::config::Loaded;
-use crate::git::{Git, Worktree};
+use crate::git::{Git, Worktree, check_branch_name};
 
 /// How many files of a dirty worktree are named.
 const NAMED: usize = 8;
@@ -41,6 +41,10 @@ async fn look_with(git: &Git, args: &ReviewArgs, settings: &Loaded, desk: &Desk)
         return Err(Fail::new(format!("the path {shown} is not UTF-8")).into());
     };
     let branch = own_branch(&worktree, &project, args, &shown)?;
+    if let Err(refused) = check_branch_name(&branch) {
+        let hint = format!("rename it: `git -C {shown} branch -m NAME`, with letters, digits and . _ / - in the name");
+        return Err(Fail::new(refused.to_string()).hint(hint).into());
+    }
     if !worktree.place.is_linked() {
         let what = format!("{shown} is the project's main checkout, which is yours to work in, not an agent's");
         let hint = format!(
