@@ -21,6 +21,9 @@ use crate::git::{GitError, Mark, Place, PutBack, Restored};
 use crate::process::{self, Exit, Stream};
 use crate::work::{Ended, Run};
 
+/// How many changes outside the worktree a sentence names.
+const SAID: usize = 40;
+
 /// What an end means.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum End {
@@ -119,7 +122,9 @@ impl Task {
         }
         let checkout = self.checkout_changes(dir).await;
         if !checkout.is_empty() {
-            let summary = format!("outside the worktree, during {}: {}", run.run_id, named(&checkout));
+            let listed = checkout.iter().take(SAID).map(String::as_str).collect::<Vec<_>>().join("; ");
+            let more = if checkout.len() > SAID { "; and more" } else { "" };
+            let summary = format!("outside the worktree, during {}: {listed}{more}", run.run_id);
             events.push(
                 about(EventType::CheckoutChanged, summary)
                     .with(json!({ "run_id": run.run_id, "what": checkout }))

@@ -183,10 +183,7 @@ fn leaves_a_lock_on_its_branch() {
         ..Script::default()
     });
     play.tick().ok();
-    play.is_held("feature.lock");
-    std::fs::remove_file(play.repo.join(".git/refs/heads/feature.lock")).unwrap();
-    play.world.remand(&["resume", "c1"]).ok();
-    play.tick().ok();
+    // Nothing of the run is alive any more: a lock that it left on its own branch is nobody's.
     play.is_ready(1);
 }
 
