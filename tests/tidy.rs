@@ -177,7 +177,7 @@ fn every_room_says_what_it_is_for() {
 fn the_project_speaks_of_itself_only() {
     for path in ["README.md", "docs/architecture.md", "config.toml", "schema.sql"] {
         let text = fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
-        assert!(!text.contains("/work/"), "{path} names a path of somebody's machine");
+        assert!(!text.contains("/root/"), "{path} names a path of somebody's machine");
     }
 }
 
