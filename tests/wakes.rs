@@ -51,7 +51,7 @@ impl Drop for Ticking {
 }
 
 fn is_long() -> bool {
-    std::env::var_os("REMAND_LONG").is_some()
+    std::env::var_os("REMAND_LONG").is_some_and(|value| !value.is_empty())
 }
 
 /// NFR-2: the evaluator looks a thousand times at the same rejections, in three processes at once, and is made to

@@ -222,7 +222,7 @@ pub(crate) fn end(mut child: Child) -> ExitStatus {
 }
 
 pub(crate) fn is_long() -> bool {
-    std::env::var_os("REMAND_LONG").is_some()
+    std::env::var_os("REMAND_LONG").is_some_and(|value| !value.is_empty())
 }
 
 /// Random enough to choose with, and the same for the same seed.
