@@ -26,6 +26,7 @@ CREATE TABLE projects (
     path           TEXT NOT NULL UNIQUE,           -- the main checkout
     common_dir     TEXT NOT NULL UNIQUE,           -- its .git, which all worktrees share
     repo           TEXT,                           -- owner/name on the forge
+    remote_url     TEXT,                           -- the URL that is pushed to, pinned when the project was added
     default_branch TEXT NOT NULL,
     created_at     TEXT NOT NULL CHECK (created_at GLOB '????-??-??T??:??:??.???Z')
 ) STRICT;
@@ -58,7 +59,9 @@ CREATE TABLE changes (
     max_tokens     INTEGER CHECK (max_tokens > 0),                      -- null: no bound
     cost_micros    INTEGER NOT NULL DEFAULT 0 CHECK (cost_micros >= 0), -- millionths of a dollar
     max_cost_micros INTEGER CHECK (max_cost_micros > 0),
-    paused         INTEGER NOT NULL DEFAULT 0 CHECK (paused IN (0, 1)), -- a person's word
+    paused_by_person INTEGER NOT NULL DEFAULT 0 CHECK (paused_by_person IN (0, 1)), -- a person's word
+    paused_by_rules INTEGER NOT NULL DEFAULT 0 CHECK (paused_by_rules IN (0, 1)),   -- the project's rules no longer take its PR
+    paused         INTEGER NOT NULL GENERATED ALWAYS AS (paused_by_person OR paused_by_rules) VIRTUAL,
     held_until     TEXT CHECK (held_until GLOB '????-??-??T??:??:??.???Z'), -- the environment's, with its end
     hold_reason    TEXT,
     holds          INTEGER NOT NULL DEFAULT 0 CHECK (holds >= 0),       -- holds in a row: the back-off grows
@@ -66,6 +69,10 @@ CREATE TABLE changes (
     human_review_required INTEGER NOT NULL DEFAULT 0 CHECK (human_review_required IN (0, 1)),
     decision       TEXT,                           -- the one thing for a person to decide
     implementation_item_id TEXT,
+    adopted_by     TEXT CHECK (adopted_by IN ('watch', 'discovery')),   -- how a PR came here
+    own_worktree   INTEGER NOT NULL DEFAULT 0 CHECK (own_worktree IN (0, 1)), -- made by remand, which may make it again
+    setup_done     TEXT,                           -- what the worktree's set-up was last run for
+    auto_fix       INTEGER NOT NULL DEFAULT 1 CHECK (auto_fix IN (0, 1)), -- 0: a person took a fix of ours back
     progress_since TEXT,                           -- reviews before this do not count as "no progress": a person spoke
     created_at     TEXT NOT NULL CHECK (created_at GLOB '????-??-??T??:??:??.???Z'),
     updated_at     TEXT NOT NULL CHECK (updated_at GLOB '????-??-??T??:??:??.???Z'),
@@ -77,6 +84,10 @@ CREATE TABLE changes (
 
 CREATE UNIQUE INDEX changes_one_live_per_worktree ON changes (worktree) WHERE state NOT IN ('merged', 'closed');
 CREATE UNIQUE INDEX changes_one_live_per_branch ON changes (project_id, branch) WHERE state NOT IN ('merged', 'closed');
+CREATE UNIQUE INDEX changes_one_live_per_pull ON changes (project_id, pr_number)
+    WHERE pr_number IS NOT NULL AND state NOT IN ('merged', 'closed');
+-- Also those that are over: a pull request may have been watched before.
+CREATE INDEX changes_by_pull ON changes (project_id, pr_number) WHERE pr_number IS NOT NULL;
 CREATE INDEX changes_held ON changes (held_until) WHERE held_until IS NOT NULL;
 CREATE INDEX changes_live ON changes (updated_at) WHERE state NOT IN ('merged', 'closed');
 
@@ -88,6 +99,7 @@ CREATE INDEX changes_live ON changes (updated_at) WHERE state NOT IN ('merged', 
 --   work_failed        {item_id, source, reason, wip?}
 --   work_cancelled     {item_id, reason}
 --   work_rejected      {verdict, review_id?, item_id?, head?, body, findings?: [{id, severity, category, path, line, text, suggestion}],
+--                       feedback?: [ids], left_out?: how many comments of a review found no room in it,
 --                       supersedes?: true when it stands for all older rejections of the change}
 --                      A bare one (by hand, by another program) may have none: its summary is the feedback.
 --   work_approved      {verdict, review_id?, item_id?, head, base}
@@ -95,21 +107,25 @@ CREATE INDEX changes_live ON changes (updated_at) WHERE state NOT IN ('merged', 
 --   fix_committed      {item_id, head_before, head_after, commits, files, fix_cycle, answers?}
 --   fix_pushed         {item_id, head_before, head_after, remote, branch, fix_cycle}
 --   review_requeued    {item_id, fix_cycle, head}
---   review_posted      {review_id, url}
---   review_unclear     {item_id, reason, missing: []}
+--   review_posted      {review_id, url, as}            as: request_changes, comment (a review), issue_comment
+--   posted             {key, kind, url}                an answer, a note, a request for review
+--   pr_adopted         {repo, number, by, head, url}
+--   pr_changed         {what: merged|closed|reopened|retargeted|unwanted|wanted|dismissed, ...}
+--   review_unclear     {item_id, run_id, reason, missing: []}
 --   edits_undone       {run_id, paths: [], wip}
+--   permission_denied  {run_id, denied: []}            what an agent wanted to do and its own rules did not allow
 --   checkout_changed   {run_id, what: []}
 --   head_moved         {from, to}
---   escalated          {reason, decide, from, bound?: cycles|total_fixes|time|tokens|money|no_progress, item_id?: what failed}
+--   escalated          {reason, decide, from, bound?: cycles|total_fixes|time|tokens|money|no_progress|reverted|unreadable, item_id?: what failed}
 --   instructed         {action, text?, by}             a person's word: retry, refine, pause, comment, …
 --   state_changed      {from, to, on}
---   run_started        {run_id, item_id, epoch, agent, head_before, guidance: [ids of comments in its prompt]}
+--   run_started        {run_id, item_id, epoch, agent, session, head_before, guidance: [ids of comments in its prompt]}
 --   run_finished       {run_id, ended, status, signal, elapsed_ms, wip?}
 --   run_lost           {run_id, item_id, lost_in_a_row, wip?}
 --   gate_failed        {run_id, command, status, round, output}
 --   held               {reason, until}
 --   resumed            {reason}
---   feedback_received  {feedback_id, author, kind}
+--   feedback_received  {feedback_id, author, kind, trust?, why?, url?}
 --   message_sent       {message_id, from, to, kind}
 --   notified           {channel, notification_id}
 --   skipped            {reason, event_id?}             something was not done, and why
@@ -139,9 +155,9 @@ CREATE TRIGGER events_known_type BEFORE INSERT ON events
 WHEN NEW.event_type NOT IN (
     'work_created', 'work_claimed', 'work_completed', 'work_failed', 'work_cancelled', 'work_rejected',
     'work_approved', 'fix_created', 'fix_committed', 'fix_pushed', 'review_requeued', 'review_posted',
-    'review_unclear', 'edits_undone', 'checkout_changed', 'head_moved', 'escalated', 'instructed',
+    'review_unclear', 'edits_undone', 'permission_denied', 'checkout_changed', 'head_moved', 'escalated', 'instructed',
     'state_changed', 'run_started', 'run_finished', 'run_lost', 'gate_failed', 'held', 'resumed',
-    'feedback_received', 'message_sent', 'notified', 'skipped', 'pruned')
+    'feedback_received', 'pr_adopted', 'pr_changed', 'posted', 'message_sent', 'notified', 'skipped', 'pruned')
 BEGIN
     SELECT RAISE(ABORT, 'unknown event_type; the types are listed above CREATE TABLE events (.schema events)');
 END;
@@ -247,6 +263,7 @@ CREATE TABLE runs (
     signal      INTEGER,
     gates       TEXT CHECK (gates IN ('green', 'red')),
     gate_output TEXT,
+    rebased_onto TEXT,                             -- the remote had moved: where its commits were replayed
     refused     TEXT,                              -- why its work is not used, once that was judged
     discarded   INTEGER NOT NULL DEFAULT 0 CHECK (discarded IN (0, 1)), -- its work is on a wip ref, not on the branch
     tokens      INTEGER,
@@ -302,33 +319,128 @@ CREATE TABLE findings (
     UNIQUE (change_id, fingerprint)
 ) STRICT;
 
+-- What people and other programs say about a change. The text is as it was when it was taken in: an edit later does
+-- not reach a prompt. On a PR `forge_id` is its kind and number there (`review:77`).
 CREATE TABLE feedback (
     feedback_id TEXT PRIMARY KEY,
     change_id   TEXT NOT NULL REFERENCES changes (change_id),
-    forge_id    TEXT NOT NULL UNIQUE,
+    forge_id    TEXT NOT NULL,
     author      TEXT NOT NULL,
+    author_id   INTEGER,
     trust       TEXT NOT NULL CHECK (trust IN ('may_make_work', 'shown_only', 'ours')),
+    trust_reason TEXT,
+    is_person   INTEGER NOT NULL DEFAULT 1 CHECK (is_person IN (0, 1)),
     kind        TEXT NOT NULL CHECK (kind IN ('review', 'review_comment', 'issue_comment', 'person')),
+    state       TEXT CHECK (state IN ('APPROVED', 'CHANGES_REQUESTED', 'COMMENTED', 'DISMISSED', 'PENDING')),
+    commit_sha  TEXT,                              -- what it is about
     path        TEXT,
     line        INTEGER,
+    hunk        TEXT,
+    review      INTEGER,                           -- the forge's number of the review that a comment came with
+    in_reply_to INTEGER,
+    url         TEXT,
     body        TEXT NOT NULL,
-    updated_at  TEXT NOT NULL,
+    created_at  TEXT,
+    updated_at  TEXT NOT NULL,                     -- as the forge had it when it was taken in
+    edited_at   TEXT,                              -- seen to have been edited since
     taken_in    TEXT NOT NULL,
-    used_in     TEXT REFERENCES work_items (item_id)  -- the fix that was given it
+    judged_at   TEXT,                              -- an evaluator has decided what comes of it
+    outcome     TEXT,                              -- what: rejected, approved, context (for the next fix), or why nothing
+    event_id    INTEGER REFERENCES events (id),    -- the event that it became
+    used_in     TEXT REFERENCES work_items (item_id), -- the fix that was given it
+    UNIQUE (change_id, forge_id),
+    CHECK ((judged_at IS NULL) = (outcome IS NULL))
 ) STRICT;
 
 CREATE INDEX feedback_by_change ON feedback (change_id, taken_in);
+CREATE INDEX feedback_by_event ON feedback (event_id) WHERE event_id IS NOT NULL;
+CREATE INDEX feedback_unjudged ON feedback (change_id) WHERE judged_at IS NULL AND kind <> 'person';
 
+-- Pull requests that were seen, adopted or not: `remand why owner/repo#7` answers from here.
+CREATE TABLE pulls (
+    project_id  TEXT NOT NULL REFERENCES projects (project_id),
+    number      INTEGER NOT NULL CHECK (number > 0),
+    change_id   TEXT REFERENCES changes (change_id), -- null: not adopted
+    title       TEXT NOT NULL,
+    state       TEXT NOT NULL CHECK (state IN ('open', 'closed', 'merged')),
+    acted_on    TEXT CHECK (acted_on IN ('open', 'closed', 'merged')), -- the state that the change was last moved by
+    draft       INTEGER NOT NULL CHECK (draft IN (0, 1)),
+    author      TEXT,
+    head_ref    TEXT NOT NULL,
+    head_sha    TEXT NOT NULL,
+    head_since  TEXT CHECK (head_since GLOB '????-??-??T??:??:??.???Z'), -- its commit's date; null: not asked for
+    base_ref    TEXT NOT NULL,
+    labels      TEXT NOT NULL CHECK (json_valid(labels) AND json_type(labels) = 'array'),
+    url         TEXT NOT NULL,
+    passed_over TEXT,                              -- why the project's rules do not (or no longer) take it
+    etag        TEXT,
+    marks       TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(marks)),  -- what is known of each page of its lists
+    is_judged   INTEGER NOT NULL DEFAULT 1 CHECK (is_judged IN (0, 1)), -- 0: an evaluator has yet to look at it
+    read_at     TEXT CHECK (read_at GLOB '????-??-??T??:??:??.???Z'),
+    read_after  INTEGER NOT NULL DEFAULT 0,        -- the newest event when that read began: clocks may be off
+    next_read   TEXT CHECK (next_read GLOB '????-??-??T??:??:??.???Z'), -- null: not read any more
+    failures    INTEGER NOT NULL DEFAULT 0 CHECK (failures >= 0),     -- reads in a row that failed
+    trouble     TEXT,                              -- why the last read failed
+    PRIMARY KEY (project_id, number)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX pulls_due ON pulls (next_read) WHERE next_read IS NOT NULL;
+CREATE INDEX pulls_unjudged ON pulls (change_id) WHERE is_judged = 0;
+CREATE UNIQUE INDEX pulls_by_change ON pulls (change_id) WHERE change_id IS NOT NULL;
+
+-- The look for pull requests that a project's rules take.
+CREATE TABLE discoveries (
+    project_id TEXT PRIMARY KEY REFERENCES projects (project_id),
+    read_at    TEXT,
+    next_read  TEXT CHECK (next_read GLOB '????-??-??T??:??:??.???Z'),
+    failures   INTEGER NOT NULL DEFAULT 0 CHECK (failures >= 0),
+    trouble    TEXT,
+    marks      TEXT CHECK (json_valid(marks))      -- the pages when nothing on them was left to do, and by which rules
+) STRICT;
+
+-- Who may write to a repository, as the forge last said.
+CREATE TABLE permissions (
+    repo       TEXT NOT NULL,
+    author_id  INTEGER NOT NULL,
+    login      TEXT NOT NULL,
+    permission TEXT NOT NULL CHECK (permission IN ('admin', 'maintain', 'write', 'triage', 'read', 'none')),
+    asked_at   TEXT NOT NULL CHECK (asked_at GLOB '????-??-??T??:??:??.???Z'),
+    PRIMARY KEY (repo, author_id)
+) STRICT, WITHOUT ROWID;
+
+-- The forge's budget of calls, as it was last seen. One row.
+CREATE TABLE rate (
+    id        INTEGER PRIMARY KEY CHECK (id = 1),
+    allowed   INTEGER NOT NULL,                    -- calls an hour
+    remaining INTEGER NOT NULL,
+    resets_at TEXT NOT NULL,
+    seen_at   TEXT NOT NULL
+) STRICT;
+
+-- What is going to be done outside, written down before it is done: `push:ITEM:SHA`, or something to post. After a crash
+-- the outside is looked at first. `marker` stands in what we post, so that it is found there again.
 CREATE TABLE intents (
     key        TEXT PRIMARY KEY,
-    kind       TEXT NOT NULL,
+    kind       TEXT NOT NULL CHECK (kind IN ('push', 'review', 'answer', 'note', 'ask')),
+    change_id  TEXT NOT NULL REFERENCES changes (change_id),
     payload    TEXT NOT NULL CHECK (json_valid(payload)),
+    marker     TEXT,
     epoch      INTEGER NOT NULL,
-    result     TEXT,
     created_at TEXT NOT NULL,
+    not_before TEXT CHECK (not_before GLOB '????-??-??T??:??:??.???Z'),
+    claimed_by TEXT,                               -- boot id, pid, start time of the process that is posting it
+    tries      INTEGER NOT NULL DEFAULT 0 CHECK (tries >= 0),
+    trouble    TEXT,                               -- why the last try failed
+    result     TEXT,                               -- done, given_up, or what came of a push
+    forge_id   TEXT,                               -- what it became there: review:77
     done_at    TEXT,
     CHECK ((result IS NULL) = (done_at IS NULL))
 ) STRICT;
+
+CREATE INDEX intents_open ON intents (created_at) WHERE done_at IS NULL AND kind <> 'push';
+CREATE INDEX intents_open_pushes ON intents (created_at) WHERE done_at IS NULL AND kind = 'push';
+CREATE INDEX intents_by_change ON intents (change_id, kind);
+CREATE UNIQUE INDEX intents_forge_id ON intents (change_id, forge_id) WHERE forge_id IS NOT NULL;
 
 CREATE TABLE messages (
     message_id   TEXT PRIMARY KEY,

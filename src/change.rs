@@ -54,6 +54,14 @@ words! {
     }
 }
 
+words! {
+    /// How a pull request came to be watched.
+    "adopted_by" AdoptedBy {
+        Watch = "watch",
+        Discovery = "discovery",
+    }
+}
+
 /// A change as it is stored.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Change {
@@ -72,7 +80,10 @@ pub(crate) struct Change {
     pub(crate) escalated_from: Option<State>,
     pub(crate) on_max_cycles: OnMaxCycles,
     pub(crate) budget: Budget,
+    /// By a person, by the project's rules, or by both.
     pub(crate) paused: bool,
+    pub(crate) paused_by_person: bool,
+    pub(crate) paused_by_rules: bool,
     pub(crate) held_until: Option<Time>,
     pub(crate) hold_reason: Option<String>,
     /// Holds in a row: the back-off grows with it.
@@ -82,6 +93,14 @@ pub(crate) struct Change {
     /// The one thing that a person has to decide, when escalated.
     pub(crate) decision: Option<String>,
     pub(crate) implementation_item_id: Option<String>,
+    /// How its PR came here; none for a change that came as a worktree.
+    pub(crate) adopted_by: Option<AdoptedBy>,
+    /// remand made the worktree, and may make it again.
+    pub(crate) own_worktree: bool,
+    /// What the worktree's set-up was last run for.
+    pub(crate) setup_done: Option<String>,
+    /// Off since a person took a fix of ours back.
+    pub(crate) auto_fix: bool,
     pub(crate) created_at: Time,
     pub(crate) updated_at: Time,
 }

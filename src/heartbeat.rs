@@ -9,9 +9,13 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::blackboard::{self as bb, Conn, Door, Result};
+use crate::change::{Change, ChangeId};
 use crate::clock::{self, Time};
-use crate::evaluator::{Case, Config, Definition, review_feedback};
+use crate::evaluator::definition::Need;
+use crate::evaluator::{Case, Config, Definition, OurPush, PullCase, pr_feedback, review_feedback};
+use crate::proposal::Proposal;
 use crate::review::Cycle;
+use crate::work::{Rejection, RejectionState, Source, Status};
 
 /// What one pass did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -36,19 +40,30 @@ pub(crate) fn is_quiet(conn: &Conn, definitions: &[Definition], now: Time) -> Re
         }
     }
     for change_id in bb::pending_changes(conn)? {
-        if review_feedback::takes_fixes(bb::change(conn, &change_id)?.state) {
+        let change = bb::change(conn, &change_id)?;
+        if review_feedback::takes_fixes(change.state) && !waits_for_read(conn, definitions, &change, now)? {
+            return Ok(false);
+        }
+    }
+    for change_id in unjudged(conn, definitions)? {
+        let Some(case) = pull_case(conn, &change_id)? else { continue };
+        let judged = pr_feedback::judge(&case);
+        if judged.is_settled || !judged.steps.is_empty() {
             return Ok(false);
         }
     }
     Ok(true)
 }
 
-/// One pass, inside the caller's transaction.
+/// One pass, inside the caller's transaction. Each change is looked at apart: one that fails is set aside, and only trouble
+/// of the blackboard itself ends the pass.
 pub(crate) fn beat(conn: &Conn, definitions: &[Definition], now: Time) -> Result<Beat> {
     let mut done = Beat::default();
+    // By name: what pull requests say is a rejection by the time that rejections are looked at.
     for definition in definitions {
         let one = match definition.config {
             Config::ReviewFeedback(_) => review_feedback_pass(conn, definition, now)?,
+            Config::PrFeedback => pr_feedback_pass(conn, definition, now)?,
         };
         done.taken_in += one.taken_in;
         done.applied += one.applied;
@@ -61,8 +76,7 @@ fn review_feedback_pass(conn: &Conn, definition: &Definition, now: Time) -> Resu
     let (newest, taken) = bb::take_in(conn, &definition.on, cursor, now)?;
     let mut applied = 0;
     for change_id in bb::pending_changes(conn)? {
-        let Some(proposal) = review_feedback::propose(&case(conn, &change_id)?) else { continue };
-        applied += usize::from(bb::apply(conn, &definition.name, &proposal, now)?);
+        applied += apart(conn, &change_id, now, || fix_or_wait(conn, definition, &change_id, now))?;
     }
     let due = is_due(conn, definition, now)?;
     if newest > cursor || applied > 0 || due {
@@ -72,10 +86,56 @@ fn review_feedback_pass(conn: &Conn, definition: &Definition, now: Time) -> Resu
     Ok(Beat { taken_in: taken.len(), applied })
 }
 
-fn case(conn: &Conn, change_id: &crate::change::ChangeId) -> Result<Case> {
+/// What is pending for one change becomes a fix or an escalation, or waits for what has to be read first.
+fn fix_or_wait(conn: &Conn, definition: &Definition, change_id: &ChangeId, now: Time) -> Result<usize> {
+    let case = case(conn, change_id)?;
+    if definition.needs.contains(&Need::PrFeedback) && !is_fresh(conn, &case.change, &case.pending)? {
+        let is_wanted = review_feedback::takes_fixes(case.change.state) && bb::want_read(conn, change_id, now)?;
+        return Ok(usize::from(is_wanted));
+    }
+    let Some(proposal) = review_feedback::propose(&case) else { return Ok(0) };
+    Ok(usize::from(bb::apply(conn, &definition.name, &proposal, now)?))
+}
+
+fn pr_feedback_pass(conn: &Conn, definition: &Definition, now: Time) -> Result<Beat> {
+    let mut applied = 0;
+    for change_id in bb::unjudged_pulls(conn)? {
+        applied += apart(conn, &change_id, now, || judge_pull(conn, definition, &change_id, now))?;
+    }
+    Ok(Beat { taken_in: 0, applied })
+}
+
+fn judge_pull(conn: &Conn, definition: &Definition, change_id: &ChangeId, now: Time) -> Result<usize> {
+    let Some(case) = pull_case(conn, change_id)? else { return Ok(0) };
+    let judged = pr_feedback::judge(&case);
+    let mut applied = 0;
+    for step in judged.steps {
+        let proposal = Proposal::Pull { change_id: change_id.clone(), step };
+        applied += usize::from(bb::apply(conn, &definition.name, &proposal, now)?);
+    }
+    if judged.is_settled {
+        bb::set_judged(conn, change_id)?;
+        applied += 1;
+    }
+    Ok(applied)
+}
+
+/// How much was done for one change; it is set aside when that fails.
+fn apart(conn: &Conn, change_id: &ChangeId, now: Time, part: impl FnOnce() -> Result<usize>) -> Result<usize> {
+    match bb::apart(conn, part)? {
+        Ok(applied) => Ok(applied),
+        Err(error) => {
+            tracing::error!(change = change_id.as_str(), error = ?error, "a change was set aside");
+            bb::set_aside(conn, change_id, &error, now)?;
+            Ok(1)
+        }
+    }
+}
+
+fn case(conn: &Conn, change_id: &ChangeId) -> Result<Case> {
     let change = bb::change(conn, change_id)?;
     let repo = bb::project(conn, &change.project_id)?.repo;
-    let pending = bb::rejections_of(conn, change_id, Some(crate::work::RejectionState::Pending))?;
+    let pending = bb::rejections_of(conn, change_id, Some(RejectionState::Pending))?;
     let history = bb::history(conn, change_id)?
         .into_iter()
         .map(|review| Cycle { tree: review.tree, blocking: review.blocking })
@@ -83,9 +143,81 @@ fn case(conn: &Conn, change_id: &crate::change::ChangeId) -> Result<Case> {
     Ok(Case { change, repo, pending, history })
 }
 
-/// A schedule is due when its moment has come, or when it was never given one.
+fn unjudged(conn: &Conn, definitions: &[Definition]) -> Result<Vec<ChangeId>> {
+    let is_judged = definitions.iter().any(|definition| definition.config == Config::PrFeedback);
+    if is_judged { bb::unjudged_pulls(conn) } else { Ok(Vec::new()) }
+}
+
+fn pull_case(conn: &Conn, id: &ChangeId) -> Result<Option<PullCase>> {
+    let Some(pull) = bb::pull_of_change(conn, id)? else { return Ok(None) };
+    let change = bb::change(conn, id)?;
+    let is_busy = bb::items_of(conn, id)?.iter().any(|item| match item.source {
+        Source::ReviewFix => item.status.is_open(),
+        Source::CodeReview => item.status == Status::Claimed,
+        Source::Github | Source::Specflow | Source::Manual | Source::PullRequest | Source::FeedbackAnalysis => false,
+    });
+    let mut standing = Vec::new();
+    for state in [RejectionState::Pending, RejectionState::InFix] {
+        let open = bb::rejections_of(conn, id, Some(state))?;
+        standing.extend(open.iter().filter(|rejection| rejection.by_person).map(|rejection| by(conn, rejection)));
+    }
+    let standing = standing.into_iter().collect::<Result<_>>()?;
+    let pushes = bb::intents_of(conn, id, bb::IntentKind::Push)?.iter().map(our_push).collect();
+    let (unjudged, alone) = (bb::unjudged_said(conn, id)?, bb::judged_alone(conn, id)?);
+    let taken_by = if change.state.is_over() { taken_by(conn, &change)? } else { None };
+    Ok(Some(PullCase { change, pull, unjudged, alone, pushes, is_busy, taken_by, standing }))
+}
+
+fn taken_by(conn: &Conn, over: &Change) -> Result<Option<String>> {
+    let told = |what: String, by: &Change| {
+        let id = &by.change_id;
+        format!("its {what} is that of {id}; `remand cancel {id}` closes that one, then the PR can be watched again")
+    };
+    if let Some(by) = bb::live_change_on(conn, &over.project_id, &over.branch)? {
+        return Ok(Some(told(format!("branch {}", over.branch), &by)));
+    }
+    Ok(bb::live_change_at(conn, &over.worktree)?.map(|by| told(format!("worktree {}", over.worktree), &by)))
+}
+
+/// Who said it, without where.
+fn by(conn: &Conn, rejection: &Rejection) -> Result<String> {
+    let actor = bb::event(conn, rejection.event_id)?.actor_id;
+    Ok(actor.strip_prefix("github:").map(str::to_owned).unwrap_or(actor))
+}
+
+fn our_push(intent: &bb::Intent) -> OurPush {
+    let sha = |key: &str| intent.payload.get(key).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
+    OurPush { from: sha("from"), to: sha("to"), done_at: intent.done_at }
+}
+
+/// What is said on the pull request was read after the newest of these was said; what came from there was read with it. By
+/// the order of the events, not by their times: one that is dated ahead would be read for again and again.
+fn is_fresh(conn: &Conn, change: &Change, pending: &[Rejection]) -> Result<bool> {
+    let Some(pull) = bb::pull_of_change(conn, &change.change_id)?.filter(|_| change.has_pr()) else { return Ok(true) };
+    let Some(newest) = pending.last() else { return Ok(true) };
+    let event = bb::event(conn, newest.event_id)?;
+    Ok(event.actor_id.starts_with("github:") || pull.read_after >= event.id)
+}
+
+/// The read that it needs is asked for already.
+fn waits_for_read(conn: &Conn, definitions: &[Definition], change: &Change, now: Time) -> Result<bool> {
+    let needs = definitions.iter().any(|definition| {
+        matches!(definition.config, Config::ReviewFeedback(_)) && definition.needs.contains(&Need::PrFeedback)
+    });
+    if !needs {
+        return Ok(false);
+    }
+    let pending = bb::rejections_of(conn, &change.change_id, Some(RejectionState::Pending))?;
+    if is_fresh(conn, change, &pending)? {
+        return Ok(false);
+    }
+    let pull = bb::pull_of_change(conn, &change.change_id)?;
+    Ok(pull.is_some_and(|pull| pull.failures > 0 || pull.next_read.is_some_and(|next| next <= now)))
+}
+
+/// A schedule is due when its moment has come, or when it was never given one. That of pull requests is the intake's.
 fn is_due(conn: &Conn, definition: &Definition, now: Time) -> Result<bool> {
-    if definition.schedule.is_none() {
+    if definition.schedule.is_none() || definition.config == Config::PrFeedback {
         return Ok(false);
     }
     let row = bb::evaluator_rows(conn)?.into_iter().find(|row| row.name == definition.name);
@@ -116,9 +248,10 @@ pub(crate) async fn run(
                 again = Some(again.map_or(TRY_AGAIN, |pause: Duration| (pause * 2).min(LOOK_AGAIN)));
             }
         }
+        // What failed fails again at once, whoever commits something and whatever is due: then only the pause counts.
         tokio::select! {
-            () = wake.notified() => {}
-            () = schedule(&door, &definitions) => {}
+            () = wake.notified(), if again.is_none() => {}
+            () = schedule(&door, &definitions), if again.is_none() => {}
             () = sleep(again) => {}
             () = stop.cancelled() => return,
         }
@@ -155,15 +288,21 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 fn next_firing(conn: &Conn, definitions: &[Definition]) -> Result<Option<Time>> {
     let rows = bb::evaluator_rows(conn)?;
-    let scheduled = definitions.iter().filter(|definition| definition.schedule.is_some());
+    let scheduled = definitions
+        .iter()
+        .filter(|definition| definition.schedule.is_some() && definition.config != Config::PrFeedback);
     Ok(scheduled.filter_map(|definition| rows.iter().find(|row| row.name == definition.name)?.next_run).min())
 }
 
 /// One look and, if it is not quiet, one pass.
 pub(crate) async fn pass(door: &Door, definitions: &Arc<[Definition]>) -> Result<Beat> {
     let looked = Arc::clone(definitions);
-    if door.read(move |conn| is_quiet(conn, &looked, clock::now())).await? {
-        return Ok(Beat::default());
+    match door.read(move |conn| is_quiet(conn, &looked, clock::now())).await {
+        Ok(true) => return Ok(Beat::default()),
+        Ok(false) => {}
+        // Something of one change can't be looked at: the pass sets it aside.
+        Err(error) if !error.is_everywhere() => {}
+        Err(error) => return Err(error),
     }
     let definitions = Arc::clone(definitions);
     door.write("heartbeat", move |conn| beat(conn, &definitions, clock::now())).await
@@ -181,7 +320,7 @@ mod tests {
         let path = folder.path().join("blackboard.db");
         let (door, other) = (Door::open(&path, clock::now()).unwrap(), Door::open(&path, clock::now()).unwrap());
         let definitions: Arc<[Definition]> = crate::evaluator::definition::load(None, clock::now()).unwrap().into();
-        let mut event = NewEvent::about(&crate::change::ChangeId::new("c1"), EventType::WorkRejected, "no");
+        let mut event = NewEvent::about(&ChangeId::new("c1"), EventType::WorkRejected, "no");
         event.change_id = None;
         let newest = door.write("append", move |conn| bb::append(conn, &event, clock::now())).await.unwrap();
         door.write("patience", |conn| Ok(conn.busy_timeout(Duration::from_millis(20))?)).await.unwrap();
@@ -196,10 +335,14 @@ mod tests {
         let (wake, after, stop) = (Arc::new(Notify::new()), Arc::new(Notify::new()), CancellationToken::new());
         let script = async {
             has_begun.await.unwrap();
-            let loops = run(door.clone(), Arc::clone(&definitions), wake, Arc::clone(&after), stop.clone());
+            let loops =
+                run(door.clone(), Arc::clone(&definitions), Arc::clone(&wake), Arc::clone(&after), stop.clone());
             let watch = async {
+                wake.notify_one();
                 let early = tokio::time::timeout(Duration::from_millis(500), after.notified()).await;
                 assert!(early.is_err(), "nothing is written beside the other's transaction");
+                let woken = tokio::time::timeout(Duration::ZERO, wake.notified()).await;
+                assert!(woken.is_ok(), "a wake does not make it try again before its time");
                 drop(release);
                 tokio::time::timeout(Duration::from_secs(20), after.notified()).await.expect("it is tried again");
                 stop.cancel();
@@ -208,7 +351,7 @@ mod tests {
         };
         let (locked, ()) = tokio::join!(lock, script);
         locked.unwrap();
-        let name = definitions.first().unwrap().name.clone();
+        let name = definitions.last().unwrap().name.clone();
         assert!(door.read(move |conn| bb::cursor(conn, &name)).await.unwrap() >= newest);
     }
 }

@@ -14,14 +14,20 @@ mod dispatch;
 mod evaluator;
 mod event;
 mod finding;
+mod forge;
 mod git;
+mod github;
 mod heartbeat;
+mod intake;
 mod keypath;
 mod plain;
 mod process;
 mod prompt;
 mod proposal;
+mod pull;
+mod remote;
 mod review;
+mod sandbox;
 mod snippet;
 mod state;
 mod wake;
@@ -32,6 +38,12 @@ mod work;
 #[doc(hidden)]
 pub fn shim() -> std::process::ExitCode {
     process::shim_main()
+}
+
+/// The body of `remand __gh FILE …`, a stand-in for the `gh` command and for GitHub behind it.
+#[doc(hidden)]
+pub fn gh(args: Vec<std::ffi::OsString>) -> std::process::ExitCode {
+    forge::gh_main(args, config::agent_environment(&[]))
 }
 
 /// The command line.

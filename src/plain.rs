@@ -15,6 +15,20 @@ pub(crate) fn line(text: &str) -> String {
     shown
 }
 
+/// An error with what lies under it, in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut under = error.source();
+    while let Some(cause) = under {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        under = cause.source();
+    }
+    text
+}
+
 /// For a place of many lines: the lines stay, everything else is as in `line`.
 pub(crate) fn block(text: &str) -> String {
     let text = text.replace("\r\n", "\n");

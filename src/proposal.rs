@@ -12,6 +12,74 @@ pub(crate) enum Proposal {
         change_id: ChangeId,
         escalation: Escalation,
     },
+    /// What the forge shows moves a change.
+    Pull {
+        change_id: ChangeId,
+        step: PullStep,
+    },
+}
+
+/// Ends the reason why an approval is passed over while somebody else objects: it may count when he no longer does.
+pub(crate) const STILL_STANDS: &str = "requests changes, and that still stands";
+
+/// What comes of a pull request as it was last read.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum PullStep {
+    /// Somebody who may make work wants changes: one `work_rejected`.
+    Reject(Rejected),
+    /// A person who may write approves this head.
+    Approve {
+        by: String,
+        head: String,
+        feedback_id: String,
+    },
+    /// No work of its own: `context` is told to the next fix, anything else says why nothing comes of it.
+    Settle {
+        feedback_id: String,
+        outcome: String,
+    },
+    /// Nothing comes of it although something might have: with an event.
+    PassOver {
+        feedback_id: String,
+        reason: String,
+        /// Asked to look again: what was said is about a commit that is not the head any more.
+        ask_again: Option<String>,
+    },
+    Merged,
+    Closed,
+    Reopened,
+    /// It was reopened, and its change can't be: what it needs is another's.
+    StaysClosed {
+        reason: String,
+    },
+    /// A person pushed.
+    HeadMoved {
+        to: String,
+    },
+    Retargeted {
+        to: String,
+    },
+    /// The project's rules no longer take it.
+    Unwanted {
+        reason: String,
+    },
+    Wanted,
+}
+
+/// Feedback of one author that becomes one rejection.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Rejected {
+    pub(crate) by: String,
+    pub(crate) begins_round: bool,
+    pub(crate) head: String,
+    pub(crate) summary: String,
+    pub(crate) body: String,
+    /// As in the metadata of `work_rejected`.
+    pub(crate) findings: Vec<serde_json::Value>,
+    /// All that is in it.
+    pub(crate) feedback: Vec<String>,
+    /// What came with it and found no room in it.
+    pub(crate) left_out: Vec<String>,
 }
 
 /// One fix for all rejections that wait for one change.

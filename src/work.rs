@@ -148,6 +148,10 @@ pub(crate) struct Run {
     pub(crate) change_id: ChangeId,
     pub(crate) epoch: i64,
     pub(crate) agent: String,
+    /// As it was asked for; none is the agent's own choice.
+    pub(crate) model: Option<String>,
+    /// The conversation that it belongs to, for agents that can go on with one.
+    pub(crate) session: Option<String>,
     pub(crate) dir: String,
     pub(crate) head_before: String,
     pub(crate) head_after: Option<String>,
@@ -157,6 +161,8 @@ pub(crate) struct Run {
     pub(crate) exit_status: Option<i64>,
     pub(crate) gates: Option<GateResult>,
     pub(crate) gate_output: Option<String>,
+    /// Where its commits were replayed when the remote had moved.
+    pub(crate) rebased_onto: Option<String>,
     /// Why its work is not used, once that was judged.
     pub(crate) refused: Option<String>,
     /// Its work was kept on a wip ref and taken off the branch.

@@ -6,4 +6,6 @@ mod gates;
 mod history;
 mod outside;
 mod reviewer;
+mod sandbox;
+pub(crate) mod secrets;
 mod settings;

@@ -41,7 +41,8 @@ impl Site {
         site.world.config(&format!(
             "agent = \"fixer\"\nreview_agent = \"reviewer\"\n\
              [agents.fixer]\nkind = \"command\"\ncommand = [{fixer:?}]\n\
-             [agents.reviewer]\nkind = \"command\"\ncommand = [{reviewer:?}]\n"
+             [agents.reviewer]\nkind = \"command\"\ncommand = [{reviewer:?}]\n\
+             [sandbox]\nkind = \"off\"\n"
         ));
         site.world.remand_in(&site.worktree, &["review"]).ok();
         site

@@ -2,6 +2,13 @@
 //! must be what comes of a run that nobody disturbed. See `src/crash.rs` for the named lines.
 
 mod kills;
+mod pull_kills;
+mod pull_pair;
+mod pull_scene;
+mod pull_stage;
+#[cfg(feature = "failpoints")]
+mod pull_sweep;
+mod real_gh;
 mod stage;
 mod stops;
 #[cfg(feature = "failpoints")]

@@ -70,7 +70,7 @@ fn a_finished_fix_is_reviewed_again_one_cycle_further() {
     assert_eq!(play.world.sqlite(reviews), "w1:0:completed w3:1:completed");
     let metadata = play.metadata("w3");
     let expected = json!({
-        "pr_number": null, "branch": "feature", "worktree_path": play.worktree, "fix_cycle": 1, "max_fix_cycles": 2,
+        "pr_number": null, "repo": null, "branch": "feature", "worktree_path": play.worktree, "fix_cycle": 1, "max_fix_cycles": 2,
         "implementation_work_item_id": "w900", "project_id": "calc", "head": head,
     });
     assert_eq!(metadata, expected);
@@ -107,18 +107,6 @@ fn at_the_maximum_a_person_is_asked_and_nothing_more_is_made() {
     assert_eq!(play.events().len(), events, "nothing more is created");
     assert!(play.why().contains("exceeded max fix cycles (2)"), "{}", play.why());
     play.check();
-}
-
-/// FR-5: the words name the pull request where there is one, and the number that was allowed.
-#[test]
-fn the_words_of_the_escalation_name_the_pull_request() {
-    let play = Play::without_change(&Script { reviewer: NEVER_SATISFIED, ..Script::default() });
-    play.world.remand_in(&play.worktree, &["review", "--max-cycles", "1"]).ok();
-    play.world.sqlite("UPDATE changes SET pr_number = 42");
-    play.tick().ok();
-    let told = play.world.sqlite("SELECT summary FROM events WHERE event_type = 'escalated'");
-    assert_eq!(told, "PR #42 exceeded max fix cycles (1) — requires human review");
-    assert_eq!(play.count("work_items WHERE source = 'review_fix'"), 1);
 }
 
 /// FR-5: the bound is the change's own number, then the project's, then the evaluator's, then that of all.

@@ -10,15 +10,21 @@
 )]
 
 mod agents;
+mod claude;
 mod cli;
 mod crash;
+mod demo;
 mod endless;
 mod feedback_loop;
+mod forge;
+mod intake;
 mod lost;
 mod overtaken;
 mod people;
 mod process;
+mod pulls;
 mod refusals;
+mod remotes;
 mod smoke;
 mod support;
 mod tidy;

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const VOCABULARY: &[&str] =
-    &["change", "clock", "event", "finding", "keypath", "plain", "proposal", "snippet", "words", "work"];
+    &["change", "clock", "event", "finding", "keypath", "plain", "proposal", "pull", "snippet", "words", "work"];
 
 /// A room and the rooms that it may use, beside the vocabulary and the crash points, which everybody may.
 const EDGES: &[(&str, &[&str])] = &[
@@ -21,6 +21,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("event", &[]),
     ("work", &[]),
     ("proposal", &[]),
+    ("pull", &[]),
     ("crash", &[]),
     // Memory. The table of moves is the one judgment that it asks, so that no caller can go around it.
     ("blackboard", &["state"]),
@@ -28,22 +29,44 @@ const EDGES: &[(&str, &[&str])] = &[
     ("process", &[]),
     ("git", &["process"]),
     ("agent", &["process"]),
+    ("sandbox", &["process"]),
     ("prompt", &[]),
+    ("github", &["process"]),
+    ("remote", &["git", "process"]),
+    // The stand-in for GitHub: only for the demo and the tests, which give it to remand in the place of `gh`.
+    ("forge", &["process"]),
     // Judgment: values in, values out.
     ("state", &[]),
     ("review", &[]),
     ("evaluator", &["review"]),
     // Loops: never each other.
+    // Of the evaluators it asks only when they look.
+    ("intake", &["blackboard", "evaluator", "git", "github"]),
     ("heartbeat", &["blackboard", "evaluator", "review"]),
-    ("dispatch", &["agent", "blackboard", "git", "process", "prompt", "review"]),
+    ("dispatch", &["agent", "blackboard", "git", "github", "process", "prompt", "remote", "review", "sandbox"]),
     // Front.
     ("config", &[]),
     ("wake", &["blackboard"]),
     (
         "daemon",
-        &["agent", "blackboard", "config", "dispatch", "evaluator", "git", "heartbeat", "process", "prompt", "wake"],
+        &[
+            "agent",
+            "blackboard",
+            "config",
+            "dispatch",
+            "evaluator",
+            "git",
+            "github",
+            "heartbeat",
+            "intake",
+            "process",
+            "prompt",
+            "remote",
+            "sandbox",
+            "wake",
+        ],
     ),
-    ("demo", &["blackboard", "config", "process"]),
+    ("demo", &["blackboard", "config", "forge", "process"]),
     (
         "cli",
         &[
@@ -55,7 +78,9 @@ const EDGES: &[(&str, &[&str])] = &[
             "dispatch",
             "evaluator",
             "git",
+            "github",
             "heartbeat",
+            "intake",
             "process",
             "prompt",
             "review",

@@ -1,16 +1,27 @@
-//! Agents: what to start, with which environment, and what they tell beside their output. It starts nothing itself
-//! (`process` does) and knows nothing of the blackboard.
+//! Agents: what to start, with which environment; what they say while they work, and what their end means. It starts
+//! nothing itself (`process` does) and knows nothing of the blackboard.
+//!
+//! Dispatch and the command line know no kinds of agents: they ask here. A new kind is a variant of [`Kind`] and a file
+//! beside `command` and `claude`.
+
+mod claude;
+mod command;
+mod end;
+mod live;
+mod told;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use crate::clock::Time;
-use crate::process::{Job, Limits};
+use crate::process::{self, Job, Limits, ProcessError, Stream};
 use crate::words::words;
+
+pub(crate) use claude::Claude;
+pub(crate) use end::{End, Outcome, outcome};
+pub(crate) use live::{Doing, Reader, doing};
 
 words! {
     /// What an agent is started for.
@@ -20,17 +31,34 @@ words! {
     }
 }
 
-/// A command that reads its prompt from stdin and answers on stdout.
+words! {
+    /// How remand talks to an agent.
+    "kind" Kind {
+        Command = "command",
+        Claude = "claude",
+    }
+}
+
+/// A program that reads its prompt from stdin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Agent {
     pub(crate) name: String,
     pub(crate) command: Vec<String>,
     pub(crate) model: Option<String>,
-    /// The complete environment: the allow-list and what its configuration names.
+    /// The complete environment: the allow-list, what its kind needs and what its configuration names.
     pub(crate) env: BTreeMap<String, String>,
+    pub(crate) manner: Manner,
 }
 
-/// What one run of an agent is about; each goes into its environment, for scripts.
+/// How an agent of each kind is to be started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// Its answer is its stdout.
+    Command,
+    Claude(Claude),
+}
+
+/// What one run of an agent is about; most goes into its environment, for scripts.
 #[derive(Debug, Clone)]
 pub(crate) struct Errand<'a> {
     pub(crate) run_id: &'a str,
@@ -43,21 +71,76 @@ pub(crate) struct Errand<'a> {
     pub(crate) worktree: &'a Path,
     pub(crate) dir: &'a Path,
     pub(crate) limits: Limits,
+    pub(crate) session: &'a Session,
+    /// What is left of the change's money, in millionths of a dollar.
+    pub(crate) money_left: Option<i64>,
     /// What the swapped configuration needs.
     pub(crate) extra_env: BTreeMap<String, String>,
 }
 
-/// The prompt's file in a run's folder.
-pub(crate) fn prompt_file(dir: &Path) -> PathBuf {
-    dir.join("prompt.md")
+/// Which conversation a run belongs to, as far as its agent knows such a thing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Session {
+    None,
+    /// A new one, under an id of ours.
+    New(String),
+    /// One that an earlier run began.
+    Resumed(String),
 }
 
-/// The file that `REMAND_RESULT` names, in a run's folder.
-pub(crate) fn result_file(dir: &Path) -> PathBuf {
-    dir.join("result.json")
+/// The one place in a run's folder that the agent itself may write to.
+pub(crate) fn answers(dir: &Path) -> PathBuf {
+    dir.join("answers")
+}
+
+/// What is known of a run's agent in its folder, for whoever reads its output later.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Note {
+    kind: Kind,
+    resumed: bool,
+}
+
+impl Kind {
+    /// The variables of remand's environment that an agent of this kind gets, besides those of every agent.
+    pub(crate) fn variables(self) -> &'static [&'static str] {
+        match self {
+            Self::Command => &[],
+            Self::Claude => claude::VARIABLES,
+        }
+    }
 }
 
 impl Agent {
+    fn kind(&self) -> Kind {
+        match self.manner {
+            Manner::Command => Kind::Command,
+            Manner::Claude(_) => Kind::Claude,
+        }
+    }
+
+    /// A session for a new run; the one of an earlier run where that is wished and possible.
+    pub(crate) fn session(&self, earlier: Option<String>) -> Session {
+        match (self.kind(), earlier) {
+            (Kind::Command, _) => Session::None,
+            (Kind::Claude, Some(id)) => Session::Resumed(id),
+            (Kind::Claude, None) => Session::New(uuid::Uuid::new_v4().to_string()),
+        }
+    }
+
+    /// Whether an earlier conversation can be gone on with.
+    pub(crate) fn can_resume(&self) -> bool {
+        match self.kind() {
+            Kind::Command => false,
+            Kind::Claude => true,
+        }
+    }
+
+    /// What has to be in the run's folder before it starts, as a file and its text.
+    pub(crate) fn note(&self, dir: &Path, session: &Session) -> (PathBuf, Vec<u8>) {
+        let note = Note { kind: self.kind(), resumed: matches!(session, Session::Resumed(_)) };
+        (note_file(dir), serde_json::to_vec(&note).unwrap_or_default())
+    }
+
     pub(crate) fn job(&self, errand: &Errand<'_>) -> Job {
         let mut env = self.env.clone();
         env.extend(errand.extra_env.clone());
@@ -68,82 +151,87 @@ impl Agent {
             ("REMAND_CYCLE", errand.cycle.to_string()),
             ("REMAND_BASE", errand.base.to_owned()),
             ("REMAND_HEAD", errand.head.to_owned()),
-            ("REMAND_RESULT", result_file(errand.dir).display().to_string()),
         ] {
             env.insert(name.to_owned(), value);
         }
-        if let Some(model) = &self.model {
-            env.insert("REMAND_MODEL".to_owned(), model.clone());
-        }
+        let argv = match &self.manner {
+            Manner::Command => command::dress(self, errand, &mut env),
+            Manner::Claude(claude) => claude.dress(self, errand, &mut env),
+        };
         Job {
             run_id: errand.run_id.to_owned(),
-            argv: self.command.clone(),
+            argv,
             cwd: errand.worktree.to_owned(),
             env,
             stdin: prompt_file(errand.dir),
             dir: errand.dir.to_owned(),
             limits: errand.limits,
+            is_wrapped: false,
         }
     }
 }
 
-/// What an agent may say beside its output, in the file that `REMAND_RESULT` names. All of it is optional.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-pub(crate) struct Told {
-    pub(crate) session: Option<String>,
-    pub(crate) tokens: Option<i64>,
-    pub(crate) cost_usd: Option<f64>,
-    /// It could not work now: a usage limit, no network, no login. Nobody's failure.
-    pub(crate) hold: Option<ToldHold>,
-}
-
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub(crate) struct ToldHold {
-    pub(crate) reason: String,
-    /// As remand writes times; without it the back-off decides.
-    pub(crate) until: Option<String>,
-}
-
-/// The most that is read of a result file.
-const TOLD_CAP: u64 = 64 * 1024;
-
-impl Told {
-    /// Reads the file, if there is one. An agent that writes nonsense has said nothing, and the second value says so.
-    pub(crate) fn read(dir: &Path) -> (Self, Option<String>) {
-        let path = result_file(dir);
-        let text = match fs::symlink_metadata(&path) {
-            Ok(meta) if meta.is_file() && meta.len() <= TOLD_CAP => fs::read_to_string(&path),
-            Ok(_) => return (Self::default(), Some("result.json is not a small file".into())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return (Self::default(), None),
-            Err(error) => Err(error),
-        };
-        match text
-            .map_err(|error| error.to_string())
-            .and_then(|text| serde_json::from_str::<Self>(&text).map_err(|e| e.to_string()))
-        {
-            Ok(told) => (Self { tokens: sensible(told.tokens), ..told }, None),
-            Err(error) => (Self::default(), Some(format!("result.json can't be read: {error}"))),
+impl Session {
+    pub(crate) fn id(&self) -> Option<&str> {
+        match self {
+            Self::None => None,
+            Self::New(id) | Self::Resumed(id) => Some(id),
         }
     }
+}
 
-    pub(crate) fn cost_micros(&self) -> Option<i64> {
-        let dollars = self.cost_usd.filter(|dollars| dollars.is_finite() && (0.0..1e6).contains(dollars))?;
-        #[expect(clippy::cast_possible_truncation, reason = "under a million dollars, as was just looked at")]
-        Some((dollars * 1e6).ceil() as i64)
+/// The prompt's file in a run's folder.
+pub(crate) fn prompt_file(dir: &Path) -> PathBuf {
+    dir.join("prompt.md")
+}
+
+/// What the agent of a run answered, once it is over.
+pub(crate) fn answer(dir: &Path) -> Result<String, ProcessError> {
+    let text = process::read_output(dir, Stream::Stdout)?.text;
+    Ok(match Note::read(dir).kind {
+        Kind::Command => text,
+        Kind::Claude => claude::answer(&text),
+    })
+}
+
+/// What the agent of a run wanted to do and was not allowed to, in its own words.
+pub(crate) fn denied(dir: &Path) -> Vec<String> {
+    match Note::read(dir).kind {
+        Kind::Command => Vec::new(),
+        // Output that can't be read names nothing.
+        Kind::Claude => {
+            process::read_output(dir, Stream::Stdout).map(|kept| claude::denied(&kept.text)).unwrap_or_default()
+        }
     }
+}
+
+impl Note {
+    /// A run without one is an older one, of the only kind that there was.
+    fn read(dir: &Path) -> Self {
+        let note = fs::read(note_file(dir)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        note.unwrap_or(Self { kind: Kind::Command, resumed: false })
+    }
+}
+
+fn note_file(dir: &Path) -> PathBuf {
+    dir.join("agent.json")
 }
 
 /// More than any run uses.
 const MOST_TOKENS: i64 = 1_000_000_000_000;
 
-fn sensible(tokens: Option<i64>) -> Option<i64> {
+fn sensible_tokens(tokens: Option<i64>) -> Option<i64> {
     tokens.filter(|tokens| *tokens >= 0).map(|tokens| tokens.min(MOST_TOKENS))
 }
 
-impl ToldHold {
-    pub(crate) fn until(&self) -> Option<Time> {
-        self.until.as_deref().and_then(|text| Time::parse(text).ok())
+/// Dollars in millionths; nothing for an amount that makes no sense.
+fn micros(dollars: f64) -> Option<i64> {
+    if !dollars.is_finite() || !(0.0..1e6).contains(&dollars) {
+        return None;
     }
+    #[expect(clippy::cast_possible_truncation, reason = "under a million dollars, as was just looked at")]
+    // Up, but not for what the last bits of a sum make of a whole number.
+    Some((dollars * 1e6 - 1e-3).ceil() as i64)
 }
 
 #[cfg(test)]
@@ -151,42 +239,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_result_file_is_read_and_nonsense_is_said() {
-        let folder = tempfile::tempdir().unwrap();
-        assert_eq!(Told::read(folder.path()), (Told::default(), None));
-        fs::write(result_file(folder.path()), r#"{"tokens": 12, "cost_usd": 0.5, "hold": {"reason": "usage limit"}}"#)
-            .unwrap();
-        let (told, odd) = Told::read(folder.path());
-        assert_eq!((told.tokens, told.cost_micros(), odd), (Some(12), Some(500_000), None));
-        assert_eq!(told.hold.unwrap().reason, "usage limit");
-        fs::write(result_file(folder.path()), "tokens: many").unwrap();
-        let (told, odd) = Told::read(folder.path());
-        assert_eq!(told, Told::default());
-        assert!(odd.unwrap().starts_with("result.json can't be read"));
-    }
-
-    #[test]
-    fn tokens_beyond_any_run_are_cut_and_less_than_none_are_no_tokens() {
-        let folder = tempfile::tempdir().unwrap();
-        for (text, tokens) in [("9223372036854775807", Some(MOST_TOKENS)), ("-1", None), ("0", Some(0))] {
-            fs::write(result_file(folder.path()), format!(r#"{{"tokens": {text}}}"#)).unwrap();
-            assert_eq!(Told::read(folder.path()), (Told { tokens, ..Told::default() }, None), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_hold_until_no_moment_that_can_be_written_names_none() {
-        let until = |text: &str| ToldHold { reason: "later".into(), until: Some(text.into()) }.until();
-        assert!(until("9999-12-31T00:00:00Z").is_some());
-        for text in ["+20000-01-01T00:00:00Z", "9999-12-31T23:59:59-12:00", "soon", ""] {
-            assert_eq!(until(text), None, "{text}");
-        }
-    }
-
-    #[test]
     fn a_cost_that_makes_no_sense_is_no_cost() {
-        for cost_usd in [f64::NAN, f64::INFINITY, -1.0, 1e300] {
-            assert_eq!(Told { cost_usd: Some(cost_usd), ..Told::default() }.cost_micros(), None);
+        for dollars in [f64::NAN, f64::INFINITY, -1.0, 1e300] {
+            assert_eq!(micros(dollars), None);
         }
+        assert_eq!([0.0, 0.0045179999999999994, 0.1 + 0.2, 1e-6].map(micros), [0, 4518, 300_000, 1].map(Some));
+        assert_eq!(micros(0.000_000_4), Some(1), "something is not nothing");
+    }
+
+    #[test]
+    fn a_folder_without_a_note_is_a_command_s() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(Note::read(folder.path()), Note { kind: Kind::Command, resumed: false });
+        fs::write(note_file(folder.path()), "{\"kind\": \"oracle\"").unwrap();
+        assert_eq!(Note::read(folder.path()).kind, Kind::Command);
     }
 }

@@ -82,7 +82,8 @@ pub(crate) fn change(conn: &Connection, id: &ChangeId) -> Result<Change> {
         .ok_or_else(|| BoardError::NotFound { kind: "change", id: id.to_string() })
 }
 
-/// What a person typed: an id, a branch, or the path of a worktree; the newest where several fit.
+/// What a person typed: an id, a branch, the path of a worktree, or a pull request (`owner/repo#42`); the newest where
+/// several fit.
 pub(crate) fn find_change(conn: &Connection, text: &str) -> Result<Change> {
     let live: Vec<String> = conn
         .prepare_cached(
@@ -103,7 +104,24 @@ pub(crate) fn find_change(conn: &Connection, text: &str) -> Result<Change> {
     )?
     .query_row(named_params! { ":text": text }, rows::change)
     .optional()?
+    .map_or_else(|| change_of_pull(conn, text), |found| Ok(Some(found)))?
     .ok_or_else(|| BoardError::NotFound { kind: "change", id: text.to_owned() })
+}
+
+/// The change of `owner/repo#42`. To the forge capital and small letters are the same.
+fn change_of_pull(conn: &Connection, text: &str) -> Result<Option<Change>> {
+    let Some((repo, Ok(number))) = text.rsplit_once('#').map(|(repo, number)| (repo, number.parse::<i64>())) else {
+        return Ok(None);
+    };
+    Ok(conn
+        .prepare_cached(
+            "SELECT changes.* FROM projects CROSS JOIN pulls ON pulls.project_id = projects.project_id AND pulls.number = :number
+                 CROSS JOIN changes ON changes.change_id = pulls.change_id
+             WHERE projects.repo = :repo COLLATE NOCASE
+             ORDER BY changes.state NOT IN ('merged', 'closed') DESC LIMIT 1",
+        )?
+        .query_row(named_params! { ":repo": repo, ":number": number }, rows::change)
+        .optional()?)
 }
 
 pub(crate) fn live_change_at(conn: &Connection, worktree: &str) -> Result<Option<Change>> {
@@ -113,7 +131,7 @@ pub(crate) fn live_change_at(conn: &Connection, worktree: &str) -> Result<Option
         .optional()?)
 }
 
-fn live_change_on(conn: &Connection, project_id: &ProjectId, branch: &str) -> Result<Option<Change>> {
+pub(crate) fn live_change_on(conn: &Connection, project_id: &ProjectId, branch: &str) -> Result<Option<Change>> {
     Ok(conn
         .prepare_cached(
             "SELECT * FROM changes WHERE project_id = :project_id AND branch = :branch AND state NOT IN ('merged', 'closed')",

@@ -158,10 +158,8 @@ impl From<rusqlite::Error> for Lost {
 }
 
 /// A panic in one step must not take the thread, and with it every other change, down.
-fn guarded<T>(step: impl FnOnce() -> Result<T>) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(step)).unwrap_or_else(|_| {
-        Err(BoardError::Batch("a step on the blackboard panicked; nothing of it was written".into()))
-    })
+pub(super) fn guarded<T>(step: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(step)).unwrap_or(Err(BoardError::Panicked))
 }
 
 fn spawn(name: &str, path: &Path, body: impl FnOnce() + Send + 'static) -> Result<()> {

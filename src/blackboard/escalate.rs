@@ -1,15 +1,19 @@
 //! Handing a change to a person: the reason, the one thing to decide, and nothing left running.
 
 use rusqlite::{Connection, OptionalExtension as _, named_params};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{Result, changes, items, rejections};
+use super::intents::{self, IntentKind, NewIntent};
+use super::{Result, changes, items, rejections, rows};
 use crate::change::{Change, ChangeId, FinalVerdict, OnMaxCycles, State};
 use crate::clock::Time;
-use crate::event::{EventType, NewEvent};
+use crate::event::{Event, EventType, NewEvent};
 use crate::proposal::Escalation;
 use crate::state::Trigger;
 use crate::work::{Item, ItemId, RejectionState, Status};
+
+/// In the place of a bound: the pull request can't be read. A good read is the end of it.
+pub(crate) const UNREADABLE: &str = "unreadable";
 
 /// From anywhere to `escalated`.
 pub(crate) fn escalate(conn: &Connection, id: &ChangeId, escalation: &Escalation, now: Time) -> Result<Change> {
@@ -54,20 +58,64 @@ fn hand_over(conn: &Connection, id: &ChangeId, from: State, escalation: &Escalat
         "bound": escalation.bound,
         "item_id": escalation.failed_item,
     }));
-    super::append(conn, &event, now)?;
-    super::change(conn, id)
+    let event_id = super::append(conn, &event, now)?;
+    let change = super::change(conn, id)?;
+    if change.has_pr() {
+        let note = NewIntent {
+            key: note_key(event_id),
+            kind: IntentKind::Note,
+            change_id: id.clone(),
+            // The reason stays here: it may name paths of this machine, and what a program said on it.
+            payload: json!({ "what": "escalated", "kind": kind(conn, escalation)? }),
+            epoch: 0,
+        };
+        intents::intend(conn, &note, now)?;
+    }
+    Ok(change)
+}
+
+/// Of what the pull request is told of an escalation.
+pub(super) fn note_key(event_id: i64) -> String {
+    format!("note:escalated:{event_id}")
+}
+
+/// The last escalation of a change.
+pub(super) fn last(conn: &Connection, id: &ChangeId) -> Result<Option<Event>> {
+    Ok(conn
+        .prepare_cached(
+            "SELECT * FROM events WHERE change_id = :id AND event_type = 'escalated' ORDER BY id DESC LIMIT 1",
+        )?
+        .query_row(named_params! { ":id": id.as_str() }, rows::event)
+        .optional()?)
+}
+
+/// A person is needed as he was before; he was told then.
+pub(super) fn wait_again(conn: &Connection, id: &ChangeId, escalated: &Event, now: Time) -> Result<()> {
+    changes::advance(conn, id, Trigger::NeedsPerson, "remand", now)?;
+    let decision = escalated.metadata.get("decide").and_then(Value::as_str);
+    conn.prepare_cached("UPDATE changes SET human_review_required = 1, decision = :decision WHERE change_id = :id")?
+        .execute(named_params! { ":decision": decision, ":id": id.as_str() })?;
+    Ok(())
+}
+
+/// What a pull request may be told of an escalation: the bound that was reached, a discussion, or the source of the item
+/// that failed.
+fn kind(conn: &Connection, escalation: &Escalation) -> Result<Option<String>> {
+    if let Some(bound) = escalation.bound {
+        return Ok(Some(bound.to_owned()));
+    }
+    if escalation.final_verdict == Some(FinalVerdict::NeedsDiscussion) {
+        return Ok(Some("discussion".to_owned()));
+    }
+    let failed = escalation.failed_item.as_ref().map(|item_id| super::item(conn, item_id)).transpose()?;
+    Ok(failed.map(|item| item.source.to_string()))
 }
 
 /// The item whose failure the last escalation of a change was about, if it was about one.
 pub(super) fn failed_item(conn: &Connection, id: &ChangeId) -> Result<Option<Item>> {
-    let named: Option<Option<String>> = conn
-        .prepare_cached(
-            "SELECT metadata ->> 'item_id' FROM events WHERE change_id = :id AND event_type = 'escalated'
-             ORDER BY id DESC LIMIT 1",
-        )?
-        .query_row(named_params! { ":id": id.as_str() }, |row| row.get(0))
-        .optional()?;
-    let item = named.flatten().map(|item_id| super::item(conn, &ItemId::new(item_id))).transpose()?;
+    let event = last(conn, id)?;
+    let named = event.as_ref().and_then(|event| event.metadata.get("item_id")).and_then(Value::as_str);
+    let item = named.map(|item_id| super::item(conn, &ItemId::new(item_id))).transpose()?;
     Ok(item.filter(|item| item.status == Status::Failed))
 }
 

@@ -43,16 +43,28 @@ pub(crate) fn add_guidance(conn: &Connection, change_id: &ChangeId, guidance: &G
 /// What no finished fix was given yet, each with its id, oldest first.
 pub(crate) fn open_guidance(conn: &Connection, change_id: &ChangeId) -> Result<Vec<(String, Guidance)>> {
     let mut statement = conn.prepare_cached(
-        "SELECT feedback_id, author, body FROM feedback WHERE change_id = :id AND kind = 'person' AND used_in IS NULL
+        "SELECT feedback_id, author, kind, path, line, body FROM feedback
+         WHERE change_id = :id AND used_in IS NULL
+             AND (kind = 'person' OR (trust = 'may_make_work' AND outcome = 'context'))
          ORDER BY taken_in, length(feedback_id), feedback_id",
     )?;
     let found = statement
         .query_map(named_params! { ":id": change_id.as_str() }, |row| {
-            let guidance = Guidance { author: row.get("author")?, body: row.get("body")? };
-            Ok((row.get("feedback_id")?, guidance))
+            let (author, body): (String, String) = (row.get("author")?, row.get("body")?);
+            let body = match row.get::<_, String>("kind")?.as_str() {
+                "person" => body,
+                _ => on_the_pull_request(&author, row.get("path")?, row.get("line")?, &body),
+            };
+            Ok((row.get("feedback_id")?, Guidance { author, body }))
         })?
         .collect::<std::result::Result<_, _>>()?;
     Ok(found)
+}
+
+fn on_the_pull_request(author: &str, path: Option<String>, line: Option<i64>, body: &str) -> String {
+    let line = line.map(|line| format!(":{line}")).unwrap_or_default();
+    let place = path.map(|path| format!(", at {path}{line}")).unwrap_or_default();
+    format!("{author} wrote on the pull request{place}:\n{body}")
 }
 
 /// A fix is finished: what the prompts of its runs held was given. What came while the last one ran was in none of

@@ -7,14 +7,23 @@ use serde_json::{Value, json};
 use super::claim::fenced;
 use super::escalate::{escalate, set_final};
 use super::items::about_item;
-use super::{BoardError, Result, changes, feedback, items, reviews};
+use super::{BoardError, NewIntent, Result, changes, feedback, intents, items, pulls, reviews};
 use crate::change::{Change, FinalVerdict, State};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
 use crate::finding::{Finding, Outcome, Severity, Verdict};
 use crate::proposal::Escalation;
 use crate::state::Trigger;
-use crate::work::{Claim, Item, ItemId};
+use crate::work::{Claim, Item, ItemId, RunId};
+
+/// A review that can't be read as a verdict.
+#[derive(Debug, Clone)]
+pub(crate) struct Unclear {
+    /// Whose answer it is.
+    pub(crate) run_id: RunId,
+    pub(crate) reason: String,
+    pub(crate) missing: Vec<String>,
+}
 
 /// A review that was read, with its receipt: what the reviewer was given.
 #[derive(Debug, Clone)]
@@ -46,6 +55,10 @@ pub(crate) struct FixDone {
     pub(crate) files: Vec<String>,
     /// What the agent answered for each finding: id, outcome, reason.
     pub(crate) answers: Vec<(String, Outcome, String)>,
+    /// Where it was pushed to; none for a change that is only here.
+    pub(crate) pushed_to: Option<String>,
+    /// What is to be said on the pull request.
+    pub(crate) posts: Vec<NewIntent>,
 }
 
 /// An item that failed, which always needs a person.
@@ -66,6 +79,18 @@ pub(crate) fn finish_review(conn: &Connection, claim: &Claim, done: &ReviewDone,
     let id = &change.change_id;
     let about = |event_type, summary: String| about_item(id, &item.item_id, event_type, summary);
     let said = done.summary.clone().unwrap_or_else(|| done.reason.clone());
+    if change.has_pr() && done.verdict != Verdict::Unclear {
+        let post = NewIntent {
+            key: format!("review:{review_id}"),
+            kind: intents::IntentKind::Review,
+            change_id: id.clone(),
+            payload: json!({
+                "review_id": review_id, "findings": findings.iter().map(finding_json).collect::<Vec<_>>(),
+            }),
+            epoch: claim.epoch,
+        };
+        intents::intend(conn, &post, now)?;
+    }
     match done.verdict {
         Verdict::Approved => {
             complete(conn, &item, now)?;
@@ -127,7 +152,7 @@ pub(crate) fn finish_review(conn: &Connection, claim: &Claim, done: &ReviewDone,
 }
 
 /// The review was unclear for the first time: it is asked for once more, inside the same item.
-pub(crate) fn ask_again(conn: &Connection, claim: &Claim, reason: &str, missing: &[String], now: Time) -> Result<()> {
+pub(crate) fn ask_again(conn: &Connection, claim: &Claim, unclear: &Unclear, now: Time) -> Result<()> {
     let item = fenced(conn, claim)?;
     let change = change_of(conn, &item)?;
     conn.prepare_cached("UPDATE work_items SET asked_again = 1 WHERE item_id = :id")?
@@ -136,9 +161,14 @@ pub(crate) fn ask_again(conn: &Connection, claim: &Claim, reason: &str, missing:
         &change.change_id,
         &item.item_id,
         EventType::ReviewUnclear,
-        format!("unclear, asking once more: {reason}"),
+        format!("unclear, asking once more: {}", unclear.reason),
     )
-    .with(json!({ "item_id": item.item_id, "reason": reason, "missing": missing }));
+    .with(json!({
+        "item_id": item.item_id,
+        "run_id": unclear.run_id,
+        "reason": unclear.reason,
+        "missing": unclear.missing,
+    }));
     super::append(conn, &event, now)?;
     Ok(())
 }
@@ -165,13 +195,12 @@ pub(crate) fn finish_fix(conn: &Connection, claim: &Claim, done: &FixDone, now: 
     .execute(named_params! { ":head": done.head_after, ":now": now.to_string(), ":id": id.as_str() })?;
     settle(conn, id)?;
     let cycle = item.fix_cycle + 1;
-    let committed = about_item(
-        id,
-        &item.item_id,
-        EventType::FixCommitted,
-        format!("fix {cycle} committed: {} in {}", plural(done.files.len(), "file"), plural(done.commits, "commit")),
-    )
-    .with(json!({
+    let (event_type, word) = match done.pushed_to {
+        Some(_) => (EventType::FixPushed, "pushed"),
+        None => (EventType::FixCommitted, "committed"),
+    };
+    let extent = format!("{} in {}", plural(done.files.len(), "file"), plural(done.commits, "commit"));
+    let mut committed = about_item(id, &item.item_id, event_type, format!("fix {cycle} {word}: {extent}")).with(json!({
         "item_id": item.item_id,
         "head_before": done.head_before,
         "head_after": done.head_after,
@@ -181,7 +210,15 @@ pub(crate) fn finish_fix(conn: &Connection, claim: &Claim, done: &FixDone, now: 
         "answers": done.answers.iter().map(|(id, outcome, reason)| json!({"id": id, "outcome": outcome, "reason": reason})).collect::<Vec<_>>(),
     }))
     .cut("files");
+    if let (Some(remote), Some(keys)) = (&done.pushed_to, committed.metadata.as_object_mut()) {
+        keys.insert("remote".into(), json!(remote));
+        keys.insert("branch".into(), json!(change.branch));
+        pulls::set_head(conn, id, &done.head_after)?;
+    }
     super::append(conn, &committed, now)?;
+    for post in &done.posts {
+        intents::intend(conn, post, now)?;
+    }
     let after = changes::advance(conn, id, Trigger::FixFinished, "remand", now)?;
     requeue_review(conn, &after, &format!("code_review:{}", item.item_id), now)?;
     super::change(conn, id)

@@ -1,12 +1,12 @@
 //! A head that a person moved: the verdict on the old one no longer holds, and the new one is judged like any other.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, named_params};
 
 use super::{Result, changes, items, rejections};
 use crate::change::{Change, ChangeId, State};
 use crate::clock::Time;
 use crate::state::Trigger;
-use crate::work::Source;
+use crate::work::{RejectionState, Source, Status};
 
 /// Takes in a head that a person moved while nothing ran: one review of it is queued, whatever waited for the old one
 /// is over. A person who works on an escalated change has answered the escalation.
@@ -18,12 +18,46 @@ pub(crate) fn review_new_head(conn: &Connection, id: &ChangeId, head: &str, acto
         rejections::settle_all(conn, id, &reason)?;
         changes::advance(conn, id, Trigger::MarkReady, actor, now)?;
     }
-    if before.state != State::PendingSelfReview {
+    // One that waits for its review, or for what is said on its pull request, waits for the same again.
+    if !matches!(before.state, State::PendingSelfReview | State::AwaitingPrFeedback) {
         changes::advance(conn, id, Trigger::HeadMoved, actor, now)?;
     }
     let moved = changes::move_head(conn, id, head, now)?;
     queue_review(conn, &moved, actor, now)?;
     Ok(moved)
+}
+
+/// The work goes into another branch: a verdict on the difference from the old one holds no longer, and a review of it
+/// that is under way is begun anew. A fix that is open is followed by its review in any case.
+pub(super) fn review_new_base(conn: &Connection, id: &ChangeId, reason: &str, now: Time) -> Result<()> {
+    let before = super::change(conn, id)?;
+    let open: Vec<_> = items::items_of(conn, id)?.into_iter().filter(|item| item.status.is_open()).collect();
+    let had_verdict = matches!(before.state, State::ReadyForHumanReview | State::Approved);
+    let under_way = open.iter().find(|item| item.source == Source::CodeReview && item.status == Status::Claimed);
+    if let Some(review) = under_way {
+        items::cancel_item(conn, &review.item_id, reason, "github", now)?;
+    }
+    if had_verdict {
+        changes::advance(conn, id, Trigger::HeadMoved, "github", now)?;
+    }
+    // A rejection that waits becomes a fix, and that a review.
+    let is_idle = before.state == State::AwaitingPrFeedback
+        && open.is_empty()
+        && super::rejections_of(conn, id, Some(RejectionState::Pending))?.is_empty();
+    if had_verdict || under_way.is_some() || is_idle {
+        queue_review(conn, &super::change(conn, id)?, "github", now)?;
+    }
+    Ok(())
+}
+
+/// Whether the branch of a pull request is known to have been at this commit on the remote.
+pub(crate) fn was_on_remote(conn: &Connection, id: &ChangeId, sha: &str) -> Result<bool> {
+    Ok(conn
+        .prepare_cached(
+            "SELECT 1 FROM events WHERE change_id = :id AND event_type IN ('pr_adopted', 'head_moved', 'fix_pushed')
+                 AND :sha IN (metadata ->> 'head', metadata ->> 'from', metadata ->> 'to', metadata ->> 'head_after')",
+        )?
+        .exists(named_params! { ":id": id.as_str(), ":sha": sha })?)
 }
 
 /// Queues a review of the change's head because somebody asked for it.

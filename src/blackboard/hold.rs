@@ -20,6 +20,11 @@ pub(crate) struct Hold {
 pub(crate) fn hold(conn: &Connection, claim: &Claim, change_id: &ChangeId, hold: &Hold, now: Time) -> Result<()> {
     // Given back first: a claim that is over must not hold the change of whoever has the item now.
     claim::give_back(conn, claim, None, now)?;
+    hold_change(conn, change_id, hold, now)
+}
+
+/// Holds a change; whoever runs may finish.
+pub(super) fn hold_change(conn: &Connection, change_id: &ChangeId, hold: &Hold, now: Time) -> Result<()> {
     conn.prepare_cached(
         "UPDATE changes SET held_until = :until, hold_reason = :reason, holds = holds + 1, updated_at = :now
          WHERE change_id = :id",

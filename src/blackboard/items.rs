@@ -27,6 +27,10 @@ pub(crate) struct NewItem {
 /// change that is paused or held it begins as blocked.
 pub(crate) fn insert_item(conn: &Connection, change: &Change, new: &NewItem, now: Time) -> Result<Option<Item>> {
     let item_id = ItemId::new(rows::next_id(conn, "w")?);
+    let mut metadata = new.metadata.clone();
+    if let Some(repo) = metadata.get_mut("repo").filter(|repo| repo.is_null() && change.has_pr()) {
+        *repo = json!(super::project(conn, &change.project_id)?.repo);
+    }
     let status = if change.paused || change.held_until.is_some() { Status::Blocked } else { Status::Available };
     let inserted = conn
         .prepare_cached(
@@ -51,7 +55,7 @@ pub(crate) fn insert_item(conn: &Connection, change: &Change, new: &NewItem, now
             ":host": change.host,
             ":worktree": change.worktree,
             ":now": now.to_string(),
-            ":metadata": new.metadata.to_string(),
+            ":metadata": metadata.to_string(),
         })?;
     if inserted == 0 {
         // The id was taken for nothing: give it back, so that ids stay without gaps.
@@ -81,6 +85,7 @@ pub(crate) fn review_item(change: &Change, key: String, actor: &str) -> NewItem 
         fix_cycle: change.budget.fix_cycle,
         metadata: json!({
             "pr_number": change.pr_number,
+            "repo": null,
             "branch": change.branch,
             "worktree_path": change.worktree,
             "fix_cycle": change.budget.fix_cycle,

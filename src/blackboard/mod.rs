@@ -4,6 +4,8 @@
 //! Functions take the connection first and do not begin transactions: the caller composes them inside one
 //! `write`, so that a step, its event and its follow-up commit together or not at all.
 
+mod adopt;
+mod apart;
 mod board;
 mod changes;
 mod check;
@@ -18,22 +20,34 @@ mod find;
 mod finish;
 mod head;
 mod hold;
+mod intents;
 mod items;
 mod look;
 mod migrate;
 mod open;
+mod pause;
 mod people;
 mod projects;
 mod propose;
+mod pull_steps;
+mod pulls;
+mod rate;
 mod rejections;
+mod reopen;
 mod reviews;
 mod rows;
 mod runs;
+mod said;
+mod take_back;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use adopt::{Adoption, adopt};
+pub(crate) use apart::{apart, set_aside};
 pub(crate) use board::Board;
-pub(crate) use changes::{NewChange, advance, change, find_change, insert_change, live_change_at, move_head};
+pub(crate) use changes::{
+    NewChange, advance, change, find_change, insert_change, live_change_at, live_change_on, move_head,
+};
 pub(crate) use check::{Violation, check};
 #[cfg(test)]
 pub(crate) use claim::ripen;
@@ -42,33 +56,50 @@ pub(crate) use claim::{
     skip_unknown_sources, take_from_dead,
 };
 pub(crate) use door::Door;
-pub(crate) use escalate::escalate;
+pub(crate) use escalate::{UNREADABLE, escalate};
 pub(crate) use events::{append, event, events_about, events_of, events_since, newest_event};
 pub(crate) use feedback::{Guidance, add_guidance, open_guidance};
 pub(crate) use find::{
     change_names, claimed_items, finding, last_run_of_change, newest_events, rejection, rejection_of_event, review,
 };
-pub(crate) use finish::{Failure, FixDone, ReviewDone, ask_again, fail, finish_fix, finish_review};
-pub(crate) use head::{end_reviews, queue_review, review_new_head};
+pub(crate) use finish::{Failure, FixDone, ReviewDone, Unclear, ask_again, fail, finish_fix, finish_review};
+pub(crate) use head::{end_reviews, queue_review, review_new_head, was_on_remote};
 pub(crate) use hold::{Hold, anything_held_is_due, hold, next_moment, resume_due};
+pub(crate) use intents::{
+    Intent, IntentKind, NewIntent, OurPosts, PostDone, change_result, claim_post, end_intent, give_up_post,
+    intend_push, intent, intents_of, next_post, open_posts, orphaned_pushes, our_posts, post_done, put_off_post,
+    refused_post, refused_posts, reviews_on_pull, waiting_posts,
+};
 pub(crate) use items::{NewItem, insert_item, item, items_of, list_items, requeue_item, review_item};
 pub(crate) use look::{BoardRow, EvaluatorRow, Show, board, board_row, evaluator_rows};
+pub(crate) use pause::{pause, resume};
 pub(crate) use people::{
-    Unanswered, approve_by_person, cancel_change, cancel_item, more_cycles, pause, refine, reopen, resume, retry,
-    unanswered,
+    Unanswered, approve_by_person, cancel_change, cancel_item, more_cycles, post, refine, reopen, retry, unanswered,
 };
-pub(crate) use projects::{Project, insert_project, list_projects, project, project_by_common_dir};
+pub(crate) use projects::{Project, insert_project, list_projects, move_project, project, project_by_common_dir};
 pub(crate) use propose::{apply, cursor, set_cursor};
+pub(crate) use pull_steps::{end_read_hold, over, set_up_for, stop_fixing, unwanted};
+pub(crate) use pulls::{
+    Discovery, FailedRead, Looked, Read, discovery, due_pulls, end_discovery, end_unadopted, fail_read, next_read,
+    open_adoptions, pull_of_change, pull_row, see_pull, set_discovery, set_judged, take_in_pull, unjudged_pulls,
+    want_read,
+};
+pub(crate) use rate::{Rate, known_permission, rate, set_permission, set_rate};
 #[cfg(test)]
 pub(crate) use rejections::TakenIn;
 pub(crate) use rejections::{any_since, pending_changes, rejections_in, rejections_of, take_in};
+pub(crate) use reopen::seen_again;
 pub(crate) use reviews::{
     OpenFinding, PastReview, finding_list, history, last_review, open_findings, review_of_head, reviews_of,
 };
 pub(crate) use runs::{
-    NewRun, RunEnd, discard_run, end_run, last_run, open_run_at, orphaned_runs, record_gates, record_head_after,
-    record_shim, refuse_run, run, runs_of, start_run,
+    NewRun, RunEnd, counted_in_session, discard_run, end_run, last_run, open_run_at, open_runs, orphaned_runs,
+    record_gates, record_head_after, record_rebase, record_shim, refuse_run, run, runs_of, start_run,
 };
+
+pub(crate) use said::{TakenSaid, judged_alone, known_said, said_of, unjudged_said};
+
+use rusqlite::ErrorCode;
 
 /// What can go wrong on the blackboard.
 #[derive(Debug, thiserror::Error)]
@@ -105,6 +136,8 @@ pub(crate) enum BoardError {
     Closed,
     #[error("the transaction that this was part of could not be committed: {0}")]
     Batch(String),
+    #[error("a step on the blackboard panicked; nothing of it was written")]
+    Panicked,
     #[error("SQLite refused")]
     Sqlite(#[source] rusqlite::Error),
     #[error("a row holds JSON that can't be read")]
@@ -114,9 +147,41 @@ pub(crate) enum BoardError {
 impl From<rusqlite::Error> for BoardError {
     fn from(error: rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
-            Some(rusqlite::ErrorCode::DiskFull) => Self::Full(error),
-            Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked) => Self::Busy(error),
+            Some(ErrorCode::DiskFull) => Self::Full(error),
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy(error),
             _ => Self::Sqlite(error),
+        }
+    }
+}
+
+impl BoardError {
+    /// Of the database itself, or of the way to it: whatever is tried next meets it too. Anything else is of what was
+    /// read or written just then, and no reason to leave the rest undone.
+    pub(crate) fn is_everywhere(&self) -> bool {
+        match self {
+            Self::Unusable { .. }
+            | Self::Newer { .. }
+            | Self::Foreign { .. }
+            | Self::Full(_)
+            | Self::Busy(_)
+            | Self::Closed
+            | Self::Batch(_) => true,
+            Self::NotFound { .. }
+            | Self::NoSuchMove(_)
+            | Self::Stale { .. }
+            | Self::Refused { .. }
+            | Self::Word(_)
+            | Self::Panicked
+            | Self::Json(_) => false,
+            Self::Sqlite(error) => match error.sqlite_error_code() {
+                // A value of a row that can't be read, as rusqlite or one of ours found.
+                None => false,
+                // The last is SQLite's plain "error": JSON that is none, a number that is too large.
+                Some(
+                    ErrorCode::ConstraintViolation | ErrorCode::TooBig | ErrorCode::TypeMismatch | ErrorCode::Unknown,
+                ) => false,
+                Some(_) => true,
+            },
         }
     }
 }

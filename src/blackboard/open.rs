@@ -76,9 +76,7 @@ fn pragmas(path: &Path, conn: &mut Connection) -> Result<()> {
     conn.set_limit(Limit::SQLITE_LIMIT_LENGTH, 16 * 1024 * 1024)?;
     conn.set_prepared_statement_cache_capacity(128);
     // Readers never wait for the writer, and a commit is one fsync.
-    let mode: String = conn
-        .pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))
-        .map_err(|source| refused(path, source))?;
+    let mode = wal(conn).map_err(|source| refused(path, source))?;
     if !mode.eq_ignore_ascii_case("wal") {
         return Err(unusable(path, format!("its journal mode is {mode}; WAL needs a local file system"), None));
     }
@@ -89,6 +87,22 @@ fn pragmas(path: &Path, conn: &mut Connection) -> Result<()> {
         conn.pragma_update(None, "fullfsync", true)?;
     }
     Ok(())
+}
+
+/// Changing the mode does not ask the busy handler: many who make the same blackboard at once would be told that it is
+/// locked.
+fn wal(conn: &Connection) -> std::result::Result<String, rusqlite::Error> {
+    let mut tries = 0;
+    loop {
+        let mode = conn.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0));
+        let is_busy = mode.as_ref().is_err_and(|error: &rusqlite::Error| {
+            matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+        });
+        if !is_busy || !wait_briefly(tries) {
+            return mode;
+        }
+        tries += 1;
+    }
 }
 
 /// SQLite's own handler backs off to 100 ms, which starves a command beside a busy daemon: this one looks often enough

@@ -4,7 +4,7 @@ use rusqlite::{Connection, named_params};
 use serde_json::{Value, json};
 
 use super::escalate::set_final;
-use super::{BoardError, Result, changes, escalate, finish, hold, items, rejections};
+use super::{BoardError, Result, changes, escalate, finish, intents, items, pulls, rejections};
 use crate::change::{Change, ChangeId, FinalVerdict, State};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
@@ -24,6 +24,12 @@ pub(crate) fn approve_by_person(conn: &Connection, id: &ChangeId, actor: &str, n
 
 /// Opens the failed item again and sends the change back to where it was.
 pub(crate) fn retry(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -> Result<Change> {
+    if super::seen_again(conn, id, actor, now)? {
+        instruct(conn, id, "retry", "", actor, now)?;
+        conn.prepare_cached("UPDATE pulls SET next_read = :now, failures = 0 WHERE change_id = :id")?
+            .execute(named_params! { ":now": now.to_string(), ":id": id.as_str() })?;
+        return super::change(conn, id);
+    }
     let change = super::change(conn, id)?;
     let failed = escalate::failed_item(conn, id)?;
     let (State::Escalated, Some(failed)) = (change.state, failed) else {
@@ -39,8 +45,7 @@ pub(crate) fn retry(conn: &Connection, id: &ChangeId, actor: &str, now: Time) ->
         });
     };
     instruct(conn, id, "retry", &failed.item_id.to_string(), actor, now)?;
-    let mut back = changes::advance(conn, id, Trigger::Retry, actor, now)?;
-    forget_progress(conn, id, now)?;
+    let mut back = go_on(conn, id, actor, now)?;
     rejections::reopen_escalated(conn, id, &failed.item_id)?;
     if failed.source == Source::ReviewFix {
         back = changes::advance(conn, id, Trigger::FixCreated, actor, now)?;
@@ -56,8 +61,7 @@ pub(crate) fn reopen(conn: &Connection, id: &ChangeId, item: &ItemId, actor: &st
     if change.state != State::Escalated {
         return Ok(change);
     }
-    let back = changes::advance(conn, id, Trigger::Retry, actor, now)?;
-    forget_progress(conn, id, now)?;
+    let back = go_on(conn, id, actor, now)?;
     rejections::reopen_escalated(conn, id, item)?;
     Ok(back)
 }
@@ -120,6 +124,14 @@ pub(crate) fn more_cycles(conn: &Connection, id: &ChangeId, n: i64, actor: &str,
     }
 }
 
+/// A person has answered an escalation by what he asks for: fixes are made again, and it is where it was.
+pub(super) fn go_on(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -> Result<Change> {
+    let back = changes::advance(conn, id, Trigger::Retry, actor, now)?;
+    forget_progress(conn, id, now)?;
+    pulls::judge_again(conn, id)?;
+    Ok(back)
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum BeginsRound {
     Yes,
@@ -157,8 +169,7 @@ fn ask_anew(
     if change.state != State::Escalated {
         return super::change(conn, id);
     }
-    let back = changes::advance(conn, id, Trigger::Retry, actor, now)?;
-    forget_progress(conn, id, now)?;
+    let back = go_on(conn, id, actor, now)?;
     if back.state == State::PendingSelfReview {
         // This head has no verdict yet: its review comes first, the rejection waits for it.
         finish::requeue_review(conn, &back, &format!("code_review:{id}:{}:{now}", back.head), now)?;
@@ -221,35 +232,20 @@ pub(crate) fn unanswered(conn: &Connection, id: &ChangeId) -> Result<Unanswered>
     Ok(Unanswered { words, findings, to })
 }
 
-pub(crate) fn pause(conn: &Connection, id: &ChangeId, why: Option<&str>, actor: &str, now: Time) -> Result<Change> {
+/// What the forge refused is posted once more; how much that is.
+pub(crate) fn post(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -> Result<usize> {
     let change = super::change(conn, id)?;
     if change.state.is_over() {
         return Err(BoardError::Refused {
-            what: format!("{id} is {}: there is nothing to pause", change.state),
+            what: format!("{id} is {}: nothing is posted for it any more", change.state),
             hint: None,
         });
     }
-    if !change.paused {
-        set_paused(conn, id, true, now)?;
-        hold::block(conn, id)?;
-        instruct(conn, id, "pause", why.unwrap_or(""), actor, now)?;
+    let opened = intents::post_again(conn, id)?;
+    if opened > 0 {
+        instruct(conn, id, "post", "", actor, now)?;
     }
-    super::change(conn, id)
-}
-
-/// Ends a pause, and a hold too: a person who says "go on" means it.
-pub(crate) fn resume(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -> Result<Change> {
-    let change = super::change(conn, id)?;
-    if change.paused {
-        set_paused(conn, id, false, now)?;
-        instruct(conn, id, "resume", "", actor, now)?;
-    }
-    let change = super::change(conn, id)?;
-    if change.held_until.is_some() {
-        hold::end_hold(conn, &change, &format!("{actor} says so"), now)?;
-    }
-    hold::unblock(conn, id)?;
-    super::change(conn, id)
+    Ok(opened)
 }
 
 pub(crate) fn cancel_change(
@@ -265,6 +261,9 @@ pub(crate) fn cancel_change(
     items::cancel_open(conn, id, None, &reason, now)?;
     rejections::settle_all(conn, id, &reason)?;
     end_waiting(conn, id)?;
+    // Closed by a person: a pull request that is reopened does not bring it back.
+    conn.prepare_cached("UPDATE pulls SET acted_on = NULL WHERE change_id = :id")?
+        .execute(named_params! { ":id": id.as_str() })?;
     Ok(after)
 }
 
@@ -291,26 +290,27 @@ pub(crate) fn cancel_item(conn: &Connection, id: &ItemId, reason: &str, actor: &
     Ok(cancelled)
 }
 
-fn set_paused(conn: &Connection, id: &ChangeId, paused: bool, now: Time) -> Result<()> {
-    conn.prepare_cached("UPDATE changes SET paused = :paused, updated_at = :now WHERE change_id = :id")?
-        .execute(named_params! { ":paused": paused, ":now": now.to_string(), ":id": id.as_str() })?;
-    Ok(())
-}
-
 fn end_waiting(conn: &Connection, id: &ChangeId) -> Result<()> {
     conn.prepare_cached("UPDATE changes SET held_until = NULL, hold_reason = NULL WHERE change_id = :id")?
         .execute(named_params! { ":id": id.as_str() })?;
     Ok(())
 }
 
-/// A person has spoken: what went before is no longer "no progress".
+/// A person has spoken: what went before is no longer "no progress", and fixes may be made again.
 fn forget_progress(conn: &Connection, id: &ChangeId, now: Time) -> Result<()> {
-    conn.prepare_cached("UPDATE changes SET progress_since = :now WHERE change_id = :id")?
+    conn.prepare_cached("UPDATE changes SET progress_since = :now, auto_fix = 1 WHERE change_id = :id")?
         .execute(named_params! { ":now": now.to_string(), ":id": id.as_str() })?;
     Ok(())
 }
 
-fn instruct(conn: &Connection, id: &ChangeId, action: &str, text: &str, actor: &str, now: Time) -> Result<()> {
+pub(super) fn instruct(
+    conn: &Connection,
+    id: &ChangeId,
+    action: &str,
+    text: &str,
+    actor: &str,
+    now: Time,
+) -> Result<()> {
     let colon = if text.is_empty() { "" } else { ": " };
     let event = NewEvent::about(id, EventType::Instructed, format!("{actor} says {action}{colon}{text}"))
         .by(actor)

@@ -14,6 +14,8 @@ pub(crate) struct Project {
     pub(crate) path: String,
     pub(crate) common_dir: String,
     pub(crate) repo: Option<String>,
+    /// What is pushed to, whatever the repository's own configuration says by then.
+    pub(crate) remote_url: Option<String>,
     pub(crate) default_branch: String,
     pub(crate) created_at: Time,
 }
@@ -33,18 +35,36 @@ pub(crate) fn insert_project(conn: &Connection, project: &Project) -> Result<()>
         });
     }
     conn.execute(
-        "INSERT INTO projects (project_id, path, common_dir, repo, default_branch, created_at)
-         VALUES (:project_id, :path, :common_dir, :repo, :default_branch, :created_at)",
+        "INSERT INTO projects (project_id, path, common_dir, repo, remote_url, default_branch, created_at)
+         VALUES (:project_id, :path, :common_dir, :repo, :remote_url, :default_branch, :created_at)",
         named_params! {
             ":project_id": project.project_id.as_str(),
             ":path": project.path,
             ":common_dir": project.common_dir,
             ":repo": project.repo,
+            ":remote_url": project.remote_url,
             ":default_branch": project.default_branch,
             ":created_at": project.created_at.to_string(),
         },
     )?;
     Ok(())
+}
+
+/// From now on pushes of the project go to `url`, and its pull requests are those of `repo`; none: as before.
+pub(crate) fn move_project(
+    conn: &Connection,
+    id: &ProjectId,
+    url: Option<&str>,
+    repo: Option<&str>,
+) -> Result<Project> {
+    let pinned = conn.execute(
+        "UPDATE projects SET remote_url = coalesce(:url, remote_url), repo = coalesce(:repo, repo) WHERE project_id = :id",
+        named_params! { ":url": url, ":repo": repo, ":id": id.as_str() },
+    )?;
+    if pinned == 0 {
+        return Err(BoardError::NotFound { kind: "project", id: id.to_string() });
+    }
+    project(conn, id)
 }
 
 pub(crate) fn project(conn: &Connection, id: &ProjectId) -> Result<Project> {
@@ -73,6 +93,7 @@ fn from_row(row: &Row<'_>) -> std::result::Result<Project, rusqlite::Error> {
         path: row.get("path")?,
         common_dir: row.get("common_dir")?,
         repo: row.get("repo")?,
+        remote_url: row.get("remote_url")?,
         default_branch: row.get("default_branch")?,
         created_at: rows::time(row, "created_at")?,
     })

@@ -15,6 +15,7 @@ use crate::work::{Priority, RejectionState, Source};
 pub(crate) fn apply(conn: &Connection, evaluator: &str, proposal: &Proposal, now: Time) -> Result<bool> {
     match proposal {
         Proposal::Fix(fix) => create_fix(conn, evaluator, fix, now),
+        Proposal::Pull { change_id, step } => super::pull_steps::apply(conn, change_id, step, now),
         Proposal::Bound { change_id, escalation } => {
             if super::rejections_of(conn, change_id, Some(RejectionState::Pending))?.is_empty() {
                 return Ok(false);
@@ -50,8 +51,10 @@ fn create_fix(conn: &Connection, evaluator: &str, fix: &Fix, now: Time) -> Resul
         }
     }
     if fix.begins_round {
-        conn.prepare_cached("UPDATE changes SET fix_cycle = 0, progress_since = :now WHERE change_id = :id")?
-            .execute(named_params! { ":now": now.to_string(), ":id": fix.change_id.as_str() })?;
+        conn.prepare_cached(
+            "UPDATE changes SET fix_cycle = 0, progress_since = :now, auto_fix = 1 WHERE change_id = :id",
+        )?
+        .execute(named_params! { ":now": now.to_string(), ":id": fix.change_id.as_str() })?;
     }
     for rejection in &fix.rejections {
         conn.prepare_cached(

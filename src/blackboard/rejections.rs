@@ -4,10 +4,12 @@
 use rusqlite::{Connection, OptionalExtension as _, named_params};
 use serde_json::json;
 
+use super::apart::apart;
 use super::{BoardError, Result, changes, rows};
 use crate::change::{Change, ChangeId, State};
 use crate::clock::Time;
 use crate::event::{Event, EventType, NewEvent, TargetType};
+use crate::plain;
 use crate::state::Trigger;
 use crate::work::{ItemId, Rejection, RejectionState};
 
@@ -39,14 +41,24 @@ pub(crate) fn take_in(conn: &Connection, types: &[EventType], cursor: i64, now: 
         if was_taken_in(conn, event)? {
             continue;
         }
-        if event.event_type == EventType::WorkRejected {
-            taken.push(reject(conn, event, now)?);
-        } else if event.event_type == EventType::WorkApproved && event.actor_id != "remand" {
-            // Ours was acted on when it was appended; this is for those who say yes from outside.
-            taken.push(approve(conn, event, now)?);
+        match apart(conn, || take_in_one(conn, event, now))? {
+            Ok(one) => taken.extend(one),
+            // It can't be taken back, and would stand in the way of all that come after it.
+            Err(error) => taken.push(skip(conn, event, event.change_id.as_ref(), &plain::chain(&error), now)?),
         }
     }
     Ok((newest, taken))
+}
+
+fn take_in_one(conn: &Connection, event: &Event, now: Time) -> Result<Option<TakenIn>> {
+    if event.event_type == EventType::WorkRejected {
+        return reject(conn, event, now).map(Some);
+    }
+    // Ours was acted on when it was appended; this is for those who say yes from outside.
+    if event.event_type == EventType::WorkApproved && event.actor_id != "remand" {
+        return approve(conn, event, now).map(Some);
+    }
+    Ok(None)
 }
 
 /// Another evaluator, or this one before it lost its cursor, has dealt with the event.
@@ -64,7 +76,9 @@ fn reject(conn: &Connection, event: &Event, now: Time) -> Result<TakenIn> {
     let Some(change) = target(conn, event)? else {
         return skip(conn, event, None, &format!("{} `{}` is not known", event.target_type, event.target_id), now);
     };
-    let (state, reason) = if change.state.is_over() {
+    let (state, reason) = if super::reopen::may_come_back(conn, &change)? {
+        (RejectionState::Skipped, Some(super::reopen::CLOSED.to_owned()))
+    } else if change.state.is_over() {
         (RejectionState::Skipped, Some(format!("{} is {}", change.change_id, change.state)))
     } else if change.state == State::Escalated {
         (RejectionState::Escalated, Some(format!("{} waits for a person", change.change_id)))
@@ -90,7 +104,7 @@ fn reject(conn: &Connection, event: &Event, now: Time) -> Result<TakenIn> {
         supersede_older(conn, &change.change_id, to.min(event.id - 1), &rejection_id)?;
     }
     match reason {
-        Some(reason) => skip(conn, event, Some(&change), &reason, now),
+        Some(reason) => skip(conn, event, Some(&change.change_id), &reason, now),
         None => Ok(TakenIn::Pending),
     }
 }
@@ -108,7 +122,7 @@ fn approve(conn: &Connection, event: &Event, now: Time) -> Result<TakenIn> {
     };
     if change.state.is_over() {
         let reason = format!("{} is {}", change.change_id, change.state);
-        return skip(conn, event, Some(&change), &reason, now);
+        return skip(conn, event, Some(&change.change_id), &reason, now);
     }
     let head = event.metadata.get("head").and_then(serde_json::Value::as_str);
     if let Some(head) = head.filter(|head| !head.is_empty() && !change.head.starts_with(*head)) {
@@ -118,7 +132,7 @@ fn approve(conn: &Connection, event: &Event, now: Time) -> Result<TakenIn> {
             change.change_id,
             changes::short(&change.head)
         );
-        return skip(conn, event, Some(&change), &reason, now);
+        return skip(conn, event, Some(&change.change_id), &reason, now);
     }
     super::approve_by_person(conn, &change.change_id, &event.actor_id, now)?;
     let done = NewEvent::about(&change.change_id, EventType::Instructed, format!("{} approves", event.actor_id))
@@ -151,13 +165,13 @@ fn target(conn: &Connection, event: &Event) -> Result<Option<Change>> {
     }
 }
 
-fn skip(conn: &Connection, event: &Event, change: Option<&Change>, reason: &str, now: Time) -> Result<TakenIn> {
+fn skip(conn: &Connection, event: &Event, change_id: Option<&ChangeId>, reason: &str, now: Time) -> Result<TakenIn> {
     let skipped = NewEvent {
         event_type: EventType::Skipped,
         actor: "remand".into(),
         target_type: TargetType::Event,
         target_id: event.id.to_string(),
-        change_id: change.map(|change| change.change_id.clone()),
+        change_id: change_id.cloned(),
         summary: format!("{} of event {} made no work: {reason}", event.event_type, event.id),
         metadata: json!({ "reason": reason, "event_id": event.id }),
     };
@@ -261,6 +275,61 @@ pub(super) fn reopen_escalated(conn: &Connection, change_id: &ChangeId, item_id:
          WHERE change_id = :change_id AND state = 'escalated' AND (item_id IS NULL OR item_id = :item_id)",
     )?
     .execute(named_params! { ":change_id": change_id.as_str(), ":item_id": item_id.as_str() })?;
+    Ok(())
+}
+
+/// The fixes that rejections which ended so were in.
+pub(super) fn items_of_ended(
+    conn: &Connection,
+    change_id: &ChangeId,
+    (state, reason): (RejectionState, Option<&str>),
+) -> Result<Vec<ItemId>> {
+    let ended = rejections_of(conn, change_id, Some(state))?;
+    let ended = ended.into_iter().filter(|one| reason.is_none() || one.reason.as_deref() == reason);
+    Ok(ended.filter_map(|one| one.item_id).collect())
+}
+
+/// What ended so did not end for good: it is in the fix that is opened again, or waits for the next.
+pub(super) fn take_up_again(
+    conn: &Connection,
+    change_id: &ChangeId,
+    (state, reason): (RejectionState, Option<&str>),
+    fix: Option<&ItemId>,
+) -> Result<()> {
+    conn.prepare_cached(
+        "UPDATE rejections SET state = CASE WHEN item_id = :fix THEN 'in_fix' ELSE 'pending' END,
+             item_id = CASE WHEN item_id = :fix THEN item_id END, reason = NULL
+         WHERE change_id = :change_id AND state = :state AND (:reason IS NULL OR reason = :reason)",
+    )?
+    .execute(named_params! {
+        ":fix": fix.map(ItemId::as_str),
+        ":change_id": change_id.as_str(),
+        ":state": state.as_str(),
+        ":reason": reason,
+    })?;
+    Ok(())
+}
+
+/// What ended with its pull request waits for a person as it did before.
+pub(super) fn wait_again(conn: &Connection, change_id: &ChangeId, ended: &str, reason: &str) -> Result<()> {
+    conn.prepare_cached(
+        "UPDATE rejections SET state = 'escalated', reason = :reason
+         WHERE change_id = :change_id AND state = 'skipped' AND reason = :ended",
+    )?
+    .execute(named_params! { ":reason": reason, ":change_id": change_id.as_str(), ":ended": ended })?;
+    Ok(())
+}
+
+/// Somebody pushed while the pull request was closed: our own rejections of the old head stay where they are, and those of
+/// people too if they were waiting for a person. One fix for both is for both still.
+pub(super) fn answer_by_push(conn: &Connection, change_id: &ChangeId, left: State) -> Result<()> {
+    conn.prepare_cached(
+        "UPDATE rejections SET reason = 'somebody pushed while the PR was closed'
+         WHERE change_id = :change_id AND state = 'skipped' AND reason = :closed
+             AND (:all OR (by_person = 0 AND NOT EXISTS (
+                 SELECT 1 FROM rejections twin WHERE twin.item_id = rejections.item_id AND twin.by_person = 1)))",
+    )?
+    .execute(named_params! { ":change_id": change_id.as_str(), ":closed": super::reopen::CLOSED, ":all": left == State::Escalated })?;
     Ok(())
 }
 

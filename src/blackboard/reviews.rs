@@ -218,6 +218,8 @@ pub(crate) fn review_of_head(conn: &Connection, change_id: &ChangeId, head: &str
     Ok(conn
         .prepare_cached(
             "SELECT * FROM reviews WHERE change_id = :id AND head = :head AND verdict IN ('approved', 'changes_requested')
+                 AND NOT EXISTS (SELECT 1 FROM events WHERE events.change_id = :id AND event_type = 'pr_changed'
+                     AND metadata ->> 'what' = 'retargeted' AND timestamp >= reviews.created_at)
              ORDER BY length(review_id) DESC, review_id DESC LIMIT 1",
         )?
         .query_row(named_params! { ":id": change_id.as_str(), ":head": head }, review_row)

@@ -16,6 +16,8 @@ use crate::work::{Claim, Ended, GateResult, ItemId, Run, RunId};
 pub(crate) struct NewRun {
     pub(crate) agent: String,
     pub(crate) model: Option<String>,
+    /// Known before it starts: what a crash cuts is found again by it.
+    pub(crate) session: Option<String>,
     pub(crate) head_before: String,
     /// The folder under which each run has its own, by its id.
     pub(crate) runs_dir: String,
@@ -44,8 +46,8 @@ pub(crate) fn start_run(conn: &Connection, claim: &Claim, change: &Change, new: 
     fenced(conn, claim)?;
     let run_id = RunId::new(rows::next_id(conn, "r")?);
     conn.prepare_cached(
-        "INSERT INTO runs (run_id, item_id, change_id, worktree, epoch, agent, model, dir, head_before, started_at)
-         VALUES (:run_id, :item_id, :change_id, :worktree, :epoch, :agent, :model, :dir, :head_before, :now)",
+        "INSERT INTO runs (run_id, item_id, change_id, worktree, epoch, agent, model, session, dir, head_before, started_at)
+         VALUES (:run_id, :item_id, :change_id, :worktree, :epoch, :agent, :model, :session, :dir, :head_before, :now)",
     )?
     .execute(named_params! {
         ":run_id": run_id.as_str(),
@@ -55,6 +57,7 @@ pub(crate) fn start_run(conn: &Connection, claim: &Claim, change: &Change, new: 
         ":epoch": claim.epoch,
         ":agent": new.agent,
         ":model": new.model,
+        ":session": new.session,
         ":dir": format!("{}/{run_id}", new.runs_dir),
         ":head_before": new.head_before,
         ":now": now.to_string(),
@@ -67,6 +70,7 @@ pub(crate) fn start_run(conn: &Connection, claim: &Claim, change: &Change, new: 
                 "item_id": claim.item_id,
                 "epoch": claim.epoch,
                 "agent": new.agent,
+                "session": new.session,
                 "head_before": new.head_before,
                 "guidance": new.guidance,
             }));
@@ -142,6 +146,24 @@ pub(crate) fn end_run(conn: &Connection, id: &RunId, end: &RunEnd, now: Time) ->
     Ok(())
 }
 
+/// What the other runs of an item in a session cost, as far as they told: an agent that goes on with a session tells
+/// the sum.
+pub(crate) fn counted_in_session(conn: &Connection, ended: &Run) -> Result<i64> {
+    Ok(conn
+        .prepare_cached(
+            "SELECT coalesce(sum(cost_micros), 0) FROM runs
+             WHERE item_id = :item AND session = :session AND run_id <> :run",
+        )?
+        .query_row(
+            named_params! {
+                ":item": ended.item_id.as_str(),
+                ":session": ended.session,
+                ":run": ended.run_id.as_str(),
+            },
+            |row| row.get(0),
+        )?)
+}
+
 /// The commit that a good run led to.
 pub(crate) fn record_head_after(conn: &Connection, claim: &Claim, id: &RunId, head: &str) -> Result<()> {
     fenced(conn, claim)?;
@@ -150,6 +172,23 @@ pub(crate) fn record_head_after(conn: &Connection, claim: &Claim, id: &RunId, he
             "UPDATE runs SET head_after = :head WHERE run_id = :id AND item_id = :item AND ended = 'agent'",
         )?
         .execute(named_params! { ":head": head, ":id": id.as_str(), ":item": claim.item_id.as_str() })?;
+    one_of(moved, claim, id)
+}
+
+/// The remote had moved: the commits of a run were replayed there, and its gates have to pass again.
+pub(crate) fn record_rebase(conn: &Connection, claim: &Claim, id: &RunId, onto: &str, head: &str) -> Result<()> {
+    fenced(conn, claim)?;
+    let moved = conn
+        .prepare_cached(
+            "UPDATE runs SET head_after = :head, rebased_onto = :onto, gates = NULL, gate_output = NULL
+             WHERE run_id = :id AND item_id = :item AND head_after IS NOT NULL",
+        )?
+        .execute(named_params! {
+            ":head": head,
+            ":onto": onto,
+            ":id": id.as_str(),
+            ":item": claim.item_id.as_str(),
+        })?;
     one_of(moved, claim, id)
 }
 
@@ -229,13 +268,19 @@ pub(crate) fn last_run(conn: &Connection, item_id: &ItemId) -> Result<Option<Run
     Ok(runs_of(conn, item_id)?.pop())
 }
 
-/// Runs without an end whose item is over, with their change: the program died after somebody had ended the item.
-pub(crate) fn orphaned_runs(conn: &Connection) -> Result<Vec<(Run, Change)>> {
+/// Runs without an end: under way, or cut.
+pub(crate) fn open_runs(conn: &Connection) -> Result<Vec<Run>> {
     let mut statement =
         conn.prepare_cached("SELECT * FROM runs INDEXED BY runs_one_open_per_worktree WHERE ended_at IS NULL")?;
-    let open: Vec<Run> = statement.query_map([], rows::run)?.collect::<std::result::Result<_, _>>()?;
+    let mut open: Vec<Run> = statement.query_map([], rows::run)?.collect::<std::result::Result<_, _>>()?;
+    open.sort_by_key(|run| run.started_at);
+    Ok(open)
+}
+
+/// Runs without an end whose item is over, with their change: the program died after somebody had ended the item.
+pub(crate) fn orphaned_runs(conn: &Connection) -> Result<Vec<(Run, Change)>> {
     let mut orphaned = Vec::new();
-    for run in open {
+    for run in open_runs(conn)? {
         if !super::item(conn, &run.item_id)?.status.is_open() {
             let change = super::change(conn, &run.change_id)?;
             orphaned.push((run, change));

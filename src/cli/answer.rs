@@ -4,12 +4,14 @@
 use serde::Serialize;
 
 use super::age::{ago, ahead};
+use super::pull_name::whole;
 use crate::blackboard::{self as bb, BoardRow, Conn};
 use crate::change::{Change, State};
 use crate::clock::Time;
 use crate::evaluator::review_feedback::takes_fixes;
 use crate::event::{Event, EventType};
 use crate::process::ProcessId;
+use crate::pull::SeenPull;
 use crate::work::{Item, Rejection, RejectionState, Source, Status};
 
 /// How many events are looked through for the one that led here.
@@ -22,6 +24,13 @@ pub(crate) struct Facts {
     pub(crate) events: Vec<Event>,
     pub(crate) pending: Vec<Rejection>,
     pub(crate) holder: Holder,
+    /// Its pull request as it was last read, and what it is called.
+    pub(crate) pull: Option<SeenPull>,
+    pub(crate) pr: Option<String>,
+    /// What is to be said there and could not be yet.
+    pub(crate) unposted: Vec<bb::Intent>,
+    /// What was to be said there and was refused.
+    pub(crate) refused: Vec<bb::Intent>,
     /// Items that run now, of all changes, and how many may.
     pub(crate) running: usize,
     pub(crate) slots: usize,
@@ -70,11 +79,18 @@ impl Facts {
     pub(crate) fn gather(conn: &Conn, change: Change, around: Around) -> bb::Result<Self> {
         let events = bb::events_of(conn, &change.change_id, LOOK_BACK)?;
         let pending = bb::rejections_of(conn, &change.change_id, Some(RejectionState::Pending))?;
+        let pull = bb::pull_of_change(conn, &change.change_id)?;
+        let pr = match change.pr_number {
+            Some(number) => Some(whole(&bb::project(conn, &change.project_id)?, number)),
+            None => None,
+        };
+        let unposted = bb::waiting_posts(conn, &change.change_id)?;
+        let refused = bb::refused_posts(conn, &change.change_id)?;
         let row = bb::board_row(conn, change)?;
         let holder = row.open_item.as_ref().map_or(Holder::Nobody, holder_of);
         let running = bb::claimed_items(conn)?;
         let Around { slots, daemon, now } = around;
-        Ok(Self { row, events, pending, holder, running, slots, daemon, now })
+        Ok(Self { row, events, pending, holder, pull, pr, unposted, refused, running, slots, daemon, now })
     }
 
     fn newest(&self, fits: impl Fn(&Event) -> bool) -> Option<&Event> {
@@ -108,7 +124,7 @@ pub(crate) fn answer(facts: &Facts) -> Answer {
         return over(facts);
     }
     if change.state == State::Escalated {
-        return escalated(facts);
+        return and_not_posted(escalated(facts), facts);
     }
     if change.paused {
         return paused(facts);
@@ -116,10 +132,39 @@ pub(crate) fn answer(facts: &Facts) -> Answer {
     if change.held_until.is_some() {
         return held(facts);
     }
-    match &facts.row.open_item {
+    let told = match &facts.row.open_item {
         Some(item) => and_after(open(facts, item), &facts.pending),
         None => idle(facts),
+    };
+    and_not_posted(and_not_read(told, facts), facts)
+}
+
+/// What is not on the pull request is not seen there.
+fn and_not_posted(mut told: Answer, facts: &Facts) -> Answer {
+    let first = |posts: &[bb::Intent]| {
+        let first = posts.first()?.clone();
+        let more = if posts.len() > 1 { format!(" and {} more", posts.len() - 1) } else { String::new() };
+        Some((format!("{}{more}", first.key), first.trouble.unwrap_or_default(), first.not_before))
+    };
+    if let Some((what, trouble, next)) = first(&facts.unposted) {
+        let again = next.map(|next| format!(", tried again {}", ahead(next, facts.now))).unwrap_or_default();
+        told.answer.push_str(&format!("; {what} could not be posted{again}: {trouble}"));
     }
+    if let Some((what, trouble, _)) = first(&facts.refused) {
+        let command = format!("remand post {}", facts.row.change.change_id);
+        told.answer.push_str(&format!("; {what} was refused: {trouble}. Post it after all with `{command}`"));
+        told.commands.push(command);
+    }
+    told
+}
+
+/// A pull request that can't be read says nothing new, and nobody would notice.
+fn and_not_read(told: Answer, facts: &Facts) -> Answer {
+    let Some((pull, trouble)) = facts.pull.as_ref().and_then(|pull| Some((pull, pull.trouble.as_ref()?))) else {
+        return told;
+    };
+    let again = pull.next_read.map(|next| format!(", tried again {}", ahead(next, facts.now))).unwrap_or_default();
+    Answer { answer: format!("{}; its PR could not be read{again}: {trouble}", told.answer), ..told }
 }
 
 fn say(because: &'static str, answer: impl Into<String>, since: Option<Time>, commands: &[String]) -> Answer {
@@ -158,18 +203,25 @@ fn quoted_commands(text: &str) -> Vec<String> {
 
 fn paused(facts: &Facts) -> Answer {
     let change = &facts.row.change;
-    let event = facts.newest(|event| word(event, "action") == Some("pause"));
-    let by = event.map_or("somebody", |event| event.actor_id.as_str());
-    let why = event.and_then(|event| word(event, "text")).filter(|text| !text.is_empty());
-    let why = why.map(|why| format!(": {why}")).unwrap_or_default();
-    let also = match (&facts.row.open_item, facts.holder) {
-        (Some(item), Holder::Alive) => {
-            format!("; {} {} may still finish, nothing follows from it until then", item.source, item.item_id)
-        }
-        _ => String::new(),
-    };
-    let commands = [format!("remand resume {}", change.change_id)];
-    say("paused", format!("it was paused by {by}{why}{also}"), event.map(|event| event.timestamp), &commands)
+    let (mut said, mut since, mut commands) = (Vec::new(), None, Vec::new());
+    if change.paused_by_rules {
+        let reason = facts.pull.as_ref().and_then(|pull| pull.passed_over.as_deref());
+        let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+        said.push(format!("it is paused while the project's rules do not take its PR{reason}"));
+        since = facts.newest(|event| word(event, "what") == Some("unwanted")).map(|event| event.timestamp);
+    }
+    if change.paused_by_person {
+        let event = facts.newest(|event| word(event, "action") == Some("pause"));
+        let by = event.map_or("somebody", |event| event.actor_id.as_str());
+        let why = event.and_then(|event| word(event, "text")).filter(|text| !text.is_empty());
+        said.insert(0, format!("it was paused by {by}{}", why.map(|why| format!(": {why}")).unwrap_or_default()));
+        since = event.map(|event| event.timestamp);
+        commands.push(format!("remand resume {}", change.change_id));
+    }
+    if let (Some(item), Holder::Alive) = (&facts.row.open_item, facts.holder) {
+        said.push(format!("{} {} may still finish, nothing follows from it until then", item.source, item.item_id));
+    }
+    say("paused", said.join("; "), since, &commands)
 }
 
 fn held(facts: &Facts) -> Answer {
@@ -301,8 +353,12 @@ fn idle(facts: &Facts) -> Answer {
             &[format!("remand diff {id}"), format!("remand approve {id}"), format!("remand reject {id} --text …")],
         ),
         State::Approved => {
-            let by = facts.newest_of(EventType::StateChanged).map_or("somebody", |event| event.actor_id.as_str());
-            say("approved", format!("it was approved by {by}: merge {} when you like", change.branch), since, &[])
+            let moved = facts.newest_of(EventType::StateChanged);
+            let by = match moved {
+                Some(event) if word(event, "on") == Some("entered") => "on its PR, before it was watched".to_owned(),
+                moved => format!("by {}", moved.map_or("somebody", |event| event.actor_id.as_str())),
+            };
+            say("approved", format!("it was approved {by}: merge {} when you like", change.branch), since, &[])
         }
         State::SelfReviewFailed => {
             let (then, commands) = next_look(facts);
@@ -313,7 +369,7 @@ fn idle(facts: &Facts) -> Answer {
                 &commands,
             )
         }
-        State::AwaitingPrFeedback => say("waits_for_feedback", "it waits for feedback on its PR", since, &[]),
+        State::AwaitingPrFeedback => waits_for_feedback(facts),
         State::SelfReviewPassed | State::PrCreated => {
             say("next_stage", "its review passed; the next stage follows", since, &[])
         }
@@ -335,8 +391,24 @@ fn idle(facts: &Facts) -> Answer {
     }
 }
 
+fn waits_for_feedback(facts: &Facts) -> Answer {
+    let name = facts.pr.as_deref().unwrap_or("its PR");
+    let (read_at, next) = facts.pull.as_ref().map_or((None, None), |pull| (pull.read_at, pull.next_read));
+    let read = match (read_at, next, facts.daemon) {
+        (_, _, Daemon::None) => ", and no daemon runs that would read it".to_owned(),
+        (Some(read), Some(next), _) => format!(", read {}, again {}", ago(read, facts.now), ahead(next, facts.now)),
+        (None, Some(next), _) => format!(", first read {}", ahead(next, facts.now)),
+        (_, None, _) => String::new(),
+    };
+    let commands = if facts.daemon == Daemon::None { next_look(facts).1 } else { Vec::new() };
+    let told =
+        say("waits_for_feedback", format!("it waits for feedback on {name}{read}"), facts.in_state_since(), &commands);
+    Answer { until: next, ..told }
+}
+
+/// What a person said on the pull request may have been taken back since.
 fn said_yes(facts: &Facts) -> String {
-    let told = facts.newest_of(EventType::WorkApproved);
+    let told = facts.newest(|event| event.event_type == EventType::WorkApproved && event.actor_id == "remand");
     told.map_or_else(
         || "no review said so".to_owned(),
         |event| format!("{}, {}", event.summary, ago(event.timestamp, facts.now)),
@@ -356,6 +428,7 @@ pub(crate) fn led_here(events: &[Event], limit: usize) -> Vec<&Event> {
         | EventType::RunStarted
         | EventType::ReviewRequeued
         | EventType::ReviewPosted
+        | EventType::Posted
         | EventType::Notified
         | EventType::MessageSent
         | EventType::Pruned => false,
@@ -368,6 +441,7 @@ pub(crate) fn led_here(events: &[Event], limit: usize) -> Vec<&Event> {
         | EventType::FixPushed
         | EventType::ReviewUnclear
         | EventType::EditsUndone
+        | EventType::PermissionDenied
         | EventType::CheckoutChanged
         | EventType::HeadMoved
         | EventType::Escalated
@@ -379,6 +453,8 @@ pub(crate) fn led_here(events: &[Event], limit: usize) -> Vec<&Event> {
         | EventType::Held
         | EventType::Resumed
         | EventType::FeedbackReceived
+        | EventType::PrAdopted
+        | EventType::PrChanged
         | EventType::Skipped => true,
     };
     let mut told: Vec<&Event> = events.iter().rev().filter(tells).take(limit).collect();

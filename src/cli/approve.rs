@@ -15,9 +15,10 @@ use crate::work::Status;
 
 /// Approve a change, whatever is still open in it
 #[derive(Debug, Args)]
-#[command(after_help = "What runs or waits for the change is cancelled, and its pending rejections are skipped with\n\
-your name as the reason. The approval is of the head that `remand status` shows: a branch that has moved since\n\
-is not approved, and what is committed later needs `remand review` again.\n\n\
+#[command(after_help = "What runs or waits for the change is cancelled, and its pending rejections are skipped with \
+your name as the reason. The approval is of the head that `remand status` shows: a branch that has moved since \
+is not approved, and what is committed later is reviewed again (without a PR: by `remand review`). Nothing is \
+approved or merged on GitHub.\n\n\
 Example:\n  remand approve c3")]
 pub(crate) struct ApproveArgs {
     #[command(flatten)]

@@ -50,18 +50,23 @@ pub(crate) fn list(args: &ListArgs, desk: &mut Desk) -> Result<Code> {
         desk.out.note(next)?;
         return Ok(Code::Done);
     }
-    let mut table = Table::new(&["CHANGE", "BOARD", "FIX", "TITLE", "WHY", "SINCE"]);
+    let heads = ["CHANGE", "PR", "BOARD", "FIX", "TITLE", "WHY", "SINCE"];
+    let has_prs = pictures.iter().any(|picture| picture.pr.is_some());
+    let shown = |head: &str| has_prs || head != "PR";
+    let mut table = Table::new(&heads.into_iter().filter(|head| shown(head)).collect::<Vec<_>>());
     for picture in &pictures {
         let change = picture.change();
-        let since = picture.why.since.unwrap_or(change.updated_at);
-        table.row([
+        let since = ago(picture.why.since.unwrap_or(change.updated_at), desk.now);
+        let cells = [
             change.change_id.as_str(),
+            picture.pr.as_deref().unwrap_or("-"),
             picture.row.column,
             picture.cycle.trim_start_matches("fix "),
             &change.title,
             &picture.why.answer,
-            &ago(since, desk.now),
-        ]);
+            &since,
+        ];
+        table.row(heads.into_iter().zip(cells).filter(|(head, _)| shown(head)).map(|(_, cell)| cell));
     }
     desk.out.table(&table)?;
     Ok(Code::Done)

@@ -1,4 +1,7 @@
-//! `remand demo`: the whole loop, live, on a throw-away repository.
+//! `remand demo`: the whole loop, live, on throw-away pull requests.
+
+mod closing;
+mod told;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -10,27 +13,28 @@ use tokio_util::sync::CancellationToken;
 use super::board;
 use super::desk::Desk;
 use super::fail::{Code, Fail};
-use super::out::{Line, Look, Out};
+use super::out::{Line, Out};
 use crate::blackboard::{self as bb, BoardRow, Show};
-use crate::clock::{self, Time};
+use crate::change::{AdoptedBy, ChangeId};
+use crate::clock;
 use crate::config::Place;
 use crate::daemon::{self, Daemon};
-use crate::demo::{self, Ends, PARTS, Stage};
-use crate::event::{Event, EventType};
-use crate::work::{Source, Status};
+use crate::demo::{Grace, ME, PARTS, Part, Stage};
+use crate::intake::Ask;
 
-/// How long the three changes may take altogether; they need about seven seconds.
+/// How long the three may take altogether; they need about ten seconds.
 const PATIENCE: Duration = Duration::from_secs(90);
 const FRAME: Duration = Duration::from_millis(150);
 
-/// Show the whole loop on a throw-away repository with scripted agents, offline
+/// Show the whole loop on throw-away pull requests with scripted agents, offline
 ///
-/// Makes a git repository with three worktrees in a temporary folder and runs the daemon on it: one change is
-/// rejected, fixed and approved, one is approved at once, and one never satisfies its reviewer and is handed to a
-/// person after two fixes. Needs git and sh, nothing else. Ends with 0 only if all three ended so.
+/// Makes a git remote with three pull requests on a stand-in for GitHub, all in a temporary folder, and runs the daemon
+/// on it: one is rejected by the reviewer, fixed, pushed, and passes; one passes, is sent back by a person, fixed, and
+/// approved by her; one never satisfies its reviewer and is handed to a person after two fixes. Needs git and sh,
+/// nothing else. Ends with 0 only if all three ended so.
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
-    /// Leave the repository and the blackboard of the demo in place, to look at
+    /// Leave the repositories and the blackboard of the demo in place, to look at
     #[arg(long)]
     keep: bool,
 
@@ -41,22 +45,24 @@ pub(crate) struct DemoArgs {
 
 pub(crate) fn demo(args: &DemoArgs, desk: &mut Desk) -> Result<Code> {
     let folder = Folder::make(args)?;
-    let played = daemon::runtime()?.block_on(play(&folder.path, &mut desk.out));
-    let (stage, all_well) = played?;
-    desk.move_to(Place { config: stage.loaded.file.clone(), db: Some(stage.loaded.blackboard.clone()) });
+    let runtime = daemon::runtime()?;
+    let (stage, ends) = runtime.block_on(play(&folder.path, &mut desk.out))?;
     if desk.out.is_json() {
+        desk.move_to(Place { config: stage.loaded.file.clone(), db: Some(stage.loaded.blackboard.clone()) });
         board::list(&board::ListArgs::default(), desk)?;
     } else {
-        desk.out.blank()?;
-        board::list(&board::ListArgs::default(), desk)?;
-        closing_words(&mut desk.out, &stage, folder.is_kept)?;
+        runtime.block_on(closing::pages(&mut desk.out, &stage, &ends))?;
+        closing::words(&mut desk.out, &folder.path, folder.is_kept)?;
     }
-    if all_well {
+    if ends.iter().all(|end| *end == Some(true)) {
         Ok(Code::Done)
     } else {
         Err(Fail::new("the demo did not end as it should").hint("run it with --keep and look at the folder").into())
     }
 }
+
+/// Whether each of `PARTS` ended, and if so, whether as it should.
+type Ended = Vec<Option<bool>>;
 
 /// Where the demo plays.
 struct Folder {
@@ -92,22 +98,22 @@ impl Drop for Folder {
     }
 }
 
-/// Sets the stage and runs the daemon on it until all three changes have ended.
-async fn play(folder: &Path, out: &mut Out) -> Result<(Stage, bool)> {
+/// Sets the stage and runs the daemon on it until all three have ended.
+async fn play(folder: &Path, out: &mut Out) -> Result<(Stage, Ended)> {
     let started = Instant::now();
     if !out.is_json() {
-        out.line(
-            "Setting the stage: a repository with three worktrees, a reviewer and a fixer that are shell scripts.",
-        )?;
+        out.line("Setting the stage: a git remote, three pull requests on a stand-in for GitHub, and shell scripts")?;
+        out.line("for agents. Nothing leaves this machine.")?;
         out.blank()?;
     }
-    let stage = demo::set(folder).await?;
+    let stage = Stage::set(folder).await?;
+    let changes = watch_all(&stage).await?;
     let daemon = Daemon::assemble(&stage.loaded)?;
     let stop = CancellationToken::new();
-    let mut show = ShowState { seen: 0, started };
+    let mut show = ShowState { changes, grace: Grace::default(), seen: 0, started };
     let playing = async {
         let watched = tokio::select! {
-            watched = watch(&daemon, &stage, out, &mut show) => watched,
+            watched = show.watch(&daemon, &stage, out) => watched,
             _ = tokio::signal::ctrl_c() => Err(Fail::new("the demo was interrupted").into()),
         };
         stop.cancel();
@@ -117,125 +123,78 @@ async fn play(folder: &Path, out: &mut Out) -> Result<(Stage, bool)> {
     Ok((stage, watched?))
 }
 
+/// As `remand watch` does it; the changes come in the order of `PARTS`.
+async fn watch_all(stage: &Stage) -> Result<Vec<ChangeId>> {
+    let intake = daemon::intake(&stage.loaded)?;
+    let mut changes = Vec::new();
+    for part in &PARTS {
+        let ask = Ask {
+            project: stage.project.clone(),
+            number: part.number,
+            by: AdoptedBy::Watch,
+            actor: ME.into(),
+            seen: None,
+            worktree: None,
+            max_fix_cycles: None,
+            title: None,
+        };
+        changes.push(intake.adopt(&ask).await?.change.change_id);
+    }
+    Ok(changes)
+}
+
 struct ShowState {
+    /// In the order of `PARTS`.
+    changes: Vec<ChangeId>,
+    grace: Grace,
     /// The newest event that was shown.
     seen: i64,
     started: Instant,
 }
 
-async fn watch(daemon: &Daemon, stage: &Stage, out: &mut Out, show: &mut ShowState) -> Result<bool> {
-    loop {
-        let seen = show.seen;
-        let (events, rows) = daemon
-            .door()
-            .read(move |conn| Ok((bb::events_since(conn, seen, 1000)?, bb::board(conn, Show::All, 10)?)))
-            .await?;
-        show.seen = events.last().map_or(show.seen, |event| event.id);
-        let ends: Vec<Option<bool>> = PARTS
-            .iter()
-            .zip(&stage.changes)
-            .map(|(part, id)| part.ended(&rows.iter().find(|row| row.change.change_id == *id)?.change))
-            .collect();
-        if !out.is_json() {
-            out.erase_live()?;
-            for line in events.iter().filter_map(|event| told(event, &rows, show.started.elapsed())) {
-                out.line(line)?;
+impl ShowState {
+    async fn watch(&mut self, daemon: &Daemon, stage: &Stage, out: &mut Out) -> Result<Ended> {
+        loop {
+            let seen = self.seen;
+            let (events, rows, posts) = daemon
+                .door()
+                .read(move |conn| {
+                    let posts = bb::open_posts(conn, clock::now())?;
+                    Ok((bb::events_since(conn, seen, 1000)?, bb::board(conn, Show::All, 10)?, posts))
+                })
+                .await?;
+            self.seen = events.last().map_or(self.seen, |event| event.id);
+            let parts: Vec<(&Part, Option<&BoardRow>)> = PARTS
+                .iter()
+                .zip(&self.changes)
+                .map(|(part, id)| (part, rows.iter().find(|row| row.change.change_id == *id)))
+                .collect();
+            let ends: Ended = parts.iter().map(|(part, row)| part.ended(&(*row)?.change)).collect();
+            if !out.is_json() {
+                out.erase_live()?;
+                for event in &events {
+                    let part = PARTS.iter().zip(&self.changes).find(|(_, id)| event.change_id.as_ref() == Some(*id));
+                    if let Some(line) = part.and_then(|(part, _)| told::line(event, part, self.started.elapsed())) {
+                        out.line(line)?;
+                    }
+                }
+                if ends.iter().any(Option::is_none) {
+                    let lines = parts.iter().filter_map(|(part, row)| Some(told::live(part, (*row)?, clock::now())));
+                    out.live(&std::iter::once(Line::default()).chain(lines).collect::<Vec<_>>())?;
+                }
             }
-            if ends.iter().any(Option::is_none) {
-                let mut rows: Vec<&BoardRow> = rows.iter().collect();
-                rows.sort_by_key(|row| row.change.change_id.clone());
-                let lines = rows.iter().map(|row| live_line(row, clock::now()));
-                out.live(&std::iter::once(Line::default()).chain(lines).collect::<Vec<_>>())?;
+            let is_over = ends.iter().all(Option::is_some) && posts.is_empty();
+            if is_over || self.started.elapsed() > PATIENCE {
+                return Ok(ends);
             }
-        }
-        if ends.iter().all(Option::is_some) {
-            return Ok(ends.iter().all(|end| *end == Some(true)));
-        }
-        if show.started.elapsed() > PATIENCE {
-            return Ok(false);
-        }
-        tokio::time::sleep(FRAME).await;
-    }
-}
-
-/// One line for what happened, if it is worth one.
-fn told(event: &Event, rows: &[BoardRow], elapsed: Duration) -> Option<Line> {
-    let id = event.change_id.as_ref()?;
-    let title = rows.iter().find(|row| row.change.change_id == *id).map(|row| row.change.title.clone())?;
-    let worth: &[(EventType, Look, &str, &str)] = &[
-        (EventType::WorkRejected, Look::Notice, "", ""),
-        (EventType::FixCommitted, Look::Plain, "", ", its tests pass, next review queued"),
-        (EventType::WorkApproved, Look::Good, "", ""),
-        (EventType::Escalated, Look::Bad, "to a person: ", ""),
-        (EventType::GateFailed, Look::Notice, "", ""),
-        (EventType::WorkClaimed, Look::Plain, "", ""),
-    ];
-    let (event_type, look, before, after) = *worth.iter().find(|(event_type, ..)| *event_type == event.event_type)?;
-    let text = if event_type == EventType::WorkClaimed {
-        let is_fix = event.summary.starts_with(Source::ReviewFix.as_str());
-        if is_fix { "the fixer begins".to_owned() } else { "the reviewer begins".to_owned() }
-    } else {
-        format!("{before}{}{after}", event.summary)
-    };
-    let head = format!("{:5.1} s  {id}  {title:<16} ", elapsed.as_secs_f64());
-    Some(Line::default().faint(head).piece(look, text))
-}
-
-/// What a change is doing now, for the block at the bottom of a terminal.
-fn live_line(row: &BoardRow, now: Time) -> Line {
-    let doing = match &row.open_item {
-        Some(item) if item.status == Status::Claimed && item.source == Source::ReviewFix => "fixing",
-        Some(item) if item.status == Status::Claimed => "under review",
-        Some(_) => "waiting for a slot",
-        None => row.column,
-    };
-    let run = row.last_run.as_ref().filter(|run| run.ended_at.is_none());
-    Line::default()
-        .strong(format!("  {}  {:<16} ", row.change.change_id, row.change.title))
-        .plain(format!("{doing:<18} {}", row.change.cycle_text()))
-        .faint(run.map(|run| format!("  for {:.1} s", now.since(run.started_at).as_secs_f64())).unwrap_or_default())
-}
-
-fn closing_words(out: &mut Out, stage: &Stage, is_kept: bool) -> Result<()> {
-    let db = stage.loaded.blackboard.display();
-    let repository = stage.repository.display();
-    out.blank()?;
-    let ends: Vec<String> = PARTS
-        .iter()
-        .map(|part| match part.ends {
-            Ends::ApprovedAfter(0) => format!("`{}` was approved at once", part.title),
-            Ends::ApprovedAfter(n) => format!("`{}` was rejected, fixed ({n}) and approved", part.title),
-            Ends::EscalatedAfter(n) => {
-                format!("`{}` never satisfied its reviewer and needs a person after {n} fixes", part.title)
+            // She reads what was posted before she speaks.
+            let hers = parts.iter().find(|(part, _)| Some(part.number) == Grace::part().map(|part| part.number));
+            if let Some((_, Some(row))) = hers
+                && posts.iter().all(|post| post.change_id != row.change.change_id)
+            {
+                self.grace.look(stage, &row.change).await?;
             }
-        })
-        .collect();
-    out.line(format!("So: {}.", ends.join("; ")))?;
-    out.blank()?;
-    if is_kept {
-        out.line(format!("All of it is on the blackboard, {db}. Two things to try:"))?;
-    } else {
-        out.line(format!(
-            "All of it was on the blackboard, {db}; `remand demo --keep` leaves it there. Two things to try then:"
-        ))?;
+            tokio::time::sleep(FRAME).await;
+        }
     }
-    let command = |text: String| Line::default().plain("  ").command(text);
-    out.line(command(format!("sqlite3 -box {db} 'SELECT change_id, title, state, cycle FROM board'")))?;
-    out.line(command(format!(
-        "sqlite3 {db} \"SELECT timestamp, event_type, summary FROM timeline WHERE change_id = 'c1'\""
-    )))?;
-    if is_kept {
-        out.line(command(format!("git -C {repository} log --oneline main..leap-years")))?;
-    }
-    out.blank()?;
-    out.line("With your own repository and agent:")?;
-    for line in [
-        "remand config path                     # where to write which agent to use: [agents.NAME]",
-        "remand project add ~/src/yours",
-        "cd ~/src/yours-some-worktree && remand review",
-        "remand run",
-    ] {
-        out.line(command(line.to_owned()))?;
-    }
-    Ok(())
 }

@@ -10,6 +10,7 @@ use anyhow::{Context as _, Result};
 use super::answer::{Around, Daemon};
 use super::fail::Fail;
 use super::out::Out;
+use super::pull_name::{PullName, whole};
 use crate::blackboard::{self as bb, Board, BoardError, Conn};
 use crate::change::{Change, ChangeId};
 use crate::clock::{self, Time};
@@ -92,15 +93,24 @@ impl Desk {
         Git::new(&config::agent_environment(&[]), Duration::from_secs(settings.config.limits.git_s))
     }
 
-    /// The change that a person means by an id, a branch or the path of a worktree.
+    /// The change that a person means by an id, a branch, the path of a worktree or a pull request.
     pub(crate) fn change(&self, text: &str) -> Result<Change> {
-        let found = self.read(|conn| find_change(conn, text))?;
+        let name = self.pull_name(text)?;
+        let found = self.read(|conn| find_change(conn, name.as_deref().unwrap_or(text)))?;
         found.map_err(|near| no_such(text, &near).into())
+    }
+
+    /// A pull request as the blackboard knows it, when it was named otherwise: by its URL, or by its number alone.
+    pub(crate) fn pull_name(&self, text: &str) -> Result<Option<String>> {
+        let Some(name) = PullName::parse(text).filter(|name| name.repo.is_none() || text.contains("://")) else {
+            return Ok(None);
+        };
+        Ok(Some(whole(&name.project(self)?, name.number)))
     }
 }
 
 /// An agent that approves its own work has not been reviewed. A habit, not a wall: it may clear its environment.
-fn refuse_agents() -> Result<()> {
+pub(crate) fn refuse_agents() -> Result<()> {
     if config::is_inside_a_run() {
         return Err(Fail::new("this was started inside a run, by an agent or a gate: only people have a word here")
             .hint("an agent answers on its stdout")
@@ -142,7 +152,7 @@ fn near(conn: &Conn, text: &str) -> bb::Result<Vec<String>> {
 pub(crate) fn no_such(text: &str, near: &[String]) -> Fail {
     let fail = Fail::not_found(format!("there is no change `{text}`"));
     if near.is_empty() {
-        fail.hint("a change is named by its id, its branch or the path of its worktree; `remand list --all` shows them")
+        fail.hint("a change is named by its id, its branch, the path of its worktree or its PR; `remand list --all` shows them")
     } else {
         let near: Vec<String> = near.iter().map(|name| format!("`{name}`")).collect();
         fail.hint(format!("did you mean {}?", near.join(" or ")))

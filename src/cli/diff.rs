@@ -27,7 +27,7 @@ pub(crate) struct DiffArgs {
     #[command(flatten)]
     named: Named,
 
-    /// Only what fix N of the last round that had one changed
+    /// Only what fix N changed, counted over the life of the change
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
     cycle: Option<i64>,
 
@@ -101,7 +101,7 @@ fn one_fix(desk: &Desk, change: &Change, cycle: i64) -> Result<(String, String)>
     let events = desk.read(|conn| bb::events_of(conn, &change.change_id, i64::MAX))?;
     let fixes: Vec<(String, String)> = events
         .iter()
-        .filter(|event| event.event_type == EventType::FixCommitted)
+        .filter(|event| matches!(event.event_type, EventType::FixCommitted | EventType::FixPushed))
         .filter_map(|event| {
             let word = |key: &str| event.metadata.get(key).and_then(Value::as_str).map(str::to_owned);
             Some((word("head_before")?, word("head_after")?))

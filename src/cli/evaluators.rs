@@ -123,7 +123,8 @@ fn list(all: &[Shown], desk: &mut Desk) -> Result<Code> {
     for one in all {
         let last = one.last_run.map_or_else(|| "never".to_owned(), |last| ago(last, desk.now));
         let schedule = one.schedule.as_deref().unwrap_or("-");
-        table.row([&one.name, &one.on.join(" "), schedule, &format!("event {}", one.cursor), &last, &one.origin]);
+        let on = if one.on.is_empty() { "-".to_owned() } else { one.on.join(" ") };
+        table.row([&one.name, &on, schedule, &format!("event {}", one.cursor), &last, &one.origin]);
     }
     desk.out.table(&table)?;
     Ok(Code::Done)

@@ -28,7 +28,7 @@ pub(crate) struct EventsArgs {
     #[arg(short, long)]
     follow: bool,
 
-    /// Only those of a change: its id (c1), its branch, or the path of its worktree
+    /// Only those of a change: its id (c1), its branch, the path of its worktree, or its PR
     #[arg(long, value_name = "CHANGE")]
     change: Option<String>,
 

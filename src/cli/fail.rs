@@ -9,6 +9,8 @@ use crate::blackboard::BoardError;
 use crate::config::ConfigError;
 use crate::evaluator::definition::DefinitionError;
 use crate::git::GitError;
+use crate::github::GithubError;
+use crate::intake::AdoptError;
 use crate::prompt::PromptError;
 
 /// What a program that calls remand can tell apart.
@@ -132,6 +134,12 @@ fn judge(error: &anyhow::Error) -> (Code, Option<String>) {
         if let Some(error) = cause.downcast_ref::<GitError>() {
             return judge_git(error);
         }
+        if let Some(error) = cause.downcast_ref::<GithubError>() {
+            return judge_github(error);
+        }
+        if let Some(error) = cause.downcast_ref::<AdoptError>() {
+            return judge_adoption(error);
+        }
         if cause.is::<DefinitionError>() || cause.is::<PromptError>() {
             return (Code::Config, None);
         }
@@ -155,6 +163,7 @@ fn judge_board(error: &BoardError) -> (Code, Option<String>) {
         | BoardError::Word(_)
         | BoardError::Closed
         | BoardError::Batch(_)
+        | BoardError::Panicked
         | BoardError::Sqlite(_)
         | BoardError::Json(_) => (Code::Failed, None),
     }
@@ -169,6 +178,20 @@ fn judge_git(error: &GitError) -> (Code, Option<String>) {
         (Code::Failed, Some("install git, or put it on the PATH".into()))
     } else {
         (Code::Failed, None)
+    }
+}
+
+fn judge_github(error: &GithubError) -> (Code, Option<String>) {
+    let code = if matches!(error, GithubError::NotFound { .. }) { Code::NotFound } else { Code::Failed };
+    (code, Some(error.hint().to_owned()))
+}
+
+fn judge_adoption(error: &AdoptError) -> (Code, Option<String>) {
+    match error {
+        AdoptError::Refused { hint, .. } => (Code::Failed, hint.clone()),
+        AdoptError::Github(error) => judge_github(error),
+        AdoptError::Git(error) => judge_git(error),
+        AdoptError::Board(error) => judge_board(error),
     }
 }
 

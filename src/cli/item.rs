@@ -20,7 +20,9 @@ use crate::work::{Item, ItemId, Priority, Source, Status};
 pub(crate) enum ItemCommand {
     Add(AddArgs),
     List(ListArgs),
+    /// Show one item with its runs and rejections
     Show(OneArgs),
+    /// Open an item again that failed or was cancelled
     Requeue(OneArgs),
     Cancel(CancelArgs),
 }
@@ -63,7 +65,7 @@ pub(crate) struct ListArgs {
     limit: i64,
 }
 
-/// One work item
+/// One item.
 #[derive(Debug, Args)]
 pub(crate) struct OneArgs {
     /// The item's id (w1)

@@ -7,20 +7,26 @@ use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 
+use super::age::span;
 use super::desk::{Desk, wait};
 use super::fail::{Code, Fail};
 use super::show::{Thing, find};
+use crate::agent::{self, Doing, Reader};
 use crate::blackboard as bb;
+use crate::clock;
 use crate::process::{self, Follow, Stream};
 use crate::work::{Run, RunId};
 
 /// How often a follower looks.
 const LOOK: Duration = Duration::from_millis(200);
+/// After so much silence a follower says what the agent is doing, and then again after twice as long.
+const SILENCE: Duration = Duration::from_secs(5);
 
 /// Show what an agent wrote in a run
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Control characters are made visible, so that nothing an agent prints can touch your terminal.\n\n\
+    after_help = "What an agent tells in a form for programs is shown as people read it: a line for each thing that it does.\n\
+Control characters are made visible, so that nothing an agent prints can touch your terminal.\n\n\
 Examples:\n  remand log r4\n  remand log c1 -f     the run under way, or the last one, of a change"
 )]
 pub(crate) struct LogArgs {
@@ -36,8 +42,8 @@ pub(crate) struct LogArgs {
     #[arg(long)]
     stderr: bool,
 
-    /// Byte for byte, for another program
-    #[arg(long, conflicts_with_all = ["follow", "json"])]
+    /// As it was written, byte for byte, for another program
+    #[arg(long, conflicts_with = "json")]
     raw: bool,
 }
 
@@ -48,14 +54,52 @@ struct Shown<'a> {
     text: &'a str,
     bytes_seen: u64,
     bytes_left_out: u64,
+    /// What it is doing; none when it is over, or said nothing yet.
+    doing: Option<Doing>,
+}
+
+/// How output is shown.
+enum Manner {
+    Raw,
+    /// Byte for byte, but for what a terminal would obey.
+    AsWritten,
+    ForPeople(Reader),
+}
+
+impl Manner {
+    fn of(args: &LogArgs, dir: &Path) -> Self {
+        match (args.raw, args.stderr) {
+            (true, _) => Self::Raw,
+            (false, true) => Self::AsWritten,
+            (false, false) => Self::ForPeople(Reader::of(dir)),
+        }
+    }
+
+    fn print(&mut self, desk: &mut Desk, text: &str) -> Result<()> {
+        match self {
+            Self::Raw => desk.out.raw(text)?,
+            Self::AsWritten => desk.out.stream(text)?,
+            Self::ForPeople(reader) => desk.out.stream(&reader.more(text))?,
+        }
+        Ok(())
+    }
+
+    /// What is left when nothing more comes.
+    fn end(&mut self, desk: &mut Desk) -> Result<()> {
+        if let Self::ForPeople(reader) = self {
+            desk.out.stream(&reader.end())?;
+        }
+        Ok(())
+    }
 }
 
 pub(crate) fn log(args: &LogArgs, desk: &mut Desk) -> Result<Code> {
     let run = which(desk, &args.run)?;
     let (stream, name) = if args.stderr { (Stream::Stderr, "stderr") } else { (Stream::Stdout, "stdout") };
     let dir = Path::new(&run.dir);
+    let mut manner = Manner::of(args, dir);
     if args.follow {
-        return follow(desk, &run, stream);
+        return follow(desk, &run, stream, manner);
     }
     if !dir.is_dir() {
         return Err(Fail::not_found(format!("the files of {} are gone: {}", run.run_id, run.dir)).into());
@@ -68,11 +112,13 @@ pub(crate) fn log(args: &LogArgs, desk: &mut Desk) -> Result<Code> {
             text: &kept.text,
             bytes_seen: kept.bytes_seen,
             bytes_left_out: kept.bytes_left_out,
+            doing: if run.ended.is_none() { agent::doing(dir)? } else { None },
         })?;
-    } else if args.raw {
-        desk.out.raw(&kept.text)?;
-    } else {
-        desk.out.stream(&kept.text)?;
+        return Ok(Code::Done);
+    }
+    manner.print(desk, &kept.text)?;
+    manner.end(desk)?;
+    if !args.raw {
         if kept.text.is_empty() {
             desk.out.note(format!("{} wrote nothing to {name}", run.run_id))?;
         } else if !kept.text.ends_with('\n') {
@@ -92,7 +138,7 @@ fn which(desk: &Desk, text: &str) -> Result<Run> {
             last.map(|id| bb::run(conn, &id)).transpose()
         })?,
         Thing::Review(_, review) => desk.read(|conn| bb::last_run(conn, &review.item_id))?,
-        Thing::Rejection(_) | Thing::Finding(..) | Thing::Event(_) | Thing::Project(_) => {
+        Thing::Rejection(_) | Thing::Finding(..) | Thing::Event(_) | Thing::Project(_) | Thing::Pull(_) => {
             return Err(Fail::usage(format!("`{text}` is not a run"))
                 .hint("give a run (r1), an item (w1) or a change (c1)")
                 .into());
@@ -105,21 +151,41 @@ fn which(desk: &Desk, text: &str) -> Result<Run> {
     })
 }
 
-fn follow(desk: &mut Desk, run: &Run, stream: Stream) -> Result<Code> {
+fn follow(desk: &mut Desk, run: &Run, stream: Stream, mut manner: Manner) -> Result<Code> {
     let mut board = desk.board()?;
     let dir = Path::new(&run.dir);
     let mut output = Follow::new(dir, stream);
+    let mut silence = SILENCE;
     wait(async move {
         loop {
             // Whether it has ended is asked before the output is read, so that its last words are not missed.
             let is_over = board.read(|conn| bb::run(conn, &run.run_id))?.ended.is_some();
             if dir.is_dir() {
-                desk.out.stream(&output.more()?)?;
+                let more = output.more()?;
+                if more.is_empty() {
+                    silence = say_silent(desk, dir, silence)?;
+                } else {
+                    silence = SILENCE;
+                }
+                manner.print(desk, &more)?;
             }
             if is_over {
+                manner.end(desk)?;
                 return Ok(Code::Done);
             }
             tokio::time::sleep(LOOK).await;
         }
     })?
+}
+
+/// Says what a silent agent is doing, once it has done so for long enough; returns for how long it is left alone then.
+fn say_silent(desk: &mut Desk, dir: &Path, silence: Duration) -> Result<Duration> {
+    let written = process::written_at(dir, Stream::Stdout)?;
+    if written.is_none_or(|written| clock::now().since(written) < silence) {
+        return Ok(silence);
+    }
+    if let Some(doing) = agent::doing(dir)? {
+        desk.out.note(format!("[{}, for {}]", doing.what, span(clock::now().since(doing.since))))?;
+    }
+    Ok(silence.saturating_mul(2))
 }

@@ -9,7 +9,7 @@ use super::out::Line;
 use super::trace;
 use crate::daemon::{self, AlreadyRunning};
 
-/// Run the daemon: it looks for rejected work, has it fixed and reviewed again, until it is stopped
+/// Run the daemon: it reads pull requests, has rejected work fixed and reviewed again, until it is stopped
 ///
 /// Prints one line on stdout when it is ready, and its log on stderr. SIGTERM or Ctrl-C stops it: agents at work get
 /// `dispatch.stop_grace_s` to finish, then they are ended and their items go back, without a failure being counted.
@@ -17,11 +17,11 @@ use crate::daemon::{self, AlreadyRunning};
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {}
 
-/// Look once, run what is due until nothing is left, and end (for cron, scripts and tests)
+/// Look once, at pull requests too, run what is due until nothing is left, and end (for cron and scripts)
 #[derive(Debug, Args)]
 pub(crate) struct TickArgs {}
 
-/// Run what is queued, in the foreground, and end; nothing new is made from rejections
+/// Run what is queued, in the foreground, and end; nothing is read, and nothing new made from rejections
 #[derive(Debug, Args)]
 pub(crate) struct WorkArgs {}
 

@@ -22,14 +22,18 @@ mod person;
 mod picture;
 mod project;
 mod prompts;
+mod pull_name;
 mod read_review;
 mod reject;
+mod remote_url;
 mod review;
 mod settings;
 mod show;
 mod status;
 mod trace;
+mod unwatched;
 mod verdict;
+mod watch;
 mod why;
 
 use std::path::PathBuf;
@@ -43,6 +47,7 @@ use fail::Code;
 use out::{Format, Out};
 
 use crate::config::Place;
+use crate::process;
 
 /// Sends rejected work back to the coding agent that can fix it, a bounded number of times, and to a person when that
 /// is not enough.
@@ -60,11 +65,12 @@ struct Cli {
 
 const FIRST_STEPS: &str = "\
 First steps:
+  remand demo                           the whole loop, offline, in about ten seconds
   remand project add ~/src/website      tell remand about a repository
-  cd ~/worktrees/website-login          a worktree with an agent's work in it
-  remand review                         have it reviewed, and fixed until it passes
+  remand watch ada/website#42           have a PR reviewed, fixed and pushed until it passes
+  remand review                         the same for the worktree that you are in, without a PR
   remand run                            the daemon that does it (or `remand tick`, once)
-  remand why c1                         what is it waiting for?
+  remand why ada/website#42             what is it waiting for?
 
 Exit codes: 0 done, 1 failed, 2 usage, 3 configuration, 4 not found, 5 held or needs a person.";
 
@@ -96,6 +102,7 @@ enum Command {
     #[command(subcommand)]
     Project(project::ProjectCommand),
     Review(review::ReviewArgs),
+    Watch(watch::WatchArgs),
     Reject(reject::RejectArgs),
     Approve(approve::ApproveArgs),
     List(board::ListArgs),
@@ -112,6 +119,7 @@ enum Command {
     Comment(person::CommentArgs),
     Pause(person::PauseArgs),
     Resume(person::ResumeArgs),
+    Post(person::PostArgs),
     Cancel(person::CancelArgs),
     #[command(subcommand)]
     Item(item::ItemCommand),
@@ -127,6 +135,9 @@ enum Command {
 
 /// The whole program, but for the shim.
 pub(crate) fn main() -> ExitCode {
+    if let Err(error) = process::close_memory() {
+        return fail::report(&mut Out::new(Format::Text), &error.into()).into();
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -153,6 +164,7 @@ fn obey(command: Option<Command>, desk: &mut Desk) -> Result<Code> {
         Some(Command::Demo(args)) => demo::demo(&args, desk),
         Some(Command::Project(command)) => project::project(command, desk),
         Some(Command::Review(args)) => review::review(&args, desk),
+        Some(Command::Watch(args)) => watch::watch(&args, desk),
         Some(Command::Reject(args)) => reject::reject(&args, desk),
         Some(Command::Approve(args)) => approve::approve(&args, desk),
         Some(Command::List(args)) => board::list(&args, desk),
@@ -169,6 +181,7 @@ fn obey(command: Option<Command>, desk: &mut Desk) -> Result<Code> {
         Some(Command::Comment(args)) => person::comment(&args, desk),
         Some(Command::Pause(args)) => person::pause(&args, desk),
         Some(Command::Resume(args)) => person::resume(&args, desk),
+        Some(Command::Post(args)) => person::post(&args, desk),
         Some(Command::Cancel(args)) => person::cancel(&args, desk),
         Some(Command::Item(command)) => item::item(command, desk),
         Some(Command::ReadReview(args)) => read_review::read_review(&args, desk),
@@ -182,7 +195,7 @@ fn obey(command: Option<Command>, desk: &mut Desk) -> Result<Code> {
 /// A change as a person names it, and as most commands take it.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Named {
-    /// The change: its id (c1), its branch, or the path of its worktree
+    /// The change: its id (c1), its branch, the path of its worktree, or its PR (owner/repo#42)
     #[arg(value_name = "CHANGE")]
     pub(crate) change: String,
 }

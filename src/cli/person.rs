@@ -1,4 +1,4 @@
-//! A person's word on a change: `retry refine cycles comment pause resume cancel`. Each finds the change, says one
+//! A person's word on a change: `retry refine cycles comment pause resume post cancel`. Each finds the change, says one
 //! thing to the blackboard and shows what follows; they differ by a line, so they are together.
 
 use anyhow::Result;
@@ -121,9 +121,33 @@ pub(crate) struct ResumeArgs {
 pub(crate) fn resume(args: &ResumeArgs, desk: &mut Desk) -> Result<Code> {
     let before = desk.change(&args.named.change)?;
     let id = before.change_id;
-    desk.write("resume", |conn, step| bb::resume(conn, &id, &step.actor, step.now))?;
+    let after = desk.write("resume", |conn, step| bb::resume(conn, &id, &step.actor, step.now))?;
     let waited = before.paused || before.held_until.is_some();
-    told(desk, &id, if waited { "goes on" } else { "was neither paused nor held" })
+    let what = match (after.paused, waited) {
+        (true, _) => "stays paused",
+        (false, true) => "goes on",
+        (false, false) => "was neither paused nor held",
+    };
+    told(desk, &id, what)
+}
+
+/// Post once more what GitHub refused
+#[derive(Debug, Args)]
+#[command(after_help = "What could not be posted for want of a network, a login or a budget is tried again by itself.")]
+pub(crate) struct PostArgs {
+    #[command(flatten)]
+    named: Named,
+}
+
+pub(crate) fn post(args: &PostArgs, desk: &mut Desk) -> Result<Code> {
+    let id = desk.change(&args.named.change)?.change_id;
+    let opened = desk.write("post", |conn, step| bb::post(conn, &id, &step.actor, step.now))?;
+    let said = match opened {
+        0 => "has nothing that GitHub refused".to_owned(),
+        1 => "has 1 post to be tried again".to_owned(),
+        n => format!("has {n} posts to be tried again"),
+    };
+    told(desk, &id, &said)
 }
 
 /// Close a change: nothing more is done for it

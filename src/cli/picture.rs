@@ -10,6 +10,7 @@ use super::fail::Code;
 use super::out::{Line, Look};
 use crate::blackboard::{self as bb, BoardRow, Conn};
 use crate::change::{Change, ChangeId, State};
+use crate::pull::SeenPull;
 
 /// A change with what it waits for.
 #[derive(Debug, Serialize)]
@@ -19,13 +20,17 @@ pub(crate) struct Picture {
     /// `fix 1/2`
     pub(crate) cycle: String,
     pub(crate) why: Answer,
+    /// `owner/repo#42`
+    pub(crate) pr: Option<String>,
+    /// Its pull request, as it was last read.
+    pub(crate) pull: Option<SeenPull>,
 }
 
 impl Picture {
     pub(crate) fn take(conn: &Conn, change: Change, around: Around) -> bb::Result<Self> {
         let facts = Facts::gather(conn, change, around)?;
         let why = answer(&facts);
-        Ok(Self { cycle: facts.row.change.cycle_text(), why, row: facts.row })
+        Ok(Self { cycle: facts.row.change.cycle_text(), why, pr: facts.pr, pull: facts.pull, row: facts.row })
     }
 
     pub(crate) fn change(&self) -> &Change {

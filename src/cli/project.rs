@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use super::desk::{Desk, wait};
 use super::fail::{Code, Fail};
 use super::out::{Line, Table};
+use super::remote_url::{self, Unfit};
 use crate::blackboard::{self as bb, Project};
 use crate::change::ProjectId;
 use crate::config::Loaded;
@@ -23,7 +24,8 @@ pub(crate) enum ProjectCommand {
 /// Tell remand about a repository
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Worktrees of it may then enter the loop with `remand review`. Its main checkout is never worked in.\n\n\
+    after_help = "Pull requests of it may then enter the loop with `remand watch`, worktrees with `remand review`. Its main \
+checkout is never worked in. Of a repository that is known already, `--url` alone pins another URL.\n\n\
 Example:\n  remand project add ~/src/website"
 )]
 pub(crate) struct AddArgs {
@@ -39,9 +41,21 @@ pub(crate) struct AddArgs {
     #[arg(long, value_name = "OWNER/NAME")]
     repo: Option<String>,
 
+    /// The URL that is pushed to: kept from now on, whatever the repository says later [default: that of the remote
+    /// `origin`]
+    #[arg(long, value_name = "URL", allow_hyphen_values = true)]
+    url: Option<String>,
+
     /// The branch that work goes into [default: what `origin` says, else main or master]
     #[arg(long, value_name = "BRANCH")]
     default_branch: Option<String>,
+}
+
+impl AddArgs {
+    /// Nothing but where it is: that is also asked of a repository that is known already, such as one that was renamed.
+    fn moves_only(&self) -> bool {
+        (self.url.is_some() || self.repo.is_some()) && self.name.is_none() && self.default_branch.is_none()
+    }
 }
 
 /// Show the repositories that remand knows
@@ -59,7 +73,12 @@ fn add(args: &AddArgs, desk: &mut Desk) -> Result<Code> {
     let settings = desk.settings()?;
     let found = wait(desk.git(&settings).project_at(&args.path))??;
     let project = described(&found, args, desk)?;
-    desk.write("project_add", |conn, _| bb::insert_project(conn, &project))?;
+    let project = desk.write("project_add", |conn, _| match bb::project_by_common_dir(conn, &project.common_dir)? {
+        Some(known) if args.moves_only() => {
+            bb::move_project(conn, &known.project_id, args.url.as_deref(), args.repo.as_deref())
+        }
+        Some(_) | None => bb::insert_project(conn, &project).map(|()| project),
+    })?;
     if desk.out.is_json() {
         desk.out.json(&project)?;
         return Ok(Code::Done);
@@ -68,8 +87,20 @@ fn add(args: &AddArgs, desk: &mut Desk) -> Result<Code> {
     desk.out.line(
         Line::default().strong(name).plain(format!(" is {}, work goes into {}", project.path, project.default_branch)),
     )?;
+    say_where_to(&project, desk)?;
     say_who_works(&settings, name, desk)?;
     Ok(Code::Done)
+}
+
+fn say_where_to(project: &Project, desk: &mut Desk) -> Result<()> {
+    if let Some(url) = &project.remote_url {
+        desk.out.line(Line::default().plain(format!("what is pushed goes to {url}")))?;
+    } else if let Some(repo) = &project.repo {
+        let what = format!("note: nothing can be pushed to pull requests of {repo}: no URL is pinned");
+        desk.out.note(what)?;
+        desk.out.note(format!("hint: `remand project add {} --url URL`", project.path))?;
+    }
+    Ok(())
 }
 
 /// Nothing will happen without an agent: better said now than found out later.
@@ -85,7 +116,7 @@ pub(crate) fn say_who_works(settings: &Loaded, project: &str, desk: &mut Desk) -
 
 /// The project as it is going to be known, for `review --add-project` too.
 pub(crate) fn plain_project(found: &git::Project, desk: &Desk) -> Result<Project> {
-    let args = AddArgs { path: found.path.clone(), name: None, repo: None, default_branch: None };
+    let args = AddArgs { path: found.path.clone(), name: None, repo: None, url: None, default_branch: None };
     described(found, &args, desk)
 }
 
@@ -117,6 +148,7 @@ fn described(found: &git::Project, args: &AddArgs, desk: &Desk) -> Result<Projec
         path: text(&found.path)?,
         common_dir: text(&found.common_dir)?,
         repo,
+        remote_url: remote_url(found, args)?,
         default_branch,
         created_at: desk.now,
     })
@@ -157,6 +189,27 @@ fn repo_of_url(url: &str) -> Option<String> {
     let rest = rest.trim_end_matches('/');
     let rest = rest.strip_suffix(".git").unwrap_or(rest);
     is_repo(rest).then(|| rest.to_owned())
+}
+
+/// The URL that is pinned. One that was given must be fit to push to; the remote's own is left out if it is not, unless
+/// there is a secret in it.
+fn remote_url(found: &git::Project, args: &AddArgs) -> Result<Option<String>> {
+    if let Some(url) = &args.url {
+        return match remote_url::unfit(url) {
+            None => Ok(Some(url.clone())),
+            Some(unfit) => Err(Fail::usage(format!("--url can't be used: {}", unfit.what())).hint(unfit.hint()).into()),
+        };
+    }
+    match found.origin.as_deref().map(|url| (url, remote_url::unfit(url))) {
+        Some((url, None)) => Ok(Some(url.to_owned())),
+        // Whoever works in the repository can read it, agents too.
+        Some((_, Some(unfit @ Unfit::Secret))) => {
+            let what =
+                format!("the URL of the remote `origin` of {} can't be used: {}", found.path.display(), unfit.what());
+            Err(Fail::new(what).hint(unfit.hint()).into())
+        }
+        Some((_, Some(Unfit::Begins | Unfit::Kind | Unfit::Form))) | None => Ok(None),
+    }
 }
 
 fn list(desk: &mut Desk) -> Result<Code> {

@@ -79,6 +79,7 @@ fn enter(args: &ReviewArgs, settings: &Loaded, found: &Found, desk: &Desk) -> Re
             let evaluators = desk.evaluators(settings)?;
             let evaluator = evaluators.iter().find_map(|definition| match definition.config {
                 Config::ReviewFeedback(config) => config.max_fix_cycles,
+                Config::PrFeedback => None,
             });
             settings.max_fix_cycles(found.project.project_id.as_str(), evaluator)
         }

@@ -9,8 +9,10 @@ use super::age::{ago, span};
 use super::desk::{Desk, find_change, no_such};
 use super::fail::{Code, Fail};
 use super::out::Line;
-use super::picture::{field, short};
-use super::status::{finding_line, one};
+use super::picture::{field, print_answer, short};
+use super::pull_name::PullName;
+use super::status::{dollars, finding_line, one};
+use super::unwatched::Unwatched;
 use crate::blackboard::{self as bb, BoardError, Conn, OpenFinding, PastReview, Project};
 use crate::change::{Change, ChangeId, ProjectId};
 use crate::event::Event;
@@ -21,7 +23,7 @@ use crate::work::{Item, ItemId, Rejection, RejectionId, Run, RunId};
 #[derive(Debug, Args)]
 #[command(
     after_help = "Ids: c1 change, w1 work item, r1 run, v1 review, j1 rejection, f1 finding; a number is an event.\n\
-A change is also found by its branch or worktree, a project by its name.\n\n\
+A change is also found by its branch, worktree or PR (owner/repo#42), a project by its name.\n\n\
 Examples:\n  remand show v2      what the reviewer wrote\n  remand show 118     an event with its metadata"
 )]
 pub(crate) struct ShowArgs {
@@ -40,11 +42,15 @@ pub(crate) enum Thing {
     Finding(ChangeId, OpenFinding),
     Event(Event),
     Project(Project),
+    /// A pull request that is no change.
+    Pull(Box<Unwatched>),
 }
 
 /// What a person means by an id. The letter in front says what it names; a branch may look like an id, so a change by
 /// that name is the last guess.
 pub(crate) fn find(desk: &Desk, text: &str) -> Result<Thing> {
+    let name = desk.pull_name(text)?;
+    let text = name.as_deref().unwrap_or(text);
     let found = desk.read(|conn| {
         if let Some(thing) = by_id(conn, text)? {
             return Ok(Ok(thing));
@@ -54,7 +60,11 @@ pub(crate) fn find(desk: &Desk, text: &str) -> Result<Thing> {
         }
         Ok(find_change(conn, text)?.map(Thing::Change))
     })?;
-    found.map_err(|near| not_there(text, &near).into())
+    match (found, PullName::parse(text)) {
+        (Ok(thing), _) => Ok(thing),
+        (Err(_), Some(name)) => Ok(Thing::Pull(Box::new(Unwatched::look(desk, &name)?))),
+        (Err(near), None) => Err(not_there(text, &near).into()),
+    }
 }
 
 fn by_id(conn: &Conn, text: &str) -> bb::Result<Option<Thing>> {
@@ -112,6 +122,7 @@ pub(crate) fn show(args: &ShowArgs, desk: &mut Desk) -> Result<Code> {
         Thing::Finding(change, finding) => show_finding(desk, &change, &finding),
         Thing::Event(event) => show_event(desk, &event),
         Thing::Project(project) => show_project(desk, &project),
+        Thing::Pull(pull) => show_unwatched(desk, &pull),
     }
 }
 
@@ -182,6 +193,8 @@ fn show_run(desk: &mut Desk, run: &Run) -> Result<Code> {
     heading(desk, run.run_id.as_str(), &format!("by {}", run.agent))?;
     field(desk, "item", run.item_id.as_str())?;
     field(desk, "change", run.change_id.as_str())?;
+    field(desk, "model", run.model.as_deref().unwrap_or_default())?;
+    field(desk, "session", run.session.as_deref().unwrap_or_default())?;
     field(desk, "started", format!("{} ({})", run.started_at, ago(run.started_at, desk.now)))?;
     let ended = run.ended.map(|ended| ended.as_str()).unwrap_or("not yet");
     let status = run.exit_status.map(|status| format!(", status {status}")).unwrap_or_default();
@@ -192,6 +205,7 @@ fn show_run(desk: &mut Desk, run: &Run) -> Result<Code> {
     field(desk, "discarded", if run.discarded { "its work is on a wip ref, not on the branch" } else { "" })?;
     field(desk, "gates", run.gates.map(|gates| gates.as_str()).unwrap_or_default())?;
     field(desk, "tokens", run.tokens.map(|tokens| tokens.to_string()).unwrap_or_default())?;
+    field(desk, "cost", run.cost_micros.map(dollars).unwrap_or_default())?;
     field(desk, "files", &run.dir)?;
     if let Some(output) = run.gate_output.as_deref().filter(|output| !output.trim().is_empty()) {
         desk.out.blank()?;
@@ -271,6 +285,25 @@ fn show_project(desk: &mut Desk, project: &Project) -> Result<Code> {
     field(desk, "path", &project.path)?;
     field(desk, "branch", &project.default_branch)?;
     field(desk, "repo", project.repo.as_deref().unwrap_or_default())?;
+    field(desk, "pushes to", project.remote_url.as_deref().unwrap_or("nowhere: no URL is pinned"))?;
+    Ok(Code::Done)
+}
+
+fn show_unwatched(desk: &mut Desk, unwatched: &Unwatched) -> Result<Code> {
+    if desk.out.is_json() {
+        desk.out.json(unwatched)?;
+        return Ok(Code::Done);
+    }
+    let title = unwatched.pull.as_ref().map_or("a PR that was never seen", |pull| &pull.title);
+    heading(desk, &unwatched.pr, title)?;
+    print_answer(desk, &unwatched.answer(desk.now))?;
+    if let Some(pull) = &unwatched.pull {
+        field(desk, "state", if pull.draft { "open, a draft" } else { pull.state.as_str() })?;
+        field(desk, "author", pull.author.as_deref().unwrap_or("ghost"))?;
+        field(desk, "branch", format!("{} → {}", pull.head_ref, pull.base_ref))?;
+        field(desk, "labels", pull.labels.join(", "))?;
+        field(desk, "URL", &pull.url)?;
+    }
     Ok(Code::Done)
 }
 

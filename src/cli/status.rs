@@ -1,25 +1,29 @@
 //! `remand status`: one change in full, or how everything stands.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 
-use super::age::span;
+use super::age::{ago, ahead, span};
 use super::approve::moved_to;
 use super::desk::Desk;
 use super::fail::Code;
 use super::out::{Line, Look};
 use super::picture::{Picture, field, look_of, print_answer, short};
+use crate::agent::{self, Doing};
 use crate::blackboard::{self as bb, OpenFinding, PastReview, Show};
-use crate::change::{Budget, Change, State};
-use crate::work::Status;
+use crate::change::{Budget, Change, ChangeId, State};
+use crate::clock::Time;
+use crate::pull::{Feedback, SeenPull, Trust};
+use crate::work::{ItemId, Run, RunId, Status};
 
 /// Show how one change stands, or how many there are of each kind
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
-    /// The change: its id (c1), its branch, or the path of its worktree
+    /// The change: its id (c1), its branch, the path of its worktree, or its PR (owner/repo#42)
     #[arg(value_name = "CHANGE")]
     change: Option<String>,
 }
@@ -41,6 +45,10 @@ struct Detail {
     picture: Picture,
     open_findings: Vec<OpenFinding>,
     reviews: Vec<PastReview>,
+    /// What was said on its pull request, oldest first.
+    feedback: Vec<Feedback>,
+    /// What the agent of the run under way is doing, as far as it says so.
+    doing: Option<Doing>,
 }
 
 /// For `why` too: a change that is done, but not with what its branch has now.
@@ -58,14 +66,20 @@ pub(crate) fn moved(desk: &Desk, change: &Change) -> Result<Option<String>> {
 /// For `show` too.
 pub(crate) fn one(desk: &mut Desk, change: Change) -> Result<Code> {
     let around = desk.around()?;
-    let detail = desk.read(|conn| {
+    let mut detail = desk.read(|conn| {
         let id = change.change_id.clone();
         Ok(Detail {
             picture: Picture::take(conn, change, around)?,
             open_findings: bb::open_findings(conn, &id)?,
             reviews: bb::reviews_of(conn, &id)?,
+            feedback: bb::said_of(conn, &id)?,
+            doing: None,
         })
     })?;
+    detail.doing = match &detail.picture.row.last_run {
+        Some(run) if run.ended.is_none() => agent::doing(Path::new(&run.dir))?,
+        Some(_) | None => None,
+    };
     if desk.out.is_json() {
         desk.out.json(&detail)?;
         return Ok(Code::Done);
@@ -73,6 +87,9 @@ pub(crate) fn one(desk: &mut Desk, change: Change) -> Result<Code> {
     let change = detail.picture.change().clone();
     desk.out.line(Line::default().strong(change.change_id.as_str()).plain("  ").strong(&change.title))?;
     print_answer(desk, &detail.picture.why)?;
+    if let Some(doing) = &detail.doing {
+        desk.out.line(Line::default().plain(format!("  {}", doing_line(doing, desk.now))))?;
+    }
     desk.out.blank()?;
     let state = Line::default().faint(format!("{:<11}", "state")).piece(look_of(change.state), change.state.as_str());
     desk.out.line(state.plain(format!(", {} ({})", detail.picture.row.column, change.cycle_text())))?;
@@ -83,7 +100,11 @@ pub(crate) fn one(desk: &mut Desk, change: Change) -> Result<Code> {
         field(desk, "moved", moved)?;
     }
     field(desk, "worktree", &change.worktree)?;
-    field(desk, "PR", change.pr_number.map(|number| format!("#{number}")).unwrap_or_default())?;
+    field(desk, "PR", detail.picture.pr.as_deref().unwrap_or_default())?;
+    if let Some(pull) = &detail.picture.pull {
+        field(desk, "URL", &pull.url)?;
+        field(desk, "read", read(pull, desk.now))?;
+    }
     field(desk, "spent", spent(&change.budget))?;
     for review in &detail.reviews {
         let summary = review.summary.as_deref().unwrap_or(&review.reason);
@@ -96,7 +117,38 @@ pub(crate) fn one(desk: &mut Desk, change: Change) -> Result<Code> {
     for open in &detail.open_findings {
         field(desk, "finding", finding_line(open))?;
     }
+    for said in &detail.feedback {
+        field(desk, "said", said_line(said))?;
+    }
     Ok(Code::Done)
+}
+
+/// What an agent is doing, and for how long it has been.
+fn doing_line(doing: &Doing, now: Time) -> String {
+    format!("doing: {}, for {}", doing.what, span(now.since(doing.since)))
+}
+
+fn read(pull: &SeenPull, now: Time) -> String {
+    let last = pull.read_at.map_or_else(|| "not yet".to_owned(), |read| ago(read, now));
+    let next = pull.next_read.map_or_else(|| "no more".to_owned(), |next| format!("again {}", ahead(next, now)));
+    let trouble = pull.trouble.as_ref().map(|trouble| format!("; {trouble}")).unwrap_or_default();
+    format!("{last}, {next}{trouble}")
+}
+
+/// What somebody said on a pull request, in one line: who, what may come of it and what did.
+fn said_line(said: &Feedback) -> String {
+    let kind = said.state.map_or_else(|| said.kind.to_string(), |state| format!("{} {state}", said.kind));
+    let line = said.line.map(|line| format!(":{line}")).unwrap_or_default();
+    let place = said.path.as_deref().map(|path| format!(" {path}{line}")).unwrap_or_default();
+    let trust = match (said.trust, &said.trust_reason) {
+        (Trust::ShownOnly, Some(reason)) => format!("{}: {reason}", said.trust),
+        (trust, _) => trust.to_string(),
+    };
+    let outcome = said.outcome.as_deref().unwrap_or("not judged yet");
+    // What a forge does not show, such as our own marks, is not shown here either.
+    let body = said.body.split("<!--").next().unwrap_or_default();
+    let body: String = body.trim().chars().take(100).collect();
+    format!("{} by {} ({trust}; {outcome}) {kind}{place} {body}", said.feedback_id, said.author)
 }
 
 /// A finding in one line.
@@ -123,7 +175,7 @@ fn spent(budget: &Budget) -> String {
     said.join(", ")
 }
 
-fn dollars(micros: i64) -> String {
+pub(crate) fn dollars(micros: i64) -> String {
     format!("${}.{:02}", micros / 1_000_000, micros % 1_000_000 / 10_000)
 }
 
@@ -136,11 +188,34 @@ struct Overall {
     columns: BTreeMap<&'static str, usize>,
     items: BTreeMap<Status, usize>,
     needs_you: Vec<String>,
+    running: Vec<Running>,
+    /// GitHub's budget of calls, as it was last seen.
+    rate: Option<bb::Rate>,
+}
+
+/// A run under way.
+#[derive(Serialize)]
+struct Running {
+    run_id: RunId,
+    item_id: ItemId,
+    change_id: ChangeId,
+    agent: String,
+    started_at: Time,
+    doing: Option<Doing>,
+    #[serde(skip)]
+    dir: String,
+}
+
+impl Running {
+    fn of(run: Run) -> Self {
+        let Run { run_id, item_id, change_id, agent, started_at, dir, .. } = run;
+        Self { run_id, item_id, change_id, agent, started_at, doing: None, dir }
+    }
 }
 
 fn all(desk: &mut Desk) -> Result<Code> {
     let blackboard = desk.settings()?.blackboard.display().to_string();
-    let overall = desk.read(|conn| {
+    let mut overall = desk.read(|conn| {
         let rows = bb::board(conn, Show::All, i64::MAX)?;
         let mut columns = BTreeMap::new();
         for row in &rows {
@@ -152,8 +227,12 @@ fn all(desk: &mut Desk) -> Result<Code> {
         }
         let needs_you = rows.iter().filter(|row| row.column == "Needs you").map(|row| row.change.change_id.to_string());
         let (projects, needs_you) = (bb::list_projects(conn)?.len(), needs_you.collect());
-        Ok(Overall { blackboard, projects, columns, items, needs_you })
+        let running = bb::open_runs(conn)?.into_iter().map(Running::of).collect();
+        Ok(Overall { blackboard, projects, columns, items, needs_you, running, rate: bb::rate(conn)? })
     })?;
+    for running in &mut overall.running {
+        running.doing = agent::doing(Path::new(&running.dir))?;
+    }
     if desk.out.is_json() {
         desk.out.json(&overall)?;
         return Ok(Code::Done);
@@ -166,6 +245,22 @@ fn all(desk: &mut Desk) -> Result<Code> {
     field(desk, "items", items.join(", "))?;
     field(desk, "projects", overall.projects.to_string())?;
     field(desk, "blackboard", &overall.blackboard)?;
+    if let Some(rate) = &overall.rate {
+        let left = if rate.resets_at > desk.now {
+            format!("{} of {} calls left until {}", rate.remaining, rate.allowed, rate.resets_at)
+        } else {
+            format!("{} calls an hour, none counted since {}", rate.allowed, rate.resets_at)
+        };
+        field(desk, "GitHub", left)?;
+    }
+    for running in &overall.running {
+        let Running { run_id, change_id, agent, started_at, doing, .. } = running;
+        let doing = doing
+            .as_ref()
+            .map_or_else(|| format!("for {}", span(desk.now.since(*started_at))), |doing| doing_line(doing, desk.now));
+        let line = Line::default().strong(change_id.as_str()).plain(format!(" {run_id} by {agent}, {doing}"));
+        desk.out.line(line)?;
+    }
     for id in &overall.needs_you {
         let line = Line::default().piece(Look::Bad, id).plain(" needs you: ").command(format!("remand why {id}"));
         desk.out.line(line)?;

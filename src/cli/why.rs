@@ -24,9 +24,10 @@ const EVENTS: usize = 12;
 /// Say what something waits for, or why it stopped, since when, and what to type
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  remand why c3       a change: what is it waiting for?\n  \
-remand why w7       an item: why does it not run?\n  remand why 118      an event: what came of it?")]
+remand why w7       an item: why does it not run?\n  remand why 118      an event: what came of it?\n  \
+remand why ada/engine#7       a PR: why is it not taken over?")]
 pub(crate) struct WhyArgs {
-    /// The id: of a change (or its branch, or worktree), an item, a run, a review, a rejection, a finding, an event
+    /// The id: of a change (or its branch, worktree or PR), a PR (owner/repo#7), an item, a run, a review, a rejection, a finding, an event
     #[arg(value_name = "ID")]
     id: String,
 }
@@ -124,6 +125,7 @@ fn tell(conn: &Conn, thing: &Thing, around: Around) -> bb::Result<Told> {
             let own = plain("project", format!("it is a project at {}; projects wait for nothing", project.path), None);
             with_change(project.project_id.to_string(), own, None)
         }
+        Thing::Pull(pull) => with_change(pull.pr.clone(), pull.answer(around.now), None),
     }
 }
 

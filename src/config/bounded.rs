@@ -31,6 +31,11 @@ pub(super) fn dollars<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64,
     deserializer.deserialize_f64(Dollars)
 }
 
+/// Like `dollars`, for a setting that may be left out.
+pub(super) fn dollars_or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    dollars(deserializer).map(Some)
+}
+
 struct Whole<T, const MIN: i64, const MAX: i64>(PhantomData<T>);
 
 impl<T: TryFrom<i64>, const MIN: i64, const MAX: i64> Visitor<'_> for Whole<T, MIN, MAX> {

@@ -1,7 +1,8 @@
 //! How settings relate: each may be fine by itself and not with another. Pure; the defaults must pass too.
 
 use super::environment::refusal;
-use super::settings::{Config, ProjectOverrides};
+use super::names;
+use super::settings::{Agent, AgentKind, Config, ProjectOverrides};
 use crate::keypath::KeyPath;
 
 /// Settings that do not go together.
@@ -22,14 +23,30 @@ pub(super) fn check(config: &Config) -> Vec<Complaint> {
     complaints.extend(agents(config));
     complaints.extend(named(config, KeyPath::dotted("agent"), Some(&config.agent)));
     complaints.extend(named(config, KeyPath::dotted("review_agent"), Some(&config.review_agent)));
+    complaints.extend(config.push.complaints(&KeyPath::dotted("push")));
+    complaints.extend(config.sandbox.complaints(&KeyPath::dotted("sandbox")));
+    complaints.extend(setup_again(&KeyPath::dotted("setup_again_on"), &config.setup_again_on));
     for (name, project) in &config.projects {
         let at = KeyPath::dotted("projects").key(name);
         complaints.extend(empty_name(&at, name));
         complaints.extend(project_fixes(config, &at, project));
         complaints.extend(named(config, at.clone().key("agent"), project.agent.as_ref()));
-        complaints.extend(named(config, at.key("review_agent"), project.review_agent.as_ref()));
+        complaints.extend(named(config, at.clone().key("review_agent"), project.review_agent.as_ref()));
+        complaints.extend(own_tables(&at, project));
     }
     complaints
+}
+
+fn own_tables(at: &KeyPath, project: &ProjectOverrides) -> Vec<Complaint> {
+    let again = project.setup_again_on.as_deref().unwrap_or_default();
+    let mut complaints = setup_again(&at.clone().key("setup_again_on"), again);
+    complaints.extend(project.push.iter().flat_map(|push| push.complaints(&at.clone().key("push"))));
+    complaints.extend(project.discover.iter().flat_map(|discover| discover.complaints(&at.clone().key("discover"))));
+    complaints
+}
+
+fn setup_again(key: &KeyPath, files: &[String]) -> Vec<Complaint> {
+    names::complaints(key, files, names::of_path)
 }
 
 fn common_fixes(config: &Config) -> [(KeyPath, i64); 2] {
@@ -82,8 +99,9 @@ fn times(config: &Config) -> Vec<Complaint> {
     }
     let grace = ("limits.grace_s", limits.grace_s);
     let gate = ("limits.gate_s", limits.gate_s);
+    let setup = ("limits.setup_s", limits.setup_s);
     let git = ("limits.git_s", limits.git_s);
-    for limit in runs.into_iter().chain([gate, git]) {
+    for limit in runs.into_iter().chain([gate, setup, git]) {
         if grace.1 >= limit.1 {
             let why = "the time between the polite signal and the one that kills must be shorter than the limit itself";
             complaints.push(larger(grace, limit, why));
@@ -106,6 +124,7 @@ fn agents(config: &Config) -> Vec<Complaint> {
     for (name, agent) in &config.agents {
         let at = KeyPath::dotted("agents").key(name);
         complaints.extend(empty_name(&at, name));
+        complaints.extend(of_kind(&at, name, agent, config.limits.idle_s));
         for (i, variable) in agent.env.iter().enumerate() {
             complaints.extend(refusal(variable).map(|reason| Complaint {
                 keys: vec![at.clone().key("env").index(i)],
@@ -115,6 +134,41 @@ fn agents(config: &Config) -> Vec<Complaint> {
         }
     }
     complaints
+}
+
+/// What a kind of agent needs, and what it knows nothing of.
+fn of_kind(at: &KeyPath, name: &str, agent: &Agent, idle_s: u64) -> Vec<Complaint> {
+    match agent.kind {
+        AgentKind::Command => {
+            let missing = agent.command.is_none().then(|| Complaint {
+                keys: vec![at.clone()],
+                title: format!("the agent `{name}` has no `command`"),
+                help: "an agent of the kind `command` needs one: the program and its arguments, a list of words".into(),
+            });
+            let claude = [
+                ("allow", agent.allow.is_some()),
+                ("max_turns", agent.max_turns.is_some()),
+                ("max_cost_usd", agent.max_cost_usd.is_some()),
+                ("max_retries", agent.max_retries.is_some()),
+                ("api_timeout_s", agent.api_timeout_s.is_some()),
+            ];
+            let unknown = claude.into_iter().filter(|(_, is_set)| *is_set).map(|(key, _)| Complaint {
+                keys: vec![at.clone().key(key)],
+                title: format!("the agent `{name}` of the kind `command` has no `{key}`"),
+                help: "only an agent of the kind `claude` has it".into(),
+            });
+            missing.into_iter().chain(unknown).collect()
+        }
+        AgentKind::Claude => {
+            let late = agent.api_timeout_s.filter(|timeout| *timeout >= idle_s);
+            let late = late.map(|timeout| Complaint {
+                keys: vec![at.clone().key("api_timeout_s")],
+                title: format!("`{at}.api_timeout_s` ({timeout}) is not less than `limits.idle_s` ({idle_s})"),
+                help: "an agent whose API is silent would be ended before it could say so".into(),
+            });
+            late.into_iter().collect()
+        }
+    }
 }
 
 /// An agent that is named must be there. The empty name is nobody.

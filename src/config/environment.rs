@@ -63,7 +63,7 @@ impl Environment {
         self.vars.get(name).filter(|value| !value.is_empty()).map(PathBuf::from)
     }
 
-    fn text(&self, name: &str) -> Option<&str> {
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
         self.vars.get(name).and_then(|value| value.to_str()).filter(|value| !value.is_empty())
     }
 

@@ -15,7 +15,7 @@ pub(crate) struct Setting {
 }
 
 impl Loaded {
-    /// In the order of `config.toml`. The three places are shown as they were found.
+    /// In the order of `config.toml`. The places of remand's own things are shown as they were found.
     pub(crate) fn explain(&self) -> Vec<Setting> {
         let mut settings = Vec::new();
         // Settings that were read from TOML can be written as TOML.
@@ -37,9 +37,10 @@ impl Loaded {
 
     fn setting(&self, key: String, value: &Value) -> Setting {
         let place = match key.as_str() {
-            "blackboard" => Some(&self.blackboard),
-            "evaluators" => self.evaluators.as_ref(),
-            "prompts" => self.prompts.as_ref(),
+            "blackboard" => Some(self.blackboard.clone()),
+            "evaluators" => self.evaluators.clone(),
+            "prompts" => self.prompts.clone(),
+            "own_worktrees" => value.as_str().map(|set| self.own_worktrees(set)),
             _ => None,
         };
         let origin = match (key.as_str(), &self.file, self.lines.get(&key)) {

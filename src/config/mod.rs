@@ -4,12 +4,18 @@
 
 mod bounded;
 mod check;
+pub(crate) mod discover;
 mod environment;
 mod error;
 pub(crate) mod explain;
+mod forge;
+pub(crate) mod github;
+mod names;
 mod place;
 pub(crate) mod project;
+pub(crate) mod push;
 mod read;
+pub(crate) mod sandbox;
 pub(crate) mod settings;
 
 use std::collections::BTreeMap;
@@ -18,6 +24,7 @@ use std::path::PathBuf;
 use environment::Environment;
 pub(crate) use environment::is_inside_a_run;
 pub(crate) use error::ConfigError;
+pub(crate) use forge::Secret;
 pub(crate) use place::{Origin, Place};
 use settings::{Agent, Config};
 
@@ -57,6 +64,17 @@ pub(crate) fn default_text() -> &'static str {
 /// refuses is left out here too.
 pub(crate) fn agent_environment(names: &[String]) -> BTreeMap<String, String> {
     Environment::of_process().for_agent(names)
+}
+
+/// The closed list of variables for `gh`, and for git where it must log in: the keys of the user, and nothing that
+/// says in which repository. Never for an agent, a gate, or git in a worktree.
+pub(crate) fn forge_environment() -> BTreeMap<String, String> {
+    Environment::of_process().for_forge()
+}
+
+/// The forge's tokens in our environment, so that none of them is ever pushed.
+pub(crate) fn forge_secrets() -> Vec<Secret> {
+    Environment::of_process().forge_secrets()
 }
 
 /// Who is speaking, for events: REMAND_ACTOR, else the user's name, else the number.

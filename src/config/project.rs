@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::discover::Discover;
+use super::push::PushSettings;
 use super::settings::{Argv, MainCheckout, ProjectOverrides};
 use super::{Loaded, place};
 use crate::change::OnMaxCycles;
@@ -26,6 +28,15 @@ pub(crate) struct ProjectSettings {
     pub(crate) severity_threshold: Severity,
     pub(crate) max_gate_rounds: i64,
     pub(crate) main_checkout: MainCheckout,
+    /// What makes a worktree of ours ready. Empty: nothing.
+    pub(crate) setup: Vec<String>,
+    /// Names, meant in every folder, and paths from the top of the repository.
+    pub(crate) setup_again_on: Vec<String>,
+    /// Where worktrees of ours are made.
+    pub(crate) own_worktrees: PathBuf,
+    pub(crate) push: PushSettings,
+    /// None: only pull requests that somebody named.
+    pub(crate) discover: Option<Discover>,
 }
 
 impl Loaded {
@@ -46,6 +57,7 @@ impl Loaded {
         let review_agent = some_name(own.review_agent.unwrap_or_else(|| config.review_agent.clone()));
         let roots = own.worktree_roots.unwrap_or_else(|| config.worktree_roots.clone());
         let root = |text: &String| place::resolve(text, self.file.as_deref(), self.home.as_deref());
+        let own_worktrees = own.own_worktrees.as_ref().unwrap_or(&config.own_worktrees);
         ProjectSettings {
             review_agent: review_agent.or_else(|| agent.clone()),
             agent,
@@ -60,7 +72,20 @@ impl Loaded {
             severity_threshold: own.severity_threshold.unwrap_or(common.severity_threshold),
             max_gate_rounds: own.max_gate_rounds.unwrap_or(common.max_gate_rounds),
             main_checkout: own.main_checkout.unwrap_or(common.main_checkout),
+            setup: own.setup.unwrap_or_else(|| config.setup.clone()),
+            setup_again_on: own.setup_again_on.unwrap_or_else(|| config.setup_again_on.clone()),
+            own_worktrees: self.own_worktrees(own_worktrees),
+            push: config.push.with(own.push.unwrap_or_default()),
+            discover: own.discover.map(Discover::from),
         }
+    }
+
+    /// The folder that `own_worktrees` names.
+    pub(super) fn own_worktrees(&self, set: &str) -> PathBuf {
+        if set.is_empty() {
+            return self.blackboard.with_file_name("worktrees");
+        }
+        place::resolve(set, self.file.as_deref(), self.home.as_deref())
     }
 }
 

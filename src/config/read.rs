@@ -9,7 +9,9 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::check::{self, Complaint};
+use super::discover::DiscoverTable;
 use super::error::{ConfigError, Report};
+use super::push::PushOverrides;
 use super::settings::{Agent, Config, ProjectOverrides};
 use crate::keypath::{KeyPath, Step, fields_of};
 use crate::snippet::{Problem, line_column};
@@ -125,6 +127,12 @@ fn keys_allowed<'d>(path: &KeyPath, defaults: &'d DeTable<'_>) -> Option<Vec<&'d
         [Step::Key(key)] if key == "agents" || key == "projects" => None,
         [Step::Key(key), Step::Key(_)] if key == "agents" => Some(fields_of::<Agent>().to_vec()),
         [Step::Key(key), Step::Key(_)] if key == "projects" => Some(fields_of::<ProjectOverrides>().to_vec()),
+        [Step::Key(key), Step::Key(_), Step::Key(table)] if key == "projects" && table == "push" => {
+            Some(fields_of::<PushOverrides>().to_vec())
+        }
+        [Step::Key(key), Step::Key(_), Step::Key(table)] if key == "projects" && table == "discover" => {
+            Some(fields_of::<DiscoverTable>().to_vec())
+        }
         _ => path.keys_in(defaults),
     }
 }

@@ -5,7 +5,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize, de};
 
-use super::bounded::{dollars, whole, whole_or_none};
+use super::bounded::{dollars, dollars_or_none, whole, whole_or_none};
+use super::discover::DiscoverTable;
+use super::github::Github;
+use super::push::{PushOverrides, PushSettings};
+use super::sandbox::SandboxTable;
 use crate::change::OnMaxCycles;
 use crate::finding::Severity;
 use crate::words::words;
@@ -17,15 +21,24 @@ pub(crate) struct Config {
     pub(super) blackboard: String,
     pub(super) evaluators: String,
     pub(super) prompts: String,
-    /// The five from here on are asked of `Loaded::project`, which knows what a project overrides.
+    /// All from here to `loop`, and `push`, are asked of `Loaded::project`, which knows what a project overrides.
     pub(super) agent: String,
     pub(super) review_agent: String,
     pub(super) gates: Vec<Argv>,
     pub(super) worktree_roots: Vec<String>,
+    #[serde(deserialize_with = "command_or_nothing")]
+    pub(super) setup: Vec<String>,
+    pub(super) setup_again_on: Vec<String>,
+    pub(super) own_worktrees: String,
     pub(super) r#loop: Loop,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) dispatch: Dispatch,
     pub(crate) limits: Limits,
+    /// Asked of `Loaded::github`.
+    pub(super) github: Github,
+    pub(super) push: PushSettings,
+    /// Asked of `Loaded::sandbox`.
+    pub(super) sandbox: SandboxTable,
     pub(crate) log: Log,
     pub(crate) agents: BTreeMap<String, Agent>,
     pub(crate) projects: BTreeMap<String, ProjectOverrides>,
@@ -86,6 +99,8 @@ pub(crate) struct Limits {
     pub(crate) idle_s: u64,
     #[serde(deserialize_with = "whole::<_, _, 1, 86_400>")]
     pub(crate) gate_s: u64,
+    #[serde(deserialize_with = "whole::<_, _, 1, 86_400>")]
+    pub(crate) setup_s: u64,
     #[serde(deserialize_with = "whole::<_, _, 1, 3_600>")]
     pub(crate) git_s: u64,
     #[serde(deserialize_with = "whole::<_, _, 0, 3_600>")]
@@ -99,16 +114,38 @@ pub(crate) struct Log {
     pub(crate) format: LogFormat,
 }
 
-/// How to start an agent. `env` and `model` may be left out: nothing is then passed or named.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// How to start an agent. Only `kind` is needed, and `command` where the kind has none of its own. What is none was
+/// not set: some kinds know nothing of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub(crate) struct Agent {
     pub(crate) kind: AgentKind,
-    pub(crate) command: Argv,
+    #[serde(default)]
+    pub(super) command: Option<Argv>,
     #[serde(default)]
     pub(crate) env: Vec<String>,
     #[serde(default)]
     pub(crate) model: String,
+    pub(crate) allow: Option<Vec<String>>,
+    #[serde(default, deserialize_with = "whole_or_none::<_, _, 1, 10_000>")]
+    pub(crate) max_turns: Option<u32>,
+    #[serde(default, deserialize_with = "dollars_or_none")]
+    pub(crate) max_cost_usd: Option<f64>,
+    #[serde(default, deserialize_with = "whole_or_none::<_, _, 0, 100>")]
+    pub(crate) max_retries: Option<u32>,
+    #[serde(default, deserialize_with = "whole_or_none::<_, _, 1, 86_400>")]
+    pub(crate) api_timeout_s: Option<u64>,
+}
+
+impl Agent {
+    /// The program and its arguments; none only where `check` complained.
+    pub(crate) fn command(&self) -> Vec<String> {
+        match (&self.command, self.kind) {
+            (Some(command), _) => command.words().to_vec(),
+            (None, AgentKind::Claude) => vec!["claude".to_owned()],
+            (None, AgentKind::Command) => Vec::new(),
+        }
+    }
 }
 
 /// What is different for one project. `Loaded::project` has the rest filled in.
@@ -128,6 +165,12 @@ pub(crate) struct ProjectOverrides {
     #[serde(default, deserialize_with = "whole_or_none::<_, _, 0, 100>")]
     pub(super) max_gate_rounds: Option<i64>,
     pub(super) main_checkout: Option<MainCheckout>,
+    #[serde(default, deserialize_with = "command_or_nothing_if_set")]
+    pub(super) setup: Option<Vec<String>>,
+    pub(super) setup_again_on: Option<Vec<String>>,
+    pub(super) own_worktrees: Option<String>,
+    pub(super) push: Option<PushOverrides>,
+    pub(super) discover: Option<DiscoverTable>,
 }
 
 /// A program and its arguments. There is always a program.
@@ -164,6 +207,7 @@ words! {
     /// How remand talks to an agent.
     "kind" AgentKind {
         Command = "command",
+        Claude = "claude",
     }
 }
 
@@ -190,14 +234,32 @@ impl<'de> Deserialize<'de> for Argv {
                 while let Some(word) = words.next_element()? {
                     argv.push(word);
                 }
-                match argv.first() {
-                    Some(program) if !program.trim().is_empty() => Ok(Argv(argv)),
-                    Some(_) => Err(de::Error::custom("the first word, the program, is empty")),
-                    None => Err(de::Error::invalid_length(0, &self)),
+                if argv.is_empty() {
+                    return Err(de::Error::invalid_length(0, &self));
                 }
+                has_program(&argv)?;
+                Ok(Argv(argv))
             }
         }
 
         deserializer.deserialize_seq(Words)
+    }
+}
+
+/// A command, or the empty list.
+fn command_or_nothing<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let words = Vec::deserialize(deserializer)?;
+    has_program(&words)?;
+    Ok(words)
+}
+
+fn command_or_nothing_if_set<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
+    command_or_nothing(deserializer).map(Some)
+}
+
+fn has_program<E: de::Error>(words: &[String]) -> Result<(), E> {
+    match words.first() {
+        Some(program) if program.trim().is_empty() => Err(E::custom("the first word, the program, is empty")),
+        Some(_) | None => Ok(()),
     }
 }

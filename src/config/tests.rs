@@ -1,14 +1,19 @@
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use super::discover::{Discover, DiscoverTable};
 use super::environment::Environment;
 use super::explain::Setting;
+use super::github::{GithubSettings, PostReviews};
 use super::project::ProjectSettings;
+use super::push::{PushOverrides, PushSettings};
 use super::settings::{MainCheckout, ProjectOverrides};
 use super::*;
 use crate::keypath::fields_of;
 
 mod refused;
+mod refused_tables;
 
 /// A home of its own, with the variables that point into it.
 struct Home {
@@ -73,8 +78,15 @@ fn every_setting_has_a_comment_above_it() {
         }
     }
     let comments = |field: &str| default_text().contains(&format!("\n#   {field} = "));
-    for field in fields_of::<Agent>().iter().chain(fields_of::<ProjectOverrides>()) {
+    let tables = ["push", "discover"];
+    for field in [fields_of::<Agent>(), fields_of::<PushOverrides>(), fields_of::<DiscoverTable>()].concat() {
         assert!(comments(field), "`{field}` is not shown in the comments");
+    }
+    for field in fields_of::<ProjectOverrides>().iter().filter(|field| !tables.contains(field)) {
+        assert!(comments(field), "`{field}` is not shown in the comments");
+    }
+    for table in tables {
+        assert!(default_text().contains(&format!("\n#   [projects.website.{table}]")), "[{table}] is not shown");
     }
 }
 
@@ -83,8 +95,10 @@ fn the_examples_in_the_comments_can_be_used() {
     let example = |line: &str| line.strip_prefix("#   ").map(str::to_owned);
     let text: Vec<String> = default_text().lines().filter_map(example).collect();
     let config = read::read(None, &text.join("\n")).unwrap_or_else(|error| panic!("{error}")).config;
-    assert_eq!(config.agents["claude"].command.words(), ["claude", "--print"]);
+    assert_eq!(config.agents["claude"].command(), ["claude"]);
+    assert_eq!(config.agents["mine"].command(), ["my-agent", "--batch"]);
     assert_eq!(config.projects["website"].max_fix_cycles, Some(3));
+    assert!(config.projects["website"].discover.is_some());
 }
 
 #[test]
@@ -213,6 +227,11 @@ fn a_project_overrides_what_it_names() {
         severity_threshold = "critical"
         max_gate_rounds = 0
         main_checkout = "escalate"
+        setup = ["npm", "ci"]
+        setup_again_on = ["web/package.json"]
+        own_worktrees = "~/mine"
+        push = { forbidden = ["*.key"], max_file_kb = 1, max_files = 2, secrets = false }
+        discover = { label = "", authors = ["ada", "bot[bot]"], branches = ["a/**"], drafts = true, max_open = 1 }
 
         [projects.docs]
         agent = "codex"
@@ -234,6 +253,16 @@ fn a_project_overrides_what_it_names() {
         severity_threshold: crate::finding::Severity::Low,
         max_gate_rounds: 2,
         main_checkout: MainCheckout::Report,
+        setup: vec![],
+        setup_again_on: loaded.config.setup_again_on.clone(),
+        own_worktrees: loaded.blackboard.with_file_name("worktrees"),
+        push: PushSettings {
+            forbidden: loaded.config.push.forbidden.clone(),
+            max_file_kb: 10240,
+            max_files: 500,
+            secrets: true,
+        },
+        discover: None,
     };
     assert_eq!(common, expected);
     assert_eq!(loaded.project("docs"), ProjectSettings { agent: Some("codex".into()), ..expected.clone() });
@@ -248,6 +277,17 @@ fn a_project_overrides_what_it_names() {
         severity_threshold: crate::finding::Severity::Critical,
         max_gate_rounds: 0,
         main_checkout: MainCheckout::Escalate,
+        setup: vec!["npm".into(), "ci".into()],
+        setup_again_on: vec!["web/package.json".into()],
+        own_worktrees: home.path("mine"),
+        push: PushSettings { forbidden: vec!["*.key".into()], max_file_kb: 1, max_files: 2, secrets: false },
+        discover: Some(Discover {
+            label: None,
+            authors: vec!["ada".into(), "bot[bot]".into()],
+            branches: vec!["a/**".into()],
+            drafts: true,
+            max_open: 1,
+        }),
         ..expected
     };
     assert_eq!(loaded.project("site"), site);
@@ -259,11 +299,51 @@ fn a_project_overrides_what_it_names() {
 }
 
 #[test]
+fn a_project_overrides_only_what_it_names_of_a_table() {
+    let loaded = Home::new().load_text("push.max_files = 7\nsetup = ['make']\n[projects.p.push]\nmax_file_kb = 3\n[projects.p.discover]\n[projects.q]\nsetup = []\n");
+    let own = loaded.project("p");
+    assert_eq!((own.push.max_files, own.push.max_file_kb, own.push.secrets), (7, 3, true));
+    assert_eq!(own.push.forbidden, loaded.project("another").push.forbidden);
+    assert_eq!(own.setup, ["make"]);
+    assert_eq!(loaded.project("q").setup, [""; 0]);
+    let all = Discover { label: Some("remand".into()), authors: vec![], branches: vec![], drafts: false, max_open: 5 };
+    assert_eq!(own.discover, Some(all), "an empty table is enough");
+}
+
+#[test]
+fn bots_are_numbers_and_each_is_there_once() {
+    let loaded = Home::new().load_text("[github]\ngh = ['hub', '-x']\nbots = [9, 136622811]\nbot_presets = ['coderabbit', 'sourcery']\nreviews = 'off'\n");
+    let expected = GithubSettings {
+        gh: vec!["hub".into(), "-x".into()],
+        call: Duration::from_secs(30),
+        reserve: 500,
+        permission: Duration::from_secs(3600),
+        bots: vec![9, 58_596_630, 136_622_811],
+        reviews: PostReviews::Off,
+    };
+    assert_eq!(loaded.github(), expected);
+    assert_eq!(Home::new().load_text("").github().bots, [0; 0], "nobody by default");
+}
+
+#[test]
+fn every_preset_is_named_in_the_comments() {
+    let mut accounts = Vec::new();
+    for preset in github::BotPreset::ALL {
+        assert!(default_text().contains(&format!("\"{preset}\"")), "{preset}");
+        let loaded = Home::new().load_text(&format!("github.bot_presets = ['{preset}']"));
+        accounts.extend(loaded.github().bots);
+    }
+    accounts.sort_unstable();
+    accounts.dedup();
+    assert_eq!(accounts.len(), github::BotPreset::ALL.len(), "each has an account of its own");
+}
+
+#[test]
 fn every_setting_is_shown_with_where_it_comes_from() {
     let home = Home::new();
     fs::create_dir_all(home.path("prompts")).unwrap();
     let loaded = home.load_text(
-        "agent = 'a'\ngates = [\n  ['make', 'test'], # both\n]\nloop.max_cost_usd = 2\n\n[agents.a]\nkind = 'command'\ncommand = ['a']\n[projects.p]\nmax_fix_cycles = 1\n",
+        "agent = 'a'\ngates = [\n  ['make', 'test'], # both\n]\nloop.max_cost_usd = 2\n\n[agents.a]\nkind = 'command'\ncommand = ['a']\n[projects.p]\nmax_fix_cycles = 1\n[projects.p.discover]\nlabel = 'x'\n",
     );
     let show = |setting: Setting| {
         format!("{} = {}  ({})", setting.key, home.show(&setting.value), home.show(&setting.origin.to_string()))
@@ -278,6 +358,9 @@ fn every_setting_is_shown_with_where_it_comes_from() {
     review_agent = ""  (default)
     gates = [["make", "test"]]  (config.toml:2)
     worktree_roots = []  (default)
+    setup = []  (default)
+    setup_again_on = ["package-lock.json", "yarn.lock", "pnpm-lock.yaml", "Cargo.lock", "poetry.lock", "uv.lock", "requirements.txt", "Gemfile.lock", "go.sum", "composer.lock"]  (default)
+    own_worktrees = "STATE/remand/worktrees"  (default)
     loop.max_fix_cycles = 2  (default)
     loop.max_total_fixes = 8  (default)
     loop.max_run_s = 14400  (default)
@@ -298,8 +381,24 @@ fn every_setting_is_shown_with_where_it_comes_from() {
     limits.fix_s = 1800  (default)
     limits.idle_s = 600  (default)
     limits.gate_s = 600  (default)
+    limits.setup_s = 900  (default)
     limits.git_s = 120  (default)
     limits.grace_s = 10  (default)
+    github.gh = ["gh"]  (default)
+    github.call_s = 30  (default)
+    github.reserve = 500  (default)
+    github.permission_s = 3600  (default)
+    github.bots = []  (default)
+    github.bot_presets = []  (default)
+    github.reviews = "request_changes"  (default)
+    push.forbidden = [".github/workflows/**", ".github/actions/**", "CODEOWNERS", ".github/CODEOWNERS", "docs/CODEOWNERS", ".gitmodules"]  (default)
+    push.max_file_kb = 10240  (default)
+    push.max_files = 500  (default)
+    push.secrets = true  (default)
+    sandbox.kind = "auto"  (default)
+    sandbox.wrapper = []  (default)
+    sandbox.read = ["~/.gitconfig", "~/.config/git", "~/.cargo", "~/.rustup", "~/.nvm", "~/.volta", "~/.bun", "~/.deno", "~/.pyenv", "~/go", "~/.local/bin", "~/.local/lib", "~/.local/share/claude"]  (default)
+    sandbox.write = ["~/.claude", "~/.claude.json", "~/.codex", "~/.gemini", "~/.config/opencode", "~/.local/share/opencode", "~/.cache", "~/.npm", "~/.cargo/registry", "~/.cargo/git", "~/.cargo/.package-cache"]  (default)
     log.level = "info"  (default)
     log.format = "text"  (default)
     agents.a.kind = "command"  (config.toml:8)
@@ -307,5 +406,10 @@ fn every_setting_is_shown_with_where_it_comes_from() {
     agents.a.env = []  (default)
     agents.a.model = ""  (default)
     projects.p.max_fix_cycles = 1  (config.toml:11)
+    projects.p.discover.label = "x"  (config.toml:13)
+    projects.p.discover.authors = []  (default)
+    projects.p.discover.branches = []  (default)
+    projects.p.discover.drafts = false  (default)
+    projects.p.discover.max_open = 5  (default)
     "#);
 }

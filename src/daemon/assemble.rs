@@ -1,6 +1,6 @@
 //! From the configuration to the loops: everything is loaded and checked before anything runs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,34 +8,39 @@ use anyhow::Context as _;
 use tokio::sync::Notify;
 
 use super::Daemon;
-use crate::agent::Agent;
+use crate::agent::{Agent, Claude, Kind, Manner};
 use crate::blackboard::Door;
 use crate::change::ProjectId;
 use crate::clock;
-use crate::config::settings::MainCheckout;
+use crate::config::settings::{AgentKind, MainCheckout};
 use crate::config::{self, Loaded};
-use crate::dispatch::{Dispatch, Limits, OnCheckoutChange, Rules, Settings};
-use crate::evaluator::definition;
+use crate::dispatch::{Dispatch, Forge, Limits, OnCheckoutChange, PostReviews, Rules, Settings, forge_mark};
+use crate::evaluator::definition::{self, Need};
+use crate::evaluator::{Config, Definition};
 use crate::git::Git;
-use crate::process::ProcessId;
+use crate::github::Github;
+use crate::intake::{self, Bounds, Discover, Intake, ProjectRules};
+use crate::process::{self, ProcessId};
 use crate::prompt::Prompts;
+use crate::remote::{PushRules, Reach, Remote, Secret};
+use crate::sandbox::{Sandbox, Sight, Wanted};
 
 impl Daemon {
     pub(crate) fn assemble(loaded: &Loaded) -> anyhow::Result<Self> {
         let now = clock::now();
         let definitions = definition::load(loaded.evaluators.as_deref(), now)?;
-        let settings = settings(loaded)?;
+        let holder = ProcessId::own()?.to_string();
+        let settings = settings(loaded, &holder)?;
         let door = Door::open(&loaded.blackboard, now)?;
         let (wake_heartbeat, wake_dispatch) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-        let dispatch = Dispatch {
-            door: door.clone(),
-            settings: Arc::new(settings),
-            holder: ProcessId::own()?.to_string(),
-            after: Arc::clone(&wake_heartbeat),
-        };
+        let intake = assemble_intake(loaded, &definitions, &door, &wake_heartbeat);
+        let dispatch =
+            Dispatch { door: door.clone(), settings: Arc::new(settings), holder, after: Arc::clone(&wake_heartbeat) };
         Ok(Self {
             door,
             definitions: definitions.into(),
+            intake: Arc::new(intake),
+            wake_intake: Arc::new(Notify::new()),
             dispatch: Arc::new(dispatch),
             wake_heartbeat,
             wake_dispatch,
@@ -45,7 +50,76 @@ impl Daemon {
     }
 }
 
-fn settings(loaded: &Loaded) -> anyhow::Result<Settings> {
+/// Intake alone, for `remand watch`.
+pub(crate) fn intake(loaded: &Loaded) -> anyhow::Result<Intake> {
+    let now = clock::now();
+    let definitions = definition::load(loaded.evaluators.as_deref(), now)?;
+    let door = Door::open(&loaded.blackboard, now)?;
+    Ok(assemble_intake(loaded, &definitions, &door, &Arc::new(Notify::new())))
+}
+
+fn assemble_intake(loaded: &Loaded, definitions: &[Definition], door: &Door, after: &Arc<Notify>) -> Intake {
+    let (github, dispatch) = (loaded.github(), &loaded.config.dispatch);
+    let reader = definitions.iter().find(|definition| definition.config == Config::PrFeedback);
+    let reader = reader.or_else(|| definitions.iter().find(|definition| definition.needs.contains(&Need::PrFeedback)));
+    let evaluators = max_fix_cycles(definitions);
+    let known = loaded.clone();
+    let settings = intake::Settings {
+        reserve: i64::try_from(github.reserve).unwrap_or(i64::MAX),
+        permission_holds: github.permission,
+        bots: github.bots.clone(),
+        every: reader.and_then(|definition| definition.schedule.clone()),
+        backoff_first: Duration::from_secs(dispatch.backoff_first_s),
+        backoff_max: Duration::from_secs(dispatch.backoff_max_s),
+        rules: Box::new(move |project| intake_rules(&known, evaluators, project)),
+        host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+    };
+    let cwd = loaded.blackboard.parent().map(PathBuf::from).unwrap_or_default();
+    Intake {
+        door: door.clone(),
+        github: Github::new(github.gh, config::forge_environment(), github.call, cwd),
+        git: Git::new(&config::agent_environment(&[]), Duration::from_secs(loaded.config.limits.git_s)),
+        settings,
+        after: Arc::clone(after),
+    }
+}
+
+/// How many fixes the evaluators allow, where one of them says so.
+fn max_fix_cycles(definitions: &[Definition]) -> Option<i64> {
+    definitions.iter().find_map(|definition| match definition.config {
+        Config::ReviewFeedback(config) => config.max_fix_cycles,
+        Config::PrFeedback => None,
+    })
+}
+
+fn intake_rules(loaded: &Loaded, evaluators: Option<i64>, project: &ProjectId) -> ProjectRules {
+    let own = loaded.project(project.as_str());
+    ProjectRules {
+        discover: discover(loaded, project),
+        worktree_roots: own.worktree_roots,
+        own_worktrees: own.own_worktrees,
+        bounds: Bounds {
+            on_max_cycles: own.on_max_cycles,
+            max_fix_cycles: loaded.max_fix_cycles(project.as_str(), evaluators),
+            max_total_fixes: own.max_total_fixes,
+            max_run_ms: own.max_run_ms,
+            max_tokens: own.max_tokens,
+            max_cost_micros: own.max_cost_micros,
+        },
+    }
+}
+
+fn discover(loaded: &Loaded, project: &ProjectId) -> Option<Discover> {
+    loaded.project(project.as_str()).discover.map(|discover| Discover {
+        label: discover.label,
+        authors: discover.authors,
+        branches: discover.branches,
+        drafts: discover.drafts,
+        max_open: discover.max_open,
+    })
+}
+
+fn settings(loaded: &Loaded, holder: &str) -> anyhow::Result<Settings> {
     let prompts = Prompts::load(loaded.prompts.as_deref())?;
     let seconds = Duration::from_secs;
     let (dispatch, limits) = (&loaded.config.dispatch, &loaded.config.limits);
@@ -64,6 +138,7 @@ fn settings(loaded: &Loaded) -> anyhow::Result<Settings> {
             fix: seconds(limits.fix_s),
             idle: seconds(limits.idle_s),
             gate: seconds(limits.gate_s),
+            setup: seconds(limits.setup_s),
             git: seconds(limits.git_s),
             grace: seconds(limits.grace_s),
         },
@@ -71,7 +146,9 @@ fn settings(loaded: &Loaded) -> anyhow::Result<Settings> {
         runs_dir: state.join("runs"),
         locks_dir: state.join("locks"),
         env: config::agent_environment(&[]),
+        sandbox: Arc::new(sandbox(loaded, &state)),
         prompts,
+        forge: forge(loaded, &state, holder),
         rules: Box::new(move |project| rules(&known, project)),
     })
 }
@@ -90,15 +167,96 @@ fn rules(loaded: &Loaded, project: &ProjectId) -> Rules {
             MainCheckout::Report => OnCheckoutChange::Report,
             MainCheckout::Escalate => OnCheckoutChange::Escalate,
         },
+        setup: own.setup,
+        setup_again_on: own.setup_again_on,
+        own_worktrees: own.own_worktrees,
+        push: PushRules {
+            forbidden: own.push.forbidden,
+            max_file_bytes: own.push.max_file_kb * 1024,
+            max_files: own.push.max_files,
+            secrets: own.push.secrets,
+            canaries: secrets(),
+        },
     }
+}
+
+/// What confines agents, as the settings want it.
+pub(crate) fn sandbox(loaded: &Loaded, state: &Path) -> Sandbox {
+    let set = loaded.sandbox();
+    let wanted = match set.kind {
+        config::sandbox::Kind::Auto => Wanted::Auto,
+        config::sandbox::Kind::Bubblewrap => Wanted::Bubblewrap,
+        config::sandbox::Kind::Wrapper => Wanted::Wrapper(set.wrapper),
+        config::sandbox::Kind::Off => Wanted::Off,
+    };
+    let sight = Sight { home: set.home, read: set.read, write: set.write, hidden: vec![state.to_owned()] };
+    Sandbox::new(wanted, sight, config::agent_environment(&[]))
+}
+
+/// The forge is only asked where a change has a pull request.
+fn forge(loaded: &Loaded, state: &Path, holder: &str) -> Forge {
+    let github = loaded.github();
+    let forge_env = config::forge_environment();
+    let mut env = forge_env.clone();
+    env.insert(process::MARK.to_owned(), forge_mark(holder));
+    let (repos, gh, known) = (state.join("repos"), github.gh.clone(), loaded.clone());
+    let limit = Duration::from_secs(loaded.config.limits.git_s);
+    Forge {
+        github: Github::new(github.gh, env, github.call, state.to_owned()),
+        remote: Box::new(move |project| {
+            Some(Remote::new(Reach {
+                git_dir: repos.join(format!("{}.git", project.project_id)),
+                url: project.remote_url.clone()?,
+                env: forge_env.clone(),
+                closed: config::agent_environment(&[]),
+                limit,
+                gh: gh.clone(),
+            }))
+        }),
+        passes_over: Box::new(move |project, pull| discover(&known, project)?.passes_over(pull)),
+        reviews: match github.reviews {
+            config::github::PostReviews::RequestChanges => PostReviews::RequestChanges,
+            config::github::PostReviews::Comment => PostReviews::Comment,
+            config::github::PostReviews::Off => PostReviews::Off,
+        },
+        secrets: secrets(),
+    }
+}
+
+fn secrets() -> Vec<Secret> {
+    config::forge_secrets().iter().map(|secret| Secret::new(secret.reveal())).collect()
 }
 
 fn agent(loaded: &Loaded, name: &str) -> Option<Agent> {
     let agent = loaded.agent(name)?;
+    let (kind, manner) = match agent.kind {
+        AgentKind::Command => (Kind::Command, Manner::Command),
+        AgentKind::Claude => (Kind::Claude, Manner::Claude(claude(agent, loaded.config.limits.idle_s))),
+    };
+    let names = kind.variables().iter().map(|name| (*name).to_owned()).chain(agent.env.iter().cloned());
     Some(Agent {
         name: name.to_owned(),
-        command: agent.command.words().to_vec(),
+        command: agent.command(),
         model: Some(agent.model.clone()).filter(|model| !model.is_empty()),
-        env: config::agent_environment(&agent.env),
+        env: config::agent_environment(&names.collect::<Vec<_>>()),
+        manner,
     })
+}
+
+/// How often claude tries a request again by itself, where nothing else is set.
+const RETRIES: u32 = 3;
+/// How long it waits for an answer of its API, where that leaves it the time to say that none came.
+const API_TIMEOUT_S: u64 = 300;
+
+fn claude(agent: &config::settings::Agent, idle_s: u64) -> Claude {
+    let timeout = agent.api_timeout_s.unwrap_or_else(|| API_TIMEOUT_S.min(idle_s.div_ceil(2)));
+    #[expect(clippy::cast_possible_truncation, reason = "an amount of the settings, which have a bound")]
+    let micros = |dollars: f64| (dollars * 1e6).round() as i64;
+    Claude {
+        max_turns: agent.max_turns,
+        max_cost_micros: agent.max_cost_usd.filter(|dollars| *dollars > 0.0).map(micros),
+        max_retries: agent.max_retries.unwrap_or(RETRIES),
+        api_timeout: Duration::from_secs(timeout),
+        allow: agent.allow.clone().unwrap_or_default(),
+    }
 }

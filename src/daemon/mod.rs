@@ -18,14 +18,18 @@ use crate::dispatch::Dispatch;
 use crate::evaluator::Definition;
 use crate::git::Git;
 use crate::heartbeat::{self, Beat};
+use crate::intake::Intake;
 use crate::wake;
 
+pub(crate) use assemble::intake;
 pub(crate) use lock::AlreadyRunning;
 
 /// The loops of one blackboard, put together and not yet running.
 pub(crate) struct Daemon {
     door: Door,
     definitions: Arc<[Definition]>,
+    intake: Arc<Intake>,
+    wake_intake: Arc<Notify>,
     dispatch: Arc<Dispatch>,
     wake_heartbeat: Arc<Notify>,
     wake_dispatch: Arc<Notify>,
@@ -39,11 +43,17 @@ impl Daemon {
         &self.door
     }
 
-    /// Runs until `stop`, then stops in order: no more events are taken in, then dispatch gives back what runs.
+    /// Runs until `stop`, then stops in order: nothing more is read, no more events are taken in, then dispatch gives
+    /// back what runs.
     pub(crate) async fn run(&self, stop: CancellationToken) {
         let tracker = TaskTracker::new();
         let heartbeat_stop = CancellationToken::new();
-        let wakes = vec![Arc::clone(&self.wake_heartbeat), Arc::clone(&self.wake_dispatch)];
+        let wake_posts = Arc::new(Notify::new());
+        let wakes =
+            [&self.wake_intake, &self.wake_heartbeat, &self.wake_dispatch, &wake_posts].map(Arc::clone).to_vec();
+        let reading = TaskTracker::new();
+        reading.spawn(Arc::clone(&self.intake).run(Arc::clone(&self.wake_intake), stop.clone()));
+        reading.close();
         tracker.spawn(wake::listen(self.door.clone(), self.look_every, wakes, heartbeat_stop.clone()));
         let heartbeat = heartbeat::run(
             self.door.clone(),
@@ -54,22 +64,28 @@ impl Daemon {
         );
         tracker.spawn(heartbeat);
         let dispatch = Arc::clone(&self.dispatch);
+        tracker.spawn(Arc::clone(&dispatch).run_posts(wake_posts, stop.clone()));
         tracker.spawn(dispatch.run(Arc::clone(&self.wake_dispatch), stop.clone()));
         tracker.close();
         stop.cancelled().await;
+        reading.wait().await;
         heartbeat_stop.cancel();
         tracker.wait().await;
     }
 
-    /// One heartbeat, then dispatch until nothing is left that is due, and again while either found something.
+    /// What is due is read, one heartbeat, then dispatch until nothing is left that is due, and again while any of them
+    /// found something.
     pub(crate) async fn tick(&self, stop: &CancellationToken) -> anyhow::Result<Done> {
         let mut done = Done::default();
+        self.dispatch.settle_pushes().await.context("pushes that were cut could not be looked for")?;
         while !stop.is_cancelled() {
+            let read = self.intake.pass(stop).await.context("intake failed")?;
             let beat = heartbeat::pass(&self.door, &self.definitions).await.context("the heartbeat failed")?;
-            let ran = self.dispatch.drain(stop).await;
+            let mut ran = self.dispatch.drain(stop).await;
+            ran += self.dispatch.post_due(stop).await.context("posting failed")?;
             done.applied += beat.applied;
             done.ran += ran;
-            if beat == Beat::default() && ran == 0 {
+            if read.is_quiet() && beat == Beat::default() && ran == 0 {
                 break;
             }
         }
@@ -97,6 +113,9 @@ pub(crate) fn serve(loaded: &Loaded, ready: impl FnOnce()) -> anyhow::Result<()>
         let _lock = lock::take(&loaded.blackboard).await?;
         let daemon = Daemon::assemble(loaded)?;
         daemon.git.version().await?;
+        if let Err(why) = daemon.dispatch.settings.sandbox.way().await {
+            tracing::warn!("nothing will run without its sandbox: {why}");
+        }
         ready();
         daemon.run(stop).await;
         Ok(())

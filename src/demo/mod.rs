@@ -1,22 +1,37 @@
-//! The stage of `remand demo`: a throw-away repository with three worktrees, scripted agents, and a configuration.
-//! What plays on it is the daemon's own code.
+//! The stage of `remand demo`: a throw-away remote with three pull requests on a stand-in for GitHub, a clone of it, agents
+//! that are scripts, a person who is one too, and a configuration. What plays on it is the daemon's own code.
+
+mod git;
+mod grace;
+mod page;
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
+use serde_json::json;
 
-use crate::blackboard::{self as bb, Board, NewChange, Project};
-use crate::change::{Change, ChangeId, OnMaxCycles, ProjectId, State};
+use crate::blackboard::{self as bb, Board, Project};
+use crate::change::{Change, ProjectId, State};
 use crate::clock;
 use crate::config::{self, Loaded, Place};
-use crate::process::{Short, short};
+use crate::forge::People;
+use git::Git;
 
-/// A change of the demo, and how it has to end.
+pub(crate) use grace::Grace;
+pub(crate) use page::Said;
+
+/// `owner/name` on the stand-in for GitHub.
+pub(crate) const REPO: &str = "ada/calc";
+/// Who is logged in there: remand speaks in this name.
+pub(crate) const ME: &str = "ada";
+/// Whose pull requests they are.
+const AUTHOR: &str = "coder";
+
+/// A pull request of the demo, and how it has to end.
 pub(crate) struct Part {
+    pub(crate) number: i64,
     pub(crate) branch: &'static str,
     pub(crate) title: &'static str,
     pub(crate) ends: Ends,
@@ -24,34 +39,40 @@ pub(crate) struct Part {
     files: &'static [(&'static str, &'static str)],
 }
 
+/// How often it was fixed, and then:
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ends {
-    /// Rejected, fixed this often, approved.
-    ApprovedAfter(i64),
-    /// Handed to a person after this many fixes.
-    EscalatedAfter(i64),
+    /// our own review passed it.
+    Passed(i64),
+    /// a person approved it.
+    Approved(i64),
+    /// it was handed to a person.
+    Escalated(i64),
 }
 
 pub(crate) const PARTS: [Part; 3] = [
     Part {
+        number: 1,
         branch: "leap-years",
         title: "Tell leap years",
-        ends: Ends::ApprovedAfter(1),
+        ends: Ends::Passed(1),
         files: &[("leap.sh", include_str!("leap.sh")), ("test.sh", include_str!("leap_test.sh"))],
     },
     Part {
+        number: 2,
         branch: "greeting",
         title: "Greet by name",
-        ends: Ends::ApprovedAfter(0),
+        ends: Ends::Approved(1),
         files: &[
-            ("greet.sh", "greet() { echo \"Hello, ${1:-you}!\"; }\n"),
-            ("test.sh", ". ./greet.sh\n[ \"$(greet Ada)\" = \"Hello, Ada!\" ] && [ \"$(greet)\" = \"Hello, you!\" ]\n"),
+            ("greet.sh", "greet() { echo \"Hello, $1!\"; }\n"),
+            ("test.sh", ". ./greet.sh\n[ \"$(greet Ada)\" = \"Hello, Ada!\" ] || exit 1\n"),
         ],
     },
     Part {
+        number: 3,
         branch: "banner",
         title: "Add a banner",
-        ends: Ends::EscalatedAfter(2),
+        ends: Ends::Escalated(2),
         files: &[("banner.txt", "remand\n"), ("test.sh", "grep -q remand banner.txt\n")],
     },
 ];
@@ -60,12 +81,12 @@ impl Part {
     /// Whether a change ended, and if so, whether as it should.
     pub(crate) fn ended(&self, change: &Change) -> Option<bool> {
         let fixes = change.budget.total_fixes;
-        if change.state == State::Escalated {
-            Some(self.ends == Ends::EscalatedAfter(fixes))
-        } else if change.state.is_approved() {
-            Some(self.ends == Ends::ApprovedAfter(fixes))
-        } else {
-            None
+        match (change.state, self.ends) {
+            (State::Escalated, ends) => Some(ends == Ends::Escalated(fixes)),
+            (State::Approved, ends) => Some(ends == Ends::Approved(fixes)),
+            // There Grace is still to come.
+            (state, Ends::Passed(n)) if state.is_approved() => Some(fixes == n),
+            (_, _) => None,
         }
     }
 }
@@ -73,160 +94,128 @@ impl Part {
 /// The stage, set.
 pub(crate) struct Stage {
     pub(crate) loaded: Loaded,
-    pub(crate) repository: PathBuf,
-    /// In the order of `PARTS`.
-    pub(crate) changes: Vec<ChangeId>,
+    pub(crate) project: Project,
+    /// The bare repository that is pushed to.
+    pub(crate) remote: PathBuf,
+    people: People,
+    git: Git,
 }
 
-/// Sets the stage in an empty folder.
-pub(crate) async fn set(folder: &Path) -> anyhow::Result<Stage> {
-    let home = folder.join("home");
-    let repository = folder.join("calc");
-    let agents = folder.join("agents");
-    for made in [&home, &repository, &agents] {
-        fs::create_dir_all(made).with_context(|| format!("cannot make {}", made.display()))?;
+impl Stage {
+    /// Sets the stage in an empty folder.
+    pub(crate) async fn set(folder: &Path) -> anyhow::Result<Self> {
+        let (checkout, remote, forge) = (folder.join("calc"), folder.join("remote.git"), folder.join("forge.json"));
+        let git = Git { home: folder.join("home") };
+        let (agents, evaluators) = (folder.join("agents"), folder.join("evaluators"));
+        for made in [&git.home, &checkout, &remote, &agents, &evaluators] {
+            fs::create_dir_all(made).with_context(|| format!("cannot make {}", made.display()))?;
+        }
+        write(&agents.join("reviewer.sh"), include_str!("reviewer.sh"))?;
+        write(&agents.join("fixer.sh"), include_str!("fixer.sh"))?;
+        write(&evaluators.join("pr_feedback.toml"), include_str!("pr_feedback.toml"))?;
+        write(&folder.join("config.toml"), &configuration(&agents, &forge)?)?;
+        let heads = plant(&git, &checkout, &remote).await?;
+        write(&forge, &open_pulls(&remote, &heads).to_string())?;
+        let place = Place { config: Some(folder.join("config.toml")), db: Some(folder.join("blackboard.db")) };
+        let loaded = config::load(&place)?;
+        let project = enter(&loaded, &checkout, &remote)?;
+        let people = People::new(forge, config::agent_environment(&[]));
+        Ok(Self { loaded, project, remote, people, git })
     }
-    write(&agents.join("reviewer.sh"), include_str!("reviewer.sh"))?;
-    write(&agents.join("fixer.sh"), include_str!("fixer.sh"))?;
-    write(&folder.join("config.toml"), &configuration(&agents))?;
-    let git = Git { home };
-    git.call(&repository, &["init", "--quiet", "--initial-branch=main"]).await?;
-    write(&repository.join("README"), "A small calculator.\n")?;
-    write(&repository.join("test.sh"), "true\n")?;
-    git.commit(&repository, "Begin").await?;
+
+    /// The commits of a pull request as the remote has them, newest first.
+    pub(crate) async fn pushed(&self, part: &Part) -> anyhow::Result<Vec<String>> {
+        let range = format!("main..{}", part.branch);
+        let log = self.git.call(&self.remote, &["log", "--oneline", &range]).await?;
+        Ok(log.lines().map(str::to_owned).collect())
+    }
+}
+
+/// The remote with a branch for each part, and a clone of it on `main`; where the branches are comes back, `main` first.
+async fn plant(git: &Git, checkout: &Path, remote: &Path) -> anyhow::Result<Vec<String>> {
+    let url = remote.display().to_string();
+    git.call(remote, &["init", "--quiet", "--bare", "--initial-branch=main"]).await?;
+    git.call(checkout, &["init", "--quiet", "--initial-branch=main"]).await?;
+    git.call(checkout, &["remote", "add", "origin", &url]).await?;
+    write(&checkout.join("README"), "A small calculator.\n")?;
+    write(&checkout.join("test.sh"), "true\n")?;
+    git.commit(checkout, "Begin").await?;
+    git.call(checkout, &["push", "--quiet", "origin", "main"]).await?;
+    let mut heads = vec![git.call(checkout, &["rev-parse", "HEAD"]).await?];
     for part in &PARTS {
-        plant(&git, &repository, part).await?;
+        git.call(checkout, &["checkout", "--quiet", "--detach", "main"]).await?;
+        for (name, text) in part.files {
+            write(&checkout.join(name), text)?;
+        }
+        git.commit(checkout, part.title).await?;
+        git.call(checkout, &["push", "--quiet", "origin", &format!("HEAD:refs/heads/{}", part.branch)]).await?;
+        heads.push(git.call(checkout, &["rev-parse", "HEAD"]).await?);
     }
-    let place = Place { config: Some(folder.join("config.toml")), db: Some(folder.join("blackboard.db")) };
-    let loaded = config::load(&place)?;
-    let changes = enter(&loaded, &repository, &git).await?;
-    Ok(Stage { loaded, repository, changes })
+    git.call(checkout, &["checkout", "--quiet", "main"]).await?;
+    Ok(heads)
 }
 
-/// Where the worktree of a branch stands.
-fn worktree_of(repository: &Path, branch: &str) -> PathBuf {
-    let name = format!("{}-{branch}", repository.file_name().unwrap_or_default().to_string_lossy());
-    repository.with_file_name(name)
+/// The stand-in's file, as `src/forge/state.rs` has it.
+fn open_pulls(remote: &Path, heads: &[String]) -> serde_json::Value {
+    let (main, heads) = heads.split_first().map(|(main, heads)| (main.as_str(), heads)).unwrap_or_default();
+    let now = clock::now().utc().format("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let pulls: BTreeMap<String, serde_json::Value> = PARTS
+        .iter()
+        .zip(heads)
+        .map(|(part, head)| {
+            let pull = json!({
+                "id": 100 + part.number, "title": part.title, "author": AUTHOR,
+                "head_ref": part.branch, "head_repo": REPO, "head_sha": head, "base_ref": "main", "base_sha": main,
+                "created_at": now, "updated_at": now,
+            });
+            (part.number.to_string(), pull)
+        })
+        .collect();
+    json!({
+        "me": ME,
+        "users": { ME: { "id": 11 }, AUTHOR: { "id": 12 }, grace::LOGIN: { "id": 13 } },
+        "repos": { REPO: {
+            "id": 1, "git_dir": remote, "default_branch": "main", "pulls": pulls,
+            "permissions": { ME: "admin", AUTHOR: "write", grace::LOGIN: "write" },
+        } },
+    })
 }
 
-async fn plant(git: &Git, repository: &Path, part: &Part) -> anyhow::Result<()> {
-    let worktree = worktree_of(repository, part.branch);
-    let path = worktree.display().to_string();
-    git.call(repository, &["worktree", "add", "--quiet", "-b", part.branch, &path, "main"]).await?;
-    for (name, text) in part.files {
-        write(&worktree.join(name), text)?;
-    }
-    git.commit(&worktree, part.title).await
-}
-
-/// What `remand project add` and three times `remand review` write.
-async fn enter(loaded: &Loaded, repository: &Path, git: &Git) -> anyhow::Result<Vec<ChangeId>> {
-    let mut heads = Vec::new();
-    for part in &PARTS {
-        heads.push(git.call(&worktree_of(repository, part.branch), &["rev-parse", "HEAD"]).await?);
-    }
-    let repository = repository.canonicalize()?;
+/// What `remand project add` writes.
+fn enter(loaded: &Loaded, checkout: &Path, remote: &Path) -> anyhow::Result<Project> {
+    let checkout = checkout.canonicalize()?;
     let now = clock::now();
-    let mut board = Board::open(&loaded.blackboard, now)?;
     let project = Project {
         project_id: ProjectId::new("calc"),
-        path: repository.display().to_string(),
-        common_dir: repository.join(".git").display().to_string(),
-        repo: None,
+        path: checkout.display().to_string(),
+        common_dir: checkout.join(".git").display().to_string(),
+        repo: Some(REPO.into()),
+        remote_url: Some(remote.display().to_string()),
         default_branch: "main".into(),
         created_at: now,
     };
-    let settings = loaded.project("calc");
-    let changes = board.write("demo", |conn| {
-        bb::insert_project(conn, &project)?;
-        PARTS
-            .iter()
-            .zip(&heads)
-            .map(|(part, head)| {
-                let new = NewChange {
-                    project_id: project.project_id.clone(),
-                    title: part.title.into(),
-                    branch: part.branch.into(),
-                    base: "main".into(),
-                    head: head.clone(),
-                    worktree: worktree_of(&repository, part.branch).display().to_string(),
-                    host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
-                    state: State::PendingSelfReview,
-                    on_max_cycles: OnMaxCycles::Escalate,
-                    max_fix_cycles: settings.max_fix_cycles,
-                    max_total_fixes: settings.max_total_fixes,
-                    max_run_ms: settings.max_run_ms,
-                    max_tokens: settings.max_tokens,
-                    max_cost_micros: settings.max_cost_micros,
-                    actor: "demo".into(),
-                };
-                let change = bb::insert_change(conn, &new, now)?;
-                let key = format!("code_review:{}:{head}", change.change_id);
-                bb::insert_item(conn, &change, &bb::review_item(&change, key, "demo"), now)?;
-                Ok(change.change_id)
-            })
-            .collect()
-    })?;
-    Ok(changes)
+    Board::open(&loaded.blackboard, now)?.write("demo", |conn| bb::insert_project(conn, &project))?;
+    Ok(project)
 }
 
-fn configuration(agents: &Path) -> String {
-    let script = |name: &str| format!("[\"sh\", {}]", toml_text(&agents.join(name).display().to_string()));
-    format!(
+fn configuration(agents: &Path, forge: &Path) -> anyhow::Result<String> {
+    let program = std::env::current_exe().context("the path of this program is not known")?;
+    let text = |path: &Path| toml::Value::from(path.display().to_string()).to_string();
+    Ok(format!(
         "agent = \"fixer\"\nreview_agent = \"reviewer\"\ngates = [[\"sh\", \"test.sh\"]]\n\n\
+         [github]\n# In the place of the real one, so that all of it stays on this machine.\n\
+         gh = [{}, \"__gh\", {}]\n\n\
          [dispatch]\nslots = 3\nstop_grace_s = 1\n\n\
-         [agents.fixer]\nkind = \"command\"\ncommand = {}\n\n\
-         [agents.reviewer]\nkind = \"command\"\ncommand = {}\n",
-        script("fixer.sh"),
-        script("reviewer.sh"),
-    )
-}
-
-fn toml_text(text: &str) -> String {
-    toml::Value::from(text).to_string()
+         [sandbox]\n# The agents of this demo are its own scripts.\nkind = \"off\"\n\n\
+         [agents.fixer]\nkind = \"command\"\ncommand = [\"sh\", {}]\n\n\
+         [agents.reviewer]\nkind = \"command\"\ncommand = [\"sh\", {}]\n",
+        text(&program),
+        text(forge),
+        text(&agents.join("fixer.sh")),
+        text(&agents.join("reviewer.sh")),
+    ))
 }
 
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
-}
-
-/// Git for setting the stage: nobody's configuration, a made-up author.
-struct Git {
-    home: PathBuf,
-}
-
-impl Git {
-    async fn commit(&self, at: &Path, message: &str) -> anyhow::Result<()> {
-        self.call(at, &["add", "-A"]).await?;
-        self.call(at, &["commit", "--quiet", "--no-verify", "-m", message]).await.map(drop)
-    }
-
-    async fn call(&self, at: &Path, args: &[&str]) -> anyhow::Result<String> {
-        let mut env: BTreeMap<OsString, OsString> =
-            config::agent_environment(&[]).into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-        env.insert("HOME".into(), self.home.clone().into());
-        for (name, value) in [
-            ("GIT_CONFIG_NOSYSTEM", "1"),
-            ("GIT_AUTHOR_NAME", "Ada"),
-            ("GIT_AUTHOR_EMAIL", "ada@example.org"),
-            ("GIT_COMMITTER_NAME", "Ada"),
-            ("GIT_COMMITTER_EMAIL", "ada@example.org"),
-        ] {
-            env.insert(name.into(), value.into());
-        }
-        let command = Short {
-            program: "git".into(),
-            args: args.iter().map(OsString::from).collect(),
-            cwd: at.to_owned(),
-            env,
-            stdin: None,
-            limit: Duration::from_secs(30),
-            cap: 64 * 1024,
-        };
-        let output = short(&command).await.context("git can't be run; the demo needs it")?;
-        if output.status != Some(0) {
-            bail!("git {} failed: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim());
-        }
-        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    }
 }

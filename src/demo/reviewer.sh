@@ -1,7 +1,7 @@
 # The demo's reviewer: a script in place of an agent. The prompt comes on stdin, the answer goes to stdout.
 # The open findings that the prompt lists by their ids, each a line `f1 (high, logic)`; what passes the test resolves them.
 resolved=$(sed -n 's/^\(f[0-9][0-9]*\) ([a-z]*, [a-z]*)$/{"id": "\1", "status": "resolved"}/p' | sort -u | paste -s -d , -)
-sleep 1
+sleep 0.7
 branch=$(git symbolic-ref --short HEAD)
 
 answer() { # verdict count severity summary findings previous

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use super::look::{named, short};
 use super::stop::Stop;
 use super::task::Task;
+use crate::agent;
 use crate::blackboard as bb;
 use crate::clock;
 use crate::crash::crash_point;
 use crate::event::{EventType, NewEvent, TargetType};
 use crate::git::{GitError, PutBack, only_prose_about_review};
-use crate::process::{self, Stream};
 use crate::review::{Answer, Stance, read_answers};
 use crate::work::{GateResult, Run};
 
@@ -87,9 +87,13 @@ impl Task {
             .map(|answer| format!("{} {}: {}", answer.id, answer.answer, answer.reason))
             .collect();
         if diff.files.is_empty() {
-            return Ok(Some(match said.as_slice() {
+            let reason = match said.as_slice() {
                 [] => "the agent changed nothing".to_owned(),
                 said => format!("the agent changed nothing and says: {}", said.join("; ")),
+            };
+            return Ok(Some(match agent::denied(&PathBuf::from(&span.run.dir)).as_slice() {
+                [] => reason,
+                denied => format!("{reason}; it wanted and was not allowed to: {}", named(denied)),
             }));
         }
         if self.git.is_empty_tree(place, head_after).await? {
@@ -106,7 +110,7 @@ impl Task {
     }
 
     /// Writes down why a run's work is not used; `withdraw` does the rest, also after a crash.
-    async fn refuse(&self, span: Span<'_>, reason: String) -> Result<(), Stop> {
+    pub(super) async fn refuse(&self, span: Span<'_>, reason: String) -> Result<(), Stop> {
         let (claim, id) = (self.claim.clone(), span.run.run_id.clone());
         self.write("refuse", move |conn| bb::refuse_run(conn, &claim, &id, &reason)).await?;
         Ok(())
@@ -115,6 +119,11 @@ impl Task {
     /// Takes work that was refused off the branch, keeps it, and fails the item.
     pub(super) async fn withdraw(&self, span: Span<'_>, reason: &str) -> Result<(), Stop> {
         let place = self.place()?;
+        let there = self.pushed_from_here(&place, span.first).await;
+        let reason = match &there {
+            Some(sha) => format!("{reason}; and {} is on the remote already, pushed from this repository", short(sha)),
+            None => reason.to_owned(),
+        };
         let to = PutBack { branch: &self.change.branch, head_before: span.first, run: span.run.run_id.as_str() };
         crash_point!("git.withdraw.before");
         let restored = self.git.put_back(&place, to).await?;
@@ -127,7 +136,7 @@ impl Task {
             Some(GateResult::Green) | None => String::new(),
         };
         let failure = bb::Failure {
-            reason: reason.to_owned(),
+            reason,
             decide: format!(
                 "read the review and what the agent said (`remand log {run_id}`{see_gates}); then `remand refine {change_id} --text …`, `remand retry {change_id}`, or fix it by hand and `remand review --worktree {}`",
                 self.change.worktree
@@ -150,7 +159,9 @@ impl Task {
                 .with(serde_json::json!({ "reason": "its work is not used", "wip": wip }));
                 bb::append(conn, &event, clock::now())?;
             }
-            bb::fail(conn, &claim, &failure, clock::now()).map(drop)
+            let failed = bb::fail(conn, &claim, &failure, clock::now())?;
+            // Found later, it would look like a person's answer.
+            there.map_or(Ok(()), |sha| bb::move_head(conn, &failed.change_id, &sha, clock::now()).map(drop))
         })
         .await?;
         Ok(())
@@ -158,8 +169,7 @@ impl Task {
 
     /// What the agent answered for each finding.
     pub(super) fn answers(&self, run: &Run) -> Vec<Answer> {
-        let kept = process::read_output(&PathBuf::from(&run.dir), Stream::Stdout);
-        kept.map(|kept| read_answers(&kept.text)).unwrap_or_default()
+        agent::answer(&PathBuf::from(&run.dir)).map(|text| read_answers(&text)).unwrap_or_default()
     }
 
     fn message(&self) -> String {

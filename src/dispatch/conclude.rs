@@ -6,31 +6,34 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
+use super::Dispatch;
 use super::launch::{mark_file, swap_record};
 use super::look::{gone, named};
 use super::recover::{SETTLE, commits_since};
 use super::rules::OnCheckoutChange;
 use super::stop::{Fail, Stop};
 use super::task::Task;
-use crate::agent::{Phase, Told};
+use crate::agent::{self, Outcome, Phase};
 use crate::blackboard::{self as bb, RunEnd};
 use crate::clock::{self, Time};
 use crate::crash::crash_point;
 use crate::event::{EventType, NewEvent, TargetType};
 use crate::git::{GitError, Mark, Place, PutBack, Restored};
-use crate::process::{self, Exit, Stream};
+use crate::process::{self, Exit};
 use crate::work::{Ended, Run};
 
 /// How many changes outside the worktree a sentence names.
 const SAID: usize = 40;
 
-/// What an end means.
+/// What an end means here: to the agent's end comes that of its worktree.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum End {
     Good,
     /// Nobody's fault: again, a bounded number of times.
     Lost,
     Stopped,
+    /// Its session was not there: again, in a new one.
+    NoSession,
     Hold {
         reason: String,
         until: Option<Time>,
@@ -101,9 +104,8 @@ impl Task {
 
     async fn over(&self, run: &Run, dir: &Path, dropped: &[String]) -> Result<Over, Stop> {
         let exit = process::read_exit(dir)?;
-        let (told, odd) = Told::read(dir);
-        let stderr = process::read_output(dir, Stream::Stderr).map(|kept| kept.text).unwrap_or_default();
-        let end = judge(exit.as_ref(), &told, &stderr);
+        let told = agent::outcome(dir, exit.as_ref());
+        let end = End::from(told.end.clone());
         let mut events = Vec::new();
         let about = |event_type, summary: String| {
             NewEvent::about(&run.change_id, event_type, summary).on(TargetType::Run, &run.run_id)
@@ -120,6 +122,14 @@ impl Task {
                     .cut("paths"),
             );
         }
+        if !told.denied.is_empty() {
+            let summary = format!("{} wanted and was not allowed to: {}", run.agent, named(&told.denied));
+            events.push(
+                about(EventType::PermissionDenied, summary)
+                    .with(json!({ "run_id": run.run_id, "denied": told.denied }))
+                    .cut("denied"),
+            );
+        }
         let checkout = self.checkout_changes(dir).await;
         if !checkout.is_empty() {
             let listed = checkout.iter().take(SAID).map(String::as_str).collect::<Vec<_>>().join("; ");
@@ -131,16 +141,20 @@ impl Task {
                     .cut("what"),
             );
         }
+        let cost_micros = self.dispatch.cost_of(run, &told).await?;
+        let ended = exit.as_ref().map_or(Ended::Lost, |exit| exit.ended);
+        // It may say itself that somebody ended it.
+        let ended = if ended == Ended::Agent && end == End::Lost { Ended::Lost } else { ended };
         let run_end = RunEnd {
-            ended: Some(exit.as_ref().map_or(Ended::Lost, |exit| exit.ended)),
+            ended: Some(ended),
             exit_status: exit.as_ref().and_then(|exit| exit.status).map(i64::from),
             signal: exit.as_ref().and_then(|exit| exit.signal).map(i64::from),
             elapsed_ms: exit.as_ref().map_or(0, |exit| i64::try_from(exit.elapsed_ms).unwrap_or(i64::MAX)),
-            session: told.session.clone(),
+            session: told.session,
             tokens: told.tokens,
-            cost_micros: told.cost_micros(),
+            cost_micros,
             wip: None,
-            note: odd.or_else(|| leftovers(exit.as_ref())),
+            note: told.odd.or_else(|| leftovers(exit.as_ref())),
         };
         Ok(Over { end, run_end, events, checkout })
     }
@@ -224,6 +238,7 @@ impl Task {
                     self.change.worktree
                 ),
             ),
+            End::NoSession => Ok(()),
             End::Stopped => Err(if fenced { Stop::Fenced } else { Stop::Stopping }),
             End::Hold { reason, until } => Err(Stop::Hold { reason, until }),
             End::Failed(reason) => fail(
@@ -279,6 +294,31 @@ impl Task {
     }
 }
 
+impl Dispatch {
+    /// What a run cost by itself: of a session that it goes on with, an agent tells the sum.
+    pub(super) async fn cost_of(&self, run: &Run, told: &Outcome) -> bb::Result<Option<i64>> {
+        if !told.is_sum_of_session {
+            return Ok(told.cost_micros);
+        }
+        let ended = run.clone();
+        let counted = self.door.read(move |conn| bb::counted_in_session(conn, &ended)).await?;
+        Ok(told.cost_micros.map(|sum| sum.saturating_sub(counted).max(0)))
+    }
+}
+
+impl From<agent::End> for End {
+    fn from(end: agent::End) -> Self {
+        match end {
+            agent::End::Good => Self::Good,
+            agent::End::Lost => Self::Lost,
+            agent::End::Stopped => Self::Stopped,
+            agent::End::NoSession => Self::NoSession,
+            agent::End::Hold { reason, until } => Self::Hold { reason, until },
+            agent::End::Failed(reason) => Self::Failed(reason),
+        }
+    }
+}
+
 impl Over {
     fn tell_restored(&mut self, restored: &Restored, run: &Run, phase: Phase) {
         self.run_end.wip.clone_from(&restored.wip);
@@ -300,106 +340,5 @@ fn leftovers(exit: Option<&Exit>) -> Option<String> {
         (0, 0) => exit.detail.clone(),
         (ended, 0) => Some(format!("{ended} processes that it left behind were ended")),
         (_, alive) => Some(format!("{alive} processes of it could not be ended")),
-    }
-}
-
-/// Only an agent that ended by itself with status 0 goes on.
-fn judge(exit: Option<&Exit>, told: &Told, stderr: &str) -> End {
-    let Some(exit) = exit else { return End::Lost };
-    if exit.survivors > 0 {
-        return End::Failed(format!("{} of its processes could not be ended", exit.survivors));
-    }
-    match exit.ended {
-        Ended::Agent => {}
-        Ended::IdleLimit => {
-            return End::Failed(format!(
-                "it said nothing for too long and was ended after {} s",
-                exit.elapsed_ms / 1000
-            ));
-        }
-        Ended::TotalLimit => {
-            return End::Failed(format!("it took too long and was ended after {} s", exit.elapsed_ms / 1000));
-        }
-        Ended::DaemonGone | Ended::Lost => return End::Lost,
-        Ended::Stopped => return End::Stopped,
-        Ended::NotStarted => {
-            let why = exit.detail.clone().unwrap_or_else(|| "it is not there or can't be run".into());
-            return End::Hold { reason: format!("the agent can't be started: {why}"), until: None };
-        }
-    }
-    if let Some(hold) = &told.hold {
-        return End::Hold { reason: hold.reason.clone(), until: hold.until() };
-    }
-    match exit.status {
-        Some(0) => End::Good,
-        Some(status) => End::Failed(format!("it ended with status {status}{}", last_words(stderr))),
-        None => End::Lost,
-    }
-}
-
-/// The last line that an agent complained with, if it did.
-fn last_words(stderr: &str) -> String {
-    let line = stderr.lines().rev().find(|line| !line.trim().is_empty());
-    line.map(|line| format!(": {}", line.trim().chars().take(300).collect::<String>())).unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::agent::ToldHold;
-
-    fn exit(ended: Ended, status: Option<i32>) -> Exit {
-        Exit {
-            ended,
-            status,
-            signal: None,
-            stdout_bytes: 0,
-            stderr_bytes: 0,
-            leftovers: 0,
-            survivors: 0,
-            elapsed_ms: 1500,
-            detail: None,
-        }
-    }
-
-    #[test]
-    fn only_an_agent_that_ended_by_itself_with_status_0_goes_on() {
-        let told = Told::default();
-        for &ended in Ended::ALL {
-            for status in [None, Some(0), Some(1)] {
-                let good = judge(Some(&exit(ended, status)), &told, "") == End::Good;
-                assert_eq!(good, ended == Ended::Agent && status == Some(0), "{ended} {status:?}");
-            }
-        }
-        assert_eq!(judge(None, &told, ""), End::Lost);
-    }
-
-    #[test]
-    fn a_time_out_is_a_failure_and_a_vanished_run_is_not() {
-        let told = Told::default();
-        for ended in [Ended::IdleLimit, Ended::TotalLimit] {
-            assert!(matches!(judge(Some(&exit(ended, None)), &told, ""), End::Failed(_)));
-        }
-        for ended in [Ended::DaemonGone, Ended::Lost] {
-            assert_eq!(judge(Some(&exit(ended, None)), &told, ""), End::Lost);
-        }
-    }
-
-    #[test]
-    fn a_usage_limit_is_a_hold_whatever_the_status() {
-        let hold = ToldHold { reason: "usage limit".into(), until: Some("2026-11-16T03:00:00.000Z".into()) };
-        let told = Told { hold: Some(hold), ..Told::default() };
-        for status in [0, 1] {
-            let End::Hold { reason, until } = judge(Some(&exit(Ended::Agent, Some(status))), &told, "") else {
-                panic!("not held")
-            };
-            assert_eq!((reason.as_str(), until.is_some()), ("usage limit", true));
-        }
-    }
-
-    #[test]
-    fn an_agent_that_fails_is_quoted() {
-        let end = judge(Some(&exit(Ended::Agent, Some(3))), &Told::default(), "a\nno such model\n\n");
-        assert_eq!(end, End::Failed("it ended with status 3: no such model".into()));
     }
 }

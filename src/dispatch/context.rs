@@ -7,15 +7,23 @@ use serde_json::Value;
 use super::plan::plan;
 use super::stop::Stop;
 use super::task::Task;
+use crate::agent::{self, Agent};
 use crate::blackboard as bb;
 use crate::finding::{Category, Finding, FindingId, Outcome, Severity};
 use crate::git::Diff;
-use crate::process::{self, Stream};
 use crate::prompt::{AgainContext, Feedback, FixContext, OpenFinding, ReviewContext};
+use crate::pull::last_lines;
 use crate::work::{Rejection, Source};
 
 impl Task {
-    pub(super) async fn review_prompt(&self, base: &str, head: &str, diff: &Diff, again: bool) -> Result<String, Stop> {
+    /// Again, if the answer before was unclear; a reviewer that goes on with its session knows the rest already.
+    pub(super) async fn review_prompt(
+        &self,
+        base: &str,
+        head: &str,
+        diff: &Diff,
+        again: Option<UnclearAnswer>,
+    ) -> Result<String, Stop> {
         let id = self.change.change_id.clone();
         let open = self.read(move |conn| bb::open_findings(conn, &id)).await?;
         let open_findings: Vec<OpenFinding> = open.into_iter().map(prompt_finding).collect();
@@ -35,23 +43,23 @@ impl Task {
         };
         let prompts = &self.dispatch.settings.prompts;
         let review = prompts.review(&context)?.text;
-        if !again {
-            return Ok(review);
-        }
-        let (missing, answer) = self.unclear_answer().await?;
+        let Some(again) = again else { return Ok(review) };
+        let resumes = again.session.is_some();
         let context = AgainContext {
             base_sha: base.to_owned(),
             head_sha: head.to_owned(),
-            missing,
-            answer,
+            missing: again.missing,
+            answer: again.answer.filter(|_| !resumes),
             open_findings,
             nonce: nonce(),
         };
-        Ok(format!("{review}\n\n{}", prompts.again(&context)?.text))
+        let again = prompts.again(&context)?.text;
+        Ok(if resumes { again } else { format!("{review}\n\n{again}") })
     }
 
-    /// What the reviewer answered before, and what was missing in it.
-    async fn unclear_answer(&self) -> Result<(Vec<String>, Option<String>), Stop> {
+    /// What the reviewer answered before, what was missing in it, and whether its session can be gone on with: only
+    /// right after that answer, so that a session which can't be resumed is tried once.
+    pub(super) async fn unclear(&self, agent: &Agent) -> Result<UnclearAnswer, Stop> {
         let id = self.item.item_id.clone();
         let (runs, events) = self
             .read(move |conn| {
@@ -59,15 +67,19 @@ impl Task {
                 Ok((bb::runs_of(conn, &id)?, events))
             })
             .await?;
-        let missing = events
-            .iter()
-            .rev()
-            .find(|event| event.event_type == crate::event::EventType::ReviewUnclear)
-            .and_then(|event| event.metadata.get("missing")?.as_array().cloned())
-            .map(|list| list.iter().filter_map(|text| text.as_str().map(str::to_owned)).collect())
-            .unwrap_or_default();
-        let answer = runs.last().and_then(|run| output_of(&run.dir));
-        Ok((missing, answer))
+        let told = events.iter().rev().find(|event| event.event_type == crate::event::EventType::ReviewUnclear);
+        let told = |key: &str| told.and_then(|event| event.metadata.get(key));
+        let missing = told("missing").and_then(Value::as_array);
+        let missing = missing.into_iter().flatten().filter_map(|text| text.as_str().map(str::to_owned)).collect();
+        let id = told("run_id").and_then(Value::as_str);
+        let run = runs.iter().rev().find(|run| id.is_none_or(|id| run.run_id.as_str() == id));
+        let is_last = run.zip(runs.last()).is_some_and(|(run, last)| run.run_id == last.run_id);
+        let session = run.filter(|run| is_last && agent.can_resume() && run.agent == agent.name);
+        Ok(UnclearAnswer {
+            missing,
+            answer: run.and_then(|run| output_of(&run.dir)),
+            session: session.and_then(|run| run.session.clone()),
+        })
     }
 
     pub(super) async fn fix_prompt(
@@ -119,6 +131,14 @@ impl Task {
     }
 }
 
+/// An answer that was no verdict.
+pub(super) struct UnclearAnswer {
+    missing: Vec<String>,
+    answer: Option<String>,
+    /// The session to go on with.
+    pub(super) session: Option<String>,
+}
+
 /// What a fix is told.
 pub(super) struct FixPrompt {
     pub(super) text: String,
@@ -131,8 +151,7 @@ fn nonce() -> u128 {
 }
 
 fn output_of(dir: &str) -> Option<String> {
-    let kept = process::read_output(&PathBuf::from(dir), Stream::Stdout).ok()?;
-    (!kept.text.trim().is_empty()).then_some(kept.text)
+    agent::answer(&PathBuf::from(dir)).ok().filter(|text| !text.trim().is_empty())
 }
 
 fn prompt_finding(open: bb::OpenFinding) -> OpenFinding {
@@ -144,7 +163,11 @@ fn feedback(rejection: &Rejection, ledger: &[bb::OpenFinding]) -> Feedback {
     let text = |key: &str| rejection.metadata.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
     let findings = rejection.metadata.get("findings").and_then(Value::as_array);
     Feedback {
-        from: if rejection.by_person { "a person".into() } else { "the reviewer".into() },
+        from: match rejection.metadata.get("feedback") {
+            Some(_) => "the pull request".into(),
+            None if rejection.by_person => "a person".into(),
+            None => "the reviewer".into(),
+        },
         body: text("body").unwrap_or(&rejection.summary).to_owned(),
         findings: findings
             .into_iter()
@@ -153,6 +176,11 @@ fn feedback(rejection: &Rejection, ledger: &[bb::OpenFinding]) -> Feedback {
             .filter_map(|(at, value)| finding(rejection, ledger, at, value))
             .collect(),
     }
+}
+
+fn with_context(text: String, hunk: Option<String>) -> String {
+    let Some(hunk) = hunk.filter(|hunk| !hunk.trim().is_empty()) else { return text };
+    format!("{text}\n\nIt stands under these lines of the diff:\n{}", last_lines(&hunk))
 }
 
 /// Findings in an event may come from another program: what can't be read as one of ours is still feedback. An id stands
@@ -168,7 +196,7 @@ fn finding(rejection: &Rejection, ledger: &[bb::OpenFinding], at: usize, value: 
             category: text("category").and_then(|word| word.parse().ok()).unwrap_or(Category::Logic),
             path: text("path"),
             line: value.get("line").and_then(Value::as_u64).and_then(|line| u32::try_from(line).ok()),
-            text: text("text").or_else(|| text("description"))?,
+            text: with_context(text("text").or_else(|| text("description"))?, text("context")),
             suggestion: text("suggestion"),
         },
     })

@@ -54,10 +54,12 @@ impl Task {
     pub(super) async fn fix(&self) -> Result<(), Stop> {
         loop {
             let runs = self.runs().await?;
-            let span = runs.first().zip(runs.last()).map(|(first, run)| Span { first: &first.head_before, run });
+            let first = runs.iter().rev().find_map(|run| run.rebased_onto.as_ref());
+            let first = first.or_else(|| runs.first().map(|run| &run.head_before));
+            let span = first.zip(runs.last()).map(|(first, run)| Span { first, run });
             match (next_step(runs.last()), span) {
                 (Step::Begin, _) | (_, None) => {
-                    let worktree = self.look().await?;
+                    let worktree = self.ready_worktree().await?;
                     let head = self.head_as_known(&worktree).await?;
                     self.run_fixer(&worktree, &head, None).await?;
                 }
@@ -66,7 +68,12 @@ impl Task {
                 (Step::Withdraw(reason), Some(span)) => return self.withdraw(span, &reason).await,
                 (Step::Gates(head), Some(span)) => self.gates(span, &head).await?,
                 (Step::Again(head), Some(span)) => self.again(span, &head).await?,
-                (Step::Finish(head), Some(span)) => return self.finish(span, &head).await,
+                (Step::Finish(head), Some(span)) => {
+                    if !self.change.has_pr() || self.is_pushed(&head).await? {
+                        return self.finish(span, &head).await;
+                    }
+                    self.push(span, &head).await?;
+                }
             }
         }
     }
@@ -75,7 +82,9 @@ impl Task {
         let agent = self.agent(Phase::Fix)?;
         let base = self.base_of(worktree, head).await?;
         let FixPrompt { text: prompt, guidance } = self.fix_prompt(&base, head, gate_output).await?;
-        self.launch(Launch { phase: Phase::Fix, agent: &agent, worktree, base: &base, head, prompt, guidance }).await
+        let session = agent.session(None);
+        self.launch(Launch { phase: Phase::Fix, agent: &agent, session, worktree, base: &base, head, prompt, guidance })
+            .await
     }
 
     /// Red gates: once more, from the commit that failed them, until the rounds are used up.
@@ -119,6 +128,8 @@ impl Task {
             commits: commits.len(),
             files: diff.into_iter().map(|file| file.path).collect(),
             answers: answers.collect(),
+            pushed_to: self.project.remote_url.clone().filter(|_| self.change.has_pr()),
+            posts: self.answers_to_post(head).await?,
         };
         let claim = self.claim.clone();
         let change = self.write("finish_fix", move |conn| bb::finish_fix(conn, &claim, &done, clock::now())).await?;
@@ -147,6 +158,8 @@ mod tests {
             change_id: ChangeId::new("c1"),
             epoch: 1,
             agent: "a".into(),
+            model: None,
+            session: None,
             dir: "/runs/r1".into(),
             head_before: "b".into(),
             head_after: None,
@@ -156,6 +169,7 @@ mod tests {
             exit_status: None,
             gates: None,
             gate_output: None,
+            rebased_onto: None,
             refused: None,
             discarded: false,
             tokens: None,

@@ -47,7 +47,12 @@ impl Task {
         let run = span.run;
         let to = PutBack { branch: &self.change.branch, head_before: head, run: run.run_id.as_str() };
         let cut = self.settle_gates(run).await?;
+        self.end_cut_setup(&place).await?;
         self.as_committed(&place, to, cut).await?;
+        if !self.rules.gates.is_empty() {
+            // The fix may need what was not there before it.
+            self.set_up(&place).await?;
+        }
         let mut red = None;
         for (number, command) in self.rules.gates.iter().enumerate() {
             self.go_on()?;
@@ -124,7 +129,9 @@ impl Task {
                 stdin,
                 dir: dir.clone(),
                 limits: process::Limits { idle: limits.gate, total: limits.gate, grace: limits.grace },
+                is_wrapped: false,
             };
+            let job = self.confine(job, place).await?;
             crash_point!("gate.before");
             let mut running = process::start(&self.dispatch.settings.program, &job).await?;
             self.wait(&mut running).await?;

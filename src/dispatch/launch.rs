@@ -8,18 +8,20 @@ use std::path::{Path, PathBuf};
 use super::recover::SETTLE;
 use super::stop::{Stop, file_trouble};
 use super::task::Task;
-use crate::agent::{self, Agent, Errand, Phase};
+use crate::agent::{self, Agent, Errand, Phase, Session};
 use crate::blackboard::{self as bb, NewRun, RunEnd};
 use crate::clock;
 use crate::crash::crash_point;
 use crate::git::{Mark, Place, Worktree};
 use crate::process::{self, Running};
+use crate::sandbox::Reach;
 use crate::work::{Ended, Run};
 
 /// What a run is started with.
 pub(super) struct Launch<'a> {
     pub(super) phase: Phase,
     pub(super) agent: &'a Agent,
+    pub(super) session: Session,
     pub(super) worktree: &'a Worktree,
     pub(super) base: &'a str,
     pub(super) head: &'a str,
@@ -71,6 +73,8 @@ impl Task {
         let dir = PathBuf::from(&run.dir);
         process::claim_folder(&dir, SETTLE).await?;
         write(&agent::prompt_file(&dir), launch.prompt.as_bytes())?;
+        let (note, text) = launch.agent.note(&dir, &launch.session);
+        write(&note, &text)?;
         if let Some(mark) = mark {
             let text = serde_json::to_vec(&mark).unwrap_or_default();
             write(&mark_file(&dir), &text)?;
@@ -79,6 +83,7 @@ impl Task {
         let swapped = self.git.swap_in_base_config(&launch.worktree.place, launch.base, &swap_record(&dir)).await?;
         crash_point!("git.swap.after");
         let limits = self.dispatch.settings.limits;
+        let budget = self.change_now().await?.budget;
         let errand = Errand {
             run_id: run.run_id.as_str(),
             phase: launch.phase,
@@ -94,9 +99,24 @@ impl Task {
                 total: if launch.phase == Phase::Review { limits.review } else { limits.fix },
                 grace: limits.grace,
             },
+            session: &launch.session,
+            money_left: budget.max_cost_micros.map(|most| most.saturating_sub(budget.cost_micros)),
             extra_env: swapped.env,
         };
-        Ok(launch.agent.job(&errand))
+        make_folder(&agent::answers(&dir))?;
+        self.confine(launch.agent.job(&errand), &launch.worktree.place).await
+    }
+
+    /// What runs for a change runs confined, as far as this machine can.
+    pub(super) async fn confine(&self, job: process::Job, place: &Place) -> Result<process::Job, Stop> {
+        let answers = agent::answers(&job.dir);
+        let reach = Reach {
+            worktree: &place.path,
+            repository: &place.common_dir,
+            answers: Some(answers.as_path()).filter(|answers| answers.is_dir()),
+        };
+        let confined = self.dispatch.settings.sandbox.confine(job, reach).await;
+        confined.map_err(|why| Stop::hold(format!("nothing is run without its sandbox: {why}")))
     }
 
     async fn record_start(&self, launch: &Launch<'_>) -> Result<Run, Stop> {
@@ -104,6 +124,7 @@ impl Task {
         let new = NewRun {
             agent: launch.agent.name.clone(),
             model: launch.agent.model.clone(),
+            session: launch.session.id().map(str::to_owned),
             head_before: launch.head.to_owned(),
             runs_dir: self.dispatch.settings.runs_dir.display().to_string(),
             guidance: launch.guidance.clone(),

@@ -18,7 +18,7 @@ impl Task {
     pub(super) async fn look(&self) -> Result<Worktree, Stop> {
         self.go_on()?;
         let change = self.change_now().await?;
-        if change.paused {
+        if change.paused || change.held_until.is_some() {
             return Err(Stop::Paused);
         }
         budget_left(&change)?;
@@ -114,7 +114,11 @@ impl Task {
     }
 
     fn inside_a_root(&self, worktree: &Worktree) -> Result<(), Stop> {
-        let roots = allowed_roots(&self.rules.worktree_roots, Path::new(&self.project.path));
+        let mut roots = allowed_roots(&self.rules.worktree_roots, Path::new(&self.project.path));
+        if self.change.own_worktree {
+            let own = &self.rules.own_worktrees;
+            roots.push(own.canonicalize().unwrap_or_else(|_| own.clone()));
+        }
         if roots.iter().any(|root| worktree.place.path.starts_with(root)) {
             return Ok(());
         }
@@ -133,10 +137,11 @@ impl Task {
     /// know are somebody's work and go into the loop; a rewritten branch is for a person.
     pub(super) async fn head_as_known(&self, worktree: &Worktree) -> Result<String, Stop> {
         let head = worktree.head.clone().ok_or_else(|| self.no_branch())?;
-        if head == self.change.head {
+        let expected = self.change_now().await?.head;
+        if head == expected {
             return Ok(head);
         }
-        let known = self.git.resolve(&worktree.place, &self.change.head).await?;
+        let known = self.git.resolve(&worktree.place, &expected).await?;
         let grew = match known {
             Some(known) => self.git.is_ancestor(&worktree.place, &known, &head).await?,
             None => false,
@@ -147,7 +152,7 @@ impl Task {
                     "the branch {} was rewritten: {} does not contain {}",
                     self.change.branch,
                     short(&head),
-                    short(&self.change.head)
+                    short(&expected)
                 ),
                 format!("look at it, then `remand review --worktree {}` takes it in as it is", self.change.worktree),
             ));
@@ -159,8 +164,7 @@ impl Task {
 
     /// Where the branch left the base: reviews and fixes are about all that came since.
     pub(super) async fn base_of(&self, worktree: &Worktree, head: &str) -> Result<String, Stop> {
-        let base = self.git.base_head(&worktree.place, &self.change.base).await?;
-        let base = base.ok_or_else(|| {
+        let base = self.base_head(worktree).await?.ok_or_else(|| {
             Stop::fail(format!("the base branch {} is gone", self.change.base), "bring it back, then retry")
         })?;
         let merge_base = self.git.merge_base(&worktree.place, &base, head).await?;
@@ -170,6 +174,19 @@ impl Task {
                 "look at the branch, then retry",
             )
         })
+    }
+
+    /// A pull request goes into the branch on the remote: the one here may be old, not there, or an agent's.
+    async fn base_head(&self, worktree: &Worktree) -> Result<Option<String>, Stop> {
+        let base = &self.change.base;
+        if !self.change.has_pr() {
+            return Ok(self.git.base_head(&worktree.place, base).await?);
+        }
+        let remote = self.remote()?;
+        remote.ready().await?;
+        let Some(sha) = remote.fetch(base).await? else { return Ok(None) };
+        self.git.bring_in(&worktree.place, remote.path(), &sha).await?;
+        Ok(Some(sha))
     }
 }
 

@@ -1,15 +1,21 @@
 //! Dispatch: claims items, one a slot, and runs them. It proposes nothing and judges no rejection; it meets the
 //! heartbeat only on the blackboard.
 
+mod answers;
 mod commit;
 mod conclude;
 mod context;
 mod fix;
+mod forge;
 mod gates;
 mod launch;
 mod lease;
 mod look;
+mod own;
 mod plan;
+mod post;
+mod post_text;
+mod push;
 mod recover;
 mod review;
 mod rules;
@@ -28,6 +34,8 @@ use tokio_util::sync::CancellationToken;
 use crate::blackboard::{self as bb, Claimed, Door, Holding};
 use crate::clock;
 
+pub(crate) use forge::{Forge, PostReviews};
+pub(crate) use post::forge_mark;
 pub(crate) use rules::{Limits, OnCheckoutChange, Rules, Settings};
 
 use slots::Slots;

@@ -11,6 +11,7 @@ use super::launch::swap_record;
 use super::look::{named, short};
 use super::stop::{Stop, chain};
 use super::worktree_lock::WorktreeLock;
+use crate::agent;
 use crate::blackboard::{self as bb, Project, RunEnd};
 use crate::change::Change;
 use crate::clock;
@@ -65,11 +66,15 @@ impl Dispatch {
             Err(other) => return Err(other),
         };
         let exit = process::read_exit(&dir)?;
+        let told = agent::outcome(&dir, exit.as_ref());
         let end = RunEnd {
             ended: Some(exit.as_ref().map_or(Ended::Lost, |exit| exit.ended)),
             exit_status: exit.as_ref().and_then(|exit| exit.status).map(i64::from),
             signal: exit.as_ref().and_then(|exit| exit.signal).map(i64::from),
             elapsed_ms: exit.as_ref().map_or(0, |exit| i64::try_from(exit.elapsed_ms).unwrap_or(i64::MAX)),
+            // What it used was used, though nobody goes on with it.
+            tokens: told.tokens,
+            cost_micros: self.cost_of(run, &told).await?,
             wip: wip.clone(),
             ..RunEnd::default()
         };

@@ -10,7 +10,6 @@ use crate::blackboard::{self as bb, OpenFinding, ReviewDone};
 use crate::clock;
 use crate::finding::{Finding, FindingId, Outcome, Severity, Verdict};
 use crate::git::Worktree;
-use crate::process::{self, Stream};
 use crate::review::{Judgment, Reading, read};
 use crate::work::{Ended, Run};
 
@@ -34,7 +33,7 @@ impl Task {
 
     async fn run_reviewer(&self) -> Result<(), Stop> {
         let agent = self.agent(Phase::Review)?;
-        let worktree = self.look().await?;
+        let worktree = self.ready_worktree().await?;
         let head = self.head_to_review(&worktree).await?;
         let base = self.base_of(&worktree, &head).await?;
         let diff = self.git.diff(&worktree.place, &base, &head, DIFF_CAP).await?;
@@ -47,11 +46,13 @@ impl Task {
                 "an empty diff is no approval: commit the work, then retry",
             ));
         }
-        let again = self.item_now().await?.asked_again;
+        let again = if self.item_now().await?.asked_again { Some(self.unclear(&agent).await?) } else { None };
+        let session = agent.session(again.as_ref().and_then(|unclear| unclear.session.clone()));
         let prompt = self.review_prompt(&base, &head, &diff, again).await?;
         self.launch(Launch {
             phase: Phase::Review,
             agent: &agent,
+            session,
             worktree: &worktree,
             base: &base,
             head: &head,
@@ -73,7 +74,7 @@ impl Task {
 
     async fn read_verdict(&self, run: &Run) -> Result<Turn, Stop> {
         self.go_on()?;
-        let text = process::read_output(&PathBuf::from(&run.dir), Stream::Stdout)?.text;
+        let text = agent::answer(&PathBuf::from(&run.dir))?;
         let change_id = self.change.change_id.clone();
         let open = self.read(move |conn| bb::open_findings(conn, &change_id)).await?;
         let threshold = self.rules.severity_threshold;
@@ -85,10 +86,10 @@ impl Task {
         let reading = keep_unshown(all_judged(reading, &shown, threshold), &unshown);
         let claim = self.claim.clone();
         if reading.verdict == Verdict::Unclear && !self.item_now().await?.asked_again {
-            let id = run.run_id.clone();
+            let unclear = bb::Unclear { run_id: run.run_id.clone(), reason: reading.reason, missing: reading.missing };
             self.write("ask_again", move |conn| {
-                bb::discard_run(conn, &id)?;
-                bb::ask_again(conn, &claim, &reading.reason, &reading.missing, clock::now())
+                bb::discard_run(conn, &unclear.run_id)?;
+                bb::ask_again(conn, &claim, &unclear, clock::now())
             })
             .await?;
             return Ok(Turn::Again);
@@ -123,7 +124,7 @@ impl Task {
             judged: reading.judged.into_iter().map(|judged| (judged.id, judged.outcome)).collect(),
             threshold: self.rules.severity_threshold,
             agent: run.agent.clone(),
-            model: None,
+            model: run.model.clone(),
         })
     }
 }

@@ -2,13 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::forge::Forge;
 use crate::agent::Agent;
 use crate::change::ProjectId;
 use crate::clock::Time;
 use crate::finding::Severity;
 use crate::prompt::Prompts;
+use crate::remote::PushRules;
+use crate::sandbox::Sandbox;
 
 /// For all projects.
 pub(crate) struct Settings {
@@ -28,7 +32,10 @@ pub(crate) struct Settings {
     pub(crate) locks_dir: PathBuf,
     /// The closed environment of git and of gates: that of an agent, without any agent's key.
     pub(crate) env: BTreeMap<String, String>,
+    /// What confines agents, gates and set-ups.
+    pub(crate) sandbox: Arc<Sandbox>,
     pub(crate) prompts: Prompts,
+    pub(crate) forge: Forge,
     pub(crate) rules: Box<dyn Fn(&ProjectId) -> Rules + Send + Sync>,
 }
 
@@ -38,6 +45,7 @@ pub(crate) struct Limits {
     pub(crate) fix: Duration,
     pub(crate) idle: Duration,
     pub(crate) gate: Duration,
+    pub(crate) setup: Duration,
     pub(crate) git: Duration,
     pub(crate) grace: Duration,
 }
@@ -53,6 +61,12 @@ pub(crate) struct Rules {
     pub(crate) severity_threshold: Severity,
     pub(crate) max_gate_rounds: i64,
     pub(crate) on_main_checkout_change: OnCheckoutChange,
+    /// What makes a worktree of ours ready; empty: nothing.
+    pub(crate) setup: Vec<String>,
+    /// Files after whose change the set-up is run again.
+    pub(crate) setup_again_on: Vec<String>,
+    pub(crate) own_worktrees: PathBuf,
+    pub(crate) push: PushRules,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,18 +3,22 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::blackboard::BoardError;
-use crate::change::FinalVerdict;
-use crate::clock::Time;
+use crate::blackboard::{self as bb, BoardError, Conn};
+use crate::change::{ChangeId, FinalVerdict};
+use crate::clock::{self, Time};
 use crate::git::GitError;
 use crate::process::ProcessError;
 use crate::prompt::PromptError;
+
+pub(super) use crate::plain::chain;
 
 /// Not an error of the program: the way in which work on an item was cut short.
 #[derive(Debug)]
 pub(super) enum Stop {
     /// A person is needed.
     Fail(Fail),
+    /// A person took fixes of ours back: a person is needed.
+    TakenBack(TakenBack),
     /// The environment is in the way; again later.
     Hold { reason: String, until: Option<Time> },
     /// The claim is over: somebody cancelled the item. Nothing may be written for it.
@@ -36,6 +40,24 @@ pub(super) struct Fail {
     pub(super) wip: Option<String>,
 }
 
+#[derive(Debug, Clone)]
+pub(super) struct TakenBack {
+    pub(super) reason: String,
+    /// The intents to push what was taken back.
+    pub(super) pushes: Vec<String>,
+    /// Where the remote is since.
+    pub(super) head: String,
+}
+
+impl TakenBack {
+    /// To be written together with the end of what it ends: an item that went on after only one of them would make the
+    /// fix again. The head is known with that: found later, it would look like a person's answer.
+    pub(super) fn write(&self, conn: &Conn, id: &ChangeId) -> Result<(), BoardError> {
+        bb::stop_fixing(conn, id, &self.pushes, clock::now())?;
+        bb::move_head(conn, id, &self.head, clock::now()).map(drop)
+    }
+}
+
 impl Stop {
     pub(super) fn fail(reason: impl Into<String>, decide: impl Into<String>) -> Self {
         Self::Fail(Fail { reason: reason.into(), decide: decide.into(), bound: None, final_verdict: None, wip: None })
@@ -46,6 +68,7 @@ impl Stop {
         match self {
             Self::Fail(fail) => Some(fail.reason.clone()),
             Self::Hold { reason, .. } => Some(reason.clone()),
+            Self::TakenBack(taken) => Some(taken.reason.clone()),
             Self::Blackboard(error) => Some(chain(error)),
             Self::Fenced | Self::Stopping | Self::Paused => None,
         }
@@ -65,7 +88,9 @@ impl From<BoardError> for Stop {
 impl From<GitError> for Stop {
     fn from(error: GitError) -> Self {
         match &error {
-            GitError::Locked { .. }
+            // Whoever killed it (the kernel, out of memory) says nothing about the work.
+            GitError::Failed { status: None, .. }
+            | GitError::Locked { .. }
             | GitError::NoSpace { .. }
             | GitError::TimedOut { .. }
             | GitError::NoGit
@@ -87,6 +112,11 @@ impl From<GitError> for Stop {
             | GitError::BadBranchName(_)
             | GitError::BadRunName { .. }
             | GitError::StillDirty { .. }
+            | GitError::Elsewhere { .. }
+            | GitError::NotForward { .. }
+            | GitError::LocalWork { .. }
+            | GitError::InTheWay { .. }
+            | GitError::BranchInUse { .. }
             | GitError::File { .. }
             | GitError::ConfigTooBig { .. }
             | GitError::RecordThere { .. }
@@ -114,18 +144,4 @@ pub(super) fn file_trouble(action: &str, path: &Path) -> impl FnOnce(io::Error) 
     let path: PathBuf = path.to_owned();
     let action = action.to_owned();
     move |error| Stop::hold(format!("cannot {action} {}: {error}", path.display()))
-}
-
-/// An error with what lies under it, in one line.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut under = error.source();
-    while let Some(cause) = under {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        under = cause.source();
-    }
-    text
 }

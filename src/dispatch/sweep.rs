@@ -37,7 +37,7 @@ impl Dispatch {
 
 /// Only a proof counts: another boot, no such process, or another process under its number. A lease that ran out
 /// while its holder lives is not one, since clocks jump.
-fn is_dead(holder: &str) -> bool {
+pub(super) fn is_dead(holder: &str) -> bool {
     match holder.parse::<ProcessId>() {
         Ok(id) => matches!(id.is_alive(), Ok(false)),
         Err(error) => {

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::Dispatch;
 use super::recover::git_mark;
 use super::rules::Rules;
-use super::stop::{Fail, Stop, chain};
+use super::stop::{Fail, Stop, TakenBack, chain};
 use super::worktree_lock::WorktreeLock;
 use crate::blackboard::{self as bb, Claimed, Conn, Failure, Hold, Project};
 use crate::change::Change;
@@ -122,6 +122,10 @@ impl Task {
                 tracing::error!(%item, reason = ?fail.reason, "needs a person");
                 self.fail(fail).await
             }
+            Stop::TakenBack(taken) => {
+                tracing::error!(%item, reason = ?taken.reason, "needs a person");
+                self.fail_taken_back(taken).await
+            }
             Stop::Blackboard(error) => Err(error),
         };
         if let Err(error) = written {
@@ -155,6 +159,22 @@ impl Task {
             wip: fail.wip,
         };
         self.write("fail", move |conn| bb::fail(conn, &claim, &failure, clock::now()).map(drop)).await
+    }
+
+    async fn fail_taken_back(&self, taken: TakenBack) -> bb::Result<()> {
+        let (claim, id) = (self.claim.clone(), self.change.change_id.clone());
+        let failure = Failure {
+            reason: taken.reason.clone(),
+            decide: format!("say what is wanted instead (`remand refine {id} --text …`), or leave it"),
+            bound: None,
+            final_verdict: None,
+            wip: None,
+        };
+        self.write("taken_back", move |conn| {
+            taken.write(conn, &id)?;
+            bb::fail(conn, &claim, &failure, clock::now()).map(drop)
+        })
+        .await
     }
 
     pub(super) async fn write<T: Send + 'static>(

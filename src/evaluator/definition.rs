@@ -21,6 +21,7 @@ words! {
     /// What an evaluator does.
     "kind" Kind {
         ReviewFeedback = "review_feedback",
+        PrFeedback = "pr_feedback",
         Command = "command",
     }
 }
@@ -48,6 +49,7 @@ pub(crate) struct Definition {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Config {
     ReviewFeedback(ReviewFeedback),
+    PrFeedback,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -99,6 +101,7 @@ impl Definition {
     pub(crate) fn kind(&self) -> Kind {
         match self.config {
             Config::ReviewFeedback(_) => Kind::ReviewFeedback,
+            Config::PrFeedback => Kind::PrFeedback,
         }
     }
 }
@@ -112,7 +115,10 @@ impl fmt::Display for Origin {
     }
 }
 
-const STOCK: &[(&str, &str)] = &[("review_feedback", include_str!("../../evaluators/review_feedback.toml"))];
+const STOCK: &[(&str, &str)] = &[
+    ("pr_feedback", include_str!("../../evaluators/pr_feedback.toml")),
+    ("review_feedback", include_str!("../../evaluators/review_feedback.toml")),
+];
 const MAX_FIX_CYCLES: RangeInclusive<i64> = 0..=100;
 const EXAMPLE: &str = "`evaluators/review_feedback.toml` among the stock files shows every key";
 
@@ -162,6 +168,10 @@ struct RawReviewFeedback {
     max_fix_cycles: Option<Spanned<i64>>,
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NoConfig {}
+
 impl Page<'_> {
     /// None when it is switched off.
     fn read(self, now: Time) -> Result<Option<Definition>, DefinitionError> {
@@ -171,12 +181,16 @@ impl Page<'_> {
         }
         let on = self.words(&raw.on)?;
         let needs = self.words(&raw.needs)?;
-        let allowed = "allowed: review_feedback";
+        let allowed = "allowed: review_feedback, pr_feedback";
         let Some(kind) = raw.kind else {
             return Err(self.fault(Fault::Form, 0..0, "missing key `kind`", "no `kind` in this file", allowed));
         };
         let config = match kind.as_ref() {
             Kind::ReviewFeedback => Config::ReviewFeedback(self.review_feedback()?),
+            Kind::PrFeedback => {
+                self.parse::<NoConfig>()?;
+                Config::PrFeedback
+            }
             Kind::Command => {
                 let title = "evaluators of kind `command` are not supported yet";
                 return Err(self.fault(Fault::CommandKind, kind.span(), title, "cannot be run", allowed));

@@ -21,16 +21,24 @@ fn error_of(source: &str) -> String {
 
 #[test]
 fn the_stock_set() {
+    let stock = load(None, now()).unwrap();
+    let [pulls, review] = stock.as_slice() else { panic!("{stock:?}") };
     assert_eq!(
-        load(None, now()).unwrap(),
-        [Definition {
+        (pulls.name.as_str(), pulls.kind(), &pulls.config),
+        ("pr_feedback", Kind::PrFeedback, &Config::PrFeedback)
+    );
+    assert_eq!(pulls.schedule.as_ref().map(Schedule::text), Some("* * * * *"));
+    assert_eq!(pulls.needs, [Need::PrFeedback]);
+    assert_eq!(
+        *review,
+        Definition {
             name: "review_feedback".into(),
             on: vec![EventType::WorkRejected, EventType::WorkApproved],
-            needs: vec![],
+            needs: vec![Need::PrFeedback],
             schedule: None,
             config: Config::ReviewFeedback(ReviewFeedback { max_fix_cycles: None }),
             origin: Origin::Stock,
-        }]
+        }
     );
 }
 
@@ -44,11 +52,11 @@ fn a_users_folder_adds_replaces_and_switches_off() {
     assert_eq!(added[0].schedule.as_ref().map(Schedule::text), Some("*/5 * * * *"));
     assert_eq!(added[0].needs, [Need::PrFeedback]);
     assert_eq!(added[0].kind(), Kind::ReviewFeedback);
-    assert_eq!(names(added), [("mine".into(), true), ("review_feedback".into(), false)]);
+    assert_eq!(names(added), [("mine".into(), true), ("pr_feedback".into(), false), ("review_feedback".into(), false)]);
     let replaced = load_with(&[("review_feedback.toml", mine)]).unwrap();
-    assert_eq!(names(replaced), [("review_feedback".into(), true)]);
+    assert_eq!(names(replaced), [("pr_feedback".into(), false), ("review_feedback".into(), true)]);
     let off = load_with(&[("review_feedback.toml", "enabled = false")]).unwrap();
-    assert_eq!(names(off), []);
+    assert_eq!(names(off), [("pr_feedback".into(), false)]);
 }
 
 #[test]
@@ -107,7 +115,7 @@ fn a_value_of_the_wrong_sort() {
 #[test]
 fn an_unknown_event() {
     assert_snapshot!(error_of("kind = \"review_feedback\"\non = [\"work_rejected\", \"work_refused\"]\n"), @r#"
-    error: unknown event_type `work_refused`; allowed: work_created, work_claimed, work_completed, work_failed, work_cancelled, work_rejected, work_approved, fix_created, fix_committed, fix_pushed, review_requeued, review_posted, review_unclear, edits_undone, checkout_changed, head_moved, escalated, instructed, state_changed, run_started, run_finished, run_lost, gate_failed, held, resumed, feedback_received, message_sent, notified, skipped, pruned
+    error: unknown event_type `work_refused`; allowed: work_created, work_claimed, work_completed, work_failed, work_cancelled, work_rejected, work_approved, fix_created, fix_committed, fix_pushed, review_requeued, review_posted, review_unclear, edits_undone, permission_denied, checkout_changed, head_moved, escalated, instructed, state_changed, run_started, run_finished, run_lost, gate_failed, held, resumed, feedback_received, pr_adopted, pr_changed, posted, message_sent, notified, skipped, pruned
      --> FOLDER/mine.toml:2:24
       |
     2 | on = ["work_rejected", "work_refused"]
@@ -133,7 +141,7 @@ fn an_unknown_need() {
 #[test]
 fn an_unknown_kind() {
     assert_snapshot!(error_of("kind = \"review\"\n"), @r#"
-    error: unknown kind `review`; allowed: review_feedback, command
+    error: unknown kind `review`; allowed: review_feedback, pr_feedback, command
      --> FOLDER/mine.toml:1:8
       |
     1 | kind = "review"
@@ -152,7 +160,7 @@ fn no_kind() {
     1 | on = ["work_rejected"]
       | ^ no `kind` in this file
       |
-      = help: allowed: review_feedback
+      = help: allowed: review_feedback, pr_feedback
     "#);
 }
 
@@ -165,7 +173,7 @@ fn a_command_is_not_supported_yet() {
     2 | kind = "command"
       |        ^^^^^^^^^ cannot be run
       |
-      = help: allowed: review_feedback
+      = help: allowed: review_feedback, pr_feedback
     "#);
 }
 

@@ -85,6 +85,13 @@ fn reached(case: &Case, begins_round: bool) -> Option<Bound> {
     let id = &case.change.change_id;
     let subject = case.change.pr_number.map_or_else(|| id.to_string(), |number| format!("PR #{number}"));
     let bound = |name, reason, decide| Some(Bound { name, reason, decide });
+    if !case.change.auto_fix && !begins_round {
+        return bound(
+            "reverted",
+            format!("a person took a fix of {subject} back, so no more are made by themselves — requires human review"),
+            format!("say what is wanted (`remand refine {id} --text …`), or accept it (`remand approve {id}`)"),
+        );
+    }
     if budget.total_fixes >= budget.max_total_fixes {
         return bound(
             "total_fixes",
@@ -160,6 +167,9 @@ fn comments(pending: &[Rejection]) -> String {
             let word = |key: &str| finding.get(key).and_then(Value::as_str).unwrap_or("");
             let line = finding.get("line").and_then(Value::as_i64).map(|line| format!(":{line}")).unwrap_or_default();
             text.push_str(&format!("- [{}] {}{line} {}\n", word("severity"), word("path"), word("text")));
+            for line in word("context").lines() {
+                text.push_str(&format!("    | {line}\n"));
+            }
         }
         text.push('\n');
     }

@@ -1,14 +1,23 @@
 //! One call of git: what every call carries, and how its end is read.
 
 use std::ffi::OsString;
+use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::{Git, GitError, Place};
+use crate::clock;
 use crate::crash::crash_point;
 use crate::process::{self, ProcessError, Short, ShortOutput};
 
 /// Enough for the paths of a hundred thousand files.
 const CAP: usize = 64 * 1024 * 1024;
+
+/// A lock of a ref of our own that is older was left by a git that was killed.
+const STALE_LOCK: Duration = Duration::from_secs(20);
+/// Git itself gives up after a second when it finds the file locked.
+const STALE_PACKED_REFS: Duration = Duration::from_secs(60);
+const MOVING_LOCK: &str = "/refs/worktree/remand-moving.lock";
 
 /// Switched off for every call: what a poisoned repository could start, and what would change it unasked.
 const CONFIG: &[&str] = &[
@@ -39,6 +48,8 @@ const ENVIRONMENT: &[(&str, &str)] = &[
     ("GIT_ASKPASS", "true"),
     ("GIT_ALLOW_PROTOCOL", ""),
     ("GIT_NO_LAZY_FETCH", "1"),
+    // A large file that cannot be had without credentials stays a pointer; the checkout goes on.
+    ("GIT_LFS_SKIP_DOWNLOAD_ERRORS", "1"),
     // Neither of these two may rewrite history as we see it.
     ("GIT_NO_REPLACE_OBJECTS", "1"),
     ("GIT_GRAFT_FILE", "/dev/null"),
@@ -51,6 +62,7 @@ pub(super) struct Call {
     args: Vec<OsString>,
     stdin: Option<Vec<u8>>,
     env: Vec<(&'static str, String)>,
+    config: &'static [&'static str],
     index: Option<PathBuf>,
     cap: usize,
 }
@@ -64,7 +76,8 @@ impl Call {
     /// Wherever git's own discovery leads from a folder: only for looking what is there.
     pub(super) fn anywhere<const N: usize>(cwd: &Path, args: [&str; N]) -> Self {
         let args = args.iter().map(OsString::from).collect();
-        Self { cwd: cwd.to_owned(), place: None, args, stdin: None, env: Vec::new(), index: None, cap: CAP }
+        let (stdin, env, config, index) = (None, Vec::new(), &[][..], None);
+        Self { cwd: cwd.to_owned(), place: None, args, stdin, env, config, index, cap: CAP }
     }
 
     pub(super) fn arg(mut self, arg: impl Into<OsString>) -> Self {
@@ -79,6 +92,12 @@ impl Call {
 
     pub(super) fn env(mut self, pairs: &[(&'static str, String)]) -> Self {
         self.env.extend(pairs.iter().cloned());
+        self
+    }
+
+    /// Settings for this call alone, which win over those of every call.
+    pub(super) fn config(mut self, settings: &'static [&'static str]) -> Self {
+        self.config = settings;
         self
     }
 
@@ -100,14 +119,19 @@ impl Call {
             "clean",
             "commit",
             "commit-tree",
+            "fetch",
+            "merge",
             "read-tree",
+            "rebase",
             "reset",
             "symbolic-ref",
             "update-index",
             "update-ref",
+            "worktree",
             "write-tree",
         ];
-        let command = self.args.first().filter(|_| !self.args.iter().any(|arg| arg == "-q"))?;
+        let is_look = self.args.iter().any(|arg| arg == "-q" || arg == "list");
+        let command = self.args.first().filter(|_| !is_look)?;
         STEPS.iter().find(|step| command == *step).copied()
     }
 
@@ -119,7 +143,7 @@ impl Call {
     fn short(&self, git: &Git) -> Result<Short, GitError> {
         let mut env = git.env.clone();
         let mut args: Vec<OsString> = vec!["--no-pager".into()];
-        for setting in CONFIG {
+        for setting in CONFIG.iter().chain(self.config) {
             args.extend(["-c".into(), setting.into()]);
         }
         for (name, value) in ENVIRONMENT {
@@ -239,6 +263,7 @@ fn failure(call: &Call, output: &ShortOutput) -> GitError {
         return GitError::NotARepository { path: call.cwd.clone() };
     }
     if let Some(path) = lock_in_the_way(&stderr).filter(|_| call.index.is_none()) {
+        remove_if_stale(&path);
         return GitError::Locked { path };
     }
     let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
@@ -251,6 +276,24 @@ fn lock_in_the_way(stderr: &str) -> Option<PathBuf> {
     let (path, _) = after.split_once(".lock': File exists")?;
     let path = PathBuf::from(format!("{path}.lock"));
     path.symlink_metadata().is_ok().then_some(path)
+}
+
+/// A ref of remand's own is locked for a moment only: a git that was killed in it left a lock that nobody else will ever
+/// remove. So for the file of packed refs, which stops every git in the repository: it is locked while one file is
+/// written. Other locks of others are theirs.
+fn remove_if_stale(lock: &Path) {
+    let is_own = lock.to_str().is_some_and(|path| path.contains("/refs/remand/") || path.contains(MOVING_LOCK));
+    let aged = match lock.file_name() {
+        _ if is_own => STALE_LOCK,
+        Some(name) if name == "packed-refs.lock" => STALE_PACKED_REFS,
+        _ => return,
+    };
+    let Ok(modified) = lock.symlink_metadata().and_then(|meta| meta.modified()) else { return };
+    let age = clock::now().utc().signed_duration_since(chrono::DateTime::<chrono::Utc>::from(modified));
+    if age.to_std().is_ok_and(|age| age > aged) {
+        // Somebody else may have been quicker, and else it is still in the way the next time.
+        fs::remove_file(lock).ok();
+    }
 }
 
 pub(super) fn text(args: &str, bytes: Vec<u8>) -> Result<String, GitError> {

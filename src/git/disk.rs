@@ -70,6 +70,13 @@ pub(super) fn first_non_folder(root: &Path, path: &Path) -> Result<Option<PathBu
     Ok(None)
 }
 
+/// What is at `path` below `root`, or the file that stands where one of its folders must be; none when the way is free.
+pub(super) fn standing(root: &Path, path: &Path) -> Result<Option<(PathBuf, Thing)>, GitError> {
+    let first = first_non_folder(root, path)?.unwrap_or_else(|| path.to_owned());
+    let found = thing(&root.join(&first))?;
+    Ok((found != Thing::Absent).then_some((first, found)))
+}
+
 /// A path that stays below the folder that it is joined to.
 pub(super) fn is_inside(path: &Path) -> bool {
     let mut parts = path.components().peekable();

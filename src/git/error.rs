@@ -55,6 +55,18 @@ pub(crate) enum GitError {
     /// Everything was undone, and still git sees changes: a filter or another process makes them.
     #[error("the worktree is not clean after it was put back: {}", paths.join(", "))]
     StillDirty { paths: Vec<String> },
+    #[error("{branch} is at {} and not at {expected}", found.as_deref().unwrap_or("no commit"))]
+    Elsewhere { branch: String, expected: String, found: Option<String> },
+    /// To go on would lose commits.
+    #[error("{to} does not descend from {from}")]
+    NotForward { from: String, to: String },
+    #[error("there is work in the worktree that is in no commit: {}", paths.join(", "))]
+    LocalWork { paths: Vec<String> },
+    /// Files that git does not track, where it would have to write its own.
+    #[error("files that are in no commit stand where git must write: {}", paths.join(", "))]
+    InTheWay { paths: Vec<String> },
+    #[error("the branch {branch} is checked out in {}", path.display())]
+    BranchInUse { branch: String, path: PathBuf },
     #[error("cannot {action} {}", path.display())]
     File {
         action: &'static str,

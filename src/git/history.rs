@@ -62,7 +62,6 @@ impl Git {
     }
 
     /// A regular file as it is in a commit; none for what is not there, a folder, a symlink, a submodule.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for project files at the base, which come next"))]
     pub(crate) async fn show_file(&self, place: &Place, commit: &str, path: &str) -> Result<Option<Vec<u8>>, GitError> {
         check_sha(commit)?;
         let call = Call::at(place, ["ls-tree", "-z", "--full-tree", "--end-of-options", commit, "--", path]);
@@ -137,7 +136,7 @@ fn read_log(text: &str) -> Option<Vec<Commit>> {
 }
 
 /// A full id in lower case, SHA-1 or SHA-256: nothing that could be an option, a path or a guess.
-pub(super) fn check_sha(text: &str) -> Result<(), GitError> {
+pub(crate) fn check_sha(text: &str) -> Result<(), GitError> {
     let hex = text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
     if hex && (text.len() == 40 || text.len() == 64) {
         return Ok(());

@@ -1,6 +1,6 @@
 //! Git in a worktree that an agent can write: looks at it, commits what is left, keeps and undoes what a
-//! cut run left behind. It holds no credentials and must never reach the network: nothing here fetches or
-//! pushes, and every transport is refused.
+//! cut run left behind, moves it to where the remote is. It holds no credentials and must never reach the network:
+//! nothing here pushes, commits come in from a path of this machine only, and every other transport is refused.
 //!
 //! An agent can write the `.git` that its worktree shares, so nothing is discovered: each call names the
 //! git dir, the common dir and the work tree, and runs with the agent's own closed environment, without
@@ -8,15 +8,21 @@
 //! what the agent itself could do and no more. A failed look is an error, never "nothing there".
 
 mod branch;
+mod bring;
 mod call;
 mod commit;
 mod diff;
 mod disk;
 mod error;
+mod forward;
 mod history;
+mod make;
 mod mark;
+mod moving;
+mod net;
 mod prose;
 mod put_back;
+mod rebase;
 mod repository;
 mod status;
 mod swap;
@@ -35,10 +41,16 @@ use call::Call;
 pub(crate) use branch::check_branch_name;
 pub(crate) use diff::{Diff, FileChange, FileStatus};
 pub(crate) use error::GitError;
+pub(crate) use history::check_sha;
+pub(crate) use make::Made;
 pub(crate) use mark::Mark;
+pub(crate) use net::NetFile;
 pub(crate) use prose::only_prose_about_review;
 pub(crate) use put_back::{PutBack, Restored};
+pub(crate) use rebase::{Rebase, Rebased};
+use repository::Listed;
 pub(crate) use repository::{Operation, Place, Project, Worktree};
+pub(crate) use swap_list::is_agent_config;
 
 /// The oldest git that this room was tried with (Debian 12).
 pub(crate) const MINIMUM: (u32, u32) = (2, 39);

@@ -30,8 +30,8 @@ pub(crate) struct Restored {
 
 impl Git {
     /// Makes a worktree fit for git again after processes were killed in it: the locks of its index, its HEAD and its
-    /// branch, a HEAD or an index that cannot be read, a `.git` file that is gone or leads elsewhere. Nothing is lost
-    /// by it.
+    /// branch, a HEAD or an index that cannot be read, a `.git` file or a `commondir` that is gone or leads elsewhere.
+    /// Nothing is lost by it.
     /// The caller has proven that nobody is at work there. First of all in a recovery.
     pub(crate) async fn unblock(&self, place: &Place, to: PutBack<'_>) -> Result<(), GitError> {
         place.check()?;
@@ -44,6 +44,7 @@ impl Git {
             remove(&place.common_dir.join(format!("{name}.lock")))?;
         }
         mend_head(place, to.branch)?;
+        mend_common_dir(place, to.run)?;
         mend_git_file(place, to.run)?;
         let head = self.resolve(place, "HEAD").await?;
         // The one cheap question for which git must read the index.
@@ -89,6 +90,8 @@ impl Git {
         if !left.is_clean() {
             return Err(GitError::StillDirty { paths: [left.changed, left.untracked].concat() });
         }
+        // Whatever move was under way here has ended now.
+        self.end_moving(place).await?;
         Ok(Restored { wip, moved_aside })
     }
 
@@ -104,7 +107,7 @@ impl Git {
     }
 
     /// Forgets a rebase, merge, cherry-pick, revert, am or bisect. `reset --hard` forgets what is not here.
-    async fn quit_operations(&self, place: &Place) -> Result<(), GitError> {
+    pub(super) async fn quit_operations(&self, place: &Place) -> Result<(), GitError> {
         for folder in ["rebase-merge", "rebase-apply", "sequencer"] {
             let folder = place.git_dir.join(folder);
             match thing(&folder)? {
@@ -156,6 +159,25 @@ fn mend_head(place: &Place, branch: &str) -> Result<(), GitError> {
         fs::remove_dir_all(&head).map_err(at("remove", &head))?;
     }
     replace_durably(&head, format!("ref: refs/heads/{branch}\n").as_bytes())
+}
+
+/// For its refs git goes where this file says, whatever `GIT_COMMON_DIR` is.
+fn mend_common_dir(place: &Place, run: &str) -> Result<(), GitError> {
+    if !place.is_linked() {
+        return Ok(());
+    }
+    let file = place.git_dir.join("commondir");
+    if let Thing::File { .. } = thing(&file)? {
+        let text = fs::read(&file).map_err(at("read", &file))?;
+        let target = place.git_dir.join(path_of(text.trim_ascii_end()));
+        if target.canonicalize().is_ok_and(|dir| dir == place.common_dir) {
+            return Ok(());
+        }
+    }
+    if thing(&file)? != Thing::Absent {
+        move_aside(place, run, &file)?;
+    }
+    replace_durably(&file, format!("{}\n", utf8(&place.common_dir)?).as_bytes())
 }
 
 /// The `.git` of a linked worktree is a file with one line. What an agent put in its place is moved aside.

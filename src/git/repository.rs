@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::call::{Call, text};
 use super::disk::{at, path_of};
-use super::history::check_sha;
-use super::{Git, GitError, check_branch_name};
+use super::{Git, GitError};
 use crate::words::words;
 
 /// Where a worktree is and which git dir is its own: enough to call git there without any discovery, so
@@ -64,6 +63,14 @@ words! {
         CherryPick = "cherry_pick",
         Revert = "revert",
         Bisect = "bisect",
+    }
+}
+
+impl Project {
+    /// The repository itself, for what needs no worktree: its history, its refs, commits brought into it.
+    pub(crate) fn repository(&self) -> Place {
+        let dir = self.common_dir.clone();
+        Place { path: dir.clone(), git_dir: dir.clone(), common_dir: dir }
     }
 }
 
@@ -142,37 +149,6 @@ impl Git {
     /// All worktrees of a project, the main checkout first.
     pub(crate) async fn worktrees(&self, project: &Project) -> Result<Vec<Listed>, GitError> {
         self.listed(Call::anywhere(&project.common_dir, LIST)).await
-    }
-
-    /// Makes a worktree at `path`, which must not be there, and checks `branch` out in it: a new branch when
-    /// `start` names the commit that it begins at, else one that exists and is in no other worktree.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for pull requests without a worktree, which come next"))]
-    pub(crate) async fn add_worktree(
-        &self,
-        project: &Project,
-        path: &Path,
-        branch: &str,
-        start: Option<&str>,
-    ) -> Result<Worktree, GitError> {
-        check_branch_name(branch)?;
-        let mut call = Call::anywhere(&project.common_dir, ["worktree", "add", "--quiet"]);
-        if let Some(start) = start {
-            check_sha(start)?;
-            call = call.arg("--no-track").arg("-b").arg(branch);
-        } else {
-            // Git would take a tag or an id of that name, too.
-            let there = Call::anywhere(&project.common_dir, ["show-ref", "--verify", "--quiet", "--"]);
-            if !self.yes(there.arg(format!("refs/heads/{branch}"))).await? {
-                return Err(GitError::NotARef { text: branch.to_owned() });
-            }
-        }
-        // A branch must be named without `refs/heads/` here, or HEAD would be detached; its name is no option.
-        self.bytes(call.arg("--").arg(path).arg(start.unwrap_or(branch))).await?;
-        let worktree = self.worktree_at(path).await?;
-        if worktree.branch.as_deref() != Some(branch) {
-            return Err(GitError::NotOnBranch { expected: branch.to_owned(), found: worktree.branch });
-        }
-        Ok(worktree)
     }
 
     async fn listed(&self, call: Call) -> Result<Vec<Listed>, GitError> {
@@ -260,7 +236,7 @@ impl Place {
     }
 }
 
-fn admin_dirs(common_dir: &Path) -> Result<Vec<PathBuf>, GitError> {
+pub(super) fn admin_dirs(common_dir: &Path) -> Result<Vec<PathBuf>, GitError> {
     let dir = common_dir.join("worktrees");
     let entries = match fs::read_dir(&dir) {
         Ok(entries) => entries,

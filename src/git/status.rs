@@ -56,6 +56,24 @@ impl Git {
         })
     }
 
+    /// The tracked files of these names, with the ids of their contents, in a form that is only good for comparing. A name
+    /// is meant in every folder, a path from the top.
+    pub(crate) async fn listed_files(&self, place: &Place, names: &[String]) -> Result<Vec<u8>, GitError> {
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut call = Call::at(place, ["ls-files", "--stage", "-z", "--"]);
+        for name in names {
+            let name = name.trim_start_matches("./");
+            call = call.arg(if name.contains('/') {
+                format!(":(top,literal){}", name.trim_start_matches('/'))
+            } else {
+                format!(":(top,glob)**/{}", escaped(name))
+            });
+        }
+        self.bytes(call).await
+    }
+
     /// Untracked repositories inside the worktree, without the slash. They cannot be kept in a commit.
     pub(super) async fn nested_repositories(&self, place: &Place) -> Result<Vec<Vec<u8>>, GitError> {
         let nested = |entry| match entry {
@@ -64,6 +82,18 @@ impl Git {
         };
         Ok(self.status_entries(place).await?.into_iter().filter_map(nested).collect())
     }
+}
+
+/// A name that stands for nothing but itself in a pattern.
+fn escaped(name: &str) -> String {
+    let mut text = String::new();
+    for c in name.chars() {
+        if "*?[\\".contains(c) {
+            text.push('\\');
+        }
+        text.push(c);
+    }
+    text
 }
 
 fn read(bytes: &[u8]) -> Option<Vec<Entry>> {
@@ -114,6 +144,11 @@ mod tests {
                 Entry::Untracked { path: b"repo/".to_vec() },
             ]
         );
+    }
+
+    #[test]
+    fn a_name_is_no_pattern() {
+        assert_eq!(escaped(r"a[1]*?\.lock"), r"a\[1]\*\?\\.lock");
     }
 
     #[test]

@@ -46,6 +46,11 @@ const INSTRUCTIONS: &[&str] = &["claude.md", "claude.local.md", "agents.md", "ag
 /// Names are compared without regard to case: some disks do not know the difference. What lies below such a
 /// name is configuration too: a folder may stand where a file is meant. `.github` itself can only be asked
 /// for when it is no folder, and then it is a symlink to instructions of its own.
+/// Whether a path is one that a branch may not decide: agents take orders from it.
+pub(crate) fn is_agent_config(path: &str) -> bool {
+    is_config(path.as_bytes())
+}
+
 pub(super) fn is_config(path: &[u8]) -> bool {
     let lower = path.to_ascii_lowercase();
     let is_at_or_below =

@@ -16,7 +16,7 @@ pub(super) fn command(program: &Path) -> Command {
 
 /// Looks a program up in the PATH that it will have. Left to the system this would copy our memory first: a bare name
 /// with an environment of its own goes by fork, not by `posix_spawn`.
-pub(super) fn find(program: &OsStr, path: Option<&OsStr>, cwd: &Path) -> Option<PathBuf> {
+pub(crate) fn find(program: &OsStr, path: Option<&OsStr>, cwd: &Path) -> Option<PathBuf> {
     if Path::new(program).components().count() > 1 {
         return Some(PathBuf::from(program));
     }

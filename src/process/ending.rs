@@ -15,6 +15,8 @@ const PAUSE: Duration = Duration::from_millis(25);
 const GIVE_UP: Duration = Duration::from_secs(30);
 
 pub(super) struct Ending {
+    /// Is not asked to end: it would leave at once, and take what it holds with it.
+    spared: Option<Pid>,
     kill_at: Instant,
     next_pass: Instant,
     asked: BTreeSet<Key>,
@@ -31,8 +33,9 @@ pub(super) enum Agent {
 }
 
 impl Ending {
-    pub(super) fn begin(now: Instant, grace: Duration) -> Self {
+    pub(super) fn begin(now: Instant, grace: Duration, spared: Option<Pid>) -> Self {
         Self {
+            spared,
             kill_at: later(now, grace),
             next_pass: now,
             asked: BTreeSet::new(),
@@ -80,8 +83,11 @@ impl Ending {
         if now >= self.kill_at {
             kill(&found, own);
         } else {
+            let spared = self.spared.map(|pid| pid.as_raw_nonzero().get());
             for entry in found.iter().filter(|entry| !self.asked.contains(&entry.key())) {
-                ask(entry);
+                if Some(entry.pid) != spared {
+                    ask(entry);
+                }
             }
         }
         self.asked.extend(found.iter().map(Entry::key));

@@ -17,6 +17,7 @@ mod ending;
 mod error;
 mod folder;
 mod id;
+mod memory;
 mod orders;
 mod output;
 mod running;
@@ -34,10 +35,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::work::Ended;
 
+pub(crate) use command::find;
 pub(crate) use error::ProcessError;
 pub(crate) use folder::{ended_at, read_exit};
 pub(crate) use id::ProcessId;
-pub(crate) use output::{Follow, Stream, read_output};
+pub(crate) use memory::close_memory;
+pub(crate) use output::{Follow, Stream, read_output, written_at};
 pub(crate) use running::{Running, start};
 pub(crate) use settle::claim_folder;
 pub(crate) use settle::{end_marked, settle};
@@ -64,6 +67,9 @@ pub(crate) struct Job {
     /// The run's folder.
     pub(crate) dir: PathBuf,
     pub(crate) limits: Limits,
+    /// The command is inside another one, which ends when it ends and says its status: 128 and the signal, if it was one.
+    #[serde(default)]
+    pub(crate) is_wrapped: bool,
 }
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]

@@ -10,6 +10,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::ProcessError;
+use crate::clock::Time;
 
 const HEAD: u64 = 256 * 1024;
 const TAIL: u64 = 1024 * 1024;
@@ -43,6 +44,19 @@ pub(crate) fn read_output(dir: &Path, stream: Stream) -> Result<Kept, ProcessErr
         runs.push(from, &piece.read(from)?);
     }
     Ok(Kept { text: runs.text(), bytes_seen, bytes_left_out: runs.left_out })
+}
+
+/// When the last byte of a stream was written; nothing when there is none yet.
+pub(crate) fn written_at(dir: &Path, stream: Stream) -> Result<Option<Time>, ProcessError> {
+    let Some(piece) = pieces(dir, stream)?.pop() else { return Ok(None) };
+    match fs::metadata(&piece.path).and_then(|meta| meta.modified()) {
+        Ok(time) => {
+            let since = time.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+            Ok(Some(Time::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))))
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(ProcessError::file("look at", &piece.path)(error)),
+    }
 }
 
 /// Reads a stream as it grows: each call gives what is new since the last.

@@ -117,7 +117,10 @@ impl Sweep {
             let alive = self.look()?;
             empty_looks = if alive.is_empty() { empty_looks + 1 } else { 0 };
             if empty_looks == 2 {
-                return Ok(u32::try_from(self.known.len()).unwrap_or(u32::MAX));
+                // A shim that has let go of its lock may still be on its way out.
+                let shim = self.shim.as_ref().map(|shim| (shim.pid, shim.start_time));
+                let ended = self.known.keys().filter(|key| Some(**key) != shim).count();
+                return Ok(u32::try_from(ended).unwrap_or(u32::MAX));
             }
             let now = Instant::now();
             if now >= kill_at + GIVE_UP {

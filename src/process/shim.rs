@@ -36,6 +36,7 @@ pub(crate) fn shim_main() -> ExitCode {
 }
 
 fn attend() -> Result<(), ProcessError> {
+    super::close_memory()?;
     rustix::process::setsid().map_err(ProcessError::system("open a session"))?;
     super::table::become_reaper().map_err(ProcessError::system("become the reaper"))?;
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -13,12 +13,15 @@ use super::Entry;
 /// A descendant whose parent died becomes the shim's own child.
 pub(in crate::process) const ORPHANS_COME_TO_US: bool = true;
 
-/// Orphans below us become our children, and no process of the same user can hold our descriptors open: the agent
-/// would otherwise keep the daemon's end of the pipe alive through `/proc`.
+/// Orphans below us become our children.
 pub(in crate::process) fn become_reaper() -> io::Result<()> {
-    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
-    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-    Ok(())
+    Ok(rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?)
+}
+
+/// What `/proc` has of us is root's alone, but for what is anybody's (`stat`, `status`). Nor can an agent hold a shim's
+/// descriptors open through it: it would keep the daemon's end of the pipe alive.
+pub(in crate::process) fn close_to_others() -> io::Result<()> {
+    Ok(rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
 
 pub(in crate::process) fn boot_id() -> io::Result<String> {

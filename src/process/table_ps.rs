@@ -18,6 +18,12 @@ pub(in crate::process) fn become_reaper() -> io::Result<()> {
     Ok(())
 }
 
+/// There is nothing to close: who is neither root nor a debugger with a licence reads no memory, and the environment is
+/// open to all processes of the same user.
+pub(in crate::process) fn close_to_others() -> io::Result<()> {
+    Ok(())
+}
+
 pub(in crate::process) fn boot_id() -> io::Result<String> {
     Ok(print("/usr/sbin/sysctl", &["-n", "kern.bootsessionuuid"])?.1.trim().to_owned())
 }

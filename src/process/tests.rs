@@ -38,6 +38,7 @@ impl Case {
             env: BTreeMap::from([("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())]),
             stdin: dir.path().join("prompt"),
             dir: dir.path().join("run"),
+            is_wrapped: false,
             limits: Limits {
                 idle: Duration::from_secs(60),
                 total: Duration::from_secs(60),
@@ -92,6 +93,25 @@ async fn a_run_from_start_to_end() {
     assert!(!running.shim().is_alive().unwrap());
     let again = start(Path::new("/proc/self/exe"), &case.job).await;
     assert!(matches!(again, Err(ProcessError::FolderUsed { .. })));
+}
+
+/// Of ours it gets nothing: what an agent may read of its shim holds no token.
+#[tokio::test]
+async fn a_shim_has_no_environment_but_its_mark() {
+    let case = Case::sh("closed", "true");
+    let shim = case.dir.path().join("shim.sh");
+    fs::write(&shim, "#!/bin/sh\n/usr/bin/env >\"$REMAND_RUN_DIR/env.new\"; mv \"$REMAND_RUN_DIR/env.new\" \"$REMAND_RUN_DIR/env\"\n").unwrap();
+    fs::set_permissions(&shim, fs::Permissions::from_mode(0o700)).unwrap();
+    // It may be gone before it is handed its job, which it does not read.
+    drop(start(&shim, &case.job).await);
+    let env = case.job.dir.join("env");
+    until("it has told", || env.exists()).await;
+    let text = fs::read_to_string(env).unwrap();
+    let names: Vec<&str> = text.lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
+    let of_the_shell = ["PWD", "SHLVL", "OLDPWD", "_"];
+    let mut given: Vec<&str> = names.into_iter().filter(|name| !of_the_shell.contains(name)).collect();
+    given.sort_unstable();
+    assert_eq!(given, [RUN, MARK]);
 }
 
 #[tokio::test]

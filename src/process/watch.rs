@@ -19,6 +19,8 @@ use crate::work::Ended;
 
 /// What an agent leaves behind, or an agent whose daemon is gone, gets no more grace than this: nobody awaits it.
 const SHORT_GRACE: Duration = Duration::from_secs(1);
+/// How a wrapper says that what it held was killed.
+const WRAPPED_KILL: i32 = 128 + 9;
 /// For what is still in the pipes when nobody writes to them any more.
 const LAST_READ: Duration = Duration::from_secs(1);
 
@@ -29,7 +31,7 @@ pub(super) struct Child {
 }
 
 pub(super) async fn watch(job: &Job, child: Child, orders: &mut Orders, signals: &mut Signals) -> Exit {
-    let mut run = Watched::new(child.pid, job.limits);
+    let mut run = Watched::new(child.pid, job.limits, job.is_wrapped);
     let mut stdout = Drain::new(child.stdout, Keeper::new(&job.dir, Stream::Stdout));
     let mut stderr = Drain::new(child.stderr, Keeper::new(&job.dir, Stream::Stderr));
     let survivors = loop {
@@ -52,6 +54,7 @@ pub(super) async fn watch(job: &Job, child: Child, orders: &mut Orders, signals:
 /// An agent, and since when and why it is being ended.
 struct Watched {
     agent: Pid,
+    is_wrapped: bool,
     limits: Limits,
     started: Instant,
     heard: Instant,
@@ -65,9 +68,9 @@ enum Look {
 }
 
 impl Watched {
-    fn new(agent: Pid, limits: Limits) -> Self {
+    fn new(agent: Pid, limits: Limits, is_wrapped: bool) -> Self {
         let started = Instant::now();
-        Self { agent, limits, started, heard: started, status: None, ending: None }
+        Self { agent, is_wrapped, limits, started, heard: started, status: None, ending: None }
     }
 
     /// Takes in who ended, and ends what must be ended; tells when to look again.
@@ -76,7 +79,7 @@ impl Watched {
         if let Some(status) = status {
             crash_point!("shim_agent_exited");
             self.status = Some(status);
-            let why = if status.signaled() { Ended::Lost } else { Ended::Agent };
+            let why = if self.was_killed(status) { Ended::Lost } else { Ended::Agent };
             self.end(why, SHORT_GRACE, now);
         }
         let (total, idle) = (later(self.started, self.limits.total), later(self.heard, self.limits.idle));
@@ -88,6 +91,11 @@ impl Watched {
             None => Look::Again(total.min(idle)),
             Some((_, ending)) => pass(ending, now, self.status, children),
         }
+    }
+
+    /// By somebody else, or by the kernel. Of a wrapped one it is known by its wrapper's status.
+    fn was_killed(&self, status: WaitStatus) -> bool {
+        status.signaled() || (self.is_wrapped && status.exit_status() == Some(WRAPPED_KILL))
     }
 
     fn obey(&mut self, order: Order, now: Instant) {
@@ -105,7 +113,8 @@ impl Watched {
             ending.hasten(now, grace);
         } else {
             crash_point!("shim_before_ending");
-            self.ending = Some((why, Ending::begin(now, grace)));
+            let spared = self.is_wrapped.then_some(self.agent);
+            self.ending = Some((why, Ending::begin(now, grace, spared)));
         }
     }
 

@@ -105,9 +105,13 @@ fn plants_a_filter() {
     assert!(told.contains("config was changed"), "{told}");
 }
 
-const CANARIES: [&str; 12] = [
+const CANARIES: [&str; 16] = [
     "GH_TOKEN",
+    "GH_ENTERPRISE_TOKEN",
     "GITHUB_TOKEN",
+    "GITHUB_ENTERPRISE_TOKEN",
+    "CREDENTIALS_DIRECTORY",
+    "DBUS_SESSION_BUS_ADDRESS",
     "SSH_AUTH_SOCK",
     "SSH_AGENT_PID",
     "SLACK_TOKEN",

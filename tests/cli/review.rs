@@ -47,6 +47,53 @@ fn a_project_must_be_a_repository_with_a_name_and_a_branch() {
 }
 
 #[test]
+fn the_url_that_is_pushed_to_is_pinned() {
+    let world = World::new();
+    let repo = world.repo("site");
+    let path = repo.to_str().unwrap();
+    for (url, why) in [
+        ("https://ada:hunter2@github.com/ada/site", "credential helper"),
+        ("ext::sh -c whoami", "https://HOST/PATH"),
+        ("-oProxyCommand=x", "begins with `-`"),
+        ("../site", "not of a kind"),
+    ] {
+        let refused = world.remand(&["project", "add", path, "--url", url]).fails(2, why);
+        assert!(!refused.stderr.contains("hunter2"), "{}", refused.stderr);
+    }
+    world.git(&repo, &["remote", "add", "origin", "https://hunter2@github.com/ada/site"]);
+    let refused = world.remand(&["project", "add", path]).fails(1, "`gh auth setup-git`");
+    assert!(!refused.stderr.contains("hunter2"), "{}", refused.stderr);
+    assert_eq!(world.json(&["project", "list"]), serde_json::json!([]));
+    world.git(&repo, &["remote", "set-url", "origin", "http://github.com/ada/site"]);
+    let added = world.remand(&["project", "add", path]).ok();
+    let what = "note: nothing can be pushed to pull requests of ada/site: no URL is pinned";
+    assert!(added.stderr.contains(what), "{}", added.stderr);
+    assert_eq!(world.json(&["project", "list"])[0]["remote_url"], serde_json::Value::Null);
+    let url = "https://github.com/ada/site.git";
+    world.remand(&["project", "add", path, "--url", url, "--name", "x"]).fails(1, "is known already");
+    let pinned = world.remand(&["project", "add", path, "--url", url]).ok().stdout;
+    assert!(pinned.contains("what is pushed goes to https://github.com/ada/site.git"), "{pinned}");
+    world.git(&repo, &["remote", "set-url", "origin", "https://example.org/elsewhere"]);
+    assert_eq!(world.json(&["project", "list"])[0]["remote_url"], url, "whatever the repository says later");
+    let mut inside = world.remand_command(&["project", "add", path, "--url", "/elsewhere"]);
+    assert!(!inside.env("REMAND_RUN_DIR", "/x").output().unwrap().status.success(), "no agent pins another");
+    assert_eq!(world.json(&["project", "list"])[0]["remote_url"], url);
+}
+
+#[test]
+fn the_url_of_origin_is_the_default() {
+    let world = World::new();
+    let repo = world.repo("site");
+    world.git(&repo, &["remote", "add", "origin", "git@github.com:ada/site.git"]);
+    let added = world.remand(&["project", "add", repo.to_str().unwrap()]).ok();
+    insta::assert_snapshot!(world.plain(&added.stdout), @"
+    site is WORLD/src/site, work goes into main
+    what is pushed goes to git@github.com:ada/site.git
+    ");
+    assert_eq!(world.json(&["project", "list"])[0]["remote_url"], "git@github.com:ada/site.git");
+}
+
+#[test]
 fn a_worktree_enters_with_its_review() {
     let site = Site::new();
     let output = site.world.remand_in(&site.worktree, &["review"]).ok();

@@ -53,17 +53,19 @@ fn a_database_of_somebody_else_is_left_alone() {
 fn evaluators_are_listed_shown_and_checked() {
     let world = World::new();
     insta::assert_snapshot!(world.remand(&["evaluators", "list"]).ok().stdout, @"
-    EVALUATOR        ON                           SCHEDULE  TAKEN IN  LAST   FROM
-    review_feedback  work_rejected work_approved  -         event 0   never  stock
+    EVALUATOR        ON                           SCHEDULE         TAKEN IN  LAST   FROM
+    pr_feedback      -                            * * * * * (utc)  event 0   never  stock
+    review_feedback  work_rejected work_approved  -                event 0   never  stock
     ");
     insta::assert_snapshot!(world.remand(&["evaluators", "show", "review_feedback"]).ok().stdout, @"
     review_feedback
     kind       review_feedback
     on         work_rejected, work_approved
+    needs      pr_feedback
     taken in   event 0
     from       stock
     ");
-    assert_eq!(world.json(&["evaluators", "list"])[0]["name"], "review_feedback");
+    assert_eq!(world.json(&["evaluators", "list"])[1]["name"], "review_feedback");
     assert_eq!(world.json(&["evaluators", "check"])["ok"], true);
     world.remand(&["evaluators", "show", "reviw_feedback"]).fails(4, "did you mean `review_feedback`?");
     world.config("");

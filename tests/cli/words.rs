@@ -11,6 +11,7 @@ const COMMANDS: &[&str] = &[
     "project add",
     "project list",
     "review",
+    "watch",
     "reject",
     "approve",
     "list",
@@ -27,6 +28,7 @@ const COMMANDS: &[&str] = &[
     "comment",
     "pause",
     "resume",
+    "post",
     "cancel",
     "item",
     "item add",
@@ -80,14 +82,17 @@ fn the_help_at_the_top() {
     Usage: remand [OPTIONS] [COMMAND]
 
     Commands:
-      run          Run the daemon: it looks for rejected work, has it fixed and reviewed again, until it
-                   is stopped
-      tick         Look once, run what is due until nothing is left, and end (for cron, scripts and
-                   tests)
-      work         Run what is queued, in the foreground, and end; nothing new is made from rejections
-      demo         Show the whole loop on a throw-away repository with scripted agents, offline
+      run          Run the daemon: it reads pull requests, has rejected work fixed and reviewed again,
+                   until it is stopped
+      tick         Look once, at pull requests too, run what is due until nothing is left, and end (for
+                   cron and scripts)
+      work         Run what is queued, in the foreground, and end; nothing is read, and nothing new made
+                   from rejections
+      demo         Show the whole loop on throw-away pull requests with scripted agents, offline
       project      The repositories that remand knows
       review       Have the work in a worktree reviewed, and fixed until it passes
+      watch        Take over a pull request: have it reviewed, and fixed when somebody who may write to
+                   it wants changes
       reject       Reject a change: what you say goes to an agent that fixes it
       approve      Approve a change, whatever is still open in it
       list         Show the changes that are under way and what each waits for
@@ -105,6 +110,7 @@ fn the_help_at_the_top() {
       comment      Tell the next fix something, without starting one
       pause        Stop a change where it is, until `resume`
       resume       Go on with a change that is paused or held
+      post         Post once more what GitHub refused
       cancel       Close a change: nothing more is done for it
       item         Work items: what is to be run once
       read-review  Say how remand reads the text of a review: verdict, findings, and why
@@ -126,11 +132,12 @@ fn the_help_at_the_top() {
       -v, --verbose...     Say more about what is being done (twice: even more)
 
     First steps:
+      remand demo                           the whole loop, offline, in about ten seconds
       remand project add ~/src/website      tell remand about a repository
-      cd ~/worktrees/website-login          a worktree with an agent's work in it
-      remand review                         have it reviewed, and fixed until it passes
+      remand watch ada/website#42           have a PR reviewed, fixed and pushed until it passes
+      remand review                         the same for the worktree that you are in, without a PR
       remand run                            the daemon that does it (or `remand tick`, once)
-      remand why c1                         what is it waiting for?
+      remand why ada/website#42             what is it waiting for?
 
     Exit codes: 0 done, 1 failed, 2 usage, 3 configuration, 4 not found, 5 held or needs a person.
     ");

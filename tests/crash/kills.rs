@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::stage::{ALONE, Dice, PATIENCE, Seen, Show, check, end, is_long, outcome, stage};
+use super::stage::{ALONE, Dice, PATIENCE, Seen, Show, Stage, check, end, is_long, outcome, stage};
 use crate::support::play::{Play, Script};
 
 const CHANGES: usize = 3;
@@ -38,6 +38,7 @@ fn crowd(batch: usize) -> Play {
         fixer: &format!("{ALONE}{FIXER}"),
         settings: "gates = [[\"sh\", \"-c\", \"sleep 0.02; test -s part.txt\"]]",
         tables: "[dispatch]\nslots = 3\nbackoff_first_s = 1\nbackoff_max_s = 1\nmax_lost_runs = 1000\n[limits]\ngrace_s = 1\n",
+        ..Script::default()
     });
     play.world.remand_in(&play.worktree, &["review", "--title", "Feature"]).ok();
     add_changes(&play, 1, batch);
@@ -123,7 +124,7 @@ impl Kills {
 }
 
 /// Kills one process of a run whose command line fits, as soon as there is one.
-fn kill_one(play: &Play, dice: &mut Dice, fits: impl Fn(&str) -> bool) -> usize {
+pub(crate) fn kill_one(play: &Play, dice: &mut Dice, fits: impl Fn(&str) -> bool) -> usize {
     let until = Instant::now() + Duration::from_secs(2);
     while Instant::now() < until {
         let found: Vec<String> = play.alive().into_iter().filter(|line| fits(line)).collect();
@@ -169,20 +170,23 @@ fn a_daemon_killed_while_its_git_is_at_work_comes_to_the_same_end() {
     Show::new(&undisturbed).to_the_end(&["run"]);
     let expected = outcome(&undisturbed);
     let steps = ["commit", "reset", "update-ref", "update-index", "add", "clean", "symbolic-ref", "read-tree"];
+    kill_in_each_git(stage, &steps, &expected);
+}
+
+/// One play for each step and fate.
+pub(crate) fn kill_in_each_git<S: Stage>(stage: fn() -> S, steps: &[&str], expected: &str) {
     let cases: Vec<(&str, Fate)> =
         steps.iter().flat_map(|step| [(*step, Fate::GoesOn), (*step, Fate::Killed)]).collect();
     std::thread::scope(|scope| {
         for some in cases.chunks(4) {
-            let expected = &expected;
-            scope.spawn(move || some.iter().for_each(|(step, fate)| kill_in_git(step, *fate, expected)));
+            scope.spawn(move || some.iter().for_each(|(step, fate)| kill_in_git(&stage(), step, *fate, expected)));
         }
     });
 }
 
-fn kill_in_git(step: &str, fate: Fate, expected: &str) {
-    let play = stage();
-    let show = Show::new(&play);
-    slow_git(&play, step);
+fn kill_in_git(stage: &impl Stage, step: &str, fate: Fate, expected: &str) {
+    let (play, show) = (stage.play(), stage.show());
+    slow_git(play, step);
     let slow = play.world.root().join("slow");
     let mut daemon = show.start(play.world.remand_command(&["run"]));
     show.watch_until(&mut daemon, || slow.exists());
@@ -191,11 +195,11 @@ fn kill_in_git(step: &str, fate: Fate, expected: &str) {
         // As by the kernel when memory runs out: with its lock held, and nobody removes it.
         let pid = std::fs::read_to_string(&slow).unwrap().trim().parse().unwrap();
         kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).ok();
-        leave_locks(&play, step);
+        leave_locks(play, step);
     }
     show.to_the_end(&["run"]);
-    assert_eq!(outcome(&play), expected, "git {step}, {fate:?}\n{}", play.log());
-    check(&play);
+    assert_eq!(stage.outcome(), expected, "git {step}, {fate:?}\n{}", play.log());
+    stage.check();
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -227,7 +231,7 @@ fn slow_git(play: &Play, step: &str) {
 /// What a git that is killed in the middle of this leaves behind.
 fn leave_locks(play: &Play, step: &str) {
     let common = play.repo.join(".git");
-    let own = common.join("worktrees/calc-feature");
+    let own = common.join("worktrees").join(play.worktree.file_name().unwrap());
     match step {
         "commit" => {
             std::fs::write(own.join("index.lock"), "").unwrap();
@@ -235,13 +239,15 @@ fn leave_locks(play: &Play, step: &str) {
         }
         "update-ref" => std::fs::write(common.join("refs/heads/feature.lock"), "").unwrap(),
         "symbolic-ref" => std::fs::write(own.join("HEAD.lock"), "").unwrap(),
+        // In the bare clone, which has no index; or nothing is there yet.
+        "push" | "worktree" => {}
         _ => std::fs::write(own.join("index.lock"), "").unwrap(),
     }
 }
 
 impl Show<'_> {
     /// Watches for a while; nothing if nothing came of it.
-    fn watch_for(&self, child: &mut Child, wait: Duration) -> Option<Seen> {
+    pub(crate) fn watch_for(&self, child: &mut Child, wait: Duration) -> Option<Seen> {
         let until = Instant::now() + wait.min(PATIENCE);
         while Instant::now() < until {
             if child.try_wait().unwrap().is_some() {

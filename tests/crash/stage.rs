@@ -70,6 +70,7 @@ pub(crate) fn stage() -> Play {
         fixer: &format!("{ALONE}{INSTRUCTED}{FIXER}"),
         settings: "gates = [[\"grep\", \"-q\", \"whole\", \"work.txt\"]]",
         tables: "[dispatch]\nbackoff_first_s = 1\nmax_lost_runs = 50\nstop_grace_s = 1\n[limits]\ngrace_s = 1\n",
+        ..Script::default()
     });
     with_configuration(&play, &play.worktree);
     play.world.remand_in(&play.worktree, &["review", "--title", "Feature"]).ok();
@@ -114,22 +115,24 @@ pub(crate) fn outcome(play: &Play) -> String {
     parts.join("\n--\n")
 }
 
-/// A run that was done again has another number.
 fn without_runs(text: &str) -> String {
-    let is_run =
-        |word: &str| word.strip_prefix('r').is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
-    let line = |line: &str| {
-        line.split_inclusive([' ', '/', ',', ';', ':'])
-            .map(|word| {
-                let bare = word.trim_end_matches([' ', '/', ',', ';', ':']);
-                if is_run(bare) { word.replace(bare, "RUN") } else { word.to_owned() }
-            })
-            .collect::<String>()
-    };
-    let mut lines: Vec<String> = text.lines().map(line).collect();
+    let text = without_numbers('r', text);
+    let mut lines: Vec<&str> = text.lines().collect();
     // What the lost run had touched is told of it too.
     lines.dedup_by(|second, first| second == first && first.starts_with("edits_undone"));
     lines.join("\n")
+}
+
+/// A run that was done again has another number, and so has what was said when more was said before it.
+pub(crate) fn without_numbers(kind: char, text: &str) -> String {
+    let is_id =
+        |word: &str| word.strip_prefix(kind).is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
+    let ends = |c: char| " /,;:|\n".contains(c);
+    let word = |word: &str| {
+        let bare = word.trim_end_matches(ends);
+        if is_id(bare) { word.replace(bare, &format!("{kind}N")) } else { word.to_owned() }
+    };
+    text.split_inclusive(ends).map(word).collect()
 }
 
 /// The blackboard is whole, nobody is alive, nobody met anybody.
@@ -140,10 +143,47 @@ pub(crate) fn check(play: &Play) {
     assert_eq!(play.count("runs WHERE ended_at IS NULL"), 0, "a run has no end");
 }
 
+/// What is played, and what must come of it however often the program dies on the way.
+pub(crate) trait Stage: Sized {
+    fn play(&self) -> &Play;
+
+    /// The state that its changes end in.
+    fn end(&self) -> &'static str;
+
+    fn show(&self) -> Show<'_> {
+        Show::new(self.play())
+    }
+
+    fn outcome(&self) -> String;
+
+    fn check(&self);
+}
+
+impl Stage for Play {
+    fn play(&self) -> &Play {
+        self
+    }
+
+    fn end(&self) -> &'static str {
+        "ready_for_human_review"
+    }
+
+    fn outcome(&self) -> String {
+        outcome(self)
+    }
+
+    fn check(&self) {
+        check(self);
+    }
+}
+
 /// The program on a stage, as often as it has to be started.
 pub(crate) struct Show<'a> {
     pub(crate) play: &'a Play,
     board: Connection,
+    /// Asked again and again, and so the place for people who have a part in it.
+    is_over: Box<dyn Fn(&Connection) -> bool + 'a>,
+    variables: Vec<(&'static str, String)>,
 }
 
 /// Why somebody stopped waiting for the program.
@@ -157,23 +197,34 @@ pub(crate) enum Seen {
 
 impl<'a> Show<'a> {
     pub(crate) fn new(play: &'a Play) -> Self {
+        let sql = "SELECT count(*) FROM changes WHERE state NOT IN ('ready_for_human_review', 'escalated')";
+        Self::until(play, move |board| number(board, sql) == 0)
+    }
+
+    /// One that is over when this says so.
+    pub(crate) fn until(play: &'a Play, is_over: impl Fn(&Connection) -> bool + 'a) -> Self {
         let board = Connection::open(play.world.db()).unwrap();
         board.busy_timeout(Duration::from_secs(10)).unwrap();
-        Self { play, board }
+        Self { play, board, is_over: Box::new(is_over), variables: Vec::new() }
+    }
+
+    /// The program has these in its environment, too.
+    pub(crate) fn with(self, variables: Vec<(&'static str, String)>) -> Self {
+        Self { variables, ..self }
     }
 
     pub(crate) fn number(&self, sql: &str) -> i64 {
-        self.board.prepare_cached(sql).unwrap().query_row([], |row| row.get(0)).unwrap()
+        number(&self.board, sql)
     }
 
     pub(crate) fn all_ended(&self) -> bool {
-        self.number("SELECT count(*) FROM changes WHERE state NOT IN ('ready_for_human_review', 'escalated')") == 0
+        (self.is_over)(&self.board)
     }
 
     pub(crate) fn start(&self, mut command: Command) -> Child {
         let log = self.play.world.root().join("daemon.log");
         let log = std::fs::OpenOptions::new().create(true).append(true).open(log).unwrap();
-        command.stdout(Stdio::null()).stderr(log).spawn().unwrap()
+        command.envs(self.variables.iter().cloned()).stdout(Stdio::null()).stderr(log).spawn().unwrap()
     }
 
     pub(crate) fn watch(&self, child: &mut Child) -> Seen {
@@ -211,6 +262,10 @@ impl<'a> Show<'a> {
             }
         }
     }
+}
+
+pub(crate) fn number(board: &Connection, sql: &str) -> i64 {
+    board.prepare_cached(sql).unwrap().query_row([], |row| row.get(0)).unwrap()
 }
 
 /// SIGTERM, and waits.

@@ -44,7 +44,7 @@ fn stopped_at_random_moments_it_goes_on_where_it_was() {
 
 fn with_slow_fixer(settings: &str) -> Play {
     let fixer = format!("while [ ! -e \"$PROMPTS/go\" ]; do sleep 0.05; done\n{FIXES}");
-    Play::new(&Script { reviewer: REVIEWS_FIXED, fixer: &fixer, settings: "", tables: settings })
+    Play::new(&Script { reviewer: REVIEWS_FIXED, fixer: &fixer, settings: "", tables: settings, ..Script::default() })
 }
 
 fn signal(child: &Child, signal: Signal) {

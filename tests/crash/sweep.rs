@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use super::stage::{Dice, PATIENCE, Seen, Show, check, end, is_long, outcome, stage};
+use super::stage::{Dice, PATIENCE, Seen, Stage, end, is_long, stage};
 use crate::support::play::Play;
 
 /// Worlds that are played side by side.
@@ -14,7 +14,7 @@ const SIDE_BY_SIDE: usize = 4;
 
 #[test]
 fn a_daemon_that_dies_at_any_line_comes_to_the_same_end() {
-    let undisturbed = Undisturbed::play(&["run"]);
+    let undisturbed = Undisturbed::play(stage, &["run"]);
     let points = undisturbed.points();
     let names: BTreeSet<&String> = undisturbed.crossings.iter().collect();
     assert!(names.len() >= 60, "{names:#?}");
@@ -24,7 +24,7 @@ fn a_daemon_that_dies_at_any_line_comes_to_the_same_end() {
 
 #[test]
 fn a_tick_that_dies_and_is_started_again_comes_to_the_same_end() {
-    let undisturbed = Undisturbed::play(&["tick"]);
+    let undisturbed = Undisturbed::play(stage, &["tick"]);
     let points = undisturbed.points();
     let sample: Vec<String> = points.into_iter().step_by(if is_long() { 1 } else { 6 }).collect();
     undisturbed.sweep(&["tick"], &apart(&sample, if is_long() { 1 } else { DEATHS }));
@@ -34,57 +34,65 @@ fn a_tick_that_dies_and_is_started_again_comes_to_the_same_end() {
 /// before the first death, its next crossing is in the recovery.
 #[test]
 fn a_daemon_that_dies_again_while_it_recovers_comes_to_the_same_end() {
-    let undisturbed = Undisturbed::play(&["run"]);
-    // A shim that dies leaves its daemon alive: only the daemon's own lines begin a recovery.
-    let own: Vec<&String> = undisturbed.crossings.iter().filter(|name| !name.starts_with("shim_")).collect();
-    let mut dice = Dice::new(7);
-    let pairs: Vec<Vec<String>> = (0..if is_long() { 2000 } else { 40 })
-        .map(|_| {
+    let undisturbed = Undisturbed::play(stage, &["run"]);
+    undisturbed.sweep(&["run"], &undisturbed.pairs(7, if is_long() { 2000 } else { 40 }));
+}
+
+/// Deaths in one play of the short test. They are far apart, so each is recovered from before the next.
+pub(crate) const DEATHS: usize = 8;
+
+/// Plays of up to `deaths` points each, as far apart as the points allow; they are in the order of their crossing.
+pub(crate) fn apart(points: &[String], deaths: usize) -> Vec<Vec<String>> {
+    let plays = points.len().div_ceil(deaths);
+    (0..plays).map(|first| points.iter().skip(first).step_by(plays).cloned().collect()).collect()
+}
+
+/// What comes of a play in which nobody dies, and the lines that it crossed, in their order.
+pub(crate) struct Undisturbed<S> {
+    stage: fn() -> S,
+    outcome: String,
+    pub(crate) crossings: Vec<String>,
+}
+
+impl<S: Stage> Undisturbed<S> {
+    pub(crate) fn play(stage: fn() -> S, args: &[&str]) -> Self {
+        let found = stage();
+        let (play, show) = (found.play(), found.show());
+        let list = play.world.root().join("crossings");
+        let begun = Instant::now();
+        while !show.all_ended() {
+            assert!(begun.elapsed() < PATIENCE, "{}\n{}", play.events().join("\n"), play.log());
+            let mut command = play.world.remand_command(args);
+            command.env("REMAND_CRASH_LIST", &list);
+            let mut child = show.start(command);
+            if show.watch(&mut child) == Seen::AllEnded {
+                assert!(end(child).success());
+            }
+        }
+        assert_eq!(play.state(), found.end(), "{}\n{}", play.events().join("\n"), play.log());
+        found.check();
+        let crossings = std::fs::read_to_string(list).unwrap().lines().map(str::to_owned).collect();
+        Self { stage, outcome: found.outcome(), crossings }
+    }
+
+    /// Two deaths of one play, the second near the place of the first.
+    pub(crate) fn pairs(&self, seed: u64, count: usize) -> Vec<Vec<String>> {
+        // A shim that dies leaves its daemon alive: only the daemon's own lines begin a recovery.
+        let own: Vec<&String> = self.crossings.iter().filter(|name| !name.starts_with("shim_")).collect();
+        let mut dice = Dice::new(seed);
+        let mut pair = || {
             let first = dice.below(own.len());
             // What a recovery crosses is mostly what was crossed around the place where it died.
             let second = (first.saturating_sub(20) + dice.below(40)).min(own.len() - 1);
             let before = |at: usize| own[..first].iter().filter(|name| **name == own[at]).count();
             let passed = before(second) + usize::from(own[first] == own[second]);
             vec![format!("{}#{}", own[first], before(first) + 1), format!("{}#{}", own[second], passed + 1)]
-        })
-        .collect();
-    undisturbed.sweep(&["run"], &pairs);
-}
-
-/// Deaths in one play of the short test. They are far apart, so each is recovered from before the next.
-const DEATHS: usize = 8;
-
-/// Plays of up to `deaths` points each, as far apart as the points allow; they are in the order of their crossing.
-fn apart(points: &[String], deaths: usize) -> Vec<Vec<String>> {
-    let plays = points.len().div_ceil(deaths);
-    (0..plays).map(|first| points.iter().skip(first).step_by(plays).cloned().collect()).collect()
-}
-
-/// What comes of a play in which nobody dies, and the lines that it crossed, in their order.
-struct Undisturbed {
-    outcome: String,
-    crossings: Vec<String>,
-}
-
-impl Undisturbed {
-    fn play(args: &[&str]) -> Self {
-        let play = stage();
-        let list = play.world.root().join("crossings");
-        let show = Show::new(&play);
-        let mut command = play.world.remand_command(args);
-        command.env("REMAND_CRASH_LIST", &list);
-        let mut child = show.start(command);
-        if show.watch(&mut child) == Seen::AllEnded {
-            assert!(end(child).success());
-        }
-        assert_eq!(play.state(), "ready_for_human_review", "{}\n{}", play.events().join("\n"), play.log());
-        check(&play);
-        let crossings = std::fs::read_to_string(list).unwrap().lines().map(str::to_owned).collect();
-        Self { outcome: outcome(&play), crossings }
+        };
+        (0..count).map(|_| pair()).collect()
     }
 
     /// Every crossing, or, where there are too many for a short test, the first, the second and the last of each name.
-    fn points(&self) -> Vec<String> {
+    pub(crate) fn points(&self) -> Vec<String> {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         self.crossings.iter().for_each(|name| *counts.entry(name).or_default() += 1);
         let is_few = self.crossings.len() <= 250 || is_long();
@@ -101,7 +109,7 @@ impl Undisturbed {
     }
 
     /// Plays once for each list of points: dies at each of them, and must come to the same end.
-    fn sweep(&self, args: &[&str], plays: &[Vec<String>]) {
+    pub(crate) fn sweep(&self, args: &[&str], plays: &[Vec<String>]) {
         let begun = Instant::now();
         let (next, died, wrong) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(Vec::new()));
         std::thread::scope(|scope| {
@@ -125,13 +133,13 @@ impl Undisturbed {
 
     /// Returns how many deaths there were: not every crossing comes about in every play.
     fn compare(&self, args: &[&str], points: &[String]) -> usize {
-        let play = stage();
-        let show = Show::new(&play);
+        let found = (self.stage)();
+        let (play, show) = (found.play(), found.show());
         let once = play.world.root().join("died");
         let died = || (0..points.len()).filter(|n| died_file(&once, *n).exists()).count();
         let begun = Instant::now();
         while !show.all_ended() && died() < points.len() {
-            assert!(begun.elapsed() < PATIENCE, "{}", told(&play, points));
+            assert!(begun.elapsed() < PATIENCE, "{}", told(play, points));
             let mut command = play.world.remand_command(args);
             command.env("REMAND_CRASH_AT", points.join(",")).env("REMAND_CRASH_ONCE", &once);
             let mut child = show.start(command);
@@ -140,16 +148,16 @@ impl Undisturbed {
             }
         }
         show.to_the_end(args);
-        let found = outcome(&play);
-        if found != self.outcome {
-            let differ = self.outcome.lines().zip(found.lines()).find(|(a, b)| a != b);
+        let outcome = found.outcome();
+        if outcome != self.outcome {
+            let differ = self.outcome.lines().zip(outcome.lines()).find(|(a, b)| a != b);
             panic!(
-                "{}\nfirst difference: {differ:?}\nexpected:\n{}\n\nfound:\n{found}",
-                told(&play, points),
+                "{}\nfirst difference: {differ:?}\nexpected:\n{}\n\nfound:\n{outcome}",
+                told(play, points),
                 self.outcome
             );
         }
-        check(&play);
+        found.check();
         died()
     }
 }

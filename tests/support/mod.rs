@@ -10,7 +10,10 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+pub(crate) mod forge;
+pub(crate) mod model;
 pub(crate) mod play;
+pub(crate) mod pull_play;
 
 pub(crate) struct World {
     dir: TempDir,
@@ -217,12 +220,27 @@ pub(crate) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+/// Says that a test could not be made here, and why; `tests/run` lists it at its end.
+pub(crate) fn skip(name: &str, why: &str) {
+    println!("skipped: {name}: {why}");
+    if let Some(list) = std::env::var_os("REMAND_SKIPS") {
+        let mut list = fs::OpenOptions::new().create(true).append(true).open(list).unwrap();
+        writeln!(list, "{name}\t{why}").unwrap();
+    }
+}
+
+/// A file that `tests/run` installs.
+pub(crate) fn tool(path: &str) -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/tools").join(path);
+    path.exists().then_some(path)
+}
+
 pub(crate) fn run(command: &mut Command) -> Output {
     told(&command.output().unwrap())
 }
 
 /// Runs a command that reads this as its stdin.
-fn feed(mut command: Command, stdin: &str) -> Output {
+pub(crate) fn feed(mut command: Command, stdin: &str) -> Output {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     child.stdin.take().unwrap().write_all(stdin.as_bytes()).unwrap();

@@ -63,11 +63,13 @@ pub(crate) struct Script<'a> {
     pub(crate) settings: &'a str,
     /// Tables, after everything else.
     pub(crate) tables: &'a str,
+    /// Lines of the table `[github]`, for plays with a forge.
+    pub(crate) github: &'a str,
 }
 
 impl Default for Script<'_> {
     fn default() -> Self {
-        Self { reviewer: REVIEWS_FIXED, fixer: FIXES, settings: "", tables: "" }
+        Self { reviewer: REVIEWS_FIXED, fixer: FIXES, settings: "", tables: "", github: "" }
     }
 }
 
@@ -180,6 +182,12 @@ impl Play {
     pub(crate) fn fixer(&self, text: &str) {
         let prompts = self.seen("");
         self.world.script("fixer", &format!("PROMPTS='{}'\n{text}", prompts.display()));
+    }
+
+    /// Another reviewer from now on.
+    pub(crate) fn reviewer(&self, text: &str) {
+        let prompts = self.seen("");
+        self.world.script("reviewer", &format!("PROMPTS='{}'\n{REVIEWER}\n{text}", prompts.display()));
     }
 
     /// A file that a script left in `$PROMPTS`.
@@ -355,12 +363,18 @@ fn config(reviewer: &Path, fixer: &Path, script: &Script<'_>) -> String {
     format!(
         "agent = \"fixer\"\nreview_agent = \"reviewer\"\n{}\n\n\
          [agents.reviewer]\nkind = \"command\"\ncommand = [\"{}\"]\n\n\
-         [agents.fixer]\nkind = \"command\"\ncommand = [\"{}\"]\n\n{}\n",
+         [agents.fixer]\nkind = \"command\"\ncommand = [\"{}\"]\n\n{}\n{}",
         script.settings,
         reviewer.display(),
         fixer.display(),
         script.tables,
+        open_unless_set(script.tables),
     )
+}
+
+/// The agents of a play write down what they do: they are confined only where the play is about that.
+pub(crate) fn open_unless_set(tables: &str) -> &'static str {
+    if tables.contains("[sandbox]") { "" } else { "[sandbox]\nkind = \"off\"\n" }
 }
 
 /// A daemon of a test: ended with it.

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::story::{Story, finding, fix_done, no_round, review_done};
+use super::story::{Story, finding, fix_done, no_round, review_done, unclear};
 use crate::blackboard::{self as bb, BoardError};
 use crate::change::{FinalVerdict, State};
 use crate::event::EventType;
@@ -74,7 +74,7 @@ fn a_review_that_stays_unclear_fails() {
     let mut story = Story::begin();
     let change = story.change();
     let claimed = story.claim();
-    story.step(|conn, now| bb::ask_again(conn, &claimed.claim(), "no verdict", &["verdict".into()], now)).unwrap();
+    story.step(|conn, now| bb::ask_again(conn, &claimed.claim(), &unclear(&["verdict"]), now)).unwrap();
     assert!(story.engine.read(|conn| bb::item(conn, &claimed.item.item_id)).asked_again);
     assert_eq!(story.events(&change.change_id, EventType::ReviewUnclear).len(), 1);
     let done = review_done(&change.head, Verdict::Unclear, &[]);

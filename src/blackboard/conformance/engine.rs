@@ -69,7 +69,7 @@ impl Engine {
     /// The change has a pull request.
     pub(in crate::blackboard) fn with_pr(&mut self, number: i64) {
         self.write(|conn| {
-            conn.execute("UPDATE changes SET pr_number = ?1", [number])?;
+            conn.execute("UPDATE changes SET pr_number = ?1 + rowid", [number])?;
             Ok(())
         })
         .unwrap();

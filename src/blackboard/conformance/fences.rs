@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::story::{LEASE, Story, failure, fix_done, new_run, review_done};
+use super::story::{LEASE, Story, failure, fix_done, new_run, review_done, unclear};
 use crate::blackboard::{self as bb, BoardError, Claimed, Conn, Result};
 use crate::clock::Time;
 use crate::finding::Verdict;
@@ -20,7 +20,7 @@ const WRITES: &[(&str, Write)] = &[
         bb::hold(conn, claim, &claimed.change.change_id, &hold, now)
     }),
     ("fail", |conn, _, claim, _, now| bb::fail(conn, claim, &failure(), now).map(drop)),
-    ("ask_again", |conn, _, claim, _, now| bb::ask_again(conn, claim, "no verdict", &[], now)),
+    ("ask_again", |conn, _, claim, _, now| bb::ask_again(conn, claim, &unclear(&[]), now)),
     ("start_run", |conn, claimed, claim, _, now| {
         bb::start_run(conn, claim, &claimed.change, &new_run(), now).map(drop)
     }),

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use serde_json::json;
+
 use super::story::{Story, finding, fix_done};
-use crate::blackboard::{self as bb, Hold};
+use crate::blackboard::intents::intend;
+use crate::blackboard::{self as bb, Hold, IntentKind, NewIntent};
 use crate::change::{Change, State};
 use crate::event::EventType;
 use crate::finding::Verdict;
@@ -182,4 +185,32 @@ fn an_end_by_a_person_ends_the_hold() {
     assert_eq!((after.state, after.held_until), (State::Approved, None));
     assert_eq!(story.engine.read(bb::next_moment), None);
     story.check();
+}
+
+#[test]
+fn what_a_paused_or_held_change_has_to_post_keeps_nobody_awake() {
+    let mut story = Story::begin();
+    let (free, paused) = (story.change().change_id, story.change().change_id);
+    let early = story.now();
+    let late = early.plus(Duration::from_secs(3_600));
+    for (id, not_before) in [(&free, late), (&paused, early)] {
+        let note = NewIntent {
+            key: format!("note:{id}"),
+            kind: IntentKind::Note,
+            change_id: id.clone(),
+            payload: json!({}),
+            epoch: 0,
+        };
+        story.step(|conn, now| intend(conn, &note, now)).unwrap();
+        story.step(|conn, _| bb::put_off_post(conn, &note.key, "no network", not_before)).unwrap();
+    }
+    assert_eq!(story.engine.read(bb::next_post), Some(early));
+    story.step(|conn, now| bb::pause(conn, &paused, None, "ann", now)).unwrap();
+    assert_eq!(story.engine.read(bb::next_post), Some(late));
+    story.step(|conn, now| bb::resume(conn, &paused, "ann", now)).unwrap();
+    assert_eq!(story.engine.read(bb::next_post), Some(early));
+    for _ in [&free, &paused] {
+        hold(&mut story, 60);
+    }
+    assert_eq!(story.engine.read(bb::next_post), None, "the hold's end is what is waited for");
 }

@@ -12,7 +12,7 @@ use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
 use crate::finding::{Category, Finding, Severity, Verdict};
 use crate::proposal::{Escalation, Fix, Proposal};
-use crate::work::{Claim, Ended, Item, Rejection, RejectionId, RejectionState, ReviewFixMetadata, Run, Status};
+use crate::work::{Claim, Ended, Item, Rejection, RejectionId, RejectionState, ReviewFixMetadata, Run, RunId, Status};
 
 pub(in crate::blackboard) const EVALUATOR: &str = "review_feedback";
 pub(in crate::blackboard) const LEASE: Duration = Duration::from_secs(60);
@@ -260,6 +260,7 @@ pub(in crate::blackboard) fn project(now: Time) -> bb::Project {
         path: "/home/ann/shop".into(),
         common_dir: "/home/ann/shop/.git".into(),
         repo: Some("ann/shop".into()),
+        remote_url: Some("https://github.com/ann/shop.git".into()),
         default_branch: "main".into(),
         created_at: now,
     }
@@ -293,9 +294,18 @@ pub(in crate::blackboard) fn new_run() -> bb::NewRun {
     bb::NewRun {
         agent: "scripted".into(),
         model: None,
+        session: None,
         head_before: "0".repeat(40),
         runs_dir: "/state/runs".into(),
         guidance: Vec::new(),
+    }
+}
+
+pub(in crate::blackboard) fn unclear(missing: &[&str]) -> bb::Unclear {
+    bb::Unclear {
+        run_id: RunId::new("r1"),
+        reason: "no verdict".into(),
+        missing: missing.iter().map(|one| (*one).to_owned()).collect(),
     }
 }
 
@@ -338,6 +348,8 @@ pub(in crate::blackboard) fn fix_done(head_before: &str) -> bb::FixDone {
         commits: 1,
         files: vec!["a.rs".into()],
         answers: Vec::new(),
+        pushed_to: None,
+        posts: Vec::new(),
     }
 }
 

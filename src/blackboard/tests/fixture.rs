@@ -127,7 +127,10 @@ fn things(conn: &Conn, which: &str) -> Vec<(String, String)> {
 }
 
 fn rows(conn: &Conn, table: &str, text: &mut String) {
-    let mut found = conn.prepare(&format!("SELECT * FROM {table}")).unwrap();
+    // Without those that are computed, which can't be inserted.
+    let names = format!("SELECT group_concat(name) FROM pragma_table_info('{table}')");
+    let names: String = conn.query_row(&names, [], |row| row.get(0)).unwrap();
+    let mut found = conn.prepare(&format!("SELECT {names} FROM {table}")).unwrap();
     let columns = found.column_count();
     let mut found = found.query([]).unwrap();
     while let Some(row) = found.next().unwrap() {

@@ -12,13 +12,19 @@ use crate::change::ChangeId;
 use crate::event::{EventType, NewEvent};
 
 /// Tables that never grow large.
-const SMALL: &[&str] = &["counters", "evaluators", "migrations", "projects"];
+const SMALL: &[&str] = &["counters", "discoveries", "evaluators", "migrations", "projects", "rate"];
 
 /// Indexes of what is open now, whatever the past: to walk through one is to walk through the work at hand.
 const OPEN: &[&str] = &[
     "changes_held",
     "changes_live",
     "changes_one_live_per_branch",
+    "changes_one_live_per_pull",
+    "feedback_unjudged",
+    "intents_open",
+    "intents_open_pushes",
+    "pulls_due",
+    "pulls_unjudged",
     "changes_one_live_per_worktree",
     "items_claimed",
     "items_delayed",
@@ -160,6 +166,8 @@ const CALLS: &[(&str, Call)] = &[
     ("foreign_claims", |conn| assert_eq!(bb::foreign_claims(conn, "us").unwrap(), [])),
     ("any_unknown_source", |conn| assert!(!bb::any_unknown_source(conn).unwrap())),
     ("anything_ready", |conn| assert!(bb::anything_ready(conn, now()).unwrap())),
+    ("our_posts", |conn| assert!(bb::our_posts(conn, &ChangeId::new("c1")).unwrap().forge_ids.is_empty())),
+    ("reviews_on_pull", |conn| assert_eq!(bb::reviews_on_pull(conn, &ChangeId::new("c1")).unwrap(), [])),
     ("ripen", |conn| assert_eq!(bb::ripen(conn, now()).unwrap(), 0)),
     ("claim", |conn| assert!(bb::claim(conn, &holding("us"), now()).unwrap().is_some())),
     ("claim and finish", |conn| {

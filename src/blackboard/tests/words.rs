@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::change::{FinalVerdict, OnMaxCycles, State};
+use crate::blackboard as bb;
+use crate::change::{AdoptedBy, FinalVerdict, OnMaxCycles, State};
 use crate::event::{EventType, TargetType};
 use crate::finding::{Category, Outcome, Severity, Verdict};
+use crate::pull::{Permission, PullState, ReviewState, Trust};
 use crate::state;
 use crate::work::{Ended, GateResult, Priority, RejectionState, Source, Status};
 
@@ -41,6 +43,13 @@ fn the_schema_lists_exactly_the_words_of_each_enum() {
         ("findings", "severity", set(Severity::ALL)),
         ("findings", "category", set(Category::ALL)),
         ("findings", "outcome", set(Outcome::ALL)),
+        ("changes", "adopted_by", set(AdoptedBy::ALL)),
+        ("feedback", "trust", set(Trust::ALL)),
+        ("feedback", "state", set(ReviewState::ALL)),
+        ("pulls", "state", set(PullState::ALL)),
+        ("pulls", "acted_on", set(PullState::ALL)),
+        ("permissions", "permission", set(Permission::ALL)),
+        ("intents", "kind", set(bb::IntentKind::ALL)),
     ];
     for (table, column, words) in checks {
         let statement = format!("CREATE TABLE {table} (");

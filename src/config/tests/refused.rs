@@ -6,7 +6,7 @@ use super::super::{ConfigError, check, default_text, read};
 use crate::keypath::KeyPath;
 
 /// What a person sees who wrote `text`.
-fn refused(text: &str) -> String {
+pub(super) fn refused(text: &str) -> String {
     let error = match read::read(Some(Path::new("config.toml")), text) {
         Ok(read) => panic!("taken: {:?}", read.config),
         Err(error) => error,
@@ -24,7 +24,7 @@ fn unknown_keys() {
     1 | agnet = 'x'
       | ^^^^^ did you mean `agent`?
       |
-      = help: the top level has: blackboard, evaluators, prompts, agent, review_agent, gates, worktree_roots, loop, heartbeat, dispatch, limits, log, agents, projects
+      = help: the top level has: blackboard, evaluators, prompts, agent, review_agent, gates, worktree_roots, setup, setup_again_on, own_worktrees, loop, heartbeat, dispatch, limits, github, push, sandbox, log, agents, projects
 
     error: `loop.max_fix_cycels` is not a setting
      --> config.toml:4:3
@@ -41,7 +41,7 @@ fn unknown_keys() {
     4 | token = 'x'
       | ^^^^^
       |
-      = help: [agents.a] has: kind, command, env, model
+      = help: [agents.a] has: kind, command, env, model, allow, max_turns, max_cost_usd, max_retries, api_timeout_s
     ");
     insta::assert_snapshot!(refused("[hartbeat]\nlook_s = 1\n[projects.p]\ngate = []"), @"
     error: `hartbeat` is not a setting
@@ -50,7 +50,7 @@ fn unknown_keys() {
     1 | [hartbeat]
       |  ^^^^^^^^ did you mean `heartbeat`?
       |
-      = help: the top level has: blackboard, evaluators, prompts, agent, review_agent, gates, worktree_roots, loop, heartbeat, dispatch, limits, log, agents, projects
+      = help: the top level has: blackboard, evaluators, prompts, agent, review_agent, gates, worktree_roots, setup, setup_again_on, own_worktrees, loop, heartbeat, dispatch, limits, github, push, sandbox, log, agents, projects
 
     error: `projects.p.gate` is not a setting
      --> config.toml:4:1
@@ -58,7 +58,7 @@ fn unknown_keys() {
     4 | gate = []
       | ^^^^ did you mean `gates`?
       |
-      = help: [projects.p] has: agent, review_agent, gates, worktree_roots, max_fix_cycles, max_total_fixes, on_max_cycles, severity_threshold, max_gate_rounds, main_checkout
+      = help: [projects.p] has: agent, review_agent, gates, worktree_roots, max_fix_cycles, max_total_fixes, on_max_cycles, severity_threshold, max_gate_rounds, main_checkout, setup, setup_again_on, own_worktrees, push, discover
     ");
 }
 
@@ -114,13 +114,13 @@ fn wrong_types_and_numbers() {
       |          ^^^^^^^^^^^^ invalid type: string "cargo test", expected a list of words, the program first, such as ["cargo", "test"]
     "#);
     insta::assert_snapshot!(refused("[agents.a]\nkind = 'command'\nenv = []\n"), @"
-    error: `agents.a` cannot be used
+    error: the agent `a` has no `command`
      --> config.toml:1:9
       |
     1 | [agents.a]
-      |         ^ missing field `command`
+      |         ^
       |
-      = help: [agents.a] has: kind, command, env, model
+      = help: an agent of the kind `command` needs one: the program and its arguments, a list of words
     ");
     for text in [
         "dispatch.slots = 0",
@@ -134,7 +134,28 @@ fn wrong_types_and_numbers() {
         "projects.p.max_fix_cycles = 101",
         "projects.p.gates = [['']]",
         "agents.a = { kind = 'command', command = [] }",
+        "agents.a = { kind = 'claude', command = [] }",
+        "agents.a = { kind = 'claude', max_turns = 0 }",
+        "agents.a = { kind = 'claude', max_cost_usd = -1 }",
+        "agents.a = { kind = 'claude', max_retries = 101 }",
+        "agents.a = { kind = 'claude', api_timeout_s = 0 }",
+        "agents.a = { kind = 'claude', allow = 'Bash' }",
+        "agents.a = { kind = 'oracle', command = ['a'] }",
         "blackboard = 3",
+        "setup = ['']",
+        "setup = 'npm ci'",
+        "projects.p.setup = [' ', 'x']",
+        "github.gh = []",
+        "github.bots = [0]",
+        "github.bots = [1.5]",
+        "github.reserve = -1",
+        "push.max_files = 0",
+        "push.max_file_kb = 102401",
+        "push.secrets = 'no'",
+        "projects.p.push.max_files = 0",
+        "projects.p.push = 3",
+        "projects.p.discover.max_open = 0",
+        "projects.p.discover = true",
     ] {
         assert!(refused(text).contains("cannot be used"), "{text}");
     }
@@ -300,6 +321,114 @@ fn a_variable_that_no_agent_gets() {
 }
 
 #[test]
+fn a_bot_is_a_number_or_a_preset() {
+    insta::assert_snapshot!(refused("[github]\nbots = ['coderabbitai[bot]']\nbot_presets = ['coderabit']\nreviews = 'approve'\n"), @r#"
+    error: `github.bots[0]` cannot be used
+     --> config.toml:2:9
+      |
+    2 | bots = ['coderabbitai[bot]']
+      |         ^^^^^^^^^^^^^^^^^^^ invalid type: string "coderabbitai[bot]", expected a whole number from 1 to 9007199254740991
+
+    error: `github.bot_presets[0]` cannot be used
+     --> config.toml:3:16
+      |
+    3 | bot_presets = ['coderabit']
+      |                ^^^^^^^^^^^ unknown bot preset `coderabit`; allowed: coderabbit, codex, copilot, cursor, gemini-code-assist, greptile, qodo, sourcery
+
+    error: `github.reviews` cannot be used
+     --> config.toml:4:11
+      |
+    4 | reviews = 'approve'
+      |           ^^^^^^^^^ unknown way of posting reviews `approve`; allowed: request_changes, comment, off
+      |
+      = help: without it the default holds: "request_changes"
+    "#);
+}
+
+#[test]
+fn tables_of_a_project() {
+    insta::assert_snapshot!(refused("[projects.p.push]\nforbiden = []\n[projects.p.discover]\nlabels = ['x']\n"), @"
+    error: `projects.p.push.forbiden` is not a setting
+     --> config.toml:2:1
+      |
+    2 | forbiden = []
+      | ^^^^^^^^ did you mean `forbidden`?
+      |
+      = help: [projects.p.push] has: forbidden, max_file_kb, max_files, secrets
+
+    error: `projects.p.discover.labels` is not a setting
+     --> config.toml:4:1
+      |
+    4 | labels = ['x']
+      | ^^^^^^ did you mean `label`?
+      |
+      = help: [projects.p.discover] has: label, authors, branches, drafts, max_open
+    ");
+}
+
+#[test]
+fn patterns_logins_and_paths() {
+    let text = "setup_again_on = ['/etc/x']\npush.forbidden = ['a', 'b/']\n[projects.p]\nsetup_again_on = ['']\npush.forbidden = ['[a]']\n[projects.p.discover]\nauthors = ['@ada']\nbranches = ['x**']\nlabel = 'a,b'\n";
+    insta::assert_snapshot!(refused(text), @"
+    error: `setup_again_on[0]` cannot be `/etc/x`
+     --> config.toml:1:19
+      |
+    1 | setup_again_on = ['/etc/x']
+      |                   ^^^^^^^^
+      |
+      = help: it begins at the top of the repository and has no empty part, no `.` and no `..`; a whole folder is `folder/**`
+
+    error: `push.forbidden[1]` cannot be `b/`
+     --> config.toml:2:24
+      |
+    2 | push.forbidden = ['a', 'b/']
+      |                        ^^^^
+      |
+      = help: it begins at the top of the repository and has no empty part, no `.` and no `..`; a whole folder is `folder/**`
+
+    error: `projects.p.setup_again_on[0]` cannot be ``
+     --> config.toml:4:19
+      |
+    4 | setup_again_on = ['']
+      |                   ^^
+      |
+      = help: it is a path, which is not empty and has no control characters
+
+    error: `projects.p.push.forbidden[0]` cannot be `[a]`
+     --> config.toml:5:19
+      |
+    5 | push.forbidden = ['[a]']
+      |                   ^^^^^
+      |
+      = help: only `*`, `?` and `**` stand for other characters, and none can be escaped
+
+    error: `projects.p.discover.authors[0]` cannot be `@ada`
+     --> config.toml:7:12
+      |
+    7 | authors = ['@ada']
+      |            ^^^^^^
+      |
+      = help: it is a login name without `@`: letters, digits, `-` and `_`; a bot's ends with `[bot]`
+
+    error: `projects.p.discover.branches[0]` cannot be `x**`
+     --> config.toml:8:13
+      |
+    8 | branches = ['x**']
+      |             ^^^^^
+      |
+      = help: `**` stands for whole folders, with `/` around it
+
+    error: `projects.p.discover.label` cannot be `a,b`
+     --> config.toml:9:9
+      |
+    9 | label = 'a,b'
+      |         ^^^^^
+      |
+      = help: a label has at most 50 characters, no comma and no blank around it
+    ");
+}
+
+#[test]
 fn a_file_that_is_not_toml() {
     let error = read::read(Some(Path::new("config.toml")), "[loop]\nmax_fix_cycles = \n").err().unwrap();
     assert!(matches!(error, ConfigError::Syntax(_)));
@@ -325,7 +454,7 @@ proptest::proptest! {
 
     /// Whatever is in the file, it is taken or refused with a text.
     #[test]
-    fn no_file_is_too_strange(start in 0..6000_usize, length in 0..40_usize, put in "[ -~éü\\n\\r\u{9b}]{0,9}") {
+    fn no_file_is_too_strange(start in 0..12000_usize, length in 0..40_usize, put in "[ -~éü\\n\\r\u{9b}]{0,9}") {
         let mut text: Vec<char> = default_text().chars().collect();
         let start = start.min(text.len());
         let end = (start + length).min(text.len());

@@ -243,28 +243,6 @@ async fn the_log_has_subjects_and_trailers() {
 }
 
 #[tokio::test]
-async fn worktrees_are_made_on_new_and_on_existing_branches() {
-    let bed = Bed::new().await;
-    let project = bed.git.project_at(&bed.repo).await.unwrap();
-    let new = bed.git.add_worktree(&project, &bed.root.join("w 1"), "task/one", Some(&bed.start)).await.unwrap();
-    assert_eq!((new.branch.as_deref(), new.head.as_ref()), (Some("task/one"), Some(&bed.start)));
-    bed.said(["branch", "-q", "there"]).await;
-    let there = bed.git.add_worktree(&project, &bed.root.join("w2"), "there", None).await.unwrap();
-    assert_eq!(there.branch.as_deref(), Some("there"));
-    for (path, branch, start) in [
-        ("w3", "fix/a", None),
-        ("w3", "none", None),
-        ("w3", "there", Some(&bed.start)),
-        ("w2", "x", Some(&bed.start)),
-        ("w3", "-x", None),
-    ] {
-        let refused = bed.git.add_worktree(&project, &bed.root.join(path), branch, start.map(String::as_str)).await;
-        assert!(refused.is_err(), "{path} {branch}");
-    }
-    assert!(!bed.root.join("w3").exists());
-}
-
-#[tokio::test]
 async fn a_full_disk_is_told_apart() {
     let bed = Bed::new().await;
     super::script(&bed.root.join("bin/git"), "echo 'fatal: write error: No space left on device' >&2; exit 128");

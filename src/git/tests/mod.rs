@@ -2,6 +2,7 @@
 
 mod commits;
 mod looks;
+mod moves;
 mod poison;
 mod put_back;
 mod swap;

@@ -1,0 +1,118 @@
+//! One line of the stream. What is not there, or is not what it should be, is nothing: a line can be cut anywhere,
+//! come from another version, or from a tool that wrote to the same pipe.
+
+use serde_json::Value;
+
+use crate::clock::Time;
+
+/// How much of one thing is said in a line for people.
+const SAID: usize = 200;
+
+pub(super) struct Line {
+    value: Value,
+}
+
+/// One piece of a message.
+pub(super) enum Block<'a> {
+    Text(&'a str),
+    Call {
+        id: &'a str,
+        name: &'a str,
+        input: &'a Value,
+    },
+    /// What a tool answered.
+    Answer {
+        id: &'a str,
+        failed: bool,
+        text: String,
+    },
+}
+
+impl Line {
+    /// Nothing when it is not one of the stream's.
+    pub(super) fn read(text: &str) -> Option<Self> {
+        let value: Value = serde_json::from_str(text.trim()).ok().filter(Value::is_object)?;
+        value.get("type")?.as_str()?;
+        Some(Self { value })
+    }
+
+    /// `assistant`, or `system/init`.
+    pub(super) fn kind(&self) -> String {
+        match (self.text("type"), self.text("subtype")) {
+            ("system", subtype) => format!("system/{subtype}"),
+            (kind, _) => kind.to_owned(),
+        }
+    }
+
+    /// A text at the top of the line, or "".
+    pub(super) fn text(&self, key: &str) -> &str {
+        self.value.get(key).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    pub(super) fn number(&self, key: &str) -> Option<i64> {
+        self.value.get(key)?.as_i64()
+    }
+
+    /// By a path such as `/message/usage`.
+    pub(super) fn at_path(&self, path: &str) -> Option<&Value> {
+        self.value.pointer(path)
+    }
+
+    pub(super) fn time(&self) -> Option<Time> {
+        Time::parse(self.text("timestamp")).ok()
+    }
+
+    pub(super) fn blocks(&self) -> Vec<Block<'_>> {
+        let content = self.at_path("/message/content").and_then(Value::as_array);
+        content.into_iter().flatten().filter_map(block).collect()
+    }
+
+    pub(super) fn into_value(self) -> Value {
+        self.value
+    }
+}
+
+fn block(value: &Value) -> Option<Block<'_>> {
+    let text = |key: &str| value.get(key).and_then(Value::as_str);
+    match text("type")? {
+        "text" => Some(Block::Text(text("text")?)),
+        "tool_use" => Some(Block::Call { id: text("id")?, name: text("name")?, input: value.get("input")? }),
+        "tool_result" => {
+            let failed = value.get("is_error").and_then(Value::as_bool).unwrap_or(false);
+            Some(Block::Answer { id: text("tool_use_id")?, failed, text: words_of(value.get("content")?) })
+        }
+        _ => None,
+    }
+}
+
+/// A tool answers with a text, or with a list of pieces of which some are texts.
+fn words_of(content: &Value) -> String {
+    match content {
+        Value::String(text) => text.clone(),
+        Value::Array(pieces) => {
+            let texts = pieces.iter().filter_map(|piece| piece.get("text")?.as_str());
+            texts.collect::<Vec<_>>().join("\n")
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => String::new(),
+    }
+}
+
+/// What says most about a call, the first that is there.
+const TELLING: [&str; 10] =
+    ["file_path", "notebook_path", "command", "pattern", "path", "url", "query", "description", "skill", "prompt"];
+
+/// `Edit src/a.rs`, `Bash cargo test`: a call as people say it. Paths in the folder where it works are from there.
+pub(super) fn call(name: &str, input: &Value, cwd: Option<&str>) -> String {
+    let told = TELLING.iter().find_map(|key| input.get(*key)?.as_str());
+    let Some(told) = told else { return brief(name) };
+    let told = cwd.and_then(|cwd| told.strip_prefix(cwd)?.strip_prefix('/')).unwrap_or(told);
+    brief(&format!("{name} {told}"))
+}
+
+/// The first line, if it is not too long.
+pub(super) fn brief(text: &str) -> String {
+    let mut lines = text.trim().lines();
+    let first = lines.next().unwrap_or_default();
+    let cut: String = first.chars().take(SAID).collect();
+    if cut.len() < first.len() || lines.next().is_some() { format!("{cut} …") } else { cut }
+}

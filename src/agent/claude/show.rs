@@ -1,0 +1,164 @@
+//! The stream as people read it: a line for each thing that it does, and what it is doing now.
+
+use super::line::{Block, Line, brief, call};
+use crate::clock::Time;
+
+/// The most that is kept of a line whose end has not come.
+const LONGEST: usize = 4 * 1024 * 1024;
+
+/// How far texts are set in, so that they stand behind the time.
+const INDENT: &str = "          ";
+
+/// Turns a stream into lines for people, as it comes.
+#[derive(Default)]
+pub(in crate::agent) struct Shown {
+    /// The beginning of a line whose end has not come.
+    rest: String,
+    cwd: Option<String>,
+}
+
+impl Shown {
+    /// What the next part of the stream says; a line counts once it is whole.
+    pub(in crate::agent) fn more(&mut self, text: &str) -> String {
+        let mut out = String::new();
+        self.rest.push_str(text);
+        if let Some(end) = self.rest.rfind('\n') {
+            let rest = self.rest.split_off(end + 1);
+            for line in std::mem::replace(&mut self.rest, rest).lines() {
+                self.line(line, &mut out);
+            }
+        }
+        if self.rest.len() > LONGEST {
+            out.push_str(&format!("{INDENT}[a line of more than {LONGEST} bytes]\n"));
+            self.rest.clear();
+        }
+        out
+    }
+
+    /// What is left when nothing more comes.
+    pub(in crate::agent) fn end(&mut self) -> String {
+        let (rest, mut out) = (std::mem::take(&mut self.rest), String::new());
+        if !rest.is_empty() {
+            self.line(&rest, &mut out);
+        }
+        out
+    }
+
+    fn line(&mut self, text: &str, out: &mut String) {
+        let Some(line) = Line::read(text) else {
+            // Not of the stream: shown as it is, but for half of a line of it.
+            if !text.starts_with('{') {
+                out.push_str(&format!("{text}\n"));
+            }
+            return;
+        };
+        let time = line.time().map_or(INDENT.to_owned(), |time| time.utc().format("%H:%M:%S  ").to_string());
+        for said in self.say(&line) {
+            let mut lines = said.trim_end().lines();
+            out.push_str(&format!("{time}{}\n", lines.next().unwrap_or_default()));
+            for more in lines {
+                out.push_str(format!("{INDENT}{more}").trim_end());
+                out.push('\n');
+            }
+        }
+    }
+
+    fn say(&mut self, line: &Line) -> Vec<String> {
+        match line.kind().as_str() {
+            "system/init" => {
+                self.cwd = Some(line.text("cwd").to_owned());
+                vec![format!("claude {} with {}", line.text("claude_code_version"), line.text("model"))]
+            }
+            "system/permission_denied" => vec![format!("not allowed: {}", brief(line.text("message")))],
+            "system/api_retry" => vec![retry(line)],
+            "rate_limit_event" => limit(line).into_iter().collect(),
+            "assistant" | "user" => line.blocks().iter().filter_map(|block| self.block(block)).collect(),
+            "result" => vec![result(line)],
+            _ => Vec::new(),
+        }
+    }
+
+    fn block(&self, block: &Block<'_>) -> Option<String> {
+        match block {
+            Block::Text(text) => Some((*text).to_owned()),
+            Block::Call { name, input, .. } => Some(call(name, input, self.cwd.as_deref())),
+            Block::Answer { failed: true, text, .. } => Some(format!("failed: {}", brief(text))),
+            Block::Answer { failed: false, .. } => None,
+        }
+    }
+}
+
+/// What it is doing, by the whole of what it wrote, and since when, where the line says so.
+pub(in crate::agent) fn doing(stdout: &str) -> Option<(String, Option<Time>)> {
+    let (mut cwd, mut doing) = (None, None);
+    // Calls without an answer, oldest first: several can be under way at once.
+    let mut calls: Vec<(String, String, Option<Time>)> = Vec::new();
+    for line in stdout.lines().filter_map(Line::read) {
+        let time = line.time();
+        match line.kind().as_str() {
+            "system/init" => {
+                cwd = Some(line.text("cwd").to_owned());
+                doing = Some(("waits for the model".to_owned(), time));
+            }
+            "system/api_retry" => doing = Some((retry(&line), time)),
+            "result" => doing = Some(("ends".to_owned(), time)),
+            "assistant" | "user" => {
+                for block in line.blocks() {
+                    doing = Some(match block {
+                        Block::Text(text) => (format!("says: {}", brief(text)), time),
+                        Block::Call { id, name, input } => {
+                            let call = call(name, input, cwd.as_deref());
+                            calls.push((id.to_owned(), call.clone(), time));
+                            (call, time)
+                        }
+                        Block::Answer { id, .. } => answered(&mut calls, id, time),
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
+    doing
+}
+
+/// What is still under way after a call was answered.
+fn answered(calls: &mut Vec<(String, String, Option<Time>)>, id: &str, time: Option<Time>) -> (String, Option<Time>) {
+    let known = calls.iter().position(|(known, ..)| known == id);
+    let done = known.map(|at| calls.remove(at).1);
+    match (calls.first(), done) {
+        (Some((_, call, since)), _) => (call.clone(), *since),
+        (None, Some(call)) => (format!("waits for the model, after {call}"), time),
+        (None, None) => ("waits for the model".to_owned(), time),
+    }
+}
+
+fn retry(line: &Line) -> String {
+    let status = line.number("error_status").map(|status| format!(" ({status})")).unwrap_or_default();
+    let wait = line.at_path("/retry_delay_ms").and_then(serde_json::Value::as_f64).unwrap_or(0.0) / 1000.0;
+    let count = |key| line.number(key).unwrap_or(0);
+    let (error, attempt, most) = (line.text("error"), count("attempt"), count("max_retries"));
+    format!("waits for the API: {error}{status}, again in {wait:.1} s ({attempt} of {most})")
+}
+
+fn limit(line: &Line) -> Option<String> {
+    let info = line.at_path("/rate_limit_info")?;
+    let text = |key: &str| info.get(key).and_then(serde_json::Value::as_str).unwrap_or_default();
+    if text("status") != "rejected" {
+        return None;
+    }
+    let until = info.get("resetsAt").and_then(serde_json::Value::as_i64);
+    let until = until.map(|seconds| Time::from_millis(seconds.saturating_mul(1000)));
+    let until = until.map(|until| format!(" until {until}")).unwrap_or_default();
+    Some(format!("the usage limit is reached ({}){until}", text("rateLimitType")))
+}
+
+fn result(line: &Line) -> String {
+    let went_well = line.at_path("/is_error").and_then(serde_json::Value::as_bool) == Some(false);
+    let turns = match line.number("num_turns").unwrap_or(0) {
+        1 => "1 turn".to_owned(),
+        n => format!("{n} turns"),
+    };
+    let cost = line.at_path("/total_cost_usd").and_then(serde_json::Value::as_f64).unwrap_or(0.0);
+    let how = if went_well { "ended" } else { "ended with an error" };
+    format!("{how} after {turns}, ${cost:.2} in this session")
+}

@@ -1,0 +1,42 @@
+//! Any program: the prompt on its stdin, its answer on its stdout, and what else there is to say in a file.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::end::{End, Outcome, last_words};
+use super::told::{Told, result_file};
+use super::{Agent, Errand, micros};
+use crate::process::Exit;
+
+pub(super) fn dress(agent: &Agent, errand: &Errand<'_>, env: &mut BTreeMap<String, String>) -> Vec<String> {
+    env.insert("REMAND_RESULT".to_owned(), result_file(errand.dir).display().to_string());
+    if let Some(model) = &agent.model {
+        env.insert("REMAND_MODEL".to_owned(), model.clone());
+    }
+    agent.command.clone()
+}
+
+/// What is to be said of a run that ended by itself, and of any other what it told before its end.
+pub(super) fn outcome(dir: &Path, exit: Option<&Exit>, stderr: &str) -> Outcome {
+    let (told, odd) = Told::read(dir);
+    Outcome {
+        end: exit.map_or(End::Lost, |exit| judge(exit, &told, stderr)),
+        session: told.session.clone(),
+        tokens: told.tokens,
+        cost_micros: told.cost_usd.and_then(micros),
+        is_sum_of_session: false,
+        denied: Vec::new(),
+        odd,
+    }
+}
+
+fn judge(exit: &Exit, told: &Told, stderr: &str) -> End {
+    if let Some(hold) = &told.hold {
+        return End::Hold { reason: hold.reason.clone(), until: hold.until() };
+    }
+    match exit.status {
+        Some(0) => End::Good,
+        Some(status) => End::Failed(format!("it ended with status {status}{}", last_words(stderr))),
+        None => End::Lost,
+    }
+}

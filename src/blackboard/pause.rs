@@ -1,0 +1,62 @@
+//! Pauses: a person's, and that of the project's rules, which no longer take the pull request. A change goes on when
+//! neither holds; nobody ends the other's.
+
+use rusqlite::{Connection, named_params};
+
+use super::people::instruct;
+use super::{BoardError, Result, hold};
+use crate::change::{Change, ChangeId};
+use crate::clock::Time;
+
+pub(crate) fn pause(conn: &Connection, id: &ChangeId, why: Option<&str>, actor: &str, now: Time) -> Result<Change> {
+    let change = super::change(conn, id)?;
+    if change.state.is_over() {
+        return Err(BoardError::Refused {
+            what: format!("{id} is {}: there is nothing to pause", change.state),
+            hint: None,
+        });
+    }
+    if !change.paused_by_person {
+        conn.prepare_cached("UPDATE changes SET paused_by_person = 1, updated_at = :now WHERE change_id = :id")?
+            .execute(named_params! { ":now": now.to_string(), ":id": id.as_str() })?;
+        hold::block(conn, id)?;
+        instruct(conn, id, "pause", why.unwrap_or(""), actor, now)?;
+    }
+    super::change(conn, id)
+}
+
+/// Ends a person's pause, and a hold too: a person who says "go on" means it. What the rules do not take stays paused.
+pub(crate) fn resume(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -> Result<Change> {
+    let change = super::change(conn, id)?;
+    if change.paused_by_person {
+        conn.prepare_cached("UPDATE changes SET paused_by_person = 0, updated_at = :now WHERE change_id = :id")?
+            .execute(named_params! { ":now": now.to_string(), ":id": id.as_str() })?;
+        instruct(conn, id, "resume", "", actor, now)?;
+    }
+    let change = super::change(conn, id)?;
+    if change.held_until.is_some() {
+        hold::end_hold(conn, &change, &format!("{actor} says so"), now)?;
+    }
+    go_on(conn, id)
+}
+
+pub(super) fn pause_by_rules(conn: &Connection, id: &ChangeId, now: Time) -> Result<()> {
+    conn.prepare_cached("UPDATE changes SET paused_by_rules = 1, updated_at = :now WHERE change_id = :id")?
+        .execute(named_params! { ":now": now.to_string(), ":id": id.as_str() })?;
+    hold::block(conn, id)
+}
+
+pub(super) fn resume_by_rules(conn: &Connection, id: &ChangeId, now: Time) -> Result<()> {
+    conn.prepare_cached("UPDATE changes SET paused_by_rules = 0, updated_at = :now WHERE change_id = :id")?
+        .execute(named_params! { ":now": now.to_string(), ":id": id.as_str() })?;
+    go_on(conn, id).map(drop)
+}
+
+/// What waits may run, if nothing keeps it back any more.
+fn go_on(conn: &Connection, id: &ChangeId) -> Result<Change> {
+    let change = super::change(conn, id)?;
+    if !change.paused && change.held_until.is_none() {
+        hold::unblock(conn, id)?;
+    }
+    Ok(change)
+}

@@ -1,0 +1,87 @@
+//! `remand watch`: takes over a pull request that exists.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+
+use super::desk::{Desk, refuse_agents, wait};
+use super::fail::{Code, Fail};
+use super::picture::told;
+use super::project::say_who_works;
+use super::pull_name::{PullName, whole};
+use crate::change::AdoptedBy;
+use crate::intake::Ask;
+use crate::{config, daemon, wake};
+
+/// Take over a pull request: have it reviewed, and fixed when somebody who may write to it wants changes
+#[derive(Debug, Args)]
+#[command(
+    after_help = "It is read from GitHub with `gh`, once a minute unless the evaluator `pr_feedback` says otherwise. The worktree \
+that is on its branch is worked in, or one that remand makes. Fixes are pushed to that branch, reviews and answers are \
+posted on the PR. Those that are merged, closed or come from a fork are refused.\n\n\
+With [projects.NAME.discover] in the settings, pull requests are found and taken over by themselves.\n\n\
+Examples:\n  remand watch ada/engine#42\n  remand watch https://github.com/ada/engine/pull/42\n  \
+remand watch '#42' --max-cycles 3      of the project that you are in"
+)]
+pub(crate) struct WatchArgs {
+    /// The pull request: owner/repo#42, its URL, or #42 in a project's checkout
+    #[arg(value_name = "PR")]
+    pull: String,
+
+    /// The worktree to work in, which is on its branch [default: the one that is, or one of remand's own]
+    #[arg(long, value_name = "PATH")]
+    worktree: Option<PathBuf>,
+
+    /// How many fixes it may have before a person is asked, 0 to 100 [default: as configured]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..=100))]
+    max_cycles: Option<i64>,
+
+    /// What to call the change [default: the PR's title]
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+}
+
+pub(crate) fn watch(args: &WatchArgs, desk: &mut Desk) -> Result<Code> {
+    refuse_agents()?;
+    let Some(name) = PullName::parse(&args.pull) else {
+        let what = format!("`{}` is not the name of a pull request", args.pull);
+        let hint = "as owner/repo#42, as its URL at https://github.com, or as #42 in a project's checkout";
+        return Err(Fail::usage(what).hint(hint).into());
+    };
+    if args.title.as_ref().is_some_and(|title| title.trim().is_empty()) {
+        return Err(Fail::usage("the title is empty").into());
+    }
+    let settings = desk.settings()?;
+    let project = name.project(desk)?;
+    let ask = Ask {
+        project: project.clone(),
+        number: name.number,
+        by: AdoptedBy::Watch,
+        actor: config::user_name(),
+        seen: None,
+        worktree: args.worktree.clone(),
+        max_fix_cycles: args.max_cycles,
+        title: args.title.clone(),
+    };
+    let intake = daemon::intake(&settings)?;
+    let adopted = wait(intake.adopt(&ask))??;
+    wake::poke(&settings.blackboard);
+    say_who_works(&settings, project.project_id.as_str(), desk)?;
+    let name = whole(&project, name.number);
+    let given = [
+        ("--worktree", args.worktree.is_some()),
+        ("--max-cycles", args.max_cycles.is_some()),
+        ("--title", args.title.is_some()),
+    ];
+    let unused: Vec<&str> = given.iter().filter(|(_, is)| *is && !adopted.is_new).map(|(name, _)| *name).collect();
+    if !unused.is_empty() {
+        let id = &adopted.change.change_id;
+        let what = format!("{name} is {id}, which is watched already: {} can't be changed by this", unused.join(", "));
+        return Err(Fail::new(what)
+            .hint(format!("`remand cycles {id} N` gives it more fixes; `remand show {id}` shows it"))
+            .into());
+    }
+    let what = if adopted.is_new { "watched from now on" } else { "watched already" };
+    told(desk, &adopted.change.change_id, &format!("is {name}, which is {what}"))
+}

@@ -1,0 +1,108 @@
+//! How remand meets GitHub: which program, how much of the budget, whose bots are listened to. It holds no secret.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::Loaded;
+use super::bounded::whole;
+use super::settings::Argv;
+use crate::words::words;
+
+/// `[github]`, key for key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+pub(crate) struct Github {
+    gh: Argv,
+    #[serde(deserialize_with = "whole::<_, _, 1, 3_600>")]
+    call_s: u64,
+    #[serde(deserialize_with = "whole::<_, _, 0, 15_000>")]
+    reserve: u64,
+    #[serde(deserialize_with = "whole::<_, _, 0, 86_400>")]
+    permission_s: u64,
+    bots: Vec<AccountId>,
+    bot_presets: Vec<BotPreset>,
+    reviews: PostReviews,
+}
+
+/// What talks to GitHub is run with; nothing is left to look up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GithubSettings {
+    /// The program and its first arguments. There is always a program.
+    pub(crate) gh: Vec<String>,
+    pub(crate) call: Duration,
+    pub(crate) reserve: u64,
+    pub(crate) permission: Duration,
+    /// The accounts of all bots that may make work: the numbers that were written and those of the presets, each once.
+    pub(crate) bots: Vec<i64>,
+    pub(crate) reviews: PostReviews,
+}
+
+words! {
+    /// How a review of ours is put on a pull request.
+    "way of posting reviews" PostReviews {
+        RequestChanges = "request_changes",
+        Comment = "comment",
+        Off = "off",
+    }
+}
+
+words! {
+    /// A review bot that many repositories have.
+    "bot preset" BotPreset {
+        Coderabbit = "coderabbit",
+        Codex = "codex",
+        Copilot = "copilot",
+        Cursor = "cursor",
+        GeminiCodeAssist = "gemini-code-assist",
+        Greptile = "greptile",
+        Qodo = "qodo",
+        Sourcery = "sourcery",
+    }
+}
+
+/// The number of an account: unlike its name it is never given to somebody else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+struct AccountId(#[serde(deserialize_with = "whole::<_, _, 1, 9_007_199_254_740_991>")] i64);
+
+impl BotPreset {
+    /// The bot's account, as in `https://api.github.com/user/NUMBER` and in the addresses of its commits.
+    fn account(self) -> i64 {
+        match self {
+            // coderabbitai[bot]
+            Self::Coderabbit => 136_622_811,
+            // chatgpt-codex-connector[bot]
+            Self::Codex => 199_175_422,
+            // copilot-pull-request-reviewer[bot], whose comments are by `Copilot`: the same account.
+            Self::Copilot => 175_728_472,
+            // cursor[bot]
+            Self::Cursor => 206_951_365,
+            // gemini-code-assist[bot]
+            Self::GeminiCodeAssist => 176_961_590,
+            // greptile-apps[bot]
+            Self::Greptile => 165_735_046,
+            // qodo-code-review[bot], which was qodo-merge-pro[bot]
+            Self::Qodo => 151_058_649,
+            // sourcery-ai[bot]
+            Self::Sourcery => 58_596_630,
+        }
+    }
+}
+
+impl Loaded {
+    pub(crate) fn github(&self) -> GithubSettings {
+        let set = &self.config.github;
+        let named = set.bots.iter().map(|account| account.0);
+        let preset = set.bot_presets.iter().map(|preset| preset.account());
+        GithubSettings {
+            gh: set.gh.words().to_vec(),
+            call: Duration::from_secs(set.call_s),
+            reserve: set.reserve,
+            permission: Duration::from_secs(set.permission_s),
+            bots: named.chain(preset).collect::<BTreeSet<_>>().into_iter().collect(),
+            reviews: set.reviews,
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! What a fix must keep to if it is to be pushed, for all projects and for one.
+
+use serde::{Deserialize, Serialize};
+
+use super::bounded::{whole, whole_or_none};
+use super::check::Complaint;
+use super::names;
+use crate::keypath::KeyPath;
+
+/// `[push]`, key for key, and what holds for a project.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+pub(crate) struct PushSettings {
+    /// Patterns of whole paths.
+    pub(crate) forbidden: Vec<String>,
+    #[serde(deserialize_with = "whole::<_, _, 1, 102_400>")]
+    pub(crate) max_file_kb: u64,
+    #[serde(deserialize_with = "whole::<_, _, 1, 100_000>")]
+    pub(crate) max_files: usize,
+    /// Whether what is added is searched for secrets.
+    pub(crate) secrets: bool,
+}
+
+/// `[projects.NAME.push]`
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+pub(crate) struct PushOverrides {
+    forbidden: Option<Vec<String>>,
+    #[serde(default, deserialize_with = "whole_or_none::<_, _, 1, 102_400>")]
+    max_file_kb: Option<u64>,
+    #[serde(default, deserialize_with = "whole_or_none::<_, _, 1, 100_000>")]
+    max_files: Option<usize>,
+    secrets: Option<bool>,
+}
+
+impl PushSettings {
+    pub(super) fn with(&self, own: PushOverrides) -> Self {
+        Self {
+            forbidden: own.forbidden.unwrap_or_else(|| self.forbidden.clone()),
+            max_file_kb: own.max_file_kb.unwrap_or(self.max_file_kb),
+            max_files: own.max_files.unwrap_or(self.max_files),
+            secrets: own.secrets.unwrap_or(self.secrets),
+        }
+    }
+
+    pub(super) fn complaints(&self, at: &KeyPath) -> Vec<Complaint> {
+        names::complaints(&at.clone().key("forbidden"), &self.forbidden, names::of_pattern)
+    }
+}
+
+impl PushOverrides {
+    pub(super) fn complaints(&self, at: &KeyPath) -> Vec<Complaint> {
+        let forbidden = self.forbidden.as_deref().unwrap_or_default();
+        names::complaints(&at.clone().key("forbidden"), forbidden, names::of_pattern)
+    }
+}

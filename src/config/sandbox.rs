@@ -1,0 +1,77 @@
+//! `[sandbox]`: what agents, gates and set-ups may see and write.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::check::Complaint;
+use super::{Loaded, place};
+use crate::keypath::KeyPath;
+use crate::words::words;
+
+words! {
+    /// How commands are confined.
+    "kind of sandbox" Kind {
+        Auto = "auto",
+        Bubblewrap = "bubblewrap",
+        Wrapper = "wrapper",
+        Off = "off",
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+pub(crate) struct SandboxTable {
+    pub(super) kind: Kind,
+    pub(super) wrapper: Vec<String>,
+    pub(super) read: Vec<String>,
+    pub(super) write: Vec<String>,
+}
+
+/// With its paths made whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SandboxSettings {
+    pub(crate) kind: Kind,
+    pub(crate) wrapper: Vec<String>,
+    pub(crate) home: Option<PathBuf>,
+    pub(crate) read: Vec<PathBuf>,
+    pub(crate) write: Vec<PathBuf>,
+}
+
+impl SandboxTable {
+    pub(super) fn complaints(&self, at: &KeyPath) -> Vec<Complaint> {
+        let has_words = self.wrapper.first().is_some_and(|word| !word.is_empty());
+        let complaint = |title: &str, help: &str| Complaint {
+            keys: vec![at.clone().key("wrapper"), at.clone().key("kind")],
+            title: title.to_owned(),
+            help: help.to_owned(),
+        };
+        let mut complaints = Vec::new();
+        if self.kind == Kind::Wrapper && !has_words {
+            complaints.push(complaint(
+                "`kind = \"wrapper\"` without a wrapper",
+                "wrapper is the command that is put before each agent and gate, a list of words, such as [\"my-jail\", \"--\"]",
+            ));
+        }
+        if self.kind != Kind::Wrapper && !self.wrapper.is_empty() {
+            complaints.push(complaint("a wrapper that is not used", "it is used with kind = \"wrapper\" only"));
+        }
+        complaints
+    }
+}
+
+impl Loaded {
+    pub(crate) fn sandbox(&self) -> SandboxSettings {
+        let set = &self.config.sandbox;
+        let whole = |paths: &[String]| {
+            paths.iter().map(|text| place::resolve(text, self.file.as_deref(), self.home.as_deref())).collect()
+        };
+        SandboxSettings {
+            kind: set.kind,
+            wrapper: set.wrapper.clone(),
+            home: self.home.clone(),
+            read: whole(&set.read),
+            write: whole(&set.write),
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The person of the demo: she finds what the reviewer passed over, and approves once it is mended.
+
+use serde_json::json;
+
+use super::{PARTS, Part, REPO, Stage};
+use crate::change::{Change, State};
+
+pub(super) const LOGIN: &str = "grace";
+
+/// How far she is.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Grace {
+    #[default]
+    Waits,
+    AskedForMore,
+    Approved,
+}
+
+impl Grace {
+    /// The pull request that she looks at.
+    pub(crate) fn part() -> Option<&'static Part> {
+        PARTS.iter().find(|part| part.branch == "greeting")
+    }
+
+    /// Speaks if it is her turn: when the review has passed, and when she is asked again.
+    pub(crate) async fn look(&mut self, stage: &Stage, change: &Change) -> anyhow::Result<()> {
+        let (Some(part), State::ReadyForHumanReview) = (Self::part(), change.state) else { return Ok(()) };
+        let pull = format!("repos/{REPO}/pulls/{}", part.number);
+        let review = match self {
+            Self::Waits => {
+                *self = Self::AskedForMore;
+                json!({
+                    "event": "REQUEST_CHANGES",
+                    "body": "",
+                    "comments": [{ "path": "greet.sh", "line": 1, "body": "`greet` without a name says `Hello, !`." }],
+                })
+            }
+            Self::AskedForMore => {
+                let seen = stage.people.look(LOGIN, &pull).await?;
+                let asked = seen.get("requested_reviewers").and_then(|list| list.as_array()).cloned();
+                let is_asked = asked.into_iter().flatten().any(|user| user.get("login") == Some(&json!(LOGIN)));
+                if !is_asked {
+                    return Ok(());
+                }
+                *self = Self::Approved;
+                json!({ "event": "APPROVE", "body": "Much better, thank you." })
+            }
+            Self::Approved => return Ok(()),
+        };
+        stage.people.say(LOGIN, &format!("{pull}/reviews"), &review).await?;
+        Ok(())
+    }
+}

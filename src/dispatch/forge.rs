@@ -1,0 +1,296 @@
+//! The forge and the remote of a change with a pull request: what must be true of them before anything is spent, and
+//! the worktree at the remote's head.
+
+use serde_json::{Value, json};
+
+use super::look::{named, short};
+use super::recover::git_mark;
+use super::stop::{Stop, TakenBack, chain};
+use super::task::Task;
+use crate::blackboard::{self as bb, Project};
+use crate::change::{AdoptedBy, ProjectId};
+use crate::clock;
+use crate::crash::crash_point;
+use crate::event::{EventType, NewEvent};
+use crate::git::{Place, PutBack, Worktree};
+use crate::github::{Answer, Github, GithubError};
+use crate::pull::{Pull, PullState};
+use crate::remote::{Ours, Remote, RemoteError, Secret, Undone};
+
+/// Of a fix that was under way when that was found out, and then cut.
+pub(super) const TAKEN_BACK: &str = "a person took a fix of ours back, so no more are made by themselves";
+
+/// How the remote of a project is reached.
+pub(crate) type RemoteOf = Box<dyn Fn(&Project) -> Option<Remote> + Send + Sync>;
+
+/// Why the rules of a project do not take a pull request, if they do not.
+pub(crate) type PassesOver = Box<dyn Fn(&ProjectId, &Pull) -> Option<String> + Send + Sync>;
+
+/// How the forge is reached; the front builds it.
+pub(crate) struct Forge {
+    pub(crate) github: Github,
+    /// None: the project has no URL to push to.
+    pub(crate) remote: RemoteOf,
+    pub(crate) passes_over: PassesOver,
+    pub(crate) reviews: PostReviews,
+    /// What must never be pushed or posted.
+    pub(crate) secrets: Vec<Secret>,
+}
+
+/// How a review of ours is put on a pull request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PostReviews {
+    RequestChanges,
+    Comment,
+    Off,
+}
+
+impl Task {
+    /// `owner/name` and number, for a change that has a pull request.
+    pub(super) fn pull_name(&self) -> Option<(String, i64)> {
+        self.project.repo.clone().zip(self.change.pr_number)
+    }
+
+    /// The pull request is open, else the change is over and nobody waits for this item any more; the rules that took it
+    /// over still do, else the change is paused; and its branch is not what GitHub calls the default by now.
+    pub(super) async fn look_at_pull(&self) -> Result<(), Stop> {
+        let Some((repo, number)) = self.pull_name() else { return Ok(()) };
+        let pull = match self.dispatch.settings.forge.github.pull(&repo, number, None).await? {
+            Answer::New { value, .. } => value,
+            // Nothing was said to be known.
+            Answer::Unchanged => return Ok(()),
+        };
+        if pull.state == PullState::Open && pull.default_branch == self.change.branch {
+            return Err(Stop::fail(
+                format!("{} is the default branch of {repo}, and nothing is ever pushed there", self.change.branch),
+                "make another branch the default there, or open the PR from a branch of its own",
+            ));
+        }
+        let id = self.change.change_id.clone();
+        if pull.state == PullState::Open {
+            let is_theirs = self.change.adopted_by == Some(AdoptedBy::Discovery);
+            let passes_over = &self.dispatch.settings.forge.passes_over;
+            let project_id = self.project.project_id.clone();
+            let Some(reason) = passes_over(&project_id, &pull).filter(|_| is_theirs) else { return Ok(()) };
+            self.write("unwanted", move |conn| bb::unwanted(conn, &id, &pull, &reason, clock::now())).await?;
+            return Err(Stop::Paused);
+        }
+        self.write("pull_over", move |conn| {
+            let change = bb::change(conn, &id)?;
+            bb::over(conn, &change, pull.state, clock::now()).map(drop)
+        })
+        .await?;
+        Err(Stop::Fenced)
+    }
+
+    pub(super) fn remote(&self) -> Result<Remote, Stop> {
+        let remote = (self.dispatch.settings.forge.remote)(&self.project).ok_or_else(|| {
+            Stop::fail(
+                format!("the project {} has no URL to push to", self.project.project_id),
+                "add the project again with --url",
+            )
+        })?;
+        // What a killed daemon leaves of it is ended with its git in the worktree, before anything is done there.
+        Ok(remote.marked(&git_mark(&self.change.worktree)))
+    }
+
+    /// What the remote has of the branch, in our bare clone.
+    pub(super) async fn remote_head(&self, remote: &Remote) -> Result<String, Stop> {
+        remote.ready().await?;
+        remote.fetch(&self.change.branch).await?.ok_or_else(|| {
+            Stop::fail(
+                format!("the branch {} is gone from the remote", self.change.branch),
+                "bring it back there, then retry, or close the change",
+            )
+        })
+    }
+
+    /// The worktree at the remote's head: what others pushed is brought in; what is only here is a person's to push.
+    pub(super) async fn sync(&self, worktree: Worktree) -> Result<Worktree, Stop> {
+        if !self.change.has_pr() {
+            return Ok(worktree);
+        }
+        let remote = self.remote()?;
+        let theirs = self.remote_head(&remote).await?;
+        let place = &worktree.place;
+        let here = worktree.head.clone().ok_or_else(|| self.no_branch())?;
+        if theirs == here {
+            return Ok(worktree);
+        }
+        self.git.bring_in(place, remote.path(), &theirs).await?;
+        self.not_taken_back(&remote, &theirs).await?;
+        let branch = &self.change.branch;
+        if self.git.is_ancestor(place, &here, &theirs).await? {
+            self.git.forward(place, branch, &here, &theirs).await?;
+        } else if !self.git.is_ancestor(place, &theirs, &here).await? {
+            if self.was_on_remote(place, &here).await? {
+                self.follow(place, &here, &theirs).await?;
+                return Ok(self.git.look(place).await?);
+            }
+            return Err(Stop::fail(
+                format!(
+                    "{branch} is at {} on the remote and at {} in the worktree, and neither contains the other",
+                    short(&theirs),
+                    short(&here)
+                ),
+                format!("join them in {}, push, then retry", self.change.worktree),
+            ));
+        } else if self.was_taken_off(&theirs, &here).await? {
+            self.go_back(place, &theirs, &here).await?;
+        } else {
+            return Err(Stop::fail(
+                format!("{} has commits that are not on the remote ({})", self.change.worktree, short(&here)),
+                "push them, or take them off the branch, then retry",
+            ));
+        }
+        Ok(self.git.look(place).await?)
+    }
+
+    /// A person who takes a fix of ours back does not want it made again. It is said once of each fix.
+    pub(super) async fn not_taken_back(&self, remote: &Remote, head: &str) -> Result<(), Stop> {
+        let mut pushes = self.pushes_that("done").await?;
+        let Some(last) = pushes.last().map(|(_, ours)| ours.after.clone()) else { return Ok(()) };
+        let mut told: Option<Undone> = None;
+        let mut keys = Vec::new();
+        loop {
+            let ours: Vec<Ours> = pushes.iter().map(|(_, ours)| ours.clone()).collect();
+            let Some(undone) = remote.undone(&last, head, &ours).await? else { break };
+            keys.extend(pushes.iter().filter(|(_, ours)| ours.after == undone.after).map(|(key, _)| key.clone()));
+            pushes.retain(|(_, ours)| ours.after != undone.after);
+            told.get_or_insert(undone);
+        }
+        let Some(undone) = told else { return Ok(()) };
+        let who = undone.by.unwrap_or_else(|| "somebody".to_owned());
+        let reason = format!(
+            "{who} took our fix {} back with {}; no more fixes are made by themselves",
+            short(&undone.ours),
+            short(&undone.commit)
+        );
+        Err(Stop::TakenBack(TakenBack { reason, pushes: keys, head: head.to_owned() }))
+    }
+
+    /// The pushes of this change that ended so, oldest first, each with its key.
+    async fn pushes_that(&self, result: &str) -> Result<Vec<(String, Ours)>, Stop> {
+        let id = self.change.change_id.clone();
+        let pushes = self.read(move |conn| bb::intents_of(conn, &id, bb::IntentKind::Push)).await?;
+        let sha = |push: &bb::Intent, key: &str| push.payload.get(key).and_then(Value::as_str).map(str::to_owned);
+        let ended = pushes.iter().filter(|push| push.result.as_deref() == Some(result));
+        Ok(ended
+            .filter_map(|push| Some((push.key.clone(), Ours { before: sha(push, "from")?, after: sha(push, "to")? })))
+            .collect())
+    }
+
+    /// Where the remote is, if an agent pushed by itself: at a commit that nobody expects there and that is in the
+    /// repository here. A look that fails is no reason to keep a person waiting.
+    pub(super) async fn pushed_from_here(&self, place: &Place, expected: &str) -> Option<String> {
+        if !self.change.has_pr() {
+            return None;
+        }
+        let look = async {
+            let theirs = self.remote_head(&self.remote()?).await?;
+            let is_known = theirs == expected || theirs == self.change_now().await?.head;
+            let is_here = !is_known && self.git.resolve(place, &theirs).await?.is_some();
+            Ok::<_, Stop>(is_here.then_some(theirs))
+        };
+        look.await.unwrap_or_else(|stop| {
+            tracing::warn!(change = %self.change.change_id, why = ?stop, "the remote could not be looked at");
+            None
+        })
+    }
+
+    /// Whether a commit that the worktree is at is nobody's to lose: the remote had it, before somebody rewrote the branch.
+    async fn was_on_remote(&self, place: &Place, sha: &str) -> Result<bool, Stop> {
+        let (id, at) = (self.change.change_id.clone(), sha.to_owned());
+        let is_known = self.read(move |conn| bb::was_on_remote(conn, &id, &at)).await?;
+        Ok(is_known || self.git.was_brought_in(place, sha).await?)
+    }
+
+    /// Goes where the branch was rewritten to. Written down first: once the worktree is there, nobody can tell a rewritten
+    /// branch from one that is not as it was left.
+    async fn follow(&self, place: &Place, here: &str, theirs: &str) -> Result<(), Stop> {
+        let summary = format!(
+            "{} was rewritten on the remote: the worktree goes to {}; {} is kept on refs/remand/wip/rewritten-{here}",
+            self.change.branch,
+            short(theirs),
+            short(here)
+        );
+        let event = NewEvent::about(&self.change.change_id, EventType::EditsUndone, summary)
+            .with(json!({ "wip": here, "to": theirs }));
+        let (id, to) = (self.change.change_id.clone(), theirs.to_owned());
+        self.write("rewritten", move |conn| {
+            bb::move_head(conn, &id, &to, clock::now())?;
+            bb::append(conn, &event, clock::now()).map(drop)
+        })
+        .await?;
+        crash_point!("git.follow.before");
+        self.git.follow(place, &self.change.branch, here, theirs).await?;
+        crash_point!("git.follow.after");
+        Ok(())
+    }
+
+    /// Whether what the remote lacks is nothing but fixes of ours that were taken off the branch there.
+    async fn was_taken_off(&self, theirs: &str, here: &str) -> Result<bool, Stop> {
+        let taken = self.pushes_that("taken_back").await?;
+        Ok(taken.iter().any(|(_, ours)| ours.after == here) && taken.iter().any(|(_, ours)| ours.before == theirs))
+    }
+
+    async fn go_back(&self, place: &Place, theirs: &str, here: &str) -> Result<(), Stop> {
+        let run = format!("taken-back-{here}");
+        self.git.put_back(place, PutBack { branch: &self.change.branch, head_before: theirs, run: &run }).await?;
+        let summary = format!(
+            "the worktree went back to {}, where the remote is; {} is kept on refs/remand/wip/{run}",
+            short(theirs),
+            short(here)
+        );
+        let event = NewEvent::about(&self.change.change_id, EventType::EditsUndone, summary)
+            .with(json!({ "wip": here, "to": theirs }));
+        self.write("went_back", move |conn| bb::append(conn, &event, clock::now()).map(drop)).await?;
+        Ok(())
+    }
+}
+
+impl From<GithubError> for Stop {
+    fn from(error: GithubError) -> Self {
+        let said = format!("{} ({})", error, error.hint());
+        match error {
+            GithubError::Limited { until } => Self::Hold { reason: said, until },
+            GithubError::NoGh
+            | GithubError::Auth { .. }
+            | GithubError::Transient { .. }
+            | GithubError::Broken { .. } => Self::hold(said),
+            GithubError::NotFound { .. } | GithubError::Refused { .. } => {
+                Self::fail(said, "look at the pull request, then retry")
+            }
+        }
+    }
+}
+
+impl From<RemoteError> for Stop {
+    fn from(error: RemoteError) -> Self {
+        match error {
+            RemoteError::Git(error) => error.into(),
+            RemoteError::Auth { .. }
+            | RemoteError::Unreachable { .. }
+            | RemoteError::TimedOut { .. }
+            | RemoteError::Busy { .. }
+            | RemoteError::Killed { .. }
+            | RemoteError::Locked { .. }
+            | RemoteError::NoSpace => Self::hold(chain(&error)),
+            RemoteError::NotFound { .. }
+            | RemoteError::BadUrl { .. }
+            | RemoteError::Protocol { .. }
+            | RemoteError::NotReady { .. }
+            | RemoteError::Missing { .. }
+            | RemoteError::Rewrite { .. }
+            | RemoteError::Output { .. }
+            | RemoteError::Failed { .. }
+            | RemoteError::File { .. } => Self::fail(chain(&error), "look at the remote, then retry"),
+        }
+    }
+}
+
+/// Said of what a push would carry.
+pub(super) fn objected(objections: &[crate::remote::Objection]) -> String {
+    let said: Vec<String> = objections.iter().map(ToString::to_string).collect();
+    format!("the fix must not be pushed: {}", named(&said))
+}

@@ -1,0 +1,189 @@
+//! Worktrees of remand's own: made when they are not there, and set up before anything runs in them. A user's own worktree
+//! is never made and never set up.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::{Path, PathBuf};
+
+use super::launch::{make_folder, write};
+use super::recover::SETTLE;
+use super::stop::Stop;
+use super::task::Task;
+use crate::blackboard as bb;
+use crate::crash::crash_point;
+use crate::git::{Made, Place, PutBack, Worktree};
+use crate::process::{self, Exit, Job, Stream};
+use crate::work::Ended;
+
+/// In the place of what a set-up was done for, from when it begins.
+const BEGUN: &str = "begun";
+
+/// How much of a failed set-up's output a hold tells.
+const OUTPUT_TAIL: usize = 1_500;
+
+impl Task {
+    /// The worktree as the next run has to find it: there, as the remote has it, set up.
+    pub(super) async fn ready_worktree(&self) -> Result<Worktree, Stop> {
+        self.look_at_pull().await?;
+        self.make_own_worktree().await?;
+        if self.change.has_pr()
+            && let Ok(place) = self.place()
+        {
+            self.git.end_cut_move(&place, &self.change.branch).await?;
+            self.end_cut_setup(&place).await?;
+        }
+        let worktree = self.sync(self.look().await?).await?;
+        self.set_up(&worktree.place).await?;
+        Ok(worktree)
+    }
+
+    /// Makes the worktree if it is one of ours and is not there, or not whole.
+    async fn make_own_worktree(&self) -> Result<(), Stop> {
+        if !self.change.own_worktree {
+            return Ok(());
+        }
+        self.go_on()?;
+        let project = self.project_of_git();
+        let head = match self.git.made_so_far(&project, self.worktree()).await? {
+            Made::Whole => return Ok(()),
+            Made::Empty { head } => head,
+            Made::Not => {
+                let remote = self.remote()?;
+                let head = self.remote_head(&remote).await?;
+                self.git.bring_in(&project.repository(), remote.path(), &head).await?;
+                head
+            }
+        };
+        if let Some(folder) = self.worktree().parent() {
+            make_folder(folder)?;
+        }
+        crash_point!("git.worktree.before");
+        self.git.add_worktree(&project, self.worktree(), &self.change.branch, &head).await?;
+        crash_point!("git.worktree.after");
+        let id = self.change.change_id.clone();
+        // Whatever was set up before went with the folder.
+        self.write("worktree_made", move |conn| bb::set_up_for(conn, &id, "")).await?;
+        Ok(())
+    }
+
+    /// Runs the project's set-up in a worktree of ours, if it has not been run for these lock files.
+    pub(super) async fn set_up(&self, place: &Place) -> Result<(), Stop> {
+        if !self.change.own_worktree || self.rules.setup.is_empty() {
+            return Ok(());
+        }
+        let wanted = self.setup_key(place).await?;
+        if self.change_now().await?.setup_done.as_deref() == Some(&wanted) {
+            return Ok(());
+        }
+        self.go_on()?;
+        self.end_cut_setup(place).await?;
+        let dir = self.setup_folder().await?;
+        make_folder(&dir)?;
+        let id = self.change.change_id.clone();
+        self.write("setup_begun", move |conn| bb::set_up_for(conn, &id, BEGUN)).await?;
+        let stdin = dir.join("no-input");
+        write(&stdin, b"")?;
+        let limits = self.dispatch.settings.limits;
+        let mut env = self.dispatch.settings.env.clone();
+        env.insert("REMAND_PHASE".into(), "setup".into());
+        let job = Job {
+            run_id: format!("{}.setup", self.change.change_id),
+            argv: self.rules.setup.clone(),
+            cwd: place.path.clone(),
+            env,
+            stdin,
+            dir: dir.clone(),
+            limits: process::Limits { idle: limits.setup, total: limits.setup, grace: limits.grace },
+            is_wrapped: false,
+        };
+        let job = self.confine(job, place).await?;
+        crash_point!("setup.before");
+        let mut running = process::start(&self.dispatch.settings.program, &job).await?;
+        self.wait(&mut running).await?;
+        crash_point!("setup.after");
+        if process::read_exit(&dir)?.is_none() {
+            process::settle(&dir, SETTLE).await?;
+        }
+        self.judge_setup(&dir)?;
+        let status = self.git.status(place).await?;
+        if !status.changed.is_empty() || !status.untracked.is_empty() {
+            let paths: Vec<String> = status.changed.into_iter().chain(status.untracked).collect();
+            return Err(Stop::hold(format!(
+                "the set-up left files behind that are neither committed nor ignored: {}",
+                super::look::named(&paths)
+            )));
+        }
+        let id = self.change.change_id.clone();
+        self.write("set_up", move |conn| bb::set_up_for(conn, &id, &wanted)).await?;
+        Ok(())
+    }
+
+    /// Takes away what a set-up that failed or was cut left in a worktree of ours, and keeps it: it is nobody's work, and
+    /// nothing else can run there before the set-up has.
+    pub(super) async fn end_cut_setup(&self, place: &Place) -> Result<(), Stop> {
+        if !self.change.own_worktree || self.change_now().await?.setup_done.as_deref() != Some(BEGUN) {
+            return Ok(());
+        }
+        // What a killed daemon left of it must not write on.
+        self.setup_folder().await?;
+        let now = self.git.look(place).await?;
+        let branch = &self.change.branch;
+        if let Some(head) = now.head.filter(|_| now.branch.as_ref() == Some(branch)) {
+            let run = format!("setup-{}", self.change.change_id);
+            self.git.put_back(place, PutBack { branch, head_before: &head, run: &run }).await?;
+        }
+        Ok(())
+    }
+
+    /// A folder of its own each time, not made yet; what a crash cut of the last one is ended first.
+    async fn setup_folder(&self) -> Result<PathBuf, Stop> {
+        let all = self.dispatch.settings.runs_dir.join(format!("setup-{}", self.change.change_id));
+        for number in 0_u32.. {
+            let dir = all.join(number.to_string());
+            if dir.exists() {
+                process::settle(&dir, SETTLE).await?;
+                continue;
+            }
+            return Ok(dir);
+        }
+        Err(Stop::hold("there is no number left for a set-up's folder"))
+    }
+
+    fn judge_setup(&self, dir: &Path) -> Result<(), Stop> {
+        let command = self.rules.setup.join(" ");
+        let Some(exit) = process::read_exit(dir)? else {
+            return Err(Stop::hold(format!("the set-up `{command}` vanished without a word")));
+        };
+        let Exit { ended, status, .. } = exit;
+        let said = || {
+            let text = |stream| process::read_output(dir, stream).map(|kept| kept.text).unwrap_or_default();
+            let all = format!("{}{}", text(Stream::Stdout), text(Stream::Stderr));
+            let from = all.len().saturating_sub(OUTPUT_TAIL);
+            let from = (from..=all.len()).find(|at| all.is_char_boundary(*at)).unwrap_or(all.len());
+            all.get(from..).unwrap_or_default().trim().to_owned()
+        };
+        match (ended, status) {
+            (Ended::Agent, Some(0)) => Ok(()),
+            (Ended::Stopped, _) => Err(if self.fenced.is_cancelled() { Stop::Fenced } else { Stop::Stopping }),
+            (Ended::NotStarted, _) => {
+                let why = exit.detail.unwrap_or_else(|| "it is not there".into());
+                Err(Stop::hold(format!("the set-up `{command}` can't be started: {why}")))
+            }
+            (Ended::IdleLimit | Ended::TotalLimit, _) => {
+                let limit = self.dispatch.settings.limits.setup.as_secs();
+                Err(Stop::hold(format!("the set-up `{command}` was ended after {limit} s: {}", said())))
+            }
+            (Ended::Agent | Ended::DaemonGone | Ended::Lost, _) => {
+                let status = status.map(|status| format!(" (status {status})")).unwrap_or_default();
+                Err(Stop::hold(format!("the set-up `{command}` failed{status}: {}", said())))
+            }
+        }
+    }
+
+    /// The command and the committed files that it depends on: what it leaves there itself, ignored, is none of them.
+    async fn setup_key(&self, place: &Place) -> Result<String, Stop> {
+        let files = self.git.listed_files(place, &self.rules.setup_again_on).await?;
+        let mut hasher = DefaultHasher::new();
+        (&self.rules.setup, files).hash(&mut hasher);
+        Ok(format!("{:016x}", hasher.finish()))
+    }
+}

@@ -1,0 +1,325 @@
+//! The stock evaluator of pull requests: what was read from the forge becomes rejections, approvals and moves. Values in,
+//! steps out; it reads nothing and changes nothing.
+
+use super::fit::{Fitted, fit};
+use crate::change::{AdoptedBy, Change, State};
+use crate::clock::Time;
+use crate::finding::{Severity, Verdict};
+use crate::proposal::{PullStep, Rejected, STILL_STANDS};
+use crate::pull::{Feedback, PullState, ReviewState, SaidKind, SeenPull, Trust};
+use crate::review::{Dialect, read};
+
+/// For this long after a push of ours the forge may still show the head before it.
+const FORGE_LAG_MS: i64 = 60_000;
+
+/// For this long after a review was read its comments may still be missing.
+const COMMENTS_LAG_MS: i64 = 120_000;
+
+/// A change with its pull request as it was last read.
+#[derive(Debug, Clone)]
+pub(crate) struct PullCase {
+    pub(crate) change: Change,
+    pub(crate) pull: SeenPull,
+    /// Oldest first.
+    pub(crate) unjudged: Vec<Feedback>,
+    /// Inline comments that were judged before their review was there, as context, and that no fix was given.
+    pub(crate) alone: Vec<Feedback>,
+    pub(crate) pushes: Vec<OurPush>,
+    /// A fix is open, or a review is running: a head that a person moved waits for its end.
+    pub(crate) is_busy: bool,
+    /// Why a change that is over can't be opened again: another one has its branch or its worktree.
+    pub(crate) taken_by: Option<String>,
+    /// Somebody's request for changes waits for a fix or is in one, each by its author.
+    pub(crate) standing: Vec<String>,
+}
+
+/// A push of ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OurPush {
+    pub(crate) from: String,
+    pub(crate) to: String,
+    /// None: begun, and its end not known.
+    pub(crate) done_at: Option<Time>,
+}
+
+/// What comes of it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Judged {
+    pub(crate) steps: Vec<PullStep>,
+    /// Nothing is left to look at until something new is read.
+    pub(crate) is_settled: bool,
+}
+
+pub(crate) fn judge(case: &PullCase) -> Judged {
+    let mut steps = Vec::new();
+    match (case.pull.state, case.change.state) {
+        (PullState::Merged, State::Merged) | (PullState::Closed, State::Merged | State::Closed) => {}
+        (PullState::Merged, _) => steps.push(PullStep::Merged),
+        (PullState::Closed, _) => steps.push(PullStep::Closed),
+        (PullState::Open, State::Closed) if case.pull.acted_on == Some(PullState::Closed) => {
+            // What else there is to see is looked at once it is back.
+            return match &case.taken_by {
+                None => Judged { steps: vec![PullStep::Reopened], is_settled: false },
+                Some(reason) => {
+                    Judged { steps: vec![PullStep::StaysClosed { reason: reason.clone() }], is_settled: true }
+                }
+            };
+        }
+        (PullState::Open, State::Merged | State::Closed) => {}
+        (PullState::Open, _) => return while_open(case),
+    }
+    if case.pull.state == PullState::Closed && (!steps.is_empty() || case.pull.acted_on == Some(PullState::Closed)) {
+        // It may be reopened: what is said until then is judged then.
+        return Judged { steps, is_settled: true };
+    }
+    let over = if case.pull.state == PullState::Open {
+        "the change is over".to_owned()
+    } else {
+        format!("the PR is {}", case.pull.state)
+    };
+    steps.extend(case.unjudged.iter().map(|said| match said.trust {
+        Trust::MayMakeWork if is_request(said) => pass_over(said, over.clone()),
+        Trust::MayMakeWork | Trust::ShownOnly | Trust::Ours => settle(said, &over),
+    }));
+    Judged { steps, is_settled: true }
+}
+
+fn while_open(case: &PullCase) -> Judged {
+    let (change, pull) = (&case.change, &case.pull);
+    let mut steps = Vec::new();
+    if change.adopted_by == Some(AdoptedBy::Discovery) {
+        match &pull.passed_over {
+            Some(reason) if !change.paused_by_rules => {
+                steps.push(PullStep::Unwanted { reason: reason.clone() });
+            }
+            None if change.paused_by_rules => steps.push(PullStep::Wanted),
+            Some(_) | None => {}
+        }
+    }
+    if pull.base_ref != change.base {
+        steps.push(PullStep::Retargeted { to: pull.base_ref.clone() });
+    }
+    let mut is_settled = true;
+    match moved(case) {
+        Moved::No => {}
+        // Looked at again after a later read, which may show nothing new.
+        Moved::Perhaps => is_settled = false,
+        Moved::Yes if case.is_busy || change.state.is_running() => is_settled = false,
+        Moved::Yes => steps.push(PullStep::HeadMoved { to: pull.head_sha.clone() }),
+    }
+    let early: Vec<&str> = case.unjudged.iter().filter(|said| waits_for_comments(case, said)).map(id_of).collect();
+    is_settled &= early.is_empty();
+    steps.extend(feedback_steps(case, &early));
+    Judged { steps, is_settled }
+}
+
+/// Whether somebody else than us moved the branch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Moved {
+    No,
+    /// It is where a push of ours found it: the forge is slow, or somebody took the push back.
+    Perhaps,
+    Yes,
+}
+
+fn moved(case: &PullCase) -> Moved {
+    let head = &case.pull.head_sha;
+    // Of our pushes only the last one: who goes back to an earlier one takes the later ones off the branch.
+    if *head == case.change.head || case.pushes.last().is_some_and(|push| push.to == *head) {
+        return Moved::No;
+    }
+    let lags = case.pushes.iter().any(|push| {
+        push.from == *head
+            && match (push.done_at, case.pull.read_at) {
+                (Some(done), Some(read)) => read.millis() < done.millis() + FORGE_LAG_MS,
+                (None, _) | (_, None) => true,
+            }
+    });
+    if lags { Moved::Perhaps } else { Moved::Yes }
+}
+
+/// `early` are left for a later look.
+fn feedback_steps(case: &PullCase, early: &[&str]) -> Vec<PullStep> {
+    let mut steps = Vec::new();
+    let mut standing = case.standing.clone();
+    let mut taken: Vec<&str> = early.to_vec();
+    for said in case.unjudged.iter().filter(|said| is_request(said) && !early.contains(&id_of(said))) {
+        let with_it = comments_of(said, case);
+        let step = request(case, said, &with_it);
+        if let PullStep::Reject(rejected) = &step {
+            standing.push(rejected.by.clone());
+        } else {
+            // What came with a request that makes no work goes the same way.
+            steps.extend(with_it.iter().map(|comment| settle(comment, "it came with a review that made no work")));
+        }
+        taken.extend(with_it.iter().map(|comment| id_of(comment)));
+        taken.push(id_of(said));
+        steps.push(step);
+    }
+    for said in case.unjudged.iter().filter(|said| said.state == Some(ReviewState::Dismissed)) {
+        let with_it = comments_of(said, case);
+        steps.extend(with_it.iter().map(|comment| settle(comment, "it came with a review that was dismissed")));
+        taken.extend(with_it.iter().map(|comment| id_of(comment)));
+    }
+    for said in case.unjudged.iter().filter(|said| !taken.contains(&id_of(said))) {
+        steps.push(match (said.trust, said.state) {
+            (Trust::MayMakeWork, Some(ReviewState::Approved)) if said.is_person => approval(case, said, &standing),
+            (Trust::MayMakeWork, Some(ReviewState::Dismissed)) => settle(said, "it was dismissed"),
+            (Trust::MayMakeWork, _) if said.body.trim().is_empty() => settle(said, "it says nothing"),
+            (Trust::MayMakeWork, _) => settle(said, "context"),
+            (Trust::ShownOnly, Some(ReviewState::Approved)) => pass_over(said, why_shown_only(said)),
+            (Trust::ShownOnly, _) => settle(said, &why_shown_only(said)),
+            (Trust::Ours, _) => settle(said, "ours"),
+        });
+    }
+    steps
+}
+
+/// A review that requests changes, or a comment that says so in a verdict of its own: the forge lets nobody review his
+/// own pull request.
+fn is_request(said: &Feedback) -> bool {
+    match said.state {
+        Some(ReviewState::ChangesRequested) => said.trust != Trust::Ours,
+        Some(ReviewState::Commented) | None => {
+            said.trust == Trust::MayMakeWork && said.kind != SaidKind::ReviewComment && says_no(&said.body)
+        }
+        Some(ReviewState::Approved | ReviewState::Dismissed | ReviewState::Pending) => false,
+    }
+}
+
+/// Only a verdict in one of the written forms counts; a mere complaint is context.
+fn says_no(body: &str) -> bool {
+    let reading = read(body, Severity::Critical);
+    reading.dialect != Dialect::None && reading.raw_verdict == Some(Verdict::ChangesRequested)
+}
+
+/// The forge takes no request for changes without a word: its comments are on their way.
+fn waits_for_comments(case: &PullCase, said: &Feedback) -> bool {
+    said.state == Some(ReviewState::ChangesRequested)
+        && said.trust == Trust::MayMakeWork
+        && is_live(case, said)
+        && says_nothing(said, &comments_of(said, case))
+        && case.pull.read_at.is_none_or(|read| read.millis() < said.taken_in.millis() + COMMENTS_LAG_MS)
+}
+
+fn says_nothing(said: &Feedback, comments: &[&Feedback]) -> bool {
+    said.body.trim().is_empty() && comments.iter().all(|comment| comment.body.trim().is_empty())
+}
+
+fn comments_of<'a>(review: &Feedback, case: &'a PullCase) -> Vec<&'a Feedback> {
+    if review.kind != SaidKind::Review {
+        return Vec::new();
+    }
+    let number = review.number();
+    case.alone
+        .iter()
+        .chain(&case.unjudged)
+        .filter(|said| said.kind == SaidKind::ReviewComment && said.review.is_some() && said.review == number)
+        .filter(|said| said.author_id == review.author_id && said.trust == review.trust)
+        .collect()
+}
+
+fn request(case: &PullCase, said: &Feedback, comments: &[&Feedback]) -> PullStep {
+    if said.trust != Trust::MayMakeWork {
+        return pass_over(said, why_shown_only(said));
+    }
+    // The forge asks nobody to review his own.
+    let ask_again = Some(&said.author).filter(|author| said.is_person && case.pull.author.as_ref() != Some(author));
+    if !is_live(case, said) {
+        let head = short(&case.pull.head_sha);
+        let why = match &said.commit {
+            Some(about) => format!("it is about {}, and the head is {head} now", short(about)),
+            None => format!("it was said before {head} came"),
+        };
+        let asked = ask_again.map(|author| format!("; {author} is asked to look again")).unwrap_or_default();
+        let feedback_id = said.feedback_id.clone();
+        return PullStep::PassOver { feedback_id, reason: format!("{why}{asked}"), ask_again: ask_again.cloned() };
+    }
+    if says_nothing(said, comments) {
+        return PullStep::PassOver {
+            feedback_id: said.feedback_id.clone(),
+            reason: "it requests changes and does not say which".to_owned(),
+            ask_again: ask_again.cloned(),
+        };
+    }
+    let Fitted { body, findings, taken, left_out } = fit(said, comments);
+    let more = if left_out.is_empty() {
+        String::new()
+    } else {
+        format!(
+            " ({} of its {} comments are left out: they are more than a fix can be told)",
+            left_out.len(),
+            comments.len()
+        )
+    };
+    PullStep::Reject(Rejected {
+        by: said.author.clone(),
+        begins_round: said.is_person,
+        head: said.commit.clone().unwrap_or_else(|| case.pull.head_sha.clone()),
+        summary: format!("{} requests changes{}{more}", said.author, first_line(said, comments)),
+        body,
+        findings,
+        feedback: std::iter::once(said.feedback_id.clone()).chain(taken).collect(),
+        left_out,
+    })
+}
+
+/// About the head, or about one that only a push of ours has replaced since: then it came during the fix, and waits for
+/// the next.
+fn is_live(case: &PullCase, said: &Feedback) -> bool {
+    let Some(commit) = &said.commit else { return is_after_head(case, said) };
+    *commit == case.pull.head_sha || *commit == case.change.head || case.pushes.iter().any(|push| push.from == *commit)
+}
+
+/// What names no commit is about the head if it was said after that came. Where we pushed the head, it was not there
+/// yet at the last look before: it came during the fix, or later.
+fn is_after_head(case: &PullCase, said: &Feedback) -> bool {
+    if case.pushes.iter().any(|push| push.to == case.pull.head_sha) {
+        return true;
+    }
+    let said_at = said.created_at.as_deref().and_then(|text| Time::parse(text).ok());
+    match (said_at, case.pull.head_since) {
+        (Some(said_at), Some(since)) => said_at >= since,
+        (None, _) | (_, None) => true,
+    }
+}
+
+fn approval(case: &PullCase, said: &Feedback, standing: &[String]) -> PullStep {
+    let head = said.commit.clone().unwrap_or_else(|| case.pull.head_sha.clone());
+    if head != case.change.head || head != case.pull.head_sha {
+        return pass_over(
+            said,
+            format!("it approves {}, and the head is {} now", short(&head), short(&case.pull.head_sha)),
+        );
+    }
+    match standing.iter().find(|by| **by != said.author) {
+        Some(by) => pass_over(said, format!("{by} {STILL_STANDS}")),
+        None => PullStep::Approve { by: said.author.clone(), head, feedback_id: said.feedback_id.clone() },
+    }
+}
+
+fn first_line(said: &Feedback, comments: &[&Feedback]) -> String {
+    let bodies = std::iter::once(said.body.as_str()).chain(comments.iter().map(|comment| comment.body.as_str()));
+    let line = bodies.flat_map(str::lines).map(str::trim).find(|line| !line.is_empty());
+    line.map(|line| format!(": {}", line.chars().take(160).collect::<String>())).unwrap_or_default()
+}
+
+fn id_of(said: &Feedback) -> &str {
+    &said.feedback_id
+}
+
+fn why_shown_only(said: &Feedback) -> String {
+    said.trust_reason.clone().unwrap_or_else(|| format!("{} may not make work", said.author))
+}
+
+fn settle(said: &Feedback, outcome: &str) -> PullStep {
+    PullStep::Settle { feedback_id: said.feedback_id.clone(), outcome: outcome.to_owned() }
+}
+
+fn pass_over(said: &Feedback, reason: String) -> PullStep {
+    PullStep::PassOver { feedback_id: said.feedback_id.clone(), reason, ask_again: None }
+}
+
+fn short(sha: &str) -> String {
+    sha.chars().take(10).collect()
+}

@@ -1,0 +1,154 @@
+//! One call of `gh api`: what every call carries.
+
+use std::ffi::OsString;
+use std::io::ErrorKind;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::time::Instant;
+
+use super::classify::{Asked, classify, said};
+use super::reply::{Reply, is_etag, split};
+use super::{Github, GithubError};
+use crate::crash::crash_point;
+use crate::process::{self, ProcessError, Short};
+
+/// Of one page: a hundred comments of the longest kind (65 536 characters) with their hunks fit.
+pub(super) const CAP: usize = 32 * 1024 * 1024;
+
+/// A program file that is there and is no program.
+const ENOEXEC: i32 = 8;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Method {
+    Get,
+    Post,
+    Put,
+}
+
+#[derive(Debug)]
+pub(super) struct Call {
+    method: Method,
+    path: String,
+    etag: Option<String>,
+    body: Option<Vec<u8>>,
+}
+
+impl Call {
+    pub(super) fn get(path: String) -> Self {
+        Self { method: Method::Get, path, etag: None, body: None }
+    }
+
+    /// A body goes through stdin only: arguments are seen by everybody on the machine, and `-f x=@file` reads files.
+    pub(super) fn write(method: Method, path: String, body: &impl Serialize) -> Result<Self, GithubError> {
+        let body = serde_json::to_vec(body).map_err(|error| GithubError::Broken {
+            path: path.clone(),
+            what: format!("it cannot be asked: {error}"),
+        })?;
+        Ok(Self { method, path, etag: None, body: Some(body) })
+    }
+
+    /// "Not modified" costs nothing of the rate limit.
+    pub(super) fn unless(mut self, etag: Option<&str>) -> Self {
+        self.etag = etag.filter(|etag| is_etag(etag)).map(str::to_owned);
+        self
+    }
+
+    /// What is written, as the path ends.
+    fn last_word(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or_default()
+    }
+
+    /// The path is the last word, and none begins with a dash: each is made in this room from a constant start.
+    fn words(&self) -> Vec<OsString> {
+        let method = match self.method {
+            Method::Get => "GET",
+            Method::Post => "POST",
+            Method::Put => "PUT",
+        };
+        let mut words: Vec<OsString> = ["api", "-i", "-X", method].map(OsString::from).to_vec();
+        let mut header = |text: String| words.extend(["-H".into(), text.into()]);
+        header("Accept: application/vnd.github+json".to_owned());
+        header("X-GitHub-Api-Version: 2022-11-28".to_owned());
+        if let Some(etag) = &self.etag {
+            header(format!("If-None-Match: {etag}"));
+        }
+        if self.body.is_some() {
+            words.extend(["--input".into(), "-".into()]);
+        }
+        words.push(OsString::from(&self.path));
+        words
+    }
+}
+
+impl Github {
+    /// Until when the question that begins now must be answered.
+    pub(super) fn deadline(&self) -> Instant {
+        Instant::now() + self.shared.limit
+    }
+
+    pub(super) async fn ask(&self, call: &Call, deadline: Instant) -> Result<Reply, GithubError> {
+        let Some((program, leading)) = self.shared.argv.split_first() else {
+            return Err(GithubError::NoGh);
+        };
+        let mut args: Vec<OsString> = leading.iter().map(OsString::from).collect();
+        args.extend(call.words());
+        let short = Short {
+            program: program.into(),
+            args,
+            cwd: self.shared.cwd.clone(),
+            env: self.shared.env.clone(),
+            stdin: call.body.clone(),
+            limit: deadline.saturating_duration_since(Instant::now()),
+            cap: CAP,
+        };
+        if call.method != Method::Get {
+            crash_point!("github.{}.before", call.last_word());
+        }
+        let output = process::short(&short).await.map_err(|error| self.not_run(&call.path, &error))?;
+        if call.method != Method::Get {
+            crash_point!("github.{}.after", call.last_word());
+        }
+        // A refusal says it too.
+        if let Some(rate) = split(&output.stdout).and_then(|(head, _)| head.rate()) {
+            self.shared.rate.send_replace(Some(rate));
+        }
+        classify(Asked { path: &call.path, is_conditional: call.etag.is_some() }, &output)
+    }
+
+    fn not_run(&self, path: &str, error: &ProcessError) -> GithubError {
+        let what = if let ProcessError::TimedOut { .. } = error {
+            format!("no answer within {:?}", self.shared.limit)
+        } else {
+            chain(error)
+        };
+        let is_missing = if let ProcessError::Spawn { source, .. } = error {
+            is_no_program(source)
+        } else {
+            matches!(error, ProcessError::NotFound { .. })
+        };
+        if is_missing { GithubError::NoGh } else { GithubError::Transient { path: path.to_owned(), what } }
+    }
+}
+
+/// A body as what it must be. What is unknown in it is passed over; what is missing or of another kind is named.
+pub(super) fn read_body<T: DeserializeOwned>(path: &str, body: &[u8]) -> Result<T, GithubError> {
+    let broken = |what: String| GithubError::Broken { path: path.to_owned(), what };
+    let mut json = serde_json::Deserializer::from_slice(body);
+    let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let (place, why) = (error.path().to_string(), error.inner());
+        broken(format!("{why} in {place} of `{}`", said(body)))
+    })?;
+    json.end().map_err(|error| broken(error.to_string()))?;
+    Ok(value)
+}
+
+fn is_no_program(error: &std::io::Error) -> bool {
+    let kinds = [ErrorKind::NotFound, ErrorKind::PermissionDenied, ErrorKind::NotADirectory];
+    kinds.contains(&error.kind()) || error.raw_os_error() == Some(ENOEXEC)
+}
+
+fn chain(error: &ProcessError) -> String {
+    let source = std::error::Error::source(error).map(|source| format!(": {source}")).unwrap_or_default();
+    format!("{error}{source}")
+}

@@ -1,0 +1,294 @@
+//! What GitHub's JSON looks like, as far as it is used, and how it becomes our words. A field that may be null must still
+//! be there, unless GitHub itself leaves it out at times.
+
+use serde::{Deserialize, Deserializer};
+
+use crate::clock::{BadTime, Time};
+use crate::pull::{Author, AuthorKind, Permission, Pull, PullState, ReviewState, Said, SaidKind, last_lines};
+
+#[derive(Deserialize)]
+pub(super) struct User {
+    id: i64,
+    login: String,
+    #[serde(rename = "type")]
+    kind: String,
+}
+
+#[derive(Deserialize)]
+pub(super) struct PullJson {
+    number: i64,
+    title: String,
+    state: OpenOrClosed,
+    #[serde(default)]
+    draft: bool,
+    /// Only where one pull request is asked for.
+    #[serde(default)]
+    merged: bool,
+    #[serde(deserialize_with = "there")]
+    merged_at: Option<Moment>,
+    #[serde(deserialize_with = "there")]
+    user: Option<User>,
+    head: Head,
+    base: Base,
+    labels: Vec<Label>,
+    updated_at: Moment,
+    html_url: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum OpenOrClosed {
+    Open,
+    Closed,
+}
+
+#[derive(Deserialize)]
+struct Head {
+    #[serde(rename = "ref")]
+    name: String,
+    sha: String,
+    /// Null when it was deleted.
+    #[serde(deserialize_with = "there")]
+    repo: Option<Repo>,
+}
+
+#[derive(Deserialize)]
+struct Base {
+    #[serde(rename = "ref")]
+    name: String,
+    repo: BaseRepo,
+}
+
+#[derive(Deserialize)]
+struct BaseRepo {
+    full_name: String,
+    default_branch: String,
+}
+
+#[derive(Deserialize)]
+struct Repo {
+    full_name: String,
+}
+
+#[derive(Deserialize)]
+struct Label {
+    name: String,
+}
+
+/// A review that was handed in; none for a draft of ours, which nobody else sees.
+#[derive(Deserialize)]
+#[serde(try_from = "ReviewJson")]
+pub(super) struct Review(pub(super) Option<Said>);
+
+#[derive(Deserialize)]
+struct ReviewJson {
+    id: i64,
+    #[serde(deserialize_with = "there")]
+    user: Option<User>,
+    #[serde(deserialize_with = "there")]
+    body: Option<String>,
+    state: ReviewState,
+    #[serde(deserialize_with = "there")]
+    commit_id: Option<String>,
+    html_url: String,
+    submitted_at: Option<Moment>,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("a review that is handed in has no `submitted_at`")]
+pub(super) struct NotHandedIn;
+
+#[derive(Deserialize)]
+pub(super) struct InlineJson {
+    id: i64,
+    #[serde(deserialize_with = "there")]
+    user: Option<User>,
+    #[serde(deserialize_with = "there")]
+    body: Option<String>,
+    path: String,
+    /// Null when the lines are no longer in the diff.
+    line: Option<i64>,
+    original_line: Option<i64>,
+    diff_hunk: Option<String>,
+    #[serde(deserialize_with = "there")]
+    commit_id: Option<String>,
+    pull_request_review_id: Option<i64>,
+    in_reply_to_id: Option<i64>,
+    html_url: String,
+    created_at: Moment,
+    updated_at: Moment,
+}
+
+#[derive(Deserialize)]
+pub(super) struct CommentJson {
+    id: i64,
+    #[serde(deserialize_with = "there")]
+    user: Option<User>,
+    #[serde(deserialize_with = "there")]
+    body: Option<String>,
+    html_url: String,
+    created_at: Moment,
+    updated_at: Moment,
+}
+
+#[derive(Deserialize)]
+pub(super) struct PermissionJson {
+    permission: Permission,
+    /// Finer than `permission`, which says `write` for maintain and `read` for triage; or a name that the organization
+    /// made up.
+    role_name: Option<String>,
+    #[serde(deserialize_with = "there")]
+    user: Option<User>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct CommitJson {
+    committer: Signature,
+}
+
+#[derive(Deserialize)]
+struct Signature {
+    date: Moment,
+}
+
+/// A time, kept as GitHub wrote it.
+#[derive(Deserialize)]
+#[serde(try_from = "String")]
+struct Moment(String);
+
+/// Null is fine, nothing at all is not.
+fn there<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    Option::deserialize(deserializer)
+}
+
+impl From<User> for Author {
+    fn from(user: User) -> Self {
+        let kind = match user.kind.as_str() {
+            "User" => AuthorKind::User,
+            "Bot" => AuthorKind::Bot,
+            _ => AuthorKind::Other,
+        };
+        Self { id: user.id, login: user.login, kind }
+    }
+}
+
+impl From<PullJson> for Pull {
+    fn from(json: PullJson) -> Self {
+        let state = match json.state {
+            _ if json.merged || json.merged_at.is_some() => PullState::Merged,
+            OpenOrClosed::Open => PullState::Open,
+            OpenOrClosed::Closed => PullState::Closed,
+        };
+        Self {
+            number: json.number,
+            title: json.title,
+            state,
+            draft: json.draft,
+            author: json.user.map(Author::from),
+            head_ref: json.head.name,
+            head_sha: json.head.sha,
+            head_repo: json.head.repo.map(|repo| repo.full_name),
+            base_repo: json.base.repo.full_name,
+            default_branch: json.base.repo.default_branch,
+            base_ref: json.base.name,
+            labels: json.labels.into_iter().map(|label| label.name).collect(),
+            updated_at: json.updated_at.0,
+            url: json.html_url,
+        }
+    }
+}
+
+impl TryFrom<ReviewJson> for Review {
+    type Error = NotHandedIn;
+
+    fn try_from(json: ReviewJson) -> Result<Self, NotHandedIn> {
+        if json.state == ReviewState::Pending {
+            return Ok(Self(None));
+        }
+        let Moment(at) = json.submitted_at.ok_or(NotHandedIn)?;
+        Ok(Self(Some(Said {
+            kind: SaidKind::Review,
+            forge_id: json.id,
+            author: json.user.map(Author::from),
+            body: json.body.unwrap_or_default(),
+            state: Some(json.state),
+            commit: json.commit_id,
+            path: None,
+            line: None,
+            hunk: None,
+            review: None,
+            in_reply_to: None,
+            // GitHub does not say when a review was edited.
+            created_at: at.clone(),
+            updated_at: at,
+            url: json.html_url,
+        })))
+    }
+}
+
+impl From<InlineJson> for Said {
+    fn from(json: InlineJson) -> Self {
+        Self {
+            kind: SaidKind::ReviewComment,
+            forge_id: json.id,
+            author: json.user.map(Author::from),
+            body: json.body.unwrap_or_default(),
+            state: None,
+            commit: json.commit_id,
+            path: Some(json.path),
+            line: json.line.or(json.original_line),
+            hunk: json.diff_hunk.as_deref().map(last_lines),
+            review: json.pull_request_review_id,
+            in_reply_to: json.in_reply_to_id,
+            created_at: json.created_at.0,
+            updated_at: json.updated_at.0,
+            url: json.html_url,
+        }
+    }
+}
+
+impl From<CommentJson> for Said {
+    fn from(json: CommentJson) -> Self {
+        Self {
+            kind: SaidKind::IssueComment,
+            forge_id: json.id,
+            author: json.user.map(Author::from),
+            body: json.body.unwrap_or_default(),
+            state: None,
+            commit: None,
+            path: None,
+            line: None,
+            hunk: None,
+            review: None,
+            in_reply_to: None,
+            created_at: json.created_at.0,
+            updated_at: json.updated_at.0,
+            url: json.html_url,
+        }
+    }
+}
+
+impl CommitJson {
+    /// When it was made, or made anew by a rebase: no later than it was pushed, where clocks are right.
+    pub(super) fn date(self) -> String {
+        self.committer.date.0
+    }
+}
+
+impl PermissionJson {
+    /// Of this account. The path names a login, and logins change hands.
+    pub(super) fn of(self, author: &Author) -> Permission {
+        if self.user.is_none_or(|user| user.id != author.id) {
+            return Permission::None;
+        }
+        self.role_name.and_then(|role| role.parse().ok()).unwrap_or(self.permission)
+    }
+}
+
+impl TryFrom<String> for Moment {
+    type Error = BadTime;
+
+    fn try_from(text: String) -> Result<Self, BadTime> {
+        Time::parse(&text).map(|_| Self(text))
+    }
+}

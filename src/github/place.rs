@@ -1,0 +1,54 @@
+//! The parts of a path, checked: nothing from outside becomes an option, another path or a placeholder of gh.
+
+use super::GithubError;
+
+/// `repos/owner/name`. A name that cannot be one is of no repository.
+pub(super) fn repository(repo: &str) -> Result<String, GithubError> {
+    let is_one = repo.split_once('/').is_some_and(|(owner, name)| is_owner(owner) && is_name(name));
+    if is_one { Ok(format!("repos/{repo}")) } else { Err(GithubError::NotFound { path: shown(repo) }) }
+}
+
+/// `repos/owner/name/pulls/7`, or the same with `issues`.
+pub(super) fn numbered(repo: &str, kind: &str, number: i64) -> Result<String, GithubError> {
+    let path = format!("{}/{kind}/{number}", repository(repo)?);
+    if number > 0 { Ok(path) } else { Err(GithubError::NotFound { path }) }
+}
+
+/// `repos/owner/name/git/commits/SHA`
+pub(super) fn commit(repo: &str, sha: &str) -> Result<String, GithubError> {
+    let path = format!("{}/git/commits/{}", repository(repo)?, shown(sha));
+    let is_one = !sha.is_empty() && sha.chars().all(|c| c.is_ascii_hexdigit());
+    if is_one { Ok(path) } else { Err(GithubError::NotFound { path }) }
+}
+
+/// A login as one part of a path: those of bots end in `[bot]`. Nothing when it cannot be one.
+pub(super) fn login(login: &str) -> Option<String> {
+    let is_one = !login.is_empty() && login.len() <= 200 && !login.chars().all(|c| c == '.');
+    is_one.then(|| login.bytes().map(encoded).collect())
+}
+
+fn encoded(byte: u8) -> String {
+    if byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_' {
+        char::from(byte).to_string()
+    } else {
+        format!("%{byte:02X}")
+    }
+}
+
+fn is_owner(text: &str) -> bool {
+    is_name(text) && !text.starts_with('.')
+}
+
+/// `.github` is the name of many a repository.
+fn is_name(text: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    !text.is_empty()
+        && text.len() <= 100
+        && text.chars().all(is_plain)
+        && !text.starts_with('-')
+        && !text.chars().all(|c| c == '.')
+}
+
+fn shown(text: &str) -> String {
+    text.chars().take(200).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}

@@ -1,0 +1,121 @@
+//! What `gh api -i` prints: a status line, headers, an empty line, and the body as it came.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use chrono::DateTime;
+
+use super::Rate;
+use crate::clock::Time;
+
+/// The head of an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Head {
+    pub(super) status: u16,
+    /// By their names in lower case.
+    headers: BTreeMap<String, String>,
+}
+
+/// What a question that did not fail was answered with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Reply {
+    New {
+        head: Head,
+        body: Vec<u8>,
+    },
+    /// What we have is what there is.
+    Unchanged {
+        head: Head,
+    },
+}
+
+/// The head and the body; nothing when the head is not there as a whole. gh ends the status line with LF and the headers
+/// with CRLF.
+pub(super) fn split(stdout: &[u8]) -> Option<(Head, &[u8])> {
+    let (first, mut rest) = line(stdout)?;
+    let status = read_status(&first)?;
+    let mut headers: BTreeMap<String, String> = BTreeMap::new();
+    loop {
+        let (text, after) = line(rest)?;
+        rest = after;
+        if text.is_empty() {
+            return Some((Head { status, headers }, rest));
+        }
+        let (name, value) = text.split_once(':')?;
+        let value = value.trim();
+        headers
+            .entry(name.trim().to_ascii_lowercase())
+            .and_modify(|had| had.push_str(&format!(", {value}")))
+            .or_insert_with(|| value.to_owned());
+    }
+}
+
+impl Head {
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(String::as_str)
+    }
+
+    pub(super) fn etag(&self) -> Option<String> {
+        self.get("etag").filter(|etag| is_etag(etag)).map(str::to_owned)
+    }
+
+    /// `Link: <…page=2>; rel="next", <…page=5>; rel="last"`
+    pub(super) fn has_next(&self) -> bool {
+        let links = self.get("link").unwrap_or_default();
+        links.split(',').any(|link| link.split(';').skip(1).any(|word| word.trim() == "rel=\"next\""))
+    }
+
+    /// Of the ordinary questions: search and others are counted apart.
+    pub(super) fn rate(&self) -> Option<Rate> {
+        if self.get("x-ratelimit-resource").is_some_and(|resource| resource != "core") {
+            return None;
+        }
+        Some(Rate { limit: self.number("limit")?, remaining: self.number("remaining")?, reset: self.reset()? })
+    }
+
+    pub(super) fn is_used_up(&self) -> bool {
+        self.number("remaining") == Some(0)
+    }
+
+    /// When to come back. `Retry-After` counts from the answer's own `Date`: our clock may be another.
+    pub(super) fn retry_at(&self) -> Option<Time> {
+        let after = self.get("retry-after").and_then(|text| match text.parse() {
+            Ok(seconds) => Some(date(self.get("date")?)?.plus(Duration::from_secs(seconds))),
+            Err(_) => date(text),
+        });
+        after.or_else(|| self.reset().filter(|_| self.is_used_up()))
+    }
+
+    fn reset(&self) -> Option<Time> {
+        let seconds = i64::try_from(self.number("reset")?).ok()?;
+        Some(Time::from_millis(seconds.saturating_mul(1_000)))
+    }
+
+    fn number(&self, of: &str) -> Option<u64> {
+        self.get(&format!("x-ratelimit-{of}"))?.parse().ok()
+    }
+}
+
+/// It goes back to gh as an argument.
+pub(super) fn is_etag(text: &str) -> bool {
+    !text.is_empty() && text.len() <= 200 && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+/// `HTTP/2.0 200 OK`
+fn read_status(line: &str) -> Option<u16> {
+    let mut words = line.strip_prefix("HTTP/")?.split(' ');
+    let code = words.nth(1)?;
+    code.parse().ok().filter(|status| code.len() == 3 && (100..600).contains(status))
+}
+
+/// `Mon, 16 Nov 2026 02:29:53 GMT`
+fn date(text: &str) -> Option<Time> {
+    DateTime::parse_from_rfc2822(text).ok().map(|moment| Time::from_millis(moment.timestamp_millis()))
+}
+
+fn line(bytes: &[u8]) -> Option<(String, &[u8])> {
+    let end = bytes.iter().position(|byte| *byte == b'\n')?;
+    let (line, rest) = bytes.split_at_checked(end)?;
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    Some((String::from_utf8_lossy(line).into_owned(), rest.get(1..)?))
+}

@@ -1,0 +1,250 @@
+//! Taking over a pull request that exists: who asked for it by name and what a project's rules found go the same way.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::place::{self, Wanted};
+use super::{Asked, Intake};
+use crate::blackboard::{self as bb, Adoption, BoardError, Conn, NewChange, Project};
+use crate::change::{AdoptedBy, Change, State};
+use crate::clock;
+use crate::git::{GitError, check_branch_name};
+use crate::github::{Answer, GithubError, Marks};
+use crate::plain;
+use crate::pull::{Author, AuthorKind, Pull, PullState, ReviewState, Said, is_by_a_remand};
+
+/// Longer titles are cut.
+const TITLE: usize = 200;
+
+/// A pull request that somebody wants taken over.
+#[derive(Debug, Clone)]
+pub(crate) struct Ask {
+    pub(crate) project: Project,
+    pub(crate) number: i64,
+    pub(crate) by: AdoptedBy,
+    pub(crate) actor: String,
+    /// As it was just listed; none: it is asked for.
+    pub(crate) seen: Option<Pull>,
+    /// None: the one that is on its branch, or one of remand's own.
+    pub(crate) worktree: Option<PathBuf>,
+    /// None: as the rules say.
+    pub(crate) max_fix_cycles: Option<i64>,
+    /// None: its own.
+    pub(crate) title: Option<String>,
+}
+
+/// What it became.
+#[derive(Debug, Clone)]
+pub(crate) struct Adopted {
+    pub(crate) change: Change,
+    /// It was not watched before.
+    pub(crate) is_new: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AdoptError {
+    #[error("{what}")]
+    Refused { what: String, hint: Option<String> },
+    #[error(transparent)]
+    Github(#[from] GithubError),
+    #[error(transparent)]
+    Git(#[from] GitError),
+    #[error(transparent)]
+    Board(BoardError),
+}
+
+impl From<BoardError> for AdoptError {
+    /// What the blackboard refuses is no trouble of the blackboard.
+    fn from(error: BoardError) -> Self {
+        if let BoardError::Refused { what, hint } = error {
+            return Self::Refused { what, hint };
+        }
+        Self::Board(error)
+    }
+}
+
+/// Why a pull request can't be taken over, whoever asks.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Refusal {
+    #[error("it is {0} already")]
+    Over(PullState),
+    #[error("its branch is in a fork")]
+    Fork,
+    #[error("its branch is the project's default branch")]
+    DefaultBranch,
+    #[error("{0}")]
+    BranchName(String),
+}
+
+impl Refusal {
+    fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Over(_) => Some("only open pull requests are watched"),
+            Self::Fork => {
+                Some("nothing can be pushed there: push the branch to the repository itself and open a PR from it")
+            }
+            Self::DefaultBranch => Some("remand never pushes to it: open the PR from a branch of its own"),
+            Self::BranchName(_) => Some("open the PR from a branch with letters, digits and . _ / - in its name"),
+        }
+    }
+}
+
+pub(super) fn refusal(pull: &Pull, project: &Project) -> Option<Refusal> {
+    if pull.state != PullState::Open {
+        return Some(Refusal::Over(pull.state));
+    }
+    if pull.is_fork() {
+        return Some(Refusal::Fork);
+    }
+    if [&project.default_branch, &pull.default_branch].contains(&&pull.head_ref) {
+        return Some(Refusal::DefaultBranch);
+    }
+    let names = [&pull.head_ref, &pull.base_ref];
+    names.iter().find_map(|name| check_branch_name(name).err()).map(|bad| Refusal::BranchName(bad.to_string()))
+}
+
+impl Intake {
+    /// Takes a pull request over; one that is watched already stays as it is, and the forge is not asked.
+    pub(crate) async fn adopt(&self, ask: &Ask) -> Result<Adopted, AdoptError> {
+        let project = &ask.project;
+        let (id, number) = (project.project_id.clone(), ask.number);
+        if let Some(change) = self.door.read(move |conn| watched(conn, &id, number)).await? {
+            return Ok(Adopted { change, is_new: false });
+        }
+        let repo = repo_to_push_to(project)?;
+        let pull = self.seen(ask, repo).await?;
+        let name = format!("{repo}#{number}");
+        if let Some(refused) = refusal(&pull, project) {
+            let hint = refused.hint().map(str::to_owned);
+            return Err(AdoptError::Refused { what: format!("{name} can't be watched: {refused}"), hint });
+        }
+        let (id, branch) = (project.project_id.clone(), pull.head_ref.clone());
+        self.door.read(move |conn| refuse_twin(conn, &id, &branch)).await?;
+        let rules = (self.settings.rules)(&project.project_id);
+        let wanted = Wanted { project, rules: &rules, branch: &pull.head_ref, number };
+        let place = match &ask.worktree {
+            Some(path) => place::named(&self.git, &wanted, path).await?,
+            None => place::found_or_planned(&self.git, &wanted).await?,
+        };
+        let state = self.entry_state(repo, &pull).await??;
+        let max_fix_cycles = ask.max_fix_cycles.unwrap_or(rules.bounds.max_fix_cycles);
+        let change = NewChange {
+            project_id: project.project_id.clone(),
+            title: title(ask, &pull),
+            branch: pull.head_ref.clone(),
+            base: pull.base_ref.clone(),
+            head: pull.head_sha.clone(),
+            worktree: place.path,
+            host: self.settings.host.clone(),
+            state,
+            on_max_cycles: rules.bounds.on_max_cycles,
+            max_fix_cycles,
+            // A round must not be allowed more fixes than a life.
+            max_total_fixes: rules.bounds.max_total_fixes.max(max_fix_cycles),
+            max_run_ms: rules.bounds.max_run_ms,
+            max_tokens: rules.bounds.max_tokens,
+            max_cost_micros: rules.bounds.max_cost_micros,
+            actor: ask.actor.clone(),
+        };
+        let adoption = Adoption { change, pull, repo: repo.to_owned(), by: ask.by, own_worktree: place.is_own };
+        let step = move |conn: &Conn| bb::adopt(conn, &adoption, clock::now());
+        let (change, is_new) = self.door.write("adopt", step).await?;
+        self.after.notify_one();
+        Ok(Adopted { change, is_new })
+    }
+
+    async fn seen(&self, ask: &Ask, repo: &str) -> Result<Pull, AdoptError> {
+        if let Some(seen) = &ask.seen {
+            return Ok(seen.clone());
+        }
+        match self.github.pull(repo, ask.number, None).await? {
+            Answer::New { value, .. } => Ok(value),
+            Answer::Unchanged => {
+                let path = format!("{repo}#{}", ask.number);
+                Err(GithubError::Broken { path, what: "not modified, which was not asked".to_owned() }.into())
+            }
+        }
+    }
+
+    /// One that a person who may write has approved as it is, and to which nobody says no, needs no review of ours.
+    async fn entry_state(&self, repo: &str, pull: &Pull) -> bb::Result<Asked<State>> {
+        let reviews = match self.github.reviews(repo, pull.number, &Marks::default()).await {
+            Ok(reviews) => reviews.items,
+            Err(error) => return Ok(Err(error)),
+        };
+        let mut is_approved = false;
+        for (author, verdict) in standing(&reviews, &pull.head_sha) {
+            let may_make_work = match author.kind {
+                AuthorKind::User => match self.permission(repo, author).await? {
+                    Ok(permission) => permission.may_write(),
+                    Err(error) => return Ok(Err(error)),
+                },
+                AuthorKind::Bot => self.settings.bots.contains(&author.id),
+                AuthorKind::Other => false,
+            };
+            match verdict {
+                ReviewState::ChangesRequested if may_make_work => return Ok(Ok(State::AwaitingPrFeedback)),
+                ReviewState::Approved if may_make_work && author.kind == AuthorKind::User => is_approved = true,
+                ReviewState::Approved
+                | ReviewState::ChangesRequested
+                | ReviewState::Commented
+                | ReviewState::Dismissed
+                | ReviewState::Pending => {}
+            }
+        }
+        Ok(Ok(if is_approved { State::Approved } else { State::AwaitingPrFeedback }))
+    }
+}
+
+/// The last word of each author, where it is about this head. Comments take nothing back, and what a remand wrote with his
+/// account is not his word.
+pub(super) fn standing<'a>(reviews: &'a [Said], head: &str) -> Vec<(&'a Author, ReviewState)> {
+    let mut last: BTreeMap<i64, (&Author, ReviewState, bool)> = BTreeMap::new();
+    for review in reviews.iter().filter(|review| !is_by_a_remand(&review.body)) {
+        let (Some(author), Some(state)) = (&review.author, review.state) else { continue };
+        match state {
+            ReviewState::Approved | ReviewState::ChangesRequested | ReviewState::Dismissed => {
+                last.insert(author.id, (author, state, review.commit.as_deref() == Some(head)));
+            }
+            ReviewState::Commented | ReviewState::Pending => {}
+        }
+    }
+    last.into_values().filter(|(_, _, is_of_head)| *is_of_head).map(|(author, state, _)| (author, state)).collect()
+}
+
+/// The live change of a pull request.
+fn watched(conn: &Conn, id: &crate::change::ProjectId, number: i64) -> bb::Result<Option<Change>> {
+    let Some(change_id) = bb::pull_row(conn, id, number)?.and_then(|row| row.change_id) else { return Ok(None) };
+    Ok(Some(bb::change(conn, &change_id)?).filter(|change| !change.state.is_over()))
+}
+
+fn refuse_twin(conn: &Conn, id: &crate::change::ProjectId, branch: &str) -> bb::Result<()> {
+    let Some(twin) = bb::live_change_on(conn, id, branch)? else { return Ok(()) };
+    let change = &twin.change_id;
+    Err(BoardError::Refused {
+        what: format!("its branch {branch} is {change} already, in {}", twin.worktree),
+        hint: Some(format!("`remand status {change}` shows it; `remand cancel {change}` closes it, then watch the PR")),
+    })
+}
+
+/// The name on the forge of a project that can be pushed to.
+fn repo_to_push_to(project: &Project) -> Result<&str, AdoptError> {
+    let refused = |lacks: &str, hint: String| AdoptError::Refused {
+        what: format!("the project `{}` has no {lacks}", project.project_id),
+        hint: Some(hint),
+    };
+    let Some(repo) = &project.repo else {
+        return Err(refused("name on GitHub", format!("`remand project add {} --repo OWNER/NAME`", project.path)));
+    };
+    if project.remote_url.is_none() {
+        let hint = format!("`remand project add {} --url URL` pins where its fixes are pushed to", project.path);
+        return Err(refused("URL that fixes could be pushed to", hint));
+    }
+    Ok(repo)
+}
+
+fn title(ask: &Ask, pull: &Pull) -> String {
+    let text = ask.title.as_deref().unwrap_or(&pull.title);
+    let text: String = plain::line(text.trim()).chars().take(TITLE).collect();
+    if text.is_empty() { pull.head_ref.clone() } else { text }
+}

@@ -1,0 +1,254 @@
+//! The look for pull requests that a project's rules take. Every open one is written down with the reason why it is not
+//! taken over, if it is not; those that fit are, oldest first.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+
+use super::adopt::{AdoptError, Ask, refusal};
+use super::trouble::{Trouble, is_everywhere, not_kept, trouble};
+use super::{Asked, Discover, Intake, Passed};
+use crate::blackboard::{self as bb, BoardError, Conn, Project};
+use crate::change::{AdoptedBy, ChangeId, ProjectId};
+use crate::clock::{self, Time};
+use crate::event::{EventType, NewEvent, TargetType};
+use crate::github::{GithubError, Marks};
+use crate::plain;
+use crate::pull::{Pull, PullState, SeenPull};
+
+/// Why a pull request is not taken over.
+struct PassedOver {
+    reason: String,
+    /// The rules wanted it: somebody may wait for it, and is told.
+    was_wanted: bool,
+}
+
+impl Intake {
+    /// The projects that look for pull requests, and whose time has come.
+    pub(super) async fn looking(&self) -> bb::Result<Vec<Project>> {
+        let all = self
+            .door
+            .read(|conn| {
+                let with_row = |project: Project| Ok((bb::discovery(conn, &project.project_id)?, project));
+                bb::list_projects(conn)?.into_iter().map(with_row).collect::<bb::Result<Vec<_>>>()
+            })
+            .await?;
+        let now = clock::now();
+        let mut looking = Vec::new();
+        for (row, project) in all {
+            let has_place = project.repo.is_some() && project.remote_url.is_some();
+            if has_place && (self.settings.rules)(&project.project_id).discover.is_some() {
+                if row.next_read.is_none_or(|next| next <= now) {
+                    looking.push(project);
+                }
+            } else if row.next_read.is_some() {
+                // It looked before its settings were changed.
+                self.door.write("end_discovery", move |conn| bb::end_discovery(conn, &project.project_id)).await?;
+            }
+        }
+        Ok(looking)
+    }
+
+    pub(super) async fn discover_or_put_off(
+        &self,
+        project: &Project,
+        in_the_way: &mut Option<GithubError>,
+    ) -> bb::Result<Passed> {
+        let Some(rules) = (self.settings.rules)(&project.project_id).discover else { return Ok(Passed::default()) };
+        let mut passed = Passed { reads: 1, ..Passed::default() };
+        let (trouble, marks) = match self.spent().await? {
+            Some(spent) => (Some(spent), None),
+            None => {
+                let looked = match in_the_way {
+                    Some(error) => Ok(Err(error.clone())),
+                    None => self.discover(project, &rules, &mut passed).await,
+                };
+                *in_the_way = match &looked {
+                    Ok(Err(error)) => Some(error.clone()).filter(is_everywhere),
+                    Ok(Ok(_)) | Err(_) => None,
+                };
+                match looked {
+                    Ok(Ok(marks)) => (None, marks),
+                    Ok(Err(error)) => (Some(self.not_had(project, &error).await?), None),
+                    Err(error) if error.is_everywhere() => return Err(error),
+                    // What can't be written of one project is no reason to leave out those after it.
+                    Err(error) => (Some(self.not_kept(project, &error)), None),
+                }
+            }
+        };
+        let id = project.project_id.clone();
+        let next = self.settings.next_read(clock::now());
+        self.door
+            .write("discovery", move |conn| {
+                let looked = bb::Looked {
+                    trouble: trouble.as_ref().map(|trouble| trouble.reason.as_str()),
+                    next_read: trouble.as_ref().map_or(next, |trouble| trouble.next_read),
+                    marks: marks.as_ref(),
+                };
+                bb::set_discovery(conn, &id, &looked, clock::now())
+            })
+            .await?;
+        Ok(passed)
+    }
+
+    fn not_kept(&self, project: &Project, error: &BoardError) -> Trouble {
+        let trouble = not_kept(error, self.settings.next_read(clock::now()));
+        let (project, again_at) = (project.project_id.as_str(), trouble.next_read);
+        tracing::error!(project, %again_at, ?error, "what was found could not be written down");
+        trouble
+    }
+
+    async fn not_had(&self, project: &Project, error: &GithubError) -> bb::Result<Trouble> {
+        let id = project.project_id.clone();
+        let failures = self.door.read(move |conn| bb::discovery(conn, &id)).await?.failures;
+        let backoff = (self.settings.backoff_first, self.settings.backoff_max);
+        let trouble = trouble(error, failures, backoff, clock::now());
+        let (project, again_at) = (project.project_id.as_str(), trouble.next_read);
+        tracing::warn!(project, %again_at, %error, "pull requests could not be looked for");
+        Ok(trouble)
+    }
+
+    /// The marks of the list when nothing on it is left to do: as long as it and the rules stay as they are, the next
+    /// look costs nothing of the forge's budget and changes nothing.
+    async fn discover(
+        &self,
+        project: &Project,
+        rules: &Discover,
+        passed: &mut Passed,
+    ) -> bb::Result<Asked<Option<Value>>> {
+        let repo = project.repo.clone().unwrap_or_default();
+        let id = project.project_id.clone();
+        let known = self.door.read(move |conn| bb::discovery(conn, &id)).await?.marks;
+        let settled = |marks: &Marks| json!({ "rules": rules, "project": project, "pages": marks });
+        let pages = known.as_ref().and_then(|known| Marks::deserialize(&known["pages"]).ok());
+        if let Some(pages) = pages.filter(|pages| known.as_ref() == Some(&settled(pages))) {
+            match self.github.open_pulls(&repo, &pages).await {
+                Ok(listed) if listed.items.is_empty() && listed.marks == pages => return Ok(Ok(known)),
+                Ok(_) => {}
+                Err(error) => return Ok(Err(error)),
+            }
+        }
+        // What a page says depends on the others: a list that has changed is read whole.
+        let (listed, marks) = match self.github.open_pulls(&repo, &Marks::default()).await {
+            Ok(listed) => (listed.items, listed.marks),
+            Err(error) => return Ok(Err(error)),
+        };
+        // A list that moves while it is read may have one twice.
+        let pulls: BTreeMap<i64, Pull> = listed.into_iter().map(|pull| (pull.number, pull)).collect();
+        let mut waits = false;
+        let (seen_of, looked) = (project.clone(), rules.clone());
+        let fitting =
+            self.door.write("discover", move |conn| see_all(conn, &seen_of, &looked, &pulls, clock::now())).await?;
+        for pull in fitting {
+            match self.take_or_pass_over(project, rules, &pull).await {
+                Ok(is_new) => passed.adopted += usize::from(is_new),
+                Err(AdoptError::Github(error)) => return Ok(Err(error)),
+                Err(AdoptError::Board(error)) if error.is_everywhere() => return Err(error),
+                Err(AdoptError::Board(error)) => {
+                    waits = true;
+                    self.pass_over(project, &pull, plain::chain(&error)).await?;
+                }
+                Err(AdoptError::Refused { what, .. }) => {
+                    waits = true;
+                    self.pass_over(project, &pull, what).await?;
+                }
+                Err(AdoptError::Git(error)) => {
+                    waits = true;
+                    self.pass_over(project, &pull, error.to_string()).await?;
+                }
+            }
+        }
+        Ok(Ok((!waits).then(|| settled(&marks))))
+    }
+
+    async fn take_or_pass_over(&self, project: &Project, rules: &Discover, pull: &Pull) -> Result<bool, AdoptError> {
+        let id = project.project_id.clone();
+        let open = self.door.read(move |conn| bb::open_adoptions(conn, &id)).await?;
+        if usize::try_from(open).is_ok_and(|open| open >= rules.max_open) {
+            let what = format!("{open} are open already (max_open)");
+            return Err(AdoptError::Refused { what, hint: None });
+        }
+        let ask = Ask {
+            project: project.clone(),
+            number: pull.number,
+            by: AdoptedBy::Discovery,
+            actor: "remand".to_owned(),
+            seen: Some(pull.clone()),
+            worktree: None,
+            max_fix_cycles: None,
+            title: None,
+        };
+        Ok(self.adopt(&ask).await?.is_new)
+    }
+
+    async fn pass_over(&self, project: &Project, pull: &Pull, reason: String) -> bb::Result<()> {
+        let (project, pull) = (project.clone(), pull.clone());
+        let why = PassedOver { reason, was_wanted: true };
+        self.door.write("pass_over", move |conn| see(conn, &project, &pull, Some(&why), clock::now()).map(drop)).await
+    }
+}
+
+/// Writes all open ones down; those that the rules take come back, oldest first.
+fn see_all(
+    conn: &Conn,
+    project: &Project,
+    rules: &Discover,
+    pulls: &BTreeMap<i64, Pull>,
+    now: Time,
+) -> bb::Result<Vec<Pull>> {
+    let mut fitting = Vec::new();
+    for pull in pulls.values() {
+        if let Some(known) = bb::pull_row(conn, &project.project_id, pull.number)?
+            && let Some(change_id) = known.change_id.clone()
+        {
+            look_again(conn, &known, &change_id, now)?;
+            continue;
+        }
+        let by_rules = rules.passes_over(pull).map(|reason| PassedOver { reason, was_wanted: false });
+        let why = by_rules.or_else(|| {
+            refusal(pull, project).map(|refused| PassedOver { reason: refused.to_string(), was_wanted: true })
+        });
+        let is_fitting = why.is_none();
+        // What fits keeps its reason until it is taken over or there is another.
+        if !is_fitting {
+            see(conn, project, pull, why.as_ref(), now)?;
+        } else {
+            fitting.push(pull.clone());
+        }
+    }
+    let numbers: Vec<i64> = pulls.keys().copied().collect();
+    bb::end_unadopted(conn, &project.project_id, &numbers)?;
+    Ok(fitting)
+}
+
+/// One that was taken over is read by itself; when that has ended and it is open again, it is read once more.
+fn look_again(conn: &Conn, row: &SeenPull, change_id: &ChangeId, now: Time) -> bb::Result<()> {
+    if row.next_read.is_none() && row.state == PullState::Closed {
+        bb::want_read(conn, change_id, now)?;
+    }
+    Ok(())
+}
+
+/// Every passing over is in the row, where `why` finds it. It is an event, too, when the rules wanted it or it is not
+/// what it was before: not one for each of the hundreds that nobody meant.
+fn see(conn: &Conn, project: &Project, pull: &Pull, why: Option<&PassedOver>, now: Time) -> bb::Result<SeenPull> {
+    let before = bb::pull_row(conn, &project.project_id, pull.number)?;
+    let row = bb::see_pull(conn, &project.project_id, pull, why.map(|why| why.reason.as_str()))?;
+    if let Some(why) = why
+        && before.as_ref().map_or(why.was_wanted, |before| before.passed_over.as_ref() != Some(&why.reason))
+    {
+        bb::append(conn, &not_taken(&project.project_id, project.repo.as_deref(), pull, &why.reason), now)?;
+    }
+    Ok(row)
+}
+
+fn not_taken(project_id: &ProjectId, repo: Option<&str>, pull: &Pull, reason: &str) -> NewEvent {
+    let name = format!("{}#{}", repo.unwrap_or_default(), pull.number);
+    let mut event =
+        NewEvent::about(&ChangeId::new(""), EventType::Skipped, format!("{name} is not taken over: {reason}"))
+            .on(TargetType::Project, project_id)
+            .with(json!({ "reason": reason, "pull": name }));
+    event.change_id = None;
+    event
+}

@@ -1,0 +1,247 @@
+//! Intake: reads the forge and stores what is said there as rows. It judges nothing but trust: who may make work is
+//! decided when something is taken in, what comes of it is an evaluator's to propose. They meet only on the blackboard.
+//!
+//! A read is stored as a whole or not at all: a page that could not be had leaves the marks as they were, so that
+//! everything is asked for again and nothing is passed over.
+
+mod adopt;
+mod discover;
+mod place;
+mod read;
+mod rules;
+#[cfg(test)]
+mod tests;
+mod trouble;
+mod trust;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::blackboard::{self as bb, Conn, Door};
+use crate::clock::{self, Time};
+use crate::evaluator::schedule::Schedule;
+use crate::git::Git;
+use crate::github::{Github, GithubError};
+use crate::pull::SeenPull;
+
+pub(crate) use adopt::{AdoptError, Ask};
+pub(crate) use rules::{Bounds, Discover, ProjectRules, RulesOf};
+
+use trouble::Trouble;
+
+/// Looked at again after this long although nothing is due: clocks are set, machines sleep.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
+
+/// A pass that failed is tried again after this long, and each next time after twice as long, up to [`LOOK_AGAIN`].
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+
+/// How often an open pull request is read where no schedule says so.
+const READ_EVERY: Duration = Duration::from_secs(60);
+
+/// The loop that reads the forge.
+pub(crate) struct Intake {
+    pub(crate) door: Door,
+    pub(crate) github: Github,
+    pub(crate) git: Git,
+    pub(crate) settings: Settings,
+    /// Something was stored that others may want to look at.
+    pub(crate) after: Arc<Notify>,
+}
+
+/// What intake is run with.
+pub(crate) struct Settings {
+    /// How much of the forge's hourly budget is left to the user.
+    pub(crate) reserve: i64,
+    /// How long an answer to "may this account write?" holds.
+    pub(crate) permission_holds: Duration,
+    /// Bots that may make work, by the numbers of their accounts.
+    pub(crate) bots: Vec<i64>,
+    /// When a pull request is read next; none: every minute.
+    pub(crate) every: Option<Schedule>,
+    pub(crate) backoff_first: Duration,
+    pub(crate) backoff_max: Duration,
+    pub(crate) rules: RulesOf,
+    /// This machine.
+    pub(crate) host: String,
+}
+
+/// What one pass did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Passed {
+    /// Pull requests that were read, or tried to be.
+    pub(crate) reads: usize,
+    /// Things that were said and are new.
+    pub(crate) stored: usize,
+    /// Pull requests that were taken over.
+    pub(crate) adopted: usize,
+}
+
+impl Passed {
+    /// Nothing new was found.
+    pub(crate) fn is_quiet(self) -> bool {
+        self.stored == 0 && self.adopted == 0
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self {
+            reads: self.reads + other.reads,
+            stored: self.stored + other.stored,
+            adopted: self.adopted + other.adopted,
+        }
+    }
+}
+
+impl Settings {
+    fn next_read(&self, now: Time) -> Time {
+        self.every.as_ref().and_then(|every| every.next_after(now)).unwrap_or_else(|| now.plus(READ_EVERY))
+    }
+}
+
+impl Intake {
+    /// Runs until `stop`. A question that is under way then is given up: nothing of it was stored.
+    pub(crate) async fn run(self: Arc<Self>, wake: Arc<Notify>, stop: CancellationToken) {
+        let mut again = None;
+        loop {
+            match self.pass(&stop).await {
+                Ok(passed) => {
+                    again = None;
+                    if !passed.is_quiet() {
+                        tracing::info!(
+                            reads = passed.reads,
+                            stored = passed.stored,
+                            adopted = passed.adopted,
+                            "intake"
+                        );
+                    }
+                }
+                Err(error) => {
+                    tracing::error!(error = ?error, "intake failed");
+                    again = Some(again.map_or(TRY_AGAIN, |pause: Duration| (pause * 2).min(LOOK_AGAIN)));
+                }
+            }
+            let pause = match again {
+                Some(pause) => pause,
+                None => self.pause().await,
+            };
+            tokio::select! {
+                () = wake.notified(), if again.is_none() => {}
+                () = tokio::time::sleep(pause) => {}
+                () = stop.cancelled() => return,
+            }
+        }
+    }
+
+    /// Reads all that is due: watched pull requests, the longest waiting first, then projects that look for more.
+    pub(crate) async fn pass(&self, stop: &CancellationToken) -> bb::Result<Passed> {
+        let mut passed = Passed::default();
+        // What is in the way of every question is not run into by each of them.
+        let mut in_the_way = None;
+        passed = passed.and(self.read_due(stop, &mut in_the_way).await?);
+        for project in self.looking().await? {
+            let Some(one) = until(stop, self.discover_or_put_off(&project, &mut in_the_way)).await else {
+                return Ok(passed);
+            };
+            passed = passed.and(one?);
+        }
+        if passed.adopted > 0 {
+            // What was said on them before they were taken over comes before our own review of them.
+            passed = passed.and(self.read_due(stop, &mut in_the_way).await?);
+        }
+        if passed.reads > 0 {
+            self.remember_rate().await?;
+            self.after.notify_one();
+        }
+        Ok(passed)
+    }
+
+    async fn read_due(&self, stop: &CancellationToken, in_the_way: &mut Option<GithubError>) -> bb::Result<Passed> {
+        let mut passed = Passed::default();
+        for row in self.door.read(|conn| bb::due_pulls(conn, clock::now())).await? {
+            let Some(one) = until(stop, self.read_or_put_off(&row, in_the_way)).await else { return Ok(passed) };
+            passed = passed.and(one?);
+        }
+        Ok(passed)
+    }
+
+    async fn read_or_put_off(&self, row: &SeenPull, in_the_way: &mut Option<GithubError>) -> bb::Result<Passed> {
+        let reads = Passed { reads: 1, ..Passed::default() };
+        if let Some(spent) = self.spent().await? {
+            self.put_off(row, spent).await?;
+            return Ok(reads);
+        }
+        let read = match in_the_way {
+            Some(error) => Ok(Err(error.clone())),
+            None => self.read_pull(row).await,
+        };
+        match read {
+            Ok(Ok(stored)) => Ok(Passed { stored, ..reads }),
+            Err(error) if error.is_everywhere() => Err(error),
+            // What can't be written of one is no reason to leave the others unread.
+            Err(error) => {
+                tracing::error!(number = row.number, ?error, "what was read could not be written down");
+                self.put_off(row, trouble::not_kept(&error, self.settings.next_read(clock::now()))).await?;
+                Ok(reads)
+            }
+            Ok(Err(error)) => {
+                self.fail_read(row, &error).await?;
+                *in_the_way = Some(error).filter(trouble::is_everywhere);
+                Ok(reads)
+            }
+        }
+    }
+
+    /// The budget is used up but for what is left to the user.
+    async fn spent(&self) -> bb::Result<Option<Trouble>> {
+        let now = clock::now();
+        let known = match self.rate(now) {
+            Some(rate) => Some(rate),
+            None => self.door.read(bb::rate).await?,
+        };
+        Ok(known.and_then(|rate| trouble::spent(&rate, self.settings.reserve, now)))
+    }
+
+    fn rate(&self, now: Time) -> Option<bb::Rate> {
+        let rate = self.github.rate()?;
+        let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        Some(bb::Rate {
+            allowed: number(rate.limit),
+            remaining: number(rate.remaining),
+            resets_at: rate.reset,
+            seen_at: now,
+        })
+    }
+
+    async fn remember_rate(&self) -> bb::Result<()> {
+        let Some(rate) = self.rate(clock::now()) else { return Ok(()) };
+        self.door.write("rate", move |conn| bb::set_rate(conn, &rate)).await
+    }
+
+    /// How long nothing can become due by itself.
+    async fn pause(&self) -> Duration {
+        let next = self.door.read(bb::next_read).await.ok().flatten();
+        let until = next.map_or(LOOK_AGAIN, |moment| moment.since(clock::now()));
+        // A moment that has come and was not acted on must not become a busy loop.
+        until.clamp(Duration::from_millis(20), LOOK_AGAIN)
+    }
+}
+
+/// The work, unless `stop` comes first.
+async fn until<T>(stop: &CancellationToken, work: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        () = stop.cancelled() => None,
+        done = work => Some(done),
+    }
+}
+
+/// What was asked of the forge, or why it could not be.
+type Asked<T> = Result<T, GithubError>;
+
+/// Whether something of a change can't go on without a read.
+fn waits(conn: &Conn, change: &crate::change::Change) -> bb::Result<bool> {
+    let row = bb::board_row(conn, change.clone())?;
+    Ok(row.open_item.is_some() || row.pending_rejections > 0)
+}

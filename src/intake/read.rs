@@ -1,0 +1,332 @@
+//! One read of a watched pull request: the pull request itself, then all that is said on it, each page only if it
+//! changed. What is new gets its trust, and everything is stored in one step.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::trouble::{Kind, REFUSALS, Trouble, trouble};
+use super::trust::{Decision, Known, Written, by_permission, known};
+use super::{Asked, Intake, waits};
+use crate::blackboard::{self as bb, Conn, FailedRead, TakenSaid};
+use crate::change::{AdoptedBy, Change, ChangeId, State};
+use crate::clock::{self, Time};
+use crate::github::{Answer, GithubError, Marks};
+use crate::proposal::Escalation;
+use crate::pull::{Author, Permission, Pull, PullState, Said, SaidKind, SeenPull, Trust};
+
+/// A pull request that was closed may be opened again: it is read this often, for so long.
+const CLOSED_EVERY: Duration = Duration::from_secs(15 * 60);
+const CLOSED_FOR: Duration = Duration::from_secs(14 * 24 * 60 * 60);
+
+/// For so long after it was first seen a comment waits for the review that it came with. When it was typed says nothing:
+/// it may have been a draft for hours.
+const REVIEW_LAG: Duration = Duration::from_secs(10 * 60);
+
+/// What is known of the pages of each list.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct ListMarks {
+    reviews: Marks,
+    review_comments: Marks,
+    issue_comments: Marks,
+    /// Comments that wait for their review, by number, and when each was first seen.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    early: BTreeMap<i64, String>,
+}
+
+/// What the forge answered.
+struct Fetched {
+    /// None: as it was.
+    pull: Option<(Pull, Option<String>)>,
+    said: Vec<Said>,
+    marks: ListMarks,
+}
+
+/// What was known before the forge was asked.
+struct Before {
+    change: Change,
+    repo: String,
+    /// What was said, by its key, and when it was last updated.
+    said: BTreeMap<String, String>,
+    /// The newest event.
+    newest: i64,
+}
+
+impl Intake {
+    /// Reads and stores; how many things that were said are new, or why it could not be read.
+    pub(super) async fn read_pull(&self, row: &SeenPull) -> bb::Result<Asked<usize>> {
+        let Some(change_id) = row.change_id.clone() else { return Ok(Ok(0)) };
+        let begun = clock::now();
+        let id = change_id.clone();
+        let before = self.door.read(move |conn| before(conn, &id)).await?;
+        let mut fetched = match self.fetch(&before.repo, row).await {
+            Ok(fetched) => fetched,
+            Err(error) => return Ok(Err(error)),
+        };
+        let marks = marks(row);
+        fetched.marks.early = keep_for_their_review(&mut fetched.said, &before.said, &marks.early, begun);
+        if !fetched.marks.early.is_empty() {
+            fetched.marks.review_comments = marks.review_comments;
+        }
+        let said = match self.taken(&before, fetched.said).await? {
+            Ok(said) => said,
+            Err(error) => return Ok(Err(error)),
+        };
+        let head_since =
+            match self.head_since(&before.repo, row, fetched.pull.as_ref().map(|(pull, _)| pull), &said).await {
+                Ok(date) => date.map(|date| date.min(begun)),
+                Err(error) => return Ok(Err(error)),
+            };
+        let state = fetched.pull.as_ref().map_or(row.state, |(pull, _)| pull.state);
+        let next = self.settings.next_read(begun);
+        let is_reopened = state == PullState::Open && row.acted_on == Some(PullState::Closed);
+        let read = bb::Read {
+            project_id: row.project_id.clone(),
+            number: row.number,
+            change_id,
+            passed_over: self.passed_over(&before.change, row, fetched.pull.as_ref().map(|(pull, _)| pull)),
+            pull: fetched.pull,
+            said,
+            head_since,
+            marks: serde_json::to_value(&fetched.marks)?,
+            begun,
+            after: before.newest,
+            next_read: if is_reopened { Some(next) } else { next_read(&before.change, state, next, begun) },
+        };
+        let row = row.clone();
+        self.door.write("read", move |conn| store(conn, &row, read, clock::now())).await.map(Ok)
+    }
+
+    /// Reviews before their comments: the comments of a review that is there are there too.
+    async fn fetch(&self, repo: &str, row: &SeenPull) -> Asked<Fetched> {
+        let marks = marks(row);
+        let (github, number) = (&self.github, row.number);
+        let pull = match github.pull(repo, number, row.etag.as_deref()).await? {
+            Answer::New { value, etag } => Some((value, etag)),
+            Answer::Unchanged => None,
+        };
+        let reviews = github.reviews(repo, number, &marks.reviews).await?;
+        let review_comments = github.review_comments(repo, number, &marks.review_comments).await?;
+        let issue_comments = github.issue_comments(repo, number, &marks.issue_comments).await?;
+        let mut said = reviews.items;
+        said.extend(review_comments.items);
+        said.extend(issue_comments.items);
+        let marks = ListMarks {
+            reviews: reviews.marks,
+            review_comments: review_comments.marks,
+            issue_comments: issue_comments.marks,
+            early: BTreeMap::new(),
+        };
+        Ok(Fetched { pull, said, marks })
+    }
+
+    /// What is new or was changed, with what may come of it. What is ours is looked up after the forge was asked: what
+    /// was there by then was written down before.
+    async fn taken(&self, before: &Before, said: Vec<Said>) -> bb::Result<Asked<Vec<TakenSaid>>> {
+        let id = before.change.change_id.clone();
+        let ours = self.door.read(move |conn| bb::our_posts(conn, &id)).await?;
+        let written = Written::new(ours, &said);
+        let (mut taken, mut seen) = (Vec::new(), BTreeSet::new());
+        for said in said.into_iter().filter(|said| !is_as_it_was(said, before)) {
+            if !seen.insert(said.key()) {
+                continue;
+            }
+            let Decision { trust, reason, is_person } = if before.said.contains_key(&said.key()) {
+                let reason = "it was decided when it was taken in".to_owned();
+                Decision { trust: Trust::ShownOnly, reason, is_person: false }
+            } else {
+                match known(&said, &written, &self.settings.bots) {
+                    Known::Decided(decision) => decision,
+                    Known::Ask(author) => match self.permission(&before.repo, author).await? {
+                        Ok(permission) => by_permission(permission),
+                        Err(error) => return Ok(Err(error)),
+                    },
+                }
+            };
+            taken.push(TakenSaid { said, trust, reason, is_person });
+        }
+        Ok(Ok(taken))
+    }
+
+    /// The date of the head's commit, if something new needs it that does not say which commit it is about.
+    async fn head_since(
+        &self,
+        repo: &str,
+        row: &SeenPull,
+        pull: Option<&Pull>,
+        said: &[TakenSaid],
+    ) -> Asked<Option<Time>> {
+        let head = pull.map_or(&row.head_sha, |pull| &pull.head_sha);
+        let is_known = row.head_since.is_some() && *head == row.head_sha;
+        let needs_it = |taken: &TakenSaid| taken.trust == Trust::MayMakeWork && taken.said.commit.is_none();
+        if is_known || !said.iter().any(needs_it) {
+            return Ok(None);
+        }
+        let date = self.github.commit_date(repo, head).await?;
+        Ok(date.and_then(|date| Time::parse(&date).ok()))
+    }
+
+    /// As it was last answered, if that still holds; else the forge is asked.
+    pub(super) async fn permission(&self, repo: &str, author: &Author) -> bb::Result<Asked<Permission>> {
+        let (holds, id, name) = (self.settings.permission_holds, author.id, repo.to_owned());
+        let known = self.door.read(move |conn| bb::known_permission(conn, &name, id, holds, clock::now())).await?;
+        if let Some(permission) = known {
+            return Ok(Ok(permission));
+        }
+        let asked_at = clock::now();
+        let permission = match self.github.permission(repo, author).await {
+            Ok(permission) => permission,
+            Err(error) => return Ok(Err(error)),
+        };
+        let (author, name) = (author.clone(), repo.to_owned());
+        self.door
+            .write("permission", move |conn| bb::set_permission(conn, &name, &author, permission, asked_at))
+            .await?;
+        Ok(Ok(permission))
+    }
+
+    /// Whether the rules that took it over still do. What a person named is not theirs to judge.
+    fn passed_over(&self, change: &Change, row: &SeenPull, pull: Option<&Pull>) -> Option<String> {
+        if change.adopted_by != Some(AdoptedBy::Discovery) {
+            return None;
+        }
+        let discover = (self.settings.rules)(&row.project_id).discover?;
+        match pull {
+            Some(pull) => discover.passes_over(pull),
+            None => discover.passes_over(row),
+        }
+    }
+
+    pub(super) async fn fail_read(&self, row: &SeenPull, error: &GithubError) -> bb::Result<()> {
+        let backoff = (self.settings.backoff_first, self.settings.backoff_max);
+        let trouble = trouble(error, row.failures, backoff, clock::now());
+        tracing::warn!(
+            change = row.change_id.as_ref().map(ChangeId::as_str),
+            number = row.number,
+            again_at = %trouble.next_read,
+            error = %error,
+            "a pull request could not be read"
+        );
+        self.put_off(row, trouble).await
+    }
+
+    pub(super) async fn put_off(&self, row: &SeenPull, trouble: Trouble) -> bb::Result<()> {
+        let row = row.clone();
+        self.door.write("put_off", move |conn| put_off(conn, &row, &trouble, clock::now())).await
+    }
+}
+
+fn before(conn: &Conn, id: &ChangeId) -> bb::Result<Before> {
+    let change = bb::change(conn, id)?;
+    // A project without one has no pull requests to read; the forge would refuse the empty name.
+    let repo = bb::project(conn, &change.project_id)?.repo.unwrap_or_default();
+    Ok(Before { said: bb::known_said(conn, id)?, newest: bb::newest_event(conn)?, change, repo })
+}
+
+/// A review's state is no update to the forge: reviews are always looked at.
+fn is_as_it_was(said: &Said, before: &Before) -> bool {
+    let known = before.said.get(&said.key());
+    said.kind != SaidKind::Review && known.is_some_and(|updated_at| *updated_at == said.updated_at)
+}
+
+/// What cannot be read of them is asked for again.
+fn marks(row: &SeenPull) -> ListMarks {
+    ListMarks::deserialize(&row.marks).unwrap_or_default()
+}
+
+/// A comment that came between the two questions is there without its review, and judged alone it would be lost to it.
+/// Such are left out, with when each was first seen; while there are any, their list is asked for again as if it had not
+/// been read.
+pub(super) fn keep_for_their_review(
+    said: &mut Vec<Said>,
+    known: &BTreeMap<String, String>,
+    seen: &BTreeMap<i64, String>,
+    now: Time,
+) -> BTreeMap<i64, String> {
+    let reviews: BTreeSet<i64> =
+        said.iter().filter(|said| said.kind == SaidKind::Review).map(|said| said.forge_id).collect();
+    let is_there =
+        |review: i64| reviews.contains(&review) || known.contains_key(&format!("{}:{review}", SaidKind::Review));
+    let is_alone = |said: &Said| {
+        said.kind == SaidKind::ReviewComment
+            && !known.contains_key(&said.key())
+            && said.review.is_some_and(|review| !is_there(review))
+    };
+    let mut early = BTreeMap::new();
+    said.retain(|said| {
+        let first = seen.get(&said.forge_id).and_then(|first| Time::parse(first).ok());
+        // A clock that was set back begins anew.
+        let first = first.filter(|first| *first <= now).unwrap_or(now);
+        let is_early = is_alone(said) && now.since(first) < REVIEW_LAG;
+        if is_early {
+            early.insert(said.forge_id, first.to_string());
+        }
+        !is_early
+    });
+    early
+}
+
+fn next_read(change: &Change, state: PullState, next: Time, now: Time) -> Option<Time> {
+    match (state, change.state) {
+        (PullState::Merged, _) | (_, State::Merged) => None,
+        (_, State::Closed) if now.since(change.updated_at) > CLOSED_FOR => None,
+        (PullState::Closed, _) | (_, State::Closed) => Some(now.plus(CLOSED_EVERY)),
+        (PullState::Open, _) => Some(next),
+    }
+}
+
+/// The row, if it is what the read began with: another process may have read it meanwhile, and knows more.
+fn unread(conn: &Conn, row: &SeenPull) -> bb::Result<Option<SeenPull>> {
+    let found = bb::pull_row(conn, &row.project_id, row.number)?;
+    Ok(found.filter(|found| found.read_at == row.read_at && found.change_id == row.change_id))
+}
+
+fn store(conn: &Conn, row: &SeenPull, mut read: bb::Read, now: Time) -> bb::Result<usize> {
+    let Some(found) = unread(conn, row)? else { return Ok(0) };
+    // Somebody asked for a read while this one was under way: it may have come too early for him.
+    if found.next_read != row.next_read && read.next_read.is_some() {
+        read.next_read = read.next_read.min(found.next_read);
+    }
+    let new = bb::take_in_pull(conn, &read, now)?;
+    if let Some(trouble) = &found.trouble {
+        bb::end_read_hold(conn, &read.change_id, trouble, now)?;
+        bb::seen_again(conn, &read.change_id, "github", now)?;
+    }
+    Ok(new)
+}
+
+fn put_off(conn: &Conn, row: &SeenPull, trouble: &Trouble, now: Time) -> bb::Result<()> {
+    let Some(found) = unread(conn, row)? else { return Ok(()) };
+    let Some(change_id) = &found.change_id else { return Ok(()) };
+    let change = bb::change(conn, change_id)?;
+    let matters = match trouble.kind {
+        Kind::Holds | Kind::Refused => true,
+        Kind::HoldsIfNeeded => waits(conn, &change)?,
+    };
+    let is_held_longer = change.held_until.is_some_and(|until| until > trouble.next_read);
+    let failed =
+        FailedRead { reason: trouble.reason.clone(), next_read: trouble.next_read, holds: matters && !is_held_longer };
+    bb::fail_read(conn, &found, &failed, now)?;
+    let is_again = found.failures + 1 >= REFUSALS && found.trouble.as_ref() == Some(&trouble.reason);
+    if trouble.kind == Kind::Refused && is_again && !change.state.is_over() && change.state != State::Escalated {
+        bb::escalate(conn, change_id, &refused(&change, &trouble.reason), now)?;
+    }
+    Ok(())
+}
+
+fn refused(change: &Change, reason: &str) -> Escalation {
+    let id = &change.change_id;
+    Escalation {
+        reason: format!("its PR can't be read: {reason}"),
+        decide: format!(
+            "is it still there? Then let gh's account see it: it goes on by itself when it is read again, or at once with \
+             `remand retry {id}`; else `remand cancel {id}`"
+        ),
+        bound: Some(bb::UNREADABLE),
+        rejected_item: None,
+        final_verdict: None,
+        failed_item: None,
+    }
+}

@@ -1,0 +1,171 @@
+//! The bare clone itself. It is written by hand and not by `git init`: no template, no default of the user's, and after a
+//! crash at any line, or beside another who makes it too, it is either not there yet or right.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::{Remote, RemoteError};
+use crate::clock;
+use crate::crash::crash_point;
+
+const HEAD: &str = "ref: refs/heads/remand-has-no-branch\n";
+
+/// The whole configuration: what is in the file besides was put there by somebody else.
+///
+/// Objects are checked when they come in. What is ignored are faults of old and honest histories, which are many; those
+/// that attack (`.git` in a tree, `.gitmodules` with a command in it, a symlink in its place) stay errors.
+const CONFIG: &str = "\
+[core]
+	repositoryFormatVersion = 0
+	fileMode = true
+	bare = true
+	hooksPath = /dev/null
+	fsync = committed,reference
+	filesRefLockTimeout = 5000
+	packedRefsTimeout = 5000
+[gc]
+	auto = 0
+[maintenance]
+	auto = false
+[transfer]
+	fsckObjects = true
+[fetch]
+	fsckObjects = true
+[fetch \"fsck\"]
+	badDate = ignore
+	badDateOverflow = ignore
+	badEmail = ignore
+	badName = ignore
+	badTimezone = ignore
+	duplicateEntries = ignore
+	emptyName = ignore
+	extraHeaderEntry = ignore
+	fullPathname = ignore
+	missingEmail = ignore
+	missingNameBeforeEmail = ignore
+	missingSpaceBeforeDate = ignore
+	missingSpaceBeforeEmail = ignore
+	missingTaggerEntry = ignore
+	multipleAuthors = ignore
+	nulInCommit = ignore
+	treeNotSorted = ignore
+	zeroPaddedDate = ignore
+	zeroPaddedFilemode = ignore
+";
+
+/// No git of ours holds a lock for longer than this beyond its limit.
+const STALE: Duration = Duration::from_secs(600);
+
+/// A ref is locked for a moment only, when all that it leads to is there. Should somebody hold it for longer after all, he
+/// is told so by git and tries again.
+const STALE_REF: Duration = Duration::from_secs(20);
+
+impl Remote {
+    /// Makes the bare clone, or mends it: whatever stands in its configuration is ours again afterwards, and locks that
+    /// a killed git left are gone. Called before each use; without a change it costs a few looks at the disk.
+    #[expect(clippy::unused_async, reason = "a door like the others, which wait")]
+    pub(crate) async fn ready(&self) -> Result<(), RemoteError> {
+        let dir = self.path();
+        if self.check().is_err() {
+            crash_point!("ready.before");
+            self.make()?;
+            crash_point!("ready.after");
+            self.check()?;
+        }
+        let aged = STALE + self.reach.limit;
+        for name in ["shallow.lock", "HEAD.lock", "config.lock"] {
+            remove_stale(&dir.join(name), aged)?;
+        }
+        remove_stale(&dir.join("packed-refs.lock"), STALE_REF)?;
+        for lock in locks_below(&dir.join("refs"))? {
+            remove_stale(&lock, STALE_REF)?;
+        }
+        Ok(())
+    }
+
+    fn make(&self) -> Result<(), RemoteError> {
+        let dir = self.path();
+        if let Ok(meta) = dir.symlink_metadata()
+            && !meta.is_dir()
+        {
+            return Err(RemoteError::NotReady { path: dir.to_owned() });
+        }
+        for folder in [dir.to_owned(), dir.join("objects"), dir.join("objects/info"), dir.join("refs")] {
+            let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+            made.map_err(RemoteError::file("make", &folder))?;
+        }
+        remove(&dir.join("objects/info/alternates"))?;
+        // Last of all HEAD: without it git sees no repository.
+        for (name, text) in [("config", CONFIG), ("HEAD", HEAD)] {
+            replace(&dir.join(name), text)?;
+            crash_point!("ready.{name}.written");
+        }
+        Ok(())
+    }
+
+    /// Before credentials are used: this is the clone that we made, and nothing was written into its configuration.
+    pub(super) fn check(&self) -> Result<(), RemoteError> {
+        let dir = self.path();
+        let reads = |name: &str| fs::read_to_string(dir.join(name)).unwrap_or_default();
+        let is_folder = dir.symlink_metadata().is_ok_and(|meta| meta.is_dir());
+        let is_ours = reads("config") == CONFIG && reads("HEAD") == HEAD;
+        let borrows = dir.join("objects/info/alternates").symlink_metadata().is_ok()
+            || dir.join("commondir").symlink_metadata().is_ok()
+            || dir.join("config.worktree").symlink_metadata().is_ok();
+        if is_folder && is_ours && !borrows { Ok(()) } else { Err(RemoteError::NotReady { path: dir.to_owned() }) }
+    }
+}
+
+/// The old file or the new one, whole; under a name of its own until then, as two may do it at once.
+fn replace(path: &Path, text: &str) -> Result<(), RemoteError> {
+    let new = path.with_extension(format!("new-{}", Uuid::new_v4()));
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&new)
+        .map_err(RemoteError::file("write", &new))?;
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(RemoteError::file("write", &new))?;
+    fs::rename(&new, path).map_err(RemoteError::file("replace", path))
+}
+
+fn locks_below(folder: &Path) -> Result<Vec<PathBuf>, RemoteError> {
+    let mut locks = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let entries = match fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            // Git removes folders of refs that became empty.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(RemoteError::file("read", &folder)(error)),
+        };
+        for entry in entries {
+            let entry = entry.map_err(RemoteError::file("read", &folder))?;
+            let path = entry.path();
+            if entry.file_type().map_err(RemoteError::file("look at", &path))?.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|ending| ending == "lock") {
+                locks.push(path);
+            }
+        }
+    }
+    Ok(locks)
+}
+
+fn remove_stale(lock: &Path, aged: Duration) -> Result<(), RemoteError> {
+    let Ok(modified) = lock.symlink_metadata().and_then(|meta| meta.modified()) else { return Ok(()) };
+    let age = clock::now().utc().signed_duration_since(chrono::DateTime::<chrono::Utc>::from(modified));
+    if age.to_std().is_ok_and(|age| age > aged) { remove(lock) } else { Ok(()) }
+}
+
+fn remove(path: &Path) -> Result<(), RemoteError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(RemoteError::file("remove", path)(error)),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}

@@ -1,0 +1,146 @@
+//! The push: one commit to one branch, only from where the branch was expected, never a rewrite.
+
+use super::call::Ended;
+use super::{Remote, RemoteError};
+use crate::crash::crash_point;
+use crate::git::{GitError, check_branch_name, check_sha};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Push {
+    pub(crate) branch: String,
+    /// Where the remote is expected to have the branch.
+    pub(crate) from: String,
+    pub(crate) to: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Pushed {
+    /// The remote is at `to`, by us now or by us before.
+    Done,
+    /// The remote has `to` and more: its head.
+    Ahead(String),
+    /// The remote is elsewhere: its head; none when the branch is gone.
+    Moved(Option<String>),
+    /// A hook or a rule of the remote declined: what it said.
+    Refused(String),
+}
+
+/// What the remote has instead of what was expected.
+enum Found {
+    AsExpected,
+    Other(Pushed),
+}
+
+impl Remote {
+    /// Looks first, pushes, and looks again whenever the end is not clear; the answer is what the remote has. An error
+    /// means that the remote was still at `from`, or could not be asked.
+    pub(crate) async fn push(&self, push: &Push) -> Result<Pushed, RemoteError> {
+        check_branch_name(&push.branch).map_err(GitError::from)?;
+        check_sha(&push.from)?;
+        self.have(&push.to).await?;
+        if !self.contains(&push.to, &push.from).await? {
+            return Err(RemoteError::Rewrite { from: push.from.clone(), to: push.to.clone() });
+        }
+        if let Found::Other(found) = self.find(push).await? {
+            return Ok(found);
+        }
+        crash_point!("push.before");
+        let ended = self.send(push).await;
+        crash_point!("push.after");
+        if ended.as_ref().is_ok_and(|ended| is_done(ended, push)) {
+            return Ok(Pushed::Done);
+        }
+        // Whatever it said: it may have been cut after the remote took the commit.
+        match self.find(push).await {
+            Ok(Found::Other(found)) => return Ok(found),
+            Ok(Found::AsExpected) => {}
+            // The first trouble says more than that there is no answer now.
+            Err(error) => return Err(ended.map_or_else(|first| first, |_| error)),
+        }
+        let ended = ended?;
+        let said = |why: &str| self.said(&format!("{why}\n{}", remote_lines(&ended.stderr)));
+        match refusal(&ended.stdout) {
+            Some(Refusal::Stays(why)) => Ok(Pushed::Refused(said(why))),
+            Some(Refusal::Passes(why)) => Err(RemoteError::Busy { url: self.shown_url(), said: said(why) }),
+            None => Err(self.trouble("push", &ended)),
+        }
+    }
+
+    async fn find(&self, push: &Push) -> Result<Found, RemoteError> {
+        let Some(head) = self.head_of(&push.branch).await? else { return Ok(Found::Other(Pushed::Moved(None))) };
+        if head == push.to {
+            return Ok(Found::Other(Pushed::Done));
+        }
+        if head == push.from {
+            return Ok(Found::AsExpected);
+        }
+        // It may move once more while it is fetched.
+        let Some(head) = self.fetch(&push.branch).await? else { return Ok(Found::Other(Pushed::Moved(None))) };
+        let is_ahead = self.contains(&head, &push.to).await?;
+        Ok(Found::Other(if is_ahead { Pushed::Ahead(head) } else { Pushed::Moved(Some(head)) }))
+    }
+
+    async fn send(&self, push: &Push) -> Result<Ended, RemoteError> {
+        let lease = format!("--force-with-lease=refs/heads/{}:{}", push.branch, push.from);
+        let refspec = format!("{}:refs/heads/{}", push.to, push.branch);
+        let args = ["push", "--porcelain", "--no-verify", "--no-signed", "--no-follow-tags", "--recurse-submodules=no"];
+        self.call("push", &[&args[..], &[lease.as_str(), "--", "{url}", refspec.as_str()]].concat()).await
+    }
+}
+
+/// `FLAG TAB from:to TAB summary`: a space is a fast-forward, `=` was there already.
+fn is_done(ended: &Ended, push: &Push) -> bool {
+    let about = format!("{}:refs/heads/{}", push.to, push.branch);
+    let is_ours = |line: &str| {
+        let fields: Vec<&str> = line.split('\t').collect();
+        matches!(fields.as_slice(), [" " | "=", names, _] if *names == about)
+    };
+    ended.status == Some(0) && ended.stdout.lines().any(is_ours)
+}
+
+/// Why the remote declined.
+#[derive(Debug, PartialEq, Eq)]
+enum Refusal<'a> {
+    Stays(&'a str),
+    /// Its own trouble of the moment.
+    Passes(&'a str),
+}
+
+/// Nothing if it was our own git that did, or nobody.
+fn refusal(stdout: &str) -> Option<Refusal<'_>> {
+    const PASSING: [&str; 5] =
+        ["failed to update ref", "cannot lock ref", "failed to lock", "unpacker error", "internal server error"];
+    let summary = stdout.lines().find_map(|line| line.strip_prefix("!\t")?.split('\t').nth(1))?;
+    let why = summary.strip_prefix("[remote rejected]")?.trim();
+    let passes = PASSING.iter().any(|passing| why.to_ascii_lowercase().contains(passing));
+    Some(if passes { Refusal::Passes(why) } else { Refusal::Stays(why) })
+}
+
+fn remote_lines(stderr: &str) -> String {
+    let lines: Vec<&str> = stderr.lines().filter_map(|line| line.strip_prefix("remote:")).map(str::trim).collect();
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stays_refused() {
+        let line = |why: &str| format!("To /x\n!\tabc:refs/heads/fix\t{why}\nDone\n");
+        let declined = line("[remote rejected] (pre-receive hook declined)");
+        assert_eq!(refusal(&declined), Some(Refusal::Stays("(pre-receive hook declined)")));
+        let protected = line("[remote rejected] (protected branch hook declined)");
+        assert!(matches!(refusal(&protected), Some(Refusal::Stays(_))));
+        for passing in ["(failed to update ref)", "(unpacker error)", "(Internal Server Error)"] {
+            let line = line(&format!("[remote rejected] {passing}"));
+            assert_eq!(refusal(&line), Some(Refusal::Passes(passing)));
+        }
+        for passing in
+            ["[rejected] (stale info)", "[rejected] (fetch first)", "[remote failure] (remote failed to report status)"]
+        {
+            assert_eq!(refusal(&line(passing)), None, "{passing}");
+        }
+        assert_eq!(refusal(""), None);
+    }
+}

@@ -1,0 +1,135 @@
+//! The pinned URL: what may be one, and how it is shown.
+
+use super::secret;
+
+/// What a URL leads through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    Https,
+    Ssh,
+    /// A path of this machine.
+    Path,
+}
+
+/// Refuses what git would read as an option or run as a command, what sends a password in the clear, and a URL with a
+/// password in it: it would be seen in the list of processes.
+pub(super) fn way(url: &str) -> Result<Way, &'static str> {
+    if url.is_empty() || url.starts_with('-') {
+        return Err("it is empty or looks like an option");
+    }
+    if url.chars().any(|c| c.is_control() || c.is_whitespace() && c != ' ') {
+        return Err("there are control characters in it");
+    }
+    if url.starts_with('/') {
+        return Ok(Way::Path);
+    }
+    let Some((scheme, rest)) = url.split_once("://") else { return scp_like(url) };
+    let authority = rest.split('/').next().unwrap_or_default();
+    let (user, host) = authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
+    if user.is_some_and(|user| user.contains(':') || secret::has_any(user.as_bytes())) {
+        return Err("there is a password in it; give it to a credential helper instead");
+    }
+    let has_host = !host.is_empty() && !host.starts_with('-') && !host.contains(' ');
+    match scheme.to_ascii_lowercase().as_str() {
+        "https" if has_host => Ok(Way::Https),
+        "ssh" | "git+ssh" | "ssh+git" if has_host && !user.is_some_and(|user| user.starts_with('-')) => Ok(Way::Ssh),
+        "file" if rest.starts_with('/') => Ok(Way::Path),
+        "http" | "git" => Err("it is not encrypted; use https or ssh"),
+        _ => Err("only https, ssh and a path of this machine are allowed"),
+    }
+}
+
+/// `[user@]host:path`, which is ssh.
+fn scp_like(url: &str) -> Result<Way, &'static str> {
+    let unknown = Err("only https, ssh and an absolute path of this machine are allowed");
+    let Some((host, path)) = url.split_once(':') else { return unknown };
+    let is_helper = path.starts_with(':');
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-@[]".contains(c);
+    if is_helper || path.is_empty() || host.is_empty() || host.contains("@-") || !host.chars().all(plain) {
+        return unknown;
+    }
+    Ok(Way::Ssh)
+}
+
+/// Every URL in a text without the user and the password in it.
+pub(super) fn without_userinfo(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("://") {
+        shown.push_str(before);
+        shown.push_str("://");
+        let ends = |c: char| c == '/' || c.is_whitespace() || "'\"`<>()".contains(c);
+        let authority = after.split(ends).next().unwrap_or_default();
+        rest = match authority.rsplit_once('@') {
+            Some((userinfo, _)) => after.strip_prefix(userinfo).and_then(|at| at.strip_prefix('@')).unwrap_or_default(),
+            None => after,
+        };
+    }
+    shown.push_str(rest);
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ways() {
+        for (url, expected) in [
+            ("https://github.com/o/r.git", Way::Https),
+            ("https://ada@github.com/o/r", Way::Https),
+            ("HTTPS://github.com/o/r", Way::Https),
+            ("ssh://git@github.com:22/o/r.git", Way::Ssh),
+            ("git@github.com:o/r.git", Way::Ssh),
+            ("host:o/r", Way::Ssh),
+            ("/srv/git/a b.git", Way::Path),
+            ("file:///srv/git/r.git", Way::Path),
+        ] {
+            assert_eq!(way(url), Ok(expected), "{url}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_way() {
+        for url in [
+            "",
+            "-u",
+            "--upload-pack=sh",
+            "ext::sh -c x",
+            "EXT::sh -c x",
+            "ext::sh",
+            "fd::3",
+            "http://github.com/o/r",
+            "git://github.com/o/r",
+            "ftp://x/y",
+            "https://",
+            "https:///x",
+            "ssh://-oProxyCommand=x/y",
+            "ssh://-oProxyCommand=x@host/y",
+            "-oProxyCommand=x:y",
+            "git@-oProxyCommand=x:y",
+            "https://ada:password@github.com/o/r",
+            "https://ghp_0a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R@github.com/o/r",
+            "relative/path",
+            "../x",
+            "file://relative",
+            "https://github.com/o/r\nx",
+            "https://github.com/\0",
+        ] {
+            assert!(way(url).is_err(), "{url:?}");
+        }
+    }
+
+    #[test]
+    fn userinfo_is_not_shown() {
+        for (text, shown) in [
+            ("fatal: 'https://u:p@h/x' and ssh://git@h:22/y", "fatal: 'https://h/x' and ssh://h:22/y"),
+            ("https://a@b@h/x", "https://h/x"),
+            ("https://user:p@ss", "https://ss"),
+            ("git@github.com:o/r a://b", "git@github.com:o/r a://b"),
+            ("://@", "://"),
+        ] {
+            assert_eq!(without_userinfo(text), shown);
+        }
+    }
+}

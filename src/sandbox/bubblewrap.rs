@@ -1,0 +1,117 @@
+//! What bubblewrap is told. Later words cover earlier ones: the whole file system read-only, then what is hidden, then
+//! what of it is shown again, then what may be written.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use super::{Reach, Sight};
+use crate::process::{self, Job};
+
+/// Sockets of other programs (an ssh agent, a keyring, docker), and what other people left lying about.
+const HIDDEN: [&str; 5] = ["/home", "/root", "/run", "/tmp", "/var/tmp"];
+/// What names are looked up with; /etc/resolv.conf leads there.
+const NAMES: [&str; 3] = ["/run/systemd/resolve", "/run/resolvconf", "/run/nscd"];
+/// Secrets of other programs in folders that are shown, below the home.
+const MASKED: [&str; 5] =
+    [".cargo/credentials", ".cargo/credentials.toml", ".config/git/credentials", ".npm/_auth", ".local/share/keyrings"];
+
+/// Whether it works at all: the same namespaces, and nothing else.
+pub(super) fn trial() -> Vec<String> {
+    let mut words = walls();
+    words.extend(["--tmpfs", "/tmp", "--", "/bin/sh", "-c", "exit 0"].map(str::to_owned));
+    words
+}
+
+/// Its end is not tied to that of its parent: bubblewrap itself ends at once when it is asked to, and what it holds must
+/// have its grace. The shim ends what is left.
+fn walls() -> Vec<String> {
+    ["--unshare-pid", "--unshare-ipc", "--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+        .map(str::to_owned)
+        .to_vec()
+}
+
+pub(super) fn confine(program: &Path, sight: &Sight, mut job: Job, reach: Reach<'_>) -> Job {
+    let path = job.env.get("PATH").map(std::ffi::OsString::from);
+    let Some(first) = job.argv.first() else { return job };
+    let Some(found) = process::find(first.as_ref(), path.as_deref(), &job.cwd) else {
+        // Whoever starts it says that it is not there better than bubblewrap does.
+        return job;
+    };
+    let mut words = Words(vec![program.display().to_string()]);
+    words.0.extend(walls());
+    let hidden = hidden(sight);
+    for path in &hidden {
+        words.add("--tmpfs", path);
+    }
+    for path in NAMES {
+        words.show("--ro-bind-try", Path::new(path));
+    }
+    let is_hidden = |path: &Path| hidden.iter().any(|hidden| path.starts_with(hidden));
+    for path in programs(&found, path.as_deref()).into_iter().filter(|path| is_hidden(path)) {
+        words.show("--ro-bind-try", &path);
+    }
+    for path in &sight.read {
+        words.show("--ro-bind-try", path);
+    }
+    for path in &sight.write {
+        words.show("--bind-try", path);
+    }
+    for path in sight.home.iter().flat_map(|home| MASKED.iter().map(move |name| home.join(name))) {
+        if path.is_dir() {
+            words.add("--tmpfs", &path);
+        } else if path.exists() && sight.read.iter().chain(&sight.write).any(|shown| path.starts_with(shown)) {
+            words.show_as("--ro-bind", Path::new("/dev/null"), &path);
+        }
+    }
+    for path in [Some(reach.repository), Some(reach.worktree), reach.answers].into_iter().flatten() {
+        words.show("--bind", path);
+    }
+    words.0.extend(["--setenv", "TMPDIR", "/tmp", "--chdir"].map(str::to_owned));
+    words.0.push(job.cwd.display().to_string());
+    words.0.push("--".to_owned());
+    words.0.append(&mut job.argv);
+    job.argv = words.0;
+    job.is_wrapped = true;
+    job
+}
+
+struct Words(Vec<String>);
+
+impl Words {
+    fn add(&mut self, word: &str, path: &Path) {
+        self.0.extend([word.to_owned(), path.display().to_string()]);
+    }
+
+    fn show(&mut self, word: &str, path: &Path) {
+        self.show_as(word, path, path);
+    }
+
+    fn show_as(&mut self, word: &str, from: &Path, to: &Path) {
+        self.0.extend([word.to_owned(), from.display().to_string(), to.display().to_string()]);
+    }
+}
+
+/// Each once, and none that is inside another; what is not there can't be covered, and a link is covered where it leads.
+fn hidden(sight: &Sight) -> Vec<PathBuf> {
+    let all = HIDDEN.iter().map(PathBuf::from).chain(sight.home.clone()).chain(sight.hidden.iter().cloned());
+    let all: BTreeSet<PathBuf> = all.filter_map(|path| path.canonicalize().ok()).filter(|path| path.is_dir()).collect();
+    let mut hidden: Vec<PathBuf> = Vec::new();
+    // In this order a folder comes before what is inside it.
+    for path in all {
+        // A home of "/" is nobody's home: everything would be gone.
+        if path != Path::new("/") && !hidden.iter().any(|outer| path.starts_with(outer)) {
+            hidden.push(path);
+        }
+    }
+    hidden
+}
+
+/// The folders that programs are found in, and the one that this program is really in.
+fn programs(found: &Path, path: Option<&std::ffi::OsStr>) -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> = path.into_iter().flat_map(std::env::split_paths).collect();
+    folders.extend(found.parent().map(PathBuf::from));
+    folders.extend(found.canonicalize().ok().and_then(|real| real.parent().map(PathBuf::from)));
+    folders.retain(|folder| folder.is_absolute() && folder.is_dir());
+    folders.dedup();
+    folders
+}

@@ -1,0 +1,139 @@
+//! Confines what runs for a change: agents, gates, set-ups. They see the file system read-only, write only in their
+//! worktree, its repository and their own state, and find the rest of the home, with its tokens, empty. It starts
+//! nothing itself but the one look whether that works here.
+
+mod bubblewrap;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::sync::OnceCell;
+
+use crate::process::{self, Job, Short};
+
+/// How long the look may take whether bubblewrap works here.
+const LIMIT: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// Bubblewrap where it works, nothing elsewhere.
+    Auto,
+    Bubblewrap,
+    /// A command of the user's own, put before what it is to confine.
+    Wrapper(Vec<String>),
+    Off,
+}
+
+/// What is seen of the home, and what is not seen at all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Sight {
+    pub(crate) home: Option<PathBuf>,
+    pub(crate) read: Vec<PathBuf>,
+    pub(crate) write: Vec<PathBuf>,
+    /// Besides the homes: remand's own state.
+    pub(crate) hidden: Vec<PathBuf>,
+}
+
+/// Where one command may write.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reach<'a> {
+    pub(crate) worktree: &'a Path,
+    /// The repository of the worktree: its commits go there.
+    pub(crate) repository: &'a Path,
+    /// For what it tells beside its output; none for gates.
+    pub(crate) answers: Option<&'a Path>,
+}
+
+/// How commands are confined on this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Way {
+    Bubblewrap(PathBuf),
+    Wrapper(Vec<String>),
+    /// Not at all, and why.
+    Open(String),
+}
+
+#[derive(Debug)]
+pub(crate) struct Sandbox {
+    wanted: Wanted,
+    sight: Sight,
+    /// The closed environment, for the look.
+    env: BTreeMap<String, String>,
+    way: OnceCell<Result<Way, String>>,
+}
+
+impl Sandbox {
+    pub(crate) fn new(wanted: Wanted, sight: Sight, env: BTreeMap<String, String>) -> Self {
+        Self { wanted, sight, env, way: OnceCell::new() }
+    }
+
+    /// How commands are confined, found out once. An error is a sandbox that is wanted and does not work.
+    pub(crate) async fn way(&self) -> Result<&Way, &str> {
+        self.way.get_or_init(|| self.find()).await.as_ref().map_err(String::as_str)
+    }
+
+    async fn find(&self) -> Result<Way, String> {
+        match &self.wanted {
+            Wanted::Off => {
+                tracing::info!("no sandbox (`sandbox.kind` is \"off\"): agents can read what their user can");
+                Ok(Way::Open("the setting `sandbox.kind` is \"off\"".to_owned()))
+            }
+            Wanted::Wrapper(words) => Ok(Way::Wrapper(words.clone())),
+            Wanted::Bubblewrap => self.bubblewrap().await,
+            Wanted::Auto => Ok(self.bubblewrap().await.unwrap_or_else(|why| {
+                tracing::warn!("no sandbox, agents can read what their user can: {why}");
+                Way::Open(why)
+            })),
+        }
+    }
+
+    async fn bubblewrap(&self) -> Result<Way, String> {
+        let path = self.env.get("PATH").map(OsString::from);
+        let Some(program) = process::find("bwrap".as_ref(), path.as_deref(), Path::new("/")) else {
+            return Err("bubblewrap (`bwrap`) is not installed".to_owned());
+        };
+        let short = Short {
+            program: program.clone().into(),
+            args: bubblewrap::trial().into_iter().map(OsString::from).collect(),
+            cwd: "/".into(),
+            env: self.env.iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            stdin: None,
+            limit: LIMIT,
+            cap: 4096,
+        };
+        let output = process::short(&short).await.map_err(|error| format!("bubblewrap does not work here: {error}"))?;
+        if output.status == Some(0) {
+            return Ok(Way::Bubblewrap(program));
+        }
+        let said = String::from_utf8_lossy(&output.stderr);
+        let said = crate::plain::line(said.lines().next().unwrap_or("it failed without a word"));
+        Err(format!("bubblewrap does not work here: {said}"))
+    }
+
+    /// The same job, confined.
+    pub(crate) async fn confine(&self, job: Job, reach: Reach<'_>) -> Result<Job, String> {
+        match self.way().await? {
+            Way::Open(_) => Ok(job),
+            Way::Wrapper(words) => Ok(in_wrapper(words, job, reach)),
+            Way::Bubblewrap(program) => Ok(bubblewrap::confine(program, &self.sight, job, reach)),
+        }
+    }
+}
+
+/// The user's command learns where things are by variables.
+fn in_wrapper(words: &[String], mut job: Job, reach: Reach<'_>) -> Job {
+    for (name, path) in [
+        ("REMAND_WORKTREE", Some(reach.worktree)),
+        ("REMAND_REPOSITORY", Some(reach.repository)),
+        ("REMAND_ANSWERS", reach.answers),
+    ] {
+        if let Some(path) = path {
+            job.env.insert(name.to_owned(), path.display().to_string());
+        }
+    }
+    job.argv.splice(0..0, words.iter().cloned());
+    job.is_wrapped = true;
+    job
+}

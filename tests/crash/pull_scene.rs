@@ -1,0 +1,128 @@
+//! What is played on pull requests: the agents' parts, who do the same when they are run again, and the people's.
+
+use crate::support::forge::{Forge, Review};
+
+/// Something that a person does on a pull request.
+pub(crate) struct Act {
+    /// The cue: what is true of the row in `changes`, once nothing of it is open any more.
+    pub(super) when: &'static str,
+    pub(super) does: fn(&Forge, i64),
+}
+
+/// What is played.
+#[derive(Clone, Copy)]
+pub(crate) struct Scene {
+    pub(super) reviewer: &'static str,
+    pub(super) fixer: &'static str,
+    pub(super) settings: &'static str,
+    pub(super) worktree: Worktree,
+    pub(super) acts: &'static [Act],
+    /// The state that the change ends in.
+    pub(super) end: &'static str,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Worktree {
+    Persons,
+    Own,
+}
+
+/// Rejected by us and fixed; then by a person, in two places, and fixed; approved, merged.
+pub(crate) const WHOLE: Scene = Scene {
+    reviewer: r#"
+if grep -q first work.txt; then says approved "all is there"
+else says changes_requested "the first is missing" "$(finding work.txt 1 'the first is missing')"; fi
+"#,
+    fixer: r#"
+cat >/dev/null
+if grep -q first work.txt; then
+    echo part >>part.txt
+    git add part.txt
+    git commit -q -m "a part of it" || exit 1
+    echo second >>work.txt
+else
+    echo first >>work.txt
+fi
+echo done
+"#,
+    settings: "gates = [[\"grep\", \"-q\", \"first\", \"work.txt\"]]",
+    worktree: Worktree::Persons,
+    acts: &[
+        Act { when: "state = 'ready_for_human_review' AND total_fixes = 1", does: request_changes },
+        Act { when: "state = 'ready_for_human_review' AND total_fixes = 2", does: approve },
+        Act { when: "state = 'approved'", does: |forge, number| forge.merge(number, "bob") },
+    ],
+    end: "merged",
+};
+
+/// In a worktree of remand's own, which is set up; a person pushes while the fix is made.
+pub(crate) const OVERTAKEN: Scene = Scene {
+    reviewer: r#"
+[ -e .ready ] || exit 9
+if grep -q first work.txt; then says approved "all is there"
+else says changes_requested "the first is missing" "$(finding work.txt 1 'the first is missing')"; fi
+"#,
+    fixer: r#"
+cat >/dev/null
+[ -e .ready ] || exit 9
+echo first >>work.txt
+# In one step, and once.
+git --git-dir="$PROMPTS/../remote.git" update-ref refs/heads/feature refs/hidden/theirs refs/hidden/theirs^ 2>/dev/null
+echo done
+"#,
+    settings: "gates = [[\"grep\", \"-q\", \"first\", \"work.txt\"]]\nsetup = [\"sh\", \"-c\", \"echo ready >.ready\"]",
+    worktree: Worktree::Own,
+    acts: &[],
+    end: "ready_for_human_review",
+};
+
+/// The fix touches what none may: it is not pushed, and a person is asked.
+pub(crate) const FORBIDDEN: Scene = Scene {
+    fixer: r#"
+cat >/dev/null
+echo first >>work.txt
+mkdir -p .github/workflows
+echo "on: push" >.github/workflows/ci.yml
+echo done
+"#,
+    settings: "",
+    acts: &[],
+    end: "escalated",
+    ..WHOLE
+};
+
+/// A person takes our first fix back while the second is made.
+pub(crate) const TAKEN_BACK: Scene = Scene {
+    reviewer: r#"
+if grep -q second work.txt; then says approved "all is there"
+elif grep -q first work.txt; then says changes_requested "the second is missing" "$(finding work.txt 2 'the second is missing')"
+else says changes_requested "the first is missing" "$(finding work.txt 1 'the first is missing')"; fi
+"#,
+    fixer: r#"
+cat >/dev/null
+if grep -q first work.txt; then
+    echo second >>work.txt
+    theirs() { git --git-dir="$PROMPTS/../remote.git" "$@"; }
+    head=$(theirs rev-parse feature) before=$(theirs rev-parse 'refs/hidden/start^{tree}')
+    if [ "$(theirs rev-parse 'feature^{tree}')" != "$before" ]; then
+        theirs update-ref refs/heads/feature "$(theirs commit-tree "$before" -p "$head" -m 'No, not like this')" "$head"
+    fi
+else
+    echo first >>work.txt
+fi
+echo done
+"#,
+    settings: "",
+    acts: &[],
+    end: "escalated",
+    ..WHOLE
+};
+
+fn request_changes(forge: &Forge, number: i64) {
+    let inline = [("work.txt", 1, "say second here"), ("work.txt", 2, "and a part beside it")];
+    forge.review(number, &Review { by: "bob", body: "Two things.", inline: &inline, ..Review::default() });
+}
+
+fn approve(forge: &Forge, number: i64) {
+    forge.review(number, &Review { by: "bob", state: "APPROVED", body: "Good.", ..Review::default() });
+}

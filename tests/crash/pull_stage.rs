@@ -1,0 +1,312 @@
+//! The stage for scenes with pull requests. People do their parts when they find their cue on the blackboard; whoever
+//! pushes is in the remote's own log of its branches.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use rusqlite::Connection;
+use serde_json::Value;
+
+use super::pull_scene::{Scene, Worktree};
+use super::stage::{ALONE, Show, Stage, check, number, without_numbers};
+use crate::support::play::{Play, Script};
+use crate::support::pull_play::{PullPlay, REPO};
+
+/// A scene on its stage.
+pub(crate) struct PullStage {
+    pub(crate) pull: PullPlay,
+    pub(crate) scene: Scene,
+    /// How many acts each pull request has seen.
+    acted: RefCell<BTreeMap<i64, usize>>,
+    /// What leads the program to another forge than the stand-in's command.
+    variables: Vec<(&'static str, String)>,
+}
+
+impl Scene {
+    /// The stage with the pull request watched as c1.
+    pub(crate) fn stage(self) -> PullStage {
+        let stage = self.unwatched("max_lost_runs = 50\n");
+        stage.pull.watch();
+        stage
+    }
+
+    pub(crate) fn unwatched(self, dispatch: &str) -> PullStage {
+        let mut pull = PullPlay::unwatched(&Script {
+            reviewer: &format!("{ALONE}{}", self.reviewer),
+            fixer: &format!("{ALONE}{}", self.fixer),
+            settings: self.settings,
+            tables: &format!(
+                "[dispatch]\nbackoff_first_s = 1\nbackoff_max_s = 1\nstop_grace_s = 1\n{dispatch}[limits]\ngrace_s = 1\n"
+            ),
+            ..Script::default()
+        });
+        let world = &pull.play.world;
+        let theirs = pull.push_from_elsewhere("feature", "theirs.txt", "theirs\n");
+        world.git(&pull.remote, &["update-ref", "refs/hidden/theirs", &theirs]);
+        world.git(&pull.remote, &["update-ref", "refs/hidden/start", "refs/hidden/theirs^"]);
+        world.git(&pull.remote, &["update-ref", "refs/heads/feature", "refs/hidden/start"]);
+        // The play begins here. Not by a hook, which is not run when the one who pushes is gone.
+        std::fs::write(pull.remote.join("logs/refs/heads/feature"), "").unwrap();
+        if self.worktree == Worktree::Own {
+            world.git(&pull.play.repo, &["worktree", "remove", pull.play.worktree.to_str().unwrap()]);
+            world.git(&pull.play.repo, &["branch", "-q", "-D", "feature"]);
+            std::fs::write(pull.play.repo.join(".git/info/exclude"), ".ready\n").unwrap();
+            pull.play.worktree = world.root().join("state/remand/worktrees/calc/pr-1");
+        }
+        PullStage { pull, scene: self, acted: RefCell::default(), variables: Vec::new() }
+    }
+}
+
+impl PullStage {
+    /// Another pull request of the same kind, watched; its branch has this name.
+    pub(crate) fn add(&self, branch: &str) {
+        let PullPlay { play, forge, .. } = &self.pull;
+        let worktree = play.world.worktree(&play.repo, branch);
+        play.world.git(&worktree, &["push", "--quiet", "origin", branch]);
+        let number = forge.open_pull(branch, "main", "carol");
+        play.world.remand(&["watch", &format!("{REPO}#{number}")]).ok();
+    }
+
+    /// The program gets to the forge by the real `gh` from now on.
+    pub(crate) fn by_gh(&mut self, gh: &str, variables: Vec<(&'static str, String)>) {
+        let file = self.play().world.root().join("config/remand/config.toml");
+        let ours = Value::from(self.pull.forge.gh_argv()).to_string();
+        let config = std::fs::read_to_string(&file).unwrap();
+        assert!(config.contains(&ours), "{config}");
+        std::fs::write(file, config.replace(&ours, &Value::from(vec![gh]).to_string())).unwrap();
+        self.variables = variables;
+    }
+
+    /// Whoever has his cue does his part. Over when all have, and nothing is left to do.
+    fn is_over(&self, board: &Connection) -> bool {
+        let mut acted = self.acted.borrow_mut();
+        let mut anybody = false;
+        for (at, act) in self.scene.acts.iter().enumerate() {
+            for pull in quiet(board, act.when) {
+                let seen = acted.entry(pull).or_default();
+                if *seen == at {
+                    *seen += 1;
+                    anybody = true;
+                    (act.does)(&self.pull.forge, pull);
+                }
+            }
+        }
+        if anybody {
+            let due = "UPDATE pulls SET next_read = '2020-01-01T00:00:00.000Z' WHERE next_read IS NOT NULL";
+            board.execute(due, []).unwrap();
+        }
+        let ended = quiet(board, &format!("state = '{}'", self.scene.end));
+        let all = usize::try_from(number(board, "SELECT count(*) FROM changes")).unwrap();
+        let is_done = |pull: &i64| acted.get(pull).copied().unwrap_or(0) == self.scene.acts.len();
+        ended.len() == all && ended.iter().all(is_done)
+    }
+
+    /// One push for each fix, of what was written down before, from where it was written down.
+    fn check_pushes(&self) {
+        let mut found = self.pushes();
+        let written = self.play().world.sqlite(
+            "SELECT (payload ->> 'from') || ' ' || (payload ->> 'to') || ' refs/heads/' || (payload ->> 'branch')
+             FROM intents WHERE kind = 'push' AND result IN ('done', 'taken_back')",
+        );
+        let mut written: Vec<String> = written.lines().map(str::to_owned).collect();
+        found.sort_unstable();
+        written.sort_unstable();
+        assert_eq!(found, written, "pushes are not as they were written down");
+        let twice = "SELECT payload ->> 'item_id' FROM intents WHERE kind = 'push' AND result IN ('done', 'taken_back')
+                     GROUP BY 1 HAVING count(*) > 1";
+        assert_eq!(self.play().world.sqlite(twice), "", "fixes that were pushed twice");
+        let fixes = self.play().count("work_items WHERE source = 'review_fix' AND status = 'completed'");
+        assert_eq!(found.len(), usize::try_from(fixes).unwrap());
+        assert_eq!(self.play().count("intents WHERE done_at IS NULL"), 0, "{}", self.intents());
+    }
+
+    /// `from to branch` of each push that moved a branch, as the remote wrote it down with the move itself.
+    fn pushes(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(self.pull.remote.join("logs/refs/heads")).into_iter().flatten() {
+            let file = entry.unwrap().path();
+            let branch = file.file_name().unwrap().to_str().unwrap();
+            for line in std::fs::read_to_string(&file).unwrap().lines() {
+                let (who, does) = line.split_once('\t').unwrap_or((line, ""));
+                // Branches that the test itself made begin at nothing.
+                if does == "push" && !line.starts_with("00000000") {
+                    let ends: Vec<&str> = who.split(' ').take(2).collect();
+                    found.push(format!("{} refs/heads/{branch}", ends.join(" ")));
+                }
+            }
+        }
+        found
+    }
+
+    /// Everything that we posted is there once, and nothing of ours besides.
+    fn check_posts(&self) {
+        let markers = self.play().world.sqlite(
+            "SELECT pr_number, key, kind, marker, result FROM intents JOIN changes USING (change_id) WHERE marker IS NOT NULL",
+        );
+        let mut posts = 0;
+        for line in markers.lines() {
+            let [number, key, kind, marker, result] = line.split('|').collect::<Vec<_>>()[..] else { panic!("{line}") };
+            let number = number.parse().unwrap();
+            let count = |list: Vec<Value>| list.iter().filter(|said| has(said, marker)).count();
+            let (reviews, comments, under) = (
+                count(self.pull.forge.reviews(number)),
+                count(self.pull.forge.comments(number)),
+                count(self.pull.forge.issue_comments(number)),
+            );
+            let expected = match kind {
+                "review" => (1, comments, 0),
+                "answer" => (0, 1, 0),
+                _ => (0, 0, 1),
+            };
+            assert_eq!((reviews, comments, under), expected, "{key} ({result})");
+            posts += reviews + under + if kind == "answer" { comments } else { 0 };
+        }
+        let all = |list: Vec<Value>| list.iter().filter(|said| has(said, "")).count();
+        let pulls = self.play().world.sqlite("SELECT pr_number FROM changes");
+        let mut ours = 0;
+        for number in pulls.lines().map(|number| number.parse().unwrap()) {
+            let replies = self.pull.forge.comments(number).into_iter().filter(|said| !said["in_reply_to"].is_null());
+            ours += all(self.pull.forge.reviews(number)) + all(self.pull.forge.issue_comments(number));
+            ours += all(replies.collect());
+        }
+        assert_eq!(ours, posts, "something of ours is there that nobody wrote down");
+        let taken = "feedback WHERE trust <> 'ours' AND body LIKE '%<!-- remand:%'";
+        assert_eq!(self.play().count(taken), 0, "our own words were taken for somebody's");
+    }
+
+    fn intents(&self) -> String {
+        self.play().world.sqlite("SELECT key, result, tries, trouble FROM intents")
+    }
+
+    /// All that is said on the first pull request, without what differs from play to play.
+    fn said(&self) -> String {
+        let forge = &self.pull.forge;
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let words = |said: &Value| {
+            let body = text(&said["body"]);
+            let body = body.split("<!-- remand:").next().unwrap().trim().to_owned();
+            // What it says that a person is to do depends on where the program noticed.
+            if body.starts_with("**remand** needs a person") {
+                return body.lines().next().unwrap().to_owned();
+            }
+            body
+        };
+        let comments = forge.comments(1);
+        let answered = |said: &Value| comments.iter().find(|other| other["id"] == said["in_reply_to"]).map(words);
+        let mut lines = Vec::new();
+        for review in forge.reviews(1) {
+            // An objection that comes late, when we have none any more, is only a comment.
+            let state = text(&review["state"]).replace("DISMISSED", "COMMENTED");
+            lines.push(format!("{} {state}: {}", text(&review["author"]), words(&review)));
+        }
+        for comment in &comments {
+            let to = answered(comment).unwrap_or_default();
+            lines.push(format!("{} at {}: {} ({to})", text(&comment["author"]), comment["line"], words(comment)));
+        }
+        for comment in forge.issue_comments(1) {
+            lines.push(format!("{}: {}", text(&comment["author"]), words(&comment)));
+        }
+        let mut lines: Vec<String> = lines.iter().map(|line| self.play().world.plain(line)).collect();
+        lines.sort_unstable();
+        format!("{}\nasked: {}", lines.join("\n"), forge.pull(1)["requested_reviewers"])
+    }
+}
+
+impl Stage for PullStage {
+    fn play(&self) -> &Play {
+        &self.pull.play
+    }
+
+    fn end(&self) -> &'static str {
+        self.scene.end
+    }
+
+    fn show(&self) -> Show<'_> {
+        Show::until(self.play(), |board| self.is_over(board)).with(self.variables.clone())
+    }
+
+    fn outcome(&self) -> String {
+        let world = &self.play().world;
+        // What is said may be said in another order, and a try that was cut leaves its traces.
+        let events = world.sqlite(
+            "SELECT event_type || ': ' || summary FROM events
+             WHERE event_type NOT IN ('run_started', 'run_finished', 'run_lost', 'work_claimed', 'gate_failed', 'held',
+                 'resumed', 'posted', 'review_posted') AND summary NOT LIKE 'the work of %'
+             ORDER BY id",
+        );
+        let parts = [
+            world.git(&self.pull.remote, &["ls-tree", "-r", "feature"]),
+            world.git(&self.pull.remote, &["log", "--reverse", "--format=%B", "refs/hidden/start..feature"]),
+            world.sqlite("SELECT state, fix_cycle, total_fixes, final_verdict, held_until, auto_fix FROM changes"),
+            world.sqlite(
+                "SELECT item_id, source, status, fix_cycle, attempt, asked_again, gate_rounds, claimed_by
+                 FROM work_items ORDER BY length(item_id), item_id",
+            ),
+            world.sqlite("SELECT rejection_id, state, item_id FROM rejections ORDER BY rejection_id"),
+            world.sqlite("SELECT review_id, item_id, cycle, verdict, summary FROM reviews ORDER BY review_id"),
+            world.sqlite("SELECT finding_id, severity, outcome, text, first_review, last_review FROM findings ORDER BY 1"),
+            // A push that found the branch moved is only there if the agent did not have to run again.
+            world.sqlite(
+                "SELECT CASE WHEN key LIKE 'note:escalated:%' THEN 'note:escalated' ELSE key END, kind,
+                     CASE WHEN kind = 'review' AND result IN ('comment', 'dismissed') THEN 'no objection' ELSE result END,
+                     claimed_by
+                 FROM intents WHERE coalesce(result, '') <> 'moved' ORDER BY kind, key",
+            ),
+            world.sqlite(
+                "SELECT author, trust, kind, state, body, outcome FROM feedback WHERE trust <> 'ours' ORDER BY forge_id",
+            ),
+            world.sqlite(
+                "SELECT event_type, coalesce(metadata ->> 'kind', metadata ->> 'review_id'), count(*),
+                     count(DISTINCT metadata ->> 'key') FROM events
+                 WHERE event_type IN ('posted', 'review_posted') GROUP BY 1, 2 ORDER BY 1, 2",
+            ),
+            self.said(),
+            without_numbers('r', &events),
+        ];
+        without_numbers('g', &world.plain(&parts.join("\n--\n")))
+    }
+
+    fn check(&self) {
+        check(self.play());
+        self.check_pushes();
+        self.check_posts();
+        let world = &self.play().world;
+        let ends = "SELECT target_id, count(*) FROM events
+                    WHERE event_type IN ('work_completed', 'work_failed', 'work_cancelled') AND target_type = 'work_item'
+                    GROUP BY 1 HAVING count(*) <> 1";
+        assert_eq!(world.sqlite(ends), "", "items with more than one end");
+        assert_eq!(self.play().count("work_items WHERE status IN ('available', 'claimed', 'blocked')"), 0);
+        assert_eq!(self.play().count("work_items WHERE attempt > 1"), 0, "a death spent an attempt");
+        for line in world.sqlite("SELECT worktree, branch FROM changes").lines() {
+            let (worktree, branch) = line.split_once('|').unwrap();
+            let worktree = PathBuf::from(worktree);
+            assert_eq!(world.git(&worktree, &["rev-parse", "--abbrev-ref", "HEAD"]), branch);
+            assert_eq!(world.git(&worktree, &["status", "--porcelain"]), "");
+            let head = world.git(&worktree, &["rev-parse", "HEAD"]);
+            if self.scene.end == "escalated" {
+                // Nothing is there that the remote has not got.
+                world.git(&self.pull.remote, &["merge-base", "--is-ancestor", &head, branch]);
+            } else {
+                assert_eq!(head, self.pull.remote_head(branch), "{branch}");
+            }
+        }
+    }
+}
+
+fn has(said: &Value, marker: &str) -> bool {
+    said["body"].as_str().is_some_and(|body| body.contains(&format!("<!-- remand:{marker}")))
+}
+
+/// The pull requests of changes for which this is so and of which nothing is open.
+fn quiet(board: &Connection, when: &str) -> Vec<i64> {
+    let sql = format!(
+        "SELECT pr_number FROM changes c WHERE {when}
+             AND NOT EXISTS (SELECT 1 FROM work_items w WHERE w.change_id = c.change_id
+                 AND w.status IN ('available', 'claimed', 'blocked'))
+             AND NOT EXISTS (SELECT 1 FROM intents i WHERE i.change_id = c.change_id AND i.done_at IS NULL)
+             AND NOT EXISTS (SELECT 1 FROM rejections j WHERE j.change_id = c.change_id AND j.state = 'pending')"
+    );
+    let mut statement = board.prepare_cached(&sql).unwrap();
+    statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+}

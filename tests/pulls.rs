@@ -1,0 +1,16 @@
+//! The loop on pull requests, through the binary, with a strict stand-in for `gh`.
+
+mod apart;
+mod default_branch;
+mod dismissed;
+mod feedback;
+mod late;
+mod others;
+mod pauses;
+mod people;
+mod posting;
+mod private;
+mod reopened;
+mod rules;
+mod trouble;
+mod trust;

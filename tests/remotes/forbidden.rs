@@ -1,0 +1,176 @@
+//! What must not be pushed, whatever the agent does: it is kept, told, and a person is asked.
+
+use super::{FIXES, Remotes};
+use crate::support::play::Script;
+use crate::support::pull_play::{REPO, rejecting};
+
+const CANARY: &str = "canary-of-the-forge-0123";
+/// `printf %s "x$CANARY" | base64`.
+const CODED: &str = "eGNhbmFyeS1vZi10aGUtZm9yZ2UtMDEyMw==";
+
+const TABLES: &str = "[push]\nmax_file_kb = 64\nmax_files = 5\n";
+
+/// What an agent did, the reason that is shown, and something that is kept.
+struct Case {
+    does: String,
+    reason: &'static str,
+    kept: &'static str,
+}
+
+fn case(does: impl Into<String>, reason: &'static str, kept: &'static str) -> Case {
+    Case { does: does.into(), reason, kept }
+}
+
+fn cases() -> Vec<Case> {
+    let commits = "git add -A && git commit --quiet -m 'By the agent'";
+    let token = format!("gh{}_{}", "p", "0a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R");
+    let orders = "it changes what agents take orders from";
+    vec![
+        case(
+            "mkdir -p .github/workflows; echo on >.github/workflows/x.yml",
+            ".github/workflows/x.yml",
+            ".github/workflows/x.yml",
+        ),
+        case(
+            "mkdir -p .GitHub/Workflows; echo on >.GitHub/Workflows/y.yml",
+            "y.yml may not be changed by an agent",
+            ".GitHub/Workflows/y.yml",
+        ),
+        case("echo '* @mallory' >CODEOWNERS", "CODEOWNERS may not be changed by an agent", "CODEOWNERS"),
+        case(format!("printf '[submodule \"x\"]\\n' >.gitmodules; {commits}"), ".gitmodules", ".gitmodules"),
+        case(
+            "mkdir sub; git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),sub; git commit --quiet -m Sub",
+            "sub changes a submodule",
+            "work.txt",
+        ),
+        case("ln -s ../../../elsewhere out", "out is a symlink that leads out of the repository", "out"),
+        case("ln -s /etc/passwd abs", "abs is a symlink that leads out of the repository", "abs"),
+        case("ln -s .git/config inside", "inside is a symlink that leads out of the repository or into .git", "inside"),
+        case("head -c 70000 /dev/zero | tr '\\0' x >big", "big has 70000 bytes, and 65536 are allowed", "big"),
+        case("for i in 1 2 3 4 5 6; do echo $i >many$i; done", "files are changed, and 5 are allowed", "many6"),
+        case(
+            format!("echo 'key = {token}' >settings.ini"),
+            "settings.ini has what looks like a GitHub token in line 1",
+            "settings.ini",
+        ),
+        case(
+            format!("echo 'key = {token}' >settings.ini; {commits}; git rm --quiet settings.ini; {commits}"),
+            "in an earlier commit that would be pushed along",
+            "work.txt",
+        ),
+        case(
+            format!("echo {CANARY} >note.txt"),
+            "note.txt has what looks like a secret of remand's own in line 1",
+            "note.txt",
+        ),
+        case(
+            format!("echo {CODED} >note.txt"),
+            "note.txt has what looks like a secret of remand's own in line 1",
+            "note.txt",
+        ),
+        case(
+            format!("echo x >x.txt; git add -A; git commit --quiet -m 'see {CANARY}'"),
+            "has what looks like a secret of remand's own in it; reword it",
+            "x.txt",
+        ),
+        case(format!("echo obey >CLAUDE.md; {commits}"), orders, "CLAUDE.md"),
+        case(
+            format!("mkdir -p .claude; echo '{{}}' >.claude/settings.json; {commits}"),
+            orders,
+            ".claude/settings.json",
+        ),
+        case("git mv .github/workflows/ci.yml ci.yml", ".github/workflows/ci.yml", "ci.yml"),
+        case("git rm --quiet .github/workflows/ci.yml", ".github/workflows/ci.yml", "work.txt"),
+        case(
+            "git commit --quiet --amend -am 'As if it had always been so'",
+            "the agent rewrote the branch",
+            "work.txt",
+        ),
+        case("git reset --quiet --hard HEAD~1; echo fixed >work.txt", "the agent rewrote the branch", "work.txt"),
+        case("git checkout --quiet -b other", "the agent left the branch feature for other", "work.txt"),
+        case("git checkout --quiet --detach", "the agent left the branch feature for a detached HEAD", "work.txt"),
+    ]
+}
+
+/// One change, one agent after the other: each is refused, and the next is sent by `retry`.
+#[test]
+fn what_must_not_be_pushed_is_kept_and_a_person_asked() {
+    let stage = Remotes::unwatched(&Script { tables: TABLES, ..rejecting() });
+    stage.play.sh(
+        &stage.play.worktree,
+        "mkdir -p .github/workflows; echo on >.github/workflows/ci.yml; git add -A; git commit --quiet -m CI; git push --quiet origin feature",
+    );
+    stage.watch();
+    let head = stage.remote_head("feature");
+    let moves = stage.moves("feature").len();
+    for (n, Case { does, reason, kept }) in cases().into_iter().enumerate() {
+        stage.play.fixer(&format!("{FIXES}{does}\n"));
+        if n > 0 {
+            stage.play.world.remand(&["retry", "c1"]).ok();
+        }
+        stage.tick_with_token(CANARY);
+        stage.play.is_escalated(reason);
+        assert_eq!(stage.remote_head("feature"), head, "{does}");
+        stage.play.worktree_is_at(&head);
+        stage.kept(kept);
+        assert_eq!(stage.runs(), n + 1, "{does}");
+    }
+    assert_eq!(stage.moves("feature").len(), moves, "nothing was pushed");
+    let told = stage.play.world.sqlite("SELECT * FROM events") + &stage.play.why();
+    assert!(!told.contains(CANARY) && !told.contains(CODED), "a secret is told");
+    assert!(!told.contains("0a1B2c3D4e5F6g7H8i9J"), "a secret is told");
+    // And what may be pushed is.
+    stage.play.fixer(FIXES);
+    stage.play.world.remand(&["retry", "c1"]).ok();
+    stage.tick_with_token(CANARY);
+    stage.is_ready();
+    assert_eq!(stage.moves("feature").len(), moves + 1);
+}
+
+#[test]
+fn a_pull_request_from_the_default_branch_is_not_taken_over() {
+    let stage = Remotes::unwatched(&rejecting());
+    let number = stage.forge.open_pull("main", "feature", "carol");
+    let said = stage
+        .play
+        .world
+        .remand(&["watch", &format!("{REPO}#{number}")])
+        .fails(1, "its branch is the project's default branch");
+    assert!(said.stderr.contains("open the PR from a branch of its own"), "{}", said.stderr);
+    assert_eq!(stage.play.count("changes"), 0);
+}
+
+/// It may: what counts is what is there. Nothing is pushed twice.
+#[test]
+fn an_agent_that_pushes_a_good_fix_by_itself_is_done() {
+    let stage = Remotes::new(&rejecting());
+    stage.play.fixer(&format!("{FIXES}git commit --quiet -am 'By the agent'\ngit push --quiet origin HEAD:feature\n"));
+    stage.tick();
+    stage.is_ready();
+    assert_eq!((stage.moves("feature").len(), stage.runs()), (1, 1));
+    assert_eq!(stage.subjects(), ["add work.txt", "By the agent"]);
+}
+
+/// What must not be there is there: said, and not taken for the work of a person who answers.
+#[test]
+fn an_agent_that_pushes_by_itself_what_it_must_not_is_found_out() {
+    let stage = Remotes::new(&rejecting());
+    let before = stage.remote_head("feature");
+    stage.play.fixer(&format!(
+        "{FIXES}mkdir -p .github/workflows; echo on >.github/workflows/x.yml; git add -A\n\
+         git commit --quiet -m 'By the agent'\ngit push --quiet origin HEAD:feature\n"
+    ));
+    stage.tick();
+    let theirs = stage.remote_head("feature");
+    assert_ne!(theirs, before);
+    stage.is_escalated(&format!("{} is on the remote already", &theirs[..10]));
+    assert!(stage.play.answer().contains(".github/workflows/x.yml"), "{}", stage.play.answer());
+    assert_eq!((stage.moves("feature").len(), stage.runs()), (1, 1));
+    stage.play.worktree_is_at(&before);
+    // The person takes it off, and it goes on from there.
+    stage.person(&format!("git push --quiet --force origin {before}:feature"));
+    stage.play.fixer(FIXES);
+    stage.tick();
+    stage.is_ready();
+    assert_eq!(stage.subjects(), ["add work.txt", "Address review feedback (cycle 1)"]);
+}

@@ -1,0 +1,247 @@
+//! Worktrees of remand's own: made, set up, made again; and those that are not used.
+
+use std::path::{Path, PathBuf};
+
+use super::{FIXES, Remotes};
+use crate::support::play::{REVIEWS_FIXED, Script};
+use crate::support::pull_play::{REPO, rejecting};
+use crate::support::run;
+
+const SETUP: &str = "setup = [\"prepare\"]\n";
+/// Writes down where it ran, and all that it can see.
+const PREPARE: &str = "echo \"$PWD $(git rev-parse --abbrev-ref HEAD) $(git rev-parse HEAD)\" >>\"$HOME/prepared\"\nenv >>\"$HOME/env\"\n";
+const LOCK: &str = "[projects.calc]\nsetup_again_on = [\"package-lock.json\"]\n";
+
+/// A pull request whose branch is in no worktree, and not in the repository.
+fn without_worktree(script: &Script<'_>) -> Remotes {
+    let mut stage = Remotes::unwatched(script);
+    let (repo, worktree) = (stage.play.repo.clone(), stage.play.worktree.clone());
+    stage.play.world.git(&repo, &["worktree", "remove", worktree.to_str().unwrap()]);
+    stage.play.world.git(&repo, &["branch", "--quiet", "-D", "feature"]);
+    stage.play.world.script("prepare", PREPARE);
+    stage.pull.play.worktree = stage.play.world.root().join("state/remand/worktrees/calc/pr-1");
+    stage
+}
+
+fn prepared(stage: &Remotes) -> Vec<String> {
+    let text = std::fs::read_to_string(stage.play.world.root().join("home/prepared")).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+fn remove(path: &Path) {
+    std::fs::remove_dir_all(path).unwrap();
+}
+
+#[test]
+fn a_worktree_is_made_and_set_up_before_the_first_agent_and_again_when_a_lock_file_changes() {
+    let reviewer = format!("wc -l <\"$HOME/prepared\" >>\"$PROMPTS/before\"\n{REVIEWS_FIXED}");
+    let fixer = format!("{FIXES}mkdir -p web; echo 2 >web/package-lock.json\n");
+    let stage = without_worktree(&Script {
+        reviewer: &reviewer,
+        fixer: &fixer,
+        settings: SETUP,
+        tables: LOCK,
+        ..Script::default()
+    });
+    let head = stage.remote_head("feature");
+    stage.watch();
+    stage.tick_with_token("canary-of-the-forge-0123");
+    stage.is_ready();
+    let path = stage.play.worktree.display();
+    let set_up = |head: &str| format!("{path} feature {head}");
+    assert_eq!(prepared(&stage), [set_up(&head), set_up(&stage.remote_head("feature"))]);
+    assert_eq!(stage.play.noted("before"), "1\n2\n", "each reviewer began after it");
+    let env = std::fs::read_to_string(stage.play.world.root().join("home/env")).unwrap();
+    assert!(env.contains("REMAND_PHASE=setup") && !env.contains("canary"), "{env}");
+    // Another fix, which changes no lock file.
+    stage.play.fixer(FIXES);
+    stage.play.world.remand(&["refine", "c1", "--text", "once more"]).ok();
+    stage.tick();
+    stage.is_ready();
+    assert_eq!((prepared(&stage).len(), stage.runs()), (2, 2));
+    // It vanishes, and with it all that was set up.
+    remove(&stage.play.worktree);
+    stage.play.world.remand(&["refine", "c1", "--text", "and again"]).ok();
+    stage.tick();
+    stage.is_ready();
+    assert_eq!((prepared(&stage).len(), stage.runs()), (3, 3));
+}
+
+#[test]
+fn gates_see_what_is_set_up_for_the_commit_that_they_test() {
+    let settings = format!("{SETUP}gates = [[\"gate\"]]\n");
+    let fixer = format!("{FIXES}echo 2 >package-lock.json\n");
+    let stage = without_worktree(&Script { fixer: &fixer, settings: &settings, tables: LOCK, ..rejecting() });
+    stage.play.world.script("gate", "tail -n 1 \"$HOME/prepared\" | grep -q \"$(git rev-parse HEAD)\"\n");
+    stage.watch();
+    stage.tick();
+    stage.is_ready();
+    assert_eq!((prepared(&stage).len(), stage.runs()), (2, 1), "{:#?}", stage.play.events());
+}
+
+#[test]
+fn a_set_up_that_fails_holds_the_change_until_it_works() {
+    let stage = without_worktree(&Script { fixer: FIXES, settings: SETUP, ..rejecting() });
+    stage.play.world.script("prepare", "echo 'no such registry' >&2\nexit 3\n");
+    stage.watch();
+    stage.tick();
+    stage.play.is_held("the set-up `prepare` failed (status 3): no such registry");
+    assert_eq!(stage.play.count("runs"), 0, "nobody ran");
+    stage.play.world.script("prepare", &format!("{PREPARE}echo left >left.txt\n"));
+    stage.tick();
+    stage.play.is_held("neither committed nor ignored: left.txt");
+    // What it leaves behind is nobody's work: it is kept, and taken away before the next try.
+    stage.play.world.script("prepare", "test ! -e left.txt || exit 4\necho 1 >half.txt\necho '}' >>work.txt\nexit 5\n");
+    stage.tick();
+    stage.play.is_held("the set-up `prepare` failed (status 5)");
+    stage.play.world.script("prepare", PREPARE);
+    stage.tick();
+    stage.is_ready();
+    assert_eq!(prepared(&stage).len(), 2);
+    let kept = stage.play.world.git(&stage.play.repo, &["log", "--format=", "--name-only", "refs/remand/wip/setup-c1"]);
+    assert!(kept.contains("left.txt") && kept.contains("half.txt"), "{kept}");
+}
+
+#[test]
+fn a_set_up_that_is_killed_with_the_daemon_is_begun_again() {
+    let stage = without_worktree(&Script { fixer: FIXES, settings: SETUP, ..rejecting() });
+    let began = stage.play.seen("began").display().to_string();
+    stage.play.world.script("prepare", &format!("echo half >left.txt\n: >'{began}'\nsleep 60\n"));
+    stage.watch();
+    let daemon = stage.play.daemon();
+    stage.play.until("the set-up begins", || stage.play.seen("began").exists());
+    daemon.kill();
+    stage.play.world.script("prepare", PREPARE);
+    stage.tick();
+    stage.is_ready();
+    assert!(!stage.play.worktree.join("left.txt").exists());
+}
+
+/// The author rebases: nothing in the worktree is not on the remote, or was not, so it goes where the branch went.
+#[test]
+fn a_branch_that_its_author_rewrites_is_followed() {
+    let stage = without_worktree(&Script { fixer: FIXES, ..rejecting() });
+    stage.watch();
+    stage.tick();
+    stage.is_ready();
+    let before = stage.remote_head("feature");
+    stage.person(
+        "git checkout --quiet main; echo base >base.txt; git add -A; git commit --quiet -m Base; git push --quiet origin main
+         git checkout --quiet feature; git rebase --quiet main; git push --quiet --force origin feature",
+    );
+    stage.tick();
+    stage.is_ready();
+    assert_eq!(stage.play.count("events WHERE event_type = 'escalated'"), 0, "{:#?}", stage.play.events());
+    let kept = stage.play.world.git(&stage.play.repo, &["rev-parse", &format!("refs/remand/wip/rewritten-{before}")]);
+    assert_eq!(kept, before);
+    let reviewed = stage.play.world.sqlite("SELECT head FROM reviews ORDER BY rowid DESC LIMIT 1");
+    assert_eq!(reviewed, stage.remote_head("feature"));
+    // And a fix goes on from there.
+    stage.person("git commit --quiet --amend -m Again; git push --quiet --force origin feature");
+    stage.play.world.remand(&["refine", "c1", "--text", "once more"]).ok();
+    stage.tick();
+    stage.is_ready();
+    assert_eq!(stage.subjects().last().unwrap(), "Address review feedback (cycle 1)");
+}
+
+/// Wherever it dies on the way, the next one comes to the same place.
+#[test]
+fn a_worktree_that_is_cut_while_it_follows_a_rewritten_branch_gets_there() {
+    let stage = without_worktree(&Script { fixer: FIXES, ..rejecting() });
+    stage.watch();
+    stage.tick();
+    stage.is_ready();
+    let points = [
+        "commit.rewritten.before",
+        "commit.rewritten.after",
+        "call.reset.before",
+        "call.reset.after",
+        "git.follow.after",
+    ];
+    for point in points {
+        stage.person(&format!("git commit --quiet --amend -m 'At {point}'; git push --quiet --force origin feature"));
+        stage.due();
+        let cut = run(stage.play.world.remand_command(&["tick"]).env("REMAND_CRASH_AT", point));
+        assert_ne!(cut.status, 0, "{point} is not crossed: {:#?}", stage.play.events());
+        stage.tick();
+        stage.is_ready();
+        assert_eq!(stage.escalations(), 0, "{point}: {:#?}", stage.play.events());
+    }
+}
+
+/// What stands where the worktree was is not used, and not touched.
+#[test]
+fn a_link_or_a_file_in_the_place_of_a_worktree_is_not_used() {
+    let stage = without_worktree(&Script { fixer: FIXES, ..rejecting() });
+    stage.watch();
+    stage.tick();
+    stage.is_ready();
+    let (path, aside) = (stage.play.worktree.clone(), stage.play.world.root().join("aside"));
+    std::fs::rename(&path, &aside).unwrap();
+    std::os::unix::fs::symlink(&aside, &path).unwrap();
+    let before = std::fs::read_to_string(aside.join("work.txt")).unwrap();
+    stage.play.world.remand(&["refine", "c1", "--text", "once more"]).ok();
+    stage.tick();
+    stage.is_escalated("a symlink stands in its place");
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, "a file\n").unwrap();
+    stage.retry();
+    stage.is_escalated("a file stands in its place");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "a file\n");
+    assert_eq!(std::fs::read_to_string(aside.join("work.txt")).unwrap(), before);
+    assert_eq!(stage.runs(), 1);
+    // With nothing in its place it is made again.
+    std::fs::remove_file(&path).unwrap();
+    stage.retry();
+    stage.is_ready();
+    assert_eq!(stage.runs(), 2);
+}
+
+#[test]
+fn a_worktree_of_the_user_s_own_is_never_made_again() {
+    let stage = Remotes::new(&Script { fixer: FIXES, settings: SETUP, ..rejecting() });
+    stage.play.world.script("prepare", PREPARE);
+    remove(&stage.play.worktree);
+    stage.tick();
+    stage.is_escalated("is gone");
+    assert!(!stage.play.worktree.exists());
+    stage.play.do_what_it_says();
+    stage.retry();
+    stage.is_ready();
+    assert_eq!(prepared(&stage).len(), 0, "and never set up");
+}
+
+#[test]
+fn a_branch_in_the_main_checkout_is_refused_with_what_to_do() {
+    let stage = without_worktree(&Script { fixer: FIXES, ..rejecting() });
+    let repo: PathBuf = stage.play.repo.clone();
+    stage.play.sh(&repo, "git fetch --quiet origin && git switch --quiet feature");
+    let name = format!("{REPO}#1");
+    let said = stage.play.world.remand(&["watch", &name]).fails(1, "is the project's main checkout");
+    let typed = format!("git -C {} switch main", repo.display());
+    assert!(said.stderr.contains(&typed), "{}", said.stderr);
+    stage.play.sh(&repo, &typed);
+    stage.watch();
+    stage.tick();
+    stage.is_ready();
+}
+
+#[test]
+fn a_local_branch_of_that_name_that_is_elsewhere_is_told_and_left_alone() {
+    let stage = without_worktree(&Script { fixer: FIXES, ..rejecting() });
+    let repo: PathBuf = stage.play.repo.clone();
+    stage.play.sh(
+        &repo,
+        "git switch --quiet -c feature && git commit --quiet --allow-empty -m Other && git switch --quiet main",
+    );
+    let other = stage.play.head();
+    stage.watch();
+    stage.tick();
+    stage.is_escalated("feature is at");
+    assert!(stage.play.answer().contains(&other[..10]), "{}", stage.play.answer());
+    assert_eq!(stage.play.head(), other);
+    assert_eq!(stage.runs(), 0);
+    stage.play.sh(&repo, "git branch --quiet -m feature mine");
+    stage.retry();
+    stage.is_ready();
+}

@@ -1,0 +1,35 @@
+//! What the forge shows one after the other although it was said at once.
+
+use serde_json::json;
+
+use super::{Forge, inline, push};
+
+impl Forge {
+    /// Comments of a review that is not listed yet; its id comes back.
+    pub(crate) fn comments_before_review(&self, number: i64, by: &str, what: &[(&str, i64, &str)]) -> i64 {
+        let id = self.on_pull(number, |_, ids, _| ids());
+        self.comments_of_review(number, id, by, what);
+        id
+    }
+
+    /// The comments of a review that is there or will be.
+    pub(crate) fn comments_of_review(&self, number: i64, review: i64, by: &str, what: &[(&str, i64, &str)]) {
+        let commit = self.head(number);
+        self.on_pull(number, |pull, ids, at| {
+            for one in what {
+                push(&mut pull["comments"], inline(ids(), Some(review), (by, &commit), *one, at));
+            }
+        });
+    }
+
+    /// A review without words of its own, whose comments are there.
+    pub(crate) fn review_after_comments(&self, number: i64, id: i64, by: &str) {
+        let commit = self.head(number);
+        self.on_pull(number, |pull, _, at| {
+            let review = json!({
+                "id": id, "author": by, "state": "CHANGES_REQUESTED", "commit": commit, "body": "", "submitted_at": at,
+            });
+            push(&mut pull["reviews"], review);
+        });
+    }
+}
