@@ -28,5 +28,6 @@ mod remotes;
 mod smoke;
 mod support;
 mod tidy;
+mod tools;
 mod wakes;
 mod worktrees;

@@ -8,6 +8,7 @@ mod answer;
 mod approve;
 mod board;
 mod check;
+mod completions;
 mod demo;
 mod desk;
 mod diff;
@@ -17,6 +18,7 @@ mod fail;
 mod item;
 mod log;
 mod loops;
+mod man;
 mod out;
 mod person;
 mod picture;
@@ -131,6 +133,8 @@ enum Command {
     Evaluators(evaluators::EvaluatorsCommand),
     #[command(subcommand)]
     Prompts(prompts::PromptsCommand),
+    Completions(completions::CompletionsArgs),
+    Man(man::ManArgs),
 }
 
 /// The whole program, but for the shim.
@@ -189,6 +193,8 @@ fn obey(command: Option<Command>, desk: &mut Desk) -> Result<Code> {
         Some(Command::Config(command)) => settings::settings(command, desk),
         Some(Command::Evaluators(command)) => evaluators::evaluators(command, desk),
         Some(Command::Prompts(command)) => prompts::prompts(command, desk),
+        Some(Command::Completions(args)) => completions::completions(&args, desk),
+        Some(Command::Man(args)) => man::man(&args, desk),
     }
 }
 

@@ -51,6 +51,8 @@ const COMMANDS: &[&str] = &[
     "prompts list",
     "prompts show",
     "prompts check",
+    "completions",
+    "man",
 ];
 
 #[test]
@@ -118,6 +120,8 @@ fn the_help_at_the_top() {
       config       The settings: what holds, and where it comes from
       evaluators   The evaluators: what turns events into work
       prompts      The prompts: what agents are told
+      completions  Print what a shell needs to complete remand's commands and options
+      man          Print a page of the manual, or write all pages into a folder
 
     Options:
       -h, --help     Print help (see more with '--help')

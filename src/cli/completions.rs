@@ -1,0 +1,43 @@
+//! `remand completions`: what a shell has to know to complete a command line.
+
+use anyhow::Result;
+use clap::{Args, CommandFactory as _};
+use clap_complete::Shell;
+use serde::Serialize;
+
+use super::Cli;
+use super::desk::Desk;
+use super::fail::Code;
+
+/// Print what a shell needs to complete remand's commands and options
+#[derive(Debug, Args)]
+#[command(after_help = "Where it goes:\n\
+\x20 bash        remand completions bash > ~/.local/share/bash-completion/completions/remand\n\
+\x20 zsh         remand completions zsh > ~/.zfunc/_remand      (with `fpath+=~/.zfunc` before compinit in .zshrc)\n\
+\x20 fish        remand completions fish > ~/.config/fish/completions/remand.fish\n\
+\x20 elvish      eval (remand completions elvish | slurp)       (in rc.elv)\n\
+\x20 powershell  remand completions powershell | Out-String | Invoke-Expression   (in $PROFILE)")]
+pub(crate) struct CompletionsArgs {
+    /// For which shell
+    #[arg(value_name = "SHELL")]
+    shell: Shell,
+}
+
+#[derive(Serialize)]
+struct Shown {
+    shell: String,
+    text: String,
+}
+
+pub(crate) fn completions(args: &CompletionsArgs, desk: &mut Desk) -> Result<Code> {
+    // Into memory first: the generators panic when what they write to fails, and a pipe may be closed.
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "remand", &mut script);
+    let text = String::from_utf8(script)?;
+    if desk.out.is_json() {
+        desk.out.json(&Shown { shell: args.shell.to_string(), text })?;
+    } else {
+        desk.out.raw(&text)?;
+    }
+    Ok(Code::Done)
+}

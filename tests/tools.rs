@@ -1,0 +1,3 @@
+//! What is around the loop: the shell, the manual, backups, retention, following along.
+
+mod shell;
