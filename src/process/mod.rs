@@ -99,4 +99,9 @@ pub(crate) struct Exit {
 }
 
 #[cfg(test)]
+mod script;
+#[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+pub(crate) use script::write_script;

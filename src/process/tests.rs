@@ -100,8 +100,8 @@ async fn a_run_from_start_to_end() {
 async fn a_shim_has_no_environment_but_its_mark() {
     let case = Case::sh("closed", "true");
     let shim = case.dir.path().join("shim.sh");
-    fs::write(&shim, "#!/bin/sh\n/usr/bin/env >\"$REMAND_RUN_DIR/env.new\"; mv \"$REMAND_RUN_DIR/env.new\" \"$REMAND_RUN_DIR/env\"\n").unwrap();
-    fs::set_permissions(&shim, fs::Permissions::from_mode(0o700)).unwrap();
+    let tell = "/usr/bin/env >\"$REMAND_RUN_DIR/env.new\"; mv \"$REMAND_RUN_DIR/env.new\" \"$REMAND_RUN_DIR/env\"";
+    write_script(&shim, tell);
     // It may be gone before it is handed its job, which it does not read.
     drop(start(&shim, &case.job).await);
     let env = case.job.dir.join("env");

@@ -10,14 +10,13 @@ mod swap;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tempfile::TempDir;
 
 use super::{Git, Place, PutBack};
-use crate::process::{Short, short};
+use crate::process::{Short, short, write_script as script};
 
 struct Bed {
     _dir: TempDir,
@@ -127,9 +126,4 @@ fn environment(root: &Path) -> BTreeMap<String, String> {
 fn write(path: &Path, text: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, text).unwrap();
-}
-
-fn script(path: &Path, text: &str) {
-    write(path, &format!("#!/bin/sh\n{text}\n"));
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }

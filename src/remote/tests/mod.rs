@@ -10,7 +10,6 @@ mod undone;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ use tempfile::TempDir;
 
 use super::{Push, Reach, Remote};
 use crate::git::Place;
-use crate::process::{Short, short};
+use crate::process::{Short, short, write_script as script};
 
 const CANARY: &str = "canary-of-the-daemon-93c1";
 
@@ -170,9 +169,4 @@ fn environment(root: &Path) -> BTreeMap<String, String> {
 fn write(path: &Path, text: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, text).unwrap();
-}
-
-fn script(path: &Path, text: &str) {
-    write(path, &format!("#!/bin/sh\n{text}\n"));
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
