@@ -18,6 +18,7 @@ mod endless;
 mod feedback_loop;
 mod forge;
 mod intake;
+mod looks;
 mod lost;
 mod overtaken;
 mod people;

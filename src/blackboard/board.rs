@@ -19,6 +19,16 @@ impl Board {
         Ok(Self { path: path.to_owned(), conn: open::writer(path, now)? })
     }
 
+    /// One with nothing on it, which is nowhere: for a look where there is none.
+    pub(crate) fn empty(now: Time) -> Result<Self> {
+        Ok(Self { path: PathBuf::new(), conn: open::empty(now)? })
+    }
+
+    /// Whether it is one that is nowhere.
+    pub(crate) fn is_nowhere(&self) -> bool {
+        self.path.as_os_str().is_empty()
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

@@ -43,6 +43,13 @@ pub(super) fn reader(path: &Path) -> Result<Connection> {
     Ok(conn)
 }
 
+/// A blackboard in memory, with nothing on it.
+pub(super) fn empty(now: Time) -> Result<Connection> {
+    let mut conn = Connection::open_in_memory()?;
+    migrate::to_newest(Path::new(""), &mut conn, now)?;
+    Ok(conn)
+}
+
 /// A new file is its owner's alone, whatever the umask is; SQLite gives `-wal` and `-shm` the same mode. One that is
 /// there is not opened here: closing it again would drop the locks that this process has on it.
 fn make_private(path: &Path) -> Result<()> {

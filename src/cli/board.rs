@@ -42,12 +42,11 @@ pub(crate) fn list(args: &ListArgs, desk: &mut Desk) -> Result<Code> {
     }
     if pictures.is_empty() {
         desk.out.line("Nothing is on the board.")?;
-        let next = if projects == 0 {
-            "hint: `remand project add PATH` tells remand about a repository"
+        if projects == 0 {
+            desk.note_nothing_known();
         } else {
-            "hint: `remand review`, in a worktree of a project, puts its work on the board"
-        };
-        desk.out.note(next)?;
+            desk.out.note("hint: `remand review`, in a worktree of a project, puts its work on the board")?;
+        }
         return Ok(Code::Done);
     }
     let heads = ["CHANGE", "PR", "BOARD", "FIX", "TITLE", "WHY", "SINCE"];

@@ -1,5 +1,6 @@
 //! What a command has at hand: the settings, the blackboard, git, the time, and where to print.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::io::Read as _;
 use std::path::Path;
@@ -14,7 +15,7 @@ use super::pull_name::{PullName, whole};
 use crate::blackboard::{self as bb, Board, BoardError, Conn};
 use crate::change::{Change, ChangeId};
 use crate::clock::{self, Time};
-use crate::config::{self, Loaded, Place};
+use crate::config::{self, Loaded, Origin, Place};
 use crate::evaluator::Definition;
 use crate::evaluator::definition;
 use crate::git::Git;
@@ -30,11 +31,22 @@ pub(crate) struct Desk {
     /// How often `-v` was given.
     pub(crate) verbose: u8,
     place: Place,
+    missing: Missing,
+    /// Whether no project is known yet, which is to be said at the end.
+    knows_nothing: Cell<bool>,
+}
+
+/// What is done where there is no blackboard yet. Only a command that puts something on it makes one: a mistyped name
+/// must not be answered with an empty board.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Missing {
+    Refuse,
+    Make,
 }
 
 impl Desk {
     pub(crate) fn new(out: Out, place: Place, verbose: u8) -> Self {
-        Self { out, now: clock::now(), verbose, place }
+        Self { out, now: clock::now(), verbose, place, missing: Missing::Refuse, knows_nothing: Cell::new(false) }
     }
 
     /// Goes on at another blackboard.
@@ -52,8 +64,43 @@ impl Desk {
         Ok(definition::load(settings.evaluators.as_deref(), self.now)?)
     }
 
+    /// What this command writes may be the first on its blackboard.
+    pub(crate) fn may_begin(&mut self) {
+        self.missing = Missing::Make;
+    }
+
+    /// No project is known yet: whatever was asked, that is what to begin with.
+    pub(crate) fn note_nothing_known(&self) {
+        self.knows_nothing.set(true);
+    }
+
+    pub(crate) fn knows_nothing(&self) -> bool {
+        self.knows_nothing.get()
+    }
+
+    /// The blackboard to look at. Where there is none it is an empty one that is nowhere, unless a person named it.
     pub(crate) fn board(&self) -> Result<Board> {
-        Ok(Board::open(&self.settings()?.blackboard, self.now)?)
+        let settings = self.settings()?;
+        if let Some(board) = self.board_there(&settings)? {
+            return Ok(board);
+        }
+        if self.missing == Missing::Refuse && is_named(&settings) {
+            return Err(not_there(&settings).into());
+        }
+        if self.missing == Missing::Refuse {
+            self.note_nothing_known();
+        }
+        Ok(Board::empty(self.now)?)
+    }
+
+    /// The blackboard, if there is one by now.
+    pub(crate) fn board_there(&self, settings: &Loaded) -> Result<Option<Board>> {
+        // Whatever keeps us from seeing it is said better by opening it. One that was only just begun has no bytes.
+        let is_there = settings
+            .blackboard
+            .metadata()
+            .map_or_else(|error| is_hidden(&error), |meta| meta.is_dir() || meta.len() > 0);
+        Ok(if is_there { Some(Board::open(&settings.blackboard, self.now)?) } else { None })
     }
 
     /// One look at the blackboard.
@@ -65,7 +112,12 @@ impl Desk {
     pub(crate) fn write<T>(&self, name: &str, step: impl FnOnce(&Conn, &Step) -> bb::Result<T>) -> Result<T> {
         refuse_agents()?;
         let with = Step { actor: config::user_name(), now: self.now };
-        let mut board = self.board()?;
+        let settings = self.settings()?;
+        let mut board = match (self.board_there(&settings)?, self.missing) {
+            (Some(board), _) => board,
+            (None, Missing::Make) => Board::open(&settings.blackboard, self.now)?,
+            (None, Missing::Refuse) => return Err(not_there(&settings).into()),
+        };
         let value = board.write(name, |conn| step(conn, &with))?;
         wake::poke(board.path());
         Ok(value)
@@ -117,6 +169,28 @@ pub(crate) fn refuse_agents() -> Result<()> {
             .into());
     }
     Ok(())
+}
+
+/// By the command line or the environment: the file that was meant, and no other.
+fn is_named(settings: &Loaded) -> bool {
+    match settings.blackboard_from {
+        Origin::Flag(_) | Origin::Variable(_) => true,
+        Origin::Default | Origin::File { .. } => false,
+    }
+}
+
+fn not_there(settings: &Loaded) -> Fail {
+    let path = settings.blackboard.display();
+    let (what, option) = match &settings.blackboard_from {
+        Origin::Flag(name) => (format!("there is no blackboard {path}, which {name} names"), format!(" --db {path}")),
+        Origin::Variable(name) => (format!("there is no blackboard {path}, which {name} names"), String::new()),
+        Origin::Default | Origin::File { .. } => (format!("there is no blackboard {path} yet"), String::new()),
+    };
+    Fail::not_found(what).hint(format!("check the name; `remand project add PATH{option}` begins a new one"))
+}
+
+fn is_hidden(error: &std::io::Error) -> bool {
+    error.kind() != std::io::ErrorKind::NotFound
 }
 
 /// Who writes, and when.

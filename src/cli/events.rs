@@ -82,7 +82,7 @@ pub(crate) fn events(args: &EventsArgs, desk: &mut Desk) -> Result<Code> {
 }
 
 fn follow(desk: &mut Desk, first: &[Event], since: i64, change: Option<&ChangeId>) -> Result<Code> {
-    let mut board = desk.board()?;
+    let (settings, mut board) = (desk.settings()?, desk.board()?);
     // Whoever begins after an event that is not there yet wants what comes next.
     let newest = board.read(bb::newest_event)?;
     let mut seen = first.last().map_or(since.min(newest), |event| event.id);
@@ -100,6 +100,11 @@ fn follow(desk: &mut Desk, first: &[Event], since: i64, change: Option<&ChangeId
             }
             if page.is_empty() {
                 tokio::time::sleep(LOOK).await;
+                if board.is_nowhere()
+                    && let Some(begun) = desk.board_there(&settings)?
+                {
+                    board = begun;
+                }
             }
         }
     })?

@@ -153,10 +153,15 @@ pub(crate) fn main() -> ExitCode {
     let format = if cli.global.json { Format::Json } else { Format::Text };
     let place = Place { config: cli.global.config, db: cli.global.db };
     let mut desk = Desk::new(Out::new(format), place, cli.global.verbose);
-    match obey(cli.command, &mut desk) {
-        Ok(code) => code.into(),
-        Err(error) => fail::report(&mut desk.out, &error).into(),
+    let code = match obey(cli.command, &mut desk) {
+        Ok(code) => code,
+        Err(error) => fail::report(&mut desk.out, &error),
+    };
+    if desk.knows_nothing() {
+        // A closed stderr is nobody to tell.
+        drop(desk.out.note("hint: nothing yet: `remand project add PATH` tells remand about a repository"));
     }
+    code.into()
 }
 
 fn obey(command: Option<Command>, desk: &mut Desk) -> Result<Code> {

@@ -70,6 +70,7 @@ pub(crate) fn project(command: ProjectCommand, desk: &mut Desk) -> Result<Code> 
 }
 
 fn add(args: &AddArgs, desk: &mut Desk) -> Result<Code> {
+    desk.may_begin();
     let settings = desk.settings()?;
     let found = wait(desk.git(&settings).project_at(&args.path))??;
     let project = described(&found, args, desk)?;
@@ -219,7 +220,7 @@ fn list(desk: &mut Desk) -> Result<Code> {
         return Ok(Code::Done);
     }
     if projects.is_empty() {
-        desk.out.note("no project is known yet: `remand project add PATH`")?;
+        desk.note_nothing_known();
         return Ok(Code::Done);
     }
     let mut table = Table::new(&["PROJECT", "PATH", "BRANCH", "REPO"]);

@@ -52,6 +52,7 @@ pub(crate) struct ReviewArgs {
 }
 
 pub(crate) fn review(args: &ReviewArgs, desk: &mut Desk) -> Result<Code> {
+    desk.may_begin();
     let settings = desk.settings()?;
     let found = look::look(args, &settings, desk)?;
     let live = desk.read(|conn| bb::live_change_at(conn, &found.path))?;

@@ -7,7 +7,8 @@ use serde::Serialize;
 use super::desk::Desk;
 use super::fail::Code;
 use super::out::{Line, Look, Table};
-use crate::config;
+use crate::blackboard as bb;
+use crate::config::{self, Loaded};
 use crate::prompt::Prompts;
 
 /// The settings: what holds, and where it comes from
@@ -64,6 +65,8 @@ struct Text<'a> {
 struct Checked {
     ok: bool,
     config: Option<String>,
+    /// What may be meant otherwise, and stops nothing.
+    warnings: Vec<String>,
 }
 
 pub(crate) fn settings(command: ConfigCommand, desk: &mut Desk) -> Result<Code> {
@@ -109,13 +112,26 @@ fn check(desk: &mut Desk) -> Result<Code> {
     desk.evaluators(&settings)?;
     Prompts::load(settings.prompts.as_deref())?;
     let config = settings.file.as_ref().map(|file| file.display().to_string());
+    // A blackboard that can't be read is no fault of the settings: `check` and `doctor` say what is wrong with it.
+    let strays = known_projects(desk, &settings).map(|known| settings.strays(&known)).unwrap_or_default();
     if desk.out.is_json() {
-        desk.out.json(&Checked { ok: true, config })?;
+        let warnings = strays.iter().map(|stray| format!("{}: {}", stray.what, stray.hint)).collect();
+        desk.out.json(&Checked { ok: true, config, warnings })?;
         return Ok(Code::Done);
+    }
+    for stray in &strays {
+        desk.out.note(Line::default().piece(Look::Notice, "warning:").plain(" ").plain(&stray.what))?;
+        desk.out.note(Line::default().piece(Look::Command, "hint:").plain(" ").plain(&stray.hint))?;
     }
     let what = config.unwrap_or_else(|| "there is no config file: the defaults hold".into());
     desk.out.line(Line::default().piece(Look::Good, "ok").plain(format!("  {what}")))?;
     Ok(Code::Done)
+}
+
+fn known_projects(desk: &Desk, settings: &Loaded) -> Result<Vec<String>> {
+    let Some(mut board) = desk.board_there(settings)? else { return Ok(Vec::new()) };
+    let known = board.read(bb::list_projects)?;
+    Ok(known.into_iter().map(|project| project.project_id.to_string()).collect())
 }
 
 fn path(desk: &mut Desk) -> Result<Code> {

@@ -8,6 +8,8 @@ use super::settings::{Argv, MainCheckout, ProjectOverrides};
 use super::{Loaded, place};
 use crate::change::OnMaxCycles;
 use crate::finding::Severity;
+use crate::keypath::KeyPath;
+use crate::snippet::nearest;
 
 /// Everything that a change of the project is run with; nothing is left to look up.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +41,33 @@ pub(crate) struct ProjectSettings {
     pub(crate) discover: Option<Discover>,
 }
 
+/// A table about a project that nobody knows: a slip of the pen, or one that is still to be added.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stray {
+    pub(crate) what: String,
+    pub(crate) hint: String,
+}
+
 impl Loaded {
+    /// The tables `[projects.NAME]` whose name is none of those that are known.
+    pub(crate) fn strays(&self, known: &[String]) -> Vec<Stray> {
+        let names = self.config.projects.keys().filter(|name| !known.contains(name));
+        names.map(|name| self.stray(name, known)).collect()
+    }
+
+    fn stray(&self, name: &str, known: &[String]) -> Stray {
+        let table = KeyPath::dotted("projects").key(name).to_string();
+        let inside = format!("{table}.");
+        let line = self.lines.iter().filter(|(key, _)| key.starts_with(&inside)).map(|(_, line)| *line).min();
+        let near = line.map(|line| format!(" (near line {line})")).unwrap_or_default();
+        let hint = match nearest(name, known.iter().map(String::as_str)) {
+            Some(meant) => format!("did you mean `{meant}`? The projects are: {}", known.join(", ")),
+            None if known.is_empty() => format!("no project is known yet: `remand project add PATH --name {name}`"),
+            None => format!("the projects are: {}; `remand project add PATH --name {name}` adds it", known.join(", ")),
+        };
+        Stray { what: format!("[{table}]{near} is about no project that is known"), hint }
+    }
+
     /// How many fixes a round may take, for a change without a number of its own: what is written about its project
     /// counts before the evaluator's number, and that before the one for all.
     pub(crate) fn max_fix_cycles(&self, project: &str, evaluator: Option<i64>) -> i64 {
