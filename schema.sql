@@ -31,6 +31,17 @@ CREATE TABLE projects (
     created_at     TEXT NOT NULL CHECK (created_at GLOB '????-??-??T??:??:??.???Z')
 ) STRICT;
 
+-- `remand stop`, until `remand start`: nothing is run, pushed or posted.
+CREATE TABLE stops (
+    project_id TEXT REFERENCES projects (project_id), -- null: everything
+    stopped_by TEXT NOT NULL CHECK (stopped_by <> ''),
+    stopped_at TEXT NOT NULL CHECK (stopped_at GLOB '????-??-??T??:??:??.???Z'),
+    reason     TEXT,
+    at_once    INTEGER NOT NULL CHECK (at_once IN (0, 1))  -- agents at work are ended; 0: they may finish
+) STRICT;
+
+CREATE UNIQUE INDEX stops_one_each ON stops (coalesce(project_id, ''));
+
 CREATE TABLE changes (
     change_id      TEXT PRIMARY KEY,
     project_id     TEXT NOT NULL REFERENCES projects (project_id),
@@ -61,7 +72,8 @@ CREATE TABLE changes (
     max_cost_micros INTEGER CHECK (max_cost_micros > 0),
     paused_by_person INTEGER NOT NULL DEFAULT 0 CHECK (paused_by_person IN (0, 1)), -- a person's word
     paused_by_rules INTEGER NOT NULL DEFAULT 0 CHECK (paused_by_rules IN (0, 1)),   -- the project's rules no longer take its PR
-    paused         INTEGER NOT NULL GENERATED ALWAYS AS (paused_by_person OR paused_by_rules) VIRTUAL,
+    stopped        INTEGER NOT NULL DEFAULT 0 CHECK (stopped IN (0, 1)), -- a row of `stops` is for it
+    paused         INTEGER NOT NULL GENERATED ALWAYS AS (paused_by_person OR paused_by_rules OR stopped) VIRTUAL,
     held_until     TEXT CHECK (held_until GLOB '????-??-??T??:??:??.???Z'), -- the environment's, with its end
     hold_reason    TEXT,
     holds          INTEGER NOT NULL DEFAULT 0 CHECK (holds >= 0),       -- holds in a row: the back-off grows
@@ -118,6 +130,7 @@ CREATE INDEX changes_live ON changes (updated_at) WHERE state NOT IN ('merged', 
 --   head_moved         {from, to}
 --   escalated          {reason, decide, from, bound?: cycles|total_fixes|time|tokens|money|no_progress|reverted|unreadable, item_id?: what failed}
 --   instructed         {action, text?, by}             a person's word: retry, refine, pause, comment, …
+--                      stop, start (of a project, or of the blackboard: everything): {action, text, by, at_once?}
 --   state_changed      {from, to, on}
 --   run_started        {run_id, item_id, epoch, agent, session, head_before, guidance: [ids of comments in its prompt]}
 --   run_finished       {run_id, ended, status, signal, elapsed_ms, wip?}
@@ -486,7 +499,12 @@ SELECT
     change_id, title, project_id, branch, state,
     'fix ' || fix_cycle || '/' || max_fix_cycles AS cycle,
     final_verdict,
-    CASE WHEN paused THEN 'paused' WHEN held_until IS NOT NULL THEN 'held until ' || held_until || ': ' || hold_reason END AS waiting,
+    CASE
+        WHEN stopped THEN (SELECT 'stopped by ' || stopped_by || coalesce(': ' || reason, '') FROM stops
+            WHERE stops.project_id IS NULL OR stops.project_id = changes.project_id ORDER BY stops.project_id IS NOT NULL LIMIT 1)
+        WHEN paused THEN 'paused'
+        WHEN held_until IS NOT NULL THEN 'held until ' || held_until || ': ' || hold_reason
+    END AS waiting,
     decision, updated_at
 FROM changes
 ORDER BY state <> 'escalated', updated_at DESC;

@@ -80,10 +80,12 @@ pub(crate) struct Change {
     pub(crate) escalated_from: Option<State>,
     pub(crate) on_max_cycles: OnMaxCycles,
     pub(crate) budget: Budget,
-    /// By a person, by the project's rules, or by both.
+    /// By a person, by the project's rules, by a stop, or by several of them.
     pub(crate) paused: bool,
     pub(crate) paused_by_person: bool,
     pub(crate) paused_by_rules: bool,
+    /// Its project, or everything, is stopped.
+    pub(crate) stopped: bool,
     pub(crate) held_until: Option<Time>,
     pub(crate) hold_reason: Option<String>,
     /// Holds in a row: the back-off grows with it.

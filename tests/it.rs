@@ -26,6 +26,7 @@ mod process;
 mod pulls;
 mod refusals;
 mod remotes;
+mod service;
 mod smoke;
 mod support;
 mod tidy;

@@ -6,7 +6,7 @@ mod dismissed;
 mod feedback;
 mod late;
 mod others;
-mod pauses;
+pub(crate) mod pauses;
 mod people;
 mod posting;
 mod private;

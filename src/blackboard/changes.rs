@@ -45,9 +45,10 @@ pub(crate) fn insert_change(conn: &Connection, new: &NewChange, now: Time) -> Re
     let change_id = ChangeId::new(rows::next_id(conn, "c")?);
     conn.prepare_cached(
         "INSERT INTO changes (change_id, project_id, title, branch, base, head, worktree, host, state, on_max_cycles,
-             max_fix_cycles, max_total_fixes, max_run_ms, max_tokens, max_cost_micros, created_at, updated_at)
+             max_fix_cycles, max_total_fixes, max_run_ms, max_tokens, max_cost_micros, stopped, created_at, updated_at)
          VALUES (:change_id, :project_id, :title, :branch, :base, :head, :worktree, :host, :state, :on_max_cycles,
-             :max_fix_cycles, :max_total_fixes, :max_run_ms, :max_tokens, :max_cost_micros, :now, :now)",
+             :max_fix_cycles, :max_total_fixes, :max_run_ms, :max_tokens, :max_cost_micros,
+             EXISTS (SELECT 1 FROM stops WHERE project_id IS NULL OR project_id = :project_id), :now, :now)",
     )?
     .execute(named_params! {
         ":change_id": change_id.as_str(),

@@ -89,6 +89,13 @@ const QUERIES: &[(&str, &str)] = &[
                  AND e.id > (SELECT coalesce(max(cursor), 0) FROM evaluators WHERE name = 'review_feedback'))",
     ),
     (
+        "I7",
+        "SELECT change_id || CASE WHEN stopped THEN ' is stopped, but nobody stopped ' ELSE ' is not stopped as is ' END
+             || project_id
+         FROM changes WHERE stopped <> EXISTS (SELECT 1 FROM stops
+             WHERE stops.project_id IS NULL OR stops.project_id = changes.project_id)",
+    ),
+    (
         "I8",
         "SELECT r.run_id || ' has epoch ' || r.epoch || ', which ' || r.item_id || ' never had' FROM runs r
          JOIN work_items w ON w.item_id = r.item_id WHERE r.epoch > w.epoch OR r.epoch < 1",

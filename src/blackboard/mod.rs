@@ -38,6 +38,7 @@ mod reviews;
 mod rows;
 mod runs;
 mod said;
+mod stops;
 mod take_back;
 #[cfg(test)]
 mod tests;
@@ -98,6 +99,8 @@ pub(crate) use runs::{
 };
 
 pub(crate) use said::{TakenSaid, judged_alone, known_said, said_of, unjudged_said};
+
+pub(crate) use stops::{Order, Stopped, UnderWay, is_halted, start, stop, stops, stops_for, under_way};
 
 use rusqlite::ErrorCode;
 

@@ -53,7 +53,7 @@ pub(super) fn resume_by_rules(conn: &Connection, id: &ChangeId, now: Time) -> Re
 }
 
 /// What waits may run, if nothing keeps it back any more.
-fn go_on(conn: &Connection, id: &ChangeId) -> Result<Change> {
+pub(super) fn go_on(conn: &Connection, id: &ChangeId) -> Result<Change> {
     let change = super::change(conn, id)?;
     if !change.paused && change.held_until.is_none() {
         hold::unblock(conn, id)?;

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::age::{ago, ahead};
 use super::pull_name::whole;
+use super::stop;
 use crate::blackboard::{self as bb, BoardRow, Conn};
 use crate::change::{Change, State};
 use crate::clock::Time;
@@ -31,6 +32,8 @@ pub(crate) struct Facts {
     pub(crate) unposted: Vec<bb::Intent>,
     /// What was to be said there and was refused.
     pub(crate) refused: Vec<bb::Intent>,
+    /// What stops it, if anything does.
+    pub(crate) stops: Vec<bb::Stopped>,
     /// Items that run now, of all changes, and how many may.
     pub(crate) running: usize,
     pub(crate) slots: usize,
@@ -86,11 +89,12 @@ impl Facts {
         };
         let unposted = bb::waiting_posts(conn, &change.change_id)?;
         let refused = bb::refused_posts(conn, &change.change_id)?;
+        let stops = if change.stopped { bb::stops_for(conn, &change.project_id)? } else { Vec::new() };
         let row = bb::board_row(conn, change)?;
         let holder = row.open_item.as_ref().map_or(Holder::Nobody, holder_of);
         let running = bb::claimed_items(conn)?;
         let Around { slots, daemon, now } = around;
-        Ok(Self { row, events, pending, holder, pull, pr, unposted, refused, running, slots, daemon, now })
+        Ok(Self { row, events, pending, holder, pull, pr, unposted, refused, stops, running, slots, daemon, now })
     }
 
     fn newest(&self, fits: impl Fn(&Event) -> bool) -> Option<&Event> {
@@ -124,19 +128,33 @@ pub(crate) fn answer(facts: &Facts) -> Answer {
         return over(facts);
     }
     if change.state == State::Escalated {
-        return and_not_posted(escalated(facts), facts);
+        return stop::and_stopped(and_not_posted(escalated(facts), facts), facts);
     }
-    if change.paused {
-        return paused(facts);
+    if change.paused_by_person || change.paused_by_rules {
+        return stop::and_stopped(paused(facts), facts);
     }
     if change.held_until.is_some() {
-        return held(facts);
+        return stop::and_stopped(held(facts), facts);
+    }
+    if change.stopped && (facts.row.open_item.is_some() || !facts.pending.is_empty()) {
+        return stop::stopped(facts);
     }
     let told = match &facts.row.open_item {
         Some(item) => and_after(open(facts, item), &facts.pending),
         None => idle(facts),
     };
-    and_not_posted(and_not_read(told, facts), facts)
+    stop::and_stopped(and_not_posted(and_not_read(told, facts), facts), facts)
+}
+
+/// What was under way when it was paused or stopped.
+pub(super) fn may_finish(facts: &Facts, is_ended: bool) -> Option<String> {
+    let item = facts.row.open_item.as_ref().filter(|_| facts.holder == Holder::Alive)?;
+    let what = format!("{} {}", item.source, item.item_id);
+    Some(if is_ended {
+        format!("{what} is being ended, and runs again after that")
+    } else {
+        format!("{what} may still finish, nothing follows from it until then")
+    })
 }
 
 /// What is not on the pull request is not seen there.
@@ -167,7 +185,12 @@ fn and_not_read(told: Answer, facts: &Facts) -> Answer {
     Answer { answer: format!("{}; its PR could not be read{again}: {trouble}", told.answer), ..told }
 }
 
-fn say(because: &'static str, answer: impl Into<String>, since: Option<Time>, commands: &[String]) -> Answer {
+pub(super) fn say(
+    because: &'static str,
+    answer: impl Into<String>,
+    since: Option<Time>,
+    commands: &[String],
+) -> Answer {
     Answer { because, answer: answer.into(), since, until: None, commands: commands.to_vec() }
 }
 
@@ -218,9 +241,7 @@ fn paused(facts: &Facts) -> Answer {
         since = event.map(|event| event.timestamp);
         commands.push(format!("remand resume {}", change.change_id));
     }
-    if let (Some(item), Holder::Alive) = (&facts.row.open_item, facts.holder) {
-        said.push(format!("{} {} may still finish, nothing follows from it until then", item.source, item.item_id));
-    }
+    said.extend(may_finish(facts, false));
     say("paused", said.join("; "), since, &commands)
 }
 

@@ -8,6 +8,7 @@ use super::desk::Desk;
 use super::fail::Code;
 use super::out::Table;
 use super::picture::Picture;
+use super::stop;
 use crate::blackboard::{self as bb, Show};
 
 /// The order of the board's columns, from what needs a person to what is done.
@@ -40,6 +41,7 @@ pub(crate) fn list(args: &ListArgs, desk: &mut Desk) -> Result<Code> {
         desk.out.json(&pictures)?;
         return Ok(Code::Done);
     }
+    stop::banner(desk)?;
     if pictures.is_empty() {
         desk.out.line("Nothing is on the board.")?;
         if projects == 0 {

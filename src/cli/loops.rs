@@ -6,7 +6,7 @@ use clap::Args;
 use super::desk::Desk;
 use super::fail::{Code, Fail};
 use super::out::Line;
-use super::trace;
+use super::{stop, trace};
 use crate::daemon::{self, AlreadyRunning};
 
 /// Run the daemon: it reads pull requests, has rejected work fixed and reviewed again, until it is stopped
@@ -71,6 +71,7 @@ fn told(desk: &mut Desk, done: daemon::Done) -> Result<Code> {
         desk.out.json(&serde_json::json!({ "applied": done.applied, "ran": done.ran }))?;
     } else {
         desk.out.line(format!("{} carried out, {} run", many(done.applied, "proposal"), many(done.ran, "item")))?;
+        stop::banner(desk)?;
     }
     Ok(Code::Done)
 }

@@ -32,6 +32,7 @@ mod review;
 mod settings;
 mod show;
 mod status;
+mod stop;
 mod trace;
 mod unwatched;
 mod verdict;
@@ -119,6 +120,8 @@ enum Command {
     Cycles(person::CyclesArgs),
     Verdict(verdict::VerdictArgs),
     Comment(person::CommentArgs),
+    Stop(stop::StopArgs),
+    Start(stop::StartArgs),
     Pause(person::PauseArgs),
     Resume(person::ResumeArgs),
     Post(person::PostArgs),
@@ -188,6 +191,8 @@ fn obey(command: Option<Command>, desk: &mut Desk) -> Result<Code> {
         Some(Command::Cycles(args)) => person::cycles(&args, desk),
         Some(Command::Verdict(args)) => verdict::verdict(&args, desk),
         Some(Command::Comment(args)) => person::comment(&args, desk),
+        Some(Command::Stop(args)) => stop::stop(&args, desk),
+        Some(Command::Start(args)) => stop::start(&args, desk),
         Some(Command::Pause(args)) => person::pause(&args, desk),
         Some(Command::Resume(args)) => person::resume(&args, desk),
         Some(Command::Post(args)) => person::post(&args, desk),

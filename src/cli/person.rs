@@ -124,6 +124,7 @@ pub(crate) fn resume(args: &ResumeArgs, desk: &mut Desk) -> Result<Code> {
     let after = desk.write("resume", |conn, step| bb::resume(conn, &id, &step.actor, step.now))?;
     let waited = before.paused || before.held_until.is_some();
     let what = match (after.paused, waited) {
+        (true, _) if after.stopped => "goes on when it is started",
         (true, _) => "stays paused",
         (false, true) => "goes on",
         (false, false) => "was neither paused nor held",

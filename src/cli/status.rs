@@ -13,6 +13,7 @@ use super::desk::Desk;
 use super::fail::Code;
 use super::out::{Line, Look};
 use super::picture::{Picture, field, look_of, print_answer, short};
+use super::stop;
 use crate::agent::{self, Doing};
 use crate::blackboard::{self as bb, OpenFinding, PastReview, Show};
 use crate::change::{Budget, Change, ChangeId, State};
@@ -184,6 +185,8 @@ pub(crate) fn dollars(micros: i64) -> String {
 struct Overall {
     blackboard: String,
     projects: usize,
+    /// What is stopped, that of everything first.
+    stops: Vec<bb::Stopped>,
     /// How many changes are in each column of the board.
     columns: BTreeMap<&'static str, usize>,
     items: BTreeMap<Status, usize>,
@@ -228,7 +231,8 @@ fn all(desk: &mut Desk) -> Result<Code> {
         let needs_you = rows.iter().filter(|row| row.column == "Needs you").map(|row| row.change.change_id.to_string());
         let (projects, needs_you) = (bb::list_projects(conn)?.len(), needs_you.collect());
         let running = bb::open_runs(conn)?.into_iter().map(Running::of).collect();
-        Ok(Overall { blackboard, projects, columns, items, needs_you, running, rate: bb::rate(conn)? })
+        let (stops, rate) = (bb::stops(conn)?, bb::rate(conn)?);
+        Ok(Overall { blackboard, projects, stops, columns, items, needs_you, running, rate })
     })?;
     for running in &mut overall.running {
         running.doing = agent::doing(Path::new(&running.dir))?;
@@ -241,6 +245,9 @@ fn all(desk: &mut Desk) -> Result<Code> {
         overall.columns.iter().map(|(column, n)| format!("{n} {}", column.to_lowercase())).collect();
     let counted = if counted.is_empty() { "none".to_owned() } else { counted.join(", ") };
     let items: Vec<String> = overall.items.iter().map(|(status, n)| format!("{n} {status}")).collect();
+    for stop in &overall.stops {
+        field(desk, "stopped", format!("{} (`{}`)", stop::sentence(stop), stop::command(stop)))?;
+    }
     field(desk, "changes", counted)?;
     field(desk, "items", items.join(", "))?;
     field(desk, "projects", overall.projects.to_string())?;

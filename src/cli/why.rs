@@ -145,7 +145,7 @@ fn of_item(item: &Item) -> Answer {
         Status::Cancelled => plain("cancelled", format!("it was cancelled: {why}"), item.completed_at),
         Status::Available => plain("available", "it is queued", Some(item.created_at)),
         Status::Claimed => plain("claimed", "somebody runs it", None),
-        Status::Blocked => plain("blocked", "it is blocked, as its change is paused or held", None),
+        Status::Blocked => plain("blocked", "it is blocked, as its change is paused, stopped or held", None),
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::blackboard::Door;
+use crate::blackboard::{self as bb, Door};
 use crate::config::Loaded;
 use crate::dispatch::Dispatch;
 use crate::evaluator::Definition;
@@ -115,6 +115,10 @@ pub(crate) fn serve(loaded: &Loaded, ready: impl FnOnce()) -> anyhow::Result<()>
         daemon.git.version().await?;
         if let Err(why) = daemon.dispatch.settings.sandbox.way().await {
             tracing::warn!("nothing will run without its sandbox: {why}");
+        }
+        for stop in daemon.door.read(bb::stops).await? {
+            let project = stop.project_id.map_or("everything".to_owned(), |id| id.to_string());
+            tracing::warn!(%project, by = ?stop.stopped_by, reason = ?stop.reason, "stopped until `remand start`");
         }
         ready();
         daemon.run(stop).await;

@@ -73,7 +73,7 @@ impl Task {
         if self.fenced.is_cancelled() {
             // Nobody waits for its work any more: it is kept aside like that of any other run that was ended.
             over.end = End::Stopped;
-        } else if over.end == End::Stopped && !self.stop.is_cancelled() {
+        } else if over.end == End::Stopped && !self.is_told_to_end() {
             // By a signal that was not ours: counted, or an agent that ends its own shim would run for ever.
             over.end = End::Lost;
         }

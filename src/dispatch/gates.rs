@@ -56,6 +56,7 @@ impl Task {
         let mut red = None;
         for (number, command) in self.rules.gates.iter().enumerate() {
             self.go_on()?;
+            self.not_stopped().await?;
             red = self.gate(&place, run, number, command).await?;
             if red.is_some() {
                 break;

@@ -145,12 +145,14 @@ impl Task {
         Ok(stop)
     }
 
-    /// Waits for the end. A claim that is over ends the agent at once; a stopping program gives it its grace first.
+    /// Waits for the end. A claim that is over and `stop --now` end the agent at once; a stopping program gives it its
+    /// grace first.
     pub(super) async fn wait(&self, running: &mut Running) -> Result<(), Stop> {
         let grace = self.dispatch.settings.stop_grace;
         let told_to_end = async {
             tokio::select! {
                 () = self.fenced.cancelled() => {}
+                () = self.halted.cancelled() => {}
                 () = async { self.stop.cancelled().await; tokio::time::sleep(grace).await } => {}
             }
         };

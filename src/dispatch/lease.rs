@@ -11,16 +11,18 @@ use crate::work::Claim;
 
 impl Dispatch {
     /// Renews for ever. A claim that is over cancels `fenced`; so does a blackboard that could not be written until
-    /// the lease was nearly over, since somebody else may have the item by then.
-    pub(super) async fn keep_lease(&self, claim: Claim, fenced: CancellationToken) {
+    /// the lease was nearly over, since somebody else may have the item by then. A person's `stop --now` cancels `halted`.
+    pub(super) async fn keep_lease(&self, claim: Claim, fenced: CancellationToken, halted: CancellationToken) {
         let lease = self.settings.lease;
         let mut look = tokio::time::interval(LOOK.min(lease / 3));
         let mut renewed = tokio::time::Instant::now();
         loop {
             look.tick().await;
             if renewed.elapsed() < lease / 3 {
-                if !self.still_ours(&claim).await {
-                    return fenced.cancel();
+                match self.standing(&claim).await {
+                    Standing::Ours => {}
+                    Standing::Halted => halted.cancel(),
+                    Standing::Over => return fenced.cancel(),
                 }
                 continue;
             }
@@ -39,14 +41,30 @@ impl Dispatch {
     }
 
     pub(super) async fn still_ours(&self, claim: &Claim) -> bool {
+        self.standing(claim).await != Standing::Over
+    }
+
+    async fn standing(&self, claim: &Claim) -> Standing {
         let ours = claim.clone();
         let looked = self.door.read(move |conn| {
             let item = bb::item(conn, &ours.item_id)?;
-            Ok(item.epoch == ours.epoch && item.claimed_by.is_some())
+            if item.epoch != ours.epoch || item.claimed_by.is_none() {
+                return Ok(Standing::Over);
+            }
+            Ok(if bb::is_halted(conn, &item.project_id)? { Standing::Halted } else { Standing::Ours })
         });
         // A look that failed is no proof that the claim is over; the next renewal will tell.
-        looked.await.unwrap_or(true)
+        looked.await.unwrap_or(Standing::Ours)
     }
+}
+
+/// How it stands with a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Ours,
+    /// Still ours, but its agent is to be ended.
+    Halted,
+    Over,
 }
 
 /// How soon a cancelled item's agent is ended.

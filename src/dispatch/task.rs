@@ -30,6 +30,15 @@ pub(super) struct Task {
     pub(super) fenced: CancellationToken,
     /// The program is stopping.
     pub(super) stop: CancellationToken,
+    /// A person stopped the project, or everything, and wants agents ended at once.
+    pub(super) halted: CancellationToken,
+}
+
+/// What ends the work before its end.
+struct Signs {
+    fenced: CancellationToken,
+    stop: CancellationToken,
+    halted: CancellationToken,
 }
 
 /// An agent may ask to be left alone for this long: what it waits for may be over sooner than it says.
@@ -39,10 +48,10 @@ impl Task {
     /// Runs a claimed item to its end, whatever that is; every end is written down.
     pub(super) async fn run(dispatch: Arc<Dispatch>, claimed: Claimed, stop: CancellationToken) {
         let claim = claimed.claim();
-        let fenced = CancellationToken::new();
-        let lease = dispatch.keep_lease(claim.clone(), fenced.clone());
+        let signs = Signs { fenced: CancellationToken::new(), stop, halted: CancellationToken::new() };
+        let lease = dispatch.keep_lease(claim.clone(), signs.fenced.clone(), signs.halted.clone());
         let work = async {
-            let task = match Self::begin(&dispatch, claimed, fenced.clone(), stop).await {
+            let task = match Self::begin(&dispatch, claimed, signs).await {
                 Ok(task) => task,
                 Err(error) => return tracing::error!(item = %claim.item_id, error = ?error, "an item can't be begun"),
             };
@@ -58,12 +67,7 @@ impl Task {
         }
     }
 
-    async fn begin(
-        dispatch: &Arc<Dispatch>,
-        claimed: Claimed,
-        fenced: CancellationToken,
-        stop: CancellationToken,
-    ) -> bb::Result<Self> {
+    async fn begin(dispatch: &Arc<Dispatch>, claimed: Claimed, signs: Signs) -> bb::Result<Self> {
         let id = claimed.change.project_id.clone();
         let project = dispatch.door.read(move |conn| bb::project(conn, &id)).await?;
         let rules = (dispatch.settings.rules)(&project.project_id);
@@ -78,8 +82,9 @@ impl Task {
             project,
             rules,
             git,
-            fenced,
-            stop,
+            fenced: signs.fenced,
+            stop: signs.stop,
+            halted: signs.halted,
         })
     }
 
@@ -211,7 +216,17 @@ impl Task {
         if self.fenced.is_cancelled() {
             return Err(Stop::Fenced);
         }
-        if self.stop.is_cancelled() { Err(Stop::Stopping) } else { Ok(()) }
+        if self.is_told_to_end() { Err(Stop::Stopping) } else { Ok(()) }
+    }
+
+    /// By the program that stops, or by a person's `stop --now`: what is cut then is nobody's failure.
+    pub(super) fn is_told_to_end(&self) -> bool {
+        self.stop.is_cancelled() || self.halted.is_cancelled()
+    }
+
+    /// Before something new begins inside this item: a stop lets only what is at work finish.
+    pub(super) async fn not_stopped(&self) -> Result<(), Stop> {
+        if self.change_now().await?.stopped { Err(Stop::Paused) } else { Ok(()) }
     }
 
     pub(super) fn worktree(&self) -> &Path {

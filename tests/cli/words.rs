@@ -110,6 +110,8 @@ fn the_help_at_the_top() {
       verdict      Give the verdict of a review yourself, where the reviewer's was unclear or you know
                    better
       comment      Tell the next fix something, without starting one
+      stop         Stop all work at a safe point, of everything or of one project, until `start`
+      start        Go on after `stop`, with everything or with one project
       pause        Stop a change where it is, until `resume`
       resume       Go on with a change that is paused or held
       post         Post once more what GitHub refused

@@ -4,12 +4,14 @@ use serde_json::json;
 
 use crate::support::pull_play::{PullPlay, quiet};
 
-/// From now on this line of shell runs before each call of `gh`, with the call's words as its own.
-fn before_each_call(stage: &PullPlay, line: &str) {
+/// From now on this line of shell runs before each call of `gh`, with the call's words as its own. `pause` pauses the
+/// change, `says WORDS` has remand do something else.
+pub(crate) fn before_each_call(stage: &PullPlay, line: &str) {
     let world = &stage.play.world;
     let argv = stage.forge.gh_argv();
     let words: Vec<String> = argv.iter().map(|word| format!("'{word}'")).collect();
-    let pause = format!("pause() {{ env -u REMAND_RUN_DIR '{}' pause c1 >&2 || exit 9; }}", argv[0]);
+    let says = format!("says() {{ env -u REMAND_RUN_DIR '{}' \"$@\" >&2 || exit 9; }}", argv[0]);
+    let pause = format!("{says}\npause() {{ says pause c1; }}");
     let gh = world.script("gh", &format!("{pause}\n{line}\nexec {} \"$@\"\n", words.join(" ")));
     let path = world.root().join("config/remand/config.toml");
     let config = std::fs::read_to_string(&path).unwrap();

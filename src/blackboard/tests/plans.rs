@@ -12,7 +12,7 @@ use crate::change::ChangeId;
 use crate::event::{EventType, NewEvent};
 
 /// Tables that never grow large.
-const SMALL: &[&str] = &["counters", "discoveries", "evaluators", "migrations", "projects", "rate"];
+const SMALL: &[&str] = &["counters", "discoveries", "evaluators", "migrations", "projects", "rate", "stops"];
 
 /// Indexes of what is open now, whatever the past: to walk through one is to walk through the work at hand.
 const OPEN: &[&str] = &[
@@ -39,6 +39,7 @@ const BY_HAND: &[(&str, &str)] = &[
     ("items.rs", ":status IS NULL OR status = :status"),
     ("find.rs", "SELECT change_id, branch, worktree FROM changes"),
     ("look.rs", "SELECT * FROM changes ORDER BY"),
+    ("stops.rs", "UPDATE changes SET stopped = NOT stopped"),
     // From the newest back, and no further than its limit.
     ("find.rs", "SELECT * FROM events ORDER BY id DESC LIMIT :limit"),
 ];

@@ -1,0 +1,208 @@
+//! `remand stop` and `remand start`: everything, or one project. The stop is on the blackboard: it holds for every process
+//! that works there, now and after a restart.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+
+use super::answer::{Answer, Facts, may_finish, say};
+use super::desk::{Desk, wait};
+use super::fail::{Code, Fail};
+use super::out::{Line, Look};
+use crate::blackboard::{self as bb, Board, Order, Stopped, UnderWay};
+use crate::change::ProjectId;
+use crate::process::ProcessId;
+
+/// How often it is looked whether something still runs.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Stop all work at a safe point, of everything or of one project, until `start`
+///
+/// Nothing is started, pushed or posted from then on, by no `run`, `tick` or `work`, also after a restart; pull requests
+/// are still read. An agent that is at work may finish its run: what it did is kept in its worktree, and goes on to the
+/// gates, the push and the next review after `start`. Waits until nothing runs any more.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "With --now agents, gates and set-ups at work are ended at once. What an agent had done by then is kept on \
+refs/remand/wip/RUN, its worktree is put back, no attempt is counted, and it runs again after `start`.\n\n\
+Ctrl-C only ends the waiting; the stop stays. To stop the daemon itself, send it SIGTERM.\n\n\
+Examples:\n  remand stop --reason 'deploying'       everything\n  remand stop website --now              one project, at once"
+)]
+pub(crate) struct StopArgs {
+    /// The project [default: everything]
+    #[arg(value_name = "PROJECT")]
+    project: Option<String>,
+
+    /// End the agents that are at work, instead of letting each finish its run
+    #[arg(long)]
+    now: bool,
+
+    /// Why, for those who wonder
+    #[arg(long, value_name = "TEXT", visible_alias = "why")]
+    reason: Option<String>,
+
+    /// Do not wait until nothing runs any more
+    #[arg(long)]
+    no_wait: bool,
+}
+
+/// Go on after `stop`, with everything or with one project
+#[derive(Debug, Args)]
+#[command(
+    after_help = "`start` alone ends the stop of everything: a project that was stopped by name stays stopped, unless --all is \
+given. A stop of everything also holds for a project that was started by name."
+)]
+pub(crate) struct StartArgs {
+    /// The project [default: everything]
+    #[arg(value_name = "PROJECT")]
+    project: Option<String>,
+
+    /// End every stop, those of single projects too
+    #[arg(long, conflicts_with = "project")]
+    all: bool,
+}
+
+pub(crate) fn stop(args: &StopArgs, desk: &mut Desk) -> Result<Code> {
+    let project = args.project.as_deref().map(|name| known(desk, name)).transpose()?;
+    let order = Order { reason: args.reason.as_deref().filter(|reason| !reason.trim().is_empty()), at_once: args.now };
+    let changed = desk.write("stop", |conn, step| bb::stop(conn, project.as_ref(), order, &step.actor, step.now))?;
+    let mut board = desk.board()?;
+    if !desk.out.is_json() {
+        let stops = board.read(bb::stops)?;
+        let own = stops.iter().find(|stop| stop.project_id == project);
+        let what = match (changed, own) {
+            (false, Some(own)) => format!("nothing to do: {}", sentence(own)),
+            (_, own) => own.map(sentence).unwrap_or_default(),
+        };
+        desk.out.line(Line::default().piece(Look::Notice, what))?;
+    }
+    let under_way = if args.no_wait { running(&mut board, project.as_ref())? } else { wait_out(desk, board, project)? };
+    if desk.out.is_json() {
+        return told(desk, changed, &under_way);
+    }
+    match under_way.as_slice() {
+        [] => desk.out.line("nothing runs any more")?,
+        [..] => desk.out.line(format!("still under way: {}", named(&under_way)))?,
+    }
+    Ok(Code::Done)
+}
+
+pub(crate) fn start(args: &StartArgs, desk: &mut Desk) -> Result<Code> {
+    let project = args.project.as_deref().map(|name| known(desk, name)).transpose()?;
+    let changed = desk.write("start", |conn, step| {
+        let mut changed = bb::start(conn, project.as_ref(), &step.actor, step.now)?;
+        for stop in bb::stops(conn)?.iter().filter(|_| args.all) {
+            changed |= bb::start(conn, stop.project_id.as_ref(), &step.actor, step.now)?;
+        }
+        Ok(changed)
+    })?;
+    if desk.out.is_json() {
+        return told(desk, changed, &[]);
+    }
+    let stops = desk.read(bb::stops)?;
+    let what = project.as_ref().map_or("everything", ProjectId::as_str);
+    let left: Vec<&Stopped> = stops.iter().filter(|stop| project.is_none() || stop.project_id.is_none()).collect();
+    let said = match (changed, left.is_empty()) {
+        (true, true) => format!("{what} goes on"),
+        (true, false) => "that stop is over".to_owned(),
+        (false, true) => format!("nothing to do: {what} is not stopped"),
+        (false, false) => "nothing to do".to_owned(),
+    };
+    desk.out.line(said)?;
+    for stop in left {
+        let line = Line::default().plain("but ").piece(Look::Notice, sentence(stop)).plain(": ").command(command(stop));
+        desk.out.line(line)?;
+    }
+    Ok(Code::Done)
+}
+
+/// Says what is stopped, before or after what a command shows.
+pub(crate) fn banner(desk: &mut Desk) -> Result<()> {
+    for stop in desk.read(bb::stops)? {
+        let line = Line::default().piece(Look::Notice, sentence(&stop)).plain(": ").command(command(&stop));
+        desk.out.note(line)?;
+    }
+    Ok(())
+}
+
+/// What is stopped, by whom and why.
+pub(crate) fn sentence(stop: &Stopped) -> String {
+    let what = stop.project_id.as_ref().map_or("everything", ProjectId::as_str);
+    let reason = stop.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    format!("{what} is stopped by {}{reason}", stop.stopped_by)
+}
+
+/// What ends it.
+pub(crate) fn command(stop: &Stopped) -> String {
+    stop.project_id.as_ref().map_or("remand start".to_owned(), |id| format!("remand start {id}"))
+}
+
+/// Something waits for it that would run, were it not stopped.
+pub(super) fn stopped(facts: &Facts) -> Answer {
+    let mut said: Vec<String> = facts.stops.iter().map(sentence).collect();
+    said.extend(may_finish(facts, facts.stops.iter().any(|stop| stop.at_once)));
+    let commands: Vec<String> = facts.stops.iter().map(command).collect();
+    say("stopped", said.join("; "), facts.stops.first().map(|stop| stop.stopped_at), &commands)
+}
+
+/// What is said of it may wait for a person all the same; nothing that remand does follows before the start.
+pub(super) fn and_stopped(mut told: Answer, facts: &Facts) -> Answer {
+    for stop in &facts.stops {
+        told.answer.push_str(&format!("; {}", sentence(stop)));
+        told.commands.push(command(stop));
+    }
+    told
+}
+
+fn known(desk: &Desk, name: &str) -> Result<ProjectId> {
+    let projects = desk.read(bb::list_projects)?;
+    if let Some(found) = projects.iter().find(|project| project.project_id.as_str() == name) {
+        return Ok(found.project_id.clone());
+    }
+    let names: Vec<&str> = projects.iter().map(|project| project.project_id.as_str()).collect();
+    let hint = match names.as_slice() {
+        [] => "no project is known yet: `remand project add PATH`".to_owned(),
+        [..] => format!("the known ones: {}", names.join(", ")),
+    };
+    Err(Fail::not_found(format!("there is no project `{name}`")).hint(hint).into())
+}
+
+fn wait_out(desk: &mut Desk, mut board: Board, project: Option<ProjectId>) -> Result<Vec<UnderWay>> {
+    wait(async move {
+        let mut said = String::new();
+        loop {
+            let under_way = running(&mut board, project.as_ref())?;
+            if under_way.is_empty() {
+                return Ok(under_way);
+            }
+            let now = named(&under_way);
+            if now != said {
+                desk.out.note(format!("waiting for {now}"))?;
+                said = now;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    })?
+}
+
+/// What is in hand of a process that lives, or of one that this machine can't tell of.
+fn running(board: &mut Board, project: Option<&ProjectId>) -> Result<Vec<UnderWay>> {
+    let mut found = board.read(|conn| bb::under_way(conn, project))?;
+    found.retain(|one| {
+        let alive = one.holder.parse::<ProcessId>().and_then(|process| process.is_alive());
+        !matches!(alive, Ok(false))
+    });
+    Ok(found)
+}
+
+fn named(under_way: &[UnderWay]) -> String {
+    let each: Vec<String> = under_way.iter().map(|one| format!("{} of {}", one.what, one.change_id)).collect();
+    each.join(", ")
+}
+
+fn told(desk: &mut Desk, changed: bool, under_way: &[UnderWay]) -> Result<Code> {
+    let stops = desk.read(bb::stops)?;
+    desk.out.json(&serde_json::json!({ "changed": changed, "stops": stops, "under_way": under_way }))?;
+    Ok(Code::Done)
+}

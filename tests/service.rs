@@ -1,0 +1,3 @@
+//! remand as something that runs all the time: stopped and started, watched over, set up for systemd and launchd.
+
+mod stops;
