@@ -135,6 +135,15 @@ impl Agent {
         }
     }
 
+    /// The folder with its sessions and its login, where its environment says that it is not in the usual place.
+    pub(crate) fn own_folder(&self) -> Option<PathBuf> {
+        let name = match self.kind() {
+            Kind::Command => return None,
+            Kind::Claude => claude::OWN_FOLDER,
+        };
+        self.env.get(name).map(PathBuf::from).filter(|folder| folder.is_absolute())
+    }
+
     /// What has to be in the run's folder before it starts, as a file and its text.
     pub(crate) fn note(&self, dir: &Path, session: &Session) -> (PathBuf, Vec<u8>) {
         let note = Note { kind: self.kind(), resumed: matches!(session, Session::Resumed(_)) };

@@ -104,16 +104,23 @@ impl Task {
             extra_env: swapped.env,
         };
         make_folder(&agent::answers(&dir))?;
-        self.confine(launch.agent.job(&errand), &launch.worktree.place).await
+        let job = launch.agent.job(&errand);
+        let own = launch.agent.own_folder();
+        self.confine_with(job, &launch.worktree.place, own.as_deref()).await
     }
 
     /// What runs for a change runs confined, as far as this machine can.
     pub(super) async fn confine(&self, job: process::Job, place: &Place) -> Result<process::Job, Stop> {
+        self.confine_with(job, place, None).await
+    }
+
+    async fn confine_with(&self, job: process::Job, place: &Place, own: Option<&Path>) -> Result<process::Job, Stop> {
         let answers = agent::answers(&job.dir);
         let reach = Reach {
             worktree: &place.path,
             repository: &place.common_dir,
             answers: Some(answers.as_path()).filter(|answers| answers.is_dir()),
+            own,
         };
         let confined = self.dispatch.settings.sandbox.confine(job, reach).await;
         confined.map_err(|why| Stop::hold(format!("nothing is run without its sandbox: {why}")))

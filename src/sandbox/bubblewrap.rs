@@ -63,6 +63,9 @@ pub(super) fn confine(program: &Path, sight: &Sight, mut job: Job, reach: Reach<
             words.show_as("--ro-bind", Path::new("/dev/null"), &path);
         }
     }
+    if let Some(path) = reach.own {
+        words.show("--bind-try", path);
+    }
     for path in [Some(reach.repository), Some(reach.worktree), reach.answers].into_iter().flatten() {
         words.show("--bind", path);
     }

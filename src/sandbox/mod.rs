@@ -44,6 +44,8 @@ pub(crate) struct Reach<'a> {
     pub(crate) repository: &'a Path,
     /// For what it tells beside its output; none for gates.
     pub(crate) answers: Option<&'a Path>,
+    /// The state of the agent itself, where it is not in one of the usual places.
+    pub(crate) own: Option<&'a Path>,
 }
 
 /// How commands are confined on this machine.

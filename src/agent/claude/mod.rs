@@ -15,13 +15,16 @@ use report::Report;
 
 pub(super) use show::{Shown, doing};
 
+/// Names the folder with its settings, its login and its sessions.
+pub(super) const OWN_FOLDER: &str = "CLAUDE_CONFIG_DIR";
+
 /// Its login, its own folder, and the way to its API. Other providers' variables are for the configuration to name.
 pub(super) const VARIABLES: &[&str] = &[
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
     "ANTHROPIC_BASE_URL",
     "CLAUDE_CODE_OAUTH_TOKEN",
-    "CLAUDE_CONFIG_DIR",
+    OWN_FOLDER,
     "HTTPS_PROXY",
     "HTTP_PROXY",
     "NO_PROXY",
