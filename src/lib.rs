@@ -11,6 +11,7 @@ mod crash;
 mod daemon;
 mod demo;
 mod dispatch;
+mod doctor;
 mod evaluator;
 mod event;
 mod finding;

@@ -2,7 +2,7 @@
 
 mod discover;
 mod reads;
-mod stage;
+pub(crate) mod stage;
 mod troubles;
 mod trust;
 mod watch;

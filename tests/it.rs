@@ -14,6 +14,7 @@ mod claude;
 mod cli;
 mod crash;
 mod demo;
+mod doctor;
 mod endless;
 mod feedback_loop;
 mod forge;

@@ -66,6 +66,23 @@ const EDGES: &[(&str, &[&str])] = &[
             "wake",
         ],
     ),
+    // Looks at all of them and changes nothing.
+    (
+        "doctor",
+        &[
+            "agent",
+            "blackboard",
+            "config",
+            "daemon",
+            "evaluator",
+            "git",
+            "github",
+            "process",
+            "prompt",
+            "remote",
+            "sandbox",
+        ],
+    ),
     ("demo", &["blackboard", "config", "forge", "process"]),
     (
         "cli",
@@ -76,6 +93,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "daemon",
             "demo",
             "dispatch",
+            "doctor",
             "evaluator",
             "git",
             "github",

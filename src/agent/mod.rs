@@ -8,6 +8,7 @@ mod claude;
 mod command;
 mod end;
 mod live;
+mod login;
 mod told;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ use crate::words::words;
 pub(crate) use claude::Claude;
 pub(crate) use end::{End, Outcome, outcome};
 pub(crate) use live::{Doing, Reader, doing};
+pub(crate) use login::Login;
 
 words! {
     /// What an agent is started for.

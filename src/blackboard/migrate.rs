@@ -30,14 +30,19 @@ pub(super) fn to_newest(path: &Path, conn: &mut Connection, now: Time) -> Result
 
 /// Refuses what is not a blackboard, or not one that this program knows, before anything of it is changed.
 pub(super) fn recognise(path: &Path, conn: &Connection) -> Result<()> {
+    if conn.is_readonly("main")? {
+        return Err(unusable(path, "it is read-only".into(), None));
+    }
+    identify(path, conn)
+}
+
+/// The same for one who changes nothing.
+pub(super) fn identify(path: &Path, conn: &Connection) -> Result<()> {
     let look = || -> Result<_, rusqlite::Error> {
         let empty = conn.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0))?;
         let pragma = |name| conn.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
         Ok((pragma("application_id")?, pragma("user_version")?, empty))
     };
-    if conn.is_readonly("main")? {
-        return Err(unusable(path, "it is read-only".into(), None));
-    }
     match look().map_err(|source| refused(path, source))? {
         (APPLICATION_ID, found, _) if found > NEWEST => {
             Err(BoardError::Newer { path: path.to_owned(), found, known: NEWEST })

@@ -24,6 +24,7 @@ mod intents;
 mod items;
 mod look;
 mod migrate;
+mod onlook;
 mod open;
 mod pause;
 mod people;
@@ -73,6 +74,7 @@ pub(crate) use intents::{
 };
 pub(crate) use items::{NewItem, insert_item, item, items_of, list_items, requeue_item, review_item};
 pub(crate) use look::{BoardRow, EvaluatorRow, Show, board, board_row, evaluator_rows};
+pub(crate) use onlook::{Onlook, Quick};
 pub(crate) use pause::{pause, resume};
 pub(crate) use people::{
     Unanswered, approve_by_person, cancel_change, cancel_item, more_cycles, post, refine, reopen, retry, unanswered,

@@ -1,7 +1,7 @@
 //! Opening the database: pragmas with their reasons, permissions, and what is refused.
 
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::limits::Limit;
@@ -27,7 +27,7 @@ pub(super) fn writer(path: &Path, now: Time) -> Result<Connection> {
     }
     make_private(path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut conn = connect(path, flags)?;
+    let mut conn = connect(path, &absolute(path)?, flags)?;
     migrate::recognise(path, &conn)?;
     pragmas(path, &mut conn)?;
     migrate::to_newest(path, &mut conn, now)?;
@@ -37,7 +37,7 @@ pub(super) fn writer(path: &Path, now: Time) -> Result<Connection> {
 /// Opens beside the writer; a write through it is refused by SQLite.
 pub(super) fn reader(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut conn = connect(path, flags)?;
+    let mut conn = connect(path, &absolute(path)?, flags)?;
     pragmas(path, &mut conn)?;
     conn.pragma_update(None, "query_only", true)?;
     Ok(conn)
@@ -68,14 +68,17 @@ fn make_private(path: &Path) -> Result<()> {
     }
 }
 
+/// Opens `name`, which is `path` in full or a URI of it.
 #[expect(clippy::disallowed_methods, reason = "the one place")]
-fn connect(path: &Path, flags: OpenFlags) -> Result<Connection> {
-    // Absolute, since SQLite takes `:memory:` and `file:…` for something else than a file of that name.
-    let absolute =
-        std::path::absolute(path).map_err(|error| unusable(path, format!("it can't be found: {error}"), None))?;
-    let mut conn = Connection::open_with_flags(absolute, flags).map_err(|source| refused(path, source))?;
+pub(super) fn connect(path: &Path, name: &Path, flags: OpenFlags) -> Result<Connection> {
+    let mut conn = Connection::open_with_flags(name, flags).map_err(|source| refused(path, source))?;
     conn.busy_handler(Some(wait_briefly))?;
     Ok(conn)
+}
+
+/// Absolute, since SQLite takes `:memory:` and `file:…` for something else than a file of that name.
+pub(super) fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).map_err(|error| unusable(path, format!("it can't be found: {error}"), None))
 }
 
 fn pragmas(path: &Path, conn: &mut Connection) -> Result<()> {

@@ -49,6 +49,11 @@ impl Desk {
         Self { out, now: clock::now(), verbose, place, missing: Missing::Refuse, knows_nothing: Cell::new(false) }
     }
 
+    /// What the command line says about places.
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+
     /// Goes on at another blackboard.
     pub(crate) fn move_to(&mut self, place: Place) {
         self.place = place;

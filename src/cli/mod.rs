@@ -12,6 +12,7 @@ mod completions;
 mod demo;
 mod desk;
 mod diff;
+mod doctor;
 mod evaluators;
 mod events;
 mod fail;
@@ -102,6 +103,7 @@ enum Command {
     Tick(loops::TickArgs),
     Work(loops::WorkArgs),
     Demo(demo::DemoArgs),
+    Doctor(doctor::DoctorArgs),
     #[command(subcommand)]
     Project(project::ProjectCommand),
     Review(review::ReviewArgs),
@@ -174,6 +176,7 @@ fn obey(command: Option<Command>, desk: &mut Desk) -> Result<Code> {
         Some(Command::Tick(args)) => loops::tick(&args, desk),
         Some(Command::Work(args)) => loops::work(&args, desk),
         Some(Command::Demo(args)) => demo::demo(&args, desk),
+        Some(Command::Doctor(args)) => doctor::doctor(&args, desk),
         Some(Command::Project(command)) => project::project(command, desk),
         Some(Command::Review(args)) => review::review(&args, desk),
         Some(Command::Watch(args)) => watch::watch(&args, desk),

@@ -98,6 +98,27 @@ impl Out {
         Ok(())
     }
 
+    /// What is being waited for, on one line of stderr that the next one replaces; only on a terminal.
+    pub(crate) fn progress(&mut self, text: &str) {
+        if !io::stderr().is_terminal() || self.stderr.current_choice() == ColorChoice::Never {
+            return;
+        }
+        let text: String = plain::line(text).chars().take(self.width.unwrap_or(80).saturating_sub(1)).collect();
+        // Nobody who is not there misses it.
+        drop(write!(self.stderr, "\r\u{1b}[K{text}").and_then(|()| self.stderr.flush()));
+    }
+
+    /// A result that is broken between its words on a terminal, and set in by `indent` columns after the first line.
+    pub(crate) fn wrapped(&mut self, head: Line, indent: usize, text: &str) -> io::Result<()> {
+        let room = self.width.map_or(usize::MAX, |width| width.saturating_sub(indent).max(20));
+        let mut lines = broken(&plain::line(text), room).into_iter();
+        self.line(head.plain(lines.next().unwrap_or_default()))?;
+        for line in lines {
+            self.line(format!("{:indent$}{line}", ""))?;
+        }
+        Ok(())
+    }
+
     pub(crate) fn blank(&mut self) -> io::Result<()> {
         writeln!(self.stdout)
     }
@@ -287,6 +308,21 @@ impl Table {
     }
 }
 
+/// Lines of at most `room` characters; a word that is longer has its own.
+fn broken(text: &str, room: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= room => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            Some(_) | None => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 /// Columns of the terminal that the result goes to.
 fn width() -> Option<usize> {
     if !io::stdout().is_terminal() {
@@ -327,6 +363,13 @@ mod tests {
         c1      a title that is rather long and has to be broken somewhere  3 min ago
         c2      short␛[31m                                                  now
         ");
+    }
+
+    #[test]
+    fn text_is_broken_between_words() {
+        assert_eq!(broken("one two three", 7), ["one two", "three"]);
+        assert_eq!(broken("a-very-long-word b", 4), ["a-very-long-word", "b"]);
+        assert_eq!(broken("one two", usize::MAX), ["one two"]);
     }
 
     #[test]

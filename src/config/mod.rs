@@ -55,7 +55,12 @@ pub(crate) fn load(place: &Place) -> Result<Loaded, ConfigError> {
     load_in(place, &Environment::of_process())
 }
 
-/// Every setting with its default and what it means: what `remand init` writes.
+/// The defaults alone, where the config file can't be read and something is to be looked at all the same.
+pub(crate) fn without_file(place: &Place) -> Result<Loaded, ConfigError> {
+    load_from(place, &Environment::of_process(), None)
+}
+
+/// Every setting with its default and what it means.
 pub(crate) fn default_text() -> &'static str {
     include_str!("../../config.toml")
 }
@@ -93,7 +98,10 @@ pub(crate) fn usual_file() -> Option<PathBuf> {
 }
 
 fn load_in(place: &Place, environment: &Environment) -> Result<Loaded, ConfigError> {
-    let file = place::config_file(place, environment)?;
+    load_from(place, environment, place::config_file(place, environment)?)
+}
+
+fn load_from(place: &Place, environment: &Environment, file: Option<PathBuf>) -> Result<Loaded, ConfigError> {
     let text = file.as_deref().map_or(Ok(String::new()), error::read_file)?;
     let read = read::read(file.as_deref(), &text)?;
     let home = environment.path("HOME");

@@ -227,7 +227,8 @@ fn secrets() -> Vec<Secret> {
     config::forge_secrets().iter().map(|secret| Secret::new(secret.reveal())).collect()
 }
 
-fn agent(loaded: &Loaded, name: &str) -> Option<Agent> {
+/// An agent as it is started.
+pub(crate) fn agent(loaded: &Loaded, name: &str) -> Option<Agent> {
     let agent = loaded.agent(name)?;
     let (kind, manner) = match agent.kind {
         AgentKind::Command => (Kind::Command, Manner::Command),

@@ -49,7 +49,7 @@ pub(crate) async fn take(blackboard: &Path) -> anyhow::Result<Lock> {
         if error != rustix::io::Errno::WOULDBLOCK {
             return Err(error).with_context(|| format!("cannot lock {}", path.display()));
         }
-        let pid = holder(&mut file);
+        let pid = pid_in(&mut file);
         if begun.elapsed() > LINGERS || pid.parse().ok().and_then(Pid::from_raw).is_none_or(is_there) {
             return Err(AlreadyRunning { path: blackboard.to_owned(), pid }.into());
         }
@@ -64,7 +64,16 @@ pub(crate) async fn take(blackboard: &Path) -> anyhow::Result<Lock> {
     Ok(Lock { _file: file })
 }
 
-fn holder(file: &mut File) -> String {
+/// The pid of the daemon that runs on this blackboard, if one does. The lock is tried only where its holder seems to be
+/// alive: a daemon that starts in this moment must not find it taken by a look.
+pub(crate) fn holder(blackboard: &Path) -> Option<String> {
+    let mut file = File::open(beside(blackboard, "lock")).ok()?;
+    let pid = pid_in(&mut file);
+    pid.parse().ok().and_then(Pid::from_raw).filter(|pid| is_there(*pid))?;
+    (flock(&file, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK)).then_some(pid)
+}
+
+fn pid_in(file: &mut File) -> String {
     let mut pid = String::new();
     // What can't be read is not known; the refusal stands either way.
     drop(file.rewind().and_then(|()| file.read_to_string(&mut pid)));
@@ -95,6 +104,7 @@ mod tests {
         let (_folder, board, _held) = board_with_lock(&own);
         let refused = tokio::time::timeout(Duration::from_secs(1), take(&board)).await.unwrap().unwrap_err();
         assert_eq!(refused.downcast_ref::<AlreadyRunning>().unwrap().pid, own);
+        assert_eq!(holder(&board), Some(own));
     }
 
     #[tokio::test]
@@ -104,7 +114,9 @@ mod tests {
         let taken = take(&board);
         tokio::pin!(taken);
         assert!(tokio::time::timeout(Duration::from_millis(100), &mut taken).await.is_err());
+        assert_eq!(holder(&board), None, "who holds it is dead");
         drop(held);
-        taken.await.unwrap();
+        let _lock = taken.await.unwrap();
+        assert_eq!(holder(&board), Some(std::process::id().to_string()));
     }
 }

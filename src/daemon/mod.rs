@@ -21,8 +21,8 @@ use crate::heartbeat::{self, Beat};
 use crate::intake::Intake;
 use crate::wake;
 
-pub(crate) use assemble::intake;
-pub(crate) use lock::AlreadyRunning;
+pub(crate) use assemble::{agent, intake, sandbox};
+pub(crate) use lock::{AlreadyRunning, holder};
 
 /// The loops of one blackboard, put together and not yet running.
 pub(crate) struct Daemon {

@@ -1,5 +1,7 @@
 //! Commits what an agent left uncommitted.
 
+use std::path::Path;
+
 use super::call::Call;
 use super::{Git, GitError, Place, check_branch_name};
 
@@ -38,6 +40,17 @@ impl Git {
         self.resolve(place, "HEAD").await
     }
 
+    /// Whether git's configuration has a name and an address for commits made here.
+    pub(crate) async fn knows_who(&self, folder: &Path) -> Result<bool, GitError> {
+        for key in ["user.name", "user.email"] {
+            let set = self.maybe_line(Call::anywhere(folder, ["config", "--get", key])).await?;
+            if !set.is_some_and(|text| is_set(&text)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Whose name stands on our commits: the user's, as git's configuration has it in this worktree, else
     /// remand's own. A name without an address, or an address without a name, is not guessed at.
     pub(super) async fn identity(&self, place: &Place) -> Result<[(&'static str, String); 4], GitError> {
@@ -45,9 +58,8 @@ impl Git {
         for (slot, key) in found.iter_mut().zip(["user.name", "user.email"]) {
             *slot = self.maybe_line(Call::at(place, ["config", "--get", key])).await?;
         }
-        let set = |text: &String| text.chars().any(char::is_alphanumeric) && !text.contains(['<', '>', '\n']);
         let (name, address) = match found {
-            [Some(name), Some(address)] if set(&name) && set(&address) => (name, address),
+            [Some(name), Some(address)] if is_set(&name) && is_set(&address) => (name, address),
             _ => ("remand".to_owned(), "remand@localhost".to_owned()),
         };
         Ok([
@@ -57,6 +69,10 @@ impl Git {
             ("GIT_COMMITTER_EMAIL", address),
         ])
     }
+}
+
+fn is_set(text: &str) -> bool {
+    text.chars().any(char::is_alphanumeric) && !text.contains(['<', '>', '\n'])
 }
 
 /// `add -A` of the whole worktree without the repositories nested in it: one without a commit would make it fail.

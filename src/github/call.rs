@@ -11,7 +11,7 @@ use super::classify::{Asked, classify, said};
 use super::reply::{Reply, is_etag, split};
 use super::{Github, GithubError};
 use crate::crash::crash_point;
-use crate::process::{self, ProcessError, Short};
+use crate::process::{self, ProcessError, Short, ShortOutput};
 
 /// Of one page: a hundred comments of the longest kind (65 536 characters) with their hunks fit.
 pub(super) const CAP: usize = 32 * 1024 * 1024;
@@ -88,24 +88,11 @@ impl Github {
     }
 
     pub(super) async fn ask(&self, call: &Call, deadline: Instant) -> Result<Reply, GithubError> {
-        let Some((program, leading)) = self.shared.argv.split_first() else {
-            return Err(GithubError::NoGh);
-        };
-        let mut args: Vec<OsString> = leading.iter().map(OsString::from).collect();
-        args.extend(call.words());
-        let short = Short {
-            program: program.into(),
-            args,
-            cwd: self.shared.cwd.clone(),
-            env: self.shared.env.clone(),
-            stdin: call.body.clone(),
-            limit: deadline.saturating_duration_since(Instant::now()),
-            cap: CAP,
-        };
         if call.method != Method::Get {
             crash_point!("github.{}.before", call.last_word());
         }
-        let output = process::short(&short).await.map_err(|error| self.not_run(&call.path, &error))?;
+        let output = self.run(&call.words(), call.body.clone(), deadline).await;
+        let output = output.map_err(|error| self.not_run(&call.path, &error))?;
         if call.method != Method::Get {
             crash_point!("github.{}.after", call.last_word());
         }
@@ -116,7 +103,29 @@ impl Github {
         classify(Asked { path: &call.path, is_conditional: call.etag.is_some() }, &output)
     }
 
-    fn not_run(&self, path: &str, error: &ProcessError) -> GithubError {
+    /// Starts gh with these words after its own.
+    pub(super) async fn run(
+        &self,
+        words: &[OsString],
+        stdin: Option<Vec<u8>>,
+        deadline: Instant,
+    ) -> Result<ShortOutput, ProcessError> {
+        let shared = &self.shared;
+        let (program, leading) =
+            shared.argv.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
+        let short = Short {
+            program: program.into(),
+            args: leading.iter().map(OsString::from).chain(words.iter().cloned()).collect(),
+            cwd: shared.cwd.clone(),
+            env: shared.env.clone(),
+            stdin,
+            limit: deadline.saturating_duration_since(Instant::now()),
+            cap: CAP,
+        };
+        process::short(&short).await
+    }
+
+    pub(super) fn not_run(&self, path: &str, error: &ProcessError) -> GithubError {
         let what = if let ProcessError::TimedOut { .. } = error {
             format!("no answer within {:?}", self.shared.limit)
         } else {

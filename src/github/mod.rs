@@ -35,7 +35,7 @@ use crate::clock::Time;
 
 pub(crate) use error::GithubError;
 pub(crate) use list::Marks;
-pub(crate) use read::Answer;
+pub(crate) use read::{Account, Answer};
 pub(crate) use write::{NewInline, NewReview, Posted, ReviewEvent};
 
 /// Set for every call: nothing may wait for a person, colour the answer or add to it.
@@ -92,6 +92,16 @@ impl Github {
         let limit = limit.min(LONGEST);
         env.extend(ENVIRONMENT.iter().map(|(name, value)| (name.into(), value.into())));
         Self { shared: Arc::new(Shared { argv, env, limit, cwd, rate: watch::Sender::new(None) }) }
+    }
+
+    /// The version of gh, as `2.102.0`.
+    pub(crate) async fn version(&self) -> Result<String, GithubError> {
+        let output = self.run(&["--version".into()], None, self.deadline()).await;
+        let output = output.map_err(|error| self.not_run("--version", &error))?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        let version = said.split_whitespace().skip_while(|word| *word != "version").nth(1);
+        let broken = || GithubError::Broken { path: "--version".to_owned(), what: classify::said(&output.stdout) };
+        version.map(str::to_owned).ok_or_else(broken)
     }
 
     /// The newest that an answer said.

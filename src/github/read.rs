@@ -5,6 +5,7 @@ use super::list::{Marks, Pages};
 use super::model::{CommentJson, CommitJson, InlineJson, PermissionJson, PullJson, Review, User};
 use super::reply::Reply;
 use super::{Github, GithubError, place};
+use crate::clock::Time;
 use crate::pull::{Author, Permission, Pull, Said};
 
 /// What a question with an etag was answered with.
@@ -14,11 +15,29 @@ pub(crate) enum Answer<T> {
     Unchanged,
 }
 
+/// Who is logged in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Account {
+    pub(crate) author: Author,
+    /// What a classic token may do. None: of other tokens GitHub does not tell.
+    pub(crate) scopes: Option<Vec<String>>,
+    /// GitHub's own time.
+    pub(crate) at: Option<Time>,
+}
+
 impl Github {
-    /// The account that gh is logged in with.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the look at the surroundings, which is on the way"))]
-    pub(crate) async fn me(&self) -> Result<Author, GithubError> {
-        Ok(self.read::<User>("user".to_owned()).await?.into())
+    /// The account that gh is logged in with, and what its answer tells besides.
+    pub(crate) async fn me(&self) -> Result<Account, GithubError> {
+        let path = "user";
+        match self.ask(&Call::get(path.to_owned()), self.deadline()).await? {
+            Reply::New { head, body } => {
+                let author = read_body::<User>(path, &body)?.into();
+                Ok(Account { author, scopes: head.scopes(), at: head.date() })
+            }
+            Reply::Unchanged { .. } => {
+                Err(GithubError::Broken { path: path.to_owned(), what: "not modified".to_owned() })
+            }
+        }
     }
 
     pub(crate) async fn pull(&self, repo: &str, number: i64, etag: Option<&str>) -> Result<Answer<Pull>, GithubError> {

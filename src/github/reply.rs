@@ -73,6 +73,16 @@ impl Head {
         Some(Rate { limit: self.number("limit")?, remaining: self.number("remaining")?, reset: self.reset()? })
     }
 
+    /// Of a classic token, which may have none at all.
+    pub(super) fn scopes(&self) -> Option<Vec<String>> {
+        let scopes = self.get("x-oauth-scopes")?.split(',').map(str::trim).filter(|scope| !scope.is_empty());
+        Some(scopes.map(str::to_owned).collect())
+    }
+
+    pub(super) fn date(&self) -> Option<Time> {
+        self.get("date").and_then(date)
+    }
+
     pub(super) fn is_used_up(&self) -> bool {
         self.number("remaining") == Some(0)
     }
@@ -80,7 +90,7 @@ impl Head {
     /// When to come back. `Retry-After` counts from the answer's own `Date`: our clock may be another.
     pub(super) fn retry_at(&self) -> Option<Time> {
         let after = self.get("retry-after").and_then(|text| match text.parse() {
-            Ok(seconds) => Some(date(self.get("date")?)?.plus(Duration::from_secs(seconds))),
+            Ok(seconds) => Some(self.date()?.plus(Duration::from_secs(seconds))),
             Err(_) => date(text),
         });
         after.or_else(|| self.reset().filter(|_| self.is_used_up()))

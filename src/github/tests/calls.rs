@@ -21,7 +21,8 @@ async fn who_am_i() {
     bed.raw("user", &recorded("user"), "", 0);
     assert_eq!(bed.github.rate(), None);
     let me = bed.github.me().await.unwrap();
-    assert_eq!((me.id, me.login.as_str()), (583_231, "octocat"));
+    assert_eq!((me.author.id, me.author.login.as_str()), (583_231, "octocat"));
+    assert_eq!((me.scopes, me.at.unwrap().to_string().as_str()), (None, "2026-11-16T02:30:00.000Z"));
     assert_eq!(bed.github.clone().rate().unwrap().remaining, 4_987, "clones share it");
 }
 

@@ -1,0 +1,127 @@
+//! Whether an agent has a login, looked for where its program keeps it. Nothing is asked that costs money, and no secret
+//! is read further than that it is there.
+
+use std::path::{Path, PathBuf};
+
+use super::{Agent, Kind};
+
+/// What was found of a login.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Login {
+    /// By which variable or file.
+    Found(String),
+    Missing {
+        r#do: &'static str,
+    },
+    /// Nobody knows where to look, or it can't be looked at.
+    NotLookedAt(&'static str),
+}
+
+/// Programs that say their version and do nothing else when asked with `--version`.
+const TELL_VERSION: [&str; 5] = ["claude", "codex", "gemini", "opencode", "cursor-agent"];
+
+/// Each is a login by itself.
+const KEYS: [&str; 3] = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"];
+/// With one of these another provider is asked, which has logins of its own.
+const PROVIDERS: [&str; 3] = ["CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY"];
+
+impl Agent {
+    /// The words that make it say its version. None: it might do anything.
+    pub(crate) fn version_words(&self) -> Option<Vec<String>> {
+        let name = Path::new(self.command.first()?).file_name()?.to_str()?;
+        let knows = match self.kind() {
+            Kind::Claude => true,
+            Kind::Command => TELL_VERSION.contains(&name),
+        };
+        let words = match self.kind() {
+            Kind::Claude => self.command.clone(),
+            Kind::Command => self.command.iter().take(1).cloned().collect(),
+        };
+        knows.then(|| words.into_iter().chain(["--version".to_owned()]).collect())
+    }
+
+    pub(crate) fn login(&self) -> Login {
+        match self.kind() {
+            Kind::Command => Login::NotLookedAt("remand does not know how it logs in"),
+            Kind::Claude => self.claude_login(),
+        }
+    }
+
+    fn claude_login(&self) -> Login {
+        let set = |names: &[&'static str]| {
+            names.iter().find(|name| self.env.get(**name).is_some_and(|value| !value.is_empty())).copied()
+        };
+        if let Some(name) = set(&KEYS).or_else(|| set(&PROVIDERS)) {
+            return Login::Found(name.to_owned());
+        }
+        let home = self.env.get("HOME").map(PathBuf::from).unwrap_or_default();
+        let folder = self.env.get("CLAUDE_CONFIG_DIR").map_or_else(|| home.join(".claude"), PathBuf::from);
+        let file = folder.join(".credentials.json");
+        if file.metadata().is_ok_and(|meta| meta.len() > 2) {
+            return Login::Found(file.display().to_string());
+        }
+        let settings = std::fs::read_to_string(folder.join("settings.json")).unwrap_or_default();
+        if settings.contains("\"apiKeyHelper\"") {
+            return Login::Found(format!("the apiKeyHelper of {}", folder.join("settings.json").display()));
+        }
+        if cfg!(target_os = "macos") {
+            return Login::NotLookedAt("its login may be in the keychain, which is not looked at");
+        }
+        Login::Missing { r#do: "run `claude` once and log in there, or set ANTHROPIC_API_KEY where remand runs" }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::agent::{Claude, Manner};
+
+    fn agent(manner: Manner, command: &[&str], env: &[(&str, &str)]) -> Agent {
+        Agent {
+            name: "it".into(),
+            command: command.iter().map(|word| (*word).to_owned()).collect(),
+            model: None,
+            env: env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect::<BTreeMap<_, _>>(),
+            manner,
+        }
+    }
+
+    fn claude() -> Manner {
+        Manner::Claude(Claude {
+            max_turns: None,
+            max_cost_micros: None,
+            max_retries: 1,
+            api_timeout: Duration::from_secs(1),
+            allow: Vec::new(),
+        })
+    }
+
+    #[test]
+    fn a_login_is_found_where_the_program_looks_for_it() {
+        let home = tempfile::tempdir().unwrap();
+        let at = home.path().to_str().unwrap();
+        let login = |env: &[(&str, &str)]| agent(claude(), &["claude"], env).login();
+        assert!(!matches!(login(&[("HOME", at)]), Login::Found(_)));
+        assert_eq!(login(&[("HOME", at), ("ANTHROPIC_API_KEY", "k")]), Login::Found("ANTHROPIC_API_KEY".into()));
+        assert!(!matches!(login(&[("HOME", at), ("ANTHROPIC_API_KEY", "")]), Login::Found(_)));
+        assert!(matches!(login(&[("HOME", at), ("CLAUDE_CODE_USE_BEDROCK", "1")]), Login::Found(_)));
+        std::fs::create_dir(home.path().join(".claude")).unwrap();
+        std::fs::write(home.path().join(".claude/.credentials.json"), "{}").unwrap();
+        assert!(!matches!(login(&[("HOME", at)]), Login::Found(_)), "empty");
+        std::fs::write(home.path().join(".claude/.credentials.json"), "{\"claudeAiOauth\":{}}").unwrap();
+        assert!(matches!(login(&[("HOME", at)]), Login::Found(_)));
+        let elsewhere = login(&[("HOME", at), ("CLAUDE_CONFIG_DIR", "/nowhere")]);
+        assert!(!matches!(elsewhere, Login::Found(_)), "its folder is another: {elsewhere:?}");
+    }
+
+    #[test]
+    fn only_who_is_known_to_tell_a_version_is_asked() {
+        let words = |manner, command: &[&str]| agent(manner, command, &[]).version_words();
+        assert_eq!(words(Manner::Command, &["my-agent", "--batch"]), None);
+        assert_eq!(words(Manner::Command, &["/opt/codex", "exec"]).unwrap(), ["/opt/codex", "--version"]);
+        assert_eq!(words(claude(), &["npx", "claude"]).unwrap(), ["npx", "claude", "--version"]);
+    }
+}

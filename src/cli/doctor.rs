@@ -1,0 +1,76 @@
+//! `remand doctor`
+
+use anyhow::Result;
+use clap::Args;
+
+use super::desk::Desk;
+use super::fail::Code;
+use super::out::{Line, Look};
+use crate::daemon;
+use crate::doctor::{self, Check, Network, State};
+
+/// Say what is missing here (git, gh, logins, agents, permissions, room) and how to get it
+///
+/// One line for each thing: ok, warn or fail, and below what is not ok the one thing to do. Nothing is changed.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "0: all is well, or only warned of; 1: something fails; 3: the settings can't be read (the rest is \
+looked at with the defaults)."
+)]
+pub(crate) struct DoctorArgs {
+    /// Ask nothing of the network: no GitHub, no remotes
+    #[arg(long)]
+    offline: bool,
+}
+
+pub(crate) fn doctor(args: &DoctorArgs, desk: &mut Desk) -> Result<Code> {
+    let network = if args.offline { Network::LeaveAlone } else { Network::Ask };
+    let (place, now) = (desk.place().clone(), desk.now);
+    let runtime = daemon::runtime()?;
+    let out = &mut desk.out;
+    let seen = runtime.block_on(doctor::look(&place, network, now, |waits_for| out.progress(&waiting(waits_for))));
+    // A disk that hangs keeps a thread that nobody waits for.
+    runtime.shutdown_background();
+    out.progress("");
+    let seen = seen?;
+    if out.is_json() {
+        out.json(&seen.checks)?;
+    } else {
+        print(desk, &seen.checks)?;
+    }
+    let fails = seen.checks.iter().any(|check| check.state == State::Fail);
+    Ok(if seen.bad_settings.is_some() {
+        Code::Config
+    } else if fails {
+        Code::Failed
+    } else {
+        Code::Done
+    })
+}
+
+fn waiting(names: &[&str]) -> String {
+    if names.is_empty() { String::new() } else { format!("looking: {} …", names.join(", ")) }
+}
+
+fn print(desk: &mut Desk, checks: &[Check]) -> Result<()> {
+    let wide = checks.iter().map(|check| check.check.chars().count()).max().unwrap_or(0);
+    for check in checks {
+        let look = match check.state {
+            State::Ok => Look::Good,
+            State::Warn => Look::Notice,
+            State::Fail => Look::Bad,
+        };
+        let (state, name) = (check.state.as_str(), &check.check);
+        let head = Line::default().piece(look, format!("{state:<4}")).plain(format!("  {name:<wide$}  "));
+        desk.out.wrapped(head, 8 + wide, &check.says)?;
+        if let Some(r#do) = &check.r#do {
+            let head = Line::default().plain(" ".repeat(8 + wide)).piece(Look::Command, "→ ");
+            desk.out.wrapped(head, 10 + wide, r#do)?;
+        }
+    }
+    let count = |state: State| checks.iter().filter(|check| check.state == state).count();
+    let (ok, warned, failed) = (count(State::Ok), count(State::Warn), count(State::Fail));
+    desk.out.blank()?;
+    desk.out.line(Line::default().faint(format!("{ok} ok, {warned} to be looked at, {failed} failed")))?;
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! The agents: is the program there, which version, is there a login? No question is asked that costs money.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{Access, access};
+
+use super::{CALL, Check, Surroundings};
+use crate::agent::{Agent, Login};
+use crate::daemon;
+use crate::process::{self, Short};
+
+pub(super) async fn agent(around: Arc<Surroundings>, name: String) -> Vec<Check> {
+    let check = format!("agent {name}");
+    let Some(agent) = daemon::agent(&around.loaded, &name) else { return Vec::new() };
+    let program = agent.command.first().cloned().unwrap_or_default();
+    let Some(found) = found(&agent, &program) else {
+        let r#do = format!("install it, put it on the PATH, or give its path as `command` in [agents.{name}]");
+        return vec![around.judged(&name, Check::fail(&check, format!("the program `{program}` was not found"), r#do))];
+    };
+    let version = match agent.version_words() {
+        Some(words) => version(&agent, &words).await,
+        None => Ok(None),
+    };
+    let shown = found.display().to_string();
+    let says = match version {
+        Ok(Some(version)) => format!("{version} ({shown})"),
+        Ok(None) => shown,
+        Err(what) => {
+            let says = format!("{shown} does not say its version: {what}");
+            let r#do = format!("try `{program} --version` by hand");
+            return vec![around.judged(&name, Check::fail(&check, says, r#do))];
+        }
+    };
+    vec![match agent.login() {
+        Login::Found(how) => Check::ok(&check, format!("{says}, logged in by {how}")),
+        Login::NotLookedAt(why) => Check::ok(&check, format!("{says}; {why}")),
+        Login::Missing { r#do } => around.judged(&name, Check::fail(&check, format!("{says}, not logged in"), r#do)),
+    }]
+}
+
+/// Where the program is that would be started.
+fn found(agent: &Agent, program: &str) -> Option<PathBuf> {
+    let path = agent.env.get("PATH").map(OsString::from);
+    let found = process::find(program.as_ref(), path.as_deref(), Path::new("/"))?;
+    (found.is_file() && access(&found, Access::EXEC_OK).is_ok()).then_some(found)
+}
+
+/// The first line that it says of itself.
+async fn version(agent: &Agent, words: &[String]) -> Result<Option<String>, String> {
+    let short = Short {
+        program: words.first().cloned().unwrap_or_default().into(),
+        args: words.iter().skip(1).map(OsString::from).collect(),
+        cwd: "/".into(),
+        env: agent.env.iter().map(|(name, value)| (name.into(), value.into())).collect(),
+        stdin: None,
+        limit: CALL,
+        cap: 4096,
+    };
+    let output = process::short(&short).await.map_err(|error| error.to_string())?;
+    let line =
+        |bytes: &[u8]| crate::plain::line(String::from_utf8_lossy(bytes).lines().next().unwrap_or_default().trim());
+    match output.status {
+        Some(0) => Ok(Some(line(&output.stdout)).filter(|line| !line.is_empty())),
+        Some(status) => Err(format!("it ended with status {status}: {}", line(&output.stderr))),
+        None => Err("it was ended by a signal".to_owned()),
+    }
+}
+
+impl Surroundings {
+    /// An agent that nobody uses may be missing.
+    fn judged(&self, name: &str, check: Check) -> Check {
+        let of = |project: &str| {
+            let set = self.loaded.project(project);
+            [set.agent, set.review_agent].into_iter().flatten().any(|used| used == name)
+        };
+        let is_used = of("") || self.projects.iter().any(|project| of(project.project_id.as_str()));
+        if is_used { check } else { Check { state: super::State::Warn, ..check } }
+    }
+}

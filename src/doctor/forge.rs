@@ -1,0 +1,163 @@
+//! `gh`, who is logged in with it and what that account may do, how many calls are left, and the clock.
+
+use std::sync::Arc;
+
+use super::{CALL, Check, Surroundings};
+use crate::clock::{self, Time};
+use crate::config;
+use crate::github::{Account, Github, GithubError};
+
+/// The oldest and the newest gh that remand was tried with.
+const TRIED: [(u32, u32); 2] = [(2, 23), (2, 102)];
+/// What a clock may be wrong by: rate limits and holds are counted in minutes.
+const SKEW_S: i64 = 60;
+
+pub(super) async fn gh(around: Arc<Surroundings>) -> Vec<Check> {
+    let set = around.loaded.github();
+    let github = Github::new(set.gh.clone(), config::forge_environment(), set.call.min(CALL), "/".into());
+    let (version, account) = tokio::join!(github.version(), ask(&around, &github));
+    let mut checks = vec![match &version {
+        Ok(version) => of_version(&set.gh.join(" "), version),
+        Err(error) => around.severity("gh", error),
+    }];
+    // Without gh there is nobody to ask.
+    if !matches!(version, Err(GithubError::NoGh)) {
+        checks.extend(account.map_or_else(
+            || vec![Check::ok("GitHub", "not asked (--offline)")],
+            |(account, at)| of_account(&around, &github, &account, at),
+        ));
+    }
+    checks
+}
+
+/// The account, and when it was told; none where nobody is to be asked.
+async fn ask(around: &Surroundings, github: &Github) -> Option<(Result<Account, GithubError>, Time)> {
+    if !around.asks_network() {
+        return None;
+    }
+    let account = github.me().await;
+    Some((account, clock::now()))
+}
+
+fn of_version(program: &str, version: &str) -> Check {
+    let mut numbers = version.split('.').map(str::parse::<u32>);
+    let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next()) else {
+        return Check::warn(
+            "gh",
+            format!("{version} is no version that is known"),
+            "install gh from https://cli.github.com",
+        );
+    };
+    let [oldest, newest] = TRIED;
+    let says = format!("{version} ({program})");
+    if (major, minor) < oldest {
+        let says = format!("{says} is older than any that remand was tried with ({}.{})", oldest.0, oldest.1);
+        Check::warn("gh", says, "install a newer one from https://cli.github.com")
+    } else if (major, minor) > newest {
+        Check::ok("gh", format!("{says}, newer than any that remand was tried with ({}.{})", newest.0, newest.1))
+    } else {
+        Check::ok("gh", says)
+    }
+}
+
+fn of_account(around: &Surroundings, github: &Github, account: &Result<Account, GithubError>, at: Time) -> Vec<Check> {
+    match account {
+        Ok(account) => {
+            let mut checks = vec![rights(account)];
+            checks.extend(left(around, github));
+            checks.extend(account.at.map(|theirs| clock(theirs, at)));
+            checks
+        }
+        Err(error) => vec![around.severity("GitHub", error)],
+    }
+}
+
+/// Only of a classic token GitHub tells what it may do.
+fn rights(account: &Account) -> Check {
+    let who = format!("logged in as {}", account.author.login);
+    let Some(scopes) = &account.scopes else {
+        return Check::ok("GitHub", format!("{who}; what its token may do is not told (fine-grained, or an app's)"));
+    };
+    let has = |scope: &str| scopes.iter().any(|known| known == scope);
+    let list = if scopes.is_empty() { "none".to_owned() } else { scopes.join(", ") };
+    if has("repo") {
+        Check::ok("GitHub", format!("{who}, token scopes: {list}"))
+    } else if has("public_repo") {
+        let says = format!("{who}, but its token reaches public repositories only (scopes: {list})");
+        Check::warn("GitHub", says, "for private ones: `gh auth refresh -s repo`")
+    } else {
+        let says = format!("{who}, but its token may not write to repositories (scopes: {list})");
+        Check::fail("GitHub", says, "`gh auth refresh -s repo`, or give GH_TOKEN a token with the scope `repo`")
+    }
+}
+
+fn left(around: &Surroundings, github: &Github) -> Option<Check> {
+    let rate = github.rate()?;
+    let reserve = around.loaded.github().reserve;
+    let says = format!("{} of {} calls left until {}", rate.remaining, rate.limit, rate.reset);
+    Some(if rate.remaining < reserve {
+        let says = format!("{says}: fewer than `reserve` ({reserve}) leaves to you, so nothing is read until then");
+        Check::warn("rate limit", says, "wait, or lower `reserve` in [github]")
+    } else {
+        Check::ok("rate limit", says)
+    })
+}
+
+fn clock(theirs: Time, ours: Time) -> Check {
+    let off_s = (ours.millis() - theirs.millis()) / 1000;
+    if off_s.abs() < SKEW_S {
+        return Check::ok("clock", "as GitHub's");
+    }
+    let which = if off_s > 0 { "ahead of" } else { "behind" };
+    let says = format!("{} s {which} GitHub's: waits and limits are counted wrongly", off_s.abs());
+    Check::warn(
+        "clock",
+        says,
+        "set it by the network: `sudo timedatectl set-ntp true`, or what your system has for that",
+    )
+}
+
+impl Surroundings {
+    /// Without a project on GitHub nothing is lost yet.
+    fn severity(&self, check: &str, error: &GithubError) -> Check {
+        let is_needed = self.projects.iter().any(|project| project.repo.is_some());
+        let passes = matches!(error, GithubError::Limited { .. });
+        if is_needed && !passes {
+            Check::fail(check, error.to_string(), error.hint())
+        } else {
+            Check::warn(check, error.to_string(), error.hint())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::State;
+
+    #[test]
+    fn versions() {
+        for (version, state, said) in [
+            ("2.23.0", State::Ok, "2.23.0 (gh)"),
+            ("2.102.0", State::Ok, "2.102.0 (gh)"),
+            ("2.103.1", State::Ok, "newer than any"),
+            ("3.0.0", State::Ok, "newer than any"),
+            ("2.22.1", State::Warn, "older than any"),
+            ("1.14.0", State::Warn, "older than any"),
+            ("DEV", State::Warn, "no version that is known"),
+        ] {
+            let check = of_version("gh", version);
+            assert_eq!(check.state, state, "{version}");
+            assert!(check.says.contains(said), "{}", check.says);
+        }
+    }
+
+    #[test]
+    fn a_clock_that_is_wrong() {
+        let theirs = Time::from_millis(1_800_000_000_000);
+        let after = |s: i64| clock(theirs, Time::from_millis(theirs.millis() + s * 1000));
+        assert_eq!([after(0).state, after(59).state, after(-59).state], [State::Ok; 3]);
+        assert!(after(61).says.starts_with("61 s ahead of"), "{}", after(61).says);
+        assert!(after(-3600).says.starts_with("3600 s behind"), "{}", after(-3600).says);
+    }
+}

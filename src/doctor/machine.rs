@@ -1,0 +1,119 @@
+//! What this machine has: git, room on its disks, something that confines agents.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{CALL, Check, Surroundings, bytes};
+use crate::config;
+use crate::daemon;
+use crate::git::{Git, GitError, MINIMUM};
+use crate::sandbox::Way;
+
+/// Below this nothing can be made any more; below the second it soon will be so.
+const TOO_LITTLE: u64 = 100 * 1024 * 1024;
+const LITTLE: u64 = 1024 * 1024 * 1024;
+
+pub(super) fn closed_git() -> Git {
+    Git::new(&config::agent_environment(&[]), CALL)
+}
+
+pub(super) async fn git(around: Arc<Surroundings>) -> Vec<Check> {
+    let git = closed_git();
+    let version = match git.version().await {
+        Ok((major, minor)) => Check::ok("git", format!("{major}.{minor}")),
+        Err(GitError::NoGit) => Check::fail("git", "it was not found", "install git, or put it on the PATH"),
+        Err(error @ GitError::TooOld { .. }) => {
+            Check::fail("git", error.to_string(), format!("install git {}.{} or newer", MINIMUM.0, MINIMUM.1))
+        }
+        Err(error) => Check::fail("git", error.to_string(), "try `git version` by hand"),
+    };
+    let is_there = version.state == super::State::Ok;
+    let mut checks = vec![version];
+    // A project may have a name of its own for commits: those are asked there.
+    if is_there && around.projects.is_empty() {
+        checks.extend(nameless(git.knows_who(Path::new("/")).await.ok(), "git"));
+    }
+    checks
+}
+
+/// Whose name stands on commits.
+pub(super) fn nameless(knows: Option<bool>, check: &str) -> Option<Check> {
+    (knows == Some(false)).then(|| {
+        Check::warn(
+            check,
+            "user.name and user.email are not set: fixes are committed by `remand <remand@localhost>`",
+            "`git config --global user.name NAME`, and user.email",
+        )
+    })
+}
+
+/// What an agent can read, said plainly.
+pub(super) async fn sandbox(around: Arc<Surroundings>) -> Vec<Check> {
+    const OPEN: &str = "an agent can read all that your user can, keys and tokens too";
+    let state = around.loaded.blackboard.parent().map(PathBuf::from).unwrap_or_default();
+    let sandbox = daemon::sandbox(&around.loaded, &state);
+    let check = match sandbox.way().await {
+        Ok(Way::Bubblewrap(program)) => Check::ok("sandbox", format!("bubblewrap ({})", program.display())),
+        Ok(Way::Wrapper(words)) => Check::ok("sandbox", format!("your own wrapper: {}", words.join(" "))),
+        Ok(Way::Open(why)) if why.contains("sandbox.kind") => {
+            Check::warn("sandbox", format!("none ({why}): {OPEN}"), "set `kind = \"auto\"` in [sandbox]")
+        }
+        Ok(Way::Open(why)) => Check::warn("sandbox", format!("none ({why}): {OPEN}"), mend(why)),
+        Err(why) => Check::fail("sandbox", format!("nothing runs without it, and {why}"), mend(why)),
+    };
+    vec![check]
+}
+
+fn mend(why: &str) -> &'static str {
+    if cfg!(target_os = "macos") {
+        "name a wrapper of your own in [sandbox], such as one around sandbox-exec"
+    } else if why.contains("not installed") {
+        "install it: `sudo apt install bubblewrap`, `sudo dnf install bubblewrap`, or name a wrapper in [sandbox]"
+    } else {
+        "unprivileged user namespaces must be allowed (sysctl kernel.unprivileged_userns_clone, \
+         kernel.apparmor_restrict_unprivileged_userns), or name a wrapper in [sandbox]"
+    }
+}
+
+pub(super) async fn disk(around: Arc<Surroundings>) -> Vec<Check> {
+    let mut places = vec![around.loaded.blackboard.parent().map(Path::to_owned).unwrap_or_default()];
+    for project in &around.projects {
+        let set = around.loaded.project(project.project_id.as_str());
+        places.push(set.own_worktrees);
+        places.extend(set.worktree_roots);
+        places.push(project.path.clone().into());
+    }
+    // A disk that does not answer must keep nobody else waiting.
+    tokio::task::spawn_blocking(move || rooms(&places)).await.unwrap_or_default()
+}
+
+/// Each disk once.
+fn rooms(places: &[PathBuf]) -> Vec<Check> {
+    let mut seen = BTreeSet::new();
+    let there = places.iter().filter_map(|place| existing(place));
+    there.filter(|place| place.metadata().is_ok_and(|meta| seen.insert(meta.dev()))).map(room).collect()
+}
+
+/// The place, or the nearest folder above it that there is.
+pub(super) fn existing(place: &Path) -> Option<&Path> {
+    place.ancestors().find(|path| path.exists())
+}
+
+fn room(place: &Path) -> Check {
+    let shown = place.display();
+    let free = match rustix::fs::statvfs(place) {
+        Ok(stat) => stat.f_bavail.saturating_mul(stat.f_frsize),
+        Err(error) => return Check::warn("disk", format!("{shown}: {error}"), "look at it with `df`"),
+    };
+    let says = format!("{} free at {shown}", bytes(free));
+    let r#do = format!("make room there: worktrees, builds and logs need some ({} at least)", bytes(LITTLE));
+    if free < TOO_LITTLE {
+        Check::fail("disk", says, r#do)
+    } else if free < LITTLE {
+        Check::warn("disk", says, r#do)
+    } else {
+        Check::ok("disk", says)
+    }
+}

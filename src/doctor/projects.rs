@@ -1,0 +1,192 @@
+//! The projects: are their repositories there, can their remotes be reached, is there a place for worktrees?
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{Access, access};
+
+use super::machine::{closed_git, existing, nameless};
+use super::{CALL, Check, Surroundings};
+use crate::blackboard::Project;
+use crate::config;
+use crate::git::{self, Git};
+use crate::process;
+use crate::remote::{Reach, Remote, RemoteError};
+
+pub(super) async fn project(around: Arc<Surroundings>, project: Project) -> Vec<Check> {
+    let look = Look { name: format!("project {}", project.project_id), around: &around, project: &project };
+    let git = closed_git();
+    let (mut checks, found) = look.repository(&git).await;
+    checks.extend(look.roots());
+    checks.extend(look.gates());
+    if let Some(found) = found {
+        checks.extend(nameless(git.knows_who(&found.path).await.ok(), &look.name));
+        checks.extend(look.origin(&found));
+    }
+    checks.extend(look.remote().await);
+    // One line where there is nothing to say.
+    let troubles: Vec<Check> = checks.iter().filter(|check| check.r#do.is_some()).cloned().collect();
+    if !troubles.is_empty() {
+        return troubles;
+    }
+    let says: Vec<String> = checks.into_iter().map(|check| check.says).collect();
+    vec![Check::ok(&look.name, says.join("; "))]
+}
+
+struct Look<'a> {
+    name: String,
+    around: &'a Surroundings,
+    project: &'a Project,
+}
+
+impl Look<'_> {
+    async fn repository(&self, git: &Git) -> (Vec<Check>, Option<git::Project>) {
+        let path = &self.project.path;
+        match git.project_at(Path::new(path)).await {
+            Ok(found) if found.common_dir == Path::new(&self.project.common_dir) => {
+                (vec![Check::ok(&self.name, path)], Some(found))
+            }
+            Ok(found) => {
+                let says = format!("{path} is another repository now ({})", found.common_dir.display());
+                (
+                    vec![Check::fail(&self.name, says, format!("put {} back in its place", self.project.common_dir))],
+                    None,
+                )
+            }
+            Err(error) => {
+                let r#do = format!("put the repository back at {path}, and see that git works there");
+                (vec![Check::fail(&self.name, error.to_string(), r#do)], None)
+            }
+        }
+    }
+
+    /// Where worktrees are, and where those of our own are made.
+    fn roots(&self) -> Vec<Check> {
+        let set = self.around.loaded.project(self.project.project_id.as_str());
+        let mut roots = set.worktree_roots;
+        if roots.is_empty() {
+            roots.extend(Path::new(&self.project.path).parent().map(Path::to_owned));
+        }
+        let mut checks: Vec<Check> = roots.iter().filter_map(|root| self.root(root)).collect();
+        // It is made when it is needed.
+        if let Some(above) = existing(&set.own_worktrees) {
+            checks.extend(self.unwritable(above, "own_worktrees"));
+        }
+        checks
+    }
+
+    fn root(&self, root: &Path) -> Option<Check> {
+        if !root.is_dir() {
+            let says = format!("the folder for worktrees {} is not there", root.display());
+            return Some(Check::fail(
+                &self.name,
+                says,
+                format!("mkdir -p {}, or mend `worktree_roots`", root.display()),
+            ));
+        }
+        self.unwritable(root, "worktree_roots")
+    }
+
+    fn unwritable(&self, folder: &Path, key: &str) -> Option<Check> {
+        let error = access(folder, Access::WRITE_OK | Access::EXEC_OK).err()?;
+        let says = format!("the folder for worktrees {} can't be written: {error}", folder.display());
+        Some(Check::fail(&self.name, says, format!("make it yours, or name another in `{key}`")))
+    }
+
+    /// Only a bare name can be looked for: a path is one of the worktree.
+    fn gates(&self) -> Vec<Check> {
+        let set = self.around.loaded.project(self.project.project_id.as_str());
+        let path = config::agent_environment(&[]).get("PATH").map(std::ffi::OsString::from);
+        let setup = set.setup.first().map(|program| ("setup", program.clone()));
+        let gates = set.gates.iter().filter_map(|gate| Some(("gates", gate.words().first()?.clone())));
+        let missing = gates.chain(setup).filter(|(_, program)| {
+            !program.contains('/') && process::find(program.as_ref(), path.as_deref(), Path::new("/")).is_none()
+        });
+        missing
+            .map(|(key, program)| {
+                let says = format!("`{key}` starts `{program}`, which was not found");
+                Check::fail(&self.name, says, format!("install `{program}`, or mend `{key}` in the settings"))
+            })
+            .collect()
+    }
+
+    /// What is pushed goes where it was pinned to, whatever the repository says later: perhaps that is old.
+    fn origin(&self, found: &git::Project) -> Option<Check> {
+        let (pinned, origin) = (self.project.remote_url.as_ref()?, found.origin.as_ref()?);
+        let hidden = |url: &str| url.contains('@') && url.contains("://");
+        (pinned != origin && !hidden(origin) && !origin.starts_with('-')).then(|| {
+            let says = format!("pushes go to {pinned}, but its `origin` is {origin} now");
+            let r#do = format!("if it moved: `remand project add {} --url {origin}`", self.project.path);
+            Check::warn(&self.name, says, r#do)
+        })
+    }
+
+    async fn remote(&self) -> Option<Check> {
+        let Some(url) = self.project.remote_url.clone() else {
+            let repo = self.project.repo.as_ref()?;
+            let says = format!("nothing can be pushed to pull requests of {repo}: no URL is pinned");
+            return Some(Check::warn(
+                &self.name,
+                says,
+                format!("`remand project add {} --url URL`", self.project.path),
+            ));
+        };
+        if !self.around.asks_network() {
+            return Some(Check::ok(&self.name, format!("{url} was not asked (--offline)")));
+        }
+        let branch = &self.project.default_branch;
+        Some(match self.head(url.clone()).await {
+            Ok(Some(_)) => Check::ok(&self.name, format!("{url} answers, {branch} is there")),
+            Ok(None) => {
+                let says = format!("{url} has no branch {branch}, which work goes into");
+                Check::fail(&self.name, says, format!("push it: `git -C {} push origin {branch}`", self.project.path))
+            }
+            Err(error) => Check::fail(&self.name, error.to_string(), mend(&error, &url)),
+        })
+    }
+
+    /// Asked from an empty clone that is gone afterwards: the one of the state folder is the daemon's.
+    async fn head(&self, url: String) -> Result<Option<String>, RemoteError> {
+        let folder = Scratch::new();
+        let remote = Remote::new(Reach {
+            git_dir: folder.0.join("look.git"),
+            url,
+            env: config::forge_environment(),
+            closed: config::agent_environment(&[]),
+            limit: CALL,
+            gh: self.around.loaded.github().gh,
+        });
+        remote.ready().await?;
+        remote.head_of(&self.project.default_branch).await
+    }
+}
+
+fn mend(error: &RemoteError, url: &str) -> String {
+    let is_auth = matches!(error, RemoteError::Auth { .. });
+    let is_gone = matches!(error, RemoteError::NotFound { .. });
+    if is_auth && url.starts_with("https://") {
+        "log in: `gh auth login`, or set a credential helper of git".to_owned()
+    } else if is_auth {
+        format!("see that your key is in the agent (`ssh-add -l`) and that `git ls-remote {url}` works by hand")
+    } else if is_gone {
+        "if it was renamed: `remand project add PATH --url URL --repo OWNER/NAME`".to_owned()
+    } else {
+        format!("check the network; `git ls-remote {url}` by hand says more")
+    }
+}
+
+/// A folder among the temporary ones, gone when it is dropped.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Self {
+        Self(std::env::temp_dir().join(format!("remand-doctor-{}", uuid::Uuid::new_v4().simple())))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What can't be removed is in the folder for temporary things.
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}

@@ -1,0 +1,71 @@
+//! The settings, the evaluators and the prompts: can they be read, and do they speak of what is there?
+
+use super::{Check, Surroundings};
+use crate::config::{self, ConfigError, Loaded, Place};
+use crate::evaluator::definition;
+use crate::prompt::Prompts;
+
+const NAME: &str = "configuration";
+
+/// The settings; where they can't be read the defaults, and why.
+pub(super) fn load(place: &Place) -> Result<(Loaded, Option<ConfigError>), ConfigError> {
+    match config::load(place) {
+        Ok(loaded) => Ok((loaded, None)),
+        Err(error) => Ok((config::without_file(place)?, Some(error))),
+    }
+}
+
+pub(super) fn checks(around: &Surroundings, bad: Option<&ConfigError>) -> Vec<Check> {
+    if let Some(error) = bad {
+        let says = format!("{}; what follows was looked at with the defaults", first_line(&error.to_string()));
+        return vec![Check::fail(NAME, says, "`remand config check` shows where, and what is allowed: mend it there")];
+    }
+    let loaded = &around.loaded;
+    let known: Vec<String> = around.projects.iter().map(|project| project.project_id.to_string()).collect();
+    let strays = loaded.strays(&known).into_iter().map(|stray| Check::warn(NAME, stray.what, stray.hint));
+    let mut checks = vec![file(around)];
+    checks.extend(strays);
+    checks.extend(nobody(around));
+    checks
+}
+
+fn file(around: &Surroundings) -> Check {
+    let loaded = &around.loaded;
+    let evaluators = definition::load(loaded.evaluators.as_deref(), around.now).map(|_| ());
+    let prompts = Prompts::load(loaded.prompts.as_deref()).map(|_| ());
+    let wrong = [
+        evaluators.err().map(|error| (error.to_string(), "remand evaluators check")),
+        prompts.err().map(|error| (error.to_string(), "remand prompts check")),
+    ];
+    if let Some((what, command)) = wrong.into_iter().flatten().next() {
+        return Check::fail(NAME, first_line(&what), format!("`{command}` shows where: mend it there"));
+    }
+    match &loaded.file {
+        Some(file) => Check::ok(NAME, file.display().to_string()),
+        None => Check::ok(NAME, "there is no config file: the defaults hold"),
+    }
+}
+
+/// Nothing is done without an agent.
+fn nobody(around: &Surroundings) -> Option<Check> {
+    let loaded = &around.loaded;
+    let lacking: Vec<&str> = around
+        .projects
+        .iter()
+        .map(|project| project.project_id.as_str())
+        .filter(|name| loaded.project(name).agent.is_none())
+        .collect();
+    let file = loaded.file.clone().or_else(config::usual_file).unwrap_or_default();
+    let r#do = format!("set `agent` and [agents.NAME] in {}", file.display());
+    if around.projects.is_empty() && loaded.project("").agent.is_none() {
+        return Some(Check::warn("agents", "none is set: nothing can be reviewed or fixed", r#do));
+    }
+    let says = format!("none is set for {}: nothing can be reviewed or fixed there", lacking.join(", "));
+    (!lacking.is_empty()).then(|| Check::warn("agents", says, r#do))
+}
+
+/// The title of a report, without its picture.
+fn first_line(text: &str) -> String {
+    let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or(text).trim();
+    line.strip_prefix("error: ").unwrap_or(line).to_owned()
+}
