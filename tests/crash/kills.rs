@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::stage::{ALONE, Dice, PATIENCE, Seen, Show, Stage, check, end, is_long, outcome, stage};
+use super::stage::{
+    ALONE, Dice, PATIENCE, Seen, Show, Stage, check, command_of, end, is_long, outcome, parent_of, stage,
+};
 use crate::support::play::{Play, Script};
 
 const CHANGES: usize = 3;
@@ -77,11 +79,8 @@ fn killed_at_random_moments_all_changes_come_to_their_ends() {
                 daemon = show.start(play.world.remand_command(&["run"]));
                 kills.daemons += 1;
             }
-            2 => kills.shims += kill_one(&play, &mut dice, |line| line.contains("__shim")),
-            _ => {
-                kills.agents +=
-                    kill_one(&play, &mut dice, |line| line.contains("/bin/reviewer") || line.contains("/bin/fixer"));
-            }
+            2 => kills.shims += kill_one(&play, &mut dice, is_shim),
+            _ => kills.agents += kill_one(&play, &mut dice, is_agent),
         }
     }
     let seen = show.watch(&mut daemon);
@@ -123,18 +122,31 @@ impl Kills {
     }
 }
 
-/// Kills one process of a run whose command line fits, as soon as there is one.
-pub(crate) fn kill_one(play: &Play, dice: &mut Dice, fits: impl Fn(&str) -> bool) -> usize {
+pub(crate) fn is_shim(pid: i32) -> bool {
+    command_of(pid).contains("__shim")
+}
+
+/// The agent itself. A child that it has forked looks the same until it has become another program, and one that is
+/// killed then is a `git add` or a `grep` that failed: the agent goes on and tells another story.
+pub(crate) fn is_agent(pid: i32) -> bool {
+    let command = command_of(pid);
+    let is_script = command.contains("/bin/reviewer") || command.contains("/bin/fixer");
+    is_script && parent_of(pid).is_some_and(is_shim)
+}
+
+/// Kills one process of a run that fits, as soon as there is one.
+pub(crate) fn kill_one(play: &Play, dice: &mut Dice, fits: fn(i32) -> bool) -> usize {
     let until = Instant::now() + Duration::from_secs(2);
     while Instant::now() < until {
-        let found: Vec<String> = play.alive().into_iter().filter(|line| fits(line)).collect();
+        let pid = |line: String| line.split(' ').next().unwrap().parse().unwrap();
+        let found: Vec<i32> = play.alive().into_iter().map(pid).filter(|pid| fits(*pid)).collect();
         if found.is_empty() {
             std::thread::sleep(Duration::from_millis(2));
             continue;
         }
         std::thread::sleep(Duration::from_millis(u64::try_from(dice.below(40)).unwrap()));
-        let pid = found[dice.below(found.len())].split(' ').next().unwrap().parse().unwrap();
-        if kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).is_ok() {
+        let pid = found[dice.below(found.len())];
+        if fits(pid) && kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).is_ok() {
             return 1;
         }
     }

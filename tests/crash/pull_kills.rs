@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::kills::{kill_in_each_git, kill_one};
+use super::kills::{is_agent, is_shim, kill_in_each_git, kill_one};
 use super::pull_scene::{OVERTAKEN, WHOLE};
 use super::pull_stage::PullStage;
-use super::stage::{Dice, Seen, Stage as _, end, is_long};
+use super::stage::{Dice, Seen, Stage as _, command_of, end, is_long, parent_of};
 
 /// Pull requests that are open at once.
 const OPEN: usize = 3;
@@ -69,7 +69,7 @@ fn kill_at_random(shares: &[(Victim, usize)], wanted: usize) {
                 daemon = show.start(play.world.remand_command(&["run"]));
                 1
             }
-            Victim::Shim => kill_one(play, &mut dice, |line| line.contains("__shim")),
+            Victim::Shim => kill_one(play, &mut dice, is_shim),
             Victim::Agent => kill_one(play, &mut dice, is_agent),
             Victim::Git => kill_child(&daemon, &mut dice, |line| line.contains("--no-pager")),
             Victim::Gh => kill_child(&daemon, &mut dice, |line| line.contains("__gh")),
@@ -83,10 +83,6 @@ fn kill_at_random(shares: &[(Victim, usize)], wanted: usize) {
     let fixes = 2 * i64::try_from(pulls).unwrap();
     assert_eq!(play.count("work_items WHERE source = 'review_fix' AND status = 'completed'"), fixes, "seed {seed}");
     assert_eq!(play.count("events WHERE event_type = 'escalated'"), 0, "seed {seed}");
-}
-
-fn is_agent(line: &str) -> bool {
-    line.contains("/bin/reviewer") || line.contains("/bin/fixer")
 }
 
 /// Kills a process that the daemon waits for, as soon as there is one that fits.
@@ -110,11 +106,7 @@ fn children(parent: u32, fits: impl Fn(&str) -> bool) -> Vec<i32> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
-        // `pid (name) state parent`, and the name may have anything in it.
-        let of = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)?.parse().ok());
-        let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        if of == Some(parent) && fits(&String::from_utf8_lossy(&command).replace('\0', " ")) {
+        if parent_of(pid).and_then(|of| u32::try_from(of).ok()) == Some(parent) && fits(&command_of(pid)) {
             found.push(pid);
         }
     }

@@ -268,6 +268,18 @@ pub(crate) fn number(board: &Connection, sql: &str) -> i64 {
     board.prepare_cached(sql).unwrap().query_row([], |row| row.get(0)).unwrap()
 }
 
+/// Its words; nothing if it is gone.
+pub(crate) fn command_of(pid: i32) -> String {
+    let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&command).replace('\0', " ")
+}
+
+pub(crate) fn parent_of(pid: i32) -> Option<i32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // `pid (name) state parent`, and the name may have anything in it.
+    stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()
+}
+
 /// SIGTERM, and waits.
 pub(crate) fn end(mut child: Child) -> ExitStatus {
     let pid = rustix::process::Pid::from_child(&child);
