@@ -143,6 +143,8 @@ CREATE INDEX changes_live ON changes (updated_at) WHERE state NOT IN ('merged', 
 --   notified           {channel, notification_id}
 --   skipped            {reason, event_id?}             something was not done, and why
 --   pruned             {changes, events}
+--   reloaded           {config?, kept: [settings that a restart would change]}   a daemon goes by other settings;
+--                      those that it refused are a `skipped` of the blackboard, `configuration`
 CREATE TABLE events (
     id          INTEGER PRIMARY KEY AUTOINCREMENT,
     timestamp   TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
@@ -170,7 +172,7 @@ WHEN NEW.event_type NOT IN (
     'work_approved', 'fix_created', 'fix_committed', 'fix_pushed', 'review_requeued', 'review_posted',
     'review_unclear', 'edits_undone', 'permission_denied', 'checkout_changed', 'head_moved', 'escalated', 'instructed',
     'state_changed', 'run_started', 'run_finished', 'run_lost', 'gate_failed', 'held', 'resumed',
-    'feedback_received', 'pr_adopted', 'pr_changed', 'posted', 'message_sent', 'notified', 'skipped', 'pruned')
+    'feedback_received', 'pr_adopted', 'pr_changed', 'posted', 'message_sent', 'notified', 'skipped', 'pruned', 'reloaded')
 BEGIN
     SELECT RAISE(ABORT, 'unknown event_type; the types are listed above CREATE TABLE events (.schema events)');
 END;

@@ -24,6 +24,12 @@ pub(crate) fn now() -> Time {
     Time::from_millis(Utc::now().timestamp_millis())
 }
 
+/// The system's clock that is never set, as systemd counts it.
+pub(crate) fn monotonic_usec() -> i64 {
+    let since = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    since.tv_sec.saturating_mul(1_000_000).saturating_add(since.tv_nsec / 1_000)
+}
+
 impl Time {
     /// The first and the last moment that can be written: the years 0000 and 9999.
     const BOUNDS: (i64, i64) = (-62_167_219_200_000, 253_402_300_799_999);

@@ -43,6 +43,7 @@ words! {
         Notified = "notified",
         Skipped = "skipped",
         Pruned = "pruned",
+        Reloaded = "reloaded",
     }
 }
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::blackboard::{self as bb, Conn, Door, Result};
@@ -224,36 +224,44 @@ fn is_due(conn: &Conn, definition: &Definition, now: Time) -> Result<bool> {
     Ok(row.and_then(|row| row.next_run).is_none_or(|next| next <= now))
 }
 
-/// The loop: wakes, looks, and acts only if there is something. `after` wakes whoever runs items.
-pub(crate) async fn run(
-    door: Door,
-    definitions: Arc<[Definition]>,
-    wake: Arc<Notify>,
-    after: Arc<Notify>,
-    stop: CancellationToken,
-) {
-    let mut again = None;
-    loop {
-        match pass(&door, &definitions).await {
-            Ok(done) => {
-                again = None;
-                if done != Beat::default() {
-                    tracing::info!(taken_in = done.taken_in, applied = done.applied, "heartbeat");
+/// The loop, put together and not yet running.
+pub(crate) struct Heartbeat {
+    pub(crate) door: Door,
+    pub(crate) definitions: Arc<[Definition]>,
+    pub(crate) wake: Arc<Notify>,
+    /// Wakes whoever runs items.
+    pub(crate) after: Arc<Notify>,
+    /// How many passes ended well.
+    pub(crate) beats: Arc<watch::Sender<u64>>,
+}
+
+impl Heartbeat {
+    /// Wakes, looks, and acts only if there is something.
+    pub(crate) async fn run(self, stop: CancellationToken) {
+        let mut again = None;
+        loop {
+            match pass(&self.door, &self.definitions).await {
+                Ok(done) => {
+                    again = None;
+                    if done != Beat::default() {
+                        tracing::info!(taken_in = done.taken_in, applied = done.applied, "heartbeat");
+                    }
+                    self.beats.send_modify(|beats| *beats += 1);
+                    self.after.notify_one();
                 }
-                after.notify_one();
+                // What is pending stays pending, and nobody needs to commit anything for it to be tried again.
+                Err(error) => {
+                    tracing::error!(error = ?error, "heartbeat failed");
+                    again = Some(again.map_or(TRY_AGAIN, |pause: Duration| (pause * 2).min(LOOK_AGAIN)));
+                }
             }
-            // What is pending stays pending, and nobody needs to commit anything for it to be tried again.
-            Err(error) => {
-                tracing::error!(error = ?error, "heartbeat failed");
-                again = Some(again.map_or(TRY_AGAIN, |pause: Duration| (pause * 2).min(LOOK_AGAIN)));
+            // What failed fails again at once, whoever commits something and whatever is due: then only the pause counts.
+            tokio::select! {
+                () = self.wake.notified(), if again.is_none() => {}
+                () = schedule(&self.door, &self.definitions), if again.is_none() => {}
+                () = sleep(again) => {}
+                () = stop.cancelled() => return,
             }
-        }
-        // What failed fails again at once, whoever commits something and whatever is due: then only the pause counts.
-        tokio::select! {
-            () = wake.notified(), if again.is_none() => {}
-            () = schedule(&door, &definitions), if again.is_none() => {}
-            () = sleep(again) => {}
-            () = stop.cancelled() => return,
         }
     }
 }
@@ -335,8 +343,14 @@ mod tests {
         let (wake, after, stop) = (Arc::new(Notify::new()), Arc::new(Notify::new()), CancellationToken::new());
         let script = async {
             has_begun.await.unwrap();
-            let loops =
-                run(door.clone(), Arc::clone(&definitions), Arc::clone(&wake), Arc::clone(&after), stop.clone());
+            let heartbeat = Heartbeat {
+                door: door.clone(),
+                definitions: Arc::clone(&definitions),
+                wake: Arc::clone(&wake),
+                after: Arc::clone(&after),
+                beats: Arc::new(watch::channel(0).0),
+            };
+            let loops = heartbeat.run(stop.clone());
             let watch = async {
                 wake.notify_one();
                 let early = tokio::time::timeout(Duration::from_millis(500), after.notified()).await;

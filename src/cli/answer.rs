@@ -452,7 +452,8 @@ pub(crate) fn led_here(events: &[Event], limit: usize) -> Vec<&Event> {
         | EventType::Posted
         | EventType::Notified
         | EventType::MessageSent
-        | EventType::Pruned => false,
+        | EventType::Pruned
+        | EventType::Reloaded => false,
         EventType::WorkFailed
         | EventType::WorkCancelled
         | EventType::WorkRejected

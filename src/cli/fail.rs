@@ -12,6 +12,7 @@ use crate::git::GitError;
 use crate::github::GithubError;
 use crate::intake::AdoptError;
 use crate::prompt::PromptError;
+use crate::snippet::Colour;
 
 /// What a program that calls remand can tell apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,6 +102,21 @@ fn tell(out: &mut Out, error: &anyhow::Error) -> (Code, io::Result<()>) {
     }
     let (code, hint) = judge(error);
     (code, two_lines(out, &chain(error), hint.as_deref()))
+}
+
+/// The same for a log: what, where, and a hint.
+pub(crate) fn words(error: &anyhow::Error) -> String {
+    if let Some(ConfigError::Syntax(report) | ConfigError::Invalid(report)) = error.downcast_ref() {
+        return report.render(Colour::Plain);
+    }
+    if let Some(DefinitionError::Fault { report, .. }) = error.downcast_ref() {
+        return report.clone();
+    }
+    if let Some(PromptError::Template { report, .. }) = error.downcast_ref() {
+        return report.clone();
+    }
+    let hint = judge(error).1.map(|hint| format!(" ({hint})")).unwrap_or_default();
+    format!("{}{hint}", chain(error))
 }
 
 fn two_lines(out: &mut Out, what: &str, hint: Option<&str>) -> io::Result<()> {

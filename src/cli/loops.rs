@@ -4,16 +4,21 @@ use anyhow::Result;
 use clap::Args;
 
 use super::desk::Desk;
-use super::fail::{Code, Fail};
+use super::fail::{self, Code, Fail};
 use super::out::Line;
 use super::{stop, trace};
-use crate::daemon::{self, AlreadyRunning};
+use crate::config;
+use crate::daemon::{self, AlreadyRunning, Front};
 
 /// Run the daemon: it reads pull requests, has rejected work fixed and reviewed again, until it is stopped
 ///
 /// Prints one line on stdout when it is ready, and its log on stderr. SIGTERM or Ctrl-C stops it: agents at work get
 /// `dispatch.stop_grace_s` to finish, then they are ended and their items go back, without a failure being counted.
 /// A second signal stops at once. One daemon a blackboard; every other command is safe beside it.
+///
+/// SIGHUP has it read its settings, evaluators and prompts again: agents at work are left alone, what begins after it goes
+/// by the new ones. If they are wrong, the log says where, and the old ones hold. Where the blackboard is, the log and
+/// `heartbeat.look_s` only change with a restart. Under systemd it says when it is ready, and that it still works.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {}
 
@@ -28,7 +33,7 @@ pub(crate) struct WorkArgs {}
 pub(crate) fn run(_args: &RunArgs, desk: &mut Desk) -> Result<Code> {
     let settings = desk.settings()?;
     trace::begin(&settings.config.log, desk.verbose, trace::Talk::Log);
-    let out = &mut desk.out;
+    let (place, out) = (desk.place().clone(), &mut desk.out);
     let ready = || {
         let pid = std::process::id();
         let said = if out.is_json() {
@@ -41,7 +46,9 @@ pub(crate) fn run(_args: &RunArgs, desk: &mut Desk) -> Result<Code> {
             tracing::warn!(error = ?error, "nobody reads the ready line");
         }
     };
-    match daemon::serve(&settings, ready) {
+    let load = || Ok(config::load(&place)?);
+    let front = Front { ready: Box::new(ready), load: Box::new(load), words: fail::words };
+    match daemon::serve(settings.clone(), front) {
         Ok(()) => Ok(Code::Done),
         Err(error) => match error.downcast::<AlreadyRunning>() {
             Ok(running) => Err(Fail::new(running.to_string())

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Whether this process was started by an agent or a gate, in a run of remand's: whoever speaks then is no person.
 #[expect(clippy::disallowed_methods, reason = "the one place")]
@@ -89,6 +90,26 @@ impl Environment {
     }
 }
 
+/// What whoever started the daemon wants to be told, as sd_notify(3) has it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Supervision {
+    /// Where: a path, or an abstract name behind `@`.
+    pub(crate) socket: Option<String>,
+    /// It takes us for dead when it hears nothing for so long.
+    pub(crate) watchdog: Option<Duration>,
+}
+
+impl Environment {
+    pub(super) fn supervision(&self, pid: u32) -> Supervision {
+        let socket = self.text("NOTIFY_SOCKET").map(str::to_owned);
+        // A variable that was meant for the process that started us is not for us.
+        let is_ours = self.text("WATCHDOG_PID").is_none_or(|of| of.parse() == Ok(pid));
+        let usec = self.text("WATCHDOG_USEC").and_then(|usec| usec.parse().ok()).filter(|usec| *usec > 0);
+        let watchdog = usec.map(Duration::from_micros).filter(|_| is_ours && socket.is_some());
+        Supervision { socket, watchdog }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,6 +165,22 @@ mod tests {
         }
         for name in FOR_EVERY_AGENT {
             assert_eq!(refusal(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_watchdog_is_ours_if_it_names_us_or_nobody() {
+        let asked = |vars: &[(&str, &str)]| environment(vars).supervision(7);
+        let (socket, usec) = (("NOTIFY_SOCKET", "@x"), ("WATCHDOG_USEC", "3000000"));
+        assert_eq!(asked(&[usec]), Supervision::default(), "nowhere to say it");
+        assert_eq!(asked(&[socket]), Supervision { socket: Some("@x".into()), watchdog: None });
+        let three = Some(Duration::from_secs(3));
+        assert_eq!(asked(&[socket, usec]).watchdog, three);
+        assert_eq!(asked(&[socket, usec, ("WATCHDOG_PID", "7")]).watchdog, three);
+        for wrong in
+            [[usec, ("WATCHDOG_PID", "8")], [("WATCHDOG_USEC", "soon"), socket], [("WATCHDOG_USEC", "0"), socket]]
+        {
+            assert_eq!(asked(&[socket, wrong[0], wrong[1]]).watchdog, None, "{wrong:?}");
         }
     }
 

@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use environment::Environment;
-pub(crate) use environment::is_inside_a_run;
+pub(crate) use environment::{Supervision, is_inside_a_run};
 pub(crate) use error::ConfigError;
 pub(crate) use forge::Secret;
 pub(crate) use place::{Origin, Place};
@@ -85,6 +85,11 @@ pub(crate) fn forge_secrets() -> Vec<Secret> {
 /// Who is speaking, for events: REMAND_ACTOR, else the user's name, else the number.
 pub(crate) fn user_name() -> String {
     Environment::of_process().user_name()
+}
+
+/// What whoever started this process wants to be told of it.
+pub(crate) fn supervision() -> Supervision {
+    Environment::of_process().supervision(std::process::id())
 }
 
 /// How wide the terminal is, where it does not say so itself: COLUMNS.

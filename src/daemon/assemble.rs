@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
-use super::Daemon;
+use super::{Daemon, Lasting};
 use crate::agent::{Agent, Claude, Kind, Manner};
 use crate::blackboard::Door;
 use crate::change::ProjectId;
@@ -27,26 +27,53 @@ use crate::sandbox::{Sandbox, Sight, Wanted};
 
 impl Daemon {
     pub(crate) fn assemble(loaded: &Loaded) -> anyhow::Result<Self> {
-        let now = clock::now();
-        let definitions = definition::load(loaded.evaluators.as_deref(), now)?;
-        let holder = ProcessId::own()?.to_string();
-        let settings = settings(loaded, &holder)?;
-        let door = Door::open(&loaded.blackboard, now)?;
-        let (wake_heartbeat, wake_dispatch) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-        let intake = assemble_intake(loaded, &definitions, &door, &wake_heartbeat);
-        let dispatch =
-            Dispatch { door: door.clone(), settings: Arc::new(settings), holder, after: Arc::clone(&wake_heartbeat) };
-        Ok(Self {
-            door,
-            definitions: definitions.into(),
-            intake: Arc::new(intake),
+        let parts = Parts::load(loaded, ProcessId::own()?.to_string())?;
+        let lasting = Lasting {
+            door: Door::open(&loaded.blackboard, clock::now())?,
             wake_intake: Arc::new(Notify::new()),
+            wake_heartbeat: Arc::new(Notify::new()),
+            wake_dispatch: Arc::new(Notify::new()),
+            beats: Arc::new(watch::channel(0).0),
+        };
+        Ok(parts.put_together(loaded, lasting))
+    }
+
+    /// As this one, by other settings: all of them are loaded and checked, or nothing comes of it.
+    pub(super) fn again(&self, loaded: &Loaded) -> anyhow::Result<Self> {
+        let parts = Parts::load(loaded, self.dispatch.holder.clone())?;
+        Ok(parts.put_together(loaded, self.lasting.clone()))
+    }
+}
+
+/// What is loaded before a blackboard is opened.
+struct Parts {
+    definitions: Vec<Definition>,
+    settings: Settings,
+    holder: String,
+}
+
+impl Parts {
+    fn load(loaded: &Loaded, holder: String) -> anyhow::Result<Self> {
+        let definitions = definition::load(loaded.evaluators.as_deref(), clock::now())?;
+        Ok(Self { definitions, settings: settings(loaded, &holder)?, holder })
+    }
+
+    fn put_together(self, loaded: &Loaded, lasting: Lasting) -> Daemon {
+        let intake = assemble_intake(loaded, &self.definitions, &lasting.door, &lasting.wake_heartbeat);
+        let dispatch = Dispatch {
+            door: lasting.door.clone(),
+            settings: Arc::new(self.settings),
+            holder: self.holder,
+            after: Arc::clone(&lasting.wake_heartbeat),
+        };
+        Daemon {
+            definitions: self.definitions.into(),
+            intake: Arc::new(intake),
             dispatch: Arc::new(dispatch),
-            wake_heartbeat,
-            wake_dispatch,
+            lasting,
             git: Git::new(&config::agent_environment(&[]), Duration::from_secs(loaded.config.limits.git_s)),
             look_every: Duration::from_secs(loaded.config.heartbeat.look_s),
-        })
+        }
     }
 }
 

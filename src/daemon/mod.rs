@@ -2,75 +2,66 @@
 
 mod assemble;
 mod lock;
+mod reload;
+mod running;
+mod supervisor;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::blackboard::{self as bb, Door};
-use crate::config::Loaded;
+use crate::config::{self, Loaded};
 use crate::dispatch::Dispatch;
 use crate::evaluator::Definition;
 use crate::git::Git;
 use crate::heartbeat::{self, Beat};
 use crate::intake::Intake;
-use crate::wake;
+
+use reload::{Hangup, Hangups};
+use running::Running;
+use supervisor::{News, Pulse, Supervisor};
 
 pub(crate) use assemble::{agent, intake, sandbox};
 pub(crate) use lock::{AlreadyRunning, holder};
 
 /// The loops of one blackboard, put together and not yet running.
 pub(crate) struct Daemon {
-    door: Door,
+    lasting: Lasting,
     definitions: Arc<[Definition]>,
     intake: Arc<Intake>,
-    wake_intake: Arc<Notify>,
     dispatch: Arc<Dispatch>,
-    wake_heartbeat: Arc<Notify>,
-    wake_dispatch: Arc<Notify>,
     look_every: Duration,
     /// Looked at before anything runs: one that is too old or missing is said at once.
     git: Git,
 }
 
+/// What stays the same whatever the settings become.
+#[derive(Clone)]
+struct Lasting {
+    door: Door,
+    wake_intake: Arc<Notify>,
+    wake_heartbeat: Arc<Notify>,
+    wake_dispatch: Arc<Notify>,
+    /// How many passes of the heartbeat ended well.
+    beats: Arc<watch::Sender<u64>>,
+}
+
 impl Daemon {
     pub(crate) fn door(&self) -> &Door {
-        &self.door
+        &self.lasting.door
     }
 
-    /// Runs until `stop`, then stops in order: nothing more is read, no more events are taken in, then dispatch gives
-    /// back what runs.
+    /// Runs until `stop`, then stops in order.
     pub(crate) async fn run(&self, stop: CancellationToken) {
-        let tracker = TaskTracker::new();
-        let heartbeat_stop = CancellationToken::new();
-        let wake_posts = Arc::new(Notify::new());
-        let wakes =
-            [&self.wake_intake, &self.wake_heartbeat, &self.wake_dispatch, &wake_posts].map(Arc::clone).to_vec();
-        let reading = TaskTracker::new();
-        reading.spawn(Arc::clone(&self.intake).run(Arc::clone(&self.wake_intake), stop.clone()));
-        reading.close();
-        tracker.spawn(wake::listen(self.door.clone(), self.look_every, wakes, heartbeat_stop.clone()));
-        let heartbeat = heartbeat::run(
-            self.door.clone(),
-            Arc::clone(&self.definitions),
-            Arc::clone(&self.wake_heartbeat),
-            Arc::clone(&self.wake_dispatch),
-            heartbeat_stop.clone(),
-        );
-        tracker.spawn(heartbeat);
-        let dispatch = Arc::clone(&self.dispatch);
-        tracker.spawn(Arc::clone(&dispatch).run_posts(wake_posts, stop.clone()));
-        tracker.spawn(dispatch.run(Arc::clone(&self.wake_dispatch), stop.clone()));
-        tracker.close();
+        let running = Running::begin(self, stop.clone());
         stop.cancelled().await;
-        reading.wait().await;
-        heartbeat_stop.cancel();
-        tracker.wait().await;
+        running.end().await;
     }
 
     /// What is due is read, one heartbeat, then dispatch until nothing is left that is due, and again while any of them
@@ -80,7 +71,7 @@ impl Daemon {
         self.dispatch.settle_pushes().await.context("pushes that were cut could not be looked for")?;
         while !stop.is_cancelled() {
             let read = self.intake.pass(stop).await.context("intake failed")?;
-            let beat = heartbeat::pass(&self.door, &self.definitions).await.context("the heartbeat failed")?;
+            let beat = heartbeat::pass(self.door(), &self.definitions).await.context("the heartbeat failed")?;
             let mut ran = self.dispatch.drain(stop).await;
             ran += self.dispatch.post_due(stop).await.context("posting failed")?;
             done.applied += beat.applied;
@@ -105,25 +96,81 @@ pub(crate) struct Done {
     pub(crate) ran: usize,
 }
 
-/// `remand run`: the daemon, until a signal. `ready` is told once it works.
-pub(crate) fn serve(loaded: &Loaded, ready: impl FnOnce()) -> anyhow::Result<()> {
+/// What the daemon asks of whoever starts it.
+pub(crate) struct Front<'a> {
+    /// Told once it works.
+    pub(crate) ready: Box<dyn FnOnce() + 'a>,
+    /// The settings as they are now.
+    pub(crate) load: Box<dyn Fn() -> anyhow::Result<Loaded> + 'a>,
+    /// All that a person needs to know of what is wrong with them.
+    pub(crate) words: fn(&anyhow::Error) -> String,
+}
+
+/// `remand run`: the daemon, until a signal. SIGHUP has it read its settings again.
+pub(crate) fn serve(mut loaded: Loaded, front: Front<'_>) -> anyhow::Result<()> {
     runtime()?.block_on(async {
         // First of all: a signal that comes while it starts ends it in good order too.
-        let stop = stop_on_signal()?;
+        let stop = stop_on_signal([SignalKind::terminate(), SignalKind::interrupt()])?;
+        let mut hangups = Hangups::listen()?;
+        let supervisor = Arc::new(Supervisor::new(&config::supervision()));
         let _lock = lock::take(&loaded.blackboard).await?;
-        let daemon = Daemon::assemble(loaded)?;
+        let mut daemon = Daemon::assemble(&loaded)?;
         daemon.git.version().await?;
-        if let Err(why) = daemon.dispatch.settings.sandbox.way().await {
+        daemon.warn_of_what_is_in_the_way().await?;
+        let mut running = Running::begin(&daemon, stop.clone());
+        let status = daemon.door().read(supervisor::status).await?;
+        (front.ready)();
+        supervisor.tell(News::Ready, &status);
+        let watched = daemon.watched(Arc::clone(&supervisor), stop.clone());
+        loop {
+            match hangups.next(&stop).await {
+                Hangup::Stop => break,
+                Hangup::Terminal => stop.cancel(),
+                Hangup::Reload => {
+                    supervisor.tell(News::Reloading, "reading the settings again");
+                    let said = match reload::reload(&daemon, &loaded, &front.load, front.words).await {
+                        Some((next, settings)) => {
+                            (daemon, loaded) = (next, settings);
+                            running.go_on_as(&daemon).await;
+                            "goes by the settings as they are now"
+                        }
+                        None => "the settings as they are now were refused, the old ones hold: see the log",
+                    };
+                    supervisor.tell(News::Ready, said);
+                }
+            }
+        }
+        supervisor.tell(News::Stopping, "stopping: agents at work get their grace");
+        running.end().await;
+        watched.wait().await;
+        Ok(())
+    })
+}
+
+impl Daemon {
+    /// Said at the start, since nothing would run and nobody know why.
+    async fn warn_of_what_is_in_the_way(&self) -> anyhow::Result<()> {
+        if let Err(why) = self.dispatch.settings.sandbox.way().await {
             tracing::warn!("nothing will run without its sandbox: {why}");
         }
-        for stop in daemon.door.read(bb::stops).await? {
+        for stop in self.door().read(bb::stops).await? {
             let project = stop.project_id.map_or("everything".to_owned(), |id| id.to_string());
             tracing::warn!(%project, by = ?stop.stopped_by, reason = ?stop.reason, "stopped until `remand start`");
         }
-        ready();
-        daemon.run(stop).await;
         Ok(())
-    })
+    }
+
+    fn watched(&self, supervisor: Arc<Supervisor>, stop: CancellationToken) -> TaskTracker {
+        let pulse = Pulse {
+            door: self.door().clone(),
+            wake_heartbeat: Arc::clone(&self.lasting.wake_heartbeat),
+            beats: self.lasting.beats.subscribe(),
+        };
+        let tracker = TaskTracker::new();
+        tracker.spawn(async move { supervisor.keep_alive(pulse, stop).await });
+        tracker.close();
+        tracker
+    }
 }
 
 /// `remand tick`.
@@ -131,7 +178,7 @@ pub(crate) fn tick(loaded: &Loaded) -> anyhow::Result<Done> {
     runtime()?.block_on(async {
         let daemon = Daemon::assemble(loaded)?;
         daemon.git.version().await?;
-        daemon.tick(&stop_on_signal()?).await
+        daemon.tick(&stop_on_signal(every_signal())?).await
     })
 }
 
@@ -140,7 +187,7 @@ pub(crate) fn work(loaded: &Loaded) -> anyhow::Result<Done> {
     runtime()?.block_on(async {
         let daemon = Daemon::assemble(loaded)?;
         daemon.git.version().await?;
-        Ok(daemon.work(&stop_on_signal()?).await)
+        Ok(daemon.work(&stop_on_signal(every_signal())?).await)
     })
 }
 
@@ -153,24 +200,28 @@ pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
         .context("the runtime can't be started")
 }
 
-/// Cancelled by the first SIGTERM, SIGINT or SIGHUP. A second one ends the program at once: the shims end the agents.
-fn stop_on_signal() -> anyhow::Result<CancellationToken> {
+/// What ends a command that ends by itself: a terminal that goes away, too.
+fn every_signal() -> [SignalKind; 3] {
+    [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()]
+}
+
+/// Cancelled by the first of the signals. A second one ends the program at once: the shims end the agents.
+fn stop_on_signal<const N: usize>(kinds: [SignalKind; N]) -> anyhow::Result<CancellationToken> {
     let stop = CancellationToken::new();
     let token = stop.clone();
-    let mut signals = [
-        signal(SignalKind::terminate()).context("SIGTERM can't be listened for")?,
-        signal(SignalKind::interrupt()).context("SIGINT can't be listened for")?,
-        signal(SignalKind::hangup()).context("SIGHUP can't be listened for")?,
-    ];
+    let (told, mut tells) = mpsc::channel(1);
+    for kind in kinds {
+        let mut signals =
+            signal(kind).with_context(|| format!("signal {} can't be listened for", kind.as_raw_value()))?;
+        let told = told.clone();
+        let listen = async move { while signals.recv().await.is_some() && told.send(()).await.is_ok() {} };
+        drop(tokio::runtime::Handle::current().spawn(listen));
+    }
     let wait = async move {
-        for round in 0..2 {
-            let [term, int, hup] = &mut signals;
-            tokio::select! { _ = term.recv() => {}, _ = int.recv() => {}, _ = hup.recv() => {} }
-            if round == 0 {
-                tracing::info!("stopping");
-                token.cancel();
-            }
-        }
+        tells.recv().await;
+        tracing::info!("stopping");
+        token.cancel();
+        tells.recv().await;
         tracing::warn!("stopped at once by a second signal");
         end_at_once();
     };

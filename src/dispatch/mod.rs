@@ -28,7 +28,7 @@ mod worktree_lock;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::blackboard::{self as bb, Claimed, Door, Holding};
@@ -56,22 +56,24 @@ pub(crate) struct Dispatch {
 
 impl Dispatch {
     /// Runs until `stop`; then takes nothing new, gives agents at work the grace, ends them and gives their items back.
-    pub(crate) async fn run(self: Arc<Self>, wake: Arc<Notify>, stop: CancellationToken) {
+    /// `current` may be changed for one with other settings: what is claimed from then on goes by those.
+    pub(crate) async fn run(current: watch::Receiver<Arc<Self>>, wake: Arc<Notify>, stop: CancellationToken) {
         let mut slots = Slots::default();
         loop {
+            let dispatch = Arc::clone(&current.borrow());
             // Asked once a turn: a stop that comes after this must end the wait below.
             let stopping = stop.is_cancelled();
-            self.give_back_unwritten(&mut slots).await;
+            dispatch.give_back_unwritten(&mut slots).await;
             if !stopping {
-                self.fill(&mut slots, &stop).await;
+                dispatch.fill(&mut slots, &stop).await;
             }
             if stopping && slots.in_use() == 0 {
                 return;
             }
-            let pause = self.pause().await;
+            let pause = dispatch.pause().await;
             tokio::select! {
                 () = wake.notified() => {}
-                Some(()) = slots.ended() => self.after.notify_one(),
+                Some(()) = slots.ended() => dispatch.after.notify_one(),
                 () = tokio::time::sleep(pause), if !stopping => {}
                 () = stop.cancelled(), if !stopping => {}
             }

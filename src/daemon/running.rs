@@ -1,0 +1,91 @@
+//! The loops at work. Those that hold nothing are begun anew with other settings; dispatch keeps what it runs, and takes
+//! the next item by them.
+
+use std::sync::Arc;
+
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::Daemon;
+use crate::dispatch::Dispatch;
+use crate::heartbeat::Heartbeat;
+use crate::wake;
+
+pub(super) struct Running {
+    stop: CancellationToken,
+    /// After nothing more is read.
+    wakes_stop: CancellationToken,
+    wake_posts: Arc<Notify>,
+    /// What lasts as long as the daemon.
+    lasting: TaskTracker,
+    dispatch: watch::Sender<Arc<Dispatch>>,
+    round: Round,
+}
+
+/// The loops that are begun anew with other settings.
+struct Round {
+    stop: CancellationToken,
+    heartbeat_stop: CancellationToken,
+    reading: TaskTracker,
+    rest: TaskTracker,
+}
+
+impl Running {
+    pub(super) fn begin(daemon: &Daemon, stop: CancellationToken) -> Self {
+        let (dispatch, next) = watch::channel(Arc::clone(&daemon.dispatch));
+        let (wakes_stop, wake_posts, lasting) = (CancellationToken::new(), Arc::new(Notify::new()), TaskTracker::new());
+        let wakes =
+            [&daemon.lasting.wake_intake, &daemon.lasting.wake_heartbeat, &daemon.lasting.wake_dispatch, &wake_posts]
+                .map(Arc::clone)
+                .to_vec();
+        lasting.spawn(wake::listen(daemon.lasting.door.clone(), daemon.look_every, wakes, wakes_stop.clone()));
+        lasting.spawn(Dispatch::run(next, Arc::clone(&daemon.lasting.wake_dispatch), stop.clone()));
+        let round = Round::begin(daemon, &wake_posts, &stop);
+        Self { stop, wakes_stop, wake_posts, lasting, dispatch, round }
+    }
+
+    /// Goes on by the settings of another one, which has the same blackboard. Agents at work are left alone.
+    pub(super) async fn go_on_as(&mut self, daemon: &Daemon) {
+        self.dispatch.send_replace(Arc::clone(&daemon.dispatch));
+        daemon.lasting.wake_dispatch.notify_one();
+        self.round.end().await;
+        self.round = Round::begin(daemon, &self.wake_posts, &self.stop);
+    }
+
+    /// Once it was told to stop, in order: nothing more is read, no more events are taken in, then dispatch gives back
+    /// what runs.
+    pub(super) async fn end(self) {
+        self.round.end().await;
+        self.wakes_stop.cancel();
+        self.lasting.close();
+        self.lasting.wait().await;
+    }
+}
+
+impl Round {
+    fn begin(daemon: &Daemon, wake_posts: &Arc<Notify>, stop: &CancellationToken) -> Self {
+        let (stop, heartbeat_stop) = (stop.child_token(), CancellationToken::new());
+        let (reading, rest) = (TaskTracker::new(), TaskTracker::new());
+        reading.spawn(Arc::clone(&daemon.intake).run(Arc::clone(&daemon.lasting.wake_intake), stop.clone()));
+        let heartbeat = Heartbeat {
+            door: daemon.lasting.door.clone(),
+            definitions: Arc::clone(&daemon.definitions),
+            wake: Arc::clone(&daemon.lasting.wake_heartbeat),
+            after: Arc::clone(&daemon.lasting.wake_dispatch),
+            beats: Arc::clone(&daemon.lasting.beats),
+        };
+        rest.spawn(heartbeat.run(heartbeat_stop.clone()));
+        rest.spawn(Arc::clone(&daemon.dispatch).run_posts(Arc::clone(wake_posts), stop.clone()));
+        reading.close();
+        rest.close();
+        Self { stop, heartbeat_stop, reading, rest }
+    }
+
+    async fn end(&self) {
+        self.stop.cancel();
+        self.reading.wait().await;
+        self.heartbeat_stop.cancel();
+        self.rest.wait().await;
+    }
+}

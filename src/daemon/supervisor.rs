@@ -1,0 +1,135 @@
+//! Whoever started the daemon and watches over it (systemd): told when it is ready, what it does, that it still works.
+//! Nobody there is fine; nothing here ever stands in the way of the work.
+
+use std::io;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::blackboard::{self as bb, Conn, Door};
+use crate::clock;
+use crate::config::Supervision;
+
+/// What is told, in the words of sd_notify(3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum News {
+    Ready,
+    Reloading,
+    Stopping,
+    Alive,
+}
+
+pub(super) struct Supervisor {
+    way: Option<(UnixDatagram, SocketAddr)>,
+    /// How often it wants to hear that we are alive.
+    watchdog: Option<Duration>,
+}
+
+/// What shows that the daemon works.
+pub(super) struct Pulse {
+    pub(super) door: Door,
+    pub(super) wake_heartbeat: Arc<Notify>,
+    /// How many passes of the heartbeat ended well.
+    pub(super) beats: watch::Receiver<u64>,
+}
+
+impl Supervisor {
+    pub(super) fn new(asked: &Supervision) -> Self {
+        let way = asked.socket.as_ref().and_then(|socket| match way(socket) {
+            Ok(way) => Some(way),
+            Err(error) => {
+                tracing::warn!(socket = ?socket, error = ?error, "NOTIFY_SOCKET can't be used: nobody is told that this runs");
+                None
+            }
+        });
+        Self { way, watchdog: asked.watchdog }
+    }
+
+    pub(super) fn tell(&self, news: News, status: &str) {
+        let Some((socket, address)) = &self.way else { return };
+        let what = match news {
+            News::Ready => "READY=1".to_owned(),
+            // systemd tells by the time which reload a READY=1 that follows belongs to.
+            News::Reloading => format!("RELOADING=1\nMONOTONIC_USEC={}", clock::monotonic_usec()),
+            News::Stopping => "STOPPING=1".to_owned(),
+            News::Alive => "WATCHDOG=1".to_owned(),
+        };
+        // One line, whatever is in it.
+        let status: String = status.chars().map(|c| if c.is_control() { ' ' } else { c }).take(500).collect();
+        let message = format!("{what}\nSTATUS={status}\n");
+        if let Err(error) = socket.send_to_addr(message.as_bytes(), address) {
+            tracing::warn!(news = ?news, error = ?error, "the supervisor could not be told");
+        }
+    }
+
+    /// Says that the daemon is alive as often as is wanted, and only if it is: each time the heartbeat made a pass since it was
+    /// asked for, and the blackboard took a write.
+    pub(super) async fn keep_alive(&self, mut pulse: Pulse, stop: CancellationToken) {
+        // Three times in the time that it waits: one that is late does no harm.
+        let Some(every) = self.watchdog.map(|limit| limit / 3) else { return };
+        let work = async {
+            loop {
+                tokio::time::sleep(every).await;
+                let Some(status) = pulse.felt().await else { continue };
+                self.tell(News::Alive, &status);
+            }
+        };
+        tokio::select! { () = work => {}, () = stop.cancelled() => {} }
+    }
+}
+
+impl Pulse {
+    /// What the daemon does, if it works.
+    async fn felt(&mut self) -> Option<String> {
+        self.beats.mark_unchanged();
+        self.wake_heartbeat.notify_one();
+        self.beats.changed().await.ok()?;
+        // A write, though of nothing: readers are let in beside a lock that keeps every writer out.
+        let felt = self.door.write("pulse", status).await;
+        felt.map_err(
+            |error| tracing::error!(error = ?error, "the blackboard does not answer: no sign of life is given"),
+        )
+        .ok()
+    }
+}
+
+/// One line for `systemctl status`.
+pub(super) fn status(conn: &Conn) -> bb::Result<String> {
+    let at_work = match bb::claimed_items(conn)? {
+        0 => "nothing to do now".to_owned(),
+        1 => "at work on 1 item".to_owned(),
+        n => format!("at work on {n} items"),
+    };
+    let stops = bb::stops(conn)?
+        .into_iter()
+        .map(|stop| stop.project_id.map_or("; everything is stopped".to_owned(), |id| format!("; {id} is stopped")));
+    Ok(at_work + &stops.collect::<String>())
+}
+
+fn way(socket: &str) -> io::Result<(UnixDatagram, SocketAddr)> {
+    let sender = UnixDatagram::unbound()?;
+    sender.set_nonblocking(true)?;
+    Ok((sender, address(socket)?))
+}
+
+fn address(socket: &str) -> io::Result<SocketAddr> {
+    match socket.strip_prefix('@') {
+        Some(name) => in_no_folder(name),
+        None if socket.starts_with('/') => SocketAddr::from_pathname(socket),
+        None => Err(io::Error::new(io::ErrorKind::Unsupported, "neither a path nor an abstract name")),
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn in_no_folder(name: &str) -> io::Result<SocketAddr> {
+    use std::os::linux::net::SocketAddrExt as _;
+    SocketAddr::from_abstract_name(name)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn in_no_folder(_name: &str) -> io::Result<SocketAddr> {
+    Err(io::Error::new(io::ErrorKind::Unsupported, "only Linux has abstract names"))
+}

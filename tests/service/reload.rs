@@ -1,0 +1,129 @@
+//! SIGHUP: other settings, evaluators and prompts without another daemon.
+
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::supervisor::{Supervisor, hang_up};
+use crate::support::play::{Play, REVIEWER, Script, WAITS_AND_FIXES};
+
+const SELDOM: Duration = Duration::from_secs(600);
+
+fn settings(play: &Play) -> String {
+    std::fs::read_to_string(play.world.root().join("config/remand/config.toml")).unwrap()
+}
+
+/// The settings with another reviewer.
+fn with_other_reviewer(play: &Play) -> String {
+    let says = format!("PROMPTS='{}'\n{REVIEWER}\nsays approved 'all good'\n", play.seen("").display());
+    let other = play.world.script("other-reviewer", &says);
+    let named = settings(play).replace("review_agent = \"reviewer\"", "review_agent = \"other\"");
+    assert_ne!(named, settings(play));
+    format!("{named}\n[agents.other]\nkind = \"command\"\ncommand = [\"{}\"]\n", other.display())
+}
+
+#[test]
+fn new_settings_hold_for_what_begins_next_and_leave_agents_alone() {
+    let play = Play::new(&Script { fixer: WAITS_AND_FIXES, ..Script::default() });
+    let supervisor = Supervisor::of(&play);
+    let daemon = play.daemon_from(supervisor.command(&play, SELDOM));
+    play.until("the fixer begins", || !play.noted("began").is_empty());
+    play.world.config(&with_other_reviewer(&play));
+    hang_up(&daemon);
+    let told = supervisor.wait_for(&play, "RELOADING=1\n");
+    let usec = told.lines().find_map(|line| line.strip_prefix("MONOTONIC_USEC=")).unwrap();
+    assert!(usec.parse::<u64>().unwrap() > 0, "{told}");
+    assert_eq!(supervisor.next(&play), "READY=1\nSTATUS=goes by the settings as they are now\n");
+    assert_eq!(
+        play.world.sqlite("SELECT target_type, target_id, summary FROM events WHERE event_type = 'reloaded'"),
+        "blackboard|configuration|goes by the settings as they are now"
+    );
+    assert_eq!(play.count("runs WHERE ended_at IS NULL"), 1, "the fixer is still at work");
+    play.let_go("go");
+    play.wait_for_state("ready_for_human_review");
+    assert!(daemon.stop().success());
+    assert_eq!(
+        play.world.sqlite("SELECT agent, ended FROM runs ORDER BY started_at"),
+        "reviewer|agent\nfixer|agent\nother|agent"
+    );
+    play.is_ready(1);
+}
+
+#[test]
+fn wrong_settings_are_refused_as_a_whole_and_the_old_ones_hold() {
+    let play = Play::without_change(&Script::default());
+    let supervisor = Supervisor::of(&play);
+    let daemon = play.daemon_from(supervisor.command(&play, SELDOM));
+    supervisor.wait_for(&play, "READY=1\n");
+    let good = settings(&play);
+    let folder = play.world.root().join("config/remand");
+    let refused = |said: &[&str]| {
+        hang_up(&daemon);
+        supervisor.wait_for(&play, "RELOADING=1\n");
+        let told = supervisor.next(&play);
+        assert!(told.starts_with("READY=1\nSTATUS=the settings as they are now were refused"), "{told}");
+        let reason = play.world.sqlite(
+            "SELECT metadata ->> 'reason' FROM events WHERE event_type = 'skipped' AND target_id = 'configuration'
+             ORDER BY id DESC LIMIT 1",
+        );
+        for word in said {
+            assert!(reason.contains(word) && play.log().contains(word), "{word:?}: {reason}\n{}", play.log());
+        }
+    };
+    // One that is right beside one that is wrong does not take effect either.
+    let other = with_other_reviewer(&play);
+    play.world.config(&format!("{other}\n[dispatch]\nslotz = 3\n"));
+    refused(&["slotz", "config.toml:", "slots"]);
+    play.world.config(&other);
+    std::fs::create_dir(folder.join("evaluators")).unwrap();
+    std::fs::write(folder.join("evaluators/mine.toml"), "kind = \"nonsense\"\n").unwrap();
+    refused(&["mine.toml", "nonsense"]);
+    std::fs::remove_dir_all(folder.join("evaluators")).unwrap();
+    std::fs::create_dir(folder.join("prompts")).unwrap();
+    std::fs::write(folder.join("prompts/review.md"), "{{ nobody_knows_this }}\n").unwrap();
+    refused(&["review.md", "nobody_knows_this"]);
+    assert_eq!(play.count("events WHERE event_type = 'reloaded'"), 0);
+    assert_eq!(play.count("events WHERE event_type = 'skipped'"), 3);
+
+    play.world.config(&good);
+    std::fs::remove_dir_all(folder.join("prompts")).unwrap();
+    play.world.remand_in(&play.worktree, &["review", "--title", "Feature"]).ok();
+    play.wait_for_state("ready_for_human_review");
+    assert_eq!(play.count("runs WHERE agent = 'other'"), 0, "{}", play.log());
+    assert!(daemon.stop().success());
+}
+
+#[test]
+fn what_only_a_restart_changes_is_said() {
+    let play = Play::without_change(&Script::default());
+    let daemon = play.daemon();
+    let elsewhere = play.world.root().join("elsewhere.db");
+    play.world.config(&format!(
+        "blackboard = \"{}\"\n{}\n[log]\nlevel = \"debug\"\n",
+        elsewhere.display(),
+        settings(&play)
+    ));
+    hang_up(&daemon);
+    play.wait_for("SELECT count(*) FROM events WHERE event_type = 'reloaded'", "1");
+    assert_eq!(
+        play.world.sqlite("SELECT metadata ->> 'kept' FROM events WHERE event_type = 'reloaded'"),
+        r#"["blackboard","log"]"#
+    );
+    assert!(!elsewhere.exists());
+    assert!(daemon.stop().success());
+}
+
+#[test]
+fn a_tick_that_is_hung_up_stops() {
+    let play = Play::new(&Script {
+        fixer: WAITS_AND_FIXES,
+        tables: "[dispatch]\nstop_grace_s = 0\n[limits]\ngrace_s = 1\n",
+        ..Script::default()
+    });
+    let mut tick = play.world.remand_command(&["tick"]).stdout(std::process::Stdio::null()).spawn().unwrap();
+    play.until("the fixer begins", || !play.noted("began").is_empty());
+    kill_process(Pid::from_child(&tick), Signal::HUP).unwrap();
+    assert!(tick.wait().unwrap().success());
+    assert_eq!(play.world.sqlite("SELECT status, attempt FROM work_items WHERE source = 'review_fix'"), "available|0");
+    assert_eq!(play.count("events WHERE event_type = 'reloaded'"), 0);
+}
