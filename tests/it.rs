@@ -18,6 +18,7 @@ mod doctor;
 mod endless;
 mod feedback_loop;
 mod forge;
+mod init;
 mod intake;
 mod looks;
 mod lost;

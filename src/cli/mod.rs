@@ -16,6 +16,7 @@ mod doctor;
 mod evaluators;
 mod events;
 mod fail;
+mod init;
 mod item;
 mod log;
 mod loops;
@@ -70,7 +71,8 @@ struct Cli {
 const FIRST_STEPS: &str = "\
 First steps:
   remand demo                           the whole loop, offline, in about ten seconds
-  remand project add ~/src/website      tell remand about a repository
+  remand init                           write a config file, and begin with a repository
+  remand doctor                         what is missing here, and how to get it
   remand watch ada/website#42           have a PR reviewed, fixed and pushed until it passes
   remand review                         the same for the worktree that you are in, without a PR
   remand run                            the daemon that does it (or `remand tick`, once)
@@ -103,6 +105,7 @@ enum Command {
     Tick(loops::TickArgs),
     Work(loops::WorkArgs),
     Demo(demo::DemoArgs),
+    Init(init::InitArgs),
     Doctor(doctor::DoctorArgs),
     #[command(subcommand)]
     Project(project::ProjectCommand),
@@ -176,6 +179,7 @@ fn obey(command: Option<Command>, desk: &mut Desk) -> Result<Code> {
         Some(Command::Tick(args)) => loops::tick(&args, desk),
         Some(Command::Work(args)) => loops::work(&args, desk),
         Some(Command::Demo(args)) => demo::demo(&args, desk),
+        Some(Command::Init(args)) => init::init(&args, desk),
         Some(Command::Doctor(args)) => doctor::doctor(&args, desk),
         Some(Command::Project(command)) => project::project(command, desk),
         Some(Command::Review(args)) => review::review(&args, desk),

@@ -52,6 +52,11 @@ pub(crate) struct AddArgs {
 }
 
 impl AddArgs {
+    /// A repository, with all that can be read from it.
+    pub(crate) fn at(path: &Path) -> Self {
+        Self { path: path.to_owned(), name: None, repo: None, url: None, default_branch: None }
+    }
+
     /// Nothing but where it is: that is also asked of a repository that is known already, such as one that was renamed.
     fn moves_only(&self) -> bool {
         (self.url.is_some() || self.repo.is_some()) && self.name.is_none() && self.default_branch.is_none()
@@ -72,28 +77,34 @@ pub(crate) fn project(command: ProjectCommand, desk: &mut Desk) -> Result<Code> 
 fn add(args: &AddArgs, desk: &mut Desk) -> Result<Code> {
     desk.may_begin();
     let settings = desk.settings()?;
-    let found = wait(desk.git(&settings).project_at(&args.path))??;
-    let project = described(&found, args, desk)?;
-    let project = desk.write("project_add", |conn, _| match bb::project_by_common_dir(conn, &project.common_dir)? {
-        Some(known) if args.moves_only() => {
-            bb::move_project(conn, &known.project_id, args.url.as_deref(), args.repo.as_deref())
-        }
-        Some(_) | None => bb::insert_project(conn, &project).map(|()| project),
-    })?;
+    let project = put(args, &settings, desk)?;
     if desk.out.is_json() {
         desk.out.json(&project)?;
         return Ok(Code::Done);
     }
+    say(&project, desk)?;
+    say_who_works(&settings, project.project_id.as_str(), desk)?;
+    Ok(Code::Done)
+}
+
+/// Puts a repository on the blackboard, or changes where it is.
+pub(crate) fn put(args: &AddArgs, settings: &Loaded, desk: &Desk) -> Result<Project> {
+    let found = wait(desk.git(settings).project_at(&args.path))??;
+    let project = described(&found, args, desk)?;
+    desk.write("project_add", |conn, _| match bb::project_by_common_dir(conn, &project.common_dir)? {
+        Some(known) if args.moves_only() => {
+            bb::move_project(conn, &known.project_id, args.url.as_deref(), args.repo.as_deref())
+        }
+        Some(_) | None => bb::insert_project(conn, &project).map(|()| project),
+    })
+}
+
+/// What is known of it now.
+pub(crate) fn say(project: &Project, desk: &mut Desk) -> Result<()> {
     let name = project.project_id.as_str();
     desk.out.line(
         Line::default().strong(name).plain(format!(" is {}, work goes into {}", project.path, project.default_branch)),
     )?;
-    say_where_to(&project, desk)?;
-    say_who_works(&settings, name, desk)?;
-    Ok(Code::Done)
-}
-
-fn say_where_to(project: &Project, desk: &mut Desk) -> Result<()> {
     if let Some(url) = &project.remote_url {
         desk.out.line(Line::default().plain(format!("what is pushed goes to {url}")))?;
     } else if let Some(repo) = &project.repo {
@@ -117,8 +128,7 @@ pub(crate) fn say_who_works(settings: &Loaded, project: &str, desk: &mut Desk) -
 
 /// The project as it is going to be known, for `review --add-project` too.
 pub(crate) fn plain_project(found: &git::Project, desk: &Desk) -> Result<Project> {
-    let args = AddArgs { path: found.path.clone(), name: None, repo: None, url: None, default_branch: None };
-    described(found, &args, desk)
+    described(found, &AddArgs::at(&found.path), desk)
 }
 
 fn described(found: &git::Project, args: &AddArgs, desk: &Desk) -> Result<Project> {

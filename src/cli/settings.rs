@@ -145,8 +145,7 @@ fn path(desk: &mut Desk) -> Result<Code> {
     }
     desk.out.line(config.unwrap_or_default())?;
     if settings.file.is_none() {
-        desk.out
-            .note("note: it is not there, and the defaults hold; `remand config defaults` prints one to begin with")?;
+        desk.out.note("note: it is not there, and the defaults hold; `remand init` writes one")?;
     }
     Ok(Code::Done)
 }

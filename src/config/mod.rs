@@ -102,6 +102,12 @@ pub(crate) fn usual_file() -> Option<PathBuf> {
     place::usual_file(&Environment::of_process())
 }
 
+/// Where a config file is to be written: the one that is named, which need not be there yet, or the usual one.
+pub(crate) fn file_to_write(place: &Place) -> Option<PathBuf> {
+    let environment = Environment::of_process();
+    place::named_file(place, &environment).map(|(path, _)| path).or_else(|| place::usual_file(&environment))
+}
+
 fn load_in(place: &Place, environment: &Environment) -> Result<Loaded, ConfigError> {
     load_from(place, environment, place::config_file(place, environment)?)
 }

@@ -39,13 +39,17 @@ impl fmt::Display for Origin {
 
 /// The config file. One that was named must be there; the one in the usual folder may be missing.
 pub(super) fn config_file(place: &Place, environment: &Environment) -> Result<Option<PathBuf>, ConfigError> {
-    let flag = place.config.clone().map(|path| (path, "--config"));
-    let named = flag.or_else(|| environment.path("REMAND_CONFIG").map(|path| (path, "REMAND_CONFIG")));
-    if let Some((path, named_by)) = named {
-        let path = absolute(path);
+    if let Some((path, named_by)) = named_file(place, environment) {
         return if path.exists() { Ok(Some(path)) } else { Err(ConfigError::NotFound { path, named_by }) };
     }
     Ok(usual_file(environment).filter(|path| path.exists()))
+}
+
+/// The config file that somebody named, and how.
+pub(super) fn named_file(place: &Place, environment: &Environment) -> Option<(PathBuf, &'static str)> {
+    let flag = place.config.clone().map(|path| (path, "--config"));
+    let named = flag.or_else(|| environment.path("REMAND_CONFIG").map(|path| (path, "REMAND_CONFIG")));
+    named.map(|(path, named_by)| (absolute(path), named_by))
 }
 
 pub(super) fn usual_file(environment: &Environment) -> Option<PathBuf> {

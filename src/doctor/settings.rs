@@ -55,8 +55,10 @@ fn nobody(around: &Surroundings) -> Option<Check> {
         .map(|project| project.project_id.as_str())
         .filter(|name| loaded.project(name).agent.is_none())
         .collect();
-    let file = loaded.file.clone().or_else(config::usual_file).unwrap_or_default();
-    let r#do = format!("set `agent` and [agents.NAME] in {}", file.display());
+    let r#do = match &loaded.file {
+        Some(file) => format!("set `agent` and [agents.NAME] in {}", file.display()),
+        None => "`remand init` writes a config file".to_owned(),
+    };
     if around.projects.is_empty() && loaded.project("").agent.is_none() {
         return Some(Check::warn("agents", "none is set: nothing can be reviewed or fixed", r#do));
     }

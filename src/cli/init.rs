@@ -1,0 +1,239 @@
+//! `remand init`: a config file of only what differs from the defaults, and the first projects. It asks on a terminal;
+//! elsewhere what is missing takes its default, or is a usage error that names the flag.
+
+mod ask;
+mod choice;
+mod detect;
+mod write;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use clap::Args;
+use serde::Serialize;
+
+use super::desk::{Desk, refuse_agents, wait};
+use super::fail::{Code, Fail};
+use super::out::{Line, Look};
+use super::project;
+use crate::blackboard::{self as bb, Project};
+use crate::config;
+use ask::Ask;
+use choice::{AgentChoice, Choices, ProjectChoice, words};
+
+/// Write a config file, asking for what is not given, and add the first projects
+///
+/// On a terminal it asks, shows what it is going to write, and writes nothing before you agreed; Ctrl-D stops it. Elsewhere,
+/// and with --yes, what is not given is found out (claude on the PATH, the repository you are in, its tests) or left out.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  remand init\n  remand init --yes --agent claude --project ~/src/website --gate 'npm test' \
+--label remand\n  remand init --yes --agent 'my-agent --batch' --review-agent claude"
+)]
+pub(crate) struct InitArgs {
+    /// Who fixes, and reviews: `claude`, or a command with its words, which reads a prompt on stdin
+    #[arg(long, value_name = "AGENT")]
+    agent: Option<String>,
+
+    /// Who reviews, if it is another
+    #[arg(long, value_name = "AGENT")]
+    review_agent: Option<String>,
+
+    /// A command that must pass before a fix is pushed, such as 'cargo test' (may be repeated; '' is none at all)
+    #[arg(long = "gate", value_name = "COMMAND")]
+    gates: Vec<String>,
+
+    /// A repository to begin with (may be repeated) [default: the one you are in]
+    #[arg(long = "project", value_name = "PATH")]
+    projects: Vec<PathBuf>,
+
+    /// Take over open PRs with this label by themselves [default: only those that you name with `watch`]
+    #[arg(long, value_name = "LABEL")]
+    label: Option<String>,
+
+    /// Ask nothing
+    #[arg(long, short)]
+    yes: bool,
+
+    /// Write a new config file in the place of one that is there, of which a copy is kept beside it
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    config: String,
+    /// The copy of the one that was there.
+    backup: Option<String>,
+    projects: &'a [Project],
+    next: Vec<String>,
+}
+
+pub(crate) fn init(args: &InitArgs, desk: &mut Desk) -> Result<Code> {
+    refuse_agents()?;
+    desk.may_begin();
+    let Some(file) = config::file_to_write(desk.place()) else {
+        return Err(Fail::new("there is no place for a config file: HOME is not set")
+            .hint("give --config FILE")
+            .into());
+    };
+    if file.exists() && !args.force {
+        let hint = "edit it, or give --force: then a new one is written, and a copy of this one kept beside it";
+        return Err(Fail::new(format!("there is a config file already: {}", file.display())).hint(hint).into());
+    }
+    let mut ask = Ask::new(args.yes || desk.out.is_json());
+    let choices = choose(args, desk, &mut ask)?;
+    let text = write::render(&choices);
+    if ask.is_asking() {
+        desk.out.blank()?;
+        desk.out.block(&text, 2)?;
+        desk.out.blank()?;
+        if !ask.agrees(&mut desk.out, &format!("Write this to {}?", file.display()))? {
+            return Err(ask::stopped().into());
+        }
+    }
+    let backup = write::put(desk.place(), &file, &text)?;
+    let projects = add(&choices, desk)?;
+    tell(desk, &file, backup.as_deref(), &projects)
+}
+
+fn choose(args: &InitArgs, desk: &mut Desk, ask: &mut Ask) -> Result<Choices> {
+    let agent = agent(args, desk, ask)?;
+    let review_agent = match &args.review_agent {
+        Some(text) => AgentChoice::read(text, "--review-agent")?,
+        None if ask.is_asking() => {
+            ask.until(&mut desk.out, "Who reviews, if it is another?", Some("the same"), |text| {
+                if text == "the same" { Ok(agent.clone()) } else { AgentChoice::read(text, "the reviewer") }
+            })?
+        }
+        None => agent.clone(),
+    };
+    let mut projects = projects(args, desk, ask)?;
+    let gates = args.gates.iter().map(|gate| words(gate, "--gate")).collect::<Result<Vec<_>>>()?;
+    let gates: Vec<Vec<String>> = gates.into_iter().filter(|gate| !gate.is_empty()).collect();
+    if args.gates.is_empty() {
+        for project in &mut projects {
+            project.gates = project_gates(project, desk, ask)?;
+        }
+    }
+    let label = match &args.label {
+        Some(label) => Some(label.clone()),
+        None if ask.is_asking() && projects.iter().any(|project| project.repo.is_some()) => {
+            let question = "Take over open PRs with a label by themselves? Which label, such as `remand`";
+            Some(ask.line(&mut desk.out, question, Some("none"))?).filter(|label| label != "none")
+        }
+        None => None,
+    };
+    if label.is_some() && !projects.iter().any(|project| project.repo.is_some()) {
+        desk.out.note("note: --label says nothing here: none of the projects is on GitHub")?;
+    }
+    Ok(Choices { agent, review_agent, gates, projects, label: label.filter(|label| !label.is_empty()) })
+}
+
+fn agent(args: &InitArgs, desk: &mut Desk, ask: &mut Ask) -> Result<AgentChoice> {
+    if let Some(text) = &args.agent {
+        return AgentChoice::read(text, "--agent");
+    }
+    let found = detect::on_path("claude").then_some("claude");
+    if ask.is_asking() {
+        let question = "Who fixes and reviews? `claude`, or a command that reads a prompt on stdin";
+        return ask.until(&mut desk.out, question, found, |text| AgentChoice::read(text, "the agent"));
+    }
+    let missing = || {
+        Fail::usage("who is to work? `claude` is not on the PATH")
+            .hint("give --agent claude, or --agent 'COMMAND WORDS'")
+    };
+    AgentChoice::read(found.ok_or_else(missing)?, "--agent")
+}
+
+/// Each is looked at before anything is written.
+fn projects(args: &InitArgs, desk: &mut Desk, ask: &mut Ask) -> Result<Vec<ProjectChoice>> {
+    let mut chosen: Vec<ProjectChoice> = Vec::new();
+    for path in &args.projects {
+        let project = ProjectChoice::at(path, desk)?;
+        project.join(&mut chosen)?;
+    }
+    if !args.projects.is_empty() {
+        return Ok(chosen);
+    }
+    let here = ProjectChoice::at(Path::new("."), desk).ok();
+    if !ask.is_asking() {
+        return Ok(here.into_iter().collect());
+    }
+    let mut default = here.map(|here| here.path);
+    loop {
+        let question = if chosen.is_empty() { "A repository to begin with" } else { "Another one" };
+        let shown = default.take().map_or("none".to_owned(), |path| path.display().to_string());
+        let text = ask.line(&mut desk.out, question, Some(&shown))?;
+        if text == "none" {
+            return Ok(chosen);
+        }
+        let joined = ProjectChoice::at(&detect::from_home(&text), desk).and_then(|project| project.join(&mut chosen));
+        if let Err(error) = joined {
+            desk.out.line(Line::default().piece(Look::Bad, format!("  {error:#}")))?;
+        }
+    }
+}
+
+fn project_gates(project: &ProjectChoice, desk: &mut Desk, ask: &mut Ask) -> Result<Vec<Vec<String>>> {
+    let found = detect::gate(&project.path);
+    if !ask.is_asking() {
+        return Ok(found.map(|gate| gate.split(' ').map(str::to_owned).collect()).into_iter().collect());
+    }
+    let question = format!("What must pass before a fix of {} is pushed?", project.name);
+    ask.until(&mut desk.out, &question, Some(found.unwrap_or("nothing")), |text| {
+        if text == "nothing" { Ok(Vec::new()) } else { Ok(vec![words(text, "the command")?]) }
+    })
+}
+
+/// By the same way as `project add`; those that are known stay as they are.
+fn add(choices: &Choices, desk: &mut Desk) -> Result<Vec<Project>> {
+    let settings = desk.settings()?;
+    let mut added = Vec::new();
+    for choice in &choices.projects {
+        added.push(match &choice.known {
+            Some(id) => desk.read(|conn| bb::project(conn, id))?,
+            None => project::put(&project::AddArgs::at(&choice.path), &settings, desk)?,
+        });
+    }
+    Ok(added)
+}
+
+fn tell(desk: &mut Desk, file: &Path, backup: Option<&Path>, projects: &[Project]) -> Result<Code> {
+    let next = next(projects);
+    let (config, backup) = (file.display().to_string(), backup.map(|path| path.display().to_string()));
+    if desk.out.is_json() {
+        let next = next.into_iter().map(|(command, _)| command).collect();
+        desk.out.json(&Shown { config, backup, projects, next })?;
+        return Ok(Code::Done);
+    }
+    desk.out.line(Line::default().piece(Look::Good, "wrote").plain(format!(" {config}")))?;
+    if let Some(backup) = backup {
+        desk.out.line(format!("what was there is kept as {backup}"))?;
+    }
+    for project in projects {
+        project::say(project, desk)?;
+    }
+    if projects.iter().any(|project| project.repo.is_some()) {
+        let login = wait(detect::login(desk.settings()?.github()))?;
+        desk.out.line(login)?;
+    }
+    desk.out.blank()?;
+    desk.out.line("Next:")?;
+    let wide = next.iter().map(|(command, _)| command.len()).max().unwrap_or(0);
+    for (command, what) in &next {
+        desk.out.line(Line::default().plain("  ").command(format!("{command:<wide$}")).faint(format!("   {what}")))?;
+    }
+    Ok(Code::Done)
+}
+
+/// Three commands, the first things to type.
+fn next(projects: &[Project]) -> Vec<(String, &'static str)> {
+    let begin = match projects.iter().find_map(|project| project.repo.as_ref()) {
+        Some(repo) => (format!("remand watch {repo}#NUMBER"), "have a PR reviewed, fixed and pushed until it passes"),
+        None if projects.is_empty() => ("remand project add PATH".to_owned(), "tell remand about a repository"),
+        None => ("remand review".to_owned(), "in a worktree of it: have its work reviewed and fixed"),
+    };
+    let doctor = ("remand doctor".to_owned(), "what is still missing, and how to get it");
+    vec![doctor, begin, ("remand run".to_owned(), "the daemon that does it")]
+}

@@ -1,0 +1,72 @@
+//! Questions to a person at a terminal. The end of the input (Ctrl-D) is "stop": nothing was written by then.
+
+use std::io::{self, BufRead as _, IsTerminal as _};
+
+use anyhow::{Context as _, Result};
+
+use crate::cli::fail::Fail;
+use crate::cli::out::{Line, Look, Out};
+
+pub(super) struct Ask {
+    is_asking: bool,
+}
+
+impl Ask {
+    /// Only where somebody sees the question and can answer.
+    pub(super) fn new(is_silenced: bool) -> Self {
+        Self { is_asking: !is_silenced && io::stdin().is_terminal() && io::stdout().is_terminal() }
+    }
+
+    pub(super) fn is_asking(&self) -> bool {
+        self.is_asking
+    }
+
+    /// One answer; an empty one is the default. Without a default it is asked again.
+    pub(super) fn line(&mut self, out: &mut Out, question: &str, default: Option<&str>) -> Result<String> {
+        let shown = default.map(|default| format!(" [{default}]")).unwrap_or_default();
+        loop {
+            out.stream(&format!("{question}{shown}: "))?;
+            let mut text = String::new();
+            io::stdin().lock().read_line(&mut text).context("cannot read the answer")?;
+            if !text.ends_with('\n') {
+                out.blank()?;
+                return Err(stopped().into());
+            }
+            match (text.trim(), default) {
+                ("", Some(default)) => return Ok(default.to_owned()),
+                ("", None) => {}
+                (text, _) => return Ok(text.to_owned()),
+            }
+        }
+    }
+
+    /// As `line`, again and again until the answer can be read.
+    pub(super) fn until<T>(
+        &mut self,
+        out: &mut Out,
+        question: &str,
+        default: Option<&str>,
+        read: impl Fn(&str) -> Result<T>,
+    ) -> Result<T> {
+        loop {
+            match read(&self.line(out, question, default)?) {
+                Ok(value) => return Ok(value),
+                Err(error) => out.line(Line::default().piece(Look::Bad, format!("  {error:#}")))?,
+            }
+        }
+    }
+
+    pub(super) fn agrees(&mut self, out: &mut Out, question: &str) -> Result<bool> {
+        loop {
+            match self.line(out, question, Some("yes"))?.to_lowercase().as_str() {
+                "y" | "yes" => return Ok(true),
+                "n" | "no" => return Ok(false),
+                _ => out.line("  yes or no?")?,
+            }
+        }
+    }
+}
+
+pub(super) fn stopped() -> Fail {
+    Fail::new("stopped: nothing was written")
+}

@@ -1,0 +1,167 @@
+//! What was chosen, before any of it is written.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use crate::blackboard as bb;
+use crate::change::ProjectId;
+use crate::cli::desk::{Desk, wait};
+use crate::cli::fail::Fail;
+use crate::cli::project;
+use crate::config;
+use crate::git::Git;
+
+pub(super) struct Choices {
+    pub(super) agent: AgentChoice,
+    pub(super) review_agent: AgentChoice,
+    /// For every project.
+    pub(super) gates: Vec<Vec<String>>,
+    pub(super) projects: Vec<ProjectChoice>,
+    pub(super) label: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct AgentChoice {
+    /// Of its table.
+    pub(super) name: String,
+    pub(super) is_claude: bool,
+    pub(super) command: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ProjectChoice {
+    pub(super) path: PathBuf,
+    pub(super) name: String,
+    pub(super) repo: Option<String>,
+    /// Its own.
+    pub(super) gates: Vec<Vec<String>>,
+    /// It is on the blackboard already.
+    pub(super) known: Option<ProjectId>,
+}
+
+impl AgentChoice {
+    pub(super) fn read(text: &str, what: &str) -> Result<Self> {
+        let mut command = words(text, what)?;
+        let Some(program) = command.first_mut() else {
+            return Err(Fail::usage(format!("{what} is empty")).hint("`claude`, or a command with its words").into());
+        };
+        *program = whole(program);
+        let stem = Path::new(program).file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        let fits = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
+        let name: String = stem.chars().map(fits).collect();
+        let name = if name.trim_matches('-').is_empty() { "agent".to_owned() } else { name };
+        Ok(Self { name, is_claude: stem == "claude" && command.len() == 1, command })
+    }
+}
+
+/// An agent is started in a worktree, where a relative path would be another file.
+fn whole(program: &str) -> String {
+    if !program.contains('/') {
+        return program.to_owned();
+    }
+    let path = super::detect::from_home(program);
+    std::path::absolute(&path).unwrap_or(path).display().to_string()
+}
+
+impl ProjectChoice {
+    /// The repository that a folder is in.
+    pub(super) fn at(path: &Path, desk: &Desk) -> Result<Self> {
+        let settings = config::without_file(desk.place())?;
+        let git = Git::new(&config::agent_environment(&[]), std::time::Duration::from_secs(30));
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let found = wait(git.project_at(&path))??;
+        let project = project::plain_project(&found, desk)?;
+        let known = match desk.board_there(&settings)? {
+            Some(mut board) => board.read(|conn| bb::project_by_common_dir(conn, &project.common_dir))?,
+            None => None,
+        };
+        let (repo, id) = known.map_or((project.repo, None), |known| (known.repo, Some(known.project_id)));
+        let name = id.as_ref().map_or(project.project_id.to_string(), ToString::to_string);
+        Ok(Self { path: found.path, name, repo, gates: Vec::new(), known: id })
+    }
+
+    /// Each once, and no two of one name.
+    pub(super) fn join(self, others: &mut Vec<Self>) -> Result<()> {
+        if others.iter().any(|other| other.path == self.path) {
+            return Ok(());
+        }
+        if let Some(other) = others.iter().find(|other| other.name == self.name) {
+            let what =
+                format!("{} and {} would both be called `{}`", other.path.display(), self.path.display(), self.name);
+            return Err(Fail::usage(what)
+                .hint("add one of them later, with `remand project add PATH --name NAME`")
+                .into());
+        }
+        others.push(self);
+        Ok(())
+    }
+}
+
+/// A command as one types it: words with spaces between, `'…'` and `"…"` around what belongs together. No shell reads it,
+/// so what only a shell would understand is refused.
+pub(super) fn words(text: &str, what: &str) -> Result<Vec<String>> {
+    let refused = |why: &str| Fail::usage(format!("{what} can't be used: {why}: {text}"));
+    let mut words: Vec<String> = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote: Option<char> = None;
+    for c in text.chars() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (None, '\'' | '"') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (None, c) if c.is_whitespace() => words.extend(word.take()),
+            (None, '|' | '&' | ';' | '<' | '>' | '$' | '`') => {
+                let hint = "put it into a script, or give it to a shell: sh -c '…'";
+                return Err(refused(&format!("no shell reads it, and `{c}` is a shell's")).hint(hint).into());
+            }
+            (_, c) => word.get_or_insert_default().push(c),
+        }
+    }
+    if quote.is_some() {
+        return Err(refused("a quotation mark is missing").into());
+    }
+    words.extend(word);
+    if words.first().is_some_and(|program| program.trim().is_empty()) {
+        return Err(refused("the program is empty").into());
+    }
+    Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_as_one_types_them() {
+        for (text, expected) in [
+            ("cargo test", &["cargo", "test"][..]),
+            ("  npm   run 'my test' ", &["npm", "run", "my test"]),
+            ("sh -c 'a && b | c'", &["sh", "-c", "a && b | c"]),
+            ("x --y=\"a b\"c ''", &["x", "--y=a bc", ""]),
+            ("", &[]),
+        ] {
+            assert_eq!(words(text, "it").unwrap(), expected, "{text}");
+        }
+        for text in ["a && b", "a | b", "a > b", "$HOME/x", "a 'b", "'' b"] {
+            assert!(words(text, "it").is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn agents_have_names() {
+        let read = |text: &str| {
+            let agent = AgentChoice::read(text, "it").unwrap();
+            (agent.name, agent.is_claude)
+        };
+        assert_eq!(read("claude"), ("claude".to_owned(), true));
+        assert_eq!(read("/opt/bin/claude"), ("claude".to_owned(), true));
+        assert_eq!(read("claude --odd"), ("claude".to_owned(), false));
+        assert_eq!(read("./my agent.sh"), ("my".to_owned(), false));
+        assert_eq!(read("'/x/my agent.sh' -b"), ("my-agent".to_owned(), false));
+        assert_eq!(read("ä"), ("agent".to_owned(), false));
+        assert!(AgentChoice::read(" ", "it").is_err());
+    }
+}

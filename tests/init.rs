@@ -1,0 +1,315 @@
+//! `remand init`, through the binary: with flags, and with somebody who types at a terminal.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::support::{Output, World, feed, skip};
+
+fn config_file(world: &World) -> PathBuf {
+    world.root().join("config/remand/config.toml")
+}
+
+fn written(world: &World) -> String {
+    fs::read_to_string(config_file(world)).unwrap()
+}
+
+/// A repository of GitHub's with a crate in it.
+fn repo(world: &World, name: &str) -> PathBuf {
+    let repo = world.repo(name);
+    fs::write(repo.join("Cargo.toml"), "").unwrap();
+    world.git(&repo, &["remote", "add", "origin", &format!("https://github.com/ada/{name}.git")]);
+    repo
+}
+
+/// `gh` and `claude` are what the test says, whatever the machine has.
+fn world() -> World {
+    let world = World::new();
+    world.script("gh", "echo 'please run:  gh auth login' >&2\nexit 4\n");
+    world.script("claude", "exit 9\n");
+    world
+}
+
+/// Somebody types, or None where there is no way to.
+fn typed(world: &World, folder: &Path, args: &[&str], answers: &[(&str, &str)], test: &str) -> Option<Output> {
+    let mut python = world.command("python3");
+    python.current_dir(folder).arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/init/typed.py"));
+    python.arg(env!("CARGO_BIN_EXE_remand")).args(args).env("TERM", "xterm");
+    if world.command("python3").arg("--version").output().is_err() {
+        skip(test, "there is no python3");
+        return None;
+    }
+    Some(feed(python, &serde_json::to_string(answers).unwrap()))
+}
+
+#[test]
+fn all_by_itself() {
+    let world = world();
+    let site = repo(&world, "site");
+    let output = world.remand_in(&site, &["init"]).ok();
+    insta::assert_snapshot!(world.plain(&written(&world)), @r#"
+    # remand's settings, as far as they differ from the defaults. `remand config defaults` prints all of them
+    # with their meaning, `remand config check` checks this file, `remand config show` says what holds.
+
+    # Who fixes and reviews.
+    agent = "claude"
+
+    [agents.claude]
+    kind = "claude"
+    # What it may run by itself in a fix, besides editing files.
+    allow = ["Bash(cargo test *)"]
+
+    [projects.site]
+    # What must pass before a fix is pushed.
+    gates = [["cargo", "test"]]
+    "#);
+    insta::assert_snapshot!(world.plain(&output.stdout), @"
+    wrote WORLD/config/remand/config.toml
+    site is WORLD/src/site, work goes into main
+    what is pushed goes to https://github.com/ada/site.git
+    on GitHub nothing can be done yet: GitHub does not let gh's account do this: please run:  gh auth login; look at `gh auth status`; log in with `gh auth login`, or give the token what it lacks with `gh auth refresh`
+
+    Next:
+      remand doctor                  what is still missing, and how to get it
+      remand watch ada/site#NUMBER   have a PR reviewed, fixed and pushed until it passes
+      remand run                     the daemon that does it
+    ");
+    let checked = world.remand(&["config", "check"]).ok();
+    assert_eq!(checked.stderr, "", "nothing is warned of");
+    assert_eq!(world.json(&["project", "list"])[0]["repo"], "ada/site");
+}
+
+#[test]
+fn all_by_flags() {
+    let world = world();
+    let (site, tool) = (repo(&world, "site"), repo(&world, "to.ol"));
+    let shown = world.json(&[
+        "init",
+        "--agent",
+        "'/opt/my agent/run.sh' --batch",
+        "--review-agent",
+        "claude",
+        "--gate",
+        "cargo test",
+        "--gate",
+        "sh -c 'a && b'",
+        "--project",
+        site.to_str().unwrap(),
+        "--project",
+        tool.to_str().unwrap(),
+        "--project",
+        site.join(".").to_str().unwrap(),
+        "--label",
+        "remand",
+        "--yes",
+    ]);
+    assert_eq!(shown["config"], config_file(&world).to_str().unwrap());
+    assert_eq!(shown["backup"], serde_json::Value::Null);
+    assert_eq!(shown["projects"].as_array().unwrap().len(), 2);
+    assert_eq!(shown["next"], serde_json::json!(["remand doctor", "remand watch ada/site#NUMBER", "remand run"]));
+    insta::assert_snapshot!(world.plain(&written(&world)), @r#"
+    # remand's settings, as far as they differ from the defaults. `remand config defaults` prints all of them
+    # with their meaning, `remand config check` checks this file, `remand config show` says what holds.
+
+    # Who fixes.
+    agent = "run"
+
+    # Who reviews.
+    review_agent = "claude"
+
+    # What must pass before a fix is pushed.
+    gates = [["cargo", "test"], ["sh", "-c", "a && b"]]
+
+    [agents.run]
+    kind = "command"
+    command = ["/opt/my agent/run.sh", "--batch"]
+
+    [agents.claude]
+    kind = "claude"
+
+    # Open pull requests with this label are taken over by themselves.
+    [projects.site.discover]
+    label = "remand"
+
+    # Open pull requests with this label are taken over by themselves.
+    [projects."to.ol".discover]
+    label = "remand"
+    "#);
+    assert_eq!(world.remand(&["config", "check"]).ok().stderr, "");
+    use std::os::unix::fs::PermissionsExt as _;
+    assert_eq!(fs::metadata(config_file(&world)).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn a_path_and_a_label_mean_what_one_expects() {
+    let world = world();
+    let tool = world.repo("tool");
+    let args = ["init", "--agent", "./agent.sh -b", "--review-agent", "~/bin/reviewer", "--label", "remand"];
+    let said = world.remand_in(&tool, &args).ok().stderr;
+    assert!(said.contains("--label"), "there is no pull request to take over: {said}");
+    // An agent is started in a worktree, where a relative path would be another file.
+    let text = world.plain(&written(&world));
+    assert!(text.contains("command = [\"WORLD/src/tool/agent.sh\", \"-b\"]"), "{text}");
+    assert!(text.contains("command = [\"WORLD/home/bin/reviewer\"]"), "{text}");
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let world = World::new();
+    // No claude of the machine's either.
+    let mut bare = world.remand_command(&["init"]);
+    bare.env("PATH", world.root().join("bin"));
+    let said = crate::support::run(&mut bare).fails(2, "who is to work?").stderr;
+    assert!(said.contains("--agent claude"), "{said}");
+    for (args, status, said) in [
+        (&["--agent", " "][..], 2, "--agent is empty"),
+        (&["--agent", "a | b"], 2, "no shell reads it"),
+        (&["--agent", "claude", "--gate", "a 'b"], 2, "--gate can't be used: a quotation mark is missing"),
+        (&["--agent", "claude", "--project", "nowhere"], 4, "nowhere"),
+        (&["--agent", "claude", "--project", "home"], 1, "home"),
+    ] {
+        let all: Vec<&str> = ["init"].into_iter().chain(args.iter().copied()).collect();
+        world.remand(&all).fails(status, said);
+        assert!(!config_file(&world).exists() && !world.db().exists(), "{args:?}: something was written");
+    }
+    // Without a repository there is a config file all the same.
+    let output = world.remand(&["init", "--agent", "claude"]).ok();
+    assert!(output.stdout.contains("remand project add PATH"), "{}", output.stdout);
+    assert!(!world.db().exists());
+}
+
+#[test]
+fn one_that_is_there_is_never_overwritten_by_chance() {
+    let world = world();
+    let site = repo(&world, "site");
+    world.config("agent = \"\"\n# mine\n");
+    world.remand_in(&site, &["init"]).fails(1, "there is a config file already");
+    assert_eq!(written(&world), "agent = \"\"\n# mine\n");
+    assert!(!world.db().exists());
+    // One that can't be read is no hindrance.
+    world.config("not toml");
+    let output = world.remand_in(&site, &["init", "--force"]).ok();
+    assert!(output.stdout.contains("is kept as"), "{}", output.stdout);
+    let copy = |name: &str| fs::read_to_string(config_file(&world).with_file_name(name)).unwrap();
+    assert_eq!(copy("config.toml.bak"), "not toml");
+    let first = written(&world);
+    // The project is known by now, and stays as it is.
+    world.remand_in(&site, &["init", "--force", "--agent", "other"]).ok();
+    assert_eq!((copy("config.toml.bak").as_str(), copy("config.toml.bak2")), ("not toml", first));
+    assert_eq!(world.json(&["project", "list"]).as_array().unwrap().len(), 1);
+    let files = fs::read_dir(world.root().join("config/remand")).unwrap().count();
+    assert_eq!(files, 3, "nothing unfinished is left");
+}
+
+#[test]
+fn the_file_that_is_named_is_written() {
+    let world = world();
+    world.remand(&["init", "--agent", "claude", "--config", "own/settings.toml"]).ok();
+    assert!(world.root().join("own/settings.toml").exists() && !config_file(&world).exists());
+    world.remand(&["config", "check", "--config", "own/settings.toml"]).ok();
+}
+
+#[test]
+fn two_projects_of_one_name_are_refused_before_anything_is_written() {
+    let world = world();
+    let site = repo(&world, "site");
+    let other = world.root().join("src/more/site");
+    fs::create_dir_all(other.parent().unwrap()).unwrap();
+    world.git(world.root(), &["clone", "-q", site.to_str().unwrap(), other.to_str().unwrap()]);
+    let args = ["init", "--project", site.to_str().unwrap(), "--project", other.to_str().unwrap()];
+    world.remand(&args).fails(2, "would both be called `site`");
+    assert!(!config_file(&world).exists() && !world.db().exists());
+}
+
+#[test]
+fn an_agent_may_not() {
+    let world = world();
+    let mut command = world.remand_command(&["init"]);
+    command.env("REMAND_RUN_DIR", "/somewhere");
+    crate::support::run(&mut command).fails(1, "only people have a word here");
+}
+
+#[test]
+fn somebody_types() {
+    let world = world();
+    let site = repo(&world, "site");
+    let tool = world.repo("tool");
+    let answers = [
+        ("Who fixes and reviews?", "my-agent | tee\n"),
+        ("no shell reads it", ""),
+        ("Who fixes and reviews?", "my-agent --batch\n"),
+        ("Who reviews, if it is another? [the same]:", "claude\n"),
+        ("A repository to begin with [", "\n"),
+        ("Another one [none]:", "nowhere\n"),
+        ("Another one [none]:", &format!("{}\n", tool.display())),
+        ("Another one [none]:", "\n"),
+        ("a fix of site is pushed? [cargo test]:", "\n"),
+        ("a fix of tool is pushed? [nothing]:", "make check\n"),
+        ("Which label", "remand\n"),
+        ("Write this to", "maybe\n"),
+        ("Write this to", "y\n"),
+    ];
+    let Some(output) = typed(&world, &site, &["init"], &answers, "somebody_types") else { return };
+    assert_eq!(output.status, 0, "{}\n{}", output.stdout, output.stderr);
+    insta::assert_snapshot!(world.plain(&written(&world)), @r#"
+    # remand's settings, as far as they differ from the defaults. `remand config defaults` prints all of them
+    # with their meaning, `remand config check` checks this file, `remand config show` says what holds.
+
+    # Who fixes.
+    agent = "my-agent"
+
+    # Who reviews.
+    review_agent = "claude"
+
+    [agents.my-agent]
+    kind = "command"
+    command = ["my-agent", "--batch"]
+
+    [agents.claude]
+    kind = "claude"
+
+    [projects.site]
+    # What must pass before a fix is pushed.
+    gates = [["cargo", "test"]]
+
+    # Open pull requests with this label are taken over by themselves.
+    [projects.site.discover]
+    label = "remand"
+
+    [projects.tool]
+    # What must pass before a fix is pushed.
+    gates = [["make", "check"]]
+    "#);
+    assert_eq!(world.remand(&["config", "check"]).ok().stderr, "");
+    let names: Vec<String> =
+        world.json(&["project", "list"]).as_array().unwrap().iter().map(|p| p["project_id"].to_string()).collect();
+    assert_eq!(names, ["\"site\"", "\"tool\""]);
+}
+
+#[test]
+fn the_end_of_the_input_stops_it_and_nothing_is_written() {
+    let world = world();
+    let site = repo(&world, "site");
+    let questions = ["Who fixes", "Who reviews", "A repository", "Another", "is pushed?", "Which label", "Write this"];
+    for last in 0..questions.len() {
+        let mut answers: Vec<(&str, &str)> = questions[..last].iter().map(|question| (*question, "\n")).collect();
+        // In the middle of a line it takes two.
+        answers.push((questions[last], if last == 0 { "cla\u{4}\u{4}" } else { "\u{4}" }));
+        let name = "the_end_of_the_input_stops_it_and_nothing_is_written";
+        let Some(output) = typed(&world, &site, &["init"], &answers, name) else { return };
+        assert_eq!(output.status, 1, "{last}: {}\n{}", output.stdout, output.stderr);
+        assert!(output.stdout.contains("stopped: nothing was written"), "{last}: {}", output.stdout);
+        assert!(!config_file(&world).exists() && !world.db().exists(), "{last}");
+    }
+    let answers = [("Write this", "no\n")];
+    let Some(output) = typed(
+        &world,
+        &site,
+        &["init", "--agent", "claude", "--review-agent", "claude", "--gate", "x", "--project", ".", "--label", "x"],
+        &answers,
+        "no",
+    ) else {
+        return;
+    };
+    assert_eq!(output.status, 1);
+    assert!(!config_file(&world).exists() && !world.db().exists());
+}
