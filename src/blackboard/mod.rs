@@ -97,7 +97,7 @@ pub(crate) use reviews::{
 };
 pub(crate) use runs::{
     NewRun, RunEnd, counted_in_session, discard_run, end_run, last_run, open_run_at, open_runs, orphaned_runs,
-    record_gates, record_head_after, record_rebase, record_shim, refuse_run, run, runs_of, start_run,
+    record_gates, record_head_after, record_rebase, record_shim, refuse_run, run, runs_of, start_run, undone_paths,
 };
 
 pub(crate) use said::{TakenSaid, judged_alone, known_said, said_of, unjudged_said};

@@ -268,6 +268,19 @@ pub(crate) fn last_run(conn: &Connection, item_id: &ItemId) -> Result<Option<Run
     Ok(runs_of(conn, item_id)?.pop())
 }
 
+/// What the runs of an item had edited and was not taken.
+pub(crate) fn undone_paths(conn: &Connection, item_id: &ItemId) -> Result<Vec<String>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT json_each.value FROM runs JOIN events ON events.target_type = 'run' AND events.target_id = runs.run_id,
+             json_each(events.metadata, '$.paths')
+         WHERE runs.item_id = :item_id AND events.event_type = 'edits_undone' AND json_each.type = 'text'",
+    )?;
+    let paths = statement
+        .query_map(named_params! { ":item_id": item_id.as_str() }, |row| row.get(0))?
+        .collect::<std::result::Result<_, _>>()?;
+    Ok(paths)
+}
+
 /// Runs without an end: under way, or cut.
 pub(crate) fn open_runs(conn: &Connection) -> Result<Vec<Run>> {
     let mut statement =

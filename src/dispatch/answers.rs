@@ -5,6 +5,10 @@ use serde_json::{Value, json};
 use super::stop::Stop;
 use super::task::Task;
 use crate::blackboard::{self as bb, IntentKind, NewIntent};
+use crate::review::Stance;
+
+/// Why a comment on a file of the branch's agent configuration stays open.
+const NOT_TAKEN: &str = "agents take their orders from this file, so an agent may not change it; a person has to.";
 
 impl Task {
     /// What is to be said on the pull request after a fix: an answer to each inline comment that it was about, a note of
@@ -13,7 +17,8 @@ impl Task {
         let Some(last) = self.runs().await?.pop().filter(|_| self.change.has_pr()) else { return Ok(Vec::new()) };
         let answers = self.answers(&last);
         let item = self.item.item_id.clone();
-        let rejections = self.read(move |conn| bb::rejections_in(conn, &item)).await?;
+        let (rejections, undone) =
+            self.read(move |conn| Ok((bb::rejections_in(conn, &item)?, bb::undone_paths(conn, &item)?))).await?;
         let new = |key: String, kind, payload: Value| NewIntent {
             key,
             kind,
@@ -33,9 +38,16 @@ impl Task {
                 let by_place = format!("{}.{}", rejection.rejection_id, at + 1);
                 let answer =
                     answers.iter().find(|answer| answer.id == by_place || Some(answer.id.as_str()) == word("id"));
+                // Whatever the agent says it did there is not in what was pushed.
+                let is_undone = word("path").is_some_and(|path| undone.iter().any(|undone| undone == path));
+                let (answer, reason) = match answer {
+                    _ if is_undone => (Some(Stance::CannotFix), Some(NOT_TAKEN.to_owned())),
+                    Some(answer) => (Some(answer.answer), Some(answer.reason.clone())),
+                    None => (None, None),
+                };
                 let said = json!({
-                    "answer": answer.map(|answer| answer.answer.to_string()),
-                    "reason": answer.map(|answer| answer.reason.clone()),
+                    "answer": answer.map(|answer| answer.to_string()),
+                    "reason": reason,
                     "sha": head,
                     "path": word("path"),
                     "line": finding.get("line"),

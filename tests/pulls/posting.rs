@@ -101,6 +101,41 @@ fn each_comment_of_a_person_is_answered_once() {
     assert_eq!(stage.play.count("events WHERE event_type = 'feedback_received'"), 3);
 }
 
+/// What an agent did to the files that agents take their orders from is dropped: that is said, and not that it was done.
+#[test]
+fn a_comment_on_what_was_dropped_is_not_answered_as_addressed() {
+    let fixer = r#"
+cat >/dev/null
+echo fixed >>work.txt
+echo 'be brief' >>CLAUDE.md
+printf '```json\n{"answers": [{"id": "j1.1", "answer": "fixed", "reason": "shortened it"},
+ {"id": "j1.2", "answer": "fixed", "reason": "renamed it"}]}\n```\n'
+"#;
+    let stage = PullPlay::new(&Script { fixer, ..quiet() });
+    stage.review(
+        "bob",
+        "CHANGES_REQUESTED",
+        "two things",
+        &[("CLAUDE.md", 1, "too long"), ("work.txt", 1, "a bad name")],
+    );
+    stage.tick();
+    stage.tick();
+    stage.is_ready(1);
+    let sha = &stage.remote_head("feature")[..10];
+    let comments = stage.forge.comments(1);
+    let said = comments.iter().filter(|one| one["author"] == "ada");
+    let said: Vec<&str> = said.map(|one| one["body"].as_str().unwrap().lines().next().unwrap()).collect();
+    assert_eq!(
+        said,
+        [
+            format!(
+                "Not fixed in {sha}: agents take their orders from this file, so an agent may not change it; a person has to."
+            ),
+            format!("Addressed in {sha}: renamed it")
+        ]
+    );
+}
+
 /// Every write is done, and its answer is lost: cut, dropped, or never given. All the same each is there once.
 #[test]
 fn a_write_whose_answer_is_lost_is_not_done_twice() {
