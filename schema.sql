@@ -141,7 +141,8 @@ CREATE INDEX changes_live ON changes (updated_at) WHERE state NOT IN ('merged', 
 --   feedback_received  {feedback_id, author, kind, trust?, why?, url?}
 --   message_sent       {message_id, from, to, kind}
 --   notified           {channel, notification_id}
---   skipped            {reason, event_id?}             something was not done, and why
+--   skipped            {reason, event_id?, key?, line?}  something was not done, and why; of a command evaluator: the key of its
+--                                                      proposal, or the line that could not be read
 --   pruned             {changes, events}
 --   reloaded           {config?, kept: [settings that a restart would change]}   a daemon goes by other settings;
 --                      those that it refused are a `skipped` of the blackboard, `configuration`
@@ -233,6 +234,7 @@ CREATE INDEX items_ready ON work_items (source, priority, created_at, length(ite
 CREATE INDEX items_delayed ON work_items (not_before) WHERE status = 'available' AND not_before IS NOT NULL;
 CREATE INDEX items_claimed ON work_items (lease_expires_at) WHERE status = 'claimed';
 CREATE INDEX items_by_change ON work_items (change_id, status) WHERE change_id IS NOT NULL;
+CREATE INDEX items_open ON work_items (priority, created_at) WHERE status IN ('available', 'claimed', 'blocked');
 CREATE UNIQUE INDEX items_one_open_fix_per_change ON work_items (change_id)
     WHERE source = 'review_fix' AND status IN ('available', 'claimed', 'blocked');
 CREATE UNIQUE INDEX items_one_open_review_per_change ON work_items (change_id)
@@ -384,6 +386,7 @@ CREATE TABLE pulls (
     head_ref    TEXT NOT NULL,
     head_sha    TEXT NOT NULL,
     head_since  TEXT CHECK (head_since GLOB '????-??-??T??:??:??.???Z'), -- its commit's date; null: not asked for
+    opened_at   TEXT CHECK (opened_at GLOB '????-??-??T??:??:??.???Z'),
     base_ref    TEXT NOT NULL,
     labels      TEXT NOT NULL CHECK (json_valid(labels) AND json_type(labels) = 'array'),
     url         TEXT NOT NULL,
@@ -400,6 +403,7 @@ CREATE TABLE pulls (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX pulls_due ON pulls (next_read) WHERE next_read IS NOT NULL;
+CREATE INDEX pulls_open ON pulls (project_id, number) WHERE state = 'open';
 CREATE INDEX pulls_unjudged ON pulls (change_id) WHERE is_judged = 0;
 CREATE UNIQUE INDEX pulls_by_change ON pulls (change_id) WHERE change_id IS NOT NULL;
 
@@ -475,6 +479,24 @@ CREATE TABLE evaluators (
     last_run TEXT,
     next_run TEXT
 ) STRICT;
+
+-- What command evaluators proposed, each once by its key.
+CREATE TABLE proposals (
+    evaluator TEXT NOT NULL,
+    key       TEXT NOT NULL,                       -- as the evaluator gave it
+    outcome   TEXT NOT NULL,                       -- done, or why it was not: then it may be proposed again
+    made_at   TEXT NOT NULL CHECK (made_at GLOB '????-??-??T??:??:??.???Z'),
+    PRIMARY KEY (evaluator, key)
+) STRICT, WITHOUT ROWID;
+
+-- Command evaluators whose last passes failed: nothing of these was applied, and they are run again later and later.
+CREATE TABLE evaluator_troubles (
+    name      TEXT PRIMARY KEY,
+    failures  INTEGER NOT NULL CHECK (failures > 0), -- in a row
+    reason    TEXT NOT NULL,                       -- why the last one failed
+    since     TEXT NOT NULL CHECK (since GLOB '????-??-??T??:??:??.???Z'),
+    try_again TEXT NOT NULL CHECK (try_again GLOB '????-??-??T??:??:??.???Z')
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE notifications (
     notification_id TEXT PRIMARY KEY,

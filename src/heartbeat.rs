@@ -2,6 +2,8 @@
 //! commits proposals, events and cursor together. It never runs an item: dispatch does, and they meet only on the
 //! blackboard.
 
+pub(crate) mod command;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,7 +30,7 @@ pub(crate) struct Beat {
 
 /// Whether a pass would find anything to do: a few probes of indexes, nothing written, no lock taken.
 pub(crate) fn is_quiet(conn: &Conn, definitions: &[Definition], now: Time) -> Result<bool> {
-    for definition in definitions {
+    for definition in definitions.iter().filter(|definition| !is_command(definition)) {
         let cursor = bb::cursor(conn, &definition.name)?;
         for event_type in &definition.on {
             if bb::any_since(conn, *event_type, cursor)? {
@@ -64,6 +66,8 @@ pub(crate) fn beat(conn: &Conn, definitions: &[Definition], now: Time) -> Result
         let one = match definition.config {
             Config::ReviewFeedback(_) => review_feedback_pass(conn, definition, now)?,
             Config::PrFeedback => pr_feedback_pass(conn, definition, now)?,
+            // Not inside a transaction.
+            Config::Command(_) => Beat::default(),
         };
         done.taken_in += one.taken_in;
         done.applied += one.applied;
@@ -215,6 +219,10 @@ fn waits_for_read(conn: &Conn, definitions: &[Definition], change: &Change, now:
     Ok(pull.is_some_and(|pull| pull.failures > 0 || pull.next_read.is_some_and(|next| next <= now)))
 }
 
+fn is_command(definition: &Definition) -> bool {
+    matches!(definition.config, Config::Command(_))
+}
+
 /// A schedule is due when its moment has come, or when it was never given one. That of pull requests is the intake's.
 fn is_due(conn: &Conn, definition: &Definition, now: Time) -> Result<bool> {
     if definition.schedule.is_none() || definition.config == Config::PrFeedback {
@@ -275,11 +283,15 @@ async fn sleep(pause: Option<Duration>) {
 
 /// Waits for the next moment of a schedule, or for as long as a clock that was set may be off; for ever without one.
 async fn schedule(door: &Door, definitions: &Arc<[Definition]>) {
-    if definitions.iter().all(|definition| definition.schedule.is_none()) {
+    if definitions.iter().all(|definition| definition.schedule.is_none() || is_command(definition)) {
         return std::future::pending().await;
     }
     let looked = Arc::clone(definitions);
-    let next = door.read(move |conn| next_firing(conn, &looked)).await.unwrap_or_else(|error| {
+    let next = door.read(move |conn| {
+        let ours: Vec<Definition> = looked.iter().filter(|definition| !is_command(definition)).cloned().collect();
+        next_firing(conn, &ours)
+    });
+    let next = next.await.unwrap_or_else(|error| {
         tracing::warn!(error = ?error, "the schedules could not be looked at");
         None
     });

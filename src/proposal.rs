@@ -1,7 +1,7 @@
 //! What evaluators propose and loops decide: words for it, so that those who judge need not know who carries it out.
 
-use crate::change::{ChangeId, FinalVerdict};
-use crate::work::{ItemId, RejectionId, ReviewFixMetadata};
+use crate::change::{ChangeId, FinalVerdict, ProjectId};
+use crate::work::{ItemId, Priority, RejectionId, ReviewFixMetadata, Source};
 
 /// One thing that an evaluator wants done. Proposing twice does it once.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,6 +16,42 @@ pub(crate) enum Proposal {
     Pull {
         change_id: ChangeId,
         step: PullStep,
+    },
+    /// A program of somebody's own wants it.
+    Asked(Asked),
+}
+
+/// What a command evaluator wants done, once by its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) key: String,
+    pub(crate) what: Ask,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Ask {
+    /// Of a change, or of a project alone; that of the change when both are given.
+    Item {
+        change_id: Option<ChangeId>,
+        project_id: Option<ProjectId>,
+        source: Source,
+        priority: Priority,
+        title: String,
+        description: String,
+    },
+    Reject {
+        change_id: ChangeId,
+        text: String,
+    },
+    Escalate {
+        change_id: ChangeId,
+        reason: String,
+        decide: Option<String>,
+    },
+    /// For the next fix to know.
+    Comment {
+        change_id: ChangeId,
+        text: String,
     },
 }
 

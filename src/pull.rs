@@ -94,6 +94,7 @@ pub(crate) struct Pull {
     pub(crate) default_branch: String,
     pub(crate) base_ref: String,
     pub(crate) labels: Vec<String>,
+    pub(crate) opened_at: String,
     pub(crate) updated_at: String,
     pub(crate) url: String,
 }
@@ -140,6 +141,8 @@ pub(crate) struct SeenPull {
     pub(crate) head_sha: String,
     /// The date of its commit; none: it was not asked for.
     pub(crate) head_since: Option<Time>,
+    /// None: the forge did not say it in a way that can be read.
+    pub(crate) opened_at: Option<Time>,
     pub(crate) base_ref: String,
     pub(crate) labels: Vec<String>,
     pub(crate) url: String,

@@ -16,6 +16,7 @@ mod crash;
 mod demo;
 mod doctor;
 mod endless;
+mod evaluators;
 mod feedback_loop;
 mod forge;
 mod init;

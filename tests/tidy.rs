@@ -42,7 +42,8 @@ const EDGES: &[(&str, &[&str])] = &[
     // Loops: never each other.
     // Of the evaluators it asks only when they look.
     ("intake", &["blackboard", "evaluator", "git", "github"]),
-    ("heartbeat", &["blackboard", "evaluator", "review"]),
+    // Children are only those of command evaluators.
+    ("heartbeat", &["blackboard", "evaluator", "process", "review"]),
     ("dispatch", &["agent", "blackboard", "git", "github", "process", "prompt", "remote", "review", "sandbox"]),
     // Front.
     ("config", &[]),

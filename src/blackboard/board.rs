@@ -29,6 +29,11 @@ impl Board {
         self.path.as_os_str().is_empty()
     }
 
+    /// A copy in memory, for a look at what would be written: nothing of the file is changed.
+    pub(crate) fn copy_of(path: &Path, now: Time) -> Result<Self> {
+        Ok(Self { path: path.to_owned(), conn: open::copy(path, now)? })
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

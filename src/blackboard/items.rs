@@ -3,8 +3,8 @@
 use rusqlite::{Connection, OptionalExtension as _, named_params};
 use serde_json::{Value, json};
 
-use super::{BoardError, Result, rows};
-use crate::change::{Change, ChangeId};
+use super::{BoardError, Project, Result, rows};
+use crate::change::{Change, ChangeId, ProjectId};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent, TargetType};
 use crate::state::{self, Facts, Trigger};
@@ -26,12 +26,34 @@ pub(crate) struct NewItem {
 /// Makes an item of a change, unless its key was used before: then nothing happens and `None` comes back. On a
 /// change that is paused or held it begins as blocked.
 pub(crate) fn insert_item(conn: &Connection, change: &Change, new: &NewItem, now: Time) -> Result<Option<Item>> {
+    insert(conn, &change.project_id, Some(change), new, now)
+}
+
+/// As [`insert_item`], for a project as a whole.
+pub(super) fn insert_for_project(
+    conn: &Connection,
+    project: &Project,
+    new: &NewItem,
+    now: Time,
+) -> Result<Option<Item>> {
+    insert(conn, &project.project_id, None, new, now)
+}
+
+fn insert(
+    conn: &Connection,
+    project_id: &ProjectId,
+    change: Option<&Change>,
+    new: &NewItem,
+    now: Time,
+) -> Result<Option<Item>> {
     let item_id = ItemId::new(rows::next_id(conn, "w")?);
     let mut metadata = new.metadata.clone();
-    if let Some(repo) = metadata.get_mut("repo").filter(|repo| repo.is_null() && change.has_pr()) {
-        *repo = json!(super::project(conn, &change.project_id)?.repo);
+    let has_pr = change.is_some_and(Change::has_pr);
+    if let Some(repo) = metadata.get_mut("repo").filter(|repo| repo.is_null() && has_pr) {
+        *repo = json!(super::project(conn, project_id)?.repo);
     }
-    let status = if change.paused || change.held_until.is_some() { Status::Blocked } else { Status::Available };
+    let waits = change.is_some_and(|change| change.paused || change.held_until.is_some());
+    let status = if waits { Status::Blocked } else { Status::Available };
     let inserted = conn
         .prepare_cached(
             "INSERT INTO work_items (item_id, project_id, change_id, rejection_id, title, source, source_ref, status,
@@ -42,18 +64,18 @@ pub(crate) fn insert_item(conn: &Connection, change: &Change, new: &NewItem, now
         )?
         .execute(named_params! {
             ":item_id": item_id.as_str(),
-            ":project_id": change.project_id.as_str(),
-            ":change_id": change.change_id.as_str(),
+            ":project_id": project_id.as_str(),
+            ":change_id": change.map(|change| change.change_id.as_str()),
             ":rejection_id": new.rejection_id.as_ref().map(RejectionId::as_str),
             ":title": new.title,
             ":source": new.source.as_str(),
-            ":source_ref": change.branch,
+            ":source_ref": change.map(|change| &change.branch),
             ":status": status.as_str(),
             ":priority": new.priority.as_str(),
             ":key": new.idempotency_key,
             ":fix_cycle": new.fix_cycle,
-            ":host": change.host,
-            ":worktree": change.worktree,
+            ":host": change.map(|change| &change.host),
+            ":worktree": change.map(|change| &change.worktree),
             ":now": now.to_string(),
             ":metadata": metadata.to_string(),
         })?;
@@ -62,14 +84,12 @@ pub(crate) fn insert_item(conn: &Connection, change: &Change, new: &NewItem, now
         conn.prepare_cached("UPDATE counters SET value = value - 1 WHERE name = 'w'")?.execute([])?;
         return Ok(None);
     }
-    let event = about_item(
-        &change.change_id,
-        &item_id,
-        EventType::WorkCreated,
-        format!("{} queued: {}", new.source, new.title),
-    )
-    .by(&new.actor)
-    .with(json!({ "source": new.source, "item_id": item_id, "idempotency_key": new.idempotency_key }));
+    let summary = format!("{} queued: {}", new.source, new.title);
+    let mut event = NewEvent::about(&ChangeId::new(""), EventType::WorkCreated, summary)
+        .on(TargetType::WorkItem, &item_id)
+        .by(&new.actor)
+        .with(json!({ "source": new.source, "item_id": item_id, "idempotency_key": new.idempotency_key }));
+    event.change_id = change.map(|change| change.change_id.clone());
     super::append(conn, &event, now)?;
     item(conn, &item_id).map(Some)
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::{Result, rows};
 use crate::change::Change;
 use crate::clock::Time;
-use crate::work::{Item, Run};
+use crate::work::{Item, Run, Source};
 
 /// A change with what is under way for it.
 #[derive(Debug, Clone, Serialize)]
@@ -45,8 +45,11 @@ pub(crate) fn board(conn: &Connection, show: Show, limit: i64) -> Result<Vec<Boa
 
 pub(crate) fn board_row(conn: &Connection, change: Change) -> Result<BoardRow> {
     let items = super::items_of(conn, &change.change_id)?;
-    let open_item = items.iter().find(|item| item.status.is_open()).cloned();
-    let last_run = match items.last() {
+    // What is for a person does not hide what runs.
+    let is_run = |item: &&Item| matches!(item.source, Source::CodeReview | Source::ReviewFix);
+    let open: Vec<&Item> = items.iter().filter(|item| item.status.is_open()).collect();
+    let open_item = open.iter().copied().find(is_run).or(open.first().copied()).cloned();
+    let last_run = match items.iter().rev().find(is_run) {
         Some(item) => super::last_run(conn, &open_item.as_ref().unwrap_or(item).item_id)?,
         None => None,
     };

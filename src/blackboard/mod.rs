@@ -6,6 +6,7 @@
 
 mod adopt;
 mod apart;
+mod asked;
 mod board;
 mod changes;
 mod check;
@@ -39,6 +40,7 @@ mod reviews;
 mod rows;
 mod runs;
 mod said;
+mod shown;
 mod stops;
 mod take_back;
 #[cfg(test)]
@@ -46,6 +48,7 @@ mod tests;
 
 pub(crate) use adopt::{Adoption, adopt};
 pub(crate) use apart::{apart, set_aside};
+pub(crate) use asked::{Trouble, count_trouble, end_trouble, skip_line, trouble_of, troubles};
 pub(crate) use board::Board;
 pub(crate) use changes::{
     NewChange, advance, change, find_change, insert_change, live_change_at, live_change_on, move_head,
@@ -101,6 +104,7 @@ pub(crate) use runs::{
 };
 
 pub(crate) use said::{TakenSaid, judged_alone, known_said, said_of, unjudged_said};
+pub(crate) use shown::{any_by_others, any_read_due, live_changes, looks_after, open_items, open_pulls, shown_events};
 
 pub(crate) use stops::{Order, Stopped, UnderWay, is_halted, start, stop, stops, stops_for, under_way};
 

@@ -4,6 +4,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::backup::Backup;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
@@ -19,6 +20,9 @@ pub(super) const SQLITE_AT_LEAST: i32 = 3_051_003;
 
 /// How long one of us waits for another writer.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A row that nobody can read back is refused when it is written.
+const MOST_BYTES: i32 = 16 * 1024 * 1024;
 
 /// Opens for writing, making or migrating the file where that is needed. What is not a blackboard is left as it is.
 pub(super) fn writer(path: &Path, now: Time) -> Result<Connection> {
@@ -48,6 +52,24 @@ pub(super) fn empty(now: Time) -> Result<Connection> {
     let mut conn = Connection::open_in_memory()?;
     migrate::to_newest(Path::new(""), &mut conn, now)?;
     Ok(conn)
+}
+
+/// A copy in memory, migrated where that is needed. One that is not there is empty.
+pub(super) fn copy(path: &Path, now: Time) -> Result<Connection> {
+    if !path.exists() {
+        return empty(now);
+    }
+    let mut memory = Connection::open_in_memory()?;
+    let original = connect(path, &absolute(path)?, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    // All pages in one step: others may write meanwhile, and a copy in several would begin again each time.
+    let copied =
+        Backup::new(&original, &mut memory).and_then(|backup| backup.run_to_completion(i32::MAX, Duration::ZERO, None));
+    copied.map_err(|source| refused(path, source))?;
+    migrate::recognise(path, &memory)?;
+    memory.set_limit(Limit::SQLITE_LIMIT_LENGTH, MOST_BYTES)?;
+    memory.pragma_update(None, "foreign_keys", true)?;
+    migrate::to_newest(path, &mut memory, now)?;
+    Ok(memory)
 }
 
 /// A new file is its owner's alone, whatever the umask is; SQLite gives `-wal` and `-shm` the same mode. One that is
@@ -82,8 +104,7 @@ pub(super) fn absolute(path: &Path) -> Result<PathBuf> {
 }
 
 fn pragmas(path: &Path, conn: &mut Connection) -> Result<()> {
-    // A row that nobody can read back is refused when it is written.
-    conn.set_limit(Limit::SQLITE_LIMIT_LENGTH, 16 * 1024 * 1024)?;
+    conn.set_limit(Limit::SQLITE_LIMIT_LENGTH, MOST_BYTES)?;
     conn.set_prepared_statement_cache_capacity(128);
     // Readers never wait for the writer, and a commit is one fsync.
     let mode = wal(conn).map_err(|source| refused(path, source))?;

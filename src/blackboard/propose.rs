@@ -15,6 +15,7 @@ use crate::work::{Priority, RejectionState, Source};
 pub(crate) fn apply(conn: &Connection, evaluator: &str, proposal: &Proposal, now: Time) -> Result<bool> {
     match proposal {
         Proposal::Fix(fix) => create_fix(conn, evaluator, fix, now),
+        Proposal::Asked(asked) => super::asked::apply(conn, evaluator, asked, now),
         Proposal::Pull { change_id, step } => super::pull_steps::apply(conn, change_id, step, now),
         Proposal::Bound { change_id, escalation } => {
             if super::rejections_of(conn, change_id, Some(RejectionState::Pending))?.is_empty() {

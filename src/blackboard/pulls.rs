@@ -51,11 +51,11 @@ pub(crate) fn see_pull(
 ) -> Result<SeenPull> {
     let labels = serde_json::to_string(&pull.labels)?;
     conn.prepare_cached(
-        "INSERT INTO pulls (project_id, number, title, state, draft, author, head_ref, head_sha, base_ref, labels, url, passed_over)
-         VALUES (:project_id, :number, :title, :state, :draft, :author, :head_ref, :head_sha, :base_ref, :labels, :url, :passed_over)
+        "INSERT INTO pulls (project_id, number, title, state, draft, author, head_ref, head_sha, base_ref, labels, url, opened_at, passed_over)
+         VALUES (:project_id, :number, :title, :state, :draft, :author, :head_ref, :head_sha, :base_ref, :labels, :url, :opened_at, :passed_over)
          ON CONFLICT (project_id, number) DO UPDATE SET title = :title, state = :state, draft = :draft, author = :author,
              head_since = CASE WHEN head_sha = :head_sha THEN head_since END,
-             head_ref = :head_ref, head_sha = :head_sha, base_ref = :base_ref, labels = :labels, url = :url,
+             head_ref = :head_ref, head_sha = :head_sha, base_ref = :base_ref, labels = :labels, url = :url, opened_at = :opened_at,
              passed_over = :passed_over, is_judged = is_judged AND change_id IS NULL",
     )?
     .execute(named_params! {
@@ -70,6 +70,7 @@ pub(crate) fn see_pull(
         ":base_ref": pull.base_ref,
         ":labels": labels,
         ":url": pull.url,
+        ":opened_at": Time::parse(&pull.opened_at).ok().map(|moment| moment.to_string()),
         ":passed_over": passed_over,
     })?;
     pull_row(conn, project_id, pull.number)?
@@ -313,7 +314,7 @@ pub(crate) fn end_discovery(conn: &Connection, project_id: &ProjectId) -> Result
     Ok(())
 }
 
-fn from_row(row: &Row<'_>) -> std::result::Result<SeenPull, rusqlite::Error> {
+pub(super) fn from_row(row: &Row<'_>) -> std::result::Result<SeenPull, rusqlite::Error> {
     let labels = rows::json(row, "labels")?;
     let labels = labels.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
     Ok(SeenPull {
@@ -328,6 +329,7 @@ fn from_row(row: &Row<'_>) -> std::result::Result<SeenPull, rusqlite::Error> {
         head_ref: row.get("head_ref")?,
         head_sha: row.get("head_sha")?,
         head_since: rows::time_or_none(row, "head_since")?,
+        opened_at: rows::time_or_none(row, "opened_at")?,
         base_ref: row.get("base_ref")?,
         labels,
         url: row.get("url")?,

@@ -140,6 +140,11 @@ pub(crate) fn answer(facts: &Facts) -> Answer {
         return stop::stopped(facts);
     }
     let told = match &facts.row.open_item {
+        // What an evaluator wants a person to do is in nobody's way.
+        Some(item) if item.metadata.get("evaluator").is_some() => {
+            let told = idle(facts);
+            Answer { answer: format!("{}; {} is for a person: {}", told.answer, item.item_id, item.title), ..told }
+        }
         Some(item) => and_after(open(facts, item), &facts.pending),
         None => idle(facts),
     };

@@ -1,6 +1,10 @@
 //! `remand evaluators`: what turns events into work, and how far each of them is.
 
+mod run_evaluator;
+
 use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -11,9 +15,11 @@ use super::desk::Desk;
 use super::fail::{Code, Fail};
 use super::out::{Line, Look, Table};
 use super::picture::field;
-use crate::blackboard::{self as bb, EvaluatorRow};
+use crate::blackboard::{self as bb, EvaluatorRow, Trouble};
 use crate::clock::Time;
-use crate::evaluator::Definition;
+use crate::config;
+use crate::evaluator::{Config, Definition, definition};
+use crate::process;
 use crate::snippet::nearest;
 
 /// How many firings of a schedule `check` shows.
@@ -25,6 +31,7 @@ pub(crate) enum EvaluatorsCommand {
     List(ListArgs),
     Show(ShowArgs),
     Check(CheckArgs),
+    Run(run_evaluator::RunArgs),
 }
 
 /// Show the evaluators in force and how far each is
@@ -39,9 +46,13 @@ pub(crate) struct ShowArgs {
     name: String,
 }
 
-/// Check the files of all evaluators
+/// Check the files of all evaluators, or those that are given, and say when their schedules fire
 #[derive(Debug, Args)]
-pub(crate) struct CheckArgs {}
+pub(crate) struct CheckArgs {
+    /// Only these; they need not be in the folder of evaluators
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+}
 
 #[derive(Serialize)]
 struct Shown {
@@ -50,30 +61,49 @@ struct Shown {
     on: Vec<String>,
     needs: Vec<String>,
     schedule: Option<String>,
+    /// Of a command evaluator.
+    command: Option<Vec<String>>,
+    limit_s: Option<u64>,
     origin: String,
     /// The newest event that it took in.
     cursor: i64,
     last_run: Option<Time>,
     next_run: Option<Time>,
+    /// Why its last passes came to nothing.
+    trouble: Option<Trouble>,
 }
 
 pub(crate) fn evaluators(command: EvaluatorsCommand, desk: &mut Desk) -> Result<Code> {
     let settings = desk.settings()?;
+    if let EvaluatorsCommand::Check(CheckArgs { files }) = &command
+        && !files.is_empty()
+    {
+        return check(&read_files(files, desk)?, desk);
+    }
     let definitions = desk.evaluators(&settings)?;
     match command {
         EvaluatorsCommand::Check(_) => check(&definitions, desk),
+        EvaluatorsCommand::Run(args) => run_evaluator::run(&args, &settings, &definitions, desk),
         EvaluatorsCommand::List(_) => list(&shown(definitions, desk)?, desk),
         EvaluatorsCommand::Show(args) => one(&args.name, &shown(definitions, desk)?, desk),
     }
 }
 
 fn shown(definitions: Vec<Definition>, desk: &Desk) -> Result<Vec<Shown>> {
-    let rows = desk.read(bb::evaluator_rows)?;
+    let (rows, troubles) = desk.read(|conn| Ok((bb::evaluator_rows(conn)?, bb::troubles(conn)?)))?;
     let now = desk.now;
-    Ok(definitions.into_iter().map(|definition| shown_one(&definition, &rows, now)).collect())
+    let of = |definition: Definition| {
+        let trouble = troubles.iter().find(|trouble| trouble.name == definition.name).cloned();
+        Shown { trouble, ..shown_one(&definition, &rows, now) }
+    };
+    Ok(definitions.into_iter().map(of).collect())
 }
 
 fn shown_one(definition: &Definition, rows: &[EvaluatorRow], now: Time) -> Shown {
+    let command = match &definition.config {
+        Config::Command(command) => Some(command),
+        Config::ReviewFeedback(_) | Config::PrFeedback => None,
+    };
     let row = rows.iter().find(|row| row.name == definition.name);
     let next = definition.schedule.as_ref().and_then(|schedule| schedule.next_after(now));
     Shown {
@@ -82,14 +112,47 @@ fn shown_one(definition: &Definition, rows: &[EvaluatorRow], now: Time) -> Shown
         on: definition.on.iter().map(ToString::to_string).collect(),
         needs: definition.needs.iter().map(ToString::to_string).collect(),
         schedule: definition.schedule.as_ref().map(|schedule| format!("{} ({})", schedule.text(), schedule.zone())),
+        command: command.map(|command| command.argv.clone()),
+        limit_s: command.map(|command| command.limit.as_secs()),
         origin: definition.origin.to_string(),
         cursor: row.map_or(0, |row| row.cursor),
         last_run: row.and_then(|row| row.last_run),
         next_run: row.and_then(|row| row.next_run).or(next),
+        trouble: None,
     }
 }
 
+fn read_files(files: &[PathBuf], desk: &mut Desk) -> Result<Vec<Definition>> {
+    let mut all = Vec::new();
+    for file in files {
+        match definition::load_file(file, desk.now)? {
+            Some(one) => all.push(one),
+            None => desk.out.note(format!("{} is switched off", file.display()))?,
+        }
+    }
+    Ok(all)
+}
+
+/// A program that is not there would only be missed when its evaluator is run.
+fn programs_are_there(definitions: &[Definition]) -> Result<()> {
+    let env = config::agent_environment(&[]);
+    let path = env.get("PATH").map(OsString::from);
+    for definition in definitions {
+        let Config::Command(command) = &definition.config else { continue };
+        let program = command.program();
+        let found = process::find(program.as_os_str(), path.as_deref(), &command.folder);
+        if found.is_none_or(|found| !definition::is_program(&found)) {
+            let what =
+                format!("{}: the program `{}` was not found, or can't be run", definition.origin, program.display());
+            let hint = "a path is looked up beside the evaluator's file, a name in $PATH; it has to be executable";
+            return Err(Fail::config(what).hint(hint).into());
+        }
+    }
+    Ok(())
+}
+
 fn check(definitions: &[Definition], desk: &mut Desk) -> Result<Code> {
+    programs_are_there(definitions)?;
     let names: Vec<&str> = definitions.iter().map(|definition| definition.name.as_str()).collect();
     // A schedule that does not mean what its author meant shows in when it fires.
     let firings: BTreeMap<&str, Vec<Time>> = definitions
@@ -130,15 +193,18 @@ fn list(all: &[Shown], desk: &mut Desk) -> Result<Code> {
     Ok(Code::Done)
 }
 
+fn no_such<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> Fail {
+    let names: Vec<&str> = all.collect();
+    let fail = Fail::not_found(format!("there is no evaluator `{name}`"));
+    match nearest(name, names.iter().copied()) {
+        Some(near) => fail.hint(format!("did you mean `{near}`?")),
+        None => fail.hint(format!("evaluators: {}", names.join(", "))),
+    }
+}
+
 fn one(name: &str, all: &[Shown], desk: &mut Desk) -> Result<Code> {
     let Some(one) = all.iter().find(|one| one.name == name) else {
-        let names: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
-        let fail = Fail::not_found(format!("there is no evaluator `{name}`"));
-        return Err(match nearest(name, names.iter().copied()) {
-            Some(near) => fail.hint(format!("did you mean `{near}`?")),
-            None => fail.hint(format!("evaluators: {}", names.join(", "))),
-        }
-        .into());
+        return Err(no_such(name, all.iter().map(|one| one.name.as_str())).into());
     };
     if desk.out.is_json() {
         desk.out.json(one)?;
@@ -149,9 +215,16 @@ fn one(name: &str, all: &[Shown], desk: &mut Desk) -> Result<Code> {
     field(desk, "on", one.on.join(", "))?;
     field(desk, "needs", one.needs.join(", "))?;
     field(desk, "schedule", one.schedule.as_deref().unwrap_or_default())?;
+    field(desk, "command", one.command.as_deref().unwrap_or_default().join(" "))?;
+    field(desk, "limit", one.limit_s.map(|limit| format!("{limit} s")).unwrap_or_default())?;
     field(desk, "taken in", format!("event {}", one.cursor))?;
     field(desk, "last", one.last_run.map(|last| ago(last, desk.now)).unwrap_or_default())?;
     field(desk, "next", one.next_run.map(|next| ahead(next, desk.now)).unwrap_or_default())?;
     field(desk, "from", &one.origin)?;
+    if let Some(trouble) = &one.trouble {
+        let again = ahead(trouble.try_again, desk.now);
+        let told = format!("{} (since {}, run again {again})", trouble.reason, ago(trouble.since, desk.now));
+        desk.out.line(Line::default().plain("trouble    ").piece(Look::Bad, told))?;
+    }
     Ok(Code::Done)
 }

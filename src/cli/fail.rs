@@ -48,6 +48,10 @@ impl Fail {
         Self { code: Code::NotFound, ..Self::new(what) }
     }
 
+    pub(crate) fn config(what: impl Into<String>) -> Self {
+        Self { code: Code::Config, ..Self::new(what) }
+    }
+
     pub(crate) fn needs_person(what: impl Into<String>) -> Self {
         Self { code: Code::NeedsPerson, ..Self::new(what) }
     }

@@ -12,7 +12,7 @@ use super::project::say_who_works;
 use crate::blackboard::{self as bb, Conn, NewChange, Project};
 use crate::change::{Change, ChangeId, State};
 use crate::config::Loaded;
-use crate::evaluator::Config;
+use crate::evaluator::definition::max_fix_cycles;
 use crate::work::{Item, Source, Status};
 
 mod look;
@@ -74,15 +74,11 @@ pub(crate) fn review(args: &ReviewArgs, desk: &mut Desk) -> Result<Code> {
 /// A new change with its review, in one transaction; with its project, where that is new too.
 fn enter(args: &ReviewArgs, settings: &Loaded, found: &Found, desk: &Desk) -> Result<ChangeId> {
     let own = settings.project(found.project.project_id.as_str());
-    let max_fix_cycles = match args.max_cycles {
+    let most_fixes = match args.max_cycles {
         Some(number) => number,
         None => {
             let evaluators = desk.evaluators(settings)?;
-            let evaluator = evaluators.iter().find_map(|definition| match definition.config {
-                Config::ReviewFeedback(config) => config.max_fix_cycles,
-                Config::PrFeedback => None,
-            });
-            settings.max_fix_cycles(found.project.project_id.as_str(), evaluator)
+            settings.max_fix_cycles(found.project.project_id.as_str(), max_fix_cycles(&evaluators))
         }
     };
     let new = |actor: &str| NewChange {
@@ -95,9 +91,9 @@ fn enter(args: &ReviewArgs, settings: &Loaded, found: &Found, desk: &Desk) -> Re
         host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         state: State::PendingSelfReview,
         on_max_cycles: own.on_max_cycles,
-        max_fix_cycles,
+        max_fix_cycles: most_fixes,
         // A round must not be allowed more fixes than a life.
-        max_total_fixes: own.max_total_fixes.max(max_fix_cycles),
+        max_total_fixes: own.max_total_fixes.max(most_fixes),
         max_run_ms: own.max_run_ms,
         max_tokens: own.max_tokens,
         max_cost_micros: own.max_cost_micros,

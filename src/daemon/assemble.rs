@@ -19,6 +19,7 @@ use crate::evaluator::definition::{self, Need};
 use crate::evaluator::{Config, Definition};
 use crate::git::Git;
 use crate::github::Github;
+use crate::heartbeat::command::Kit;
 use crate::intake::{self, Bounds, Discover, Intake, ProjectRules};
 use crate::process::{self, ProcessId};
 use crate::prompt::Prompts;
@@ -33,6 +34,7 @@ impl Daemon {
             wake_intake: Arc::new(Notify::new()),
             wake_heartbeat: Arc::new(Notify::new()),
             wake_dispatch: Arc::new(Notify::new()),
+            wake_commands: Arc::new(Notify::new()),
             beats: Arc::new(watch::channel(0).0),
         };
         Ok(parts.put_together(loaded, lasting))
@@ -68,12 +70,23 @@ impl Parts {
         };
         Daemon {
             definitions: self.definitions.into(),
+            kit: Arc::new(kit(loaded)),
             intake: Arc::new(intake),
             dispatch: Arc::new(dispatch),
             lasting,
             git: Git::new(&config::agent_environment(&[]), Duration::from_secs(loaded.config.limits.git_s)),
             look_every: Duration::from_secs(loaded.config.heartbeat.look_s),
         }
+    }
+}
+
+/// What command evaluators are run with.
+pub(crate) fn kit(loaded: &Loaded) -> Kit {
+    let dispatch = &loaded.config.dispatch;
+    Kit {
+        env: config::agent_environment(&[]),
+        backoff_first: Duration::from_secs(dispatch.backoff_first_s),
+        backoff_max: Duration::from_secs(dispatch.backoff_max_s),
     }
 }
 
@@ -89,7 +102,7 @@ fn assemble_intake(loaded: &Loaded, definitions: &[Definition], door: &Door, aft
     let (github, dispatch) = (loaded.github(), &loaded.config.dispatch);
     let reader = definitions.iter().find(|definition| definition.config == Config::PrFeedback);
     let reader = reader.or_else(|| definitions.iter().find(|definition| definition.needs.contains(&Need::PrFeedback)));
-    let evaluators = max_fix_cycles(definitions);
+    let evaluators = definition::max_fix_cycles(definitions);
     let known = loaded.clone();
     let settings = intake::Settings {
         reserve: i64::try_from(github.reserve).unwrap_or(i64::MAX),
@@ -109,14 +122,6 @@ fn assemble_intake(loaded: &Loaded, definitions: &[Definition], door: &Door, aft
         settings,
         after: Arc::clone(after),
     }
-}
-
-/// How many fixes the evaluators allow, where one of them says so.
-fn max_fix_cycles(definitions: &[Definition]) -> Option<i64> {
-    definitions.iter().find_map(|definition| match definition.config {
-        Config::ReviewFeedback(config) => config.max_fix_cycles,
-        Config::PrFeedback => None,
-    })
 }
 
 fn intake_rules(loaded: &Loaded, evaluators: Option<i64>, project: &ProjectId) -> ProjectRules {

@@ -20,20 +20,26 @@ use crate::config::{self, Loaded};
 use crate::dispatch::Dispatch;
 use crate::evaluator::Definition;
 use crate::git::Git;
-use crate::heartbeat::{self, Beat};
+use crate::heartbeat::command::Kit;
+use crate::heartbeat::{self, Beat, command};
 use crate::intake::Intake;
 
 use reload::{Hangup, Hangups};
 use running::Running;
 use supervisor::{News, Pulse, Supervisor};
 
-pub(crate) use assemble::{agent, intake, sandbox};
+pub(crate) use assemble::{agent, intake, kit, sandbox};
 pub(crate) use lock::{AlreadyRunning, holder};
+
+/// How often command evaluators are asked in one tick: those that answer each other for ever wait for the next.
+const MOST_ROUNDS: usize = 10;
 
 /// The loops of one blackboard, put together and not yet running.
 pub(crate) struct Daemon {
     lasting: Lasting,
     definitions: Arc<[Definition]>,
+    /// What command evaluators are run with.
+    kit: Arc<Kit>,
     intake: Arc<Intake>,
     dispatch: Arc<Dispatch>,
     look_every: Duration,
@@ -48,6 +54,7 @@ struct Lasting {
     wake_intake: Arc<Notify>,
     wake_heartbeat: Arc<Notify>,
     wake_dispatch: Arc<Notify>,
+    wake_commands: Arc<Notify>,
     /// How many passes of the heartbeat ended well.
     beats: Arc<watch::Sender<u64>>,
 }
@@ -69,14 +76,21 @@ impl Daemon {
     pub(crate) async fn tick(&self, stop: &CancellationToken) -> anyhow::Result<Done> {
         let mut done = Done::default();
         self.dispatch.settle_pushes().await.context("pushes that were cut could not be looked for")?;
+        let mut rounds = 0;
         while !stop.is_cancelled() {
             let read = self.intake.pass(stop).await.context("intake failed")?;
             let beat = heartbeat::pass(self.door(), &self.definitions).await.context("the heartbeat failed")?;
+            let mut asked = Beat::default();
+            if rounds < MOST_ROUNDS {
+                let all = command::all_once(self.door(), &self.definitions, &self.kit, stop);
+                asked = all.await.context("the command evaluators failed")?;
+            }
+            rounds += 1;
             let mut ran = self.dispatch.drain(stop).await;
             ran += self.dispatch.post_due(stop).await.context("posting failed")?;
-            done.applied += beat.applied;
+            done.applied += beat.applied + asked.applied;
             done.ran += ran;
-            if read.is_quiet() && beat == Beat::default() && ran == 0 {
+            if read.is_quiet() && beat == Beat::default() && asked == Beat::default() && ran == 0 {
                 break;
             }
         }

@@ -10,6 +10,7 @@ use tokio_util::task::TaskTracker;
 use super::Daemon;
 use crate::dispatch::Dispatch;
 use crate::heartbeat::Heartbeat;
+use crate::heartbeat::command::Commands;
 use crate::wake;
 
 pub(super) struct Running {
@@ -35,10 +36,10 @@ impl Running {
     pub(super) fn begin(daemon: &Daemon, stop: CancellationToken) -> Self {
         let (dispatch, next) = watch::channel(Arc::clone(&daemon.dispatch));
         let (wakes_stop, wake_posts, lasting) = (CancellationToken::new(), Arc::new(Notify::new()), TaskTracker::new());
+        let known = &daemon.lasting;
         let wakes =
-            [&daemon.lasting.wake_intake, &daemon.lasting.wake_heartbeat, &daemon.lasting.wake_dispatch, &wake_posts]
-                .map(Arc::clone)
-                .to_vec();
+            [&known.wake_intake, &known.wake_heartbeat, &known.wake_dispatch, &known.wake_commands, &wake_posts];
+        let wakes = wakes.map(Arc::clone).to_vec();
         lasting.spawn(wake::listen(daemon.lasting.door.clone(), daemon.look_every, wakes, wakes_stop.clone()));
         lasting.spawn(Dispatch::run(next, Arc::clone(&daemon.lasting.wake_dispatch), stop.clone()));
         let round = Round::begin(daemon, &wake_posts, &stop);
@@ -76,6 +77,14 @@ impl Round {
             beats: Arc::clone(&daemon.lasting.beats),
         };
         rest.spawn(heartbeat.run(heartbeat_stop.clone()));
+        let commands = Commands {
+            door: daemon.lasting.door.clone(),
+            definitions: Arc::clone(&daemon.definitions),
+            kit: Arc::clone(&daemon.kit),
+            wake: Arc::clone(&daemon.lasting.wake_commands),
+            after: Arc::clone(&daemon.lasting.wake_heartbeat),
+        };
+        rest.spawn(commands.run(heartbeat_stop.clone()));
         rest.spawn(Arc::clone(&daemon.dispatch).run_posts(Arc::clone(wake_posts), stop.clone()));
         reading.close();
         rest.close();

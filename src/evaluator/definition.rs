@@ -4,8 +4,10 @@ use std::fmt;
 use std::fs;
 use std::io;
 use std::ops::{Range, RangeInclusive};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -50,12 +52,31 @@ pub(crate) struct Definition {
 pub(crate) enum Config {
     ReviewFeedback(ReviewFeedback),
     PrFeedback,
+    Command(Command),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ReviewFeedback {
     /// Fixes before a person is asked; none: as configured elsewhere.
     pub(crate) max_fix_cycles: Option<i64>,
+}
+
+/// A program of the user's own, in any language.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Command {
+    /// Never empty.
+    pub(crate) argv: Vec<String>,
+    pub(crate) limit: Duration,
+    /// That of its file: it is run there.
+    pub(crate) folder: PathBuf,
+}
+
+impl Command {
+    /// A path is looked up beside the evaluator's file, a name in $PATH.
+    pub(crate) fn program(&self) -> PathBuf {
+        let program = Path::new(self.argv.first().map(String::as_str).unwrap_or_default());
+        if program.components().count() > 1 { self.folder.join(program) } else { program.to_owned() }
+    }
 }
 
 /// Where a definition comes from.
@@ -79,7 +100,10 @@ pub(crate) enum DefinitionError {
         #[source]
         source: io::Error,
     },
-    #[error("{} is not an evaluator; its name has to be lower-case letters, digits and _, then `.toml`", path.display())]
+    #[error(
+        "{} is not an evaluator; its name has to be lower-case letters, digits and _, then `.toml` (programs have to be executable, or in a folder of their own)",
+        path.display()
+    )]
     Name { path: PathBuf },
     /// `report` shows the place.
     #[error("{report}")]
@@ -91,7 +115,7 @@ pub(crate) enum DefinitionError {
 pub(crate) enum Fault {
     /// Not TOML, an unknown key, a missing one, or a value of the wrong sort.
     Form,
-    CommandKind,
+    Command,
     Schedule,
     MaxFixCycles,
     NeverWoken,
@@ -102,6 +126,7 @@ impl Definition {
         match self.config {
             Config::ReviewFeedback(_) => Kind::ReviewFeedback,
             Config::PrFeedback => Kind::PrFeedback,
+            Config::Command(_) => Kind::Command,
         }
     }
 }
@@ -120,6 +145,9 @@ const STOCK: &[(&str, &str)] = &[
     ("review_feedback", include_str!("../../evaluators/review_feedback.toml")),
 ];
 const MAX_FIX_CYCLES: RangeInclusive<i64> = 0..=100;
+/// A command that takes longer than its limit is ended.
+const LIMIT_S: RangeInclusive<i64> = 1..=600;
+const DEFAULT_LIMIT: Duration = Duration::from_secs(60);
 const EXAMPLE: &str = "`evaluators/review_feedback.toml` among the stock files shows every key";
 
 /// The stock set with those of `folder` added, or in their place; what is switched off is left out. In the order of
@@ -130,14 +158,31 @@ pub(crate) fn load(folder: Option<&Path>, now: Time) -> Result<Vec<Definition>, 
         all.extend(Page { name, origin: Origin::Stock, source }.read(now)?);
     }
     for (name, path) in folder.map(files_of).transpose()?.unwrap_or_default() {
-        let source =
-            fs::read_to_string(&path).map_err(|source| DefinitionError::File { path: path.clone(), source })?;
-        let read = Page { name: &name, origin: Origin::File(path), source: &source }.read(now)?;
+        let read = read_file(&name, path, now)?;
         all.retain(|definition: &Definition| definition.name != name);
         all.extend(read);
     }
     all.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(all)
+}
+
+/// How many fixes the evaluators allow, where one of them says so.
+pub(crate) fn max_fix_cycles(definitions: &[Definition]) -> Option<i64> {
+    definitions.iter().find_map(|definition| match definition.config {
+        Config::ReviewFeedback(config) => config.max_fix_cycles,
+        Config::PrFeedback | Config::Command(_) => None,
+    })
+}
+
+/// What one file defines; nothing when it is switched off. The file need not be in the folder.
+pub(crate) fn load_file(path: &Path, now: Time) -> Result<Option<Definition>, DefinitionError> {
+    let name = name_of(path).ok_or_else(|| DefinitionError::Name { path: path.to_owned() })?;
+    read_file(&name, path.to_owned(), now)
+}
+
+fn read_file(name: &str, path: PathBuf, now: Time) -> Result<Option<Definition>, DefinitionError> {
+    let source = fs::read_to_string(&path).map_err(|source| DefinitionError::File { path: path.clone(), source })?;
+    Page { name, origin: Origin::File(path), source: &source }.read(now)
 }
 
 /// A file under examination.
@@ -168,6 +213,13 @@ struct RawReviewFeedback {
     max_fix_cycles: Option<Spanned<i64>>,
 }
 
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct RawCommand {
+    command: Option<Spanned<Vec<String>>>,
+    limit_s: Option<Spanned<i64>>,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NoConfig {}
@@ -181,7 +233,7 @@ impl Page<'_> {
         }
         let on = self.words(&raw.on)?;
         let needs = self.words(&raw.needs)?;
-        let allowed = "allowed: review_feedback, pr_feedback";
+        let allowed = "allowed: review_feedback, pr_feedback, command";
         let Some(kind) = raw.kind else {
             return Err(self.fault(Fault::Form, 0..0, "missing key `kind`", "no `kind` in this file", allowed));
         };
@@ -191,10 +243,7 @@ impl Page<'_> {
                 self.parse::<NoConfig>()?;
                 Config::PrFeedback
             }
-            Kind::Command => {
-                let title = "evaluators of kind `command` are not supported yet";
-                return Err(self.fault(Fault::CommandKind, kind.span(), title, "cannot be run", allowed));
-            }
+            Kind::Command => Config::Command(self.command(kind.span())?),
         };
         let zone = raw.timezone.unwrap_or(Zone::Utc);
         let schedule = raw.schedule.map(|text| self.schedule(&text, zone, now)).transpose()?;
@@ -234,6 +283,35 @@ impl Page<'_> {
         Err(self.fault(Fault::MaxFixCycles, cycles.span(), "`max_fix_cycles` is out of range", "here", &help))
     }
 
+    fn command(&self, kind: Range<usize>) -> Result<Command, DefinitionError> {
+        let raw: RawCommand = self.parse()?.config.unwrap_or_default();
+        let help = "under [config], for example `command = [\"./old_prs.py\"]`: the program, then its arguments";
+        let Some(command) = raw.command else {
+            return Err(self.fault(Fault::Command, kind, "missing key `command`", "this kind needs one", help));
+        };
+        if command.as_ref().first().is_none_or(|program| program.trim().is_empty()) {
+            return Err(self.fault(Fault::Command, command.span(), "`command` names no program", "here", help));
+        }
+        let limit = match raw.limit_s {
+            None => DEFAULT_LIMIT,
+            Some(seconds) if LIMIT_S.contains(seconds.as_ref()) => {
+                Duration::from_secs(seconds.into_inner().unsigned_abs())
+            }
+            Some(seconds) => {
+                let help = format!("allowed: {} to {}", LIMIT_S.start(), LIMIT_S.end());
+                return Err(self.fault(Fault::Command, seconds.span(), "`limit_s` is out of range", "here", &help));
+            }
+        };
+        let folder = match &self.origin {
+            Origin::File(path) => path.parent().filter(|folder| !folder.as_os_str().is_empty()),
+            Origin::Stock => None,
+        };
+        let folder = folder.unwrap_or(Path::new("."));
+        // One that can't be made absolute is gone, which whoever runs the command notices.
+        let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+        Ok(Command { argv: command.into_inner(), limit, folder })
+    }
+
     fn schedule(&self, text: &Spanned<String>, zone: Zone, now: Time) -> Result<Schedule, DefinitionError> {
         Schedule::parse(text.as_ref(), zone, now).map_err(|error| {
             let (label, hint) = (error.to_string(), error.hint());
@@ -252,12 +330,18 @@ impl Page<'_> {
     }
 }
 
-/// The definitions of a folder, in the order of their names. Hidden files are a file manager's business.
-fn files_of(folder: &Path) -> Result<Vec<(String, PathBuf)>, DefinitionError> {
-    let fail = |source| DefinitionError::Folder { path: folder.to_path_buf(), source };
+/// An evaluator is called as its file is.
+fn name_of(path: &Path) -> Option<String> {
     let is_name = |stem: &&str| {
         !stem.is_empty() && stem.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
     };
+    path.file_name()?.to_str()?.strip_suffix(".toml").filter(is_name).map(str::to_owned)
+}
+
+/// The definitions of a folder, in the order of their names. Hidden files are a file manager's business; folders and
+/// programs are those of command evaluators.
+fn files_of(folder: &Path) -> Result<Vec<(String, PathBuf)>, DefinitionError> {
+    let fail = |source| DefinitionError::Folder { path: folder.to_path_buf(), source };
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).map_err(fail)? {
         let path = entry.map_err(fail)?.path();
@@ -265,13 +349,19 @@ fn files_of(folder: &Path) -> Result<Vec<(String, PathBuf)>, DefinitionError> {
         if file_name.starts_with('.') {
             continue;
         }
-        match file_name.strip_suffix(".toml").filter(is_name) {
-            Some(stem) => files.push((stem.to_string(), path)),
+        match name_of(&path) {
+            Some(name) => files.push((name, path)),
+            None if !file_name.ends_with(".toml") && (path.is_dir() || is_program(&path)) => {}
             None => return Err(DefinitionError::Name { path }),
         }
     }
     files.sort();
     Ok(files)
+}
+
+/// A file that can be run.
+pub(crate) fn is_program(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
 fn snippet(file: &str, source: &str, place: Range<usize>, title: &str, label: &str, help: &str) -> String {

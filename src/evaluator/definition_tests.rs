@@ -160,21 +160,54 @@ fn no_kind() {
     1 | on = ["work_rejected"]
       | ^ no `kind` in this file
       |
-      = help: allowed: review_feedback, pr_feedback
+      = help: allowed: review_feedback, pr_feedback, command
     "#);
 }
 
 #[test]
-fn a_command_is_not_supported_yet() {
-    assert_snapshot!(error_of("on = [\"work_rejected\"]\nkind = \"command\"\n[config]\nrun = [\"./look\"]\n"), @r#"
-    error: evaluators of kind `command` are not supported yet
+fn a_command() {
+    let line = "kind = 'command'\non = ['escalated']\n[config]\ncommand = ['./look', '7']\n";
+    let mine = load_with(&[("mine.toml", line)]).unwrap().remove(0);
+    let Config::Command(command) = &mine.config else { panic!("{mine:?}") };
+    assert_eq!((command.argv.join(" "), command.limit), ("./look 7".into(), DEFAULT_LIMIT));
+    assert_eq!(mine.origin, Origin::File(command.folder.join("mine.toml")));
+    let limited = load_with(&[("mine.toml", &format!("{line}limit_s = 5"))]).unwrap().remove(0);
+    assert!(matches!(limited.config, Config::Command(command) if command.limit == Duration::from_secs(5)));
+}
+
+#[test]
+fn a_command_without_a_program() {
+    let of = |config: &str| error_of(&format!("on = [\"work_rejected\"]\nkind = \"command\"\n{config}"));
+    assert_snapshot!(of(""), @r#"
+    error: missing key `command`
      --> FOLDER/mine.toml:2:8
       |
     2 | kind = "command"
-      |        ^^^^^^^^^ cannot be run
+      |        ^^^^^^^^^ this kind needs one
       |
-      = help: allowed: review_feedback, pr_feedback
+      = help: under [config], for example `command = ["./old_prs.py"]`: the program, then its arguments
     "#);
+    let first = |config: &str| of(config).lines().take(2).collect::<Vec<_>>().join("");
+    assert_eq!(first("[config]\ncommand = []\n"), "error: `command` names no program --> FOLDER/mine.toml:4:11");
+    assert_eq!(
+        first("[config]\nrun = [\"./look\"]\n"),
+        "error: unknown field `run`, expected `command` or `limit_s` --> FOLDER/mine.toml:4:1"
+    );
+    assert_eq!(
+        first("[config]\ncommand = [\"x\"]\nlimit_s = 0\n"),
+        "error: `limit_s` is out of range --> FOLDER/mine.toml:5:11"
+    );
+}
+
+#[test]
+fn programs_and_folders_may_lie_beside_evaluators() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("lib")).unwrap();
+    let program = folder.path().join("look.py");
+    fs::write(&program, "").unwrap();
+    assert!(matches!(load(Some(folder.path()), now()), Err(DefinitionError::Name { .. })), "a misspelt .toml is found");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(load(Some(folder.path()), now()).unwrap().len(), STOCK.len());
 }
 
 #[test]
@@ -245,8 +278,8 @@ fn an_unknown_timezone() {
 
 #[test]
 fn a_file_with_another_name() {
-    assert_snapshot!(load_with(&[("Mine.toml", "")]).unwrap_err(), @"FOLDER/Mine.toml is not an evaluator; its name has to be lower-case letters, digits and _, then `.toml`");
-    assert_snapshot!(load_with(&[("mine.yaml", "")]).unwrap_err(), @"FOLDER/mine.yaml is not an evaluator; its name has to be lower-case letters, digits and _, then `.toml`");
+    assert_snapshot!(load_with(&[("Mine.toml", "")]).unwrap_err(), @"FOLDER/Mine.toml is not an evaluator; its name has to be lower-case letters, digits and _, then `.toml` (programs have to be executable, or in a folder of their own)");
+    assert_snapshot!(load_with(&[("mine.yaml", "")]).unwrap_err(), @"FOLDER/mine.yaml is not an evaluator; its name has to be lower-case letters, digits and _, then `.toml` (programs have to be executable, or in a folder of their own)");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Looks at the blackboard and proposes. It must not change anything, and it reads no clock.
 
+pub(crate) mod command;
 pub(crate) mod definition;
 mod fit;
 pub(crate) mod pr_feedback;

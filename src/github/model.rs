@@ -31,6 +31,7 @@ pub(super) struct PullJson {
     head: Head,
     base: Base,
     labels: Vec<Label>,
+    created_at: Moment,
     updated_at: Moment,
     html_url: String,
 }
@@ -192,6 +193,7 @@ impl From<PullJson> for Pull {
             default_branch: json.base.repo.default_branch,
             base_ref: json.base.name,
             labels: json.labels.into_iter().map(|label| label.name).collect(),
+            opened_at: json.created_at.0,
             updated_at: json.updated_at.0,
             url: json.html_url,
         }

@@ -286,6 +286,12 @@ impl Forge {
         self.on_pull(number, |pull, _, _| pull["draft"] = json!(false));
     }
 
+    /// As if it had been opened so long ago.
+    pub(crate) fn age(&self, number: i64, days: i64) {
+        let at = (chrono::Utc::now() - chrono::Duration::days(days)).format("%Y-%m-%dT%H:%M:%SZ").to_string();
+        self.on_pull(number, |pull, _, _| pull["created_at"] = json!(at));
+    }
+
     /// Another base.
     pub(crate) fn retarget(&self, number: i64, base: &str) {
         self.on_pull(number, |pull, _, _| pull["base_ref"] = json!(base));

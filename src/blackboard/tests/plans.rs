@@ -12,7 +12,8 @@ use crate::change::ChangeId;
 use crate::event::{EventType, NewEvent};
 
 /// Tables that never grow large.
-const SMALL: &[&str] = &["counters", "discoveries", "evaluators", "migrations", "projects", "rate", "stops"];
+const SMALL: &[&str] =
+    &["counters", "discoveries", "evaluator_troubles", "evaluators", "migrations", "projects", "rate", "stops"];
 
 /// Indexes of what is open now, whatever the past: to walk through one is to walk through the work at hand.
 const OPEN: &[&str] = &[
@@ -24,10 +25,12 @@ const OPEN: &[&str] = &[
     "intents_open",
     "intents_open_pushes",
     "pulls_due",
+    "pulls_open",
     "pulls_unjudged",
     "changes_one_live_per_worktree",
     "items_claimed",
     "items_delayed",
+    "items_open",
     "items_ready",
     "rejections_pending",
     "runs_one_open_per_worktree",

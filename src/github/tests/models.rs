@@ -52,6 +52,7 @@ async fn a_pull_request() {
       "labels": [
         "bug"
       ],
+      "opened_at": "2026-11-10T19:01:12Z",
       "updated_at": "2026-11-16T02:29:53Z",
       "url": "https://github.com/acme/rocket/pull/7"
     }

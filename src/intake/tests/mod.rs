@@ -48,6 +48,7 @@ fn pull() -> Pull {
         default_branch: "main".into(),
         base_ref: "main".into(),
         labels: vec![],
+        opened_at: "2026-11-16T08:00:00Z".into(),
         updated_at: "2026-11-16T08:00:00Z".into(),
         url: String::new(),
     }

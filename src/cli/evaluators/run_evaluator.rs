@@ -1,0 +1,92 @@
+//! `remand evaluators run`: one pass of one evaluator, for real or to see what it would do.
+
+use anyhow::Result;
+use clap::Args;
+use serde_json::json;
+
+use crate::blackboard::{self as bb, Board};
+use crate::cli::desk::{Desk, refuse_agents, wait};
+use crate::cli::evaluators::no_such;
+use crate::cli::fail::{Code, Fail};
+use crate::cli::out::{Line, Look};
+use crate::clock;
+use crate::config::Loaded;
+use crate::evaluator::{Config, Definition};
+use crate::heartbeat::{self, Beat, command};
+use crate::{daemon, wake};
+
+/// How many events of one pass are shown.
+const MOST_EVENTS: i64 = 1_000;
+
+/// Have one evaluator look now, whatever its schedule says
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  remand evaluators run old_prs --dry-run")]
+pub(crate) struct RunArgs {
+    /// Its name, which is its file's without `.toml`
+    #[arg(value_name = "NAME")]
+    name: String,
+
+    /// Write nothing: only say what would come of it
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub(super) fn run(args: &RunArgs, settings: &Loaded, all: &[Definition], desk: &mut Desk) -> Result<Code> {
+    let Some(definition) = all.iter().find(|definition| definition.name == args.name) else {
+        return Err(no_such(&args.name, all.iter().map(|one| one.name.as_str())).into());
+    };
+    if !args.dry_run {
+        refuse_agents()?;
+    }
+    let mut board = if args.dry_run && settings.blackboard.exists() {
+        Board::copy_of(&settings.blackboard, desk.now)?
+    } else {
+        desk.board()?
+    };
+    let before = board.read(bb::newest_event)?;
+    let (beat, trouble) = pass(&mut board, definition, settings)?;
+    let events = board.read(|conn| bb::events_since(conn, before, MOST_EVENTS))?;
+    if !args.dry_run && !board.is_nowhere() {
+        wake::poke(board.path());
+    }
+    if let Some(reason) = trouble {
+        let fail = Fail::new(format!("nothing of {} is used: {reason}", definition.name));
+        return Err(fail.hint("docs/evaluators.md says what it is given and what it may print").into());
+    }
+    if desk.out.is_json() {
+        desk.out.json(&json!({
+            "evaluator": definition.name,
+            "dry_run": args.dry_run,
+            "taken_in": beat.taken_in,
+            "applied": beat.applied,
+            "events": events,
+        }))?;
+        return Ok(Code::Done);
+    }
+    let name = &definition.name;
+    if events.is_empty() {
+        desk.out.line(format!("{name} proposes nothing new"))?;
+    }
+    for event in &events {
+        let about = format!("{} {}", event.target_type, event.target_id);
+        let line = Line::default().piece(Look::Strong, event.event_type.as_str());
+        desk.out.line(line.faint(format!("  {about}  ")).plain(&event.summary))?;
+    }
+    if args.dry_run {
+        desk.out.note("this is what would be written; nothing was (--dry-run)")?;
+    }
+    Ok(Code::Done)
+}
+
+fn pass(board: &mut Board, definition: &Definition, settings: &Loaded) -> Result<(Beat, Option<String>)> {
+    let Config::Command(program) = &definition.config else {
+        let one = std::slice::from_ref(definition);
+        return Ok((board.write("heartbeat", |conn| heartbeat::beat(conn, one, clock::now()))?, None));
+    };
+    let kit = daemon::kit(settings);
+    let view = board.read(|conn| command::look(conn, definition, clock::now()))?;
+    let printed = wait(command::ask(program, &view, &kit))?;
+    let seen = (&view, &printed);
+    let beat = board.write("evaluator", |conn| command::settle(conn, definition, seen, &kit, clock::now()))?;
+    Ok((beat, printed.err()))
+}

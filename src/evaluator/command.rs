@@ -1,0 +1,375 @@
+//! Evaluators that are somebody's own program: what they are shown, and how what they print is read. Nothing is run
+//! here; `docs/evaluators.md` says all of it field by field.
+
+use serde::{Deserialize, Serialize};
+
+use crate::change::{Change, ChangeId, ProjectId, State};
+use crate::clock::Time;
+use crate::event::Event;
+use crate::plain;
+use crate::proposal::{Ask, Asked};
+use crate::pull::SeenPull;
+use crate::work::{Item, ItemId, Priority, Source, Status};
+
+/// Rises when a field changes its meaning or goes; fields are added without that.
+pub(crate) const VERSION: u32 = 1;
+
+/// The most of each list that is shown.
+pub(crate) const MOST_EVENTS: i64 = 200;
+pub(crate) const MOST_ROWS: i64 = 1000;
+
+/// The most that a pass may print. More of it, and nothing of the pass is used.
+pub(crate) const MOST_PROPOSALS: usize = 100;
+pub(crate) const MOST_BYTES: usize = 1024 * 1024;
+
+const MOST_KEY: usize = 200;
+const MOST_TITLE: usize = 200;
+const MOST_TEXT: usize = 20_000;
+
+/// The blackboard as an evaluator sees it.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Snapshot {
+    pub(crate) version: u32,
+    pub(crate) now: Time,
+    pub(crate) evaluator: String,
+    pub(crate) events: Vec<Event>,
+    /// There are newer ones, for which it is run again at once.
+    pub(crate) more_events: bool,
+    pub(crate) projects: Vec<ShownProject>,
+    pub(crate) changes: Vec<ShownChange>,
+    pub(crate) items: Vec<ShownItem>,
+    pub(crate) pulls: Vec<ShownPull>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct ShownProject {
+    pub(crate) project_id: ProjectId,
+    pub(crate) path: String,
+    pub(crate) repo: Option<String>,
+    pub(crate) default_branch: String,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct ShownChange {
+    change_id: ChangeId,
+    project_id: ProjectId,
+    title: String,
+    branch: String,
+    base: String,
+    head: String,
+    worktree: String,
+    state: State,
+    pr_number: Option<i64>,
+    pub(crate) url: Option<String>,
+    fix_cycle: i64,
+    max_fix_cycles: i64,
+    total_fixes: i64,
+    paused: bool,
+    held_until: Option<Time>,
+    hold_reason: Option<String>,
+    human_review_required: bool,
+    decision: Option<String>,
+    created_at: Time,
+    updated_at: Time,
+    age_s: u64,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct ShownItem {
+    item_id: ItemId,
+    project_id: ProjectId,
+    change_id: Option<ChangeId>,
+    source: Source,
+    status: Status,
+    priority: Priority,
+    title: String,
+    created_at: Time,
+    age_s: u64,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct ShownPull {
+    project_id: ProjectId,
+    pub(crate) repo: Option<String>,
+    number: i64,
+    change_id: Option<ChangeId>,
+    title: String,
+    draft: bool,
+    author: Option<String>,
+    head_ref: String,
+    head_sha: String,
+    base_ref: String,
+    labels: Vec<String>,
+    url: String,
+    passed_over: Option<String>,
+    opened_at: Option<Time>,
+    age_s: Option<u64>,
+    read_at: Option<Time>,
+    trouble: Option<String>,
+}
+
+/// What one line came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Line {
+    Asked(Asked),
+    Unread(Unread),
+}
+
+/// A line that is no proposal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unread {
+    /// From 1 on.
+    pub(crate) number: usize,
+    /// Its beginning.
+    pub(crate) text: String,
+    pub(crate) reason: String,
+}
+
+/// What the program printed was more than anybody reads.
+#[derive(Debug, thiserror::Error)]
+#[error("it printed {found} proposals; {MOST_PROPOSALS} are the most of one pass")]
+pub(crate) struct Flood {
+    found: usize,
+}
+
+impl ShownChange {
+    pub(crate) fn new(change: Change, url: Option<String>, now: Time) -> Self {
+        Self {
+            age_s: now.since(change.created_at).as_secs(),
+            change_id: change.change_id,
+            project_id: change.project_id,
+            title: change.title,
+            branch: change.branch,
+            base: change.base,
+            head: change.head,
+            worktree: change.worktree,
+            state: change.state,
+            pr_number: change.pr_number,
+            url,
+            fix_cycle: change.budget.fix_cycle,
+            max_fix_cycles: change.budget.max_fix_cycles,
+            total_fixes: change.budget.total_fixes,
+            paused: change.paused,
+            held_until: change.held_until,
+            hold_reason: change.hold_reason,
+            human_review_required: change.human_review_required,
+            decision: change.decision,
+            created_at: change.created_at,
+            updated_at: change.updated_at,
+        }
+    }
+}
+
+impl ShownItem {
+    pub(crate) fn new(item: Item, now: Time) -> Self {
+        Self {
+            age_s: now.since(item.created_at).as_secs(),
+            item_id: item.item_id,
+            project_id: item.project_id,
+            change_id: item.change_id,
+            source: item.source,
+            status: item.status,
+            priority: item.priority,
+            title: item.title,
+            created_at: item.created_at,
+        }
+    }
+}
+
+impl ShownPull {
+    pub(crate) fn new(pull: SeenPull, repo: Option<String>, now: Time) -> Self {
+        Self {
+            age_s: pull.opened_at.map(|opened| now.since(opened).as_secs()),
+            project_id: pull.project_id,
+            repo,
+            number: pull.number,
+            change_id: pull.change_id,
+            title: pull.title,
+            draft: pull.draft,
+            author: pull.author,
+            head_ref: pull.head_ref,
+            head_sha: pull.head_sha,
+            base_ref: pull.base_ref,
+            labels: pull.labels,
+            url: pull.url,
+            passed_over: pull.passed_over,
+            opened_at: pull.opened_at,
+            read_at: pull.read_at,
+            trouble: pull.trouble,
+        }
+    }
+}
+
+/// Reads what a program printed, a proposal a line. One bad line does not spoil the others.
+pub(crate) fn read(printed: &[u8]) -> Result<Vec<Line>, Flood> {
+    let printed = String::from_utf8_lossy(printed);
+    let lines: Vec<(usize, &str)> = printed
+        .lines()
+        .enumerate()
+        .map(|(at, line)| (at + 1, line.trim()))
+        .filter(|(_, line)| !line.is_empty())
+        .collect();
+    if lines.len() > MOST_PROPOSALS {
+        return Err(Flood { found: lines.len() });
+    }
+    let read = |(number, line): (usize, &str)| match read_line(line) {
+        Ok(asked) => Line::Asked(asked),
+        Err(reason) => Line::Unread(Unread { number, text: plain::line(&cut(line, 160)), reason }),
+    };
+    Ok(lines.into_iter().map(read).collect())
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "propose", rename_all = "snake_case", deny_unknown_fields)]
+enum Raw {
+    Item {
+        key: String,
+        change: Option<String>,
+        project: Option<String>,
+        title: String,
+        #[serde(default)]
+        description: String,
+        source: Option<String>,
+        priority: Option<String>,
+    },
+    Reject {
+        key: String,
+        change: String,
+        text: String,
+    },
+    Escalate {
+        key: String,
+        change: String,
+        reason: String,
+        decide: Option<String>,
+    },
+    Comment {
+        key: String,
+        change: String,
+        text: String,
+    },
+}
+
+fn read_line(line: &str) -> Result<Asked, String> {
+    let raw: Raw = serde_json::from_str(line).map_err(|error| error.to_string())?;
+    let (key, what) = match raw {
+        Raw::Item { key, change, project, title, description, source, priority } => {
+            let (change_id, project_id) = (change.map(ChangeId::new), project.map(ProjectId::new));
+            if change_id.is_none() && project_id.is_none() {
+                return Err("an item needs a `change` or a `project`".into());
+            }
+            let source = word(source)?.unwrap_or(Source::Manual);
+            match source {
+                Source::Manual | Source::Github | Source::Specflow | Source::PullRequest | Source::FeedbackAnalysis => {
+                }
+                Source::CodeReview | Source::ReviewFix => {
+                    return Err(format!("`{source}` items are made by remand itself: propose `reject` instead"));
+                }
+            }
+            let priority = word(priority)?.unwrap_or(Priority::P3);
+            let title = fit("title", title, MOST_TITLE)?;
+            let description = at_most("description", description, MOST_TEXT)?;
+            (key, Ask::Item { change_id, project_id, source, priority, title, description })
+        }
+        Raw::Reject { key, change, text } => {
+            (key, Ask::Reject { change_id: ChangeId::new(change), text: fit("text", text, MOST_TEXT)? })
+        }
+        Raw::Escalate { key, change, reason, decide } => {
+            let decide = decide.map(|decide| fit("decide", decide, MOST_TEXT)).transpose()?;
+            (key, Ask::Escalate { change_id: ChangeId::new(change), reason: fit("reason", reason, MOST_TEXT)?, decide })
+        }
+        Raw::Comment { key, change, text } => {
+            (key, Ask::Comment { change_id: ChangeId::new(change), text: fit("text", text, MOST_TEXT)? })
+        }
+    };
+    Ok(Asked { key: fit("key", key, MOST_KEY)?, what })
+}
+
+fn word<T: std::str::FromStr<Err = crate::words::UnknownWord>>(text: Option<String>) -> Result<Option<T>, String> {
+    text.map(|text| text.parse().map_err(|error: crate::words::UnknownWord| error.to_string())).transpose()
+}
+
+fn fit(what: &str, text: String, most: usize) -> Result<String, String> {
+    if text.trim().is_empty() {
+        return Err(format!("`{what}` is empty"));
+    }
+    at_most(what, text, most)
+}
+
+fn at_most(what: &str, text: String, most: usize) -> Result<String, String> {
+    match text.chars().count() {
+        length if length > most => Err(format!("`{what}` has {length} characters; {most} are the most")),
+        _ => Ok(text),
+    }
+}
+
+fn cut(text: &str, most: usize) -> String {
+    text.chars().take(most).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reasons(printed: &str) -> Vec<String> {
+        let told = |line: Line| match line {
+            Line::Asked(asked) => format!("{}: ok", asked.key),
+            Line::Unread(unread) => format!("{}: {}", unread.number, unread.reason),
+        };
+        read(printed.as_bytes()).unwrap().into_iter().map(told).collect()
+    }
+
+    #[test]
+    fn an_item_has_defaults_that_disturb_nobody() {
+        let line = r#"{"propose": "item", "key": "k", "project": "website", "title": "Look at it"}"#;
+        let asked = Asked {
+            key: "k".into(),
+            what: Ask::Item {
+                change_id: None,
+                project_id: Some(ProjectId::new("website")),
+                source: Source::Manual,
+                priority: Priority::P3,
+                title: "Look at it".into(),
+                description: String::new(),
+            },
+        };
+        assert_eq!(read(line.as_bytes()).unwrap(), [Line::Asked(asked)]);
+    }
+
+    #[test]
+    fn each_line_is_read_by_itself() {
+        let long = "x".repeat(20_001);
+        let printed = format!(
+            "\n{}\r\nhello\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}",
+            r#"{"propose": "comment", "key": "1", "change": "c1", "text": "mind the tests"}"#,
+            r#"{"propose": "merge", "key": "2", "change": "c1"}"#,
+            r#"{"propose": "reject", "change": "c1", "text": "no"}"#,
+            r#"{"propose": "reject", "key": "4", "change": "c1", "text": " "}"#,
+            r#"{"propose": "item", "key": "5", "title": "t"}"#,
+            r#"{"propose": "item", "key": "6", "change": "c1", "title": "t", "source": "code_review"}"#,
+            r#"{"propose": "item", "key": "7", "change": "c1", "title": "t", "priority": "P0"}"#,
+            r#"{"propose": "escalate", "key": "8", "change": "c1", "reason": "r", "text": "t"}"#,
+            format_args!(r#"{{"propose": "reject", "key": "9", "change": "c1", "text": "{long}"}}"#),
+        );
+        insta::assert_snapshot!(reasons(&printed).join("\n"), @"
+        1: ok
+        3: expected value at line 1 column 1
+        4: unknown variant `merge`, expected one of `item`, `reject`, `escalate`, `comment` at line 1 column 19
+        5: missing field `key`
+        6: `text` is empty
+        7: an item needs a `change` or a `project`
+        8: `code_review` items are made by remand itself: propose `reject` instead
+        9: unknown priority `P0`; allowed: P1, P2, P3
+        10: unknown field `text`, expected one of `key`, `change`, `reason`, `decide`
+        11: `text` has 20001 characters; 20000 are the most
+        ");
+    }
+
+    #[test]
+    fn more_than_anybody_reads_is_a_flood() {
+        let line = "{\"propose\": \"comment\", \"key\": \"k\", \"change\": \"c1\", \"text\": \"t\"}\n";
+        assert_eq!(read(line.repeat(MOST_PROPOSALS).as_bytes()).unwrap().len(), MOST_PROPOSALS);
+        let flood = read(line.repeat(MOST_PROPOSALS + 1).as_bytes()).unwrap_err();
+        assert_eq!(flood.to_string(), "it printed 101 proposals; 100 are the most of one pass");
+    }
+}

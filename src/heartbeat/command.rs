@@ -1,0 +1,329 @@
+//! Evaluators that are somebody's own program. Each looks, is run and is written down by itself: the program runs outside
+//! any transaction, and what it proposed, its events and its cursor commit together. It must not keep another one waiting.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::{Beat, LOOK_AGAIN};
+use crate::blackboard::{self as bb, Conn, Door, Result};
+use crate::clock::{self, Time};
+use crate::crash::crash_point;
+use crate::evaluator::command::{
+    Line, MOST_BYTES, MOST_EVENTS, MOST_ROWS, ShownChange, ShownItem, ShownProject, ShownPull, Snapshot, VERSION, read,
+};
+use crate::evaluator::definition::{Command, Need};
+use crate::evaluator::{Config, Definition};
+use crate::plain;
+use crate::process::{self, ProcessError, Short};
+use crate::proposal::Proposal;
+
+/// Between two passes of one evaluator: two of them that answer each other must not spin.
+const BREATH: Duration = Duration::from_secs(1);
+
+/// Lines that are told one by one; more of them in one pass say nothing more.
+const MOST_UNREAD: usize = 20;
+
+/// What programs are run with.
+#[derive(Debug, Clone)]
+pub(crate) struct Kit {
+    /// Closed, and without secrets.
+    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) backoff_first: Duration,
+    pub(crate) backoff_max: Duration,
+}
+
+/// What an evaluator is shown, and how far it will have looked then.
+pub(crate) struct View {
+    snapshot: Snapshot,
+    cursor: i64,
+}
+
+/// What a program came to: its lines, or why nothing of it is used.
+pub(crate) type Printed = std::result::Result<Vec<Line>, String>;
+
+/// Whether it has something to look at.
+pub(crate) fn is_due(conn: &Conn, definition: &Definition, now: Time) -> Result<bool> {
+    let name = &definition.name;
+    if bb::trouble_of(conn, name)?.is_some_and(|trouble| trouble.try_again > now) {
+        return Ok(false);
+    }
+    if definition.needs.contains(&Need::PrFeedback) && bb::any_read_due(conn, now)? {
+        return Ok(false);
+    }
+    if super::is_due(conn, definition, now)? {
+        return Ok(true);
+    }
+    let after = bb::looks_after(conn, name)?;
+    for event_type in &definition.on {
+        if bb::any_by_others(conn, *event_type, after, name)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// What it is shown now.
+pub(crate) fn look(conn: &Conn, definition: &Definition, now: Time) -> Result<View> {
+    let after = bb::looks_after(conn, &definition.name)?;
+    let mut events = bb::shown_events(conn, &definition.on, after, MOST_EVENTS + 1)?;
+    let most = usize::try_from(MOST_EVENTS).unwrap_or(usize::MAX);
+    let more_events = events.len() > most;
+    events.truncate(most);
+    let cursor = match events.last() {
+        Some(last) if more_events => last.id,
+        Some(_) | None => bb::newest_event(conn)?,
+    };
+    let projects = bb::list_projects(conn)?;
+    let repo_of =
+        |id| projects.iter().find(|project| project.project_id == id).and_then(|project| project.repo.clone());
+    let pulls = bb::open_pulls(conn, MOST_ROWS)?;
+    let mut changes = Vec::new();
+    for change in bb::live_changes(conn, MOST_ROWS)? {
+        let url = bb::pull_of_change(conn, &change.change_id)?.map(|pull| pull.url);
+        changes.push(ShownChange::new(change, url, now));
+    }
+    let snapshot = Snapshot {
+        version: VERSION,
+        now,
+        evaluator: definition.name.clone(),
+        events,
+        more_events,
+        changes,
+        items: bb::open_items(conn, MOST_ROWS)?.into_iter().map(|item| ShownItem::new(item, now)).collect(),
+        pulls: pulls
+            .into_iter()
+            .map(|pull| (repo_of(pull.project_id.clone()), pull))
+            .map(|(repo, pull)| ShownPull::new(pull, repo, now))
+            .collect(),
+        projects: projects
+            .into_iter()
+            .map(|project| ShownProject {
+                project_id: project.project_id,
+                path: project.path,
+                repo: project.repo,
+                default_branch: project.default_branch,
+            })
+            .collect(),
+    };
+    Ok(View { snapshot, cursor })
+}
+
+/// Runs the program on what it is shown. Whatever goes wrong with it is told, and is nobody else's trouble.
+pub(crate) async fn ask(command: &Command, view: &View, kit: &Kit) -> Printed {
+    let mut stdin = serde_json::to_vec(&view.snapshot).map_err(|error| plain::chain(&error))?;
+    stdin.push(b'\n');
+    let mut env: BTreeMap<OsString, OsString> =
+        kit.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    env.insert("REMAND_EVALUATOR".into(), view.snapshot.evaluator.clone().into());
+    let short = Short {
+        program: command.program().into(),
+        args: command.argv.iter().skip(1).map(OsString::from).collect(),
+        cwd: command.folder.clone(),
+        env,
+        stdin: Some(stdin),
+        limit: command.limit,
+        cap: MOST_BYTES,
+    };
+    let output = match process::short(&short).await {
+        Ok(output) => output,
+        Err(ProcessError::TimedOut { limit, .. }) => {
+            return Err(format!("it was ended after its limit of {} s", limit.as_secs()));
+        }
+        Err(error) => return Err(plain::chain(&error)),
+    };
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said = said.lines().rev().map(str::trim).find(|line| !line.is_empty());
+    let said = said.map(|line| format!(": {}", plain::line(&line.chars().take(300).collect::<String>())));
+    match output.status {
+        Some(0) => {}
+        Some(status) => return Err(format!("it ended with status {status}{}", said.unwrap_or_default())),
+        None => return Err(format!("it was ended by a signal{}", said.unwrap_or_default())),
+    }
+    if output.truncated {
+        return Err(format!("it printed more than {} KiB", MOST_BYTES / 1024));
+    }
+    read(&output.stdout).map_err(|flood| flood.to_string())
+}
+
+/// Writes down what came of a pass: its proposals, or its trouble, and when it looks again.
+pub(crate) fn settle(
+    conn: &Conn,
+    definition: &Definition,
+    (view, printed): (&View, &Printed),
+    kit: &Kit,
+    now: Time,
+) -> Result<Beat> {
+    let name = &definition.name;
+    let lines = match printed {
+        Ok(lines) => lines,
+        Err(reason) => {
+            let failures = bb::trouble_of(conn, name)?.map_or(0, |trouble| trouble.failures);
+            bb::count_trouble(conn, name, reason, kit.try_again(failures, now), now)?;
+            return Ok(Beat::default());
+        }
+    };
+    let mut done = Beat { taken_in: view.snapshot.events.len(), applied: 0 };
+    let mut unread = 0;
+    for line in lines {
+        match line {
+            Line::Asked(asked) => {
+                done.applied += usize::from(bb::apply(conn, name, &Proposal::Asked(asked.clone()), now)?);
+            }
+            Line::Unread(line) if unread < MOST_UNREAD => {
+                unread += 1;
+                bb::skip_line(conn, name, (line.number, &line.text), &line.reason, now)?;
+            }
+            Line::Unread(_) => {}
+        }
+    }
+    bb::end_trouble(conn, name, now)?;
+    let next = definition.schedule.as_ref().and_then(|schedule| schedule.next_after(now));
+    let next = if view.snapshot.more_events { next.map(|_| now) } else { next };
+    bb::set_cursor(conn, name, view.cursor, next, now)?;
+    Ok(done)
+}
+
+impl Kit {
+    fn try_again(&self, failures: i64, now: Time) -> Time {
+        let doublings = u32::try_from(failures.clamp(0, 16)).unwrap_or(16);
+        now.plus(self.backoff_first.saturating_mul(2_u32.saturating_pow(doublings)).min(self.backoff_max))
+    }
+}
+
+/// One pass if it is due; nothing when it is not.
+async fn pass(door: &Door, definition: &Arc<Definition>, kit: &Arc<Kit>) -> Result<Option<Beat>> {
+    let Config::Command(command) = &definition.config else { return Ok(None) };
+    let looked = Arc::clone(definition);
+    let view = door
+        .read(move |conn| {
+            let now = clock::now();
+            if is_due(conn, &looked, now)? { look(conn, &looked, now).map(Some) } else { Ok(None) }
+        })
+        .await?;
+    let Some(view) = view else { return Ok(None) };
+    crash_point!("evaluator.before");
+    let printed = ask(command, &view, kit).await;
+    crash_point!("evaluator.after");
+    let name = &definition.name;
+    if let Err(reason) = &printed {
+        tracing::warn!(evaluator = %name, reason = ?reason, "nothing of an evaluator is used");
+    }
+    let (definition, kit) = (Arc::clone(definition), Arc::clone(kit));
+    let done =
+        door.write("evaluator", move |conn| settle(conn, &definition, (&view, &printed), &kit, clock::now())).await?;
+    Ok(Some(done))
+}
+
+/// The loops of all command evaluators. `after` wakes whoever looks at what they proposed.
+pub(crate) struct Commands {
+    pub(crate) door: Door,
+    pub(crate) definitions: Arc<[Definition]>,
+    pub(crate) kit: Arc<Kit>,
+    pub(crate) wake: Arc<Notify>,
+    pub(crate) after: Arc<Notify>,
+}
+
+impl Commands {
+    pub(crate) async fn run(self, stop: CancellationToken) {
+        let (mut loops, mut wakes) = (JoinSet::new(), Vec::new());
+        for definition in self.definitions.iter().filter(|definition| super::is_command(definition)) {
+            let wake = Arc::new(Notify::new());
+            wakes.push(Arc::clone(&wake));
+            let around = (self.door.clone(), Arc::clone(&self.kit), Arc::clone(&self.after));
+            loops.spawn(run(Arc::new(definition.clone()), around, wake, stop.clone()));
+        }
+        loop {
+            tokio::select! {
+                () = self.wake.notified() => wakes.iter().for_each(|wake| wake.notify_one()),
+                () = stop.cancelled() => break,
+            }
+        }
+        while let Some(ended) = loops.join_next().await {
+            if let Err(error) = ended {
+                tracing::error!(error = ?error, "the loop of an evaluator panicked");
+            }
+        }
+    }
+}
+
+/// The loop of one of them.
+async fn run(
+    definition: Arc<Definition>,
+    (door, kit, after): (Door, Arc<Kit>, Arc<Notify>),
+    wake: Arc<Notify>,
+    stop: CancellationToken,
+) {
+    loop {
+        // Dropped when it is to stop: its program is killed then, and nothing of the pass is written.
+        let done = tokio::select! {
+            done = pass(&door, &definition, &kit) => done,
+            () = stop.cancelled() => return,
+        };
+        let pause = match done {
+            Ok(Some(done)) => {
+                if done.applied > 0 {
+                    tracing::info!(evaluator = %definition.name, applied = done.applied, "evaluator");
+                    after.notify_one();
+                }
+                tokio::select! { () = tokio::time::sleep(BREATH) => continue, () = stop.cancelled() => return }
+            }
+            Ok(None) => next_look(&door, &definition).await,
+            Err(error) => {
+                tracing::error!(evaluator = %definition.name, error = ?error, "an evaluator could not be looked after");
+                LOOK_AGAIN
+            }
+        };
+        tokio::select! {
+            () = wake.notified() => {}
+            () = tokio::time::sleep(pause) => {}
+            () = stop.cancelled() => return,
+        }
+    }
+}
+
+/// How long nothing can become due by itself.
+async fn next_look(door: &Door, definition: &Arc<Definition>) -> Duration {
+    let looked = Arc::clone(definition);
+    let next = door.read(move |conn| {
+        let trouble = bb::trouble_of(conn, &looked.name)?.map(|trouble| trouble.try_again);
+        Ok(trouble.max(super::next_firing(conn, std::slice::from_ref(&*looked))?))
+    });
+    let next = next.await.ok().flatten();
+    next.map_or(LOOK_AGAIN, |moment| moment.since(clock::now())).clamp(Duration::from_millis(20), LOOK_AGAIN)
+}
+
+/// One pass of each that is due, side by side.
+pub(crate) async fn all_once(
+    door: &Door,
+    definitions: &[Definition],
+    kit: &Arc<Kit>,
+    stop: &CancellationToken,
+) -> Result<Beat> {
+    let mut passes = JoinSet::new();
+    for definition in definitions.iter().filter(|definition| super::is_command(definition)) {
+        let (door, definition, kit) = (door.clone(), Arc::new(definition.clone()), Arc::clone(kit));
+        passes.spawn(async move { pass(&door, &definition, &kit).await });
+    }
+    let mut all = Beat::default();
+    loop {
+        let ended = tokio::select! {
+            ended = passes.join_next() => ended,
+            () = stop.cancelled() => return Ok(all),
+        };
+        match ended {
+            None => return Ok(all),
+            Some(Ok(done)) => {
+                let done = done?.unwrap_or_default();
+                all.taken_in += done.taken_in;
+                all.applied += done.applied;
+            }
+            Some(Err(error)) => tracing::error!(error = ?error, "the pass of an evaluator panicked"),
+        }
+    }
+}
