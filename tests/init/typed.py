@@ -1,7 +1,7 @@
 """Runs a program on a terminal of its own and types answers.
 
-argv: the program and its arguments. stdin: a JSON list of [expected, typed]: when the text `expected` was shown since the
-last answer, `typed` is sent ("\u0004" is Ctrl-D). Prints all that was shown, and ends with the program's status.
+argv: the program and its arguments. stdin: a JSON list of [expected, typed]: when the text `expected` was shown after
+the one before it, `typed` is sent ("\u0004" is Ctrl-D). Prints all that was shown, and ends with the program's status.
 """
 import json, os, pty, select, sys, time
 
@@ -30,7 +30,8 @@ for expected, typed in steps:
     while expected not in shown[mark:]:
         if not more():
             sys.exit(f"it ended before {expected!r} was shown:\n{shown}")
-    mark = len(shown)
+    # Not the end of all that was shown: the next question may have come with it.
+    mark = shown.index(expected, mark) + len(expected)
     os.write(terminal, typed.encode())
 while more():
     pass
