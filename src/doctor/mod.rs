@@ -24,10 +24,10 @@ use crate::clock::Time;
 use crate::config::{ConfigError, Loaded, Place};
 use crate::words::words;
 
-/// For one look, however many questions it asks.
-const LIMIT: Duration = Duration::from_secs(6);
-/// For one question to another program: shorter, so that its own words about the silence are heard.
-const CALL: Duration = Duration::from_secs(4);
+/// For one question to another program: what hangs mostly ends here.
+const CALL: Duration = Duration::from_secs(5);
+/// For one look, however many questions it asks on a machine that is slow.
+const LIMIT: Duration = Duration::from_secs(12);
 
 words! {
     /// How it stands with one thing.

@@ -15,15 +15,8 @@ use crate::remote::{Reach, Remote, RemoteError};
 
 pub(super) async fn project(around: Arc<Surroundings>, project: Project) -> Vec<Check> {
     let look = Look { name: format!("project {}", project.project_id), around: &around, project: &project };
-    let git = closed_git();
-    let (mut checks, found) = look.repository(&git).await;
-    checks.extend(look.roots());
-    checks.extend(look.gates());
-    if let Some(found) = found {
-        checks.extend(nameless(git.knows_who(&found.path).await.ok(), &look.name));
-        checks.extend(look.origin(&found));
-    }
-    checks.extend(look.remote().await);
+    let (mut checks, remote) = tokio::join!(look.here(), look.remote());
+    checks.extend(remote);
     // One line where there is nothing to say.
     let troubles: Vec<Check> = checks.iter().filter(|check| check.r#do.is_some()).cloned().collect();
     if !troubles.is_empty() {
@@ -40,6 +33,19 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
+    /// All that is on this machine.
+    async fn here(&self) -> Vec<Check> {
+        let git = closed_git();
+        let (mut checks, found) = self.repository(&git).await;
+        checks.extend(self.roots());
+        checks.extend(self.gates());
+        if let Some(found) = found {
+            checks.extend(nameless(git.knows_who(&found.path).await.ok(), &self.name));
+            checks.extend(self.origin(&found));
+        }
+        checks
+    }
+
     async fn repository(&self, git: &Git) -> (Vec<Check>, Option<git::Project>) {
         let path = &self.project.path;
         match git.project_at(Path::new(path)).await {
