@@ -1,3 +1,4 @@
 //! What is around the loop: the shell, the manual, backups, retention, following along.
 
+mod backup;
 mod shell;

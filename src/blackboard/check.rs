@@ -106,9 +106,25 @@ const QUERIES: &[(&str, &str)] = &[
     ),
 ];
 
+/// How closely SQLite looks at the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Depth {
+    /// Every index against its table.
+    Full,
+    /// All but that, which takes most of the time.
+    Quick,
+}
+
 pub(crate) fn check(conn: &Connection) -> Result<Vec<Violation>> {
+    violations(conn, Depth::Full)
+}
+
+pub(super) fn violations(conn: &Connection, depth: Depth) -> Result<Vec<Violation>> {
     let mut found = Vec::new();
-    let mut integrity = conn.prepare("PRAGMA integrity_check")?;
+    let mut integrity = conn.prepare(match depth {
+        Depth::Full => "PRAGMA integrity_check",
+        Depth::Quick => "PRAGMA quick_check",
+    })?;
     for line in integrity.query_map([], |row| row.get::<_, String>(0))? {
         let line = line?;
         if line != "ok" {

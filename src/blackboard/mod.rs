@@ -7,6 +7,7 @@
 mod adopt;
 mod apart;
 mod asked;
+mod backup;
 mod board;
 mod changes;
 mod check;
@@ -49,6 +50,7 @@ mod tests;
 pub(crate) use adopt::{Adoption, adopt};
 pub(crate) use apart::{apart, set_aside};
 pub(crate) use asked::{Trouble, count_trouble, end_trouble, skip_line, trouble_of, troubles};
+pub(crate) use backup::{Progress, copy};
 pub(crate) use board::Board;
 pub(crate) use changes::{
     NewChange, advance, change, find_change, insert_change, live_change_at, live_change_on, move_head,

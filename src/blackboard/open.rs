@@ -72,6 +72,16 @@ pub(super) fn copy(path: &Path, now: Time) -> Result<Connection> {
     Ok(memory)
 }
 
+/// Opens an empty file that nobody else knows yet, to be filled and made durable by who asked for it.
+pub(super) fn scratch(path: &Path) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = connect(path, &absolute(path)?, flags)?;
+    // A copy that is cut is thrown away: nothing of it has to survive.
+    conn.pragma_update(None, "journal_mode", "off")?;
+    conn.pragma_update(None, "synchronous", "off")?;
+    Ok(conn)
+}
+
 /// A new file is its owner's alone, whatever the umask is; SQLite gives `-wal` and `-shm` the same mode. One that is
 /// there is not opened here: closing it again would drop the locks that this process has on it.
 fn make_private(path: &Path) -> Result<()> {

@@ -6,6 +6,7 @@
 mod age;
 mod answer;
 mod approve;
+mod backup;
 mod board;
 mod check;
 mod completions;
@@ -134,6 +135,7 @@ enum Command {
     #[command(subcommand)]
     Item(item::ItemCommand),
     ReadReview(read_review::ReadReviewArgs),
+    Backup(backup::BackupArgs),
     Check(check::CheckArgs),
     #[command(subcommand)]
     Config(settings::ConfigCommand),
@@ -206,6 +208,7 @@ fn obey(command: Option<Command>, desk: &mut Desk) -> Result<Code> {
         Some(Command::Cancel(args)) => person::cancel(&args, desk),
         Some(Command::Item(command)) => item::item(command, desk),
         Some(Command::ReadReview(args)) => read_review::read_review(&args, desk),
+        Some(Command::Backup(args)) => backup::backup(&args, desk),
         Some(Command::Check(args)) => check::check(&args, desk),
         Some(Command::Config(command)) => settings::settings(command, desk),
         Some(Command::Evaluators(command)) => evaluators::evaluators(command, desk),

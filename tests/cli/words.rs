@@ -37,6 +37,7 @@ const COMMANDS: &[&str] = &[
     "item requeue",
     "item cancel",
     "read-review",
+    "backup",
     "check",
     "config",
     "config show",
@@ -118,6 +119,7 @@ fn the_help_at_the_top() {
       cancel       Close a change: nothing more is done for it
       item         Work items: what is to be run once
       read-review  Say how remand reads the text of a review: verdict, findings, and why
+      backup       Copy the blackboard into a file, while the daemon goes on
       check        Check the blackboard: its file, and what must hold between its rows
       config       The settings: what holds, and where it comes from
       evaluators   The evaluators: what turns events into work

@@ -1,0 +1,84 @@
+//! A copy of the whole blackboard while others go on writing it.
+
+use std::path::Path;
+
+use rusqlite::backup::{Backup, StepResult};
+use rusqlite::{Connection, ErrorCode};
+
+use super::check::{Depth, Violation, violations};
+use super::{BoardError, Result, migrate, open};
+use crate::crash::crash_point;
+
+/// Pages that are copied between two looks at the progress: 4 MiB.
+const PAGES: i32 = 1_024;
+
+/// What was copied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Copied {
+    pub(crate) pages: i64,
+    pub(crate) events: i64,
+    /// What does not hold between the rows of the copy, and so of the blackboard: the file itself is whole.
+    pub(crate) violations: Vec<Violation>,
+}
+
+/// How far a copy is, in pages.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Progress {
+    pub(crate) done: i64,
+    pub(crate) of: i64,
+}
+
+/// Copies the blackboard into `to`, an empty file, as it is at one moment, and checks the copy. `tell` hears how far it
+/// is.
+pub(crate) fn copy(from: &Path, to: &Path, mut tell: impl FnMut(Progress)) -> Result<Copied> {
+    let mut source = open::reader(from)?;
+    migrate::recognise(from, &source)?;
+    // One read for all steps: without it every commit of the daemon would make the copy begin again, and beside a busy
+    // one it would never end. Writers do not wait for a reader.
+    let snapshot = source.transaction()?;
+    super::newest_event(&snapshot)?;
+    let mut copy = open::scratch(to)?;
+    {
+        let backup = Backup::new(&snapshot, &mut copy).map_err(|source| of_copy(to, source))?;
+        loop {
+            let step = backup.step(PAGES).map_err(|source| of_copy(to, source))?;
+            crash_point!("backup.step");
+            let at = backup.progress();
+            let done = i64::from(at.pagecount - at.remaining);
+            tell(Progress { done, of: i64::from(at.pagecount) });
+            match step {
+                StepResult::Done => break,
+                StepResult::More => {}
+                // The source is being read already, and nobody else knows the copy.
+                StepResult::Busy | StepResult::Locked | _ => {
+                    return Err(open::unusable(to, "it is locked by another program".into(), None));
+                }
+            }
+        }
+    }
+    drop(snapshot);
+    // One file that stands for itself; whoever works on it makes it a blackboard with a log of its own again.
+    copy.pragma_update(None, "journal_mode", "delete").map_err(|source| of_copy(to, source))?;
+    whole(to, &copy)
+}
+
+/// Looks at the copy as a stranger would.
+fn whole(path: &Path, copy: &Connection) -> Result<Copied> {
+    let pages = copy.pragma_query_value(None, "page_count", |row| row.get(0))?;
+    let events = copy.query_row("SELECT count(*) FROM events", [], |row| row.get(0))?;
+    let found = violations(copy, Depth::Quick)?;
+    if let Some(damage) = found.iter().find(|violation| violation.invariant == "I12") {
+        return Err(open::unusable(path, format!("what was copied is damaged: {}", damage.what), None));
+    }
+    Ok(Copied { pages, events, violations: found })
+}
+
+/// What SQLite says of the copy must not be taken for something that the blackboard has.
+fn of_copy(path: &Path, source: rusqlite::Error) -> BoardError {
+    let problem = match source.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => "the disk is full",
+        Some(ErrorCode::SystemIoFailure) => "it can't be written",
+        _ => return open::refused(path, source),
+    };
+    open::unusable(path, problem.into(), Some(source))
+}

@@ -1,0 +1,179 @@
+//! `remand backup`, beside a daemon, refused, killed, and on a disk that is full.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+
+use crate::cli::Site;
+use crate::support::World;
+use crate::support::play::{Play, Script};
+
+/// What a copy knows, told by itself.
+fn events(db: &Path) -> Vec<String> {
+    let conn = rusqlite::Connection::open(db).unwrap();
+    let mut all = conn.prepare("SELECT id || ' ' || event_type || ': ' || summary FROM events ORDER BY id").unwrap();
+    all.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
+}
+
+fn is_whole(world: &World, copy: &Path) {
+    let checked = world.remand(&["check", "--db", copy.to_str().unwrap()]).ok();
+    assert!(checked.stdout.starts_with("ok"), "{}", checked.stdout);
+}
+
+/// The names in a folder that begin so.
+fn beside(folder: &Path, name: &str) -> Vec<String> {
+    let mut found: Vec<String> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|found| found.starts_with(name))
+        .collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn backups_beside_a_working_daemon_are_whole_and_a_beginning_of_what_came() {
+    let play = Play::new(&Script { settings: "[dispatch]\nslots = 2\n", ..Script::default() });
+    let _daemon = play.daemon();
+    let mut copies = Vec::new();
+    for branch in ["one", "two", "three"] {
+        play.another(branch);
+    }
+    let done = || play.count("changes WHERE state = 'ready_for_human_review'");
+    play.until("backups until all are reviewed", || {
+        let is_over = done() == 4;
+        let copy = play.world.root().join(format!("copy-{}.db", copies.len()));
+        let said = play.world.json(&["backup", copy.to_str().unwrap()]);
+        assert_eq!(said["events"].as_u64().unwrap(), u64::try_from(events(&copy).len()).unwrap());
+        assert_eq!(said["bytes"].as_u64().unwrap(), fs::metadata(&copy).unwrap().len());
+        copies.push(copy);
+        is_over
+    });
+    let all = events(&play.world.db());
+    let mut before = 0;
+    for copy in &copies {
+        let known = events(copy);
+        assert_eq!(known, all[..known.len()], "{}", copy.display());
+        assert!(known.len() >= before, "a later one knows no less");
+        before = known.len();
+        is_whole(&play.world, copy);
+    }
+    assert!(events(&copies[0]).len() < before, "something happened between the first and the last of {}", copies.len());
+    let shown = play.world.remand(&["list", "--db", copies.last().unwrap().to_str().unwrap()]).ok();
+    assert!(shown.stdout.contains("three"), "it is a blackboard: {}", shown.stdout);
+}
+
+#[test]
+fn a_backup_is_one_private_file() {
+    let site = Site::under_review();
+    let copy = site.world.root().join("copy.db");
+    let said = site.remand(&["backup", copy.to_str().unwrap()]).ok();
+    assert!(said.stdout.starts_with(copy.to_str().unwrap()) && said.stdout.contains(" events, "), "{}", said.stdout);
+    assert_eq!(beside(site.world.root(), "copy.db"), ["copy.db"], "nothing beside it");
+    assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(events(&copy), events(&site.world.db()));
+    // Relative names are from where one is.
+    site.world.remand_in(&site.worktree, &["backup", "../here.db"]).ok();
+    is_whole(&site.world, &site.worktree.parent().unwrap().join("here.db"));
+}
+
+#[test]
+fn what_is_there_is_replaced_only_by_force_and_only_by_a_whole_copy() {
+    let site = Site::under_review();
+    let copy = site.world.root().join("copy.db");
+    let name = copy.to_str().unwrap();
+    fs::write(&copy, "precious").unwrap();
+    site.remand(&["backup", name]).fails(1, "--force replaces it");
+    assert_eq!(fs::read_to_string(&copy).unwrap(), "precious");
+    for point in ["backup.step", "backup.copied"] {
+        let mut command = site.world.remand_command(&["backup", "--force", name]);
+        let killed = command.env("REMAND_CRASH_AT", point).output().unwrap();
+        assert_eq!(killed.status.code(), None, "killed at {point}");
+        assert_eq!(fs::read_to_string(&copy).unwrap(), "precious", "{point}");
+        assert!(beside(site.world.root(), "copy.db").contains(&"copy.db.part".to_owned()), "{point}");
+    }
+    site.remand(&["backup", "--force", name]).ok();
+    is_whole(&site.world, &copy);
+    assert_eq!(beside(site.world.root(), "copy.db"), ["copy.db"]);
+    // The real place of a symlink is written, and the symlink stays.
+    let link = site.world.root().join("newest.db");
+    symlink(&copy, &link).unwrap();
+    let before = fs::metadata(&copy).unwrap().ino();
+    site.remand(&["backup", "--force", link.to_str().unwrap()]).ok();
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_ne!(fs::metadata(&copy).unwrap().ino(), before, "renamed into its place");
+}
+
+#[test]
+fn a_backup_that_was_killed_leaves_no_file() {
+    let site = Site::under_review();
+    let copy = site.world.root().join("copy.db");
+    for point in ["backup.step", "backup.copied"] {
+        let mut command = site.world.remand_command(&["backup", copy.to_str().unwrap()]);
+        assert_eq!(command.env("REMAND_CRASH_AT", point).output().unwrap().status.code(), None, "{point}");
+        assert_eq!(beside(site.world.root(), "copy.db"), ["copy.db.part"], "{point}");
+    }
+    site.remand(&["backup", copy.to_str().unwrap()]).ok();
+    assert_eq!(beside(site.world.root(), "copy.db"), ["copy.db"]);
+    is_whole(&site.world, &copy);
+}
+
+#[test]
+fn the_blackboard_is_never_written_over() {
+    let site = Site::under_review();
+    let db = site.world.db();
+    let before = fs::read(&db).unwrap();
+    let by = |name: &str| site.world.root().join(name);
+    symlink(&db, by("link.db")).unwrap();
+    fs::hard_link(&db, by("hard.db")).unwrap();
+    let mut names: Vec<PathBuf> = vec![db.clone(), by("link.db"), by("hard.db")];
+    names.push(db.parent().unwrap().join("../remand/blackboard.db"));
+    for end in ["-wal", "-shm", ".lock", ".wake"] {
+        names.push(PathBuf::from(format!("{}{end}", db.display())));
+    }
+    for name in &names {
+        let name = name.to_str().unwrap();
+        site.remand(&["backup", name, "--force"]).fails(2, "is the blackboard itself");
+        site.remand(&["backup", name]).fails(2, "is the blackboard itself");
+    }
+    // A part that is a link to it is removed, and not written through.
+    symlink(&db, by("copy.db.part")).unwrap();
+    site.remand(&["backup", by("copy.db").to_str().unwrap()]).ok();
+    assert_eq!(fs::read(&db).unwrap(), before, "not a byte of it");
+    is_whole(&site.world, &by("copy.db"));
+}
+
+#[test]
+fn what_can_not_be_done_says_why() {
+    let site = Site::under_review();
+    let root = site.world.root();
+    site.remand(&["backup"]).fails(2, "<FILE>");
+    site.remand(&["backup", root.to_str().unwrap()]).fails(2, "is a folder");
+    site.remand(&["backup", "no/such/folder/copy.db"]).fails(1, "cannot write");
+    symlink("nowhere", root.join("dangling")).unwrap();
+    site.remand(&["backup", "dangling", "--force"]).fails(1, "leads nowhere");
+    site.remand(&["backup", "copy.db", "--db", "missing.db"]).fails(4, "there is no blackboard");
+    assert!(!root.join("missing.db").exists(), "asking for a copy makes no blackboard");
+    fs::write(root.join("text.db"), "This is not a database, whatever its name may say. ".repeat(20)).unwrap();
+    site.remand(&["backup", "copy.db", "--db", "text.db"]).fails(1, "it is not a SQLite database");
+    assert_eq!(beside(root, "copy.db"), [""; 0]);
+    // Another backup is at it.
+    let part = fs::File::create(root.join("copy.db.part")).unwrap();
+    rustix::fs::flock(&part, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    site.remand(&["backup", "copy.db"]).fails(1, "another backup is writing it");
+    drop(part);
+    site.remand(&["backup", "copy.db"]).ok();
+}
+
+#[test]
+fn a_disk_without_room_leaves_nothing_behind() {
+    let site = Site::under_review();
+    // The largest file that this shell's children may write is smaller than the copy, and larger than what SQLite needs
+    // beside the blackboard.
+    let mut command = site.world.command("sh");
+    let line = "trap '' XFSZ; ulimit -f 100; exec \"$0\" backup copy.db";
+    let said = crate::support::run(command.args(["-c", line, env!("CARGO_BIN_EXE_remand")]));
+    said.fails(1, "copy.db.part: it can't be written");
+    assert_eq!(beside(site.world.root(), "copy.db"), [""; 0]);
+    site.remand(&["check"]).ok();
+}
