@@ -143,7 +143,8 @@ CREATE INDEX changes_live ON changes (updated_at) WHERE state NOT IN ('merged', 
 --   notified           {channel, notification_id}
 --   skipped            {reason, event_id?, key?, line?}  something was not done, and why; of a command evaluator: the key of its
 --                                                      proposal, or the line that could not be read
---   pruned             {changes, events}
+--   pruned             {changes: [id], title, branch, project_id, pr_number, state, head, ended_at, runs: [ids], and how many
+--                       events, items, rejections, reviews, findings, feedback, intents, messages, notifications went with it}
 --   reloaded           {config?, kept: [settings that a restart would change]}   a daemon goes by other settings;
 --                      those that it refused are a `skipped` of the blackboard, `configuration`
 CREATE TABLE events (
@@ -336,6 +337,10 @@ CREATE TABLE findings (
     UNIQUE (change_id, fingerprint)
 ) STRICT;
 
+-- Without these the removal of each review walks through all findings; so below.
+CREATE INDEX findings_by_first_review ON findings (first_review);
+CREATE INDEX findings_by_last_review ON findings (last_review);
+
 -- What people and other programs say about a change. The text is as it was when it was taken in: an edit later does
 -- not reach a prompt. On a PR `forge_id` is its kind and number there (`review:77`).
 CREATE TABLE feedback (
@@ -370,6 +375,7 @@ CREATE TABLE feedback (
 ) STRICT;
 
 CREATE INDEX feedback_by_change ON feedback (change_id, taken_in);
+CREATE INDEX feedback_by_use ON feedback (used_in) WHERE used_in IS NOT NULL;
 CREATE INDEX feedback_by_event ON feedback (event_id) WHERE event_id IS NOT NULL;
 CREATE INDEX feedback_unjudged ON feedback (change_id) WHERE judged_at IS NULL AND kind <> 'person';
 
@@ -406,6 +412,22 @@ CREATE INDEX pulls_due ON pulls (next_read) WHERE next_read IS NOT NULL;
 CREATE INDEX pulls_open ON pulls (project_id, number) WHERE state = 'open';
 CREATE INDEX pulls_unjudged ON pulls (change_id) WHERE is_judged = 0;
 CREATE UNIQUE INDEX pulls_by_change ON pulls (change_id) WHERE change_id IS NOT NULL;
+
+-- Pull requests of changes that were pruned: the project's rules do not take them over anew, a person may.
+CREATE TABLE pruned_pulls (
+    project_id TEXT NOT NULL REFERENCES projects (project_id),
+    number     INTEGER NOT NULL CHECK (number > 0),
+    change_id  TEXT NOT NULL,                      -- which is not there any more
+    pruned_at  TEXT NOT NULL CHECK (pruned_at GLOB '????-??-??T??:??:??.???Z'),
+    PRIMARY KEY (project_id, number)
+) STRICT, WITHOUT ROWID;
+
+-- Folders of pruned changes that are to be removed from the disk: a row goes when its folder has gone.
+CREATE TABLE sweeps (
+    path       TEXT PRIMARY KEY,
+    change_id  TEXT NOT NULL,                      -- which is not there any more
+    created_at TEXT NOT NULL CHECK (created_at GLOB '????-??-??T??:??:??.???Z')
+) STRICT, WITHOUT ROWID;
 
 -- The look for pull requests that a project's rules take.
 CREATE TABLE discoveries (
@@ -473,6 +495,8 @@ CREATE TABLE messages (
     processed_at TEXT
 ) STRICT;
 
+CREATE INDEX messages_by_change ON messages (change_id) WHERE change_id IS NOT NULL;
+
 CREATE TABLE evaluators (
     name     TEXT PRIMARY KEY,
     cursor   INTEGER NOT NULL DEFAULT 0,           -- the newest event that was moved into rows
@@ -506,6 +530,8 @@ CREATE TABLE notifications (
     created_at TEXT NOT NULL,
     sent_at    TEXT
 ) STRICT;
+
+CREATE INDEX notifications_by_change ON notifications (change_id) WHERE change_id IS NOT NULL;
 
 -- For people with sqlite3.
 

@@ -1,4 +1,5 @@
 //! What is around the loop: the shell, the manual, backups, retention, following along.
 
 mod backup;
+mod prune;
 mod shell;

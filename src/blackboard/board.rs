@@ -1,10 +1,11 @@
 //! The blackboard for a program that runs one command and ends: no threads.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::{Result, open};
+use super::{Result, door, open};
 use crate::clock::Time;
 use crate::crash::crash_point;
 
@@ -46,6 +47,19 @@ impl Board {
         tx.commit()?;
         crash_point!("commit.{name}.after");
         Ok(value)
+    }
+
+    /// Between two of many writes: others get their turn, for so long or a little longer.
+    pub(crate) fn breathe(&self, pause: Duration) {
+        door::breathe(pause.max(door::BREATH));
+    }
+
+    /// Gives the space of what was deleted back to the disk. Nobody else can write meanwhile.
+    pub(crate) fn vacuum(&mut self) -> Result<()> {
+        self.conn.execute_batch("VACUUM")?;
+        // It went through the log, which would stay as large as the whole.
+        self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+        Ok(())
     }
 
     /// One consistent look.

@@ -22,7 +22,7 @@ const QUEUE: usize = 256;
 /// How long transaction may follow transaction before other processes get a chance, and how long that is: longer
 /// than the pause between two looks of one of ours that waits.
 const STREAK: Duration = Duration::from_millis(6);
-const BREATH: Duration = Duration::from_micros(1_500);
+pub(super) const BREATH: Duration = Duration::from_micros(1_500);
 
 /// How a step ended, told to its caller once the transaction around it is committed or lost.
 type Answer = Box<dyn FnOnce(Option<&Lost>) + Send>;
@@ -184,7 +184,7 @@ fn write_all(mut conn: Connection, mut queue: mpsc::Receiver<Step>) {
         if waited.elapsed() >= BREATH {
             streak = Instant::now();
         } else if streak.elapsed() >= STREAK {
-            breathe();
+            breathe(BREATH);
             streak = Instant::now();
         }
         let mut batch = vec![first];
@@ -200,10 +200,10 @@ fn write_all(mut conn: Connection, mut queue: mpsc::Receiver<Step>) {
 /// A daemon that takes the lock again the moment it let go of it starves every command beside it.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the writer's own thread; nothing can tell it that others had their turn"
+    reason = "a thread of its own, or a command that has nothing else to do; nothing can tell that others had their turn"
 )]
-fn breathe() {
-    thread::sleep(BREATH);
+pub(super) fn breathe(pause: Duration) {
+    thread::sleep(pause);
 }
 
 /// Runs the steps, each in its own savepoint, commits once, and only then tells anybody.

@@ -32,6 +32,7 @@ mod pause;
 mod people;
 mod projects;
 mod propose;
+mod prune;
 mod pull_steps;
 mod pulls;
 mod rate;
@@ -86,6 +87,10 @@ pub(crate) use people::{
 };
 pub(crate) use projects::{Project, insert_project, list_projects, move_project, project, project_by_common_dir};
 pub(crate) use propose::{apply, cursor, set_cursor};
+pub(crate) use prune::{
+    Weight, in_the_way, over_since, prune, pruned_at, pruned_pull, still_there, sweeps, swept, weigh,
+    worktree_is_shared,
+};
 pub(crate) use pull_steps::{end_read_hold, over, set_up_for, stop_fixing, unwanted};
 pub(crate) use pulls::{
     Discovery, FailedRead, Looked, Read, discovery, due_pulls, end_discovery, end_unadopted, fail_read, next_read,

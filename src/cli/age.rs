@@ -27,9 +27,53 @@ pub(crate) fn span(time: Duration) -> String {
     }
 }
 
+/// A time as people type it: `36h`, `90d`, `12w`.
+pub(crate) fn read_span(text: &str) -> Result<Duration, String> {
+    let bad = || {
+        format!(
+            "`{text}` is not a time: a whole number from 1 on with h (hours), d (days) or w (weeks), as in 36h, 90d, 12w"
+        )
+    };
+    let at = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(bad)?;
+    let (number, unit) = text.split_at_checked(at).ok_or_else(bad)?;
+    let hours: u64 = match unit {
+        "h" => 1,
+        "d" => 24,
+        "w" => 7 * 24,
+        _ => return Err(bad()),
+    };
+    let number: u64 = number.parse().ok().filter(|number| *number > 0).ok_or_else(bad)?;
+    // More than a thousand years is a slip of the pen.
+    let all = number.checked_mul(hours).filter(|all| *all <= 1_000 * 366 * 24).ok_or_else(bad)?;
+    Ok(Duration::from_secs(all * 3_600))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn as_people_type_it() {
+        let hours = |text: &str| read_span(text).map(|time| time.as_secs() / 3_600);
+        assert_eq!([hours("36h"), hours("90d"), hours("12w")], [Ok(36), Ok(2_160), Ok(2_016)]);
+        for text in [
+            "",
+            "90",
+            "d",
+            "0d",
+            "-1d",
+            "1.5d",
+            "90 d",
+            "90D",
+            "3m",
+            "90days",
+            "99999999999999999999d",
+            "9999999w",
+            "٣d",
+        ] {
+            assert!(read_span(text).is_err_and(|said| said.contains("36h, 90d, 12w")), "{text}");
+        }
+    }
 
     #[test]
     fn as_people_say_it() {

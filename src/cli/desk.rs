@@ -154,7 +154,16 @@ impl Desk {
     pub(crate) fn change(&self, text: &str) -> Result<Change> {
         let name = self.pull_name(text)?;
         let found = self.read(|conn| find_change(conn, name.as_deref().unwrap_or(text)))?;
-        found.map_err(|near| no_such(text, &near).into())
+        match found {
+            Ok(change) => Ok(change),
+            Err(near) => Err(self.pruned(text)?.unwrap_or_else(|| no_such(text, &near)).into()),
+        }
+    }
+
+    /// Says so, when there was a change of this id.
+    pub(crate) fn pruned(&self, id: &str) -> Result<Option<Fail>> {
+        let at = self.read(|conn| bb::pruned_at(conn, id))?;
+        Ok(at.map(|at| Fail::not_found(format!("{id} was over, and was pruned at {at}"))))
     }
 
     /// A pull request as the blackboard knows it, when it was named otherwise: by its URL, or by its number alone.

@@ -27,6 +27,7 @@ mod person;
 mod picture;
 mod project;
 mod prompts;
+mod prune;
 mod pull_name;
 mod read_review;
 mod reject;
@@ -136,6 +137,7 @@ enum Command {
     Item(item::ItemCommand),
     ReadReview(read_review::ReadReviewArgs),
     Backup(backup::BackupArgs),
+    Prune(prune::PruneArgs),
     Check(check::CheckArgs),
     #[command(subcommand)]
     Config(settings::ConfigCommand),
@@ -209,6 +211,7 @@ fn obey(command: Option<Command>, desk: &mut Desk) -> Result<Code> {
         Some(Command::Item(command)) => item::item(command, desk),
         Some(Command::ReadReview(args)) => read_review::read_review(&args, desk),
         Some(Command::Backup(args)) => backup::backup(&args, desk),
+        Some(Command::Prune(args)) => prune::prune(&args, desk),
         Some(Command::Check(args)) => check::check(&args, desk),
         Some(Command::Config(command)) => settings::settings(command, desk),
         Some(Command::Evaluators(command)) => evaluators::evaluators(command, desk),

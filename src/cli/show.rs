@@ -63,7 +63,7 @@ pub(crate) fn find(desk: &Desk, text: &str) -> Result<Thing> {
     match (found, PullName::parse(text)) {
         (Ok(thing), _) => Ok(thing),
         (Err(_), Some(name)) => Ok(Thing::Pull(Box::new(Unwatched::look(desk, &name)?))),
-        (Err(near), None) => Err(not_there(text, &near).into()),
+        (Err(near), None) => Err(desk.pruned(text)?.unwrap_or_else(|| not_there(text, &near)).into()),
     }
 }
 

@@ -28,6 +28,7 @@ mod status;
 mod swap;
 mod swap_list;
 mod swap_record;
+mod sweep;
 mod wip;
 
 #[cfg(test)]
@@ -51,6 +52,7 @@ pub(crate) use rebase::{Rebase, Rebased};
 use repository::Listed;
 pub(crate) use repository::{Operation, Place, Project, Worktree};
 pub(crate) use swap_list::is_agent_config;
+pub(crate) use sweep::Sweep;
 
 /// The oldest git that this room was tried with (Debian 12).
 pub(crate) const MINIMUM: (u32, u32) = (2, 39);

@@ -206,7 +206,9 @@ fn see_all(
             continue;
         }
         let by_rules = rules.passes_over(pull).map(|reason| PassedOver { reason, was_wanted: false });
-        let why = by_rules.or_else(|| {
+        let had_its_turn = bb::pruned_pull(conn, &project.project_id, pull.number)?
+            .map(|reason| PassedOver { reason, was_wanted: true });
+        let why = by_rules.or(had_its_turn).or_else(|| {
             refusal(pull, project).map(|refused| PassedOver { reason: refused.to_string(), was_wanted: true })
         });
         let is_fitting = why.is_none();

@@ -67,6 +67,22 @@ pub(super) fn move_aside(dir: &Path) -> Result<(), ProcessError> {
     }
 }
 
+/// Removes the folder of a run with all that is in it; `false` when something of the run still holds its lock.
+pub(crate) fn remove_folder(dir: &Path) -> Result<bool, ProcessError> {
+    let meta = match fs::symlink_metadata(dir) {
+        Ok(meta) => meta,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
+        Err(error) => return Err(ProcessError::file("look at", dir)(error)),
+    };
+    if !meta.is_dir() {
+        fs::remove_file(dir).map_err(ProcessError::file("remove", dir))?;
+        return Ok(true);
+    }
+    let Some(_lock) = try_lock(dir)? else { return Ok(false) };
+    fs::remove_dir_all(dir).map_err(ProcessError::file("remove", dir))?;
+    Ok(true)
+}
+
 /// Takes the run's lock, or gives nothing when somebody holds it.
 pub(super) fn try_lock(dir: &Path) -> Result<Option<Lock>, ProcessError> {
     let path = lock_path(dir);

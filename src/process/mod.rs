@@ -37,7 +37,7 @@ use crate::work::Ended;
 
 pub(crate) use command::find;
 pub(crate) use error::ProcessError;
-pub(crate) use folder::{ended_at, read_exit};
+pub(crate) use folder::{ended_at, read_exit, remove_folder};
 pub(crate) use id::ProcessId;
 pub(crate) use memory::close_memory;
 pub(crate) use output::{Follow, Stream, read_output, written_at};

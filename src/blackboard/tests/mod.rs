@@ -5,5 +5,6 @@ mod fixture;
 mod history;
 mod plans;
 mod power;
+mod prune;
 mod refusals;
 mod words;

@@ -12,8 +12,17 @@ use crate::change::ChangeId;
 use crate::event::{EventType, NewEvent};
 
 /// Tables that never grow large.
-const SMALL: &[&str] =
-    &["counters", "discoveries", "evaluator_troubles", "evaluators", "migrations", "projects", "rate", "stops"];
+const SMALL: &[&str] = &[
+    "counters",
+    "discoveries",
+    "evaluator_troubles",
+    "evaluators",
+    "migrations",
+    "projects",
+    "rate",
+    "stops",
+    "sweeps",
+];
 
 /// Indexes of what is open now, whatever the past: to walk through one is to walk through the work at hand.
 const OPEN: &[&str] = &[
@@ -43,6 +52,10 @@ const BY_HAND: &[(&str, &str)] = &[
     ("find.rs", "SELECT change_id, branch, worktree FROM changes"),
     ("look.rs", "SELECT * FROM changes ORDER BY"),
     ("stops.rs", "UPDATE changes SET stopped = NOT stopped"),
+    // Of a copy that nobody waits for.
+    ("backup.rs", "SELECT count(*) FROM events"),
+    ("prune.rs", "SELECT change_id FROM changes WHERE state IN ('merged', 'closed') AND updated_at"),
+    ("prune.rs", "SELECT 1 FROM changes WHERE worktree = :worktree"),
     // From the newest back, and no further than its limit.
     ("find.rs", "SELECT * FROM events ORDER BY id DESC LIMIT :limit"),
 ];

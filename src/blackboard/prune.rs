@@ -1,0 +1,280 @@
+//! The only place that deletes. A change that is over goes whole, with all that hangs on it, in one transaction that
+//! leaves one `pruned` event; what is to be removed from the disk after it is written down in the same one.
+
+use rusqlite::{Connection, named_params};
+use serde::Serialize;
+use serde_json::json;
+
+use super::{Result, changes};
+use crate::change::{Change, ChangeId, ProjectId};
+use crate::clock::Time;
+use crate::event::{EventType, NewEvent, TargetType};
+
+/// Tables with rows of a change: their names, how many rows there are, how they go. In this order: what refers to
+/// another comes before it.
+pub(super) const OWNED: &[(&str, &str, &str)] = &[
+    ("findings", "SELECT count(*) FROM findings WHERE change_id = :id", "DELETE FROM findings WHERE change_id = :id"),
+    ("feedback", "SELECT count(*) FROM feedback WHERE change_id = :id", "DELETE FROM feedback WHERE change_id = :id"),
+    ("reviews", "SELECT count(*) FROM reviews WHERE change_id = :id", "DELETE FROM reviews WHERE change_id = :id"),
+    ("runs", "SELECT count(*) FROM runs WHERE change_id = :id", "DELETE FROM runs WHERE change_id = :id"),
+    (
+        "rejections",
+        "SELECT count(*) FROM rejections WHERE change_id = :id",
+        "DELETE FROM rejections WHERE change_id = :id",
+    ),
+    ("intents", "SELECT count(*) FROM intents WHERE change_id = :id", "DELETE FROM intents WHERE change_id = :id"),
+    ("messages", "SELECT count(*) FROM messages WHERE change_id = :id", "DELETE FROM messages WHERE change_id = :id"),
+    (
+        "notifications",
+        "SELECT count(*) FROM notifications WHERE change_id = :id",
+        "DELETE FROM notifications WHERE change_id = :id",
+    ),
+    (
+        "work_items",
+        "SELECT count(*) FROM work_items WHERE change_id = :id",
+        "DELETE FROM work_items WHERE change_id = :id",
+    ),
+];
+
+/// What a change is on the blackboard, counted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Weight {
+    pub(crate) events: usize,
+    pub(crate) items: i64,
+    pub(crate) rejections: i64,
+    pub(crate) reviews: i64,
+    pub(crate) findings: i64,
+    pub(crate) feedback: i64,
+    pub(crate) intents: i64,
+    pub(crate) messages: i64,
+    pub(crate) notifications: i64,
+    /// The ids of its runs, and their folders.
+    pub(crate) runs: Vec<String>,
+    #[serde(skip)]
+    pub(crate) folders: Vec<String>,
+}
+
+/// Changes that are over and were not touched since, the oldest first. Whether each may go is asked by `in_the_way`.
+pub(crate) fn over_since(conn: &Connection, before: Time) -> Result<Vec<ChangeId>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT change_id FROM changes WHERE state IN ('merged', 'closed') AND updated_at < :before
+         ORDER BY updated_at, change_id",
+    )?;
+    let found = statement
+        .query_map(named_params! { ":before": before.to_string() }, |row| row.get::<_, String>(0).map(ChangeId::new))?
+        .collect::<std::result::Result<_, _>>()?;
+    Ok(found)
+}
+
+/// Why a change may not go; none when it may.
+pub(crate) fn in_the_way(conn: &Connection, change: &Change, before: Time) -> Result<Option<String>> {
+    if !change.state.is_over() {
+        return Ok(Some(format!("it is {} again", change.state)));
+    }
+    let ids = ids_of(conn, &change.change_id)?;
+    let newest: Option<String> = conn
+        .prepare_cached(
+            "SELECT max(events.timestamp) FROM json_each(:ids) CROSS JOIN events ON events.id = json_each.value",
+        )?
+        .query_row(named_params! { ":ids": ids }, |row| row.get(0))?;
+    if let Some(newest) = newest.filter(|newest| *newest >= before.to_string()) {
+        return Ok(Some(format!("something was still said of it at {newest}")));
+    }
+    let waits = conn
+        .prepare_cached(
+            "SELECT 1 FROM json_each(:ids) CROSS JOIN events ON events.id = json_each.value
+             WHERE events.event_type = 'work_rejected'
+                 AND events.id > (SELECT coalesce(max(cursor), 0) FROM evaluators WHERE name = 'review_feedback')
+                 AND NOT EXISTS (SELECT 1 FROM rejections WHERE rejections.event_id = events.id)",
+        )?
+        .exists(named_params! { ":ids": ids })?;
+    if waits {
+        return Ok(Some("a rejection of it was not looked at yet (`remand tick` does)".into()));
+    }
+    let open: [(&str, &str); 3] = [
+        ("a run of it has no end yet", "SELECT 1 FROM runs WHERE change_id = :id AND ended_at IS NULL"),
+        (
+            "an item of it is still open",
+            "SELECT 1 FROM work_items WHERE change_id = :id AND status IN ('available', 'claimed', 'blocked')",
+        ),
+        (
+            "something of it is still to be pushed or posted",
+            "SELECT 1 FROM intents WHERE change_id = :id AND done_at IS NULL",
+        ),
+    ];
+    for (why, sql) in open {
+        if conn.prepare_cached(sql)?.exists(named_params! { ":id": change.change_id.as_str() })? {
+            return Ok(Some(why.to_owned()));
+        }
+    }
+    Ok(None)
+}
+
+/// How much would go.
+pub(crate) fn weigh(conn: &Connection, id: &ChangeId) -> Result<Weight> {
+    let count = |table: &str| -> Result<i64> {
+        let Some((_, sql, _)) = OWNED.iter().find(|(name, _, _)| *name == table) else { return Ok(0) };
+        Ok(conn.prepare_cached(sql)?.query_row(named_params! { ":id": id.as_str() }, |row| row.get(0))?)
+    };
+    let mut statement = conn.prepare_cached("SELECT run_id, dir FROM runs WHERE change_id = :id ORDER BY rowid")?;
+    let runs: Vec<(String, String)> = statement
+        .query_map(named_params! { ":id": id.as_str() }, |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<std::result::Result<_, _>>()?;
+    let events: Vec<i64> = serde_json::from_str(&ids_of(conn, id)?)?;
+    let (runs, folders) = runs.into_iter().unzip();
+    Ok(Weight {
+        events: events.len(),
+        items: count("work_items")?,
+        rejections: count("rejections")?,
+        reviews: count("reviews")?,
+        findings: count("findings")?,
+        feedback: count("feedback")?,
+        intents: count("intents")?,
+        messages: count("messages")?,
+        notifications: count("notifications")?,
+        runs,
+        folders,
+    })
+}
+
+/// Removes a change that is over with all its rows. `folders` are those on the disk that go after it, on top of its
+/// runs': until [`swept`] they are remembered.
+pub(crate) fn prune(conn: &Connection, change: &Change, folders: &[String], actor: &str, now: Time) -> Result<Weight> {
+    let id = &change.change_id;
+    let weight = weigh(conn, id)?;
+    let events = ids_of(conn, id)?;
+    conn.execute("INSERT INTO counters (name, value) VALUES ('pruning', 1)", [])?;
+    for (_, _, delete) in OWNED {
+        conn.prepare_cached(delete)?.execute(named_params! { ":id": id.as_str() })?;
+    }
+    forget_pull(conn, change, now)?;
+    conn.prepare_cached("DELETE FROM events WHERE id IN (SELECT value FROM json_each(:ids))")?
+        .execute(named_params! { ":ids": events })?;
+    conn.prepare_cached("DELETE FROM changes WHERE change_id = :id")?.execute(named_params! { ":id": id.as_str() })?;
+    conn.execute("DELETE FROM counters WHERE name = 'pruning'", [])?;
+    for path in weight.folders.iter().chain(folders) {
+        conn.prepare_cached(
+            "INSERT INTO sweeps (path, change_id, created_at) VALUES (:path, :id, :now) ON CONFLICT DO NOTHING",
+        )?
+        .execute(named_params! { ":path": path, ":id": id.as_str(), ":now": now.to_string() })?;
+    }
+    let summary = format!("{id} pruned: {} ({}), {} events", change.title, change.state, weight.events);
+    let event = NewEvent {
+        event_type: EventType::Pruned,
+        actor: actor.to_owned(),
+        target_type: TargetType::Change,
+        target_id: id.to_string(),
+        // It is not there any more.
+        change_id: None,
+        summary,
+        metadata: json!({
+            "changes": [id], "title": change.title, "branch": change.branch, "project_id": change.project_id,
+            "pr_number": change.pr_number, "state": change.state, "head": change.head, "ended_at": change.updated_at,
+            "events": weight.events, "items": weight.items, "rejections": weight.rejections, "reviews": weight.reviews,
+            "findings": weight.findings, "feedback": weight.feedback, "intents": weight.intents,
+            "messages": weight.messages, "notifications": weight.notifications, "runs": weight.runs,
+        }),
+    };
+    super::append(conn, &event.cut("runs"), now)?;
+    Ok(weight)
+}
+
+/// Its pull request stays known, as one that had its turn: the project's rules must not take it over anew.
+fn forget_pull(conn: &Connection, change: &Change, now: Time) -> Result<()> {
+    let id = change.change_id.as_str();
+    conn.prepare_cached(
+        "INSERT INTO pruned_pulls (project_id, number, change_id, pruned_at)
+         SELECT project_id, number, change_id, :now FROM pulls WHERE change_id = :id
+         ON CONFLICT (project_id, number) DO UPDATE SET change_id = excluded.change_id, pruned_at = excluded.pruned_at",
+    )?
+    .execute(named_params! { ":id": id, ":now": now.to_string() })?;
+    conn.prepare_cached(
+        "UPDATE pulls SET change_id = NULL, is_judged = 1, next_read = NULL, etag = NULL, marks = '{}', failures = 0,
+             trouble = NULL, passed_over = :why
+         WHERE change_id = :id",
+    )?
+    .execute(named_params! { ":id": id, ":why": had_its_turn(id) })?;
+    Ok(())
+}
+
+fn had_its_turn(change_id: &str) -> String {
+    format!("it was {change_id}, which is over and was pruned")
+}
+
+/// Why the rules do not take a pull request over again, when it was that of a change that was pruned.
+pub(crate) fn pruned_pull(conn: &Connection, project_id: &ProjectId, number: i64) -> Result<Option<String>> {
+    let mut statement =
+        conn.prepare_cached("SELECT change_id FROM pruned_pulls WHERE project_id = :project_id AND number = :number")?;
+    let mut found = statement.query(named_params! { ":project_id": project_id.as_str(), ":number": number })?;
+    Ok(found.next()?.map(|row| row.get::<_, String>(0)).transpose()?.map(|id| had_its_turn(&id)))
+}
+
+/// When a change of this id was pruned.
+pub(crate) fn pruned_at(conn: &Connection, id: &str) -> Result<Option<Time>> {
+    let about = super::events_about(conn, TargetType::Change, id, 10)?;
+    Ok(about.into_iter().rev().find(|event| event.event_type == EventType::Pruned).map(|event| event.timestamp))
+}
+
+/// Folders of pruned changes that may still be on the disk.
+pub(crate) fn sweeps(conn: &Connection) -> Result<Vec<String>> {
+    let mut statement = conn.prepare_cached("SELECT path FROM sweeps ORDER BY created_at, path")?;
+    let found = statement.query_map([], |row| row.get(0))?.collect::<std::result::Result<_, _>>()?;
+    Ok(found)
+}
+
+/// They are gone.
+pub(crate) fn swept(conn: &Connection, paths: &[String]) -> Result<()> {
+    for path in paths {
+        conn.prepare_cached("DELETE FROM sweeps WHERE path = :path")?.execute(named_params! { ":path": path })?;
+    }
+    Ok(())
+}
+
+/// Whether another change, live or only not to be pruned yet, has this worktree too.
+pub(crate) fn worktree_is_shared(conn: &Connection, change: &Change) -> Result<bool> {
+    Ok(conn
+        .prepare_cached("SELECT 1 FROM changes WHERE worktree = :worktree AND change_id <> :id")?
+        .exists(named_params! { ":worktree": change.worktree, ":id": change.change_id.as_str() })?)
+}
+
+/// The ids of its events as JSON: also of those that were appended by hand about it, its items and its runs without
+/// naming it, and of what was said about them.
+fn ids_of(conn: &Connection, id: &ChangeId) -> Result<String> {
+    let ids: String = conn
+        .prepare_cached(
+            "SELECT coalesce(json_group_array(id), '[]') FROM (
+                 SELECT id FROM events WHERE change_id = :id
+                 UNION
+                 SELECT event_id FROM rejections WHERE change_id = :id
+                 UNION
+                 SELECT id FROM events WHERE target_type = 'change' AND target_id = :id AND change_id IS NULL
+                     AND event_type <> 'pruned'
+                 UNION
+                 SELECT events.id FROM work_items CROSS JOIN events
+                     ON events.target_type = 'work_item' AND events.target_id = work_items.item_id
+                 WHERE work_items.change_id = :id AND events.change_id IS NULL
+                 UNION
+                 SELECT events.id FROM runs CROSS JOIN events
+                     ON events.target_type = 'run' AND events.target_id = runs.run_id
+                 WHERE runs.change_id = :id AND events.change_id IS NULL)",
+        )?
+        .query_row(named_params! { ":id": id.as_str() }, |row| row.get(0))?;
+    Ok(conn
+        .prepare_cached(
+            "SELECT json_group_array(id) FROM (
+                 SELECT value AS id FROM json_each(:ids)
+                 UNION
+                 SELECT events.id FROM json_each(:ids) CROSS JOIN events
+                     ON events.target_type = 'event' AND events.target_id = CAST(json_each.value AS TEXT)
+                 WHERE events.change_id IS NULL)",
+        )?
+        .query_row(named_params! { ":ids": ids }, |row| row.get(0))?)
+}
+
+/// The change, if it is still there.
+pub(crate) fn still_there(conn: &Connection, id: &ChangeId) -> Result<Option<Change>> {
+    match changes::change(conn, id) {
+        Err(super::BoardError::NotFound { .. }) => Ok(None),
+        found => found.map(Some),
+    }
+}

@@ -1,0 +1,369 @@
+//! `remand prune`: forgets changes that were over long ago.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+use serde::Serialize;
+
+use super::age::read_span;
+use super::backup::size;
+use super::desk::{Desk, refuse_agents, wait};
+use super::fail::{Code, Fail};
+use super::out::{Line, Look};
+use crate::blackboard::{self as bb, Board, BoardError, Weight};
+use crate::change::{Change, ChangeId, ProjectId};
+use crate::clock::Time;
+use crate::config::{self, Loaded};
+use crate::crash::crash_point;
+use crate::git::{self, Git, Sweep};
+use crate::{plain, process, wake};
+
+/// A prune that takes longer says how far it is, this often.
+const TELL: Duration = Duration::from_secs(1);
+
+/// Forget changes that were merged or closed long ago, with all that hangs on them
+///
+/// The only thing that deletes: a change goes whole, with its items, runs (and their folders), reviews, findings, feedback
+/// and events, and leaves one `pruned` event. One in which anything is open, or was said since, stays. A worktree that
+/// remand made goes with its change if all in it is committed; otherwise both stay. Branches are never touched, and work
+/// that was kept on refs/remand/wip/RUN stays unless you say --refs.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Safe beside the daemon: a change a transaction, with pauses. What was cut by a crash is gone on with by the next prune.\n\
+Space in the file is used again for what comes; --vacuum gives it back to the disk.\n\n\
+Examples:\n  remand prune --older-than 90d --dry-run\n  remand prune --older-than 12w --vacuum"
+)]
+pub(crate) struct PruneArgs {
+    /// Only those that ended longer ago than this: hours, days or weeks (36h, 90d, 12w)
+    #[arg(long, value_name = "TIME", value_parser = read_span)]
+    older_than: Duration,
+
+    /// Say what would go, and change nothing
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+
+    /// Remove what was kept of their runs on refs/remand/wip too
+    #[arg(long)]
+    refs: bool,
+
+    /// Give the space back to the disk, which takes a while; not beside a daemon
+    #[arg(long, conflicts_with = "dry_run")]
+    vacuum: bool,
+}
+
+#[derive(Serialize)]
+struct Shown {
+    before: Time,
+    dry_run: bool,
+    pruned: Vec<Gone>,
+    kept: Vec<Kept>,
+    /// Folders of runs that were removed from the disk, and those that could not be.
+    folders: usize,
+    folders_left: Vec<Left>,
+    worktrees: Vec<String>,
+    /// `refs/remand/wip/RUN`: removed, or with `--refs` not asked for, left.
+    wip_refs: usize,
+    wip_refs_removed: bool,
+    vacuumed: bool,
+    bytes: u64,
+}
+
+#[derive(Serialize)]
+struct Gone {
+    change_id: ChangeId,
+    title: String,
+    ended_at: Time,
+    #[serde(flatten)]
+    weight: Weight,
+}
+
+#[derive(Serialize)]
+struct Kept {
+    change_id: ChangeId,
+    reason: String,
+}
+
+#[derive(Serialize)]
+struct Left {
+    path: String,
+    reason: String,
+}
+
+pub(crate) fn prune(args: &PruneArgs, desk: &mut Desk) -> Result<Code> {
+    refuse_agents()?;
+    let settings = desk.settings()?;
+    if args.vacuum && wake::is_heard(&settings.blackboard) {
+        return Err(Fail::new("--vacuum writes the whole blackboard anew, and a daemon runs on it")
+            .hint("prune without it beside the daemon; or stop the daemon first")
+            .into());
+    }
+    let before = Time::from_millis(
+        desk.now.millis().saturating_sub(i64::try_from(args.older_than.as_millis()).unwrap_or(i64::MAX)),
+    );
+    let mut broom = Broom {
+        board: desk.board()?,
+        git: desk.git(&settings),
+        runs_dir: settings.blackboard.parent().map(PathBuf::from).unwrap_or_default().join("runs"),
+        settings,
+        before,
+        now: desk.now,
+        is_dry: args.dry_run,
+        refs: args.refs,
+        wip: BTreeMap::new(),
+        shown: Shown {
+            before,
+            dry_run: args.dry_run,
+            pruned: Vec::new(),
+            kept: Vec::new(),
+            folders: 0,
+            folders_left: Vec::new(),
+            worktrees: Vec::new(),
+            wip_refs: 0,
+            wip_refs_removed: args.refs,
+            vacuumed: false,
+            bytes: 0,
+        },
+    };
+    wait(async { broom.sweep_all(desk).await })??;
+    if args.vacuum {
+        broom.board.vacuum()?;
+        broom.shown.vacuumed = true;
+    }
+    broom.shown.bytes = std::fs::metadata(broom.board.path()).map(|meta| meta.len()).unwrap_or_default();
+    tell(desk, &broom.shown)?;
+    Ok(Code::Done)
+}
+
+struct Broom {
+    board: Board,
+    git: Git,
+    settings: Loaded,
+    runs_dir: PathBuf,
+    before: Time,
+    now: Time,
+    is_dry: bool,
+    refs: bool,
+    /// The wip refs of each repository, asked for once.
+    wip: BTreeMap<ProjectId, BTreeSet<String>>,
+    shown: Shown,
+}
+
+impl Broom {
+    async fn sweep_all(&mut self, desk: &mut Desk) -> Result<()> {
+        if !self.is_dry {
+            // What a prune that was cut had still to remove.
+            let left = self.board.read(bb::sweeps)?;
+            self.remove_folders(&left)?;
+        }
+        let before = self.before;
+        let ids = self.board.read(|conn| bb::over_since(conn, before))?;
+        let mut told = Instant::now();
+        for (number, id) in ids.iter().enumerate() {
+            if told.elapsed() >= TELL {
+                told = Instant::now();
+                desk.out.note(Line::default().faint(format!("{number} of {} changes", ids.len())))?;
+            }
+            let begun = Instant::now();
+            if let Some(reason) = self.one(id).await? {
+                self.shown.kept.push(Kept { change_id: id.clone(), reason });
+            }
+            if !self.is_dry {
+                // As long as it took: whoever writes beside it has at least half of the time.
+                self.board.breathe(begun.elapsed());
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes one change, or says why not.
+    async fn one(&mut self, id: &ChangeId) -> Result<Option<String>> {
+        let before = self.before;
+        let look = self.board.read(|conn| {
+            let Some(change) = bb::still_there(conn, id)? else { return Ok(Err(String::new())) };
+            if let Some(reason) = bb::in_the_way(conn, &change, before)? {
+                return Ok(Err(reason));
+            }
+            let project = bb::project(conn, &change.project_id)?;
+            let is_shared = bb::worktree_is_shared(conn, &change)?;
+            Ok(Ok((bb::weigh(conn, id)?, change, project, is_shared)))
+        })?;
+        let (weight, change, project, is_shared) = match look {
+            Ok(found) => found,
+            // Another prune was quicker.
+            Err(reason) if reason.is_empty() => return Ok(None),
+            Err(reason) => return Ok(Some(reason)),
+        };
+        let project = git::Project {
+            path: PathBuf::from(&project.path),
+            common_dir: PathBuf::from(&project.common_dir),
+            bare: project.path == project.common_dir,
+            default_branch: Some(project.default_branch),
+            origin: None,
+        };
+        if !is_shared && let Some(reason) = self.worktree(&change, &project).await? {
+            return Ok(Some(reason));
+        }
+        self.wip_refs(&change, &project, &weight).await?;
+        let weight = if self.is_dry {
+            self.shown.folders += weight.folders.iter().filter(|path| Path::new(path).exists()).count();
+            weight
+        } else {
+            match self.forget(&change)? {
+                Ok(weight) => weight,
+                Err(reason) => return Ok(Some(reason)),
+            }
+        };
+        let Change { change_id, title, updated_at, .. } = change;
+        self.shown.pruned.push(Gone { change_id, title, ended_at: updated_at, weight });
+        Ok(None)
+    }
+
+    /// The rows, and then the folders. What changed since it was looked at is looked at again in the transaction.
+    fn forget(&mut self, change: &Change) -> Result<Result<Weight, String>> {
+        let (id, before, now, actor) = (&change.change_id, self.before, self.now, config::user_name());
+        let setup = self.runs_dir.join(format!("setup-{id}"));
+        let beside: Vec<String> = setup.exists().then(|| setup.display().to_string()).into_iter().collect();
+        let pruned = self.board.write("prune", |conn| {
+            let change = bb::change(conn, id)?;
+            match bb::in_the_way(conn, &change, before)? {
+                Some(reason) => Ok(Err(reason)),
+                None => bb::prune(conn, &change, &beside, &actor, now).map(Ok),
+            }
+        });
+        let weight = match pruned {
+            Ok(Ok(weight)) => weight,
+            Ok(Err(reason)) => return Ok(Err(reason)),
+            // A row that something unknown refers to: of this change alone.
+            Err(error) if !error.is_everywhere() && !matches!(error, BoardError::Panicked) => {
+                return Ok(Err(plain::chain(&error)));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let folders: Vec<String> = weight.folders.iter().cloned().chain(beside).collect();
+        self.remove_folders(&folders)?;
+        Ok(Ok(weight))
+    }
+
+    /// A worktree that remand made goes first: should this be cut, the change is still there to say what was its.
+    async fn worktree(&mut self, change: &Change, project: &git::Project) -> Result<Option<String>> {
+        let path = Path::new(&change.worktree);
+        let own = self.settings.project(change.project_id.as_str()).own_worktrees;
+        if !change.own_worktree || !path.starts_with(&own) {
+            return Ok(None);
+        }
+        let sweep = match self.git.sweepable(project, path, &change.branch).await {
+            Ok(sweep) => sweep,
+            Err(error) => Sweep::Stays(plain::chain(&error)),
+        };
+        match sweep {
+            Sweep::Gone => return Ok(None),
+            Sweep::Stays(why) => return Ok(Some(format!("its worktree {} stays: {why}", change.worktree))),
+            Sweep::Clean if self.is_dry => {}
+            Sweep::Clean => {
+                if let Err(error) = self.git.remove_worktree(project, path).await {
+                    return Ok(Some(format!("its worktree {} stays: {}", change.worktree, plain::chain(&error))));
+                }
+                crash_point!("prune.worktree.removed");
+            }
+        }
+        self.shown.worktrees.push(change.worktree.clone());
+        Ok(None)
+    }
+
+    /// People may look for their work there: only counted, unless it was asked for.
+    async fn wip_refs(&mut self, change: &Change, project: &git::Project, weight: &Weight) -> Result<()> {
+        let place = project.repository();
+        if !self.wip.contains_key(&change.project_id) {
+            // A repository that is gone has none.
+            let found = self.git.refs_below(&place, "refs/remand/wip/").await.unwrap_or_default();
+            self.wip.insert(change.project_id.clone(), found.into_iter().collect());
+        }
+        let known = self.wip.get(&change.project_id);
+        let setup = format!("setup-{}", change.change_id);
+        let names = weight.runs.iter().chain([&setup]).map(|run| format!("refs/remand/wip/{run}"));
+        for name in names.filter(|name| known.is_some_and(|known| known.contains(name))) {
+            self.shown.wip_refs += 1;
+            if self.refs && !self.is_dry {
+                self.git.forget_ref(&place, &name).await.with_context(|| format!("cannot remove {name}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// After the commit; each is forgotten only when it is gone, so that the next prune goes on with what is left.
+    fn remove_folders(&mut self, folders: &[String]) -> Result<()> {
+        let mut gone = Vec::new();
+        for folder in folders {
+            let path = Path::new(folder);
+            let left = |reason: String| Left { path: folder.clone(), reason };
+            crash_point!("prune.folder");
+            // A row's word is not enough to remove something elsewhere.
+            if path.parent() != Some(&self.runs_dir) {
+                self.shown.folders_left.push(left(format!("it is not in {}", self.runs_dir.display())));
+                gone.push(folder.clone());
+                continue;
+            }
+            let was_there = path.symlink_metadata().is_ok();
+            match process::remove_folder(path) {
+                Ok(true) => {
+                    self.shown.folders += usize::from(was_there);
+                    gone.push(folder.clone());
+                }
+                Ok(false) => self.shown.folders_left.push(left("something still runs in it".into())),
+                Err(error) => self.shown.folders_left.push(left(plain::chain(&error))),
+            }
+        }
+        if !gone.is_empty() {
+            self.board.write("swept", |conn| bb::swept(conn, &gone))?;
+        }
+        Ok(())
+    }
+}
+
+fn tell(desk: &mut Desk, shown: &Shown) -> Result<()> {
+    if desk.out.is_json() {
+        desk.out.json(shown)?;
+        return Ok(());
+    }
+    for gone in &shown.pruned {
+        let Gone { change_id, title, ended_at, weight } = gone;
+        let line = Line::default().strong(change_id.as_str()).plain("  ").plain(title);
+        desk.out.line(line.faint(format!(
+            "  ended {ended_at}: {} events, {} items, {} runs",
+            weight.events,
+            weight.items,
+            weight.runs.len()
+        )))?;
+    }
+    for kept in &shown.kept {
+        let line = Line::default().strong(kept.change_id.as_str()).piece(Look::Notice, "  stays: ").plain(&kept.reason);
+        desk.out.line(line)?;
+    }
+    for path in &shown.worktrees {
+        desk.out.line(Line::default().plain(format!("worktree {path}")))?;
+    }
+    for left in &shown.folders_left {
+        desk.out
+            .note(Line::default().piece(Look::Notice, "left: ").plain(&left.path).plain(": ").plain(&left.reason))?;
+    }
+    let verb = if shown.dry_run { "would go" } else { "pruned" };
+    let changes = shown.pruned.len();
+    let events: usize = shown.pruned.iter().map(|gone| gone.weight.events).sum();
+    let mut said = format!(
+        "{changes} {} {verb} with {events} events and {} folders of runs",
+        if changes == 1 { "change" } else { "changes" },
+        shown.folders
+    );
+    match (shown.wip_refs, shown.wip_refs_removed) {
+        (0, _) => {}
+        (n, true) => said.push_str(&format!("; {n} wip refs with them")),
+        (n, false) => said.push_str(&format!("; {n} wip refs stay (--refs)")),
+    }
+    if shown.vacuumed {
+        said.push_str(&format!("; the blackboard has {} now", size(shown.bytes)));
+    }
+    Ok(desk.out.line(said)?)
+}

@@ -1,0 +1,58 @@
+//! Takes away a worktree that remand made, and never one with work in it.
+
+use std::path::Path;
+
+use super::call::{Call, text};
+use super::{Git, GitError, Place, Project};
+
+/// Whether a worktree of ours can go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Sweep {
+    Gone,
+    Clean,
+    /// Why it stays.
+    Stays(String),
+}
+
+impl Git {
+    /// Looks whether all that is in a worktree is in commits of its branch, which stays.
+    pub(crate) async fn sweepable(&self, project: &Project, path: &Path, branch: &str) -> Result<Sweep, GitError> {
+        if path.symlink_metadata().is_err() {
+            return Ok(Sweep::Gone);
+        }
+        let place = Place::find(&project.common_dir, path)?;
+        if !place.is_linked() {
+            return Ok(Sweep::Stays("it is the main checkout".into()));
+        }
+        let now = self.look(&place).await?;
+        if let Some(operation) = now.operation {
+            return Ok(Sweep::Stays(format!("a {operation} is not finished in it")));
+        }
+        if now.index_lock {
+            return Ok(Sweep::Stays("another git is at work in it, or was killed there".into()));
+        }
+        // Commits of a HEAD that is on no branch would be lost with it; a person's own branch is a person's.
+        if now.branch.as_deref() != Some(branch) {
+            let found = now.branch.as_deref().unwrap_or("no branch");
+            return Ok(Sweep::Stays(format!("it is on {found} and not on {branch}")));
+        }
+        let status = self.status(&place).await?;
+        if let Some(path) = status.changed.iter().chain(&status.untracked).next() {
+            return Ok(Sweep::Stays(format!("there is work in it that is in no commit: {path}")));
+        }
+        // What was hidden from git is seen by nobody who asks for the status.
+        let hidden = text("ls-files", self.bytes(Call::at(&place, ["ls-files", "-v", "-z"])).await?)?;
+        let is_hidden = |line: &&str| line.starts_with(|tag: char| tag == 'S' || tag.is_ascii_lowercase());
+        if let Some(line) = hidden.split('\0').find(is_hidden) {
+            let path = line.get(2..).unwrap_or_default();
+            return Ok(Sweep::Stays(format!("a file in it is hidden from git: {path}")));
+        }
+        Ok(Sweep::Clean)
+    }
+
+    /// Removes a worktree that was found to be clean. Git looks once more itself and refuses one that is not.
+    pub(crate) async fn remove_worktree(&self, project: &Project, path: &Path) -> Result<(), GitError> {
+        let call = Call::anywhere(&project.common_dir, ["worktree", "remove", "--"]);
+        self.bytes(call.arg(path)).await.map(drop)
+    }
+}
