@@ -93,6 +93,9 @@ fn the_help_at_the_top() {
       work         Run what is queued, in the foreground, and end; nothing is read, and nothing new made
                    from rejections
       demo         Show the whole loop on throw-away pull requests with scripted agents, offline
+      init         Write a config file, asking for what is not given, and add the first projects
+      doctor       Say what is missing here (git, gh, logins, agents, permissions, room) and how to get
+                   it
       project      The repositories that remand knows
       review       Have the work in a worktree reviewed, and fixed until it passes
       watch        Take over a pull request: have it reviewed, and fixed when somebody who may write to
@@ -143,7 +146,8 @@ fn the_help_at_the_top() {
 
     First steps:
       remand demo                           the whole loop, offline, in about ten seconds
-      remand project add ~/src/website      tell remand about a repository
+      remand init                           write a config file, and begin with a repository
+      remand doctor                         what is missing here, and how to get it
       remand watch ada/website#42           have a PR reviewed, fixed and pushed until it passes
       remand review                         the same for the worktree that you are in, without a PR
       remand run                            the daemon that does it (or `remand tick`, once)
