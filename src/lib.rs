@@ -31,6 +31,7 @@ mod review;
 mod sandbox;
 mod snippet;
 mod state;
+mod unit;
 mod wake;
 mod words;
 mod work;

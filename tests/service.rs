@@ -4,3 +4,4 @@ mod notify;
 mod reload;
 mod stops;
 mod supervisor;
+mod units;

@@ -23,6 +23,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("proposal", &[]),
     ("pull", &[]),
     ("crash", &[]),
+    // Texts for systemd and launchd.
+    ("unit", &[]),
     // Memory. The table of moves is the one judgment that it asks, so that no caller can go around it.
     ("blackboard", &["state"]),
     // Hands: the outside. They know nothing of the blackboard.
@@ -104,6 +106,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "prompt",
             "review",
             "state",
+            "unit",
             "wake",
         ],
     ),

@@ -33,6 +33,7 @@ mod read_review;
 mod reject;
 mod remote_url;
 mod review;
+mod service;
 mod settings;
 mod show;
 mod status;
@@ -138,6 +139,8 @@ enum Command {
     ReadReview(read_review::ReadReviewArgs),
     Backup(backup::BackupArgs),
     Prune(prune::PruneArgs),
+    #[command(subcommand)]
+    Service(service::ServiceCommand),
     Check(check::CheckArgs),
     #[command(subcommand)]
     Config(settings::ConfigCommand),
@@ -212,6 +215,7 @@ fn obey(command: Option<Command>, desk: &mut Desk) -> Result<Code> {
         Some(Command::ReadReview(args)) => read_review::read_review(&args, desk),
         Some(Command::Backup(args)) => backup::backup(&args, desk),
         Some(Command::Prune(args)) => prune::prune(&args, desk),
+        Some(Command::Service(command)) => service::service(&command, desk),
         Some(Command::Check(args)) => check::check(&args, desk),
         Some(Command::Config(command)) => settings::settings(command, desk),
         Some(Command::Evaluators(command)) => evaluators::evaluators(command, desk),

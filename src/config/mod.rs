@@ -87,6 +87,29 @@ pub(crate) fn user_name() -> String {
     Environment::of_process().user_name()
 }
 
+/// The user's home.
+pub(crate) fn home() -> Option<PathBuf> {
+    Environment::of_process().path("HOME").filter(|path| path.is_absolute())
+}
+
+/// Where the user's programs keep their settings.
+pub(crate) fn config_home() -> Option<PathBuf> {
+    let set = Environment::of_process().path("XDG_CONFIG_HOME").filter(|path| path.is_absolute());
+    set.or_else(|| home().map(|home| home.join(".config")))
+}
+
+/// Where programs are looked for.
+pub(crate) fn search_path() -> Option<String> {
+    Environment::of_process().text("PATH").map(str::to_owned)
+}
+
+/// What systemctl and launchctl need to find the user's own systemd or launchd.
+pub(crate) fn session_environment() -> BTreeMap<String, String> {
+    let names = ["PATH", "HOME", "USER", "LANG", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"];
+    let environment = Environment::of_process();
+    names.into_iter().filter_map(|name| Some((name.to_owned(), environment.text(name)?.to_owned()))).collect()
+}
+
 /// What whoever started this process wants to be told of it.
 pub(crate) fn supervision() -> Supervision {
     Environment::of_process().supervision(std::process::id())

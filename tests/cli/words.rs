@@ -125,6 +125,7 @@ fn the_help_at_the_top() {
       read-review  Say how remand reads the text of a review: verdict, findings, and why
       backup       Copy the blackboard into a file, while the daemon goes on
       prune        Forget changes that were merged or closed long ago, with all that hangs on them
+      service      Have systemd or launchd run the daemon
       check        Check the blackboard: its file, and what must hold between its rows
       config       The settings: what holds, and where it comes from
       evaluators   The evaluators: what turns events into work

@@ -1,0 +1,324 @@
+//! `remand service`: has systemd or launchd run the daemon.
+
+mod ask;
+mod site;
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use clap::{Args, Subcommand};
+use serde::Serialize;
+
+use super::desk::Desk;
+use super::fail::{Code, Fail};
+use super::out::{Line, Look};
+use super::picture::field;
+use crate::daemon;
+use crate::unit;
+use ask::{Manager, Said};
+use site::Site;
+
+/// Have systemd or launchd run the daemon
+#[derive(Debug, Subcommand)]
+pub(crate) enum ServiceCommand {
+    Install(InstallArgs),
+    Uninstall(UninstallArgs),
+    Status(StatusArgs),
+    Print(PrintArgs),
+}
+
+/// For whom, and by whom it is kept running
+#[derive(Debug, Args)]
+struct Which {
+    /// For yourself, while you are logged in [default]
+    #[arg(long, conflicts_with = "system")]
+    user: bool,
+
+    /// For the machine, from its start on
+    #[arg(long)]
+    system: bool,
+
+    /// For systemd [default: everywhere but on macOS]
+    #[arg(long, conflicts_with = "launchd")]
+    systemd: bool,
+
+    /// For launchd [default: on macOS]
+    #[arg(long)]
+    launchd: bool,
+
+    /// With --system: the user that it runs as
+    #[arg(long, value_name = "USER", default_value = "remand", requires = "system")]
+    run_as: String,
+
+    /// With --system: below DIR, which is another machine's file system
+    #[arg(long, value_name = "DIR", requires = "system")]
+    root: Option<PathBuf>,
+}
+
+/// Write the unit (systemd) or property list (launchd), enable and start it
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Do it again after the settings or projects have changed: `remand service status` says when. --config and --db \
+are written into it; what the daemon needs to log in to the forge is not.\n\n\
+Examples:\n  remand service install                 for yourself\n  sudo remand service install --system   for the machine, as the user `remand`"
+)]
+pub(crate) struct InstallArgs {
+    #[command(flatten)]
+    which: Which,
+
+    /// Write over a file that remand did not write
+    #[arg(long)]
+    force: bool,
+
+    /// Only write the file
+    #[arg(long)]
+    no_start: bool,
+}
+
+/// Stop and disable it, and remove the file
+#[derive(Debug, Args)]
+pub(crate) struct UninstallArgs {
+    #[command(flatten)]
+    which: Which,
+
+    /// Remove a file that remand did not write
+    #[arg(long)]
+    force: bool,
+}
+
+/// Say whether it is installed, up to date and running, and what to do
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Print what would be written
+#[derive(Debug, Args)]
+pub(crate) struct PrintArgs {
+    #[command(flatten)]
+    which: Which,
+}
+
+pub(crate) fn service(command: &ServiceCommand, desk: &mut Desk) -> Result<Code> {
+    match command {
+        ServiceCommand::Install(args) => install(args, desk),
+        ServiceCommand::Uninstall(args) => uninstall(args, desk),
+        ServiceCommand::Status(args) => status(args, desk),
+        ServiceCommand::Print(args) => print(args, desk),
+    }
+}
+
+/// What a person and a program are told.
+#[derive(Serialize)]
+struct Told {
+    file: PathBuf,
+    installed: bool,
+    /// Written by us; null when there is none.
+    ours: Option<bool>,
+    /// Whether `install` would write something else; null when there is none, or when it can't be told here.
+    differs: Option<bool>,
+    /// What systemd says of it (`is-enabled`, `is-active`); null where it can't be asked.
+    enabled: Option<String>,
+    active: Option<String>,
+    blackboard: PathBuf,
+    /// The daemon that works on this blackboard, however it was started.
+    pid: Option<String>,
+    /// What is left to type.
+    commands: Vec<String>,
+}
+
+fn install(args: &InstallArgs, desk: &mut Desk) -> Result<Code> {
+    let site = Site::find(&args.which, desk)?;
+    site.may_install()?;
+    let text = site.text()?;
+    let before = read(&site.file)?;
+    if before.as_deref().is_some_and(|before| !unit::is_ours(before)) && !args.force {
+        return Err(not_ours(&site.file, "write over it"));
+    }
+    let is_new = before.as_deref() != Some(&text);
+    if is_new {
+        write(&site.file, &text)?;
+    }
+    let manager = Manager::of(&site);
+    let was_active = manager.active().is_some_and(|active| active == "active");
+    let mut left = Vec::new();
+    let mut failed = None;
+    for step in manager.install_steps(args.no_start) {
+        // What can't be done here is left to be typed, with all that would have followed.
+        match if left.is_empty() { manager.run(&step) } else { Said::NotThere } {
+            Said::Well => {}
+            Said::NotThere => left.push(step.join(" ")),
+            Said::Badly(why) => {
+                failed = Some(why);
+                left.push(step.join(" "));
+            }
+        }
+    }
+    if is_new && was_active && left.is_empty() {
+        left.extend(manager.restart().map(|step| step.join(" ")));
+    }
+    if desk.out.is_json() {
+        let told = look(&site, &manager, left)?;
+        desk.out.json(&told)?;
+    } else {
+        let what = if is_new { "is written" } else { "is there already, as it would be written now" };
+        desk.out.line(Line::default().strong(site.file.display().to_string()).plain(format!(" {what}")))?;
+        for command in &left {
+            desk.out.line(Line::default().plain("  left to type: ").command(command))?;
+        }
+        if let Some(hint) = site.hint() {
+            desk.out.note(hint)?;
+        }
+    }
+    match failed {
+        Some(why) => Err(Fail::new(format!("it could not be started: {why}"))
+            .hint("the file is written; type what is left once that is mended")
+            .into()),
+        None => Ok(Code::Done),
+    }
+}
+
+fn uninstall(args: &UninstallArgs, desk: &mut Desk) -> Result<Code> {
+    let site = Site::find(&args.which, desk)?;
+    let before = read(&site.file)?;
+    let Some(before) = before else {
+        if desk.out.is_json() {
+            let told = look(&site, &Manager::of(&site), Vec::new())?;
+            desk.out.json(&told)?;
+        } else {
+            desk.out.line(format!("nothing to do: there is no {}", site.file.display()))?;
+        }
+        return Ok(Code::Done);
+    };
+    if !unit::is_ours(&before) && !args.force {
+        return Err(not_ours(&site.file, "remove it"));
+    }
+    let manager = Manager::of(&site);
+    let mut left = Vec::new();
+    let mut ask = |step: Option<Vec<String>>| {
+        let Some(step) = step else { return };
+        if let Said::Badly(why) = manager.run(&step) {
+            left.push((step.join(" "), why));
+        }
+    };
+    ask(manager.stop_step());
+    fs::remove_file(&site.file).with_context(|| format!("cannot remove {}", site.file.display()))?;
+    ask(manager.reload_step());
+    if desk.out.is_json() {
+        let told = look(&site, &manager, left.into_iter().map(|(step, _)| step).collect())?;
+        desk.out.json(&told)?;
+        return Ok(Code::Done);
+    }
+    desk.out
+        .line(format!("{} is removed; blackboard, settings and worktrees stay as they are", site.file.display()))?;
+    for (command, why) in left {
+        desk.out.note(Line::default().plain(format!("{why}; left to type: ")).command(command))?;
+    }
+    Ok(Code::Done)
+}
+
+fn status(args: &StatusArgs, desk: &mut Desk) -> Result<Code> {
+    let site = Site::find(&args.which, desk)?;
+    let mut told = look(&site, &Manager::of(&site), Vec::new())?;
+    told.commands = advice(&site, &told);
+    if desk.out.is_json() {
+        desk.out.json(&told)?;
+        return Ok(Code::Done);
+    }
+    let file = told.file.display();
+    let (what, looks) = match (told.ours, told.differs) {
+        (None, _) => (format!("no: there is no {file}"), Look::Notice),
+        (Some(false), _) => (format!("{file}, which remand did not write"), Look::Notice),
+        (Some(true), Some(true)) => (format!("{file}, which is not as it would be written now"), Look::Notice),
+        (Some(true), _) => (format!("{file}, up to date"), Look::Good),
+    };
+    desk.out.line(Line::default().faint(format!("{:<11}", "installed")).piece(looks, what))?;
+    let state: Vec<String> = told.enabled.iter().chain(&told.active).cloned().collect();
+    field(
+        desk,
+        "state",
+        if state.is_empty() { "systemd or launchd can't be asked here".into() } else { state.join(", ") },
+    )?;
+    let daemon = told.pid.as_ref().map_or("none runs".to_owned(), |pid| format!("runs with pid {pid}"));
+    field(desk, "daemon", format!("{daemon}, on {}", told.blackboard.display()))?;
+    for command in &told.commands {
+        desk.out.line(Line::default().plain("    ").command(command))?;
+    }
+    Ok(Code::Done)
+}
+
+fn print(args: &PrintArgs, desk: &mut Desk) -> Result<Code> {
+    let site = Site::find(&args.which, desk)?;
+    let text = site.text()?;
+    if desk.out.is_json() {
+        desk.out.json(&serde_json::json!({ "file": site.file, "text": text }))?;
+    } else {
+        desk.out.raw(&text)?;
+    }
+    Ok(Code::Done)
+}
+
+fn look(site: &Site, manager: &Manager, commands: Vec<String>) -> Result<Told> {
+    let there = read(&site.file)?;
+    let wanted = site.text()?;
+    Ok(Told {
+        file: site.file.clone(),
+        installed: there.is_some(),
+        ours: there.as_deref().map(unit::is_ours),
+        differs: there.as_deref().filter(|_| site.is_whole).map(|there| !unit::is_same(there, &wanted)),
+        enabled: manager.enabled(),
+        active: manager.active(),
+        blackboard: site.blackboard.clone(),
+        pid: daemon::holder(&site.blackboard),
+        commands,
+    })
+}
+
+/// What would make it as it should be.
+fn advice(site: &Site, told: &Told) -> Vec<String> {
+    let install = format!("remand service install{}", site.flags());
+    match (told.ours, told.differs) {
+        (None | Some(true), None | Some(true)) => vec![install],
+        (Some(false), _) => vec![format!("{install} --force")],
+        (None | Some(true), Some(false)) if told.pid.is_none() => {
+            Manager::of(site).start_step().map(|step| step.join(" ")).into_iter().collect()
+        }
+        (None | Some(true), Some(false)) => Vec::new(),
+    }
+}
+
+fn not_ours(file: &Path, what: &str) -> anyhow::Error {
+    Fail::new(format!("{} was not written by remand", file.display())).hint(format!("--force has remand {what}")).into()
+}
+
+fn read(file: &Path) -> Result<Option<String>> {
+    match fs::read(file) {
+        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", file.display())),
+    }
+}
+
+/// The whole file or none of it, for anybody to read.
+fn write(file: &Path, text: &str) -> Result<()> {
+    let cannot = || format!("cannot write {}", file.display());
+    let folder = file.parent().unwrap_or(Path::new("/"));
+    fs::create_dir_all(folder).with_context(cannot)?;
+    let aside = file.with_extension(format!("new-{}", std::process::id()));
+    let written = (|| {
+        let mut new = fs::File::create(&aside)?;
+        new.write_all(text.as_bytes())?;
+        new.set_permissions(fs::Permissions::from_mode(0o644))?;
+        new.sync_all()?;
+        fs::rename(&aside, file)
+    })();
+    if written.is_err() {
+        // It may not be there at all.
+        drop(fs::remove_file(&aside));
+    }
+    written.with_context(cannot)
+}
