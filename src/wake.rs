@@ -53,22 +53,15 @@ pub(crate) async fn listen(door: Door, every: Duration, loops: Vec<Arc<Notify>>,
             None
         }
     };
-    let mut hints = hints::Hints::new(door.path());
+    let mut watch = Watch::new(door.path(), every);
     let mut seen = None;
-    let mut pauses = Pauses::none();
     while !stop.is_cancelled() {
-        let why = tokio::select! {
-            () = poked(socket.as_ref()) => Why::Poked,
-            () = hints.next() => Why::Hint,
-            () = tokio::time::sleep(pauses.now(every)) => Why::Look,
+        let is_poked = tokio::select! {
+            () = poked(socket.as_ref()) => true,
+            () = watch.next() => false,
             () = stop.cancelled() => break,
         };
-        match why {
-            Why::Poked => {}
-            Why::Hint => pauses = Pauses::after_hint(),
-            Why::Look => pauses.passed(),
-        }
-        if moved(&door, &mut seen).await || why == Why::Poked {
+        if moved(&door, &mut seen).await || is_poked {
             loops.iter().for_each(|wake| wake.notify_one());
         }
     }
@@ -78,12 +71,26 @@ pub(crate) async fn listen(door: Door, every: Duration, loops: Vec<Arc<Notify>>,
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Why {
-    Poked,
-    /// The write-ahead log was written to: before its commit can be seen.
-    Hint,
-    Look,
+/// When to look at a blackboard that others write: soon after they have, and every so often in case nobody told.
+pub(crate) struct Watch {
+    hints: hints::Hints,
+    pauses: Pauses,
+    every: Duration,
+}
+
+impl Watch {
+    pub(crate) fn new(blackboard: &Path, every: Duration) -> Self {
+        Self { hints: hints::Hints::new(blackboard), pauses: Pauses::none(), every }
+    }
+
+    /// Until it is time to look. Nothing is lost when this is given up and asked again.
+    pub(crate) async fn next(&mut self) {
+        tokio::select! {
+            // The write-ahead log was written to: before its commit can be seen.
+            () = self.hints.next() => self.pauses = Pauses::after_hint(),
+            () = tokio::time::sleep(self.pauses.now(self.every)) => self.pauses.passed(),
+        }
+    }
 }
 
 /// Whether something was committed since the last look.

@@ -1,5 +1,6 @@
 //! What is around the loop: the shell, the manual, backups, retention, following along.
 
 mod backup;
+mod follow;
 mod prune;
 mod shell;

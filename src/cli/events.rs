@@ -12,17 +12,20 @@ use super::out::{Line, Table};
 use crate::blackboard as bb;
 use crate::change::ChangeId;
 use crate::event::{Event, TargetType};
+use crate::wake::Watch;
 
-/// How often a follower looks.
-const LOOK: Duration = Duration::from_millis(200);
+/// How often a follower looks although nothing told it to.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Events that one look of a follower takes.
 const PAGE: i64 = 500;
 
 /// Show what happened, oldest first
 #[derive(Debug, Args)]
-#[command(after_help = "With --json every event is one line, also while following.\n\n\
-Examples:\n  remand events --change c1\n  remand events -f --json | jq .summary")]
+#[command(
+    after_help = "With --json every event is one line, also while following, which ends with Ctrl-C or when nobody reads it any more.\n\n\
+Examples:\n  remand events --change c1\n  remand events -f --json | jq .summary"
+)]
 pub(crate) struct EventsArgs {
     /// Go on with what happens from now on, until you stop it
     #[arg(short, long)]
@@ -90,6 +93,7 @@ fn follow(desk: &mut Desk, first: &[Event], since: i64, change: Option<&ChangeId
         print(desk, event)?;
     }
     wait(async move {
+        let mut watch = Watch::new(board.path(), LOOK);
         loop {
             let page = board.read(|conn| bb::events_since(conn, seen, PAGE))?;
             for event in &page {
@@ -99,11 +103,15 @@ fn follow(desk: &mut Desk, first: &[Event], since: i64, change: Option<&ChangeId
                 }
             }
             if page.is_empty() {
-                tokio::time::sleep(LOOK).await;
+                watch.next().await;
+                if desk.out.is_deserted() {
+                    return Ok(Code::Done);
+                }
                 if board.is_nowhere()
                     && let Some(begun) = desk.board_there(&settings)?
                 {
                     board = begun;
+                    watch = Watch::new(board.path(), LOOK);
                 }
             }
         }

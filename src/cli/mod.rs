@@ -17,6 +17,7 @@ mod doctor;
 mod evaluators;
 mod events;
 mod fail;
+mod follow;
 mod init;
 mod item;
 mod log;

@@ -6,6 +6,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table as Grid, presets};
+use rustix::event::{PollFd, PollFlags};
 use serde::Serialize;
 
 use crate::plain;
@@ -20,6 +21,8 @@ pub(crate) struct Out {
     pub(crate) format: Format,
     /// Lines at the bottom that are drawn again and again.
     live: usize,
+    /// What is printed is kept, to be compared and drawn as a whole.
+    kept: Option<String>,
 }
 
 /// For people or for programs.
@@ -61,6 +64,58 @@ impl Out {
             width: width(),
             format,
             live: 0,
+            kept: None,
+        }
+    }
+
+    /// From here on results are kept, until `take` gives them.
+    pub(crate) fn keep(&mut self) {
+        self.kept = Some(String::new());
+    }
+
+    /// What was printed since `keep`.
+    pub(crate) fn take(&mut self) -> String {
+        self.kept.take().unwrap_or_default()
+    }
+
+    /// Draws a picture that was kept over the one before; in a pipe it is printed, with an empty line before the next.
+    pub(crate) fn draw(&mut self, picture: &str, is_first: bool) -> io::Result<()> {
+        if self.is_screen() {
+            // Home; each line clears what stood behind it, the last all that stood below.
+            write!(self.stdout, "{}\u{1b}[H", if is_first { "\u{1b}[2J" } else { "" })?;
+            for line in picture.lines() {
+                write!(self.stdout, "{line}\u{1b}[K\r\n")?;
+            }
+            write!(self.stdout, "\u{1b}[J")?;
+        } else {
+            let gap = if is_first || self.is_json() { "" } else { "\n" };
+            write!(self.stdout, "{gap}{picture}")?;
+        }
+        self.stdout.flush()
+    }
+
+    /// A terminal that can be drawn on.
+    pub(crate) fn is_screen(&self) -> bool {
+        self.width.is_some() && !self.is_json() && self.stdout.current_choice() != ColorChoice::Never
+    }
+
+    /// Whoever read our results has gone away, which a program that only waits would never notice.
+    pub(crate) fn is_deserted(&self) -> bool {
+        let stdout = io::stdout();
+        let mut asked = [PollFd::new(&stdout, PollFlags::empty())];
+        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        rustix::event::poll(&mut asked, Some(&now)).is_ok_and(|found| found > 0)
+            && asked.iter().any(|fd| fd.revents().intersects(PollFlags::ERR | PollFlags::HUP))
+    }
+
+    /// All results come by here.
+    fn put(&mut self, text: std::fmt::Arguments<'_>) -> io::Result<()> {
+        match &mut self.kept {
+            Some(kept) => {
+                kept.push_str(&text.to_string());
+                Ok(())
+            }
+            None => self.stdout.write_fmt(text),
         }
     }
 
@@ -71,7 +126,7 @@ impl Out {
     /// One line of a result.
     pub(crate) fn line(&mut self, line: impl Into<Line>) -> io::Result<()> {
         let line = line.into().render();
-        writeln!(self.stdout, "{line}")
+        self.put(format_args!("{line}\n"))
     }
 
     /// Draws lines at the bottom of a terminal, to be drawn over by the next; in a pipe, or without escape codes,
@@ -120,13 +175,13 @@ impl Out {
     }
 
     pub(crate) fn blank(&mut self) -> io::Result<()> {
-        writeln!(self.stdout)
+        self.put(format_args!("\n"))
     }
 
     /// Text of many lines, each set in by `indent` columns.
     pub(crate) fn block(&mut self, text: &str, indent: usize) -> io::Result<()> {
         for line in plain::block(text).trim_end().lines() {
-            writeln!(self.stdout, "{}", format!("{:indent$}{line}", "").trim_end())?;
+            self.put(format_args!("{}\n", format!("{:indent$}{line}", "").trim_end()))?;
         }
         Ok(())
     }
@@ -159,7 +214,7 @@ impl Out {
     /// One document.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
         let text = plain::json(&serde_json::to_string_pretty(value)?);
-        writeln!(self.stdout, "{text}")
+        self.put(format_args!("{text}\n"))
     }
 
     /// One document of a stream of them, on one line.

@@ -11,6 +11,7 @@ use super::age::{ago, ahead, span};
 use super::approve::moved_to;
 use super::desk::Desk;
 use super::fail::Code;
+use super::follow;
 use super::out::{Line, Look};
 use super::picture::{Picture, field, look_of, print_answer, short};
 use super::stop;
@@ -23,13 +24,25 @@ use crate::work::{ItemId, Run, RunId, Status};
 
 /// Show how one change stands, or how many there are of each kind
 #[derive(Debug, Args)]
+#[command(
+    after_help = "With --watch a terminal is drawn over; in a pipe a new block comes only when something has changed, \
+and with --json each is one line.\n\nExamples:\n  remand status\n  remand status c1 --watch"
+)]
 pub(crate) struct StatusArgs {
     /// The change: its id (c1), its branch, the path of its worktree, or its PR (owner/repo#42)
     #[arg(value_name = "CHANGE")]
     change: Option<String>,
+
+    /// Show it again whenever something changes, until you stop it
+    #[arg(short, long)]
+    watch: bool,
 }
 
 pub(crate) fn status(args: &StatusArgs, desk: &mut Desk) -> Result<Code> {
+    if args.watch { follow::follow(desk, |desk| once(args, desk)) } else { once(args, desk) }
+}
+
+fn once(args: &StatusArgs, desk: &mut Desk) -> Result<Code> {
     match &args.change {
         Some(change) => {
             let change = desk.change(change)?;
