@@ -28,6 +28,7 @@ CREATE TABLE projects (
     repo           TEXT,                           -- owner/name on the forge
     remote_url     TEXT,                           -- the URL that is pushed to, pinned when the project was added
     default_branch TEXT NOT NULL,
+    shadow         INTEGER NOT NULL DEFAULT 0 CHECK (shadow IN (0, 1)), -- as the configuration says
     created_at     TEXT NOT NULL CHECK (created_at GLOB '????-??-??T??:??:??.???Z')
 ) STRICT;
 
@@ -73,7 +74,9 @@ CREATE TABLE changes (
     paused_by_person INTEGER NOT NULL DEFAULT 0 CHECK (paused_by_person IN (0, 1)), -- a person's word
     paused_by_rules INTEGER NOT NULL DEFAULT 0 CHECK (paused_by_rules IN (0, 1)),   -- the project's rules no longer take its PR
     stopped        INTEGER NOT NULL DEFAULT 0 CHECK (stopped IN (0, 1)), -- a row of `stops` is for it
-    paused         INTEGER NOT NULL GENERATED ALWAYS AS (paused_by_person OR paused_by_rules OR stopped) VIRTUAL,
+    shadow_word    INTEGER CHECK (shadow_word IN (0, 1)),                -- a person's word; null: the project's counts
+    shadow         INTEGER NOT NULL DEFAULT 0 CHECK (shadow IN (0, 1)),  -- what comes of both: only looked at, nothing is done
+    paused         INTEGER NOT NULL GENERATED ALWAYS AS (paused_by_person OR paused_by_rules OR stopped OR shadow) VIRTUAL,
     held_until     TEXT CHECK (held_until GLOB '????-??-??T??:??:??.???Z'), -- the environment's, with its end
     hold_reason    TEXT,
     holds          INTEGER NOT NULL DEFAULT 0 CHECK (holds >= 0),       -- holds in a row: the back-off grows
@@ -101,6 +104,7 @@ CREATE UNIQUE INDEX changes_one_live_per_pull ON changes (project_id, pr_number)
 -- Also those that are over: a pull request may have been watched before.
 CREATE INDEX changes_by_pull ON changes (project_id, pr_number) WHERE pr_number IS NOT NULL;
 CREATE INDEX changes_held ON changes (held_until) WHERE held_until IS NOT NULL;
+CREATE INDEX changes_shadow ON changes (change_id) WHERE shadow;
 CREATE INDEX changes_live ON changes (updated_at) WHERE state NOT IN ('merged', 'closed');
 
 -- Facts, appended, never changed. A person needs to give only event_type, target_type, target_id, summary.
@@ -131,6 +135,8 @@ CREATE INDEX changes_live ON changes (updated_at) WHERE state NOT IN ('merged', 
 --   escalated          {reason, decide, from, bound?: cycles|total_fixes|time|tokens|money|no_progress|reverted|unreadable, item_id?: what failed}
 --   instructed         {action, text?, by}             a person's word: retry, refine, pause, comment, …
 --                      stop, start (of a project, or of the blackboard: everything): {action, text, by, at_once?}
+--   shadowed           {item_id, source, change_id, agent, model, worktree, prompt, prompt_bytes, trouble, tokens, cost_micros, run_ms, basis}
+--                      its change is in shadow: what would have run, the file with its prompt, and what it would probably have cost
 --   state_changed      {from, to, on}
 --   run_started        {run_id, item_id, epoch, agent, session, head_before, guidance: [ids of comments in its prompt]}
 --   run_finished       {run_id, ended, status, signal, elapsed_ms, wip?}
@@ -173,7 +179,7 @@ WHEN NEW.event_type NOT IN (
     'work_created', 'work_claimed', 'work_completed', 'work_failed', 'work_cancelled', 'work_rejected',
     'work_approved', 'fix_created', 'fix_committed', 'fix_pushed', 'review_requeued', 'review_posted',
     'review_unclear', 'edits_undone', 'permission_denied', 'checkout_changed', 'head_moved', 'escalated', 'instructed',
-    'state_changed', 'run_started', 'run_finished', 'run_lost', 'gate_failed', 'held', 'resumed',
+    'shadowed', 'state_changed', 'run_started', 'run_finished', 'run_lost', 'gate_failed', 'held', 'resumed',
     'feedback_received', 'pr_adopted', 'pr_changed', 'posted', 'message_sent', 'notified', 'skipped', 'pruned', 'reloaded')
 BEGIN
     SELECT RAISE(ABORT, 'unknown event_type; the types are listed above CREATE TABLE events (.schema events)');
@@ -293,7 +299,28 @@ CREATE TABLE runs (
 
 CREATE INDEX runs_by_item ON runs (item_id, started_at);
 CREATE INDEX runs_by_change ON runs (change_id, started_at);
+CREATE INDEX runs_by_agent ON runs (agent, started_at);
 CREATE UNIQUE INDEX runs_one_open_per_worktree ON runs (worktree) WHERE ended_at IS NULL;
+
+-- What would have run for changes in shadow, an item each. What it would have cost is estimated; null: it can't be told.
+CREATE TABLE shadows (
+    item_id      TEXT PRIMARY KEY REFERENCES work_items (item_id),
+    change_id    TEXT NOT NULL REFERENCES changes (change_id),
+    agent        TEXT,                             -- null: none is configured
+    model        TEXT,
+    worktree     TEXT NOT NULL,
+    prompt       TEXT,                             -- the file with its prompt; null: see trouble
+    prompt_bytes INTEGER,
+    trouble      TEXT,                             -- why there is no prompt
+    tokens       INTEGER,
+    cost_micros  INTEGER,
+    run_ms       INTEGER,
+    basis        TEXT NOT NULL,                    -- what the estimate is made from
+    made_at      TEXT NOT NULL CHECK (made_at GLOB '????-??-??T??:??:??.???Z'),
+    CHECK ((prompt IS NULL) = (trouble IS NOT NULL))
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX shadows_by_change ON shadows (change_id);
 
 CREATE TABLE reviews (
     review_id   TEXT PRIMARY KEY,
@@ -552,6 +579,7 @@ SELECT
     CASE
         WHEN stopped THEN (SELECT 'stopped by ' || stopped_by || coalesce(': ' || reason, '') FROM stops
             WHERE stops.project_id IS NULL OR stops.project_id = changes.project_id ORDER BY stops.project_id IS NOT NULL LIMIT 1)
+        WHEN shadow AND NOT (paused_by_person OR paused_by_rules) THEN 'shadow'
         WHEN paused THEN 'paused'
         WHEN held_until IS NOT NULL THEN 'held until ' || held_until || ': ' || hold_reason
     END AS waiting,

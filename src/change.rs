@@ -80,12 +80,16 @@ pub(crate) struct Change {
     pub(crate) escalated_from: Option<State>,
     pub(crate) on_max_cycles: OnMaxCycles,
     pub(crate) budget: Budget,
-    /// By a person, by the project's rules, by a stop, or by several of them.
+    /// By a person, by the project's rules, by a stop, by being in shadow, or by several of them.
     pub(crate) paused: bool,
     pub(crate) paused_by_person: bool,
     pub(crate) paused_by_rules: bool,
     /// Its project, or everything, is stopped.
     pub(crate) stopped: bool,
+    /// It is only looked at, and nothing is done for it.
+    pub(crate) shadow: bool,
+    /// A person's word on that; none: the configuration's counts.
+    pub(crate) shadow_word: Option<bool>,
     pub(crate) held_until: Option<Time>,
     pub(crate) hold_reason: Option<String>,
     /// Holds in a row: the back-off grows with it.

@@ -28,6 +28,7 @@ words! {
         HeadMoved = "head_moved",
         Escalated = "escalated",
         Instructed = "instructed",
+        Shadowed = "shadowed",
         StateChanged = "state_changed",
         RunStarted = "run_started",
         RunFinished = "run_finished",

@@ -30,6 +30,7 @@ mod pulls;
 mod refusals;
 mod remotes;
 mod service;
+mod shadow;
 mod smoke;
 mod support;
 mod tidy;

@@ -26,6 +26,8 @@ pub(crate) struct NewChange {
     pub(crate) max_run_ms: i64,
     pub(crate) max_tokens: Option<i64>,
     pub(crate) max_cost_micros: Option<i64>,
+    /// None: as its project is.
+    pub(crate) shadow: Option<bool>,
     pub(crate) actor: String,
 }
 
@@ -45,10 +47,12 @@ pub(crate) fn insert_change(conn: &Connection, new: &NewChange, now: Time) -> Re
     let change_id = ChangeId::new(rows::next_id(conn, "c")?);
     conn.prepare_cached(
         "INSERT INTO changes (change_id, project_id, title, branch, base, head, worktree, host, state, on_max_cycles,
-             max_fix_cycles, max_total_fixes, max_run_ms, max_tokens, max_cost_micros, stopped, created_at, updated_at)
+             max_fix_cycles, max_total_fixes, max_run_ms, max_tokens, max_cost_micros, stopped, shadow_word, shadow,
+             created_at, updated_at)
          VALUES (:change_id, :project_id, :title, :branch, :base, :head, :worktree, :host, :state, :on_max_cycles,
              :max_fix_cycles, :max_total_fixes, :max_run_ms, :max_tokens, :max_cost_micros,
-             EXISTS (SELECT 1 FROM stops WHERE project_id IS NULL OR project_id = :project_id), :now, :now)",
+             EXISTS (SELECT 1 FROM stops WHERE project_id IS NULL OR project_id = :project_id),
+             :shadow, coalesce(:shadow, (SELECT shadow FROM projects WHERE project_id = :project_id), 0), :now, :now)",
     )?
     .execute(named_params! {
         ":change_id": change_id.as_str(),
@@ -66,6 +70,7 @@ pub(crate) fn insert_change(conn: &Connection, new: &NewChange, now: Time) -> Re
         ":max_run_ms": new.max_run_ms,
         ":max_tokens": new.max_tokens,
         ":max_cost_micros": new.max_cost_micros,
+        ":shadow": new.shadow,
         ":now": now.to_string(),
     })?;
     let entered =

@@ -96,6 +96,12 @@ const QUERIES: &[(&str, &str)] = &[
              WHERE stops.project_id IS NULL OR stops.project_id = changes.project_id)",
     ),
     (
+        "I7",
+        "SELECT change_id || ' is ' || CASE WHEN shadow THEN '' ELSE 'not ' END || 'in shadow, against what was said'
+         FROM changes WHERE shadow <> coalesce(shadow_word,
+             (SELECT p.shadow FROM projects p WHERE p.project_id = changes.project_id))",
+    ),
+    (
         "I8",
         "SELECT r.run_id || ' has epoch ' || r.epoch || ', which ' || r.item_id || ' never had' FROM runs r
          JOIN work_items w ON w.item_id = r.item_id WHERE r.epoch > w.epoch OR r.epoch < 1",

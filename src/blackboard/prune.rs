@@ -16,6 +16,7 @@ pub(super) const OWNED: &[(&str, &str, &str)] = &[
     ("findings", "SELECT count(*) FROM findings WHERE change_id = :id", "DELETE FROM findings WHERE change_id = :id"),
     ("feedback", "SELECT count(*) FROM feedback WHERE change_id = :id", "DELETE FROM feedback WHERE change_id = :id"),
     ("reviews", "SELECT count(*) FROM reviews WHERE change_id = :id", "DELETE FROM reviews WHERE change_id = :id"),
+    ("shadows", "SELECT count(*) FROM shadows WHERE change_id = :id", "DELETE FROM shadows WHERE change_id = :id"),
     ("runs", "SELECT count(*) FROM runs WHERE change_id = :id", "DELETE FROM runs WHERE change_id = :id"),
     (
         "rejections",

@@ -69,6 +69,8 @@ pub(super) fn change(row: &Row<'_>) -> Sql<Change> {
         paused_by_person: row.get("paused_by_person")?,
         paused_by_rules: row.get("paused_by_rules")?,
         stopped: row.get("stopped")?,
+        shadow: row.get("shadow")?,
+        shadow_word: row.get("shadow_word")?,
         held_until: time_or_none(row, "held_until")?,
         hold_reason: row.get("hold_reason")?,
         holds: row.get("holds")?,

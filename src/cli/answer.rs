@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::age::{ago, ahead};
 use super::pull_name::whole;
-use super::stop;
+use super::{shadow, stop};
 use crate::blackboard::{self as bb, BoardRow, Conn};
 use crate::change::{Change, State};
 use crate::clock::Time;
@@ -34,6 +34,8 @@ pub(crate) struct Facts {
     pub(crate) refused: Vec<bb::Intent>,
     /// What stops it, if anything does.
     pub(crate) stops: Vec<bb::Stopped>,
+    /// What would have run, if it is in shadow.
+    pub(crate) shadow: Option<bb::Shadowed>,
     /// Items that run now, of all changes, and how many may.
     pub(crate) running: usize,
     pub(crate) slots: usize,
@@ -91,10 +93,29 @@ impl Facts {
         let refused = bb::refused_posts(conn, &change.change_id)?;
         let stops = if change.stopped { bb::stops_for(conn, &change.project_id)? } else { Vec::new() };
         let row = bb::board_row(conn, change)?;
+        let shadow = match row.open_item.as_ref().filter(|_| row.change.shadow) {
+            Some(item) => bb::shadow_of(conn, &item.item_id)?,
+            None => None,
+        };
         let holder = row.open_item.as_ref().map_or(Holder::Nobody, holder_of);
         let running = bb::claimed_items(conn)?;
         let Around { slots, daemon, now } = around;
-        Ok(Self { row, events, pending, holder, pull, pr, unposted, refused, stops, running, slots, daemon, now })
+        Ok(Self {
+            row,
+            events,
+            pending,
+            holder,
+            pull,
+            pr,
+            unposted,
+            refused,
+            stops,
+            shadow,
+            running,
+            slots,
+            daemon,
+            now,
+        })
     }
 
     fn newest(&self, fits: impl Fn(&Event) -> bool) -> Option<&Event> {
@@ -103,6 +124,10 @@ impl Facts {
 
     fn newest_of(&self, event_type: EventType) -> Option<&Event> {
         self.newest(|event| event.event_type == event_type)
+    }
+
+    pub(super) fn in_shadow_since(&self) -> Option<Time> {
+        self.newest(|event| word(event, "action") == Some("shadow")).map(|event| event.timestamp)
     }
 
     /// When the state that holds now began.
@@ -128,16 +153,19 @@ pub(crate) fn answer(facts: &Facts) -> Answer {
         return over(facts);
     }
     if change.state == State::Escalated {
-        return stop::and_stopped(and_not_posted(escalated(facts), facts), facts);
+        return shadow::and_in_shadow(stop::and_stopped(and_not_posted(escalated(facts), facts), facts), facts);
     }
     if change.paused_by_person || change.paused_by_rules {
-        return stop::and_stopped(paused(facts), facts);
+        return shadow::and_in_shadow(stop::and_stopped(paused(facts), facts), facts);
     }
     if change.held_until.is_some() {
         return stop::and_stopped(held(facts), facts);
     }
     if change.stopped && (facts.row.open_item.is_some() || !facts.pending.is_empty()) {
         return stop::stopped(facts);
+    }
+    if change.shadow && (facts.row.open_item.is_some() || !facts.pending.is_empty()) {
+        return shadow::shadowed(facts);
     }
     let told = match &facts.row.open_item {
         // What an evaluator wants a person to do is in nobody's way.
@@ -148,7 +176,8 @@ pub(crate) fn answer(facts: &Facts) -> Answer {
         Some(item) => and_after(open(facts, item), &facts.pending),
         None => idle(facts),
     };
-    stop::and_stopped(and_not_posted(and_not_read(told, facts), facts), facts)
+    let told = and_not_posted(and_not_read(told, facts), facts);
+    shadow::and_in_shadow(stop::and_stopped(told, facts), facts)
 }
 
 /// What was under way when it was paused or stopped.
@@ -443,48 +472,4 @@ fn said_yes(facts: &Facts) -> String {
 
 fn word<'a>(event: &'a Event, key: &str) -> Option<&'a str> {
     event.metadata.get(key)?.as_str()
-}
-
-/// The events that led to where the change is now, oldest first: those that say why, not each small step.
-pub(crate) fn led_here(events: &[Event], limit: usize) -> Vec<&Event> {
-    let tells = |event: &&Event| match event.event_type {
-        EventType::WorkCreated
-        | EventType::WorkClaimed
-        | EventType::WorkCompleted
-        | EventType::RunStarted
-        | EventType::ReviewRequeued
-        | EventType::ReviewPosted
-        | EventType::Posted
-        | EventType::Notified
-        | EventType::MessageSent
-        | EventType::Pruned
-        | EventType::Reloaded => false,
-        EventType::WorkFailed
-        | EventType::WorkCancelled
-        | EventType::WorkRejected
-        | EventType::WorkApproved
-        | EventType::FixCreated
-        | EventType::FixCommitted
-        | EventType::FixPushed
-        | EventType::ReviewUnclear
-        | EventType::EditsUndone
-        | EventType::PermissionDenied
-        | EventType::CheckoutChanged
-        | EventType::HeadMoved
-        | EventType::Escalated
-        | EventType::Instructed
-        | EventType::StateChanged
-        | EventType::RunFinished
-        | EventType::RunLost
-        | EventType::GateFailed
-        | EventType::Held
-        | EventType::Resumed
-        | EventType::FeedbackReceived
-        | EventType::PrAdopted
-        | EventType::PrChanged
-        | EventType::Skipped => true,
-    };
-    let mut told: Vec<&Event> = events.iter().rev().filter(tells).take(limit).collect();
-    told.reverse();
-    told
 }

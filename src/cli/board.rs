@@ -58,10 +58,11 @@ pub(crate) fn list(args: &ListArgs, desk: &mut Desk) -> Result<Code> {
     for picture in &pictures {
         let change = picture.change();
         let since = ago(picture.why.since.unwrap_or(change.updated_at), desk.now);
+        let column = if change.shadow { format!("{} (shadow)", picture.row.column) } else { picture.row.column.into() };
         let cells = [
             change.change_id.as_str(),
             picture.pr.as_deref().unwrap_or("-"),
-            picture.row.column,
+            &column,
             picture.cycle.trim_start_matches("fix "),
             &change.title,
             &picture.why.answer,

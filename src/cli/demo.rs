@@ -137,6 +137,7 @@ async fn watch_all(stage: &Stage) -> Result<Vec<ChangeId>> {
             worktree: None,
             max_fix_cycles: None,
             title: None,
+            shadow: None,
         };
         changes.push(intake.adopt(&ask).await?.change.change_id);
     }

@@ -20,6 +20,7 @@ mod fail;
 mod follow;
 mod init;
 mod item;
+mod led_here;
 mod log;
 mod loops;
 mod man;
@@ -36,7 +37,9 @@ mod remote_url;
 mod review;
 mod service;
 mod settings;
+mod shadow;
 mod show;
+mod stats;
 mod status;
 mod stop;
 mod trace;
@@ -134,6 +137,8 @@ enum Command {
     Pause(person::PauseArgs),
     Resume(person::ResumeArgs),
     Post(person::PostArgs),
+    Shadow(shadow::ShadowArgs),
+    Stats(stats::StatsArgs),
     Cancel(person::CancelArgs),
     #[command(subcommand)]
     Item(item::ItemCommand),
@@ -211,6 +216,8 @@ fn obey(command: Option<Command>, desk: &mut Desk) -> Result<Code> {
         Some(Command::Pause(args)) => person::pause(&args, desk),
         Some(Command::Resume(args)) => person::resume(&args, desk),
         Some(Command::Post(args)) => person::post(&args, desk),
+        Some(Command::Shadow(args)) => shadow::shadow(&args, desk),
+        Some(Command::Stats(args)) => stats::stats(&args, desk),
         Some(Command::Cancel(args)) => person::cancel(&args, desk),
         Some(Command::Item(command)) => item::item(command, desk),
         Some(Command::ReadReview(args)) => read_review::read_review(&args, desk),

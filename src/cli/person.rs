@@ -125,6 +125,7 @@ pub(crate) fn resume(args: &ResumeArgs, desk: &mut Desk) -> Result<Code> {
     let waited = before.paused || before.held_until.is_some();
     let what = match (after.paused, waited) {
         (true, _) if after.stopped => "goes on when it is started",
+        (true, _) if after.shadow && !after.paused_by_rules => "stays in shadow",
         (true, _) => "stays paused",
         (false, true) => "goes on",
         (false, false) => "was neither paused nor held",

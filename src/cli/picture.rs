@@ -55,7 +55,7 @@ pub(crate) fn told(desk: &mut Desk, id: &ChangeId, what: &str) -> Result<Code> {
 pub(crate) fn print_answer(desk: &mut Desk, why: &Answer) -> Result<()> {
     let look = match why.because {
         "needs_you" | "holder_died" | "nothing_open" => Look::Bad,
-        "paused" | "stopped" | "held" | "blocked" | "not_run" => Look::Notice,
+        "paused" | "stopped" | "shadow" | "held" | "blocked" | "not_run" => Look::Notice,
         "approved" | "merged" => Look::Good,
         _ => Look::Plain,
     };

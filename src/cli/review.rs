@@ -49,6 +49,10 @@ pub(crate) struct ReviewArgs {
     /// Add the repository as a project if it is not one yet
     #[arg(long)]
     add_project: bool,
+
+    /// Only show what would be done, until `remand shadow CHANGE off`
+    #[arg(long)]
+    shadow: bool,
 }
 
 pub(crate) fn review(args: &ReviewArgs, desk: &mut Desk) -> Result<Code> {
@@ -97,12 +101,14 @@ fn enter(args: &ReviewArgs, settings: &Loaded, found: &Found, desk: &Desk) -> Re
         max_run_ms: own.max_run_ms,
         max_tokens: own.max_tokens,
         max_cost_micros: own.max_cost_micros,
+        shadow: args.shadow.then_some(true),
         actor: actor.to_owned(),
     };
     desk.write("review", |conn, step| {
         if found.is_new_project {
             bb::insert_project(conn, &found.project)?;
         }
+        bb::set_project_shadow(conn, &found.project.project_id, own.shadow, step.now)?;
         refuse_twin(conn, &found.project, &found.branch)?;
         let change = bb::insert_change(conn, &new(&step.actor), step.now)?;
         bb::queue_review(conn, &change, &step.actor, step.now)?;

@@ -140,6 +140,8 @@ struct ItemDetail {
     item: Item,
     runs: Vec<Run>,
     rejections: Vec<Rejection>,
+    /// What would have run, where its change is in shadow.
+    shadow: Option<bb::Shadowed>,
 }
 
 /// For `item show` too.
@@ -151,7 +153,7 @@ pub(crate) fn item(desk: &mut Desk, id: &ItemId) -> Result<Code> {
 fn show_item(desk: &mut Desk, item: Item) -> Result<Code> {
     let detail = desk.read(|conn| {
         let (runs, rejections) = (bb::runs_of(conn, &item.item_id)?, bb::rejections_in(conn, &item.item_id)?);
-        Ok(ItemDetail { item, runs, rejections })
+        Ok(ItemDetail { shadow: bb::shadow_of(conn, &item.item_id)?, item, runs, rejections })
     })?;
     if desk.out.is_json() {
         desk.out.json(&detail)?;
@@ -169,6 +171,10 @@ fn show_item(desk: &mut Desk, item: Item) -> Result<Code> {
     field(desk, "not before", item.not_before.map(|moment| moment.to_string()).unwrap_or_default())?;
     field(desk, "attempt", format!("{} (epoch {})", item.attempt, item.epoch))?;
     field(desk, "failed", item.failure_reason.as_deref().unwrap_or_default())?;
+    if let Some(shadow) = &detail.shadow {
+        field(desk, "shadow", format!("would have run {}", bb::shadow_told(item, shadow)))?;
+        field(desk, "prompt", shadow.prompt.as_deref().unwrap_or_default())?;
+    }
     for run in &detail.runs {
         field(desk, "run", run_line(run))?;
     }

@@ -10,6 +10,7 @@ use super::fail::{Code, Fail};
 use super::picture::told;
 use super::project::say_who_works;
 use super::pull_name::{PullName, whole};
+use crate::blackboard as bb;
 use crate::change::AdoptedBy;
 use crate::intake::Ask;
 use crate::{config, daemon, wake};
@@ -40,6 +41,10 @@ pub(crate) struct WatchArgs {
     /// What to call the change [default: the PR's title]
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
+
+    /// Only show what would be done, until `remand shadow CHANGE off`
+    #[arg(long)]
+    shadow: bool,
 }
 
 pub(crate) fn watch(args: &WatchArgs, desk: &mut Desk) -> Result<Code> {
@@ -63,7 +68,10 @@ pub(crate) fn watch(args: &WatchArgs, desk: &mut Desk) -> Result<Code> {
         worktree: args.worktree.clone(),
         max_fix_cycles: args.max_cycles,
         title: args.title.clone(),
+        shadow: args.shadow.then_some(true),
     };
+    let shadow = settings.project(project.project_id.as_str()).shadow;
+    desk.write("shadow", |conn, step| bb::set_project_shadow(conn, &project.project_id, shadow, step.now))?;
     let intake = daemon::intake(&settings)?;
     let adopted = wait(intake.adopt(&ask))??;
     wake::poke(&settings.blackboard);
@@ -73,13 +81,16 @@ pub(crate) fn watch(args: &WatchArgs, desk: &mut Desk) -> Result<Code> {
         ("--worktree", args.worktree.is_some()),
         ("--max-cycles", args.max_cycles.is_some()),
         ("--title", args.title.is_some()),
+        ("--shadow", args.shadow),
     ];
     let unused: Vec<&str> = given.iter().filter(|(_, is)| *is && !adopted.is_new).map(|(name, _)| *name).collect();
     if !unused.is_empty() {
         let id = &adopted.change.change_id;
         let what = format!("{name} is {id}, which is watched already: {} can't be changed by this", unused.join(", "));
         return Err(Fail::new(what)
-            .hint(format!("`remand cycles {id} N` gives it more fixes; `remand show {id}` shows it"))
+            .hint(format!(
+                "`remand cycles {id} N` gives it more fixes, `remand shadow {id} on` puts it in shadow; `remand show {id}` shows it"
+            ))
             .into());
     }
     let what = if adopted.is_new { "watched from now on" } else { "watched already" };

@@ -5,9 +5,10 @@ use clap::Args;
 use serde::Serialize;
 
 use super::age::ago;
-use super::answer::{Answer, Around, Facts, answer, led_here};
+use super::answer::{Answer, Around, Facts, answer};
 use super::desk::Desk;
 use super::fail::Code;
+use super::led_here::led_here;
 use super::out::{Line, Look, Table};
 use super::picture::print_answer;
 use super::show::{Thing, find};
@@ -145,7 +146,7 @@ fn of_item(item: &Item) -> Answer {
         Status::Cancelled => plain("cancelled", format!("it was cancelled: {why}"), item.completed_at),
         Status::Available => plain("available", "it is queued", Some(item.created_at)),
         Status::Claimed => plain("claimed", "somebody runs it", None),
-        Status::Blocked => plain("blocked", "it is blocked, as its change is paused, stopped or held", None),
+        Status::Blocked => plain("blocked", "it is blocked, as its change is paused, stopped, held or in shadow", None),
     }
 }
 

@@ -36,6 +36,8 @@ pub(crate) struct ProjectSettings {
     pub(crate) setup_again_on: Vec<String>,
     /// Where worktrees of ours are made.
     pub(crate) own_worktrees: PathBuf,
+    /// Nothing is done for its changes, they are only looked at.
+    pub(crate) shadow: bool,
     pub(crate) push: PushSettings,
     /// None: only pull requests that somebody named.
     pub(crate) discover: Option<Discover>,
@@ -103,6 +105,7 @@ impl Loaded {
             setup: own.setup.unwrap_or_else(|| config.setup.clone()),
             setup_again_on: own.setup_again_on.unwrap_or_else(|| config.setup_again_on.clone()),
             own_worktrees: self.own_worktrees(own_worktrees),
+            shadow: own.shadow.unwrap_or(config.shadow),
             push: config.push.with(own.push.unwrap_or_default()),
             discover: own.discover.map(Discover::from),
         }

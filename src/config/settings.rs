@@ -30,6 +30,7 @@ pub(crate) struct Config {
     pub(super) setup: Vec<String>,
     pub(super) setup_again_on: Vec<String>,
     pub(super) own_worktrees: String,
+    pub(super) shadow: bool,
     pub(super) r#loop: Loop,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) dispatch: Dispatch,
@@ -169,6 +170,7 @@ pub(crate) struct ProjectOverrides {
     pub(super) setup: Option<Vec<String>>,
     pub(super) setup_again_on: Option<Vec<String>>,
     pub(super) own_worktrees: Option<String>,
+    pub(super) shadow: Option<bool>,
     pub(super) push: Option<PushOverrides>,
     pub(super) discover: Option<DiscoverTable>,
 }

@@ -256,6 +256,7 @@ fn a_project_overrides_what_it_names() {
         setup: vec![],
         setup_again_on: loaded.config.setup_again_on.clone(),
         own_worktrees: loaded.blackboard.with_file_name("worktrees"),
+        shadow: false,
         push: PushSettings {
             forbidden: loaded.config.push.forbidden.clone(),
             max_file_kb: 10240,
@@ -361,6 +362,7 @@ fn every_setting_is_shown_with_where_it_comes_from() {
     setup = []  (default)
     setup_again_on = ["package-lock.json", "yarn.lock", "pnpm-lock.yaml", "Cargo.lock", "poetry.lock", "uv.lock", "requirements.txt", "Gemfile.lock", "go.sum", "composer.lock"]  (default)
     own_worktrees = "STATE/remand/worktrees"  (default)
+    shadow = false  (default)
     loop.max_fix_cycles = 2  (default)
     loop.max_total_fixes = 8  (default)
     loop.max_run_s = 14400  (default)

@@ -68,7 +68,9 @@ impl Parts {
             holder: self.holder,
             after: Arc::clone(&lasting.wake_heartbeat),
         };
+        let known = loaded.clone();
         Daemon {
+            shadow: Box::new(move |project| known.project(project.as_str()).shadow),
             definitions: self.definitions.into(),
             kit: Arc::new(kit(loaded)),
             intake: Arc::new(intake),
@@ -176,6 +178,7 @@ fn settings(loaded: &Loaded, holder: &str) -> anyhow::Result<Settings> {
         },
         program,
         runs_dir: state.join("runs"),
+        shadow_dir: state.join("shadow"),
         locks_dir: state.join("locks"),
         env: config::agent_environment(&[]),
         sandbox: Arc::new(sandbox(loaded, &state)),

@@ -16,6 +16,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::blackboard::{self as bb, Door};
+use crate::change::ProjectId;
+use crate::clock;
 use crate::config::{self, Loaded};
 use crate::dispatch::Dispatch;
 use crate::evaluator::Definition;
@@ -43,6 +45,8 @@ pub(crate) struct Daemon {
     intake: Arc<Intake>,
     dispatch: Arc<Dispatch>,
     look_every: Duration,
+    /// Whether the configuration wants a project only looked at.
+    shadow: Box<dyn Fn(&ProjectId) -> bool + Send + Sync>,
     /// Looked at before anything runs: one that is too old or missing is said at once.
     git: Git,
 }
@@ -130,6 +134,7 @@ pub(crate) fn serve(mut loaded: Loaded, front: Front<'_>) -> anyhow::Result<()> 
         let _lock = lock::take(&loaded.blackboard).await?;
         let mut daemon = Daemon::assemble(&loaded)?;
         daemon.git.version().await?;
+        daemon.set_shadows().await?;
         daemon.warn_of_what_is_in_the_way().await?;
         let mut running = Running::begin(&daemon, stop.clone());
         let status = daemon.door().read(supervisor::status).await?;
@@ -145,6 +150,7 @@ pub(crate) fn serve(mut loaded: Loaded, front: Front<'_>) -> anyhow::Result<()> 
                     let said = match reload::reload(&daemon, &loaded, &front.load, front.words).await {
                         Some((next, settings)) => {
                             (daemon, loaded) = (next, settings);
+                            daemon.set_shadows().await?;
                             running.go_on_as(&daemon).await;
                             "goes by the settings as they are now"
                         }
@@ -174,6 +180,18 @@ impl Daemon {
         Ok(())
     }
 
+    /// What the configuration says of shadow holds before anything runs.
+    async fn set_shadows(&self) -> bb::Result<()> {
+        for project in self.door().read(bb::list_projects).await? {
+            let (id, shadow) = (project.project_id.clone(), (self.shadow)(&project.project_id));
+            if shadow {
+                tracing::warn!(project = %id, "in shadow: nothing is run, pushed or posted");
+            }
+            self.door().write("shadow", move |conn| bb::set_project_shadow(conn, &id, shadow, clock::now())).await?;
+        }
+        Ok(())
+    }
+
     fn watched(&self, supervisor: Arc<Supervisor>, stop: CancellationToken) -> TaskTracker {
         let pulse = Pulse {
             door: self.door().clone(),
@@ -192,6 +210,7 @@ pub(crate) fn tick(loaded: &Loaded) -> anyhow::Result<Done> {
     runtime()?.block_on(async {
         let daemon = Daemon::assemble(loaded)?;
         daemon.git.version().await?;
+        daemon.set_shadows().await?;
         daemon.tick(&stop_on_signal(every_signal())?).await
     })
 }
@@ -201,6 +220,7 @@ pub(crate) fn work(loaded: &Loaded) -> anyhow::Result<Done> {
     runtime()?.block_on(async {
         let daemon = Daemon::assemble(loaded)?;
         daemon.git.version().await?;
+        daemon.set_shadows().await?;
         Ok(daemon.work(&stop_on_signal(every_signal())?).await)
     })
 }

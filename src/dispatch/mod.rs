@@ -19,6 +19,7 @@ mod push;
 mod recover;
 mod review;
 mod rules;
+mod shadow;
 mod slots;
 mod stop;
 mod sweep;
@@ -114,6 +115,9 @@ impl Dispatch {
                     break;
                 }
             }
+        }
+        if let Err(error) = self.shadow_due(stop).await {
+            tracing::error!(error = ?error, "what is in shadow could not be looked at");
         }
         claimed
     }

@@ -14,7 +14,7 @@ use crate::review::{Judgment, Reading, read};
 use crate::work::{Ended, Run};
 
 /// What a prompt shows of a diff is capped there; this is what is fetched.
-const DIFF_CAP: usize = 1024 * 1024;
+pub(super) const DIFF_CAP: usize = 1024 * 1024;
 
 impl Task {
     pub(super) async fn review(&self) -> Result<(), Stop> {

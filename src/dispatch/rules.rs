@@ -28,6 +28,8 @@ pub(crate) struct Settings {
     pub(crate) program: PathBuf,
     /// Each run has its own folder in here.
     pub(crate) runs_dir: PathBuf,
+    /// The prompts of what would have run, of changes in shadow.
+    pub(crate) shadow_dir: PathBuf,
     /// Locks that keep two runs out of one worktree.
     pub(crate) locks_dir: PathBuf,
     /// The closed environment of git and of gates: that of an agent, without any agent's key.

@@ -35,10 +35,10 @@ pub(super) struct Task {
 }
 
 /// What ends the work before its end.
-struct Signs {
-    fenced: CancellationToken,
-    stop: CancellationToken,
-    halted: CancellationToken,
+pub(super) struct Signs {
+    pub(super) fenced: CancellationToken,
+    pub(super) stop: CancellationToken,
+    pub(super) halted: CancellationToken,
 }
 
 /// An agent may ask to be left alone for this long: what it waits for may be over sooner than it says.
@@ -67,7 +67,7 @@ impl Task {
         }
     }
 
-    async fn begin(dispatch: &Arc<Dispatch>, claimed: Claimed, signs: Signs) -> bb::Result<Self> {
+    pub(super) async fn begin(dispatch: &Arc<Dispatch>, claimed: Claimed, signs: Signs) -> bb::Result<Self> {
         let id = claimed.change.project_id.clone();
         let project = dispatch.door.read(move |conn| bb::project(conn, &id)).await?;
         let rules = (dispatch.settings.rules)(&project.project_id);

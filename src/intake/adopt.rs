@@ -31,6 +31,8 @@ pub(crate) struct Ask {
     pub(crate) max_fix_cycles: Option<i64>,
     /// None: its own.
     pub(crate) title: Option<String>,
+    /// None: as its project is.
+    pub(crate) shadow: Option<bool>,
 }
 
 /// What it became.
@@ -144,6 +146,7 @@ impl Intake {
             max_run_ms: rules.bounds.max_run_ms,
             max_tokens: rules.bounds.max_tokens,
             max_cost_micros: rules.bounds.max_cost_micros,
+            shadow: ask.shadow,
             actor: ask.actor.clone(),
         };
         let adoption = Adoption { change, pull, repo: repo.to_owned(), by: ask.by, own_worktree: place.is_own };

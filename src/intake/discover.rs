@@ -178,6 +178,7 @@ impl Intake {
             worktree: None,
             max_fix_cycles: None,
             title: None,
+            shadow: None,
         };
         Ok(self.adopt(&ask).await?.is_new)
     }

@@ -120,6 +120,8 @@ fn the_help_at_the_top() {
       pause        Stop a change where it is, until `resume`
       resume       Go on with a change that is paused or held
       post         Post once more what GitHub refused
+      shadow       Only show what would be done for a change, or do it for real again
+      stats        Sum up what would have been done for the changes in shadow
       cancel       Close a change: nothing more is done for it
       item         Work items: what is to be run once
       read-review  Say how remand reads the text of a review: verdict, findings, and why

@@ -282,6 +282,7 @@ pub(in crate::blackboard) fn new_change(n: usize) -> NewChange {
         max_run_ms: 3_600_000,
         max_tokens: None,
         max_cost_micros: None,
+        shadow: None,
         actor: "ann".into(),
     }
 }

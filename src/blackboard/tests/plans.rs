@@ -28,6 +28,7 @@ const SMALL: &[&str] = &[
 const OPEN: &[&str] = &[
     "changes_held",
     "changes_live",
+    "changes_shadow",
     "changes_one_live_per_branch",
     "changes_one_live_per_pull",
     "feedback_unjudged",
@@ -56,6 +57,8 @@ const BY_HAND: &[(&str, &str)] = &[
     ("backup.rs", "SELECT count(*) FROM events"),
     ("prune.rs", "SELECT change_id FROM changes WHERE state IN ('merged', 'closed') AND updated_at"),
     ("prune.rs", "SELECT 1 FROM changes WHERE worktree = :worktree"),
+    ("shadow.rs", "SELECT p.project_id,"),
+    ("shadow.rs", "UPDATE changes SET shadow = NOT shadow"),
     // From the newest back, and no further than its limit.
     ("find.rs", "SELECT * FROM events ORDER BY id DESC LIMIT :limit"),
 ];

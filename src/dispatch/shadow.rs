@@ -1,0 +1,173 @@
+//! What would run if its change were not in shadow: its prompt is made and kept, what it would cost is estimated, and
+//! nothing is started, pushed or posted. No worktree is touched: of a pull request the commits are looked at in the
+//! project's repository.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::launch::{make_folder, write};
+use super::review::DIFF_CAP;
+use super::stop::Stop;
+use super::task::{Signs, Task};
+use super::{Claimed, Dispatch};
+use crate::agent::Phase;
+use crate::blackboard::{self as bb, Estimate, PastRun, Shadowed};
+use crate::clock;
+use crate::git::Place;
+use crate::work::{Item, Source};
+
+/// How many runs an estimate is made from.
+const RUNS: i64 = 50;
+
+/// Where no run is known: what a prompt becomes, and what that costs.
+const BYTES_A_TOKEN: i64 = 4;
+const TIMES_ITS_PROMPT: i64 = 20;
+const MICROS_A_TOKEN: i64 = 3;
+const TOKENS_A_SECOND: i64 = 200;
+
+impl Dispatch {
+    /// Writes down what would run, once an item.
+    pub(super) async fn shadow_due(self: &Arc<Self>, stop: &CancellationToken) -> bb::Result<()> {
+        let due = self.door.read(|conn| bb::unshadowed(conn, clock::now())).await?;
+        for item in due {
+            if stop.is_cancelled() {
+                break;
+            }
+            self.shadow(item, stop).await?;
+        }
+        Ok(())
+    }
+
+    async fn shadow(self: &Arc<Self>, item: Item, stop: &CancellationToken) -> bb::Result<()> {
+        let Some(id) = item.change_id.clone() else { return Ok(()) };
+        let change = self.door.read(move |conn| bb::change(conn, &id)).await?;
+        // Never claimed: the claim's epoch is one that no write would be let through with, and none is made.
+        let signs = Signs { fenced: CancellationToken::new(), stop: stop.clone(), halted: CancellationToken::new() };
+        let task = Task::begin(self, Claimed { item: item.clone(), change }, signs).await?;
+        let phase = if item.source == Source::ReviewFix { Phase::Fix } else { Phase::Review };
+        let agent = task.agent(phase).ok();
+        let (prompt, trouble) = match task.shadow_prompt(phase).await {
+            Ok(prompt) => (Some(prompt), None),
+            Err(Stop::Hold { reason, until }) => {
+                let until = until.unwrap_or_else(|| self.settings.backoff(0, clock::now()));
+                tracing::warn!(item = %item.item_id, reason = ?reason, until = %until, "its prompt can't be made now");
+                return self.door.write("put_off", move |conn| bb::put_off_shadow(conn, &item.item_id, until)).await;
+            }
+            Err(Stop::Blackboard(error)) => return Err(error),
+            Err(stop @ (Stop::Fail(_) | Stop::TakenBack(_) | Stop::Fenced | Stop::Stopping | Stop::Paused)) => {
+                (None, Some(stop.reason().unwrap_or_else(|| "it was cut short".into())))
+            }
+        };
+        let bytes = prompt.as_ref().map(|(_, text)| i64::try_from(text.len()).unwrap_or(i64::MAX));
+        let name = agent.as_ref().map(|agent| agent.name.clone());
+        let (of, source) = (name.clone().unwrap_or_default(), item.source);
+        let past = self.door.read(move |conn| bb::past_runs(conn, &of, source, RUNS)).await?;
+        let shadowed = Shadowed {
+            item_id: item.item_id.clone(),
+            change_id: task.change.change_id.clone(),
+            model: agent.and_then(|agent| agent.model),
+            estimate: estimate(name.as_deref(), &past, bytes),
+            agent: name,
+            worktree: task.change.worktree.clone(),
+            prompt: prompt.map(|(path, _)| path),
+            prompt_bytes: bytes,
+            trouble,
+        };
+        tracing::info!(item = %item.item_id, change = %shadowed.change_id, "in shadow: not run");
+        self.door.write("shadow", move |conn| bb::record_shadow(conn, &item, &shadowed, clock::now())).await?;
+        Ok(())
+    }
+}
+
+impl Task {
+    /// The file that it is kept in, and the prompt.
+    async fn shadow_prompt(&self, phase: Phase) -> Result<(String, String), Stop> {
+        let (place, head, base) = self.commits().await?;
+        let text = match phase {
+            Phase::Fix => self.fix_prompt(&base, &head, None).await?.text,
+            Phase::Review => {
+                let diff = self.git.diff(&place, &base, &head, DIFF_CAP).await?;
+                self.review_prompt(&base, &head, &diff, None).await?
+            }
+        };
+        let folder = &self.dispatch.settings.shadow_dir;
+        make_folder(folder)?;
+        let path = folder.join(format!("{}.md", self.item.item_id));
+        write(&path, text.as_bytes())?;
+        Ok((path.display().to_string(), text))
+    }
+
+    /// Where to look, the head, and where it left its base.
+    async fn commits(&self) -> Result<(Place, String, String), Stop> {
+        if !self.change.has_pr() {
+            let worktree = self.git.worktree_at(self.worktree()).await?;
+            let head = worktree.head.clone().ok_or_else(|| self.no_branch())?;
+            let base = self.base_of(&worktree, &head).await?;
+            return Ok((worktree.place, head, base));
+        }
+        let place = self.project_of_git().repository();
+        let remote = self.remote()?;
+        let head = self.remote_head(&remote).await?;
+        let base = remote.fetch(&self.change.base).await?.ok_or_else(|| {
+            Stop::fail(format!("the base branch {} is gone", self.change.base), "bring it back, then retry")
+        })?;
+        for sha in [&head, &base] {
+            self.git.bring_in(&place, remote.path(), sha).await?;
+        }
+        let merge_base = self.git.merge_base(&place, &base, &head).await?;
+        Ok((place, head, merge_base.unwrap_or(base)))
+    }
+}
+
+/// From what such runs cost here; where none is known, from the prompt's size.
+fn estimate(agent: Option<&str>, past: &[PastRun], bytes: Option<i64>) -> Estimate {
+    let Some(agent) = agent else { return Estimate { basis: "no agent is configured".into(), ..Estimate::default() } };
+    if !past.is_empty() {
+        let runs = if past.len() == 1 { "1 run".to_owned() } else { format!("{} runs", past.len()) };
+        return Estimate {
+            tokens: median(past.iter().filter_map(|run| run.tokens)),
+            cost_micros: median(past.iter().filter_map(|run| run.cost_micros)),
+            run_ms: median(past.iter().map(|run| run.run_ms)),
+            basis: format!("the median of {runs} of {agent} here"),
+        };
+    }
+    let Some(bytes) = bytes else {
+        return Estimate { basis: format!("no run of {agent} is known here"), ..Estimate::default() };
+    };
+    let tokens = (bytes / BYTES_A_TOKEN).saturating_mul(TIMES_ITS_PROMPT);
+    Estimate {
+        tokens: Some(tokens),
+        cost_micros: Some(tokens.saturating_mul(MICROS_A_TOKEN)),
+        run_ms: Some(tokens.saturating_mul(1000) / TOKENS_A_SECOND),
+        basis: format!(
+            "an assumption, as no run of {agent} is known here: {TIMES_ITS_PROMPT} times its prompt, \
+             {MICROS_A_TOKEN} USD a million tokens, {TOKENS_A_SECOND} tokens a second"
+        ),
+    }
+}
+
+fn median(values: impl Iterator<Item = i64>) -> Option<i64> {
+    let mut values: Vec<i64> = values.collect();
+    values.sort_unstable();
+    values.get(values.len() / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_estimate_is_of_what_is_known_and_says_so() {
+        let run = |tokens, run_ms| PastRun { tokens, cost_micros: None, run_ms };
+        let known =
+            estimate(Some("claude"), &[run(Some(900), 3_000), run(None, 1_000), run(Some(100), 2_000)], Some(4));
+        assert_eq!((known.tokens, known.cost_micros, known.run_ms), (Some(900), None, Some(2_000)));
+        assert_eq!(known.basis, "the median of 3 runs of claude here");
+        let assumed = estimate(Some("claude"), &[], Some(4_000));
+        assert_eq!((assumed.tokens, assumed.cost_micros, assumed.run_ms), (Some(20_000), Some(60_000), Some(100_000)));
+        assert!(assumed.basis.starts_with("an assumption"), "{}", assumed.basis);
+        let nobody = estimate(None, &[], Some(4_000));
+        assert_eq!((nobody.tokens, nobody.text()), (None, None));
+    }
+}

@@ -1,0 +1,155 @@
+//! Shadow: everything is looked at, prompts are made, and nothing is run, pushed or posted.
+
+use std::fs;
+
+use crate::support::play::{Play, Script, WAITS_AND_FIXES};
+use crate::support::pull_play::PullPlay;
+
+/// Without the numbers that depend on the prompt's length.
+fn masked(play: &Play, text: &str, item: &str) -> String {
+    let path = play.world.root().join(format!("state/remand/shadow/{item}.md"));
+    let bytes = fs::read(path).unwrap().len();
+    let tokens = bytes / 4 * 20;
+    let micros = tokens * 3;
+    let money = format!("{}.{:02} USD", micros / 1_000_000, micros % 1_000_000 / 10_000);
+    let text = text.replace(&format!("{bytes} bytes"), "BYTES").replace(&format!("{tokens} tokens"), "TOKENS");
+    let text = text.replace(&money, "MONEY").replace(&format!("{} s (", tokens / 200), "TIME (");
+    play.world.plain(&text)
+}
+
+/// No agent was started, nothing was intended, and the agents' scripts saw nothing.
+#[track_caller]
+fn nothing_ran(play: &Play) {
+    assert_eq!(play.count("runs"), 0, "{:#?}", play.events());
+    assert_eq!(play.count("intents"), 0, "{:#?}", play.events());
+    assert_eq!(play.count("events WHERE event_type = 'work_claimed'"), 0, "nothing was claimed");
+    assert_eq!(fs::read_dir(play.world.root().join("prompts-seen")).unwrap().count(), 0, "no script was started");
+    play.check();
+}
+
+#[test]
+fn a_change_in_shadow_is_looked_at_and_then_runs_as_if_nothing_had_been() {
+    let play = Play::without_change(&Script::default());
+    let world = &play.world;
+    world.remand_in(&play.worktree, &["review", "--title", "Feature", "--shadow"]).ok();
+    let head = play.head();
+    let before = play.answer();
+    assert!(before.contains("what code_review w1 would do is looked at by"), "{before}");
+    for _ in 0..2 {
+        play.tick().ok();
+    }
+    nothing_ran(&play);
+    play.worktree_is_at(&head);
+    let prompt = fs::read_to_string(world.root().join("state/remand/shadow/w1.md")).unwrap();
+    assert!(prompt.contains("work.txt") && prompt.contains(&head), "the prompt that would have been sent: {prompt}");
+    assert_eq!(play.count("events WHERE event_type = 'shadowed'"), 1, "once, not at each heartbeat");
+    insta::assert_snapshot!(masked(&play, &play.answer(), "w1"), @"it is in shadow: nothing is run, pushed or posted; for real with `remand shadow c1 off`; it would have run code_review w1 by reviewer in WORLD/src/calc-feature, with a prompt of BYTES, about TOKENS, MONEY, TIME (an assumption, as no run of reviewer is known here: 20 times its prompt, 3 USD a million tokens, 200 tokens a second); the prompt is in WORLD/state/remand/shadow/w1.md");
+    assert_eq!(world.json(&["why", "c1"])["because"], "shadow");
+    let shown = world.remand(&["show", "w1"]).ok().stdout;
+    assert!(shown.contains("shadow     would have run code_review w1 by reviewer"), "{shown}");
+    assert!(world.remand(&["list"]).ok().stdout.contains("Code review (shadow)"));
+    assert!(world.sqlite("SELECT waiting FROM board") == "shadow");
+    let stats = world.json(&["stats", "--shadow"]);
+    assert_eq!((stats["all"]["changes"].as_i64(), stats["all"]["reviews"].as_i64()), (Some(1), Some(1)));
+    assert_eq!((stats["all"]["posts"].as_i64(), stats["projects"][0]["project_id"].as_str()), (Some(0), Some("calc")));
+    assert_eq!(stats["all"]["tokens"], prompt.len() / 4 * 20);
+
+    world.remand(&["pause", "c1"]).ok();
+    assert!(world.remand(&["resume", "c1"]).ok().stdout.contains("stays in shadow"));
+    let off = world.remand(&["shadow", "c1", "off"]).ok().stdout;
+    assert!(off.contains("is out of shadow: what waits may run"), "{off}");
+    play.tick().ok();
+    play.is_ready(1);
+    // From here on there are runs to go by.
+    world.remand(&["shadow", "c1", "on"]).ok();
+    world.remand(&["reject", "c1", "--text", "say it twice"]).ok();
+    play.tick().ok();
+    let told = world.sqlite("SELECT summary FROM events WHERE event_type = 'shadowed' ORDER BY id DESC LIMIT 1");
+    assert!(told.contains("review_fix w4 by fixer") && told.contains("the median of 1 run of fixer here"), "{told}");
+    assert_eq!(play.count("runs"), 3, "no more than before");
+    let fix = fs::read_to_string(world.root().join("state/remand/shadow/w4.md")).unwrap();
+    assert!(fix.contains("say it twice"), "{fix}");
+    assert_eq!(world.json(&["stats", "--shadow"])["all"]["fixes"], 1);
+    play.check();
+}
+
+#[test]
+fn the_settings_put_a_project_in_shadow_and_a_changes_own_word_wins() {
+    let play = Play::new(&Script { tables: "[projects.calc]\nshadow = true\n", ..Script::default() });
+    let world = &play.world;
+    let (other, _) = play.another("second");
+    play.tick().ok();
+    nothing_ran(&play);
+    assert!(play.answer().contains("as the settings say (`shadow = true`)"), "{}", play.answer());
+    world.remand(&["shadow", "c1", "off"]).ok();
+    play.tick().ok();
+    play.is_ready(1);
+    assert_eq!(play.count(&format!("runs WHERE change_id = '{other}'")), 0);
+    let config = world.root().join("config/remand/config.toml");
+    let text = fs::read_to_string(&config).unwrap();
+    fs::write(&config, text.replace("shadow = true", "shadow = false")).unwrap();
+    play.tick().ok();
+    let state = world.sqlite(&format!("SELECT state FROM changes WHERE change_id = '{other}'"));
+    assert_eq!(state, "ready_for_human_review");
+    let told =
+        format!("events WHERE change_id = '{other}' AND summary = 'shadow is off, as the configuration says for calc'");
+    assert_eq!(play.count(&told), 1);
+    world.remand(&["shadow", "c1", "maybe"]).fails(2, "possible values: on, off");
+    world.remand(&["cancel", "c1"]).ok();
+    world.remand(&["shadow", "c1", "on"]).fails(1, "c1 is closed: nothing is done for it anyway");
+    world.remand(&["stats"]).fails(2, "say of what");
+}
+
+#[test]
+fn a_pull_request_in_shadow_is_read_and_nothing_is_posted_or_pushed() {
+    let stage = PullPlay::new(&Script { settings: "shadow = true", ..Script::default() });
+    let (play, world) = (&stage.play, &stage.play.world);
+    let (head, pushes) = (stage.remote_head("feature"), stage.pushes());
+    stage.tick();
+    nothing_ran(play);
+    let review = fs::read_to_string(world.root().join("state/remand/shadow/w1.md")).unwrap();
+    assert!(review.contains("+work"), "the diff of the pull request: {review}");
+    stage.review("carol", "CHANGES_REQUESTED", "say fixed", &[("work.txt", 1, "here")]);
+    for _ in 0..2 {
+        stage.tick();
+    }
+    nothing_ran(play);
+    let fix = fs::read_to_string(world.root().join("state/remand/shadow/w2.md")).unwrap();
+    assert!(fix.contains("say fixed") && fix.contains("here"), "what people said is in the fix's prompt: {fix}");
+    assert_eq!(play.count("events WHERE event_type = 'shadowed'"), 2);
+    assert_eq!(stage.forge.writes(), Vec::<String>::new());
+    assert_eq!((stage.remote_head("feature"), stage.pushes()), (head.clone(), pushes));
+    play.worktree_is_at(&head);
+    insta::assert_snapshot!(masked(play, &play.answer(), "w2"), @"it is in shadow, as the settings say (`shadow = true`): nothing is run, pushed or posted; for real with `remand shadow c1 off`; it would have run review_fix w2 by fixer in WORLD/src/calc-feature, with a prompt of BYTES, about TOKENS, MONEY, TIME (an assumption, as no run of fixer is known here: 20 times its prompt, 3 USD a million tokens, 200 tokens a second); the prompt is in WORLD/state/remand/shadow/w2.md");
+    let table = world.remand(&["stats", "--shadow"]).ok();
+    let row: Vec<&str> = table.stdout.lines().nth(1).unwrap().split_whitespace().take(6).collect();
+    assert_eq!(row, ["calc", "1", "1", "1", "1", "2"], "in shadow, reviews, fixes, pushes, posts");
+    assert!(table.stderr.contains("nothing of it was done"), "{}", table.stderr);
+
+    world.remand(&["shadow", "ada/calc#1", "off"]).ok();
+    stage.tick();
+    stage.is_ready(1);
+    assert!(stage.pushes() > pushes && !stage.forge.writes().is_empty());
+}
+
+#[test]
+fn an_agent_at_work_may_finish_and_its_push_waits() {
+    let stage = PullPlay::new(&Script { fixer: WAITS_AND_FIXES, ..Script::default() });
+    let (play, world) = (&stage.play, &stage.play.world);
+    let daemon = play.daemon();
+    play.until("the fix runs", || play.seen("began").exists());
+    let (pushes, writes) = (stage.pushes(), stage.forge.writes().len());
+    let on = world.remand(&["shadow", "c1", "on"]).ok().stdout;
+    assert!(on.contains("is in shadow: nothing is run, pushed or posted for it"), "{on}");
+    assert!(play.answer().contains("review_fix w2 may still finish"), "{}", play.answer());
+    play.let_go("go");
+    play.wait_for("SELECT status FROM work_items WHERE item_id = 'w2'", "blocked");
+    play.wait_for("SELECT ended FROM runs WHERE item_id = 'w2'", "agent");
+    assert_eq!((stage.pushes(), stage.forge.writes().len()), (pushes, writes), "nothing is pushed or posted");
+    world.remand(&["shadow", "c1", "off"]).ok();
+    play.wait_for_state("ready_for_human_review");
+    assert!(stage.pushes() > pushes);
+    assert_eq!(play.count("runs WHERE item_id = 'w2'"), 1, "what was done is used");
+    daemon.stop();
+    play.check();
+}
