@@ -85,6 +85,7 @@ fn all_is_well() {
     ok    blackboard      WORLD/state/remand/blackboard.db, SIZE, whole
     warn  daemon          does not run
                           → `remand run` starts it (or `remand tick` from cron); without it nothing happens by itself
+    ok    service         not installed; `remand service install` would keep the daemon running
     ok    gh              2.102.0 (REMAND __gh WORLD/forge.json)
     ok    GitHub          logged in as ada; what its token may do is not told (fine-grained, or an app's)
     ok    rate limit      4998 of 5000 calls left until TIME
@@ -335,4 +336,26 @@ fn how_the_changes_stand() {
     stage.world.sqlite("UPDATE changes SET held_until = '2999-01-01T00:00:00.000Z', hold_reason = 'no network'");
     let told = says(&doctor(&stage.world));
     assert_eq!((told["state"].as_str(), told["says"].as_str()), (Some("warn"), Some("1 under way, 1 paused, 1 held")));
+}
+
+#[test]
+fn the_unit_that_is_installed_is_looked_at() {
+    let stage = stage();
+    let said = |stage: &Stage| {
+        let checks = read(&doctor(&stage.world));
+        let check = checks.iter().find(|check| check["check"] == "service").unwrap().clone();
+        (check["state"].as_str().unwrap().to_owned(), check["says"].as_str().unwrap().to_owned())
+    };
+    let (state, says) = said(&stage);
+    assert!(state == "ok" && says.starts_with("not installed"), "{says}");
+    stage.world.script("systemctl", "exit 0\n");
+    stage.world.remand(&["service", "install", "--systemd"]).ok();
+    let (state, says) = said(&stage);
+    assert!(state == "ok" && says.ends_with("remand.service, up to date"), "{says}");
+    let file = says.split(',').next().unwrap();
+    let text = fs::read_to_string(file).unwrap();
+    fs::write(file, text.replace("Restart=on-failure", "Restart=no")).unwrap();
+    only(&doctor(&stage.world), 0, "is not as it would be written now");
+    fs::write(file, "[Service]\nExecStart=/bin/true\n").unwrap();
+    only(&doctor(&stage.world), 0, "was not written by remand");
 }

@@ -6,6 +6,7 @@ use clap::Args;
 use super::desk::Desk;
 use super::fail::Code;
 use super::out::{Line, Look};
+use super::service;
 use crate::daemon;
 use crate::doctor::{self, Check, Network, State};
 
@@ -32,9 +33,11 @@ pub(crate) fn doctor(args: &DoctorArgs, desk: &mut Desk) -> Result<Code> {
     // A disk that hangs keeps a thread that nobody waits for.
     runtime.shutdown_background();
     out.progress("");
-    let seen = seen?;
-    if out.is_json() {
-        out.json(&seen.checks)?;
+    let mut seen = seen?;
+    let after = seen.checks.iter().rposition(|check| check.check == "daemon").map_or(0, |at| at + 1);
+    seen.checks.splice(after..after, service::checks(desk));
+    if desk.out.is_json() {
+        desk.out.json(&seen.checks)?;
     } else {
         print(desk, &seen.checks)?;
     }

@@ -17,6 +17,7 @@ use super::fail::{Code, Fail};
 use super::out::{Line, Look};
 use super::picture::field;
 use crate::daemon;
+use crate::doctor::Check;
 use crate::unit;
 use ask::{Manager, Said};
 use site::Site;
@@ -30,8 +31,11 @@ pub(crate) enum ServiceCommand {
     Print(PrintArgs),
 }
 
+/// The user that a unit of the machine runs as, where nobody else is named.
+const RUN_AS: &str = "remand";
+
 /// For whom, and by whom it is kept running
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 struct Which {
     /// For yourself, while you are logged in [default]
     #[arg(long, conflicts_with = "system")]
@@ -50,7 +54,7 @@ struct Which {
     launchd: bool,
 
     /// With --system: the user that it runs as
-    #[arg(long, value_name = "USER", default_value = "remand", requires = "system")]
+    #[arg(long, value_name = "USER", default_value = RUN_AS, requires = "system")]
     run_as: String,
 
     /// With --system: below DIR, which is another machine's file system
@@ -276,6 +280,32 @@ fn look(site: &Site, manager: &Manager, commands: Vec<String>) -> Result<Told> {
         pid: daemon::holder(&site.blackboard),
         commands,
     })
+}
+
+/// For `doctor`: how it stands with the units that are there. systemd and launchd are not asked.
+pub(crate) fn checks(desk: &Desk) -> Vec<Check> {
+    let which = |system| Which { system, run_as: RUN_AS.to_owned(), ..Which::default() };
+    let found = [false, true].map(|system| check(&which(system), desk).ok().flatten());
+    let found: Vec<Check> = found.into_iter().flatten().collect();
+    if found.is_empty() {
+        return vec![Check::ok("service", "not installed; `remand service install` would keep the daemon running")];
+    }
+    found
+}
+
+fn check(which: &Which, desk: &Desk) -> Result<Option<Check>> {
+    let site = Site::find(which, desk)?;
+    let Some(there) = read(&site.file)? else { return Ok(None) };
+    let (file, install) = (site.file.display(), format!("remand service install{}", site.flags()));
+    let is_same = !site.is_whole || unit::is_same(&there, &site.text()?);
+    Ok(Some(if !unit::is_ours(&there) {
+        let says = format!("{file} was not written by remand");
+        Check::warn("service", says, format!("`{install} --force` writes over it, if that is wanted"))
+    } else if is_same {
+        Check::ok("service", format!("{file}, up to date"))
+    } else {
+        Check::warn("service", format!("{file} is not as it would be written now"), format!("`{install}`"))
+    }))
 }
 
 /// What would make it as it should be.

@@ -102,11 +102,11 @@ pub(crate) async fn look(
 }
 
 impl Check {
-    fn ok(check: &str, says: impl Into<String>) -> Self {
+    pub(crate) fn ok(check: &str, says: impl Into<String>) -> Self {
         Self { check: check.to_owned(), state: State::Ok, says: says.into(), r#do: None }
     }
 
-    fn warn(check: &str, says: impl Into<String>, r#do: impl Into<String>) -> Self {
+    pub(crate) fn warn(check: &str, says: impl Into<String>, r#do: impl Into<String>) -> Self {
         Self { state: State::Warn, r#do: Some(r#do.into()), ..Self::ok(check, says) }
     }
 
