@@ -172,7 +172,8 @@ fn what_is_missing_is_named() {
         assert!(!config_file(&world).exists() && !world.db().exists(), "{args:?}: something was written");
     }
     // Without a repository there is a config file all the same.
-    let output = world.remand(&["init", "--agent", "claude"]).ok();
+    let output = world.remand(&["init", "--agent", "claude", "--shadow"]).ok();
+    assert!(written(&world).contains("\nshadow = true\n"), "{}", written(&world));
     assert!(output.stdout.contains("remand project add PATH"), "{}", output.stdout);
     assert!(!world.db().exists());
 }
@@ -245,6 +246,7 @@ fn somebody_types() {
         ("a fix of site is pushed? [cargo test]:", "\n"),
         ("a fix of tool is pushed? [nothing]:", "make check\n"),
         ("Which label", "remand\n"),
+        ("Begin in shadow", "\n"),
         ("Write this to", "maybe\n"),
         ("Write this to", "y\n"),
     ];
@@ -259,6 +261,10 @@ fn somebody_types() {
 
     # Who reviews.
     review_agent = "claude"
+
+    # Everything is judged, and nothing run, pushed or posted: `remand stats --shadow` says what would have been.
+    # Without this line it works for real.
+    shadow = true
 
     [agents.my-agent]
     kind = "command"
@@ -289,7 +295,8 @@ fn somebody_types() {
 fn the_end_of_the_input_stops_it_and_nothing_is_written() {
     let world = world();
     let site = repo(&world, "site");
-    let questions = ["Who fixes", "Who reviews", "A repository", "Another", "is pushed?", "Which label", "Write this"];
+    let questions =
+        ["Who fixes", "Who reviews", "A repository", "Another", "is pushed?", "Which label", "in shadow", "Write this"];
     for last in 0..questions.len() {
         let mut answers: Vec<(&str, &str)> = questions[..last].iter().map(|question| (*question, "\n")).collect();
         // In the middle of a line it takes two.
@@ -300,7 +307,7 @@ fn the_end_of_the_input_stops_it_and_nothing_is_written() {
         assert!(output.stdout.contains("stopped: nothing was written"), "{last}: {}", output.stdout);
         assert!(!config_file(&world).exists() && !world.db().exists(), "{last}");
     }
-    let answers = [("Write this", "no\n")];
+    let answers = [("in shadow", "no\n"), ("Write this", "no\n")];
     let Some(output) = typed(
         &world,
         &site,

@@ -51,6 +51,10 @@ pub(crate) struct InitArgs {
     #[arg(long, value_name = "LABEL")]
     label: Option<String>,
 
+    /// Begin in shadow: everything is judged, nothing is run, pushed or posted [default on a terminal: it asks]
+    #[arg(long)]
+    shadow: bool,
+
     /// Ask nothing
     #[arg(long, short)]
     yes: bool,
@@ -127,7 +131,9 @@ fn choose(args: &InitArgs, desk: &mut Desk, ask: &mut Ask) -> Result<Choices> {
     if label.is_some() && !projects.iter().any(|project| project.repo.is_some()) {
         desk.out.note("note: --label says nothing here: none of the projects is on GitHub")?;
     }
-    Ok(Choices { agent, review_agent, gates, projects, label: label.filter(|label| !label.is_empty()) })
+    let question = "Begin in shadow: everything is judged, and nothing run, pushed or posted?";
+    let shadow = args.shadow || (ask.is_asking() && ask.agrees(&mut desk.out, question)?);
+    Ok(Choices { agent, review_agent, gates, projects, label: label.filter(|label| !label.is_empty()), shadow })
 }
 
 fn agent(args: &InitArgs, desk: &mut Desk, ask: &mut Ask) -> Result<AgentChoice> {

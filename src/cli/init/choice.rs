@@ -19,6 +19,7 @@ pub(super) struct Choices {
     pub(super) gates: Vec<Vec<String>>,
     pub(super) projects: Vec<ProjectChoice>,
     pub(super) label: Option<String>,
+    pub(super) shadow: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

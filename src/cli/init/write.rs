@@ -30,6 +30,12 @@ pub(super) fn render(choices: &Choices) -> String {
     if !choices.gates.is_empty() {
         text.push_str(&format!("\n# What must pass before a fix is pushed.\ngates = {}\n", commands(&choices.gates)));
     }
+    if choices.shadow {
+        text.push_str(
+            "\n# Everything is judged, and nothing run, pushed or posted: `remand stats --shadow` says what would have been.\n\
+             # Without this line it works for real.\nshadow = true\n",
+        );
+    }
     let gates: Vec<&Vec<String>> = choices.gates.iter().chain(choices.projects.iter().flat_map(|p| &p.gates)).collect();
     text.push_str(&table(agent, &agent.name, &gates));
     if agent != review_agent {
