@@ -1,12 +1,14 @@
 //! What people look at: the board and the evaluators' rows.
 
-use rusqlite::{Connection, named_params};
+use std::collections::BTreeMap;
+
+use rusqlite::{Connection, Row, named_params};
 use serde::Serialize;
 
 use super::{Result, rows};
-use crate::change::Change;
+use crate::change::{Change, State};
 use crate::clock::Time;
-use crate::work::{Item, Run, Source};
+use crate::work::{Item, Run, Source, Status};
 
 /// A change with what is under way for it.
 #[derive(Debug, Clone, Serialize)]
@@ -57,6 +59,41 @@ pub(crate) fn board_row(conn: &Connection, change: Change) -> Result<BoardRow> {
         .prepare_cached("SELECT count(*) FROM rejections WHERE change_id = :id AND state = 'pending'")?
         .query_row(named_params! { ":id": change.change_id.as_str() }, |row| row.get(0))?;
     Ok(BoardRow { column: change.state.column(), change, open_item, last_run, pending_rejections })
+}
+
+/// How much there is of everything, counted and not read: a past of thousands of changes is no reason to wait.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Counted {
+    /// How many changes are in each column of the board.
+    pub(crate) columns: BTreeMap<&'static str, usize>,
+    /// How many items are open, by status.
+    pub(crate) items: BTreeMap<Status, usize>,
+    /// The changes that wait for a person.
+    pub(crate) needs_you: Vec<String>,
+}
+
+pub(crate) fn counted(conn: &Connection) -> Result<Counted> {
+    let pair = |row: &Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?));
+    let mut counted = Counted::default();
+    let mut states = conn.prepare_cached("SELECT state, count(*) FROM changes GROUP BY state")?;
+    for found in states.query_map([], pair)? {
+        let (state, n) = found?;
+        *counted.columns.entry(state.parse::<State>()?.column()).or_insert(0) += usize::try_from(n).unwrap_or(0);
+    }
+    counted.items = [Status::Available, Status::Claimed, Status::Blocked].map(|status| (status, 0)).into();
+    let mut items = conn.prepare_cached(
+        "SELECT status, count(*) FROM work_items WHERE status IN ('available', 'claimed', 'blocked') GROUP BY status",
+    )?;
+    for found in items.query_map([], pair)? {
+        let (status, n) = found?;
+        counted.items.insert(status.parse()?, usize::try_from(n).unwrap_or(0));
+    }
+    let mut waiting = conn.prepare_cached(
+        "SELECT change_id FROM changes INDEXED BY changes_live WHERE state NOT IN ('merged', 'closed') AND state = 'escalated'
+         ORDER BY length(change_id), change_id",
+    )?;
+    counted.needs_you = waiting.query_map([], |row| row.get(0))?.collect::<std::result::Result<_, _>>()?;
+    Ok(counted)
 }
 
 /// How far an evaluator is.

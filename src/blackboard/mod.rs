@@ -80,7 +80,7 @@ pub(crate) use intents::{
     refused_post, refused_posts, reviews_on_pull, waiting_posts,
 };
 pub(crate) use items::{NewItem, insert_item, item, items_of, list_items, requeue_item, review_item};
-pub(crate) use look::{BoardRow, EvaluatorRow, Show, board, board_row, evaluator_rows};
+pub(crate) use look::{BoardRow, Counted, EvaluatorRow, Show, board, board_row, counted, evaluator_rows};
 pub(crate) use onlook::{Onlook, Quick};
 pub(crate) use pause::{pause, resume};
 pub(crate) use people::{

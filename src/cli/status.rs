@@ -16,7 +16,7 @@ use super::out::{Line, Look};
 use super::picture::{Picture, field, look_of, print_answer, short};
 use super::stop;
 use crate::agent::{self, Doing};
-use crate::blackboard::{self as bb, OpenFinding, PastReview, Show};
+use crate::blackboard::{self as bb, OpenFinding, PastReview};
 use crate::change::{Budget, Change, ChangeId, State};
 use crate::clock::Time;
 use crate::pull::{Feedback, SeenPull, Trust};
@@ -232,17 +232,8 @@ impl Running {
 fn all(desk: &mut Desk) -> Result<Code> {
     let blackboard = desk.settings()?.blackboard.display().to_string();
     let mut overall = desk.read(|conn| {
-        let rows = bb::board(conn, Show::All, i64::MAX)?;
-        let mut columns = BTreeMap::new();
-        for row in &rows {
-            *columns.entry(row.column).or_insert(0) += 1;
-        }
-        let mut items = BTreeMap::new();
-        for status in [Status::Available, Status::Claimed, Status::Blocked] {
-            items.insert(status, bb::list_items(conn, Some(status), i64::MAX)?.len());
-        }
-        let needs_you = rows.iter().filter(|row| row.column == "Needs you").map(|row| row.change.change_id.to_string());
-        let (projects, needs_you) = (bb::list_projects(conn)?.len(), needs_you.collect());
+        let bb::Counted { columns, items, needs_you } = bb::counted(conn)?;
+        let projects = bb::list_projects(conn)?.len();
         let running = bb::open_runs(conn)?.into_iter().map(Running::of).collect();
         let (stops, rate) = (bb::stops(conn)?, bb::rate(conn)?);
         Ok(Overall { blackboard, projects, stops, columns, items, needs_you, running, rate })

@@ -52,6 +52,9 @@ const BY_HAND: &[(&str, &str)] = &[
     ("items.rs", ":status IS NULL OR status = :status"),
     ("find.rs", "SELECT change_id, branch, worktree FROM changes"),
     ("look.rs", "SELECT * FROM changes ORDER BY"),
+    // Counted, and not read.
+    ("look.rs", "SELECT state, count(*) FROM changes"),
+    ("look.rs", "SELECT status, count(*) FROM work_items"),
     ("stops.rs", "UPDATE changes SET stopped = NOT stopped"),
     // Of a copy that nobody waits for.
     ("backup.rs", "SELECT count(*) FROM events"),
