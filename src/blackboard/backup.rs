@@ -6,7 +6,7 @@ use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, ErrorCode};
 
 use super::check::{Depth, Violation, violations};
-use super::{BoardError, Result, migrate, open};
+use super::{BoardError, Onlook, Result, migrate, open};
 use crate::crash::crash_point;
 
 /// Pages that are copied between two looks at the progress: 4 MiB.
@@ -31,8 +31,7 @@ pub(crate) struct Progress {
 /// Copies the blackboard into `to`, an empty file, as it is at one moment, and checks the copy. `tell` hears how far it
 /// is.
 pub(crate) fn copy(from: &Path, to: &Path, mut tell: impl FnMut(Progress)) -> Result<Copied> {
-    let mut source = open::reader(from)?;
-    migrate::recognise(from, &source)?;
+    let mut source = source(from)?;
     // One read for all steps: without it every commit of the daemon would make the copy begin again, and beside a busy
     // one it would never end. Writers do not wait for a reader.
     let snapshot = source.transaction()?;
@@ -60,6 +59,27 @@ pub(crate) fn copy(from: &Path, to: &Path, mut tell: impl FnMut(Progress)) -> Re
     // One file that stands for itself; whoever works on it makes it a blackboard with a log of its own again.
     copy.pragma_update(None, "journal_mode", "delete").map_err(|source| of_copy(to, source))?;
     whole(to, &copy)
+}
+
+/// On a disk that went read-only, of all times, a copy is wanted: there it is read as it stands.
+fn source(from: &Path) -> Result<Connection> {
+    let ordinary = open::reader(from).and_then(|conn| migrate::recognise(from, &conn).map(|()| conn));
+    match ordinary {
+        // What it said first is told when this does not help either.
+        Err(error) if is_read_only(&error) => Onlook::open(from).map(Onlook::into_connection).or(Err(error)),
+        other => other,
+    }
+}
+
+/// As far as SQLite tells: it can't open a file beside which it may not write its log.
+fn is_read_only(error: &BoardError) -> bool {
+    let BoardError::Unusable { source, .. } = error else { return false };
+    source.as_ref().is_none_or(|source| {
+        matches!(
+            source.sqlite_error_code(),
+            Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen)
+        )
+    })
 }
 
 /// Looks at the copy as a stranger would.

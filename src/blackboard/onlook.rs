@@ -34,6 +34,11 @@ impl Onlook {
         Ok(Self { conn })
     }
 
+    /// For one who copies it whole.
+    pub(super) fn into_connection(self) -> Connection {
+        self.conn
+    }
+
     /// One consistent look.
     pub(crate) fn read<T>(&mut self, look: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         let tx = self.conn.transaction_with_behavior(TransactionBehavior::Deferred)?;

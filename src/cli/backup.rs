@@ -1,5 +1,6 @@
 //! `remand backup`: a copy of the blackboard, made while everything goes on.
 
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -18,6 +19,7 @@ use super::fail::{Code, Fail};
 use super::out::{Line, Look, Out};
 use crate::blackboard::{self as bb, Progress, Violation};
 use crate::crash::crash_point;
+use crate::{daemon, wake};
 
 /// A backup that takes longer says how far it is, this often.
 const TELL: Duration = Duration::from_secs(1);
@@ -35,7 +37,7 @@ pub(crate) struct BackupArgs {
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// Replace FILE if it is there; it stays as it was until the new copy is whole
+    /// Replace FILE if it is there; it stays as it was until the new copy is whole. Not while anything has it open
     #[arg(long)]
     force: bool,
 }
@@ -57,6 +59,7 @@ pub(crate) fn backup(args: &BackupArgs, desk: &mut Desk) -> Result<Code> {
         return Err(Fail::not_found(format!("there is no blackboard {}", blackboard.display())).into());
     }
     let target = Target::at(&args.file, &blackboard, args.force)?;
+    target.is_quiet()?;
     let part = Part::begin(&target.part)?;
     let mut told = begun;
     let copied = bb::copy(&blackboard, &part.path, |progress| {
@@ -68,6 +71,8 @@ pub(crate) fn backup(args: &BackupArgs, desk: &mut Desk) -> Result<Code> {
     // With the part it goes away, whatever it was.
     let copied = copied.with_context(|| format!("no backup was made: {}", args.file.display()))?;
     crash_point!("backup.copied");
+    // Somebody may have come by while it was copied.
+    target.is_quiet()?;
     let bytes = part.become_file(&target).with_context(|| format!("cannot write {}", target.file.display()))?;
     crash_point!("backup.named");
     let shown = Shown {
@@ -144,26 +149,58 @@ impl Target {
         if is_there && !file.is_file() {
             return Err(Fail::usage(format!("{shown} is not a plain file")).into());
         }
-        let mut part = file.clone().into_os_string();
-        part.push(".part");
-        Ok(Self { file, part: part.into(), may_replace: force })
+        let Some(name) = file.file_name() else {
+            return Err(Fail::usage(format!("{shown} names no file")).into());
+        };
+        // A name that nobody else gives: what has it and is not locked is what a killed backup left.
+        let mut part = OsString::from(".");
+        part.push(name);
+        part.push(".remand-backup.part");
+        let part = file.with_file_name(part);
+        if parts_of(blackboard).iter().any(|own| is_same(own, &part)) {
+            let what = format!("{shown} would be written as {}, which is the blackboard itself", part.display());
+            return Err(Fail::usage(what).hint("name another file").into());
+        }
+        Ok(Self { file, part, may_replace: force })
     }
+
+    /// Refuses what somebody works on, or was killed working on: SQLite reads a log by its name, whatever file it was
+    /// made for, and would play the old one into the new copy. None is removed here: the old copy without its log is
+    /// not whole, and whoever has it open would write into the log of the new one.
+    fn is_quiet(&self) -> Result<()> {
+        let shown = self.file.display();
+        if daemon::holder(&self.file).is_some() || wake::is_heard(&self.file) {
+            return Err(Fail::new(format!("a daemon runs on {shown}")).hint("stop it, or name another file").into());
+        }
+        let logs = LOGS.map(|end| with_end(&self.file, end));
+        let Some(log) = logs.iter().find(|log| log.symlink_metadata().is_ok()) else { return Ok(()) };
+        let hint = if self.file.symlink_metadata().is_ok() {
+            format!(
+                "end what has it open; `remand check --db {shown}` tidies up after what was killed; or name another file"
+            )
+        } else {
+            format!("its own file is gone: remove {}, or name another file", log.display())
+        };
+        Err(Fail::new(format!("{} is there: it would be taken for a part of the copy", log.display()))
+            .hint(hint)
+            .into())
+    }
+}
+
+/// What SQLite keeps beside a file.
+const LOGS: [&str; 3] = ["-wal", "-shm", "-journal"];
+
+fn with_end(path: &Path, end: &str) -> PathBuf {
+    let mut path = path.as_os_str().to_owned();
+    path.push(end);
+    path.into()
 }
 
 /// The files that are the blackboard, by every name that the settings and the disk have for it.
 fn parts_of(blackboard: &Path) -> Vec<PathBuf> {
-    let names = ["", "-wal", "-shm", "-journal", ".lock", ".wake"];
     let real = blackboard.canonicalize().unwrap_or_else(|_| blackboard.to_owned());
-    [blackboard, &real]
-        .into_iter()
-        .flat_map(|base| {
-            names.map(|end| {
-                let mut path = base.as_os_str().to_owned();
-                path.push(end);
-                PathBuf::from(path)
-            })
-        })
-        .collect()
+    let ends = || LOGS.into_iter().chain(["", ".lock", ".wake"]);
+    [blackboard, &real].into_iter().flat_map(|base| ends().map(|end| with_end(base, end))).collect()
 }
 
 /// One path, or two hard links of one file.
@@ -230,14 +267,13 @@ impl Drop for Part {
 
 /// Removes what a backup that was killed left behind, and nothing that one is writing now.
 fn remove_leftover(path: &Path) -> Result<()> {
-    if path.symlink_metadata()?.is_file() {
-        let left = OpenOptions::new().write(true).open(path)?;
-        match flock(&left, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) => {
-                return Err(busy().into());
-            }
-            other => other?,
-        }
+    if !path.symlink_metadata()?.is_file() {
+        return Err(Fail::new("it is no file that a backup left").hint("move it away, or name another file").into());
+    }
+    let left = OpenOptions::new().write(true).open(path)?;
+    match flock(&left, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => return Err(busy().into()),
+        other => other?,
     }
     Ok(fs::remove_file(path)?)
 }

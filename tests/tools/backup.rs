@@ -8,6 +8,9 @@ use crate::cli::Site;
 use crate::support::World;
 use crate::support::play::{Play, Script};
 
+/// What `copy.db` is called until it is whole.
+const PART: &str = ".copy.db.remand-backup.part";
+
 /// What a copy knows, told by itself.
 fn events(db: &Path) -> Vec<String> {
     let conn = rusqlite::Connection::open(db).unwrap();
@@ -90,11 +93,12 @@ fn what_is_there_is_replaced_only_by_force_and_only_by_a_whole_copy() {
         let killed = command.env("REMAND_CRASH_AT", point).output().unwrap();
         assert_eq!(killed.status.code(), None, "killed at {point}");
         assert_eq!(fs::read_to_string(&copy).unwrap(), "precious", "{point}");
-        assert!(beside(site.world.root(), "copy.db").contains(&"copy.db.part".to_owned()), "{point}");
+        assert!(site.world.root().join(PART).exists(), "{point}");
     }
     site.remand(&["backup", "--force", name]).ok();
     is_whole(&site.world, &copy);
     assert_eq!(beside(site.world.root(), "copy.db"), ["copy.db"]);
+    assert!(!site.world.root().join(PART).exists());
     // The real place of a symlink is written, and the symlink stays.
     let link = site.world.root().join("newest.db");
     symlink(&copy, &link).unwrap();
@@ -111,10 +115,12 @@ fn a_backup_that_was_killed_leaves_no_file() {
     for point in ["backup.step", "backup.copied"] {
         let mut command = site.world.remand_command(&["backup", copy.to_str().unwrap()]);
         assert_eq!(command.env("REMAND_CRASH_AT", point).output().unwrap().status.code(), None, "{point}");
-        assert_eq!(beside(site.world.root(), "copy.db"), ["copy.db.part"], "{point}");
+        assert_eq!(beside(site.world.root(), "copy.db"), [""; 0], "{point}");
+        assert!(site.world.root().join(PART).exists(), "{point}");
     }
     site.remand(&["backup", copy.to_str().unwrap()]).ok();
     assert_eq!(beside(site.world.root(), "copy.db"), ["copy.db"]);
+    assert!(!site.world.root().join(PART).exists(), "what was left is gone");
     is_whole(&site.world, &copy);
 }
 
@@ -136,8 +142,13 @@ fn the_blackboard_is_never_written_over() {
         site.remand(&["backup", name, "--force"]).fails(2, "is the blackboard itself");
         site.remand(&["backup", name]).fails(2, "is the blackboard itself");
     }
-    // A part that is a link to it is removed, and not written through.
-    symlink(&db, by("copy.db.part")).unwrap();
+    // A part that is a link to it is not written through.
+    symlink(&db, by(PART)).unwrap();
+    site.remand(&["backup", by("copy.db").to_str().unwrap()]).fails(2, "which is the blackboard itself");
+    fs::remove_file(by(PART)).unwrap();
+    symlink("nowhere", by(PART)).unwrap();
+    site.remand(&["backup", by("copy.db").to_str().unwrap()]).fails(1, "it is no file that a backup left");
+    fs::remove_file(by(PART)).unwrap();
     site.remand(&["backup", by("copy.db").to_str().unwrap()]).ok();
     assert_eq!(fs::read(&db).unwrap(), before, "not a byte of it");
     is_whole(&site.world, &by("copy.db"));
@@ -158,7 +169,7 @@ fn what_can_not_be_done_says_why() {
     site.remand(&["backup", "copy.db", "--db", "text.db"]).fails(1, "it is not a SQLite database");
     assert_eq!(beside(root, "copy.db"), [""; 0]);
     // Another backup is at it.
-    let part = fs::File::create(root.join("copy.db.part")).unwrap();
+    let part = fs::File::create(root.join(PART)).unwrap();
     rustix::fs::flock(&part, rustix::fs::FlockOperation::LockExclusive).unwrap();
     site.remand(&["backup", "copy.db"]).fails(1, "another backup is writing it");
     drop(part);
@@ -173,7 +184,114 @@ fn a_disk_without_room_leaves_nothing_behind() {
     let mut command = site.world.command("sh");
     let line = "trap '' XFSZ; ulimit -f 100; exec \"$0\" backup copy.db";
     let said = crate::support::run(command.args(["-c", line, env!("CARGO_BIN_EXE_remand")]));
-    said.fails(1, "copy.db.part: it can't be written");
+    said.fails(1, ".copy.db.remand-backup.part: it can't be written");
     assert_eq!(beside(site.world.root(), "copy.db"), [""; 0]);
     site.remand(&["check"]).ok();
+}
+
+/// A copy that was worked on by somebody who was killed: what it knows is in the file and in the log beside it.
+fn worked_on(site: &Site, copy: &Path) {
+    let name = copy.to_str().unwrap();
+    site.remand(&["backup", name]).ok();
+    let held = rusqlite::Connection::open(copy).unwrap();
+    held.pragma_update(None, "journal_mode", "wal").unwrap();
+    held.execute_batch("PRAGMA wal_autocheckpoint = 0").unwrap();
+    for n in 0..200 {
+        held.execute(
+            "INSERT INTO events (event_type, target_type, target_id, summary) VALUES ('instructed', 'change', 'c1', ?1)",
+            [format!("by hand, {n}")],
+        )
+        .unwrap();
+    }
+    let log = PathBuf::from(format!("{name}-wal"));
+    let kept = fs::read(&log).unwrap();
+    assert!(kept.len() > 100_000, "{}", kept.len());
+    // As a kill leaves it: closing would move it into the file.
+    let file = fs::read(copy).unwrap();
+    drop(held);
+    fs::write(copy, file).unwrap();
+    fs::write(&log, kept).unwrap();
+}
+
+#[test]
+fn the_log_of_an_old_copy_is_never_taken_for_one_of_the_new() {
+    let site = Site::under_review();
+    let copy = site.world.root().join("copy.db");
+    let name = copy.to_str().unwrap();
+    worked_on(&site, &copy);
+    let before = (fs::read(&copy).unwrap(), fs::read(format!("{name}-wal")).unwrap());
+    let said = site.remand(&["backup", "--force", name]).fails(1, "copy.db-wal is there");
+    assert!(said.stderr.contains(&format!("remand check --db {name}")), "{}", said.stderr);
+    assert_eq!((fs::read(&copy).unwrap(), fs::read(format!("{name}-wal")).unwrap()), before, "the old one is whole");
+    assert!(!site.world.root().join(PART).exists());
+    // What the hint says helps.
+    is_whole(&site.world, &copy);
+    assert_eq!(beside(site.world.root(), "copy.db"), ["copy.db"]);
+    assert!(events(&copy).len() > 200);
+    site.remand(&["backup", "--force", name]).ok();
+    is_whole(&site.world, &copy);
+    assert_eq!(events(&copy), events(&site.world.db()));
+    // A log without its file is as bad.
+    fs::remove_file(&copy).unwrap();
+    for end in ["-wal", "-journal", "-shm"] {
+        let log = format!("{name}{end}");
+        fs::write(&log, "").unwrap();
+        site.remand(&["backup", name]).fails(1, &format!("remove {log}"));
+        fs::remove_file(&log).unwrap();
+    }
+    site.remand(&["backup", name]).ok();
+}
+
+#[test]
+fn a_copy_that_a_daemon_runs_on_is_not_replaced() {
+    let play = Play::new(&Script::default());
+    play.world.remand(&["cancel", "c1"]).ok();
+    let copy = play.world.root().join("copy.db");
+    let name = copy.to_str().unwrap();
+    play.world.remand(&["backup", name]).ok();
+    let daemon = play.daemon_from(play.world.remand_command(&["--db", name, "run"]));
+    play.world.remand(&["backup", "--force", name]).fails(1, &format!("a daemon runs on {name}"));
+    daemon.kill();
+    play.world.remand(&["backup", "--force", name]).fails(1, "copy.db-wal is there");
+    is_whole(&play.world, &copy);
+    play.world.remand(&["backup", "--force", name]).ok();
+    is_whole(&play.world, &copy);
+}
+
+#[test]
+fn no_file_but_its_own_is_in_the_way_or_removed() {
+    let site = Site::under_review();
+    let root = site.world.root();
+    fs::write(root.join("copy.db.part"), "of somebody").unwrap();
+    site.remand(&["backup", "copy.db"]).ok();
+    assert_eq!(fs::read_to_string(root.join("copy.db.part")).unwrap(), "of somebody");
+    // The blackboard may have any name.
+    site.remand(&["backup", "other.part"]).ok();
+    let before = events(&root.join("other.part"));
+    site.remand(&["--db", "other.part", "backup", "other"]).ok();
+    assert_eq!(events(&root.join("other.part")), before);
+    site.remand(&["backup", ".new.remand-backup.part"]).ok();
+    site.remand(&["--db", ".new.remand-backup.part", "backup", "new"]).fails(2, "which is the blackboard itself");
+    assert_eq!(events(&root.join(".new.remand-backup.part")), before);
+}
+
+/// A disk that went read-only under it; only a name space of its own can make one for root.
+#[test]
+fn a_blackboard_on_a_read_only_disk_can_still_be_copied() {
+    let site = Site::under_review();
+    let mut can = site.world.command("unshare");
+    if !can.args(["-rm", "true"]).output().is_ok_and(|said| said.status.success()) {
+        return crate::support::skip(
+            "a_blackboard_on_a_read_only_disk_can_still_be_copied",
+            "no mount name spaces here",
+        );
+    }
+    let folder = site.world.db().parent().unwrap().to_owned();
+    let copy = site.world.root().join("copy.db");
+    let line = "mount --bind \"$1\" \"$1\" && mount -o remount,bind,ro \"$1\" && exec \"$0\" backup \"$2\"";
+    let mut command = site.world.command("unshare");
+    command.args(["-rm", "sh", "-c", line, env!("CARGO_BIN_EXE_remand")]).args([&folder, &copy]);
+    crate::support::run(&mut command).ok();
+    is_whole(&site.world, &copy);
+    assert_eq!(events(&copy), events(&site.world.db()));
 }
