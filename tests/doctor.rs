@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::intake::stage::Stage;
 use crate::support::play::{Play, Script};
-use crate::support::{Output, World, run};
+use crate::support::{Output, World, run, skip};
 
 /// An agent that is there, and nothing that confines it but a wrapper that does nothing.
 const TABLES: &str = "agent = \"mine\"\n[agents.mine]\nkind = \"command\"\ncommand = [\"mine\"]\n\
@@ -358,4 +358,42 @@ fn the_unit_that_is_installed_is_looked_at() {
     only(&doctor(&stage.world), 0, "is not as it would be written now");
     fs::write(file, "[Service]\nExecStart=/bin/true\n").unwrap();
     only(&doctor(&stage.world), 0, "was not written by remand");
+}
+
+/// No other command can do anything then.
+#[test]
+fn a_blackboard_that_can_not_be_written_is_said() {
+    let stage = stage();
+    let remand = stage.world.remand_command(&["doctor", "--json", "--offline"]);
+    let mut inside = stage.world.command("bwrap");
+    inside.args(["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--"]);
+    inside.arg(remand.get_program()).args(remand.get_args());
+    let output = run(&mut inside);
+    if output.stdout.is_empty() {
+        return skip("a_blackboard_that_can_not_be_written_is_said", "bubblewrap (bwrap) does not work here");
+    }
+    let troubles = troubles(&output);
+    assert!(
+        troubles.iter().any(|trouble| trouble.contains("blackboard.db can't be written: Read-only")),
+        "{troubles:#?}"
+    );
+    assert_eq!(output.status, 1);
+}
+
+#[test]
+fn what_is_advised_is_what_helps() {
+    let stage = stage();
+    let advice = |output: &Output| -> Vec<String> {
+        read(output).iter().filter_map(|check| check["do"].as_str().map(str::to_owned)).collect()
+    };
+    let missing = advice(&stage.world.remand(&["doctor", "--json", "--offline", "--config", "no.toml"]));
+    assert!(missing.iter().any(|what| what.contains("`remand init` writes one")), "{missing:#?}");
+    let mut bare = stage.world.remand_command(&["doctor", "--json", "--offline"]);
+    bare.env("PATH", stage.world.root().join("nowhere"));
+    let bare = advice(&run(&mut bare));
+    assert!(bare.iter().any(|what| what.starts_with("install git")), "{bare:#?}");
+    assert!(!bare.iter().any(|what| what.contains("put the repository back")), "{bare:#?}");
+    let checks = read(&stage.world.remand(&["doctor", "--json", "--offline"]));
+    let clock = checks.iter().find(|check| check["check"] == "clock").unwrap();
+    assert!(clock["says"].as_str().unwrap().starts_with("not compared"), "{clock}");
 }

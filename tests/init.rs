@@ -150,6 +150,42 @@ fn a_path_and_a_label_mean_what_one_expects() {
     let text = world.plain(&written(&world));
     assert!(text.contains("command = [\"WORLD/src/tool/agent.sh\", \"-b\"]"), "{text}");
     assert!(text.contains("command = [\"WORLD/home/bin/reviewer\"]"), "{text}");
+    world.remand_in(&tool, &["init", "--force", "--agent", "python3 ./agent.py --to a/b"]).ok();
+    let text = world.plain(&written(&world));
+    assert!(text.contains("command = [\"python3\", \"WORLD/src/tool/agent.py\", \"--to\", \"a/b\"]"), "{text}");
+}
+
+/// What keeps the repository that one is in from being added is said, before anything is written.
+#[test]
+fn the_repository_that_one_is_in_is_not_left_out_without_a_word() {
+    let world = world();
+    let site = repo(&world, "site");
+    world.remand_in(&site, &["init", "--config", "first.toml"]).ok();
+    let other = world.root().join("src/more/site");
+    fs::create_dir_all(other.parent().unwrap()).unwrap();
+    world.git(world.root(), &["clone", "-q", site.to_str().unwrap(), other.to_str().unwrap()]);
+    let said = world.remand_in(&other, &["init"]).fails(2, "there is a project `site` already").stderr;
+    assert!(said.contains("--name NAME"), "{said}");
+    assert!(!config_file(&world).exists());
+    let blocked = World::new();
+    blocked.script("claude", "exit 0\n");
+    let site = repo(&blocked, "site");
+    fs::create_dir_all(blocked.root().join("state")).unwrap();
+    fs::write(blocked.root().join("state/remand"), "in the way").unwrap();
+    assert_ne!(blocked.remand_in(&site, &["init"]).status, 0);
+    assert!(!config_file(&blocked).exists());
+}
+
+#[test]
+fn a_config_file_that_is_a_link_stays_one() {
+    let world = world();
+    let kept = world.root().join("dots.toml");
+    fs::write(&kept, "agent = \"\"\n").unwrap();
+    fs::create_dir_all(config_file(&world).parent().unwrap()).unwrap();
+    std::os::unix::fs::symlink(&kept, config_file(&world)).unwrap();
+    world.remand(&["init", "--force", "--agent", "other"]).ok();
+    assert!(fs::symlink_metadata(config_file(&world)).unwrap().is_symlink());
+    assert!(fs::read_to_string(&kept).unwrap().contains("agent = \"other\""));
 }
 
 #[test]

@@ -18,6 +18,7 @@ use super::out::{Line, Look};
 use super::project;
 use crate::blackboard::{self as bb, Project};
 use crate::config;
+use crate::git::GitError;
 use ask::Ask;
 use choice::{AgentChoice, Choices, ProjectChoice, words};
 
@@ -162,7 +163,15 @@ fn projects(args: &InitArgs, desk: &mut Desk, ask: &mut Ask) -> Result<Vec<Proje
     if !args.projects.is_empty() {
         return Ok(chosen);
     }
-    let here = ProjectChoice::at(Path::new("."), desk).ok();
+    let here = match ProjectChoice::at(Path::new("."), desk) {
+        Ok(here) => Some(here),
+        Err(error) if is_nowhere(&error) => None,
+        Err(error) if ask.is_asking() => {
+            desk.out.line(Line::default().piece(Look::Bad, format!("the repository here: {error:#}")))?;
+            None
+        }
+        Err(error) => return Err(error),
+    };
     if !ask.is_asking() {
         return Ok(here.into_iter().collect());
     }
@@ -179,6 +188,11 @@ fn projects(args: &InitArgs, desk: &mut Desk, ask: &mut Ask) -> Result<Vec<Proje
             desk.out.line(Line::default().piece(Look::Bad, format!("  {error:#}")))?;
         }
     }
+}
+
+/// Not in a repository: that is no trouble.
+fn is_nowhere(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref::<GitError>(), Some(GitError::NotARepository { .. }))
 }
 
 fn project_gates(project: &ProjectChoice, desk: &mut Desk, ask: &mut Ask) -> Result<Vec<Vec<String>>> {

@@ -4,6 +4,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::fs::{Access, access};
+
 use super::{CALL, Check, Surroundings, bytes};
 use crate::blackboard::{self as bb, Onlook, Project, Quick, Show};
 use crate::change::{Change, State};
@@ -69,7 +71,7 @@ fn look(path: &Path, now: Time) -> bb::Result<Known> {
     let mut onlook = Onlook::open(path)?;
     onlook.read(|conn| {
         Ok(Known {
-            checks: modes(path),
+            checks: modes(path).into_iter().chain(unwritable(path)).collect(),
             projects: bb::list_projects(conn)?,
             last_beat: bb::evaluator_rows(conn)?.into_iter().filter_map(|row| row.last_run).max(),
             standing: bb::stops(conn)?
@@ -90,6 +92,15 @@ fn modes(path: &Path) -> Vec<Check> {
         (mode & 0o077 != 0).then(|| Check::warn(NAME, says, format!("chmod {to} {}", path.display())))
     };
     [open(path, "600"), open(&folder, "700")].into_iter().flatten().collect()
+}
+
+/// It can be looked at by this, and by no other command.
+fn unwritable(path: &Path) -> Option<Check> {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let written = access(path, Access::WRITE_OK).and_then(|()| access(folder, Access::WRITE_OK | Access::EXEC_OK));
+    let error = written.err()?;
+    let says = format!("{} can't be written: {error}", path.display());
+    Some(Check::fail(NAME, says, "make the file and its folder yours; if its disk is read-only, look why (`dmesg`)"))
 }
 
 /// Whether its file is whole, as far as that can be told in a moment.
@@ -151,7 +162,7 @@ fn changes(rows: &[bb::BoardRow], now: Time) -> Option<Check> {
     }
     let count = |fits: &dyn Fn(&Change) -> bool| rows.iter().filter(|row| fits(&row.change)).count();
     let needs_you = count(&|change| change.state == State::Escalated);
-    let paused = count(&|change| change.paused);
+    let paused = count(&|change| change.paused_by_person || change.paused_by_rules);
     let held = count(&|change| change.held_until.is_some_and(|until| until > now));
     let mut parts = vec![format!("{} under way", rows.len() - needs_you)];
     for (n, what) in [(needs_you, "need you"), (paused, "paused"), (held, "held")] {

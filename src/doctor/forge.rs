@@ -9,6 +9,7 @@ use crate::github::{Account, Github, GithubError};
 
 /// The oldest and the newest gh that remand was tried with.
 const TRIED: [(u32, u32); 2] = [(2, 23), (2, 102)];
+const CLOCK: &str = "clock";
 /// What a clock may be wrong by: rate limits and holds are counted in minutes.
 const SKEW_S: i64 = 60;
 
@@ -18,7 +19,8 @@ pub(super) async fn gh(around: Arc<Surroundings>) -> Vec<Check> {
     let (version, account) = tokio::join!(github.version(), ask(&around, &github));
     let mut checks = vec![match &version {
         Ok(version) => of_version(&set.gh.join(" "), version),
-        Err(error) => around.severity("gh", error),
+        Err(GithubError::NoGh) => around.severity("gh", &GithubError::NoGh, GithubError::NoGh.hint()),
+        Err(error) => around.severity("gh", error, "try `gh --version` by hand: it has to say `gh version …`"),
     }];
     // Without gh there is nobody to ask.
     if !matches!(version, Err(GithubError::NoGh)) {
@@ -26,6 +28,11 @@ pub(super) async fn gh(around: Arc<Surroundings>) -> Vec<Check> {
             || vec![Check::ok("GitHub", "not asked (--offline)")],
             |(account, at)| of_account(&around, &github, &account, at),
         ));
+    }
+    if !checks.iter().any(|check| check.check == CLOCK) {
+        let says =
+            "not compared, since GitHub did not say what time it is (`timedatectl` tells whether it is kept right)";
+        checks.push(Check::ok(CLOCK, says));
     }
     checks
 }
@@ -68,7 +75,7 @@ fn of_account(around: &Surroundings, github: &Github, account: &Result<Account, 
             checks.extend(account.at.map(|theirs| clock(theirs, at)));
             checks
         }
-        Err(error) => vec![around.severity("GitHub", error)],
+        Err(error) => vec![around.severity("GitHub", error, error.hint())],
     }
 }
 
@@ -106,26 +113,22 @@ fn left(around: &Surroundings, github: &Github) -> Option<Check> {
 fn clock(theirs: Time, ours: Time) -> Check {
     let off_s = (ours.millis() - theirs.millis()) / 1000;
     if off_s.abs() < SKEW_S {
-        return Check::ok("clock", "as GitHub's");
+        return Check::ok(CLOCK, "as GitHub's");
     }
     let which = if off_s > 0 { "ahead of" } else { "behind" };
     let says = format!("{} s {which} GitHub's: waits and limits are counted wrongly", off_s.abs());
-    Check::warn(
-        "clock",
-        says,
-        "set it by the network: `sudo timedatectl set-ntp true`, or what your system has for that",
-    )
+    Check::warn(CLOCK, says, "set it by the network: `sudo timedatectl set-ntp true`, or what your system has for that")
 }
 
 impl Surroundings {
     /// Without a project on GitHub nothing is lost yet.
-    fn severity(&self, check: &str, error: &GithubError) -> Check {
+    fn severity(&self, check: &str, error: &GithubError, hint: &str) -> Check {
         let is_needed = self.projects.iter().any(|project| project.repo.is_some());
         let passes = matches!(error, GithubError::Limited { .. });
         if is_needed && !passes {
-            Check::fail(check, error.to_string(), error.hint())
+            Check::fail(check, error.to_string(), hint)
         } else {
-            Check::warn(check, error.to_string(), error.hint())
+            Check::warn(check, error.to_string(), hint)
         }
     }
 }

@@ -9,7 +9,7 @@ use super::machine::{closed_git, existing, nameless};
 use super::{CALL, Check, Surroundings};
 use crate::blackboard::Project;
 use crate::config;
-use crate::git::{self, Git};
+use crate::git::{self, Git, GitError};
 use crate::process;
 use crate::remote::{Reach, Remote, RemoteError};
 
@@ -59,6 +59,8 @@ impl Look<'_> {
                     None,
                 )
             }
+            // Said once, of git itself.
+            Err(GitError::NoGit) => (Vec::new(), None),
             Err(error) => {
                 let r#do = format!("put the repository back at {path}, and see that git works there");
                 (vec![Check::fail(&self.name, error.to_string(), r#do)], None)

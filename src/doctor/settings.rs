@@ -18,7 +18,14 @@ pub(super) fn load(place: &Place) -> Result<(Loaded, Option<ConfigError>), Confi
 pub(super) fn checks(around: &Surroundings, bad: Option<&ConfigError>) -> Vec<Check> {
     if let Some(error) = bad {
         let says = format!("{}; what follows was looked at with the defaults", first_line(&error.to_string()));
-        return vec![Check::fail(NAME, says, "`remand config check` shows where, and what is allowed: mend it there")];
+        let r#do = match error {
+            ConfigError::NotFound { .. } => "check the name; `remand init` writes one",
+            ConfigError::Unreadable { .. } => "make it readable for you",
+            ConfigError::Syntax(_) | ConfigError::Invalid(_) | ConfigError::NoHome => {
+                "`remand config check` shows where, and what is allowed: mend it there"
+            }
+        };
+        return vec![Check::fail(NAME, says, r#do)];
     }
     let loaded = &around.loaded;
     let known: Vec<String> = around.projects.iter().map(|project| project.project_id.to_string()).collect();

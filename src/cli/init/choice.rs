@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use crate::blackboard as bb;
+use crate::blackboard::{self as bb, Board, Project};
 use crate::change::ProjectId;
 use crate::cli::desk::{Desk, wait};
 use crate::cli::fail::Fail;
@@ -44,10 +44,12 @@ pub(super) struct ProjectChoice {
 impl AgentChoice {
     pub(super) fn read(text: &str, what: &str) -> Result<Self> {
         let mut command = words(text, what)?;
-        let Some(program) = command.first_mut() else {
+        for word in &mut command {
+            *word = whole(word);
+        }
+        let Some(program) = command.first() else {
             return Err(Fail::usage(format!("{what} is empty")).hint("`claude`, or a command with its words").into());
         };
-        *program = whole(program);
         let stem = Path::new(program).file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         let fits = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
         let name: String = stem.chars().map(fits).collect();
@@ -57,11 +59,12 @@ impl AgentChoice {
 }
 
 /// An agent is started in a worktree, where a relative path would be another file.
-fn whole(program: &str) -> String {
-    if !program.contains('/') {
-        return program.to_owned();
+fn whole(word: &str) -> String {
+    let begins_like_one = ["./", "../", "~/"].iter().any(|begin| word.starts_with(begin));
+    if !begins_like_one && !(word.contains('/') && Path::new(word).exists()) {
+        return word.to_owned();
     }
-    let path = super::detect::from_home(program);
+    let path = super::detect::from_home(word);
     std::path::absolute(&path).unwrap_or(path).display().to_string()
 }
 
@@ -73,10 +76,14 @@ impl ProjectChoice {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let found = wait(git.project_at(&path))??;
         let project = project::plain_project(&found, desk)?;
-        let known = match desk.board_there(&settings)? {
-            Some(mut board) => board.read(|conn| bb::project_by_common_dir(conn, &project.common_dir))?,
+        let mut board = desk.board_there(&settings)?;
+        let known = match &mut board {
+            Some(board) => board.read(|conn| bb::project_by_common_dir(conn, &project.common_dir))?,
             None => None,
         };
+        if known.is_none() {
+            refuse_taken(&project, board.as_mut())?;
+        }
         let (repo, id) = known.map_or((project.repo, None), |known| (known.repo, Some(known.project_id)));
         let name = id.as_ref().map_or(project.project_id.to_string(), ToString::to_string);
         Ok(Self { path: found.path, name, repo, gates: Vec::new(), known: id })
@@ -99,6 +106,18 @@ impl ProjectChoice {
     }
 }
 
+/// Better said before anything is written.
+fn refuse_taken(project: &Project, board: Option<&mut Board>) -> Result<()> {
+    let Some(board) = board else { return Ok(()) };
+    let taken = board.read(bb::list_projects)?.into_iter().find(|other| other.project_id == project.project_id);
+    match taken {
+        Some(other) => Err(Fail::usage(format!("there is a project `{}` already: {}", other.project_id, other.path))
+            .hint(format!("first `remand project add {} --name NAME`, then this again", project.path))
+            .into()),
+        None => Ok(()),
+    }
+}
+
 /// A command as one types it: words with spaces between, `'…'` and `"…"` around what belongs together. No shell reads it,
 /// so what only a shell would understand is refused.
 pub(super) fn words(text: &str, what: &str) -> Result<Vec<String>> {
@@ -114,7 +133,7 @@ pub(super) fn words(text: &str, what: &str) -> Result<Vec<String>> {
                 word.get_or_insert_default();
             }
             (None, c) if c.is_whitespace() => words.extend(word.take()),
-            (None, '|' | '&' | ';' | '<' | '>' | '$' | '`') => {
+            (None, '|' | '&' | ';' | '<' | '>' | '$' | '`' | '\\' | '*') => {
                 let hint = "put it into a script, or give it to a shell: sh -c '…'";
                 return Err(refused(&format!("no shell reads it, and `{c}` is a shell's")).hint(hint).into());
             }
@@ -127,6 +146,11 @@ pub(super) fn words(text: &str, what: &str) -> Result<Vec<String>> {
     words.extend(word);
     if words.first().is_some_and(|program| program.trim().is_empty()) {
         return Err(refused("the program is empty").into());
+    }
+    if words.first().is_some_and(|program| program.contains('=')) {
+        return Err(refused("no shell reads it, and a variable before a command is a shell's")
+            .hint("env NAME=value COMMAND")
+            .into());
     }
     Ok(words)
 }
@@ -142,11 +166,12 @@ mod tests {
             ("  npm   run 'my test' ", &["npm", "run", "my test"]),
             ("sh -c 'a && b | c'", &["sh", "-c", "a && b | c"]),
             ("x --y=\"a b\"c ''", &["x", "--y=a bc", ""]),
+            ("env X=1 a '*'", &["env", "X=1", "a", "*"]),
             ("", &[]),
         ] {
             assert_eq!(words(text, "it").unwrap(), expected, "{text}");
         }
-        for text in ["a && b", "a | b", "a > b", "$HOME/x", "a 'b", "'' b"] {
+        for text in ["a && b", "a | b", "a > b", "$HOME/x", "a 'b", "'' b", "X=1 a", "a\\ b", "a *.rs"] {
             assert!(words(text, "it").is_err(), "{text}");
         }
     }

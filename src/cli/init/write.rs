@@ -105,6 +105,9 @@ fn commands(commands: &[Vec<String>]) -> String {
 /// Puts the text into its place, and says where a copy of what was there is. The file is read once before it counts: one
 /// that remand itself would refuse is never left behind.
 pub(super) fn put(place: &Place, file: &Path, text: &str) -> Result<Option<PathBuf>> {
+    // One that is kept elsewhere and linked here stays a link.
+    let led = file.canonicalize();
+    let file = led.as_deref().unwrap_or(file);
     let folder = file.parent().map(Path::to_owned).unwrap_or_default();
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let new = Unfinished(file.with_extension(format!("new-{}", uuid::Uuid::new_v4().simple())));
