@@ -12,6 +12,7 @@ use super::fail::{Code, Fail};
 use super::out::{Line, Look};
 use crate::blackboard::{self as bb, Board, Order, Stopped, UnderWay};
 use crate::change::ProjectId;
+use crate::config::{self, Place};
 use crate::process::ProcessId;
 
 /// How often it is looked whether something still runs.
@@ -64,6 +65,7 @@ pub(crate) struct StartArgs {
 }
 
 pub(crate) fn stop(args: &StopArgs, desk: &mut Desk) -> Result<Code> {
+    whatever_the_settings_say(desk)?;
     let project = args.project.as_deref().map(|name| known(desk, name)).transpose()?;
     let order = Order { reason: args.reason.as_deref().filter(|reason| !reason.trim().is_empty()), at_once: args.now };
     let changed = desk.write("stop", |conn, step| bb::stop(conn, project.as_ref(), order, &step.actor, step.now))?;
@@ -89,6 +91,7 @@ pub(crate) fn stop(args: &StopArgs, desk: &mut Desk) -> Result<Code> {
 }
 
 pub(crate) fn start(args: &StartArgs, desk: &mut Desk) -> Result<Code> {
+    whatever_the_settings_say(desk)?;
     let project = args.project.as_deref().map(|name| known(desk, name)).transpose()?;
     let changed = desk.write("start", |conn, step| {
         let mut changed = bb::start(conn, project.as_ref(), &step.actor, step.now)?;
@@ -115,6 +118,19 @@ pub(crate) fn start(args: &StartArgs, desk: &mut Desk) -> Result<Code> {
         desk.out.line(line)?;
     }
     Ok(Code::Done)
+}
+
+/// A stop needs the blackboard and nothing else: a mistyped setting must not keep anybody from it.
+fn whatever_the_settings_say(desk: &mut Desk) -> Result<()> {
+    let Err(error) = desk.settings() else { return Ok(()) };
+    let Some(board) = config::blackboard_despite(desk.place()).filter(|board| board.exists()) else {
+        return Err(error);
+    };
+    let why = error.to_string();
+    let why = why.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+    desk.out.note(format!("the settings can't be used ({why}); this is done on {} all the same", board.display()))?;
+    desk.move_to(Place { config: Some("/dev/null".into()), db: Some(board) });
+    Ok(())
 }
 
 /// Says what is stopped, before or after what a command shows.

@@ -60,6 +60,27 @@ pub(crate) fn without_file(place: &Place) -> Result<Loaded, ConfigError> {
     load_from(place, &Environment::of_process(), None)
 }
 
+/// The blackboard of a config file that can't be used, as far as that can be told: whoever has to stop everything must not
+/// have to mend the file first.
+pub(crate) fn blackboard_despite(place: &Place) -> Option<PathBuf> {
+    let environment = Environment::of_process();
+    let usual = load_from(place, &environment, None).ok()?;
+    let file = place::config_file(place, &environment).ok().flatten();
+    let text = file.as_deref().and_then(|file| error::read_file(file).ok()).unwrap_or_default();
+    // One line alone can be read even where the file is no TOML.
+    let top = text.lines().take_while(|line| !line.trim_start().starts_with('['));
+    let set = top.filter(|line| line.trim_start().starts_with("blackboard")).find_map(|line| {
+        let table: toml::Table = line.parse().ok()?;
+        Some(table.get("blackboard")?.as_str()?.to_owned()).filter(|set| !set.is_empty())
+    });
+    match (usual.blackboard_from, set) {
+        (Origin::Default | Origin::File { .. }, Some(set)) => {
+            Some(place::resolve(&set, file.as_deref(), usual.home.as_deref()))
+        }
+        (_, _) => Some(usual.blackboard),
+    }
+}
+
 /// Every setting with its default and what it means.
 pub(crate) fn default_text() -> &'static str {
     include_str!("../../config.toml")

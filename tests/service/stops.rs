@@ -255,3 +255,33 @@ fn a_stop_just_before_the_push_keeps_push_and_posts_back() {
     assert_eq!(stage.pushes(), 1);
     assert_eq!(stage.forge.writes_to("replies"), 1);
 }
+
+/// Whoever has to stop everything must not have to mend the settings first.
+#[test]
+fn a_mistyped_setting_keeps_nobody_from_stopping() {
+    let play = Play::new(&Script { fixer: WAITS_AND_FIXES, ..Script::default() });
+    let world = &play.world;
+    let file = world.root().join("config/remand/config.toml");
+    let good = std::fs::read_to_string(&file).unwrap();
+    let moved = world.root().join("elsewhere.db");
+    for (bad, said) in [
+        (format!("shadwo = true\n{good}"), "`shadwo` is not a setting"),
+        (format!("agent = [\n{good}"), "the settings can't be used"),
+    ] {
+        std::fs::write(&file, bad).unwrap();
+        world.remand(&["list"]).fails(3, "");
+        let stopped = world.remand(&["stop", "--now"]).ok();
+        assert!(stopped.stderr.contains(said) && stopped.stdout.contains("everything is stopped"), "{stopped:?}");
+        assert_eq!(play.count("stops"), 1);
+        world.remand(&["start"]).ok();
+        assert_eq!(play.count("stops"), 0);
+    }
+    // Also on the blackboard that the file names, as long as that line can be read.
+    std::fs::copy(world.db(), &moved).unwrap();
+    std::fs::write(&file, format!("blackboard = \"{}\"\nshadwo = true\n", moved.display())).unwrap();
+    let stopped = world.remand(&["stop"]).ok();
+    assert!(stopped.stderr.contains("elsewhere.db"), "{stopped:?}");
+    assert_eq!(play.count("stops"), 0);
+    std::fs::remove_file(&moved).unwrap();
+    world.remand(&["stop"]).fails(3, "`shadwo` is not a setting");
+}
