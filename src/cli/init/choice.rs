@@ -61,7 +61,8 @@ impl AgentChoice {
 /// An agent is started in a worktree, where a relative path would be another file.
 fn whole(word: &str) -> String {
     let begins_like_one = ["./", "../", "~/"].iter().any(|begin| word.starts_with(begin));
-    if !begins_like_one && !(word.contains('/') && Path::new(word).exists()) {
+    let is_path = begins_like_one || (word.contains('/') && Path::new(word).exists());
+    if !is_path {
         return word.to_owned();
     }
     let path = super::detect::from_home(word);
