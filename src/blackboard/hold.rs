@@ -62,6 +62,17 @@ pub(crate) fn resume_due(conn: &Connection, now: Time) -> Result<Vec<Change>> {
     Ok(due)
 }
 
+/// Ends the holds whose reason begins like this.
+pub(crate) fn resume_held_for(conn: &Connection, reason: &str, why: &str, now: Time) -> Result<()> {
+    let mut statement = conn.prepare_cached(
+        "SELECT * FROM changes WHERE held_until IS NOT NULL AND substr(hold_reason, 1, length(:reason)) = :reason",
+    )?;
+    let held: Vec<Change> = statement
+        .query_map(named_params! { ":reason": reason }, rows::change)?
+        .collect::<std::result::Result<_, _>>()?;
+    held.iter().try_for_each(|change| end_hold(conn, change, why, now))
+}
+
 pub(super) fn end_hold(conn: &Connection, change: &Change, why: &str, now: Time) -> Result<()> {
     conn.prepare_cached(
         "UPDATE changes SET held_until = NULL, hold_reason = NULL, updated_at = :now WHERE change_id = :id",

@@ -73,7 +73,7 @@ pub(crate) use find::{
 };
 pub(crate) use finish::{Failure, FixDone, ReviewDone, Unclear, ask_again, fail, finish_fix, finish_review};
 pub(crate) use head::{end_reviews, queue_review, review_new_head, was_on_remote};
-pub(crate) use hold::{Hold, anything_held_is_due, hold, next_moment, resume_due};
+pub(crate) use hold::{Hold, anything_held_is_due, hold, next_moment, resume_due, resume_held_for};
 pub(crate) use intents::{
     Intent, IntentKind, NewIntent, OurPosts, PostDone, change_result, claim_post, end_intent, give_up_post,
     intend_push, intent, intents_of, next_post, open_posts, orphaned_pushes, our_posts, post_done, put_off_post,

@@ -19,7 +19,7 @@ use crate::blackboard::{self as bb, Door};
 use crate::change::ProjectId;
 use crate::clock;
 use crate::config::{self, Loaded};
-use crate::dispatch::Dispatch;
+use crate::dispatch::{Dispatch, NO_AGENT};
 use crate::evaluator::Definition;
 use crate::git::Git;
 use crate::heartbeat::command::Kit;
@@ -151,6 +151,7 @@ pub(crate) fn serve(mut loaded: Loaded, front: Front<'_>) -> anyhow::Result<()> 
                         Some((next, settings)) => {
                             (daemon, loaded) = (next, settings);
                             daemon.set_shadows().await?;
+                            daemon.go_on_with_agents().await?;
                             running.go_on_as(&daemon).await;
                             "goes by the settings as they are now"
                         }
@@ -190,6 +191,12 @@ impl Daemon {
             self.door().write("shadow", move |conn| bb::set_project_shadow(conn, &id, shadow, clock::now())).await?;
         }
         Ok(())
+    }
+
+    /// What waited only for an agent in the settings is looked at again by those that hold now.
+    async fn go_on_with_agents(&self) -> bb::Result<()> {
+        let why = "the settings were read again";
+        self.door().write("resume", move |conn| bb::resume_held_for(conn, NO_AGENT, why, clock::now())).await
     }
 
     fn watched(&self, supervisor: Arc<Supervisor>, stop: CancellationToken) -> TaskTracker {

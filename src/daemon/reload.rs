@@ -55,6 +55,7 @@ pub(super) async fn reload(
     words: fn(&anyhow::Error) -> String,
 ) -> Option<(Daemon, Loaded)> {
     let assembled = load().and_then(|mut new| {
+        is_still_there(old, &new)?;
         let kept = kept(old, &new);
         new.blackboard.clone_from(&old.blackboard);
         Ok((daemon.again(&new)?, new, kept))
@@ -80,6 +81,17 @@ pub(super) async fn reload(
             tell(daemon, event.with(json!({ "reason": reason }))).await;
             None
         }
+    }
+}
+
+/// A file that is gone is no wish for the defaults, by which no agent, no gate and no forbidden path would be left.
+fn is_still_there(old: &Loaded, new: &Loaded) -> anyhow::Result<()> {
+    match (&old.file, &new.file) {
+        (Some(file), None) => anyhow::bail!(
+            "{} is gone: put it back, or restart the daemon if it is to go by the defaults",
+            file.display()
+        ),
+        (Some(_) | None, Some(_)) | (None, None) => Ok(()),
     }
 }
 

@@ -28,8 +28,9 @@ pub(super) struct Running {
 struct Round {
     stop: CancellationToken,
     heartbeat_stop: CancellationToken,
-    reading: TaskTracker,
-    rest: TaskTracker,
+    /// Intake and posts, which may wait long for the forge.
+    forge: TaskTracker,
+    heartbeat: TaskTracker,
 }
 
 impl Running {
@@ -54,7 +55,7 @@ impl Running {
         self.round = Round::begin(daemon, &self.wake_posts, &self.stop);
     }
 
-    /// Once it was told to stop, in order: nothing more is read, no more events are taken in, then dispatch gives back
+    /// Once it was told to stop, in order: nothing more is read or posted, no more events are taken in, then dispatch gives back
     /// what runs.
     pub(super) async fn end(self) {
         self.round.end().await;
@@ -67,8 +68,8 @@ impl Running {
 impl Round {
     fn begin(daemon: &Daemon, wake_posts: &Arc<Notify>, stop: &CancellationToken) -> Self {
         let (stop, heartbeat_stop) = (stop.child_token(), CancellationToken::new());
-        let (reading, rest) = (TaskTracker::new(), TaskTracker::new());
-        reading.spawn(Arc::clone(&daemon.intake).run(Arc::clone(&daemon.lasting.wake_intake), stop.clone()));
+        let (forge, beating) = (TaskTracker::new(), TaskTracker::new());
+        forge.spawn(Arc::clone(&daemon.intake).run(Arc::clone(&daemon.lasting.wake_intake), stop.clone()));
         let heartbeat = Heartbeat {
             door: daemon.lasting.door.clone(),
             definitions: Arc::clone(&daemon.definitions),
@@ -76,7 +77,7 @@ impl Round {
             after: Arc::clone(&daemon.lasting.wake_dispatch),
             beats: Arc::clone(&daemon.lasting.beats),
         };
-        rest.spawn(heartbeat.run(heartbeat_stop.clone()));
+        beating.spawn(heartbeat.run(heartbeat_stop.clone()));
         let commands = Commands {
             door: daemon.lasting.door.clone(),
             definitions: Arc::clone(&daemon.definitions),
@@ -84,17 +85,18 @@ impl Round {
             wake: Arc::clone(&daemon.lasting.wake_commands),
             after: Arc::clone(&daemon.lasting.wake_heartbeat),
         };
-        rest.spawn(commands.run(heartbeat_stop.clone()));
-        rest.spawn(Arc::clone(&daemon.dispatch).run_posts(Arc::clone(wake_posts), stop.clone()));
-        reading.close();
-        rest.close();
-        Self { stop, heartbeat_stop, reading, rest }
+        beating.spawn(commands.run(heartbeat_stop.clone()));
+        forge.spawn(Arc::clone(&daemon.dispatch).run_posts(Arc::clone(wake_posts), stop.clone()));
+        forge.close();
+        beating.close();
+        Self { stop, heartbeat_stop, forge, heartbeat: beating }
     }
 
+    /// The heartbeat last: it is the sign of life, and what is awaited of the forge takes longer than a watchdog waits.
     async fn end(&self) {
         self.stop.cancel();
-        self.reading.wait().await;
+        self.forge.wait().await;
         self.heartbeat_stop.cancel();
-        self.rest.wait().await;
+        self.heartbeat.wait().await;
     }
 }

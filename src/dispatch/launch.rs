@@ -17,6 +17,9 @@ use crate::process::{self, Running};
 use crate::sandbox::Reach;
 use crate::work::{Ended, Run};
 
+/// How the reason of a hold begins that other settings could end.
+pub(crate) const NO_AGENT: &str = "no agent is configured";
+
 /// What a run is started with.
 pub(super) struct Launch<'a> {
     pub(super) phase: Phase,
@@ -38,7 +41,8 @@ impl Task {
         };
         agent.clone().ok_or_else(|| {
             Stop::hold(format!(
-                "no agent is configured for a {phase}: add an [agents.NAME] with its command to the configuration, set agent = \"NAME\", and start the daemon again"
+                "{NO_AGENT} for a {phase}: add an [agents.NAME] with its command to the configuration, set agent = \"NAME\", and have \
+                 the daemon read it (SIGHUP, or `systemctl --user reload remand`) or start it again"
             ))
         })
     }

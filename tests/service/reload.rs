@@ -5,7 +5,9 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::supervisor::{Supervisor, hang_up};
+use crate::pulls::pauses::before_each_call;
 use crate::support::play::{Play, REVIEWER, Script, WAITS_AND_FIXES};
+use crate::support::pull_play::{PullPlay, quiet};
 
 const SELDOM: Duration = Duration::from_secs(600);
 
@@ -82,8 +84,11 @@ fn wrong_settings_are_refused_as_a_whole_and_the_old_ones_hold() {
     std::fs::create_dir(folder.join("prompts")).unwrap();
     std::fs::write(folder.join("prompts/review.md"), "{{ nobody_knows_this }}\n").unwrap();
     refused(&["review.md", "nobody_knows_this"]);
+    // The defaults have no agent, no gate and no forbidden path: nobody means them by moving a file.
+    std::fs::rename(folder.join("config.toml"), folder.join("config.away")).unwrap();
+    refused(&["config.toml is gone"]);
     assert_eq!(play.count("events WHERE event_type = 'reloaded'"), 0);
-    assert_eq!(play.count("events WHERE event_type = 'skipped'"), 3);
+    assert_eq!(play.count("events WHERE event_type = 'skipped'"), 4);
 
     play.world.config(&good);
     std::fs::remove_dir_all(folder.join("prompts")).unwrap();
@@ -126,4 +131,60 @@ fn a_tick_that_is_hung_up_stops() {
     assert!(tick.wait().unwrap().success());
     assert_eq!(play.world.sqlite("SELECT status, attempt FROM work_items WHERE source = 'review_fix'"), "available|0");
     assert_eq!(play.count("events WHERE event_type = 'reloaded'"), 0);
+}
+
+#[test]
+fn what_waited_for_an_agent_goes_on_with_the_settings_that_have_one() {
+    let play = Play::new(&Script::default());
+    let good = settings(&play);
+    let without: Vec<&str> =
+        good.lines().filter(|line| !line.starts_with("agent =") && !line.starts_with("review_agent =")).collect();
+    play.world.config(&without.join("\n"));
+    let daemon = play.daemon();
+    play.wait_for("SELECT count(*) FROM events WHERE event_type = 'held'", "1");
+    play.is_held("no agent is configured for a review");
+    assert!(play.answer().contains("SIGHUP"), "{}", play.answer());
+    // One that waits for something else.
+    let (other, _) = play.another("other");
+    play.world.sqlite(&format!(
+        "UPDATE changes SET held_until = '2999-01-01T00:00:00.000Z', hold_reason = 'no network' WHERE change_id = '{other}';
+         UPDATE changes SET held_until = '2999-01-01T00:00:00.000Z' WHERE change_id = 'c1'"
+    ));
+    play.world.config(&good);
+    hang_up(&daemon);
+    play.wait_for_state("ready_for_human_review");
+    assert_eq!(
+        play.world.sqlite("SELECT summary FROM events WHERE event_type = 'resumed' AND change_id = 'c1'"),
+        "going on: the settings were read again"
+    );
+    assert_eq!(
+        play.world.sqlite(&format!("SELECT hold_reason FROM changes WHERE change_id = '{other}'")),
+        "no network"
+    );
+    assert!(daemon.stop().success());
+}
+
+/// A call of the forge takes longer than systemd waits for a sign of life.
+#[test]
+fn it_is_alive_while_a_reload_waits_for_the_forge() {
+    let stage = PullPlay::new(&quiet());
+    let play = &stage.play;
+    before_each_call(
+        &stage,
+        "case \"$*\" in *POST*) : >\"$HOME/posting\"; until [ -e \"$HOME/go\" ]; do sleep 0.02; done;; esac",
+    );
+    let supervisor = Supervisor::of(play);
+    let daemon = play.daemon_from(supervisor.command(play, Duration::from_millis(900)));
+    let home = play.world.root().join("home");
+    play.until("something is posted", || home.join("posting").exists());
+    hang_up(&daemon);
+    supervisor.wait_for(play, "RELOADING=1\n");
+    // One may have been under way.
+    for _ in 0..3 {
+        let told = supervisor.next(play);
+        assert!(told.starts_with("WATCHDOG=1\n"), "{told}");
+    }
+    std::fs::write(home.join("go"), "").unwrap();
+    supervisor.wait_for(play, "READY=1\n");
+    assert!(daemon.stop().success());
 }
