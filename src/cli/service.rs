@@ -83,12 +83,14 @@ pub(crate) struct InstallArgs {
 }
 
 /// Stop and disable it, and remove the file
+///
+/// The file stays if the daemon can't be stopped.
 #[derive(Debug, Args)]
 pub(crate) struct UninstallArgs {
     #[command(flatten)]
     which: Which,
 
-    /// Remove a file that remand did not write
+    /// Remove a file that remand did not write, and one whose daemon can't be stopped
     #[arg(long)]
     force: bool,
 }
@@ -203,26 +205,48 @@ fn uninstall(args: &UninstallArgs, desk: &mut Desk) -> Result<Code> {
     }
     let manager = Manager::of(&site);
     let mut left = Vec::new();
-    let mut ask = |step: Option<Vec<String>>| {
-        let Some(step) = step else { return };
-        if let Said::Badly(why) = manager.run(&step) {
-            left.push((step.join(" "), why));
+    if let Some(step) = manager.stop_step() {
+        match manager.run(&step) {
+            Said::Well => {}
+            Said::Badly(why) if !args.force => {
+                return Err(Fail::new(format!("it could not be stopped, and {} is kept: {why}", site.file.display()))
+                    .hint(format!(
+                        "once that is mended, `remand service uninstall{}` again; --force removes the file all the same",
+                        site.flags()
+                    ))
+                    .into());
+            }
+            // By now it may run without its file.
+            Said::Badly(why) => left.extend(manager.late_stop_step().map(|step| (step, why))),
+            Said::NotThere => left.extend(manager.late_stop_step().map(|late| (late, not_there(&step)))),
         }
-    };
-    ask(manager.stop_step());
+    }
     fs::remove_file(&site.file).with_context(|| format!("cannot remove {}", site.file.display()))?;
-    ask(manager.reload_step());
+    if let Some(step) = manager.reload_step() {
+        match manager.run(&step) {
+            Said::Well => {}
+            Said::Badly(why) => left.push((step, why)),
+            Said::NotThere => left.push((step.clone(), not_there(&step))),
+        }
+    }
     if desk.out.is_json() {
-        let told = look(&site, &manager, left.into_iter().map(|(step, _)| step).collect())?;
+        let told = look(&site, &manager, left.into_iter().map(|(step, _)| step.join(" ")).collect())?;
         desk.out.json(&told)?;
         return Ok(Code::Done);
     }
     desk.out
         .line(format!("{} is removed; blackboard, settings and worktrees stay as they are", site.file.display()))?;
-    for (command, why) in left {
-        desk.out.note(Line::default().plain(format!("{why}; left to type: ")).command(command))?;
+    for (step, why) in left {
+        desk.out.note(Line::default().plain(format!("{why}; left to type: ")).command(step.join(" ")))?;
+    }
+    if let Some(pid) = daemon::holder(&site.blackboard) {
+        desk.out.note(format!("a daemon still runs on {}, with pid {pid}", site.blackboard.display()))?;
     }
     Ok(Code::Done)
+}
+
+fn not_there(step: &[String]) -> String {
+    format!("{} is not there", step.first().map_or("", String::as_str))
 }
 
 fn status(args: &StatusArgs, desk: &mut Desk) -> Result<Code> {
@@ -268,12 +292,17 @@ fn print(args: &PrintArgs, desk: &mut Desk) -> Result<Code> {
 
 fn look(site: &Site, manager: &Manager, commands: Vec<String>) -> Result<Told> {
     let there = read(&site.file)?;
-    let wanted = site.text()?;
+    // One that can't be written differs from nothing; `install` says why.
+    let wanted = site.text().ok();
     Ok(Told {
         file: site.file.clone(),
         installed: there.is_some(),
         ours: there.as_deref().map(unit::is_ours),
-        differs: there.as_deref().filter(|_| site.is_whole).map(|there| !unit::is_same(there, &wanted)),
+        differs: there
+            .as_deref()
+            .filter(|_| site.is_whole)
+            .zip(wanted)
+            .map(|(there, wanted)| !unit::is_same(there, &wanted)),
         enabled: manager.enabled(),
         active: manager.active(),
         blackboard: site.blackboard.clone(),

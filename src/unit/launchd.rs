@@ -35,10 +35,11 @@ pub(super) fn plist(wish: &Wish) -> Result<String, Unfit> {
 \t</dict>
 \t<key>RunAtLoad</key>
 \t<true/>
+\t<!-- As after any failure. launchd can't be told that wrong settings stay wrong: it tries again every ten seconds. -->
 \t<key>KeepAlive</key>
 \t<dict>
-\t\t<key>Crashed</key>
-\t\t<true/>
+\t\t<key>SuccessfulExit</key>
+\t\t<false/>
 \t</dict>
 \t<key>ExitTimeOut</key>
 \t<integer>{}</integer>

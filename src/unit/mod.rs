@@ -61,9 +61,11 @@ impl Wish {
 
 /// A path or a word that has no place in such a text.
 #[derive(Debug, thiserror::Error)]
-#[error("{what:?} can't be written into a unit: it has a control character in it, or is not UTF-8")]
-pub(crate) struct Unfit {
-    what: String,
+pub(crate) enum Unfit {
+    #[error("{what:?} can't be written into a unit: it has a control character in it, or is not UTF-8")]
+    Text { what: String },
+    #[error("systemd starts no program with a quote or a backslash in its path, such as {}: move it elsewhere", program.display())]
+    Program { program: PathBuf },
 }
 
 pub(crate) fn text(kind: Kind, wish: &Wish) -> Result<String, Unfit> {
@@ -97,7 +99,7 @@ pub(crate) fn is_same(one: &str, other: &str) -> bool {
 fn fit(text: &str) -> Result<&str, Unfit> {
     // What is not UTF-8 was turned into text with this in it.
     if text.chars().any(|c| c.is_control() || c == char::REPLACEMENT_CHARACTER) {
-        return Err(Unfit { what: text.to_owned() });
+        return Err(Unfit::Text { what: text.to_owned() });
     }
     Ok(text)
 }

@@ -34,7 +34,12 @@ pub(super) fn unit(wish: &Wish) -> Result<String, Unfit> {
 }
 
 fn how_to_run(wish: &Wish) -> Result<String, Unfit> {
-    let mut words = vec![quoted(&wish.program.to_string_lossy())?];
+    let program = wish.program.to_string_lossy();
+    // However they are escaped: "Executable name contains special characters". All others are fine.
+    if program.contains(['\'', '"', '\\']) {
+        return Err(Unfit::Program { program: wish.program.clone() });
+    }
+    let mut words = vec![quoted(&program)?];
     for arg in &wish.args {
         // In the program's own path a dollar is a dollar.
         words.push(quoted(arg)?.replace('$', "$$"));

@@ -3,7 +3,7 @@ use super::*;
 fn wish(scope: Scope) -> Wish {
     Wish {
         scope,
-        program: "/opt/my tools/100%/$re\"mand".into(),
+        program: "/opt/my tools/100%/$re;mand".into(),
         args: ["--db", "/srv/50% of $it/b.db", "run"].map(String::from).to_vec(),
         path: "/usr/bin:/opt/a b%/bin".into(),
         state: "/var/lib/remand".into(),
@@ -29,7 +29,7 @@ fn what_systemd_would_read_otherwise_is_escaped() {
     assert_eq!(
         lines(&text, &["ExecStart", "Environment", "TimeoutStopSec"]),
         [
-            r#"ExecStart="/opt/my tools/100%%/$re\"mand" --db "/srv/50%% of $$it/b.db" run"#,
+            r#"ExecStart="/opt/my tools/100%%/$re;mand" --db "/srv/50%% of $$it/b.db" run"#,
             r#"Environment="PATH=/usr/bin:/opt/a b%%/bin""#,
             "TimeoutStopSec=55",
         ]

@@ -141,6 +141,52 @@ fn without_systemd_it_says_what_to_type_and_when_it_fails_why() {
 }
 
 #[test]
+fn what_can_not_be_stopped_keeps_its_file() {
+    let world = World::new();
+    world.script("systemctl", SYSTEMCTL);
+    world.remand(&["service", "install"]).ok();
+    world.script("systemctl", "echo 'Failed to connect to bus' >&2; exit 1");
+    let failed = world.remand(&["service", "uninstall"]).fails(1, "Failed to connect to bus");
+    assert!(failed.stderr.contains("systemctl --user disable --now remand.service"), "{}", failed.stderr);
+    assert!(failed.stderr.contains("`remand service uninstall` again; --force"), "{}", failed.stderr);
+    assert!(unit(&world).exists());
+    let forced = world.remand(&["service", "uninstall", "--force"]).ok();
+    assert!(forced.stderr.contains("left to type: systemctl --user stop remand.service"), "{}", forced.stderr);
+    assert!(!unit(&world).exists());
+
+    std::fs::remove_file(world.root().join("bin/systemctl")).unwrap();
+    lonely(&world, &["service", "install"]).ok();
+    let said = lonely(&world, &["service", "uninstall"]).ok();
+    for left in ["systemctl --user stop remand.service", "systemctl --user daemon-reload"] {
+        assert!(said.stderr.contains(&format!("systemctl is not there; left to type: {left}")), "{}", said.stderr);
+    }
+    assert!(!unit(&world).exists());
+}
+
+/// Its unit would be refused: "Executable name contains special characters".
+#[test]
+fn a_program_that_systemd_does_not_start_is_refused_before_anything_is_written() {
+    let world = World::new();
+    world.script("systemctl", SYSTEMCTL);
+    for name in ["it's", "a \"name\"", "back\\slash"] {
+        let folder = world.root().join(name);
+        std::fs::create_dir(&folder).unwrap();
+        let program = folder.join("remand");
+        // A child: one that was written by this process could be busy.
+        run(world.command("ln").arg(env!("CARGO_BIN_EXE_remand")).arg(&program));
+        if !program.exists() {
+            run(world.command("cp").arg(env!("CARGO_BIN_EXE_remand")).arg(&program)).ok();
+        }
+        let refused = run(world.command(&program).args(["service", "install"]));
+        let refused = refused.fails(1, "systemd starts no program with a quote or a backslash in its path");
+        assert!(refused.stderr.contains("move it elsewhere"), "{}", refused.stderr);
+        assert!(!unit(&world).exists());
+        run(world.command(&program).args(["service", "print", "--launchd"])).ok();
+    }
+    assert_eq!(asked(&world), [""; 0]);
+}
+
+#[test]
 fn wrong_words_are_usage_and_a_wish_for_the_machine_needs_its_user() {
     let world = World::new();
     for args in [&["--user", "--system"][..], &["--systemd", "--launchd"], &["--run-as", "eve"], &["--root", "/mnt"]] {
@@ -283,7 +329,7 @@ fn a_plist_reader_that_is_strict_reads_the_plist() {
     );
     assert_eq!(
         (&plist["Umask"], &plist["KeepAlive"], &plist["RunAtLoad"]),
-        (&json!(63), &json!({ "Crashed": true }), &json!(true))
+        (&json!(63), &json!({ "SuccessfulExit": false }), &json!(true))
     );
     assert_eq!(
         plist["EnvironmentVariables"].as_object().unwrap().keys().collect::<Vec<_>>(),

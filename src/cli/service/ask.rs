@@ -12,6 +12,8 @@ use crate::unit::{Kind, Scope};
 const LIMIT: Duration = Duration::from_secs(120);
 const CAP: usize = 16 * 1024;
 const UNIT: &str = "remand.service";
+/// "No such process", "Could not find specified service".
+const NOT_LOADED: [i32; 2] = [3, 113];
 
 pub(super) struct Manager {
     kind: Kind,
@@ -75,6 +77,15 @@ impl Manager {
         }
     }
 
+    /// What still works when the file is gone.
+    pub(super) fn late_stop_step(&self) -> Option<Vec<String>> {
+        match (self.kind, &self.root) {
+            (Kind::Systemd, None) => Some(self.systemctl(&["stop", UNIT])),
+            (Kind::Launchd, None) => self.stop_step(),
+            (Kind::Systemd | Kind::Launchd, Some(_)) => None,
+        }
+    }
+
     pub(super) fn reload_step(&self) -> Option<Vec<String>> {
         (self.kind == Kind::Systemd && self.root.is_none()).then(|| self.systemctl(&["daemon-reload"]))
     }
@@ -93,12 +104,20 @@ impl Manager {
         match ended(step) {
             None => Said::NotThere,
             Some(Ok(output)) if output.status == Some(0) => Said::Well,
+            Some(Ok(output)) if self.is_not_loaded(step, output.status) => Said::Well,
             Some(Ok(output)) => {
                 let said = String::from_utf8_lossy(&output.stderr);
                 Said::Badly(format!("`{}`: {}", step.join(" "), said.trim().replace('\n', "; ")))
             }
             Some(Err(error)) => Said::Badly(error.to_string()),
         }
+    }
+
+    /// launchd fails to stop what does not run.
+    fn is_not_loaded(&self, step: &[String], status: Option<i32>) -> bool {
+        self.kind == Kind::Launchd
+            && step.iter().any(|word| word == "bootout")
+            && status.is_some_and(|status| NOT_LOADED.contains(&status))
     }
 
     /// The one word that it prints; it ends badly for most of them.
