@@ -29,6 +29,7 @@ mod pull;
 mod remote;
 mod review;
 mod sandbox;
+mod secret;
 mod snippet;
 mod state;
 mod unit;

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const VOCABULARY: &[&str] =
-    &["change", "clock", "event", "finding", "keypath", "plain", "proposal", "pull", "snippet", "words", "work"];
+    &["change", "clock", "event", "finding", "keypath", "plain", "proposal", "pull", "secret", "snippet", "words", "work"];
 
 /// A room and the rooms that it may use, beside the vocabulary and the crash points, which everybody may.
 const EDGES: &[(&str, &[&str])] = &[
@@ -14,6 +14,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("words", &[]),
     ("clock", &[]),
     ("plain", &[]),
+    ("secret", &[]),
     ("snippet", &[]),
     ("keypath", &[]),
     ("change", &[]),

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::secret::position;
+
 /// Never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Secret(String);
@@ -61,18 +63,6 @@ impl Canaries {
     /// Where one begins.
     pub(super) fn find(&self, bytes: &[u8]) -> Option<(usize, &[u8])> {
         self.needles.iter().find_map(|needle| Some((position(bytes, needle)?, needle.as_slice())))
-    }
-}
-
-pub(super) fn position(bytes: &[u8], needle: &[u8]) -> Option<usize> {
-    let first = needle.first()?;
-    let mut from = 0;
-    loop {
-        let at = from + bytes.get(from..)?.iter().position(|b| b == first)?;
-        if bytes.get(at..)?.starts_with(needle) {
-            return Some(at);
-        }
-        from = at + 1;
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::canary::{Canaries, position};
+use super::canary::Canaries;
 use super::objection::{LINK, SUBMODULE, stays_inside};
-use super::{Objection, PushRules, Remote, RemoteError, Wrong, secret};
+use super::{Objection, PushRules, Remote, RemoteError, Wrong};
 use crate::git::NetFile;
+use crate::secret::{self, position};
 
 /// More of a file is not looked at.
 const SCANNED: u64 = 10 * 1024 * 1024;

@@ -14,7 +14,6 @@ mod glob;
 mod look;
 mod objection;
 mod push;
-mod secret;
 mod trouble;
 mod undone;
 mod url;
@@ -63,7 +62,7 @@ pub(crate) struct Remote {
 
 /// Whether a text that is about to leave has a secret in it: one that is known, or one that looks like one.
 pub(crate) fn tells_a_secret(text: &str, known: &[Secret]) -> bool {
-    secret::has_any(text.as_bytes()) || canary::Canaries::new(known).find(text.as_bytes()).is_some()
+    crate::secret::has_any(text.as_bytes()) || canary::Canaries::new(known).find(text.as_bytes()).is_some()
 }
 
 impl Remote {

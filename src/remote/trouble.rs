@@ -1,8 +1,8 @@
 //! Reads the end of a git that spoke with a remote. Git has one status (128) for most of it, so it is told apart by words,
 //! which are stable under `LC_ALL=C`. Lines that the remote itself wrote do not count: it could say anything.
 
-use super::{RemoteError, secret, url};
-use crate::plain;
+use super::{RemoteError, url};
+use crate::{plain, secret};
 
 /// In this order: ssh closes every failure with "Could not read from remote repository".
 const WORDS: &[(Kind, &[&str])] = &[

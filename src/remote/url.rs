@@ -1,6 +1,6 @@
 //! The pinned URL: what may be one, and how it is shown.
 
-use super::secret;
+use crate::secret;
 
 /// What a URL leads through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

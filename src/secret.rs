@@ -4,9 +4,9 @@ use std::ops::Range;
 
 /// What was found, by its kind: the text itself is never kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found {
-    pub(super) kind: &'static str,
-    pub(super) at: Range<usize>,
+pub(crate) struct Found {
+    pub(crate) kind: &'static str,
+    pub(crate) at: Range<usize>,
 }
 
 /// A prefix that gives a secret away, and what follows it.
@@ -45,12 +45,12 @@ const SHAPES: &[Shape] = &[
     Shape { is_exact: true, ..shape("an AWS key", "ASIA", 16, upper) },
 ];
 
-pub(super) fn has_any(bytes: &[u8]) -> bool {
+pub(crate) fn has_any(bytes: &[u8]) -> bool {
     !find(bytes).is_empty()
 }
 
 /// The text with every secret in it covered.
-pub(super) fn hide(text: &str) -> String {
+pub(crate) fn hide(text: &str) -> String {
     let mut shown = String::new();
     let mut from = 0;
     for Found { at, .. } in find(text.as_bytes()) {
@@ -63,7 +63,7 @@ pub(super) fn hide(text: &str) -> String {
 }
 
 /// All that look like secrets, in order, none inside another. Placeholders are passed over.
-pub(super) fn find(bytes: &[u8]) -> Vec<Found> {
+pub(crate) fn find(bytes: &[u8]) -> Vec<Found> {
     let mut found: Vec<Found> = Vec::new();
     let mut at = 0;
     while let Some(byte) = bytes.get(at) {
@@ -105,7 +105,7 @@ impl Shape {
 fn private_key(bytes: &[u8], at: usize) -> Option<Found> {
     let rest = bytes.get(at..)?.strip_prefix(b"-----BEGIN ")?;
     let title = rest.get(..rest.len().min(60))?;
-    let name_end = super::canary::position(title, b"PRIVATE KEY")? + b"PRIVATE KEY".len();
+    let name_end = position(title, b"PRIVATE KEY")? + b"PRIVATE KEY".len();
     let behind = rest.get(name_end..)?;
     let near = behind.get(..behind.len().min(600))?;
     let mut runs = near.split(|b| !(b.is_ascii_alphanumeric() || b"+/=".contains(b)));
@@ -138,13 +138,26 @@ fn password_in_url(bytes: &[u8], at: usize) -> Option<Found> {
     let colon = userinfo.iter().position(|b| *b == b':')?;
     let (user, password) = (userinfo.get(..colon)?, userinfo.get(colon + 1..)?);
     let is_local = [&b"localhost"[..], b"127.", b"[::1]", b"0.0.0.0", b"example."].iter().any(|h| host.starts_with(h))
-        || super::canary::position(host, b".example").is_some();
+        || position(host, b".example").is_some();
     let is_word = password.iter().all(u8::is_ascii_lowercase) && password.len() < 12;
     let is_variable = password.iter().any(|b| b"${}%*[]".contains(b));
     if password.len() < 6 || is_local || is_word || is_variable || user == password || is_placeholder(password) {
         return None;
     }
     Some(Found { kind: "a URL with a password", at: at..at + b"://".len() + split })
+}
+
+/// Where a text stands first.
+pub(crate) fn position(bytes: &[u8], needle: &[u8]) -> Option<usize> {
+    let first = needle.first()?;
+    let mut from = 0;
+    loop {
+        let at = from + bytes.get(from..)?.iter().position(|b| b == first)?;
+        if bytes.get(at..)?.starts_with(needle) {
+            return Some(at);
+        }
+        from = at + 1;
+    }
 }
 
 fn run(bytes: &[u8], letters: fn(u8) -> bool) -> usize {
@@ -173,7 +186,7 @@ fn is_placeholder(value: &[u8]) -> bool {
     let says_so = [&b"example"[..], b"placeholder", b"redacted", b"xxxxxx", b"your_", b"your-", b"dummy", b"changeme"];
     letters.len() <= 4
         || steps * 2 > lower.len()
-        || says_so.iter().any(|said| super::canary::position(&lower, said).is_some())
+        || says_so.iter().any(|said| position(&lower, said).is_some())
 }
 
 #[cfg(test)]
