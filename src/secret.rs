@@ -184,9 +184,7 @@ fn is_placeholder(value: &[u8]) -> bool {
     letters.dedup();
     let steps = lower.windows(2).filter(|pair| matches!(pair, [a, b] if b.wrapping_sub(*a) <= 1)).count();
     let says_so = [&b"example"[..], b"placeholder", b"redacted", b"xxxxxx", b"your_", b"your-", b"dummy", b"changeme"];
-    letters.len() <= 4
-        || steps * 2 > lower.len()
-        || says_so.iter().any(|said| position(&lower, said).is_some())
+    letters.len() <= 4 || steps * 2 > lower.len() || says_so.iter().any(|said| position(&lower, said).is_some())
 }
 
 #[cfg(test)]

@@ -19,14 +19,14 @@ fn folder(world: &World) -> PathBuf {
 }
 
 /// An evaluator whose program is this script.
-fn evaluator(world: &World, name: &str, wakes: &str, script: &str) {
+pub(crate) fn evaluator(world: &World, name: &str, wakes: &str, script: &str) {
     world.script(name, script);
     let text = format!("kind = \"command\"\n{wakes}\n[config]\ncommand = [\"{name}\"]\nlimit_s = 2\n");
     fs::write(folder(world).join(format!("{name}.toml")), text).unwrap();
 }
 
 /// As if all their moments had come.
-fn due(world: &World) {
+pub(crate) fn due(world: &World) {
     world.sqlite(
         "UPDATE evaluators SET next_run = '2020-01-01T00:00:00.000Z' WHERE next_run IS NOT NULL;
          UPDATE evaluator_troubles SET try_again = '2020-01-01T00:00:00.000Z'",
@@ -39,7 +39,7 @@ fn bytes(world: &World) -> (Vec<u8>, Vec<u8>) {
     (fs::read(world.db()).unwrap(), fs::read(wal).unwrap_or_default())
 }
 
-fn told(world: &World, of: &str) -> String {
+pub(crate) fn told(world: &World, of: &str) -> String {
     world.sqlite(&format!("SELECT event_type || ': ' || summary FROM events WHERE target_id = '{of}' ORDER BY id"))
 }
 

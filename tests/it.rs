@@ -17,6 +17,7 @@ mod demo;
 mod doctor;
 mod endless;
 mod evaluators;
+mod evaluators_apart;
 mod feedback_loop;
 mod forge;
 mod init;

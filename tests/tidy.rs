@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const VOCABULARY: &[&str] =
-    &["change", "clock", "event", "finding", "keypath", "plain", "proposal", "pull", "secret", "snippet", "words", "work"];
+const VOCABULARY: &[&str] = &[
+    "change", "clock", "event", "finding", "keypath", "plain", "proposal", "pull", "secret", "snippet", "words", "work",
+];
 
 /// A room and the rooms that it may use, beside the vocabulary and the crash points, which everybody may.
 const EDGES: &[(&str, &[&str])] = &[

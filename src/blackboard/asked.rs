@@ -17,6 +17,13 @@ use crate::proposal::{Ask, Asked, Escalation};
 /// The outcome of a proposal that was carried out; any other is why it was not.
 const DONE: &str = "done";
 
+/// Lines that could not be read are known by this and the line.
+const LINE: &str = "line: ";
+/// What sorts after all of them.
+const PAST_LINES: &str = "line:!";
+/// So many lines of one evaluator that differ are told in a day.
+const MOST_LINES: i64 = 50;
+
 /// An evaluator whose last passes failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Trouble {
@@ -61,10 +68,43 @@ pub(crate) fn skip_line(
     reason: &str,
     now: Time,
 ) -> Result<bool> {
+    let key = format!("{LINE}{line}");
+    if is_told_enough(conn, evaluator, &key, now)? {
+        let reason = format!("{MOST_LINES} lines in a day are no proposals");
+        let summary = format!("{reason} of {evaluator}: more of them are not told before tomorrow");
+        let event = about_evaluator(evaluator, EventType::Skipped, summary).with(json!({ "reason": reason }));
+        return tell_once(conn, evaluator, LINE, &format!("{reason}: {}", day_of(now)), &event, now);
+    }
     let summary = format!("line {number} of {evaluator} is no proposal: {reason}: {line}");
     let event = about_evaluator(evaluator, EventType::Skipped, summary)
         .with(json!({ "reason": reason, "line": number, "text": line }));
-    tell_once(conn, evaluator, &format!("line: {line}"), reason, &event, now)
+    tell_once(conn, evaluator, &key, reason, &event, now)
+}
+
+/// Whether as many lines of an evaluator as are told in a day were told today, and this one is none of them: a time or a
+/// number in each would be another line every time.
+fn is_told_enough(conn: &Connection, evaluator: &str, key: &str, now: Time) -> Result<bool> {
+    let (told, is_known): (i64, bool) = conn
+        .prepare_cached(
+            "SELECT coalesce(sum(made_at >= :today), 0), coalesce(max(key = :key), 0) FROM proposals
+             WHERE evaluator = :evaluator AND key > :line AND key < :past",
+        )?
+        .query_row(
+            named_params! {
+                ":today": day_of(now),
+                ":key": key,
+                ":evaluator": evaluator,
+                ":line": LINE,
+                ":past": PAST_LINES,
+            },
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )?;
+    Ok(told >= MOST_LINES && !is_known)
+}
+
+/// `2026-11-16`, which sorts before every time of that day.
+fn day_of(now: Time) -> String {
+    now.to_string().chars().take(10).collect()
 }
 
 fn tell_once(conn: &Connection, evaluator: &str, key: &str, reason: &str, event: &NewEvent, now: Time) -> Result<bool> {
@@ -179,7 +219,8 @@ fn change_of(what: &Ask) -> Option<&ChangeId> {
 }
 
 fn about_evaluator(name: &str, event_type: EventType, summary: impl Into<String>) -> NewEvent {
-    let event = NewEvent::about(&ChangeId::new(""), event_type, summary).on(TargetType::Evaluator, name);
+    // By itself: what it caused does not wake it.
+    let event = NewEvent::about(&ChangeId::new(""), event_type, summary).on(TargetType::Evaluator, name).by(name);
     NewEvent { change_id: None, ..event }
 }
 

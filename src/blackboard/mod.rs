@@ -118,7 +118,7 @@ pub(crate) use shadow::{
 };
 pub(crate) use shown::{any_by_others, any_read_due, live_changes, looks_after, open_items, open_pulls, shown_events};
 
-pub(crate) use stops::{Order, Stopped, UnderWay, is_halted, start, stop, stops, stops_for, under_way};
+pub(crate) use stops::{Order, Stopped, UnderWay, is_all_stopped, is_halted, start, stop, stops, stops_for, under_way};
 
 use rusqlite::ErrorCode;
 

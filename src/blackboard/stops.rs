@@ -100,6 +100,11 @@ pub(crate) fn stops(conn: &Connection) -> Result<Vec<Stopped>> {
     Ok(found)
 }
 
+/// Whether everything is stopped.
+pub(crate) fn is_all_stopped(conn: &Connection) -> Result<bool> {
+    Ok(own_stop(conn, None)?.is_some())
+}
+
 /// The stops that keep a project back, that of everything first.
 pub(crate) fn stops_for(conn: &Connection, project: &ProjectId) -> Result<Vec<Stopped>> {
     let mut found = stops(conn)?;

@@ -62,6 +62,7 @@ impl Parts {
 
     fn put_together(self, loaded: &Loaded, lasting: Lasting) -> Daemon {
         let intake = assemble_intake(loaded, &self.definitions, &lasting.door, &lasting.wake_heartbeat);
+        let kit = kit(loaded, self.holder.clone());
         let dispatch = Dispatch {
             door: lasting.door.clone(),
             settings: Arc::new(self.settings),
@@ -72,7 +73,7 @@ impl Parts {
         Daemon {
             shadow: Box::new(move |project| known.project(project.as_str()).shadow),
             definitions: self.definitions.into(),
-            kit: Arc::new(kit(loaded)),
+            kit: Arc::new(kit),
             intake: Arc::new(intake),
             dispatch: Arc::new(dispatch),
             lasting,
@@ -83,10 +84,12 @@ impl Parts {
 }
 
 /// What command evaluators are run with.
-pub(crate) fn kit(loaded: &Loaded) -> Kit {
+pub(crate) fn kit(loaded: &Loaded, holder: String) -> Kit {
     let dispatch = &loaded.config.dispatch;
     Kit {
         env: config::agent_environment(&[]),
+        mark: format!("evaluator:{}:", loaded.blackboard.display()),
+        holder,
         backoff_first: Duration::from_secs(dispatch.backoff_first_s),
         backoff_max: Duration::from_secs(dispatch.backoff_max_s),
     }

@@ -9,6 +9,7 @@ use crate::event::Event;
 use crate::plain;
 use crate::proposal::{Ask, Asked};
 use crate::pull::SeenPull;
+use crate::secret;
 use crate::work::{Item, ItemId, Priority, Source, Status};
 
 /// Rises when a field changes its meaning or goes; fields are added without that.
@@ -47,6 +48,7 @@ pub(crate) struct ShownProject {
     pub(crate) path: String,
     pub(crate) repo: Option<String>,
     pub(crate) default_branch: String,
+    pub(crate) stopped: bool,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -65,6 +67,7 @@ pub(crate) struct ShownChange {
     max_fix_cycles: i64,
     total_fixes: i64,
     paused: bool,
+    stopped: bool,
     shadow: bool,
     held_until: Option<Time>,
     hold_reason: Option<String>,
@@ -151,6 +154,7 @@ impl ShownChange {
             max_fix_cycles: change.budget.max_fix_cycles,
             total_fixes: change.budget.total_fixes,
             paused: change.paused,
+            stopped: change.stopped,
             shadow: change.shadow,
             held_until: change.held_until,
             hold_reason: change.hold_reason,
@@ -216,7 +220,11 @@ pub(crate) fn read(printed: &[u8]) -> Result<Vec<Line>, Flood> {
     }
     let read = |(number, line): (usize, &str)| match read_line(line) {
         Ok(asked) => Line::Asked(asked),
-        Err(reason) => Line::Unread(Unread { number, text: plain::line(&cut(line, 160)), reason }),
+        Err(reason) => Line::Unread(Unread {
+            number,
+            text: plain::line(&cut(&secret::hide(line), 160)),
+            reason: secret::hide(&reason),
+        }),
     };
     Ok(lines.into_iter().map(read).collect())
 }
@@ -269,39 +277,43 @@ fn read_line(line: &str) -> Result<Asked, String> {
                 }
             }
             let priority = word(priority)?.unwrap_or(Priority::P3);
-            let title = fit("title", title, MOST_TITLE)?;
-            let description = at_most("description", description, MOST_TEXT)?;
+            let title = fit("title", &title, MOST_TITLE)?;
+            let description = at_most("description", &description, MOST_TEXT)?;
             (key, Ask::Item { change_id, project_id, source, priority, title, description })
         }
         Raw::Reject { key, change, text } => {
-            (key, Ask::Reject { change_id: ChangeId::new(change), text: fit("text", text, MOST_TEXT)? })
+            (key, Ask::Reject { change_id: ChangeId::new(change), text: fit("text", &text, MOST_TEXT)? })
         }
         Raw::Escalate { key, change, reason, decide } => {
-            let decide = decide.map(|decide| fit("decide", decide, MOST_TEXT)).transpose()?;
-            (key, Ask::Escalate { change_id: ChangeId::new(change), reason: fit("reason", reason, MOST_TEXT)?, decide })
+            let decide = decide.map(|decide| fit("decide", &decide, MOST_TEXT)).transpose()?;
+            (
+                key,
+                Ask::Escalate { change_id: ChangeId::new(change), reason: fit("reason", &reason, MOST_TEXT)?, decide },
+            )
         }
         Raw::Comment { key, change, text } => {
-            (key, Ask::Comment { change_id: ChangeId::new(change), text: fit("text", text, MOST_TEXT)? })
+            (key, Ask::Comment { change_id: ChangeId::new(change), text: fit("text", &text, MOST_TEXT)? })
         }
     };
-    Ok(Asked { key: fit("key", key, MOST_KEY)?, what })
+    Ok(Asked { key: fit("key", &key, MOST_KEY)?, what })
 }
 
 fn word<T: std::str::FromStr<Err = crate::words::UnknownWord>>(text: Option<String>) -> Result<Option<T>, String> {
     text.map(|text| text.parse().map_err(|error: crate::words::UnknownWord| error.to_string())).transpose()
 }
 
-fn fit(what: &str, text: String, most: usize) -> Result<String, String> {
+fn fit(what: &str, text: &str, most: usize) -> Result<String, String> {
     if text.trim().is_empty() {
         return Err(format!("`{what}` is empty"));
     }
     at_most(what, text, most)
 }
 
-fn at_most(what: &str, text: String, most: usize) -> Result<String, String> {
+fn at_most(what: &str, text: &str, most: usize) -> Result<String, String> {
     match text.chars().count() {
         length if length > most => Err(format!("`{what}` has {length} characters; {most} are the most")),
-        _ => Ok(text),
+        // It is stored, and may be shown to an agent or posted.
+        _ => Ok(secret::hide(text)),
     }
 }
 

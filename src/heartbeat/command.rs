@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Beat, LOOK_AGAIN};
 use crate::blackboard::{self as bb, Conn, Door, Result};
+use crate::change::ProjectId;
 use crate::clock::{self, Time};
 use crate::crash::crash_point;
 use crate::evaluator::command::{
@@ -19,9 +20,9 @@ use crate::evaluator::command::{
 };
 use crate::evaluator::definition::{Command, Need};
 use crate::evaluator::{Config, Definition};
-use crate::plain;
 use crate::process::{self, ProcessError, Short};
 use crate::proposal::Proposal;
+use crate::{plain, secret};
 
 /// Between two passes of one evaluator: two of them that answer each other must not spin.
 const BREATH: Duration = Duration::from_secs(1);
@@ -34,6 +35,10 @@ const MOST_UNREAD: usize = 20;
 pub(crate) struct Kit {
     /// Closed, and without secrets.
     pub(crate) env: BTreeMap<String, String>,
+    /// What the programs of this blackboard carry in their environment, before who started them.
+    pub(crate) mark: String,
+    /// This process.
+    pub(crate) holder: String,
     pub(crate) backoff_first: Duration,
     pub(crate) backoff_max: Duration,
 }
@@ -50,6 +55,10 @@ pub(crate) type Printed = std::result::Result<Vec<Line>, String>;
 /// Whether it has something to look at.
 pub(crate) fn is_due(conn: &Conn, definition: &Definition, now: Time) -> Result<bool> {
     let name = &definition.name;
+    // Whatever it found could not be begun, and its program is a start like any other.
+    if bb::is_all_stopped(conn)? {
+        return Ok(false);
+    }
     if bb::trouble_of(conn, name)?.is_some_and(|trouble| trouble.try_again > now) {
         return Ok(false);
     }
@@ -80,6 +89,8 @@ pub(crate) fn look(conn: &Conn, definition: &Definition, now: Time) -> Result<Vi
         Some(_) | None => bb::newest_event(conn)?,
     };
     let projects = bb::list_projects(conn)?;
+    let stops = bb::stops(conn)?;
+    let is_stopped = |id: &ProjectId| stops.iter().any(|stop| stop.project_id.as_ref().is_none_or(|one| one == id));
     let repo_of =
         |id| projects.iter().find(|project| project.project_id == id).and_then(|project| project.repo.clone());
     let pulls = bb::open_pulls(conn, MOST_ROWS)?;
@@ -104,6 +115,7 @@ pub(crate) fn look(conn: &Conn, definition: &Definition, now: Time) -> Result<Vi
         projects: projects
             .into_iter()
             .map(|project| ShownProject {
+                stopped: is_stopped(&project.project_id),
                 project_id: project.project_id,
                 path: project.path,
                 repo: project.repo,
@@ -121,6 +133,7 @@ pub(crate) async fn ask(command: &Command, view: &View, kit: &Kit) -> Printed {
     let mut env: BTreeMap<OsString, OsString> =
         kit.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
     env.insert("REMAND_EVALUATOR".into(), view.snapshot.evaluator.clone().into());
+    env.insert(process::MARK.into(), format!("{}{}", kit.mark, kit.holder).into());
     let short = Short {
         program: command.program().into(),
         args: command.argv.iter().skip(1).map(OsString::from).collect(),
@@ -139,6 +152,7 @@ pub(crate) async fn ask(command: &Command, view: &View, kit: &Kit) -> Printed {
     };
     let said = String::from_utf8_lossy(&output.stderr);
     let said = said.lines().rev().map(str::trim).find(|line| !line.is_empty());
+    let said = said.map(secret::hide);
     let said = said.map(|line| format!(": {}", plain::line(&line.chars().take(300).collect::<String>())));
     match output.status {
         Some(0) => {}
@@ -190,6 +204,17 @@ pub(crate) fn settle(
 }
 
 impl Kit {
+    /// Ends the programs of those who were killed, and with them the limit that they had set.
+    pub(crate) async fn end_left(&self) {
+        match process::end_left(&self.mark).await {
+            Ok(0) => {}
+            Ok(ended) => tracing::warn!(ended, "programs of evaluators that outlived whoever started them were ended"),
+            Err(error) => {
+                tracing::error!(error = ?error, "programs of evaluators may have outlived whoever started them");
+            }
+        }
+    }
+
     fn try_again(&self, failures: i64, now: Time) -> Time {
         let doublings = u32::try_from(failures.clamp(0, 16)).unwrap_or(16);
         now.plus(self.backoff_first.saturating_mul(2_u32.saturating_pow(doublings)).min(self.backoff_max))
@@ -231,6 +256,7 @@ pub(crate) struct Commands {
 
 impl Commands {
     pub(crate) async fn run(self, stop: CancellationToken) {
+        self.kit.end_left().await;
         let (mut loops, mut wakes) = (JoinSet::new(), Vec::new());
         for definition in self.definitions.iter().filter(|definition| super::is_command(definition)) {
             let wake = Arc::new(Notify::new());
@@ -306,6 +332,9 @@ pub(crate) async fn all_once(
     stop: &CancellationToken,
 ) -> Result<Beat> {
     let mut passes = JoinSet::new();
+    if definitions.iter().any(super::is_command) {
+        kit.end_left().await;
+    }
     for definition in definitions.iter().filter(|definition| super::is_command(definition)) {
         let (door, definition, kit) = (door.clone(), Arc::new(definition.clone()), Arc::clone(kit));
         passes.spawn(async move { pass(&door, &definition, &kit).await });

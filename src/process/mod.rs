@@ -43,7 +43,7 @@ pub(crate) use memory::close_memory;
 pub(crate) use output::{Follow, Stream, read_output, written_at};
 pub(crate) use running::{Running, start};
 pub(crate) use settle::claim_folder;
-pub(crate) use settle::{end_marked, settle};
+pub(crate) use settle::{end_left, end_marked, settle};
 pub(crate) use shim::shim_main;
 pub(crate) use short::{Short, ShortOutput, short};
 

@@ -49,6 +49,24 @@ pub(crate) async fn end_marked(value: &OsStr) -> Result<u32, ProcessError> {
     Sweep::new(value, None)?.end_all().await
 }
 
+/// Ends what carries a [`MARK`] that is this prefix and the [`ProcessId`] of somebody who is dead: nobody watches over it
+/// any more. Whose holder lives, or can't be told, is left alone.
+pub(crate) async fn end_left(prefix: &str) -> Result<u32, ProcessError> {
+    let entries = table::scan().map_err(ProcessError::system("list the processes"))?;
+    let begins = format!("{MARK}={prefix}");
+    let mut holders = BTreeSet::new();
+    for entry in entries.iter().filter(|entry| !entry.is_dead) {
+        holders.extend(table::mark_that_begins(entry.pid, &begins));
+    }
+    let mut ended = 0;
+    for holder in holders {
+        if holder.parse::<ProcessId>().is_ok_and(|id| matches!(id.is_alive(), Ok(false))) {
+            ended += end_marked(format!("{prefix}{holder}").as_ref()).await?;
+        }
+    }
+    Ok(ended)
+}
+
 async fn take_lock(dir: &Path, limit: Duration) -> Result<Lock, ProcessError> {
     if let Some(lock) = wait_for_lock(dir, limit).await? {
         return Ok(lock);

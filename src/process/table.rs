@@ -9,7 +9,9 @@ mod system;
 #[path = "table_ps.rs"]
 mod system;
 
-pub(super) use system::{ORPHANS_COME_TO_US, become_reaper, boot_id, carries, close_to_others, look, scan, signal};
+pub(super) use system::{
+    ORPHANS_COME_TO_US, become_reaper, boot_id, carries, close_to_others, look, mark_that_begins, scan, signal,
+};
 
 /// A process as the table showed it a moment ago.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

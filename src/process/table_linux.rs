@@ -50,6 +50,13 @@ pub(in crate::process) fn carries(pid: i32, mark: &OsStr) -> bool {
     fs::read(format!("/proc/{pid}/environ")).is_ok_and(|env| env.split(|b| *b == 0).any(|v| v == mark.as_bytes()))
 }
 
+/// What follows in its environment on this beginning of a `NAME=value`.
+pub(in crate::process) fn mark_that_begins(pid: i32, begins: &str) -> Option<String> {
+    let env = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let rest = env.split(|b| *b == 0).find_map(|value| value.strip_prefix(begins.as_bytes()))?;
+    String::from_utf8(rest.to_vec()).ok()
+}
+
 /// Sends a signal to the process that was seen, never to one that got its pid since.
 pub(in crate::process) fn signal(to: &Entry, signal: Signal) -> io::Result<()> {
     let Some(pid) = Pid::from_raw(to.pid) else { return Ok(()) };

@@ -44,6 +44,13 @@ pub(in crate::process) fn carries(pid: i32, mark: &OsStr) -> bool {
         .is_ok_and(|(_, line)| format!(" {} ", line.trim_end()).contains(&mark))
 }
 
+/// What follows in its environment on this beginning of a `NAME=value`, up to the next space.
+pub(in crate::process) fn mark_that_begins(pid: i32, begins: &str) -> Option<String> {
+    let (_, line) = print("/bin/ps", &["-E", "-ww", "-p", &pid.to_string(), "-o", "command="]).ok()?;
+    let (_, rest) = line.split_once(&format!(" {begins}"))?;
+    rest.split_ascii_whitespace().next().map(str::to_owned)
+}
+
 /// Between the look and the signal the pid could change hands; there is no descriptor to hold it with.
 pub(in crate::process) fn signal(to: &Entry, signal: Signal) -> io::Result<()> {
     let Some(pid) = Pid::from_raw(to.pid) else { return Ok(()) };

@@ -9,10 +9,12 @@ use crate::cli::desk::{Desk, refuse_agents, wait};
 use crate::cli::evaluators::no_such;
 use crate::cli::fail::{Code, Fail};
 use crate::cli::out::{Line, Look};
+use crate::cli::stop;
 use crate::clock;
 use crate::config::Loaded;
 use crate::evaluator::{Config, Definition};
 use crate::heartbeat::{self, Beat, command};
+use crate::process::ProcessId;
 use crate::{daemon, wake};
 
 /// How many events of one pass are shown.
@@ -37,6 +39,14 @@ pub(super) fn run(args: &RunArgs, settings: &Loaded, all: &[Definition], desk: &
     };
     if !args.dry_run {
         refuse_agents()?;
+    }
+    if !args.dry_run && matches!(definition.config, Config::Command(_)) {
+        let stops = desk.read(bb::stops)?;
+        if let Some(stop) = stops.iter().find(|stop| stop.project_id.is_none()) {
+            return Err(Fail::needs_person(format!("{}: no program is started", stop::sentence(stop)))
+                .hint(format!("`{}` ends that; --dry-run shows what would come of it", stop::command(stop)))
+                .into());
+        }
     }
     let mut board = if args.dry_run && settings.blackboard.exists() {
         Board::copy_of(&settings.blackboard, desk.now)?
@@ -83,7 +93,8 @@ fn pass(board: &mut Board, definition: &Definition, settings: &Loaded) -> Result
         let one = std::slice::from_ref(definition);
         return Ok((board.write("heartbeat", |conn| heartbeat::beat(conn, one, clock::now()))?, None));
     };
-    let kit = daemon::kit(settings);
+    let kit = daemon::kit(settings, ProcessId::own()?.to_string());
+    wait(kit.end_left())?;
     let view = board.read(|conn| command::look(conn, definition, clock::now()))?;
     let printed = wait(command::ask(program, &view, &kit))?;
     let seen = (&view, &printed);
