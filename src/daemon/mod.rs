@@ -151,7 +151,6 @@ pub(crate) fn serve(mut loaded: Loaded, front: Front<'_>) -> anyhow::Result<()> 
                         Some((next, settings)) => {
                             (daemon, loaded) = (next, settings);
                             daemon.set_shadows().await?;
-                            daemon.go_on_with_agents().await?;
                             running.go_on_as(&daemon).await;
                             "goes by the settings as they are now"
                         }
@@ -194,9 +193,12 @@ impl Daemon {
     }
 
     /// What waited only for an agent in the settings is looked at again by those that hold now.
-    async fn go_on_with_agents(&self) -> bb::Result<()> {
+    async fn go_on_with_agents(&self) {
         let why = "the settings were read again";
-        self.door().write("resume", move |conn| bb::resume_held_for(conn, NO_AGENT, why, clock::now())).await
+        let resume = move |conn: &bb::Conn| bb::resume_held_for(conn, NO_AGENT, why, clock::now());
+        if let Err(error) = self.door().write("resume", resume).await {
+            tracing::error!(error = ?error, "what waits for an agent waits until its time");
+        }
     }
 
     fn watched(&self, supervisor: Arc<Supervisor>, stop: CancellationToken) -> TaskTracker {

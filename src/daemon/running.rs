@@ -50,6 +50,8 @@ impl Running {
     /// Goes on by the settings of another one, which has the same blackboard. Agents at work are left alone.
     pub(super) async fn go_on_as(&mut self, daemon: &Daemon) {
         self.dispatch.send_replace(Arc::clone(&daemon.dispatch));
+        // Not before: it would be taken by the old settings.
+        daemon.go_on_with_agents().await;
         daemon.lasting.wake_dispatch.notify_one();
         self.round.end().await;
         self.round = Round::begin(daemon, &self.wake_posts, &self.stop);

@@ -146,6 +146,7 @@ fn what_waited_for_an_agent_goes_on_with_the_settings_that_have_one() {
     assert!(play.answer().contains("SIGHUP"), "{}", play.answer());
     // One that waits for something else.
     let (other, _) = play.another("other");
+    play.wait_for("SELECT count(*) FROM events WHERE event_type = 'held'", "2");
     play.world.sqlite(&format!(
         "UPDATE changes SET held_until = '2999-01-01T00:00:00.000Z', hold_reason = 'no network' WHERE change_id = '{other}';
          UPDATE changes SET held_until = '2999-01-01T00:00:00.000Z' WHERE change_id = 'c1'"
