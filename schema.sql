@@ -449,11 +449,15 @@ CREATE TABLE pruned_pulls (
     PRIMARY KEY (project_id, number)
 ) STRICT, WITHOUT ROWID;
 
--- Folders of pruned changes that are to be removed from the disk: a row goes when its folder has gone.
+-- What is to be removed from the disk and from repositories after its change was pruned: a row goes when it has gone.
 CREATE TABLE sweeps (
-    path       TEXT PRIMARY KEY,
+    kind       TEXT NOT NULL CHECK (kind IN ('run', 'prompt', 'worktree', 'ref')),
+    path       TEXT NOT NULL,                      -- of a folder or file; of a ref its name
+    repository TEXT NOT NULL,                      -- of a worktree or a ref; else empty
+    proof      TEXT NOT NULL,                      -- that it is the change's: its file name; of a worktree the branch, of a ref the commit
     change_id  TEXT NOT NULL,                      -- which is not there any more
-    created_at TEXT NOT NULL CHECK (created_at GLOB '????-??-??T??:??:??.???Z')
+    created_at TEXT NOT NULL CHECK (created_at GLOB '????-??-??T??:??:??.???Z'),
+    PRIMARY KEY (kind, path, repository)
 ) STRICT, WITHOUT ROWID;
 
 -- The look for pull requests that a project's rules take.
@@ -531,7 +535,8 @@ CREATE TABLE evaluators (
     next_run TEXT
 ) STRICT;
 
--- What command evaluators proposed, each once by its key.
+-- What command evaluators proposed, each once by its key. A prune takes those whose item goes, and old ones that were
+-- only told why not; the others stay, since without them the same would be done a second time.
 CREATE TABLE proposals (
     evaluator TEXT NOT NULL,
     key       TEXT NOT NULL,                       -- as the evaluator gave it
@@ -539,6 +544,8 @@ CREATE TABLE proposals (
     made_at   TEXT NOT NULL CHECK (made_at GLOB '????-??-??T??:??:??.???Z'),
     PRIMARY KEY (evaluator, key)
 ) STRICT, WITHOUT ROWID;
+
+CREATE INDEX proposals_told ON proposals (made_at) WHERE outcome <> 'done';
 
 -- Command evaluators whose last passes failed: nothing of these was applied, and they are run again later and later.
 CREATE TABLE evaluator_troubles (

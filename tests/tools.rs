@@ -3,4 +3,5 @@
 mod backup;
 mod follow;
 mod prune;
+mod remnants;
 mod shell;

@@ -89,8 +89,8 @@ pub(crate) use people::{
 pub(crate) use projects::{Project, insert_project, list_projects, move_project, project, project_by_common_dir};
 pub(crate) use propose::{apply, cursor, set_cursor};
 pub(crate) use prune::{
-    Weight, in_the_way, over_since, prune, pruned_at, pruned_pull, still_there, sweeps, swept, weigh,
-    worktree_is_shared,
+    Remnant, Weight, Where, forget_told, in_the_way, over_since, prune, pruned_at, pruned_pull, still_there, sweeps,
+    swept, weigh, worktree_is_shared, worktree_is_used,
 };
 pub(crate) use pull_steps::{end_read_hold, over, set_up_for, stop_fixing, unwanted};
 pub(crate) use pulls::{

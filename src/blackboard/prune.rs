@@ -1,14 +1,17 @@
 //! The only place that deletes. A change that is over goes whole, with all that hangs on it, in one transaction that
 //! leaves one `pruned` event; what is to be removed from the disk after it is written down in the same one.
 
-use rusqlite::{Connection, named_params};
+use std::collections::BTreeSet;
+
+use rusqlite::{Connection, Row, named_params};
 use serde::Serialize;
 use serde_json::json;
 
-use super::{Result, changes};
+use super::{Result, changes, rows};
 use crate::change::{Change, ChangeId, ProjectId};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent, TargetType};
+use crate::words::words;
 
 /// Tables with rows of a change: their names, how many rows there are, how they go. In this order: what refers to
 /// another comes before it.
@@ -49,10 +52,52 @@ pub(crate) struct Weight {
     pub(crate) intents: i64,
     pub(crate) messages: i64,
     pub(crate) notifications: i64,
-    /// The ids of its runs, and their folders.
+    /// The ids of its runs.
     pub(crate) runs: Vec<String>,
+    /// The folders of its runs, and the prompts that were made for it in shadow.
     #[serde(skip)]
-    pub(crate) folders: Vec<String>,
+    pub(crate) remnants: Vec<Remnant>,
+    /// The commits that keep what its runs left, as its events have them.
+    #[serde(skip)]
+    pub(crate) wips: BTreeSet<String>,
+}
+
+words! {
+    /// Where something is that goes after its change.
+    "kind" Where {
+        Run = "run",
+        Prompt = "prompt",
+        Worktree = "worktree",
+        Ref = "ref",
+    }
+}
+
+/// Something outside of the blackboard that goes after its change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Remnant {
+    pub(crate) kind: Where,
+    /// Of a ref its name.
+    pub(crate) path: String,
+    /// Of a worktree or a ref; else empty.
+    pub(crate) repository: String,
+    /// That it is the change's: its file name; of a worktree the branch, of a ref the commit.
+    pub(crate) proof: String,
+}
+
+impl Remnant {
+    /// In a folder of ours, where it has a name that only its run or item can have.
+    pub(crate) fn named(kind: Where, path: String, proof: String) -> Self {
+        Self { kind, path, repository: String::new(), proof }
+    }
+
+    fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            kind: rows::word(row, "kind")?,
+            path: row.get("path")?,
+            repository: row.get("repository")?,
+            proof: row.get("proof")?,
+        })
+    }
 }
 
 /// Changes that are over and were not touched since, the oldest first. Whether each may go is asked by `in_the_way`.
@@ -121,8 +166,17 @@ pub(crate) fn weigh(conn: &Connection, id: &ChangeId) -> Result<Weight> {
     let runs: Vec<(String, String)> = statement
         .query_map(named_params! { ":id": id.as_str() }, |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<std::result::Result<_, _>>()?;
-    let events: Vec<i64> = serde_json::from_str(&ids_of(conn, id)?)?;
-    let (runs, folders) = runs.into_iter().unzip();
+    let mut statement = conn.prepare_cached(
+        "SELECT item_id, prompt FROM shadows WHERE change_id = :id AND prompt IS NOT NULL ORDER BY item_id",
+    )?;
+    let prompts: Vec<(String, String)> = statement
+        .query_map(named_params! { ":id": id.as_str() }, |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<std::result::Result<_, _>>()?;
+    let ids = ids_of(conn, id)?;
+    let events: Vec<i64> = serde_json::from_str(&ids)?;
+    let of_runs = runs.iter().map(|(run, dir)| Remnant::named(Where::Run, dir.clone(), run.clone()));
+    let of_items =
+        prompts.into_iter().map(|(item, prompt)| Remnant::named(Where::Prompt, prompt, format!("{item}.md")));
     Ok(Weight {
         events: events.len(),
         items: count("work_items")?,
@@ -133,18 +187,29 @@ pub(crate) fn weigh(conn: &Connection, id: &ChangeId) -> Result<Weight> {
         intents: count("intents")?,
         messages: count("messages")?,
         notifications: count("notifications")?,
-        runs,
-        folders,
+        remnants: of_runs.chain(of_items).collect(),
+        wips: wips(conn, &ids)?,
+        runs: runs.into_iter().map(|(run, _)| run).collect(),
     })
 }
 
-/// Removes a change that is over with all its rows. `folders` are those on the disk that go after it, on top of its
-/// runs': until [`swept`] they are remembered.
-pub(crate) fn prune(conn: &Connection, change: &Change, folders: &[String], actor: &str, now: Time) -> Result<Weight> {
+fn wips(conn: &Connection, ids: &str) -> Result<BTreeSet<String>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT events.metadata ->> '$.wip' FROM json_each(:ids) CROSS JOIN events ON events.id = json_each.value
+         WHERE json_type(events.metadata, '$.wip') = 'text'",
+    )?;
+    let found = statement.query_map(named_params! { ":ids": ids }, |row| row.get(0))?;
+    Ok(found.collect::<std::result::Result<_, _>>()?)
+}
+
+/// Removes a change that is over with all its rows. `beside` goes after it, on top of what the rows name: until
+/// [`swept`] it is remembered.
+pub(crate) fn prune(conn: &Connection, change: &Change, beside: &[Remnant], actor: &str, now: Time) -> Result<Weight> {
     let id = &change.change_id;
     let weight = weigh(conn, id)?;
     let events = ids_of(conn, id)?;
     conn.execute("INSERT INTO counters (name, value) VALUES ('pruning', 1)", [])?;
+    forget_proposals(conn, id)?;
     for (_, _, delete) in OWNED {
         conn.prepare_cached(delete)?.execute(named_params! { ":id": id.as_str() })?;
     }
@@ -153,11 +218,19 @@ pub(crate) fn prune(conn: &Connection, change: &Change, folders: &[String], acto
         .execute(named_params! { ":ids": events })?;
     conn.prepare_cached("DELETE FROM changes WHERE change_id = :id")?.execute(named_params! { ":id": id.as_str() })?;
     conn.execute("DELETE FROM counters WHERE name = 'pruning'", [])?;
-    for path in weight.folders.iter().chain(folders) {
+    for remnant in weight.remnants.iter().chain(beside) {
         conn.prepare_cached(
-            "INSERT INTO sweeps (path, change_id, created_at) VALUES (:path, :id, :now) ON CONFLICT DO NOTHING",
+            "INSERT INTO sweeps (kind, path, repository, proof, change_id, created_at)
+             VALUES (:kind, :path, :repository, :proof, :id, :now) ON CONFLICT DO NOTHING",
         )?
-        .execute(named_params! { ":path": path, ":id": id.as_str(), ":now": now.to_string() })?;
+        .execute(named_params! {
+            ":kind": remnant.kind.as_str(),
+            ":path": remnant.path,
+            ":repository": remnant.repository,
+            ":proof": remnant.proof,
+            ":id": id.as_str(),
+            ":now": now.to_string(),
+        })?;
     }
     let summary = format!("{id} pruned: {} ({}), {} events", change.title, change.state, weight.events);
     let event = NewEvent {
@@ -178,6 +251,25 @@ pub(crate) fn prune(conn: &Connection, change: &Change, folders: &[String], acto
     };
     super::append(conn, &event.cut("runs"), now)?;
     Ok(weight)
+}
+
+/// Those whose item goes: proposed again they are refused, since their change is not there. What was done otherwise (a
+/// comment, a rejection) has nothing but its row to say so, which stays.
+fn forget_proposals(conn: &Connection, id: &ChangeId) -> Result<()> {
+    conn.prepare_cached(
+        "DELETE FROM proposals WHERE (evaluator, key) IN (
+             SELECT w.metadata ->> '$.evaluator', substr(w.idempotency_key, length(w.metadata ->> '$.evaluator') + 2)
+             FROM work_items w WHERE w.change_id = :id AND json_type(w.metadata, '$.evaluator') = 'text')",
+    )?
+    .execute(named_params! { ":id": id.as_str() })?;
+    Ok(())
+}
+
+/// What was not done and only told, so long ago: should it be proposed once more, it is told once more.
+pub(crate) fn forget_told(conn: &Connection, before: Time) -> Result<()> {
+    conn.prepare_cached("DELETE FROM proposals WHERE outcome <> 'done' AND made_at < :before")?
+        .execute(named_params! { ":before": before.to_string() })?;
+    Ok(())
 }
 
 /// Its pull request stays known, as one that had its turn: the project's rules must not take it over anew.
@@ -216,19 +308,27 @@ pub(crate) fn pruned_at(conn: &Connection, id: &str) -> Result<Option<Time>> {
     Ok(about.into_iter().rev().find(|event| event.event_type == EventType::Pruned).map(|event| event.timestamp))
 }
 
-/// Folders of pruned changes that may still be on the disk.
-pub(crate) fn sweeps(conn: &Connection) -> Result<Vec<String>> {
-    let mut statement = conn.prepare_cached("SELECT path FROM sweeps ORDER BY created_at, path")?;
-    let found = statement.query_map([], |row| row.get(0))?.collect::<std::result::Result<_, _>>()?;
+/// What pruned changes may still have outside of the blackboard.
+pub(crate) fn sweeps(conn: &Connection) -> Result<Vec<Remnant>> {
+    let mut statement = conn.prepare_cached("SELECT * FROM sweeps ORDER BY created_at, kind, path")?;
+    let found = statement.query_map([], Remnant::from_row)?.collect::<std::result::Result<_, _>>()?;
     Ok(found)
 }
 
-/// They are gone.
-pub(crate) fn swept(conn: &Connection, paths: &[String]) -> Result<()> {
-    for path in paths {
-        conn.prepare_cached("DELETE FROM sweeps WHERE path = :path")?.execute(named_params! { ":path": path })?;
+/// They are gone, or not ours to remove.
+pub(crate) fn swept(conn: &Connection, remnants: &[Remnant]) -> Result<()> {
+    for Remnant { kind, path, repository, proof: _ } in remnants {
+        conn.prepare_cached("DELETE FROM sweeps WHERE kind = :kind AND path = :path AND repository = :repository")?
+            .execute(named_params! { ":kind": kind.as_str(), ":path": path, ":repository": repository })?;
     }
     Ok(())
+}
+
+/// Whether any change has this worktree.
+pub(crate) fn worktree_is_used(conn: &Connection, worktree: &str) -> Result<bool> {
+    Ok(conn
+        .prepare_cached("SELECT 1 FROM changes WHERE worktree = :worktree")?
+        .exists(named_params! { ":worktree": worktree })?)
 }
 
 /// Whether another change, live or only not to be pruned yet, has this worktree too.

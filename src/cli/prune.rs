@@ -1,10 +1,12 @@
 //! `remand prune`: forgets changes that were over long ago.
 
+mod remove;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 
@@ -13,13 +15,12 @@ use super::backup::size;
 use super::desk::{Desk, refuse_agents, wait};
 use super::fail::{Code, Fail};
 use super::out::{Line, Look};
-use crate::blackboard::{self as bb, Board, BoardError, Weight};
+use crate::blackboard::{self as bb, Board, BoardError, Remnant, Weight, Where};
 use crate::change::{Change, ChangeId, ProjectId};
 use crate::clock::Time;
 use crate::config::{self, Loaded};
-use crate::crash::crash_point;
 use crate::git::{self, Git, Sweep};
-use crate::{plain, process, wake};
+use crate::{plain, wake};
 
 /// A prune that takes longer says how far it is, this often.
 const TELL: Duration = Duration::from_secs(1);
@@ -60,13 +61,16 @@ struct Shown {
     dry_run: bool,
     pruned: Vec<Gone>,
     kept: Vec<Kept>,
-    /// Folders of runs that were removed from the disk, and those that could not be.
+    /// Folders of runs that were removed from the disk.
     folders: usize,
-    folders_left: Vec<Left>,
+    /// Prompts that were made in shadow, and were removed.
+    prompts: usize,
     worktrees: Vec<String>,
-    /// `refs/remand/wip/RUN`: removed, or with `--refs` not asked for, left.
+    /// `refs/remand/wip/RUN` of the changes that went: how many there were, and how many of them went too.
     wip_refs: usize,
-    wip_refs_removed: bool,
+    wip_refs_removed: usize,
+    /// What could not be removed, or can't be proven to be theirs.
+    left: Vec<Left>,
     vacuumed: bool,
     bytes: u64,
 }
@@ -103,10 +107,12 @@ pub(crate) fn prune(args: &PruneArgs, desk: &mut Desk) -> Result<Code> {
     let before = Time::from_millis(
         desk.now.millis().saturating_sub(i64::try_from(args.older_than.as_millis()).unwrap_or(i64::MAX)),
     );
+    let state = settings.blackboard.parent().map(PathBuf::from).unwrap_or_default();
     let mut broom = Broom {
         board: desk.board()?,
         git: desk.git(&settings),
-        runs_dir: settings.blackboard.parent().map(PathBuf::from).unwrap_or_default().join("runs"),
+        runs_dir: state.join("runs"),
+        shadow_dir: state.join("shadow"),
         settings,
         before,
         now: desk.now,
@@ -119,10 +125,11 @@ pub(crate) fn prune(args: &PruneArgs, desk: &mut Desk) -> Result<Code> {
             pruned: Vec::new(),
             kept: Vec::new(),
             folders: 0,
-            folders_left: Vec::new(),
+            prompts: 0,
             worktrees: Vec::new(),
             wip_refs: 0,
-            wip_refs_removed: args.refs,
+            wip_refs_removed: 0,
+            left: Vec::new(),
             vacuumed: false,
             bytes: 0,
         },
@@ -133,7 +140,7 @@ pub(crate) fn prune(args: &PruneArgs, desk: &mut Desk) -> Result<Code> {
         broom.shown.vacuumed = true;
     }
     broom.shown.bytes = std::fs::metadata(broom.board.path()).map(|meta| meta.len()).unwrap_or_default();
-    tell(desk, &broom.shown)?;
+    tell(desk, args, &broom.shown)?;
     Ok(Code::Done)
 }
 
@@ -142,6 +149,7 @@ struct Broom {
     git: Git,
     settings: Loaded,
     runs_dir: PathBuf,
+    shadow_dir: PathBuf,
     before: Time,
     now: Time,
     is_dry: bool,
@@ -156,9 +164,12 @@ impl Broom {
         if !self.is_dry {
             // What a prune that was cut had still to remove.
             let left = self.board.read(bb::sweeps)?;
-            self.remove_folders(&left)?;
+            self.remove(&left).await?;
         }
         let before = self.before;
+        if !self.is_dry {
+            self.board.write("told", |conn| bb::forget_told(conn, before))?;
+        }
         let ids = self.board.read(|conn| bb::over_since(conn, before))?;
         let mut told = Instant::now();
         for (number, id) in ids.iter().enumerate() {
@@ -203,78 +214,86 @@ impl Broom {
             default_branch: Some(project.default_branch),
             origin: None,
         };
-        if !is_shared && let Some(reason) = self.worktree(&change, &project).await? {
-            return Ok(Some(reason));
+        let setup = format!("setup-{id}");
+        let folder = self.runs_dir.join(&setup);
+        let mut beside = Vec::new();
+        if folder.exists() {
+            beside.push(Remnant::named(Where::Run, folder.display().to_string(), setup));
         }
-        self.wip_refs(&change, &project, &weight).await?;
+        if !is_shared {
+            match self.worktree(&change, &project).await {
+                Ok(found) => beside.extend(found),
+                Err(reason) => return Ok(Some(reason)),
+            }
+        }
+        let wip = self.wip_refs(&change, &project, &weight).await;
+        if self.refs {
+            beside.extend(wip.proven.iter().cloned());
+        }
         let weight = if self.is_dry {
-            self.shown.folders += weight.folders.iter().filter(|path| Path::new(path).exists()).count();
+            self.would_go(weight.remnants.iter().chain(&beside));
             weight
         } else {
-            match self.forget(&change)? {
+            match self.forget(&change, &beside)? {
                 Ok(weight) => weight,
                 Err(reason) => return Ok(Some(reason)),
             }
         };
+        self.shown.wip_refs += wip.proven.len() + wip.doubtful.len();
+        if self.refs {
+            self.shown.left.extend(wip.doubtful);
+        }
+        if !self.is_dry {
+            let all: Vec<Remnant> = weight.remnants.iter().cloned().chain(beside).collect();
+            self.remove(&all).await?;
+        }
         let Change { change_id, title, updated_at, .. } = change;
         self.shown.pruned.push(Gone { change_id, title, ended_at: updated_at, weight });
         Ok(None)
     }
 
-    /// The rows, and then the folders. What changed since it was looked at is looked at again in the transaction.
-    fn forget(&mut self, change: &Change) -> Result<Result<Weight, String>> {
+    /// The rows. What changed since it was looked at is looked at again in the transaction; what is outside of the
+    /// blackboard is written down in it, and goes only when it is certain that the change has gone.
+    fn forget(&mut self, change: &Change, beside: &[Remnant]) -> Result<Result<Weight, String>> {
         let (id, before, now, actor) = (&change.change_id, self.before, self.now, config::user_name());
-        let setup = self.runs_dir.join(format!("setup-{id}"));
-        let beside: Vec<String> = setup.exists().then(|| setup.display().to_string()).into_iter().collect();
         let pruned = self.board.write("prune", |conn| {
             let change = bb::change(conn, id)?;
             match bb::in_the_way(conn, &change, before)? {
                 Some(reason) => Ok(Err(reason)),
-                None => bb::prune(conn, &change, &beside, &actor, now).map(Ok),
+                None => bb::prune(conn, &change, beside, &actor, now).map(Ok),
             }
         });
-        let weight = match pruned {
-            Ok(Ok(weight)) => weight,
-            Ok(Err(reason)) => return Ok(Err(reason)),
+        match pruned {
+            Ok(done) => Ok(done),
             // A row that something unknown refers to: of this change alone.
             Err(error) if !error.is_everywhere() && !matches!(error, BoardError::Panicked) => {
-                return Ok(Err(plain::chain(&error)));
+                Ok(Err(plain::chain(&error)))
             }
-            Err(error) => return Err(error.into()),
-        };
-        let folders: Vec<String> = weight.folders.iter().cloned().chain(beside).collect();
-        self.remove_folders(&folders)?;
-        Ok(Ok(weight))
+            Err(error) => Err(error.into()),
+        }
     }
 
-    /// A worktree that remand made goes first: should this be cut, the change is still there to say what was its.
-    async fn worktree(&mut self, change: &Change, project: &git::Project) -> Result<Option<String>> {
+    /// The worktree that remand made, if it can go with its change; or why the change stays.
+    async fn worktree(&self, change: &Change, project: &git::Project) -> Result<Option<Remnant>, String> {
         let path = Path::new(&change.worktree);
         let own = self.settings.project(change.project_id.as_str()).own_worktrees;
         if !change.own_worktree || !path.starts_with(&own) {
             return Ok(None);
         }
-        let sweep = match self.git.sweepable(project, path, &change.branch).await {
-            Ok(sweep) => sweep,
-            Err(error) => Sweep::Stays(plain::chain(&error)),
-        };
-        match sweep {
-            Sweep::Gone => return Ok(None),
-            Sweep::Stays(why) => return Ok(Some(format!("its worktree {} stays: {why}", change.worktree))),
-            Sweep::Clean if self.is_dry => {}
-            Sweep::Clean => {
-                if let Err(error) = self.git.remove_worktree(project, path).await {
-                    return Ok(Some(format!("its worktree {} stays: {}", change.worktree, plain::chain(&error))));
-                }
-                crash_point!("prune.worktree.removed");
-            }
+        match self.sweepable(project, path, &change.branch).await {
+            Sweep::Gone => Ok(None),
+            Sweep::Stays(why) => Err(format!("its worktree {} stays: {why}", change.worktree)),
+            Sweep::Clean => Ok(Some(Remnant {
+                kind: Where::Worktree,
+                path: change.worktree.clone(),
+                repository: project.common_dir.display().to_string(),
+                proof: change.branch.clone(),
+            })),
         }
-        self.shown.worktrees.push(change.worktree.clone());
-        Ok(None)
     }
 
     /// People may look for their work there: only counted, unless it was asked for.
-    async fn wip_refs(&mut self, change: &Change, project: &git::Project, weight: &Weight) -> Result<()> {
+    async fn wip_refs(&mut self, change: &Change, project: &git::Project, weight: &Weight) -> Wip {
         let place = project.repository();
         if !self.wip.contains_key(&change.project_id) {
             // A repository that is gone has none.
@@ -284,46 +303,37 @@ impl Broom {
         let known = self.wip.get(&change.project_id);
         let setup = format!("setup-{}", change.change_id);
         let names = weight.runs.iter().chain([&setup]).map(|run| format!("refs/remand/wip/{run}"));
+        let mut wip = Wip { proven: Vec::new(), doubtful: Vec::new() };
         for name in names.filter(|name| known.is_some_and(|known| known.contains(name))) {
-            self.shown.wip_refs += 1;
-            if self.refs && !self.is_dry {
-                self.git.forget_ref(&place, &name).await.with_context(|| format!("cannot remove {name}"))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// After the commit; each is forgotten only when it is gone, so that the next prune goes on with what is left.
-    fn remove_folders(&mut self, folders: &[String]) -> Result<()> {
-        let mut gone = Vec::new();
-        for folder in folders {
-            let path = Path::new(folder);
-            let left = |reason: String| Left { path: folder.clone(), reason };
-            crash_point!("prune.folder");
-            // A row's word is not enough to remove something elsewhere.
-            if path.parent() != Some(&self.runs_dir) {
-                self.shown.folders_left.push(left(format!("it is not in {}", self.runs_dir.display())));
-                gone.push(folder.clone());
-                continue;
-            }
-            let was_there = path.symlink_metadata().is_ok();
-            match process::remove_folder(path) {
-                Ok(true) => {
-                    self.shown.folders += usize::from(was_there);
-                    gone.push(folder.clone());
+            // Every blackboard counts its runs from r1, and several may have work in one repository: what no event of
+            // this change names may be another's.
+            match self.git.kept_on(&place, &name).await {
+                Ok(kept) if !kept.is_empty() && kept.iter().all(|sha| weight.wips.contains(sha)) => {
+                    wip.proven.push(Remnant {
+                        kind: Where::Ref,
+                        path: name,
+                        repository: project.common_dir.display().to_string(),
+                        proof: kept.into_iter().next().unwrap_or_default(),
+                    });
                 }
-                Ok(false) => self.shown.folders_left.push(left("something still runs in it".into())),
-                Err(error) => self.shown.folders_left.push(left(plain::chain(&error))),
+                Ok(_) => {
+                    let reason = format!("there is no record that all of it is of {}", change.change_id);
+                    wip.doubtful.push(Left { path: name, reason });
+                }
+                Err(error) => wip.doubtful.push(Left { path: name, reason: plain::chain(&error) }),
             }
         }
-        if !gone.is_empty() {
-            self.board.write("swept", |conn| bb::swept(conn, &gone))?;
-        }
-        Ok(())
+        wip
     }
 }
 
-fn tell(desk: &mut Desk, shown: &Shown) -> Result<()> {
+/// The refs with what runs of a change left.
+struct Wip {
+    proven: Vec<Remnant>,
+    doubtful: Vec<Left>,
+}
+
+fn tell(desk: &mut Desk, args: &PruneArgs, shown: &Shown) -> Result<()> {
     if desk.out.is_json() {
         desk.out.json(shown)?;
         return Ok(());
@@ -345,7 +355,7 @@ fn tell(desk: &mut Desk, shown: &Shown) -> Result<()> {
     for path in &shown.worktrees {
         desk.out.line(Line::default().plain(format!("worktree {path}")))?;
     }
-    for left in &shown.folders_left {
+    for left in &shown.left {
         desk.out
             .note(Line::default().piece(Look::Notice, "left: ").plain(&left.path).plain(": ").plain(&left.reason))?;
     }
@@ -357,10 +367,14 @@ fn tell(desk: &mut Desk, shown: &Shown) -> Result<()> {
         if changes == 1 { "change" } else { "changes" },
         shown.folders
     );
-    match (shown.wip_refs, shown.wip_refs_removed) {
-        (0, _) => {}
-        (n, true) => said.push_str(&format!("; {n} wip refs with them")),
-        (n, false) => said.push_str(&format!("; {n} wip refs stay (--refs)")),
+    let all = shown.wip_refs;
+    let doubtful = shown.left.iter().filter(|left| left.path.starts_with("refs/")).count();
+    let gone = if shown.dry_run && args.refs { all.saturating_sub(doubtful) } else { shown.wip_refs_removed };
+    if gone > 0 {
+        said.push_str(&format!("; {gone} wip refs with them"));
+    }
+    if all > gone {
+        said.push_str(&format!("; {} wip refs stay{}", all - gone, if args.refs { "" } else { " (--refs)" }));
     }
     if shown.vacuumed {
         said.push_str(&format!("; the blackboard has {} now", size(shown.bytes)));

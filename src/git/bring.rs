@@ -69,6 +69,15 @@ impl Git {
         self.bytes(Call::at(place, ["update-ref", "--no-deref", "-d", name])).await.map(drop)
     }
 
+    /// The same, if it is still at this commit.
+    pub(crate) async fn forget_ref_at(&self, place: &Place, name: &str, sha: &str) -> Result<(), GitError> {
+        check_sha(sha)?;
+        if !name.starts_with("refs/remand/") {
+            return Err(GitError::NotARef { text: name.to_owned() });
+        }
+        self.bytes(Call::at(place, ["update-ref", "--no-deref", "-d", name, sha])).await.map(drop)
+    }
+
     /// Gets one commit, and all that it leads to, from the repository at a path, and keeps it on a ref. For this call
     /// alone git may read a repository by its path; every other transport stays refused.
     pub(crate) async fn fetch_commit(&self, place: &Place, from: &Path, sha: &str, name: &str) -> Result<(), GitError> {

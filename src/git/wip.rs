@@ -5,11 +5,14 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::call::Call;
+use super::call::{Call, text};
 use super::commit::add_all;
 use super::disk::{Thing, first_non_folder, names, path_of, remove, thing};
 use super::history::check_sha;
 use super::{Git, GitError, Place};
+
+/// How the message of a commit that keeps something begins.
+const LEFT: &str = "Left in the worktree by run ";
 
 impl Git {
     /// Keeps the tracked changes, the untracked files, and the commits that only HEAD, the branch or an
@@ -51,13 +54,24 @@ impl Git {
         for parent in &parents {
             call = call.arg("-p").arg(parent);
         }
-        let message = format!("Left in the worktree by run {run}\n\nIt began at {head_before}.\n");
+        let message = format!("{LEFT}{run}\n\nIt began at {head_before}.\n");
         let identity = self.identity(place).await?;
         let sha = self.line(call.arg(&tree).stdin(message.into_bytes()).env(&identity)).await?;
         // Only from what we saw: a second keeper of the same run must not lose the first one's work.
         let old = kept.unwrap_or_else(|| "0".repeat(sha.len()));
         self.bytes(Call::at(place, ["update-ref", "--no-deref", &name, &sha, &old])).await?;
         Ok(Some(sha))
+    }
+
+    /// The commit on a ref, and those below it, on no branch, that keep what a run left: of whichever run, since another
+    /// one of the same name finds the ref there and keeps both.
+    pub(crate) async fn kept_on(&self, place: &Place, name: &str) -> Result<Vec<String>, GitError> {
+        let Some(tip) = self.resolve(place, name).await? else { return Ok(Vec::new()) };
+        let grep = format!("--grep=^{LEFT}");
+        let below = Call::at(place, ["rev-list", &grep, &tip, "--not", "--branches", "--remotes", "--tags"]);
+        let below = text("rev-list", self.bytes(below).await?)?;
+        let others = below.lines().filter(|sha| *sha != tip).map(str::to_owned);
+        Ok([tip.clone()].into_iter().chain(others.collect::<Vec<_>>()).collect())
     }
 
     /// The worktree as a tree. Read into an empty index, so that neither old file times nor flags that

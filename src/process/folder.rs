@@ -69,6 +69,11 @@ pub(super) fn move_aside(dir: &Path) -> Result<(), ProcessError> {
 
 /// Removes the folder of a run with all that is in it; `false` when something of the run still holds its lock.
 pub(crate) fn remove_folder(dir: &Path) -> Result<bool, ProcessError> {
+    // `runs/..` is in `runs` only by its letters.
+    if dir.file_name().is_none() {
+        let error = std::io::Error::new(ErrorKind::InvalidInput, "it has no name of its own");
+        return Err(ProcessError::file("remove", dir)(error));
+    }
     let meta = match fs::symlink_metadata(dir) {
         Ok(meta) => meta,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
@@ -222,6 +227,17 @@ mod tests {
         fs::write(dir.path().join("exit.json"), r#"{"ended":"bored"}"#).unwrap();
         let error = read_exit(dir.path()).unwrap_err();
         assert!(error.to_string().contains("exit.json"), "{error}");
+    }
+
+    #[test]
+    fn the_folder_above_is_no_folder_of_a_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let runs = dir.path().join("runs");
+        make(&runs.join("r1")).unwrap();
+        assert!(remove_folder(&runs.join("..")).is_err());
+        assert!(runs.join("r1").exists());
+        assert!(remove_folder(&runs.join("r1")).unwrap());
+        assert!(!runs.join("r1").exists());
     }
 
     #[test]

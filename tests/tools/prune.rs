@@ -7,10 +7,10 @@ use crate::support::play::{FIXES, Play, Script};
 use crate::support::pull_play::{PullPlay, REPO};
 use crate::support::{Output, World};
 
-const OLD: &str = "2020-01-01T00:00:00.000Z";
+pub(super) const OLD: &str = "2020-01-01T00:00:00.000Z";
 
 /// Makes changes older than they are: events say no to everybody, so their guard is away for a moment.
-fn age(world: &World, changes: &str) {
+pub(super) fn age(world: &World, changes: &str) {
     let conn = rusqlite::Connection::open(world.db()).unwrap();
     conn.busy_timeout(std::time::Duration::from_secs(30)).unwrap();
     let guard: String = conn
@@ -29,7 +29,7 @@ fn age(world: &World, changes: &str) {
 }
 
 /// A change that was reviewed, fixed, reviewed again and closed, long ago; and `others`, which are ready.
-fn with_past(others: &[&str]) -> Play {
+pub(super) fn with_past(others: &[&str]) -> Play {
     let play = Play::new(&Script::default());
     for branch in others {
         play.another(branch);
@@ -41,7 +41,7 @@ fn with_past(others: &[&str]) -> Play {
     play
 }
 
-fn folders(play: &Play) -> Vec<String> {
+pub(super) fn folders(play: &Play) -> Vec<String> {
     let mut found: Vec<String> = fs::read_dir(play.world.root().join("state/remand/runs"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -50,7 +50,7 @@ fn folders(play: &Play) -> Vec<String> {
     found
 }
 
-fn prune(play: &Play, more: &[&str]) -> Output {
+pub(super) fn prune(play: &Play, more: &[&str]) -> Output {
     let mut args = vec!["prune", "--older-than", "90d"];
     args.extend(more);
     play.world.remand(&args)
@@ -58,7 +58,7 @@ fn prune(play: &Play, more: &[&str]) -> Output {
 
 /// Nothing of the change is left but the event that says so.
 #[track_caller]
-fn is_gone(play: &Play, id: &str) {
+pub(super) fn is_gone(play: &Play, id: &str) {
     let conn = rusqlite::Connection::open(play.world.db()).unwrap();
     let mut tables = conn
         .prepare(
@@ -141,7 +141,8 @@ fn a_dry_run_changes_not_a_byte() {
 
 #[test]
 fn a_prune_that_is_killed_is_gone_on_with() {
-    for point in ["commit.prune.before", "commit.prune.after", "prune.folder", "prune.folder#2", "commit.swept.before"]
+    for point in
+        ["commit.prune.before", "commit.prune.after", "prune.remnant", "prune.remnant#2", "commit.swept.before"]
     {
         let play = with_past(&[]);
         let mut command = play.world.remand_command(&["prune", "--older-than", "90d"]);
@@ -208,24 +209,6 @@ fn what_was_said_by_hand_goes_too_and_what_was_not_heard_yet_stays() {
     prune(&play, &[]).ok();
     is_gone(&play, "c1");
     assert_eq!(play.count("events WHERE summary = 'too late'"), 0);
-}
-
-#[test]
-fn kept_work_stays_unless_it_is_asked_for() {
-    // The fixer leaves work and fails: it is kept.
-    let play = Play::new(&Script { fixer: "cat >/dev/null\necho half >>work.txt\nexit 1\n", ..Script::default() });
-    play.tick().ok();
-    play.is_escalated("");
-    play.world.remand(&["cancel", "c1"]).ok();
-    age(&play.world, "'c1'");
-    let wip = || play.world.git(&play.repo, &["for-each-ref", "--format=%(refname)", "refs/remand/wip/"]);
-    assert!(!wip().is_empty());
-    let said = prune(&play, &["--dry-run"]).ok().stdout;
-    assert!(said.contains("1 wip refs stay (--refs)"), "{said}");
-    assert!(!wip().is_empty());
-    let said = prune(&play, &["--refs"]).ok().stdout;
-    assert!(said.contains("1 wip refs with them"), "{said}");
-    assert_eq!(wip(), "");
 }
 
 #[test]
@@ -323,8 +306,10 @@ fn a_worktree_of_ours_goes_with_its_change_and_never_with_work_in_it() {
     let mut command = play.world.remand_command(&["prune", "--older-than", "90d"]);
     assert_eq!(command.env("REMAND_CRASH_AT", "prune.worktree.removed").output().unwrap().status.code(), None);
     assert!(!own.exists());
-    assert_eq!(play.state(), "closed");
+    assert_eq!(play.count("changes"), 0, "its rows went first");
+    assert!(play.count("sweeps WHERE kind = 'worktree'") == 1);
     prune(play, &[]).ok();
+    assert_eq!(play.count("sweeps"), 0);
     is_gone(play, "c1");
     assert!(!play.world.git(&play.repo, &["worktree", "list"]).contains("pr-1"));
     assert_eq!(play.world.git(&play.repo, &["rev-parse", "feature"]), head, "the branch stays");

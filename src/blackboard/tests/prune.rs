@@ -50,8 +50,8 @@ fn a_change_goes_whole_and_nothing_of_another() {
     // By hand the time is the machine's own.
     let later = crate::clock::now().max(story.now()).plus(std::time::Duration::from_secs(3_600));
     assert_eq!(story.engine.read(|conn| bb::in_the_way(conn, &change, later)), None);
-    let weight =
-        story.step(|conn, now| bb::prune(conn, &change, &["/state/runs/setup-c1".into()], "ann", now)).unwrap();
+    let setup = bb::Remnant::named(bb::Where::Run, "/state/runs/setup-c1".into(), "setup-c1".into());
+    let weight = story.step(|conn, now| bb::prune(conn, &change, std::slice::from_ref(&setup), "ann", now)).unwrap();
     story.check();
     let left = story.engine.image();
     let is_of_bookkeeping =

@@ -50,6 +50,7 @@ fn the_schema_lists_exactly_the_words_of_each_enum() {
         ("pulls", "acted_on", set(PullState::ALL)),
         ("permissions", "permission", set(Permission::ALL)),
         ("intents", "kind", set(bb::IntentKind::ALL)),
+        ("sweeps", "kind", set(bb::Where::ALL)),
     ];
     for (table, column, words) in checks {
         let statement = format!("CREATE TABLE {table} (");

@@ -1,0 +1,176 @@
+//! What pruned changes had outside of the blackboard. It goes after the commit that wrote it down, and is forgotten only
+//! when it is gone, or when it turns out not to be theirs: the next prune goes on with what is left, and tells of it.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Component, Path, PathBuf};
+
+use anyhow::Result;
+
+use super::{Broom, Left};
+use crate::blackboard::{self as bb, Remnant, Where};
+use crate::crash::crash_point;
+use crate::git::{Project, Sweep};
+use crate::{plain, process};
+
+/// What came of one.
+enum Outcome {
+    Removed,
+    /// It was gone already.
+    Gone,
+    /// Not theirs, for this reason: it is not looked at again.
+    Foreign(String),
+    /// Why it is still there.
+    Stays(String),
+}
+
+impl Broom {
+    /// One that can't be removed is no reason to leave the others.
+    pub(super) async fn remove(&mut self, remnants: &[Remnant]) -> Result<()> {
+        let mut gone = Vec::new();
+        for remnant in remnants {
+            crash_point!("prune.remnant");
+            let (is_over, reason) = match self.remove_one(remnant).await? {
+                Outcome::Removed => {
+                    self.count(remnant);
+                    (true, None)
+                }
+                Outcome::Gone => (true, None),
+                Outcome::Foreign(reason) => (true, Some(reason)),
+                Outcome::Stays(reason) => (false, Some(reason)),
+            };
+            if is_over {
+                gone.push(remnant.clone());
+            }
+            self.shown.left.extend(reason.map(|reason| Left { path: remnant.path.clone(), reason }));
+        }
+        if !gone.is_empty() {
+            self.board.write("swept", |conn| bb::swept(conn, &gone))?;
+        }
+        Ok(())
+    }
+
+    /// Counts what a prune that is not only asked for would remove.
+    pub(super) fn would_go<'a>(&mut self, remnants: impl Iterator<Item = &'a Remnant>) {
+        for remnant in remnants {
+            let is_there = match remnant.kind {
+                Where::Run | Where::Prompt => matches!(self.own(remnant), Ok(Some(_))),
+                Where::Worktree => true,
+                // Removed is only what was.
+                Where::Ref => false,
+            };
+            if is_there {
+                self.count(remnant);
+            }
+        }
+    }
+
+    fn count(&mut self, remnant: &Remnant) {
+        match remnant.kind {
+            Where::Run => self.shown.folders += 1,
+            Where::Prompt => self.shown.prompts += 1,
+            Where::Worktree => self.shown.worktrees.push(remnant.path.clone()),
+            Where::Ref => self.shown.wip_refs_removed += 1,
+        }
+    }
+
+    async fn remove_one(&mut self, remnant: &Remnant) -> Result<Outcome> {
+        match remnant.kind {
+            Where::Run | Where::Prompt => Ok(self.remove_own(remnant)),
+            Where::Worktree => self.remove_worktree(remnant).await,
+            Where::Ref => Ok(self.remove_ref(remnant).await),
+        }
+    }
+
+    fn remove_own(&self, remnant: &Remnant) -> Outcome {
+        let path = match self.own(remnant) {
+            Ok(Some(path)) => path,
+            Ok(None) => return Outcome::Gone,
+            Err(outcome) => return outcome,
+        };
+        let removed = match remnant.kind {
+            Where::Run => process::remove_folder(&path).map_err(|error| plain::chain(&error)),
+            Where::Prompt | Where::Worktree | Where::Ref => {
+                fs::remove_file(&path).map(|()| true).map_err(|error| error.to_string())
+            }
+        };
+        match removed {
+            Ok(true) => Outcome::Removed,
+            Ok(false) => Outcome::Stays("something still runs in it".into()),
+            Err(reason) => Outcome::Stays(reason),
+        }
+    }
+
+    /// Its place, if it is there and where we put such things, by the name that it has there. A row's word is not enough
+    /// to remove something else: anybody may have written it.
+    fn own(&self, remnant: &Remnant) -> Result<Option<PathBuf>, Outcome> {
+        let room = if remnant.kind == Where::Run { &self.runs_dir } else { &self.shadow_dir };
+        let (path, own) = (Path::new(&remnant.path), room.join(&remnant.proof));
+        let mut parts = Path::new(&remnant.proof).components();
+        let is_name = matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None));
+        if !is_name || path.file_name() != own.file_name() {
+            return Err(Outcome::Foreign(format!("it is not what its row says: {}", remnant.proof)));
+        }
+        match path.symlink_metadata() {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                // All was moved to another place: what is in it by this name is probably it, which is not enough.
+                if own.symlink_metadata().is_ok() {
+                    return Err(Outcome::Stays(format!(
+                        "it is not there; {} may be it: yours to remove",
+                        own.display()
+                    )));
+                }
+                return Ok(None);
+            }
+            Err(error) => return Err(Outcome::Stays(error.to_string())),
+            Ok(_) => {}
+        }
+        let real = |path: &Path| path.canonicalize().ok();
+        if path.parent().and_then(real).is_none_or(|parent| Some(parent) != real(room)) {
+            return Err(Outcome::Stays(format!("it is not in {}: yours to remove", room.display())));
+        }
+        Ok(Some(path.to_owned()))
+    }
+
+    async fn remove_worktree(&mut self, remnant: &Remnant) -> Result<Outcome> {
+        let (project, path) = (project_of(remnant), Path::new(&remnant.path));
+        match self.sweepable(&project, path, &remnant.proof).await {
+            Sweep::Gone => return Ok(Outcome::Gone),
+            Sweep::Stays(why) => return Ok(Outcome::Stays(why)),
+            Sweep::Clean => {}
+        }
+        if self.board.read(|conn| bb::worktree_is_used(conn, &remnant.path))? {
+            return Ok(Outcome::Foreign("another change has it now".into()));
+        }
+        if let Err(error) = self.git.remove_worktree(&project, path).await {
+            return Ok(Outcome::Stays(plain::chain(&error)));
+        }
+        crash_point!("prune.worktree.removed");
+        Ok(Outcome::Removed)
+    }
+
+    async fn remove_ref(&self, remnant: &Remnant) -> Outcome {
+        let place = project_of(remnant).repository();
+        match self.git.resolve(&place, &remnant.path).await {
+            Ok(None) => return Outcome::Gone,
+            Ok(Some(sha)) if sha != remnant.proof => return Outcome::Foreign("it was written anew since".into()),
+            Ok(Some(_)) => {}
+            Err(error) => return Outcome::Stays(plain::chain(&error)),
+        }
+        match self.git.forget_ref_at(&place, &remnant.path, &remnant.proof).await {
+            Ok(()) => Outcome::Removed,
+            Err(error) => Outcome::Stays(plain::chain(&error)),
+        }
+    }
+
+    /// What can't be looked at stays.
+    pub(super) async fn sweepable(&self, project: &Project, path: &Path, branch: &str) -> Sweep {
+        let found = self.git.sweepable(project, path, branch).await;
+        found.unwrap_or_else(|error| Sweep::Stays(plain::chain(&error)))
+    }
+}
+
+fn project_of(remnant: &Remnant) -> Project {
+    let common_dir = PathBuf::from(&remnant.repository);
+    Project { path: common_dir.clone(), common_dir, bare: true, default_branch: None, origin: None }
+}
