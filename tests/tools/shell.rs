@@ -113,7 +113,7 @@ fn the_manual_is_read_without_warnings() {
 #[test]
 fn a_page_that_is_not_there_is_a_usage_error() {
     let world = World::new();
-    world.remand(&["man", "statsu"]).fails(2, "did you mean `status`?");
+    world.remand(&["man", "statuss"]).fails(2, "did you mean `status`?");
     world.remand(&["man", "__shim"]).fails(2, "there is no command `remand __shim`");
     world.remand(&["man", "status", "--dir", "x"]).fails(2, "cannot be used with");
     world.remand(&["man", "--dir", "no/such/folder"]).fails(1, "cannot make the folder no/such/folder");
