@@ -3,5 +3,5 @@
 mod notify;
 mod reload;
 mod stops;
-mod supervisor;
+pub(crate) mod supervisor;
 mod units;

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use crate::service::supervisor::hang_up;
 use crate::support::play::{Play, Script, WAITS_AND_FIXES};
 use crate::support::pull_play::PullPlay;
 
@@ -150,6 +151,66 @@ fn an_agent_at_work_may_finish_and_its_push_waits() {
     play.wait_for_state("ready_for_human_review");
     assert!(stage.pushes() > pushes);
     assert_eq!(play.count("runs WHERE item_id = 'w2'"), 1, "what was done is used");
+    daemon.stop();
+    play.check();
+}
+
+/// Other words for shadow in the settings; the daemon is not told.
+fn edit(play: &Play, edited: impl Fn(&str) -> String) {
+    let file = play.world.root().join("config/remand/config.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    assert_ne!(edited(&text), text);
+    fs::write(&file, edited(&text)).unwrap();
+}
+
+#[test]
+fn what_the_daemon_has_not_read_releases_nothing() {
+    let stage = PullPlay::new(&Script { settings: "shadow = true", ..Script::default() });
+    let (play, world) = (&stage.play, &stage.play.world);
+    let daemon = play.daemon();
+    play.wait_for("SELECT count(*) FROM events WHERE event_type = 'shadowed'", "1");
+    let doctor = || world.remand(&["doctor", "--offline"]).stdout;
+    assert!(doctor().contains("on for calc: nothing is run, pushed or posted"), "{}", doctor());
+    let unread = "the config says `shadow = false` since, which the daemon has not read";
+    assert!(!play.why().contains("has not read") && !doctor().contains("has not read"));
+
+    edit(play, |text| text.replace("shadow = true", "shadow = false"));
+    stage.watch();
+    stage.tick();
+    world.remand(&["work"]).ok();
+    assert_eq!(world.sqlite("SELECT p.shadow, c.shadow FROM projects p JOIN changes c"), "1|1");
+    nothing_ran(play);
+    let remedy = format!("`systemctl --user reload remand`, or `kill -HUP {}`", daemon.pid());
+    for said in [play.why(), world.remand(&["why", "w1"]).ok().stdout] {
+        assert!(said.contains(&format!("{unread}: {remedy}")), "{said}");
+    }
+    // Whether all is well otherwise depends on the machine.
+    let checks = world.remand(&["doctor", "--offline", "--json"]).stdout;
+    let checks: serde_json::Value = serde_json::from_str(&checks).unwrap();
+    let told: Vec<_> = checks.as_array().unwrap().iter().filter(|check| check["check"] == "shadow").collect();
+    assert_eq!((told.len(), told[1]["says"].as_str()), (2, Some(format!("calc: {unread}").as_str())), "{checks}");
+    assert_eq!(told[1]["do"], remedy);
+
+    hang_up(&daemon);
+    play.wait_for_state("ready_for_human_review");
+    assert!(!play.why().contains("has not read"), "{}", play.why());
+    daemon.stop();
+    play.check();
+}
+
+#[test]
+fn what_is_taken_over_after_shadow_was_written_does_not_run_and_what_was_there_goes_on() {
+    let play = Play::new(&Script { fixer: WAITS_AND_FIXES, ..Script::default() });
+    let daemon = play.daemon();
+    play.until("the fix runs", || play.seen("began").exists());
+    edit(&play, |text| format!("shadow = true\n{text}"));
+    let (other, _) = play.another("second");
+    let shadows = "SELECT change_id, shadow, shadow_word FROM changes ORDER BY change_id";
+    assert_eq!(play.world.sqlite(shadows), format!("c1|0|\n{other}|1|1"));
+    assert_eq!(play.world.sqlite("SELECT shadow FROM projects"), "0");
+    play.let_go("go");
+    play.wait_for_state("ready_for_human_review");
+    assert_eq!(play.count(&format!("runs WHERE change_id = '{other}'")), 0);
     daemon.stop();
     play.check();
 }

@@ -113,8 +113,8 @@ pub(crate) use runs::{
 
 pub(crate) use said::{TakenSaid, judged_alone, known_said, said_of, unjudged_said};
 pub(crate) use shadow::{
-    Estimate, PastRun, ShadowSum, Shadowed, dollars, past_runs, put_off_shadow, record_shadow, set_project_shadow,
-    set_shadow, shadow_of, shadow_sums, told as shadow_told, unshadowed,
+    Estimate, PastRun, ShadowSum, Shadowed, dollars, past_runs, project_shadow, put_off_shadow, record_shadow,
+    set_project_shadow, set_shadow, shadow_of, shadow_sums, told as shadow_told, unshadowed,
 };
 pub(crate) use shown::{any_by_others, any_read_due, live_changes, looks_after, open_items, open_pulls, shown_events};
 

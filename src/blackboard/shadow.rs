@@ -86,6 +86,15 @@ pub(crate) fn set_project_shadow(conn: &Connection, project: &ProjectId, shadow:
     Ok(true)
 }
 
+/// What is in force for a project.
+pub(crate) fn project_shadow(conn: &Connection, project: &ProjectId) -> Result<bool> {
+    let found = conn
+        .prepare_cached("SELECT shadow FROM projects WHERE project_id = :id")?
+        .query_row(named_params! { ":id": project.as_str() }, |row| row.get("shadow"))
+        .optional()?;
+    found.ok_or_else(|| BoardError::NotFound { kind: "project", id: project.to_string() })
+}
+
 /// A person's word for one change; it counts more than the project's.
 pub(crate) fn set_shadow(conn: &Connection, id: &ChangeId, shadow: bool, actor: &str, now: Time) -> Result<Change> {
     let change = super::change(conn, id)?;

@@ -91,11 +91,16 @@ fn add(args: &AddArgs, desk: &mut Desk) -> Result<Code> {
 pub(crate) fn put(args: &AddArgs, settings: &Loaded, desk: &Desk) -> Result<Project> {
     let found = wait(desk.git(settings).project_at(&args.path))??;
     let project = described(&found, args, desk)?;
-    desk.write("project_add", |conn, _| match bb::project_by_common_dir(conn, &project.common_dir)? {
+    desk.write("project_add", |conn, step| match bb::project_by_common_dir(conn, &project.common_dir)? {
         Some(known) if args.moves_only() => {
             bb::move_project(conn, &known.project_id, args.url.as_deref(), args.repo.as_deref())
         }
-        Some(_) | None => bb::insert_project(conn, &project).map(|()| project),
+        Some(_) | None => {
+            bb::insert_project(conn, &project)?;
+            let shadow = settings.project(project.project_id.as_str()).shadow;
+            bb::set_project_shadow(conn, &project.project_id, shadow, step.now)?;
+            Ok(project)
+        }
     })
 }
 

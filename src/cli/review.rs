@@ -9,6 +9,7 @@ use super::desk::Desk;
 use super::fail::{Code, Fail};
 use super::picture::{short, told};
 use super::project::say_who_works;
+use super::shadow;
 use crate::blackboard::{self as bb, Conn, NewChange, Project};
 use crate::change::{Change, ChangeId, State};
 use crate::config::Loaded;
@@ -85,7 +86,7 @@ fn enter(args: &ReviewArgs, settings: &Loaded, found: &Found, desk: &Desk) -> Re
             settings.max_fix_cycles(found.project.project_id.as_str(), max_fix_cycles(&evaluators))
         }
     };
-    let new = |actor: &str| NewChange {
+    let new = |actor: &str, in_force: bool| NewChange {
         project_id: found.project.project_id.clone(),
         title: found.title.clone(),
         branch: found.branch.clone(),
@@ -101,16 +102,17 @@ fn enter(args: &ReviewArgs, settings: &Loaded, found: &Found, desk: &Desk) -> Re
         max_run_ms: own.max_run_ms,
         max_tokens: own.max_tokens,
         max_cost_micros: own.max_cost_micros,
-        shadow: args.shadow.then_some(true),
+        shadow: shadow::word(args.shadow, settings, &found.project.project_id, in_force),
         actor: actor.to_owned(),
     };
     desk.write("review", |conn, step| {
         if found.is_new_project {
             bb::insert_project(conn, &found.project)?;
+            bb::set_project_shadow(conn, &found.project.project_id, own.shadow, step.now)?;
         }
-        bb::set_project_shadow(conn, &found.project.project_id, own.shadow, step.now)?;
+        let in_force = bb::project_shadow(conn, &found.project.project_id)?;
         refuse_twin(conn, &found.project, &found.branch)?;
-        let change = bb::insert_change(conn, &new(&step.actor), step.now)?;
+        let change = bb::insert_change(conn, &new(&step.actor, in_force), step.now)?;
         bb::queue_review(conn, &change, &step.actor, step.now)?;
         Ok(change.change_id)
     })

@@ -9,6 +9,9 @@ use super::desk::Desk;
 use super::fail::Code;
 use super::picture::told;
 use crate::blackboard as bb;
+use crate::change::{Change, ProjectId};
+use crate::config::Loaded;
+use crate::daemon::UnreadShadow;
 
 /// Only show what would be done for a change, or do it for real again
 ///
@@ -47,6 +50,23 @@ pub(crate) fn shadow(args: &ShadowArgs, desk: &mut Desk) -> Result<Code> {
         (false, false) => "is not in shadow",
     };
     told(desk, &id, what)
+}
+
+/// The word of its own that a change has from the start. What the settings say is the daemon's to put in force for a
+/// project; a change that is taken over after a person wrote `shadow = true` must not run because it was not read yet.
+pub(super) fn word(is_asked: bool, settings: &Loaded, project: &ProjectId, in_force: bool) -> Option<bool> {
+    let unread = UnreadShadow::of(settings, project, in_force).is_some_and(|unread| unread.shadow);
+    (is_asked || unread).then_some(true)
+}
+
+/// For `why`: the settings say something else than what is in force for a change without a word of its own.
+pub(super) fn unread(desk: &Desk, change: &Change) -> Result<Option<String>> {
+    if change.state.is_over() || change.shadow_word.is_some() {
+        return Ok(None);
+    }
+    let in_force = desk.read(|conn| bb::project_shadow(conn, &change.project_id))?;
+    let unread = UnreadShadow::of(&desk.settings()?, &change.project_id, in_force);
+    Ok(unread.map(|unread| format!("{}: {}", unread.says(), unread.remedy())))
 }
 
 /// What waits for it, and what that would be.

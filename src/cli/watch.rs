@@ -10,6 +10,7 @@ use super::fail::{Code, Fail};
 use super::picture::told;
 use super::project::say_who_works;
 use super::pull_name::{PullName, whole};
+use super::shadow;
 use crate::blackboard as bb;
 use crate::change::AdoptedBy;
 use crate::intake::Ask;
@@ -59,6 +60,7 @@ pub(crate) fn watch(args: &WatchArgs, desk: &mut Desk) -> Result<Code> {
     }
     let settings = desk.settings()?;
     let project = name.project(desk)?;
+    let in_force = desk.read(|conn| bb::project_shadow(conn, &project.project_id))?;
     let ask = Ask {
         project: project.clone(),
         number: name.number,
@@ -68,10 +70,8 @@ pub(crate) fn watch(args: &WatchArgs, desk: &mut Desk) -> Result<Code> {
         worktree: args.worktree.clone(),
         max_fix_cycles: args.max_cycles,
         title: args.title.clone(),
-        shadow: args.shadow.then_some(true),
+        shadow: shadow::word(args.shadow, &settings, &project.project_id, in_force),
     };
-    let shadow = settings.project(project.project_id.as_str()).shadow;
-    desk.write("shadow", |conn, step| bb::set_project_shadow(conn, &project.project_id, shadow, step.now))?;
     let intake = daemon::intake(&settings)?;
     let adopted = wait(intake.adopt(&ask))??;
     wake::poke(&settings.blackboard);

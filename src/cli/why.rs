@@ -11,6 +11,7 @@ use super::fail::Code;
 use super::led_here::led_here;
 use super::out::{Line, Look, Table};
 use super::picture::print_answer;
+use super::shadow;
 use super::show::{Thing, find};
 use super::status::moved;
 use crate::blackboard::{self as bb, Conn};
@@ -68,6 +69,15 @@ pub(crate) fn why(args: &WhyArgs, desk: &mut Desk) -> Result<Code> {
     if let Some(rest) = &told.change {
         desk.out.line(Line::default().strong(rest.change_id.as_str()))?;
         print_answer(desk, &rest.answer)?;
+    }
+    let about = match (&thing, &told.change) {
+        (Thing::Change(change), _) => Some(change.change_id.clone()),
+        (_, rest) => rest.as_ref().map(|rest| rest.change_id.clone()),
+    };
+    if let Some(id) = about
+        && let Some(unread) = shadow::unread(desk, &desk.read(|conn| bb::change(conn, &id))?)?
+    {
+        desk.out.line(Line::default().plain("  ").piece(Look::Notice, unread))?;
     }
     if !told.events.is_empty() {
         desk.out.blank()?;

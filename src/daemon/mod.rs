@@ -4,6 +4,7 @@ mod assemble;
 mod lock;
 mod reload;
 mod running;
+mod shadow;
 mod supervisor;
 
 use std::sync::Arc;
@@ -32,6 +33,7 @@ use supervisor::{News, Pulse, Supervisor};
 
 pub(crate) use assemble::{agent, intake, kit, sandbox};
 pub(crate) use lock::{AlreadyRunning, holder};
+pub(crate) use shadow::UnreadShadow;
 
 /// How often command evaluators are asked in one tick: those that answer each other for ever wait for the next.
 const MOST_ROUNDS: usize = 10;
@@ -180,18 +182,6 @@ impl Daemon {
         Ok(())
     }
 
-    /// What the configuration says of shadow holds before anything runs.
-    async fn set_shadows(&self) -> bb::Result<()> {
-        for project in self.door().read(bb::list_projects).await? {
-            let (id, shadow) = (project.project_id.clone(), (self.shadow)(&project.project_id));
-            if shadow {
-                tracing::warn!(project = %id, "in shadow: nothing is run, pushed or posted");
-            }
-            self.door().write("shadow", move |conn| bb::set_project_shadow(conn, &id, shadow, clock::now())).await?;
-        }
-        Ok(())
-    }
-
     /// What waited only for an agent in the settings is looked at again by those that hold now.
     async fn go_on_with_agents(&self) {
         let why = "the settings were read again";
@@ -219,7 +209,7 @@ pub(crate) fn tick(loaded: &Loaded) -> anyhow::Result<Done> {
     runtime()?.block_on(async {
         let daemon = Daemon::assemble(loaded)?;
         daemon.git.version().await?;
-        daemon.set_shadows().await?;
+        daemon.set_shadows_if_alone(loaded).await?;
         daemon.tick(&stop_on_signal(every_signal())?).await
     })
 }
@@ -229,7 +219,7 @@ pub(crate) fn work(loaded: &Loaded) -> anyhow::Result<Done> {
     runtime()?.block_on(async {
         let daemon = Daemon::assemble(loaded)?;
         daemon.git.version().await?;
-        daemon.set_shadows().await?;
+        daemon.set_shadows_if_alone(loaded).await?;
         Ok(daemon.work(&stop_on_signal(every_signal())?).await)
     })
 }

@@ -8,7 +8,7 @@ use rustix::fs::{Access, access};
 
 use super::{CALL, Check, Surroundings, bytes};
 use crate::blackboard::{self as bb, Onlook, Project, Quick, Show};
-use crate::change::{Change, State};
+use crate::change::{Change, ProjectId, State};
 use crate::clock::Time;
 use crate::config::{Loaded, Origin};
 use crate::daemon;
@@ -21,6 +21,8 @@ pub(super) struct Known {
     pub(super) checks: Vec<Check>,
     pub(super) projects: Vec<Project>,
     pub(super) last_beat: Option<Time>,
+    /// What is in force for each project.
+    pub(super) shadows: Vec<(ProjectId, bool)>,
     pub(super) standing: Vec<Check>,
 }
 
@@ -70,9 +72,12 @@ fn unreadable(error: &bb::BoardError) -> Check {
 fn look(path: &Path, now: Time) -> bb::Result<Known> {
     let mut onlook = Onlook::open(path)?;
     onlook.read(|conn| {
+        let projects = bb::list_projects(conn)?;
+        let shadow = |id: &ProjectId| Ok((id.clone(), bb::project_shadow(conn, id)?));
         Ok(Known {
             checks: modes(path).into_iter().chain(unwritable(path)).collect(),
-            projects: bb::list_projects(conn)?,
+            shadows: projects.iter().map(|project| shadow(&project.project_id)).collect::<bb::Result<_>>()?,
+            projects,
             last_beat: bb::evaluator_rows(conn)?.into_iter().filter_map(|row| row.last_run).max(),
             standing: bb::stops(conn)?
                 .iter()
@@ -145,6 +150,23 @@ pub(super) fn daemon(around: &Surroundings, last_beat: Option<Time>) -> Check {
             "`remand run` starts it (or `remand tick` from cron); without it nothing happens by itself",
         ),
     }
+}
+
+/// Which projects are in shadow, and where the settings say something else than the daemon goes by.
+pub(super) fn shadow(loaded: &Loaded, shadows: &[(ProjectId, bool)]) -> Vec<Check> {
+    let runs = daemon::holder(&loaded.blackboard).is_some();
+    let is_on = |id: &ProjectId, in_force: bool| if runs { in_force } else { loaded.project(id.as_str()).shadow };
+    let on: Vec<&str> = shadows.iter().filter(|(id, force)| is_on(id, *force)).map(|(id, _)| id.as_str()).collect();
+    let mut checks = Vec::new();
+    if !on.is_empty() {
+        let says = format!("on for {}: nothing is run, pushed or posted; `remand stats --shadow`", on.join(", "));
+        checks.push(Check::ok("shadow", says));
+    }
+    checks.extend(shadows.iter().filter_map(|(id, in_force)| {
+        let unread = daemon::UnreadShadow::of(loaded, id, *in_force)?;
+        Some(Check::warn("shadow", format!("{id}: {}", unread.says()), unread.remedy()))
+    }));
+    checks
 }
 
 /// Somebody said so, and may have forgotten it.

@@ -97,6 +97,10 @@ pub(crate) async fn look(
         looks.add(&format!("project {}", project.project_id), projects::project(Arc::clone(&around), project.clone()));
     }
     checks.extend(looks.take(LIMIT, waits_for).await);
+    // Settings that can't be read say nothing of it.
+    if bad_settings.is_none() {
+        checks.extend(board::shadow(&around.loaded, &onlook.shadows));
+    }
     checks.extend(onlook.standing);
     Ok(Seen { checks, bad_settings })
 }

@@ -1,0 +1,59 @@
+//! What the settings say of shadow: who may put it in force, and whether the daemon has read it.
+
+use super::{Daemon, lock};
+use crate::blackboard as bb;
+use crate::change::ProjectId;
+use crate::clock;
+use crate::config::Loaded;
+
+impl Daemon {
+    /// What the configuration says of shadow holds before anything runs.
+    pub(super) async fn set_shadows(&self) -> bb::Result<()> {
+        for project in self.door().read(bb::list_projects).await? {
+            let (id, shadow) = (project.project_id.clone(), (self.shadow)(&project.project_id));
+            if shadow {
+                tracing::warn!(project = %id, "in shadow: nothing is run, pushed or posted");
+            }
+            self.door().write("shadow", move |conn| bb::set_project_shadow(conn, &id, shadow, clock::now())).await?;
+        }
+        Ok(())
+    }
+
+    /// For what runs beside a daemon: as long as there is one, what it has read is in force. A file that is being
+    /// edited would otherwise release what the daemon keeps in shadow.
+    pub(super) async fn set_shadows_if_alone(&self, loaded: &Loaded) -> bb::Result<()> {
+        match lock::holder(&loaded.blackboard) {
+            Some(pid) => {
+                tracing::debug!(%pid, "a daemon runs: what it has read of shadow holds");
+                Ok(())
+            }
+            None => self.set_shadows().await,
+        }
+    }
+}
+
+/// What the settings say of a project's shadow, and the daemon that runs has not read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct UnreadShadow {
+    pub(crate) shadow: bool,
+    pid: String,
+}
+
+impl UnreadShadow {
+    /// None: what is in force is what the settings say, or no daemon runs, and the next one reads them.
+    pub(crate) fn of(loaded: &Loaded, project: &ProjectId, in_force: bool) -> Option<Self> {
+        let shadow = loaded.project(project.as_str()).shadow;
+        if shadow == in_force {
+            return None;
+        }
+        lock::holder(&loaded.blackboard).map(|pid| Self { shadow, pid })
+    }
+
+    pub(crate) fn says(&self) -> String {
+        format!("the config says `shadow = {}` since, which the daemon has not read", self.shadow)
+    }
+
+    pub(crate) fn remedy(&self) -> String {
+        format!("`systemctl --user reload remand`, or `kill -HUP {}`", self.pid)
+    }
+}
