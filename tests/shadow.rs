@@ -48,7 +48,7 @@ fn a_change_in_shadow_is_looked_at_and_then_runs_as_if_nothing_had_been() {
     assert_eq!(world.json(&["why", "c1"])["because"], "shadow");
     let shown = world.remand(&["show", "w1"]).ok().stdout;
     assert!(shown.contains("shadow     would have run code_review w1 by reviewer"), "{shown}");
-    assert!(world.remand(&["list"]).ok().stdout.contains("Code review (shadow)"));
+    assert!(world.remand(&["list"]).ok().stdout.contains("shadow: would review"));
     assert!(world.sqlite("SELECT waiting FROM board") == "shadow");
     let stats = world.json(&["stats", "--shadow"]);
     assert_eq!((stats["all"]["changes"].as_i64(), stats["all"]["reviews"].as_i64()), (Some(1), Some(1)));

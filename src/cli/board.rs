@@ -10,10 +10,25 @@ use super::out::Table;
 use super::picture::Picture;
 use super::stop;
 use crate::blackboard::{self as bb, Show};
+use crate::clock::Time;
+use crate::plain;
 
 /// The order of the board's columns, from what needs a person to what is done.
 const COLUMNS: [&str; 7] =
     ["Needs you", "Backlog", "In progress", "Code review", "Waiting approval", "Verified", "Done"];
+
+/// Between two columns.
+const GAP: usize = 2;
+
+/// A clause that gets less room than this says too little.
+const SHORTEST_WHY: usize = 28;
+
+/// With less room than this for both, the clause has it alone.
+const TITLE_AND_WHY: usize = 50;
+
+/// Where nothing says how wide a line may be.
+const TITLE_IN_PIPE: usize = 72;
+const WHY_IN_PIPE: usize = 100;
 
 /// Show the changes that are under way and what each waits for
 #[derive(Debug, Args, Default)]
@@ -51,25 +66,145 @@ pub(crate) fn list(args: &ListArgs, desk: &mut Desk) -> Result<Code> {
         }
         return Ok(Code::Done);
     }
-    let heads = ["CHANGE", "PR", "BOARD", "FIX", "TITLE", "WHY", "SINCE"];
-    let has_prs = pictures.iter().any(|picture| picture.pr.is_some());
-    let shown = |head: &str| has_prs || head != "PR";
-    let mut table = Table::new(&heads.into_iter().filter(|head| shown(head)).collect::<Vec<_>>());
-    for picture in &pictures {
+    let rows: Vec<Row> = pictures.iter().map(|picture| Row::of(picture, desk.now)).collect();
+    let table = table(rows, desk.out.width());
+    desk.out.cut_table(&table)?;
+    Ok(Code::Done)
+}
+
+/// The cells of a change, each on one line.
+#[derive(Debug, Clone)]
+struct Row {
+    change: String,
+    pr: Option<String>,
+    column: String,
+    cycle: String,
+    title: String,
+    why: String,
+    since: String,
+}
+
+impl Row {
+    fn of(picture: &Picture, now: Time) -> Self {
         let change = picture.change();
-        let since = ago(picture.why.since.unwrap_or(change.updated_at), desk.now);
-        let column = if change.shadow { format!("{} (shadow)", picture.row.column) } else { picture.row.column.into() };
-        let cells = [
-            change.change_id.as_str(),
-            picture.pr.as_deref().unwrap_or("-"),
-            &column,
-            picture.cycle.trim_start_matches("fix "),
-            &change.title,
-            &picture.why.answer,
-            &since,
-        ];
+        Self {
+            change: change.change_id.to_string(),
+            pr: picture.pr.clone(),
+            column: picture.row.column.into(),
+            cycle: picture.cycle.trim_start_matches("fix ").to_owned(),
+            title: plain::line(&change.title),
+            why: plain::line(&picture.brief),
+            since: ago(picture.why.since.unwrap_or(change.updated_at), now),
+        }
+    }
+}
+
+/// A line for each change: ids, PRs and states whole, the title and the clause cut to the room that is left, and columns
+/// that say less than the clause left out before it gets too short to say anything.
+fn table(mut rows: Vec<Row>, width: Option<usize>) -> Table {
+    let widest = |rows: &[Row], head: &str, cell: fn(&Row) -> &str| {
+        rows.iter().map(|row| cell(row).chars().count()).chain([head.len()]).max().unwrap_or(0) + GAP
+    };
+    let has_prs = rows.iter().any(|row| row.pr.is_some());
+    let mut has_times = true;
+    let (mut for_title, mut for_why) = (TITLE_IN_PIPE, WHY_IN_PIPE);
+    if let Some(width) = width {
+        let named = widest(&rows, "CHANGE", |row| &row.change) + widest(&rows, "BOARD", |row| &row.column);
+        let pr = |rows: &[Row]| if has_prs { widest(rows, "PR", |row| row.pr.as_deref().unwrap_or("-")) } else { 0 };
+        if width < named + pr(&rows) + SHORTEST_WHY {
+            for row in &mut rows {
+                row.pr = row.pr.as_deref().map(|pr| pr.rsplit('/').next().unwrap_or(pr).to_owned());
+            }
+        }
+        let times = widest(&rows, "FIX", |row| &row.cycle) + widest(&rows, "SINCE", |row| &row.since);
+        let left = width.saturating_sub(named + pr(&rows));
+        has_times = left >= times + TITLE_AND_WHY;
+        let left = if has_times { left - times } else { left };
+        let title = widest(&rows, "TITLE", |row| &row.title).min(left * 2 / 5);
+        let title = if left >= TITLE_AND_WHY { title } else { 0 };
+        for_title = title.saturating_sub(GAP);
+        for_why = (left - title).max(SHORTEST_WHY / 2);
+    }
+    let shown = |head: &str| match head {
+        "PR" => has_prs,
+        "FIX" | "SINCE" => has_times,
+        "TITLE" => for_title > 0,
+        _ => true,
+    };
+    let heads = ["CHANGE", "PR", "BOARD", "FIX", "TITLE", "WHY", "SINCE"];
+    let mut table = Table::new(&heads.into_iter().filter(|head| shown(head)).collect::<Vec<_>>());
+    for row in rows {
+        let pr = row.pr.unwrap_or_else(|| "-".to_owned());
+        let (title, why) = (cut(&row.title, for_title), cut(&row.why, for_why));
+        let cells = [row.change, pr, row.column, row.cycle, title, why, row.since];
         table.row(heads.into_iter().zip(cells).filter(|(head, _)| shown(head)).map(|(_, cell)| cell));
     }
-    desk.out.table(&table)?;
-    Ok(Code::Done)
+    table
+}
+
+fn cut(text: &str, room: usize) -> String {
+    if text.chars().count() <= room {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(room.saturating_sub(1)).collect();
+    format!("{}…", kept.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(pr: Option<&str>, why: &str) -> Row {
+        Row {
+            change: "c12".into(),
+            pr: pr.map(str::to_owned),
+            column: "Waiting approval".into(),
+            cycle: "1/2".into(),
+            title: "Log in with a passkey instead of a password on the first page".into(),
+            why: why.into(),
+            since: "3 min ago".into(),
+        }
+    }
+
+    fn shown(pr: Option<&str>, width: Option<usize>) -> String {
+        let long = "needs you: the gates are red after 2 fixes: ".to_owned() + &"npm test failed ".repeat(20);
+        let rows = vec![row(pr, &long), row(None, "waits for feedback")];
+        table(rows, width).render(None)
+    }
+
+    #[test]
+    fn each_change_is_one_line_that_fits_the_terminal_with_its_names_whole() {
+        for pr in [None, Some("ada/website#44"), Some("an-organisation/a-rather-long-repository#1234")] {
+            for width in [80, 100, 160, 240] {
+                let text = shown(pr, Some(width));
+                assert_eq!(text.lines().count(), 3, "{text}");
+                assert!(text.lines().all(|line| line.chars().count() <= width), "{width}: {text}");
+                let name = pr.map_or("", |pr| pr.rsplit('/').next().unwrap());
+                assert!(text.contains(name) && text.contains("Waiting approval"), "{text}");
+                assert!(text.contains("needs you: the"), "{text}");
+            }
+        }
+        insta::assert_snapshot!(shown(Some("ada/website#44"), Some(80)), @"
+        CHANGE  PR              BOARD             WHY
+        c12     ada/website#44  Waiting approval  needs you: the gates are red after 2…
+        c12     -               Waiting approval  waits for feedback
+        ");
+        insta::assert_snapshot!(shown(Some("ada/website#44"), Some(100)), @"
+        CHANGE  PR              BOARD             TITLE                  WHY
+        c12     ada/website#44  Waiting approval  Log in with a passke…  needs you: the gates are red after…
+        c12     -               Waiting approval  Log in with a passke…  waits for feedback
+        ");
+        insta::assert_snapshot!(shown(Some("ada/website#44"), Some(160)), @"
+        CHANGE  PR              BOARD             FIX  TITLE                                   WHY                                                             SINCE
+        c12     ada/website#44  Waiting approval  1/2  Log in with a passkey instead of a pa…  needs you: the gates are red after 2 fixes: npm test failed n…  3 min ago
+        c12     -               Waiting approval  1/2  Log in with a passkey instead of a pa…  waits for feedback                                              3 min ago
+        ");
+    }
+
+    #[test]
+    fn a_row_in_a_pipe_has_a_sane_length() {
+        let text = shown(Some("ada/website#44"), None);
+        assert!(text.lines().all(|line| line.chars().count() < 240) && text.contains('…'), "{text}");
+        assert!(text.contains("3 min ago") && text.contains("on the first page"), "{text}");
+    }
 }

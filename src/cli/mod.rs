@@ -8,6 +8,7 @@ mod answer;
 mod approve;
 mod backup;
 mod board;
+mod brief;
 mod check;
 mod completions;
 mod demo;

@@ -199,8 +199,21 @@ impl Out {
         stdout.flush()
     }
 
+    /// Of the terminal, if it is one.
+    pub(crate) fn width(&self) -> Option<usize> {
+        self.width
+    }
+
     pub(crate) fn table(&mut self, table: &Table) -> io::Result<()> {
-        let text = table.render(self.width);
+        self.rendered(&table.render(self.width))
+    }
+
+    /// A table whose maker has cut its cells to what fits: no cell is broken.
+    pub(crate) fn cut_table(&mut self, table: &Table) -> io::Result<()> {
+        self.rendered(&table.render(None))
+    }
+
+    fn rendered(&mut self, text: &str) -> io::Result<()> {
         let mut lines = text.lines();
         if let Some(heads) = lines.next() {
             self.line(Line::default().faint(heads))?;
@@ -322,7 +335,7 @@ impl Table {
     }
 
     /// Within `width` columns by breaking the long cells, or without breaking anything.
-    fn render(&self, width: Option<usize>) -> String {
+    pub(super) fn render(&self, width: Option<usize>) -> String {
         let mut grid = Grid::new();
         grid.load_style(presets::NOTHING).set_header(self.heads.clone());
         grid.add_rows(self.rows.clone());

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::age::ago;
 use super::answer::{Answer, Around, Facts, answer};
+use super::brief::brief;
 use super::desk::Desk;
 use super::fail::Code;
 use super::out::{Line, Look};
@@ -20,6 +21,9 @@ pub(crate) struct Picture {
     /// `fix 1/2`
     pub(crate) cycle: String,
     pub(crate) why: Answer,
+    /// The same in one clause, for a row.
+    #[serde(skip)]
+    pub(crate) brief: String,
     /// `owner/repo#42`
     pub(crate) pr: Option<String>,
     /// Its pull request, as it was last read.
@@ -30,7 +34,8 @@ impl Picture {
     pub(crate) fn take(conn: &Conn, change: Change, around: Around) -> bb::Result<Self> {
         let facts = Facts::gather(conn, change, around)?;
         let why = answer(&facts);
-        Ok(Self { cycle: facts.row.change.cycle_text(), why, pr: facts.pr, pull: facts.pull, row: facts.row })
+        let brief = brief(&facts, &why);
+        Ok(Self { cycle: facts.row.change.cycle_text(), why, brief, pr: facts.pr, pull: facts.pull, row: facts.row })
     }
 
     pub(crate) fn change(&self) -> &Change {

@@ -21,13 +21,13 @@ fn an_empty_board_says_what_to_do() {
 fn the_whole_loop_as_people_see_it() {
     let site = Site::with_agents(FIXER);
     insta::assert_snapshot!(site.shows(&[]), @"
-    CHANGE  BOARD        FIX  TITLE         WHY                                                          SINCE
-    c1      Code review  0/2  add work.txt  code_review w1 is queued; no daemon runs that would take it  just now
+    CHANGE  BOARD        FIX  TITLE         WHY                                       SINCE
+    c1      Code review  0/2  add work.txt  code_review w1 is queued, no daemon runs  just now
     ");
     site.remand(&["tick"]).ok();
     insta::assert_snapshot!(site.shows(&["list"]), @"
-    CHANGE  BOARD             FIX  TITLE         WHY                                                                                      SINCE
-    c1      Waiting approval  1/2  add work.txt  its review is done and it waits for you to approve it (approved: all is well, just now)  just now
+    CHANGE  BOARD             FIX  TITLE         WHY                          SINCE
+    c1      Waiting approval  1/2  add work.txt  waits for you to approve it  just now
     ");
     let status = site.shows(&["status", "c1"]);
     let (spent, rest): (Vec<&str>, Vec<&str>) = status.lines().partition(|line| line.starts_with("spent"));
