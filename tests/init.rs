@@ -211,6 +211,9 @@ fn what_is_missing_is_named() {
     let output = world.remand(&["init", "--agent", "claude", "--shadow"]).ok();
     assert!(written(&world).contains("\nshadow = true\n"), "{}", written(&world));
     assert!(output.stdout.contains("remand project add PATH"), "{}", output.stdout);
+    let next = output.stdout.split_once("remand run ").unwrap().1;
+    assert!(next.contains("the daemon; in shadow it judges and does nothing"), "{}", output.stdout);
+    assert!(next.contains("remand stats --shadow     what it would have done"), "{}", output.stdout);
     assert!(!world.db().exists());
 }
 

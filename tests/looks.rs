@@ -49,7 +49,11 @@ fn looking_at_the_usual_place_makes_nothing_and_says_how_to_begin() {
     for args in [&[][..], &["status"], &["events"], &["project", "list"]] {
         let said = world.remand(args).ok().stderr;
         assert_eq!(said.matches("remand project add PATH").count(), 1, "{args:?}: {said}");
+        assert!(said.contains("hint: nothing yet: `remand init` asks for what is needed"), "{args:?}: {said}");
     }
+    world.config("");
+    let said = world.remand(&["list"]).ok().stderr;
+    assert!(said.contains("remand project add PATH") && !said.contains("remand init"), "{said}");
     assert_eq!(world.json(&["list"]), serde_json::json!([]));
     assert_eq!(world.json(&["status"])["projects"], 0);
 }

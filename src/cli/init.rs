@@ -99,7 +99,7 @@ pub(crate) fn init(args: &InitArgs, desk: &mut Desk) -> Result<Code> {
     }
     let backup = write::put(desk.place(), &file, &text)?;
     let projects = add(&choices, desk)?;
-    tell(desk, &file, backup.as_deref(), &projects)
+    tell(desk, &file, backup.as_deref(), &projects, &choices)
 }
 
 fn choose(args: &InitArgs, desk: &mut Desk, ask: &mut Ask) -> Result<Choices> {
@@ -219,8 +219,8 @@ fn add(choices: &Choices, desk: &mut Desk) -> Result<Vec<Project>> {
     Ok(added)
 }
 
-fn tell(desk: &mut Desk, file: &Path, backup: Option<&Path>, projects: &[Project]) -> Result<Code> {
-    let next = next(projects);
+fn tell(desk: &mut Desk, file: &Path, backup: Option<&Path>, projects: &[Project], choices: &Choices) -> Result<Code> {
+    let next = next(projects, choices);
     let (config, backup) = (file.display().to_string(), backup.map(|path| path.display().to_string()));
     if desk.out.is_json() {
         let next = next.into_iter().map(|(command, _)| command).collect();
@@ -247,13 +247,19 @@ fn tell(desk: &mut Desk, file: &Path, backup: Option<&Path>, projects: &[Project
     Ok(Code::Done)
 }
 
-/// Three commands, the first things to type.
-fn next(projects: &[Project]) -> Vec<(String, &'static str)> {
+/// The first things to type.
+fn next(projects: &[Project], choices: &Choices) -> Vec<(String, &'static str)> {
     let begin = match projects.iter().find_map(|project| project.repo.as_ref()) {
+        Some(repo) if choices.shadow => (format!("remand watch {repo}#NUMBER"), "have a PR judged, in shadow"),
         Some(repo) => (format!("remand watch {repo}#NUMBER"), "have a PR reviewed, fixed and pushed until it passes"),
         None if projects.is_empty() => ("remand project add PATH".to_owned(), "tell remand about a repository"),
+        None if choices.shadow => ("remand review".to_owned(), "in a worktree of it: have its work judged, in shadow"),
         None => ("remand review".to_owned(), "in a worktree of it: have its work reviewed and fixed"),
     };
     let doctor = ("remand doctor".to_owned(), "what is still missing, and how to get it");
+    if choices.shadow {
+        let run = ("remand run".to_owned(), "the daemon; in shadow it judges and does nothing");
+        return vec![doctor, begin, run, ("remand stats --shadow".to_owned(), "what it would have done")];
+    }
     vec![doctor, begin, ("remand run".to_owned(), "the daemon that does it")]
 }

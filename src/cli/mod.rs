@@ -180,8 +180,13 @@ pub(crate) fn main() -> ExitCode {
         Err(error) => fail::report(&mut desk.out, &error),
     };
     if desk.knows_nothing() {
+        let has_config = desk.settings().is_ok_and(|settings| settings.file.is_some());
+        let begin = match has_config {
+            true => "`remand project add PATH` tells remand about a repository",
+            false => "`remand init` asks for what is needed; `remand project add PATH` adds a repository",
+        };
         // A closed stderr is nobody to tell.
-        drop(desk.out.note("hint: nothing yet: `remand project add PATH` tells remand about a repository"));
+        drop(desk.out.note(format!("hint: nothing yet: {begin}")));
     }
     code.into()
 }

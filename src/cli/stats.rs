@@ -5,7 +5,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::desk::Desk;
-use super::fail::{Code, Fail};
+use super::fail::Code;
 use super::out::Table;
 use crate::blackboard::{self as bb, ShadowSum};
 
@@ -13,15 +13,12 @@ use crate::blackboard::{self as bb, ShadowSum};
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  remand stats --shadow")]
 pub(crate) struct StatsArgs {
-    /// Of the changes in shadow: reviews, fixes, pushes and posts that were not made, and what they would have cost
+    /// Of the changes in shadow: reviews, fixes, pushes and posts that were not made, and what they would have cost [the default]
     #[arg(long)]
     shadow: bool,
 }
 
-pub(crate) fn stats(args: &StatsArgs, desk: &mut Desk) -> Result<Code> {
-    if !args.shadow {
-        return Err(Fail::usage("say of what").hint("`remand stats --shadow`: what would have been done").into());
-    }
+pub(crate) fn stats(_: &StatsArgs, desk: &mut Desk) -> Result<Code> {
     let projects = desk.read(bb::shadow_sums)?;
     let all = projects.iter().fold(ShadowSum::default(), |all, one| add(&all, one));
     if desk.out.is_json() {

@@ -71,10 +71,11 @@ pub(super) fn words(out: &mut Out, folder: &Path, is_kept: bool) -> Result<()> {
     out.blank()?;
     out.line("With your own repository and agent:")?;
     for line in [
-        "remand config path                     # where to write which agent to use: [agents.NAME]",
-        "remand project add ~/src/yours",
+        "cd ~/src/yours",
+        "remand init --shadow                   # asks for agent and tests, writes the config, adds this repository",
+        "remand doctor                          # what is still missing",
         "remand watch you/yours#42              # or, for a worktree without a PR: remand review",
-        "remand run",
+        "remand run                             # the daemon; in shadow it judges and does nothing",
     ] {
         out.line(command(line.to_owned()))?;
     }
