@@ -22,7 +22,7 @@ use crate::clock;
 use crate::config::{self, Loaded};
 use crate::dispatch::{Dispatch, NO_AGENT};
 use crate::evaluator::Definition;
-use crate::git::Git;
+use crate::git::{Git, GitError};
 use crate::heartbeat::command::Kit;
 use crate::heartbeat::{self, Beat, command};
 use crate::intake::Intake;
@@ -66,6 +66,19 @@ struct Lasting {
 }
 
 impl Daemon {
+    /// A git that is missing or too old is said before anything runs. One that could not say it (it was killed, the
+    /// machine is busy) proves nothing: whatever needs it waits until it works.
+    async fn look_at_git(&self) -> anyhow::Result<()> {
+        match self.git.version().await {
+            Ok(_) => Ok(()),
+            Err(error @ (GitError::NoGit | GitError::TooOld { .. })) => Err(error.into()),
+            Err(error) => {
+                tracing::warn!("git could not say its version: {error}");
+                Ok(())
+            }
+        }
+    }
+
     pub(crate) fn door(&self) -> &Door {
         &self.lasting.door
     }
@@ -135,7 +148,7 @@ pub(crate) fn serve(mut loaded: Loaded, front: Front<'_>) -> anyhow::Result<()> 
         let supervisor = Arc::new(Supervisor::new(&config::supervision()));
         let _lock = lock::take(&loaded.blackboard).await?;
         let mut daemon = Daemon::assemble(&loaded)?;
-        daemon.git.version().await?;
+        daemon.look_at_git().await?;
         daemon.set_shadows().await?;
         daemon.warn_of_what_is_in_the_way().await?;
         let mut running = Running::begin(&daemon, stop.clone());
@@ -208,7 +221,7 @@ impl Daemon {
 pub(crate) fn tick(loaded: &Loaded) -> anyhow::Result<Done> {
     runtime()?.block_on(async {
         let daemon = Daemon::assemble(loaded)?;
-        daemon.git.version().await?;
+        daemon.look_at_git().await?;
         daemon.set_shadows_if_alone(loaded).await?;
         daemon.tick(&stop_on_signal(every_signal())?).await
     })
@@ -218,7 +231,7 @@ pub(crate) fn tick(loaded: &Loaded) -> anyhow::Result<Done> {
 pub(crate) fn work(loaded: &Loaded) -> anyhow::Result<Done> {
     runtime()?.block_on(async {
         let daemon = Daemon::assemble(loaded)?;
-        daemon.git.version().await?;
+        daemon.look_at_git().await?;
         daemon.set_shadows_if_alone(loaded).await?;
         Ok(daemon.work(&stop_on_signal(every_signal())?).await)
     })

@@ -229,3 +229,26 @@ fn slow_gh(stage: &mut PullStage, path: &str, nth: usize) -> PathBuf {
     stage.by_gh(gh.to_str().unwrap(), Vec::new());
     slow
 }
+
+/// It is one of the first things that a daemon asks for.
+#[test]
+fn a_git_that_is_killed_while_it_says_its_version_keeps_no_daemon_from_starting() {
+    let stage = WHOLE.stage();
+    let play = stage.play();
+    let real = play.world.command("sh").args(["-c", "command -v git"]).output().unwrap();
+    let (real, once) = (String::from_utf8(real.stdout).unwrap(), play.world.root().join("once"));
+    play.world.script(
+        "git",
+        &format!(
+            "case \" $* \" in *' version '*) [ -e {once} ] || {{ : >{once}; kill -KILL $$; }} ;; esac\nexec {} \"$@\"\n",
+            real.trim(),
+            once = once.display(),
+        ),
+    );
+    let show = stage.show();
+    let mut daemon = show.start(play.world.remand_command(&["run"]));
+    assert_eq!(show.watch(&mut daemon), Seen::AllEnded, "the daemon is gone\n{}", play.log());
+    assert!(once.exists(), "it was never asked");
+    assert!(end(daemon).success());
+    stage.check();
+}

@@ -60,8 +60,9 @@ fi
 echo done
 "#;
 
-/// How long anything may take before it counts as stuck.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+/// How long anything may take before it counts as stuck. A lock that a killed git left is waited for for a minute, and there
+/// may be several of them.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The stage, with the change c1 waiting for its review.
 pub(crate) fn stage() -> Play {
