@@ -19,10 +19,11 @@ pub(super) struct Migration {
     pub(super) sql: &'static str,
 }
 
-/// The version that `schema.sql` describes: that of the last step, or 1 while there is none.
-pub(super) const NEWEST: i64 = 1;
+/// The version that `schema.sql` describes: that of the last step.
+pub(super) const NEWEST: i64 = 2;
 
-const MIGRATIONS: &[Migration] = &[];
+const MIGRATIONS: &[Migration] =
+    &[Migration { version: 2, name: "confined git and exact gates", sql: include_str!("migrations/2.sql") }];
 
 pub(super) fn to_newest(path: &Path, conn: &mut Connection, now: Time) -> Result<()> {
     migrate(path, conn, now, &Plan { schema: SCHEMA, newest: NEWEST, steps: MIGRATIONS })

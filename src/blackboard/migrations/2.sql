@@ -1,0 +1,1 @@
+-- From version 1 to 2. A new column stands last among the columns of its table in schema.sql, as ALTER TABLE puts it.
