@@ -91,6 +91,7 @@ CREATE TABLE changes (
     progress_since TEXT,                           -- reviews before this do not count as "no progress": a person spoke
     created_at     TEXT NOT NULL CHECK (created_at GLOB '????-??-??T??:??:??.???Z'),
     updated_at     TEXT NOT NULL CHECK (updated_at GLOB '????-??-??T??:??:??.???Z'),
+    hold_kind      TEXT CHECK (hold_kind IN ('environment', 'configuration', 'no_agent')), -- what ends the hold early; null: not held, or held by version 1
     CHECK ((state = 'escalated') = (escalated_from IS NOT NULL)),
     CHECK ((held_until IS NULL) = (hold_reason IS NULL)),
     CHECK (fix_cycle <= max_fix_cycles),
@@ -142,7 +143,7 @@ CREATE INDEX changes_live ON changes (updated_at) WHERE state NOT IN ('merged', 
 --   run_finished       {run_id, ended, status, signal, elapsed_ms, wip?}
 --   run_lost           {run_id, item_id, lost_in_a_row, wip?}
 --   gate_failed        {run_id, command, status, round, output}
---   held               {reason, until}
+--   held               {reason, until, kind}
 --   resumed            {reason}
 --   feedback_received  {feedback_id, author, kind, trust?, why?, url?}
 --   message_sent       {message_id, from, to, kind}

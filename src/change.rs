@@ -62,6 +62,18 @@ words! {
     }
 }
 
+words! {
+    /// What a held change waits for, as far as the program can notice its end before the time is up.
+    "hold_kind" HoldKind {
+        /// Network, login, disk, an agent's usage limit: only time tells.
+        Environment = "environment",
+        /// A changed configuration that is not in force.
+        Configuration = "configuration",
+        /// The settings name no agent.
+        NoAgent = "no_agent",
+    }
+}
+
 /// A change as it is stored.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Change {
@@ -92,6 +104,7 @@ pub(crate) struct Change {
     pub(crate) shadow_word: Option<bool>,
     pub(crate) held_until: Option<Time>,
     pub(crate) hold_reason: Option<String>,
+    pub(crate) hold_kind: Option<HoldKind>,
     /// Holds in a row: the back-off grows with it.
     pub(crate) holds: i64,
     pub(crate) final_verdict: Option<FinalVerdict>,

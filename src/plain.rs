@@ -15,6 +15,17 @@ pub(crate) fn line(text: &str) -> String {
     shown
 }
 
+/// The first `most` characters of a text; a mark says how many are left out.
+pub(crate) fn cap(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        None => text.to_owned(),
+        Some((end, _)) => {
+            let (kept, rest) = text.split_at(end);
+            format!("{kept}… ({} more characters)", rest.chars().count())
+        }
+    }
+}
+
 /// An error with what lies under it, in one line.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();

@@ -4,14 +4,20 @@ use rusqlite::{Connection, named_params};
 use serde_json::json;
 
 use super::{Result, claim, rows};
-use crate::change::{Change, ChangeId};
+use crate::change::{Change, ChangeId, HoldKind};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
+use crate::plain::cap;
 use crate::work::Claim;
+
+/// Characters of a hold's reason that are stored. It stands in lists and on one line of `why`; the output of a command
+/// that it may quote is in the log.
+const REASON_CAP: usize = 2_000;
 
 /// Why, and until when.
 #[derive(Debug, Clone)]
 pub(crate) struct Hold {
+    pub(crate) kind: HoldKind,
     pub(crate) reason: String,
     pub(crate) until: Time,
 }
@@ -25,21 +31,29 @@ pub(crate) fn hold(conn: &Connection, claim: &Claim, change_id: &ChangeId, hold:
 
 /// Holds a change; whoever runs may finish.
 pub(super) fn hold_change(conn: &Connection, change_id: &ChangeId, hold: &Hold, now: Time) -> Result<()> {
+    let (kind, reason) = (hold.kind, stored_reason(&hold.reason));
     conn.prepare_cached(
-        "UPDATE changes SET held_until = :until, hold_reason = :reason, holds = holds + 1, updated_at = :now
+        "UPDATE changes SET held_until = :until, hold_reason = :reason, hold_kind = :kind, holds = holds + 1,
+             updated_at = :now
          WHERE change_id = :id",
     )?
     .execute(named_params! {
         ":until": hold.until.to_string(),
-        ":reason": hold.reason,
+        ":reason": reason,
+        ":kind": kind.as_str(),
         ":now": now.to_string(),
         ":id": change_id.as_str(),
     })?;
     block(conn, change_id)?;
-    let event = NewEvent::about(change_id, EventType::Held, format!("held until {}: {}", hold.until, hold.reason))
-        .with(json!({ "reason": hold.reason, "until": hold.until }));
+    let event = NewEvent::about(change_id, EventType::Held, format!("held until {}: {reason}", hold.until))
+        .with(json!({ "reason": reason, "until": hold.until, "kind": kind }));
     super::append(conn, &event, now)?;
     Ok(())
+}
+
+/// A reason as its row holds it.
+pub(super) fn stored_reason(reason: &str) -> String {
+    cap(reason, REASON_CAP)
 }
 
 /// Whether a hold's time is up.
@@ -62,20 +76,20 @@ pub(crate) fn resume_due(conn: &Connection, now: Time) -> Result<Vec<Change>> {
     Ok(due)
 }
 
-/// Ends the holds whose reason begins like this.
-pub(crate) fn resume_held_for(conn: &Connection, reason: &str, why: &str, now: Time) -> Result<()> {
-    let mut statement = conn.prepare_cached(
-        "SELECT * FROM changes WHERE held_until IS NOT NULL AND substr(hold_reason, 1, length(:reason)) = :reason",
-    )?;
+/// Ends the holds of this kind; returns how many.
+pub(crate) fn resume_held_for(conn: &Connection, kind: HoldKind, why: &str, now: Time) -> Result<usize> {
+    let mut statement =
+        conn.prepare_cached("SELECT * FROM changes WHERE held_until IS NOT NULL AND hold_kind = :kind")?;
     let held: Vec<Change> = statement
-        .query_map(named_params! { ":reason": reason }, rows::change)?
+        .query_map(named_params! { ":kind": kind.as_str() }, rows::change)?
         .collect::<std::result::Result<_, _>>()?;
-    held.iter().try_for_each(|change| end_hold(conn, change, why, now))
+    held.iter().try_for_each(|change| end_hold(conn, change, why, now))?;
+    Ok(held.len())
 }
 
 pub(super) fn end_hold(conn: &Connection, change: &Change, why: &str, now: Time) -> Result<()> {
     conn.prepare_cached(
-        "UPDATE changes SET held_until = NULL, hold_reason = NULL, updated_at = :now WHERE change_id = :id",
+        "UPDATE changes SET held_until = NULL, hold_reason = NULL, hold_kind = NULL, updated_at = :now WHERE change_id = :id",
     )?
     .execute(named_params! { ":now": now.to_string(), ":id": change.change_id.as_str() })?;
     if !change.paused {

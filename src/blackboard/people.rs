@@ -291,8 +291,10 @@ pub(crate) fn cancel_item(conn: &Connection, id: &ItemId, reason: &str, actor: &
 }
 
 fn end_waiting(conn: &Connection, id: &ChangeId) -> Result<()> {
-    conn.prepare_cached("UPDATE changes SET held_until = NULL, hold_reason = NULL WHERE change_id = :id")?
-        .execute(named_params! { ":id": id.as_str() })?;
+    conn.prepare_cached(
+        "UPDATE changes SET held_until = NULL, hold_reason = NULL, hold_kind = NULL WHERE change_id = :id",
+    )?
+    .execute(named_params! { ":id": id.as_str() })?;
     Ok(())
 }
 

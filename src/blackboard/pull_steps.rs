@@ -127,7 +127,7 @@ pub(crate) fn over(conn: &Connection, change: &Change, state: PullState, now: Ti
     items::cancel_open(conn, id, None, &reason, now)?;
     rejections::settle_all(conn, id, &reason)?;
     conn.prepare_cached(
-        "UPDATE changes SET held_until = NULL, hold_reason = NULL, paused_by_person = 0, paused_by_rules = 0
+        "UPDATE changes SET held_until = NULL, hold_reason = NULL, hold_kind = NULL, paused_by_person = 0, paused_by_rules = 0
          WHERE change_id = :id",
     )?
     .execute(named_params! { ":id": id.as_str() })?;
@@ -194,7 +194,7 @@ pub(crate) fn set_up_for(conn: &Connection, id: &ChangeId, what: &str) -> Result
 /// Ends a hold that stood only because the forge could not be read.
 pub(crate) fn end_read_hold(conn: &Connection, id: &ChangeId, reason: &str, now: Time) -> Result<()> {
     let change = super::change(conn, id)?;
-    if change.hold_reason.as_deref() == Some(reason) {
+    if change.hold_reason == Some(hold::stored_reason(reason)) {
         hold::end_hold(conn, &change, "GitHub could be read again", now)?;
     }
     Ok(())

@@ -5,10 +5,10 @@ use rusqlite::{Connection, OptionalExtension as _, Row, named_params};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::hold::{Hold, hold_change};
+use super::hold::{Hold, hold_change, stored_reason};
 use super::said::TakenSaid;
 use super::{Result, rows, said};
-use crate::change::{ChangeId, ProjectId};
+use crate::change::{ChangeId, HoldKind, ProjectId};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
 use crate::pull::{Pull, SeenPull};
@@ -127,12 +127,13 @@ pub(crate) fn fail_read(conn: &Connection, row: &SeenPull, failed: &FailedRead, 
     })?;
     let Some(change_id) = row.change_id.as_ref().filter(|_| failed.holds) else { return Ok(()) };
     let change = super::change(conn, change_id)?;
-    let is_known = change.hold_reason.as_deref() == Some(&failed.reason)
+    let is_known = change.hold_reason == Some(stored_reason(&failed.reason))
         && change.held_until.is_some_and(|until| until >= failed.next_read);
     if change.state.is_over() || change.state == crate::change::State::Escalated || is_known {
         return Ok(());
     }
-    hold_change(conn, change_id, &Hold { reason: failed.reason.clone(), until: failed.next_read }, now)
+    let hold = Hold { kind: HoldKind::Environment, reason: failed.reason.clone(), until: failed.next_read };
+    hold_change(conn, change_id, &hold, now)
 }
 
 /// Asks for a read as soon as possible: an evaluator needs to know.

@@ -73,6 +73,7 @@ pub(super) fn change(row: &Row<'_>) -> Sql<Change> {
         shadow_word: row.get("shadow_word")?,
         held_until: time_or_none(row, "held_until")?,
         hold_reason: row.get("hold_reason")?,
+        hold_kind: word_or_none(row, "hold_kind")?,
         holds: row.get("holds")?,
         final_verdict: word_or_none(row, "final_verdict")?,
         human_review_required: row.get("human_review_required")?,

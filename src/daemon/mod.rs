@@ -17,10 +17,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::blackboard::{self as bb, Door};
-use crate::change::ProjectId;
+use crate::change::{HoldKind, ProjectId};
 use crate::clock;
 use crate::config::{self, Loaded};
-use crate::dispatch::{Dispatch, NO_AGENT};
+use crate::dispatch::Dispatch;
 use crate::evaluator::Definition;
 use crate::git::{Git, GitError};
 use crate::heartbeat::command::Kit;
@@ -198,7 +198,7 @@ impl Daemon {
     /// What waited only for an agent in the settings is looked at again by those that hold now.
     async fn go_on_with_agents(&self) {
         let why = "the settings were read again";
-        let resume = move |conn: &bb::Conn| bb::resume_held_for(conn, NO_AGENT, why, clock::now());
+        let resume = move |conn: &bb::Conn| bb::resume_held_for(conn, HoldKind::NoAgent, why, clock::now());
         if let Err(error) = self.door().write("resume", resume).await {
             tracing::error!(error = ?error, "what waits for an agent waits until its time");
         }

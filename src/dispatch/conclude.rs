@@ -15,6 +15,7 @@ use super::stop::{Fail, Stop};
 use super::task::Task;
 use crate::agent::{self, Outcome, Phase};
 use crate::blackboard::{self as bb, RunEnd};
+use crate::change::HoldKind;
 use crate::clock::{self, Time};
 use crate::crash::crash_point;
 use crate::event::{EventType, NewEvent, TargetType};
@@ -240,7 +241,7 @@ impl Task {
             ),
             End::NoSession => Ok(()),
             End::Stopped => Err(if fenced { Stop::Fenced } else { Stop::Stopping }),
-            End::Hold { reason, until } => Err(Stop::Hold { reason, until }),
+            End::Hold { reason, until } => Err(Stop::Hold { kind: HoldKind::Environment, reason, until }),
             End::Failed(reason) => fail(
                 format!("the {phase} agent `{}` failed: {reason}", run.agent),
                 &format!("see what it said (`remand log {}`), mend it, then retry", run.run_id),

@@ -8,7 +8,7 @@ use super::recover::git_mark;
 use super::stop::{Stop, TakenBack, chain};
 use super::task::Task;
 use crate::blackboard::{self as bb, Project};
-use crate::change::{AdoptedBy, ProjectId};
+use crate::change::{AdoptedBy, HoldKind, ProjectId};
 use crate::clock;
 use crate::crash::crash_point;
 use crate::event::{EventType, NewEvent};
@@ -253,7 +253,7 @@ impl From<GithubError> for Stop {
     fn from(error: GithubError) -> Self {
         let said = format!("{} ({})", error, error.hint());
         match error {
-            GithubError::Limited { until } => Self::Hold { reason: said, until },
+            GithubError::Limited { until } => Self::Hold { kind: HoldKind::Environment, reason: said, until },
             GithubError::NoGh
             | GithubError::Auth { .. }
             | GithubError::Transient { .. }

@@ -10,15 +10,13 @@ use super::stop::{Stop, file_trouble};
 use super::task::Task;
 use crate::agent::{self, Agent, Errand, Phase, Session};
 use crate::blackboard::{self as bb, NewRun, RunEnd};
+use crate::change::HoldKind;
 use crate::clock;
 use crate::crash::crash_point;
 use crate::git::{Mark, Place, Worktree};
 use crate::process::{self, Running};
 use crate::sandbox::Reach;
 use crate::work::{Ended, Run};
-
-/// How the reason of a hold begins that other settings could end.
-pub(crate) const NO_AGENT: &str = "no agent is configured";
 
 /// What a run is started with.
 pub(super) struct Launch<'a> {
@@ -40,10 +38,11 @@ impl Task {
             Phase::Fix => &self.rules.agent,
         };
         agent.clone().ok_or_else(|| {
-            Stop::hold(format!(
-                "{NO_AGENT} for a {phase}: add an [agents.NAME] with its command to the configuration, set agent = \"NAME\", and have \
-                 the daemon read it (SIGHUP, or `systemctl --user reload remand`) or start it again"
-            ))
+            let reason = format!(
+                "no agent is configured for a {phase}: add an [agents.NAME] with its command to the configuration and set \
+                 agent = \"NAME\" (a running daemon reads it by itself, or at once with `remand reload`)"
+            );
+            Stop::Hold { kind: HoldKind::NoAgent, reason, until: None }
         })
     }
 

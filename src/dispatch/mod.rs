@@ -36,7 +36,6 @@ use crate::blackboard::{self as bb, Claimed, Door, Holding};
 use crate::clock;
 
 pub(crate) use forge::{Forge, PostReviews};
-pub(crate) use launch::NO_AGENT;
 pub(crate) use post::forge_mark;
 pub(crate) use rules::{Limits, OnCheckoutChange, Rules, Settings};
 

@@ -49,7 +49,7 @@ impl Dispatch {
         let agent = task.agent(phase).ok();
         let (prompt, trouble) = match task.shadow_prompt(phase).await {
             Ok(prompt) => (Some(prompt), None),
-            Err(Stop::Hold { reason, until }) => {
+            Err(Stop::Hold { reason, until, .. }) => {
                 let until = until.unwrap_or_else(|| self.settings.backoff(0, clock::now()));
                 tracing::warn!(item = %item.item_id, reason = ?reason, until = %until, "its prompt can't be made now");
                 return self.door.write("put_off", move |conn| bb::put_off_shadow(conn, &item.item_id, until)).await;

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::blackboard::{self as bb, BoardError, Conn};
-use crate::change::{ChangeId, FinalVerdict};
+use crate::change::{ChangeId, FinalVerdict, HoldKind};
 use crate::clock::{self, Time};
 use crate::git::GitError;
 use crate::process::ProcessError;
@@ -20,7 +20,7 @@ pub(super) enum Stop {
     /// A person took fixes of ours back: a person is needed.
     TakenBack(TakenBack),
     /// The environment is in the way; again later.
-    Hold { reason: String, until: Option<Time> },
+    Hold { kind: HoldKind, reason: String, until: Option<Time> },
     /// The claim is over: somebody cancelled the item. Nothing may be written for it.
     Fenced,
     /// The program is stopping: the item goes back, with its attempt.
@@ -75,7 +75,7 @@ impl Stop {
     }
 
     pub(super) fn hold(reason: impl Into<String>) -> Self {
-        Self::Hold { reason: reason.into(), until: None }
+        Self::Hold { kind: HoldKind::Environment, reason: reason.into(), until: None }
     }
 }
 

@@ -11,7 +11,7 @@ use super::rules::Rules;
 use super::stop::{Fail, Stop, TakenBack, chain};
 use super::worktree_lock::WorktreeLock;
 use crate::blackboard::{self as bb, Claimed, Conn, Failure, Hold, Project};
-use crate::change::Change;
+use crate::change::{Change, HoldKind};
 use crate::clock;
 use crate::git::Git;
 use crate::process;
@@ -119,9 +119,9 @@ impl Task {
                 Ok(())
             }
             Stop::Stopping | Stop::Paused => self.give_back().await,
-            Stop::Hold { reason, until } => {
+            Stop::Hold { kind, reason, until } => {
                 tracing::warn!(%item, reason = ?reason, "held");
-                self.hold(reason, until).await
+                self.hold(kind, reason, until).await
             }
             Stop::Fail(fail) => {
                 tracing::error!(%item, reason = ?fail.reason, "needs a person");
@@ -143,12 +143,13 @@ impl Task {
         self.write("give_back", move |conn| bb::give_back(conn, &claim, None, clock::now())).await
     }
 
-    async fn hold(&self, reason: String, until: Option<clock::Time>) -> bb::Result<()> {
+    async fn hold(&self, kind: HoldKind, reason: String, until: Option<clock::Time>) -> bb::Result<()> {
         let now = clock::now();
         let until = until.filter(|moment| *moment > now).map(|moment| moment.min(now.plus(LONGEST_HOLD)));
         let until = until.unwrap_or_else(|| self.dispatch.settings.backoff(self.change.holds, now));
         let (claim, change_id) = (self.claim.clone(), self.change.change_id.clone());
-        self.write("hold", move |conn| bb::hold(conn, &claim, &change_id, &Hold { reason, until }, clock::now())).await
+        let hold = Hold { kind, reason, until };
+        self.write("hold", move |conn| bb::hold(conn, &claim, &change_id, &hold, clock::now())).await
     }
 
     async fn fail(&self, fail: Fail) -> bb::Result<()> {

@@ -257,6 +257,23 @@ fn can_not_work_now() {
     play.is_ready(1);
 }
 
+/// Written by the agent: the reason stands in lists, in `why` and in the event.
+#[test]
+fn the_reason_of_a_hold_is_capped() {
+    let reviewer = r#"long=$(head -c 60000 /dev/zero | tr '\0' x)
+        printf '{"hold": {"reason": "no network %s"}}' "$long" >"$REMAND_RESULT"
+        exit 1"#;
+    let play = Play::new(&Script { reviewer, ..Script::default() });
+    play.tick().ok();
+    play.is_held("no network xxx");
+    let stored = "SELECT length(hold_reason), hold_reason LIKE '%x… (58011 more characters)', hold_kind FROM changes";
+    assert_eq!(play.world.sqlite(stored), "2025|1|environment");
+    assert_eq!(play.count("events WHERE event_type = 'held' AND length(summary) + length(metadata) < 5000"), 1);
+    assert!(play.why().len() < 10_000);
+    let held = play.world.remand(&["list"]).ok().stdout;
+    assert!(held.contains("no network") && held.len() < 1_000, "{held}");
+}
+
 #[test]
 fn tells_what_it_spent() {
     let fixer = r#"cat >/dev/null

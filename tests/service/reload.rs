@@ -143,12 +143,12 @@ fn what_waited_for_an_agent_goes_on_with_the_settings_that_have_one() {
     let daemon = play.daemon();
     play.wait_for("SELECT count(*) FROM events WHERE event_type = 'held'", "1");
     play.is_held("no agent is configured for a review");
-    assert!(play.answer().contains("SIGHUP"), "{}", play.answer());
+    assert!(play.answer().contains("remand reload"), "{}", play.answer());
     // One that waits for something else.
     let (other, _) = play.another("other");
     play.wait_for("SELECT count(*) FROM events WHERE event_type = 'held'", "2");
     play.world.sqlite(&format!(
-        "UPDATE changes SET held_until = '2999-01-01T00:00:00.000Z', hold_reason = 'no network' WHERE change_id = '{other}';
+        "UPDATE changes SET held_until = '2999-01-01T00:00:00.000Z', hold_reason = 'no network', hold_kind = 'environment' WHERE change_id = '{other}';
          UPDATE changes SET held_until = '2999-01-01T00:00:00.000Z' WHERE change_id = 'c1'"
     ));
     play.world.config(&good);

@@ -16,7 +16,11 @@ const WRITES: &[(&str, Write)] = &[
     ("give_back", |conn, _, claim, _, now| bb::give_back(conn, claim, None, now)),
     ("lose_run", |conn, _, claim, _, _| bb::lose_run(conn, claim).map(drop)),
     ("hold", |conn, claimed, claim, _, now| {
-        let hold = bb::Hold { reason: "no network".into(), until: now.plus(Duration::from_secs(60)) };
+        let hold = bb::Hold {
+            kind: crate::change::HoldKind::Environment,
+            reason: "no network".into(),
+            until: now.plus(Duration::from_secs(60)),
+        };
         bb::hold(conn, claim, &claimed.change.change_id, &hold, now)
     }),
     ("fail", |conn, _, claim, _, now| bb::fail(conn, claim, &failure(), now).map(drop)),

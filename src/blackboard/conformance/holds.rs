@@ -7,7 +7,7 @@ use serde_json::json;
 use super::story::{Story, finding, fix_done};
 use crate::blackboard::intents::intend;
 use crate::blackboard::{self as bb, Hold, IntentKind, NewIntent};
-use crate::change::{Change, State};
+use crate::change::{Change, HoldKind, State};
 use crate::event::EventType;
 use crate::finding::Verdict;
 use crate::work::Status;
@@ -15,7 +15,7 @@ use crate::work::Status;
 fn hold(story: &mut Story, seconds: u64) -> (Change, crate::clock::Time) {
     let claimed = story.claim();
     let until = story.now().plus(Duration::from_secs(seconds));
-    let hold = Hold { reason: "no network".into(), until };
+    let hold = Hold { kind: HoldKind::Environment, reason: "no network".into(), until };
     let id = claimed.change.change_id.clone();
     story.step(|conn, now| bb::hold(conn, &claimed.claim(), &id, &hold, now)).unwrap();
     (story.at(&id), until)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::story::{Story, failure, finding, fix_done, review_done};
 use crate::blackboard::{self as bb, BoardError, Claimed, Conn};
-use crate::change::{Change, OnMaxCycles, State};
+use crate::change::{Change, HoldKind, OnMaxCycles, State};
 use crate::clock::Time;
 use crate::finding::Verdict;
 use crate::work::{RejectionState, Source};
@@ -124,7 +124,11 @@ impl Walk {
         match self.dice.below(8) {
             0 => self.tried("fail", |conn, now| bb::fail(conn, &claim, &failure(), now).map(drop)),
             1 => self.tried("hold", |conn, now| {
-                let hold = bb::Hold { reason: "no network".into(), until: now.plus(Duration::from_secs(10)) };
+                let hold = bb::Hold {
+                    kind: HoldKind::Environment,
+                    reason: "no network".into(),
+                    until: now.plus(Duration::from_secs(10)),
+                };
                 bb::hold(conn, &claim, &id, &hold, now)
             }),
             2 => self.tried("give back", |conn, now| {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::blackboard as bb;
-use crate::change::{AdoptedBy, FinalVerdict, OnMaxCycles, State};
+use crate::change::{AdoptedBy, FinalVerdict, HoldKind, OnMaxCycles, State};
 use crate::event::{EventType, TargetType};
 use crate::finding::{Category, Outcome, Severity, Verdict};
 use crate::pull::{Permission, PullState, ReviewState, Trust};
@@ -30,6 +30,7 @@ fn the_schema_lists_exactly_the_words_of_each_enum() {
     let checks = [
         ("changes", "state", set(State::ALL)),
         ("changes", "on_max_cycles", set(OnMaxCycles::ALL)),
+        ("changes", "hold_kind", set(HoldKind::ALL)),
         ("changes", "final_verdict", set(FinalVerdict::ALL)),
         ("events", "target_type", set(TargetType::ALL)),
         ("work_items", "source", set(Source::ALL)),
