@@ -5,3 +5,4 @@ mod reload;
 mod stops;
 pub(crate) mod supervisor;
 mod units;
+mod upgrade;

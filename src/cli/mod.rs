@@ -36,6 +36,7 @@ mod read_review;
 mod reject;
 mod remote_url;
 mod review;
+mod running_daemon;
 mod service;
 mod settings;
 mod shadow;

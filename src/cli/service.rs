@@ -1,6 +1,7 @@
 //! `remand service`: has systemd or launchd run the daemon.
 
 mod ask;
+mod found;
 mod site;
 
 use std::fs;
@@ -16,11 +17,14 @@ use super::desk::Desk;
 use super::fail::{Code, Fail};
 use super::out::{Line, Look};
 use super::picture::field;
-use crate::daemon;
+use super::running_daemon::RunningDaemon;
 use crate::doctor::Check;
 use crate::unit;
+use crate::{config, daemon};
 use ask::{Manager, Said};
 use site::Site;
+
+pub(crate) use found::{FoundUnit, Owner};
 
 /// Have systemd or launchd run the daemon
 #[derive(Debug, Subcommand)]
@@ -315,11 +319,18 @@ fn look(site: &Site, manager: &Manager, commands: Vec<String>) -> Result<Told> {
 pub(crate) fn checks(desk: &Desk) -> Vec<Check> {
     let which = |system| Which { system, run_as: RUN_AS.to_owned(), ..Which::default() };
     let found = [false, true].map(|system| check(&which(system), desk).ok().flatten());
-    let found: Vec<Check> = found.into_iter().flatten().collect();
+    let mut found: Vec<Check> = found.into_iter().flatten().collect();
     if found.is_empty() {
-        return vec![Check::ok("service", "not installed; `remand service install` would keep the daemon running")];
+        found.push(Check::ok("service", "not installed; `remand service install` would keep the daemon running"));
     }
+    found.splice(0..0, replaced_program(desk));
     found
+}
+
+fn replaced_program(desk: &Desk) -> Option<Check> {
+    let blackboard = config::blackboard_despite(desk.place())?;
+    let (what, what_to_do) = RunningDaemon::of(&blackboard)?.replaced_sentence()?;
+    Some(Check::warn("program", format!("of the daemon: {what}"), what_to_do))
 }
 
 fn check(which: &Which, desk: &Desk) -> Result<Option<Check>> {

@@ -14,6 +14,7 @@ use super::fail::Code;
 use super::follow;
 use super::out::{Line, Look};
 use super::picture::{Picture, field, look_of, print_answer, short};
+use super::running_daemon::RunningDaemon;
 use super::stop;
 use crate::agent::{self, Doing};
 use crate::blackboard::{self as bb, OpenFinding, PastReview};
@@ -205,6 +206,8 @@ struct Overall {
     items: BTreeMap<Status, usize>,
     needs_you: Vec<String>,
     running: Vec<Running>,
+    /// The daemon on this blackboard, however it was started.
+    daemon: Option<RunningDaemon>,
     /// GitHub's budget of calls, as it was last seen.
     rate: Option<bb::Rate>,
 }
@@ -230,13 +233,14 @@ impl Running {
 }
 
 fn all(desk: &mut Desk) -> Result<Code> {
-    let blackboard = desk.settings()?.blackboard.display().to_string();
+    let path = desk.settings()?.blackboard;
+    let (blackboard, daemon) = (path.display().to_string(), RunningDaemon::of(&path));
     let mut overall = desk.read(|conn| {
         let bb::Counted { columns, items, needs_you } = bb::counted(conn)?;
         let projects = bb::list_projects(conn)?.len();
         let running = bb::open_runs(conn)?.into_iter().map(Running::of).collect();
         let (stops, rate) = (bb::stops(conn)?, bb::rate(conn)?);
-        Ok(Overall { blackboard, projects, stops, columns, items, needs_you, running, rate })
+        Ok(Overall { blackboard, projects, stops, columns, items, needs_you, running, daemon, rate })
     })?;
     for running in &mut overall.running {
         running.doing = agent::doing(Path::new(&running.dir))?;
@@ -256,6 +260,7 @@ fn all(desk: &mut Desk) -> Result<Code> {
     field(desk, "items", items.join(", "))?;
     field(desk, "projects", overall.projects.to_string())?;
     field(desk, "blackboard", &overall.blackboard)?;
+    field(desk, "daemon", overall.daemon.as_ref().map_or("not running".to_owned(), RunningDaemon::sentence))?;
     if let Some(rate) = &overall.rate {
         let left = if rate.resets_at > desk.now {
             format!("{} of {} calls left until {}", rate.remaining, rate.allowed, rate.resets_at)

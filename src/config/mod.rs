@@ -119,6 +119,13 @@ pub(crate) fn config_home() -> Option<PathBuf> {
     set.or_else(|| home().map(|home| home.join(".config")))
 }
 
+/// The folder of the machine's own systemd units, as systemd itself finds it.
+pub(crate) fn machine_units() -> PathBuf {
+    let set = Environment::of_process().path("SYSTEMD_UNIT_PATH");
+    let mut folders = set.iter().flat_map(std::env::split_paths).filter(|folder| folder.is_absolute());
+    folders.next().unwrap_or_else(|| "/etc/systemd/system".into())
+}
+
 /// Where programs are looked for.
 pub(crate) fn search_path() -> Option<String> {
     Environment::of_process().text("PATH").map(str::to_owned)

@@ -4,10 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use tokio::sync::{Notify, watch};
 
-use super::{Daemon, Lasting};
+use super::{Daemon, Lasting, program};
 use crate::agent::{Agent, Claude, Kind, Manner};
 use crate::blackboard::Door;
 use crate::change::ProjectId;
@@ -28,7 +27,12 @@ use crate::sandbox::{Sandbox, Sight, Wanted};
 
 impl Daemon {
     pub(crate) fn assemble(loaded: &Loaded) -> anyhow::Result<Self> {
-        let parts = Parts::load(loaded, ProcessId::own()?.to_string())?;
+        Self::assemble_with(loaded, program::running()?)
+    }
+
+    /// Shims are started from `program`.
+    pub(super) fn assemble_with(loaded: &Loaded, program: PathBuf) -> anyhow::Result<Self> {
+        let parts = Parts::load(loaded, ProcessId::own()?.to_string(), program)?;
         let lasting = Lasting {
             door: Door::open(&loaded.blackboard, clock::now())?,
             wake_intake: Arc::new(Notify::new()),
@@ -42,7 +46,8 @@ impl Daemon {
 
     /// As this one, by other settings: all of them are loaded and checked, or nothing comes of it.
     pub(super) fn again(&self, loaded: &Loaded) -> anyhow::Result<Self> {
-        let parts = Parts::load(loaded, self.dispatch.holder.clone())?;
+        let program = self.dispatch.settings.program.clone();
+        let parts = Parts::load(loaded, self.dispatch.holder.clone(), program)?;
         Ok(parts.put_together(loaded, self.lasting.clone()))
     }
 }
@@ -55,9 +60,9 @@ struct Parts {
 }
 
 impl Parts {
-    fn load(loaded: &Loaded, holder: String) -> anyhow::Result<Self> {
+    fn load(loaded: &Loaded, holder: String, program: PathBuf) -> anyhow::Result<Self> {
         let definitions = definition::load(loaded.evaluators.as_deref(), clock::now())?;
-        Ok(Self { definitions, settings: settings(loaded, &holder)?, holder })
+        Ok(Self { definitions, settings: settings(loaded, &holder, program)?, holder })
     }
 
     fn put_together(self, loaded: &Loaded, lasting: Lasting) -> Daemon {
@@ -156,12 +161,11 @@ fn discover(loaded: &Loaded, project: &ProjectId) -> Option<Discover> {
     })
 }
 
-fn settings(loaded: &Loaded, holder: &str) -> anyhow::Result<Settings> {
+fn settings(loaded: &Loaded, holder: &str, program: PathBuf) -> anyhow::Result<Settings> {
     let prompts = Prompts::load(loaded.prompts.as_deref())?;
     let seconds = Duration::from_secs;
     let (dispatch, limits) = (&loaded.config.dispatch, &loaded.config.limits);
     let state = loaded.blackboard.parent().map(PathBuf::from).unwrap_or_default();
-    let program = std::env::current_exe().context("the path of this program is not known")?;
     let known = loaded.clone();
     Ok(Settings {
         slots: dispatch.slots,

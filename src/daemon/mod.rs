@@ -2,6 +2,8 @@
 
 mod assemble;
 mod lock;
+mod program;
+mod record;
 mod reload;
 mod running;
 mod shadow;
@@ -33,6 +35,7 @@ use supervisor::{News, Pulse, Supervisor};
 
 pub(crate) use assemble::{agent, intake, kit, sandbox};
 pub(crate) use lock::{AlreadyRunning, holder};
+pub(crate) use record::Record;
 pub(crate) use shadow::UnreadShadow;
 
 /// How often command evaluators are asked in one tick: those that answer each other for ever wait for the next.
@@ -147,7 +150,8 @@ pub(crate) fn serve(mut loaded: Loaded, front: Front<'_>) -> anyhow::Result<()> 
         let mut hangups = Hangups::listen()?;
         let supervisor = Arc::new(Supervisor::new(&config::supervision()));
         let _lock = lock::take(&loaded.blackboard).await?;
-        let mut daemon = Daemon::assemble(&loaded)?;
+        let mut daemon = Daemon::assemble_with(&loaded, program::kept(&loaded.blackboard)?)?;
+        let _recorded = Record::own(supervisor.is_there())?.publish(&loaded.blackboard)?;
         daemon.look_at_git().await?;
         daemon.set_shadows().await?;
         daemon.warn_of_what_is_in_the_way().await?;

@@ -48,6 +48,10 @@ impl Supervisor {
         Self { way, watchdog: asked.watchdog }
     }
 
+    pub(super) fn is_there(&self) -> bool {
+        self.way.is_some()
+    }
+
     pub(super) fn tell(&self, news: News, status: &str) {
         let Some((socket, address)) = &self.way else { return };
         let what = match news {

@@ -36,6 +36,8 @@ pub(crate) async fn start(shim_program: &Path, job: &Job) -> Result<Running, Pro
     folder::make(&job.dir)?;
     crash_point!("start_before_shim");
     let mut child = Command::from(command(shim_program))
+        // The path may be that of a link in /proc.
+        .arg0("remand")
         .arg("__shim")
         .envs(crash::variables())
         .env(RUN, &job.run_id)

@@ -24,6 +24,9 @@ use crate::work::Ended;
 
 pub(crate) fn shim_main() -> ExitCode {
     rustix::process::umask(Mode::from_raw_mode(0o077));
+    // Started through a link in /proc it would be listed under the name of that link.
+    #[cfg(target_os = "linux")]
+    rustix::thread::set_name(c"remand").ok();
     match attend() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -1,10 +1,13 @@
 //! What starts remand with the machine, as text: a unit for systemd, a property list for launchd. It writes no file and
 //! asks nobody; secrets never stand in such a text, which anybody may read.
 
+mod installed;
 mod launchd;
 mod systemd;
 
 use std::path::{Path, PathBuf};
+
+pub(crate) use installed::{Installed, installed};
 
 /// In every text that we wrote: what is without it is somebody else's.
 const MARK: &str = "Written by `remand service install`";

@@ -68,6 +68,24 @@ fn what_keeps_agents_from_their_sandbox_is_not_set() {
 }
 
 #[test]
+fn an_installed_text_is_read_back() {
+    for kind in [Kind::Systemd, Kind::Launchd] {
+        let args = ["--config", "/srv/a \"b\" & <c>/\\d.toml", "--db", "/srv/50% of $it/b.db", "run"];
+        let known = text(kind, &Wish { args: args.map(String::from).to_vec(), ..system() }).unwrap();
+        let expected = Installed {
+            is_ours: true,
+            user: Some("remand".into()),
+            program: Some("/opt/my tools/100%/$re;mand".into()),
+            config: Some(args[1].into()),
+            db: Some(args[3].into()),
+        };
+        assert_eq!(installed(kind, &known), expected, "{kind:?}");
+        assert_eq!(installed(kind, &text(kind, &wish(Scope::User)).unwrap()).user, None);
+        assert_eq!(installed(kind, "nothing of ours"), Installed::default());
+    }
+}
+
+#[test]
 fn what_would_begin_a_line_of_its_own_is_refused() {
     for bad in ["/srv/a\nExecStart=/bin/evil", "/srv/\u{0}", "/srv/\u{fffd}"] {
         let wish = Wish { args: vec![bad.into()], ..system() };

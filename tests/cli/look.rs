@@ -52,6 +52,7 @@ fn the_whole_loop_as_people_see_it() {
     items      0 available, 0 claimed, 0 blocked
     projects   1
     blackboard WORLD/state/remand/blackboard.db
+    daemon     not running
     ");
     insta::assert_snapshot!(site.shows(&["why", "c1"]), @"
     c1

@@ -28,6 +28,11 @@ impl Supervisor {
         Self { socket: UnixDatagram::bind_addr(&address).unwrap(), name: format!("@{name}") }
     }
 
+    /// The value of NOTIFY_SOCKET.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// `remand run`, watched.
     pub(crate) fn command(&self, play: &Play, watchdog: Duration) -> Command {
         let mut command = play.world.remand_command(&["run"]);

@@ -1,0 +1,74 @@
+//! Reads back what an installed unit or property list runs.
+
+use std::path::PathBuf;
+
+use super::{Kind, is_ours};
+
+/// What an installed text says about the daemon that it starts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Installed {
+    pub(crate) is_ours: bool,
+    /// The user that a unit of the machine runs as.
+    pub(crate) user: Option<String>,
+    pub(crate) program: Option<PathBuf>,
+    /// The values of `--config` and `--db`.
+    pub(crate) config: Option<PathBuf>,
+    pub(crate) db: Option<PathBuf>,
+}
+
+pub(crate) fn installed(kind: Kind, text: &str) -> Installed {
+    let (words, user) = match kind {
+        Kind::Systemd => {
+            let value = |key: &str| text.lines().rev().find_map(|line| line.strip_prefix(key));
+            let words = value("ExecStart=").map(systemd_words).unwrap_or_default();
+            (words, value("User=").and_then(|user| systemd_words(user).into_iter().next()))
+        }
+        Kind::Launchd => {
+            let after = |key: &str| text.split_once(&format!("<key>{key}</key>")).map(|(_, rest)| rest);
+            let list = after("ProgramArguments").and_then(|rest| rest.split_once("</array>"));
+            let words = list.map(|(list, _)| plist_strings(list)).unwrap_or_default();
+            (words, after("UserName").and_then(|rest| plist_strings(rest).into_iter().next()))
+        }
+    };
+    let option = |name: &str| {
+        let at = words.iter().position(|word| word == name)?;
+        words.get(at + 1).map(PathBuf::from)
+    };
+    Installed {
+        is_ours: is_ours(text),
+        user,
+        program: words.first().map(PathBuf::from),
+        config: option("--config"),
+        db: option("--db"),
+    }
+}
+
+/// The words of a value, as `quoted` writes them.
+fn systemd_words(value: &str) -> Vec<String> {
+    let (mut words, mut word, mut is_quoted, mut has_word) = (Vec::new(), String::new(), false, false);
+    let mut chars = value.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' => (is_quoted, has_word) = (!is_quoted, true),
+            '\\' => word.extend(chars.next()),
+            '%' | '$' if chars.peek() == Some(&c) => word.extend(chars.next()),
+            c if c.is_whitespace() && !is_quoted => {
+                if !word.is_empty() || has_word {
+                    words.push(std::mem::take(&mut word));
+                }
+                has_word = false;
+            }
+            c => word.push(c),
+        }
+    }
+    if !word.is_empty() || has_word {
+        words.push(word);
+    }
+    words
+}
+
+fn plist_strings(list: &str) -> Vec<String> {
+    let plain = |text: &str| text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+    let strings = list.split("<string>").skip(1).filter_map(|rest| rest.split_once("</string>"));
+    strings.map(|(text, _)| plain(text)).collect()
+}
