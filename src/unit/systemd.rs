@@ -121,7 +121,9 @@ KeyringMode=private
 ProtectSystem=strict
 "
     );
-    let writable = outermost(&wish.writable);
+    // The root would make everything writable, and it contains every other path.
+    let writable: Vec<PathBuf> = wish.writable.iter().filter(|path| *path != Path::new("/")).cloned().collect();
+    let writable = outermost(&writable);
     let is_hidden = |path: &Path| HOMES.iter().any(|home| path.starts_with(home));
     let bound: Vec<&PathBuf> = writable.iter().filter(|path| is_hidden(path)).collect();
     let within = |path: &Path| writable.iter().any(|outer| path.starts_with(outer));

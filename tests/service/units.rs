@@ -250,6 +250,39 @@ fn for_the_machine_it_goes_by_the_settings_of_the_machine() {
     assert!(!root.join("etc/systemd/system/remand.service").exists());
 }
 
+/// S1-50: `ReadWritePaths=/` would open the whole machine, and hide every other path of the list.
+#[test]
+fn a_project_directly_below_a_broad_folder_is_writable_alone() {
+    let world = World::new();
+    let root = image(&world, "remand:x:990:990::/var/lib/remand:/usr/sbin/nologin\n");
+    let db = root.join("var/lib/remand/blackboard.db");
+    std::fs::create_dir_all(db.parent().unwrap()).unwrap();
+    let at = ["/proj", "/srv/work/lib", "/srv/tool", "/home/ada/site", "/home/eve/src/app", "/mnt/disk/big"];
+    for (n, path) in at.iter().enumerate() {
+        let repo = world.repo(&format!("p{n}"));
+        world.remand(&["--db", db.to_str().unwrap(), "project", "add", repo.to_str().unwrap()]).ok();
+        let sql = format!("UPDATE projects SET path = '{path}', common_dir = '{path}/.git' WHERE project_id = 'p{n}'");
+        rusqlite::Connection::open(&db).unwrap().execute_batch(&sql).unwrap();
+    }
+    let print = || world.remand(&["service", "print", "--system", "--root", root.to_str().unwrap()]).ok().stdout;
+    let lines = |text: &str| -> Vec<String> {
+        let keys = ["ReadWritePaths=", "BindPaths=", "BindReadOnlyPaths=/home"];
+        text.lines().filter(|line| keys.iter().any(|key| line.starts_with(key))).map(str::to_owned).collect()
+    };
+    let expected = [
+        "ReadWritePaths=-/mnt/disk/big",
+        "ReadWritePaths=-/proj",
+        "ReadWritePaths=-/srv/tool",
+        "ReadWritePaths=-/srv/work",
+        "BindPaths=-/home/ada/site",
+        "BindPaths=-/home/eve/src",
+    ];
+    assert_eq!(lines(&print()), expected);
+    // Not even when a setting names it.
+    std::fs::write(root.join("etc/remand/config.toml"), "[sandbox]\nwrite = [\"/\"]\n").unwrap();
+    assert_eq!(lines(&print()), expected);
+}
+
 fn has_program(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(name).exists())

@@ -147,7 +147,7 @@ fn wish(scope: Scope, loaded: &Loaded, home: Option<PathBuf>, projects: &[Projec
     for project in projects {
         let settings = loaded.project(project.project_id.as_str());
         if settings.worktree_roots.is_empty() {
-            writable.extend(Path::new(&project.path).parent().map(PathBuf::from));
+            writable.push(beside_project(Path::new(&project.path)));
         }
         writable.push(PathBuf::from(&project.common_dir));
         named.push(settings.own_worktrees);
@@ -162,6 +162,24 @@ fn wish(scope: Scope, loaded: &Loaded, home: Option<PathBuf>, projects: &[Projec
     let readable = readable.into_iter().flatten().map(PathBuf::from).collect();
     let stop_s = loaded.config.dispatch.stop_grace_s + loaded.config.limits.grace_s + MOMENT_S;
     Ok(Wish { scope, program, args, path, state, writable, readable, stop_s })
+}
+
+/// Folders whose folders hold more than one project: a home, a mounted disk, a part of the system.
+const HOLD_BROAD_FOLDERS: [&str; 9] = ["home", "media", "mnt", "private", "run", "usr", "var", "Users", "Volumes"];
+
+/// The folder in which worktrees of a project are expected: the one that the project is in, unless that is too broad to
+/// be opened for one project.
+fn beside_project(project: &Path) -> PathBuf {
+    let is_broad = |folder: &Path| {
+        let names: Vec<&str> = folder.iter().skip(1).filter_map(|name| name.to_str()).collect();
+        match names.as_slice() {
+            [] | [_] => true,
+            [first, _] => HOLD_BROAD_FOLDERS.contains(first),
+            [..] => false,
+        }
+    };
+    let parent = project.parent().filter(|parent| !is_broad(parent));
+    parent.unwrap_or(project).to_owned()
 }
 
 /// What the settings name below a home was found below that of whoever installs it, and is meant below its own.
