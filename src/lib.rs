@@ -14,6 +14,7 @@ mod dispatch;
 mod doctor;
 mod evaluator;
 mod event;
+mod files;
 mod finding;
 mod forge;
 mod git;

@@ -33,6 +33,7 @@ mod remotes;
 mod service;
 mod shadow;
 mod smoke;
+mod special_files;
 mod support;
 mod tidy;
 mod tools;

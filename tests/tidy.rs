@@ -30,9 +30,10 @@ const EDGES: &[(&str, &[&str])] = &[
     // Memory. The table of moves is the one judgment that it asks, so that no caller can go around it.
     ("blackboard", &["state"]),
     // Hands: the outside. They know nothing of the blackboard.
-    ("process", &[]),
-    ("git", &["process"]),
-    ("agent", &["process"]),
+    ("files", &[]),
+    ("process", &["files"]),
+    ("git", &["files", "process"]),
+    ("agent", &["files", "process"]),
     ("sandbox", &["process"]),
     ("prompt", &[]),
     ("github", &["process"]),
@@ -48,7 +49,10 @@ const EDGES: &[(&str, &[&str])] = &[
     ("intake", &["blackboard", "evaluator", "git", "github"]),
     // Children are only those of command evaluators.
     ("heartbeat", &["blackboard", "evaluator", "process", "review"]),
-    ("dispatch", &["agent", "blackboard", "git", "github", "process", "prompt", "remote", "review", "sandbox"]),
+    (
+        "dispatch",
+        &["agent", "blackboard", "files", "git", "github", "process", "prompt", "remote", "review", "sandbox"],
+    ),
     // Front.
     ("config", &[]),
     ("wake", &["blackboard"]),
@@ -129,6 +133,21 @@ const ONLY: &[(&str, &[&str], &str)] = &[
     ("INSERT INTO", &["blackboard"], "all SQL is in the blackboard"),
 ];
 
+/// Rooms that read where an agent can write, and how they must not: a pipe blocks them, a link to a device fills them.
+const READS_WITH_CARE: &[&str] = &["agent", "dispatch", "git", "intake", "process", "prompt"];
+const CARELESS: &[&str] = &["fs::read(", "read_to_string(", "File::open(", "fs::read_dir("];
+
+/// Files that may, since what they read is the kernel's, the user's, or was written before an agent ran.
+const CARELESS_FILES: &[(&str, &str)] = &[
+    ("agent/login.rs", "the user's own login"),
+    ("git/disk.rs", "opens a folder to sync it"),
+    ("process/folder.rs", "/proc, and opens a folder to sync it"),
+    ("process/output.rs", "lists the folder of a run"),
+    ("process/shim.rs", "opens the prompt before there is an agent"),
+    ("process/table_linux.rs", "/proc"),
+    ("prompt/mod.rs", "the user's folder of prompts"),
+];
+
 const MOST_LINES: usize = 500;
 
 struct Source {
@@ -200,6 +219,24 @@ fn what_only_one_room_does() {
         }
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
+fn files_that_an_agent_can_write_are_read_by_one_module() {
+    let src = root().join("src");
+    let mut broken = Vec::new();
+    for source in sources().iter().filter(|source| !source.is_test && READS_WITH_CARE.contains(&source.room.as_str())) {
+        let name = source.path.strip_prefix(&src).unwrap();
+        if CARELESS_FILES.iter().any(|(file, _)| name == Path::new(file)) || name.ends_with("script.rs") {
+            continue;
+        }
+        // `files::read(` is the careful way.
+        let code = source.code.replace("files::read(", "");
+        broken.extend(
+            CARELESS.iter().filter(|text| code.contains(**text)).map(|text| format!("{} has `{text}`", name.display())),
+        );
+    }
+    assert!(broken.is_empty(), "use `crate::files`: {broken:?}");
 }
 
 #[test]

@@ -12,11 +12,11 @@ mod login;
 mod told;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::files::{self, SMALL};
 use crate::process::{self, Job, Limits, ProcessError, Stream};
 use crate::words::words;
 
@@ -219,7 +219,7 @@ pub(crate) fn denied(dir: &Path) -> Vec<String> {
 impl Note {
     /// A run without one is an older one, of the only kind that there was.
     fn read(dir: &Path) -> Self {
-        let note = fs::read(note_file(dir)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let note = files::read(&note_file(dir), SMALL).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
         note.unwrap_or(Self { kind: Kind::Command, resumed: false })
     }
 }
@@ -247,6 +247,8 @@ fn micros(dollars: f64) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

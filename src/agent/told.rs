@@ -1,6 +1,5 @@
 //! What an agent may say beside its output, in the file that `REMAND_RESULT` names.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -8,6 +7,7 @@ use serde::Deserialize;
 
 use super::sensible_tokens;
 use crate::clock::Time;
+use crate::files::{self, Refused};
 
 /// All of it is optional.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -38,15 +38,17 @@ impl Told {
     /// Reads the file, if there is one. An agent that writes nonsense has said nothing, and the second value says so.
     pub(super) fn read(dir: &Path) -> (Self, Option<String>) {
         let path = result_file(dir);
-        let text = match fs::symlink_metadata(&path) {
-            Ok(meta) if meta.is_file() && meta.len() <= TOLD_CAP => fs::read_to_string(&path),
-            Ok(_) => return (Self::default(), Some("result.json is not a small file".into())),
+        let name = path.strip_prefix(dir).unwrap_or(&path);
+        let text = match files::read_below(dir, name, TOLD_CAP) {
+            Err(error) if Refused::of(&error).is_some() => {
+                return (Self::default(), Some("result.json is not a small file".into()));
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => return (Self::default(), None),
-            Err(error) => Err(error),
+            text => text,
         };
         match text
             .map_err(|error| error.to_string())
-            .and_then(|text| serde_json::from_str::<Self>(&text).map_err(|e| e.to_string()))
+            .and_then(|text| serde_json::from_slice::<Self>(&text).map_err(|e| e.to_string()))
         {
             Ok(told) => (Self { tokens: sensible_tokens(told.tokens), ..told }, None),
             Err(error) => (Self::default(), Some(format!("result.json can't be read: {error}"))),
@@ -62,6 +64,8 @@ impl ToldHold {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::agent::{MOST_TOKENS, micros};
 

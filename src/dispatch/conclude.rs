@@ -1,7 +1,6 @@
 //! After a run: nothing of it is alive any more, its end is read and judged, and the worktree is as it has to be
 //! before the end is committed. Done the same way for a run that just ended and for one that a crash cut.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
@@ -19,6 +18,7 @@ use crate::change::HoldKind;
 use crate::clock::{self, Time};
 use crate::crash::crash_point;
 use crate::event::{EventType, NewEvent, TargetType};
+use crate::files::{self, RECORD};
 use crate::git::{GitError, Mark, Place, PutBack, Restored};
 use crate::process::{self, Exit};
 use crate::work::{Ended, Run};
@@ -163,7 +163,8 @@ impl Task {
     /// What changed in the main checkout and in what all worktrees share. A mark that can't be taken now is no proof
     /// of a change, and is said in the log.
     async fn checkout_changes(&self, dir: &Path) -> Vec<String> {
-        let before: Option<Mark> = fs::read(mark_file(dir)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let before: Option<Mark> =
+            files::read(&mark_file(dir), RECORD).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
         let Some(before) = before else { return Vec::new() };
         match self.git.checkout_mark(&self.project_of_git()).await {
             Ok(after) => before.differs(&after),

@@ -1,7 +1,6 @@
 //! Gates: the project's own commands, run on the commit of a fix. Red goes back to the agent, a counted number of
 //! times; a gate that can't start is the environment's fault, not the code's.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
@@ -16,6 +15,7 @@ use crate::blackboard as bb;
 use crate::clock;
 use crate::crash::crash_point;
 use crate::event::{EventType, NewEvent, TargetType};
+use crate::files;
 use crate::git::{Place, PutBack};
 use crate::process::{self, Exit, Job, Stream};
 use crate::work::{Ended, GateResult, Run};
@@ -216,14 +216,10 @@ impl Task {
 
     /// Gates that a crash cut: nothing of them may be alive when the worktree is touched.
     async fn settle_gates(&self, run: &Run) -> Result<Cut, Stop> {
-        let Ok(entries) = fs::read_dir(&run.dir) else { return Ok(Cut::Never) };
-        let cut: Vec<PathBuf> = entries
-            .flatten()
-            .map(|entry| entry.path())
-            .filter(|path| {
-                path.is_dir() && path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("gate"))
-            })
-            .collect();
+        let dir = Path::new(&run.dir);
+        let Ok(names) = files::names(dir) else { return Ok(Cut::Never) };
+        let gates = names.iter().filter(|name| name.to_string_lossy().starts_with("gate")).map(|name| dir.join(name));
+        let cut: Vec<PathBuf> = gates.filter(|path| path.symlink_metadata().is_ok_and(|meta| meta.is_dir())).collect();
         let mut over = Cut::Never;
         for dir in cut {
             process::settle(&dir, SETTLE).await?;

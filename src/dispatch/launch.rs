@@ -1,7 +1,7 @@
 //! Starting an agent and waiting for it. What it starts from is committed before anything starts; how it ended is
 //! read from its folder afterwards, by `conclude`, the same way after a crash as without one.
 
-use std::fs::{self, DirBuilder};
+use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +13,7 @@ use crate::blackboard::{self as bb, NewRun, RunEnd};
 use crate::change::HoldKind;
 use crate::clock;
 use crate::crash::crash_point;
+use crate::files;
 use crate::git::{Mark, Place, Worktree};
 use crate::process::{self, Running};
 use crate::sandbox::Reach;
@@ -202,5 +203,5 @@ pub(super) fn make_folder(dir: &Path) -> Result<(), Stop> {
 }
 
 pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), Stop> {
-    fs::write(path, bytes).map_err(file_trouble("write", path))
+    files::replace(path, bytes).map_err(file_trouble("write", path))
 }

@@ -1,7 +1,8 @@
 //! The spec, plan and tasks of a change, from `.specify/` in its worktree: what the work was meant to be.
 
-use std::fs;
 use std::path::{Path, PathBuf};
+
+use crate::files;
 
 const NAMES: [&str; 3] = ["spec.md", "plan.md", "tasks.md"];
 const DEPTH: usize = 4;
@@ -34,14 +35,14 @@ pub(super) fn plan(worktree: &Path, branch: &str) -> Option<String> {
 
 fn collect(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     // A folder that can't be read holds no plan for us; the agent sees the same.
-    let Ok(entries) = fs::read_dir(folder) else { return };
-    for entry in entries.flatten() {
-        let path = entry.path();
+    let Ok(names) = files::names(folder) else { return };
+    for name in names {
+        let path = folder.join(&name);
         if is_folder(&path) {
             if depth > 0 {
                 collect(&path, depth - 1, found);
             }
-        } else if NAMES.iter().any(|name| entry.file_name() == *name) {
+        } else if NAMES.iter().any(|known| name == *known) {
             found.push(path);
         }
     }
@@ -53,17 +54,15 @@ fn is_folder(path: &Path) -> bool {
 }
 
 fn read(worktree: &Path, path: &Path) -> Option<String> {
-    let meta = path.symlink_metadata().ok()?;
-    if !meta.is_file() || meta.len() > FILE_CAP {
-        return None;
-    }
-    let text = String::from_utf8_lossy(&fs::read(path).ok()?).into_owned();
     let name = path.strip_prefix(worktree).unwrap_or(path);
+    let text = String::from_utf8_lossy(&files::read_below(worktree, name, FILE_CAP).ok()?).into_owned();
     Some(format!("## {}\n\n{text}", name.display()))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn write(top: &Path, path: &str, text: &str) {

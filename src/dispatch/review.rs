@@ -8,6 +8,7 @@ use super::task::Task;
 use crate::agent::{self, Phase};
 use crate::blackboard::{self as bb, OpenFinding, ReviewDone};
 use crate::clock;
+use crate::files::{self, RECORD};
 use crate::finding::{Finding, FindingId, Outcome, Severity, Verdict};
 use crate::git::Worktree;
 use crate::review::{Judgment, Reading, read};
@@ -80,7 +81,7 @@ impl Task {
         let threshold = self.rules.severity_threshold;
         let reading = with_open_findings(read(&text, threshold), &open, threshold);
         // Without the prompt, all were shown: an approval that should not be is worse than a question too many.
-        let prompt = std::fs::read_to_string(agent::prompt_file(&PathBuf::from(&run.dir))).ok();
+        let prompt = files::read_text(&agent::prompt_file(&PathBuf::from(&run.dir)), RECORD).ok();
         let (shown, unshown): (Vec<_>, Vec<_>) =
             open.into_iter().partition(|open| prompt.as_ref().is_none_or(|prompt| shows(prompt, &open.finding_id)));
         let reading = keep_unshown(all_judged(reading, &shown, threshold), &unshown);

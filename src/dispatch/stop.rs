@@ -118,6 +118,7 @@ impl From<GitError> for Stop {
             | GitError::InTheWay { .. }
             | GitError::BranchInUse { .. }
             | GitError::File { .. }
+            | GitError::SpecialFile { .. }
             | GitError::ConfigTooBig { .. }
             | GitError::RecordThere { .. }
             | GitError::BadRecord { .. } => {

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Git, GitError, Place};
+use super::{Git, GitError, Place, special};
 use crate::clock;
 use crate::crash::crash_point;
 use crate::process::{self, ProcessError, Short, ShortOutput};
@@ -226,13 +226,21 @@ impl Git {
         if !is_folder {
             return Err(GitError::NotThere { path: call.cwd.clone() });
         }
+        if let Some(place) = &call.place {
+            special::check(place)?;
+        } else if call.args.first().is_some_and(|command| command == "worktree") {
+            special::check_admin_dirs(&call.cwd)?;
+        }
         let step = call.changes_something();
         if let Some(step) = step {
             crash_point!("call.{step}.before");
         }
         let output = process::short(&call.short(self)?).await.map_err(|error| {
             if let ProcessError::TimedOut { limit, .. } = error {
-                return GitError::TimedOut { args: call.words(), limit };
+                return match call.place.as_ref().and_then(special::find) {
+                    Some(path) => GitError::SpecialFile { path },
+                    None => GitError::TimedOut { args: call.words(), limit },
+                };
             }
             if let ProcessError::NotFound { .. } = error { GitError::NoGit } else { GitError::Process(error) }
         })?;

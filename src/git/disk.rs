@@ -1,4 +1,4 @@
-//! Files below a worktree, touched without following a symlink. Knows nothing of git.
+//! Files below a worktree, touched without following a symlink. Knows nothing of git. Contents are read by [`crate::files`].
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -8,6 +8,7 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, symlink};
 use std::path::{Component, Path, PathBuf};
 
 use super::GitError;
+use crate::files;
 
 /// What stands at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,21 +134,12 @@ pub(super) fn names(path: &Path) -> Result<Vec<PathBuf>, GitError> {
     if thing(path)? != Thing::Folder {
         return Ok(Vec::new());
     }
-    let entries = fs::read_dir(path).map_err(at("read", path))?;
-    let mut names = entries
-        .map(|e| e.map(|e| PathBuf::from(e.file_name())).map_err(at("read", path)))
-        .collect::<Result<Vec<_>, _>>()?;
-    names.sort();
-    Ok(names)
+    Ok(files::names(path).map_err(at("read", path))?.into_iter().map(PathBuf::from).collect())
 }
 
 /// Writes a file so that after a power cut there is the old one or the new one, whole.
 pub(super) fn replace_durably(path: &Path, bytes: &[u8]) -> Result<(), GitError> {
-    let new = path.with_extension("new");
-    let mut file =
-        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new).map_err(at("write", &new))?;
-    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(at("write", &new))?;
-    fs::rename(&new, path).map_err(at("replace", path))?;
+    files::replace(path, bytes).map_err(at("replace", path))?;
     sync_folder(path.parent().unwrap_or(Path::new("/")))
 }
 

@@ -74,6 +74,9 @@ pub(crate) enum GitError {
         #[source]
         source: io::Error,
     },
+    /// Git would wait for the other end of it.
+    #[error("{} is a pipe or a device where git expects a file", path.display())]
+    SpecialFile { path: PathBuf },
     #[error("the agent configuration in {} is larger than {limit} bytes", path.display())]
     ConfigTooBig { path: PathBuf, limit: u64 },
     /// An earlier swap was not put back.

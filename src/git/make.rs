@@ -7,6 +7,7 @@ use super::call::Call;
 use super::disk::{at, names, remove};
 use super::history::check_sha;
 use super::{Git, GitError, Listed, Place, Project, Worktree, check_branch_name};
+use crate::files::{self, SMALL};
 
 /// How far a worktree of ours is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -134,7 +135,7 @@ fn clear_unborn(project: &Project, path: &Path) -> Result<(), GitError> {
 
 fn unborn(project: &Project, path: &Path) -> Result<Option<PathBuf>, GitError> {
     for dir in super::repository::admin_dirs(&project.common_dir)? {
-        let reads = |name: &str| fs::read_to_string(dir.join(name)).unwrap_or_default();
+        let reads = |name: &str| files::read_text(&dir.join(name), SMALL).unwrap_or_default();
         let is_unborn = reads("locked").trim_end() == "initializing" && !dir.join("index").exists();
         let is_its = Path::new(reads("gitdir").trim_end()) == path.join(".git");
         if is_unborn && is_its && (!path.exists() || names(path)?.iter().all(|name| name == ".git")) {

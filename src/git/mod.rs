@@ -24,6 +24,7 @@ mod prose;
 mod put_back;
 mod rebase;
 mod repository;
+mod special;
 mod status;
 mod swap;
 mod swap_list;

@@ -9,7 +9,8 @@ use super::call::{Call, text, utf8};
 use super::disk::{Thing, at, names, path_of, remove, replace_durably, thing};
 use super::history::check_sha;
 use super::wip::wip_ref;
-use super::{Git, GitError, Place, check_branch_name};
+use super::{Git, GitError, Place, check_branch_name, special};
+use crate::files::{self, SMALL};
 
 /// Where a worktree is to be put back to, and the run that left it.
 #[derive(Debug, Clone, Copy)]
@@ -36,6 +37,7 @@ impl Git {
     pub(crate) async fn unblock(&self, place: &Place, to: PutBack<'_>) -> Result<(), GitError> {
         place.check()?;
         check_branch_name(to.branch)?;
+        special::remove_own(place)?;
         for lock in ["index.lock", "HEAD.lock"] {
             remove(&place.git_dir.join(lock))?;
         }
@@ -149,7 +151,7 @@ impl Git {
 fn mend_head(place: &Place, branch: &str) -> Result<(), GitError> {
     let head = place.git_dir.join("HEAD");
     let is_file = matches!(thing(&head)?, Thing::File { .. });
-    let text = if is_file { fs::read(&head).map_err(at("read", &head))? } else { Vec::new() };
+    let text = if is_file { files::read(&head, SMALL).unwrap_or_default() } else { Vec::new() };
     let text = text.trim_ascii_end();
     let is_commit = std::str::from_utf8(text).is_ok_and(|text| check_sha(text).is_ok());
     if is_commit || text.starts_with(b"ref: refs/") {
@@ -168,7 +170,7 @@ fn mend_common_dir(place: &Place, run: &str) -> Result<(), GitError> {
     }
     let file = place.git_dir.join("commondir");
     if let Thing::File { .. } = thing(&file)? {
-        let text = fs::read(&file).map_err(at("read", &file))?;
+        let text = files::read(&file, SMALL).unwrap_or_default();
         let target = place.git_dir.join(path_of(text.trim_ascii_end()));
         if target.canonicalize().is_ok_and(|dir| dir == place.common_dir) {
             return Ok(());
@@ -187,7 +189,7 @@ fn mend_git_file(place: &Place, run: &str) -> Result<(), GitError> {
     }
     let file = place.path.join(".git");
     if let Thing::File { .. } = thing(&file)? {
-        let text = fs::read(&file).map_err(at("read", &file))?;
+        let text = files::read(&file, SMALL).unwrap_or_default();
         let target = text.trim_ascii_end().strip_prefix(b"gitdir: ").map(|target| place.path.join(path_of(target)));
         if target.is_some_and(|target| target.canonicalize().is_ok_and(|dir| dir == place.git_dir)) {
             return Ok(());

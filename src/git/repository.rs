@@ -1,12 +1,11 @@
 //! Which repository, which worktree, and what is under way in it.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use super::call::{Call, text};
-use super::disk::{at, path_of};
+use super::disk::{at, names, path_of};
 use super::{Git, GitError};
+use crate::files::{self, SMALL};
 use crate::words::words;
 
 /// Where a worktree is and which git dir is its own: enough to call git there without any discovery, so
@@ -185,11 +184,15 @@ impl Place {
     /// Finds the worktree `path` of the repository `common_dir` from the repository's side, so it also
     /// finds one whose `.git` file is gone.
     pub(crate) fn find(common_dir: &Path, path: &Path) -> Result<Self, GitError> {
+        files::aside(|| Self::search(common_dir, path))
+    }
+
+    fn search(common_dir: &Path, path: &Path) -> Result<Self, GitError> {
         let path = canonical(path)?;
         let common_dir = canonical(common_dir)?;
         let place = |git_dir: PathBuf| Self { path: path.clone(), git_dir, common_dir: common_dir.clone() };
         for git_dir in admin_dirs(&common_dir)? {
-            let Ok(link) = fs::read(git_dir.join("gitdir")) else { continue };
+            let Ok(link) = files::read(&git_dir.join("gitdir"), SMALL) else { continue };
             let link = git_dir.join(path_of(link.trim_ascii_end()));
             let top = link.parent().and_then(|top| top.canonicalize().ok());
             if top.as_ref() == Some(&path) {
@@ -238,17 +241,13 @@ impl Place {
 
 pub(super) fn admin_dirs(common_dir: &Path) -> Result<Vec<PathBuf>, GitError> {
     let dir = common_dir.join("worktrees");
-    let entries = match fs::read_dir(&dir) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(at("read", &dir)(error)),
-    };
-    entries.map(|entry| entry.map(|e| e.path()).map_err(at("read", &dir))).collect()
+    let all = names(&dir)?.into_iter().map(|name| dir.join(name));
+    Ok(all.filter(|path| path.symlink_metadata().is_ok_and(|meta| meta.is_dir())).collect())
 }
 
 /// A `.git` file that names the common dir itself: a submodule, or a separate git dir.
 fn points_at(path: &Path, common_dir: &Path) -> bool {
-    let Ok(text) = fs::read(path.join(".git")) else { return false };
+    let Ok(text) = files::read(&path.join(".git"), SMALL) else { return false };
     let Some(target) = text.trim_ascii_end().strip_prefix(b"gitdir: ") else { return false };
     path.join(path_of(target)).canonicalize().is_ok_and(|dir| dir == common_dir)
 }

@@ -14,6 +14,7 @@ use super::swap_list::{Blob, config_on_disk, is_at_top, link_target, read_tree};
 use super::swap_record::{Before, Bytes, Content, LIMIT, Record, RecordFiles, SwapEntry};
 use super::{Git, GitError, Place};
 use crate::crash::crash_point;
+use crate::files;
 
 /// What the agent's environment needs while configuration is swapped.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -160,7 +161,7 @@ impl Git {
         }
         let mut text = match self.users_ignore_file(place).await? {
             // Most people have none.
-            Some(path) => fs::read(path).unwrap_or_default(),
+            Some(path) => files::read(&path, LIMIT).unwrap_or_default(),
             None => Vec::new(),
         };
         text.push(b'\n');

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::GitError;
 use super::disk::{self, Thing, at, first_non_folder, path_of, replace_durably, sync_folder, thing};
 use super::swap_list::Blob;
+use crate::files::{self, RECORD, Refused};
 
 /// More configuration than this is something else.
 pub(super) const LIMIT: u64 = 64 * 1024 * 1024;
@@ -111,13 +112,11 @@ impl Content {
                 let target = fs::read_link(&full).map_err(at("read", &full))?;
                 Self::Link { target: target.as_os_str().as_bytes().to_vec() }
             }
-            Thing::File { mode } => {
-                let size = full.symlink_metadata().map_err(at("look at", &full))?.len();
-                if size > LIMIT {
-                    return Ok(Self::Other);
-                }
-                Self::File { mode, bytes: fs::read(&full).map_err(at("read", &full))? }
-            }
+            Thing::File { mode } => match files::read_below(root, path, LIMIT) {
+                Ok(bytes) => Self::File { mode, bytes },
+                Err(error) if Refused::of(&error).is_some() => Self::Other,
+                Err(error) => return Err(at("read", &full)(error)),
+            },
         })
     }
 
@@ -164,7 +163,7 @@ impl RecordFiles {
     }
 
     pub(super) fn load(&self) -> Result<Option<Record>, GitError> {
-        let bytes = match fs::read(&self.record) {
+        let bytes = match files::read(&self.record, RECORD) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(at("read", &self.record)(error)),
@@ -214,14 +213,14 @@ impl RecordFiles {
             Before::Link { target } => Content::Link { target: target.0.clone() },
             Before::File { mode, copy } => {
                 let path = self.copies.join(copy);
-                Content::File { mode: *mode, bytes: fs::read(&path).map_err(at("read", &path))? }
+                Content::File { mode: *mode, bytes: files::read(&path, LIMIT).map_err(at("read", &path))? }
             }
         })
     }
 
     /// What the run had edited, once that was looked at: it can't be seen any more when files were put back.
     pub(super) fn load_dropped(&self) -> Result<Option<Vec<String>>, GitError> {
-        match fs::read(&self.dropped) {
+        match files::read(&self.dropped, RECORD) {
             Ok(bytes) => serde_json::from_slice(&bytes)
                 .map(Some)
                 .map_err(|source| GitError::BadRecord { path: self.dropped.clone(), source }),

@@ -1,7 +1,6 @@
 //! Keeps what a run left in its worktree, as a commit on `refs/remand/wip/RUN`, and changes nothing there.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +9,7 @@ use super::commit::add_all;
 use super::disk::{Thing, first_non_folder, names, path_of, remove, thing};
 use super::history::check_sha;
 use super::{Git, GitError, Place};
+use crate::files::{self, SMALL};
 
 /// How the message of a commit that keeps something begins.
 const LEFT: &str = "Left in the worktree by run ";
@@ -145,7 +145,8 @@ impl Git {
 
     /// The first commit that a file of the git dir names; the file is the agent's to write, so it may be nonsense.
     async fn commit_in(&self, place: &Place, file: &str) -> Option<String> {
-        let text = fs::read_to_string(place.git_dir.join(file)).ok()?;
+        let text = files::read_below(&place.git_dir, Path::new(file), SMALL).ok()?;
+        let text = String::from_utf8_lossy(&text);
         let sha = text.lines().next()?.trim();
         check_sha(sha).ok()?;
         self.resolve(place, sha).await.ok().flatten()

@@ -1,21 +1,23 @@
 //! The files of a run's folder that say who has it and how it ended.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{ErrorKind, Write as _};
+use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::FlockOperation;
+use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 
 use super::{Exit, ProcessError, ProcessId};
+use crate::files::{self, Refused, SMALL};
 
 /// How the run in this folder ended; nothing while it runs, or when its shim died before it could say.
 pub(crate) fn read_exit(dir: &Path) -> Result<Option<Exit>, ProcessError> {
     let path = exit_path(dir);
-    match fs::read(&path) {
+    match files::read(&path, SMALL) {
         Ok(text) => serde_json::from_slice(&text).map(Some).map_err(|source| ProcessError::BadExit { path, source }),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        // A shim puts a regular file there: anything else was put there by somebody else, and says nothing.
+        Err(error) if error.kind() == ErrorKind::NotFound || Refused::of(&error).is_some() => Ok(None),
         Err(error) => Err(ProcessError::file("read", &path)(error)),
     }
 }
@@ -96,6 +98,8 @@ pub(super) fn try_lock(dir: &Path) -> Result<Option<Lock>, ProcessError> {
         .truncate(false)
         .write(true)
         .mode(0o600)
+        // Somebody may have put a pipe or a link there.
+        .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
         .open(&path)
         .map_err(ProcessError::file("open", &path))?;
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -122,21 +126,21 @@ pub(super) fn is_over(dir: &Path) -> Result<bool, ProcessError> {
 /// From here on no shim starts an agent in this folder. To be called with the lock held.
 pub(super) fn mark_settled(dir: &Path) -> Result<(), ProcessError> {
     let path = settled_path(dir);
-    fs::write(&path, "").map_err(ProcessError::file("write", &path))
+    files::replace(&path, b"").map_err(ProcessError::file("write", &path))
 }
 
 pub(super) fn write_shim(dir: &Path, shim: &ProcessId) -> Result<(), ProcessError> {
     let path = shim_path(dir);
-    fs::write(&path, shim.to_string()).map_err(ProcessError::file("write", &path))
+    files::replace(&path, shim.to_string().as_bytes()).map_err(ProcessError::file("write", &path))
 }
 
 pub(super) fn read_shim(dir: &Path) -> Result<Option<ProcessId>, ProcessError> {
     let path = shim_path(dir);
-    match fs::read_to_string(&path) {
+    match files::read_text(&path, SMALL) {
         // Cut short by a power failure, or the agent wrote into it: what does not name a process must not keep anybody
         // from settling the run by its mark.
         Ok(text) => Ok(text.parse().ok()),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) if error.kind() == ErrorKind::NotFound || Refused::of(&error).is_some() => Ok(None),
         Err(error) => Err(ProcessError::file("read", &path)(error)),
     }
 }
@@ -145,7 +149,7 @@ pub(super) fn read_shim(dir: &Path) -> Result<Option<ProcessId>, ProcessError> {
 /// when it came up again. None when nobody can say.
 pub(crate) fn ended_at(dir: &Path) -> Result<Option<u64>, ProcessError> {
     let path = exit_path(dir);
-    match fs::metadata(&path).and_then(|meta| meta.modified()) {
+    match fs::symlink_metadata(&path).and_then(|meta| meta.modified()) {
         Ok(time) => return Ok(time.duration_since(std::time::UNIX_EPOCH).ok().map(|since| since.as_secs())),
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(ProcessError::file("look at", &path)(error)),
         Err(_) => {}
@@ -163,13 +167,10 @@ fn came_up_at() -> Option<u64> {
 
 /// Whole or not at all, also when the power fails: written beside, made durable, then given its name.
 pub(super) fn write_exit(dir: &Path, exit: &Exit) -> Result<(), ProcessError> {
-    let (path, beside) = (exit_path(dir), dir.join("exit.json.new"));
+    let path = exit_path(dir);
     let text = serde_json::to_vec(exit).map_err(|source| ProcessError::BadExit { path: path.clone(), source })?;
     let write = || {
-        let mut file = File::create(&beside)?;
-        file.write_all(&text)?;
-        file.sync_all()?;
-        fs::rename(&beside, &path)?;
+        files::replace(&path, &text)?;
         File::open(dir)?.sync_all()
     };
     write().map_err(ProcessError::file("write", &path))

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use super::ProcessError;
 use crate::clock::Time;
+use crate::files::{self, Refused};
 
 const HEAD: u64 = 256 * 1024;
 const TAIL: u64 = 1024 * 1024;
@@ -49,7 +50,7 @@ pub(crate) fn read_output(dir: &Path, stream: Stream) -> Result<Kept, ProcessErr
 /// When the last byte of a stream was written; nothing when there is none yet.
 pub(crate) fn written_at(dir: &Path, stream: Stream) -> Result<Option<Time>, ProcessError> {
     let Some(piece) = pieces(dir, stream)?.pop() else { return Ok(None) };
-    match fs::metadata(&piece.path).and_then(|meta| meta.modified()) {
+    match fs::symlink_metadata(&piece.path).and_then(|meta| meta.modified()) {
         Ok(time) => {
             let since = time.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
             Ok(Some(Time::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))))
@@ -174,13 +175,13 @@ impl Piece {
         let skip = from.saturating_sub(self.offset);
         let mut bytes = Vec::new();
         let mut read = || {
-            let mut file = File::open(&self.path)?;
+            let mut file = files::open(&self.path)?;
             file.seek(SeekFrom::Start(skip))?;
             file.take(self.length.saturating_sub(skip)).read_to_end(&mut bytes)
         };
         match read() {
             Ok(_) => Ok(bytes),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) if error.kind() == ErrorKind::NotFound || Refused::of(&error).is_some() => Ok(Vec::new()),
             Err(error) => Err(ProcessError::file("read", &self.path)(error)),
         }
     }
@@ -242,12 +243,18 @@ fn pieces(dir: &Path, stream: Stream) -> Result<Vec<Piece>, ProcessError> {
         let offset = name.to_str().and_then(|name| name.strip_prefix(stream.prefix())).and_then(|n| n.parse().ok());
         let Some(offset) = offset else { continue };
         match entry.metadata() {
-            Ok(metadata) => pieces.push(Piece { path: entry.path(), offset, length: metadata.len() }),
+            // No keeper makes a larger one: that is somebody else's.
+            Ok(metadata) => pieces.push(Piece { path: entry.path(), offset, length: metadata.len().min(TAIL) }),
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(ProcessError::file("look at", &entry.path())(error)),
         }
     }
     pieces.sort_by_key(|piece| piece.offset);
+    // The first one and the last ones are all that a keeper keeps, and one more while it drops one.
+    let surplus = pieces.len().saturating_sub(PIECES + 2);
+    if surplus > 0 {
+        pieces.drain(1..=surplus);
+    }
     Ok(pieces)
 }
 

@@ -1,0 +1,134 @@
+//! Pipes and devices in the places where git opens a file: git itself would wait for their other end until its time limit.
+
+use std::fs;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
+
+use super::disk::{names, remove};
+use super::repository::admin_dirs;
+use super::{GitError, Place};
+use crate::files;
+
+/// Files of the git dir of a worktree.
+const OWN: &[&str] = &[
+    "HEAD",
+    "index",
+    "commondir",
+    "gitdir",
+    "config.worktree",
+    "ORIG_HEAD",
+    "MERGE_HEAD",
+    "MERGE_MSG",
+    "MERGE_MODE",
+    "SQUASH_MSG",
+    "CHERRY_PICK_HEAD",
+    "REVERT_HEAD",
+    "BISECT_LOG",
+    "AUTO_MERGE",
+    "info/sparse-checkout",
+];
+
+/// Files of the git dir that all worktrees share.
+const SHARED: &[&str] = &[
+    "HEAD",
+    "config",
+    "config.worktree",
+    "packed-refs",
+    "shallow",
+    "info/attributes",
+    "info/exclude",
+    "info/grafts",
+    "objects/info/alternates",
+];
+
+/// Files of the worktree itself.
+const TREE: &[&str] = &[".git", ".gitattributes", ".gitignore", ".mailmap"];
+
+/// Files of each worktree that `git worktree` reads.
+const ADMIN: &[&str] = &["HEAD", "commondir", "gitdir", "locked", "index", "config.worktree"];
+
+/// Maximum number of names looked at after a time-out.
+const MOST_LOOKED_AT: usize = 50_000;
+
+/// Refuses a call of git that would block at one of the usual files.
+pub(super) fn check(place: &Place) -> Result<(), GitError> {
+    files::aside(|| {
+        let own = OWN.iter().map(|name| place.git_dir.join(name));
+        let shared = SHARED.iter().map(|name| place.common_dir.join(name));
+        let tree = TREE.iter().map(|name| place.path.join(name));
+        refuse(own.chain(shared).chain(tree))
+    })
+}
+
+/// Refuses a call that reads the files of all worktrees of a repository.
+pub(super) fn check_admin_dirs(common_dir: &Path) -> Result<(), GitError> {
+    files::aside(|| {
+        let dirs = admin_dirs(common_dir)?;
+        refuse(dirs.iter().flat_map(|dir| ADMIN.iter().map(|name| dir.join(name))))
+    })
+}
+
+/// Finds what a git that ran out of time may have waited for: a ref, or a file that says what git ignores.
+pub(super) fn find(place: &Place) -> Option<PathBuf> {
+    files::aside(|| {
+        let mut left = MOST_LOOKED_AT;
+        let is_any = |_: &Path| true;
+        let is_rules =
+            |path: &Path| path.file_name().is_some_and(|name| name == ".gitignore" || name == ".gitattributes");
+        let roots = [&place.git_dir, &place.common_dir].map(|dir| dir.join("refs"));
+        let refs = roots.iter().find_map(|root| search(root, is_any, &mut left));
+        refs.or_else(|| search(&place.path, is_rules, &mut left))
+    })
+}
+
+/// Removes pipes and devices from the git dir of one worktree, and from the top of the worktree: there is nothing in them
+/// that could be kept. What all worktrees share is left to a person.
+pub(super) fn remove_own(place: &Place) -> Result<(), GitError> {
+    let steps = ["rebase-merge", "rebase-apply", "sequencer"];
+    let mut found: Vec<PathBuf> = TREE.iter().map(|name| place.path.join(name)).collect();
+    if place.is_linked() {
+        found.extend(names(&place.git_dir)?.iter().map(|name| place.git_dir.join(name)));
+    } else {
+        found.extend(OWN.iter().map(|name| place.git_dir.join(name)));
+    }
+    for folder in steps.map(|step| place.git_dir.join(step)) {
+        found.extend(names(&folder)?.iter().map(|name| folder.join(name)));
+    }
+    for path in found.iter().filter(|path| blocks(path)) {
+        tracing::warn!(path = %path.display(), "removed a pipe or device that git would open");
+        remove(path)?;
+    }
+    Ok(())
+}
+
+fn refuse(mut paths: impl Iterator<Item = PathBuf>) -> Result<(), GitError> {
+    match paths.find(|path| blocks(path)) {
+        Some(path) => Err(GitError::SpecialFile { path }),
+        None => Ok(()),
+    }
+}
+
+/// Whether opening a path leads to a pipe or a device; sockets can't be opened, which does not block.
+fn blocks(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|meta| {
+        let kind = meta.file_type();
+        kind.is_fifo() || kind.is_char_device() || kind.is_block_device()
+    })
+}
+
+/// Never into another repository or through a symlink.
+fn search(root: &Path, wanted: fn(&Path) -> bool, left: &mut usize) -> Option<PathBuf> {
+    for name in names(root).unwrap_or_default() {
+        *left = left.checked_sub(1)?;
+        let path = root.join(name);
+        let is_folder = path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
+        if is_folder && !path.ends_with(".git") {
+            if let Some(found) = search(&path, wanted, left) {
+                return Some(found);
+            }
+        } else if wanted(&path) && blocks(&path) {
+            return Some(path);
+        }
+    }
+    None
+}
