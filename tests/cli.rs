@@ -5,6 +5,7 @@ mod look;
 mod people;
 mod review;
 mod settings;
+mod verdicts;
 mod words;
 
 use std::path::PathBuf;

@@ -1,11 +1,10 @@
 //! What a fixing agent answers to each finding. An answer is the agent's word and proves nothing: whether the finding
 //! is gone is for the next review.
 
-use serde_json::Value;
-
 use super::draft::{self, Notes};
-use super::page::Page;
-use super::sheet::{self, first_of, id_of, squashed, text_of};
+use super::json::{Node, squashed};
+use super::page::{Origin, Page};
+use super::sheet::{self, id_of};
 use crate::words::words;
 
 words! {
@@ -27,9 +26,11 @@ pub(crate) struct Answer {
 /// answer are left out: no answer is better than a guessed one.
 pub(crate) fn read_answers(text: &str) -> Vec<Answer> {
     let page = Page::cut(text);
-    let blocks = page.blocks.iter().rev().filter(|block| sheet::may_be_json(block));
-    let last =
-        blocks.filter_map(sheet::parse).find_map(|value| Some(first_of(&value, &["answers"])?.as_array()?.clone()));
+    let is_json = |block: &&super::page::Block| block.origin != Origin::Quoted && sheet::may_be_json(block);
+    let blocks = page.blocks.iter().rev().filter(is_json);
+    let lists = blocks.filter_map(sheet::parse).flat_map(|values| values.into_iter().rev());
+    let is_list = |list: &&Node| matches!(list, Node::List(_));
+    let last = lists.filter_map(|value| Some(value.first(&["answers"]).filter(is_list)?.items().to_vec())).next();
     let mut answers: Vec<Answer> = Vec::new();
     for answer in last.unwrap_or_default().iter().filter_map(answer).take(super::MAX_FINDINGS) {
         answers.retain(|known| known.id != answer.id);
@@ -38,15 +39,15 @@ pub(crate) fn read_answers(text: &str) -> Vec<Answer> {
     answers
 }
 
-fn answer(item: &Value) -> Option<Answer> {
-    let answer = match squashed(&text_of(item, &["answer", "status", "outcome"])?).as_str() {
+fn answer(item: &Node) -> Option<Answer> {
+    let answer = match squashed(&item.text(&["answer", "status", "outcome"])?).as_str() {
         "fixed" | "done" | "resolved" => Stance::Fixed,
         "cannotfix" | "cantfix" | "cannotbefixed" | "unfixable" => Stance::CannotFix,
         "disagree" | "disagreed" | "disputed" => Stance::Disagree,
         _ => return None,
     };
-    let reason = text_of(item, &["reason", "explanation", "text"]).unwrap_or_default();
-    Some(Answer { id: id_of(item.get("id")?)?, answer, reason: draft::capped(&reason, &mut Notes::default()) })
+    let reason = item.text(&["reason", "explanation", "text"]).unwrap_or_default();
+    Some(Answer { id: id_of(item.first(&["id"])?)?, answer, reason: draft::capped(&reason, &mut Notes::default()) })
 }
 
 #[cfg(test)]

@@ -64,6 +64,13 @@ pub(super) fn severity(word: &str) -> Option<Severity> {
     }
 }
 
+/// Whether a text only says that there is no finding.
+pub(super) fn is_nothing(text: &str) -> bool {
+    const WORDS: &[&str] =
+        &["", "0", "na", "nil", "no", "none", "nonefound", "nofindings", "noissues", "noissuesfound", "nothing"];
+    WORDS.contains(&super::json::squashed(text).as_str())
+}
+
 /// Its first word decides: "Code Quality", "Test Coverage".
 pub(super) fn category(words: &str) -> Option<Category> {
     let first = words.split(|c: char| !c.is_alphabetic()).find(|word| !word.is_empty())?.to_lowercase();

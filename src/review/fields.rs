@@ -3,6 +3,7 @@
 use super::draft;
 use super::line::{Key, is_emphasis, keyed};
 use super::page::{Page, Place};
+use super::sheet::Sheet;
 use crate::finding::Severity;
 
 #[derive(Debug, Default)]
@@ -10,6 +11,14 @@ pub(super) struct Fields {
     pub(super) count: Option<usize>,
     pub(super) severity: Option<Severity>,
     pub(super) summary: Option<String>,
+}
+
+impl Fields {
+    /// With what the JSON says beside its verdict, where that is worse.
+    pub(super) fn with(self, sheet: &Sheet) -> Self {
+        let severity = self.severity.into_iter().chain(sheet.severity).min();
+        Self { count: self.count.max(sheet.count), severity, summary: self.summary }
+    }
 }
 
 /// Of several lines with the same key the first after the verdict counts, else the last before it: findings in prose have

@@ -9,13 +9,19 @@ use crate::finding::{Finding, Severity, Verdict};
 pub(super) struct Evidence<'a> {
     /// In the reviewer's own lines.
     pub(super) claims: &'a [Claim],
+    /// Verdicts in lines that are no claim.
+    pub(super) bystanders: &'a [(usize, Verdict)],
     /// In the last JSON block with findings.
     pub(super) json: Option<&'a Said>,
+    /// In all JSON, at any depth.
+    pub(super) json_verdicts: &'a [Said],
     pub(super) findings: &'a [Finding],
     pub(super) fields: &'a Fields,
     pub(super) block: BlockState,
-    /// Findings of earlier JSON blocks that the last one does not repeat.
-    pub(super) left_out: &'a [&'a Finding],
+    /// Findings outside of the last list: in earlier JSON blocks, in JSON without a list, in prose beside a list.
+    pub(super) left_out: &'a [Finding],
+    /// Severities in JSON that cannot be parsed.
+    pub(super) unparsed: &'a [Severity],
     /// How many judgments of earlier findings were read as open for want of a known word.
     pub(super) odd_statuses: usize,
     /// Anything that tells a fixer what to do, besides findings.
@@ -50,9 +56,20 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> Judged {
     else {
         return evidence.unsaid();
     };
-    if let Some((other, _)) = readable.iter().find(|(verdict, _)| *verdict != said) {
+    let mut others =
+        readable.iter().map(|(verdict, _)| verdict).chain(evidence.bystanders.iter().map(|(_, verdict)| verdict));
+    if let Some(other) = others.find(|verdict| **verdict != said) {
         let reason = format!("The review says both {other} and {said} in its own words.");
         return unclear(None, dialect, reason, ONE_VERDICT);
+    }
+    let differs = |other: &&Said| **other != Said::Verdict(said);
+    if let Some(other) = evidence.json_verdicts.iter().find(differs).filter(|_| dialect == Dialect::Json) {
+        return unclear(
+            None,
+            dialect,
+            format!("The review says both {} and {said} in its JSON.", other.as_str()),
+            ONE_VERDICT,
+        );
     }
     match said {
         Verdict::Approved => evidence.approval(dialect),
@@ -75,7 +92,7 @@ impl Evidence<'_> {
         let count = count.map(|count| format!("FINDINGS_COUNT says {count}, {found} were read."));
         let broken =
             (self.block == BlockState::Broken).then(|| "The JSON block of findings cannot be read.".to_owned());
-        let left = (left > 0).then(|| format!("{left} findings of earlier JSON blocks were left out."));
+        let left = (left > 0).then(|| format!("{left} more outside of the last list of findings."));
         let odd = (odd > 0).then(|| format!("{odd} judgments of earlier findings were read as open."));
         [count, broken, left, odd].into_iter().flatten().collect()
     }
@@ -105,19 +122,20 @@ impl Evidence<'_> {
         if let Some(text) = self.claims.iter().find_map(unreadable) {
             return Some((format!("The review says approved and also `{text}`."), ONE_VERDICT));
         }
-        if let Some(said) = self.json.filter(|said| **said != Said::Verdict(Verdict::Approved)) {
-            let other = match said {
-                Said::Verdict(verdict) => verdict.as_str(),
-                Said::Unreadable(text) => text,
-            };
-            return Some((format!("The review says approved, its JSON block says {other}."), ONE_VERDICT));
+        let json = self.json.into_iter().chain(self.json_verdicts);
+        if let Some(other) = json.into_iter().find(|said| **said != Said::Verdict(Verdict::Approved)) {
+            return Some((format!("The review says approved, its JSON says {}.", other.as_str()), ONE_VERDICT));
         }
         if self.block == BlockState::Broken {
             return Some(("The review says approved, but its block of findings cannot be read.".into(), THE_BLOCK));
         }
         if self.left_out.iter().any(|finding| finding.severity.blocks_at(self.threshold)) {
-            let reason = "The review says approved, and an earlier JSON block has a blocking finding that the last one \
-                          leaves out.";
+            let reason =
+                "The review says approved, and has a blocking finding that its last list of findings leaves out.";
+            return Some((reason.into(), THE_BLOCK));
+        }
+        if self.unparsed.iter().any(|severity| severity.blocks_at(self.threshold)) {
+            let reason = "The review says approved, and has a blocking severity in JSON that cannot be parsed.";
             return Some((reason.into(), THE_BLOCK));
         }
         let found = self.findings.len();

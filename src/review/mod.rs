@@ -4,6 +4,8 @@
 mod answers;
 mod draft;
 mod fields;
+mod html;
+mod json;
 mod judge;
 mod line;
 mod page;
@@ -76,25 +78,39 @@ pub(crate) struct Judgment {
 pub(crate) fn read(text: &str, threshold: Severity) -> Reading {
     let page = Page::cut(text);
     let claims = verdict::claims(&page);
-    let fields = fields::fields(&page, claims.last().map(|claim| claim.at));
+    let bystanders = verdict::bystanders(&page);
     let mut sheet = Sheet::gather(&page);
+    let fields = fields::fields(&page, claims.last().map(|claim| claim.at)).with(&sheet);
     let mut notes = Notes::default();
     let block = match (&sheet.drafts, sheet.is_broken) {
         (_, true) => BlockState::Broken,
         (Some(_), false) => BlockState::Read,
         (None, false) => BlockState::None,
     };
-    let drafts = sheet.drafts.take().unwrap_or_else(|| prose::drafts(&page));
+    let mut prose = prose::drafts(&page);
+    let drafts = match sheet.drafts.take() {
+        Some(drafts) => {
+            prose.retain(|draft| !prose::is_settled(draft));
+            drafts
+        }
+        None => std::mem::take(&mut prose),
+    };
     let mut findings = finish(drafts, threshold, &mut notes);
-    let earlier = finish(std::mem::take(&mut sheet.earlier), threshold, &mut Notes::default());
-    let left_out = left_out(&earlier, &findings);
+    let mut elsewhere = std::mem::take(&mut sheet.earlier);
+    elsewhere.append(&mut sheet.loose);
+    let mut left_out = not_in(&findings, finish(elsewhere, threshold, &mut Notes::default()));
+    let in_json = left_out.len();
+    left_out.extend(not_in(&findings, finish(prose, threshold, &mut Notes::default())));
     let evidence = Evidence {
         claims: &claims,
+        bystanders: &bystanders,
         json: sheet.verdict.as_ref(),
+        json_verdicts: &sheet.verdicts,
         findings: &findings,
         fields: &fields,
         block,
         left_out: &left_out,
+        unparsed: &sheet.unparsed,
         odd_statuses: sheet.odd_statuses,
         has_text: has_text(&page, &claims) || sheet.judged.iter().any(|judgment| judgment.outcome == Outcome::Open),
         stands_elsewhere: verdict::stands_elsewhere(&page),
@@ -103,6 +119,11 @@ pub(crate) fn read(text: &str, threshold: Severity) -> Reading {
     let judged = judge::judge(&evidence);
     let mut reason = evidence.remarks();
     reason.insert(0, judged.reason);
+    if judged.verdict == Verdict::ChangesRequested {
+        // Prose beside a list says the same in other words.
+        left_out.truncate(in_json);
+        findings.append(&mut left_out);
+    }
     let found = findings.len();
     if found > MAX_FINDINGS {
         findings.sort_by_key(|finding| finding.severity);
@@ -127,12 +148,12 @@ fn finish(drafts: Vec<Draft>, threshold: Severity, notes: &mut Notes) -> Vec<Fin
     drafts.into_iter().map(|draft| draft.finish(threshold, notes)).collect()
 }
 
-fn left_out<'a>(earlier: &'a [Finding], last: &[Finding]) -> Vec<&'a Finding> {
-    if earlier.is_empty() {
-        return Vec::new();
+fn not_in(listed: &[Finding], elsewhere: Vec<Finding>) -> Vec<Finding> {
+    if elsewhere.is_empty() {
+        return elsewhere;
     }
-    let known: HashSet<String> = last.iter().map(Finding::fingerprint).collect();
-    earlier.iter().filter(|finding| !known.contains(&finding.fingerprint())).collect()
+    let mut known: HashSet<String> = listed.iter().map(Finding::fingerprint).collect();
+    elsewhere.into_iter().filter(|finding| known.insert(finding.fingerprint())).collect()
 }
 
 /// Whether there is anything to read besides the lines of the contract, headings and JSON.
@@ -144,7 +165,7 @@ fn has_text(page: &Page<'_>, claims: &[Claim]) -> bool {
         in_json = blocks.get(&at).copied().unwrap_or(in_json && line.place == Place::Fence);
         let text = line.text.trim_start();
         let is_mark = text.starts_with('#') || text.starts_with("```") || text.starts_with("~~~");
-        let is_own = matches!(line.place, Place::Body | Place::Fence | Place::Code) && !in_json;
+        let is_own = matches!(line.place, Place::Body | Place::Fence | Place::Code | Place::Folded) && !in_json;
         is_own
             && !is_mark
             && !claimed.contains(&at)

@@ -3,14 +3,22 @@
 
 use std::borrow::Cow;
 
+use super::html::{self, Closings, Element, Opening};
+use super::json::{self, Node};
+
 /// Where a line stands. Only what stands in `Body` is the reviewer speaking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     Body,
     Fence,
+    /// Also in `<blockquote>` and elements like it.
     Quote,
     Code,
     Comment,
+    /// In `<details>`: a place for findings, not for a verdict.
+    Folded,
+    /// In `<pre>` and elements like it.
+    Html,
 }
 
 #[derive(Debug)]
@@ -20,7 +28,16 @@ pub(super) struct Line<'a> {
     pub(super) place: Place,
     /// Whether a line break follows: a last line without one may have been cut.
     pub(super) ended: bool,
-    start: usize,
+}
+
+/// Where a block comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// A fence or an object in the body.
+    Body,
+    /// In indented code or inside HTML: what it finds counts, but it approves nothing.
+    Aside,
+    Quoted,
 }
 
 /// What a fence held, or a JSON object that stood in the body without one.
@@ -29,6 +46,7 @@ pub(super) struct Block {
     pub(super) info: String,
     pub(super) text: String,
     pub(super) closed: bool,
+    pub(super) origin: Origin,
     /// The line it begins on.
     pub(super) at: usize,
 }
@@ -37,35 +55,40 @@ pub(super) struct Block {
 pub(super) struct Page<'a> {
     pub(super) lines: Vec<Line<'a>>,
     pub(super) blocks: Vec<Block>,
+    /// Not all of the text could be searched for JSON.
+    pub(super) gave_up: bool,
 }
 
 impl<'a> Page<'a> {
     pub(super) fn cut(text: &'a str) -> Self {
-        let mut page = Self { lines: Vec::new(), blocks: Vec::new() };
-        let mut cutter = Cutter { fence: None, comment: false, blank_before: true, in_list: false };
-        let mut start = 0;
-        for raw in text.split_inclusive('\n') {
-            let bare = raw.trim_end_matches('\n').trim_end_matches('\r');
-            let line = clean(bare);
-            let at = page.lines.len();
+        let mut page = Self { lines: Vec::new(), blocks: Vec::new(), gave_up: false };
+        let raw_lines: Vec<&str> = text.split_inclusive('\n').collect();
+        let bare = |raw: &'a str| raw.trim_end_matches('\n').trim_end_matches('\r');
+        let mut closings = Closings::default();
+        for (at, raw) in raw_lines.iter().enumerate() {
+            closings.see(&clean(bare(raw)), at);
+        }
+        let mut cutter = Cutter::default();
+        for (at, raw) in raw_lines.iter().enumerate() {
+            let line = clean(bare(raw));
             let was_fenced = cutter.fence.is_some();
-            let place = cutter.place(&line);
+            let place = cutter.place(&line, at, &closings);
             match (was_fenced, cutter.fence.is_some(), page.blocks.last_mut()) {
                 (true, true, Some(block)) => {
-                    block.text.push_str(bare);
+                    block.text.push_str(bare(raw));
                     block.text.push('\n');
                 }
                 (true, false, Some(block)) => block.closed = true,
                 (false, true, _) => {
                     let info = after_markers(&line).trim_start_matches(['`', '~']).trim().to_lowercase();
-                    page.blocks.push(Block { info, text: String::new(), closed: false, at });
+                    let origin = origin(cutter.element.map_or(Place::Body, |element| element.place));
+                    page.blocks.push(Block { info, text: String::new(), closed: false, origin, at });
                 }
                 (false, false, _) | (true, _, None) => {}
             }
-            page.lines.push(Line { text: line, place, ended: raw.ends_with('\n'), start });
-            start += raw.len();
+            page.lines.push(Line { text: line, place, ended: raw.ends_with('\n') });
         }
-        page.lift_bare_json(text);
+        page.lift_bare_json();
         page
     }
 
@@ -74,30 +97,55 @@ impl<'a> Page<'a> {
         self.lines.iter().enumerate().filter(|(_, line)| line.place == Place::Body)
     }
 
-    /// Makes a block of each JSON object that stands in the body without a fence. Few are tried: each try may
-    /// read to the end of the text, and the whole must stay linear.
-    fn lift_bare_json(&mut self, text: &str) {
-        const TRIES: usize = 4;
-        let mut next = 0;
-        for _ in 0..TRIES {
-            let opening = self.body().find(|(at, line)| *at >= next && line.text.trim_start().starts_with('{'));
-            let Some((at, line)) = opening else { break };
-            let rest = text.get(line.start..).unwrap_or_default().trim_start_matches('\u{feff}');
-            let mut values = serde_json::Deserializer::from_str(rest).into_iter::<serde_json::Value>();
-            let parsed = matches!(values.next(), Some(Ok(serde_json::Value::Object(_))));
-            next = at + 1;
-            if !parsed {
-                continue;
-            }
-            let object = rest.get(..values.byte_offset()).unwrap_or_default();
-            let lines = object.matches('\n').count() + 1;
-            for line in self.lines.iter_mut().skip(at).take(lines) {
-                line.place = Place::Fence;
-            }
-            next = at + lines;
-            self.blocks.push(Block { info: "json".into(), text: object.into(), closed: true, at });
+    /// Makes a block of each JSON object, and of each list of objects, that stands outside of fences and quotations.
+    fn lift_bare_json(&mut self) {
+        let may_hold = |line: &Line<'_>| !matches!(line.place, Place::Fence | Place::Quote | Place::Comment);
+        let mut first = 0;
+        while first < self.lines.len() {
+            let length = self.lines.iter().skip(first).take_while(|line| may_hold(line)).count();
+            self.lift_from(first, length);
+            first += length.max(1);
         }
         self.blocks.sort_by_key(|block| block.at);
+    }
+
+    fn lift_from(&mut self, first: usize, length: usize) {
+        let region: Vec<&str> = self.lines.iter().skip(first).take(length).map(|line| &*line.text).collect();
+        let region = region.join("\n");
+        if !region.contains('{') {
+            return;
+        }
+        let found = json::find(&region);
+        self.gave_up |= found.gave_up;
+        let (mut at, mut counted) = (first, 0);
+        for value in found.values.iter().filter(|value| holds_object(&value.node)) {
+            let before = region.get(..value.start).unwrap_or_default();
+            at += before.get(counted..).unwrap_or_default().matches('\n').count();
+            counted = value.start;
+            let text = region.get(value.start..value.end).unwrap_or_default();
+            let place = self.lines.get(at).map_or(Place::Body, |line| line.place);
+            let own_line = before.rsplit('\n').next().unwrap_or_default();
+            if after_markers(own_line).is_empty() {
+                let lines = text.matches('\n').count() + 1;
+                for line in self.lines.iter_mut().skip(at).take(lines) {
+                    line.place = Place::Fence;
+                }
+            }
+            let origin = origin(place);
+            self.blocks.push(Block { info: "json".into(), text: text.into(), closed: true, origin, at });
+        }
+    }
+}
+
+fn holds_object(node: &Node) -> bool {
+    matches!(node, Node::Object(_)) || node.items().iter().any(holds_object)
+}
+
+fn origin(place: Place) -> Origin {
+    match place {
+        Place::Body | Place::Fence => Origin::Body,
+        Place::Code | Place::Folded | Place::Html => Origin::Aside,
+        Place::Quote | Place::Comment => Origin::Quoted,
     }
 }
 
@@ -105,9 +153,16 @@ impl<'a> Page<'a> {
 /// taking one out or putting one in never changes how the lines around it are read.
 struct Cutter {
     fence: Option<Fence>,
+    element: Option<Element>,
     comment: bool,
     blank_before: bool,
     in_list: bool,
+}
+
+impl Default for Cutter {
+    fn default() -> Self {
+        Self { fence: None, element: None, comment: false, blank_before: true, in_list: false }
+    }
 }
 
 struct Fence {
@@ -117,7 +172,7 @@ struct Fence {
 }
 
 impl Cutter {
-    fn place(&mut self, line: &str) -> Place {
+    fn place(&mut self, line: &str, at: usize, closings: &Closings) -> Place {
         if let Some(fence) = &self.fence {
             if fence.closes(line) {
                 self.fence = None;
@@ -125,25 +180,44 @@ impl Cutter {
             return Place::Fence;
         }
         let trimmed = line.trim_start();
-        if self.comment || trimmed.starts_with("<!--") {
+        if self.comment || (self.element.is_none() && trimmed.starts_with("<!--")) {
             self.comment = !line.contains("-->");
             return Place::Comment;
+        }
+        let indent = columns(line);
+        let inner = after_markers(trimmed);
+        if let Some(element) = self.element {
+            if element.holds_markdown() {
+                self.fence = Fence::opened_by(inner, indent);
+            }
+            if self.fence.is_some() {
+                return Place::Fence;
+            }
+            self.element = element.after(line);
+            return element.place;
         }
         if trimmed.is_empty() {
             self.blank_before = true;
             return Place::Body;
         }
-        let indent = columns(line);
         if indent >= 4 && self.blank_before && !self.in_list {
             return Place::Code;
         }
-        let inner = after_markers(trimmed);
         if inner.starts_with('>') {
             return Place::Quote;
         }
         self.fence = Fence::opened_by(inner, indent);
         if self.fence.is_some() {
             return Place::Fence;
+        }
+        match html::opened_by(line, inner, at, closings) {
+            Some(Opening::AtStart(place, element)) => {
+                self.element = element;
+                return place;
+            }
+            Some(Opening::Behind(element)) => self.element = Some(element),
+            Some(Opening::CommentBehind) => self.comment = true,
+            None => {}
         }
         self.blank_before = false;
         self.in_list = inner.len() < trimmed.len() || (self.in_list && indent > 0);

@@ -9,13 +9,23 @@ pub(super) fn drafts(page: &Page<'_>) -> Vec<Draft> {
     let mut reader = Reader { done: Vec::new(), current: None };
     for line in &page.lines {
         match line.place {
-            Place::Body => reader.read(line),
+            Place::Body | Place::Folded => reader.read(line),
             Place::Fence => reader.read_code(&line.text),
-            Place::Quote | Place::Code | Place::Comment => {}
+            Place::Quote | Place::Code | Place::Comment | Place::Html => {}
         }
     }
     reader.done.extend(reader.current.take().map(|open| open.draft));
+    reader.done.retain(|draft| !draft::is_nothing(&draft.text));
     reader.done
+}
+
+/// Whether the text of a finding ends with "(resolved)" or the like: a re-review that goes through earlier findings.
+pub(super) fn is_settled(draft: &Draft) -> bool {
+    let text = draft.text.trim_end_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+    ["resolved", "fixed", "addressed"].iter().any(|word| {
+        let before = text.strip_suffix(word).map(|before| before.trim_end_matches(is_emphasis));
+        before.is_some_and(|before| before.ends_with(['(', '[', '—', '–', ':', '-', '→', '✅']))
+    })
 }
 
 struct Reader {
@@ -115,12 +125,19 @@ fn opened_by(line: &str) -> Option<Open> {
     if titled.len() < trimmed.len() {
         let (severity, rest) = tagged(titled.trim_start())?;
         draft::severity(severity)?;
-        let (category, title) = rest.split_once(':').filter(|(words, _)| draft::category(words).is_some())?;
+        let is_bracketed = titled.trim_start().trim_start_matches('*').starts_with('[');
+        let parts = rest.split_once(':').filter(|(words, _)| draft::category(words).is_some());
+        let (category, title) = parts.or_else(|| is_bracketed.then_some(("", rest)))?;
         let draft = Draft { severity: severity.into(), category: category.into(), ..located(title) };
         return Some(Open { draft, shape: Shape::Heading, part: Part::Text });
     }
     let item = after_markers(trimmed);
-    let (word, rest) = tagged(item).filter(|_| item.len() < trimmed.len())?;
+    // Without a bullet, `[ERROR]` and `[WARNING]` are how tools log.
+    let is_plain =
+        |word: &str| matches!(word.to_lowercase().as_str(), "critical" | "blocker" | "high" | "major" | "medium");
+    let is_item = item.len() < trimmed.len();
+    let is_bracketed = item.trim_start_matches('*').starts_with('[');
+    let (word, rest) = tagged(item).filter(|(word, _)| is_item || (is_bracketed && is_plain(word)))?;
     let (severity, category, text) = if draft::severity(word).is_some() {
         let again = tagged(rest).filter(|(word, _)| draft::category(word).is_some());
         again.map_or((word, "", rest), |(category, text)| (word, category, text))

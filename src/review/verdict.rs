@@ -2,6 +2,7 @@
 //! approval has to be plainer than a rejection, because only an approval ends the loop.
 
 use super::Dialect;
+use super::html;
 use super::line::{Key, is_decoration, is_emphasis, is_picture, keyed, phrase, undecorated};
 use super::page::{Page, Place};
 use crate::finding::Verdict;
@@ -12,6 +13,7 @@ pub(super) struct Claim {
     pub(super) said: Said,
     pub(super) dialect: Dialect,
     pub(super) at: usize,
+    is_under_heading: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +51,44 @@ const BRACKETED: &[(&str, Verdict)] = &[
     ("rejected", Verdict::ChangesRequested),
     ("changesrequested", Verdict::ChangesRequested),
     ("needsdiscussion", Verdict::NeedsDiscussion),
+];
+
+/// Words that are a verdict also where no key stands before them.
+const BARE: &[(&str, Verdict)] = &[
+    ("approved", Verdict::Approved),
+    ("notapproved", Verdict::ChangesRequested),
+    ("changesrequested", Verdict::ChangesRequested),
+    ("changesrequired", Verdict::ChangesRequested),
+    ("needschanges", Verdict::ChangesRequested),
+    ("needswork", Verdict::ChangesRequested),
+    ("rejected", Verdict::ChangesRequested),
+    ("requestchanges", Verdict::ChangesRequested),
+    ("requestingchanges", Verdict::ChangesRequested),
+    ("needsdiscussion", Verdict::NeedsDiscussion),
+];
+
+/// Other keys that people write a verdict behind. It counts only against another verdict.
+const LOOSE_KEYS: &[(&str, ())] = &[
+    ("assessment", ()),
+    ("conclusion", ()),
+    ("decision", ()),
+    ("finalassessment", ()),
+    ("finaldecision", ()),
+    ("finalrecommendation", ()),
+    ("finalresult", ()),
+    ("finalstatus", ()),
+    ("judgement", ()),
+    ("judgment", ()),
+    ("outcome", ()),
+    ("overall", ()),
+    ("overallassessment", ()),
+    ("overallresult", ()),
+    ("recommendation", ()),
+    ("result", ()),
+    ("review", ()),
+    ("reviewoutcome", ()),
+    ("reviewstatus", ()),
+    ("status", ()),
 ];
 
 /// An explanation that begins with one of these takes the approval back.
@@ -100,13 +140,78 @@ pub(super) fn claims(page: &Page<'_>) -> Vec<Claim> {
             // "## Verdict", and the verdict alone on the next line. Prose there is a justification.
             (None, Some(dialect)) => {
                 let said = value_of(&line.text, PHRASES, line.ended);
-                (dialect, said.filter(|said| matches!(said, Said::Verdict(_))))
+                let goes_on = claims.last().is_some_and(|last: &Claim| last.is_under_heading);
+                let is_section = goes_on && line.text.trim_start().starts_with('#');
+                (dialect, said.filter(|said| matches!(said, Said::Verdict(_)) && !is_section))
             }
         };
-        heading = None;
-        claims.extend(said.map(|said| Claim { said, dialect, at }));
+        // Each line that follows and is a verdict is one more.
+        let is_under_heading = keyed.is_none() && heading.is_some() && said.is_some();
+        heading = heading.filter(|_| is_under_heading);
+        claims.extend(said.map(|said| Claim { said, dialect, at, is_under_heading }));
     }
     claims
+}
+
+/// Verdicts that stand alone on a line, or in a form that is no claim. None of them decides anything, but a review that
+/// says something else in one of them is not clear.
+pub(super) fn bystanders(page: &Page<'_>) -> Vec<(usize, Verdict)> {
+    let mut found = Vec::new();
+    let mut before = Before::Break;
+    for (at, line) in page.lines.iter().enumerate() {
+        let said = (line.place == Place::Body).then(|| loose_verdict(&line.text, before)).flatten();
+        found.extend(said.map(|verdict| (at, verdict)));
+        let text = line.text.trim_start();
+        let is_prose = !text.is_empty() && !text.starts_with('#') && keyed(text).is_none() && said.is_none();
+        before = if is_prose && line.place == Place::Body { Before::Prose } else { Before::Break };
+    }
+    found
+}
+
+/// What stands on the line before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Before {
+    Break,
+    Prose,
+}
+
+fn loose_verdict(line: &str, before: Before) -> Option<Verdict> {
+    let dressed = html::without_tags(line);
+    let text = match dressed.trim().strip_prefix('|') {
+        Some(row) => {
+            let cells: Vec<&str> = row.split('|').map(str::trim).filter(|cell| !cell.is_empty()).take(3).collect();
+            (cells.len() < 3).then(|| cells.join(": "))?
+        }
+        None => dressed,
+    };
+    let keyed_verdict = keyed(&text).filter(|(key, _)| dialect(*key).is_some()).and_then(|(_, value)| of_word(value));
+    if let Some(Said::Verdict(verdict)) = keyed_verdict {
+        return Some(verdict);
+    }
+    let plain = undecorated(&text);
+    let behind_key = phrase(plain, LOOSE_KEYS).and_then(|(_, rest)| {
+        let value = rest.trim_start_matches(is_emphasis).strip_prefix([':', '=', '–', '—'])?;
+        alone(value.trim().trim_end_matches(['.', '!']).trim_matches(['[', ']']), BARE)
+    });
+    behind_key.or_else(|| bare(&text, before))
+}
+
+/// `CHANGES_REQUESTED`, `Rejected.` A title like "Changes requested" is the name of a section, and the last word of a
+/// paragraph may stand on a line of its own.
+fn bare(line: &str, before: Before) -> Option<Verdict> {
+    let line = line.trim();
+    let plain = undecorated(line);
+    let (verdict, rest) = phrase(plain, BARE)?;
+    let words = plain.get(..plain.len() - rest.len()).unwrap_or_default();
+    let is_token = words.contains('_') || !words.contains(char::is_lowercase);
+    let is_title = line.starts_with('#') || line.ends_with(':') || (line.starts_with("**") && line.ends_with("**"));
+    let rest = rest.trim_matches(|c: char| is_decoration(c) || is_quotation(c));
+    if rest.trim_matches(['.', '!']).is_empty() {
+        let is_one_word = verdict != Verdict::Approved && words.eq_ignore_ascii_case("rejected");
+        return (is_token || (before == Before::Break && (!is_title || is_one_word))).then_some(verdict);
+    }
+    let is_explained = is_token && verdict != Verdict::Approved && rest.starts_with([':', '-', '–', '—', '(']);
+    is_explained.then_some(verdict)
 }
 
 /// The verdict of a JSON object, which has no line of its own.
@@ -136,6 +241,17 @@ pub(super) fn dialect(key: Key) -> Option<Dialect> {
 }
 
 impl Said {
+    pub(super) fn as_str(&self) -> &str {
+        match self {
+            Self::Verdict(verdict) => verdict.as_str(),
+            Self::Unreadable(text) => text,
+        }
+    }
+
+    pub(super) fn is_rejection(&self) -> bool {
+        matches!(self, Self::Verdict(verdict) if *verdict != Verdict::Approved)
+    }
+
     fn unreadable(text: &str) -> Self {
         Self::Unreadable(text.trim().chars().take(80).collect())
     }

@@ -101,14 +101,13 @@ fn a_block_that_was_cut_is_not_an_empty_one() {
 }
 
 #[test]
-fn of_several_blocks_the_last_counts_and_the_rest_is_said() {
+fn the_findings_of_all_blocks_count() {
     let block = |severity: &str| format!("```json\n{{\"findings\":[{}]}}\n```\n", finding(severity));
     let other = block("high").replace("Wrong.", "Another.");
-    let reading = medium(&format!("REVIEW_RESULT: changes_requested\n{other}{}", block("high")));
+    let reading = medium(&format!("REVIEW_RESULT: changes_requested\n{other}{}{other}", block("high")));
     assert_eq!(reading.verdict, CHANGES);
-    assert_eq!(reading.findings.len(), 1);
-    assert_eq!(reading.findings[0].text, "Wrong.");
-    insta::assert_snapshot!(reading.reason, @"The review says changes_requested. 1 findings of earlier JSON blocks were left out.");
+    let texts: Vec<&str> = reading.findings.iter().map(|finding| finding.text.as_str()).collect();
+    assert_eq!(texts, ["Another.", "Wrong."]);
 
     let lost = medium(&format!("REVIEW_RESULT: approved\n{other}{}", block("low")));
     assert_eq!(lost.verdict, UNCLEAR, "{}", lost.reason);

@@ -42,6 +42,125 @@ fn aside() -> impl Strategy<Value = String> {
     (verdict, wrap).prop_map(|(verdict, (before, after))| format!("{before}{verdict}{after}"))
 }
 
+/// Approvals in each dialect, each of them honest.
+const APPROVALS: &[&str] = &[
+    "REVIEW_RESULT: approved\nFINDINGS_COUNT: 0\nSEVERITY: none\nSUMMARY: Fine.",
+    "REVIEW_RESULT: approved\nFINDINGS_COUNT: 0\nSEVERITY: none\nSUMMARY: Fine.\n\n```json\n{\"findings\":[],\"previous\":[]}\n```",
+    "**Verdict: APPROVED**",
+    "## Verdict\n\nAPPROVED",
+    "**[APPROVED]**\n\n### Issues Found\n\nNone",
+    "{\"verdict\":\"pass\",\"issues\":[],\"summary\":\"Fine.\"}",
+    "```json\n{\"verdict\":\"pass\",\"issues\":[]}\n```",
+];
+
+/// What an honest review may hold beside its verdict.
+const FILLERS: &[&str] = &[
+    "Some prose about the change, which is\nwrapped here.",
+    "> REVIEW_RESULT: changes_requested\n> - [CRITICAL] a.rs:1 - quoted",
+    "```rust\nlet a = [1, 2];\n```",
+    "- an item\n- another one with `code`",
+    "<details>\n<summary>More</summary>\n\nREVIEW_RESULT: changes_requested\n\n</details>",
+    "<pre>\n**[REJECTED]**\n</pre>",
+    "<!-- REVIEW_RESULT: changes_requested -->",
+    "## Critical Issues\n\nNone.",
+    "- **High**: None",
+    "- [LOW] a.rs:3 - a name",
+    "| a | b |\n|---|---|\n| c | d |",
+    "A set like { a, b } and [1, 2].",
+];
+
+fn wrapped_json() -> impl Strategy<Value = String> {
+    let one = prop_oneof![
+        Just(r#"{"severity":"critical","text":"injection"}"#),
+        Just(r#"{"severity":"High","category":"logic","path":"a.rs","line":3,"text":"lost"}"#),
+        Just(r#"{"description":"a hole","file":"a.ts","lineStart":1,"severity":"error"}"#),
+        Just(r#"{"severity":"low","text":"a","severity":"critical"}"#),
+        Just(r#"{"text":"no severity at all","severity":"P1"}"#),
+    ];
+    let shape = prop_oneof![
+        Just(r#"{"findings":[@]}"#),
+        Just(r#"{"issues":[@],"findings":[]}"#),
+        Just(r#"{"findings":[],"issues":[@]}"#),
+        Just(r#"{"findings":@}"#),
+        Just(r#"{"findings":{"x":@}}"#),
+        Just(r#"{"findings":[@],"findings":[]}"#),
+        Just(r#"{"verdict":"pass","issues":[],"more":{"deep":[{"issues":[@]}]}}"#),
+        Just(r#"{"verdict":"pass","issues":[],"more":{"deep":[[@]]}}"#),
+        Just(r#"{"findings":[{"severity":"low","text":"b","see":@}]}"#),
+        Just(r#"[@]"#),
+        Just(r#"@"#),
+    ];
+    let wrap = prop_oneof![
+        Just("```json\n@\n```"),
+        Just("```\n@\n```"),
+        Just("~~~json\n@\n~~~"),
+        Just("@"),
+        Just("It is @ then."),
+        Just("<details>\n\n```json\n@\n```\n\n</details>"),
+        Just("<pre>@</pre>"),
+        Just("```json\n@,\n```"),
+        Just("    @"),
+    ];
+    (one, shape, wrap).prop_map(|(one, shape, wrap)| wrap.replace('@', &shape.replace('@', one)))
+}
+
+/// A finding that blocks, or a verdict that is no approval, in any form that is understood.
+fn objection() -> impl Strategy<Value = String> {
+    let prose = prop_oneof![
+        Just("- [HIGH] src/a.rs:1 - wrong"),
+        Just("* **[CODE]** - error: lost update"),
+        Just("1. **Critical**: a hole"),
+        Just("### [ERROR] Code: lost update (a.rs:3)"),
+        Just("### [CRITICAL] a hole"),
+        Just("**[CRITICAL]** a hole"),
+        Just("REVIEW_RESULT: changes_requested"),
+        Just("**Verdict: NEEDS_DISCUSSION**"),
+        Just("**[REJECTED]** two bugs"),
+        Just("CHANGES_REQUESTED"),
+        Just("Rejected."),
+        Just("## Verdict\n\nCHANGES_REQUESTED"),
+        Just("Verdict:\n\nAPPROVED\n\nREJECTED"),
+        Just("| Verdict | REJECTED |"),
+        Just("{\"verdict\":\"needs_work\",\"issues\":[]}"),
+        Just("```json\n{\"approved\":false}\n```"),
+    ];
+    prop_oneof![prose.prop_map(str::to_owned), wrapped_json()]
+}
+
+fn chunks(of: &'static [&'static str]) -> impl Strategy<Value = Vec<String>> {
+    prop::collection::vec(prop::sample::select(of).prop_map(str::to_owned), 0..5)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn an_approval_with_an_objection_anywhere_is_never_approved(
+        mut parts in chunks(FILLERS),
+        approval in prop::sample::select(APPROVALS),
+        objection in objection(),
+        (one, two) in (any::<prop::sample::Index>(), any::<prop::sample::Index>()),
+    ) {
+        parts.insert(one.index(parts.len() + 1), approval.to_owned());
+        parts.insert(two.index(parts.len() + 1), objection);
+        let text = parts.join("\n\n") + "\n";
+        let reading = medium(&text);
+        prop_assert_ne!(reading.verdict, APPROVED, "{}\n{}", text, reading.reason);
+    }
+
+    #[test]
+    fn an_honest_approval_in_any_dialect_is_approved(
+        mut parts in chunks(FILLERS),
+        approval in prop::sample::select(APPROVALS),
+        at in any::<prop::sample::Index>(),
+    ) {
+        parts.insert(at.index(parts.len() + 1), approval.to_owned());
+        let text = parts.join("\n\n") + "\n";
+        let reading = medium(&text);
+        prop_assert_eq!(reading.verdict, APPROVED, "{}\n{}", text, reading.reason);
+    }
+}
+
 proptest! {
     // A failing case becomes a named test, not a file of seeds.
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
