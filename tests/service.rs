@@ -6,3 +6,4 @@ mod stops;
 pub(crate) mod supervisor;
 mod units;
 mod upgrade;
+mod whose;

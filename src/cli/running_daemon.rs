@@ -2,9 +2,12 @@
 
 use std::path::Path;
 
+use anyhow::Result;
 use serde::Serialize;
 
-use super::service::{FoundUnit, Owner};
+use super::desk::Desk;
+use super::out::{Line, Look};
+use super::service::{Elsewhere, FoundUnit, Owner};
 use crate::clock::Time;
 use crate::daemon::{self, Record};
 
@@ -60,4 +63,13 @@ impl RunningDaemon {
     fn pid_text(&self) -> String {
         self.pid.map_or("unknown".to_owned(), |pid| pid.to_string())
     }
+}
+
+/// Prints that no daemon runs here while that of the machine uses another blackboard.
+pub(crate) fn elsewhere_note(desk: &mut Desk) -> Result<()> {
+    if let Some(elsewhere) = Elsewhere::than(&desk.settings()?.blackboard) {
+        let what = format!("no daemon runs on this blackboard; {}", elsewhere.sentence());
+        desk.out.note(Line::default().piece(Look::Notice, what).plain(format!(": {}", elsewhere.remedy())))?;
+    }
+    Ok(())
 }

@@ -18,13 +18,14 @@ use super::fail::{Code, Fail};
 use super::out::{Line, Look};
 use super::picture::field;
 use super::running_daemon::RunningDaemon;
+use crate::config::{self, ConfigError};
+use crate::daemon;
 use crate::doctor::Check;
 use crate::unit;
-use crate::{config, daemon};
 use ask::{Manager, Said};
 use site::Site;
 
-pub(crate) use found::{FoundUnit, Owner};
+pub(crate) use found::{Elsewhere, FoundUnit, Owner};
 
 /// Have systemd or launchd run the daemon
 #[derive(Debug, Subcommand)]
@@ -57,9 +58,9 @@ struct Which {
     #[arg(long)]
     launchd: bool,
 
-    /// With --system: the user that it runs as
-    #[arg(long, value_name = "USER", default_value = RUN_AS, requires = "system")]
-    run_as: String,
+    /// With --system: the user that it runs as [default: that of the installed unit, or `remand`]
+    #[arg(long, value_name = "USER", requires = "system")]
+    run_as: Option<String>,
 
     /// With --system: below DIR, which is another machine's file system
     #[arg(long, value_name = "DIR", requires = "system")]
@@ -135,6 +136,8 @@ struct Told {
     enabled: Option<String>,
     active: Option<String>,
     blackboard: PathBuf,
+    /// What is wrong with the settings, or null.
+    problem: Option<String>,
     /// The daemon that works on this blackboard, however it was started.
     pid: Option<String>,
     /// What is left to type.
@@ -142,7 +145,10 @@ struct Told {
 }
 
 fn install(args: &InstallArgs, desk: &mut Desk) -> Result<Code> {
-    let site = Site::find(&args.which, desk)?;
+    let mut site = Site::find(&args.which, desk)?;
+    if let Some(problem) = site.problem.take() {
+        return Err(problem.into());
+    }
     site.may_install()?;
     let text = site.text()?;
     let before = read(&site.file)?;
@@ -177,6 +183,7 @@ fn install(args: &InstallArgs, desk: &mut Desk) -> Result<Code> {
     } else {
         let what = if is_new { "is written" } else { "is there already, as it would be written now" };
         desk.out.line(Line::default().strong(site.file.display().to_string()).plain(format!(" {what}")))?;
+        print_what_holds(&site, desk)?;
         for command in &left {
             desk.out.line(Line::default().plain("  left to type: ").command(command))?;
         }
@@ -190,6 +197,20 @@ fn install(args: &InstallArgs, desk: &mut Desk) -> Result<Code> {
             .into()),
         None => Ok(Code::Done),
     }
+}
+
+/// The settings, the blackboard and the projects of the daemon: those of a unit of the machine are often not the ones
+/// that the person who installs it works with.
+fn print_what_holds(site: &Site, desk: &mut Desk) -> Result<()> {
+    let settings = site.settings.as_ref().map(|file| file.display().to_string());
+    field(desk, "settings", settings.as_deref().unwrap_or("none, the defaults hold"))?;
+    field(desk, "blackboard", site.blackboard.display().to_string())?;
+    let projects = match &site.projects {
+        None => "not known: the blackboard can't be read here".to_owned(),
+        Some(none) if none.is_empty() => format!("none yet: `{}`", site.remand("project add PATH")),
+        Some(some) => some.iter().map(|project| project.project_id.as_str()).collect::<Vec<_>>().join(", "),
+    };
+    field(desk, "projects", projects)
 }
 
 fn uninstall(args: &UninstallArgs, desk: &mut Desk) -> Result<Code> {
@@ -266,9 +287,14 @@ fn status(args: &StatusArgs, desk: &mut Desk) -> Result<Code> {
         (None, _) => (format!("no: there is no {file}"), Look::Notice),
         (Some(false), _) => (format!("{file}, which remand did not write"), Look::Notice),
         (Some(true), Some(true)) => (format!("{file}, which is not as it would be written now"), Look::Notice),
-        (Some(true), _) => (format!("{file}, up to date"), Look::Good),
+        (Some(true), Some(false)) => (format!("{file}, up to date"), Look::Good),
+        (Some(true), None) => (format!("{file}"), Look::Good),
     };
     desk.out.line(Line::default().faint(format!("{:<11}", "installed")).piece(looks, what))?;
+    if let Some(problem) = &told.problem {
+        let line = Line::default().faint(format!("{:<11}", "settings")).piece(Look::Bad, problem);
+        desk.out.line(line.plain("; ").command("remand config check"))?;
+    }
     let state: Vec<String> = told.enabled.iter().chain(&told.active).cloned().collect();
     field(
         desk,
@@ -291,6 +317,9 @@ fn print(args: &PrintArgs, desk: &mut Desk) -> Result<Code> {
     } else {
         desk.out.raw(&text)?;
     }
+    if let Some(problem) = &site.problem {
+        desk.out.note(format!("note: this uses the defaults: {}", first_line(problem)))?;
+    }
     Ok(Code::Done)
 }
 
@@ -304,12 +333,13 @@ fn look(site: &Site, manager: &Manager, commands: Vec<String>) -> Result<Told> {
         ours: there.as_deref().map(unit::is_ours),
         differs: there
             .as_deref()
-            .filter(|_| site.is_whole)
+            .filter(|_| site.is_whole())
             .zip(wanted)
             .map(|(there, wanted)| !unit::is_same(there, &wanted)),
         enabled: manager.enabled(),
         active: manager.active(),
         blackboard: site.blackboard.clone(),
+        problem: site.problem.as_ref().map(first_line),
         pid: daemon::holder(&site.blackboard),
         commands,
     })
@@ -317,13 +347,16 @@ fn look(site: &Site, manager: &Manager, commands: Vec<String>) -> Result<Told> {
 
 /// For `doctor`: how it stands with the units that are there. systemd and launchd are not asked.
 pub(crate) fn checks(desk: &Desk) -> Vec<Check> {
-    let which = |system| Which { system, run_as: RUN_AS.to_owned(), ..Which::default() };
+    let which = |system| Which { system, ..Which::default() };
     let found = [false, true].map(|system| check(&which(system), desk).ok().flatten());
     let mut found: Vec<Check> = found.into_iter().flatten().collect();
     if found.is_empty() {
         found.push(Check::ok("service", "not installed; `remand service install` would keep the daemon running"));
     }
     found.splice(0..0, replaced_program(desk));
+    if let Some(elsewhere) = config::blackboard_despite(desk.place()).and_then(|board| Elsewhere::than(&board)) {
+        found.push(Check::warn("service", elsewhere.sentence(), elsewhere.remedy()));
+    }
     found
 }
 
@@ -337,7 +370,7 @@ fn check(which: &Which, desk: &Desk) -> Result<Option<Check>> {
     let site = Site::find(which, desk)?;
     let Some(there) = read(&site.file)? else { return Ok(None) };
     let (file, install) = (site.file.display(), format!("remand service install{}", site.flags()));
-    let is_same = !site.is_whole || unit::is_same(&there, &site.text()?);
+    let is_same = !site.is_whole() || unit::is_same(&there, &site.text()?);
     Ok(Some(if !unit::is_ours(&there) {
         let says = format!("{file} was not written by remand");
         Check::warn("service", says, format!("`{install} --force` writes over it, if that is wanted"))
@@ -346,6 +379,13 @@ fn check(which: &Which, desk: &Desk) -> Result<Option<Check>> {
     } else {
         Check::warn("service", format!("{file} is not as it would be written now"), format!("`{install}`"))
     }))
+}
+
+/// The title of a report about the settings.
+fn first_line(problem: &ConfigError) -> String {
+    let text = problem.to_string();
+    let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
+    line.strip_prefix("error: ").unwrap_or(line).to_owned()
 }
 
 /// What would make it as it should be.

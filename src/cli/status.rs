@@ -14,7 +14,7 @@ use super::fail::Code;
 use super::follow;
 use super::out::{Line, Look};
 use super::picture::{Picture, field, look_of, print_answer, short};
-use super::running_daemon::RunningDaemon;
+use super::running_daemon::{self, RunningDaemon};
 use super::stop;
 use crate::agent::{self, Doing};
 use crate::blackboard::{self as bb, OpenFinding, PastReview};
@@ -261,6 +261,7 @@ fn all(desk: &mut Desk) -> Result<Code> {
     field(desk, "projects", overall.projects.to_string())?;
     field(desk, "blackboard", &overall.blackboard)?;
     field(desk, "daemon", overall.daemon.as_ref().map_or("not running".to_owned(), RunningDaemon::sentence))?;
+    running_daemon::elsewhere_note(desk)?;
     if let Some(rate) = &overall.rate {
         let left = if rate.resets_at > desk.now {
             format!("{} of {} calls left until {}", rate.remaining, rate.allowed, rate.resets_at)

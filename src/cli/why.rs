@@ -11,9 +11,9 @@ use super::fail::Code;
 use super::led_here::led_here;
 use super::out::{Line, Look, Table};
 use super::picture::print_answer;
-use super::shadow;
 use super::show::{Thing, find};
 use super::status::moved;
+use super::{running_daemon, shadow};
 use crate::blackboard::{self as bb, Conn};
 use crate::change::ChangeId;
 use crate::clock::Time;
@@ -79,6 +79,7 @@ pub(crate) fn why(args: &WhyArgs, desk: &mut Desk) -> Result<Code> {
     {
         desk.out.line(Line::default().plain("  ").piece(Look::Notice, unread))?;
     }
+    running_daemon::elsewhere_note(desk)?;
     if !told.events.is_empty() {
         desk.out.blank()?;
         let mut table = Table::new(&["EVENT", "WHEN", "TYPE", "BY", "WHAT"]);

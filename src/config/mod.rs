@@ -17,6 +17,7 @@ pub(crate) mod push;
 mod read;
 pub(crate) mod sandbox;
 pub(crate) mod settings;
+mod whose;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -27,6 +28,7 @@ pub(crate) use error::ConfigError;
 pub(crate) use forge::Secret;
 pub(crate) use place::{Origin, Place};
 use settings::{Agent, Config};
+pub(crate) use whose::Whose;
 
 /// The settings as they hold, and where they and the things that they name are.
 #[derive(Debug, Clone)]
@@ -63,9 +65,12 @@ pub(crate) fn without_file(place: &Place) -> Result<Loaded, ConfigError> {
 /// The blackboard of a config file that can't be used, as far as that can be told: whoever has to stop everything must not
 /// have to mend the file first.
 pub(crate) fn blackboard_despite(place: &Place) -> Option<PathBuf> {
-    let environment = Environment::of_process();
-    let usual = load_from(place, &environment, None).ok()?;
-    let file = place::config_file(place, &environment).ok().flatten();
+    blackboard_despite_in(place, &Environment::of_process())
+}
+
+fn blackboard_despite_in(place: &Place, environment: &Environment) -> Option<PathBuf> {
+    let usual = load_from(place, environment, None).ok()?;
+    let file = place::config_file(place, environment).ok().flatten();
     let text = file.as_deref().and_then(|file| error::read_file(file).ok()).unwrap_or_default();
     // One line alone can be read even where the file is no TOML.
     let top = text.lines().take_while(|line| !line.trim_start().starts_with('['));

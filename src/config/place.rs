@@ -75,8 +75,11 @@ pub(super) fn blackboard(
         let path = resolve(set, Some(file), environment.path("HOME").as_deref());
         return Ok((path, Origin::File { path: file.into(), line: *line }));
     }
-    let folder = usual_folder(environment, "XDG_STATE_HOME", ".local/state").ok_or(ConfigError::NoHome)?;
-    Ok((folder.join("blackboard.db"), Origin::Default))
+    Ok((usual_blackboard(environment).ok_or(ConfigError::NoHome)?, Origin::Default))
+}
+
+pub(super) fn usual_blackboard(environment: &Environment) -> Option<PathBuf> {
+    usual_folder(environment, "XDG_STATE_HOME", ".local/state").map(|folder| folder.join("blackboard.db"))
 }
 
 /// A folder of a person's own: the one that is set, which must be there, or the one beside the config file.

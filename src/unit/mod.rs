@@ -51,8 +51,7 @@ pub(crate) struct Wish {
 impl Wish {
     /// As it is from inside a file system that is at `root` now.
     pub(crate) fn seen_from(&mut self, root: &Path) {
-        let seen =
-            |path: &PathBuf| path.strip_prefix(root).map_or_else(|_| path.clone(), |rest| Path::new("/").join(rest));
+        let seen = |path: &PathBuf| seen_from(root, path);
         self.program = seen(&self.program);
         self.state = seen(&self.state);
         for paths in [&mut self.writable, &mut self.readable] {
@@ -60,6 +59,11 @@ impl Wish {
         }
         self.args = self.args.iter().map(|arg| seen(&PathBuf::from(arg)).to_string_lossy().into_owned()).collect();
     }
+}
+
+/// A path as it is from inside a file system that is at `root` now.
+pub(crate) fn seen_from(root: &Path, path: &Path) -> PathBuf {
+    path.strip_prefix(root).map_or_else(|_| path.to_owned(), |rest| Path::new("/").join(rest))
 }
 
 /// A path or a word that has no place in such a text.

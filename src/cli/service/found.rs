@@ -1,9 +1,10 @@
 //! The units that are installed on this machine, for this user and for the machine.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::read;
-use crate::config;
+use super::{read, site};
+use crate::config::{self, Place, Whose};
+use crate::daemon;
 use crate::unit::{self, Installed, Kind};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,9 +28,19 @@ pub(super) const NATIVE: Kind = if cfg!(target_os = "macos") { Kind::Launchd } e
 impl FoundUnit {
     /// The unit that is there. One that can't be read counts as missing.
     pub(crate) fn of(owner: Owner) -> Option<Self> {
-        let file = file(NATIVE, owner)?;
+        let file = file(NATIVE, owner, None)?;
         let text = read(&file).ok()??;
         Some(Self { kind: NATIVE, owner, says: unit::installed(NATIVE, &text), file })
+    }
+
+    /// The blackboard that its daemon uses.
+    fn blackboard(&self) -> Option<PathBuf> {
+        if self.says.db.is_some() {
+            return self.says.db.clone();
+        }
+        let place = Place { config: self.says.config.clone(), db: None };
+        let home = site::home_of(self.says.user.as_deref()?, None)?;
+        Some(Whose::User { home: &home }.load(&place).ok()?.blackboard)
     }
 
     pub(crate) fn restart_command(&self) -> String {
@@ -44,11 +55,42 @@ impl FoundUnit {
     }
 }
 
-fn file(kind: Kind, owner: Owner) -> Option<PathBuf> {
+/// Where a unit is, or would be. None when there is no home.
+pub(super) fn file(kind: Kind, owner: Owner, root: Option<&Path>) -> Option<PathBuf> {
+    let below = |path: &str| root.unwrap_or(Path::new("/")).join(path);
     Some(match (kind, owner) {
         (Kind::Systemd, Owner::User) => config::config_home()?.join("systemd/user/remand.service"),
+        (Kind::Systemd, Owner::Machine) if root.is_some() => below("etc/systemd/system/remand.service"),
         (Kind::Systemd, Owner::Machine) => config::machine_units().join("remand.service"),
         (Kind::Launchd, Owner::User) => config::home()?.join("Library/LaunchAgents/remand.plist"),
-        (Kind::Launchd, Owner::Machine) => "/Library/LaunchDaemons/remand.plist".into(),
+        (Kind::Launchd, Owner::Machine) => below("Library/LaunchDaemons/remand.plist"),
     })
+}
+
+/// A daemon of the machine that uses another blackboard than the command that looks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Elsewhere {
+    user: String,
+    blackboard: PathBuf,
+}
+
+impl Elsewhere {
+    /// None while a daemon runs on `blackboard`: then this is the one that the user means.
+    pub(crate) fn than(blackboard: &Path) -> Option<Self> {
+        if daemon::holder(blackboard).is_some() {
+            return None;
+        }
+        let unit = FoundUnit::of(Owner::Machine).filter(|unit| unit.says.is_ours)?;
+        let other = unit.blackboard().filter(|other| other != blackboard)?;
+        Some(Self { user: unit.says.user.unwrap_or_else(|| "root".to_owned()), blackboard: other })
+    }
+
+    pub(crate) fn sentence(&self) -> String {
+        let Self { user, blackboard } = self;
+        format!("the service of this machine runs as `{user}` and uses {}", blackboard.display())
+    }
+
+    pub(crate) fn remedy(&self) -> String {
+        format!("`{}` works on that one", site::on_blackboard(&self.user, &self.blackboard, ""))
+    }
 }

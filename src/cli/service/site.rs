@@ -4,17 +4,20 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
-use super::Which;
+use super::found::{self, Owner};
+use super::{RUN_AS, Which};
 use crate::blackboard::{self as bb, Onlook, Project};
 use crate::cli::desk::Desk;
 use crate::cli::fail::Fail;
-use crate::config::{self, Loaded, Origin, Place};
-use crate::unit::{self, Kind, Scope, Wish};
+use crate::config::{self, ConfigError, Loaded, Origin, Place, Whose};
+use crate::unit::{self, Kind, Scope, Wish, seen_from};
 
 /// The settings of the machine, where there are any.
 const SETTINGS: &str = "etc/remand/config.toml";
 /// The blackboard of the machine, where the settings do not say otherwise.
 const BLACKBOARD: &str = "/var/lib/remand/blackboard.db";
+/// The home of a user that is not there yet, and the state of the machine's daemon.
+const STATE: &str = "/var/lib/remand";
 /// For putting worktrees back and writing it down, after agents had their grace.
 const MOMENT_S: u64 = 35;
 
@@ -23,36 +26,59 @@ pub(super) struct Site {
     pub(super) file: PathBuf,
     pub(super) root: Option<PathBuf>,
     pub(super) blackboard: PathBuf,
+    pub(super) settings: Option<PathBuf>,
+    /// What is wrong with the settings: the rest was found with the defaults.
+    pub(super) problem: Option<ConfigError>,
+    /// The projects of the blackboard; none when it can't be read here.
+    pub(super) projects: Option<Vec<Project>>,
     wish: Wish,
     is_user_known: bool,
-    /// All that stands in the text could be looked up.
-    pub(super) is_whole: bool,
 }
 
 impl Site {
     pub(super) fn find(which: &Which, desk: &Desk) -> Result<Self> {
         let is_launchd = which.launchd || (cfg!(target_os = "macos") && !which.systemd);
         let kind = if is_launchd { Kind::Launchd } else { Kind::Systemd };
-        let scope = if which.system { Scope::System { run_as: which.run_as.clone() } } else { Scope::User };
         let root = which.root.as_ref().map(std::path::absolute).transpose().context("--root")?;
-        let file = file(kind, &scope, root.as_deref())?;
-        let place = place(&scope, root.as_deref(), desk.place().clone());
-        let loaded = config::load(&place)?;
+        let owner = if which.system { Owner::Machine } else { Owner::User };
+        let no_home = || Fail::new("HOME is not set: where your units are is not known");
+        let file = found::file(kind, owner, root.as_deref()).ok_or_else(no_home)?;
+        let scope = if which.system { Scope::System { run_as: run_as(which, kind, &file) } } else { Scope::User };
         let home = match &scope {
             Scope::User => config::home(),
             Scope::System { run_as } => home_of(run_as, root.as_deref()),
         };
         let is_user_known = scope == Scope::User || home.is_some();
-        let (projects, is_whole) = match &scope {
-            // What it may write is not bounded there.
-            Scope::User => (Vec::new(), true),
-            Scope::System { .. } => projects(&inside(root.as_deref(), &loaded.blackboard)),
+        // Of a user that is not there yet nothing is in their home.
+        let home_or_state = home.clone().unwrap_or_else(|| STATE.into());
+        let whose = if which.system { Whose::User { home: &home_or_state } } else { Whose::Caller };
+        let place =
+            if which.system { machine_place(whose, root.as_deref(), desk.place()) } else { desk.place().clone() };
+        let (loaded, problem) = match whose.load(&place) {
+            Ok(loaded) => (loaded, None),
+            Err(error) => (whose.load_despite(&place)?, Some(error)),
         };
-        let mut wish = wish(scope, &loaded, home, &projects)?;
+        let projects = projects(&inside(root.as_deref(), &loaded.blackboard));
+        let mut wish = wish(scope, &loaded, home, projects.as_deref().unwrap_or_default())?;
+        let (mut settings, blackboard) = (loaded.file, loaded.blackboard);
         if let Some(root) = &root {
             wish.seen_from(root);
+            settings = settings.map(|file| seen_from(root, &file));
         }
-        Ok(Self { kind, file, root, blackboard: loaded.blackboard, wish, is_user_known, is_whole })
+        Ok(Self { kind, file, root, blackboard, settings, problem, projects, wish, is_user_known })
+    }
+
+    /// Whether the whole text could be looked up. What a user's own unit may write is not bounded.
+    pub(super) fn is_whole(&self) -> bool {
+        self.problem.is_none() && (self.wish.scope == Scope::User || self.projects.is_some())
+    }
+
+    /// A command of remand on the blackboard of this unit, as the user of the unit.
+    pub(super) fn remand(&self, words: &str) -> String {
+        match &self.wish.scope {
+            Scope::User => format!("remand {words}"),
+            Scope::System { run_as } => on_blackboard(run_as, &self.blackboard, words),
+        }
     }
 
     pub(super) fn text(&self) -> Result<String> {
@@ -101,29 +127,32 @@ impl Site {
     }
 }
 
-fn file(kind: Kind, scope: &Scope, root: Option<&Path>) -> Result<PathBuf> {
-    let no_home = || Fail::new("HOME is not set: where your units are is not known");
-    let below = |path: &str| root.unwrap_or(Path::new("/")).join(path);
-    Ok(match (kind, scope) {
-        (Kind::Systemd, Scope::User) => config::config_home().ok_or_else(no_home)?.join("systemd/user/remand.service"),
-        (Kind::Systemd, Scope::System { .. }) => below("etc/systemd/system/remand.service"),
-        (Kind::Launchd, Scope::User) => config::home().ok_or_else(no_home)?.join("Library/LaunchAgents/remand.plist"),
-        (Kind::Launchd, Scope::System { .. }) => below("Library/LaunchDaemons/remand.plist"),
-    })
+/// The command line for a blackboard that belongs to another user.
+pub(super) fn on_blackboard(user: &str, blackboard: &Path, words: &str) -> String {
+    format!("sudo -u {user} remand --db {} {words}", blackboard.display()).trim_end().to_owned()
 }
 
-/// A daemon of the machine has no business with the settings of whoever installs it.
-fn place(scope: &Scope, root: Option<&Path>, given: Place) -> Place {
-    if *scope == Scope::User {
-        return given;
-    }
-    let usual = root.unwrap_or(Path::new("/")).join(SETTINGS);
-    let config = given.config.or_else(|| Some(usual).filter(|file| file.exists()));
+/// The user of a unit of the machine: that of the installed one, unless another is named.
+fn run_as(which: &Which, kind: Kind, file: &Path) -> String {
+    let installed = || Some(unit::installed(kind, &super::read(file).ok()??)).filter(|unit| unit.is_ours)?.user;
+    which.run_as.clone().or_else(installed).unwrap_or_else(|| RUN_AS.to_owned())
+}
+
+/// Settings and blackboard of a daemon of the machine: what the command line names, then what the machine has, then what
+/// the daemon's user has. Never those of whoever installs it.
+fn machine_place(whose: Whose<'_>, root: Option<&Path>, given: &Place) -> Place {
+    let is_there = |path: &PathBuf| path.exists();
+    let machines = Some(root.unwrap_or(Path::new("/")).join(SETTINGS)).filter(is_there);
+    let users = whose.usual_file().map(|file| inside(root, &file)).filter(is_there);
+    let config = given.config.clone().or_else(|| machines.clone()).or_else(|| users.clone());
     let without_db = Place { config: config.clone(), db: None };
-    // Read here only for this; what is wrong with it is said by whoever reads it next.
+    // Read here only for this: what is wrong with it is reported by the next reader.
     let says_where = config.is_some()
-        && config::load(&without_db).is_ok_and(|loaded| matches!(loaded.blackboard_from, Origin::File { .. }));
-    let db = given.db.or_else(|| (!says_where).then(|| BLACKBOARD.into()));
+        && whose.load(&without_db).is_ok_and(|loaded| matches!(loaded.blackboard_from, Origin::File { .. }));
+    let users_board = whose.usual_blackboard().filter(|board| {
+        given.config.is_none() && machines.is_none() && (users.is_some() || inside(root, board).exists())
+    });
+    let db = given.db.clone().or_else(|| (!says_where).then(|| users_board.unwrap_or_else(|| BLACKBOARD.into())));
     Place { config, db }
 }
 
@@ -154,7 +183,6 @@ fn wish(scope: Scope, loaded: &Loaded, home: Option<PathBuf>, projects: &[Projec
         named.extend(settings.worktree_roots);
     }
     if scope != Scope::User {
-        named = at_home(named, home.as_deref());
         named.extend(home);
     }
     writable.extend(named);
@@ -182,25 +210,12 @@ fn beside_project(project: &Path) -> PathBuf {
     parent.unwrap_or(project).to_owned()
 }
 
-/// What the settings name below a home was found below that of whoever installs it, and is meant below its own.
-fn at_home(paths: Vec<PathBuf>, own: Option<&Path>) -> Vec<PathBuf> {
-    let Some(installers) = config::home().filter(|home| home != Path::new("/")) else { return paths };
-    let moved = |path: PathBuf| match path.strip_prefix(&installers) {
-        Ok(rest) => own.map(|own| own.join(rest)),
-        Err(_) => Some(path),
-    };
-    paths.into_iter().filter_map(moved).collect()
-}
-
-/// The projects of a blackboard, and whether they could be looked up.
-fn projects(blackboard: &Path) -> (Vec<Project>, bool) {
+/// The projects of a blackboard, if they can be looked up.
+fn projects(blackboard: &Path) -> Option<Vec<Project>> {
     match blackboard.try_exists() {
-        Ok(false) => (Vec::new(), true),
-        Ok(true) => match Onlook::open(blackboard).and_then(|mut onlook| onlook.read(bb::list_projects)) {
-            Ok(projects) => (projects, true),
-            Err(_) => (Vec::new(), false),
-        },
-        Err(_) => (Vec::new(), false),
+        Ok(false) => Some(Vec::new()),
+        Ok(true) => Onlook::open(blackboard).and_then(|mut onlook| onlook.read(bb::list_projects)).ok(),
+        Err(_) => None,
     }
 }
 
@@ -216,7 +231,7 @@ fn machine_path(home: Option<&Path>) -> String {
 }
 
 /// The home of a user of the machine. One that only a directory service knows is not found here.
-fn home_of(user: &str, root: Option<&Path>) -> Option<PathBuf> {
+pub(super) fn home_of(user: &str, root: Option<&Path>) -> Option<PathBuf> {
     let list = std::fs::read_to_string(root.unwrap_or(Path::new("/")).join("etc/passwd")).ok()?;
     let line = list.lines().find(|line| line.split(':').next() == Some(user))?;
     line.split(':').nth(5).filter(|home| home.starts_with('/') && *home != "/").map(PathBuf::from)
