@@ -142,6 +142,8 @@ CREATE INDEX changes_live ON changes (updated_at) WHERE state NOT IN ('merged', 
 --   run_started        {run_id, item_id, epoch, agent, session, head_before, guidance: [ids of comments in its prompt]}
 --   run_finished       {run_id, ended, status, signal, elapsed_ms, wip?}
 --   run_lost           {run_id, item_id, lost_in_a_row, wip?}
+--   worktree_made      {path, branch, head, restored}  a worktree of remand's own; restored: it had been made before, and vanished
+--   setup_run          {place: worktree|checkout, path, command: [], result: done|failed|timed_out|not_started, status, elapsed_ms}
 --   gate_failed        {run_id, command, status, round, output}
 --   held               {reason, until, kind}
 --   resumed            {reason}
@@ -180,7 +182,7 @@ WHEN NEW.event_type NOT IN (
     'work_created', 'work_claimed', 'work_completed', 'work_failed', 'work_cancelled', 'work_rejected',
     'work_approved', 'fix_created', 'fix_committed', 'fix_pushed', 'review_requeued', 'review_posted',
     'review_unclear', 'edits_undone', 'permission_denied', 'checkout_changed', 'head_moved', 'escalated', 'instructed',
-    'shadowed', 'state_changed', 'run_started', 'run_finished', 'run_lost', 'gate_failed', 'held', 'resumed',
+    'shadowed', 'state_changed', 'run_started', 'run_finished', 'run_lost', 'worktree_made', 'setup_run', 'gate_failed', 'held', 'resumed',
     'feedback_received', 'pr_adopted', 'pr_changed', 'posted', 'message_sent', 'notified', 'skipped', 'pruned', 'reloaded')
 BEGIN
     SELECT RAISE(ABORT, 'unknown event_type; the types are listed above CREATE TABLE events (.schema events)');

@@ -33,6 +33,8 @@ words! {
         RunStarted = "run_started",
         RunFinished = "run_finished",
         RunLost = "run_lost",
+        WorktreeMade = "worktree_made",
+        SetupRun = "setup_run",
         GateFailed = "gate_failed",
         Held = "held",
         Resumed = "resumed",

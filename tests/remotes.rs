@@ -2,6 +2,7 @@
 //! real bare remote.
 
 mod cut;
+mod exact;
 mod forbidden;
 mod moved;
 mod own;

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension as _, named_params};
 use super::{BoardError, Result, rows};
 use crate::change::ChangeId;
 use crate::clock::Time;
-use crate::event::{Event, NewEvent, TargetType};
+use crate::event::{Event, EventType, NewEvent, TargetType};
 
 pub(crate) fn append(conn: &Connection, event: &NewEvent, now: Time) -> Result<i64> {
     conn.prepare_cached(
@@ -30,6 +30,13 @@ pub(crate) fn event(conn: &Connection, id: i64) -> Result<Event> {
         .query_row(named_params! { ":id": id }, rows::event)
         .optional()?
         .ok_or_else(|| BoardError::NotFound { kind: "event", id: id.to_string() })
+}
+
+/// Whether a change has an event of this type.
+pub(crate) fn has_event(conn: &Connection, change_id: &ChangeId, event_type: EventType) -> Result<bool> {
+    Ok(conn
+        .prepare_cached("SELECT 1 FROM events WHERE change_id = :id AND event_type = :type")?
+        .exists(named_params! { ":id": change_id.as_str(), ":type": event_type.as_str() })?)
 }
 
 /// The id of the newest event, 0 when there is none.

@@ -66,7 +66,7 @@ pub(crate) use claim::{
 };
 pub(crate) use door::Door;
 pub(crate) use escalate::{UNREADABLE, escalate};
-pub(crate) use events::{append, event, events_about, events_of, events_since, newest_event};
+pub(crate) use events::{append, event, events_about, events_of, events_since, has_event, newest_event};
 pub(crate) use feedback::{Guidance, add_guidance, open_guidance};
 pub(crate) use find::{
     change_names, claimed_items, finding, last_run_of_change, newest_events, rejection, rejection_of_event, review,

@@ -9,6 +9,8 @@ pub(crate) fn led_here(events: &[Event], limit: usize) -> Vec<&Event> {
         | EventType::WorkClaimed
         | EventType::WorkCompleted
         | EventType::RunStarted
+        | EventType::WorktreeMade
+        | EventType::SetupRun
         | EventType::ReviewRequeued
         | EventType::ReviewPosted
         | EventType::Posted

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::discover::Discover;
 use super::push::PushSettings;
-use super::settings::{Argv, MainCheckout, ProjectOverrides};
+use super::settings::{Argv, GateIn, MainCheckout, ProjectOverrides};
 use super::{Loaded, place};
 use crate::change::OnMaxCycles;
 use crate::finding::Severity;
@@ -18,6 +18,7 @@ pub(crate) struct ProjectSettings {
     pub(crate) agent: Option<String>,
     pub(crate) review_agent: Option<String>,
     pub(crate) gates: Vec<Argv>,
+    pub(crate) gate_in: GateIn,
     /// Empty: the folder that holds the project's main checkout.
     pub(crate) worktree_roots: Vec<PathBuf>,
     pub(crate) max_fix_cycles: i64,
@@ -92,6 +93,7 @@ impl Loaded {
             review_agent: review_agent.or_else(|| agent.clone()),
             agent,
             gates: own.gates.unwrap_or_else(|| config.gates.clone()),
+            gate_in: own.gate_in.unwrap_or(config.gate_in),
             worktree_roots: roots.iter().map(root).collect(),
             max_fix_cycles: own.max_fix_cycles.unwrap_or(common.max_fix_cycles),
             max_total_fixes: own.max_total_fixes.unwrap_or(common.max_total_fixes),

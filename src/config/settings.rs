@@ -25,6 +25,7 @@ pub(crate) struct Config {
     pub(super) agent: String,
     pub(super) review_agent: String,
     pub(super) gates: Vec<Argv>,
+    pub(super) gate_in: GateIn,
     pub(super) worktree_roots: Vec<String>,
     #[serde(deserialize_with = "command_or_nothing")]
     pub(super) setup: Vec<String>,
@@ -156,6 +157,7 @@ pub(crate) struct ProjectOverrides {
     pub(super) agent: Option<String>,
     pub(super) review_agent: Option<String>,
     pub(super) gates: Option<Vec<Argv>>,
+    pub(super) gate_in: Option<GateIn>,
     pub(super) worktree_roots: Option<Vec<String>>,
     #[serde(default, deserialize_with = "whole_or_none::<_, _, 0, 100>")]
     pub(super) max_fix_cycles: Option<i64>,
@@ -179,6 +181,14 @@ pub(crate) struct ProjectOverrides {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub(crate) struct Argv(Vec<String>);
+
+words! {
+    /// Where the gates run that decide what is pushed.
+    "gate_in" GateIn {
+        Checkout = "checkout",
+        Worktree = "worktree",
+    }
+}
 
 words! {
     /// What to do when the project's main checkout changed during a run.

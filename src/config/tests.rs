@@ -8,7 +8,7 @@ use super::explain::Setting;
 use super::github::{GithubSettings, PostReviews};
 use super::project::ProjectSettings;
 use super::push::{PushOverrides, PushSettings};
-use super::settings::{MainCheckout, ProjectOverrides};
+use super::settings::{GateIn, MainCheckout, ProjectOverrides};
 use super::*;
 use crate::keypath::fields_of;
 
@@ -220,6 +220,7 @@ fn a_project_overrides_what_it_names() {
         agent = "codex"
         review_agent = ""
         gates = []
+        gate_in = "worktree"
         worktree_roots = ["trees", "/abs"]
         max_fix_cycles = 4
         max_total_fixes = 5
@@ -243,6 +244,7 @@ fn a_project_overrides_what_it_names() {
         agent: Some("claude".into()),
         review_agent: Some("codex".into()),
         gates: loaded.config.gates.clone(),
+        gate_in: GateIn::Checkout,
         worktree_roots: vec![home.path("trees")],
         max_fix_cycles: 2,
         max_total_fixes: 8,
@@ -271,6 +273,7 @@ fn a_project_overrides_what_it_names() {
         agent: Some("codex".into()),
         review_agent: Some("codex".into()),
         gates: vec![],
+        gate_in: GateIn::Worktree,
         worktree_roots: vec![home.path("trees"), "/abs".into()],
         max_fix_cycles: 4,
         max_total_fixes: 5,
@@ -358,6 +361,7 @@ fn every_setting_is_shown_with_where_it_comes_from() {
     agent = "a"  (config.toml:1)
     review_agent = ""  (default)
     gates = [["make", "test"]]  (config.toml:2)
+    gate_in = "checkout"  (default)
     worktree_roots = []  (default)
     setup = []  (default)
     setup_again_on = ["package-lock.json", "yarn.lock", "pnpm-lock.yaml", "Cargo.lock", "poetry.lock", "uv.lock", "requirements.txt", "Gemfile.lock", "go.sum", "composer.lock"]  (default)

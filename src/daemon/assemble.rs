@@ -11,9 +11,9 @@ use crate::agent::{Agent, Claude, Kind, Manner};
 use crate::blackboard::Door;
 use crate::change::ProjectId;
 use crate::clock;
-use crate::config::settings::{AgentKind, MainCheckout};
+use crate::config::settings::{self, AgentKind, MainCheckout};
 use crate::config::{self, Loaded};
-use crate::dispatch::{Dispatch, Forge, Limits, OnCheckoutChange, PostReviews, Rules, Settings, forge_mark};
+use crate::dispatch::{Dispatch, Forge, GateIn, Limits, OnCheckoutChange, PostReviews, Rules, Settings, forge_mark};
 use crate::evaluator::definition::{self, Need};
 use crate::evaluator::{Config, Definition};
 use crate::git::Git;
@@ -186,6 +186,7 @@ fn settings(loaded: &Loaded, holder: &str, program: PathBuf) -> anyhow::Result<S
         program,
         runs_dir: state.join("runs"),
         shadow_dir: state.join("shadow"),
+        gates_dir: state.join("gates"),
         locks_dir: state.join("locks"),
         env: config::agent_environment(&[]),
         sandbox: Arc::new(sandbox(loaded, &state)),
@@ -202,6 +203,10 @@ fn rules(loaded: &Loaded, project: &ProjectId) -> Rules {
         agent: agent(&own.agent),
         review_agent: agent(&own.review_agent),
         gates: own.gates.iter().map(|gate| gate.words().to_vec()).collect(),
+        gate_in: match own.gate_in {
+            settings::GateIn::Checkout => GateIn::Checkout,
+            settings::GateIn::Worktree => GateIn::Worktree,
+        },
         worktree_roots: own.worktree_roots,
         severity_threshold: own.severity_threshold,
         max_gate_rounds: own.max_gate_rounds,
@@ -245,15 +250,16 @@ fn forge(loaded: &Loaded, state: &Path, holder: &str) -> Forge {
     let limit = Duration::from_secs(loaded.config.limits.git_s);
     Forge {
         github: Github::new(github.gh, env, github.call, state.to_owned()),
-        remote: Box::new(move |project| {
-            Some(Remote::new(Reach {
+        repository: Box::new(move |project| {
+            Remote::new(Reach {
                 git_dir: repos.join(format!("{}.git", project.project_id)),
-                url: project.remote_url.clone()?,
+                // An empty one leads nowhere: nothing is fetched from it or pushed to it.
+                url: project.remote_url.clone().unwrap_or_default(),
                 env: forge_env.clone(),
                 closed: config::agent_environment(&[]),
                 limit,
                 gh: gh.clone(),
-            }))
+            })
         }),
         passes_over: Box::new(move |project, pull| discover(&known, project)?.passes_over(pull)),
         reviews: match github.reviews {
@@ -291,7 +297,7 @@ const RETRIES: u32 = 3;
 /// How long it waits for an answer of its API, where that leaves it the time to say that none came.
 const API_TIMEOUT_S: u64 = 300;
 
-fn claude(agent: &config::settings::Agent, idle_s: u64) -> Claude {
+fn claude(agent: &settings::Agent, idle_s: u64) -> Claude {
     let timeout = agent.api_timeout_s.unwrap_or_else(|| API_TIMEOUT_S.min(idle_s.div_ceil(2)));
     #[expect(clippy::cast_possible_truncation, reason = "an amount of the settings, which have a bound")]
     let micros = |dollars: f64| (dollars * 1e6).round() as i64;

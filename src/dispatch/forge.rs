@@ -20,8 +20,8 @@ use crate::remote::{Ours, Remote, RemoteError, Secret, Undone};
 /// Of a fix that was under way when that was found out, and then cut.
 pub(super) const TAKEN_BACK: &str = "a person took a fix of ours back, so no more are made by themselves";
 
-/// How the remote of a project is reached.
-pub(crate) type RemoteOf = Box<dyn Fn(&Project) -> Option<Remote> + Send + Sync>;
+/// remand's own bare clone of a project.
+pub(crate) type RepositoryOf = Box<dyn Fn(&Project) -> Remote + Send + Sync>;
 
 /// Why the rules of a project do not take a pull request, if they do not.
 pub(crate) type PassesOver = Box<dyn Fn(&ProjectId, &Pull) -> Option<String> + Send + Sync>;
@@ -29,8 +29,8 @@ pub(crate) type PassesOver = Box<dyn Fn(&ProjectId, &Pull) -> Option<String> + S
 /// How the forge is reached; the front builds it.
 pub(crate) struct Forge {
     pub(crate) github: Github,
-    /// None: the project has no URL to push to.
-    pub(crate) remote: RemoteOf,
+    /// A project without a URL has one too, for its gates.
+    pub(crate) repository: RepositoryOf,
     pub(crate) passes_over: PassesOver,
     pub(crate) reviews: PostReviews,
     /// What must never be pushed or posted.
@@ -43,6 +43,13 @@ pub(crate) enum PostReviews {
     RequestChanges,
     Comment,
     Off,
+}
+
+impl Forge {
+    /// None: the project has no URL to push to.
+    pub(super) fn remote(&self, project: &Project) -> Option<Remote> {
+        project.remote_url.is_some().then(|| (self.repository)(project))
+    }
 }
 
 impl Task {
@@ -84,7 +91,7 @@ impl Task {
     }
 
     pub(super) fn remote(&self) -> Result<Remote, Stop> {
-        let remote = (self.dispatch.settings.forge.remote)(&self.project).ok_or_else(|| {
+        let remote = self.dispatch.settings.forge.remote(&self.project).ok_or_else(|| {
             Stop::fail(
                 format!("the project {} has no URL to push to", self.project.project_id),
                 "add the project again with --url",
@@ -92,6 +99,11 @@ impl Task {
         })?;
         // What a killed daemon leaves of it is ended with its git in the worktree, before anything is done there.
         Ok(remote.marked(&git_mark(&self.change.worktree)))
+    }
+
+    /// remand's own bare clone, for what needs no URL.
+    pub(super) fn own_repository(&self) -> Remote {
+        (self.dispatch.settings.forge.repository)(&self.project).marked(&git_mark(&self.change.worktree))
     }
 
     /// What the remote has of the branch, in our bare clone.

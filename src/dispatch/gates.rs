@@ -1,14 +1,16 @@
-//! Gates: the project's own commands, run on the commit of a fix. Red goes back to the agent, a counted number of
-//! times; a gate that can't start is the environment's fault, not the code's.
+//! Gates: the project's own commands, run on the commit of a fix, in a checkout of remand's own (see `checkout`) or in
+//! the worktree. Red goes back to the agent, a counted number of times; a gate that can't start is the environment's
+//! fault, not the code's.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
 use super::commit::Span;
-use super::launch::{make_folder, write};
+use super::launch::{Site, make_folder, write};
 use super::look::named;
 use super::recover::SETTLE;
+use super::rules::GateIn;
 use super::stop::Stop;
 use super::task::Task;
 use crate::blackboard as bb;
@@ -25,7 +27,7 @@ const OUTPUT_TAIL: usize = 8 * 1024;
 
 /// When gates of an earlier try were surely over.
 #[derive(Debug, Clone, Copy)]
-enum Cut {
+pub(super) enum Cut {
     /// There were none.
     Never,
     /// By this second.
@@ -34,15 +36,24 @@ enum Cut {
 }
 
 /// A gate that was red.
-struct Red {
-    command: String,
-    status: Option<i32>,
-    output: String,
+pub(super) struct Red {
+    pub(super) command: String,
+    pub(super) status: Option<i32>,
+    pub(super) output: String,
 }
 
 impl Task {
     /// Runs the gates on the commit that a run led to, and records what they said.
     pub(super) async fn gates(&self, span: Span<'_>, head: &str) -> Result<(), Stop> {
+        let red = match self.rules.gate_in {
+            GateIn::Checkout => self.gates_in_checkout(span, head).await?,
+            GateIn::Worktree => self.gates_in_worktree(span, head).await?,
+        };
+        self.record(span.run, red).await
+    }
+
+    /// Runs them where the agent worked: what git does not see there, or is told not to see, has a say.
+    async fn gates_in_worktree(&self, span: Span<'_>, head: &str) -> Result<Option<Red>, Stop> {
         let place = self.place()?;
         let run = span.run;
         let to = PutBack { branch: &self.change.branch, head_before: head, run: run.run_id.as_str() };
@@ -57,7 +68,8 @@ impl Task {
         for (number, command) in self.rules.gates.iter().enumerate() {
             self.go_on()?;
             self.not_stopped().await?;
-            red = self.gate(&place, run, number, command).await?;
+            let dir = self.gate_folder(run, number)?;
+            red = self.gate(Site::of(&place), &dir, command).await?;
             if red.is_some() {
                 break;
             }
@@ -68,7 +80,14 @@ impl Task {
         if red.is_some() {
             self.git.put_back(&place, to).await?;
         }
-        self.record(run, red).await
+        Ok(red)
+    }
+
+    /// The worktree is as the fix was committed, else somebody is at work there, and a person decides.
+    pub(super) async fn untouched(&self, place: &Place, span: Span<'_>, head: &str) -> Result<(), Stop> {
+        let to = PutBack { branch: &self.change.branch, head_before: head, run: span.run.run_id.as_str() };
+        self.end_cut_setup(place).await?;
+        self.as_committed(place, to, Cut::Never).await
     }
 
     /// The worktree is as the fix was committed. What gates that were cut left behind is taken away, and kept; what
@@ -108,42 +127,45 @@ impl Task {
         Ok(())
     }
 
-    async fn gate(&self, place: &Place, run: &Run, number: usize, command: &[String]) -> Result<Option<Red>, Stop> {
-        let limits = self.dispatch.settings.limits;
-        for attempt in 0.. {
-            let folder = format!("gate{number}.{attempt}");
-            let dir = Path::new(&run.dir).join(&folder);
-            let run_id = format!("{}.{folder}", run.run_id);
-            if dir.exists() {
-                continue;
+    /// A folder of its own for each try, made.
+    pub(super) fn gate_folder(&self, run: &Run, number: usize) -> Result<PathBuf, Stop> {
+        for attempt in 0_u32.. {
+            let dir = Path::new(&run.dir).join(format!("gate{number}.{attempt}"));
+            if !dir.exists() {
+                make_folder(&dir)?;
+                return Ok(dir);
             }
-            make_folder(&dir)?;
-            let stdin = Path::new(&run.dir).join("no-input");
-            write(&stdin, b"")?;
-            let mut env = self.dispatch.settings.env.clone();
-            env.insert("REMAND_PHASE".into(), "gate".into());
-            let job = Job {
-                run_id: run_id.clone(),
-                argv: command.to_vec(),
-                cwd: place.path.clone(),
-                env,
-                stdin,
-                dir: dir.clone(),
-                limits: process::Limits { idle: limits.gate, total: limits.gate, grace: limits.grace },
-                is_wrapped: false,
-            };
-            let job = self.confine(job, place).await?;
-            crash_point!("gate.before");
-            let mut running = process::start(&self.dispatch.settings.program, &job).await?;
-            self.wait(&mut running).await?;
-            crash_point!("gate.after");
-            if process::read_exit(&dir)?.is_none() {
-                // Its shim was killed: what it watched over must not go on in a worktree that others will get.
-                process::settle(&dir, SETTLE).await?;
-            }
-            return self.judge_gate(&dir, command);
         }
-        Ok(None)
+        Err(Stop::hold("no number is left for a gate's folder"))
+    }
+
+    pub(super) async fn gate(&self, site: Site<'_>, dir: &Path, command: &[String]) -> Result<Option<Red>, Stop> {
+        let limits = self.dispatch.settings.limits;
+        let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let stdin = dir.with_file_name("no-input");
+        write(&stdin, b"")?;
+        let mut env = self.dispatch.settings.env.clone();
+        env.insert("REMAND_PHASE".into(), "gate".into());
+        let job = Job {
+            run_id: format!("{}.{}", dir.parent().map(name).unwrap_or_default(), name(dir)),
+            argv: command.to_vec(),
+            cwd: site.place.path.clone(),
+            env,
+            stdin,
+            dir: dir.to_owned(),
+            limits: process::Limits { idle: limits.gate, total: limits.gate, grace: limits.grace },
+            is_wrapped: false,
+        };
+        let job = self.confine(job, site).await?;
+        crash_point!("gate.before");
+        let mut running = process::start(&self.dispatch.settings.program, &job).await?;
+        self.wait(&mut running).await?;
+        crash_point!("gate.after");
+        if process::read_exit(dir)?.is_none() {
+            // Its shim was killed: what it watched over must not go on in a worktree that others will get.
+            process::settle(dir, SETTLE).await?;
+        }
+        self.judge_gate(dir, command)
     }
 
     fn judge_gate(&self, dir: &Path, command: &[String]) -> Result<Option<Red>, Stop> {
@@ -193,8 +215,11 @@ impl Task {
         } else {
             format!("a gate left files behind that are neither committed nor ignored: {}", named(&paths))
         };
-        let command = self.rules.gates.iter().map(|gate| gate.join(" ")).collect::<Vec<_>>().join("; ");
-        Ok(Some(Red { command, status: Some(0), output }))
+        Ok(Some(Red { command: self.all_gates(), status: Some(0), output }))
+    }
+
+    pub(super) fn all_gates(&self) -> String {
+        self.rules.gates.iter().map(|gate| gate.join(" ")).collect::<Vec<_>>().join("; ")
     }
 
     async fn record(&self, run: &Run, red: Option<Red>) -> Result<(), Stop> {
@@ -215,7 +240,7 @@ impl Task {
     }
 
     /// Gates that a crash cut: nothing of them may be alive when the worktree is touched.
-    async fn settle_gates(&self, run: &Run) -> Result<Cut, Stop> {
+    pub(super) async fn settle_gates(&self, run: &Run) -> Result<Cut, Stop> {
         let dir = Path::new(&run.dir);
         let Ok(names) = files::names(dir) else { return Ok(Cut::Never) };
         let gates = names.iter().filter(|name| name.to_string_lossy().starts_with("gate")).map(|name| dir.join(name));

@@ -32,6 +32,21 @@ pub(super) struct Launch<'a> {
     pub(super) guidance: Vec<String>,
 }
 
+/// Where a command runs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Site<'a> {
+    pub(super) place: &'a Place,
+    /// A folder elsewhere that its git reads.
+    pub(super) read: Option<&'a Path>,
+}
+
+impl<'a> Site<'a> {
+    /// In a worktree.
+    pub(super) fn of(place: &'a Place) -> Self {
+        Self { place, read: None }
+    }
+}
+
 impl Task {
     pub(super) fn agent(&self, phase: Phase) -> Result<Agent, Stop> {
         let agent = match phase {
@@ -110,21 +125,22 @@ impl Task {
         make_folder(&agent::answers(&dir))?;
         let job = launch.agent.job(&errand);
         let own = launch.agent.own_folder();
-        self.confine_with(job, &launch.worktree.place, own.as_deref()).await
+        self.confine_with(job, Site::of(&launch.worktree.place), own.as_deref()).await
     }
 
     /// What runs for a change runs confined, as far as this machine can.
-    pub(super) async fn confine(&self, job: process::Job, place: &Place) -> Result<process::Job, Stop> {
-        self.confine_with(job, place, None).await
+    pub(super) async fn confine(&self, job: process::Job, site: Site<'_>) -> Result<process::Job, Stop> {
+        self.confine_with(job, site, None).await
     }
 
-    async fn confine_with(&self, job: process::Job, place: &Place, own: Option<&Path>) -> Result<process::Job, Stop> {
+    async fn confine_with(&self, job: process::Job, site: Site<'_>, own: Option<&Path>) -> Result<process::Job, Stop> {
         let answers = agent::answers(&job.dir);
         let reach = Reach {
-            worktree: &place.path,
-            repository: &place.common_dir,
+            worktree: &site.place.path,
+            repository: &site.place.common_dir,
             answers: Some(answers.as_path()).filter(|answers| answers.is_dir()),
             own,
+            read: site.read,
         };
         let confined = self.dispatch.settings.sandbox.confine(job, reach).await;
         confined.map_err(|why| Stop::hold(format!("nothing is run without its sandbox: {why}")))

@@ -2,6 +2,7 @@
 //! heartbeat only on the blackboard.
 
 mod answers;
+mod checkout;
 mod commit;
 mod conclude;
 mod context;
@@ -37,7 +38,7 @@ use crate::clock;
 
 pub(crate) use forge::{Forge, PostReviews};
 pub(crate) use post::forge_mark;
-pub(crate) use rules::{Limits, OnCheckoutChange, Rules, Settings};
+pub(crate) use rules::{GateIn, Limits, OnCheckoutChange, Rules, Settings};
 
 use slots::Slots;
 use task::Task;

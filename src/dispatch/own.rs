@@ -4,21 +4,55 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 
-use super::launch::{make_folder, write};
+use serde_json::json;
+
+use super::launch::{Site, make_folder, write};
 use super::recover::SETTLE;
 use super::stop::Stop;
 use super::task::Task;
 use crate::blackboard as bb;
+use crate::clock;
 use crate::crash::crash_point;
+use crate::event::{EventType, NewEvent};
 use crate::git::{Made, Place, PutBack, Worktree};
 use crate::process::{self, Exit, Job, Stream};
+use crate::words::words;
 use crate::work::Ended;
 
 /// In the place of what a set-up was done for, from when it begins.
 const BEGUN: &str = "begun";
 
+/// In the same place, from when the worktree is made until that is recorded.
+const MAKING: &str = "making";
+
 /// How much of a failed set-up's output a hold tells.
 const OUTPUT_TAIL: usize = 1_500;
+
+words! {
+    /// Where a set-up runs.
+    "place" SetUpPlace {
+        Worktree = "worktree",
+        Checkout = "checkout",
+    }
+}
+
+words! {
+    /// How a set-up ended.
+    "result" SetUpResult {
+        Done = "done",
+        Failed = "failed",
+        TimedOut = "timed_out",
+        NotStarted = "not_started",
+    }
+}
+
+/// A set-up that is about to run.
+pub(super) struct SetUp<'a> {
+    pub(super) place: SetUpPlace,
+    pub(super) site: Site<'a>,
+    pub(super) dir: PathBuf,
+    pub(super) run_id: String,
+}
 
 impl Task {
     /// The worktree as the next run has to find it: there, as the remote has it, set up.
@@ -44,7 +78,7 @@ impl Task {
         self.go_on()?;
         let project = self.project_of_git();
         let head = match self.git.made_so_far(&project, self.worktree()).await? {
-            Made::Whole => return Ok(()),
+            Made::Whole => return self.worktree_is_made().await,
             Made::Empty { head } => head,
             Made::Not => {
                 let remote = self.remote()?;
@@ -56,12 +90,32 @@ impl Task {
         if let Some(folder) = self.worktree().parent() {
             make_folder(folder)?;
         }
+        let id = self.change.change_id.clone();
+        // Whatever was set up before went with the folder.
+        self.write("worktree_making", move |conn| bb::set_up_for(conn, &id, MAKING)).await?;
         crash_point!("git.worktree.before");
         self.git.add_worktree(&project, self.worktree(), &self.change.branch, &head).await?;
         crash_point!("git.worktree.after");
-        let id = self.change.change_id.clone();
-        // Whatever was set up before went with the folder.
-        self.write("worktree_made", move |conn| bb::set_up_for(conn, &id, "")).await?;
+        self.worktree_is_made().await
+    }
+
+    /// Appends the event for a worktree whose making was begun, by us or by a process that died since.
+    async fn worktree_is_made(&self) -> Result<(), Stop> {
+        if self.change_now().await?.setup_done.as_deref() != Some(MAKING) {
+            return Ok(());
+        }
+        let (id, path, branch) = (self.change.change_id.clone(), self.change.worktree.clone(), &self.change.branch);
+        let head = self.git.look(&self.place()?).await?.head;
+        let (is_there, branch) = (self.change.change_id.clone(), branch.clone());
+        self.write("worktree_made", move |conn| {
+            let is_restored = bb::has_event(conn, &is_there, EventType::WorktreeMade)?;
+            let verb = if is_restored { "restored" } else { "made" };
+            let event = NewEvent::about(&id, EventType::WorktreeMade, format!("{verb} the worktree {path}"))
+                .with(json!({ "path": path, "branch": branch, "head": head, "restored": is_restored }));
+            bb::append(conn, &event, clock::now())?;
+            bb::set_up_for(conn, &id, "")
+        })
+        .await?;
         Ok(())
     }
 
@@ -76,34 +130,12 @@ impl Task {
         }
         self.go_on()?;
         self.end_cut_setup(place).await?;
-        let dir = self.setup_folder().await?;
-        make_folder(&dir)?;
+        let name = self.setup_name();
+        let dir = self.setup_folder(&name).await?;
         let id = self.change.change_id.clone();
         self.write("setup_begun", move |conn| bb::set_up_for(conn, &id, BEGUN)).await?;
-        let stdin = dir.join("no-input");
-        write(&stdin, b"")?;
-        let limits = self.dispatch.settings.limits;
-        let mut env = self.dispatch.settings.env.clone();
-        env.insert("REMAND_PHASE".into(), "setup".into());
-        let job = Job {
-            run_id: format!("{}.setup", self.change.change_id),
-            argv: self.rules.setup.clone(),
-            cwd: place.path.clone(),
-            env,
-            stdin,
-            dir: dir.clone(),
-            limits: process::Limits { idle: limits.setup, total: limits.setup, grace: limits.grace },
-            is_wrapped: false,
-        };
-        let job = self.confine(job, place).await?;
-        crash_point!("setup.before");
-        let mut running = process::start(&self.dispatch.settings.program, &job).await?;
-        self.wait(&mut running).await?;
-        crash_point!("setup.after");
-        if process::read_exit(&dir)?.is_none() {
-            process::settle(&dir, SETTLE).await?;
-        }
-        self.judge_setup(&dir)?;
+        let run_id = format!("{}.setup", self.change.change_id);
+        self.run_set_up(SetUp { place: SetUpPlace::Worktree, site: Site::of(place), dir, run_id }).await?;
         let status = self.git.status(place).await?;
         if !status.changed.is_empty() || !status.untracked.is_empty() {
             let paths: Vec<String> = status.changed.into_iter().chain(status.untracked).collect();
@@ -117,6 +149,60 @@ impl Task {
         Ok(())
     }
 
+    /// Runs the project's set-up command to its end, and appends what came of it.
+    pub(super) async fn run_set_up(&self, set_up: SetUp<'_>) -> Result<(), Stop> {
+        let SetUp { place, site, dir, run_id } = set_up;
+        make_folder(&dir)?;
+        let stdin = dir.join("no-input");
+        write(&stdin, b"")?;
+        let limits = self.dispatch.settings.limits;
+        let mut env = self.dispatch.settings.env.clone();
+        env.insert("REMAND_PHASE".into(), "setup".into());
+        let job = Job {
+            run_id,
+            argv: self.rules.setup.clone(),
+            cwd: site.place.path.clone(),
+            env,
+            stdin,
+            dir: dir.clone(),
+            limits: process::Limits { idle: limits.setup, total: limits.setup, grace: limits.grace },
+            is_wrapped: false,
+        };
+        let job = self.confine(job, site).await?;
+        crash_point!("setup.before");
+        let mut running = process::start(&self.dispatch.settings.program, &job).await?;
+        self.wait(&mut running).await?;
+        crash_point!("setup.after");
+        if process::read_exit(&dir)?.is_none() {
+            process::settle(&dir, SETTLE).await?;
+        }
+        self.record_set_up(place, &site.place.path, process::read_exit(&dir)?).await?;
+        self.judge_setup(&dir)
+    }
+
+    /// A set-up that somebody stopped is not one that ran.
+    async fn record_set_up(&self, place: SetUpPlace, path: &Path, exit: Option<Exit>) -> Result<(), Stop> {
+        let result = match exit.as_ref().map(|exit| (exit.ended, exit.status)) {
+            Some((Ended::Stopped, _)) => return Ok(()),
+            Some((Ended::Agent, Some(0))) => SetUpResult::Done,
+            Some((Ended::IdleLimit | Ended::TotalLimit, _)) => SetUpResult::TimedOut,
+            Some((Ended::NotStarted, _)) => SetUpResult::NotStarted,
+            Some((Ended::Agent | Ended::DaemonGone | Ended::Lost, _)) | None => SetUpResult::Failed,
+        };
+        let elapsed_ms = exit.as_ref().map_or(0, |exit| exit.elapsed_ms);
+        let summary = format!("set-up of the {place} {}: {result} after {elapsed_ms} ms", path.display());
+        let event = NewEvent::about(&self.change.change_id, EventType::SetupRun, summary).with(json!({
+            "place": place, "path": path, "command": self.rules.setup, "result": result,
+            "status": exit.and_then(|exit| exit.status), "elapsed_ms": elapsed_ms,
+        }));
+        self.write("setup_run", move |conn| bb::append(conn, &event, clock::now()).map(drop)).await?;
+        Ok(())
+    }
+
+    fn setup_name(&self) -> String {
+        format!("setup-{}", self.change.change_id)
+    }
+
     /// Takes away what a set-up that failed or was cut left in a worktree of ours, and keeps it: it is nobody's work, and
     /// nothing else can run there before the set-up has.
     pub(super) async fn end_cut_setup(&self, place: &Place) -> Result<(), Stop> {
@@ -124,7 +210,7 @@ impl Task {
             return Ok(());
         }
         // What a killed daemon left of it must not write on.
-        self.setup_folder().await?;
+        self.setup_folder(&self.setup_name()).await?;
         let now = self.git.look(place).await?;
         let branch = &self.change.branch;
         if let Some(head) = now.head.filter(|_| now.branch.as_ref() == Some(branch)) {
@@ -135,8 +221,8 @@ impl Task {
     }
 
     /// A folder of its own each time, not made yet; what a crash cut of the last one is ended first.
-    async fn setup_folder(&self) -> Result<PathBuf, Stop> {
-        let all = self.dispatch.settings.runs_dir.join(format!("setup-{}", self.change.change_id));
+    pub(super) async fn setup_folder(&self, name: &str) -> Result<PathBuf, Stop> {
+        let all = self.dispatch.settings.runs_dir.join(name);
         for number in 0_u32.. {
             let dir = all.join(number.to_string());
             if dir.exists() {

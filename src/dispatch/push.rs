@@ -43,7 +43,7 @@ impl Dispatch {
         // Whoever holds it may be in the middle of that push.
         let Ok(Some(_lock)) = WorktreeLock::try_take(&self.settings.locks_dir, &change.worktree) else { return Ok(()) };
         process::end_marked(git_mark(&change.worktree).as_ref()).await?;
-        let Some(remote) = (self.settings.forge.remote)(&project) else { return Ok(()) };
+        let Some(remote) = self.settings.forge.remote(&project) else { return Ok(()) };
         let sha = push.payload.get("to").and_then(Value::as_str).unwrap_or_default().to_owned();
         let remote = remote.marked(&git_mark(&change.worktree));
         remote.ready().await?;

@@ -30,6 +30,8 @@ pub(crate) struct Settings {
     pub(crate) runs_dir: PathBuf,
     /// The prompts of what would have run, of changes in shadow.
     pub(crate) shadow_dir: PathBuf,
+    /// Checkouts in which gates run, a folder per project.
+    pub(crate) gates_dir: PathBuf,
     /// Locks that keep two runs out of one worktree.
     pub(crate) locks_dir: PathBuf,
     /// The closed environment of git and of gates: that of an agent, without any agent's key.
@@ -58,6 +60,7 @@ pub(crate) struct Rules {
     pub(crate) agent: Option<Agent>,
     pub(crate) review_agent: Option<Agent>,
     pub(crate) gates: Vec<Vec<String>>,
+    pub(crate) gate_in: GateIn,
     /// Empty: the folder that holds the main checkout.
     pub(crate) worktree_roots: Vec<PathBuf>,
     pub(crate) severity_threshold: Severity,
@@ -69,6 +72,15 @@ pub(crate) struct Rules {
     pub(crate) setup_again_on: Vec<String>,
     pub(crate) own_worktrees: PathBuf,
     pub(crate) push: PushRules,
+}
+
+/// Where the gates run that decide what is pushed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GateIn {
+    /// In a checkout of remand's own, of exactly the commit.
+    Checkout,
+    /// Where the agent worked.
+    Worktree,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,6 +9,7 @@ use super::machine::{closed_git, existing, nameless};
 use super::{CALL, Check, Surroundings};
 use crate::blackboard::Project;
 use crate::config;
+use crate::config::settings::GateIn;
 use crate::git::{self, Git, GitError};
 use crate::process;
 use crate::remote::{Reach, Remote, RemoteError};
@@ -39,6 +40,7 @@ impl Look<'_> {
         let (mut checks, found) = self.repository(&git).await;
         checks.extend(self.roots());
         checks.extend(self.gates());
+        checks.extend(self.gate_in());
         if let Some(found) = found {
             checks.extend(nameless(git.knows_who(&found.path).await.ok(), &self.name));
             checks.extend(self.origin(&found));
@@ -116,6 +118,16 @@ impl Look<'_> {
                 Check::fail(&self.name, says, format!("install `{program}`, or mend `{key}` in the settings"))
             })
             .collect()
+    }
+
+    /// What the gates judge may be something else than what is pushed.
+    fn gate_in(&self) -> Option<Check> {
+        let set = self.around.loaded.project(self.project.project_id.as_str());
+        (set.gate_in == GateIn::Worktree && !set.gates.is_empty()).then(|| {
+            let says = "gates run in the agent's worktree: files that are not committed, or that git was told not to see, can \
+                        make them pass, and a fresh clone of what is pushed may fail";
+            Check::warn(&self.name, says, "set `gate_in = \"checkout\"`, with a `setup` if the gates need one")
+        })
     }
 
     /// What is pushed goes where it was pinned to, whatever the repository says later: perhaps that is old.

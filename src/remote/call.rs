@@ -77,7 +77,8 @@ impl Remote {
         trouble::said(text, &self.hidden())
     }
 
-    pub(super) fn shown_url(&self) -> String {
+    /// The pinned URL without user and password.
+    pub(crate) fn shown_url(&self) -> String {
         url::without_userinfo(&self.reach.url)
     }
 

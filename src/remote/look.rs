@@ -38,6 +38,12 @@ impl Remote {
         Ok(now)
     }
 
+    /// Where the branch was when it was last fetched.
+    pub(crate) async fn fetched_head(&self, branch: &str) -> Result<Option<String>, RemoteError> {
+        check_branch_name(branch).map_err(GitError::from)?;
+        Ok(self.git.resolve(&self.place, &fetched(branch)).await?)
+    }
+
     /// Takes the finished commit out of the repository of a worktree, by path and with the closed environment, and keeps
     /// it on `refs/remand/taken/SHA`.
     pub(crate) async fn take(&self, from: &Place, branch: &str, sha: &str) -> Result<(), RemoteError> {

@@ -69,6 +69,9 @@ pub(super) fn confine(program: &Path, sight: &Sight, mut job: Job, reach: Reach<
     for path in [Some(reach.repository), Some(reach.worktree), reach.answers].into_iter().flatten() {
         words.show("--bind", path);
     }
+    if let Some(path) = reach.read {
+        words.show("--ro-bind", path);
+    }
     words.0.extend(["--setenv", "TMPDIR", "/tmp", "--chdir"].map(str::to_owned));
     words.0.push(job.cwd.display().to_string());
     words.0.push("--".to_owned());

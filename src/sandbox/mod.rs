@@ -46,6 +46,8 @@ pub(crate) struct Reach<'a> {
     pub(crate) answers: Option<&'a Path>,
     /// The state of the agent itself, where it is not in one of the usual places.
     pub(crate) own: Option<&'a Path>,
+    /// A folder that it may read, although it lies in a hidden one.
+    pub(crate) read: Option<&'a Path>,
 }
 
 /// How commands are confined on this machine.
@@ -130,6 +132,7 @@ fn in_wrapper(words: &[String], mut job: Job, reach: Reach<'_>) -> Job {
         ("REMAND_WORKTREE", Some(reach.worktree)),
         ("REMAND_REPOSITORY", Some(reach.repository)),
         ("REMAND_ANSWERS", reach.answers),
+        ("REMAND_READ", reach.read),
     ] {
         if let Some(path) = path {
             job.env.insert(name.to_owned(), path.display().to_string());

@@ -1,10 +1,15 @@
-//! Gates that are red, that make a mess, that hang, that are not there.
+//! Gates that are red, that make a mess, that hang, that are not there; in a checkout of remand's own and in the worktree.
 
 use crate::support::play::{Play, Script};
 
 /// A project whose gate is the script `gate`.
 fn gated(gate: &str, fixer: &str, tables: &str) -> Play {
-    let play = Play::without_change(&Script { fixer, tables, ..Script::default() });
+    gated_with("", gate, fixer, tables)
+}
+
+/// The same, with other settings at the top.
+fn gated_with(settings: &str, gate: &str, fixer: &str, tables: &str) -> Play {
+    let play = Play::without_change(&Script { fixer, tables, settings, ..Script::default() });
     let path = set_gate(&play, gate);
     let config = play.world.root().join("config/remand/config.toml");
     let text = std::fs::read_to_string(&config).unwrap();
@@ -12,6 +17,8 @@ fn gated(gate: &str, fixer: &str, tables: &str) -> Play {
     play.world.remand_in(&play.worktree, &["review", "--title", "Feature"]).ok();
     play
 }
+
+const IN_WORKTREE: &str = "gate_in = \"worktree\"";
 
 fn set_gate(play: &Play, gate: &str) -> std::path::PathBuf {
     play.world.script("gate", &format!("SEEN='{}'\n{gate}", play.seen("").display()))
@@ -21,7 +28,12 @@ const FIXES_MORE: &str = "cat >/dev/null\necho fixed >>work.txt\n";
 
 #[track_caller]
 fn red_for_ever(gate: &str, tables: &str, reason: &str) -> Play {
-    let play = gated(gate, FIXES_MORE, tables);
+    red_with("", gate, tables, reason)
+}
+
+#[track_caller]
+fn red_with(settings: &str, gate: &str, tables: &str, reason: &str) -> Play {
+    let play = gated_with(settings, gate, FIXES_MORE, tables);
     let before = play.head();
     play.tick().ok();
     play.is_escalated("the gates are red");
@@ -58,18 +70,118 @@ fn red_for_ever_is_for_a_person() {
     assert_eq!(std::fs::read_to_string(play.worktree.join("work.txt")).unwrap(), "work\nfixed\n");
 }
 
+const NO_ROUNDS: &str = "[loop]\nmax_gate_rounds = 0\n";
+
 #[test]
-fn dirties_the_tree() {
-    red_for_ever(
+fn changes_committed_files() {
+    let play = red_for_ever(
         "echo x >report.xml\necho y >>work.txt\n",
-        "[loop]\nmax_gate_rounds = 0\n",
+        NO_ROUNDS,
+        "the gate changed files that are committed: work.txt",
+    );
+    assert!(play.answer().contains("work.txt"), "{}", play.answer());
+    red_for_ever("git reset -q --hard HEAD~1\n", NO_ROUNDS, "the gate changed files that are committed: work.txt");
+    red_for_ever("chmod +x work.txt\n", NO_ROUNDS, "the gate changed files that are committed: work.txt");
+}
+
+#[test]
+fn dirties_the_worktree() {
+    red_with(
+        IN_WORKTREE,
+        "echo x >report.xml\necho y >>work.txt\n",
+        NO_ROUNDS,
         "a gate left files behind that are neither committed nor ignored: work.txt, report.xml",
     );
 }
 
+/// What a gate leaves in its checkout is gone before the next gate run, ignored or not, with its commits and branches.
+#[test]
+fn leaves_files_that_a_later_gate_run_must_not_see() {
+    let fixer = "cat >/dev/null\necho fixed >>work.txt\necho '*.local' >.gitignore\n";
+    let gate = r#"
+git rev-parse --abbrev-ref HEAD >>"$SEEN/branches"
+[ ! -e left.txt ] && [ ! -e helper.local ] && [ ! -e deep ] || { echo "something is left"; exit 1; }
+mkdir -p deep/down; echo x >deep/down/file; chmod 500 deep/down; chmod 500 deep
+echo good >left.txt; echo good >helper.local; git checkout -q -b elsewhere; git commit -q --allow-empty -m Mine
+git config alias.x '!false'; rm -rf .git/objects
+grep -c fixed work.txt | grep -qx 2 || { echo "not yet"; exit 1; }
+"#;
+    let play = gated(gate, fixer, "");
+    play.tick().ok();
+    play.is_ready(1);
+    assert_eq!(play.noted("branches"), "feature\nfeature\n");
+    assert_eq!(play.count("events WHERE event_type = 'gate_failed'"), 1, "{:#?}", play.events());
+    let output = play.world.sqlite("SELECT metadata ->> '$.output' FROM events WHERE event_type = 'gate_failed'");
+    assert!(output.contains("clean checkout of") && output.contains("not yet"), "{output}");
+    assert!(!play.worktree.join("left.txt").exists());
+}
+
+#[test]
+fn sees_paths_and_refs_as_in_the_worktree() {
+    let gate = "git rev-parse HEAD main >>\"$SEEN/refs\"\ngit status --porcelain >>\"$SEEN/refs\"\necho \"$PWD/work.txt is wrong\"\nexit 1\n";
+    let play = red_for_ever(gate, NO_ROUNDS, "is wrong");
+    let output = play.world.sqlite("SELECT metadata ->> '$.output' FROM events WHERE event_type = 'gate_failed'");
+    assert!(output.contains(&format!("{}/work.txt is wrong", play.worktree.display())), "{output}");
+    let head = play.world.sqlite("SELECT head_after FROM runs WHERE run_id = 'r2'");
+    let main = play.world.git(&play.repo, &["rev-parse", "main"]);
+    assert_eq!(play.noted("refs"), format!("{head}\n{main}\n"));
+}
+
+/// What the set-up made stays as long as nobody changes it; then it runs again, in an empty checkout.
+#[test]
+fn the_set_up_runs_once_and_again_when_its_product_was_changed() {
+    let fixer = "cat >/dev/null\necho fixed >>work.txt\n";
+    let setup = "echo ran >>\"$HOME/setups\"\nmkdir -p modules/x\necho 1 >modules/x/one\nln -s one modules/x/two\n";
+    let gate = r#"
+[ "$(cat modules/x/two)" = 1 ] || { echo "no modules"; exit 1; }
+echo cache >modules/x/cache
+case $(grep -c fixed work.txt) in
+1) echo "first"; exit 1 ;;
+2) before=$(stat -c %y modules/x/one); echo 2 >modules/x/one; touch -d "$before" modules/x/one; echo "second"; exit 1 ;;
+*) exit 0 ;;
+esac
+"#;
+    let play = Play::without_change(&Script {
+        fixer,
+        settings: "setup = [\"prepare\"]\ngates = [[\"gate\"]]\n",
+        tables: "[loop]\nmax_gate_rounds = 5\n",
+        ..Script::default()
+    });
+    play.world.script("prepare", setup);
+    set_gate(&play, gate);
+    play.world.remand_in(&play.worktree, &["review", "--title", "Feature"]).ok();
+    play.tick().ok();
+    play.is_ready(1);
+    let ran = std::fs::read_to_string(play.world.root().join("home/setups")).unwrap();
+    assert_eq!(ran.lines().count(), 2, "{:#?}", play.events());
+    assert_eq!(play.world.sqlite("SELECT group_concat(gates) FROM runs WHERE gates IS NOT NULL"), "red,red,green");
+    let event = "SELECT group_concat(metadata ->> '$.place' || ' ' || (metadata ->> '$.result') || ' ' || (metadata ->> '$.status'))
+                 FROM events WHERE event_type = 'setup_run' AND metadata ->> '$.elapsed_ms' >= 0";
+    assert_eq!(play.world.sqlite(event), "checkout done 0,checkout done 0");
+    assert!(!play.worktree.join("modules").exists(), "a user's own worktree is never set up");
+}
+
+#[test]
+fn a_set_up_that_changes_committed_files_holds() {
+    let play = gated_with("setup = [\"prepare\"]", "exit 0\n", FIXES_MORE, "");
+    play.world.script("prepare", "echo x >>work.txt\n");
+    play.tick().ok();
+    play.is_held("the set-up changed files that are committed: work.txt");
+    play.world.script("prepare", "exit 7\n");
+    play.world.remand(&["resume", "c1"]).ok();
+    play.tick().ok();
+    play.is_held("the set-up `prepare` failed (status 7)");
+    play.world.script("prepare", "exit 0\n");
+    play.world.remand(&["resume", "c1"]).ok();
+    play.tick().ok();
+    play.is_ready(1);
+    let results = "SELECT group_concat(metadata ->> '$.result') FROM events WHERE event_type = 'setup_run'";
+    assert_eq!(play.world.sqlite(results), "done,failed,done");
+}
+
 #[test]
 fn leaves_only_ignored_files() {
-    let play = Play::without_change(&Script::default());
+    let play = Play::without_change(&Script { settings: IN_WORKTREE, ..Script::default() });
     play.world.commit(&play.worktree, ".gitignore", "target/\n", "ignore");
     let gate = play.world.script("gate", "mkdir -p target\necho built >target/x\n");
     let config = play.world.root().join("config/remand/config.toml");
@@ -82,18 +194,18 @@ fn leaves_only_ignored_files() {
 }
 
 #[test]
-fn moves_head() {
-    red_for_ever(
+fn moves_head_of_the_worktree() {
+    red_with(
+        IN_WORKTREE,
         "git reset -q --hard HEAD~1\n",
-        "[loop]\nmax_gate_rounds = 0\n",
+        NO_ROUNDS,
         "a gate moved HEAD away from the commit that it was to test",
     );
 }
 
 #[test]
-fn switches_branch() {
-    let play =
-        red_for_ever("git switch -qc elsewhere\n", "[loop]\nmax_gate_rounds = 0\n", "a gate left the branch feature");
+fn switches_the_branch_of_the_worktree() {
+    let play = red_with(IN_WORKTREE, "git switch -qc elsewhere\n", NO_ROUNDS, "a gate left the branch feature");
     assert!(play.kept("r2", "work.txt").contains("fixed"));
 }
 

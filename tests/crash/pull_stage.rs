@@ -231,7 +231,7 @@ impl Stage for PullStage {
         // What is said may be said in another order, and a try that was cut leaves its traces.
         let events = world.sqlite(
             "SELECT event_type || ': ' || summary FROM events
-             WHERE event_type NOT IN ('run_started', 'run_finished', 'run_lost', 'work_claimed', 'gate_failed', 'held',
+             WHERE event_type NOT IN ('run_started', 'run_finished', 'run_lost', 'work_claimed', 'setup_run', 'gate_failed', 'held',
                  'resumed', 'posted', 'review_posted') AND summary NOT LIKE 'the work of %'
              ORDER BY id",
         );

@@ -94,7 +94,7 @@ pub(crate) fn outcome(play: &Play) -> String {
     let (world, tree) = (&play.world, &play.worktree);
     let events = world.sqlite(
         "SELECT event_type || ': ' || summary FROM events
-         WHERE event_type NOT IN ('run_started', 'run_finished', 'run_lost', 'work_claimed', 'gate_failed', 'held', 'resumed')
+         WHERE event_type NOT IN ('run_started', 'run_finished', 'run_lost', 'work_claimed', 'setup_run', 'gate_failed', 'held', 'resumed')
          ORDER BY id",
     );
     let parts = [

@@ -1,5 +1,6 @@
 //! Real git in a folder of its own: a repository with a commit on `main`, and a worktree on `fix/a`.
 
+mod checkouts;
 mod commits;
 mod looks;
 mod moves;

@@ -1,0 +1,190 @@
+//! Gates in a checkout of remand's own, of exactly the commit that will be pushed. The commit is taken over into the bare
+//! clone first, and everything comes from there: the agent's worktree, its index and its repository have no say.
+//!
+//! Checkouts are kept, so that the set-up need not run each time: `<state>/gates/PROJECT/N`. A gate run takes the first
+//! one that nobody uses and makes another when all are in use, so that no gate waits for a slow one; there are never more
+//! than gates that ran at the same time. What stays in a checkout from one gate run to the next is what the set-up made,
+//! unchanged: everything else that is not in the commit is removed, also what git would ignore.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::{Path, PathBuf};
+
+use super::commit::Span;
+use super::gates::Red;
+use super::launch::{Site, make_folder, write};
+use super::look::{named, short};
+use super::own::{SetUp, SetUpPlace};
+use super::recover::{SETTLE, git_mark};
+use super::stop::{Stop, file_trouble};
+use super::task::Task;
+use super::worktree_lock::WorktreeLock;
+use crate::crash::crash_point;
+use crate::files;
+use crate::git::{Checkout, GateView, Git, Kept, Place, Product};
+use crate::process;
+use crate::remote::Remote;
+
+/// A checkout that is ours until this is dropped.
+struct Slot {
+    root: PathBuf,
+    checkout: Checkout,
+    git: Git,
+    _lock: WorktreeLock,
+}
+
+impl Slot {
+    /// What the set-up made, with what it was run for.
+    fn product_file(&self) -> PathBuf {
+        self.root.join("setup")
+    }
+
+    /// The folder of the last job that ran here: whoever takes the checkout next waits for its end.
+    fn job_file(&self) -> PathBuf {
+        self.root.join("job")
+    }
+
+    fn is_used_by(&self, job: &Path) -> Result<(), Stop> {
+        write(&self.job_file(), job.as_os_str().as_encoded_bytes())
+    }
+}
+
+impl Task {
+    /// Runs the gates on exactly this commit; returns the first that is red.
+    pub(super) async fn gates_in_checkout(&self, span: Span<'_>, head: &str) -> Result<Option<Red>, Stop> {
+        let place = self.place()?;
+        self.settle_gates(span.run).await?;
+        self.untouched(&place, span, head).await?;
+        if self.rules.gates.is_empty() {
+            return Ok(None);
+        }
+        let repository = self.own_repository();
+        repository.ready().await?;
+        repository.take(&place, &self.change.branch, head).await?;
+        let view = self.gate_view(&place, &repository, head).await?;
+        let slot = self.take_slot(repository.path()).await?;
+        self.fill(&slot, &view).await?;
+        let seen = slot.checkout.seen_by_gates();
+        let site = Site { place: &seen, read: Some(slot.checkout.objects()) };
+        for (number, command) in self.rules.gates.iter().enumerate() {
+            self.go_on()?;
+            self.not_stopped().await?;
+            let dir = self.gate_folder(span.run, number)?;
+            slot.is_used_by(&dir)?;
+            let mut red = self.gate(site, &dir, command).await?;
+            if red.is_none() {
+                let changed = slot.git.differing(&slot.checkout, head).await?;
+                red = (!changed.is_empty()).then(|| Red {
+                    command: command.join(" "),
+                    status: Some(0),
+                    output: format!("the gate changed files that are committed: {}", named(&changed)),
+                });
+            }
+            if let Some(red) = red {
+                return Ok(Some(self.as_in_worktree(red, &slot, head)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Paths as the agent knows them, and what was not there.
+    fn as_in_worktree(&self, red: Red, slot: &Slot, head: &str) -> Red {
+        let tree = slot.checkout.tree().display().to_string();
+        let output = red.output.replace(&tree, &self.change.worktree);
+        let note = format!(
+            "[run in a clean checkout of {}: only committed files and what `setup` makes are there]",
+            short(head)
+        );
+        Red { output: format!("{note}\n{output}"), ..red }
+    }
+
+    /// The branch, the base and the remote, as a gate may ask for them.
+    async fn gate_view<'a>(&'a self, place: &Place, repository: &Remote, head: &'a str) -> Result<GateView<'a>, Stop> {
+        let base = &self.change.base;
+        let mut refs = Vec::new();
+        if self.change.has_pr() {
+            for branch in [base, &self.change.branch] {
+                let known = repository.fetched_head(branch).await?;
+                refs.extend(known.map(|sha| (format!("refs/remotes/origin/{branch}"), sha)));
+            }
+        } else if let Some(sha) = self.git.base_head(place, base).await? {
+            repository.take(place, &self.change.branch, &sha).await?;
+            refs.push((format!("refs/heads/{base}"), sha));
+        }
+        let url = Some(repository.shown_url()).filter(|url| !url.is_empty());
+        Ok(GateView { branch: &self.change.branch, commit: head, refs, url })
+    }
+
+    /// The first checkout of the project that nobody uses, with nothing alive in it.
+    async fn take_slot(&self, repository: &Path) -> Result<Slot, Stop> {
+        let settings = &self.dispatch.settings;
+        let all = settings.gates_dir.join(self.project.project_id.as_str());
+        for number in 0_u32.. {
+            let root = all.join(number.to_string());
+            let mark = git_mark(&root.display().to_string());
+            let lock = WorktreeLock::try_take(&settings.locks_dir, &root.display().to_string())
+                .map_err(file_trouble("lock", &root))?;
+            let Some(lock) = lock else { continue };
+            make_folder(&root)?;
+            process::end_marked(mark.as_ref()).await?;
+            let mut env = settings.env.clone();
+            env.insert(process::MARK.into(), mark);
+            let git = Git::new(&env, settings.limits.git);
+            let slot = Slot { checkout: Checkout::new(&root, repository), root, git, _lock: lock };
+            if let Ok(job) = files::read_text(&slot.job_file(), files::SMALL)
+                && !job.is_empty()
+            {
+                process::settle(Path::new(&job), SETTLE).await?;
+            }
+            return Ok(slot);
+        }
+        Err(Stop::hold("no number is left for a checkout of the project"))
+    }
+
+    /// The files of the commit, what the set-up makes of them, and the repository that a gate sees.
+    async fn fill(&self, slot: &Slot, view: &GateView<'_>) -> Result<(), Stop> {
+        let Slot { checkout, git, .. } = slot;
+        let file = slot.product_file();
+        if self.rules.setup.is_empty() {
+            Product::forget(&file)?;
+            git.check_out(checkout, view.commit, &Product::default()).await?;
+            return Ok(git.show_to_gates(checkout, view).await?);
+        }
+        let (key, product) = Product::load(&file).unwrap_or_default();
+        let kept = git.check_out(checkout, view.commit, &product).await?;
+        let wanted = self.checkout_setup_key(slot).await?;
+        if kept == Kept::Stale || key != wanted {
+            // From here until it is stored again, a crash means: from the beginning.
+            Product::forget(&file)?;
+            crash_point!("checkout.setup.before");
+            checkout.clear().await?;
+            git.check_out(checkout, view.commit, &Product::default()).await?;
+            git.show_to_gates(checkout, view).await?;
+            self.set_up_checkout(slot).await?;
+            let changed = git.differing(checkout, view.commit).await?;
+            if !changed.is_empty() {
+                return Err(Stop::hold(format!("the set-up changed files that are committed: {}", named(&changed))));
+            }
+            checkout.product(git, view.commit).await?.store(&file, &wanted)?;
+            crash_point!("checkout.setup.after");
+        }
+        Ok(git.show_to_gates(checkout, view).await?)
+    }
+
+    async fn set_up_checkout(&self, slot: &Slot) -> Result<(), Stop> {
+        let number = slot.root.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = format!("gates-{}-{number}", self.project.project_id);
+        let dir = self.setup_folder(&name).await?;
+        slot.is_used_by(&dir)?;
+        let seen = slot.checkout.seen_by_gates();
+        let site = Site { place: &seen, read: Some(slot.checkout.objects()) };
+        self.run_set_up(SetUp { place: SetUpPlace::Checkout, site, dir, run_id: format!("{name}.setup") }).await
+    }
+
+    /// The command and the committed files that it depends on.
+    async fn checkout_setup_key(&self, slot: &Slot) -> Result<String, Stop> {
+        let files = slot.git.checked_out_files(&slot.checkout, &self.rules.setup_again_on).await?;
+        let mut hasher = DefaultHasher::new();
+        (&self.rules.setup, files).hash(&mut hasher);
+        Ok(format!("{:016x}", hasher.finish()))
+    }
+}

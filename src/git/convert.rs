@@ -1,0 +1,112 @@
+//! Files whose contents git converts when it checks them out, by attributes of the commit alone: `eol=crlf`, `ident`,
+//! `working-tree-encoding`. A fresh clone has them converted, so a checkout for gates has to have them converted too.
+//!
+//! Filters (`filter=lfs`) are not run: they are commands of a configuration that the commit does not carry.
+
+use std::fs;
+use std::path::Path;
+
+use super::call::Call;
+use super::checkout::{Checkout, Entries, Entry, SUBMODULE, blocking, make_folder, quoted, remove_all};
+use super::disk::{at, path_of};
+use super::{Git, GitError};
+
+const ATTRIBUTES: [&str; 3] = ["eol", "ident", "working-tree-encoding"];
+
+impl Git {
+    /// Gives each entry that is converted the hash of its converted content. The contents are in [`Checkout::converted`]
+    /// afterwards.
+    pub(super) async fn convert(
+        &self,
+        checkout: &Checkout,
+        commit: &str,
+        entries: &mut Entries,
+    ) -> Result<(), GitError> {
+        let is_attributes = |path: &[u8]| path == b".gitattributes" || path.ends_with(b"/.gitattributes");
+        if !entries.keys().any(|path| is_attributes(path)) {
+            return Ok(());
+        }
+        let (folder, place) = (checkout.converted(), checkout.converting());
+        blocking(move || remove_all(&folder).and_then(|()| make_folder(&folder))).await?;
+        self.bytes(Call::at(&place, ["read-tree", commit])).await?;
+        let files = entries.iter().filter(|(_, entry)| entry.is_file()).map(|(path, _)| path);
+        let list: Vec<u8> = files.flat_map(|path| path.iter().copied().chain([0])).collect();
+        let call = Call::at(&place, ["check-attr", "--cached", "--stdin", "-z"]).env(&no_system());
+        let answer = self.bytes(ATTRIBUTES.iter().fold(call, |call, name| call.arg(*name)).stdin(list)).await?;
+        let converted = read(&answer).ok_or_else(|| GitError::Output {
+            args: "check-attr -z".to_owned(),
+            found: String::from_utf8_lossy(&answer).chars().take(200).collect(),
+        })?;
+        if converted.is_empty() {
+            return Ok(());
+        }
+        let list = converted.iter().flat_map(|path| path.iter().copied().chain([0])).collect();
+        // The work tree is empty, so all attributes come from the index.
+        self.bytes(
+            Call::at(&place, ["checkout-index", "--force", "--quiet", "-z", "--stdin"]).env(&no_system()).stdin(list),
+        )
+        .await?;
+        let list = converted.iter().flat_map(|path| quoted(path)).collect();
+        let call = Call::at(&place, ["hash-object", "--no-filters", "--stdin-paths"]).stdin(list);
+        let hashes = super::call::text("hash-object", self.bytes(call).await?)?;
+        for (path, hash) in converted.iter().zip(hashes.lines()) {
+            if let Some(entry) = entries.get_mut(path) {
+                hash.clone_into(&mut entry.blob);
+                entry.is_converted = true;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Attributes of the machine do not count.
+fn no_system() -> [(&'static str, String); 1] {
+    [("GIT_ATTR_NOSYSTEM", "1".to_owned())]
+}
+
+/// Puts a converted file into the tree, where nothing stands in its way.
+pub(super) fn copy(converted: &Path, tree: &Path, path: &[u8]) -> Result<(), GitError> {
+    let (from, to) = (converted.join(path_of(path)), tree.join(path_of(path)));
+    to.parent().map_or(Ok(()), make_folder)?;
+    // With its permission to execute.
+    fs::copy(&from, &to).map(drop).map_err(at("write", &to))
+}
+
+impl Entry {
+    fn is_file(&self) -> bool {
+        self.mode != SUBMODULE && self.mode != super::checkout::LINK
+    }
+}
+
+/// `path NUL attribute NUL value NUL`.
+fn read(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let mut fields = bytes.split(|b| *b == 0);
+    let mut converted: Vec<Vec<u8>> = Vec::new();
+    loop {
+        let path = fields.next()?;
+        if path.is_empty() {
+            return fields.next().is_none().then_some(converted);
+        }
+        let (name, value) = (fields.next()?, fields.next()?);
+        let is_set = match name {
+            b"eol" => value == b"crlf",
+            _ => value != b"unspecified" && value != b"unset",
+        };
+        if is_set && converted.last().is_none_or(|last| last != path) {
+            converted.push(path.to_vec());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_that_convert() {
+        let said = b"a\0eol\0crlf\0a\0ident\0set\0b\0eol\0lf\0b\0ident\0unset\0c\0working-tree-encoding\0UTF-16\0";
+        assert_eq!(read(said).unwrap(), [b"a".to_vec(), b"c".to_vec()]);
+        assert_eq!(read(b""), Some(Vec::new()));
+        assert_eq!(read(b"a\0eol\0"), None);
+    }
+}
