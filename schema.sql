@@ -116,11 +116,12 @@ CREATE INDEX changes_live ON changes (updated_at) WHERE state NOT IN ('merged', 
 --   work_failed        {item_id, source, reason, wip?}
 --   work_cancelled     {item_id, reason}
 --   work_rejected      {verdict, review_id?, item_id?, head?, body, findings?: [{id, severity, category, path, line, text, suggestion}],
---                       feedback?: [ids], left_out?: how many comments of a review found no room in it,
+--                       feedback?: [ids], left_out?: how many comments of a review found no room in it, left_out_feedback?: their ids,
 --                       supersedes?: true when it stands for all older rejections of the change}
 --                      A bare one (by hand, by another program) may have none: its summary is the feedback.
 --   work_approved      {verdict, review_id?, item_id?, head, base}
---   fix_created        {item_id, rejections: [ids], fix_cycle, max_fix_cycles}
+--   fix_created        {item_id, rejections: [ids], fix_cycle, max_fix_cycles,
+--                       context: [{rejection_id, by, summary, findings, severity, paths}]}   what it is to fix, one entry per rejection
 --   fix_committed      {item_id, head_before, head_after, commits, files, fix_cycle, answers?}
 --   fix_pushed         {item_id, head_before, head_after, remote, branch, fix_cycle}
 --   review_requeued    {item_id, fix_cycle, head}
@@ -133,13 +134,15 @@ CREATE INDEX changes_live ON changes (updated_at) WHERE state NOT IN ('merged', 
 --   permission_denied  {run_id, denied: []}            what an agent wanted to do and its own rules did not allow
 --   checkout_changed   {run_id, what: []}
 --   head_moved         {from, to}
---   escalated          {reason, decide, from, bound?: cycles|total_fixes|time|tokens|money|no_progress|reverted|unreadable, item_id?: what failed}
+--   escalated          {reason, decide, from, bound?: cycles|total_fixes|time|tokens|money|no_progress|reverted|unreadable|prompt_size, item_id?: what failed}
 --   instructed         {action, text?, by}             a person's word: retry, refine, pause, comment, …
 --                      stop, start (of a project, or of the blackboard: everything): {action, text, by, at_once?}
 --   shadowed           {item_id, source, change_id, agent, model, worktree, prompt, prompt_bytes, trouble, tokens, cost_micros, run_ms, basis}
 --                      its change is in shadow: what would have run, the file with its prompt, and what it would probably have cost
 --   state_changed      {from, to, on}
---   run_started        {run_id, item_id, epoch, agent, session, head_before, guidance: [ids of comments in its prompt]}
+--   run_started        {run_id, item_id, epoch, agent, session, head_before, guidance: [ids of comments in its prompt],
+--                       part, feedback: {in_prompt, later},   which run of its fix it is, and how many texts are for another one
+--                       plan?: {folder, reason, folders}}     the folder of .specify/ that its plan is from, or why none
 --   run_finished       {run_id, ended, status, signal, elapsed_ms, wip?}
 --   run_lost           {run_id, item_id, lost_in_a_row, wip?}
 --   worktree_made      {path, branch, head, restored}  a worktree of remand's own; restored: it had been made before, and vanished
@@ -152,6 +155,9 @@ CREATE INDEX changes_live ON changes (updated_at) WHERE state NOT IN ('merged', 
 --   notified           {channel, notification_id}
 --   skipped            {reason, event_id?, key?, line?}  something was not done, and why; of a command evaluator: the key of its
 --                                                      proposal, or the line that could not be read
+--                      about a run: {reason, run_id, left_out: [{what, left_out, unit}]}   parts that its prompt has no room for
+--                      about a fix: {reason, item_id, left_out: [{piece, rejection_id, path, line, text, url, bytes, told_bytes}]}
+--                                                      feedback that no run was told, or not to its end
 --   pruned             {changes: [id], title, branch, project_id, pr_number, state, head, ended_at, runs: [ids], and how many
 --                       events, items, rejections, reviews, findings, feedback, intents, messages, notifications went with it}
 --   reloaded           {config?, kept: [settings that a restart would change]}   a daemon goes by other settings;
@@ -304,6 +310,19 @@ CREATE INDEX runs_by_item ON runs (item_id, started_at);
 CREATE INDEX runs_by_change ON runs (change_id, started_at);
 CREATE INDEX runs_by_agent ON runs (agent, started_at);
 CREATE UNIQUE INDEX runs_one_open_per_worktree ON runs (worktree) WHERE ended_at IS NULL;
+
+-- The feedback that the prompt of a run holds, and how much of it. What does not fit goes into another run of the same
+-- fix. Every piece is listed, also one for which there was no room (start_byte = end_byte).
+CREATE TABLE run_feedback (
+    run_id       TEXT NOT NULL REFERENCES runs (run_id),
+    piece        TEXT NOT NULL CHECK (piece <> ''), -- j2: the text of a rejection; j2.3: its third finding; g7: a comment; f4: an open finding
+    rejection_id TEXT,                             -- the rejection that it belongs to
+    finding_id   TEXT,                             -- the finding that it is
+    start_byte   INTEGER NOT NULL CHECK (start_byte >= 0), -- of its cleaned text; earlier runs were told what is before
+    end_byte     INTEGER NOT NULL CHECK (end_byte >= start_byte),
+    total_bytes  INTEGER NOT NULL CHECK (total_bytes >= end_byte),
+    PRIMARY KEY (run_id, piece)
+) STRICT, WITHOUT ROWID;
 
 -- What would have run for changes in shadow, an item each. What it would have cost is estimated; null: it can't be told.
 CREATE TABLE shadows (

@@ -88,6 +88,62 @@ words! {
     }
 }
 
+words! {
+    /// What can be too long for a prompt beside the feedback.
+    "section" Section {
+        Plan = "plan",
+        Diff = "diff",
+        Files = "files",
+        Closed = "closed_findings",
+        Missing = "missing",
+    }
+}
+
+words! {
+    "unit" Unit {
+        Bytes = "bytes",
+        Lines = "lines",
+    }
+}
+
+words! {
+    /// Why a folder of `.specify/` counts as the plan of a change, or why none does.
+    "plan reason" PlanReason {
+        /// The branch and the folder have the same feature number.
+        EqualNumber = "equal_number",
+        /// All words of the folder's name are in the branch.
+        WholeName = "whole_name",
+        SharedWords = "shared_words",
+        /// There is no other folder.
+        OnlyFolder = "only_folder",
+        /// The files are in `.specify/` itself.
+        TopLevel = "top_level",
+        /// Several folders match equally well.
+        Tie = "tie",
+        NoMatch = "no_match",
+        /// The folder was found, and none of its files can be read.
+        Unreadable = "unreadable",
+    }
+}
+
+/// Where the plan in a prompt comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct PlanSource {
+    /// From the top of the worktree.
+    pub(crate) folder: Option<String>,
+    pub(crate) reason: PlanReason,
+    /// The folders that there are.
+    pub(crate) folders: Vec<String>,
+}
+
+/// How much of one section is not in a prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(crate) struct PromptCut {
+    pub(crate) what: Section,
+    pub(crate) left_out: usize,
+    pub(crate) unit: Unit,
+}
+
 /// A work item as it is stored.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Item {

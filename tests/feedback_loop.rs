@@ -323,3 +323,45 @@ fn an_escalation_can_be_read_from_its_events() {
     assert_eq!(metadata["from"], "self_review_failed");
     assert!(metadata["decide"].as_str().unwrap().contains("remand cycles c1 1"), "{metadata}");
 }
+
+/// US-4: in ivy's own layout the branch `specflow-f-020` has its plan in `f-020-…`, beside other features; the event of a run
+/// names the folder, or why there is none.
+#[test]
+fn the_plan_is_found_by_the_feature_number_of_the_branch() {
+    let play = Play::without_change(&Script::default());
+    let add = |branch: &str| {
+        let worktree = play.world.worktree(&play.repo, branch);
+        for (folder, text) in [
+            ("f-019-specflow-dispatch", "dispatch by specflow"),
+            ("f-020-pr-review-feedback-loop", "the loop sends rejected work back"),
+            ("f-021-review-metrics", "count the reviews"),
+        ] {
+            let folder = worktree.join(".specify/specs").join(folder);
+            std::fs::create_dir_all(&folder).unwrap();
+            play.world.commit(&folder, "spec.md", text, "add a spec");
+        }
+        play.world.remand_in(&worktree, &["review", "--title", branch]).ok();
+    };
+    add("specflow-f-020");
+    add("unrelated-work");
+    play.tick().ok();
+    let plan = |change: &str| {
+        let sql = format!(
+            "SELECT DISTINCT metadata ->> '$.plan.folder' || ' ' || (metadata ->> '$.plan.reason') FROM events
+             WHERE event_type = 'run_started' AND change_id = '{change}'"
+        );
+        play.world.sqlite(&sql)
+    };
+    assert_eq!(plan("c1"), ".specify/specs/f-020-pr-review-feedback-loop equal_number");
+    let runs = play.world.sqlite("SELECT run_id FROM runs WHERE change_id = 'c1'");
+    assert!(runs.lines().count() >= 3, "{runs}");
+    for run in runs.lines() {
+        let prompt = play.prompt_of_run(run);
+        assert!(prompt.contains("the loop sends rejected work back"), "{run} was not given the plan");
+        assert!(!prompt.contains("## .specify/specs/f-019"), "{run} was given another plan");
+    }
+    let none = play
+        .world
+        .sqlite("SELECT summary FROM events WHERE event_type = 'skipped' AND change_id = 'c2' ORDER BY id LIMIT 1");
+    assert!(none.contains("is given no plan: no folder matches the branch"), "{none}");
+}

@@ -8,6 +8,7 @@ mod late;
 mod others;
 pub(crate) mod pauses;
 mod people;
+mod portions;
 mod posting;
 mod private;
 mod reopened;

@@ -73,10 +73,9 @@ pub(super) fn settle_guidance(conn: &Connection, item_id: &ItemId) -> Result<()>
     conn.prepare_cached(
         "UPDATE feedback SET used_in = :item
          WHERE used_in IS NULL AND feedback_id IN (
-             SELECT json_each.value FROM runs
-             JOIN events ON target_type = 'run' AND target_id = runs.run_id AND event_type = 'run_started',
-                 json_each(events.metadata, '$.guidance')
-             WHERE runs.item_id = :item AND runs.discarded = 0)",
+             SELECT piece FROM runs JOIN run_feedback USING (run_id)
+             WHERE item_id = :item AND discarded = 0 AND rejection_id IS NULL AND finding_id IS NULL
+             GROUP BY piece HAVING max(end_byte) >= max(total_bytes))",
     )?
     .execute(named_params! { ":item": item_id.as_str() })?;
     Ok(())

@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use super::claim::fenced;
 use super::escalate::{escalate, set_final};
 use super::items::about_item;
-use super::{BoardError, NewIntent, Result, changes, feedback, intents, items, pulls, reviews};
-use crate::change::{Change, FinalVerdict, State};
+use super::{BoardError, LeftOut, NewIntent, Result, changes, feedback, intents, items, pulls, reviews};
+use crate::change::{Change, ChangeId, FinalVerdict, State};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
 use crate::finding::{Finding, Outcome, Severity, Verdict};
 use crate::proposal::Escalation;
 use crate::state::Trigger;
-use crate::work::{Claim, Item, ItemId, RunId};
+use crate::work::{Claim, Item, ItemId, RejectionId, RunId};
 
 /// A review that can't be read as a verdict.
 #[derive(Debug, Clone)]
@@ -59,6 +59,16 @@ pub(crate) struct FixDone {
     pub(crate) pushed_to: Option<String>,
     /// What is to be said on the pull request.
     pub(crate) posts: Vec<NewIntent>,
+    /// What no run was told.
+    pub(crate) rest: Option<Rest>,
+}
+
+/// Feedback that found no room in any prompt of a fix.
+#[derive(Debug, Clone)]
+pub(crate) struct Rest {
+    pub(crate) left_out: Vec<LeftOut>,
+    pub(crate) reason: String,
+    pub(crate) decide: String,
 }
 
 /// An item that failed, which always needs a person.
@@ -173,15 +183,25 @@ pub(crate) fn ask_again(conn: &Connection, claim: &Claim, unclear: &Unclear, now
     Ok(())
 }
 
-/// A finished fix: rejections answered, the next review queued, one cycle spent.
+/// A finished fix: rejections answered, the next review queued, one cycle spent. With feedback that no run was told, a
+/// person comes before the review, and a rejection that it belongs to is not fixed.
 pub(crate) fn finish_fix(conn: &Connection, claim: &Claim, done: &FixDone, now: Time) -> Result<Change> {
     let item = fenced(conn, claim)?;
     let change = change_of(conn, &item)?;
     let id = &change.change_id;
     complete(conn, &item, now)?;
-    conn.prepare_cached("UPDATE rejections SET state = 'fixed' WHERE item_id = :item AND state = 'in_fix'")?
-        .execute(named_params! { ":item": item.item_id.as_str() })?;
+    let left_out = done.rest.as_ref().map(|rest| rest.left_out.as_slice()).unwrap_or_default();
+    let unfinished: Vec<&str> =
+        left_out.iter().filter_map(|piece| piece.rejection_id.as_ref().map(RejectionId::as_str)).collect();
+    conn.prepare_cached(
+        "UPDATE rejections SET state = 'fixed'
+         WHERE item_id = :item AND state = 'in_fix' AND rejection_id NOT IN (SELECT value FROM json_each(:unfinished))",
+    )?
+    .execute(named_params! { ":item": item.item_id.as_str(), ":unfinished": json!(unfinished).to_string() })?;
     for open in super::open_findings(conn, id)? {
+        if left_out.iter().any(|piece| piece.finding_id.as_ref() == Some(&open.finding_id)) {
+            continue;
+        }
         let answer = done.answers.iter().find(|(finding, _, _)| finding == open.finding_id.as_str());
         let (outcome, note) =
             answer.map_or((Outcome::Addressed, None), |(_, outcome, note)| (*outcome, Some(note.as_str())));
@@ -220,8 +240,28 @@ pub(crate) fn finish_fix(conn: &Connection, claim: &Claim, done: &FixDone, now: 
         intents::intend(conn, post, now)?;
     }
     let after = changes::advance(conn, id, Trigger::FixFinished, "remand", now)?;
+    if let Some(rest) = &done.rest {
+        return hand_over_rest(conn, &item, id, rest, now);
+    }
     requeue_review(conn, &after, &format!("code_review:{}", item.item_id), now)?;
     super::change(conn, id)
+}
+
+/// Lists what no run was told, and hands the change to a person.
+fn hand_over_rest(conn: &Connection, item: &Item, id: &ChangeId, rest: &Rest, now: Time) -> Result<Change> {
+    let event = about_item(id, &item.item_id, EventType::Skipped, &rest.reason)
+        .with(json!({ "reason": rest.reason, "item_id": item.item_id, "left_out": rest.left_out }))
+        .cut("left_out");
+    super::append(conn, &event, now)?;
+    let escalation = Escalation {
+        reason: rest.reason.clone(),
+        decide: rest.decide.clone(),
+        bound: Some("prompt_size"),
+        rejected_item: None,
+        final_verdict: None,
+        failed_item: None,
+    };
+    escalate(conn, id, &escalation, now)
 }
 
 /// Queues the next review of a head, once a key.
@@ -286,7 +326,7 @@ fn complete(conn: &Connection, item: &Item, now: Time) -> Result<()> {
         return Err(BoardError::Stale { item: item.item_id.clone(), epoch: item.epoch });
     }
     let mut event = NewEvent::about(
-        &crate::change::ChangeId::new(""),
+        &ChangeId::new(""),
         EventType::WorkCompleted,
         format!("{} {} completed", item.source, item.item_id),
     )
@@ -298,7 +338,7 @@ fn complete(conn: &Connection, item: &Item, now: Time) -> Result<()> {
 }
 
 /// Something went well: trouble in a row is over.
-fn settle(conn: &Connection, id: &crate::change::ChangeId) -> Result<()> {
+fn settle(conn: &Connection, id: &ChangeId) -> Result<()> {
     conn.prepare_cached("UPDATE changes SET holds = 0 WHERE change_id = :id")?
         .execute(named_params! { ":id": id.as_str() })?;
     Ok(())

@@ -14,6 +14,7 @@ mod check;
 mod claim;
 #[cfg(test)]
 mod conformance;
+mod coverage;
 mod door;
 mod escalate;
 mod events;
@@ -64,6 +65,7 @@ pub(crate) use claim::{
     Claimed, Holding, any_unknown_source, anything_ready, claim, foreign_claims, give_back, lose_run, renew,
     skip_unknown_sources, take_from_dead,
 };
+pub(crate) use coverage::{Coverage, LeftOut, coverage_of_item, coverage_of_run};
 pub(crate) use door::Door;
 pub(crate) use escalate::{UNREADABLE, escalate};
 pub(crate) use events::{append, event, events_about, events_of, events_since, has_event, newest_event};
@@ -71,7 +73,7 @@ pub(crate) use feedback::{Guidance, add_guidance, open_guidance};
 pub(crate) use find::{
     change_names, claimed_items, finding, last_run_of_change, newest_events, rejection, rejection_of_event, review,
 };
-pub(crate) use finish::{Failure, FixDone, ReviewDone, Unclear, ask_again, fail, finish_fix, finish_review};
+pub(crate) use finish::{Failure, FixDone, Rest, ReviewDone, Unclear, ask_again, fail, finish_fix, finish_review};
 pub(crate) use head::{end_reviews, queue_review, review_new_head, was_on_remote};
 pub(crate) use hold::{Hold, anything_held_is_due, hold, next_moment, resume_due, resume_held_for};
 pub(crate) use intents::{

@@ -4,11 +4,11 @@ use rusqlite::{Connection, named_params};
 use serde_json::{Value, json};
 
 use super::escalate::set_final;
-use super::{BoardError, Result, changes, escalate, finish, intents, items, pulls, rejections};
+use super::{BoardError, Result, changes, coverage, escalate, finish, intents, items, pulls, rejections};
 use crate::change::{Change, ChangeId, FinalVerdict, State};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
-use crate::finding::Verdict;
+use crate::finding::{Outcome, Verdict};
 use crate::proposal::Escalation;
 use crate::state::Trigger;
 use crate::work::{Item, ItemId, RejectionState, Source};
@@ -200,8 +200,16 @@ pub(crate) fn unanswered(conn: &Connection, id: &ChangeId) -> Result<Unanswered>
         let text = |key: &str| value.get(key).and_then(Value::as_str);
         ledger.iter().any(|f| text("id") == Some(f.finding_id.as_str()) && text("text") == Some(&f.finding.text))
     };
+    // A fix that had no room for all of it was told the rest: only what it was not told is asked for again.
+    let told = coverage::told_of_unfinished(conn, id)?;
+    let was_told = |piece: &str| told.iter().any(|one| one.piece == piece);
     let mut findings = Vec::new();
     for open in super::open_findings(conn, id)? {
+        if open.outcome == Outcome::Addressed
+            && told.iter().any(|one| one.finding_id.as_ref() == Some(&open.finding_id))
+        {
+            continue;
+        }
         let mut value = serde_json::to_value(&open.finding)?;
         if let Some(keys) = value.as_object_mut() {
             keys.insert("id".into(), json!(open.finding_id));
@@ -218,9 +226,12 @@ pub(crate) fn unanswered(conn: &Connection, id: &ChangeId) -> Result<Unanswered>
             None if rejection.metadata.get("said").is_some() => None,
             None => Some(text("body").unwrap_or(&rejection.summary)),
         };
-        words.extend(own_words.map(str::to_owned));
-        let came_with = rejection.metadata.get("findings").and_then(Value::as_array).into_iter().flatten();
-        for value in came_with.filter(|value| !is_known(value)) {
+        words.extend(own_words.filter(|_| !was_told(rejection.rejection_id.as_str())).map(str::to_owned));
+        let came_with = rejection.metadata.get("findings").and_then(Value::as_array).into_iter().flatten().enumerate();
+        for (at, value) in came_with.filter(|(_, value)| !is_known(value)) {
+            if was_told(&format!("{}.{}", rejection.rejection_id, at + 1)) {
+                continue;
+            }
             let mut value = value.clone();
             // Only the ledger's findings have an id that can be answered.
             if let Some(keys) = value.as_object_mut() {

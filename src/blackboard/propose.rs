@@ -1,15 +1,25 @@
 //! What evaluators propose, carried out: items, escalations, cursors, all in the caller's one transaction.
 
+use std::collections::BTreeSet;
+
 use rusqlite::{Connection, OptionalExtension as _, named_params};
-use serde_json::json;
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::items::about_item;
 use super::{NewItem, Result, changes, items, rejections};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
+use crate::finding::Severity;
 use crate::proposal::{Fix, Proposal};
 use crate::state::Trigger;
-use crate::work::{Priority, RejectionState, Source};
+use crate::work::{ItemId, Priority, RejectionId, RejectionState, Source};
+
+/// How much of a rejection's summary the event of a fix repeats.
+const SUMMARY_CHARS: usize = 300;
+
+/// How many files it lists.
+const PATHS: usize = 20;
 
 /// Carries out one proposal; `false` when it had been carried out before.
 pub(crate) fn apply(conn: &Connection, evaluator: &str, proposal: &Proposal, now: Time) -> Result<bool> {
@@ -77,9 +87,42 @@ fn create_fix(conn: &Connection, evaluator: &str, fix: &Fix, now: Time) -> Resul
             "rejections": fix.rejections,
             "fix_cycle": fix.metadata.fix_cycle,
             "max_fix_cycles": fix.metadata.max_fix_cycles,
+            "context": context(conn, &item.item_id)?,
         }));
     super::append(conn, &event, now)?;
     Ok(true)
+}
+
+/// A summary of each rejection that a fix answers: who, what, how much and where.
+fn context(conn: &Connection, item_id: &ItemId) -> Result<Vec<RejectionContext>> {
+    let mut context = Vec::new();
+    for rejection in super::rejections_in(conn, item_id)? {
+        let findings = rejection.metadata.get("findings").and_then(Value::as_array).map(Vec::as_slice);
+        let findings = findings.unwrap_or_default();
+        let word = |finding: &Value, key: &str| finding.get(key).and_then(Value::as_str).map(str::to_owned);
+        let paths: BTreeSet<String> = findings.iter().filter_map(|finding| word(finding, "path")).collect();
+        context.push(RejectionContext {
+            by: super::event(conn, rejection.event_id)?.actor_id,
+            summary: rejection.summary.chars().take(SUMMARY_CHARS).collect(),
+            findings: findings.len(),
+            severity: findings.iter().filter_map(|finding| word(finding, "severity")?.parse().ok()).min(),
+            paths: paths.into_iter().take(PATHS).collect(),
+            rejection_id: rejection.rejection_id,
+        });
+    }
+    Ok(context)
+}
+
+#[derive(Debug, Serialize)]
+struct RejectionContext {
+    rejection_id: RejectionId,
+    by: String,
+    summary: String,
+    findings: usize,
+    /// Of the worst finding.
+    severity: Option<Severity>,
+    /// The files that its findings are in, as far as an event lists them.
+    paths: Vec<String>,
 }
 
 /// The newest event that an evaluator has moved into rows.

@@ -20,6 +20,11 @@ pub(super) const OWNED: &[(&str, &str, &str)] = &[
     ("feedback", "SELECT count(*) FROM feedback WHERE change_id = :id", "DELETE FROM feedback WHERE change_id = :id"),
     ("reviews", "SELECT count(*) FROM reviews WHERE change_id = :id", "DELETE FROM reviews WHERE change_id = :id"),
     ("shadows", "SELECT count(*) FROM shadows WHERE change_id = :id", "DELETE FROM shadows WHERE change_id = :id"),
+    (
+        "run_feedback",
+        "SELECT count(*) FROM run_feedback WHERE run_id IN (SELECT run_id FROM runs WHERE change_id = :id)",
+        "DELETE FROM run_feedback WHERE run_id IN (SELECT run_id FROM runs WHERE change_id = :id)",
+    ),
     ("runs", "SELECT count(*) FROM runs WHERE change_id = :id", "DELETE FROM runs WHERE change_id = :id"),
     (
         "rejections",

@@ -90,6 +90,7 @@ fn reject(conn: &Connection, change: &Change, rejected: &Rejected, now: Time) ->
             "findings": rejected.findings,
             "feedback": rejected.feedback,
             "left_out": rejected.left_out.len(),
+            "left_out_feedback": rejected.left_out,
             "begins_round": rejected.begins_round,
         }));
     let event_id = super::append(conn, &event, now)?;

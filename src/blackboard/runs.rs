@@ -5,11 +5,11 @@ use rusqlite::{Connection, OptionalExtension as _, named_params};
 use serde_json::json;
 
 use super::claim::fenced;
-use super::{BoardError, Result, rows};
+use super::{BoardError, Coverage, Result, coverage, rows};
 use crate::change::Change;
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent, TargetType};
-use crate::work::{Claim, Ended, GateResult, ItemId, Run, RunId};
+use crate::work::{Claim, Ended, GateResult, ItemId, PlanReason, PlanSource, PromptCut, Run, RunId};
 
 /// A run that is about to begin.
 #[derive(Debug, Clone)]
@@ -21,8 +21,14 @@ pub(crate) struct NewRun {
     pub(crate) head_before: String,
     /// The folder under which each run has its own, by its id.
     pub(crate) runs_dir: String,
-    /// The ids of what people said that is in its prompt.
-    pub(crate) guidance: Vec<String>,
+    /// Which run of its item it is, from 1.
+    pub(crate) part: usize,
+    /// The feedback that waits to be told, with how much of it is in its prompt.
+    pub(crate) feedback: Vec<Coverage>,
+    /// What is left out of its prompt otherwise.
+    pub(crate) cuts: Vec<PromptCut>,
+    /// Where the plan in its prompt comes from; none where there are no plans.
+    pub(crate) plan: Option<PlanSource>,
 }
 
 /// How a run ended.
@@ -62,6 +68,15 @@ pub(crate) fn start_run(conn: &Connection, claim: &Claim, change: &Change, new: 
         ":head_before": new.head_before,
         ":now": now.to_string(),
     })?;
+    coverage::record(conn, &run_id, &new.feedback)?;
+    let in_prompt = |piece: &&Coverage| piece.end > piece.start;
+    let guidance: Vec<&str> = new
+        .feedback
+        .iter()
+        .filter(in_prompt)
+        .filter(|piece| piece.rejection_id.is_none() && piece.finding_id.is_none())
+        .map(|piece| piece.piece.as_str())
+        .collect();
     let event =
         NewEvent::about(&change.change_id, EventType::RunStarted, format!("{run_id} of {} begins", claim.item_id))
             .on(TargetType::Run, &run_id)
@@ -72,10 +87,51 @@ pub(crate) fn start_run(conn: &Connection, claim: &Claim, change: &Change, new: 
                 "agent": new.agent,
                 "session": new.session,
                 "head_before": new.head_before,
-                "guidance": new.guidance,
+                "guidance": guidance,
+                "part": new.part,
+                "plan": new.plan,
+                "feedback": {
+                    "in_prompt": new.feedback.iter().filter(in_prompt).count(),
+                    "later": new.feedback.iter().filter(|piece| !piece.is_complete()).count(),
+                },
             }));
     super::append(conn, &event, now)?;
+    if let Some(plan) = &new.plan {
+        note_plan(conn, change, &run_id, plan, now)?;
+    }
+    if !new.cuts.is_empty() {
+        let summary = format!("too long for the prompt of {run_id}, left out: {}", names_of(&new.cuts));
+        let event = NewEvent::about(&change.change_id, EventType::Skipped, summary)
+            .on(TargetType::Run, &run_id)
+            .with(json!({ "reason": "too long for one prompt", "run_id": run_id, "left_out": new.cuts }));
+        super::append(conn, &event, now)?;
+    }
     run(conn, &run_id)
+}
+
+/// A plan that is there and not used is worth a look by a person.
+fn note_plan(conn: &Connection, change: &Change, run_id: &RunId, plan: &PlanSource, now: Time) -> Result<()> {
+    let why = match plan.reason {
+        PlanReason::Tie => "several folders match the branch equally well",
+        PlanReason::NoMatch => "no folder matches the branch",
+        PlanReason::Unreadable => "its files cannot be read",
+        PlanReason::EqualNumber
+        | PlanReason::WholeName
+        | PlanReason::SharedWords
+        | PlanReason::OnlyFolder
+        | PlanReason::TopLevel => return Ok(()),
+    };
+    let summary = format!("{run_id} is given no plan: {why} ({})", change.branch);
+    let event = NewEvent::about(&change.change_id, EventType::Skipped, summary)
+        .on(TargetType::Run, run_id)
+        .with(json!({ "reason": why, "run_id": run_id, "plan": plan }));
+    super::append(conn, &event, now)?;
+    Ok(())
+}
+
+fn names_of(cuts: &[PromptCut]) -> String {
+    let one = |cut: &PromptCut| format!("{} {} of {}", cut.left_out, cut.unit, cut.what);
+    cuts.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
 /// Who watches over the run: enough to prove its death later.

@@ -107,6 +107,8 @@ pub(crate) struct Limits {
     pub(crate) git_s: u64,
     #[serde(deserialize_with = "whole::<_, _, 0, 3_600>")]
     pub(crate) grace_s: u64,
+    #[serde(deserialize_with = "whole::<_, _, 4, 2_000>")]
+    pub(crate) feedback_kb: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

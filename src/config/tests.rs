@@ -390,6 +390,7 @@ fn every_setting_is_shown_with_where_it_comes_from() {
     limits.setup_s = 900  (default)
     limits.git_s = 120  (default)
     limits.grace_s = 10  (default)
+    limits.feedback_kb = 200  (default)
     github.gh = ["gh"]  (default)
     github.call_s = 30  (default)
     github.reserve = 500  (default)

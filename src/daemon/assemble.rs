@@ -182,6 +182,7 @@ fn settings(loaded: &Loaded, holder: &str, program: PathBuf) -> anyhow::Result<S
             setup: seconds(limits.setup_s),
             git: seconds(limits.git_s),
             grace: seconds(limits.grace_s),
+            feedback: limits.feedback_kb.saturating_mul(1000),
         },
         program,
         runs_dir: state.join("runs"),

@@ -2,20 +2,30 @@
 
 use serde_json::{Value, json};
 
+use super::portions::was_told;
 use super::stop::Stop;
 use super::task::Task;
-use crate::blackboard::{self as bb, IntentKind, NewIntent};
+use crate::blackboard::{self as bb, IntentKind, NewIntent, Rest};
 use crate::review::Stance;
+use crate::work::Run;
 
 /// Why a comment on a file of the branch's agent configuration stays open.
 const NOT_TAKEN: &str = "agents take their orders from this file, so an agent may not change it; a person has to.";
 
 impl Task {
-    /// What is to be said on the pull request after a fix: an answer to each inline comment that it was about, a note of
-    /// what was done, and a request to those who asked for it.
-    pub(super) async fn answers_to_post(&self, head: &str) -> Result<Vec<NewIntent>, Stop> {
-        let Some(last) = self.runs().await?.pop().filter(|_| self.change.has_pr()) else { return Ok(Vec::new()) };
-        let answers = self.answers(&last);
+    /// What is to be said on the pull request after a fix: an answer to each inline comment that it was told of, a note of
+    /// what was done and what was left out, and a request to those whose whole review it was told.
+    pub(super) async fn answers_to_post(
+        &self,
+        runs: &[Run],
+        head: &str,
+        rest: Option<&Rest>,
+    ) -> Result<Vec<NewIntent>, Stop> {
+        if !self.change.has_pr() {
+            return Ok(Vec::new());
+        }
+        let (answers, coverage) = (self.all_answers(runs), self.coverage().await?);
+        let left_out = rest.map(|rest| rest.left_out.as_slice()).unwrap_or_default();
         let item = self.item.item_id.clone();
         let (rejections, undone) =
             self.read(move |conn| Ok((bb::rejections_in(conn, &item)?, bb::undone_paths(conn, &item)?))).await?;
@@ -36,6 +46,9 @@ impl Task {
             for (at, finding) in findings.into_iter().flatten().enumerate() {
                 let word = |key: &str| finding.get(key).and_then(Value::as_str);
                 let by_place = format!("{}.{}", rejection.rejection_id, at + 1);
+                if !was_told(&coverage, &by_place) {
+                    continue;
+                }
                 let answer =
                     answers.iter().find(|answer| answer.id == by_place || Some(answer.id.as_str()) == word("id"));
                 // Whatever the agent says it did there is not in what was pushed.
@@ -66,7 +79,9 @@ impl Task {
                     (_, _) => done.push(said),
                 }
             }
+            let is_whole = !left_out.iter().any(|piece| piece.rejection_id.as_ref() == Some(&rejection.rejection_id));
             if let Some(login) = self.person_behind(rejection.event_id).await?
+                && is_whole
                 && !logins.contains(&login)
                 // The forge asks nobody to review his own.
                 && author.as_ref() != Some(&login)
@@ -75,7 +90,7 @@ impl Task {
             }
         }
         let cycle = self.item.fix_cycle + 1;
-        let note = json!({ "what": "fixed", "cycle": cycle, "sha": head, "done": done, "answered": posts.len() });
+        let note = json!({ "what": "fixed", "cycle": cycle, "sha": head, "done": done, "answered": posts.len(), "left_out": left_out });
         posts.push(new(format!("note:{}", self.item.item_id), IntentKind::Note, note));
         if !logins.is_empty() {
             posts.push(new(format!("ask:{}", self.item.item_id), IntentKind::Ask, json!({ "logins": logins })));

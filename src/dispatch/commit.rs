@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use super::look::{named, short};
+use super::portions::Remaining;
 use super::stop::Stop;
 use super::task::Task;
 use crate::agent;
@@ -28,7 +29,7 @@ pub(super) struct Span<'a> {
 
 impl Task {
     /// Commits the rest and records where it led, or refuses the run's work with the reason.
-    pub(super) async fn commit(&self, span: Span<'_>) -> Result<(), Stop> {
+    pub(super) async fn commit(&self, span: Span<'_>, runs: &[Run]) -> Result<(), Stop> {
         self.go_on()?;
         let place = self.place()?;
         let run = span.run;
@@ -64,7 +65,10 @@ impl Task {
             return self.refuse(span, format!("what the agent left can't be committed: {}", named(&paths))).await;
         }
         let head_after = after.head.unwrap_or_default();
-        if let Some(reason) = self.is_no_fix(&place, span, &head_after).await? {
+        // With more to be told, the runs are judged together, before the gates.
+        if self.remaining(runs).await? == Remaining::Nothing
+            && let Some(reason) = self.is_no_fix(&place, span, runs, &head_after).await?
+        {
             return self.refuse(span, reason).await;
         }
         let (claim, id) = (self.claim.clone(), run.run_id.clone());
@@ -73,14 +77,15 @@ impl Task {
     }
 
     /// A fix is a changed tree, not the agent's word; prose about the review is none.
-    async fn is_no_fix(
+    pub(super) async fn is_no_fix(
         &self,
         place: &crate::git::Place,
         span: Span<'_>,
+        runs: &[Run],
         head_after: &str,
     ) -> Result<Option<String>, Stop> {
         let diff = self.git.diff(place, span.first, head_after, DIFF_CAP).await?;
-        let answers = self.answers(span.run);
+        let answers = self.all_answers(runs);
         let said: Vec<String> = answers
             .iter()
             .filter(|answer| answer.answer != Stance::Fixed)
@@ -91,7 +96,8 @@ impl Task {
                 [] => "the agent changed nothing".to_owned(),
                 said => format!("the agent changed nothing and says: {}", said.join("; ")),
             };
-            return Ok(Some(match agent::denied(&PathBuf::from(&span.run.dir)).as_slice() {
+            let denied: Vec<String> = runs.iter().flat_map(|run| agent::denied(&PathBuf::from(&run.dir))).collect();
+            return Ok(Some(match denied.as_slice() {
                 [] => reason,
                 denied => format!("{reason}; it wanted and was not allowed to: {}", named(denied)),
             }));

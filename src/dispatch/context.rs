@@ -1,19 +1,20 @@
 //! What the prompts are built from: the blackboard's rows and the worktree, as values.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::plan::plan;
+use super::plan::{Plan, plan};
 use super::stop::Stop;
 use super::task::Task;
 use crate::agent::{self, Agent};
 use crate::blackboard as bb;
 use crate::finding::{Category, Finding, FindingId, Outcome, Severity};
 use crate::git::Diff;
-use crate::prompt::{AgainContext, Feedback, FixContext, OpenFinding, ReviewContext};
+use crate::prompt::{AgainContext, Comment, Extent, Feedback, FixContext, OpenFinding, Prompt, ReviewContext};
 use crate::pull::last_lines;
-use crate::work::{Rejection, Source};
+use crate::work::{PlanSource, PromptCut, Rejection, Source};
 
 impl Task {
     /// Again, if the answer before was unclear; a reviewer that goes on with its session knows the rest already.
@@ -23,26 +24,29 @@ impl Task {
         head: &str,
         diff: &Diff,
         again: Option<UnclearAnswer>,
-    ) -> Result<String, Stop> {
+    ) -> Result<AgentPrompt, Stop> {
         let id = self.change.change_id.clone();
         let open = self.read(move |conn| bb::open_findings(conn, &id)).await?;
         let open_findings: Vec<OpenFinding> = open.into_iter().map(prompt_finding).collect();
+        let feedback_limit = self.dispatch.settings.limits.feedback;
+        let Plan { text: plan, source } = plan(self.worktree(), &self.change.branch);
         let context = ReviewContext {
             title: self.change.title.clone(),
             branch: self.change.branch.clone(),
             base: self.change.base.clone(),
             base_sha: base.to_owned(),
             head_sha: head.to_owned(),
-            plan: plan(self.worktree(), &self.change.branch),
+            plan,
             files: diff.files.iter().map(|file| file.path.clone()).collect(),
             diff: diff.text.clone(),
             open_findings: open_findings.clone(),
+            feedback_limit,
             cycle: self.change.budget.fix_cycle,
             max_cycles: self.change.budget.max_fix_cycles,
             nonce: nonce(),
         };
         let prompts = &self.dispatch.settings.prompts;
-        let review = prompts.review(&context)?.text;
+        let review = AgentPrompt::of_review(prompts.review(&context)?, source);
         let Some(again) = again else { return Ok(review) };
         let resumes = again.session.is_some();
         let context = AgainContext {
@@ -51,10 +55,11 @@ impl Task {
             missing: again.missing,
             answer: again.answer.filter(|_| !resumes),
             open_findings,
+            feedback_limit,
             nonce: nonce(),
         };
-        let again = prompts.again(&context)?.text;
-        Ok(if resumes { again } else { format!("{review}\n\n{again}") })
+        let again = AgentPrompt::of_review(prompts.again(&context)?, None);
+        Ok(if resumes { again } else { AgentPrompt { text: format!("{}\n\n{}", review.text, again.text), ..review } })
     }
 
     /// What the reviewer answered before, what was missing in it, and whether its session can be gone on with: only
@@ -82,12 +87,7 @@ impl Task {
         })
     }
 
-    pub(super) async fn fix_prompt(
-        &self,
-        base: &str,
-        head: &str,
-        gate_output: Option<String>,
-    ) -> Result<FixPrompt, Stop> {
+    pub(super) async fn fix_prompt(&self, base: &str, head: &str, purpose: Purpose) -> Result<AgentPrompt, Stop> {
         let (id, item_id) = (self.change.change_id.clone(), self.item.item_id.clone());
         let (rejections, guidance, findings, items) = self
             .read(move |conn| {
@@ -109,7 +109,17 @@ impl Task {
                 break;
             }
         }
-        let (ids, texts) = guidance.into_iter().map(|(id, said)| (id, said.body)).unzip();
+        let guidance = guidance.into_iter().map(|(key, said)| Comment { key, text: said.body }).collect();
+        let (told, gate_output) = match purpose {
+            Purpose::Feedback => {
+                let end = |piece: &bb::Coverage| usize::try_from(piece.end).unwrap_or(0);
+                (self.coverage().await?.into_iter().map(|piece| (piece.piece.clone(), end(&piece))).collect(), None)
+            }
+            // Whoever mends what the gates found has to know what it is about, from the most important on.
+            Purpose::RedGates(output) => (BTreeMap::new(), output),
+        };
+        let part = self.runs().await?.len() + 1;
+        let Plan { text: plan, source } = plan(self.worktree(), &self.change.branch);
         let context = FixContext {
             title: self.change.title.clone(),
             branch: self.change.branch.clone(),
@@ -119,15 +129,20 @@ impl Task {
             pr_number: self.change.pr_number,
             cycle: self.item.fix_cycle + 1,
             max_cycles: self.change.budget.max_fix_cycles,
-            plan: plan(self.worktree(), &self.change.branch),
+            plan,
             feedback: rejections.iter().map(|rejection| feedback(rejection, &findings)).collect(),
-            guidance: texts,
+            guidance,
+            feedback_limit: self.dispatch.settings.limits.feedback,
+            told,
+            part,
             closed,
             last_run_tail,
             gate_output,
             nonce: nonce(),
         };
-        Ok(FixPrompt { text: self.dispatch.settings.prompts.fix(&context)?.text, guidance: ids })
+        let prompt = self.dispatch.settings.prompts.fix(&context)?;
+        let coverage = prompt.extents.iter().map(|extent| covered(extent, &rejections, &context)).collect();
+        Ok(AgentPrompt { text: prompt.text, part, plan: source, coverage, cuts: prompt.cuts })
     }
 }
 
@@ -139,11 +154,55 @@ pub(super) struct UnclearAnswer {
     pub(super) session: Option<String>,
 }
 
-/// What a fix is told.
-pub(super) struct FixPrompt {
+/// Why an agent is run for a fix.
+pub(super) enum Purpose {
+    /// To be told what no run before was told.
+    Feedback,
+    /// The gates were red, with their output.
+    RedGates(Option<String>),
+}
+
+/// What an agent is told, with what the blackboard keeps of that.
+pub(super) struct AgentPrompt {
     pub(super) text: String,
-    /// The ids of what people said that is in it.
-    pub(super) guidance: Vec<String>,
+    /// Which run of its item gets it, from 1.
+    pub(super) part: usize,
+    /// Where its plan comes from, where there are plans.
+    pub(super) plan: Option<PlanSource>,
+    pub(super) coverage: Vec<bb::Coverage>,
+    pub(super) cuts: Vec<PromptCut>,
+}
+
+impl AgentPrompt {
+    /// The pieces of a reviewer's prompt are findings of the ledger.
+    fn of_review(prompt: Prompt, plan: Option<PlanSource>) -> Self {
+        let finding = |extent: &Extent| bb::Coverage { finding_id: Some(FindingId::new(&extent.key)), ..bare(extent) };
+        let coverage = prompt.extents.iter().map(finding).collect();
+        Self { text: prompt.text, part: 1, plan, coverage, cuts: prompt.cuts }
+    }
+}
+
+fn bare(extent: &Extent) -> bb::Coverage {
+    let bytes = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+    bb::Coverage {
+        piece: extent.key.clone(),
+        rejection_id: None,
+        finding_id: None,
+        start: bytes(extent.start),
+        end: bytes(extent.end),
+        total: bytes(extent.total),
+    }
+}
+
+/// A piece of a fixer's prompt, with the rejection and the finding of the ledger that it is of.
+fn covered(extent: &Extent, rejections: &[Rejection], context: &FixContext) -> bb::Coverage {
+    let of = context.feedback.iter().zip(rejections).find_map(|(feedback, rejection)| {
+        let open = feedback.findings.iter().find(|open| open.key == extent.key);
+        (open.is_some() || feedback.key == extent.key).then_some((rejection, open))
+    });
+    let Some((rejection, open)) = of else { return bare(extent) };
+    let finding_id = open.map(|open| open.id.clone()).filter(|id| id.as_str() != extent.key);
+    bb::Coverage { rejection_id: Some(rejection.rejection_id.clone()), finding_id, ..bare(extent) }
 }
 
 fn nonce() -> u128 {
@@ -155,7 +214,7 @@ fn output_of(dir: &str) -> Option<String> {
 }
 
 fn prompt_finding(open: bb::OpenFinding) -> OpenFinding {
-    OpenFinding { id: open.finding_id, finding: open.finding }
+    OpenFinding { key: open.finding_id.to_string(), id: open.finding_id, finding: open.finding }
 }
 
 /// A rejection as its event tells it; one made by hand has only its summary.
@@ -163,6 +222,7 @@ fn feedback(rejection: &Rejection, ledger: &[bb::OpenFinding]) -> Feedback {
     let text = |key: &str| rejection.metadata.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
     let findings = rejection.metadata.get("findings").and_then(Value::as_array);
     Feedback {
+        key: rejection.rejection_id.to_string(),
         from: match rejection.metadata.get("feedback") {
             Some(_) => "the pull request".into(),
             None if rejection.by_person => "a person".into(),
@@ -173,7 +233,7 @@ fn feedback(rejection: &Rejection, ledger: &[bb::OpenFinding]) -> Feedback {
             .into_iter()
             .flatten()
             .enumerate()
-            .filter_map(|(at, value)| finding(rejection, ledger, at, value))
+            .map(|(at, value)| finding(rejection, ledger, at, value))
             .collect(),
     }
 }
@@ -185,19 +245,21 @@ fn with_context(text: String, hunk: Option<String>) -> String {
 
 /// Findings in an event may come from another program: what can't be read as one of ours is still feedback. An id stands
 /// in our own sentences, so only one of the ledger is taken over.
-fn finding(rejection: &Rejection, ledger: &[bb::OpenFinding], at: usize, value: &Value) -> Option<OpenFinding> {
+fn finding(rejection: &Rejection, ledger: &[bb::OpenFinding], at: usize, value: &Value) -> OpenFinding {
     let text = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
     let known = text("id").filter(|id| ledger.iter().any(|finding| finding.finding_id.as_str() == id));
-    let id = known.unwrap_or_else(|| format!("{}.{}", rejection.rejection_id, at + 1));
-    Some(OpenFinding {
-        id: FindingId::new(id),
+    let key = format!("{}.{}", rejection.rejection_id, at + 1);
+    let said = text("text").or_else(|| text("description")).unwrap_or_else(|| value.to_string());
+    OpenFinding {
+        id: FindingId::new(known.unwrap_or_else(|| key.clone())),
+        key,
         finding: Finding {
             severity: text("severity").and_then(|word| word.parse().ok()).unwrap_or(Severity::Medium),
             category: text("category").and_then(|word| word.parse().ok()).unwrap_or(Category::Logic),
             path: text("path"),
             line: value.get("line").and_then(Value::as_u64).and_then(|line| u32::try_from(line).ok()),
-            text: with_context(text("text").or_else(|| text("description"))?, text("context")),
+            text: with_context(said, text("context")),
             suggestion: text("suggestion"),
         },
-    })
+    }
 }

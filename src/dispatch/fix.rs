@@ -2,15 +2,17 @@
 //! crash is the same as going on.
 
 use super::commit::Span;
-use super::context::FixPrompt;
+use super::context::Purpose;
 use super::gates::last_line;
 use super::launch::Launch;
 use super::look::budget_left;
+use super::portions::Remaining;
 use super::stop::Stop;
 use super::task::Task;
 use crate::agent::Phase;
-use crate::blackboard::{self as bb, FixDone};
+use crate::blackboard::{self as bb, Coverage, FixDone};
 use crate::clock;
+use crate::crash::crash_point;
 use crate::finding::Outcome;
 use crate::git::Worktree;
 use crate::review::Stance;
@@ -25,13 +27,15 @@ enum Step {
     Conclude,
     Commit,
     Withdraw(String),
+    /// Not all feedback was told yet: another run goes on from this commit.
+    NextRun(String),
     Gates(String),
     /// The gates were red: the agent gets to see why.
     Again(String),
     Finish(String),
 }
 
-fn next_step(last: Option<&Run>) -> Step {
+fn next_step(last: Option<&Run>, remaining: Remaining) -> Step {
     let Some(run) = last else { return Step::Begin };
     if run.ended.is_none() {
         return Step::Conclude;
@@ -44,6 +48,7 @@ fn next_step(last: Option<&Run>) -> Step {
     }
     match (&run.head_after, run.gates) {
         (None, _) => Step::Commit,
+        (Some(head), None) if remaining == Remaining::AnotherRun => Step::NextRun(head.clone()),
         (Some(head), None) => Step::Gates(head.clone()),
         (Some(head), Some(GateResult::Red)) => Step::Again(head.clone()),
         (Some(head), Some(GateResult::Green)) => Step::Finish(head.clone()),
@@ -57,20 +62,25 @@ impl Task {
             let first = runs.iter().rev().find_map(|run| run.rebased_onto.as_ref());
             let first = first.or_else(|| runs.first().map(|run| &run.head_before));
             let span = first.zip(runs.last()).map(|(first, run)| Span { first, run });
-            match (next_step(runs.last()), span) {
+            let remaining = self.remaining(&runs).await?;
+            match (next_step(runs.last(), remaining), span) {
                 (Step::Begin, _) | (_, None) => {
                     let worktree = self.ready_worktree().await?;
                     let head = self.head_as_known(&worktree).await?;
-                    self.run_fixer(&worktree, &head, None).await?;
+                    self.run_fixer(&worktree, &head, Purpose::Feedback).await?;
                 }
                 (Step::Conclude, Some(span)) => self.conclude(span.run, Phase::Fix).await?,
-                (Step::Commit, Some(span)) => self.commit(span).await?,
+                (Step::Commit, Some(span)) => self.commit(span, &runs).await?,
                 (Step::Withdraw(reason), Some(span)) => return self.withdraw(span, &reason).await,
-                (Step::Gates(head), Some(span)) => self.gates(span, &head).await?,
+                (Step::NextRun(head), Some(span)) => self.next_run(span, &head).await?,
+                (Step::Gates(head), Some(span)) => match self.changes_nothing(span, &runs, &head).await? {
+                    Some(reason) => self.refuse(span, reason).await?,
+                    None => self.gates(span, &head).await?,
+                },
                 (Step::Again(head), Some(span)) => self.again(span, &head).await?,
                 (Step::Finish(head), Some(span)) => {
                     if !self.change.has_pr() || self.is_pushed(&head).await? {
-                        return self.finish(span, &head).await;
+                        return self.finish(span, &runs, &head).await;
                     }
                     self.push(span, &head).await?;
                 }
@@ -78,13 +88,38 @@ impl Task {
         }
     }
 
-    async fn run_fixer(&self, worktree: &Worktree, head: &str, gate_output: Option<String>) -> Result<(), Stop> {
+    async fn run_fixer(&self, worktree: &Worktree, head: &str, purpose: Purpose) -> Result<(), Stop> {
         let agent = self.agent(Phase::Fix)?;
         let base = self.base_of(worktree, head).await?;
-        let FixPrompt { text: prompt, guidance } = self.fix_prompt(&base, head, gate_output).await?;
+        let prompt = self.fix_prompt(&base, head, purpose).await?;
         let session = agent.session(None);
-        self.launch(Launch { phase: Phase::Fix, agent: &agent, session, worktree, base: &base, head, prompt, guidance })
-            .await
+        self.launch(Launch { phase: Phase::Fix, agent: &agent, session, worktree, base: &base, head, prompt }).await
+    }
+
+    /// The next part of the feedback, on top of what the runs before committed.
+    async fn next_run(&self, span: Span<'_>, head: &str) -> Result<(), Stop> {
+        crash_point!("next_run.before");
+        let worktree = self.look().await?;
+        if worktree.head.as_deref() != Some(head) {
+            return Err(Stop::fail(
+                format!(
+                    "the worktree has changed since {} was committed (other commits); nothing was taken away",
+                    span.run.run_id
+                ),
+                format!("`remand review --worktree {}` takes the branch in as it is", self.change.worktree),
+            ));
+        }
+        self.run_fixer(&worktree, head, Purpose::Feedback).await
+    }
+
+    /// Runs that are told in turn are judged together: a run that changed nothing is fine if another one did.
+    async fn changes_nothing(&self, span: Span<'_>, runs: &[Run], head: &str) -> Result<Option<String>, Stop> {
+        // A single run that was told everything was judged when it was committed, and so was what was replayed elsewhere.
+        let is_judged = runs.len() < 2 && self.coverage().await?.iter().all(Coverage::is_complete);
+        if is_judged || span.run.rebased_onto.is_some() {
+            return Ok(None);
+        }
+        self.is_no_fix(&self.place()?, span, runs, head).await
     }
 
     /// Red gates: once more, from the commit that failed them, until the rounds are used up.
@@ -108,14 +143,24 @@ impl Task {
             return Ok(());
         }
         let worktree = self.look().await?;
-        self.run_fixer(&worktree, head, span.run.gate_output.clone()).await
+        self.run_fixer(&worktree, head, Purpose::RedGates(span.run.gate_output.clone())).await
     }
 
-    async fn finish(&self, span: Span<'_>, head: &str) -> Result<(), Stop> {
+    async fn finish(&self, span: Span<'_>, runs: &[Run], head: &str) -> Result<(), Stop> {
         let place = self.place()?;
         let diff = self.git.changed_files(&place, span.first, head).await?;
         let commits = self.git.log(&place, span.first, head).await?;
-        let answers = self.answers(span.run).into_iter().map(|answer| {
+        let rest = self.rest(runs).await?;
+        let is_left_out = |id: &str| {
+            rest.as_ref().is_some_and(|rest| {
+                let of = |piece: &bb::LeftOut| {
+                    piece.piece == id || piece.finding_id.as_ref().is_some_and(|f| f.as_str() == id)
+                };
+                rest.left_out.iter().any(of)
+            })
+        };
+        let all = self.all_answers(runs);
+        let answers = all.into_iter().filter(|answer| !is_left_out(&answer.id)).map(|answer| {
             let outcome = match answer.answer {
                 Stance::Fixed => Outcome::Addressed,
                 Stance::CannotFix | Stance::Disagree => Outcome::Disputed,
@@ -129,7 +174,8 @@ impl Task {
             files: diff.into_iter().map(|file| file.path).collect(),
             answers: answers.collect(),
             pushed_to: self.project.remote_url.clone().filter(|_| self.change.has_pr()),
-            posts: self.answers_to_post(head).await?,
+            posts: self.answers_to_post(runs, head, rest.as_ref()).await?,
+            rest,
         };
         let claim = self.claim.clone();
         let change = self.write("finish_fix", move |conn| bb::finish_fix(conn, &claim, &done, clock::now())).await?;
@@ -179,18 +225,20 @@ mod tests {
 
     #[test]
     fn a_step_whose_result_is_recorded_is_not_done_again() {
-        assert_eq!(next_step(None), Step::Begin);
+        let step = |last: Option<&Run>| next_step(last, Remaining::Nothing);
+        assert_eq!(step(None), Step::Begin);
         let cut = run();
-        assert_eq!(next_step(Some(&cut)), Step::Conclude);
+        assert_eq!(step(Some(&cut)), Step::Conclude);
         let good = Run { ended: Some(Ended::Agent), ..cut };
-        assert_eq!(next_step(Some(&good)), Step::Commit);
+        assert_eq!(step(Some(&good)), Step::Commit);
         let refused = Run { refused: Some("nothing changed".into()), ..good.clone() };
-        assert_eq!(next_step(Some(&refused)), Step::Withdraw("nothing changed".into()));
+        assert_eq!(step(Some(&refused)), Step::Withdraw("nothing changed".into()));
         let committed = Run { head_after: Some("c".into()), ..good };
-        assert_eq!(next_step(Some(&committed)), Step::Gates("c".into()));
+        assert_eq!(step(Some(&committed)), Step::Gates("c".into()));
+        assert_eq!(next_step(Some(&committed), Remaining::AnotherRun), Step::NextRun("c".into()));
         let red = Run { gates: Some(GateResult::Red), ..committed.clone() };
-        assert_eq!(next_step(Some(&red)), Step::Again("c".into()));
+        assert_eq!(step(Some(&red)), Step::Again("c".into()));
         let green = Run { gates: Some(GateResult::Green), ..committed };
-        assert_eq!(next_step(Some(&green)), Step::Finish("c".into()));
+        assert_eq!(step(Some(&green)), Step::Finish("c".into()));
     }
 }

@@ -5,6 +5,7 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use super::context::AgentPrompt;
 use super::recover::SETTLE;
 use super::stop::{Stop, file_trouble};
 use super::task::Task;
@@ -27,9 +28,7 @@ pub(super) struct Launch<'a> {
     pub(super) worktree: &'a Worktree,
     pub(super) base: &'a str,
     pub(super) head: &'a str,
-    pub(super) prompt: String,
-    /// The ids of what people said that is in the prompt.
-    pub(super) guidance: Vec<String>,
+    pub(super) prompt: AgentPrompt,
 }
 
 /// Where a command runs.
@@ -91,7 +90,7 @@ impl Task {
     async fn prepare(&self, launch: &Launch<'_>, run: &Run, mark: Option<Mark>) -> Result<process::Job, Stop> {
         let dir = PathBuf::from(&run.dir);
         process::claim_folder(&dir, SETTLE).await?;
-        write(&agent::prompt_file(&dir), launch.prompt.as_bytes())?;
+        write(&agent::prompt_file(&dir), launch.prompt.text.as_bytes())?;
         let (note, text) = launch.agent.note(&dir, &launch.session);
         write(&note, &text)?;
         if let Some(mark) = mark {
@@ -154,7 +153,10 @@ impl Task {
             session: launch.session.id().map(str::to_owned),
             head_before: launch.head.to_owned(),
             runs_dir: self.dispatch.settings.runs_dir.display().to_string(),
-            guidance: launch.guidance.clone(),
+            part: launch.prompt.part,
+            feedback: launch.prompt.coverage.clone(),
+            cuts: launch.prompt.cuts.clone(),
+            plan: launch.prompt.plan.clone(),
         };
         Ok(self.write("start_run", move |conn| bb::start_run(conn, &claim, &change, &new, clock::now())).await?)
     }

@@ -14,6 +14,8 @@ mod lease;
 mod look;
 mod own;
 mod plan;
+mod plan_choice;
+mod portions;
 mod post;
 mod post_text;
 mod push;

@@ -1,36 +1,63 @@
 //! The spec, plan and tasks of a change, from `.specify/` in its worktree: what the work was meant to be.
 
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use super::plan_choice::choose;
 use crate::files;
+use crate::work::{PlanReason, PlanSource};
 
 const NAMES: [&str; 3] = ["spec.md", "plan.md", "tasks.md"];
 const DEPTH: usize = 4;
 const FILE_CAP: u64 = 256 * 1024;
+/// How many folders are listed where none could be chosen.
+const FOLDERS: usize = 20;
 
-/// All of them as one text, each under its path. With several features side by side the one whose folder the branch
-/// names counts; without such a one, only what stands at the top or alone.
-pub(super) fn plan(worktree: &Path, branch: &str) -> Option<String> {
+/// The text of a plan, and where it comes from.
+pub(super) struct Plan {
+    pub(super) text: Option<String>,
+    /// None: there is no `.specify/` with a plan in it.
+    pub(super) source: Option<PlanSource>,
+}
+
+/// All files of the feature that the branch is of, as one text, each under its path. Files in `.specify/` itself belong to
+/// every branch.
+pub(super) fn plan(worktree: &Path, branch: &str) -> Plan {
     let top = worktree.join(".specify");
-    if !is_folder(&top) {
-        return None;
-    }
     let mut found = Vec::new();
-    collect(&top, DEPTH, &mut found);
-    found.sort();
-    let folder_of = |path: &PathBuf| path.parent().map(Path::to_owned);
-    let named = |path: &PathBuf| {
-        let folder = path.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().to_lowercase());
-        folder.is_some_and(|folder| branch.to_lowercase().contains(&folder))
-    };
-    let mut chosen: Vec<PathBuf> = found.iter().filter(|path| named(path)).cloned().collect();
-    if chosen.is_empty() {
-        let folders: std::collections::BTreeSet<_> = found.iter().filter_map(folder_of).collect();
-        chosen = found.into_iter().filter(|path| folders.len() == 1 || path.parent() == Some(top.as_path())).collect();
+    if is_folder(&top) {
+        collect(&top, DEPTH, &mut found);
     }
-    chosen.sort_by_key(|path| NAMES.iter().position(|name| path.file_name().is_some_and(|file| file == *name)));
-    let texts: Vec<String> = chosen.iter().filter_map(|path| read(worktree, path)).collect();
-    (!texts.is_empty()).then(|| texts.join("\n\n"))
+    found.sort();
+    if found.is_empty() {
+        return Plan { text: None, source: None };
+    }
+    let folders: BTreeSet<&Path> = found.iter().filter_map(|path| path.parent()).filter(|path| *path != top).collect();
+    let names: Vec<String> = folders.iter().filter_map(|path| path.file_name()).map(lossy).collect();
+    let choice = choose(branch, &names.iter().map(String::as_str).collect::<Vec<_>>());
+    let chosen = choice.folder.and_then(|name| names.iter().position(|other| other == name));
+    let chosen = chosen.and_then(|at| folders.iter().nth(at)).copied();
+    let has_top_level = found.iter().any(|path| path.parent() == Some(&top));
+    let (folder, reason) = match chosen {
+        Some(folder) => (Some(folder), choice.reason),
+        None if has_top_level => (Some(top.as_path()), PlanReason::TopLevel),
+        None => (None, choice.reason),
+    };
+    let mut files: Vec<&PathBuf> = found.iter().filter(|path| path.parent() == folder).collect();
+    files.sort_by_key(|path| NAMES.iter().position(|name| path.file_name().is_some_and(|file| file == *name)));
+    let texts: Vec<String> = files.iter().filter_map(|path| read(worktree, path)).collect();
+    let shown = |path: &Path| path.strip_prefix(worktree).unwrap_or(path).display().to_string();
+    let source = PlanSource {
+        folder: folder.filter(|_| !texts.is_empty()).map(shown),
+        reason: if folder.is_some() && texts.is_empty() { PlanReason::Unreadable } else { reason },
+        folders: folders.iter().take(FOLDERS).map(|path| shown(path)).collect(),
+    };
+    Plan { text: (!texts.is_empty()).then(|| texts.join("\n\n")), source: Some(source) }
+}
+
+fn lossy(name: &OsStr) -> String {
+    name.to_string_lossy().into_owned()
 }
 
 fn collect(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
@@ -74,14 +101,14 @@ mod tests {
     #[test]
     fn the_feature_that_the_branch_names_counts() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(plan(folder.path(), "x"), None);
+        assert_eq!(plan(folder.path(), "x").text, None);
         write(folder.path(), ".specify/specs/f-020-loop/tasks.md", "do it");
         write(folder.path(), ".specify/specs/f-020-loop/spec.md", "the loop");
         write(folder.path(), ".specify/specs/f-021-other/spec.md", "another");
-        let text = plan(folder.path(), "feature/F-020-loop").unwrap();
+        let text = plan(folder.path(), "feature/F-020-loop").text.unwrap();
         assert!(text.contains("the loop") && text.contains("do it") && !text.contains("another"), "{text}");
         assert!(text.find("the loop") < text.find("do it"), "the spec comes first");
-        assert_eq!(plan(folder.path(), "main-work"), None, "which of the two is meant can't be known");
+        assert_eq!(plan(folder.path(), "main-work").text, None, "which of the two is meant can't be known");
     }
 
     #[test]
@@ -92,6 +119,6 @@ mod tests {
         fs::create_dir(folder.path().join(".specify")).unwrap();
         std::os::unix::fs::symlink(outside.path().join("spec.md"), folder.path().join(".specify/spec.md")).unwrap();
         std::os::unix::fs::symlink(outside.path(), folder.path().join(".specify/more")).unwrap();
-        assert_eq!(plan(folder.path(), "x"), None);
+        assert_eq!(plan(folder.path(), "x").text, None);
     }
 }

@@ -11,6 +11,9 @@ use crate::finding::Verdict;
 /// The forge takes 65,536 characters.
 const MOST: usize = 60_000;
 
+/// How many of the comments that were left out are listed.
+const LISTED: usize = 100;
+
 /// All words of a payload as they came: what is put between their letters would hide a secret from whoever looks for it.
 pub(super) fn words_of(payload: &Value) -> String {
     match payload {
@@ -87,15 +90,37 @@ pub(super) fn note(payload: &Value, change: &Change, name: &str) -> String {
     }
     let number = |key: &str| payload.get(key).and_then(Value::as_i64).unwrap_or_default();
     let (sha, most) = (short(word("sha")), change.budget.max_fix_cycles);
-    let mut text =
-        format!("**remand** pushed {sha}, fix {} of at most {most}. It is reviewed again.\n", number("cycle"));
+    let is_whole = payload.get("left_out").and_then(Value::as_array).is_none_or(Vec::is_empty);
+    let next = if is_whole { "It is reviewed again." } else { "Not all of what was asked for could be addressed." };
+    let mut text = format!("**remand** pushed {sha}, fix {} of at most {most}. {next}\n", number("cycle"));
     for one in payload.get("done").and_then(Value::as_array).into_iter().flatten() {
         push(&mut text, &format!("\n- {}\n", done(one).replace('\n', "\n  ")));
     }
     if number("answered") > 0 {
         push(&mut text, "\nComments are answered where they stand.\n");
     }
+    let rest = payload.get("left_out").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    if !rest.is_empty() {
+        push(&mut text, &left_out(rest));
+    }
     cut(&text)
+}
+
+/// Comments that no agent was told: they are left to a person.
+fn left_out(rest: &[Value]) -> String {
+    let comments = if rest.len() == 1 { "1 comment was".to_owned() } else { format!("{} comments were", rest.len()) };
+    let mut text =
+        format!("\n{comments} too much for the agent's prompts. No agent has seen this, and it is not addressed:\n");
+    for one in rest.iter().take(LISTED) {
+        let word = |key: &str| one.get(key).and_then(Value::as_str).unwrap_or_default();
+        let what = format!("{} {}", place(one), quiet(word("text"))).trim().to_owned();
+        let link = Some(word("url")).filter(|url| url.starts_with("https://")).map(|url| format!(" ({url})"));
+        push(&mut text, &format!("\n- {what}{}\n", link.unwrap_or_default()));
+    }
+    if rest.len() > LISTED {
+        push(&mut text, &format!("\nand {} more.\n", rest.len() - LISTED));
+    }
+    text
 }
 
 /// Why a person is needed, in words that name nothing of the machine where it was found out.
@@ -109,6 +134,7 @@ fn escalated(kind: &str, change: &Change) -> String {
         "money" => "its agents spent all the money that they may".to_owned(),
         "no_progress" => "the fixes make no progress".to_owned(),
         "reverted" => "a fix of ours was taken back, so no more are made by themselves".to_owned(),
+        "prompt_size" => "more was asked for than an agent could be told".to_owned(),
         "unreadable" => "it could not be read for a while".to_owned(),
         "discussion" => "a review asks for a discussion".to_owned(),
         "review_fix" => "an agent was to fix this, and no fix came of it".to_owned(),

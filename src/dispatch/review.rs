@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use super::launch::Launch;
+use super::portions::was_told;
 use super::stop::Stop;
 use super::task::Task;
 use crate::agent::{self, Phase};
 use crate::blackboard::{self as bb, OpenFinding, ReviewDone};
 use crate::clock;
-use crate::files::{self, RECORD};
-use crate::finding::{Finding, FindingId, Outcome, Severity, Verdict};
+use crate::finding::{Finding, Outcome, Severity, Verdict};
 use crate::git::Worktree;
 use crate::review::{Judgment, Reading, read};
 use crate::work::{Ended, Run};
@@ -58,7 +58,6 @@ impl Task {
             base: &base,
             head: &head,
             prompt,
-            guidance: Vec::new(),
         })
         .await
     }
@@ -76,15 +75,15 @@ impl Task {
     async fn read_verdict(&self, run: &Run) -> Result<Turn, Stop> {
         self.go_on()?;
         let text = agent::answer(&PathBuf::from(&run.dir))?;
-        let change_id = self.change.change_id.clone();
-        let open = self.read(move |conn| bb::open_findings(conn, &change_id)).await?;
+        let (change_id, run_id) = (self.change.change_id.clone(), run.run_id.clone());
+        let (open, coverage) = self
+            .read(move |conn| Ok((bb::open_findings(conn, &change_id)?, bb::coverage_of_run(conn, &run_id)?)))
+            .await?;
         let threshold = self.rules.severity_threshold;
         let reading = with_open_findings(read(&text, threshold), &open, threshold);
-        // Without the prompt, all were shown: an approval that should not be is worse than a question too many.
-        let prompt = files::read_text(&agent::prompt_file(&PathBuf::from(&run.dir)), RECORD).ok();
         let (shown, unshown): (Vec<_>, Vec<_>) =
-            open.into_iter().partition(|open| prompt.as_ref().is_none_or(|prompt| shows(prompt, &open.finding_id)));
-        let reading = keep_unshown(all_judged(reading, &shown, threshold), &unshown);
+            open.into_iter().partition(|open| was_told(&coverage, open.finding_id.as_str()));
+        let reading = keep_unshown(all_judged(reading, &shown, threshold), &unshown, threshold);
         let claim = self.claim.clone();
         if reading.verdict == Verdict::Unclear && !self.item_now().await?.asked_again {
             let unclear = bb::Unclear { run_id: run.run_id.clone(), reason: reading.reason, missing: reading.missing };
@@ -181,8 +180,16 @@ fn all_judged(mut reading: Reading, shown: &[OpenFinding], threshold: Severity) 
     reading
 }
 
-/// What the reviewer was not shown stays as it was.
-fn keep_unshown(mut reading: Reading, unshown: &[OpenFinding]) -> Reading {
+/// Findings that did not fit into the reviewer's prompt stay as they were, and no approval holds against a blocking one.
+fn keep_unshown(mut reading: Reading, unshown: &[OpenFinding], threshold: Severity) -> Reading {
+    let blocking: Vec<&Finding> =
+        unshown.iter().map(|open| &open.finding).filter(|finding| finding.severity.blocks_at(threshold)).collect();
+    if reading.verdict == Verdict::Approved && !blocking.is_empty() {
+        reading.verdict = Verdict::ChangesRequested;
+        reading.reason =
+            format!("{}; but {} earlier findings did not fit into its prompt", reading.reason, blocking.len());
+        reading.findings.extend(blocking.into_iter().cloned());
+    }
     for open in unshown {
         let id = open.finding_id.as_str();
         if !reading.judged.iter().any(|judged| judged.id == id) {
@@ -192,14 +199,10 @@ fn keep_unshown(mut reading: Reading, unshown: &[OpenFinding]) -> Reading {
     reading
 }
 
-fn shows(prompt: &str, id: &FindingId) -> bool {
-    prompt.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == id.as_str())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::Category;
+    use crate::finding::{Category, FindingId};
 
     fn finding(severity: Severity) -> OpenFinding {
         OpenFinding {
@@ -250,10 +253,12 @@ mod tests {
 
     #[test]
     fn what_was_not_shown_keeps_its_outcome() {
-        assert!(shows("\nf1 (high, logic)\n", &FindingId::new("f1")));
-        assert!(!shows("\nf12 (high, logic)\n", &FindingId::new("f1")));
-        let kept = keep_unshown(says_nothing(), &[finding(Severity::High)]);
+        let keep = |reading, severity| keep_unshown(reading, &[finding(severity)], Severity::Medium);
+        let kept = keep(says_nothing(), Severity::Low);
         assert_eq!(kept.judged, [Judgment { id: "f1".into(), outcome: Outcome::Addressed }]);
-        assert_eq!(keep_unshown(approved(Outcome::Open), &[finding(Severity::High)]).judged.len(), 1);
+        assert_eq!(kept.verdict, Verdict::Approved);
+        assert_eq!(keep(approved(Outcome::Open), Severity::High).judged.len(), 1);
+        let blocked = keep(says_nothing(), Severity::High);
+        assert_eq!((blocked.verdict, blocked.findings.len()), (Verdict::ChangesRequested, 1));
     }
 }

@@ -52,6 +52,8 @@ pub(crate) struct Limits {
     pub(crate) setup: Duration,
     pub(crate) git: Duration,
     pub(crate) grace: Duration,
+    /// How many bytes of feedback one prompt holds.
+    pub(crate) feedback: usize,
 }
 
 /// For one project.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
+use super::context::Purpose;
 use super::launch::{make_folder, write};
 use super::review::DIFF_CAP;
 use super::stop::Stop;
@@ -85,10 +86,10 @@ impl Task {
     async fn shadow_prompt(&self, phase: Phase) -> Result<(String, String), Stop> {
         let (place, head, base) = self.commits().await?;
         let text = match phase {
-            Phase::Fix => self.fix_prompt(&base, &head, None).await?.text,
+            Phase::Fix => self.fix_prompt(&base, &head, Purpose::Feedback).await?.text,
             Phase::Review => {
                 let diff = self.git.diff(&place, &base, &head, DIFF_CAP).await?;
-                self.review_prompt(&base, &head, &diff, None).await?
+                self.review_prompt(&base, &head, &diff, None).await?.text
             }
         };
         let folder = &self.dispatch.settings.shadow_dir;

@@ -6,14 +6,12 @@ use serde_json::{Value, json};
 use crate::finding::Severity;
 use crate::pull::Feedback;
 
-/// One text: as much as the forge takes of plain letters, four times what a prompt shows.
-const TEXT: usize = 64 << 10;
+/// Maximum bytes of one text: all that the forge takes, 65,536 characters of up to four bytes.
+const TEXT: usize = 256 << 10;
 
-/// All comments together: many times what a prompt shows, and with the worst quoting well below what an event may be.
-const ALL: usize = 1 << 20;
-
-/// What a finding costs beside its texts.
-const FRAME: usize = 256;
+/// Maximum bytes of all comments together, as they are stored: far more than the runs of a fix can be told, and about half
+/// of what an event may hold.
+const ALL: usize = 8 << 20;
 
 /// A review that fits.
 pub(super) struct Fitted {
@@ -36,14 +34,7 @@ pub(super) fn fit(review: &Feedback, comments: &[&Feedback]) -> Fitted {
         }
         let (text, path) = (cut(&comment.body, TEXT), comment.path.as_deref().map(|path| cut(path, TEXT)));
         let context = comment.hunk.as_deref().map(|hunk| cut(hunk, TEXT));
-        let cost = FRAME + text.len() + [&path, &context].into_iter().flatten().map(String::len).sum::<usize>();
-        let Some(rest) = room.checked_sub(cost) else {
-            left_out.push(comment.feedback_id.clone());
-            continue;
-        };
-        room = rest;
-        taken.push(comment.feedback_id.clone());
-        findings.push(json!({
+        let finding = json!({
             "severity": Severity::Medium,
             "path": path,
             "line": comment.line,
@@ -51,7 +42,14 @@ pub(super) fn fit(review: &Feedback, comments: &[&Feedback]) -> Fitted {
             "context": context,
             "feedback_id": comment.feedback_id,
             "forge_id": comment.forge_id,
-        }));
+        });
+        let Some(rest) = room.checked_sub(finding.to_string().len()) else {
+            left_out.push(comment.feedback_id.clone());
+            continue;
+        };
+        room = rest;
+        taken.push(comment.feedback_id.clone());
+        findings.push(finding);
     }
     Fitted { body: cut(&review.body, TEXT), findings, taken, left_out }
 }
@@ -111,7 +109,7 @@ mod tests {
             let review = said(0, SaidKind::Review, &largest);
             let comments: Vec<Feedback> = (1..=300).map(|n| said(n, SaidKind::ReviewComment, &largest)).collect();
             let fitted = fit(&review, &comments.iter().collect::<Vec<_>>());
-            assert!(size(&fitted) < 8_000_000, "{letter:?}: {}", size(&fitted));
+            assert!(size(&fitted) < 10_000_000, "{letter:?}: {}", size(&fitted));
             assert!(fitted.findings.len() >= 12, "{letter:?}: {}", fitted.findings.len());
             assert_eq!(fitted.taken.len() + fitted.left_out.len(), 300);
             assert_eq!(fitted.taken.len(), fitted.findings.len());

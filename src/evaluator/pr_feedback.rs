@@ -247,7 +247,7 @@ fn request(case: &PullCase, said: &Feedback, comments: &[&Feedback]) -> PullStep
         String::new()
     } else {
         format!(
-            " ({} of its {} comments are left out: they are more than a fix can be told)",
+            " ({} of its {} comments are left to a person: they are more than a fix can be told)",
             left_out.len(),
             comments.len()
         )

@@ -8,8 +8,9 @@ use crate::proposal::{Escalation, Fix, Proposal};
 use crate::review::{Cycle, stuck};
 use crate::work::{ItemId, Rejection, ReviewFixMetadata};
 
-/// How much of the feedback an item carries along; the whole of it stays in the events.
-const COMMENTS_CAP: usize = 64 * 1024;
+/// Maximum bytes of feedback in an item's metadata: what all runs of a fix can be told by default. Prompts are made from
+/// the events, which have all of it.
+const COMMENTS_CAP: usize = 1_000_000;
 
 /// A change with all that waits for it.
 #[derive(Debug, Clone)]
@@ -173,7 +174,11 @@ fn comments(pending: &[Rejection]) -> String {
         }
         text.push('\n');
     }
-    let cut = (0..=COMMENTS_CAP.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-    text.truncate(cut);
+    let cut = text.floor_char_boundary(COMMENTS_CAP);
+    let left_out = text.len() - cut;
+    if left_out > 0 {
+        text.truncate(cut);
+        text.push_str(&format!("\n… ({left_out} more bytes are in the events of its rejections)\n"));
+    }
     text
 }

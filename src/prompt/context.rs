@@ -1,20 +1,21 @@
 //! What a prompt is made from, and how it becomes the values that a template sees: cleaned, capped and marked.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use minijinja::{Value, context};
 
 use crate::finding::{Finding, FindingId};
 use crate::prompt::clean::{self, Cleaned, Keep};
 use crate::prompt::fence;
+use crate::prompt::portion::{Rank, Waiting, portion};
+use crate::work::{PromptCut, Section, Unit};
 
-const COMMENT_CAP: usize = 16 << 10;
-const FEEDBACK_CAP: usize = 64 << 10;
 const PLAN_CAP: usize = 64 << 10;
 const DIFF_CAP: usize = 200 << 10;
 const OUTPUT_CAP: usize = 16 << 10;
 const FILES_CAP: usize = 500;
 const CLOSED_CAP: usize = 40;
-/// What the fence and the heading of one finding or comment cost beside its text.
-const FRAME: usize = 256;
 
 /// What a reviewer is told. All texts are as they came; they are cleaned here.
 #[derive(Debug, Clone)]
@@ -29,6 +30,8 @@ pub(crate) struct ReviewContext {
     pub(crate) files: Vec<String>,
     pub(crate) diff: String,
     pub(crate) open_findings: Vec<OpenFinding>,
+    /// How many bytes of open findings the prompt holds.
+    pub(crate) feedback_limit: usize,
     /// Fixes made so far: 0 at the first review.
     pub(crate) cycle: i64,
     pub(crate) max_cycles: i64,
@@ -50,8 +53,14 @@ pub(crate) struct FixContext {
     pub(crate) max_cycles: i64,
     pub(crate) plan: Option<String>,
     pub(crate) feedback: Vec<Feedback>,
-    /// A person's comments for this fix.
-    pub(crate) guidance: Vec<String>,
+    /// A person's comments for this fix, oldest first.
+    pub(crate) guidance: Vec<Comment>,
+    /// How many bytes of feedback the prompt holds; the rest is for another run.
+    pub(crate) feedback_limit: usize,
+    /// How much of each piece of feedback earlier runs of this fix were told, by its key, in bytes.
+    pub(crate) told: BTreeMap<String, usize>,
+    /// Which run of this fix it is, from 1.
+    pub(crate) part: usize,
     /// Findings that are settled, one line each, newest first.
     pub(crate) closed: Vec<String>,
     pub(crate) last_run_tail: Option<String>,
@@ -70,22 +79,43 @@ pub(crate) struct AgainContext {
     /// What the reviewer wrote, for an agent that cannot resume its session.
     pub(crate) answer: Option<String>,
     pub(crate) open_findings: Vec<OpenFinding>,
+    pub(crate) feedback_limit: usize,
     pub(crate) nonce: u128,
 }
 
 /// One review, or one person's comments.
 #[derive(Debug, Clone)]
 pub(crate) struct Feedback {
+    /// Names its text among all pieces of feedback.
+    pub(crate) key: String,
     pub(crate) from: String,
     pub(crate) body: String,
     pub(crate) findings: Vec<OpenFinding>,
 }
 
-/// A finding of the ledger with the id by which the agent answers.
+/// One person's comment.
+#[derive(Debug, Clone)]
+pub(crate) struct Comment {
+    pub(crate) key: String,
+    pub(crate) text: String,
+}
+
+/// A finding with the id by which the agent answers.
 #[derive(Debug, Clone)]
 pub(crate) struct OpenFinding {
+    /// Names it among all pieces of feedback.
+    pub(crate) key: String,
     pub(crate) id: FindingId,
     pub(crate) finding: Finding,
+}
+
+/// How much of one piece of feedback a prompt holds, in bytes of its cleaned text. `start..end` is in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Extent {
+    pub(crate) key: String,
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    pub(crate) total: usize,
 }
 
 /// The values of a template, and what the texts in them lost.
@@ -93,22 +123,27 @@ pub(super) struct Values {
     pub(super) values: Value,
     pub(super) stripped: usize,
     pub(super) left_out: usize,
+    /// All pieces of feedback, also those that have no room.
+    pub(super) extents: Vec<Extent>,
+    pub(super) cuts: Vec<PromptCut>,
 }
 
 impl ReviewContext {
     pub(super) fn values(&self) -> Values {
         let mut tally = Tally::default();
-        let open = tally.findings(self.open_findings.iter().map(|open| ("", open)), &mut Room(FEEDBACK_CAP));
+        let mut pieces = Pieces::default();
+        pieces.findings(0, "", &self.open_findings);
+        let open = pieces.choose(self.feedback_limit, &BTreeMap::new(), &mut tally).findings;
         let values = context! {
             title => tally.line(&self.title),
             branch => tally.line(&self.branch),
             base => tally.line(&self.base),
             base_sha => hex(&self.base_sha),
             head_sha => hex(&self.head_sha),
-            plan => self.plan.as_deref().map(|plan| tally.block(plan, PLAN_CAP, Keep::Head)),
-            files => tally.lines(&self.files, FILES_CAP),
+            plan => self.plan.as_deref().map(|plan| tally.block(Section::Plan, plan, PLAN_CAP, Keep::Head)),
+            files => tally.lines(Section::Files, &self.files, FILES_CAP),
             files_left_out => self.files.len().saturating_sub(FILES_CAP),
-            diff => tally.block(&self.diff, DIFF_CAP, Keep::Head),
+            diff => tally.block(Section::Diff, &self.diff, DIFF_CAP, Keep::Head),
             open_findings_left_out => self.open_findings.len() - open.len(),
             open_findings => open,
             cycle => self.cycle,
@@ -122,13 +157,17 @@ impl ReviewContext {
 impl FixContext {
     pub(super) fn values(&self) -> Values {
         let mut tally = Tally::default();
-        // In the order of what hurts most when it is missing: a person's word, the findings, the prose around them.
-        let mut room = Room(FEEDBACK_CAP);
-        let guidance: Vec<Value> = self.guidance.iter().map(|text| tally.comment(text, &mut room)).collect();
-        let all = self.feedback.iter().flat_map(|f| f.findings.iter().map(|open| (f.from.as_str(), open)));
-        let total = all.clone().count();
-        let findings = tally.findings(all, &mut room);
-        let feedback: Vec<Value> = self.feedback.iter().map(|f| tally.feedback(f, &mut room)).collect();
+        let mut pieces = Pieces::default();
+        for (at, comment) in self.guidance.iter().enumerate() {
+            pieces.guidance(at, comment);
+        }
+        for (at, feedback) in self.feedback.iter().enumerate() {
+            pieces.body(at, feedback);
+            pieces.findings(at, &feedback.from, &feedback.findings);
+        }
+        let total: usize = self.feedback.iter().map(|feedback| feedback.findings.len()).sum();
+        let Chosen { guidance, feedback, findings } = pieces.choose(self.feedback_limit, &self.told, &mut tally);
+        let later = tally.extents.iter().filter(|extent| extent.end < extent.total).count();
         let values = context! {
             title => tally.line(&self.title),
             branch => tally.line(&self.branch),
@@ -138,15 +177,17 @@ impl FixContext {
             pr_number => self.pr_number,
             cycle => self.cycle,
             max_cycles => self.max_cycles,
-            plan => self.plan.as_deref().map(|plan| tally.block(plan, PLAN_CAP, Keep::Head)),
+            plan => self.plan.as_deref().map(|plan| tally.block(Section::Plan, plan, PLAN_CAP, Keep::Head)),
             guidance,
             feedback,
             findings_left_out => total - findings.len(),
             findings,
-            closed => tally.lines(&self.closed, CLOSED_CAP),
+            part => self.part,
+            later,
+            closed => tally.lines(Section::Closed, &self.closed, CLOSED_CAP),
             closed_left_out => self.closed.len().saturating_sub(CLOSED_CAP),
-            last_run => self.last_run_tail.as_deref().map(|tail| tally.block(tail, OUTPUT_CAP, Keep::Tail)),
-            gate_output => self.gate_output.as_deref().map(|output| tally.block(output, OUTPUT_CAP, Keep::Tail)),
+            last_run => self.last_run_tail.as_deref().map(|tail| tally.tail(tail)),
+            gate_output => self.gate_output.as_deref().map(|output| tally.tail(output)),
             nonce => fence::nonce_text(self.nonce),
         };
         tally.with(values)
@@ -156,12 +197,14 @@ impl FixContext {
 impl AgainContext {
     pub(super) fn values(&self) -> Values {
         let mut tally = Tally::default();
-        let open = tally.findings(self.open_findings.iter().map(|open| ("", open)), &mut Room(FEEDBACK_CAP));
+        let mut pieces = Pieces::default();
+        pieces.findings(0, "", &self.open_findings);
+        let open = pieces.choose(self.feedback_limit, &BTreeMap::new(), &mut tally).findings;
         let values = context! {
             base_sha => hex(&self.base_sha),
             head_sha => hex(&self.head_sha),
-            missing => tally.lines(&self.missing, CLOSED_CAP),
-            answer => self.answer.as_deref().map(|answer| tally.block(answer, OUTPUT_CAP, Keep::Tail)),
+            missing => tally.lines(Section::Missing, &self.missing, CLOSED_CAP),
+            answer => self.answer.as_deref().map(|answer| tally.tail(answer)),
             open_findings_left_out => self.open_findings.len() - open.len(),
             open_findings => open,
             nonce => fence::nonce_text(self.nonce),
@@ -170,12 +213,132 @@ impl AgainContext {
     }
 }
 
-/// What is left of a cap that several texts share.
-struct Room(usize);
+/// All pieces of feedback, cleaned.
+#[derive(Default)]
+struct Pieces<'a> {
+    all: Vec<Piece<'a>>,
+}
 
-impl Room {
-    fn spend(&mut self, bytes: usize) {
-        self.0 = self.0.saturating_sub(bytes);
+struct Piece<'a> {
+    key: &'a str,
+    rank: Rank,
+    /// Of a finding: its text, then its suggestion.
+    text: Cleaned,
+    suggestion: Option<Cleaned>,
+    from: &'a str,
+    finding: Option<&'a OpenFinding>,
+}
+
+/// What a prompt holds of them.
+struct Chosen {
+    guidance: Vec<Value>,
+    feedback: Vec<Value>,
+    /// Worst first.
+    findings: Vec<Value>,
+}
+
+impl<'a> Pieces<'a> {
+    fn guidance(&mut self, at: usize, comment: &'a Comment) {
+        let text = clean::comment(&comment.text, usize::MAX);
+        let rank = Rank::Guidance(Reverse(at));
+        self.all.push(Piece { key: &comment.key, rank, text, suggestion: None, from: "", finding: None });
+    }
+
+    fn body(&mut self, at: usize, feedback: &'a Feedback) {
+        let text = clean::comment(&feedback.body, usize::MAX);
+        let rank = Rank::Body(Reverse(at));
+        self.all.push(Piece { key: &feedback.key, rank, text, suggestion: None, from: &feedback.from, finding: None });
+    }
+
+    fn findings(&mut self, at: usize, from: &'a str, findings: &'a [OpenFinding]) {
+        for (n, open) in findings.iter().enumerate() {
+            self.all.push(Piece {
+                key: &open.key,
+                rank: Rank::Finding(open.finding.severity, Reverse(at), n),
+                text: clean::comment(&open.finding.text, usize::MAX),
+                suggestion: open.finding.suggestion.as_deref().map(|raw| clean::comment(raw, usize::MAX)),
+                from,
+                finding: Some(open),
+            });
+        }
+    }
+
+    /// Marks what has room, after what earlier prompts held of it.
+    fn choose(self, limit: usize, told: &BTreeMap<String, usize>, tally: &mut Tally) -> Chosen {
+        let waiting: Vec<Waiting> = self.all.iter().map(|piece| piece.waiting(told)).collect();
+        let ends = portion(&waiting, limit);
+        let mut chosen = Chosen { guidance: Vec::new(), feedback: Vec::new(), findings: Vec::new() };
+        let mut findings: Vec<(Rank, Value)> = Vec::new();
+        for ((piece, waiting), end) in self.all.iter().zip(&waiting).zip(ends) {
+            let end = piece.boundary(end);
+            let (start, total) = (piece.boundary(waiting.start), waiting.total);
+            tally.extents.push(Extent { key: piece.key.to_owned(), start, end, total });
+            // A text of which nothing is left after cleaning is shown once, as the empty text that people see.
+            let is_new_and_empty = total == 0 && !told.contains_key(piece.key);
+            if start == end && !is_new_and_empty {
+                tally.left_out += total - end;
+                continue;
+            }
+            let value = piece.value(start, end, tally);
+            match piece.rank {
+                Rank::Guidance(_) => chosen.guidance.push(value),
+                Rank::Body(_) => chosen.feedback.push(value),
+                Rank::Finding(..) => findings.push((piece.rank, value)),
+            }
+        }
+        findings.sort_by_key(|(rank, _)| *rank);
+        chosen.findings = findings.into_iter().map(|(_, value)| value).collect();
+        chosen
+    }
+}
+
+impl Piece<'_> {
+    fn waiting(&self, told: &BTreeMap<String, usize>) -> Waiting {
+        let total = self.text.text.len() + self.suggestion.as_ref().map_or(0, |suggestion| suggestion.text.len());
+        let start = told.get(self.key).copied().unwrap_or(0).min(total);
+        Waiting { rank: self.rank, start, total }
+    }
+
+    /// The next place at or before `at` that is between two characters.
+    fn boundary(&self, at: usize) -> usize {
+        let text = self.text.text.len();
+        match &self.suggestion {
+            Some(suggestion) if at > text => text + suggestion.text.floor_char_boundary(at - text),
+            Some(_) | None => self.text.text.floor_char_boundary(at),
+        }
+    }
+
+    fn value(&self, start: usize, end: usize, tally: &mut Tally) -> Value {
+        let text_len = self.text.text.len();
+        let slice = |cleaned: &Cleaned, from: usize, to: usize| Cleaned {
+            text: cleaned.text.get(from..to).unwrap_or_default().to_owned(),
+            stripped: if from == 0 { cleaned.stripped } else { 0 },
+            left_out: 0,
+        };
+        let text = slice(&self.text, start.min(text_len), end.min(text_len));
+        let suggestion = self.suggestion.as_ref().filter(|_| end > text_len);
+        let suggestion = suggestion.map(|all| slice(all, start.saturating_sub(text_len), end - text_len));
+        let total = self.text.text.len() + self.suggestion.as_ref().map_or(0, |suggestion| suggestion.text.len());
+        let (earlier, left_out) = (start, total - end);
+        tally.left_out += left_out;
+        match (self.rank, self.finding) {
+            (Rank::Finding(..), Some(OpenFinding { id, finding, .. })) => context! {
+                id => id.as_str(),
+                severity => finding.severity.as_str(),
+                category => finding.category.as_str(),
+                from => tally.line(self.from),
+                path => finding.path.as_deref().map(|path| tally.line(path)),
+                line => finding.line,
+                earlier,
+                left_out,
+                text => tally.mark(&text),
+                suggestion => suggestion.map(|suggestion| tally.mark(&suggestion)),
+            },
+            (Rank::Body(_), _) => {
+                context! { from => tally.line(self.from), body => tally.mark(&text), earlier, left_out }
+            }
+            (Rank::Guidance(_) | Rank::Finding(..), _) => context! { text => tally.mark(&text), earlier, left_out },
+        }
     }
 }
 
@@ -184,6 +347,8 @@ impl Room {
 struct Tally {
     stripped: usize,
     left_out: usize,
+    extents: Vec<Extent>,
+    cuts: Vec<PromptCut>,
 }
 
 impl Tally {
@@ -197,60 +362,35 @@ impl Tally {
         self.mark(&clean::line(raw))
     }
 
-    fn lines(&mut self, raw: &[String], cap: usize) -> Vec<String> {
+    fn lines(&mut self, what: Section, raw: &[String], cap: usize) -> Vec<String> {
+        self.cut(what, raw.len().saturating_sub(cap), Unit::Lines);
         raw.iter().take(cap).map(|raw| self.line(raw)).collect()
     }
 
-    fn block(&mut self, raw: &str, cap: usize, keep: Keep) -> Value {
+    fn block(&mut self, what: Section, raw: &str, cap: usize, keep: Keep) -> Value {
         let cleaned = clean::block(raw, cap, keep);
-        context! { text => self.mark(&cleaned), left_out => cleaned.left_out, stripped => cleaned.stripped }
+        self.cut(what, cleaned.left_out, Unit::Bytes);
+        self.text(&cleaned)
     }
 
-    fn comment(&mut self, raw: &str, room: &mut Room) -> Value {
-        let cleaned = clean::comment(raw, COMMENT_CAP.min(room.0));
-        room.spend(cleaned.text.len() + FRAME);
-        context! { text => self.mark(&cleaned), left_out => cleaned.left_out }
+    /// The end of a program's output. Its beginning is never meant to be in a prompt, so that is no cut.
+    fn tail(&mut self, raw: &str) -> Value {
+        self.text(&clean::block(raw, OUTPUT_CAP, Keep::Tail))
     }
 
-    fn feedback(&mut self, feedback: &Feedback, room: &mut Room) -> Value {
-        let body = clean::comment(&feedback.body, COMMENT_CAP.min(room.0));
-        room.spend(body.text.len() + FRAME);
-        context! { from => self.line(&feedback.from), body => self.mark(&body), left_out => body.left_out }
+    fn text(&mut self, cleaned: &Cleaned) -> Value {
+        context! { text => self.mark(cleaned), left_out => cleaned.left_out, stripped => cleaned.stripped }
     }
 
-    /// Worst first, as many as there is room for.
-    fn findings<'a>(&mut self, all: impl Iterator<Item = (&'a str, &'a OpenFinding)>, room: &mut Room) -> Vec<Value> {
-        let mut sorted: Vec<_> = all.collect();
-        sorted.sort_by_key(|(_, open)| open.finding.severity);
-        let mut shown = Vec::new();
-        for (from, OpenFinding { id, finding }) in sorted {
-            if room.0 < FRAME {
-                break;
-            }
-            room.spend(FRAME);
-            let text = clean::comment(&finding.text, COMMENT_CAP.min(room.0));
-            room.spend(text.text.len());
-            let suggestion = finding.suggestion.as_deref().map(|raw| clean::comment(raw, COMMENT_CAP.min(room.0)));
-            room.spend(suggestion.as_ref().map_or(0, |suggestion| suggestion.text.len()));
-            let path = finding.path.as_deref().map(clean::line);
-            room.spend(path.as_ref().map_or(0, |path| path.text.len()));
-            shown.push(context! {
-                id => id.as_str(),
-                severity => finding.severity.as_str(),
-                category => finding.category.as_str(),
-                from => self.line(from),
-                path => path.map(|path| self.mark(&path)),
-                line => finding.line,
-                left_out => text.left_out + suggestion.as_ref().map_or(0, |suggestion| suggestion.left_out),
-                text => self.mark(&text),
-                suggestion => suggestion.map(|suggestion| self.mark(&suggestion)),
-            });
+    fn cut(&mut self, what: Section, left_out: usize, unit: Unit) {
+        if left_out > 0 {
+            self.cuts.push(PromptCut { what, left_out, unit });
         }
-        shown
     }
 
     fn with(self, values: Value) -> Values {
-        Values { values, stripped: self.stripped, left_out: self.left_out }
+        let Self { stripped, left_out, extents, cuts } = self;
+        Values { values, stripped, left_out, extents, cuts }
     }
 }
 

@@ -5,6 +5,7 @@ mod check;
 mod clean;
 mod context;
 mod fence;
+mod portion;
 #[cfg(test)]
 mod tests;
 mod variables;
@@ -17,10 +18,11 @@ use std::path::{Path, PathBuf};
 use minijinja::Environment;
 
 pub(crate) use check::Fault;
-pub(crate) use context::{AgainContext, Feedback, FixContext, OpenFinding, ReviewContext};
+pub(crate) use context::{AgainContext, Comment, Extent, Feedback, FixContext, OpenFinding, ReviewContext};
 pub(crate) use variables::Variable;
 
 use crate::words::words;
+use crate::work::PromptCut;
 use context::Values;
 
 words! {
@@ -55,6 +57,10 @@ pub(crate) struct Prompt {
     pub(crate) stripped: usize,
     /// What was cut because it was too long.
     pub(crate) left_out: usize,
+    /// How much of each piece of feedback is in it, also of those that have no room.
+    pub(crate) extents: Vec<Extent>,
+    /// What else was too long.
+    pub(crate) cuts: Vec<PromptCut>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -186,14 +192,14 @@ impl Template {
     }
 
     fn write(&self, values: Values) -> Result<Prompt, PromptError> {
-        let Values { values, stripped, left_out } = values;
+        let Values { values, stripped, left_out, extents, cuts } = values;
         let text = self
             .environment
             .get_template(self.name.as_str())
             .and_then(|template| template.render(values))
             .map_err(|source| PromptError::Render { name: self.name, source })?;
         match fence::unfenced(&text) {
-            None => Ok(Prompt { text, stripped, left_out }),
+            None => Ok(Prompt { text, stripped, left_out, extents, cuts }),
             Some(outside) => Err(PromptError::Unfenced { name: self.name, start: outside.chars().take(40).collect() }),
         }
     }

@@ -1,5 +1,6 @@
 //! The prompts as agents see them.
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use insta::assert_snapshot;
@@ -11,6 +12,7 @@ use crate::finding::{Category, Finding, FindingId, Severity};
 mod loading;
 mod payloads;
 
+const LIMIT: usize = 200_000;
 const NONCE: u128 = 0x0123_4567_89ab_cdef_0123_4567_89ab_cdef;
 
 fn prompts() -> &'static Prompts {
@@ -30,6 +32,7 @@ fn review_of(text: &str) -> ReviewContext {
         files: vec![text.into(), "src/retry.rs".into()],
         diff: text.into(),
         open_findings: vec![finding("f3", Severity::High, text)],
+        feedback_limit: LIMIT,
         cycle: 1,
         max_cycles: 2,
         nonce: NONCE,
@@ -48,11 +51,15 @@ fn fix_of(text: &str) -> FixContext {
         max_cycles: 2,
         plan: Some(text.into()),
         feedback: vec![Feedback {
+            key: "j1".into(),
             from: text.into(),
             body: text.into(),
             findings: vec![finding("f4", Severity::Low, text), finding("f3", Severity::Critical, text)],
         }],
-        guidance: vec![text.into()],
+        guidance: vec![comment(text)],
+        feedback_limit: LIMIT,
+        told: BTreeMap::new(),
+        part: 1,
         closed: vec![text.into()],
         last_run_tail: Some(text.into()),
         gate_output: Some(text.into()),
@@ -67,12 +74,18 @@ fn again_of(text: &str) -> AgainContext {
         missing: vec![text.into()],
         answer: Some(text.into()),
         open_findings: vec![finding("f3", Severity::High, text)],
+        feedback_limit: LIMIT,
         nonce: NONCE,
     }
 }
 
+fn comment(text: &str) -> Comment {
+    Comment { key: "g1".into(), text: text.into() }
+}
+
 fn finding(id: &str, severity: Severity, text: &str) -> OpenFinding {
     OpenFinding {
+        key: format!("j1.{id}"),
         id: FindingId::new(id),
         finding: Finding {
             severity,
@@ -155,7 +168,7 @@ fn a_template_in_outside_text_stays_text() {
 
 #[test]
 fn what_was_taken_out_is_counted() {
-    let prompt = prompts().fix(&FixContext { guidance: vec!["a<!-- b -->\u{200b}c".into()], ..fix_of("x") }).unwrap();
+    let prompt = prompts().fix(&FixContext { guidance: vec![comment("a<!-- b -->\u{200b}c")], ..fix_of("x") }).unwrap();
     assert_eq!((prompt.stripped, prompt.left_out), (13, 0));
     assert!(prompt.text.contains("\nac\n"), "{}", prompt.text);
     let prompt = prompts().review(&ReviewContext { diff: "+\u{202e}a".into(), ..review_of("x") }).unwrap();
@@ -183,10 +196,10 @@ fn a_mebibyte_everywhere_is_still_a_bounded_prompt() {
     fix.feedback = vec![fix.feedback.remove(0); 50];
     let fix = prompts.fix(&fix).unwrap();
     // Plan, feedback, two outputs, the settled ones, and our own words.
-    assert!(fix.text.len() < (64 + 64 + 16 + 16 + 24 + 32) << 10, "{} bytes", fix.text.len());
+    assert!(fix.text.len() < LIMIT + ((64 + 16 + 16 + 24 + 32) << 10), "{} bytes", fix.text.len());
     assert!(fix.left_out > 1 << 20);
     let review = prompts.review(&review_of(&text)).unwrap();
-    assert!(review.text.len() < (200 + 64 + 64 + 16) << 10, "{} bytes", review.text.len());
+    assert!(review.text.len() < LIMIT + ((200 + 64 + 16) << 10), "{} bytes", review.text.len());
     let cut = format!("{} bytes of the diff are left out here: run `git diff 1111", text.len() - (200 << 10));
     assert!(review.text.contains(&cut), "{cut}");
 }
@@ -221,11 +234,13 @@ fn a_fix_prompt_is_complete() {
     let mut context = fix_of("x");
     context.plan = Some("# Spec\nThree tries.".into());
     context.feedback = vec![Feedback {
+        key: "j1".into(),
         from: "review v3".into(),
         body: "The retry is endless.\n\nSee below.".into(),
         findings: vec![
             finding("f4", Severity::Low, "second"),
             OpenFinding {
+                key: "j1.2".into(),
                 id: FindingId::new("f3"),
                 finding: Finding {
                     path: Some("src/retry.rs".into()),

@@ -1,9 +1,11 @@
 //! The variables of each prompt: what a template may name, and contexts that hold them all, or as few as possible, with
 //! which every template is tried when it is loaded.
 
+use std::collections::BTreeMap;
+
 use crate::finding::{Category, Finding, FindingId, Severity};
 use crate::prompt::context::Values;
-use crate::prompt::{AgainContext, Feedback, FixContext, Name, OpenFinding, ReviewContext};
+use crate::prompt::{AgainContext, Comment, Feedback, FixContext, Name, OpenFinding, ReviewContext};
 
 /// A name that a template may use, with the fields behind its dot (of each, where it is a list).
 #[derive(Debug, PartialEq, Eq)]
@@ -56,14 +58,16 @@ const FIX: &[Variable] = &[
     HEAD_SHA,
     PLAN,
     var("pr_number", &[], "number of the pull request, or none"),
-    var("feedback", &["from", "body", "left_out"], "what each reviewer wrote"),
+    var("feedback", &["from", "body", "left_out", "earlier"], "what each reviewer wrote"),
     var(
         "findings",
-        &["id", "severity", "category", "path", "line", "text", "suggestion", "left_out", "from"],
+        &["id", "severity", "category", "path", "line", "text", "suggestion", "left_out", "earlier", "from"],
         "every finding of the feedback, worst first",
     ),
-    var("findings_left_out", &[], "findings that had no room"),
-    var("guidance", &["text", "left_out"], "a person's comments for this fix"),
+    var("findings_left_out", &[], "findings that are not in this run's prompt"),
+    var("guidance", &["text", "left_out", "earlier"], "a person's comments for this fix"),
+    var("part", &[], "number of this run of the fix, from 1"),
+    var("later", &[], "comments and findings that have no room in this run"),
     var("closed", &[], "findings that are settled, one line each"),
     var("closed_left_out", &[], "settled findings that are not listed"),
     var("last_run", TEXT, "the end of the last run's output, or none"),
@@ -120,6 +124,9 @@ impl Name {
     }
 }
 
+/// How much feedback the prompts hold with which templates are tried.
+const TRIAL_LIMIT: usize = 64 << 10;
+
 fn full_review() -> ReviewContext {
     ReviewContext {
         plan: Some("plan.text".into()),
@@ -153,6 +160,7 @@ fn bare_review() -> ReviewContext {
         files: Vec::new(),
         diff: String::new(),
         open_findings: Vec::new(),
+        feedback_limit: TRIAL_LIMIT,
         cycle: 0,
         max_cycles: 2,
         nonce: 0,
@@ -163,8 +171,13 @@ fn full_fix() -> FixContext {
     FixContext {
         pr_number: Some(42),
         plan: Some("plan.text".into()),
-        feedback: vec![Feedback { from: "from".into(), body: "body".into(), findings: vec![finding()] }],
-        guidance: vec!["text".into()],
+        feedback: vec![Feedback {
+            key: "j1".into(),
+            from: "from".into(),
+            body: "body".into(),
+            findings: vec![finding()],
+        }],
+        guidance: vec![Comment { key: "g1".into(), text: "text".into() }],
         closed: vec!["closed".into()],
         last_run_tail: Some("last_run.text".into()),
         gate_output: Some("gate_output.text".into()),
@@ -176,8 +189,18 @@ fn long_fix() -> FixContext {
     let full = full_fix();
     FixContext {
         plan: full.plan.as_deref().map(long),
-        feedback: vec![Feedback { from: "from".into(), body: long("body"), findings: vec![long_finding(); 300] }; 2],
-        guidance: vec![long("text")],
+        feedback: vec![
+            Feedback { key: "j1".into(), from: "from".into(), body: long("body"), findings: Vec::new() },
+            Feedback {
+                key: "j2".into(),
+                from: "from".into(),
+                body: "body".into(),
+                findings: vec![long_finding(); 300],
+            },
+        ],
+        guidance: vec![Comment { key: "g1".into(), text: long("text") }],
+        told: [("j1".to_owned(), 1), ("g1".to_owned(), 1), ("j2.1".to_owned(), 1)].into(),
+        part: 2,
         closed: vec!["closed".into(); 1000],
         last_run_tail: full.last_run_tail.as_deref().map(long),
         gate_output: full.gate_output.as_deref().map(long),
@@ -198,6 +221,9 @@ fn bare_fix() -> FixContext {
         plan: None,
         feedback: Vec::new(),
         guidance: Vec::new(),
+        feedback_limit: TRIAL_LIMIT,
+        told: BTreeMap::new(),
+        part: 1,
         closed: Vec::new(),
         last_run_tail: None,
         gate_output: None,
@@ -230,12 +256,14 @@ fn bare_again() -> AgainContext {
         missing: Vec::new(),
         answer: None,
         open_findings: Vec::new(),
+        feedback_limit: TRIAL_LIMIT,
         nonce: 0,
     }
 }
 
 fn finding() -> OpenFinding {
     OpenFinding {
+        key: "j2.1".into(),
         id: FindingId::new("f1"),
         finding: Finding {
             severity: Severity::High,

@@ -31,7 +31,8 @@ use page::{Page, Place};
 use sheet::Sheet;
 use verdict::Claim;
 
-const MAX_FINDINGS: usize = 200;
+/// More than any review has; what is beyond it is still in the text of the review, which a fix is told too.
+const MAX_FINDINGS: usize = 2_000;
 
 words! {
     /// Which of the known ways of writing a verdict the review used.

@@ -117,6 +117,13 @@ fn a_persons_review_is_one_fix_that_is_told_all_of_it() {
     let rejected =
         play.world.sqlite("SELECT actor_id || ': ' || summary FROM events WHERE event_type = 'work_rejected'");
     assert_eq!(rejected, "github:bob: bob requests changes: The rounding is wrong.");
+    // NFR-4: the event that creates a fix summarises the review.
+    let created = play.world.sqlite("SELECT metadata ->> 'context' FROM events WHERE event_type = 'fix_created'");
+    let expected = json!([{
+        "rejection_id": "j1", "by": "github:bob", "summary": "bob requests changes: The rounding is wrong.", "findings": 2,
+        "severity": "medium", "paths": ["work.txt"],
+    }]);
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&created).unwrap(), expected);
     let prompt = stage.fix_prompt();
     for part in [
         // 1. what was asked for

@@ -131,8 +131,9 @@ impl Story {
     pub(in crate::blackboard) fn begin_run(&mut self, claimed: &Claimed) -> Result<Run> {
         let (claim, change) = (claimed.claim(), claimed.change.clone());
         self.step(|conn, now| {
-            let guidance = bb::open_guidance(conn, &change.change_id)?.into_iter().map(|(id, _)| id).collect();
-            bb::start_run(conn, &claim, &change, &bb::NewRun { guidance, ..new_run() }, now)
+            let guidance = bb::open_guidance(conn, &change.change_id)?.into_iter();
+            let feedback = guidance.map(|(id, _)| coverage(&id, None, 7, 7)).collect();
+            bb::start_run(conn, &claim, &change, &bb::NewRun { feedback, ..new_run() }, now)
         })
     }
 
@@ -298,7 +299,22 @@ pub(in crate::blackboard) fn new_run() -> bb::NewRun {
         session: None,
         head_before: "0".repeat(40),
         runs_dir: "/state/runs".into(),
-        guidance: Vec::new(),
+        part: 1,
+        feedback: Vec::new(),
+        cuts: Vec::new(),
+        plan: None,
+    }
+}
+
+/// So many bytes of a piece of feedback were told.
+pub(in crate::blackboard) fn coverage(piece: &str, rejection: Option<&str>, end: i64, total: i64) -> bb::Coverage {
+    bb::Coverage {
+        piece: piece.into(),
+        rejection_id: rejection.map(RejectionId::new),
+        finding_id: None,
+        start: 0,
+        end,
+        total,
     }
 }
 
@@ -351,6 +367,7 @@ pub(in crate::blackboard) fn fix_done(head_before: &str) -> bb::FixDone {
         answers: Vec::new(),
         pushed_to: None,
         posts: Vec::new(),
+        rest: None,
     }
 }
 

@@ -15,3 +15,16 @@ WHEN NEW.event_type NOT IN (
 BEGIN
     SELECT RAISE(ABORT, 'unknown event_type; the types are listed above CREATE TABLE events (.schema events)');
 END;
+
+-- The feedback that the prompt of a run holds, and how much of it. What does not fit goes into another run of the same
+-- fix. Every piece is listed, also one for which there was no room (start_byte = end_byte).
+CREATE TABLE run_feedback (
+    run_id       TEXT NOT NULL REFERENCES runs (run_id),
+    piece        TEXT NOT NULL CHECK (piece <> ''), -- j2: the text of a rejection; j2.3: its third finding; g7: a comment; f4: an open finding
+    rejection_id TEXT,                             -- the rejection that it belongs to
+    finding_id   TEXT,                             -- the finding that it is
+    start_byte   INTEGER NOT NULL CHECK (start_byte >= 0), -- of its cleaned text; earlier runs were told what is before
+    end_byte     INTEGER NOT NULL CHECK (end_byte >= start_byte),
+    total_bytes  INTEGER NOT NULL CHECK (total_bytes >= end_byte),
+    PRIMARY KEY (run_id, piece)
+) STRICT, WITHOUT ROWID;

@@ -96,12 +96,12 @@ fn long_texts_and_long_lists_are_cut_and_it_is_said() {
     assert!(reading.findings[0].text.ends_with("ä…"));
     assert!(reading.reason.contains("cut"), "{}", reading.reason);
 
-    let mut many = vec![finding("low"); 300];
+    let mut many = vec![finding("low"); 2_000];
     many.push(finding("critical"));
-    let reading = medium(&contract("approved", 301, "critical", &many.join(",")));
-    assert_eq!((reading.verdict, reading.findings.len()), (CHANGES, 200));
+    let reading = medium(&contract("approved", 2_001, "critical", &many.join(",")));
+    assert_eq!((reading.verdict, reading.findings.len()), (CHANGES, 2_000));
     assert_eq!(reading.findings[0].severity, Severity::Critical);
-    assert!(reading.reason.contains("Of 301 findings the 200 worst"), "{}", reading.reason);
+    assert!(reading.reason.contains("Of 2001 findings the 2000 worst"), "{}", reading.reason);
 }
 
 #[test]
