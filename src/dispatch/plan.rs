@@ -21,8 +21,8 @@ pub(super) struct Plan {
     pub(super) source: Option<PlanSource>,
 }
 
-/// All files of the feature that the branch is of, as one text, each under its path. Files in `.specify/` itself belong to
-/// every branch.
+/// All files of the feature that the branch is of, as one text, each under its path. Files in `.specify/` itself count
+/// where no folder does.
 pub(super) fn plan(worktree: &Path, branch: &str) -> Plan {
     let top = worktree.join(".specify");
     let mut found = Vec::new();

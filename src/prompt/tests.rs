@@ -121,10 +121,12 @@ fn outside(prompt: &str) -> String {
 
 fn all_three(text: &str) -> [String; 3] {
     let prompts = prompts();
+    // Nothing is left for another run.
+    let feedback_limit = 1 << 30;
     [
-        prompts.review(&review_of(text)).unwrap().text,
-        prompts.fix(&fix_of(text)).unwrap().text,
-        prompts.again(&again_of(text)).unwrap().text,
+        prompts.review(&ReviewContext { feedback_limit, ..review_of(text) }).unwrap().text,
+        prompts.fix(&FixContext { feedback_limit, ..fix_of(text) }).unwrap().text,
+        prompts.again(&AgainContext { feedback_limit, ..again_of(text) }).unwrap().text,
     ]
 }
 
