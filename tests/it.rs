@@ -37,5 +37,6 @@ mod special_files;
 mod support;
 mod tidy;
 mod tools;
+mod vanished;
 mod wakes;
 mod worktrees;

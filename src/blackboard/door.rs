@@ -3,12 +3,14 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot};
 
+use super::identity::{Identity, Vanished};
 use super::{BoardError, Result, open};
 use crate::clock::Time;
 use crate::crash::crash_point;
@@ -41,6 +43,7 @@ type Look = Box<dyn FnOnce(&mut Connection) + Send>;
 #[derive(Clone)]
 pub(crate) struct Door {
     path: PathBuf,
+    identity: Arc<Identity>,
     steps: mpsc::Sender<Step>,
     looks: mpsc::Sender<Look>,
 }
@@ -49,15 +52,24 @@ impl Door {
     pub(crate) fn open(path: &Path, now: Time) -> Result<Self> {
         let writer = open::writer(path, now)?;
         let reader = open::reader(path)?;
+        let unknown = |error| open::unusable(path, format!("it can't be looked at: {error}"), None);
+        let identity = Arc::new(Identity::of(path).map_err(unknown)?);
+        let known = Arc::clone(&identity);
         let (steps, step_queue) = mpsc::channel(QUEUE);
         let (looks, look_queue) = mpsc::channel(QUEUE);
-        spawn("blackboard-writer", path, move || write_all(writer, step_queue))?;
+        spawn("blackboard-writer", path, move || write_all(writer, step_queue, &known))?;
         spawn("blackboard-reader", path, move || read_all(reader, look_queue))?;
-        Ok(Self { path: path.to_owned(), steps, looks })
+        Ok(Self { path: path.to_owned(), identity, steps, looks })
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Fails when the files that were opened are not there any more, or others are in their place. Every write asks it
+    /// too; whoever is about to do something that can't be undone asks once more.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.identity.check()
     }
 
     /// One step of one transaction: all that it writes is committed, or nothing. `name` is for crash points.
@@ -120,20 +132,28 @@ impl Door {
 #[derive(Debug, Clone)]
 struct Lost {
     code: Option<rusqlite::ffi::Error>,
+    /// The file itself is gone.
+    vanished: Option<(PathBuf, Vanished)>,
     why: String,
 }
 
 impl Lost {
     /// By a step that failed.
     fn by(error: &BoardError) -> Self {
+        if let BoardError::Vanished { path, how } = error {
+            return Self { code: None, vanished: Some((path.clone(), *how)), why: error.to_string() };
+        }
         let (BoardError::Full(source) | BoardError::Busy(source) | BoardError::Sqlite(source)) = error else {
-            return Self { code: None, why: error.to_string() };
+            return Self { code: None, vanished: None, why: error.to_string() };
         };
         Self::from(source)
     }
 
     /// A full disk and a lock that lasts are told as what they are: those who wait for them to pass must know.
     fn told(&self) -> BoardError {
+        if let Some((path, how)) = &self.vanished {
+            return BoardError::Vanished { path: path.clone(), how: *how };
+        }
         match self.code {
             Some(code)
                 if matches!(code.code, ErrorCode::DiskFull | ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) =>
@@ -147,7 +167,7 @@ impl Lost {
 
 impl From<&rusqlite::Error> for Lost {
     fn from(error: &rusqlite::Error) -> Self {
-        Self { code: error.sqlite_error().copied(), why: error.to_string() }
+        Self { code: error.sqlite_error().copied(), vanished: None, why: error.to_string() }
     }
 }
 
@@ -176,7 +196,7 @@ fn read_all(mut conn: Connection, mut queue: mpsc::Receiver<Look>) {
     }
 }
 
-fn write_all(mut conn: Connection, mut queue: mpsc::Receiver<Step>) {
+fn write_all(mut conn: Connection, mut queue: mpsc::Receiver<Step>, identity: &Identity) {
     let mut streak = Instant::now();
     loop {
         let waited = Instant::now();
@@ -193,7 +213,7 @@ fn write_all(mut conn: Connection, mut queue: mpsc::Receiver<Step>) {
         {
             batch.push(next);
         }
-        write_batch(&mut conn, batch);
+        write_batch(&mut conn, batch, identity);
     }
 }
 
@@ -207,11 +227,11 @@ pub(super) fn breathe(pause: Duration) {
 }
 
 /// Runs the steps, each in its own savepoint, commits once, and only then tells anybody.
-fn write_batch(conn: &mut Connection, batch: Vec<Step>) {
+fn write_batch(conn: &mut Connection, batch: Vec<Step>, identity: &Identity) {
     let names: Vec<&'static str> = batch.iter().map(|step| step.name).collect();
     let mut answers: Vec<Answer> = Vec::with_capacity(batch.len());
     let mut waiting = batch.into_iter();
-    let lost = commit_batch(conn, &mut waiting, &names, &mut answers).err();
+    let lost = commit_batch(conn, &mut waiting, (&names, identity), &mut answers).err();
     if let Some(lost) = &lost {
         // Those whose turn did not come, because the transaction broke before.
         answers.extend(waiting.map(|step| (step.run)(Err(lost)).1));
@@ -221,12 +241,26 @@ fn write_batch(conn: &mut Connection, batch: Vec<Step>) {
     }
 }
 
+/// Before a transaction. A WAL that was only removed is brought into the database first: what was committed is not lost, and
+/// nobody will do it a second time.
+fn is_there(conn: &Connection, identity: &Identity) -> Result<(), Lost> {
+    let Err(vanished) = identity.check() else { return Ok(()) };
+    if identity.is_only_wal_removed() {
+        let saved = conn.pragma_query_value(None, "wal_checkpoint", |row| row.get::<_, i64>(0));
+        if !matches!(saved, Ok(0)) {
+            tracing::error!(?saved, "what was in the removed WAL could not be saved");
+        }
+    }
+    Err(Lost::by(&vanished))
+}
+
 fn commit_batch(
     conn: &mut Connection,
     batch: &mut impl Iterator<Item = Step>,
-    names: &[&'static str],
+    (names, identity): (&[&'static str], &Identity),
     answers: &mut Vec<Answer>,
 ) -> Result<(), Lost> {
+    is_there(conn, identity)?;
     let mut tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
     for step in batch {
         let savepoint = tx.savepoint()?;
@@ -242,6 +276,7 @@ fn commit_batch(
     for name in names {
         crash_point!("commit.{name}.before");
     }
+    identity.check().map_err(|error| Lost::by(&error))?;
     tx.commit()?;
     for name in names {
         crash_point!("commit.{name}.after");

@@ -23,6 +23,7 @@ mod find;
 mod finish;
 mod head;
 mod hold;
+mod identity;
 mod intents;
 mod items;
 mod look;
@@ -76,6 +77,7 @@ pub(crate) use find::{
 pub(crate) use finish::{Failure, FixDone, Rest, ReviewDone, Unclear, ask_again, fail, finish_fix, finish_review};
 pub(crate) use head::{end_reviews, queue_review, review_new_head, was_on_remote};
 pub(crate) use hold::{Hold, anything_held_is_due, hold, next_moment, resume_due, resume_held_for};
+pub(crate) use identity::Vanished;
 pub(crate) use intents::{
     Intent, IntentKind, NewIntent, OurPosts, PostDone, change_result, claim_post, end_intent, give_up_post,
     intend_push, intent, intents_of, next_post, open_posts, orphaned_pushes, our_posts, post_done, put_off_post,
@@ -140,6 +142,9 @@ pub(crate) enum BoardError {
     Newer { path: std::path::PathBuf, found: i64, known: i64 },
     #[error("{path} is a SQLite database, but not a blackboard of remand; give another path with --db")]
     Foreign { path: std::path::PathBuf },
+    /// It must not be written any more: nobody else would see it.
+    #[error("{} was {how} while it was in use; nothing more is done", path.display())]
+    Vanished { path: std::path::PathBuf, how: Vanished },
     #[error("no {kind} `{id}`")]
     NotFound { kind: &'static str, id: String },
     #[error(transparent)]
@@ -185,6 +190,7 @@ impl BoardError {
             Self::Unusable { .. }
             | Self::Newer { .. }
             | Self::Foreign { .. }
+            | Self::Vanished { .. }
             | Self::Full(_)
             | Self::Busy(_)
             | Self::Closed

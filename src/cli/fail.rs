@@ -176,6 +176,9 @@ fn judge_board(error: &BoardError) -> (Code, Option<String>) {
         }
         BoardError::Busy(_) => (Code::Failed, Some("try again; another program holds the blackboard".into())),
         BoardError::Foreign { .. } => (Code::Config, None),
+        BoardError::Vanished { .. } => {
+            (Code::NeedsPerson, Some("put the database back, or a backup of it, then start again".into()))
+        }
         BoardError::Unusable { .. }
         | BoardError::Newer { .. }
         | BoardError::Stale { .. }

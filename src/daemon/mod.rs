@@ -1,6 +1,7 @@
 //! Puts the rooms together and keeps them running: the daemon, one tick, or what is queued. It decides nothing itself.
 
 mod assemble;
+mod deadline;
 mod lock;
 mod program;
 mod record;
@@ -29,6 +30,7 @@ use crate::heartbeat::command::Kit;
 use crate::heartbeat::{self, Beat, command};
 use crate::intake::Intake;
 
+use deadline::Bounds;
 use reload::{Hangup, Hangups};
 use running::Running;
 use supervisor::{News, Pulse, Supervisor};
@@ -144,13 +146,18 @@ pub(crate) struct Front<'a> {
 
 /// `remand run`: the daemon, until a signal. SIGHUP has it read its settings again.
 pub(crate) fn serve(mut loaded: Loaded, front: Front<'_>) -> anyhow::Result<()> {
-    runtime()?.block_on(async {
+    let bounds = Bounds::new(loaded.config.dispatch.stop_grace_s);
+    bounds.watch_from_outside()?;
+    let served = bounds.block_on(async {
         // First of all: a signal that comes while it starts ends it in good order too.
         let stop = stop_on_signal([SignalKind::terminate(), SignalKind::interrupt()])?;
+        bounds.set_stop(&stop);
         let mut hangups = Hangups::listen()?;
         let supervisor = Arc::new(Supervisor::new(&config::supervision()));
+        bounds.set_supervisor(&supervisor);
         let _lock = lock::take(&loaded.blackboard).await?;
         let mut daemon = Daemon::assemble_with(&loaded, program::kept(&loaded.blackboard)?)?;
+        bounds.set_door(daemon.door());
         let _recorded = Record::own(supervisor.is_there())?.publish(&loaded.blackboard)?;
         daemon.look_at_git().await?;
         daemon.set_shadows().await?;
@@ -169,6 +176,7 @@ pub(crate) fn serve(mut loaded: Loaded, front: Front<'_>) -> anyhow::Result<()> 
                     let said = match reload::reload(&daemon, &loaded, &front.load, front.words).await {
                         Some((next, settings)) => {
                             (daemon, loaded) = (next, settings);
+                            bounds.set_grace(loaded.config.dispatch.stop_grace_s);
                             daemon.set_shadows().await?;
                             running.go_on_as(&daemon).await;
                             "goes by the settings as they are now"
@@ -183,7 +191,8 @@ pub(crate) fn serve(mut loaded: Loaded, front: Front<'_>) -> anyhow::Result<()> 
         running.end().await;
         watched.wait().await;
         Ok(())
-    })
+    });
+    served.map(Option::unwrap_or_default)
 }
 
 impl Daemon {
@@ -223,22 +232,33 @@ impl Daemon {
 
 /// `remand tick`.
 pub(crate) fn tick(loaded: &Loaded) -> anyhow::Result<Done> {
-    runtime()?.block_on(async {
-        let daemon = Daemon::assemble(loaded)?;
-        daemon.look_at_git().await?;
-        daemon.set_shadows_if_alone(loaded).await?;
-        daemon.tick(&stop_on_signal(every_signal())?).await
-    })
+    until_done(loaded, async |daemon, stop| daemon.tick(&stop).await)
 }
 
 /// `remand work`.
 pub(crate) fn work(loaded: &Loaded) -> anyhow::Result<Done> {
-    runtime()?.block_on(async {
+    until_done(loaded, async |daemon, stop| Ok(daemon.work(&stop).await))
+}
+
+/// Does something that ends by itself, with the bounds of the daemon.
+fn until_done(
+    loaded: &Loaded,
+    work: impl AsyncFnOnce(&Daemon, CancellationToken) -> anyhow::Result<Done>,
+) -> anyhow::Result<Done> {
+    let bounds = Bounds::new(loaded.config.dispatch.stop_grace_s);
+    let done = bounds.block_on(async {
+        let stop = stop_on_signal(every_signal())?;
+        bounds.set_stop(&stop);
         let daemon = Daemon::assemble(loaded)?;
+        bounds.set_door(daemon.door());
         daemon.look_at_git().await?;
         daemon.set_shadows_if_alone(loaded).await?;
-        Ok(daemon.work(&stop_on_signal(every_signal())?).await)
-    })
+        let done = work(&daemon, stop).await;
+        // It may have ended because nothing could be written any more.
+        daemon.door().check()?;
+        done
+    })?;
+    done.context("stopped before everything was in order")
 }
 
 pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {

@@ -178,25 +178,32 @@ impl Task {
     /// grace first.
     pub(super) async fn wait(&self, running: &mut Running) -> Result<(), Stop> {
         let grace = self.dispatch.settings.stop_grace;
+        let out_of_time = async {
+            self.stop.cancelled().await;
+            tokio::time::sleep(grace).await;
+        };
         let told_to_end = async {
             tokio::select! {
                 () = self.fenced.cancelled() => {}
                 () = self.halted.cancelled() => {}
-                () = async { self.stop.cancelled().await; tokio::time::sleep(grace).await } => {}
             }
         };
-        let ended = tokio::select! {
-            ended = running.wait() => Some(ended),
-            () = told_to_end => None,
+        tokio::pin!(out_of_time);
+        let is_told = tokio::select! {
+            ended = running.wait() => return Ok(ended.map(drop)?),
+            () = told_to_end => true,
+            () = &mut out_of_time => false,
         };
-        match ended {
-            Some(ended) => ended.map(drop)?,
-            None => {
-                running.stop().await;
-                running.wait().await.map(drop)?;
+        if is_told {
+            running.stop().await;
+            tokio::select! {
+                ended = running.wait() => return Ok(ended.map(drop)?),
+                () = &mut out_of_time => {}
             }
         }
-        Ok(())
+        // The program stops: the grace was for the agent.
+        running.hurry().await;
+        Ok(running.wait().await.map(drop)?)
     }
 
     async fn mark_of_checkout(&self) -> Result<Option<Mark>, Stop> {

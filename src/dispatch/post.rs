@@ -109,6 +109,7 @@ impl Dispatch {
             let reason = format!("the change is {}", change.state);
             return self.give_up(intent, &reason).await;
         }
+        self.door.check()?;
         let page = Page { github: &self.settings.forge.github, repo, number, change };
         let done = match self.find_or_post(&page, &intent).await {
             Ok(done) => done,

@@ -115,6 +115,7 @@ impl Task {
         self.look_at_pull().await?;
         let push = Push { branch: change.branch, from: span.first.to_owned(), to: head.to_owned() };
         self.intend(&push).await?;
+        self.dispatch.door.check()?;
         match remote.push(&push).await? {
             Pushed::Done | Pushed::Ahead(_) => self.pushed(head).await,
             Pushed::Moved(Some(theirs)) => self.replay(span, head, &remote, &theirs).await,

@@ -12,6 +12,7 @@
 //! | `settled` | somebody waited for the lock and cleaned up: a shim that comes late starts nothing |
 //! | `shim.err` | what the shim said, normally nothing |
 
+mod children;
 mod command;
 mod ending;
 mod error;
@@ -35,6 +36,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::work::Ended;
 
+pub(crate) use children::end_children;
 pub(crate) use command::find;
 pub(crate) use error::ProcessError;
 pub(crate) use folder::{ended_at, read_exit, remove_folder};

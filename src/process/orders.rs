@@ -16,13 +16,15 @@ const MAX_JOB: usize = 8 * 1024 * 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     Stop,
+    /// The daemon can't wait for long.
+    Hurry,
     DaemonGone,
 }
 
 impl Order {
     pub(super) fn ended(self) -> Ended {
         match self {
-            Self::Stop => Ended::Stopped,
+            Self::Stop | Self::Hurry => Ended::Stopped,
             Self::DaemonGone => Ended::DaemonGone,
         }
     }
@@ -71,8 +73,10 @@ impl Orders {
     pub(super) async fn next(&mut self) -> Order {
         loop {
             while let Some(line) = self.line() {
-                if line == b"stop" {
-                    return Order::Stop;
+                match line.as_slice() {
+                    b"stop" => return Order::Stop,
+                    b"hurry" => return Order::Hurry,
+                    _ => {}
                 }
             }
             if self.pipe.is_none() {

@@ -9,6 +9,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::Instant;
 
+use super::children::{self, Known};
 use super::command::command;
 use super::ending::later;
 use super::{Exit, Job, MARK, ProcessError, ProcessId, RUN, folder, table};
@@ -21,6 +22,7 @@ const SHIM_OVERDUE: Duration = Duration::from_secs(90);
 pub(crate) struct Running {
     shim: ProcessId,
     child: Child,
+    _known: Known,
     stdin: Option<ChildStdin>,
     dir: PathBuf,
     overdue_at: Instant,
@@ -35,7 +37,8 @@ pub(crate) async fn start(shim_program: &Path, job: &Job) -> Result<Running, Pro
     line.push(b'\n');
     folder::make(&job.dir)?;
     crash_point!("start_before_shim");
-    let mut child = Command::from(command(shim_program))
+    let mut command = Command::from(command(shim_program));
+    command
         // The path may be that of a link in /proc.
         .arg0("remand")
         .arg("__shim")
@@ -44,8 +47,8 @@ pub(crate) async fn start(shim_program: &Path, job: &Job) -> Result<Running, Pro
         .env(MARK, &job.dir)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
-        .stderr(folder::complaints(&job.dir)?)
-        .spawn()
+        .stderr(folder::complaints(&job.dir)?);
+    let (mut child, known) = children::start(|| command.spawn(), Child::id)
         .map_err(|source| ProcessError::Spawn { program: shim_program.display().to_string(), source })?;
     crash_point!("start_after_shim");
     let hand_over = |source| ProcessError::HandOver { run_id: job.run_id.clone(), source };
@@ -57,7 +60,7 @@ pub(crate) async fn start(shim_program: &Path, job: &Job) -> Result<Running, Pro
     stdin.write_all(&line).await.map_err(hand_over)?;
     crash_point!("start_after_job");
     let overdue_at = later(Instant::now(), job.limits.total.saturating_add(job.limits.grace)) + SHIM_OVERDUE;
-    Ok(Running { shim, child, stdin: Some(stdin), dir: job.dir.clone(), overdue_at })
+    Ok(Running { shim, child, _known: known, stdin: Some(stdin), dir: job.dir.clone(), overdue_at })
 }
 
 impl Running {
@@ -83,8 +86,17 @@ impl Running {
 
     /// Asks the shim to end everything; `wait` tells when that is done.
     pub(crate) async fn stop(&mut self) {
+        self.order(b"stop\n").await;
+    }
+
+    /// Asks it to end everything within a moment, whatever grace its agent was given.
+    pub(crate) async fn hurry(&mut self) {
+        self.order(b"hurry\n").await;
+    }
+
+    async fn order(&mut self, line: &[u8]) {
         let Some(stdin) = &mut self.stdin else { return };
-        if stdin.write_all(b"stop\n").await.is_err() {
+        if stdin.write_all(line).await.is_err() {
             // Nobody reads: it is ending already.
             self.stdin = None;
         }

@@ -1,7 +1,7 @@
 //! The body of `remand __shim`: runs one agent, outlives the daemon if need be, and leaves nothing behind but the
 //! run's folder. It judges nothing.
 //!
-//! Its stdin is a pipe from the daemon. The first line is the job as JSON; a line `stop` ends the run; the end of the
+//! Its stdin is a pipe from the daemon. The first line is the job as JSON; a line `stop` ends the run, `hurry` without its grace; the end of the
 //! pipe means that the daemon is gone, and ends the run too.
 
 use std::ffi::OsStr;

@@ -14,6 +14,7 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::timeout;
 
 use super::ProcessError;
+use super::children::{self, Known};
 use super::command::{command, find};
 
 /// From SIGTERM to SIGKILL: enough for git to remove its lock files.
@@ -46,7 +47,7 @@ pub(crate) struct ShortOutput {
 
 /// Runs a command to its end. When this is dropped before that, its group is killed.
 pub(crate) async fn short(cmd: &Short) -> Result<ShortOutput, ProcessError> {
-    let mut child = spawn(cmd)?;
+    let (mut child, _known) = spawn(cmd)?;
     let group = Group::of(&child);
     let (mut stdout, mut stderr) = (Capped::new(cmd.cap), Capped::new(cmd.cap));
     let (to_stdin, from_stdout, from_stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -82,23 +83,23 @@ pub(crate) async fn short(cmd: &Short) -> Result<ShortOutput, ProcessError> {
     Ok(ShortOutput { status, stdout: stdout.bytes, stderr: stderr.bytes, truncated })
 }
 
-fn spawn(cmd: &Short) -> Result<Child, ProcessError> {
+fn spawn(cmd: &Short) -> Result<(Child, Known), ProcessError> {
     if !cmd.cwd.is_dir() {
         return Err(ProcessError::file("enter", &cmd.cwd)(ErrorKind::NotFound.into()));
     }
     let not_found = || ProcessError::NotFound { program: name(cmd) };
     let path = cmd.env.get(OsStr::new("PATH")).map(OsString::as_os_str);
     let program = find(&cmd.program, path, &cmd.cwd).ok_or_else(not_found)?;
-    let spawned = Command::from(command(&program))
+    let mut command = Command::from(command(&program));
+    command
         .args(&cmd.args)
         .current_dir(&cmd.cwd)
         .envs(&cmd.env)
         .process_group(0)
         .stdin(if cmd.stdin.is_some() { Stdio::piped() } else { Stdio::null() })
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn();
-    spawned.map_err(|source| {
+        .stderr(Stdio::piped());
+    children::start(|| command.spawn(), Child::id).map_err(|source| {
         if source.kind() == ErrorKind::NotFound {
             not_found()
         } else {

@@ -101,7 +101,7 @@ impl Watched {
     fn obey(&mut self, order: Order, now: Instant) {
         let grace = match order {
             Order::Stop => self.limits.grace,
-            Order::DaemonGone => SHORT_GRACE,
+            Order::Hurry | Order::DaemonGone => SHORT_GRACE,
         };
         self.end(order.ended(), grace, now);
     }

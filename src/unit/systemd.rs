@@ -54,8 +54,9 @@ ExecReload=kill -HUP $MAINPID
 Environment={path}
 Restart=on-failure
 RestartSec=5
-# Wrong usage, wrong settings: another start changes nothing.
-RestartPreventExitStatus=2 3
+# Wrong usage, wrong settings: another start changes nothing. 5: the database was removed or replaced while it ran, and a
+# start would begin with an empty one.
+RestartPreventExitStatus=2 3 5
 # Fed by a heartbeat that passed and a blackboard that took a write.
 WatchdogSec=60
 # dispatch.stop_grace_s, limits.grace_s, and a moment to put worktrees back.

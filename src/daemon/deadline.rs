@@ -1,0 +1,141 @@
+//! The end of the program: in good order if that is possible, in time in any case, and at once when the blackboard that it
+//! works on is not there any more.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::supervisor::{News, Supervisor};
+use crate::blackboard::{BoardError, Door};
+use crate::process;
+
+/// What agents that do not listen, and git in their worktrees, get after `stop_grace_s`.
+const AFTER_GRACE: Duration = Duration::from_millis(3_000);
+/// When even the runtime does not answer any more.
+const AT_LAST: Duration = Duration::from_millis(4_300);
+/// For tasks that wait for a disk when all others have been dropped.
+const TASKS_END: Duration = Duration::from_millis(500);
+/// Between two looks at the files of the blackboard.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// What bounds the work of one program. Each part is set once it is known.
+pub(super) struct Bounds {
+    /// `stop_grace_s`; a reload may change it.
+    grace_s: Arc<AtomicU64>,
+    stop: watch::Sender<Option<CancellationToken>>,
+    door: watch::Sender<Option<Door>>,
+    supervisor: watch::Sender<Option<Arc<Supervisor>>>,
+}
+
+impl Bounds {
+    pub(super) fn new(stop_grace_s: u64) -> Self {
+        let grace_s = Arc::new(AtomicU64::new(stop_grace_s));
+        Self {
+            grace_s,
+            stop: watch::Sender::default(),
+            door: watch::Sender::default(),
+            supervisor: watch::Sender::default(),
+        }
+    }
+
+    pub(super) fn set_grace(&self, stop_grace_s: u64) {
+        self.grace_s.store(stop_grace_s, Ordering::Relaxed);
+    }
+
+    pub(super) fn set_stop(&self, stop: &CancellationToken) {
+        self.stop.send_replace(Some(stop.clone()));
+    }
+
+    pub(super) fn set_door(&self, door: &Door) {
+        self.door.send_replace(Some(door.clone()));
+    }
+
+    pub(super) fn set_supervisor(&self, supervisor: &Arc<Supervisor>) {
+        self.supervisor.send_replace(Some(Arc::clone(supervisor)));
+    }
+
+    /// Runs the work on a runtime of its own; `None` when it did not stop in time. Whatever is left of it is dropped, and
+    /// its children are ended.
+    pub(super) fn block_on<T>(&self, work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<Option<T>> {
+        let runtime = super::runtime()?;
+        let done = runtime.block_on(async {
+            tokio::select! {
+                done = work => done.map(Some),
+                error = self.vanished() => {
+                    tracing::error!("{error}");
+                    if let Some(supervisor) = &*self.supervisor.borrow() {
+                        supervisor.tell(News::Stopping, &error.to_string());
+                    }
+                    Err(error.into())
+                }
+                () = self.overdue() => {
+                    tracing::warn!("stopped before everything was in order: the next start goes on from there");
+                    Ok(None)
+                }
+            }
+        });
+        runtime.shutdown_timeout(TASKS_END);
+        process::end_children();
+        done
+    }
+
+    async fn overdue(&self) {
+        set(&self.stop).await.cancelled().await;
+        tokio::time::sleep(grace(&self.grace_s) + AFTER_GRACE).await;
+    }
+
+    /// Returns once the files of the blackboard are not those that were opened.
+    async fn vanished(&self) -> BoardError {
+        let door = set(&self.door).await;
+        loop {
+            if let Err(error) = door.check() {
+                // The writer saves what can be saved, and says the same.
+                drop(door.write("vanished", |_| Ok(())).await);
+                return error;
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Ends the program some time after the first signal, whatever its runtime is waiting for: on a thread of its own.
+    pub(super) fn watch_from_outside(&self) -> anyhow::Result<()> {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().context("no second runtime")?;
+        let grace_s = Arc::clone(&self.grace_s);
+        let watch = move || {
+            runtime.block_on(async {
+                let (Ok(mut terminate), Ok(mut interrupt)) =
+                    (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+                else {
+                    return tracing::warn!("signals can't be listened for from outside the runtime");
+                };
+                tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
+                tokio::time::sleep(grace(&grace_s) + AT_LAST).await;
+                tracing::error!("the program did not stop by itself and is ended");
+                process::end_children();
+                super::end_at_once();
+            });
+        };
+        std::thread::Builder::new().name("stop".into()).spawn(watch).map(drop).context("no thread for the stop")
+    }
+}
+
+fn grace(seconds: &AtomicU64) -> Duration {
+    Duration::from_secs(seconds.load(Ordering::Relaxed))
+}
+
+/// Waits until a part is known.
+async fn set<T: Clone>(part: &watch::Sender<Option<T>>) -> T {
+    let mut known = part.subscribe();
+    let found = known.wait_for(Option::is_some).await.ok().and_then(|found| found.clone());
+    match found {
+        Some(found) => found,
+        // Its sender is ours and lives as long as we do.
+        None => std::future::pending().await,
+    }
+}
