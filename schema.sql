@@ -115,11 +115,12 @@ CREATE INDEX changes_live ON changes (updated_at) WHERE state NOT IN ('merged', 
 --   work_completed     {item_id, source}
 --   work_failed        {item_id, source, reason, wip?}
 --   work_cancelled     {item_id, reason}
---   work_rejected      {verdict, review_id?, item_id?, head?, body, findings?: [{id, severity, category, path, line, text, suggestion}],
+--   work_rejected      {verdict, raw_verdict?: what the review itself says, review_id?, item_id?, head?, body,
+--                       findings?: [{id, severity, category, path, line, text, suggestion}],
 --                       feedback?: [ids], left_out?: how many comments of a review found no room in it, left_out_feedback?: their ids,
 --                       supersedes?: true when it stands for all older rejections of the change}
 --                      A bare one (by hand, by another program) may have none: its summary is the feedback.
---   work_approved      {verdict, review_id?, item_id?, head, base}
+--   work_approved      {verdict, raw_verdict?, review_id?, item_id?, head, base, not_raised_again?: [ids of findings closed by it]}
 --   fix_created        {item_id, rejections: [ids], fix_cycle, max_fix_cycles,
 --                       context: [{rejection_id, by, summary, findings, severity, paths}]}   what it is to fix, one entry per rejection
 --   fix_committed      {item_id, head_before, head_after, commits, files, fix_cycle, answers?}
@@ -383,6 +384,7 @@ CREATE TABLE findings (
     note         TEXT,                             -- the fixer's reason, a person's word
     first_review TEXT NOT NULL REFERENCES reviews (review_id),
     last_review  TEXT NOT NULL REFERENCES reviews (review_id),
+    resolution   TEXT CHECK (resolution IN ('judged', 'not_raised_again')), -- why it is resolved: by id, or a later review passed over it
     UNIQUE (change_id, fingerprint)
 ) STRICT;
 

@@ -58,6 +58,16 @@ words! {
     }
 }
 
+words! {
+    /// Why a finding counts as resolved.
+    "resolution" Resolution {
+        /// A reviewer judged it by its id.
+        Judged = "judged",
+        /// A later review that cannot judge findings one by one did not raise it again.
+        NotRaisedAgain = "not_raised_again",
+    }
+}
+
 /// One thing to fix, as a reviewer wrote it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Finding {

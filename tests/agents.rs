@@ -1,6 +1,7 @@
 //! Agents that do not do what they should, one a test: where each ends, what is said about it, what is kept, and that
 //! the worktree is fit for the next. The fixer is meant, unless a file of its own says otherwise.
 
+mod dialects;
 mod ends;
 mod gates;
 mod history;

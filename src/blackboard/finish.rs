@@ -11,7 +11,7 @@ use super::{BoardError, LeftOut, NewIntent, Result, changes, feedback, intents, 
 use crate::change::{Change, ChangeId, FinalVerdict, State};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
-use crate::finding::{Finding, Outcome, Severity, Verdict};
+use crate::finding::{Finding, Outcome, Resolution, Severity, Verdict};
 use crate::proposal::Escalation;
 use crate::state::Trigger;
 use crate::work::{Claim, Item, ItemId, RejectionId, RunId};
@@ -40,7 +40,8 @@ pub(crate) struct ReviewDone {
     pub(crate) summary: Option<String>,
     pub(crate) body: String,
     pub(crate) findings: Vec<Finding>,
-    pub(crate) judged: Vec<(String, Outcome)>,
+    /// What becomes of findings of earlier reviews: id, outcome, and why it is resolved. Others stay as they are.
+    pub(crate) judged: Vec<(String, Outcome, Option<Resolution>)>,
     pub(crate) threshold: Severity,
     pub(crate) agent: String,
     pub(crate) model: Option<String>,
@@ -105,7 +106,8 @@ pub(crate) fn finish_review(conn: &Connection, claim: &Claim, done: &ReviewDone,
         Verdict::Approved => {
             complete(conn, &item, now)?;
             let approved = about(EventType::WorkApproved, format!("approved: {said}")).with(json!({
-                "verdict": done.verdict, "review_id": review_id, "item_id": item.item_id, "head": done.head, "base": done.base,
+                "verdict": done.verdict, "raw_verdict": done.raw_verdict, "review_id": review_id, "item_id": item.item_id,
+                "head": done.head, "base": done.base, "not_raised_again": not_raised_again(done),
             }));
             super::append(conn, &approved, now)?;
             set_final(conn, id, Some(FinalVerdict::Approved))?;
@@ -120,6 +122,7 @@ pub(crate) fn finish_review(conn: &Connection, claim: &Claim, done: &ReviewDone,
             complete(conn, &item, now)?;
             let rejected = about(EventType::WorkRejected, format!("changes requested: {said}")).with(json!({
                 "verdict": done.verdict,
+                "raw_verdict": done.raw_verdict,
                 "review_id": review_id,
                 "item_id": item.item_id,
                 "head": done.head,
@@ -351,6 +354,11 @@ fn change_of(conn: &Connection, item: &Item) -> Result<Change> {
 
 fn no_change(item: &ItemId) -> BoardError {
     BoardError::NotFound { kind: "change of item", id: item.to_string() }
+}
+
+fn not_raised_again(done: &ReviewDone) -> Vec<&str> {
+    let dropped = done.judged.iter().filter(|(_, _, resolution)| *resolution == Some(Resolution::NotRaisedAgain));
+    dropped.map(|(id, _, _)| id.as_str()).collect()
 }
 
 fn finding_json(open: &super::OpenFinding) -> Value {

@@ -108,7 +108,8 @@ pub(crate) use rejections::TakenIn;
 pub(crate) use rejections::{any_since, pending_changes, rejections_in, rejections_of, take_in};
 pub(crate) use reopen::seen_again;
 pub(crate) use reviews::{
-    OpenFinding, PastReview, finding_list, history, last_review, open_findings, review_of_head, reviews_of,
+    OpenFinding, PastReview, finding_list, heads_of_findings, history, last_review, open_findings, review_of_head,
+    reviews_of,
 };
 pub(crate) use runs::{
     NewRun, RunEnd, counted_in_session, discard_run, end_run, last_run, open_run_at, open_runs, orphaned_runs,

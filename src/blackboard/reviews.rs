@@ -7,7 +7,7 @@ use super::finish::ReviewDone;
 use super::{Result, rows};
 use crate::change::{Change, ChangeId};
 use crate::clock::Time;
-use crate::finding::{Category, Finding, FindingId, Outcome, ReviewId, Severity, Verdict};
+use crate::finding::{Category, Finding, FindingId, Outcome, Resolution, ReviewId, Severity, Verdict};
 use crate::work::ItemId;
 
 /// A review as it is stored.
@@ -39,6 +39,8 @@ pub(crate) struct OpenFinding {
     pub(crate) finding: Finding,
     pub(crate) outcome: Outcome,
     pub(crate) note: Option<String>,
+    /// Why it is resolved.
+    pub(crate) resolution: Option<Resolution>,
 }
 
 /// Stores a review with its findings; returns its id and the findings with their ids. An item has one review: the
@@ -91,7 +93,7 @@ pub(super) fn insert_review(
     for finding in clear {
         upsert_finding(conn, &change.change_id, &review_id, finding)?;
     }
-    close_the_rest(conn, &change.change_id, &review_id, done)?;
+    settle_earlier(conn, &change.change_id, &review_id, done)?;
     let named = findings(conn, &change.change_id, &Which::Of(&review_id))?;
     Ok((review_id, named))
 }
@@ -113,7 +115,7 @@ fn upsert_finding(conn: &Connection, change_id: &ChangeId, review_id: &ReviewId,
          VALUES (:finding_id, :change_id, :fingerprint, :severity, :category, :path, :line, :text, :suggestion,
              'open', :review_id, :review_id)
          ON CONFLICT (change_id, fingerprint) DO UPDATE SET severity = :severity, category = :category, line = :line,
-             text = :text, suggestion = :suggestion, last_review = :review_id,
+             text = :text, suggestion = :suggestion, last_review = :review_id, resolution = NULL,
              outcome = CASE WHEN outcome = 'waived' THEN 'waived' ELSE 'open' END",
     )?
     .execute(named_params! {
@@ -131,8 +133,8 @@ fn upsert_finding(conn: &Connection, change_id: &ChangeId, review_id: &ReviewId,
     Ok(())
 }
 
-/// Earlier findings: as the reviewer judged them; those that a clear review neither judged nor repeated are resolved.
-fn close_the_rest(conn: &Connection, change_id: &ChangeId, review_id: &ReviewId, done: &ReviewDone) -> Result<()> {
+/// Findings of earlier reviews become what was decided about them; the rest stays as it is.
+fn settle_earlier(conn: &Connection, change_id: &ChangeId, review_id: &ReviewId, done: &ReviewDone) -> Result<()> {
     if !matches!(done.verdict, Verdict::Approved | Verdict::ChangesRequested) {
         return Ok(());
     }
@@ -140,21 +142,54 @@ fn close_the_rest(conn: &Connection, change_id: &ChangeId, review_id: &ReviewId,
         if matches!(earlier.outcome, Outcome::Waived | Outcome::Resolved) {
             continue;
         }
-        let judged = done.judged.iter().find(|(id, _)| id == earlier.finding_id.as_str()).map(|(_, outcome)| *outcome);
-        set_outcome(conn, &earlier.finding_id, judged.unwrap_or(Outcome::Resolved), None)?;
+        let judged = done.judged.iter().find(|(id, _, _)| id == earlier.finding_id.as_str());
+        if let Some((_, outcome, resolution)) = judged {
+            store_outcome(conn, &earlier.finding_id, *outcome, *resolution, None)?;
+        }
     }
     Ok(())
 }
 
 pub(super) fn set_outcome(conn: &Connection, id: &FindingId, outcome: Outcome, note: Option<&str>) -> Result<()> {
-    conn.prepare_cached("UPDATE findings SET outcome = :outcome, note = coalesce(:note, note) WHERE finding_id = :id")?
-        .execute(named_params! { ":outcome": outcome.as_str(), ":note": note, ":id": id.as_str() })?;
+    store_outcome(conn, id, outcome, None, note)
+}
+
+fn store_outcome(
+    conn: &Connection,
+    id: &FindingId,
+    outcome: Outcome,
+    resolution: Option<Resolution>,
+    note: Option<&str>,
+) -> Result<()> {
+    conn.prepare_cached(
+        "UPDATE findings SET outcome = :outcome, resolution = :resolution, note = coalesce(:note, note)
+         WHERE finding_id = :id",
+    )?
+    .execute(named_params! {
+        ":outcome": outcome.as_str(),
+        ":resolution": resolution.map(Resolution::as_str),
+        ":note": note,
+        ":id": id.as_str(),
+    })?;
     Ok(())
 }
 
 /// Findings that still ask for something: open, or answered and not yet judged.
 pub(crate) fn open_findings(conn: &Connection, change_id: &ChangeId) -> Result<Vec<OpenFinding>> {
     findings(conn, change_id, &Which::Open)
+}
+
+/// The head at which each finding of a change was last raised.
+pub(crate) fn heads_of_findings(conn: &Connection, change_id: &ChangeId) -> Result<Vec<(FindingId, String)>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT finding_id, head FROM findings JOIN reviews ON review_id = last_review WHERE findings.change_id = :id",
+    )?;
+    let heads = statement
+        .query_map(named_params! { ":id": change_id.as_str() }, |row| {
+            Ok((FindingId::new(row.get::<_, String>(0)?), row.get(1)?))
+        })?
+        .collect::<std::result::Result<_, _>>()?;
+    Ok(heads)
 }
 
 pub(crate) fn finding_list(conn: &Connection, change_id: &ChangeId) -> Result<Vec<OpenFinding>> {
@@ -261,5 +296,6 @@ pub(super) fn finding_row(row: &Row<'_>) -> std::result::Result<OpenFinding, rus
         },
         outcome: rows::word(row, "outcome")?,
         note: row.get("note")?,
+        resolution: rows::word_or_none(row, "resolution")?,
     })
 }

@@ -16,7 +16,7 @@ use super::unwatched::Unwatched;
 use crate::blackboard::{self as bb, BoardError, Conn, OpenFinding, PastReview, Project};
 use crate::change::{Change, ChangeId, ProjectId};
 use crate::event::Event;
-use crate::finding::{FindingId, ReviewId};
+use crate::finding::{FindingId, Resolution, ReviewId};
 use crate::work::{Item, ItemId, Rejection, RejectionId, Run, RunId};
 
 /// Show anything that has an id, in full
@@ -264,6 +264,7 @@ fn show_finding(desk: &mut Desk, change_id: &ChangeId, finding: &OpenFinding) ->
     field(desk, "category", finding.finding.category.as_str())?;
     field(desk, "suggestion", finding.finding.suggestion.as_deref().unwrap_or_default())?;
     field(desk, "note", finding.note.as_deref().unwrap_or_default())?;
+    field(desk, "resolution", finding.resolution.map_or("", Resolution::as_str))?;
     Ok(Code::Done)
 }
 

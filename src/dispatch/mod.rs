@@ -6,6 +6,7 @@ mod checkout;
 mod commit;
 mod conclude;
 mod context;
+mod earlier;
 mod fix;
 mod forge;
 mod gates;

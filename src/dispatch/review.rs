@@ -2,16 +2,16 @@
 
 use std::path::PathBuf;
 
+use super::earlier::EarlierFinding;
 use super::launch::Launch;
-use super::portions::was_told;
 use super::stop::Stop;
 use super::task::Task;
 use crate::agent::{self, Phase};
-use crate::blackboard::{self as bb, OpenFinding, ReviewDone};
+use crate::blackboard::{self as bb, ReviewDone};
 use crate::clock;
-use crate::finding::{Finding, Outcome, Severity, Verdict};
+use crate::finding::Verdict;
 use crate::git::Worktree;
-use crate::review::{Judgment, Reading, read};
+use crate::review::{Earlier, Entry, Reading, read, settle};
 use crate::work::{Ended, Run};
 
 /// What a prompt shows of a diff is capped there; this is what is fetched.
@@ -75,15 +75,10 @@ impl Task {
     async fn read_verdict(&self, run: &Run) -> Result<Turn, Stop> {
         self.go_on()?;
         let text = agent::answer(&PathBuf::from(&run.dir))?;
-        let (change_id, run_id) = (self.change.change_id.clone(), run.run_id.clone());
-        let (open, coverage) = self
-            .read(move |conn| Ok((bb::open_findings(conn, &change_id)?, bb::coverage_of_run(conn, &run_id)?)))
-            .await?;
         let threshold = self.rules.severity_threshold;
-        let reading = with_open_findings(read(&text, threshold), &open, threshold);
-        let (shown, unshown): (Vec<_>, Vec<_>) =
-            open.into_iter().partition(|open| was_told(&coverage, open.finding_id.as_str()));
-        let reading = keep_unshown(all_judged(reading, &shown, threshold), &unshown, threshold);
+        let earlier = self.earlier_findings(run).await?;
+        let earlier: Vec<Earlier<'_>> = earlier.iter().map(EarlierFinding::as_earlier).collect();
+        let (reading, entries) = settle(read(&text, threshold), &earlier, threshold);
         let claim = self.claim.clone();
         if reading.verdict == Verdict::Unclear && !self.item_now().await?.asked_again {
             let unclear = bb::Unclear { run_id: run.run_id.clone(), reason: reading.reason, missing: reading.missing };
@@ -94,7 +89,7 @@ impl Task {
             .await?;
             return Ok(Turn::Again);
         }
-        let done = self.receipt(run, reading, text).await?;
+        let done = self.receipt(run, reading, entries, text).await?;
         let change =
             self.write("finish_review", move |conn| bb::finish_review(conn, &claim, &done, clock::now())).await?;
         tracing::info!(item = %self.item.item_id, change = %change.change_id, state = %change.state, "review finished");
@@ -102,7 +97,7 @@ impl Task {
     }
 
     /// What the reviewer was given, computed from the commit that the run began at.
-    async fn receipt(&self, run: &Run, reading: Reading, body: String) -> Result<ReviewDone, Stop> {
+    async fn receipt(&self, run: &Run, reading: Reading, judged: Vec<Entry>, body: String) -> Result<ReviewDone, Stop> {
         let worktree = self.git.look(&self.place()?).await?;
         let head = run.head_before.clone();
         let base = self.base_of(&worktree, &head).await?;
@@ -121,7 +116,7 @@ impl Task {
             summary: reading.summary,
             body,
             findings: reading.findings,
-            judged: reading.judged.into_iter().map(|judged| (judged.id, judged.outcome)).collect(),
+            judged: judged.into_iter().map(|entry| (entry.id, entry.outcome, entry.resolution)).collect(),
             threshold: self.rules.severity_threshold,
             agent: run.agent.clone(),
             model: run.model.clone(),
@@ -133,132 +128,4 @@ impl Task {
 enum Turn {
     Again,
     Done,
-}
-
-/// An approval does not hold against a blocking finding that the reviewer itself judges to be still open: such a
-/// finding is taken into the review.
-fn with_open_findings(mut reading: Reading, open: &[OpenFinding], threshold: Severity) -> Reading {
-    let still_open: Vec<Finding> = open
-        .iter()
-        .filter(|finding| finding.finding.severity.blocks_at(threshold))
-        .filter(|finding| {
-            reading.judged.iter().any(|j| j.id == finding.finding_id.as_str() && j.outcome == Outcome::Open)
-        })
-        .map(|finding| finding.finding.clone())
-        .filter(|finding| !reading.findings.iter().any(|new| new.fingerprint() == finding.fingerprint()))
-        .collect();
-    if still_open.is_empty() {
-        return reading;
-    }
-    if reading.verdict == Verdict::Approved {
-        reading.verdict = Verdict::ChangesRequested;
-        reading.reason =
-            format!("{}; but {} earlier findings are judged to be still open", reading.reason, still_open.len());
-    }
-    reading.findings.extend(still_open);
-    reading
-}
-
-/// An approval says of each blocking finding that the prompt showed what became of it; else it is unclear.
-fn all_judged(mut reading: Reading, shown: &[OpenFinding], threshold: Severity) -> Reading {
-    if reading.verdict != Verdict::Approved {
-        return reading;
-    }
-    let unjudged: Vec<&str> = shown
-        .iter()
-        .filter(|open| open.finding.severity.blocks_at(threshold))
-        .map(|open| open.finding_id.as_str())
-        .filter(|id| !reading.judged.iter().any(|judged| judged.id == *id))
-        .collect();
-    if unjudged.is_empty() {
-        return reading;
-    }
-    let unjudged = unjudged.join(", ");
-    reading.verdict = Verdict::Unclear;
-    reading.reason = format!("It approves, but does not say whether {unjudged} of earlier reviews are resolved.");
-    reading.missing = vec![format!("in `previous`: a status, resolved or open, for {unjudged}")];
-    reading
-}
-
-/// Findings that did not fit into the reviewer's prompt stay as they were, and no approval holds against a blocking one.
-fn keep_unshown(mut reading: Reading, unshown: &[OpenFinding], threshold: Severity) -> Reading {
-    let blocking: Vec<&Finding> =
-        unshown.iter().map(|open| &open.finding).filter(|finding| finding.severity.blocks_at(threshold)).collect();
-    if reading.verdict == Verdict::Approved && !blocking.is_empty() {
-        reading.verdict = Verdict::ChangesRequested;
-        reading.reason =
-            format!("{}; but {} earlier findings did not fit into its prompt", reading.reason, blocking.len());
-        reading.findings.extend(blocking.into_iter().cloned());
-    }
-    for open in unshown {
-        let id = open.finding_id.as_str();
-        if !reading.judged.iter().any(|judged| judged.id == id) {
-            reading.judged.push(Judgment { id: id.to_owned(), outcome: open.outcome });
-        }
-    }
-    reading
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::finding::{Category, FindingId};
-
-    fn finding(severity: Severity) -> OpenFinding {
-        OpenFinding {
-            finding_id: FindingId::new("f1"),
-            finding: Finding {
-                severity,
-                category: Category::Security,
-                path: Some("a.rs".into()),
-                line: None,
-                text: "the key is in the log".into(),
-                suggestion: None,
-            },
-            outcome: Outcome::Addressed,
-            note: None,
-        }
-    }
-
-    fn says_nothing() -> Reading {
-        let reading = read("REVIEW_RESULT: approved\nSUMMARY: fine\n", Severity::Medium);
-        assert_eq!(reading.verdict, Verdict::Approved, "{}", reading.reason);
-        reading
-    }
-
-    fn approved(outcome: Outcome) -> Reading {
-        Reading { judged: vec![Judgment { id: "f1".into(), outcome }], ..says_nothing() }
-    }
-
-    #[test]
-    fn approved_while_an_earlier_finding_is_judged_open_is_not_approved() {
-        let high = [finding(Severity::High)];
-        let judged_open = with_open_findings(approved(Outcome::Open), &high, Severity::Medium);
-        assert_eq!(judged_open.verdict, Verdict::ChangesRequested);
-        assert_eq!(judged_open.findings.len(), 1);
-        let judged_resolved = with_open_findings(approved(Outcome::Resolved), &high, Severity::Medium);
-        assert_eq!(judged_resolved.verdict, Verdict::Approved);
-        let low = with_open_findings(approved(Outcome::Open), &[finding(Severity::Low)], Severity::Medium);
-        assert_eq!(low.verdict, Verdict::Approved);
-    }
-    #[test]
-    fn an_approval_that_passes_over_a_blocking_finding_is_unclear() {
-        let verdict = |reading, severity| all_judged(reading, &[finding(severity)], Severity::Medium).verdict;
-        assert_eq!(verdict(says_nothing(), Severity::Medium), Verdict::Unclear);
-        assert_eq!(verdict(says_nothing(), Severity::Low), Verdict::Approved);
-        assert_eq!(verdict(approved(Outcome::Resolved), Severity::High), Verdict::Approved);
-        let unclear = all_judged(says_nothing(), &[finding(Severity::High)], Severity::Medium);
-        assert!(unclear.missing[0].contains("f1") && unclear.reason.contains("f1"), "{unclear:?}");
-    }
-
-    #[test]
-    fn what_was_not_shown_keeps_its_outcome() {
-        let keep = |reading, severity| keep_unshown(reading, &[finding(severity)], Severity::Medium);
-        let kept = keep(says_nothing(), Severity::Low);
-        assert_eq!(kept.judged, [Judgment { id: "f1".into(), outcome: Outcome::Addressed }]);
-        assert_eq!(kept.verdict, Verdict::Approved);
-        assert_eq!(keep(approved(Outcome::Open), Severity::High).judged.len(), 1);
-        let blocked = keep(says_nothing(), Severity::High);
-        assert_eq!((blocked.verdict, blocked.findings.len()), (Verdict::ChangesRequested, 1));
-    }
 }

@@ -25,6 +25,7 @@ impl Fields {
 /// severities too.
 pub(super) fn fields(page: &Page<'_>, verdict_at: Option<usize>) -> Fields {
     let mut fields = Fields::default();
+    let mut worst: Option<Option<Severity>> = None;
     let from = verdict_at.unwrap_or(0);
     let (mut count_after, mut severity_after, mut summary_after) = (false, false, false);
     for (at, line) in page.body() {
@@ -32,13 +33,12 @@ pub(super) fn fields(page: &Page<'_>, verdict_at: Option<usize>) -> Fields {
         let after = at >= from;
         match key {
             Key::FindingsCount => take(&mut fields.count, &mut count_after, after, || number(value)),
-            Key::Severity => take(&mut fields.severity, &mut severity_after, after, || {
-                draft::severity(value.trim_matches(|c: char| is_emphasis(c) || c == '.'))
-            }),
+            Key::Severity => take(&mut worst, &mut severity_after, after, || severity(value)),
             Key::Summary => take(&mut fields.summary, &mut summary_after, after, || paragraph(page, at, value)),
             Key::ReviewResult | Key::Verdict | Key::Decision => {}
         }
     }
+    fields.severity = worst.flatten();
     fields
 }
 
@@ -50,6 +50,16 @@ fn take<T>(slot: &mut Option<T>, settled: &mut bool, after: bool, read: impl FnO
         *slot = Some(value);
         *settled = after;
     }
+}
+
+/// `critical`, also with an explanation behind it, or `none`; not the choices of a template.
+fn severity(value: &str) -> Option<Option<Severity>> {
+    let value = value.trim_matches(|c: char| is_emphasis(c) || c == '.');
+    let (word, rest) = value.split_once(|c: char| !c.is_alphabetic()).unwrap_or((value, ""));
+    if draft::is_nothing(word) {
+        return Some(None).filter(|_| !value.is_empty());
+    }
+    draft::severity(word).filter(|_| !rest.contains(['|', '/'])).map(Some)
 }
 
 fn number(value: &str) -> Option<usize> {

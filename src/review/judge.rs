@@ -26,6 +26,7 @@ pub(super) struct Evidence<'a> {
     pub(super) odd_statuses: usize,
     /// Anything that tells a fixer what to do, besides findings.
     pub(super) has_text: bool,
+    pub(super) has_summary: bool,
     pub(super) stands_elsewhere: bool,
     pub(super) threshold: Severity,
 }
@@ -108,6 +109,13 @@ impl Evidence<'_> {
             );
             return Judged { verdict: Verdict::ChangesRequested, raw, dialect, reason, missing: Vec::new() };
         }
+        if self.counts_blocking() && self.has_summary {
+            let reason = format!(
+                "The review says approved but counts findings at or above {}: that counts as changes_requested, for what its summary says.",
+                self.threshold
+            );
+            return Judged { verdict: Verdict::ChangesRequested, raw, dialect, reason, missing: Vec::new() };
+        }
         match self.objection() {
             Some((reason, missing)) => unclear(raw, dialect, reason, missing),
             None => {
@@ -155,6 +163,12 @@ impl Evidence<'_> {
         None
     }
 
+    /// FINDINGS_COUNT and SEVERITY say that there is a blocking finding, whatever is listed.
+    fn counts_blocking(&self) -> bool {
+        let blocks = self.fields.severity.is_some_and(|severity| severity.blocks_at(self.threshold));
+        blocks && self.fields.count.is_some_and(|count| count > 0)
+    }
+
     fn unsaid(&self) -> Judged {
         let odd = self.claims.iter().find_map(unreadable).or(match self.json {
             Some(Said::Unreadable(text)) => Some(text.as_str()),
@@ -181,7 +195,7 @@ impl Evidence<'_> {
     }
 
     fn has_feedback(&self) -> bool {
-        self.has_text || !self.findings.is_empty() || self.block == BlockState::Broken
+        self.has_text || self.has_summary || !self.findings.is_empty() || self.block == BlockState::Broken
     }
 }
 

@@ -7,6 +7,7 @@ mod fields;
 mod html;
 mod json;
 mod judge;
+mod ledger;
 mod line;
 mod page;
 mod progress;
@@ -19,10 +20,11 @@ mod tests;
 
 use std::collections::{HashMap, HashSet};
 
-use crate::finding::{Finding, Outcome, Severity, Verdict};
+use crate::finding::{Category, Finding, Outcome, Severity, Verdict};
 use crate::words::words;
 
 pub(crate) use answers::{Answer, Stance, read_answers};
+pub(crate) use ledger::{Earlier, Entry, PathState, Shown, settle};
 pub(crate) use progress::{Cycle, stuck};
 
 use draft::{Draft, Notes};
@@ -60,10 +62,40 @@ pub(crate) struct Reading {
     pub(crate) judged: Vec<Judgment>,
     pub(crate) summary: Option<String>,
     pub(crate) dialect: Dialect,
+    /// Whether it is in our own JSON form, which asks for a judgment of each open finding.
+    pub(crate) judges_each: bool,
+    /// The worst severity that it states beside its findings.
+    pub(crate) severity: Option<Severity>,
     /// Why it was read so, for a person.
     pub(crate) reason: String,
     /// When unclear: what to ask for, once more.
     pub(crate) missing: Vec<String>,
+}
+
+impl Reading {
+    /// A rejection that lists nothing has its summary as its finding; so has an approval that counts blocking findings
+    /// without listing one.
+    fn with_summary_as_finding(mut self, threshold: Severity) -> Self {
+        let lists_reason = match self.raw_verdict {
+            Some(Verdict::Approved) => self.findings.iter().any(|finding| finding.severity.blocks_at(threshold)),
+            Some(_) | None => !self.findings.is_empty(),
+        };
+        let summary = self.summary.as_ref().filter(|text| !draft::is_nothing(text));
+        if self.verdict != Verdict::ChangesRequested || lists_reason {
+            return self;
+        }
+        if let Some(text) = summary {
+            self.findings.push(Finding {
+                severity: self.severity.unwrap_or_else(|| Severity::Medium.min(threshold)),
+                category: Category::Logic,
+                path: None,
+                line: None,
+                text: text.clone(),
+                suggestion: None,
+            });
+        }
+        self
+    }
 }
 
 /// What a review says of a finding of an earlier one: `Resolved` or `Open`, nothing else.
@@ -102,6 +134,7 @@ pub(crate) fn read(text: &str, threshold: Severity) -> Reading {
     let mut left_out = not_in(&findings, finish(elsewhere, threshold, &mut Notes::default()));
     let in_json = left_out.len();
     left_out.extend(not_in(&findings, finish(prose, threshold, &mut Notes::default())));
+    let summary = fields.summary.clone().or(sheet.summary.take());
     let evidence = Evidence {
         claims: &claims,
         bystanders: &bystanders,
@@ -114,6 +147,7 @@ pub(crate) fn read(text: &str, threshold: Severity) -> Reading {
         unparsed: &sheet.unparsed,
         odd_statuses: sheet.odd_statuses,
         has_text: has_text(&page, &claims) || sheet.judged.iter().any(|judgment| judgment.outcome == Outcome::Open),
+        has_summary: summary.as_deref().is_some_and(|text| !draft::is_nothing(text)),
         stands_elsewhere: verdict::stands_elsewhere(&page),
         threshold,
     };
@@ -131,18 +165,23 @@ pub(crate) fn read(text: &str, threshold: Severity) -> Reading {
         findings.truncate(MAX_FINDINGS);
         reason.push(format!("Of {found} findings the {MAX_FINDINGS} worst were kept."));
     }
-    let summary = fields.summary.or(sheet.summary).map(|text| draft::capped(&text, &mut notes));
+    let summary = summary.map(|text| draft::capped(&text, &mut notes));
     reason.extend(notes.sentences());
-    Reading {
+    let reading = Reading {
         verdict: judged.verdict,
         raw_verdict: judged.raw,
         findings,
         judged: sheet.judged,
         summary,
         dialect: judged.dialect,
+        judges_each: sheet.is_own_form,
+        severity: fields.severity,
         reason: reason.join(" "),
         missing: judged.missing,
-    }
+    };
+    // Whoever judges an earlier finding to be open has said what to do.
+    let says_open = reading.judged.iter().any(|judgment| judgment.outcome == Outcome::Open);
+    if says_open { reading } else { reading.with_summary_as_finding(threshold) }
 }
 
 fn finish(drafts: Vec<Draft>, threshold: Severity, notes: &mut Notes) -> Vec<Finding> {

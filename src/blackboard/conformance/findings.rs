@@ -3,7 +3,7 @@
 use super::story::{Story, finding, review_done};
 use crate::blackboard::{self as bb, OpenFinding};
 use crate::change::ChangeId;
-use crate::finding::{Finding, Outcome, Severity, Verdict};
+use crate::finding::{Finding, Outcome, Resolution, Severity, Verdict};
 
 fn all(story: &mut Story, id: &ChangeId) -> Vec<OpenFinding> {
     story.engine.read(|conn| bb::finding_list(conn, id))
@@ -18,7 +18,11 @@ fn second_review(story: &mut Story, first: &[Finding], judged: &[(usize, Outcome
     let known = all(story, &change.change_id);
     let claimed = story.claim();
     let mut done = review_done(&claimed.change.head, Verdict::ChangesRequested, second);
-    done.judged = judged.iter().map(|(n, outcome)| (known[*n].finding_id.to_string(), *outcome)).collect();
+    let entry = |(n, outcome): &(usize, Outcome)| {
+        let resolution = (*outcome == Outcome::Resolved).then_some(Resolution::Judged);
+        (known[*n].finding_id.to_string(), *outcome, resolution)
+    };
+    done.judged = judged.iter().map(entry).collect();
     story.step(|conn, now| bb::finish_review(conn, &claimed.claim(), &done, now)).unwrap();
     change.change_id
 }
@@ -40,13 +44,13 @@ fn a_finding_that_is_repeated_is_the_same_finding() {
 }
 
 #[test]
-fn what_a_clear_review_does_not_repeat_is_resolved() {
+fn a_finding_that_is_not_judged_stays_as_it_was() {
     let mut story = Story::begin();
     let id =
         second_review(&mut story, &[finding("a.rs", "one"), finding("b.rs", "two")], &[], &[finding("c.rs", "three")]);
     let outcomes: Vec<Outcome> = all(&mut story, &id).iter().map(|f| f.outcome).collect();
-    assert_eq!(outcomes, [Outcome::Resolved, Outcome::Resolved, Outcome::Open]);
-    assert_eq!(story.engine.read(|conn| bb::open_findings(conn, &id)).len(), 1);
+    assert_eq!(outcomes, [Outcome::Addressed, Outcome::Addressed, Outcome::Open]);
+    assert_eq!(story.engine.read(|conn| bb::open_findings(conn, &id)).len(), 3);
 }
 
 #[test]
@@ -75,21 +79,22 @@ fn what_a_person_waived_stays_waived() {
     assert_eq!(all(&mut story, &change.change_id)[0].outcome, Outcome::Waived, "a fix does not touch it");
     story.review(Verdict::ChangesRequested, &[finding("a.rs", "one")]);
     let outcomes: Vec<Outcome> = all(&mut story, &change.change_id).iter().map(|f| f.outcome).collect();
-    assert_eq!(outcomes, [Outcome::Waived, Outcome::Resolved], "repeated or not");
+    assert_eq!(outcomes, [Outcome::Waived, Outcome::Addressed], "also when it is repeated");
 }
 
 #[test]
 fn a_resolved_finding_that_comes_back_is_open_again() {
     let mut story = Story::begin();
-    let change = story.change_with(|new| new.max_fix_cycles = 5);
-    for findings in [[finding("a.rs", "one")], [finding("b.rs", "two")], [finding("a.rs", "one")]] {
-        story.review(Verdict::ChangesRequested, &findings);
-        story.beat();
-        story.fix();
-    }
+    let judged = [(0, Outcome::Resolved)];
+    let id = second_review(&mut story, &[finding("a.rs", "one")], &judged, &[finding("b.rs", "two")]);
+    let resolved = all(&mut story, &id);
+    assert_eq!((resolved[0].outcome, resolved[0].resolution), (Outcome::Resolved, Some(Resolution::Judged)));
+    story.beat();
+    story.fix();
     story.review(Verdict::ChangesRequested, &[finding("a.rs", "one")]);
-    let outcomes: Vec<Outcome> = all(&mut story, &change.change_id).iter().map(|f| f.outcome).collect();
-    assert_eq!(outcomes, [Outcome::Open, Outcome::Resolved]);
+    let back = all(&mut story, &id);
+    assert_eq!((back[0].outcome, back[0].resolution), (Outcome::Open, None));
+    assert_eq!(back[1].outcome, Outcome::Addressed);
 }
 
 #[test]

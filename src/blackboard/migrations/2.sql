@@ -28,3 +28,6 @@ CREATE TABLE run_feedback (
     total_bytes  INTEGER NOT NULL CHECK (total_bytes >= end_byte),
     PRIMARY KEY (run_id, piece)
 ) STRICT, WITHOUT ROWID;
+
+-- Why a finding is resolved.
+ALTER TABLE findings ADD COLUMN resolution TEXT CHECK (resolution IN ('judged', 'not_raised_again'));

@@ -31,10 +31,12 @@ fn approved_beside_a_rejecting_json_verdict_is_unclear() {
 
 #[test]
 fn changes_requested_without_any_feedback_is_unclear() {
-    let bare = "REVIEW_RESULT: changes_requested\nFINDINGS_COUNT: 0\nSEVERITY: high\nSUMMARY: Not yet.\n";
+    let bare = "REVIEW_RESULT: changes_requested\nFINDINGS_COUNT: 0\nSEVERITY: high\n";
     let cases = [
         (bare.to_owned(), UNCLEAR),
-        (contract("changes_requested", 0, "low", ""), UNCLEAR),
+        (contract("changes_requested", 0, "low", "").replace("Two words.", ""), UNCLEAR),
+        (contract("changes_requested", 0, "low", "").replace("Two words.", "None."), UNCLEAR),
+        (format!("{bare}SUMMARY: Not yet.\n"), CHANGES),
         ("# Review\n\nREVIEW_RESULT: changes_requested\n---\n".to_owned(), UNCLEAR),
         (format!("{bare}\n> some quotation\n"), UNCLEAR),
         (format!("{bare}\n```\n**[APPROVED]**\nREVIEW_RESULT: approved\n```\n"), UNCLEAR),
@@ -61,6 +63,9 @@ fn a_count_that_disagrees_with_the_block() {
     let broken = contract("approved", 2, "low", "{\"severity\": ");
     let cases = [
         (contract("approved", 3, "low", ""), UNCLEAR),
+        (contract("approved", 3, "high", ""), CHANGES),
+        (contract("approved", 3, "critical (two of them)", ""), CHANGES),
+        (contract("approved", 3, "high", "").replace("Two words.", ""), UNCLEAR),
         (contract("approved", 0, "none", ""), APPROVED),
         (contract("approved", 1, "low", &[finding("low"), finding("low")].join(",")), APPROVED),
         (broken.clone(), UNCLEAR),
@@ -81,7 +86,9 @@ fn a_count_that_disagrees_with_the_block() {
 
 #[test]
 fn a_severity_that_no_finding_has() {
-    assert_eq!(medium(&contract("approved", 1, "high", &finding("low"))).verdict, UNCLEAR);
+    let reading = medium(&contract("approved", 1, "high", &finding("low")));
+    assert_eq!((reading.verdict, reading.raw_verdict), (CHANGES, Some(APPROVED)));
+    assert_eq!((reading.findings[1].severity, reading.findings[1].text.as_str()), (Severity::High, "Two words."));
     assert_eq!(medium("REVIEW_RESULT: approved\nSEVERITY: high\n").verdict, UNCLEAR);
     let copied_from_the_prompt = contract("approved", 0, "high", "");
     assert_eq!(medium(&copied_from_the_prompt).verdict, APPROVED);

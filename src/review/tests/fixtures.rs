@@ -32,6 +32,7 @@ fn gza() {
     insta::assert_snapshot!(noted(include_str!("../../../tests/fixtures/reviews/gza.md")), @r##"
     changes_requested (verdict_line) Some("The change does what the plan asks, with one gap.")
     The review says changes_requested.
+    - medium logic  | "The change does what the plan asks, with one gap." | None
     "##);
 }
 
