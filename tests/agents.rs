@@ -6,6 +6,7 @@ mod ends;
 mod gates;
 mod history;
 mod outside;
+mod planted_git;
 mod reviewer;
 mod sandbox;
 pub(crate) mod secrets;

@@ -4,6 +4,7 @@
 mod cut;
 mod exact;
 mod forbidden;
+mod killed;
 mod moved;
 mod own;
 mod poisoned;

@@ -32,12 +32,12 @@ const EDGES: &[(&str, &[&str])] = &[
     // Hands: the outside. They know nothing of the blackboard.
     ("files", &[]),
     ("process", &["files"]),
-    ("git", &["files", "process"]),
+    ("git", &["files", "process", "sandbox"]),
     ("agent", &["files", "process"]),
     ("sandbox", &["process"]),
     ("prompt", &[]),
     ("github", &["process"]),
-    ("remote", &["git", "process"]),
+    ("remote", &["git", "process", "sandbox"]),
     // The stand-in for GitHub: only for the demo and the tests, which give it to remand in the place of `gh`.
     ("forge", &["process"]),
     // Judgment: values in, values out.

@@ -4,7 +4,6 @@ use std::cell::Cell;
 use std::future::Future;
 use std::io::Read as _;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
@@ -20,7 +19,7 @@ use crate::evaluator::Definition;
 use crate::evaluator::definition;
 use crate::git::Git;
 use crate::snippet::nearest;
-use crate::{heartbeat, wake};
+use crate::{daemon, heartbeat, wake};
 
 /// The most that is read of a file or of stdin: far more than a review, far less than the memory.
 const TEXT_CAP: u64 = 4 * 1024 * 1024;
@@ -147,7 +146,7 @@ impl Desk {
     }
 
     pub(crate) fn git(&self, settings: &Loaded) -> Git {
-        Git::new(&config::agent_environment(&[]), Duration::from_secs(settings.config.limits.git_s))
+        daemon::git(settings)
     }
 
     /// The change that a person means by an id, a branch, the path of a worktree or a pull request.

@@ -82,7 +82,7 @@ impl Parts {
             intake: Arc::new(intake),
             dispatch: Arc::new(dispatch),
             lasting,
-            git: Git::new(&config::agent_environment(&[]), Duration::from_secs(loaded.config.limits.git_s)),
+            git: git(loaded),
             look_every: Duration::from_secs(loaded.config.heartbeat.look_s),
         }
     }
@@ -128,7 +128,7 @@ fn assemble_intake(loaded: &Loaded, definitions: &[Definition], door: &Door, aft
     Intake {
         door: door.clone(),
         github: Github::new(github.gh, config::forge_environment(), github.call, cwd),
-        git: Git::new(&config::agent_environment(&[]), Duration::from_secs(loaded.config.limits.git_s)),
+        git: git(loaded),
         settings,
         after: Arc::clone(after),
     }
@@ -167,6 +167,7 @@ fn settings(loaded: &Loaded, holder: &str, program: PathBuf) -> anyhow::Result<S
     let (dispatch, limits) = (&loaded.config.dispatch, &loaded.config.limits);
     let state = loaded.blackboard.parent().map(PathBuf::from).unwrap_or_default();
     let known = loaded.clone();
+    let sandbox = Arc::new(sandbox(loaded, &state));
     Ok(Settings {
         slots: dispatch.slots,
         lease: seconds(dispatch.lease_s),
@@ -190,9 +191,9 @@ fn settings(loaded: &Loaded, holder: &str, program: PathBuf) -> anyhow::Result<S
         gates_dir: state.join("gates"),
         locks_dir: state.join("locks"),
         env: config::agent_environment(&[]),
-        sandbox: Arc::new(sandbox(loaded, &state)),
+        forge: forge(loaded, &state, holder, &sandbox),
+        sandbox,
         prompts,
-        forge: forge(loaded, &state, holder),
         rules: Box::new(move |project| rules(&known, project)),
     })
 }
@@ -241,13 +242,21 @@ pub(crate) fn sandbox(loaded: &Loaded, state: &Path) -> Sandbox {
     Sandbox::new(wanted, sight, config::agent_environment(&[]))
 }
 
+/// Git in worktrees and in the user's repositories, confined as agents are.
+pub(crate) fn git(loaded: &Loaded) -> Git {
+    let state = loaded.blackboard.parent().map(PathBuf::from).unwrap_or_default();
+    let limit = Duration::from_secs(loaded.config.limits.git_s);
+    Git::new(&config::agent_environment(&[]), limit, &Arc::new(sandbox(loaded, &state)))
+}
+
 /// The forge is only asked where a change has a pull request.
-fn forge(loaded: &Loaded, state: &Path, holder: &str) -> Forge {
+fn forge(loaded: &Loaded, state: &Path, holder: &str, sandbox: &Arc<Sandbox>) -> Forge {
     let github = loaded.github();
     let forge_env = config::forge_environment();
     let mut env = forge_env.clone();
     env.insert(process::MARK.to_owned(), forge_mark(holder));
     let (repos, gh, known) = (state.join("repos"), github.gh.clone(), loaded.clone());
+    let sandbox = Arc::clone(sandbox);
     let limit = Duration::from_secs(loaded.config.limits.git_s);
     Forge {
         github: Github::new(github.gh, env, github.call, state.to_owned()),
@@ -258,6 +267,7 @@ fn forge(loaded: &Loaded, state: &Path, holder: &str) -> Forge {
                 url: project.remote_url.clone().unwrap_or_default(),
                 env: forge_env.clone(),
                 closed: config::agent_environment(&[]),
+                sandbox: Arc::clone(&sandbox),
                 limit,
                 gh: gh.clone(),
             })

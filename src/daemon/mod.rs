@@ -35,7 +35,7 @@ use reload::{Hangup, Hangups};
 use running::Running;
 use supervisor::{News, Pulse, Supervisor};
 
-pub(crate) use assemble::{agent, intake, kit, sandbox};
+pub(crate) use assemble::{agent, git, intake, kit, sandbox};
 pub(crate) use lock::{AlreadyRunning, holder};
 pub(crate) use record::Record;
 pub(crate) use shadow::UnreadShadow;

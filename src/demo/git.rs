@@ -41,6 +41,7 @@ impl Git {
             stdin: None,
             limit: Duration::from_secs(30),
             cap: 64 * 1024,
+            is_wrapped: false,
         };
         let output = short(&command).await.context("git can't be run; the demo needs it")?;
         if output.status != Some(0) {

@@ -128,7 +128,7 @@ impl Task {
             process::end_marked(mark.as_ref()).await?;
             let mut env = settings.env.clone();
             env.insert(process::MARK.into(), mark);
-            let git = Git::new(&env, settings.limits.git);
+            let git = Git::for_own_clone(&env, settings.limits.git, &settings.sandbox);
             let slot = Slot { checkout: Checkout::new(&root, repository), root, git, _lock: lock };
             if let Ok(job) = files::read_text(&slot.job_file(), files::SMALL)
                 && !job.is_empty()

@@ -50,7 +50,7 @@ impl Dispatch {
         process::settle(&dir, SETTLE).await?;
         let mut env = self.settings.env.clone();
         env.insert(process::MARK.into(), git_mark(&change.worktree));
-        let git = Git::new(&env, self.settings.limits.git);
+        let git = Git::new(&env, self.settings.limits.git, &self.settings.sandbox);
         let (wip, said) = match clean_up(&git, project, change, run).await {
             Ok(Cleaned::PutBack { wip: Some(wip), .. }) => {
                 let said =

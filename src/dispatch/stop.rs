@@ -89,11 +89,13 @@ impl From<GitError> for Stop {
     fn from(error: GitError) -> Self {
         match &error {
             // Whoever killed it (the kernel, out of memory) says nothing about the work.
-            GitError::Failed { status: None, .. }
+            GitError::Killed { .. }
+            | GitError::HalfMade { .. }
             | GitError::Locked { .. }
             | GitError::NoSpace { .. }
             | GitError::TimedOut { .. }
             | GitError::NoGit
+            | GitError::Sandbox { .. }
             | GitError::TooOld { .. }
             | GitError::NotTrusted { .. }
             | GitError::Process(_) => Self::hold(chain(&error)),

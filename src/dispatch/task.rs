@@ -73,7 +73,7 @@ impl Task {
         let rules = (dispatch.settings.rules)(&project.project_id);
         let mut env = dispatch.settings.env.clone();
         env.insert(process::MARK.into(), git_mark(&claimed.change.worktree));
-        let git = Git::new(&env, dispatch.settings.limits.git);
+        let git = Git::new(&env, dispatch.settings.limits.git, &dispatch.settings.sandbox);
         Ok(Self {
             claim: claimed.claim(),
             item: claimed.item,

@@ -57,6 +57,7 @@ async fn version(agent: &Agent, words: &[String]) -> Result<Option<String>, Stri
         stdin: None,
         limit: CALL,
         cap: 4096,
+        is_wrapped: false,
     };
     let output = process::short(&short).await.map_err(|error| error.to_string())?;
     let line =

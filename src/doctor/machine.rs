@@ -15,12 +15,13 @@ use crate::sandbox::Way;
 const TOO_LITTLE: u64 = 100 * 1024 * 1024;
 const LITTLE: u64 = 1024 * 1024 * 1024;
 
-pub(super) fn closed_git() -> Git {
-    Git::new(&config::agent_environment(&[]), CALL)
+pub(super) fn closed_git(around: &Surroundings) -> Git {
+    let state = around.loaded.blackboard.parent().map(PathBuf::from).unwrap_or_default();
+    Git::new(&config::agent_environment(&[]), CALL, &Arc::new(daemon::sandbox(&around.loaded, &state)))
 }
 
 pub(super) async fn git(around: Arc<Surroundings>) -> Vec<Check> {
-    let git = closed_git();
+    let git = closed_git(&around);
     let version = match git.version().await {
         Ok((major, minor)) => Check::ok("git", format!("{major}.{minor}")),
         Err(GitError::NoGit) => Check::fail("git", "it was not found", "install git, or put it on the PATH"),
@@ -55,7 +56,12 @@ pub(super) async fn sandbox(around: Arc<Surroundings>) -> Vec<Check> {
     let state = around.loaded.blackboard.parent().map(PathBuf::from).unwrap_or_default();
     let sandbox = daemon::sandbox(&around.loaded, &state);
     let check = match sandbox.way().await {
-        Ok(Way::Bubblewrap(program)) => Check::ok("sandbox", format!("bubblewrap ({})", program.display())),
+        Ok(Way::Bubblewrap(found)) if !found.can_cut_network => Check::warn(
+            "sandbox",
+            format!("bubblewrap ({}), but git in worktrees keeps the network", found.program.display()),
+            "network namespaces must be allowed: see what `bwrap --unshare-net --ro-bind / / true` reports",
+        ),
+        Ok(Way::Bubblewrap(found)) => Check::ok("sandbox", format!("bubblewrap ({})", found.program.display())),
         Ok(Way::Wrapper(words)) => Check::ok("sandbox", format!("your own wrapper: {}", words.join(" "))),
         Ok(Way::Open(why)) if why.contains("sandbox.kind") => {
             Check::warn("sandbox", format!("none ({why}): {OPEN}"), "set `kind = \"auto\"` in [sandbox]")

@@ -10,6 +10,7 @@ use super::{CALL, Check, Surroundings};
 use crate::blackboard::Project;
 use crate::config;
 use crate::config::settings::GateIn;
+use crate::daemon;
 use crate::git::{self, Git, GitError};
 use crate::process;
 use crate::remote::{Reach, Remote, RemoteError};
@@ -36,7 +37,7 @@ struct Look<'a> {
 impl Look<'_> {
     /// All that is on this machine.
     async fn here(&self) -> Vec<Check> {
-        let git = closed_git();
+        let git = closed_git(self.around);
         let (mut checks, found) = self.repository(&git).await;
         checks.extend(self.roots());
         checks.extend(self.gates());
@@ -62,7 +63,8 @@ impl Look<'_> {
                 )
             }
             // Said once, of git itself.
-            Err(GitError::NoGit) => (Vec::new(), None),
+            // Each is reported by a check of its own.
+            Err(GitError::NoGit | GitError::Sandbox { .. }) => (Vec::new(), None),
             Err(error) => {
                 let r#do = format!("put the repository back at {path}, and see that git works there");
                 (vec![Check::fail(&self.name, error.to_string(), r#do)], None)
@@ -173,6 +175,7 @@ impl Look<'_> {
             url,
             env: config::forge_environment(),
             closed: config::agent_environment(&[]),
+            sandbox: Arc::new(daemon::sandbox(&self.around.loaded, &folder.0)),
             limit: CALL,
             gh: self.around.loaded.github().gh,
         });

@@ -75,6 +75,7 @@ impl Git {
             stdin: None,
             limit: Duration::from_secs(30),
             cap: 64 * 1024 * 1024,
+            is_wrapped: false,
         };
         let output = short(&command).await.map_err(ForgeError::Git)?;
         if output.status == Some(0) {

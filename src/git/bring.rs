@@ -1,10 +1,13 @@
 //! Commits that come in from another repository of this machine, by its path.
 
+use std::ffi::OsStr;
 use std::path::Path;
 
 use super::call::{Call, text, utf8};
 use super::history::check_sha;
-use super::{Git, GitError, Place};
+use super::{Git, GitError, Place, Whose};
+use crate::process::Short;
+use crate::sandbox::GitReach;
 
 /// The other side runs `git-upload-pack` with our closed environment, whatever the configuration of this one says.
 const FETCH: [&str; 9] = [
@@ -78,6 +81,34 @@ impl Git {
         self.bytes(Call::at(place, ["update-ref", "--no-deref", "-d", name, sha])).await.map(drop)
     }
 
+    /// A fetch into a clone of our own: only the git at the other side, in the agent's repository, is confined, so that
+    /// nothing planted there can write our clone. Where the whole fetch is confined, its other side is, too.
+    async fn confine_other_side(&self, call: Call, from: &Path) -> Result<Call, GitError> {
+        if self.whose == Whose::Agents {
+            return Ok(call);
+        }
+        let other = Call::anywhere(from, ["upload-pack"]).short(self, &[])?;
+        let other = Short { args: vec!["upload-pack".into()], ..other };
+        let reach = GitReach {
+            worktree: from.to_owned(),
+            repository: from.to_owned(),
+            write: Vec::new(),
+            read: vec![from.to_owned()],
+        };
+        let confined = self.sandbox.confine_git(other, &reach).await.map_err(|why| GitError::Sandbox { why })?;
+        if !confined.is_wrapped {
+            return Ok(call);
+        }
+        let words = std::iter::once(&confined.program).chain(&confined.args);
+        let words: Vec<String> = words.map(|word| shell_quoted(&word.to_string_lossy())).collect();
+        let told = ["REMAND_WORKTREE", "REMAND_REPOSITORY", "REMAND_PHASE"].into_iter().filter_map(|name| {
+            let value = confined.env.get(OsStr::new(name))?;
+            Some((name, value.to_string_lossy().into_owned()))
+        });
+        let told: Vec<(&'static str, String)> = told.collect();
+        Ok(call.env(&told).arg(format!("--upload-pack={}", words.join(" "))))
+    }
+
     /// Gets one commit, and all that it leads to, from the repository at a path, and keeps it on a ref. For this call
     /// alone git may read a repository by its path; every other transport stays refused.
     pub(crate) async fn fetch_commit(&self, place: &Place, from: &Path, sha: &str, name: &str) -> Result<(), GitError> {
@@ -89,16 +120,17 @@ impl Git {
         if !is_folder {
             return Err(GitError::NotThere { path: from.to_owned() });
         }
-        let call = Call::at(place, FETCH)
-            .config(CONFIG)
-            .env(&[("GIT_ALLOW_PROTOCOL", "file".to_owned())])
-            .arg("--")
-            .arg(utf8(from)?)
-            .arg(format!("{sha}:{name}"));
+        let call = Call::at(place, FETCH).config(CONFIG).env(&[("GIT_ALLOW_PROTOCOL", "file".to_owned())]).reads(from);
+        let call = self.confine_other_side(call, from).await?.arg("--").arg(utf8(from)?).arg(format!("{sha}:{name}"));
         self.bytes(call).await?;
         match self.resolve(place, name).await? {
             Some(found) if found == sha => Ok(()),
             found => Err(GitError::Elsewhere { branch: name.to_owned(), expected: sha.to_owned(), found }),
         }
     }
+}
+
+/// One word for the shell that git starts the other side of a fetch with.
+fn shell_quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
 }

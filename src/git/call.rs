@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Git, GitError, Place, special};
+use super::drivers::Setting;
+use super::{Git, GitError, Place, Whose, special};
 use crate::clock;
 use crate::crash::crash_point;
 use crate::process::{self, ProcessError, Short, ShortOutput};
@@ -17,6 +18,9 @@ const CAP: usize = 64 * 1024 * 1024;
 const STALE_LOCK: Duration = Duration::from_secs(20);
 /// Git itself gives up after a second when it finds the file locked.
 const STALE_PACKED_REFS: Duration = Duration::from_secs(60);
+/// Pauses before a call is tried again that met a worktree which was just being made.
+const MOMENTS: [Duration; 4] =
+    [Duration::from_millis(20), Duration::from_millis(80), Duration::from_millis(300), Duration::from_millis(1000)];
 const MOVING_LOCK: &str = "/refs/worktree/remand-moving.lock";
 
 /// Switched off for every call: what a poisoned repository could start, and what would change it unasked.
@@ -57,14 +61,17 @@ const ENVIRONMENT: &[(&str, &str)] = &[
 
 #[derive(Debug)]
 pub(super) struct Call {
-    cwd: PathBuf,
-    place: Option<Place>,
+    pub(super) cwd: PathBuf,
+    pub(super) place: Option<Place>,
     args: Vec<OsString>,
     stdin: Option<Vec<u8>>,
     env: Vec<(&'static str, String)>,
     config: &'static [&'static str],
     index: Option<PathBuf>,
     cap: usize,
+    /// Paths besides the repository that it needs.
+    pub(super) read: Vec<PathBuf>,
+    pub(super) write: Vec<PathBuf>,
 }
 
 impl Call {
@@ -77,7 +84,8 @@ impl Call {
     pub(super) fn anywhere<const N: usize>(cwd: &Path, args: [&str; N]) -> Self {
         let args = args.iter().map(OsString::from).collect();
         let (stdin, env, config, index) = (None, Vec::new(), &[][..], None);
-        Self { cwd: cwd.to_owned(), place: None, args, stdin, env, config, index, cap: CAP }
+        let (read, write) = (Vec::new(), Vec::new());
+        Self { cwd: cwd.to_owned(), place: None, args, stdin, env, config, index, cap: CAP, read, write }
     }
 
     pub(super) fn arg(mut self, arg: impl Into<OsString>) -> Self {
@@ -112,8 +120,33 @@ impl Call {
         self
     }
 
+    /// Another call in the same repository.
+    pub(super) fn in_same_place<const N: usize>(&self, args: [&str; N]) -> Self {
+        Self { place: self.place.clone(), ..Self::anywhere(&self.cwd, args) }
+    }
+
+    pub(super) fn is(&self, command: &str) -> bool {
+        self.args.first().is_some_and(|first| first == command)
+    }
+
+    pub(super) fn has(&self, arg: &str) -> bool {
+        self.args.iter().any(|found| found == arg)
+    }
+
+    /// Lets it read what is outside of the repository.
+    pub(super) fn reads(mut self, path: &Path) -> Self {
+        self.read.push(path.to_owned());
+        self
+    }
+
+    /// Lets it write what is outside of the repository.
+    pub(super) fn writes(mut self, path: &Path) -> Self {
+        self.write.push(path.to_owned());
+        self
+    }
+
     /// Its command, if that is one that writes: a crash may come before it and after it.
-    fn changes_something(&self) -> Option<&'static str> {
+    pub(super) fn changes_something(&self) -> Option<&'static str> {
         const STEPS: &[&str] = &[
             "add",
             "clean",
@@ -140,7 +173,8 @@ impl Call {
         words.join(" ").chars().take(200).collect()
     }
 
-    fn short(&self, git: &Git) -> Result<Short, GitError> {
+    /// `settings` are pairs of a key and a value, which win over the repository's own.
+    pub(super) fn short(&self, git: &Git, settings: &[Setting]) -> Result<Short, GitError> {
         let mut env = git.env.clone();
         let mut args: Vec<OsString> = vec!["--no-pager".into()];
         for setting in CONFIG.iter().chain(self.config) {
@@ -162,10 +196,17 @@ impl Call {
         for (name, value) in &self.env {
             env.insert((*name).to_owned(), value.clone());
         }
+        if !settings.is_empty() {
+            env.insert("GIT_CONFIG_COUNT".to_owned(), settings.len().to_string());
+        }
+        for (number, (key, value)) in settings.iter().enumerate() {
+            env.insert(format!("GIT_CONFIG_KEY_{number}"), key.clone());
+            env.insert(format!("GIT_CONFIG_VALUE_{number}"), value.clone());
+        }
         args.extend(self.args.iter().cloned());
         let (cwd, stdin) = (self.cwd.clone(), self.stdin.clone());
         let env = env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-        Ok(Short { program: "git".into(), args, cwd, env, stdin, limit: git.limit, cap: self.cap })
+        Ok(Short { program: "git".into(), args, cwd, env, stdin, limit: git.limit, cap: self.cap, is_wrapped: false })
     }
 }
 
@@ -235,7 +276,50 @@ impl Git {
         if let Some(step) = step {
             crash_point!("call.{step}.before");
         }
-        let output = process::short(&call.short(self)?).await.map_err(|error| {
+        let settings = self.without_drivers(call).await?;
+        let mut output = self.confined(call, &settings).await?;
+        for pause in MOMENTS {
+            if !is_half_made(&output) {
+                break;
+            }
+            tokio::time::sleep(pause).await;
+            output = self.confined(call, &settings).await?;
+        }
+        if let Some(step) = step {
+            crash_point!("call.{step}.after");
+        }
+        Ok(output)
+    }
+}
+
+impl Git {
+    /// What `git config --get-regexp` lists; none when no key matches.
+    pub(super) async fn listed_settings(&self, call: &Call) -> Result<Option<Vec<u8>>, GitError> {
+        let output = self.confined(call, &[]).await?;
+        match output.status {
+            Some(0) if output.truncated => Err(GitError::TooMuch { args: call.words(), cap: call.cap }),
+            Some(0) => Ok(Some(output.stdout)),
+            Some(1) if !complains(&output) => Ok(None),
+            Some(_) | None => Err(failure(call, &output)),
+        }
+    }
+
+    async fn confined(&self, call: &Call, settings: &[Setting]) -> Result<ShortOutput, GitError> {
+        let mut short = call.short(self, settings)?;
+        let held = |why| GitError::Sandbox { why };
+        let path = self.env.get("PATH").map(OsString::from);
+        if process::find("git".as_ref(), path.as_deref(), &call.cwd).is_none() {
+            return Err(GitError::NoGit);
+        }
+        if self.whose == Whose::Agents
+            && let Some(mut reach) = call.reach()
+            && !self.sandbox.is_open().await.map_err(held)?
+        {
+            reach.read.extend_from_slice(self.user_files().await?);
+            short = self.sandbox.confine_git(short, &reach).await.map_err(held)?;
+        }
+        let is_wrapped = short.is_wrapped;
+        let output = process::short(&short).await.map_err(|error| {
             if let ProcessError::TimedOut { limit, .. } = error {
                 return match call.place.as_ref().and_then(special::find) {
                     Some(path) => GitError::SpecialFile { path },
@@ -244,8 +328,12 @@ impl Git {
             }
             if let ProcessError::NotFound { .. } = error { GitError::NoGit } else { GitError::Process(error) }
         })?;
-        if let Some(step) = step {
-            crash_point!("call.{step}.after");
+        if is_wrapped && output.status != Some(0) {
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            // Bubblewrap ends with git's status, or with 1 when it could not start git.
+            if let Some(why) = stderr.lines().find_map(|line| line.strip_prefix("bwrap: ")) {
+                return Err(GitError::Sandbox { why: shown(why) });
+            }
         }
         Ok(output)
     }
@@ -261,6 +349,12 @@ fn complains(output: &ShortOutput) -> bool {
 /// the rest by words that are stable under `LC_ALL=C`.
 fn failure(call: &Call, output: &ShortOutput) -> GitError {
     let stderr = String::from_utf8_lossy(&output.stderr);
+    if output.was_killed() || stderr.contains("died of signal") || (call.is("fetch") && is_cut(&stderr)) {
+        return GitError::Killed { args: call.words() };
+    }
+    if is_half_made(output) {
+        return GitError::HalfMade { path: call.cwd.clone() };
+    }
     if stderr.contains("No space left on device") || stderr.contains("Disk quota exceeded") {
         return GitError::NoSpace { args: call.words() };
     }
@@ -275,7 +369,26 @@ fn failure(call: &Call, output: &ShortOutput) -> GitError {
         return GitError::Locked { path };
     }
     let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    GitError::Failed { args: call.words(), status: output.status, stderr: shown(&lines.join("; ")) }
+    GitError::Failed { args: call.words(), status: output.status.unwrap_or_default(), stderr: shown(&lines.join("; ")) }
+}
+
+/// Another git is at the moment making or removing a worktree of the repository.
+fn is_half_made(output: &ShortOutput) -> bool {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let about = |line: &str| {
+        let is_failed = line.starts_with("fatal:") || line.starts_with("error:");
+        is_failed
+            && line.contains("/worktrees/")
+            && (line.contains("failed to read") || line.contains("could not open"))
+    };
+    output.status != Some(0) && stderr.lines().any(about)
+}
+
+/// The git at the other side of a fetch by path was ended, and gave no reason.
+fn is_cut(stderr: &str) -> bool {
+    const ENDS: [&str; 2] = ["the remote end hung up unexpectedly", "early EOF"];
+    let is_reason = |line: &str| line.starts_with("remote: fatal:") || line.starts_with("remote: error:");
+    ENDS.iter().any(|end| stderr.contains(end)) && !stderr.lines().any(is_reason)
 }
 
 /// The lock of an index or a ref that git found taken, if it is still there.

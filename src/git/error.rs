@@ -32,14 +32,23 @@ pub(crate) enum GitError {
     NoSpace { args: String },
     #[error("`git {args}` was ended after {limit:?}")]
     TimedOut { args: String, limit: Duration },
-    #[error("`git {args}` failed ({}): {stderr}", status.map_or_else(|| "by a signal".to_owned(), |s| format!("status {s}")))]
-    Failed { args: String, status: Option<i32>, stderr: String },
+    /// Git, or a git that it started, by the kernel, out of memory, or by somebody: the work is not to blame.
+    #[error("`git {args}` was ended by a signal")]
+    Killed { args: String },
+    /// It stayed so for as long as it was tried again.
+    #[error("a worktree in {} is half made: another git is at work there, or one was killed (then `git worktree prune`)", path.display())]
+    HalfMade { path: PathBuf },
+    #[error("`git {args}` failed (status {status}): {stderr}")]
+    Failed { args: String, status: i32, stderr: String },
     #[error("`git {args}` said what cannot be read: {found}")]
     Output { args: String, found: String },
     #[error("`git {args}` said more than {cap} bytes")]
     TooMuch { args: String, cap: usize },
     #[error("{found} is older than git {}.{}", minimum.0, minimum.1)]
     TooOld { found: String, minimum: (u32, u32) },
+    /// It is wanted and does not work.
+    #[error("nothing is run without its sandbox: {why}")]
+    Sandbox { why: String },
     #[error("git was not found on the PATH")]
     NoGit,
     #[error("cannot run git")]

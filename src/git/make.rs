@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::call::Call;
 use super::disk::{at, names, remove};
 use super::history::check_sha;
+use super::lock::RepositoryLock;
 use super::{Git, GitError, Listed, Place, Project, Worktree, check_branch_name};
 use crate::files::{self, SMALL};
 
@@ -49,6 +50,7 @@ impl Git {
     ) -> Result<Worktree, GitError> {
         check_branch_name(branch)?;
         check_sha(sha)?;
+        let lock = RepositoryLock::take(&project.common_dir).await?;
         clear_unborn(project, path)?;
         let place = match Place::find(&project.common_dir, path) {
             Ok(place) => place,
@@ -56,7 +58,10 @@ impl Git {
                 let was_there = self.lead_branch(project, path, branch, sha).await?;
                 // Without its files, which takes no time to speak of. A branch must be named without `refs/heads/`
                 // here, or HEAD would be detached; its name is no option.
-                let mut call = Call::anywhere(&project.common_dir, ["worktree", "add", "--quiet", "--no-checkout"]);
+                let parent = path.parent().unwrap_or(path);
+                fs::create_dir_all(parent).map_err(at("make", parent))?;
+                let mut call = Call::anywhere(&project.common_dir, ["worktree", "add", "--quiet", "--no-checkout"])
+                    .writes(&parent.canonicalize().map_err(at("resolve", parent))?);
                 if was_there {
                     call = call.arg("--force");
                 }
@@ -65,6 +70,7 @@ impl Git {
             }
             Err(error) => return Err(error),
         };
+        drop(lock);
         let found = self.look(&place).await?;
         if found.branch.as_deref() != Some(branch) {
             return Err(GitError::NotOnBranch { expected: branch.to_owned(), found: found.branch });

@@ -3,9 +3,9 @@
 //! nothing here pushes, commits come in from a path of this machine only, and every other transport is refused.
 //!
 //! An agent can write the `.git` that its worktree shares, so nothing is discovered: each call names the
-//! git dir, the common dir and the work tree, and runs with the agent's own closed environment, without
-//! hooks, fsmonitor and external diffs. Filters (`filter.*.clean`) do run, as LFS needs them; they can do
-//! what the agent itself could do and no more. A failed look is an error, never "nothing there".
+//! git dir, the common dir and the work tree, and runs with the agent's own closed environment and confined like
+//! the agent, without network, hooks, fsmonitor, external diffs, and filters and merge drivers of the repository's own.
+//! A failed look is an error, never "nothing there".
 
 mod branch;
 mod bring;
@@ -15,10 +15,12 @@ mod commit;
 mod convert;
 mod diff;
 mod disk;
+mod drivers;
 mod error;
 mod forward;
 mod gate_view;
 mod history;
+mod lock;
 mod make;
 mod mark;
 mod moving;
@@ -26,6 +28,7 @@ mod net;
 mod product;
 mod prose;
 mod put_back;
+mod reach;
 mod rebase;
 mod repository;
 mod special;
@@ -40,9 +43,14 @@ mod wip;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use call::Call;
+use tokio::sync::OnceCell;
+
+use crate::sandbox::Sandbox;
 
 pub(crate) use branch::check_branch_name;
 pub(crate) use checkout::{Checkout, Kept};
@@ -70,12 +78,23 @@ pub(crate) const MINIMUM: (u32, u32) = (2, 39);
 pub(crate) struct Git {
     env: BTreeMap<String, String>,
     limit: Duration,
+    sandbox: Arc<Sandbox>,
+    whose: Whose,
+    user_files: Arc<OnceCell<Vec<PathBuf>>>,
+}
+
+/// Who can write the repositories that git is called in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    Agents,
+    /// Remand alone: nothing in them has to be confined but the other side of a fetch.
+    Own,
 }
 
 impl Git {
     /// `env` is the agent's environment: PATH, HOME and the like, no secrets. Of its `GIT_*` variables only
     /// those that say where the user's configuration and identity are stay: the others could move the repository.
-    pub(crate) fn new(env: &BTreeMap<String, String>, limit: Duration) -> Self {
+    pub(crate) fn new(env: &BTreeMap<String, String>, limit: Duration, sandbox: &Arc<Sandbox>) -> Self {
         let kept = |name: &str| {
             !name.starts_with("GIT_")
                 || name.starts_with("GIT_AUTHOR_")
@@ -83,7 +102,13 @@ impl Git {
                 || ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"].contains(&name)
         };
         let env = env.iter().filter(|(name, _)| kept(name)).map(|(n, v)| (n.clone(), v.clone())).collect();
-        Self { env, limit }
+        let sandbox = Arc::clone(sandbox);
+        Self { env, limit, sandbox, whose: Whose::Agents, user_files: Arc::default() }
+    }
+
+    /// For repositories that no agent can write: the bare clones and the checkouts of remand's own.
+    pub(crate) fn for_own_clone(env: &BTreeMap<String, String>, limit: Duration, sandbox: &Arc<Sandbox>) -> Self {
+        Self { whose: Whose::Own, ..Self::new(env, limit, sandbox) }
     }
 
     /// The version of git, refused when it is older than [`MINIMUM`].

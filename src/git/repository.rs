@@ -151,7 +151,12 @@ impl Git {
     }
 
     async fn listed(&self, call: Call) -> Result<Vec<Listed>, GitError> {
-        Ok(read_list(&self.bytes(call).await?))
+        let mut all = read_list(&self.bytes(call).await?);
+        // A confined git does not see the other worktrees, so it can't tell which are gone.
+        for linked in all.iter_mut().skip(1) {
+            linked.prunable = linked.path.join(".git").symlink_metadata().is_err();
+        }
+        Ok(all)
     }
 }
 
@@ -173,7 +178,6 @@ fn read_list(bytes: &[u8]) -> Vec<Listed> {
             b"HEAD" => last.head = Some(value.into_owned()),
             b"branch" => last.branch = Some(value.strip_prefix("refs/heads/").unwrap_or(&value).to_owned()),
             b"bare" => last.bare = true,
-            b"prunable" => last.prunable = true,
             _ => {}
         }
     }

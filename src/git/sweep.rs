@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use super::call::{Call, text};
+use super::disk::at;
+use super::lock::RepositoryLock;
 use super::{Git, GitError, Place, Project};
 
 /// Whether a worktree of ours can go.
@@ -52,7 +54,10 @@ impl Git {
 
     /// Removes a worktree that was found to be clean. Git looks once more itself and refuses one that is not.
     pub(crate) async fn remove_worktree(&self, project: &Project, path: &Path) -> Result<(), GitError> {
-        let call = Call::anywhere(&project.common_dir, ["worktree", "remove", "--"]);
+        let _lock = RepositoryLock::take(&project.common_dir).await?;
+        let parent = path.parent().unwrap_or(path);
+        let parent = parent.canonicalize().map_err(at("resolve", parent))?;
+        let call = Call::anywhere(&project.common_dir, ["worktree", "remove", "--"]).writes(&parent);
         self.bytes(call.arg(path)).await.map(drop)
     }
 }

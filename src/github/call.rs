@@ -121,6 +121,7 @@ impl Github {
             stdin,
             limit: deadline.saturating_duration_since(Instant::now()),
             cap: CAP,
+            is_wrapped: false,
         };
         process::short(&short).await
     }

@@ -142,6 +142,7 @@ pub(crate) async fn ask(command: &Command, view: &View, kit: &Kit) -> Printed {
         stdin: Some(stdin),
         limit: command.limit,
         cap: MOST_BYTES,
+        is_wrapped: false,
     };
     let output = match process::short(&short).await {
         Ok(output) => output,

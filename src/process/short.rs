@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::process::Stdio;
@@ -13,15 +14,18 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::timeout;
 
-use super::ProcessError;
 use super::children::{self, Known};
 use super::command::{command, find};
+use super::{ProcessError, table};
 
 /// From SIGTERM to SIGKILL: enough for git to remove its lock files.
 const GRACE: Duration = Duration::from_secs(2);
 /// How long output is awaited after the exit: what was written is in the pipe, but a process that left the group may
 /// hold the pipe open for hours.
 const MOMENT: Duration = Duration::from_millis(300);
+
+/// Exit codes with which a shell or a sandbox reports that its command was ended by a signal. 128 and 129 are git's own.
+const SIGNALS: RangeInclusive<i32> = 130..=192;
 
 pub(crate) struct Short {
     /// A name is looked up in the PATH of `env`.
@@ -34,6 +38,9 @@ pub(crate) struct Short {
     pub(crate) limit: Duration,
     /// How many bytes of each stream are kept; the rest is read and dropped.
     pub(crate) cap: usize,
+    /// The command runs inside a sandbox, which would end at SIGTERM and take the command with it before that has
+    /// removed its lock files.
+    pub(crate) is_wrapped: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +50,13 @@ pub(crate) struct ShortOutput {
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: Vec<u8>,
     pub(crate) truncated: bool,
+}
+
+impl ShortOutput {
+    /// Whether it, or the command that it wraps, was ended by a signal.
+    pub(crate) fn was_killed(&self) -> bool {
+        self.status.is_none_or(|status| SIGNALS.contains(&status))
+    }
 }
 
 /// Runs a command to its end. When this is dropped before that, its group is killed.
@@ -75,7 +89,7 @@ pub(crate) async fn short(cmd: &Short) -> Result<ShortOutput, ProcessError> {
         ended
     };
     let Some(ended) = ended else {
-        end(&mut child, &group).await;
+        end(&mut child, &group, cmd).await;
         return Err(ProcessError::TimedOut { program: name(cmd), limit: cmd.limit });
     };
     let status = ended.map_err(ProcessError::system("wait for a command"))?.code();
@@ -113,8 +127,12 @@ fn name(cmd: &Short) -> String {
 }
 
 /// At the limit: SIGTERM to the group, a short grace, SIGKILL.
-async fn end(child: &mut Child, group: &Group) {
-    group.signal(Signal::TERM);
+async fn end(child: &mut Child, group: &Group, cmd: &Short) {
+    if cmd.is_wrapped {
+        group.ask_descendants();
+    } else {
+        group.signal(Signal::TERM);
+    }
     if timeout(GRACE, child.wait()).await.is_err() {
         group.signal(Signal::KILL);
         // It cannot refuse; should it be stuck in the kernel, the runtime takes it in later.
@@ -128,6 +146,16 @@ struct Group(Option<Pid>);
 impl Group {
     fn of(child: &Child) -> Self {
         Self(child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw))
+    }
+
+    /// SIGTERM to all descendants of the leader, and not to itself.
+    fn ask_descendants(&self) {
+        let Some(leader) = self.0.map(|pid| pid.as_raw_nonzero().get()) else { return };
+        let entries = table::scan().unwrap_or_default();
+        for entry in table::descendants(&entries, [leader]) {
+            // It may have ended since.
+            table::signal(&entry, Signal::TERM).ok();
+        }
     }
 
     fn signal(&self, signal: Signal) {

@@ -11,6 +11,7 @@ fn sh(script: &str) -> Short {
         stdin: None,
         limit: Duration::from_secs(30),
         cap: 1000,
+        is_wrapped: false,
     }
 }
 

@@ -54,6 +54,7 @@ const SSH: &str = "ssh -oBatchMode=yes -oConnectTimeout=20 -oControlMaster=no";
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) status: Option<i32>,
+    pub(super) is_killed: bool,
     pub(super) stdout: String,
     pub(super) stderr: String,
 }
@@ -66,10 +67,16 @@ impl Remote {
     }
 
     pub(super) fn trouble(&self, name: &'static str, ended: &Ended) -> RemoteError {
-        if ended.status.is_none() {
-            return RemoteError::Killed { args: name };
+        if let Err(killed) = self.not_killed(name, ended) {
+            return killed;
         }
         trouble::of(&Failure { args: name, url: &self.reach.url, stderr: &ended.stderr, hidden: &self.hidden() })
+    }
+
+    /// A git that was ended by a signal has answered nothing.
+    #[expect(clippy::unused_self, reason = "a step of a call like the others")]
+    fn not_killed(&self, name: &'static str, ended: &Ended) -> Result<(), RemoteError> {
+        if ended.is_killed { Err(RemoteError::Killed { args: name }) } else { Ok(()) }
     }
 
     /// What the remote said, fit to be shown.
@@ -89,11 +96,13 @@ impl Remote {
         let mut env = self.environment();
         // Where the user's own configuration leads: to a mirror, perhaps, or to a path in a test.
         let real = self.run(name, &["ls-remote", "--get-url", "{url}"], &[], env.clone()).await?;
+        self.not_killed(name, &real)?;
         let real = if real.status == Some(0) { url::way(real.stdout.trim_end()).unwrap_or(pinned) } else { pinned };
         env.insert("GIT_ALLOW_PROTOCOL".to_owned(), allowed(pinned, real).to_owned());
         let has_own = env.contains_key("GIT_SSH_COMMAND") || env.contains_key("GIT_SSH");
         if real != Way::Path && !has_own {
             let own = self.run(name, &["config", "--get", "core.sshCommand"], &[], env.clone()).await?;
+            self.not_killed(name, &own)?;
             if own.status != Some(0) {
                 env.insert("GIT_SSH_COMMAND".to_owned(), SSH.to_owned());
             }
@@ -154,14 +163,16 @@ impl Remote {
         all.extend(args.iter().map(|arg| OsString::from(if *arg == "{url}" { self.reach.url.as_str() } else { *arg })));
         let env = env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
         let (cwd, limit) = (git_dir.to_owned(), self.reach.limit);
-        let short = Short { program: "git".into(), args: all, cwd, env, stdin: None, limit, cap: CAP };
-        let ShortOutput { status, stdout, stderr, truncated } =
-            process::short(&short).await.map_err(|error| self.not_run(error))?;
+        let short =
+            Short { program: "git".into(), args: all, cwd, env, stdin: None, limit, cap: CAP, is_wrapped: false };
+        let output = process::short(&short).await.map_err(|error| self.not_run(error))?;
+        let is_killed = output.was_killed();
+        let ShortOutput { status, stdout, stderr, truncated } = output;
         if truncated && status == Some(0) {
             return Err(RemoteError::Output { args: name });
         }
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        Ok(Ended { status, stdout: text(stdout), stderr: text(stderr) })
+        Ok(Ended { status, is_killed, stdout: text(stdout), stderr: text(stderr) })
     }
 
     fn not_run(&self, error: ProcessError) -> RemoteError {

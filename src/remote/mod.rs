@@ -28,6 +28,7 @@ use std::time::Duration;
 
 use crate::git::{Git, Place};
 use crate::process;
+use crate::sandbox::Sandbox;
 
 pub(crate) use canary::Secret;
 pub(crate) use error::RemoteError;
@@ -46,6 +47,8 @@ pub(crate) struct Reach {
     pub(crate) env: BTreeMap<String, String>,
     /// The agent's closed environment, for everything else.
     pub(crate) closed: BTreeMap<String, String>,
+    /// Confines git in the repository of a worktree.
+    pub(crate) sandbox: Arc<Sandbox>,
     /// For each call.
     pub(crate) limit: Duration,
     /// How `gh` is called: it knows the password of an https URL if nobody else does. Empty: it is not asked.
@@ -69,7 +72,8 @@ impl Remote {
     pub(crate) fn new(reach: Reach) -> Self {
         let dir = reach.git_dir.clone();
         let place = Place { path: dir.clone(), git_dir: dir.clone(), common_dir: dir };
-        Self { git: Git::new(&reach.closed, reach.limit), reach: Arc::new(reach), place }
+        let git = Git::for_own_clone(&reach.closed, reach.limit, &reach.sandbox);
+        Self { git, reach: Arc::new(reach), place }
     }
 
     /// The same, with what every git of its own carries in its environment.

@@ -6,6 +6,8 @@ use crate::{plain, secret};
 
 /// In this order: ssh closes every failure with "Could not read from remote repository".
 const WORDS: &[(Kind, &[&str])] = &[
+    // A git that our own git started, such as index-pack.
+    (Kind::Killed, &["died of signal"]),
     (Kind::NoSpace, &["No space left on device", "Disk quota exceeded"]),
     (Kind::Locked, &[".lock': File exists"]),
     (
@@ -86,6 +88,7 @@ const WORDS: &[(Kind, &[&str])] = &[
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
+    Killed,
     NoSpace,
     Locked,
     Protocol,
@@ -101,6 +104,7 @@ pub(super) fn of(failure: &Failure<'_>) -> RemoteError {
     let kind = WORDS.iter().find(|(_, words)| has(words)).map(|(kind, _)| *kind);
     let (url, said) = (url::without_userinfo(failure.url), said(failure.stderr, failure.hidden));
     match kind {
+        Some(Kind::Killed) => RemoteError::Killed { args: failure.args },
         Some(Kind::NoSpace) => RemoteError::NoSpace,
         Some(Kind::Locked) => RemoteError::Locked { said },
         Some(Kind::Protocol) => RemoteError::Protocol { url, said },
@@ -141,7 +145,8 @@ mod tests {
         let error = of(&failure);
         assert!(!error.to_string().contains("u:p"), "{error}");
         assert!(!error.to_string().contains("hidden-value"), "{error}");
-        let kinds: [(&str, bool); 7] = [
+        let kinds: [(&str, bool); 8] = [
+            ("killed", matches!(error, RemoteError::Killed { .. })),
             ("locked", matches!(error, RemoteError::Locked { .. })),
             ("auth", matches!(error, RemoteError::Auth { .. })),
             ("unreachable", matches!(error, RemoteError::Unreachable { .. })),
@@ -175,6 +180,8 @@ mod tests {
             ("fatal: unable to access 'https://h/': The requested URL returned error: 503", "unreachable"),
             ("error: RPC failed; curl 56 hidden-value\nfatal: the remote end hung up unexpectedly", "unreachable"),
             ("fatal: unable to access 'https://h/': server certificate verification failed", "unreachable"),
+            ("error: index-pack died of signal 9\nfatal: fetch-pack: invalid index-pack output", "killed"),
+            ("remote: error: index-pack died of signal 9\nfatal: early EOF", "unreachable"),
             ("fatal: transport 'ext' not allowed", "protocol"),
             ("fatal: write error: No space left on device", "no space"),
             ("error: cannot lock ref 'refs/x': Unable to create '/r/refs/x.lock': File exists.", "locked"),

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::{Reach, Sight};
+use super::{Network, Reach, Sight};
 use crate::process::{self, Job};
 
 /// Sockets of other programs (an ssh agent, a keyring, docker), and what other people left lying about.
@@ -16,18 +16,24 @@ const MASKED: [&str; 5] =
     [".cargo/credentials", ".cargo/credentials.toml", ".config/git/credentials", ".npm/_auth", ".local/share/keyrings"];
 
 /// Whether it works at all: the same namespaces, and nothing else.
-pub(super) fn trial() -> Vec<String> {
+pub(super) fn trial(network: Network) -> Vec<String> {
     let mut words = walls();
+    words.extend(cut(network));
     words.extend(["--tmpfs", "/tmp", "--", "/bin/sh", "-c", "exit 0"].map(str::to_owned));
     words
 }
 
 /// Its end is not tied to that of its parent: bubblewrap itself ends at once when it is asked to, and what it holds must
 /// have its grace. The shim ends what is left.
-fn walls() -> Vec<String> {
+pub(super) fn walls() -> Vec<String> {
     ["--unshare-pid", "--unshare-ipc", "--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
         .map(str::to_owned)
         .to_vec()
+}
+
+/// Words that cut the network off.
+pub(super) fn cut(network: Network) -> Option<String> {
+    (network == Network::Cut).then(|| "--unshare-net".to_owned())
 }
 
 pub(super) fn confine(program: &Path, sight: &Sight, mut job: Job, reach: Reach<'_>) -> Job {
@@ -39,30 +45,7 @@ pub(super) fn confine(program: &Path, sight: &Sight, mut job: Job, reach: Reach<
     };
     let mut words = Words(vec![program.display().to_string()]);
     words.0.extend(walls());
-    let hidden = hidden(sight);
-    for path in &hidden {
-        words.add("--tmpfs", path);
-    }
-    for path in NAMES {
-        words.show("--ro-bind-try", Path::new(path));
-    }
-    let is_hidden = |path: &Path| hidden.iter().any(|hidden| path.starts_with(hidden));
-    for path in programs(&found, path.as_deref()).into_iter().filter(|path| is_hidden(path)) {
-        words.show("--ro-bind-try", &path);
-    }
-    for path in &sight.read {
-        words.show("--ro-bind-try", path);
-    }
-    for path in &sight.write {
-        words.show("--bind-try", path);
-    }
-    for path in sight.home.iter().flat_map(|home| MASKED.iter().map(move |name| home.join(name))) {
-        if path.is_dir() {
-            words.add("--tmpfs", &path);
-        } else if path.exists() && sight.read.iter().chain(&sight.write).any(|shown| path.starts_with(shown)) {
-            words.show_as("--ro-bind", Path::new("/dev/null"), &path);
-        }
-    }
+    words.hide_and_show(sight, &programs(&found, path.as_deref()));
     if let Some(path) = reach.own {
         words.show("--bind-try", path);
     }
@@ -81,14 +64,42 @@ pub(super) fn confine(program: &Path, sight: &Sight, mut job: Job, reach: Reach<
     job
 }
 
-struct Words(Vec<String>);
+/// Arguments of bubblewrap.
+pub(super) struct Words(pub(super) Vec<String>);
 
 impl Words {
+    /// Covers what is hidden, then shows again what may be seen of it.
+    pub(super) fn hide_and_show(&mut self, sight: &Sight, programs: &[PathBuf]) {
+        let hidden = hidden(sight);
+        for path in &hidden {
+            self.add("--tmpfs", path);
+        }
+        for path in NAMES {
+            self.show("--ro-bind-try", Path::new(path));
+        }
+        for path in programs.iter().filter(|path| hidden.iter().any(|hidden| path.starts_with(hidden))) {
+            self.show("--ro-bind-try", path);
+        }
+        for path in &sight.read {
+            self.show("--ro-bind-try", path);
+        }
+        for path in &sight.write {
+            self.show("--bind-try", path);
+        }
+        for path in sight.home.iter().flat_map(|home| MASKED.iter().map(move |name| home.join(name))) {
+            if path.is_dir() {
+                self.add("--tmpfs", &path);
+            } else if path.exists() && sight.read.iter().chain(&sight.write).any(|shown| path.starts_with(shown)) {
+                self.show_as("--ro-bind", Path::new("/dev/null"), &path);
+            }
+        }
+    }
+
     fn add(&mut self, word: &str, path: &Path) {
         self.0.extend([word.to_owned(), path.display().to_string()]);
     }
 
-    fn show(&mut self, word: &str, path: &Path) {
+    pub(super) fn show(&mut self, word: &str, path: &Path) {
         self.show_as(word, path, path);
     }
 
@@ -113,7 +124,7 @@ fn hidden(sight: &Sight) -> Vec<PathBuf> {
 }
 
 /// The folders that programs are found in, and the one that this program is really in.
-fn programs(found: &Path, path: Option<&std::ffi::OsStr>) -> Vec<PathBuf> {
+pub(super) fn programs(found: &Path, path: Option<&std::ffi::OsStr>) -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = path.into_iter().flat_map(std::env::split_paths).collect();
     folders.extend(found.parent().map(PathBuf::from));
     folders.extend(found.canonicalize().ok().and_then(|real| real.parent().map(PathBuf::from)));

@@ -3,15 +3,19 @@
 //! nothing itself but the one look whether that works here.
 
 mod bubblewrap;
+mod git;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::OnceCell;
 
 use crate::process::{self, Job, Short};
+
+pub(crate) use git::GitReach;
 
 /// How long the look may take whether bubblewrap works here.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -53,10 +57,17 @@ pub(crate) struct Reach<'a> {
 /// How commands are confined on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Way {
-    Bubblewrap(PathBuf),
+    Bubblewrap(Bubblewrap),
     Wrapper(Vec<String>),
     /// Not at all, and why.
     Open(String),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Bubblewrap {
+    pub(crate) program: PathBuf,
+    /// Whether a command can be cut off from the network here. Some systems forbid it.
+    pub(crate) can_cut_network: bool,
 }
 
 #[derive(Debug)]
@@ -66,11 +77,13 @@ pub(crate) struct Sandbox {
     /// The closed environment, for the look.
     env: BTreeMap<String, String>,
     way: OnceCell<Result<Way, String>>,
+    /// Set once it was logged that agents run without a sandbox.
+    is_logged: AtomicBool,
 }
 
 impl Sandbox {
     pub(crate) fn new(wanted: Wanted, sight: Sight, env: BTreeMap<String, String>) -> Self {
-        Self { wanted, sight, env, way: OnceCell::new() }
+        Self { wanted, sight, env, way: OnceCell::new(), is_logged: AtomicBool::new(false) }
     }
 
     /// How commands are confined, found out once. An error is a sandbox that is wanted and does not work.
@@ -80,16 +93,10 @@ impl Sandbox {
 
     async fn find(&self) -> Result<Way, String> {
         match &self.wanted {
-            Wanted::Off => {
-                tracing::info!("no sandbox (`sandbox.kind` is \"off\"): agents can read what their user can");
-                Ok(Way::Open("the setting `sandbox.kind` is \"off\"".to_owned()))
-            }
+            Wanted::Off => Ok(Way::Open("the setting `sandbox.kind` is \"off\"".to_owned())),
             Wanted::Wrapper(words) => Ok(Way::Wrapper(words.clone())),
             Wanted::Bubblewrap => self.bubblewrap().await,
-            Wanted::Auto => Ok(self.bubblewrap().await.unwrap_or_else(|why| {
-                tracing::warn!("no sandbox, agents can read what their user can: {why}");
-                Way::Open(why)
-            })),
+            Wanted::Auto => Ok(self.bubblewrap().await.unwrap_or_else(Way::Open)),
         }
     }
 
@@ -98,18 +105,28 @@ impl Sandbox {
         let Some(program) = process::find("bwrap".as_ref(), path.as_deref(), Path::new("/")) else {
             return Err("bubblewrap (`bwrap`) is not installed".to_owned());
         };
+        let first = self.trial(&program, Network::Cut).await;
+        if first.is_ok() {
+            return Ok(Way::Bubblewrap(Bubblewrap { program, can_cut_network: true }));
+        }
+        self.trial(&program, Network::Shared).await?;
+        Ok(Way::Bubblewrap(Bubblewrap { program, can_cut_network: false }))
+    }
+
+    async fn trial(&self, program: &Path, network: Network) -> Result<(), String> {
         let short = Short {
-            program: program.clone().into(),
-            args: bubblewrap::trial().into_iter().map(OsString::from).collect(),
+            program: program.into(),
+            args: bubblewrap::trial(network).into_iter().map(OsString::from).collect(),
             cwd: "/".into(),
             env: self.env.iter().map(|(name, value)| (name.into(), value.into())).collect(),
             stdin: None,
             limit: LIMIT,
             cap: 4096,
+            is_wrapped: false,
         };
         let output = process::short(&short).await.map_err(|error| format!("bubblewrap does not work here: {error}"))?;
         if output.status == Some(0) {
-            return Ok(Way::Bubblewrap(program));
+            return Ok(());
         }
         let said = String::from_utf8_lossy(&output.stderr);
         let said = crate::plain::line(said.lines().next().unwrap_or("it failed without a word"));
@@ -119,11 +136,31 @@ impl Sandbox {
     /// The same job, confined.
     pub(crate) async fn confine(&self, job: Job, reach: Reach<'_>) -> Result<Job, String> {
         match self.way().await? {
-            Way::Open(_) => Ok(job),
+            Way::Open(why) => {
+                if !self.is_logged.swap(true, Ordering::Relaxed) {
+                    self.log_open(why);
+                }
+                Ok(job)
+            }
             Way::Wrapper(words) => Ok(in_wrapper(words, job, reach)),
-            Way::Bubblewrap(program) => Ok(bubblewrap::confine(program, &self.sight, job, reach)),
+            Way::Bubblewrap(found) => Ok(bubblewrap::confine(&found.program, &self.sight, job, reach)),
         }
     }
+
+    fn log_open(&self, why: &str) {
+        if self.wanted == Wanted::Off {
+            tracing::info!("no sandbox, agents can read what their user can: {why}");
+        } else {
+            tracing::warn!("no sandbox, agents can read what their user can: {why}");
+        }
+    }
+}
+
+/// Whether a confined command has the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Network {
+    Shared,
+    Cut,
 }
 
 /// The user's command learns where things are by variables.
@@ -141,4 +178,10 @@ fn in_wrapper(words: &[String], mut job: Job, reach: Reach<'_>) -> Job {
     job.argv.splice(0..0, words.iter().cloned());
     job.is_wrapped = true;
     job
+}
+
+/// No sandbox, for tests of other rooms: their scripts write where a confined one could not.
+#[cfg(test)]
+pub(crate) fn for_tests(env: &BTreeMap<String, String>) -> std::sync::Arc<Sandbox> {
+    std::sync::Arc::new(Sandbox::new(Wanted::Off, Sight::default(), env.clone()))
 }

@@ -118,12 +118,13 @@ fn without_the_sandbox_that_is_asked_for_nothing_runs_and_with_auto_it_is_said_p
 }
 
 #[test]
-fn a_wrapper_of_the_user_s_own_is_put_before_agents_and_gates() {
+fn a_wrapper_of_the_user_s_own_is_put_before_agents_gates_and_git() {
     let play = Play::new(&Script {
         settings: "gates = [[\"test\", \"-s\", \"work.txt\"]]",
-        tables: "[sandbox]\nkind = \"wrapper\"\nwrapper = [\"jail\", \"--strict\"]\n",
+        tables: "[sandbox]\nkind = \"off\"\n",
         ..Script::default()
     });
+    set(&play, "kind = \"off\"", "kind = \"wrapper\"\nwrapper = [\"jail\", \"--strict\"]");
     let noted = play.seen("jailed");
     let jail = format!(
         "[ \"$1\" = --strict ] || exit 9\nshift\n[ -d \"$REMAND_WORKTREE\" ] && [ -d \"$REMAND_REPOSITORY/objects\" ] || exit 9\necho \"$REMAND_PHASE $(basename \"$1\")\" >>'{}'\nexec \"$@\"\n",
@@ -133,7 +134,7 @@ fn a_wrapper_of_the_user_s_own_is_put_before_agents_and_gates() {
     play.tick().ok();
     assert_eq!(play.state(), "ready_for_human_review", "{:#?}", play.events());
     let noted = play.noted("jailed");
-    for line in ["review reviewer", "fix fixer", "gate test"] {
+    for line in ["review reviewer", "fix fixer", "gate test", "git git"] {
         assert!(noted.lines().any(|found| found == line), "{noted}");
     }
 }

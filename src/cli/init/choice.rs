@@ -10,7 +10,6 @@ use crate::cli::desk::{Desk, wait};
 use crate::cli::fail::Fail;
 use crate::cli::project;
 use crate::config;
-use crate::git::Git;
 
 pub(super) struct Choices {
     pub(super) agent: AgentChoice,
@@ -73,7 +72,7 @@ impl ProjectChoice {
     /// The repository that a folder is in.
     pub(super) fn at(path: &Path, desk: &Desk) -> Result<Self> {
         let settings = config::without_file(desk.place())?;
-        let git = Git::new(&config::agent_environment(&[]), std::time::Duration::from_secs(30));
+        let git = desk.git(&settings);
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let found = wait(git.project_at(&path))??;
         let project = project::plain_project(&found, desk)?;

@@ -160,6 +160,7 @@ fn ended(step: &[String]) -> Option<Result<process::ShortOutput, process::Proces
         stdin: None,
         limit: LIMIT,
         cap: CAP,
+        is_wrapped: false,
     };
     wait(process::short(&short)).ok()
 }

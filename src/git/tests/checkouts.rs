@@ -18,6 +18,7 @@ impl Bed {
             stdin: None,
             limit: Duration::from_secs(60),
             cap: 4096,
+            is_wrapped: false,
         };
         let output = short(&short_call).await.unwrap();
         assert_eq!(output.status, Some(0), "{line}: {}", String::from_utf8_lossy(&output.stderr));

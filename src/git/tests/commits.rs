@@ -86,7 +86,7 @@ async fn variables_that_move_the_repository_do_not_reach_git() {
     {
         env.insert(name.to_owned(), "/nowhere".to_owned());
     }
-    let git = Git::new(&env, std::time::Duration::from_secs(10));
+    let git = Git::new(&env, std::time::Duration::from_secs(10), &super::for_tests(&env));
     assert_eq!(git.worktree_at(&bed.place.path).await.unwrap().branch.as_deref(), Some("fix/a"));
     assert!(git.status(&bed.place).await.unwrap().is_clean());
 }

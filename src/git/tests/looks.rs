@@ -142,12 +142,12 @@ async fn status_shows_every_name_and_no_ignored_one() {
 async fn a_look_that_fails_is_not_clean() {
     let bed = Bed::new().await;
     fs::write(bed.place.git_dir.join("index"), "junk").unwrap();
-    assert!(matches!(bed.git.status(&bed.place).await, Err(GitError::Failed { status: Some(128), .. })));
+    assert!(matches!(bed.git.status(&bed.place).await, Err(GitError::Failed { status: 128, .. })));
     fs::write(bed.place.git_dir.join("HEAD"), "junk").unwrap();
     assert!(matches!(bed.git.worktree_at(&bed.place.path).await, Err(GitError::NotARepository { .. })));
     let mut env = bed.env.clone();
     env.insert("PATH".to_owned(), "/nowhere".to_owned());
-    let none = crate::git::Git::new(&env, std::time::Duration::from_secs(1));
+    let none = crate::git::Git::new(&env, std::time::Duration::from_secs(1), &super::for_tests(&env));
     assert!(matches!(none.version().await, Err(GitError::NoGit)));
 }
 
@@ -157,7 +157,7 @@ async fn a_git_that_hangs_is_ended() {
     super::script(&bed.root.join("bin/git"), "exec sleep 60");
     let mut env = bed.env.clone();
     env.insert("PATH".to_owned(), format!("{}:{}", bed.root.join("bin").display(), env["PATH"]));
-    let slow = crate::git::Git::new(&env, std::time::Duration::from_millis(50));
+    let slow = crate::git::Git::new(&env, std::time::Duration::from_millis(50), &super::for_tests(&env));
     assert!(matches!(slow.status(&bed.place).await, Err(GitError::TimedOut { .. })));
 }
 
@@ -248,6 +248,6 @@ async fn a_full_disk_is_told_apart() {
     super::script(&bed.root.join("bin/git"), "echo 'fatal: write error: No space left on device' >&2; exit 128");
     let mut env = bed.env.clone();
     env.insert("PATH".to_owned(), format!("{}:{}", bed.root.join("bin").display(), env["PATH"]));
-    let full = crate::git::Git::new(&env, std::time::Duration::from_secs(10));
+    let full = crate::git::Git::new(&env, std::time::Duration::from_secs(10), &super::for_tests(&env));
     assert!(matches!(full.status(&bed.place).await, Err(GitError::NoSpace { .. })));
 }

@@ -18,6 +18,7 @@ use tempfile::TempDir;
 
 use super::{Git, Place, PutBack};
 use crate::process::{Short, short, write_script as script};
+use crate::sandbox::for_tests;
 
 struct Bed {
     _dir: TempDir,
@@ -39,7 +40,7 @@ impl Bed {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         let env = environment(&root);
-        let git = Git::new(&env, Duration::from_secs(60));
+        let git = Git::new(&env, Duration::from_secs(60), &for_tests(&env));
         let repo = root.join("repo");
         let wt = root.join("wt");
         fs::create_dir(&repo).unwrap();
@@ -62,8 +63,16 @@ impl Bed {
         let args: Vec<OsString> = args.iter().map(OsString::from).collect();
         let limit = Duration::from_secs(60);
         let env = self.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
-        let short_call =
-            Short { program: "git".into(), args, cwd: cwd.to_owned(), env, stdin: None, limit, cap: 1 << 24 };
+        let short_call = Short {
+            program: "git".into(),
+            args,
+            cwd: cwd.to_owned(),
+            env,
+            stdin: None,
+            limit,
+            cap: 1 << 24,
+            is_wrapped: false,
+        };
         let output = short(&short_call).await.unwrap();
         (output.status, String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).trim_end().to_owned())
     }

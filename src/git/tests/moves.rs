@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Bed, script, write};
+use super::{Bed, for_tests, script, write};
 use crate::git::{Git, GitError, Made, Place, Rebase, Rebased};
 
 impl Bed {
@@ -59,7 +59,7 @@ impl Bed {
         );
         let mut env = self.env.clone();
         env.insert("PATH".to_owned(), format!("{dir}:{}", env["PATH"]));
-        Git::new(&env, Duration::from_secs(60))
+        Git::new(&env, Duration::from_secs(60), &for_tests(&env))
     }
 
     fn was_killed(&self, at: usize) -> bool {

@@ -16,7 +16,7 @@ async fn the_clone_is_made_once_and_mended() {
     let dir = bed.remote.path();
     assert_eq!(dir.metadata().unwrap().permissions().mode() & 0o077, 0);
     assert_eq!(bed.raw(dir, ["rev-parse", "--is-bare-repository"]).await, "true");
-    let git = Git::new(&bed.closed, Duration::from_secs(60));
+    let git = Git::new(&bed.closed, Duration::from_secs(60), &crate::sandbox::for_tests(&bed.closed));
     assert!(git.project_at(dir).await.unwrap().bare);
     bed.raw(dir, ["fsck", "--strict"]).await;
 
@@ -259,6 +259,7 @@ async fn gh_is_asked_for_the_password_of_an_https_url_after_the_users_own_helper
         stdin: Some(b"protocol=https\nhost=forge.invalid\n\n".to_vec()),
         limit: Duration::from_secs(60),
         cap: 1 << 16,
+        is_wrapped: false,
     };
     let output = String::from_utf8(short(&fill).await.unwrap().stdout).unwrap();
     assert!(output.contains(&format!("password={CANARY}")), "{output}");

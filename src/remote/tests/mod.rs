@@ -85,7 +85,16 @@ impl Bed {
         let args: Vec<OsString> = args.iter().map(OsString::from).collect();
         let limit = Duration::from_secs(60);
         let env = self.closed.iter().map(|(name, value)| (name.into(), value.into())).collect();
-        let call = Short { program: "git".into(), args, cwd: cwd.to_owned(), env, stdin: None, limit, cap: 1 << 24 };
+        let call = Short {
+            program: "git".into(),
+            args,
+            cwd: cwd.to_owned(),
+            env,
+            stdin: None,
+            limit,
+            cap: 1 << 24,
+            is_wrapped: false,
+        };
         let output = short(&call).await.unwrap();
         (output.status, String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).trim_end().to_owned())
     }
@@ -148,6 +157,7 @@ fn remote(root: &Path, url: &str, env: &BTreeMap<String, String>, closed: &BTree
         url: url.to_owned(),
         env: env.clone(),
         closed: closed.clone(),
+        sandbox: crate::sandbox::for_tests(closed),
         limit: Duration::from_secs(60),
         gh: Vec::new(),
     })

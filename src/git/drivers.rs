@@ -1,0 +1,144 @@
+//! Commands that a repository's own configuration defines for its files: filters and merge drivers. Git starts them
+//! when it reads or writes a worktree, and has no switch against them, so each is overridden by name.
+//!
+//! Those of the user's own configuration stay, as files would be damaged without them (a large file would be committed
+//! instead of its LFS pointer). So do the exact commands of Git LFS, which `git lfs install --local` writes there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::call::{Call, text};
+use super::{Git, GitError};
+
+/// Commands of git that read or write files of a worktree.
+const TOUCHES_FILES: &[&str] = &[
+    "add",
+    "clean",
+    "commit",
+    "diff-index",
+    "ls-files",
+    "merge",
+    "read-tree",
+    "rebase",
+    "reset",
+    "status",
+    "update-index",
+    "worktree",
+];
+
+const KEYS: &str = r"^(filter\..*\.(clean|smudge|process|required)|merge\..*\.driver)$";
+
+/// No honest repository has more; the environment has a limit.
+const MOST: usize = 500;
+
+const LFS: [&str; 5] = [
+    "git-lfs clean -- %f",
+    "git-lfs smudge -- %f",
+    "git-lfs smudge --skip -- %f",
+    "git-lfs filter-process",
+    "git-lfs filter-process --skip",
+];
+
+/// A key of git's configuration and the value that it has for one call.
+pub(super) type Setting = (String, String);
+
+impl Git {
+    /// Settings that switch off the drivers which the repository of a call defines.
+    pub(super) async fn without_drivers(&self, call: &Call) -> Result<Vec<Setting>, GitError> {
+        if !TOUCHES_FILES.iter().any(|command| call.is(command)) || call.is("worktree") && call.has("list") {
+            return Ok(Vec::new());
+        }
+        let list = call.in_same_place(["config", "-z", "--show-scope", "--includes", "--get-regexp", KEYS]);
+        let Some(listed) = self.listed_settings(&list).await? else { return Ok(Vec::new()) };
+        let settings = overrides(&text("config --get-regexp", listed)?);
+        if settings.len() > MOST {
+            return Err(GitError::TooMuch { args: "config --get-regexp".to_owned(), cap: MOST });
+        }
+        Ok(settings)
+    }
+}
+
+/// Reads `scope NUL key LF value NUL`, in the order in which git reads them.
+fn overrides(listed: &str) -> Vec<Setting> {
+    let mut fields = listed.split('\0');
+    let mut users: BTreeMap<String, String> = BTreeMap::new();
+    let mut planted: BTreeSet<(String, String)> = BTreeSet::new();
+    while let (Some(scope), Some(entry)) = (fields.next(), fields.next()) {
+        let (key, value) = entry.split_once('\n').unwrap_or((entry, ""));
+        let Some((driver, name)) = key.rsplit_once('.') else { continue };
+        let is_users = matches!(scope, "system" | "global");
+        if is_users || LFS.contains(&value) {
+            users.insert(key.to_owned(), value.to_owned());
+        } else if name != "required" {
+            planted.insert((driver.to_owned(), name.to_owned()));
+        }
+    }
+    let value = |key: &str, otherwise: &str| users.get(key).cloned().unwrap_or_else(|| otherwise.to_owned());
+    let mut settings = BTreeMap::new();
+    for (driver, name) in planted {
+        if name == "driver" {
+            let key = format!("{driver}.driver");
+            // One that fails leaves a conflict; an empty one would drop what was changed at the other side.
+            settings.insert(key.clone(), value(&key, "false"));
+            continue;
+        }
+        for name in ["clean", "smudge", "process"] {
+            let key = format!("{driver}.{name}");
+            settings.insert(key.clone(), value(&key, ""));
+        }
+        let required = format!("{driver}.required");
+        settings.insert(required.clone(), value(&required, "false"));
+    }
+    settings.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(entries: &[(&str, &str, &str)]) -> String {
+        entries.iter().map(|(scope, key, value)| format!("{scope}\0{key}\n{value}\0")).collect()
+    }
+
+    #[test]
+    fn only_drivers_of_the_repository_are_switched_off() {
+        let all = listed(&[
+            ("global", "filter.lfs.clean", "git-lfs clean -- %f"),
+            ("global", "filter.lfs.process", "git-lfs filter-process"),
+            ("global", "filter.lfs.required", "true"),
+            ("global", "merge.mine.driver", "mine %A"),
+            ("local", "filter.e.x.clean", "evil"),
+            ("local", "filter.e.x.required", "true"),
+            ("worktree", "merge.e.driver", "evil %A"),
+        ]);
+        let expected = [
+            ("filter.e.x.clean", ""),
+            ("filter.e.x.process", ""),
+            ("filter.e.x.required", "false"),
+            ("filter.e.x.smudge", ""),
+            ("merge.e.driver", "false"),
+        ];
+        assert_eq!(overrides(&all), expected.map(|(key, value)| (key.to_owned(), value.to_owned())));
+    }
+
+    #[test]
+    fn a_driver_of_the_user_s_own_is_put_back_where_the_repository_changes_it() {
+        let all = listed(&[
+            ("global", "filter.lfs.clean", "git-lfs clean -- %f"),
+            ("global", "filter.lfs.required", "true"),
+            ("global", "merge.mine.driver", "mine %A"),
+            ("local", "filter.lfs.clean", "evil"),
+            ("local", "merge.mine.driver", "evil"),
+        ]);
+        let expected = [
+            ("filter.lfs.clean", "git-lfs clean -- %f"),
+            ("filter.lfs.process", ""),
+            ("filter.lfs.required", "true"),
+            ("filter.lfs.smudge", ""),
+            ("merge.mine.driver", "mine %A"),
+        ];
+        assert_eq!(overrides(&all), expected.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        let local =
+            listed(&[("local", "filter.lfs.clean", "git-lfs clean -- %f"), ("local", "filter.lfs.required", "")]);
+        assert_eq!(overrides(&local), []);
+    }
+}
