@@ -32,6 +32,26 @@ CREATE TABLE projects (
     created_at     TEXT NOT NULL CHECK (created_at GLOB '????-??-??T??:??:??.???Z')
 ) STRICT;
 
+-- The configuration in force in the daemon. One row, written by `remand run`.
+CREATE TABLE configuration (
+    id             INTEGER PRIMARY KEY CHECK (id = 1),
+    holder         TEXT NOT NULL,                  -- boot id, pid, start time of the daemon
+    file           TEXT,                           -- the config file; null: none
+    hash           TEXT NOT NULL,                  -- of the config file, the evaluators and the prompts, as they were loaded
+    settings       TEXT NOT NULL CHECK (json_valid(settings) AND json_type(settings) = 'object'), -- every key, its value as TOML
+    in_force_since TEXT NOT NULL CHECK (in_force_since GLOB '????-??-??T??:??:??.???Z'),
+    changed_hash   TEXT,                           -- of the files as they are now, when that is not in force; null: it is
+    changed_kind   TEXT CHECK (changed_kind IN ('invalid', 'needs_reload')),
+    changed_reason TEXT,
+    changed_since  TEXT CHECK (changed_since GLOB '????-??-??T??:??:??.???Z'),
+    requested      INTEGER NOT NULL DEFAULT 0,     -- the event of the newest `remand reload`
+    answered       INTEGER NOT NULL DEFAULT 0,     -- the newest one that the daemon answered, and with which event
+    answer_event   INTEGER,
+    CHECK ((changed_hash IS NULL) = (changed_kind IS NULL)),
+    CHECK ((changed_hash IS NULL) = (changed_reason IS NULL)),
+    CHECK ((changed_hash IS NULL) = (changed_since IS NULL))
+) STRICT;
+
 -- `remand stop`, until `remand start`: nothing is run, pushed or posted.
 CREATE TABLE stops (
     project_id TEXT REFERENCES projects (project_id), -- null: everything
@@ -161,8 +181,10 @@ CREATE INDEX changes_live ON changes (updated_at) WHERE state NOT IN ('merged', 
 --                                                      feedback that no run was told, or not to its end
 --   pruned             {changes: [id], title, branch, project_id, pr_number, state, head, ended_at, runs: [ids], and how many
 --                       events, items, rejections, reviews, findings, feedback, intents, messages, notifications went with it}
---   reloaded           {config?, kept: [settings that a restart would change]}   a daemon goes by other settings;
---                      those that it refused are a `skipped` of the blackboard, `configuration`
+--   reloaded           {config?, kept: [settings that need a restart], cause: noticed|signal|request, request?: event id,
+--                       changed: [{key, from, to}], files: [names], weaker: [safeguards that it drops]}
+--                      the daemon applied a changed configuration; one that it did not apply is a `skipped` of the blackboard,
+--                      `configuration`: {reason, kind: invalid|needs_reload, cause, request?}
 CREATE TABLE events (
     id          INTEGER PRIMARY KEY AUTOINCREMENT,
     timestamp   TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
@@ -302,6 +324,7 @@ CREATE TABLE runs (
     discarded   INTEGER NOT NULL DEFAULT 0 CHECK (discarded IN (0, 1)), -- its work is on a wip ref, not on the branch
     tokens      INTEGER,
     cost_micros INTEGER,
+    gate_rules  TEXT,                              -- the gates that `gates` is the result of, as JSON
     CHECK ((ended_at IS NULL) = (ended IS NULL)),
     CHECK (head_after IS NULL OR ended = 'agent'),
     CHECK (gates IS NULL OR head_after IS NOT NULL)

@@ -217,6 +217,8 @@ pub(crate) struct Run {
     pub(crate) exit_status: Option<i64>,
     pub(crate) gates: Option<GateResult>,
     pub(crate) gate_output: Option<String>,
+    /// The gates that `gates` is the result of.
+    pub(crate) gate_rules: Option<String>,
     /// Where its commits were replayed when the remote had moved.
     pub(crate) rebased_onto: Option<String>,
     /// Why its work is not used, once that was judged.

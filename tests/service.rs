@@ -1,5 +1,6 @@
 //! remand as something that runs all the time: stopped and started, watched over, set up for systemd and launchd.
 
+mod changed;
 mod notify;
 mod reload;
 mod stops;

@@ -2,7 +2,6 @@
 
 use std::fs;
 
-use crate::service::supervisor::hang_up;
 use crate::support::play::{Play, Script, WAITS_AND_FIXES};
 use crate::support::pull_play::PullPlay;
 
@@ -155,7 +154,10 @@ fn an_agent_at_work_may_finish_and_its_push_waits() {
     play.check();
 }
 
-/// Other words for shadow in the settings; the daemon is not told.
+/// Dropped with other words for shadow in the settings, so that the daemon waits for a `remand reload`.
+const GATE: &str = "gates = [[\"true\"]]\n";
+
+/// Other words for shadow in the settings, which the daemon does not apply by itself.
 fn edit(play: &Play, edited: impl Fn(&str) -> String) {
     let file = play.world.root().join("config/remand/config.toml");
     let text = fs::read_to_string(&file).unwrap();
@@ -165,7 +167,7 @@ fn edit(play: &Play, edited: impl Fn(&str) -> String) {
 
 #[test]
 fn what_the_daemon_has_not_read_releases_nothing() {
-    let stage = PullPlay::new(&Script { settings: "shadow = true", ..Script::default() });
+    let stage = PullPlay::new(&Script { settings: "gates = [[\"true\"]]\nshadow = true", ..Script::default() });
     let (play, world) = (&stage.play, &stage.play.world);
     let daemon = play.daemon();
     play.wait_for("SELECT count(*) FROM events WHERE event_type = 'shadowed'", "1");
@@ -174,13 +176,13 @@ fn what_the_daemon_has_not_read_releases_nothing() {
     let unread = "the config says `shadow = false` since, which the daemon has not read";
     assert!(!play.why().contains("has not read") && !doctor().contains("has not read"));
 
-    edit(play, |text| text.replace("shadow = true", "shadow = false"));
+    edit(play, |text| text.replace("shadow = true", "shadow = false").replace(GATE, ""));
     stage.watch();
     stage.tick();
     world.remand(&["work"]).ok();
     assert_eq!(world.sqlite("SELECT p.shadow, c.shadow FROM projects p JOIN changes c"), "1|1");
     nothing_ran(play);
-    let remedy = format!("`systemctl --user reload remand`, or `kill -HUP {}`", daemon.pid());
+    let remedy = format!("`remand reload` (the daemon has pid {})", daemon.pid());
     for said in [play.why(), world.remand(&["why", "w1"]).ok().stdout] {
         assert!(said.contains(&format!("{unread}: {remedy}")), "{said}");
     }
@@ -191,7 +193,7 @@ fn what_the_daemon_has_not_read_releases_nothing() {
     assert_eq!((told.len(), told[1]["says"].as_str()), (2, Some(format!("calc: {unread}").as_str())), "{checks}");
     assert_eq!(told[1]["do"], remedy);
 
-    hang_up(&daemon);
+    world.remand(&["reload"]).ok();
     play.wait_for_state("ready_for_human_review");
     assert!(!play.why().contains("has not read"), "{}", play.why());
     daemon.stop();
@@ -204,13 +206,18 @@ fn what_is_taken_over_after_shadow_was_written_does_not_run_and_what_was_there_g
     let daemon = play.daemon();
     play.until("the fix runs", || play.seen("began").exists());
     edit(&play, |text| format!("shadow = true\n{text}"));
+    // The daemon may or may not have read it by now.
     let (other, _) = play.another("second");
-    let shadows = "SELECT change_id, shadow, shadow_word FROM changes ORDER BY change_id";
-    assert_eq!(play.world.sqlite(shadows), format!("c1|0|\n{other}|1|1"));
-    assert_eq!(play.world.sqlite("SELECT shadow FROM projects"), "0");
+    let shadow = |id: &str| format!("SELECT shadow FROM changes WHERE change_id = '{id}'");
+    assert_eq!(play.world.sqlite(&shadow(&other)), "1");
+    play.wait_for("SELECT shadow FROM projects", "1");
+    play.wait_for(&shadow("c1"), "1");
     play.let_go("go");
-    play.wait_for_state("ready_for_human_review");
+    play.wait_for("SELECT ended FROM runs WHERE item_id = 'w2'", "agent");
     assert_eq!(play.count(&format!("runs WHERE change_id = '{other}'")), 0);
+    edit(&play, |text| text.replace("shadow = true\n", ""));
+    play.wait_for_state("ready_for_human_review");
+    assert_eq!(play.world.sqlite(&shadow("c1")), "0");
     daemon.stop();
     play.check();
 }

@@ -87,6 +87,13 @@ pub(crate) fn resume_held_for(conn: &Connection, kind: HoldKind, why: &str, now:
     Ok(held.len())
 }
 
+/// Whether anything is held for this.
+pub(crate) fn any_held_for(conn: &Connection, kind: HoldKind) -> Result<bool> {
+    Ok(conn
+        .prepare_cached("SELECT 1 FROM changes WHERE held_until IS NOT NULL AND hold_kind = :kind")?
+        .exists(named_params! { ":kind": kind.as_str() })?)
+}
+
 pub(super) fn end_hold(conn: &Connection, change: &Change, why: &str, now: Time) -> Result<()> {
     conn.prepare_cached(
         "UPDATE changes SET held_until = NULL, hold_reason = NULL, hold_kind = NULL, updated_at = :now WHERE change_id = :id",

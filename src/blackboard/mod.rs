@@ -12,6 +12,7 @@ mod board;
 mod changes;
 mod check;
 mod claim;
+mod configuration;
 #[cfg(test)]
 mod conformance;
 mod coverage;
@@ -66,6 +67,10 @@ pub(crate) use claim::{
     Claimed, Holding, any_unknown_source, anything_ready, claim, foreign_claims, give_back, lose_run, renew,
     skip_unknown_sources, take_from_dead,
 };
+pub(crate) use configuration::{
+    Changed, ChangedKind, Configuration, InForce, about_configuration, answer_reload, configuration, note_changed,
+    open_request, put_in_force, reload_answer, request_reload,
+};
 pub(crate) use coverage::{Coverage, LeftOut, coverage_of_item, coverage_of_run};
 pub(crate) use door::Door;
 pub(crate) use escalate::{UNREADABLE, escalate};
@@ -76,7 +81,7 @@ pub(crate) use find::{
 };
 pub(crate) use finish::{Failure, FixDone, Rest, ReviewDone, Unclear, ask_again, fail, finish_fix, finish_review};
 pub(crate) use head::{end_reviews, queue_review, review_new_head, was_on_remote};
-pub(crate) use hold::{Hold, anything_held_is_due, hold, next_moment, resume_due, resume_held_for};
+pub(crate) use hold::{Hold, any_held_for, anything_held_is_due, hold, next_moment, resume_due, resume_held_for};
 pub(crate) use identity::Vanished;
 pub(crate) use intents::{
     Intent, IntentKind, NewIntent, OurPosts, PostDone, change_result, claim_post, end_intent, give_up_post,
@@ -112,8 +117,9 @@ pub(crate) use reviews::{
     reviews_of,
 };
 pub(crate) use runs::{
-    NewRun, RunEnd, counted_in_session, discard_run, end_run, last_run, open_run_at, open_runs, orphaned_runs,
-    record_gates, record_head_after, record_rebase, record_shim, refuse_run, run, runs_of, start_run, undone_paths,
+    NewRun, RunEnd, begin_gates, counted_in_session, discard_run, end_run, forget_gates, last_run, open_run_at,
+    open_runs, orphaned_runs, record_gates, record_head_after, record_rebase, record_shim, refuse_run, run, runs_of,
+    start_run, undone_paths,
 };
 
 pub(crate) use said::{TakenSaid, judged_alone, known_said, said_of, unjudged_said};

@@ -133,6 +133,7 @@ pub(super) fn run(row: &Row<'_>) -> Sql<Run> {
         exit_status: row.get("exit_status")?,
         gates: word_or_none(row, "gates")?,
         gate_output: row.get("gate_output")?,
+        gate_rules: row.get("gate_rules")?,
         rebased_onto: row.get("rebased_onto")?,
         refused: row.get("refused")?,
         discarded: row.get("discarded")?,

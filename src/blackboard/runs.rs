@@ -288,6 +288,22 @@ pub(crate) fn record_gates(
         .query_row(named_params! { ":red": red, ":id": claim.item_id.as_str() }, |row| row.get(0))?)
 }
 
+/// Records which gates are about to run on a run's commit: their result holds for these only.
+pub(crate) fn begin_gates(conn: &Connection, claim: &Claim, id: &RunId, rules: &str) -> Result<()> {
+    fenced(conn, claim)?;
+    conn.prepare_cached("UPDATE runs SET gate_rules = :rules WHERE run_id = :id AND gates IS NULL")?
+        .execute(named_params! { ":rules": rules, ":id": id.as_str() })?;
+    Ok(())
+}
+
+/// Other gates are in force than those that passed: they have to run again.
+pub(crate) fn forget_gates(conn: &Connection, claim: &Claim, id: &RunId) -> Result<()> {
+    fenced(conn, claim)?;
+    conn.prepare_cached("UPDATE runs SET gates = NULL, gate_output = NULL WHERE run_id = :id AND gates = 'green'")?
+        .execute(named_params! { ":id": id.as_str() })?;
+    Ok(())
+}
+
 /// Writes down why a run's work is not used, before it is taken off the branch.
 pub(crate) fn refuse_run(conn: &Connection, claim: &Claim, id: &RunId, reason: &str) -> Result<()> {
     fenced(conn, claim)?;

@@ -5,9 +5,9 @@ use serde::Serialize;
 
 use super::age::{ago, ahead};
 use super::pull_name::whole;
-use super::{shadow, stop};
+use super::{reload, shadow, stop};
 use crate::blackboard::{self as bb, BoardRow, Conn};
-use crate::change::{Change, State};
+use crate::change::{Change, HoldKind, State};
 use crate::clock::Time;
 use crate::evaluator::review_feedback::takes_fixes;
 use crate::event::{Event, EventType};
@@ -36,6 +36,8 @@ pub(crate) struct Facts {
     pub(crate) stops: Vec<bb::Stopped>,
     /// What would have run, if it is in shadow.
     pub(crate) shadow: Option<bb::Shadowed>,
+    /// Why a changed configuration is not in force, if it is held for that.
+    pub(crate) configuration: Option<bb::Changed>,
     /// Items that run now, of all changes, and how many may.
     pub(crate) running: usize,
     pub(crate) slots: usize,
@@ -97,6 +99,10 @@ impl Facts {
             Some(item) => bb::shadow_of(conn, &item.item_id)?,
             None => None,
         };
+        let configuration = match row.change.hold_kind {
+            Some(HoldKind::Configuration) => bb::configuration(conn)?.and_then(|row| row.changed),
+            Some(HoldKind::Environment | HoldKind::NoAgent) | None => None,
+        };
         let holder = row.open_item.as_ref().map_or(Holder::Nobody, holder_of);
         let running = bb::claimed_items(conn)?;
         let Around { slots, daemon, now } = around;
@@ -111,6 +117,7 @@ impl Facts {
             refused,
             stops,
             shadow,
+            configuration,
             running,
             slots,
             daemon,
@@ -159,7 +166,7 @@ pub(crate) fn answer(facts: &Facts) -> Answer {
         return shadow::and_in_shadow(stop::and_stopped(paused(facts), facts), facts);
     }
     if change.held_until.is_some() {
-        return stop::and_stopped(held(facts), facts);
+        return stop::and_stopped(reload::and_not_in_force(held(facts), facts), facts);
     }
     if change.stopped && (facts.row.open_item.is_some() || !facts.pending.is_empty()) {
         return stop::stopped(facts);

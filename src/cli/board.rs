@@ -8,7 +8,7 @@ use super::desk::Desk;
 use super::fail::Code;
 use super::out::Table;
 use super::picture::Picture;
-use super::{running_daemon, stop};
+use super::{reload, running_daemon, stop};
 use crate::blackboard::{self as bb, Show};
 use crate::clock::Time;
 use crate::plain;
@@ -58,6 +58,7 @@ pub(crate) fn list(args: &ListArgs, desk: &mut Desk) -> Result<Code> {
     }
     stop::banner(desk)?;
     running_daemon::elsewhere_note(desk)?;
+    reload::banner(desk)?;
     if pictures.is_empty() {
         desk.out.line("Nothing is on the board.")?;
         if projects == 0 {

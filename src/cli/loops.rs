@@ -8,7 +8,7 @@ use super::fail::{self, Code, Fail};
 use super::out::Line;
 use super::{stop, trace};
 use crate::config;
-use crate::daemon::{self, AlreadyRunning, Front};
+use crate::daemon::{self, AlreadyRunning, Files, Front};
 
 /// Run the daemon: it reads pull requests, has rejected work fixed and reviewed again, until it is stopped
 ///
@@ -16,8 +16,10 @@ use crate::daemon::{self, AlreadyRunning, Front};
 /// `dispatch.stop_grace_s` to finish, then they are ended and their items go back, without a failure being counted.
 /// A second signal stops at once. One daemon a blackboard; every other command is safe beside it.
 ///
-/// SIGHUP has it read its settings, evaluators and prompts again: agents at work are left alone, what begins after it goes
-/// by the new ones. If they are wrong, the log says where, and the old ones hold. Where the blackboard is, the log and
+/// It notices changed settings, evaluators and prompts, and loads what is valid and has been stable for 2 seconds. What
+/// drops a safeguard waits for `remand reload` or SIGHUP. Agents at work are left alone; their gates and their push use
+/// the new settings, and nothing is pushed while a changed file is not in force. If a file is invalid, the log and
+/// `remand status` say where, and the old settings stay in force. Where the blackboard is, the log and
 /// `heartbeat.look_s` only change with a restart. Under systemd it says when it is ready, and that it still works.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {}
@@ -47,7 +49,8 @@ pub(crate) fn run(_args: &RunArgs, desk: &mut Desk) -> Result<Code> {
         }
     };
     let load = || Ok(config::load(&place)?);
-    let front = Front { ready: Box::new(ready), load: Box::new(load), words: fail::words };
+    let files = Files { load: Box::new(load), words: fail::words };
+    let front = Front { ready: Box::new(ready), files };
     match daemon::serve(settings.clone(), front) {
         Ok(()) => Ok(Code::Done),
         Err(error) => match error.downcast::<AlreadyRunning>() {

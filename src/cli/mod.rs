@@ -34,6 +34,7 @@ mod prune;
 mod pull_name;
 mod read_review;
 mod reject;
+mod reload;
 mod remote_url;
 mod review;
 mod running_daemon;
@@ -116,6 +117,7 @@ enum Command {
     Demo(demo::DemoArgs),
     Init(init::InitArgs),
     Doctor(doctor::DoctorArgs),
+    Reload(reload::ReloadArgs),
     #[command(subcommand)]
     Project(project::ProjectCommand),
     Review(review::ReviewArgs),
@@ -192,7 +194,26 @@ pub(crate) fn main() -> ExitCode {
     code.into()
 }
 
+/// Whether the command only looks: a setting that cannot be read must not hide the board from anybody.
+fn only_looks(command: Option<&Command>) -> bool {
+    matches!(
+        command,
+        None | Some(
+            Command::List(_)
+                | Command::Status(_)
+                | Command::Show(_)
+                | Command::Why(_)
+                | Command::Events(_)
+                | Command::Log(_)
+                | Command::Stats(_)
+        )
+    )
+}
+
 fn obey(command: Option<Command>, desk: &mut Desk) -> Result<Code> {
+    if only_looks(command.as_ref()) {
+        stop::whatever_the_settings_say(desk)?;
+    }
     match command {
         None => board::list(&board::ListArgs::default(), desk),
         Some(Command::Run(args)) => loops::run(&args, desk),
@@ -201,6 +222,7 @@ fn obey(command: Option<Command>, desk: &mut Desk) -> Result<Code> {
         Some(Command::Demo(args)) => demo::demo(&args, desk),
         Some(Command::Init(args)) => init::init(&args, desk),
         Some(Command::Doctor(args)) => doctor::doctor(&args, desk),
+        Some(Command::Reload(args)) => reload::reload(&args, desk),
         Some(Command::Project(command)) => project::project(command, desk),
         Some(Command::Review(args)) => review::review(&args, desk),
         Some(Command::Watch(args)) => watch::watch(&args, desk),

@@ -9,6 +9,7 @@ use super::fail::Code;
 use super::out::{Line, Look, Table};
 use crate::blackboard as bb;
 use crate::config::{self, Loaded};
+use crate::daemon::InForce;
 use crate::prompt::Prompts;
 
 /// The settings: what holds, and where it comes from
@@ -47,6 +48,8 @@ struct Shown {
     /// As TOML.
     value: String,
     origin: String,
+    /// As TOML, in the running daemon; none: no daemon runs with this file.
+    in_force: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -67,6 +70,8 @@ struct Checked {
     config: Option<String>,
     /// What may be meant otherwise, and stops nothing.
     warnings: Vec<String>,
+    /// Whether the running daemon uses them; none: no daemon runs.
+    in_force: Option<bool>,
 }
 
 pub(crate) fn settings(command: ConfigCommand, desk: &mut Desk) -> Result<Code> {
@@ -84,12 +89,19 @@ fn show(args: &ShowArgs, desk: &mut Desk) -> Result<Code> {
             .as_deref()
             .is_none_or(|start| key == start || key.strip_prefix(start).is_some_and(|rest| rest.starts_with('.')))
     };
-    let shown: Vec<Shown> = desk
-        .settings()?
+    let settings = desk.settings()?;
+    let (in_force, row) = in_force(desk, &settings);
+    let known = row.filter(|_| matches!(in_force, InForce::Yes { .. } | InForce::No { .. })).map(|row| row.settings);
+    let shown: Vec<Shown> = settings
         .explain()
         .into_iter()
         .filter(|setting| wanted(&setting.key))
-        .map(|setting| Shown { key: setting.key, value: setting.value, origin: setting.origin.to_string() })
+        .map(|setting| Shown {
+            in_force: known.as_ref().and_then(|known| known.get(&setting.key).cloned()),
+            key: setting.key,
+            value: setting.value,
+            origin: setting.origin.to_string(),
+        })
         .collect();
     if let (Some(key), true) = (&args.key, shown.is_empty()) {
         let fail = super::fail::Fail::not_found(format!("there is no setting `{key}`"));
@@ -104,7 +116,31 @@ fn show(args: &ShowArgs, desk: &mut Desk) -> Result<Code> {
         table.row([&setting.key, &setting.value, &setting.origin]);
     }
     desk.out.table(&table)?;
+    tell_in_force(desk, &in_force)?;
+    for setting in shown.iter().filter(|setting| setting.in_force.as_ref().is_some_and(|value| *value != setting.value))
+    {
+        let value = setting.in_force.as_deref().unwrap_or_default();
+        desk.out.note(format!("  in force: {} = {value}", setting.key))?;
+    }
     Ok(Code::Done)
+}
+
+/// How they relate to those of the running daemon. A blackboard that can't be read is no fault of the settings.
+fn in_force(desk: &Desk, settings: &Loaded) -> (InForce, Option<bb::Configuration>) {
+    let read = || -> Result<Option<bb::Configuration>> {
+        let Some(mut board) = desk.board_there(settings)? else { return Ok(None) };
+        Ok(board.read(bb::configuration)?)
+    };
+    let row = read().unwrap_or_default();
+    (InForce::of(settings, row.as_ref()), row)
+}
+
+fn tell_in_force(desk: &mut Desk, in_force: &InForce) -> Result<()> {
+    let look = if in_force.is_in_force() == Some(false) { Look::Notice } else { Look::Plain };
+    let line = Line::default().piece(look, in_force.sentence());
+    let line = in_force.command().map_or(line.clone(), |command| line.plain(": ").command(command));
+    desk.out.note(line)?;
+    Ok(())
 }
 
 fn check(desk: &mut Desk) -> Result<Code> {
@@ -114,9 +150,11 @@ fn check(desk: &mut Desk) -> Result<Code> {
     let config = settings.file.as_ref().map(|file| file.display().to_string());
     // A blackboard that can't be read is no fault of the settings: `check` and `doctor` say what is wrong with it.
     let strays = known_projects(desk, &settings).map(|known| settings.strays(&known)).unwrap_or_default();
+    let (in_force, _) = in_force(desk, &settings);
     if desk.out.is_json() {
         let warnings = strays.iter().map(|stray| format!("{}: {}", stray.what, stray.hint)).collect();
-        desk.out.json(&Checked { ok: true, config, warnings })?;
+        let in_force = in_force.is_in_force();
+        desk.out.json(&Checked { ok: true, config, warnings, in_force })?;
         return Ok(Code::Done);
     }
     for stray in &strays {
@@ -125,6 +163,7 @@ fn check(desk: &mut Desk) -> Result<Code> {
     }
     let what = config.unwrap_or_else(|| "there is no config file: the defaults hold".into());
     desk.out.line(Line::default().piece(Look::Good, "ok").plain(format!("  {what}")))?;
+    tell_in_force(desk, &in_force)?;
     Ok(Code::Done)
 }
 

@@ -15,7 +15,7 @@ use super::follow;
 use super::out::{Line, Look};
 use super::picture::{Picture, field, look_of, print_answer, short};
 use super::running_daemon::{self, RunningDaemon};
-use super::stop;
+use super::{reload, stop};
 use crate::agent::{self, Doing};
 use crate::blackboard::{self as bb, OpenFinding, PastReview};
 use crate::change::{Budget, Change, ChangeId, State};
@@ -210,6 +210,8 @@ struct Overall {
     daemon: Option<RunningDaemon>,
     /// GitHub's budget of calls, as it was last seen.
     rate: Option<bb::Rate>,
+    /// What the running daemon has in force; none: no daemon runs.
+    configuration: Option<bb::Configuration>,
 }
 
 /// A run under way.
@@ -240,7 +242,8 @@ fn all(desk: &mut Desk) -> Result<Code> {
         let projects = bb::list_projects(conn)?.len();
         let running = bb::open_runs(conn)?.into_iter().map(Running::of).collect();
         let (stops, rate) = (bb::stops(conn)?, bb::rate(conn)?);
-        Ok(Overall { blackboard, projects, stops, columns, items, needs_you, running, daemon, rate })
+        let configuration = bb::configuration(conn)?.filter(|_| daemon.is_some());
+        Ok(Overall { blackboard, projects, stops, columns, items, needs_you, running, daemon, rate, configuration })
     })?;
     for running in &mut overall.running {
         running.doing = agent::doing(Path::new(&running.dir))?;
@@ -255,6 +258,9 @@ fn all(desk: &mut Desk) -> Result<Code> {
     let items: Vec<String> = overall.items.iter().map(|(status, n)| format!("{n} {status}")).collect();
     for stop in &overall.stops {
         field(desk, "stopped", format!("{} (`{}`)", stop::sentence(stop), stop::command(stop)))?;
+    }
+    if let Some(changed) = overall.configuration.as_ref().and_then(|row| row.changed.as_ref()) {
+        field(desk, "config", format!("{} (`{}`)", reload::sentence(changed), reload::command(changed)))?;
     }
     field(desk, "changes", counted)?;
     field(desk, "items", items.join(", "))?;

@@ -121,14 +121,15 @@ pub(crate) fn start(args: &StartArgs, desk: &mut Desk) -> Result<Code> {
 }
 
 /// A stop needs the blackboard and nothing else: a mistyped setting must not keep anybody from it.
-fn whatever_the_settings_say(desk: &mut Desk) -> Result<()> {
+pub(super) fn whatever_the_settings_say(desk: &mut Desk) -> Result<()> {
     let Err(error) = desk.settings() else { return Ok(()) };
     let Some(board) = config::blackboard_despite(desk.place()).filter(|board| board.exists()) else {
         return Err(error);
     };
     let why = error.to_string();
     let why = why.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-    desk.out.note(format!("the settings can't be used ({why}); this is done on {} all the same", board.display()))?;
+    desk.out
+        .note(format!("warning: the configuration is invalid ({why}); using the blackboard {}", board.display()))?;
     desk.move_to(Place { config: Some("/dev/null".into()), db: Some(board) });
     Ok(())
 }

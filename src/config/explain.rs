@@ -1,5 +1,8 @@
 //! Every setting as it holds and where it comes from, for `config show`.
 
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
 use toml::Value;
 
 use super::{Loaded, Origin};
@@ -14,7 +17,28 @@ pub(crate) struct Setting {
     pub(crate) origin: Origin,
 }
 
+/// A setting that is not what it was; none: it was, or is, not set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Difference {
+    pub(crate) key: String,
+    pub(crate) from: Option<String>,
+    pub(crate) to: Option<String>,
+}
+
+/// What differs between two sets of settings, by key. Values are as TOML.
+pub(crate) fn differences(from: &BTreeMap<String, String>, to: &BTreeMap<String, String>) -> Vec<Difference> {
+    let keys = from.keys().chain(to.keys().filter(|key| !from.contains_key(*key)));
+    keys.filter(|key| from.get(*key) != to.get(*key))
+        .map(|key| Difference { key: key.clone(), from: from.get(key).cloned(), to: to.get(key).cloned() })
+        .collect()
+}
+
 impl Loaded {
+    /// Every setting by its key, as TOML.
+    pub(crate) fn values(&self) -> BTreeMap<String, String> {
+        self.explain().into_iter().map(|setting| (setting.key, setting.value)).collect()
+    }
+
     /// In the order of `config.toml`. The places of remand's own things are shown as they were found.
     pub(crate) fn explain(&self) -> Vec<Setting> {
         let mut settings = Vec::new();

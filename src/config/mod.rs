@@ -17,6 +17,8 @@ pub(crate) mod push;
 mod read;
 pub(crate) mod sandbox;
 pub(crate) mod settings;
+mod sources;
+mod weaker;
 mod whose;
 
 use std::collections::BTreeMap;
@@ -28,6 +30,8 @@ pub(crate) use error::ConfigError;
 pub(crate) use forge::Secret;
 pub(crate) use place::{Origin, Place};
 use settings::{Agent, Config};
+pub(crate) use sources::{Sources, Stats, Watched};
+pub(crate) use weaker::{Weaker, weaker};
 pub(crate) use whose::Whose;
 
 /// The settings as they hold, and where they and the things that they name are.
@@ -41,6 +45,9 @@ pub(crate) struct Loaded {
     /// A person's own evaluators and prompts, if there are any.
     pub(crate) evaluators: Option<PathBuf>,
     pub(crate) prompts: Option<PathBuf>,
+    /// Where the files are that all this comes from, and what was in them.
+    pub(crate) watched: Watched,
+    pub(crate) sources: Sources,
     home: Option<PathBuf>,
     /// The lines of `file` that set something, by dotted key.
     lines: BTreeMap<String, usize>,
@@ -175,6 +182,13 @@ fn load_from(place: &Place, environment: &Environment, file: Option<PathBuf>) ->
     let (blackboard, blackboard_from) = place::blackboard(place, environment, file.as_deref(), &read)?;
     // A person may have prompts of their own and no settings: their folder is where the file would be.
     let beside = file.clone().or_else(|| place::usual_file(environment));
+    let watched = Watched {
+        config: file.clone().or_else(|| place::named_file(place, environment).map(|(path, _)| path)).or(beside.clone()),
+        evaluators: place::watched_folder("evaluators", &read.config.evaluators, beside.as_deref(), home.as_deref()),
+        prompts: place::watched_folder("prompts", &read.config.prompts, beside.as_deref(), home.as_deref()),
+    };
+    // Before evaluators and prompts are loaded: what changes between is then seen as changed.
+    let sources = watched.read_beside(file.is_some().then_some(text.as_str()));
     let folder = |key, set: &str| place::folder(key, set, beside.as_deref(), home.as_deref());
     let (evaluators, prompts) =
         (folder("evaluators", &read.config.evaluators), folder("prompts", &read.config.prompts));
@@ -190,6 +204,8 @@ fn load_from(place: &Place, environment: &Environment, file: Option<PathBuf>) ->
         blackboard_from,
         evaluators: evaluators.unwrap_or_default(),
         prompts: prompts.unwrap_or_default(),
+        watched,
+        sources,
         home,
         lines: read.lines,
     })

@@ -104,6 +104,15 @@ pub(super) fn folder(
     })
 }
 
+/// The folder that `folder` finds, also where it is not there yet.
+pub(super) fn watched_folder(key: &str, set: &str, file: Option<&Path>, home: Option<&Path>) -> Option<PathBuf> {
+    if set.is_empty() {
+        file.and_then(Path::parent).map(|parent| parent.join(key))
+    } else {
+        Some(resolve(set, file, home))
+    }
+}
+
 /// A path as it is written in the config file: `~/` is home, a relative one begins at the file's folder.
 pub(super) fn resolve(text: &str, file: Option<&Path>, home: Option<&Path>) -> PathBuf {
     let path = match (text.strip_prefix('~'), home) {

@@ -14,6 +14,7 @@ use crate::keypath::fields_of;
 
 mod refused;
 mod refused_tables;
+mod weaker;
 
 /// A home of its own, with the variables that point into it.
 struct Home {

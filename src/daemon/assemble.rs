@@ -13,7 +13,9 @@ use crate::change::ProjectId;
 use crate::clock;
 use crate::config::settings::{self, AgentKind, MainCheckout};
 use crate::config::{self, Loaded};
-use crate::dispatch::{Dispatch, Forge, GateIn, Limits, OnCheckoutChange, PostReviews, Rules, Settings, forge_mark};
+use crate::dispatch::{
+    Configuration, Dispatch, Forge, GateIn, Limits, OnCheckoutChange, PostReviews, Rules, Settings, forge_mark,
+};
 use crate::evaluator::definition::{self, Need};
 use crate::evaluator::{Config, Definition};
 use crate::git::Git;
@@ -39,6 +41,8 @@ impl Daemon {
             wake_heartbeat: Arc::new(Notify::new()),
             wake_dispatch: Arc::new(Notify::new()),
             wake_commands: Arc::new(Notify::new()),
+            wake_configuration: Arc::new(Notify::new()),
+            latest: Arc::new(watch::channel(Arc::clone(&parts.settings)).0),
             beats: Arc::new(watch::channel(0).0),
         };
         Ok(parts.put_together(loaded, lasting))
@@ -55,14 +59,14 @@ impl Daemon {
 /// What is loaded before a blackboard is opened.
 struct Parts {
     definitions: Vec<Definition>,
-    settings: Settings,
+    settings: Arc<Settings>,
     holder: String,
 }
 
 impl Parts {
     fn load(loaded: &Loaded, holder: String, program: PathBuf) -> anyhow::Result<Self> {
         let definitions = definition::load(loaded.evaluators.as_deref(), clock::now())?;
-        Ok(Self { definitions, settings: settings(loaded, &holder, program)?, holder })
+        Ok(Self { definitions, settings: Arc::new(settings(loaded, &holder, program)?), holder })
     }
 
     fn put_together(self, loaded: &Loaded, lasting: Lasting) -> Daemon {
@@ -70,7 +74,8 @@ impl Parts {
         let kit = kit(loaded, self.holder.clone());
         let dispatch = Dispatch {
             door: lasting.door.clone(),
-            settings: Arc::new(self.settings),
+            settings: self.settings,
+            latest: lasting.latest.subscribe(),
             holder: self.holder,
             after: Arc::clone(&lasting.wake_heartbeat),
         };
@@ -194,8 +199,18 @@ fn settings(loaded: &Loaded, holder: &str, program: PathBuf) -> anyhow::Result<S
         forge: forge(loaded, &state, holder, &sandbox),
         sandbox,
         prompts,
+        configuration: configuration(loaded),
         rules: Box::new(move |project| rules(&known, project)),
     })
+}
+
+fn configuration(loaded: &Loaded) -> Configuration {
+    let (watched, known) = (loaded.watched.clone(), loaded.sources.clone());
+    Configuration {
+        file: loaded.file.as_ref().map(|file| file.display().to_string()),
+        fingerprint: loaded.sources.fingerprint(),
+        changed: Arc::new(move || watched.read().changed_since(&known)),
+    }
 }
 
 fn rules(loaded: &Loaded, project: &ProjectId) -> Rules {

@@ -2,6 +2,7 @@
 
 mod assemble;
 mod deadline;
+mod in_force;
 mod lock;
 mod program;
 mod record;
@@ -9,13 +10,14 @@ mod reload;
 mod running;
 mod shadow;
 mod supervisor;
+mod watch;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch as watch_channel};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -23,7 +25,7 @@ use crate::blackboard::{self as bb, Door};
 use crate::change::{HoldKind, ProjectId};
 use crate::clock;
 use crate::config::{self, Loaded};
-use crate::dispatch::Dispatch;
+use crate::dispatch::{self, Dispatch};
 use crate::evaluator::Definition;
 use crate::git::{Git, GitError};
 use crate::heartbeat::command::Kit;
@@ -31,11 +33,13 @@ use crate::heartbeat::{self, Beat, command};
 use crate::intake::Intake;
 
 use deadline::Bounds;
-use reload::{Hangup, Hangups};
+use reload::{Applied, Call, Calls, Cause, Order, Reload};
 use running::Running;
 use supervisor::{News, Pulse, Supervisor};
+use watch::{Look, Watch};
 
 pub(crate) use assemble::{agent, git, intake, kit, sandbox};
+pub(crate) use in_force::{InForce, first_line};
 pub(crate) use lock::{AlreadyRunning, holder};
 pub(crate) use record::Record;
 pub(crate) use shadow::UnreadShadow;
@@ -66,8 +70,11 @@ struct Lasting {
     wake_heartbeat: Arc<Notify>,
     wake_dispatch: Arc<Notify>,
     wake_commands: Arc<Notify>,
+    wake_configuration: Arc<Notify>,
+    /// The settings of dispatch in force, for what was claimed by earlier ones.
+    latest: Arc<watch_channel::Sender<Arc<dispatch::Settings>>>,
     /// How many passes of the heartbeat ended well.
-    beats: Arc<watch::Sender<u64>>,
+    beats: Arc<watch_channel::Sender<u64>>,
 }
 
 impl Daemon {
@@ -138,6 +145,11 @@ pub(crate) struct Done {
 pub(crate) struct Front<'a> {
     /// Told once it works.
     pub(crate) ready: Box<dyn FnOnce() + 'a>,
+    pub(crate) files: Files<'a>,
+}
+
+/// How the daemon reads its settings again.
+pub(crate) struct Files<'a> {
     /// The settings as they are now.
     pub(crate) load: Box<dyn Fn() -> anyhow::Result<Loaded> + 'a>,
     /// All that a person needs to know of what is wrong with them.
@@ -152,7 +164,7 @@ pub(crate) fn serve(mut loaded: Loaded, front: Front<'_>) -> anyhow::Result<()> 
         // First of all: a signal that comes while it starts ends it in good order too.
         let stop = stop_on_signal([SignalKind::terminate(), SignalKind::interrupt()])?;
         bounds.set_stop(&stop);
-        let mut hangups = Hangups::listen()?;
+        let mut calls = Calls::listen()?;
         let supervisor = Arc::new(Supervisor::new(&config::supervision()));
         bounds.set_supervisor(&supervisor);
         let _lock = lock::take(&loaded.blackboard).await?;
@@ -162,29 +174,45 @@ pub(crate) fn serve(mut loaded: Loaded, front: Front<'_>) -> anyhow::Result<()> 
         daemon.look_at_git().await?;
         daemon.set_shadows().await?;
         daemon.warn_of_what_is_in_the_way().await?;
+        daemon.put_in_force(&loaded).await?;
+        let mut watch = Watch::of(&loaded);
         let mut running = Running::begin(&daemon, stop.clone());
         let status = daemon.door().read(supervisor::status).await?;
         (front.ready)();
         supervisor.tell(News::Ready, &status);
         let watched = daemon.watched(Arc::clone(&supervisor), stop.clone());
         loop {
-            match hangups.next(&stop).await {
-                Hangup::Stop => break,
-                Hangup::Terminal => stop.cancel(),
-                Hangup::Reload => {
-                    supervisor.tell(News::Reloading, "reading the settings again");
-                    let said = match reload::reload(&daemon, &loaded, &front.load, front.words).await {
-                        Some((next, settings)) => {
-                            (daemon, loaded) = (next, settings);
-                            bounds.set_grace(loaded.config.dispatch.stop_grace_s);
-                            daemon.set_shadows().await?;
-                            running.go_on_as(&daemon).await;
-                            "goes by the settings as they are now"
-                        }
-                        None => "the settings as they are now were refused, the old ones hold: see the log",
-                    };
-                    supervisor.tell(News::Ready, said);
+            let wake = Arc::clone(&daemon.lasting.wake_configuration);
+            let call = calls.next(&wake, &stop).await;
+            match call {
+                Call::Stop => break,
+                Call::Terminal => stop.cancel(),
+                Call::Hangup => supervisor.tell(News::Reloading, "reading the settings again"),
+                Call::Wake | Call::Look => {}
+            }
+            let Some(order) = daemon.order(call, &mut watch).await else { continue };
+            let said = match reload::reload(&daemon, &loaded, &front.files, order).await {
+                Ok(Reload::Applied(applied)) => {
+                    let Applied { daemon: next, loaded: settings, event, request } = *applied;
+                    (daemon, loaded) = (next, settings);
+                    watch = Watch::of(&loaded);
+                    bounds.set_grace(loaded.config.dispatch.stop_grace_s);
+                    daemon.set_shadows().await?;
+                    running.go_on_as(&daemon, &loaded, event, request).await;
+                    "goes by the settings as they are now"
                 }
+                Ok(Reload::Refused(fingerprint)) => {
+                    fingerprint.into_iter().for_each(|fingerprint| watch.refused(fingerprint));
+                    "the settings as they are now were refused, the old ones hold: see the log"
+                }
+                Ok(Reload::Unstable) => continue,
+                Err(error) => {
+                    tracing::error!(error = ?error, "the settings could not be applied");
+                    "the settings could not be applied: see the log"
+                }
+            };
+            if call == Call::Hangup {
+                supervisor.tell(News::Ready, said);
             }
         }
         supervisor.tell(News::Stopping, "stopping: agents at work get their grace");
@@ -208,13 +236,84 @@ impl Daemon {
         Ok(())
     }
 
-    /// What waited only for an agent in the settings is looked at again by those that hold now.
-    async fn go_on_with_agents(&self) {
-        let why = "the settings were read again";
-        let resume = move |conn: &bb::Conn| bb::resume_held_for(conn, HoldKind::NoAgent, why, clock::now());
-        if let Err(error) = self.door().write("resume", resume).await {
-            tracing::error!(error = ?error, "what waits for an agent waits until its time");
+    /// Whether the settings are to be read again, and why.
+    async fn order(&self, call: Call, watch: &mut Watch) -> Option<Order> {
+        match call {
+            Call::Stop | Call::Terminal => None,
+            Call::Hangup => Some(Order { cause: Cause::Signal, request: None, stable: None }),
+            Call::Wake => {
+                let open = self.door().read(bb::open_request).await;
+                let request = open.unwrap_or_else(|error| {
+                    tracing::error!(error = ?error, "whether a reload was asked for can't be read");
+                    None
+                })?;
+                Some(Order { cause: Cause::Request, request: Some(request), stable: None })
+            }
+            Call::Look => match watch.look().await {
+                Look::Stable(fingerprint) => {
+                    Some(Order { cause: Cause::Noticed, request: None, stable: Some(fingerprint) })
+                }
+                Look::Back => {
+                    watch.begins_anew();
+                    self.is_back().await;
+                    None
+                }
+                Look::Nothing => {
+                    if watch.is_fresh() {
+                        self.resume_held().await;
+                    }
+                    None
+                }
+            },
         }
+    }
+
+    /// The configuration that this daemon begins with.
+    async fn put_in_force(&self, loaded: &Loaded) -> anyhow::Result<()> {
+        let in_force = self.in_force(loaded);
+        self.door()
+            .write("put_in_force", move |conn| {
+                let now = clock::now();
+                bb::put_in_force(conn, &in_force, now)?;
+                resume_held(conn, "the settings were read again", now)
+            })
+            .await?;
+        Ok(())
+    }
+
+    fn in_force(&self, loaded: &Loaded) -> bb::InForce {
+        bb::InForce {
+            holder: self.dispatch.holder.clone(),
+            file: loaded.file.as_ref().map(|file| file.display().to_string()),
+            hash: loaded.sources.fingerprint(),
+            settings: loaded.values(),
+        }
+    }
+
+    /// An edit was undone: the files are what is in force.
+    async fn is_back(&self) {
+        tracing::info!("the files of the settings are again what is in force");
+        let back = self.door().write("settings_back", |conn| {
+            bb::note_changed(conn, None)?;
+            resume_held(conn, "the configuration is as it was", clock::now())
+        });
+        if let Err(error) = back.await {
+            tracing::error!(error = ?error, "what waits for the configuration waits until its time");
+        }
+    }
+
+    /// A fix that saw a changed file just before it came into force may be put on hold just after.
+    async fn resume_held(&self) {
+        let is_held = self.door().read(|conn| bb::any_held_for(conn, HoldKind::Configuration)).await;
+        if !is_held.unwrap_or(false) {
+            return;
+        }
+        let why = "the configuration is in force";
+        let resume = |conn: &bb::Conn| bb::resume_held_for(conn, HoldKind::Configuration, why, clock::now()).map(drop);
+        if let Err(error) = self.door().write("resume", resume).await {
+            tracing::error!(error = ?error, "what waits for the configuration waits until its time");
+        }
+        self.lasting.wake_dispatch.notify_one();
     }
 
     fn watched(&self, supervisor: Arc<Supervisor>, stop: CancellationToken) -> TaskTracker {
@@ -228,6 +327,12 @@ impl Daemon {
         tracker.close();
         tracker
     }
+}
+
+/// Ends the holds that other settings may end.
+fn resume_held(conn: &bb::Conn, why: &str, now: clock::Time) -> bb::Result<()> {
+    bb::resume_held_for(conn, HoldKind::NoAgent, why, now)?;
+    bb::resume_held_for(conn, HoldKind::Configuration, why, now).map(drop)
 }
 
 /// `remand tick`.
@@ -253,6 +358,7 @@ fn until_done(
         bounds.set_door(daemon.door());
         daemon.look_at_git().await?;
         daemon.set_shadows_if_alone(loaded).await?;
+        daemon.resume_if_alone(loaded).await?;
         let done = work(&daemon, stop).await;
         // It may have ended because nothing could be written any more.
         daemon.door().check()?;

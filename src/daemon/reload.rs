@@ -1,87 +1,214 @@
-//! Other settings without another daemon: read and checked as a whole, or refused as a whole.
+//! Other settings without another daemon: read and checked as a whole, and applied or refused as a whole.
 
+use std::fmt::Display;
 use std::io::IsTerminal as _;
+use std::time::Duration;
 
 use anyhow::Context as _;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::Daemon;
-use crate::blackboard as bb;
-use crate::change::ChangeId;
+use super::{Daemon, Files};
+use crate::blackboard::{self as bb, Changed, ChangedKind};
 use crate::clock;
-use crate::config::Loaded;
-use crate::event::{EventType, NewEvent, TargetType};
+use crate::config::explain::differences;
+use crate::config::{self, Loaded};
+use crate::event::{EventType, NewEvent};
+use crate::plain::cap;
+use crate::words::words;
 
-/// Why it does not go on as before.
+/// How often the files are looked at, and for how long their content must have stayed the same.
+pub(super) const LOOK: Duration = Duration::from_secs(2);
+
+/// Characters of a setting's value that an event holds.
+const VALUE_CAP: usize = 300;
+
+/// What ends the daemon's wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Hangup {
-    /// Nothing was hung up: it is told to stop.
+pub(super) enum Call {
     Stop,
     /// The terminal that it was started in is gone, and with it whoever could stop it there.
     Terminal,
-    Reload,
+    /// SIGHUP.
+    Hangup,
+    /// Somebody wrote on the blackboard: perhaps a request.
+    Wake,
+    /// The time for a look at the files.
+    Look,
 }
 
-pub(super) struct Hangups {
-    signals: Signal,
+pub(super) struct Calls {
+    hangups: Signal,
     had_terminal: bool,
+    looks: tokio::time::Interval,
 }
 
-impl Hangups {
+impl Calls {
     pub(super) fn listen() -> anyhow::Result<Self> {
-        let signals = signal(SignalKind::hangup()).context("SIGHUP can't be listened for")?;
-        Ok(Self { signals, had_terminal: std::io::stdin().is_terminal() })
+        let hangups = signal(SignalKind::hangup()).context("SIGHUP can't be listened for")?;
+        let mut looks = tokio::time::interval(LOOK);
+        looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        Ok(Self { hangups, had_terminal: std::io::stdin().is_terminal(), looks })
     }
 
-    pub(super) async fn next(&mut self, stop: &CancellationToken) -> Hangup {
+    pub(super) async fn next(&mut self, wake: &Notify, stop: &CancellationToken) -> Call {
         tokio::select! {
             biased;
-            () = stop.cancelled() => Hangup::Stop,
-            _ = self.signals.recv() => {
+            () = stop.cancelled() => Call::Stop,
+            _ = self.hangups.recv() => {
                 // One that was hung up is none any more.
-                if self.had_terminal && !std::io::stdin().is_terminal() { Hangup::Terminal } else { Hangup::Reload }
+                if self.had_terminal && !std::io::stdin().is_terminal() { Call::Terminal } else { Call::Hangup }
             }
+            () = wake.notified() => Call::Wake,
+            _ = self.looks.tick() => Call::Look,
         }
     }
 }
 
-/// The daemon and the settings that it goes by from now on; none when they are refused. Either is told.
-pub(super) async fn reload(
-    daemon: &Daemon,
-    old: &Loaded,
-    load: &dyn Fn() -> anyhow::Result<Loaded>,
-    words: fn(&anyhow::Error) -> String,
-) -> Option<(Daemon, Loaded)> {
-    let assembled = load().and_then(|mut new| {
-        is_still_there(old, &new)?;
-        let kept = kept(old, &new);
-        new.blackboard.clone_from(&old.blackboard);
-        Ok((daemon.again(&new)?, new, kept))
-    });
-    match assembled {
-        Ok((next, new, kept)) => {
-            let config = new.file.as_ref().map(|file| file.display().to_string());
-            tracing::info!(config = ?config, kept = ?kept, "goes by the settings as they are now");
-            let unless =
-                if kept.is_empty() { String::new() } else { format!("; only a restart changes {}", kept.join(", ")) };
-            let event = about(EventType::Reloaded, format!("goes by the settings as they are now{unless}"));
-            tell(daemon, event.with(json!({ "config": config, "kept": kept }))).await;
-            if let Err(why) = next.dispatch.settings.sandbox.way().await {
-                tracing::warn!("nothing will run without its sandbox: {why}");
-            }
-            Some((next, new))
-        }
-        Err(error) => {
-            let reason = words(&error);
-            tracing::error!("the settings as they are now are refused, the old ones hold:\n{reason}");
-            let first = reason.lines().next().unwrap_or_default();
-            let event = about(EventType::Skipped, format!("settings refused, the old ones hold: {first}"));
-            tell(daemon, event.with(json!({ "reason": reason }))).await;
-            None
-        }
+words! {
+    /// Who wanted the files read again.
+    "cause" Cause {
+        /// They changed. What drops a safeguard is not applied.
+        Noticed = "noticed",
+        Signal = "signal",
+        Request = "request",
     }
+}
+
+/// Why the files are read again.
+#[derive(Debug, Clone)]
+pub(super) struct Order {
+    pub(super) cause: Cause,
+    /// The event of `remand reload`.
+    pub(super) request: Option<i64>,
+    /// The fingerprint of what was seen to be stable.
+    pub(super) stable: Option<String>,
+}
+
+/// What comes of it.
+pub(super) enum Reload {
+    Applied(Box<Applied>),
+    /// The old settings stay in force. The fingerprint of what was refused, where it is known.
+    Refused(Option<String>),
+    /// The files changed while they were read.
+    Unstable,
+}
+
+pub(super) struct Applied {
+    pub(super) daemon: Daemon,
+    pub(super) loaded: Loaded,
+    pub(super) event: NewEvent,
+    pub(super) request: Option<i64>,
+}
+
+/// Loads and checks the files. Nothing is in force before the caller says so; a refusal is recorded here.
+pub(super) async fn reload(daemon: &Daemon, old: &Loaded, files: &Files<'_>, order: Order) -> bb::Result<Reload> {
+    let watched = old.watched.clone();
+    let sources = tokio::task::spawn_blocking(move || watched.read()).await;
+    let sources = sources.unwrap_or_else(|error| {
+        tracing::error!(error = ?error, "the settings could not be looked at");
+        old.sources.clone()
+    });
+    let hash = sources.fingerprint();
+    let projects = daemon.door().read(bb::list_projects).await?;
+    let projects: Vec<String> = projects.into_iter().map(|project| project.project_id.to_string()).collect();
+    let loaded = match sources.special() {
+        Some(name) => Err(anyhow::anyhow!("{name} is not a regular file")),
+        None => (files.load)(),
+    };
+    let loaded = loaded.and_then(|new| {
+        is_still_there(old, &new)?;
+        Ok(new)
+    });
+    let new = match loaded {
+        Ok(new) => new,
+        Err(error) => {
+            let refusal = Refusal { kind: ChangedKind::Invalid, reason: (files.words)(&error), hash };
+            return refuse(daemon, &order, refusal).await;
+        }
+    };
+    if order.stable.as_ref().is_some_and(|stable| *stable != new.sources.fingerprint()) {
+        return Ok(Reload::Unstable);
+    }
+    let weaker = config::weaker(old, &new, &projects);
+    if order.cause == Cause::Noticed && !weaker.is_empty() {
+        let reason = format!("{}: `remand reload` applies it", joined(&weaker));
+        return refuse(daemon, &order, Refusal { kind: ChangedKind::NeedsReload, reason, hash }).await;
+    }
+    let kept = kept(old, &new);
+    let mut next = new.clone();
+    next.blackboard.clone_from(&old.blackboard);
+    let assembled = match daemon.again(&next) {
+        Ok(assembled) => assembled,
+        Err(error) => {
+            let refusal = Refusal { kind: ChangedKind::Invalid, reason: (files.words)(&error), hash };
+            return refuse(daemon, &order, refusal).await;
+        }
+    };
+    let event = applied(old, &next, &kept, &weaker, &order);
+    if let Err(why) = assembled.dispatch.settings.sandbox.way().await {
+        tracing::warn!("nothing will run without its sandbox: {why}");
+    }
+    Ok(Reload::Applied(Box::new(Applied { daemon: assembled, loaded: next, event, request: order.request })))
+}
+
+fn applied(old: &Loaded, new: &Loaded, kept: &[&str], weaker: &[config::Weaker], order: &Order) -> NewEvent {
+    let file = new.file.as_ref().map(|file| file.display().to_string());
+    tracing::info!(config = ?file, kept = ?kept, cause = %order.cause, "goes by the settings as they are now");
+    let unless = if kept.is_empty() { String::new() } else { format!("; only a restart changes {}", kept.join(", ")) };
+    let changed: Vec<Value> = differences(&old.values(), &new.values())
+        .into_iter()
+        .map(|one| {
+            let value = |text: Option<String>| text.map(|text| cap(&text, VALUE_CAP));
+            json!({ "key": one.key, "from": value(one.from), "to": value(one.to) })
+        })
+        .collect();
+    bb::about_configuration(EventType::Reloaded, format!("goes by the settings as they are now{unless}"))
+        .with(json!({
+            "config": file,
+            "kept": kept,
+            "cause": order.cause,
+            "request": order.request,
+            "changed": changed,
+            "files": new.sources.changed_since(&old.sources),
+            "weaker": weaker.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        }))
+        .cut("changed")
+}
+
+struct Refusal {
+    kind: ChangedKind,
+    reason: String,
+    hash: String,
+}
+
+/// The old settings stay in force, and everybody can see that.
+async fn refuse(daemon: &Daemon, order: &Order, refusal: Refusal) -> bb::Result<Reload> {
+    let Refusal { kind, reason, hash } = refusal;
+    tracing::error!("the settings as they are now are refused, the old ones hold:\n{reason}");
+    let first = reason.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let summary = format!("settings refused, the old ones hold: {}", cap(first, VALUE_CAP));
+    let event = bb::about_configuration(EventType::Skipped, summary)
+        .with(json!({ "reason": reason, "kind": kind, "cause": order.cause, "request": order.request }));
+    let (request, refused) = (order.request, hash.clone());
+    daemon
+        .door()
+        .write("refuse_settings", move |conn| {
+            let now = clock::now();
+            let event = bb::append(conn, &event, now)?;
+            let is_same = bb::configuration(conn)?.is_none_or(|row| row.hash == hash);
+            let changed = Changed { hash, kind, reason, since: now };
+            bb::note_changed(conn, Some(&changed).filter(|_| !is_same))?;
+            request.map_or(Ok(()), |request| bb::answer_reload(conn, request, event))
+        })
+        .await?;
+    Ok(Reload::Refused(Some(refused)))
+}
+
+fn joined(all: &[impl Display]) -> String {
+    all.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 /// A file that is gone is no wish for the defaults, by which no agent, no gate and no forbidden path would be left.
@@ -103,18 +230,4 @@ fn kept(old: &Loaded, new: &Loaded) -> Vec<&'static str> {
         ("heartbeat.look_s", old.config.heartbeat.look_s != new.config.heartbeat.look_s),
     ];
     differs.into_iter().filter_map(|(key, differs)| differs.then_some(key)).collect()
-}
-
-fn about(event_type: EventType, summary: String) -> NewEvent {
-    let mut event =
-        NewEvent::about(&ChangeId::new(""), event_type, summary).on(TargetType::Blackboard, "configuration");
-    event.change_id = None;
-    event
-}
-
-async fn tell(daemon: &Daemon, event: NewEvent) {
-    let told = daemon.door().write("reloaded", move |conn| bb::append(conn, &event, clock::now())).await;
-    if let Err(error) = told {
-        tracing::error!(error = ?error, "that could not be written down");
-    }
 }

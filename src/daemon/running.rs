@@ -7,8 +7,12 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::Daemon;
+use super::{Daemon, resume_held};
+use crate::blackboard as bb;
+use crate::clock;
+use crate::config::Loaded;
 use crate::dispatch::Dispatch;
+use crate::event::NewEvent;
 use crate::heartbeat::Heartbeat;
 use crate::heartbeat::command::Commands;
 use crate::wake;
@@ -38,8 +42,14 @@ impl Running {
         let (dispatch, next) = watch::channel(Arc::clone(&daemon.dispatch));
         let (wakes_stop, wake_posts, lasting) = (CancellationToken::new(), Arc::new(Notify::new()), TaskTracker::new());
         let known = &daemon.lasting;
-        let wakes =
-            [&known.wake_intake, &known.wake_heartbeat, &known.wake_dispatch, &known.wake_commands, &wake_posts];
+        let wakes = [
+            &known.wake_intake,
+            &known.wake_heartbeat,
+            &known.wake_dispatch,
+            &known.wake_commands,
+            &known.wake_configuration,
+            &wake_posts,
+        ];
         let wakes = wakes.map(Arc::clone).to_vec();
         lasting.spawn(wake::listen(daemon.lasting.door.clone(), daemon.look_every, wakes, wakes_stop.clone()));
         lasting.spawn(Dispatch::run(next, Arc::clone(&daemon.lasting.wake_dispatch), stop.clone()));
@@ -48,10 +58,21 @@ impl Running {
     }
 
     /// Goes on by the settings of another one, which has the same blackboard. Agents at work are left alone.
-    pub(super) async fn go_on_as(&mut self, daemon: &Daemon) {
+    pub(super) async fn go_on_as(&mut self, daemon: &Daemon, loaded: &Loaded, event: NewEvent, request: Option<i64>) {
+        daemon.lasting.latest.send_replace(Arc::clone(&daemon.dispatch.settings));
         self.dispatch.send_replace(Arc::clone(&daemon.dispatch));
-        // Not before: it would be taken by the old settings.
-        daemon.go_on_with_agents().await;
+        let in_force = daemon.in_force(loaded);
+        // Not before: what waited would be taken by the old settings.
+        let written = daemon.lasting.door.write("reloaded", move |conn| {
+            let now = clock::now();
+            let event = bb::append(conn, &event, now)?;
+            bb::put_in_force(conn, &in_force, now)?;
+            resume_held(conn, "the settings were read again", now)?;
+            request.map_or(Ok(()), |request| bb::answer_reload(conn, request, event))
+        });
+        if let Err(error) = written.await {
+            tracing::error!(error = ?error, "that other settings are in force could not be written");
+        }
         daemon.lasting.wake_dispatch.notify_one();
         self.round.end().await;
         self.round = Round::begin(daemon, &self.wake_posts, &self.stop);

@@ -30,6 +30,16 @@ impl Daemon {
             None => self.set_shadows().await,
         }
     }
+
+    /// For what runs beside a daemon or alone: what waited for other settings is looked at by those that were just read,
+    /// unless a daemon has to put them in force first.
+    pub(super) async fn resume_if_alone(&self, loaded: &Loaded) -> bb::Result<()> {
+        if lock::holder(&loaded.blackboard).is_some() {
+            return Ok(());
+        }
+        let why = "the settings were read again";
+        self.door().write("resume", move |conn| super::resume_held(conn, why, clock::now())).await
+    }
 }
 
 /// What the settings say of a project's shadow, and the daemon that runs has not read.
@@ -54,6 +64,6 @@ impl UnreadShadow {
     }
 
     pub(crate) fn remedy(&self) -> String {
-        format!("`systemctl --user reload remand`, or `kill -HUP {}`", self.pid)
+        format!("`remand reload` (the daemon has pid {})", self.pid)
     }
 }

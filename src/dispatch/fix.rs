@@ -75,11 +75,22 @@ impl Task {
                 (Step::NextRun(head), Some(span)) => self.next_run(span, &head).await?,
                 (Step::Gates(head), Some(span)) => match self.changes_nothing(span, &runs, &head).await? {
                     Some(reason) => self.refuse(span, reason).await?,
-                    None => self.gates(span, &head).await?,
+                    None => {
+                        self.configuration_in_force().await?;
+                        self.begin_gates(span.run).await?;
+                        self.gates(span, &head).await?;
+                    }
                 },
                 (Step::Again(head), Some(span)) => self.again(span, &head).await?,
                 (Step::Finish(head), Some(span)) => {
-                    if !self.change.has_pr() || self.is_pushed(&head).await? {
+                    if self.change.has_pr() && self.is_pushed(&head).await? {
+                        return self.finish(span, &runs, &head).await;
+                    }
+                    self.configuration_in_force().await?;
+                    if !self.gates_hold(span.run).await? {
+                        continue;
+                    }
+                    if !self.change.has_pr() {
                         return self.finish(span, &runs, &head).await;
                     }
                     self.push(span, &head).await?;
@@ -215,6 +226,7 @@ mod tests {
             exit_status: None,
             gates: None,
             gate_output: None,
+            gate_rules: None,
             rebased_onto: None,
             refused: None,
             discarded: false,

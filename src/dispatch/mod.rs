@@ -5,6 +5,7 @@ mod answers;
 mod checkout;
 mod commit;
 mod conclude;
+mod configuration;
 mod context;
 mod earlier;
 mod fix;
@@ -39,6 +40,7 @@ use tokio_util::sync::CancellationToken;
 use crate::blackboard::{self as bb, Claimed, Door, Holding};
 use crate::clock;
 
+pub(crate) use configuration::Configuration;
 pub(crate) use forge::{Forge, PostReviews};
 pub(crate) use post::forge_mark;
 pub(crate) use rules::{GateIn, Limits, OnCheckoutChange, Rules, Settings};
@@ -53,6 +55,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 pub(crate) struct Dispatch {
     pub(crate) door: Door,
     pub(crate) settings: Arc<Settings>,
+    /// The settings in force now: other ones than these once the configuration was reloaded.
+    pub(crate) latest: watch::Receiver<Arc<Settings>>,
     /// Who we are, as claims name us: boot id, pid, start time.
     pub(crate) holder: String,
     /// Something that others may want to look at was committed.

@@ -114,6 +114,8 @@ impl Task {
         }
         self.look_at_pull().await?;
         let push = Push { branch: change.branch, from: span.first.to_owned(), to: head.to_owned() };
+        // The last look: the checks above took time, and went by these settings.
+        self.configuration_in_force().await?;
         self.intend(&push).await?;
         self.dispatch.door.check()?;
         match remote.push(&push).await? {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::configuration::Configuration;
 use super::forge::Forge;
 use crate::agent::Agent;
 use crate::change::ProjectId;
@@ -40,6 +41,8 @@ pub(crate) struct Settings {
     pub(crate) sandbox: Arc<Sandbox>,
     pub(crate) prompts: Prompts,
     pub(crate) forge: Forge,
+    /// The files that all this comes from.
+    pub(crate) configuration: Configuration,
     pub(crate) rules: Box<dyn Fn(&ProjectId) -> Rules + Send + Sync>,
 }
 

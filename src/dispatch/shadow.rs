@@ -56,9 +56,14 @@ impl Dispatch {
                 return self.door.write("put_off", move |conn| bb::put_off_shadow(conn, &item.item_id, until)).await;
             }
             Err(Stop::Blackboard(error)) => return Err(error),
-            Err(stop @ (Stop::Fail(_) | Stop::TakenBack(_) | Stop::Fenced | Stop::Stopping | Stop::Paused)) => {
-                (None, Some(stop.reason().unwrap_or_else(|| "it was cut short".into())))
-            }
+            Err(
+                stop @ (Stop::Fail(_)
+                | Stop::TakenBack(_)
+                | Stop::Fenced
+                | Stop::Stopping
+                | Stop::Reloaded
+                | Stop::Paused),
+            ) => (None, Some(stop.reason().unwrap_or_else(|| "it was cut short".into()))),
         };
         let bytes = prompt.as_ref().map(|(_, text)| i64::try_from(text.len()).unwrap_or(i64::MAX));
         let name = agent.as_ref().map(|agent| agent.name.clone());

@@ -25,6 +25,8 @@ pub(super) enum Stop {
     Fenced,
     /// The program is stopping: the item goes back, with its attempt.
     Stopping,
+    /// Other settings came into force: the item goes back and is taken by those.
+    Reloaded,
     /// A person paused the change between two runs: the item goes back and waits for the end of the pause.
     Paused,
     /// The blackboard itself can't be written: nothing can be recorded now, the item is given back later.
@@ -70,7 +72,7 @@ impl Stop {
             Self::Hold { reason, .. } => Some(reason.clone()),
             Self::TakenBack(taken) => Some(taken.reason.clone()),
             Self::Blackboard(error) => Some(chain(error)),
-            Self::Fenced | Self::Stopping | Self::Paused => None,
+            Self::Fenced | Self::Stopping | Self::Reloaded | Self::Paused => None,
         }
     }
 

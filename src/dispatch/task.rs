@@ -118,7 +118,7 @@ impl Task {
                 tracing::info!(%item, "the claim is over, nothing was written");
                 Ok(())
             }
-            Stop::Stopping | Stop::Paused => self.give_back().await,
+            Stop::Stopping | Stop::Reloaded | Stop::Paused => self.give_back().await,
             Stop::Hold { kind, reason, until } => {
                 tracing::warn!(%item, reason = ?reason, "held");
                 self.hold(kind, reason, until).await

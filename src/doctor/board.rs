@@ -11,7 +11,7 @@ use crate::blackboard::{self as bb, Onlook, Project, Quick, Show};
 use crate::change::{Change, ProjectId, State};
 use crate::clock::Time;
 use crate::config::{Loaded, Origin};
-use crate::daemon;
+use crate::daemon::{self, InForce};
 
 const NAME: &str = "blackboard";
 
@@ -24,6 +24,8 @@ pub(super) struct Known {
     /// What is in force for each project.
     pub(super) shadows: Vec<(ProjectId, bool)>,
     pub(super) standing: Vec<Check>,
+    /// What the daemon has in force.
+    pub(super) configuration: Option<bb::Configuration>,
 }
 
 pub(super) async fn onlook(loaded: &Loaded, now: Time) -> Known {
@@ -78,6 +80,7 @@ fn look(path: &Path, now: Time) -> bb::Result<Known> {
             checks: modes(path).into_iter().chain(unwritable(path)).collect(),
             shadows: projects.iter().map(|project| shadow(&project.project_id)).collect::<bb::Result<_>>()?,
             projects,
+            configuration: bb::configuration(conn)?,
             last_beat: bb::evaluator_rows(conn)?.into_iter().filter_map(|row| row.last_run).max(),
             standing: bb::stops(conn)?
                 .iter()
@@ -149,6 +152,29 @@ pub(super) fn daemon(around: &Surroundings, last_beat: Option<Time>) -> Check {
             format!("does not run{beat}"),
             "`remand run` starts it (or `remand tick` from cron); without it nothing happens by itself",
         ),
+    }
+}
+
+/// Whether the daemon uses what the files say; `loaded` is none where they can't be loaded.
+pub(super) fn in_force(loaded: Option<&Loaded>, blackboard: &Path, row: Option<&bb::Configuration>) -> Option<Check> {
+    const NAME: &str = "configuration";
+    let Some(loaded) = loaded else {
+        // The files were checked before this; here counts only that the daemon goes on with the old ones.
+        let row = row.filter(|_| daemon::holder(blackboard).is_some())?;
+        let says = format!("the daemon uses the settings it loaded at {}; nothing is pushed", row.in_force_since);
+        return Some(Check::warn(NAME, says, "fix the file: the daemon loads it then"));
+    };
+    let in_force = InForce::of(loaded, row);
+    match in_force.is_in_force() {
+        None => None,
+        Some(true) => Some(Check::ok(NAME, in_force.sentence())),
+        Some(false) => {
+            let r#do = in_force.command().map_or_else(
+                || "start the daemon with this file, or name the daemon's with --config".to_owned(),
+                |command| format!("`{command}`"),
+            );
+            Some(Check::warn(NAME, in_force.sentence(), r#do))
+        }
     }
 }
 

@@ -97,6 +97,10 @@ pub(crate) async fn look(
         looks.add(&format!("project {}", project.project_id), projects::project(Arc::clone(&around), project.clone()));
     }
     checks.extend(looks.take(LIMIT, waits_for).await);
+    let usable = Some(&around.loaded).filter(|_| bad_settings.is_none());
+    let in_force = board::in_force(usable, &around.loaded.blackboard, onlook.configuration.as_ref());
+    let after = checks.iter().rposition(|check| check.check == "daemon").map_or(checks.len(), |at| at + 1);
+    checks.splice(after..after, in_force);
     // Settings that can't be read say nothing of it.
     if bad_settings.is_none() {
         checks.extend(board::shadow(&around.loaded, &onlook.shadows));

@@ -96,6 +96,7 @@ fn the_help_at_the_top() {
       init         Write a config file, asking for what is not given, and add the first projects
       doctor       Say what is missing here (git, gh, logins, agents, permissions, room) and how to get
                    it
+      reload       Apply a changed configuration now
       project      The repositories that remand knows
       review       Have the work in a worktree reviewed, and fixed until it passes
       watch        Take over a pull request: have it reviewed, and fixed when somebody who may write to

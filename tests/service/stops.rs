@@ -266,10 +266,12 @@ fn a_mistyped_setting_keeps_nobody_from_stopping() {
     let moved = world.root().join("elsewhere.db");
     for (bad, said) in [
         (format!("shadwo = true\n{good}"), "`shadwo` is not a setting"),
-        (format!("agent = [\n{good}"), "the settings can't be used"),
+        (format!("agent = [\n{good}"), "the configuration is invalid"),
     ] {
         std::fs::write(&file, bad).unwrap();
-        world.remand(&["list"]).fails(3, "");
+        world.remand(&["tick"]).fails(3, "");
+        let listed = world.remand(&["list"]).ok();
+        assert!(listed.stderr.contains(said) && listed.stdout.contains("c1"), "{listed:?}");
         let stopped = world.remand(&["stop", "--now"]).ok();
         assert!(stopped.stderr.contains(said) && stopped.stdout.contains("everything is stopped"), "{stopped:?}");
         assert_eq!(play.count("stops"), 1);

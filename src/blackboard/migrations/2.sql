@@ -31,3 +31,24 @@ CREATE TABLE run_feedback (
 
 -- Why a finding is resolved.
 ALTER TABLE findings ADD COLUMN resolution TEXT CHECK (resolution IN ('judged', 'not_raised_again'));
+
+-- The configuration in force, and the gates that the result of a run is of.
+CREATE TABLE configuration (
+    id             INTEGER PRIMARY KEY CHECK (id = 1),
+    holder         TEXT NOT NULL,                  -- boot id, pid, start time of the daemon
+    file           TEXT,                           -- the config file; null: none
+    hash           TEXT NOT NULL,                  -- of the config file, the evaluators and the prompts, as they were loaded
+    settings       TEXT NOT NULL CHECK (json_valid(settings) AND json_type(settings) = 'object'), -- every key, its value as TOML
+    in_force_since TEXT NOT NULL CHECK (in_force_since GLOB '????-??-??T??:??:??.???Z'),
+    changed_hash   TEXT,                           -- of the files as they are now, when that is not in force; null: it is
+    changed_kind   TEXT CHECK (changed_kind IN ('invalid', 'needs_reload')),
+    changed_reason TEXT,
+    changed_since  TEXT CHECK (changed_since GLOB '????-??-??T??:??:??.???Z'),
+    requested      INTEGER NOT NULL DEFAULT 0,     -- the event of the newest `remand reload`
+    answered       INTEGER NOT NULL DEFAULT 0,     -- the newest one that the daemon answered, and with which event
+    answer_event   INTEGER,
+    CHECK ((changed_hash IS NULL) = (changed_kind IS NULL)),
+    CHECK ((changed_hash IS NULL) = (changed_reason IS NULL)),
+    CHECK ((changed_hash IS NULL) = (changed_since IS NULL))
+) STRICT;
+ALTER TABLE runs ADD COLUMN gate_rules TEXT;

@@ -31,6 +31,7 @@ fn the_schema_lists_exactly_the_words_of_each_enum() {
         ("changes", "state", set(State::ALL)),
         ("changes", "on_max_cycles", set(OnMaxCycles::ALL)),
         ("changes", "hold_kind", set(HoldKind::ALL)),
+        ("configuration", "changed_kind", set(bb::ChangedKind::ALL)),
         ("changes", "final_verdict", set(FinalVerdict::ALL)),
         ("events", "target_type", set(TargetType::ALL)),
         ("work_items", "source", set(Source::ALL)),

@@ -1,0 +1,161 @@
+//! `remand reload`: a changed configuration is applied now. Also the warnings about one that is not in force.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use clap::Args;
+use serde::{Deserialize, Serialize};
+
+use super::answer::{Answer, Facts};
+use super::desk::{Desk, wait};
+use super::fail::{Code, Fail};
+use super::out::{Line, Look};
+use super::stop::whatever_the_settings_say;
+use crate::blackboard::{self as bb, ChangedKind};
+use crate::config::explain::Difference;
+use crate::daemon::{self, first_line};
+use crate::event::{Event, EventType};
+
+/// How long the daemon may take to answer.
+const LIMIT: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Apply a changed configuration now
+///
+/// The daemon notices changed settings, evaluators and prompts by itself and loads what is valid and has been stable for
+/// 2 seconds. A file that became empty, or that drops a gate, a forbidden path, the search for secrets or the sandbox,
+/// is applied only by this command. Until then the old settings are in force and nothing is pushed.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Prints what changed and the daemon's answer. Agents at work are left alone; their gates and their push use the \
+new settings.\n\nExit codes: 0 applied, 1 no daemon is running or it does not answer, 3 refused."
+)]
+pub(crate) struct ReloadArgs {}
+
+/// The daemon's answer, as its event has it.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Told {
+    applied: bool,
+    config: Option<String>,
+    changed: Vec<Difference>,
+    /// How many more changed.
+    more: usize,
+    files: Vec<String>,
+    /// Settings that need a restart.
+    kept: Vec<String>,
+    /// Safeguards that are gone.
+    weaker: Vec<String>,
+    /// Why it was refused.
+    reason: Option<String>,
+}
+
+pub(crate) fn reload(_args: &ReloadArgs, desk: &mut Desk) -> Result<Code> {
+    whatever_the_settings_say(desk)?;
+    let blackboard = desk.settings()?.blackboard;
+    if daemon::holder(&blackboard).is_none() {
+        let what = format!("no daemon is running on {}", blackboard.display());
+        return Err(Fail::new(what).hint("`remand run` reads the configuration when it starts").into());
+    }
+    let request = desk.write("reload", |conn, step| bb::request_reload(conn, &step.actor, step.now))?;
+    let Some(event) = answer(desk, request)? else {
+        let what = format!("the daemon has not answered within {} s", LIMIT.as_secs());
+        return Err(Fail::new(what).hint("`remand status` shows whether it works").into());
+    };
+    let told = told(&event);
+    if desk.out.is_json() {
+        desk.out.json(&told)?;
+    } else {
+        print(desk, &told)?;
+    }
+    Ok(if told.applied { Code::Done } else { Code::Config })
+}
+
+fn answer(desk: &Desk, request: i64) -> Result<Option<Event>> {
+    let mut board = desk.board()?;
+    wait(async {
+        let begun = Instant::now();
+        loop {
+            let answer = board.read(|conn| bb::reload_answer(conn, request))?;
+            if answer.is_some() || begun.elapsed() > LIMIT {
+                return Ok(answer);
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    })?
+}
+
+fn told(event: &Event) -> Told {
+    let mut told: Told = serde_json::from_value(event.metadata.clone()).unwrap_or_default();
+    told.applied = event.event_type == EventType::Reloaded;
+    if !told.applied && told.reason.is_none() {
+        told.reason = Some(event.summary.clone());
+    }
+    told
+}
+
+fn print(desk: &mut Desk, told: &Told) -> Result<()> {
+    if let Some(reason) = &told.reason {
+        desk.out.line(Line::default().piece(Look::Bad, "refused").plain("  the old settings stay in force"))?;
+        desk.out.block(reason, 2)?;
+        return Ok(());
+    }
+    let file = told.config.as_deref().unwrap_or("no config file: the defaults");
+    desk.out.line(Line::default().piece(Look::Good, "applied").plain(format!("  {file}")))?;
+    if told.changed.is_empty() && told.files.is_empty() {
+        desk.out.line("  nothing changed")?;
+    }
+    for one in &told.changed {
+        let value = |text: &Option<String>| text.clone().unwrap_or_else(|| "(not set)".to_owned());
+        desk.out.line(format!("  {}: {} → {}", one.key, value(&one.from), value(&one.to)))?;
+    }
+    if told.more > 0 {
+        desk.out.line(format!("  and {} more", told.more))?;
+    }
+    for name in told.files.iter().filter(|name| name.contains('/')) {
+        desk.out.line(format!("  {name}"))?;
+    }
+    for one in &told.weaker {
+        desk.out.line(Line::default().piece(Look::Notice, "  note: ").plain(one))?;
+    }
+    if !told.kept.is_empty() {
+        desk.out.line(format!("  needs a restart of the daemon: {}", told.kept.join(", ")))?;
+    }
+    Ok(())
+}
+
+/// For the board and `status`: a changed configuration that the daemon does not use.
+pub(crate) fn not_in_force(desk: &Desk) -> Result<Option<bb::Changed>> {
+    let is_running = daemon::holder(&desk.settings()?.blackboard).is_some();
+    let row = desk.read(bb::configuration)?;
+    Ok(row.and_then(|row| row.changed).filter(|_| is_running))
+}
+
+/// Says that a changed configuration is not in force, before what a command shows.
+pub(crate) fn banner(desk: &mut Desk) -> Result<()> {
+    if let Some(changed) = not_in_force(desk)? {
+        let line = Line::default().piece(Look::Notice, sentence(&changed)).plain(": ").command(command(&changed));
+        desk.out.note(line)?;
+    }
+    Ok(())
+}
+
+pub(crate) fn sentence(changed: &bb::Changed) -> String {
+    format!("a changed configuration is not in force, and nothing is pushed: {}", first_line(&changed.reason))
+}
+
+pub(crate) fn command(changed: &bb::Changed) -> &'static str {
+    match changed.kind {
+        ChangedKind::Invalid => "remand config check",
+        ChangedKind::NeedsReload => "remand reload",
+    }
+}
+
+/// For `why` of a change that is held for it: what is known of the configuration by now.
+pub(super) fn and_not_in_force(mut told: Answer, facts: &Facts) -> Answer {
+    if let Some(changed) = &facts.configuration {
+        told.answer.push_str(&format!("; {}", first_line(&changed.reason)));
+        told.commands.insert(0, command(changed).to_owned());
+    }
+    told
+}

@@ -1,0 +1,88 @@
+//! Whether settings that were just read are in force in the running daemon.
+
+use super::lock;
+use crate::blackboard::{Changed, ChangedKind, Configuration};
+use crate::clock::Time;
+use crate::config::Loaded;
+use crate::config::explain::{Difference, differences};
+
+/// How settings relate to those of the daemon.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum InForce {
+    /// No daemon runs: the next one reads them.
+    NoDaemon,
+    Yes {
+        pid: String,
+        since: Time,
+    },
+    /// The daemon was started with another config file.
+    OtherFile {
+        pid: String,
+        file: Option<String>,
+    },
+    No {
+        pid: String,
+        since: Time,
+        changed: Option<Changed>,
+        differences: Vec<Difference>,
+    },
+}
+
+impl InForce {
+    /// `row` is what the daemon wrote down.
+    pub(crate) fn of(loaded: &Loaded, row: Option<&Configuration>) -> Self {
+        let (Some(pid), Some(row)) = (lock::holder(&loaded.blackboard), row) else { return Self::NoDaemon };
+        if row.file != loaded.file.as_ref().map(|file| file.display().to_string()) {
+            return Self::OtherFile { pid, file: row.file.clone() };
+        }
+        let hash = loaded.sources.fingerprint();
+        if row.hash == hash {
+            return Self::Yes { pid, since: row.in_force_since };
+        }
+        let changed = row.changed.clone().filter(|changed| changed.hash == hash);
+        let differences = differences(&row.settings, &loaded.values());
+        Self::No { pid, since: row.in_force_since, changed, differences }
+    }
+
+    /// For JSON; none where no daemon runs.
+    pub(crate) fn is_in_force(&self) -> Option<bool> {
+        match self {
+            Self::NoDaemon => None,
+            Self::Yes { .. } => Some(true),
+            Self::OtherFile { .. } | Self::No { .. } => Some(false),
+        }
+    }
+
+    pub(crate) fn sentence(&self) -> String {
+        match self {
+            Self::NoDaemon => "no daemon is running".to_owned(),
+            Self::Yes { pid, since } => format!("in force in the daemon (pid {pid}) since {since}"),
+            Self::OtherFile { pid, file } => {
+                let file = file.as_deref().unwrap_or("no config file");
+                format!("not in force: the daemon (pid {pid}) was started with {file}")
+            }
+            Self::No { pid, since, changed, .. } => {
+                let why = changed.as_ref().map_or_else(
+                    || "the daemon loads a changed file once it has been stable for 2 s".to_owned(),
+                    |changed| first_line(&changed.reason).to_owned(),
+                );
+                format!("not in force: the daemon (pid {pid}) uses the settings it loaded at {since}; {why}")
+            }
+        }
+    }
+
+    /// The command that helps, where one does.
+    pub(crate) fn command(&self) -> Option<&'static str> {
+        match self {
+            Self::NoDaemon | Self::Yes { .. } | Self::OtherFile { .. } => None,
+            Self::No { changed: Some(Changed { kind: ChangedKind::Invalid, .. }), .. } => Some("remand config check"),
+            Self::No { .. } => Some("remand reload"),
+        }
+    }
+}
+
+/// The title of a report, without its picture.
+pub(crate) fn first_line(text: &str) -> &str {
+    let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or(text).trim();
+    line.strip_prefix("error: ").unwrap_or(line)
+}
