@@ -249,6 +249,12 @@ const MARKER_OPENS: &str = "<!-- remand:";
 const MARKER_CLOSES: &str = " -->";
 
 impl Permission {
+    /// The one of two permissions that allows less.
+    pub(crate) fn lesser(self, other: Self) -> Self {
+        // Declared from the most to the least.
+        self.max(other)
+    }
+
     pub(crate) fn may_write(self) -> bool {
         match self {
             Self::Admin | Self::Maintain | Self::Write => true,

@@ -135,8 +135,7 @@ pub(super) struct CommentJson {
 #[derive(Deserialize)]
 pub(super) struct PermissionJson {
     permission: Permission,
-    /// Finer than `permission`, which says `write` for maintain and `read` for triage; or a name that the organization
-    /// made up.
+    /// One of the built-in roles, or a custom role of the organization.
     role_name: Option<String>,
     #[serde(deserialize_with = "there")]
     user: Option<User>,
@@ -283,7 +282,12 @@ impl PermissionJson {
         if self.user.is_none_or(|user| user.id != author.id) {
             return Permission::None;
         }
-        self.role_name.and_then(|role| role.parse().ok()).unwrap_or(self.permission)
+        // Both are answers of the same forge. Where they differ, trusting the higher one would trust too much. A custom
+        // role says nothing about write access: then `permission` counts.
+        match self.role_name.and_then(|role| role.parse().ok()) {
+            Some(role) => self.permission.lesser(role),
+            None => self.permission,
+        }
     }
 }
 

@@ -112,3 +112,36 @@ fn an_answer_about_somebody_holds_for_its_time() {
         "may_make_work\nmay_make_work\nshown_only"
     );
 }
+
+/// The lesser of `permission` and `role_name` counts; for a custom role, `permission`.
+#[test]
+fn the_lesser_of_permission_and_role_counts() {
+    let stage = Stage::new();
+    let number = stage.watched();
+    let table = [
+        ("a1", "write", json!("read"), "shown_only"),
+        ("a2", "admin", json!("triage"), "shown_only"),
+        ("a3", "read", json!("write"), "shown_only"),
+        ("a4", "read", json!("admin"), "shown_only"),
+        ("a5", "none", json!("maintain"), "shown_only"),
+        ("a6", "write", json!("write"), "may_make_work"),
+        ("a7", "write", json!("maintain"), "may_make_work"),
+        ("a8", "write", json!("release-manager"), "may_make_work"),
+        ("a9", "read", json!("release-manager"), "shown_only"),
+        ("a10", "write", json!(null), "may_make_work"),
+    ];
+    for (login, permission, role, _) in &table {
+        let id = stage.forge.add_user(login, "read");
+        let body = json!({
+            "permission": permission, "role_name": role, "user": { "id": id, "login": login, "type": "User" },
+        });
+        let path = format!("collaborators/{login}/permission");
+        stage.forge.fault(json!({ "path": path, "then": { "status": { "status": 200, "body": body.to_string() } } }));
+        stage.forge.issue_comment(number, login, "hello");
+    }
+    stage.read();
+    for (login, permission, role, expected) in &table {
+        let found = stage.world.sqlite(&format!("SELECT trust FROM feedback WHERE author = '{login}'"));
+        assert_eq!(found, *expected, "{login}: {permission}, {role}");
+    }
+}

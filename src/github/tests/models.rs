@@ -161,14 +161,26 @@ async fn permissions_are_of_the_account_not_of_the_name() {
         bed.answer(&path, "W/\"1\"", &changed("permission", |json| merge(json, change)));
         bed.github.permission("acme/rocket", author).await
     };
-    assert_eq!(of(&ann(), json!({})).await, Ok(Permission::Maintain));
-    assert_eq!(of(&ann(), json!({"role_name": "night-watch"})).await, Ok(Permission::Write));
-    assert_eq!(of(&ann(), json!({"role_name": null, "permission": "read"})).await, Ok(Permission::Read));
+    for (permission, role, expected) in [
+        ("write", Some("maintain"), Permission::Write),
+        ("admin", Some("read"), Permission::Read),
+        ("write", Some("triage"), Permission::Triage),
+        ("read", Some("admin"), Permission::Read),
+        ("none", Some("write"), Permission::None),
+        ("write", Some("none"), Permission::None),
+        ("write", Some("night-watch"), Permission::Write),
+        ("read", Some("night-watch"), Permission::Read),
+        ("write", Some(""), Permission::Write),
+        ("read", None, Permission::Read),
+    ] {
+        let answer = json!({ "permission": permission, "role_name": role });
+        assert_eq!(of(&ann(), answer).await, Ok(expected), "{permission} {role:?}");
+    }
     assert_eq!(of(&ann(), json!({"user": {"id": 43}})).await, Ok(Permission::None), "the name is another's now");
     assert_eq!(of(&ann(), json!({"user": null})).await, Ok(Permission::None));
     assert!(matches!(of(&ann(), json!({"permission": "root"})).await, Err(GithubError::Broken { .. })));
     let bot = Author { id: 42, login: "x[bot]".to_owned(), kind: AuthorKind::Bot };
-    assert_eq!(of(&bot, json!({})).await, Ok(Permission::Maintain));
+    assert_eq!(of(&bot, json!({})).await, Ok(Permission::Write));
     for login in ["nobody", "..", "", "../../user", "-X", "{owner}", "a b\n"] {
         let author = Author { login: login.to_owned(), ..ann() };
         assert_eq!(bed.github.permission("acme/rocket", &author).await, Ok(Permission::None), "{login:?}");
