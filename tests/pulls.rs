@@ -4,6 +4,7 @@ mod apart;
 mod default_branch;
 mod dismissed;
 mod feedback;
+mod lag;
 mod late;
 mod others;
 pub(crate) mod pauses;

@@ -45,8 +45,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("review", &[]),
     ("evaluator", &["review"]),
     // Loops: never each other.
-    // Of the evaluators it asks only when they look.
-    ("intake", &["blackboard", "evaluator", "git", "github"]),
+    // Of the evaluators it asks only when they look; of the remote, only where a branch is.
+    ("intake", &["blackboard", "evaluator", "git", "github", "remote"]),
     // Children are only those of command evaluators.
     ("heartbeat", &["blackboard", "evaluator", "process", "review"]),
     (

@@ -72,7 +72,10 @@ pub(super) fn apply(conn: &Connection, id: &ChangeId, step: &PullStep, now: Time
 /// The project's rules no longer take it, as was seen between two reads: paused, with what was seen.
 pub(crate) fn unwanted(conn: &Connection, id: &ChangeId, pull: &Pull, reason: &str, now: Time) -> Result<()> {
     let change = super::change(conn, id)?;
-    pulls::see_pull(conn, &change.project_id, pull, Some(reason))?;
+    // Where the branch is, the next read finds out: the forge may show an old head.
+    let known = pulls::pull_row(conn, &change.project_id, pull.number)?;
+    let head_sha = known.map_or_else(|| pull.head_sha.clone(), |known| known.head_sha);
+    pulls::see_pull(conn, &change.project_id, &Pull { head_sha, ..pull.clone() }, Some(reason))?;
     if !change.state.is_over() {
         apply(conn, id, &PullStep::Unwanted { reason: reason.to_owned() }, now)?;
     }

@@ -21,6 +21,8 @@ pub(crate) struct Read {
     pub(crate) change_id: ChangeId,
     /// None: as it was.
     pub(crate) pull: Option<(Pull, Option<String>)>,
+    /// Where the branch is. Another commit than that of `pull` while the forge lags.
+    pub(crate) head: String,
     pub(crate) passed_over: Option<String>,
     pub(crate) said: Vec<TakenSaid>,
     /// The date of the head's commit, where it was asked for.
@@ -81,6 +83,9 @@ pub(crate) fn see_pull(
 /// again.
 pub(crate) fn take_in_pull(conn: &Connection, read: &Read, now: Time) -> Result<usize> {
     if let Some((pull, etag)) = &read.pull {
+        // A page that shows an old head is asked for again until it shows the right one.
+        let etag = etag.as_ref().filter(|_| pull.head_sha == read.head);
+        let pull = &Pull { head_sha: read.head.clone(), ..pull.clone() };
         see_pull(conn, &read.project_id, pull, read.passed_over.as_deref())?;
         conn.prepare_cached("UPDATE pulls SET etag = :etag WHERE project_id = :project_id AND number = :number")?
             .execute(named_params! {
@@ -95,8 +100,10 @@ pub(crate) fn take_in_pull(conn: &Connection, read: &Read, now: Time) -> Result<
     }
     conn.prepare_cached(
         "UPDATE pulls SET marks = :marks, read_at = :begun, read_after = :after, next_read = :next_read, failures = 0,
-             trouble = NULL, passed_over = :passed_over, head_since = coalesce(:head_since, head_since),
-             is_judged = CASE WHEN :new > 0 OR passed_over IS NOT :passed_over THEN 0 ELSE is_judged END
+             trouble = NULL, passed_over = :passed_over, head_sha = :head,
+             head_since = coalesce(:head_since, CASE WHEN head_sha = :head THEN head_since END),
+             etag = CASE WHEN head_sha = :head THEN etag END,
+             is_judged = CASE WHEN :new > 0 OR passed_over IS NOT :passed_over OR head_sha <> :head THEN 0 ELSE is_judged END
          WHERE project_id = :project_id AND number = :number",
     )?
     .execute(named_params! {
@@ -104,6 +111,7 @@ pub(crate) fn take_in_pull(conn: &Connection, read: &Read, now: Time) -> Result<
         ":begun": read.begun.to_string(),
         ":after": read.after,
         ":passed_over": read.passed_over,
+        ":head": read.head,
         ":head_since": read.head_since.map(|moment| moment.to_string()),
         ":next_read": read.next_read.map(|moment| moment.to_string()),
         ":new": i64::try_from(new).unwrap_or(i64::MAX),

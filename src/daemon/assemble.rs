@@ -129,11 +129,12 @@ fn assemble_intake(loaded: &Loaded, definitions: &[Definition], door: &Door, aft
         rules: Box::new(move |project| intake_rules(&known, evaluators, project)),
         host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
     };
-    let cwd = loaded.blackboard.parent().map(PathBuf::from).unwrap_or_default();
+    let state = loaded.blackboard.parent().map(PathBuf::from).unwrap_or_default();
     Intake {
         door: door.clone(),
-        github: Github::new(github.gh, config::forge_environment(), github.call, cwd),
+        github: Github::new(github.gh, config::forge_environment(), github.call, state.clone()),
         git: git(loaded),
+        repository: repository_of(loaded, &Arc::new(sandbox(loaded, &state))),
         settings,
         after: Arc::clone(after),
     }
@@ -264,29 +265,35 @@ pub(crate) fn git(loaded: &Loaded) -> Git {
     Git::new(&config::agent_environment(&[]), limit, &Arc::new(sandbox(loaded, &state)))
 }
 
+/// remand's own repository of each project, with the user's credentials for its remote.
+fn repository_of(loaded: &Loaded, sandbox: &Arc<Sandbox>) -> intake::RepositoryOf {
+    let repos = loaded.blackboard.parent().map(PathBuf::from).unwrap_or_default().join("repos");
+    let (env, gh) = (config::forge_environment(), loaded.github().gh);
+    let limit = Duration::from_secs(loaded.config.limits.git_s);
+    let sandbox = Arc::clone(sandbox);
+    Box::new(move |project| {
+        Remote::new(Reach {
+            git_dir: repos.join(format!("{}.git", project.project_id)),
+            // An empty one leads nowhere: nothing is fetched from it or pushed to it.
+            url: project.remote_url.clone().unwrap_or_default(),
+            env: env.clone(),
+            closed: config::agent_environment(&[]),
+            sandbox: Arc::clone(&sandbox),
+            limit,
+            gh: gh.clone(),
+        })
+    })
+}
+
 /// The forge is only asked where a change has a pull request.
 fn forge(loaded: &Loaded, state: &Path, holder: &str, sandbox: &Arc<Sandbox>) -> Forge {
     let github = loaded.github();
-    let forge_env = config::forge_environment();
-    let mut env = forge_env.clone();
+    let mut env = config::forge_environment();
     env.insert(process::MARK.to_owned(), forge_mark(holder));
-    let (repos, gh, known) = (state.join("repos"), github.gh.clone(), loaded.clone());
-    let sandbox = Arc::clone(sandbox);
-    let limit = Duration::from_secs(loaded.config.limits.git_s);
+    let known = loaded.clone();
     Forge {
         github: Github::new(github.gh, env, github.call, state.to_owned()),
-        repository: Box::new(move |project| {
-            Remote::new(Reach {
-                git_dir: repos.join(format!("{}.git", project.project_id)),
-                // An empty one leads nowhere: nothing is fetched from it or pushed to it.
-                url: project.remote_url.clone().unwrap_or_default(),
-                env: forge_env.clone(),
-                closed: config::agent_environment(&[]),
-                sandbox: Arc::clone(&sandbox),
-                limit,
-                gh: gh.clone(),
-            })
-        }),
+        repository: repository_of(loaded, sandbox),
         passes_over: Box::new(move |project, pull| discover(&known, project)?.passes_over(pull)),
         reviews: match github.reviews {
             config::github::PostReviews::RequestChanges => PostReviews::RequestChanges,

@@ -9,9 +9,6 @@ use crate::proposal::{PullStep, Rejected, STILL_STANDS};
 use crate::pull::{Feedback, PullState, ReviewState, SaidKind, SeenPull, Trust};
 use crate::review::{Dialect, read};
 
-/// For this long after a push of ours the forge may still show the head before it.
-const FORGE_LAG_MS: i64 = 60_000;
-
 /// For this long after a review was read its comments may still be missing.
 const COMMENTS_LAG_MS: i64 = 120_000;
 
@@ -117,7 +114,7 @@ fn while_open(case: &PullCase) -> Judged {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Moved {
     No,
-    /// It is where a push of ours found it: the forge is slow, or somebody took the push back.
+    /// It is where a push of ours, which is under way, found it.
     Perhaps,
     Yes,
 }
@@ -128,14 +125,9 @@ fn moved(case: &PullCase) -> Moved {
     if *head == case.change.head || case.pushes.last().is_some_and(|push| push.to == *head) {
         return Moved::No;
     }
-    let lags = case.pushes.iter().any(|push| {
-        push.from == *head
-            && match (push.done_at, case.pull.read_at) {
-                (Some(done), Some(read)) => read.millis() < done.millis() + FORGE_LAG_MS,
-                (None, _) | (_, None) => true,
-            }
-    });
-    if lags { Moved::Perhaps } else { Moved::Yes }
+    // That the forge lags was seen when it was read: intake stores where the remote has the branch.
+    let is_under_way = case.pushes.iter().any(|push| push.from == *head && push.done_at.is_none());
+    if is_under_way { Moved::Perhaps } else { Moved::Yes }
 }
 
 /// `early` are left for a later look.
@@ -264,11 +256,22 @@ fn request(case: &PullCase, said: &Feedback, comments: &[&Feedback]) -> PullStep
     })
 }
 
-/// About the head, or about one that only a push of ours has replaced since: then it came during the fix, and waits for
-/// the next.
+/// Whether it is about the head, or about one that only pushes of ours have replaced since: then it came during the fix,
+/// and waits for the next.
 fn is_live(case: &PullCase, said: &Feedback) -> bool {
     let Some(commit) = &said.commit else { return is_after_head(case, said) };
-    *commit == case.pull.head_sha || *commit == case.change.head || case.pushes.iter().any(|push| push.from == *commit)
+    let is_head = |sha: &str| sha == case.pull.head_sha || (sha == case.change.head && moved(case) != Moved::Yes);
+    let mut sha = commit.as_str();
+    // Oldest first: one walk follows the whole chain of pushes.
+    for push in &case.pushes {
+        if is_head(sha) {
+            return true;
+        }
+        if push.from == sha {
+            sha = &push.to;
+        }
+    }
+    is_head(sha)
 }
 
 /// What names no commit is about the head if it was said after that came. Where we pushed the head, it was not there

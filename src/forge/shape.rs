@@ -161,7 +161,8 @@ impl Forge {
         let (api, web) = (format!("{API}/repos/{repo}"), format!("{WEB}/{repo}/pull/{number}"));
         let url = format!("{api}/pulls/{number}");
         let issue = format!("{api}/issues/{number}");
-        let statuses = format!("{api}/statuses/{}", pull.head_sha);
+        let head = pull.shown_head.as_ref().unwrap_or(&pull.head_sha);
+        let statuses = format!("{api}/statuses/{head}");
         let review_comment = format!("{api}/pulls/comments{{/number}}");
         let link = |href: &str| json!({ "href": href });
         let label = |name: &String| {
@@ -202,7 +203,7 @@ impl Forge {
             "review_comment_url": review_comment,
             "comments_url": format!("{issue}/comments"),
             "statuses_url": statuses,
-            "head": self.end(pull.head_repo.as_deref(), &pull.head_ref, &pull.head_sha),
+            "head": self.end(pull.head_repo.as_deref(), &pull.head_ref, head),
             "base": self.end(Some(repo), &pull.base_ref, &pull.base_sha),
             "_links": {
                 "self": link(&url),

@@ -86,6 +86,9 @@ pub(super) struct Pull {
     pub(super) head_repo: Option<String>,
     /// Where the branch was when it was last seen. It is looked at again while the pull request is open.
     pub(super) head_sha: String,
+    /// The head that readers see while the forge lags behind its own branches. Null: `head_sha`.
+    #[serde(default)]
+    pub(super) shown_head: Option<String>,
     pub(super) base_ref: String,
     pub(super) base_sha: String,
     pub(super) created_at: String,

@@ -6,6 +6,7 @@
 
 mod adopt;
 mod discover;
+mod head;
 mod place;
 mod read;
 mod rules;
@@ -26,6 +27,7 @@ use crate::evaluator::schedule::Schedule;
 use crate::git::Git;
 use crate::github::{Github, GithubError};
 use crate::pull::SeenPull;
+use crate::remote::Remote;
 
 pub(crate) use adopt::{AdoptError, Ask};
 pub(crate) use rules::{Bounds, Discover, ProjectRules, RulesOf};
@@ -41,11 +43,15 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// How often an open pull request is read where no schedule says so.
 const READ_EVERY: Duration = Duration::from_secs(60);
 
+/// remand's own repository of a project, through which its remote is reached.
+pub(crate) type RepositoryOf = Box<dyn Fn(&bb::Project) -> Remote + Send + Sync>;
+
 /// The loop that reads the forge.
 pub(crate) struct Intake {
     pub(crate) door: Door,
     pub(crate) github: Github,
     pub(crate) git: Git,
+    pub(crate) repository: RepositoryOf,
     pub(crate) settings: Settings,
     /// Something was stored that others may want to look at.
     pub(crate) after: Arc<Notify>,

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::head::Shown;
 use super::trouble::{Kind, REFUSALS, Trouble, trouble};
 use super::trust::{Decision, Known, Written, by_permission, known};
 use super::{Asked, Intake, waits};
-use crate::blackboard::{self as bb, Conn, FailedRead, TakenSaid};
+use crate::blackboard::{self as bb, Conn, FailedRead, Project, TakenSaid};
 use crate::change::{AdoptedBy, Change, ChangeId, State};
 use crate::clock::{self, Time};
 use crate::github::{Answer, GithubError, Marks};
@@ -45,8 +46,9 @@ struct Fetched {
 }
 
 /// What was known before the forge was asked.
-struct Before {
-    change: Change,
+pub(super) struct Before {
+    pub(super) change: Change,
+    pub(super) project: Project,
     repo: String,
     /// What was said, by its key, and when it was last updated.
     said: BTreeMap<String, String>,
@@ -74,12 +76,15 @@ impl Intake {
             Ok(said) => said,
             Err(error) => return Ok(Err(error)),
         };
-        let head_since =
-            match self.head_since(&before.repo, row, fetched.pull.as_ref().map(|(pull, _)| pull), &said).await {
-                Ok(date) => date.map(|date| date.min(begun)),
-                Err(error) => return Ok(Err(error)),
-            };
-        let state = fetched.pull.as_ref().map_or(row.state, |(pull, _)| pull.state);
+        let (state, shown) = match &fetched.pull {
+            Some((pull, _)) => (pull.state, pull.head_sha.as_str()),
+            None => (row.state, row.head_sha.as_str()),
+        };
+        let head = self.actual_head(&before, row, &Shown { state, head: shown, new: &said }).await?;
+        let head_since = match self.head_since(&before.repo, row, &head, &said).await {
+            Ok(date) => date.map(|date| date.min(begun)),
+            Err(error) => return Ok(Err(error)),
+        };
         let next = self.settings.next_read(begun);
         let is_reopened = state == PullState::Open && row.acted_on == Some(PullState::Closed);
         let read = bb::Read {
@@ -88,6 +93,7 @@ impl Intake {
             change_id,
             passed_over: self.passed_over(&before.change, row, fetched.pull.as_ref().map(|(pull, _)| pull)),
             pull: fetched.pull,
+            head,
             said,
             head_since,
             marks: serde_json::to_value(&fetched.marks)?,
@@ -95,8 +101,8 @@ impl Intake {
             after: before.newest,
             next_read: if is_reopened { Some(next) } else { next_read(&before.change, state, next, begun) },
         };
-        let row = row.clone();
-        self.door.write("read", move |conn| store(conn, &row, read, clock::now())).await.map(Ok)
+        let (row, known_head) = (row.clone(), before.change.head);
+        self.door.write("read", move |conn| store(conn, &row, &known_head, read, clock::now())).await.map(Ok)
     }
 
     /// Reviews before their comments: the comments of a review that is there are there too.
@@ -151,14 +157,7 @@ impl Intake {
     }
 
     /// The date of the head's commit, if something new needs it that does not say which commit it is about.
-    async fn head_since(
-        &self,
-        repo: &str,
-        row: &SeenPull,
-        pull: Option<&Pull>,
-        said: &[TakenSaid],
-    ) -> Asked<Option<Time>> {
-        let head = pull.map_or(&row.head_sha, |pull| &pull.head_sha);
+    async fn head_since(&self, repo: &str, row: &SeenPull, head: &str, said: &[TakenSaid]) -> Asked<Option<Time>> {
         let is_known = row.head_since.is_some() && *head == row.head_sha;
         let needs_it = |taken: &TakenSaid| taken.trust == Trust::MayMakeWork && taken.said.commit.is_none();
         if is_known || !said.iter().any(needs_it) {
@@ -221,8 +220,9 @@ impl Intake {
 fn before(conn: &Conn, id: &ChangeId) -> bb::Result<Before> {
     let change = bb::change(conn, id)?;
     // A project without one has no pull requests to read; the forge would refuse the empty name.
-    let repo = bb::project(conn, &change.project_id)?.repo.unwrap_or_default();
-    Ok(Before { said: bb::known_said(conn, id)?, newest: bb::newest_event(conn)?, change, repo })
+    let project = bb::project(conn, &change.project_id)?;
+    let repo = project.repo.clone().unwrap_or_default();
+    Ok(Before { said: bb::known_said(conn, id)?, newest: bb::newest_event(conn)?, change, project, repo })
 }
 
 /// A review's state is no update to the forge: reviews are always looked at.
@@ -283,8 +283,13 @@ fn unread(conn: &Conn, row: &SeenPull) -> bb::Result<Option<SeenPull>> {
     Ok(found.filter(|found| found.read_at == row.read_at && found.change_id == row.change_id))
 }
 
-fn store(conn: &Conn, row: &SeenPull, mut read: bb::Read, now: Time) -> bb::Result<usize> {
+/// `known_head` is the head that the read began with.
+fn store(conn: &Conn, row: &SeenPull, known_head: &str, mut read: bb::Read, now: Time) -> bb::Result<usize> {
     let Some(found) = unread(conn, row)? else { return Ok(0) };
+    // Dispatch moved the head during the read: what was read may be older. It stays due, and is read again.
+    if bb::change(conn, &read.change_id)?.head != known_head {
+        return Ok(0);
+    }
     // Somebody asked for a read while this one was under way: it may have come too early for him.
     if found.next_read != row.next_read && read.next_read.is_some() {
         read.next_read = read.next_read.min(found.next_read);

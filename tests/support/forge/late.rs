@@ -5,6 +5,11 @@ use serde_json::json;
 use super::{Forge, inline, push};
 
 impl Forge {
+    /// From now on readers see this head, wherever the branch goes; none: where the branch is.
+    pub(crate) fn show_head(&self, number: i64, head: Option<&str>) {
+        self.on_pull(number, |pull, _, _| pull["shown_head"] = json!(head));
+    }
+
     /// Comments of a review that is not listed yet; its id comes back.
     pub(crate) fn comments_before_review(&self, number: i64, by: &str, what: &[(&str, i64, &str)]) -> i64 {
         let id = self.on_pull(number, |_, ids, _| ids());
