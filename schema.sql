@@ -112,6 +112,7 @@ CREATE TABLE changes (
     created_at     TEXT NOT NULL CHECK (created_at GLOB '????-??-??T??:??:??.???Z'),
     updated_at     TEXT NOT NULL CHECK (updated_at GLOB '????-??-??T??:??:??.???Z'),
     hold_kind      TEXT CHECK (hold_kind IN ('environment', 'configuration', 'no_agent')), -- what ends the hold early; null: not held, or held by version 1
+    held_at        TEXT CHECK (held_at GLOB '????-??-??T??:??:??.???Z'), -- when the last hold began: in the future, if the clock was set back
     CHECK ((state = 'escalated') = (escalated_from IS NOT NULL)),
     CHECK ((held_until IS NULL) = (hold_reason IS NULL)),
     CHECK (fix_cycle <= max_fix_cycles),
@@ -174,7 +175,7 @@ CREATE INDEX changes_live ON changes (updated_at) WHERE state NOT IN ('merged', 
 --   feedback_received  {feedback_id, author, kind, trust?, why?, url?}
 --   message_sent       {message_id, from, to, kind}
 --   notified           {channel, notification_id}
---   skipped            {reason, event_id?, key?, line?}  something was not done, and why; of a command evaluator: the key of its
+--   skipped            {reason, event_id?, key?, line?, deadline?, stored?}  something was not done, and why; of a command evaluator: the key of its
 --                                                      proposal, or the line that could not be read
 --                      about a run: {reason, run_id, left_out: [{what, left_out, unit}]}   parts that its prompt has no room for
 --                      about a fix: {reason, item_id, left_out: [{piece, rejection_id, path, line, text, url, bytes, told_bytes}]}
@@ -483,6 +484,7 @@ CREATE TABLE pulls (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX pulls_due ON pulls (next_read) WHERE next_read IS NOT NULL;
+CREATE INDEX pulls_ended ON pulls (read_at) WHERE next_read IS NULL;
 CREATE INDEX pulls_open ON pulls (project_id, number) WHERE state = 'open';
 CREATE INDEX pulls_unjudged ON pulls (change_id) WHERE is_judged = 0;
 CREATE UNIQUE INDEX pulls_by_change ON pulls (change_id) WHERE change_id IS NOT NULL;

@@ -21,7 +21,15 @@ pub(crate) struct BadTime {
 /// Now, cut to the millisecond that is stored.
 #[expect(clippy::disallowed_methods, reason = "the one place")]
 pub(crate) fn now() -> Time {
-    Time::from_millis(Utc::now().timestamp_millis())
+    Time::from_millis(Utc::now().timestamp_millis().saturating_add(crate::crash::clock_offset_ms()))
+}
+
+/// Whether a stored moment has come.
+///
+/// A moment further ahead than `longest`, the longest interval that is ever stored there, was written by a clock that was
+/// ahead. Waiting for it would take as long as that clock was wrong, so it counts as come.
+pub(crate) fn is_due(stored: Time, now: Time, longest: Duration) -> bool {
+    stored <= now || stored > now.plus(longest)
 }
 
 /// The system's clock that is never set, as systemd counts it.
@@ -104,6 +112,16 @@ mod tests {
     fn a_clock_set_back_gives_no_negative_duration() {
         let t = Time::from_millis(1_000);
         assert_eq!(t.since(Time::from_millis(5_000)), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_moment_that_is_too_far_ahead_has_come() {
+        let (now, longest) = (Time::from_millis(1_000_000), Duration::from_secs(60));
+        for (stored, expected) in
+            [(0, true), (1_000_000, true), (1_000_001, false), (1_060_000, false), (1_060_001, true), (i64::MAX, true)]
+        {
+            assert_eq!(is_due(Time::from_millis(stored), now, longest), expected, "{stored}");
+        }
     }
 
     #[test]

@@ -7,6 +7,8 @@
 //! all processes and restarts, and counts the crossings over all of them: the third shim is another process than the
 //! first.
 //! `REMAND_CRASH_LIST=file` gets a line for each crossing.
+//! `REMAND_CLOCK=file` has the milliseconds that the clock is ahead, or behind if negative; it is read at every look at
+//! the clock, so that a test can move the clock of a running program.
 
 #[cfg(all(feature = "failpoints", not(debug_assertions)))]
 compile_error!("the feature `failpoints` is for tests: it must not be in a release build");
@@ -31,7 +33,13 @@ macro_rules! crash_point {
 pub(crate) use crash_point;
 
 #[cfg(feature = "failpoints")]
-pub(crate) use armed::{cross, variables};
+pub(crate) use armed::{clock_offset_ms, cross, variables};
+
+/// Milliseconds by which a test has moved the clock.
+#[cfg(not(feature = "failpoints"))]
+pub(crate) fn clock_offset_ms() -> i64 {
+    0
+}
 
 /// What a child of ours must know to crash too; an agent never gets it.
 #[cfg(not(feature = "failpoints"))]
@@ -49,6 +57,7 @@ mod armed {
     const AT: &str = "REMAND_CRASH_AT";
     const ONCE: &str = "REMAND_CRASH_ONCE";
     const LIST: &str = "REMAND_CRASH_LIST";
+    const CLOCK: &str = "REMAND_CLOCK";
 
     /// Crossings, in this process, of the name that is armed: with several armed they are counted by `ONCE` only.
     static CROSSED: AtomicU64 = AtomicU64::new(0);
@@ -75,8 +84,14 @@ mod armed {
         std::process::abort();
     }
 
+    /// Milliseconds by which a test has moved the clock.
+    pub(crate) fn clock_offset_ms() -> i64 {
+        let text = variable(CLOCK).and_then(|file| std::fs::read_to_string(file).ok());
+        text.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+    }
+
     pub(crate) fn variables() -> Vec<(&'static str, OsString)> {
-        [AT, ONCE, LIST].into_iter().filter_map(|name| variable(name).map(|value| (name, value))).collect()
+        [AT, ONCE, LIST, CLOCK].into_iter().filter_map(|name| variable(name).map(|value| (name, value))).collect()
     }
 
     /// One write of a short line: concurrent processes do not mix theirs.

@@ -225,11 +225,13 @@ fn is_command(definition: &Definition) -> bool {
 
 /// A schedule is due when its moment has come, or when it was never given one. That of pull requests is the intake's.
 fn is_due(conn: &Conn, definition: &Definition, now: Time) -> Result<bool> {
-    if definition.schedule.is_none() || definition.config == Config::PrFeedback {
+    let Some(schedule) = definition.schedule.as_ref().filter(|_| definition.config != Config::PrFeedback) else {
         return Ok(false);
-    }
+    };
     let row = bb::evaluator_rows(conn)?.into_iter().find(|row| row.name == definition.name);
-    Ok(row.and_then(|row| row.next_run).is_none_or(|next| next <= now))
+    // A moment behind the next firing was stored by a clock that was ahead.
+    let longest = schedule.next_after(now).map_or(Duration::MAX, |next| next.since(now));
+    Ok(row.and_then(|row| row.next_run).is_none_or(|next| clock::is_due(next, now, longest)))
 }
 
 /// The loop, put together and not yet running.

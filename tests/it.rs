@@ -12,6 +12,7 @@
 mod agents;
 mod claude;
 mod cli;
+mod clock;
 mod crash;
 mod demo;
 mod doctor;

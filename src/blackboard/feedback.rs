@@ -46,7 +46,7 @@ pub(crate) fn open_guidance(conn: &Connection, change_id: &ChangeId) -> Result<V
         "SELECT feedback_id, author, kind, path, line, body FROM feedback
          WHERE change_id = :id AND used_in IS NULL
              AND (kind = 'person' OR (trust = 'may_make_work' AND outcome = 'context'))
-         ORDER BY taken_in, length(feedback_id), feedback_id",
+         ORDER BY length(feedback_id), feedback_id",
     )?;
     let found = statement
         .query_map(named_params! { ":id": change_id.as_str() }, |row| {

@@ -34,7 +34,7 @@ pub(super) fn hold_change(conn: &Connection, change_id: &ChangeId, hold: &Hold, 
     let (kind, reason) = (hold.kind, stored_reason(&hold.reason));
     conn.prepare_cached(
         "UPDATE changes SET held_until = :until, hold_reason = :reason, hold_kind = :kind, holds = holds + 1,
-             updated_at = :now
+             held_at = :now, updated_at = :now
          WHERE change_id = :id",
     )?
     .execute(named_params! {

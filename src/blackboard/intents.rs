@@ -332,7 +332,7 @@ pub(crate) fn reviews_on_pull(conn: &Connection, change_id: &ChangeId) -> Result
 /// The intents of a change, oldest first.
 pub(crate) fn intents_of(conn: &Connection, change_id: &ChangeId, kind: IntentKind) -> Result<Vec<Intent>> {
     let mut statement =
-        conn.prepare_cached("SELECT * FROM intents WHERE change_id = :id AND kind = :kind ORDER BY created_at, rowid")?;
+        conn.prepare_cached("SELECT * FROM intents WHERE change_id = :id AND kind = :kind ORDER BY rowid")?;
     let found = statement
         .query_map(named_params! { ":id": change_id.as_str(), ":kind": kind.as_str() }, from_row)?
         .collect::<std::result::Result<_, _>>()?;

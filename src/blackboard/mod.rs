@@ -16,6 +16,7 @@ mod configuration;
 #[cfg(test)]
 mod conformance;
 mod coverage;
+mod deadlines;
 mod door;
 mod escalate;
 mod events;
@@ -72,6 +73,9 @@ pub(crate) use configuration::{
     open_request, put_in_force, reload_answer, request_reload,
 };
 pub(crate) use coverage::{Coverage, LeftOut, coverage_of_item, coverage_of_run};
+pub(crate) use deadlines::{
+    LONGEST_HOLD, Latest, RATE_WINDOW, implausible, is_ahead, latest_stored, longest_retry, void_implausible,
+};
 pub(crate) use door::Door;
 pub(crate) use escalate::{UNREADABLE, escalate};
 pub(crate) use events::{append, event, events_about, events_of, events_since, has_event, newest_event};

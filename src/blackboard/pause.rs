@@ -37,7 +37,20 @@ pub(crate) fn resume(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -
     if change.held_until.is_some() {
         hold::end_hold(conn, &change, &format!("{actor} says so"), now)?;
     }
+    retry_now(conn, id, now)?;
     go_on(conn, id)
+}
+
+/// Tries now what failed and was put off: reads and posts.
+pub(super) fn retry_now(conn: &Connection, id: &ChangeId, now: Time) -> Result<()> {
+    let (now, id) = (now.to_string(), id.as_str());
+    for sql in [
+        "UPDATE pulls SET next_read = :now WHERE change_id = :id AND failures > 0 AND next_read > :now",
+        "UPDATE intents SET not_before = :now WHERE change_id = :id AND done_at IS NULL AND not_before > :now",
+    ] {
+        conn.prepare_cached(sql)?.execute(named_params! { ":now": now, ":id": id })?;
+    }
+    Ok(())
 }
 
 pub(super) fn pause_by_rules(conn: &Connection, id: &ChangeId, now: Time) -> Result<()> {

@@ -161,7 +161,7 @@ pub(crate) fn known_said(conn: &Connection, change_id: &ChangeId) -> Result<BTre
 pub(crate) fn unjudged_said(conn: &Connection, change_id: &ChangeId) -> Result<Vec<Feedback>> {
     let mut statement = conn.prepare_cached(
         "SELECT * FROM feedback INDEXED BY feedback_unjudged
-         WHERE change_id = :id AND judged_at IS NULL AND kind <> 'person' ORDER BY taken_in, length(feedback_id), feedback_id",
+         WHERE change_id = :id AND judged_at IS NULL AND kind <> 'person' ORDER BY length(feedback_id), feedback_id",
     )?;
     let found = statement
         .query_map(named_params! { ":id": change_id.as_str() }, from_row)?
@@ -174,7 +174,7 @@ pub(crate) fn judged_alone(conn: &Connection, change_id: &ChangeId) -> Result<Ve
     let mut statement = conn.prepare_cached(
         "SELECT * FROM feedback INDEXED BY feedback_by_change
          WHERE change_id = :id AND kind = 'review_comment' AND review IS NOT NULL AND outcome = 'context'
-             AND used_in IS NULL ORDER BY taken_in, length(feedback_id), feedback_id",
+             AND used_in IS NULL ORDER BY length(feedback_id), feedback_id",
     )?;
     let found = statement
         .query_map(named_params! { ":id": change_id.as_str() }, from_row)?
@@ -185,7 +185,7 @@ pub(crate) fn judged_alone(conn: &Connection, change_id: &ChangeId) -> Result<Ve
 /// All that was said on the pull request of a change, oldest first.
 pub(crate) fn said_of(conn: &Connection, change_id: &ChangeId) -> Result<Vec<Feedback>> {
     let mut statement = conn.prepare_cached(
-        "SELECT * FROM feedback WHERE change_id = :id AND kind <> 'person' ORDER BY taken_in, length(feedback_id), feedback_id",
+        "SELECT * FROM feedback WHERE change_id = :id AND kind <> 'person' ORDER BY length(feedback_id), feedback_id",
     )?;
     let found = statement
         .query_map(named_params! { ":id": change_id.as_str() }, from_row)?

@@ -155,10 +155,28 @@ fn holder_of(item: &Item) -> Holder {
 
 /// Why the change is where it is.
 pub(crate) fn answer(facts: &Facts) -> Answer {
-    let change = &facts.row.change;
-    if change.state.is_over() {
+    if facts.row.change.state.is_over() {
         return over(facts);
     }
+    and_clock_set_back(answer_by_clock(facts), facts)
+}
+
+/// Times of what was done that lie in the future explain waits that nobody would expect.
+fn and_clock_set_back(told: Answer, facts: &Facts) -> Answer {
+    let done = [Some(facts.row.change.updated_at), facts.pull.as_ref().and_then(|pull| pull.read_at)];
+    let Some(done) = done.into_iter().flatten().max().filter(|done| bb::is_ahead(*done, facts.now)) else {
+        return told;
+    };
+    let answer = format!(
+        "{}; the clock was set back: something was done for it at {done}, and it is {} now. What the wrong clock put off \
+         is tried again at the next look",
+        told.answer, facts.now
+    );
+    Answer { answer, ..told }
+}
+
+fn answer_by_clock(facts: &Facts) -> Answer {
+    let change = &facts.row.change;
     if change.state == State::Escalated {
         return shadow::and_in_shadow(stop::and_stopped(and_not_posted(escalated(facts), facts), facts), facts);
     }

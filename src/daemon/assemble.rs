@@ -8,7 +8,7 @@ use tokio::sync::{Notify, watch};
 
 use super::{Daemon, Lasting, program};
 use crate::agent::{Agent, Claude, Kind, Manner};
-use crate::blackboard::Door;
+use crate::blackboard::{Door, Latest};
 use crate::change::ProjectId;
 use crate::clock;
 use crate::config::settings::{self, AgentKind, MainCheckout};
@@ -113,13 +113,19 @@ pub(crate) fn intake(loaded: &Loaded) -> anyhow::Result<Intake> {
     Ok(assemble_intake(loaded, &definitions, &door, &Arc::new(Notify::new())))
 }
 
-fn assemble_intake(loaded: &Loaded, definitions: &[Definition], door: &Door, after: &Arc<Notify>) -> Intake {
+/// The latest moments that can have been stored by now under these settings.
+pub(crate) fn latest(loaded: &Loaded, now: clock::Time) -> anyhow::Result<Latest> {
+    let definitions = definition::load(loaded.evaluators.as_deref(), now)?;
+    Ok(intake_settings(loaded, &definitions).latest(now))
+}
+
+fn intake_settings(loaded: &Loaded, definitions: &[Definition]) -> intake::Settings {
     let (github, dispatch) = (loaded.github(), &loaded.config.dispatch);
     let reader = definitions.iter().find(|definition| definition.config == Config::PrFeedback);
     let reader = reader.or_else(|| definitions.iter().find(|definition| definition.needs.contains(&Need::PrFeedback)));
     let evaluators = definition::max_fix_cycles(definitions);
     let known = loaded.clone();
-    let settings = intake::Settings {
+    intake::Settings {
         reserve: i64::try_from(github.reserve).unwrap_or(i64::MAX),
         permission_holds: github.permission,
         bots: github.bots.clone(),
@@ -128,14 +134,18 @@ fn assemble_intake(loaded: &Loaded, definitions: &[Definition], door: &Door, aft
         backoff_max: Duration::from_secs(dispatch.backoff_max_s),
         rules: Box::new(move |project| intake_rules(&known, evaluators, project)),
         host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
-    };
+    }
+}
+
+fn assemble_intake(loaded: &Loaded, definitions: &[Definition], door: &Door, after: &Arc<Notify>) -> Intake {
+    let github = loaded.github();
     let state = loaded.blackboard.parent().map(PathBuf::from).unwrap_or_default();
     Intake {
         door: door.clone(),
         github: Github::new(github.gh, config::forge_environment(), github.call, state.clone()),
         git: git(loaded),
         repository: repository_of(loaded, &Arc::new(sandbox(loaded, &state))),
-        settings,
+        settings: intake_settings(loaded, definitions),
         after: Arc::clone(after),
     }
 }

@@ -38,7 +38,7 @@ use running::Running;
 use supervisor::{News, Pulse, Supervisor};
 use watch::{Look, Watch};
 
-pub(crate) use assemble::{agent, git, intake, kit, sandbox};
+pub(crate) use assemble::{agent, git, intake, kit, latest, sandbox};
 pub(crate) use in_force::{InForce, first_line};
 pub(crate) use lock::{AlreadyRunning, holder};
 pub(crate) use record::Record;
@@ -129,8 +129,9 @@ impl Daemon {
     }
 
     /// Runs what is queued, without any heartbeat.
-    pub(crate) async fn work(&self, stop: &CancellationToken) -> Done {
-        Done { applied: 0, ran: self.dispatch.drain(stop).await }
+    pub(crate) async fn work(&self, stop: &CancellationToken) -> anyhow::Result<Done> {
+        self.intake.void_implausible().await.context("the stored times could not be checked")?;
+        Ok(Done { applied: 0, ran: self.dispatch.drain(stop).await })
     }
 }
 
@@ -342,7 +343,7 @@ pub(crate) fn tick(loaded: &Loaded) -> anyhow::Result<Done> {
 
 /// `remand work`.
 pub(crate) fn work(loaded: &Loaded) -> anyhow::Result<Done> {
-    until_done(loaded, async |daemon, stop| Ok(daemon.work(&stop).await))
+    until_done(loaded, async |daemon, stop| daemon.work(&stop).await)
 }
 
 /// Does something that ends by itself, with the bounds of the daemon.

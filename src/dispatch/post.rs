@@ -319,7 +319,9 @@ impl Dispatch {
         }
         let now = clock::now();
         let until: Option<Time> = match error {
-            GithubError::Limited { until } => until.filter(|until| *until > now),
+            GithubError::Limited { until } => {
+                until.filter(|until| *until > now).map(|until| until.min(now.plus(bb::RATE_WINDOW)))
+            }
             GithubError::NoGh
             | GithubError::Auth { .. }
             | GithubError::NotFound { .. }

@@ -51,7 +51,9 @@ impl Dispatch {
         let (prompt, trouble) = match task.shadow_prompt(phase).await {
             Ok(prompt) => (Some(prompt), None),
             Err(Stop::Hold { reason, until, .. }) => {
-                let until = until.unwrap_or_else(|| self.settings.backoff(0, clock::now()));
+                let until = until
+                    .map(|until| until.min(clock::now().plus(bb::RATE_WINDOW)))
+                    .unwrap_or_else(|| self.settings.backoff(0, clock::now()));
                 tracing::warn!(item = %item.item_id, reason = ?reason, until = %until, "its prompt can't be made now");
                 return self.door.write("put_off", move |conn| bb::put_off_shadow(conn, &item.item_id, until)).await;
             }

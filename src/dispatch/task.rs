@@ -41,9 +41,6 @@ pub(super) struct Signs {
     pub(super) halted: CancellationToken,
 }
 
-/// An agent may ask to be left alone for this long: what it waits for may be over sooner than it says.
-const LONGEST_HOLD: std::time::Duration = std::time::Duration::from_hours(7 * 24);
-
 impl Task {
     /// Runs a claimed item to its end, whatever that is; every end is written down.
     pub(super) async fn run(dispatch: Arc<Dispatch>, claimed: Claimed, stop: CancellationToken) {
@@ -145,7 +142,7 @@ impl Task {
 
     async fn hold(&self, kind: HoldKind, reason: String, until: Option<clock::Time>) -> bb::Result<()> {
         let now = clock::now();
-        let until = until.filter(|moment| *moment > now).map(|moment| moment.min(now.plus(LONGEST_HOLD)));
+        let until = until.filter(|moment| *moment > now).map(|moment| moment.min(now.plus(bb::LONGEST_HOLD)));
         let until = until.unwrap_or_else(|| self.dispatch.settings.backoff(self.change.holds, now));
         let (claim, change_id) = (self.claim.clone(), self.change.change_id.clone());
         let hold = Hold { kind, reason, until };

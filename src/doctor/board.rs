@@ -35,7 +35,9 @@ pub(super) async fn onlook(loaded: &Loaded, now: Time) -> Known {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {}
         Ok(_) | Err(_) => return Known { checks: vec![missing(loaded)], ..Known::default() },
     }
-    let looked = tokio::task::spawn_blocking(move || look(&path, now)).await;
+    // Settings that cannot be read are reported elsewhere.
+    let latest = daemon::latest(loaded, now).ok();
+    let looked = tokio::task::spawn_blocking(move || look(&path, latest, now)).await;
     match looked {
         Ok(Ok(known)) => known,
         Ok(Err(error)) => Known { checks: vec![unreadable(&error)], ..Known::default() },
@@ -71,7 +73,7 @@ fn unreadable(error: &bb::BoardError) -> Check {
     Check::fail(NAME, error.to_string(), r#do)
 }
 
-fn look(path: &Path, now: Time) -> bb::Result<Known> {
+fn look(path: &Path, latest: Option<bb::Latest>, now: Time) -> bb::Result<Known> {
     let mut onlook = Onlook::open(path)?;
     onlook.read(|conn| {
         let projects = bb::list_projects(conn)?;
@@ -85,6 +87,7 @@ fn look(path: &Path, now: Time) -> bb::Result<Known> {
             standing: bb::stops(conn)?
                 .iter()
                 .map(stopped)
+                .chain(clock_jumps(conn, latest, now)?)
                 .chain(changes(&bb::board(conn, Show::Live, i64::MAX)?, now))
                 .collect(),
         })
@@ -202,6 +205,31 @@ fn stopped(stop: &bb::Stopped) -> Check {
     let says = format!("{what}, by {} at {}{reason}", stop.stopped_by, stop.stopped_at);
     let name = stop.project_id.as_ref().map(|id| format!(" {id}")).unwrap_or_default();
     Check::warn("stopped", says, format!("`remand start{name}` when it is to go on"))
+}
+
+/// Times of the future among those of what was done, and waits that no right clock can have stored.
+fn clock_jumps(conn: &bb::Conn, latest: Option<bb::Latest>, now: Time) -> bb::Result<Vec<Check>> {
+    let mut checks = Vec::new();
+    if let Some(done) = bb::latest_stored(conn)?.filter(|done| bb::is_ahead(*done, now)) {
+        let says = format!("it was set back: the blackboard has times up to {done}, and it is {now} now");
+        checks.push(Check::warn(
+            "clock",
+            says,
+            "check the clock; what was put off by the wrong one is tried again now",
+        ));
+    }
+    let found = latest.map(|latest| bb::implausible(conn, &latest)).transpose()?.unwrap_or_default();
+    if let Some(first) = found.first() {
+        let stored = first.stored.map(|stored| format!(" until {stored}")).unwrap_or_default();
+        let says = format!(
+            "{} of what was put off waits too long, such as the {} of {}{stored}",
+            found.len(),
+            first.deadline,
+            first.id
+        );
+        checks.push(Check::warn("clock", says, "`remand run` or `remand tick` goes on with it at once"));
+    }
+    Ok(checks)
 }
 
 fn changes(rows: &[bb::BoardRow], now: Time) -> Option<Check> {

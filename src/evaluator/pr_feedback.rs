@@ -1,16 +1,18 @@
 //! The stock evaluator of pull requests: what was read from the forge becomes rejections, approvals and moves. Values in,
 //! steps out; it reads nothing and changes nothing.
 
+use std::time::Duration;
+
 use super::fit::{Fitted, fit};
 use crate::change::{AdoptedBy, Change, State};
-use crate::clock::Time;
+use crate::clock::{self, Time};
 use crate::finding::{Severity, Verdict};
 use crate::proposal::{PullStep, Rejected, STILL_STANDS};
 use crate::pull::{Feedback, PullState, ReviewState, SaidKind, SeenPull, Trust};
 use crate::review::{Dialect, read};
 
 /// For this long after a review was read its comments may still be missing.
-const COMMENTS_LAG_MS: i64 = 120_000;
+const COMMENTS_LAG: Duration = Duration::from_secs(120);
 
 /// A change with its pull request as it was last read.
 #[derive(Debug, Clone)]
@@ -191,7 +193,8 @@ fn waits_for_comments(case: &PullCase, said: &Feedback) -> bool {
         && said.trust == Trust::MayMakeWork
         && is_live(case, said)
         && says_nothing(said, &comments_of(said, case))
-        && case.pull.read_at.is_none_or(|read| read.millis() < said.taken_in.millis() + COMMENTS_LAG_MS)
+        // It was stored after the read had begun, so its wait may be a little longer than the lag.
+        && case.pull.read_at.is_none_or(|read| !clock::is_due(said.taken_in.plus(COMMENTS_LAG), read, 2 * COMMENTS_LAG))
 }
 
 fn says_nothing(said: &Feedback, comments: &[&Feedback]) -> bool {

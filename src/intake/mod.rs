@@ -101,6 +101,16 @@ impl Passed {
 }
 
 impl Settings {
+    /// The latest moments that can have been stored by now, if the clock was right.
+    pub(crate) fn latest(&self, now: Time) -> bb::Latest {
+        bb::Latest {
+            read: self.next_read(now),
+            closed_read: now.plus(read::CLOSED_EVERY),
+            retry: now.plus(bb::longest_retry(self.backoff_max)),
+            now,
+        }
+    }
+
     fn next_read(&self, now: Time) -> Time {
         self.every.as_ref().and_then(|every| every.next_after(now)).unwrap_or_else(|| now.plus(READ_EVERY))
     }
@@ -140,8 +150,20 @@ impl Intake {
         }
     }
 
+    /// Makes due what waits for a moment that a clock which was ahead has stored.
+    pub(crate) async fn void_implausible(&self) -> bb::Result<()> {
+        let latest = self.settings.latest(clock::now());
+        if self.door.read(move |conn| bb::implausible(conn, &latest)).await?.is_empty() {
+            return Ok(());
+        }
+        let voided = self.door.write("void_implausible", move |conn| bb::void_implausible(conn, &latest)).await?;
+        tracing::warn!(voided, "the clock was ahead: what it put off is due now");
+        Ok(())
+    }
+
     /// Reads all that is due: watched pull requests, the longest waiting first, then projects that look for more.
     pub(crate) async fn pass(&self, stop: &CancellationToken) -> bb::Result<Passed> {
+        self.void_implausible().await?;
         let mut passed = Passed::default();
         // What is in the way of every question is not run into by each of them.
         let mut in_the_way = None;

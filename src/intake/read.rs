@@ -18,7 +18,7 @@ use crate::proposal::Escalation;
 use crate::pull::{Author, Permission, Pull, PullState, Said, SaidKind, SeenPull, Trust};
 
 /// A pull request that was closed may be opened again: it is read this often, for so long.
-const CLOSED_EVERY: Duration = Duration::from_secs(15 * 60);
+pub(super) const CLOSED_EVERY: Duration = Duration::from_secs(15 * 60);
 const CLOSED_FOR: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
 /// For so long after it was first seen a comment waits for the review that it came with. When it was typed says nothing:

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::blackboard::{BoardError, Rate};
-use crate::clock::Time;
+use crate::blackboard::{BoardError, RATE_WINDOW, Rate, is_ahead};
+use crate::clock::{self, Time};
 use crate::github::GithubError;
 use crate::plain;
 
@@ -32,7 +32,11 @@ pub(super) enum Kind {
 pub(super) fn trouble(error: &GithubError, failures: i64, backoff: (Duration, Duration), now: Time) -> Trouble {
     let later = now.plus(pause(failures, backoff));
     let (next_read, kind) = match error {
-        GithubError::Limited { until } => (until.filter(|until| *until > now).unwrap_or(later), Kind::Holds),
+        GithubError::Limited { until } => {
+            // By the forge's clock: ours may be behind.
+            let until = until.filter(|until| *until > now).map(|until| until.min(now.plus(RATE_WINDOW)));
+            (until.unwrap_or(later), Kind::Holds)
+        }
         GithubError::NoGh | GithubError::Auth { .. } => (later, Kind::Holds),
         GithubError::NotFound { .. } | GithubError::Refused { .. } => (later, Kind::Refused),
         GithubError::Transient { .. } | GithubError::Broken { .. } => (later, Kind::HoldsIfNeeded),
@@ -53,7 +57,7 @@ pub(super) fn is_everywhere(error: &GithubError) -> bool {
 
 /// The budget of calls is used up but for the reserve, and not yet renewed.
 pub(super) fn spent(rate: &Rate, reserve: i64, now: Time) -> Option<Trouble> {
-    if rate.remaining >= reserve || rate.resets_at <= now {
+    if rate.remaining >= reserve || clock::is_due(rate.resets_at, now, RATE_WINDOW) || is_ahead(rate.seen_at, now) {
         return None;
     }
     let Rate { remaining, allowed, resets_at, .. } = rate;

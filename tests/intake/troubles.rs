@@ -5,12 +5,12 @@ use serde_json::json;
 use super::stage::Stage;
 use crate::support::forge::Review;
 
-/// Watched, and not paused: what waits for a read is held by it. Its review is put far away, nobody is to run it.
+/// Watched, and not paused: what waits for a read is held by it. Its review is put off for as long as may be, nobody is to run it.
 fn waiting() -> (Stage, i64) {
     let stage = Stage::new();
     let number = stage.forge.open_pull("feature", "main", "ada");
     stage.world.remand(&["watch", &format!("ada/engine#{number}")]).ok();
-    stage.world.sqlite("UPDATE work_items SET not_before = '2099-01-01T00:00:00.000Z'");
+    stage.world.sqlite("UPDATE work_items SET not_before = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '+50 minutes')");
     (stage, number)
 }
 

@@ -66,7 +66,7 @@ fn a_label_that_is_put_back_ends_no_hold() {
     stage.forge.unlabel(1, "remand");
     rests(&stage, "it has no label `remand`");
     play.world
-        .sqlite("UPDATE changes SET held_until = '2099-01-01T00:00:00.000Z', hold_reason = 'no network', holds = 1");
+        .sqlite("UPDATE changes SET held_until = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '+1 day'), hold_reason = 'no network', holds = 1");
     stage.forge.label(1, "remand");
     play.world.sqlite("UPDATE pulls SET next_read = '2020-01-01T00:00:00.000Z'");
     play.tick().ok();

@@ -22,7 +22,7 @@ fn whoever_may_not_write_starts_no_agent() {
     let rows = [
         ("stranger", "none", "no permission on the repository"),
         ("reader", "read", "permission on the repository is read"),
-        ("sorter", "triage", "permission on the repository is triage"),
+        ("sorter", "triage", "permission on the repository is read"),
         ("contributor", "read", "permission on the repository is read"),
         ("github-actions", "read", "permission on the repository is read"),
         // A name makes nobody a bot, and no user can have this one, whatever the permission.

@@ -3,6 +3,10 @@
 -- The kind of a hold.
 ALTER TABLE changes ADD COLUMN hold_kind TEXT CHECK (hold_kind IN ('environment', 'configuration', 'no_agent'));
 
+-- A clock that was ahead.
+ALTER TABLE changes ADD COLUMN held_at TEXT CHECK (held_at GLOB '????-??-??T??:??:??.???Z');
+CREATE INDEX pulls_ended ON pulls (read_at) WHERE next_read IS NULL;
+
 -- More types of events.
 DROP TRIGGER events_known_type;
 CREATE TRIGGER events_known_type BEFORE INSERT ON events
