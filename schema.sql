@@ -111,8 +111,10 @@ CREATE TABLE changes (
     progress_since TEXT,                           -- reviews before this do not count as "no progress": a person spoke
     created_at     TEXT NOT NULL CHECK (created_at GLOB '????-??-??T??:??:??.???Z'),
     updated_at     TEXT NOT NULL CHECK (updated_at GLOB '????-??-??T??:??:??.???Z'),
-    hold_kind      TEXT CHECK (hold_kind IN ('environment', 'configuration', 'no_agent')), -- what ends the hold early; null: not held, or held by version 1
+    hold_kind      TEXT CHECK (hold_kind IN ('environment', 'configuration', 'no_agent', 'git_limit', 'git_lock', 'gate_ended')), -- what ends the hold early; null: not held, or held by version 1
     held_at        TEXT CHECK (held_at GLOB '????-??-??T??:??:??.???Z'), -- when the last hold began: in the future, if the clock was set back
+    last_hold      TEXT,                           -- the kind of the last hold by a step of remand's own
+    hold_repeats   INTEGER NOT NULL DEFAULT 0 CHECK (hold_repeats >= 0), -- how often in a row, with nothing changed in between
     CHECK ((state = 'escalated') = (escalated_from IS NOT NULL)),
     CHECK ((held_until IS NULL) = (hold_reason IS NULL)),
     CHECK (fix_cycle <= max_fix_cycles),

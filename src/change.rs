@@ -71,6 +71,23 @@ words! {
         Configuration = "configuration",
         /// The settings name no agent.
         NoAgent = "no_agent",
+        /// A git of remand's own ran into its time limit.
+        GitLimit = "git_limit",
+        /// Another git is at work in the repository, or one was killed and left its lock.
+        GitLock = "git_lock",
+        /// A gate was killed, or vanished.
+        GateEnded = "gate_ended",
+    }
+}
+
+impl HoldKind {
+    /// Whether a step of remand's own failed on what this change has: waiting alone is unlikely to help. Outages, limits
+    /// and missing programs are not such: they may take long.
+    pub(crate) fn is_own_step(self) -> bool {
+        match self {
+            Self::GitLimit | Self::GitLock | Self::GateEnded => true,
+            Self::Environment | Self::Configuration | Self::NoAgent => false,
+        }
     }
 }
 
@@ -105,6 +122,9 @@ pub(crate) struct Change {
     pub(crate) held_until: Option<Time>,
     pub(crate) hold_reason: Option<String>,
     pub(crate) hold_kind: Option<HoldKind>,
+    /// The last hold by a step of remand's own, and how often it held the change in a row.
+    pub(crate) last_hold: Option<HoldKind>,
+    pub(crate) hold_repeats: i64,
     /// Holds in a row: the back-off grows with it.
     pub(crate) holds: i64,
     pub(crate) final_verdict: Option<FinalVerdict>,

@@ -196,6 +196,7 @@ pub(crate) fn move_head(conn: &Connection, id: &ChangeId, to: &str, now: Time) -
 }
 
 pub(super) fn set_head(conn: &Connection, id: &ChangeId, head: &str, now: Time) -> Result<()> {
+    super::hold::forget_repeats(conn, id)?;
     conn.prepare_cached("UPDATE changes SET head = :head, updated_at = :now WHERE change_id = :id")?
         .execute(named_params! { ":head": head, ":now": now.to_string(), ":id": id.as_str() })?;
     Ok(())

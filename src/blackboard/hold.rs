@@ -14,6 +14,9 @@ use crate::work::Claim;
 /// that it may quote is in the log.
 const REASON_CAP: usize = 2_000;
 
+/// The next hold of the same kind goes to a person.
+const MOST_REPEATS: i64 = 2;
+
 /// Why, and until when.
 #[derive(Debug, Clone)]
 pub(crate) struct Hold {
@@ -34,6 +37,8 @@ pub(super) fn hold_change(conn: &Connection, change_id: &ChangeId, hold: &Hold, 
     let (kind, reason) = (hold.kind, stored_reason(&hold.reason));
     conn.prepare_cached(
         "UPDATE changes SET held_until = :until, hold_reason = :reason, hold_kind = :kind, holds = holds + 1,
+             hold_repeats = CASE WHEN NOT :is_own THEN hold_repeats WHEN last_hold IS :kind THEN hold_repeats + 1 ELSE 1 END,
+             last_hold = CASE WHEN :is_own THEN :kind ELSE last_hold END,
              held_at = :now, updated_at = :now
          WHERE change_id = :id",
     )?
@@ -41,6 +46,7 @@ pub(super) fn hold_change(conn: &Connection, change_id: &ChangeId, hold: &Hold, 
         ":until": hold.until.to_string(),
         ":reason": reason,
         ":kind": kind.as_str(),
+        ":is_own": kind.is_own_step(),
         ":now": now.to_string(),
         ":id": change_id.as_str(),
     })?;
@@ -48,6 +54,18 @@ pub(super) fn hold_change(conn: &Connection, change_id: &ChangeId, hold: &Hold, 
     let event = NewEvent::about(change_id, EventType::Held, format!("held until {}: {reason}", hold.until))
         .with(json!({ "reason": reason, "until": hold.until, "kind": kind }));
     super::append(conn, &event, now)?;
+    Ok(())
+}
+
+/// Whether a step of remand's own has held the change as often as it may without anything having changed.
+pub(crate) fn is_held_too_often(change: &Change, kind: HoldKind) -> bool {
+    kind.is_own_step() && change.last_hold == Some(kind) && change.hold_repeats >= MOST_REPEATS
+}
+
+/// Something changed: the next hold is the first one again.
+pub(super) fn forget_repeats(conn: &Connection, id: &ChangeId) -> Result<()> {
+    conn.prepare_cached("UPDATE changes SET last_hold = NULL, hold_repeats = 0 WHERE change_id = :id")?
+        .execute(named_params! { ":id": id.as_str() })?;
     Ok(())
 }
 

@@ -85,7 +85,9 @@ pub(crate) use find::{
 };
 pub(crate) use finish::{Failure, FixDone, Rest, ReviewDone, Unclear, ask_again, fail, finish_fix, finish_review};
 pub(crate) use head::{end_reviews, queue_review, review_new_head, was_on_remote};
-pub(crate) use hold::{Hold, any_held_for, anything_held_is_due, hold, next_moment, resume_due, resume_held_for};
+pub(crate) use hold::{
+    Hold, any_held_for, anything_held_is_due, hold, is_held_too_often, next_moment, resume_due, resume_held_for,
+};
 pub(crate) use identity::Vanished;
 pub(crate) use intents::{
     Intent, IntentKind, NewIntent, OurPosts, PostDone, change_result, claim_post, end_intent, give_up_post,

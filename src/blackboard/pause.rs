@@ -36,6 +36,7 @@ pub(crate) fn resume(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -
     let change = super::change(conn, id)?;
     if change.held_until.is_some() {
         hold::end_hold(conn, &change, &format!("{actor} says so"), now)?;
+        hold::forget_repeats(conn, id)?;
     }
     retry_now(conn, id, now)?;
     go_on(conn, id)

@@ -306,7 +306,7 @@ fn end_waiting(conn: &Connection, id: &ChangeId) -> Result<()> {
         "UPDATE changes SET held_until = NULL, hold_reason = NULL, hold_kind = NULL WHERE change_id = :id",
     )?
     .execute(named_params! { ":id": id.as_str() })?;
-    Ok(())
+    super::hold::forget_repeats(conn, id)
 }
 
 /// A person has spoken: what went before is no longer "no progress", and fixes may be made again.

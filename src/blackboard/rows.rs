@@ -74,6 +74,8 @@ pub(super) fn change(row: &Row<'_>) -> Sql<Change> {
         held_until: time_or_none(row, "held_until")?,
         hold_reason: row.get("hold_reason")?,
         hold_kind: word_or_none(row, "hold_kind")?,
+        last_hold: word_or_none(row, "last_hold")?,
+        hold_repeats: row.get("hold_repeats")?,
         holds: row.get("holds")?,
         final_verdict: word_or_none(row, "final_verdict")?,
         human_review_required: row.get("human_review_required")?,

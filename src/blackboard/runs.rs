@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension as _, named_params};
 use serde_json::json;
 
 use super::claim::fenced;
-use super::{BoardError, Coverage, Result, coverage, rows};
+use super::{BoardError, Coverage, Result, coverage, hold, rows};
 use crate::change::Change;
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent, TargetType};
@@ -228,7 +228,8 @@ pub(crate) fn record_head_after(conn: &Connection, claim: &Claim, id: &RunId, he
             "UPDATE runs SET head_after = :head WHERE run_id = :id AND item_id = :item AND ended = 'agent'",
         )?
         .execute(named_params! { ":head": head, ":id": id.as_str(), ":item": claim.item_id.as_str() })?;
-    one_of(moved, claim, id)
+    one_of(moved, claim, id)?;
+    hold::forget_repeats(conn, &run(conn, id)?.change_id)
 }
 
 /// The remote had moved: the commits of a run were replayed there, and its gates have to pass again.
@@ -280,6 +281,7 @@ pub(crate) fn record_gates(
             ":item": claim.item_id.as_str(),
         })?;
     one_of(moved, claim, id)?;
+    hold::forget_repeats(conn, &run(conn, id)?.change_id)?;
     let red = i64::from(result == GateResult::Red);
     Ok(conn
         .prepare_cached(

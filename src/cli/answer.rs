@@ -101,7 +101,14 @@ impl Facts {
         };
         let configuration = match row.change.hold_kind {
             Some(HoldKind::Configuration) => bb::configuration(conn)?.and_then(|row| row.changed),
-            Some(HoldKind::Environment | HoldKind::NoAgent) | None => None,
+            Some(
+                HoldKind::GitLimit
+                | HoldKind::GitLock
+                | HoldKind::GateEnded
+                | HoldKind::Environment
+                | HoldKind::NoAgent,
+            )
+            | None => None,
         };
         let holder = row.open_item.as_ref().map_or(Holder::Nobody, holder_of);
         let running = bb::claimed_items(conn)?;

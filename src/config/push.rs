@@ -17,6 +17,8 @@ pub(crate) struct PushSettings {
     pub(crate) max_file_kb: u64,
     #[serde(deserialize_with = "whole::<_, _, 1, 100_000>")]
     pub(crate) max_files: usize,
+    #[serde(deserialize_with = "whole::<_, _, 1, 10_485_760>")]
+    pub(crate) max_total_kb: u64,
     /// Whether what is added is searched for secrets.
     pub(crate) secrets: bool,
 }
@@ -30,6 +32,8 @@ pub(crate) struct PushOverrides {
     max_file_kb: Option<u64>,
     #[serde(default, deserialize_with = "whole_or_none::<_, _, 1, 100_000>")]
     max_files: Option<usize>,
+    #[serde(default, deserialize_with = "whole_or_none::<_, _, 1, 10_485_760>")]
+    max_total_kb: Option<u64>,
     secrets: Option<bool>,
 }
 
@@ -39,6 +43,7 @@ impl PushSettings {
             forbidden: own.forbidden.unwrap_or_else(|| self.forbidden.clone()),
             max_file_kb: own.max_file_kb.unwrap_or(self.max_file_kb),
             max_files: own.max_files.unwrap_or(self.max_files),
+            max_total_kb: own.max_total_kb.unwrap_or(self.max_total_kb),
             secrets: own.secrets.unwrap_or(self.secrets),
         }
     }

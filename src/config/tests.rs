@@ -232,7 +232,7 @@ fn a_project_overrides_what_it_names() {
         setup = ["npm", "ci"]
         setup_again_on = ["web/package.json"]
         own_worktrees = "~/mine"
-        push = { forbidden = ["*.key"], max_file_kb = 1, max_files = 2, secrets = false }
+        push = { forbidden = ["*.key"], max_file_kb = 1, max_files = 2, max_total_kb = 3, secrets = false }
         discover = { label = "", authors = ["ada", "bot[bot]"], branches = ["a/**"], drafts = true, max_open = 1 }
 
         [projects.docs]
@@ -264,6 +264,7 @@ fn a_project_overrides_what_it_names() {
             forbidden: loaded.config.push.forbidden.clone(),
             max_file_kb: 10240,
             max_files: 500,
+            max_total_kb: 102_400,
             secrets: true,
         },
         discover: None,
@@ -285,7 +286,13 @@ fn a_project_overrides_what_it_names() {
         setup: vec!["npm".into(), "ci".into()],
         setup_again_on: vec!["web/package.json".into()],
         own_worktrees: home.path("mine"),
-        push: PushSettings { forbidden: vec!["*.key".into()], max_file_kb: 1, max_files: 2, secrets: false },
+        push: PushSettings {
+            forbidden: vec!["*.key".into()],
+            max_file_kb: 1,
+            max_files: 2,
+            max_total_kb: 3,
+            secrets: false,
+        },
         discover: Some(Discover {
             label: None,
             authors: vec!["ada".into(), "bot[bot]".into()],
@@ -402,6 +409,7 @@ fn every_setting_is_shown_with_where_it_comes_from() {
     push.forbidden = [".github/workflows/**", ".github/actions/**", "CODEOWNERS", ".github/CODEOWNERS", "docs/CODEOWNERS", ".gitmodules"]  (default)
     push.max_file_kb = 10240  (default)
     push.max_files = 500  (default)
+    push.max_total_kb = 102400  (default)
     push.secrets = true  (default)
     sandbox.kind = "auto"  (default)
     sandbox.wrapper = []  (default)

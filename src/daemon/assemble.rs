@@ -249,6 +249,7 @@ fn rules(loaded: &Loaded, project: &ProjectId) -> Rules {
             forbidden: own.push.forbidden,
             max_file_bytes: own.push.max_file_kb * 1024,
             max_files: own.push.max_files,
+            max_total_bytes: own.push.max_total_kb * 1024,
             secrets: own.push.secrets,
             canaries: secrets(),
         },

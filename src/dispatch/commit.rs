@@ -49,6 +49,9 @@ impl Task {
                 .refuse(span, format!("the agent rewrote the branch: {} is gone from it", short(&run.head_before)))
                 .await;
         }
+        if let Some(reason) = self.oversize_rest(&place).await? {
+            return self.refuse(span, reason).await;
+        }
         crash_point!("git.commit.before");
         match self.git.commit_rest(&place, &self.change.branch, &self.message()).await {
             Ok(_) => {}
@@ -65,6 +68,9 @@ impl Task {
             return self.refuse(span, format!("what the agent left can't be committed: {}", named(&paths))).await;
         }
         let head_after = after.head.unwrap_or_default();
+        if let Some(reason) = self.oversize(&place, span, &head_after).await? {
+            return self.refuse(span, reason).await;
+        }
         // With more to be told, the runs are judged together, before the gates.
         if self.remaining(runs).await? == Remaining::Nothing
             && let Some(reason) = self.is_no_fix(&place, span, runs, &head_after).await?

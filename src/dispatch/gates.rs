@@ -14,6 +14,7 @@ use super::rules::GateIn;
 use super::stop::Stop;
 use super::task::Task;
 use crate::blackboard as bb;
+use crate::change::HoldKind;
 use crate::clock;
 use crate::crash::crash_point;
 use crate::event::{EventType, NewEvent, TargetType};
@@ -171,7 +172,8 @@ impl Task {
     fn judge_gate(&self, dir: &Path, command: &[String]) -> Result<Option<Red>, Stop> {
         let command = command.join(" ");
         let Some(exit) = process::read_exit(dir)? else {
-            return Err(Stop::hold(format!("the gate `{command}` vanished without a word")));
+            let reason = format!("the gate `{command}` vanished without a word");
+            return Err(Stop::hold_by(HoldKind::GateEnded, reason));
         };
         let Exit { ended, status, signal, .. } = exit;
         let output = || {
@@ -195,7 +197,9 @@ impl Task {
                 let output = format!("it crashed (signal {})\n{}", signal.unwrap_or_default(), output());
                 Ok(Some(Red { command, status, output }))
             }
-            (Ended::DaemonGone | Ended::Lost, _) => Err(Stop::hold(format!("the gate `{command}` was killed"))),
+            (Ended::DaemonGone | Ended::Lost, _) => {
+                Err(Stop::hold_by(HoldKind::GateEnded, format!("the gate `{command}` was killed")))
+            }
         }
     }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::stop::{Fail, Stop};
 use super::task::Task;
 use crate::blackboard as bb;
-use crate::change::Change;
+use crate::change::{Change, HoldKind};
 use crate::clock;
 use crate::git::{GitError, Worktree};
 
@@ -44,10 +44,14 @@ impl Task {
         }
         self.inside_a_root(&worktree)?;
         if worktree.index_lock {
-            return Err(Stop::hold(format!(
-                "{} is there: another git is at work in the worktree, or one was killed (then remove the file)",
-                worktree.place.git_dir.join("index.lock").display()
-            )));
+            let kind = HoldKind::GitLock;
+            return Err(Stop::hold_by(
+                kind,
+                format!(
+                    "{} is there: another git is at work in the worktree, or one was killed (then remove the file)",
+                    worktree.place.git_dir.join("index.lock").display()
+                ),
+            ));
         }
         if let Some(operation) = worktree.operation {
             return Err(Stop::fail(

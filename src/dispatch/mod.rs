@@ -14,6 +14,7 @@ mod gates;
 mod launch;
 mod lease;
 mod look;
+mod measure;
 mod own;
 mod plan;
 mod plan_choice;

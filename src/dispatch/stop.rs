@@ -76,6 +76,11 @@ impl Stop {
         }
     }
 
+    /// For a kind of hold that goes to a person when it comes again and again.
+    pub(super) fn hold_by(kind: HoldKind, reason: impl Into<String>) -> Self {
+        Self::Hold { kind, reason: reason.into(), until: None }
+    }
+
     pub(super) fn hold(reason: impl Into<String>) -> Self {
         Self::Hold { kind: HoldKind::Environment, reason: reason.into(), until: None }
     }
@@ -90,12 +95,12 @@ impl From<BoardError> for Stop {
 impl From<GitError> for Stop {
     fn from(error: GitError) -> Self {
         match &error {
+            GitError::TimedOut { .. } => Self::hold_by(HoldKind::GitLimit, chain(&error)),
+            GitError::Locked { .. } => Self::hold_by(HoldKind::GitLock, chain(&error)),
             // Whoever killed it (the kernel, out of memory) says nothing about the work.
             GitError::Killed { .. }
             | GitError::HalfMade { .. }
-            | GitError::Locked { .. }
             | GitError::NoSpace { .. }
-            | GitError::TimedOut { .. }
             | GitError::NoGit
             | GitError::Sandbox { .. }
             | GitError::TooOld { .. }

@@ -145,8 +145,24 @@ impl Task {
         let until = until.filter(|moment| *moment > now).map(|moment| moment.min(now.plus(bb::LONGEST_HOLD)));
         let until = until.unwrap_or_else(|| self.dispatch.settings.backoff(self.change.holds, now));
         let (claim, change_id) = (self.claim.clone(), self.change.change_id.clone());
+        let again = Failure {
+            reason: format!("the same hold a third time, with nothing changed since: {reason}"),
+            decide: format!(
+                "end what is in the way, then `remand retry {change_id}`; or `remand cancel {change_id}`, and finish it by hand in {}",
+                self.change.worktree
+            ),
+            bound: None,
+            final_verdict: None,
+            wip: None,
+        };
         let hold = Hold { kind, reason, until };
-        self.write("hold", move |conn| bb::hold(conn, &claim, &change_id, &hold, clock::now())).await
+        self.write("hold", move |conn| {
+            if bb::is_held_too_often(&bb::change(conn, &change_id)?, kind) {
+                return bb::fail(conn, &claim, &again, clock::now()).map(drop);
+            }
+            bb::hold(conn, &claim, &change_id, &hold, clock::now())
+        })
+        .await
     }
 
     async fn fail(&self, fail: Fail) -> bb::Result<()> {

@@ -23,6 +23,7 @@ mod history;
 mod lock;
 mod make;
 mod mark;
+mod measure;
 mod moving;
 mod net;
 mod product;

@@ -19,6 +19,11 @@ pub(crate) struct NetFile {
 const BATCH: u64 = 16 * 1024 * 1024;
 
 impl NetFile {
+    /// Whether something with contents of its own stands there: no submodule, and not removed.
+    pub(crate) fn has_blob(&self) -> bool {
+        self.mode != 0 && self.mode != 0o160_000
+    }
+
     /// Bytes that are not UTF-8 are shown with `�`.
     pub(crate) fn shown(&self) -> String {
         String::from_utf8_lossy(&self.path).into_owned()

@@ -15,6 +15,8 @@ pub(crate) struct PushRules {
     pub(crate) forbidden: Vec<String>,
     pub(crate) max_file_bytes: u64,
     pub(crate) max_files: usize,
+    /// All contents together, and what the commits on the way carry.
+    pub(crate) max_total_bytes: u64,
     /// Whether secrets are looked for by their pattern.
     pub(crate) secrets: bool,
     /// The daemon's own secrets, which are looked for always.
@@ -40,6 +42,10 @@ pub(crate) enum Wrong {
     TooManyFiles {
         files: usize,
         most: usize,
+    },
+    TooMuch {
+        bytes: u64,
+        most: u64,
     },
     /// Leads out of the tree, or into `.git`.
     Symlink,
@@ -71,6 +77,9 @@ impl fmt::Display for Objection {
             }
             Wrong::TooBig { bytes, most } => write!(f, "{path} has {bytes} bytes, and {most} are allowed"),
             Wrong::TooManyFiles { files, most } => write!(f, "{files} files are changed, and {most} are allowed"),
+            Wrong::TooMuch { bytes, most } => {
+                write!(f, "{path} has {bytes} bytes in all, and {most} are allowed")
+            }
             Wrong::Symlink => write!(f, "{path} is a symlink that leads out of the repository or into .git"),
             Wrong::Submodule => write!(f, "{path} changes a submodule, which an agent may not"),
             Wrong::Secret { kind, line } => {

@@ -260,6 +260,47 @@ fn is_killed_by_somebody() {
     play.is_ready(1);
 }
 
+/// Each gate run has a checkout of its own: none waits for another one to end.
+#[test]
+fn gates_of_two_changes_run_at_the_same_time() {
+    let gate = "pwd >>\"$SEEN/began\"\nuntil [ \"$(wc -l <\"$SEEN/began\")\" -ge 2 ]; do sleep 0.02; done\n";
+    let play = gated(gate, FIXES_MORE, "[dispatch]\nslots = 2\n[limits]\ngate_s = 100\n");
+    play.another("second");
+    play.tick().ok();
+    let states = play.world.sqlite("SELECT group_concat(state) FROM changes");
+    assert_eq!(states, "ready_for_human_review,ready_for_human_review", "{:#?}", play.events());
+    let began = play.noted("began");
+    let places: std::collections::BTreeSet<&str> = began.lines().collect();
+    assert_eq!(places.len(), 2, "{began}");
+    assert_eq!(play.count("events WHERE event_type = 'gate_failed'"), 0, "{:#?}", play.events());
+}
+
+/// A hold by a step of ours is tried twice more, and then a person is asked; whoever says `resume` is given three tries.
+#[test]
+fn the_same_hold_a_third_time_is_for_a_person() {
+    let play = gated("kill -9 $$\n", FIXES_MORE, "");
+    let again = || {
+        play.world.sqlite("UPDATE changes SET held_until = '2020-01-01T00:00:00.000Z' WHERE held_until IS NOT NULL");
+        play.tick().ok();
+    };
+    play.tick().ok();
+    play.is_held("was killed");
+    again();
+    play.is_held("was killed");
+    play.world.remand(&["resume", "c1"]).ok();
+    play.tick().ok();
+    play.is_held("was killed");
+    again();
+    play.is_held("was killed");
+    again();
+    play.is_escalated("the same hold a third time");
+    assert_eq!(play.count("runs"), 2, "no agent was paid for it");
+    set_gate(&play, "exit 0\n");
+    play.world.remand(&["retry", "c1"]).ok();
+    play.tick().ok();
+    play.is_ready(1);
+}
+
 #[test]
 fn no_gate_configured_is_no_gate() {
     let play = Play::new(&Script::default());

@@ -102,6 +102,44 @@ fn the_loop_works_and_no_agent_reads_the_tokens_of_the_home() {
     assert_eq!(play.sh(&play.worktree, "git -c safe.directory='*' log --format=%s main..").lines().count(), 3);
 }
 
+/// A gate runs code that an agent wrote: it must not reach the repository that is used with credentials, nor what checks
+/// the files that it was given. Its own git works.
+#[test]
+fn a_confined_gate_can_read_its_history_and_write_no_repository_of_remand() {
+    let script = Script { settings: "gates = [[\"gate\"]]", ..Script::default() };
+    let name = "a_confined_gate_can_read_its_history_and_write_no_repository_of_remand";
+    let Some(play) = confined(name, &script) else { return };
+    let gate = r#"
+git log --format=%s >"$PROMPTS/log" && git status --porcelain >"$PROMPTS/status" && git cat-file -e HEAD^{tree} || exit 1
+objects=$(cat .git/objects/info/alternates)
+for place in "$objects" "$objects/.." "$objects/info" "$PWD/.." "$PWD/../git" "$PWD/../.."; do
+    echo planted >"$place/planted" 2>/dev/null && echo "$place" >>"$PROMPTS/planted"
+done
+chmod -R u+w "$objects" 2>/dev/null; rm -rf "$objects"/* 2>/dev/null
+git commit -q --allow-empty -m Mine && git gc -q --prune=now 2>/dev/null
+exit 0
+"#;
+    play.world.script("gate", &format!("PROMPTS='{}'\n{gate}", play.seen("").display()));
+    let Some(mut tick) = as_nobody(&play) else { return };
+    run(tick.arg("tick")).ok();
+    assert_eq!(play.state(), "ready_for_human_review", "{:#?}", play.events());
+    assert_eq!(play.noted("log").lines().next(), Some("Address review feedback (cycle 1)"));
+    assert_eq!(play.noted("status"), "");
+    let state = play.world.root().join("state/remand");
+    for place in [
+        "repos/calc.git/objects",
+        "repos/calc.git",
+        "repos/calc.git/objects/info",
+        "gates/calc/0",
+        "gates/calc/0/git",
+        "gates/calc",
+    ] {
+        assert!(!state.join(place).join("planted").exists(), "{place}: {}", play.noted("planted"));
+    }
+    let whole = format!("git -c safe.directory='*' -C {} fsck --full --strict", state.join("repos/calc.git").display());
+    play.sh(play.world.root(), &whole);
+}
+
 #[test]
 fn without_the_sandbox_that_is_asked_for_nothing_runs_and_with_auto_it_is_said_plainly() {
     let play = Play::new(&Script { tables: "[sandbox]\nkind = \"bubblewrap\"\n", ..Script::default() });

@@ -174,3 +174,39 @@ fn an_agent_that_pushes_by_itself_what_it_must_not_is_found_out() {
     stage.is_ready();
     assert_eq!(stage.subjects(), ["add work.txt", "Address review feedback (cycle 1)"]);
 }
+
+const FEW: &str = "[push]\nmax_files = 5\n";
+const LITTLE: &str = "[push]\nmax_total_kb = 100\n";
+
+/// A fix is measured before it is copied: copying a gigabyte ends at a time limit, every time. Here copying is what can't
+/// be done at all.
+#[test]
+fn a_fix_that_is_too_large_is_handed_over_before_it_is_copied() {
+    let many = "for i in 1 2 3 4 5 6 7 8; do echo $i >many$i; done";
+    let commits = "git add -A; git commit -q -m 'By the agent'";
+    let cases = [
+        (FEW, many.to_owned(), "9 files are changed, and 5 are allowed", "many8"),
+        (FEW, format!("{many}; {commits}"), "9 files are changed, and 5 are allowed", "many8"),
+        (LITTLE, "head -c 300000 /dev/zero >big".to_owned(), "bytes in all, and 102400 are allowed", "big"),
+        (LITTLE, format!("head -c 300000 /dev/zero >big; {commits}"), "bytes in all, and 102400 are allowed", "big"),
+        (
+            LITTLE,
+            format!("head -c 300000 /dev/urandom >big; {commits}; git rm -q big; git commit -q -m Smaller"),
+            "bytes in all, and 102400 are allowed",
+            "work.txt",
+        ),
+    ];
+    for (tables, does, reason, kept) in cases {
+        let fixer = format!("{FIXES}{does}\n");
+        let stage = Remotes::new(&Script { fixer: &fixer, tables, ..rejecting() });
+        let world = &stage.play.world;
+        let git = stage.play.sh(world.root(), "command -v git");
+        let real = git.trim();
+        let copies = "case \"$*\" in *refs/remand/taken/*) kill -9 $$ ;; esac";
+        world.script("git", &format!("{copies}\nexec {real} \"$@\"\n"));
+        stage.tick();
+        stage.is_escalated(reason);
+        assert_eq!((stage.moves("feature").len(), stage.runs()), (0, 1), "{does}");
+        assert!(!stage.play.kept("r2", kept).is_empty(), "{does}");
+    }
+}

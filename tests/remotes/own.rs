@@ -65,6 +65,13 @@ fn a_worktree_is_made_and_set_up_before_the_first_agent_and_again_when_a_lock_fi
     stage.tick();
     stage.is_ready();
     assert_eq!((prepared(&stage).len(), stage.runs()), (3, 3));
+    // NFR-4
+    let events = |sql: &str| stage.play.world.sqlite(sql);
+    let made = "SELECT group_concat(summary || ' ' || (metadata ->> '$.restored'), '; ') FROM events WHERE event_type = 'worktree_made'";
+    assert_eq!(events(made), format!("made the worktree {path} 0; restored the worktree {path} 1"));
+    let set_up = "SELECT count(*) FROM events WHERE event_type = 'setup_run' AND metadata ->> '$.place' = 'worktree'
+                  AND metadata ->> '$.result' = 'done' AND metadata ->> '$.elapsed_ms' >= 0";
+    assert_eq!(events(set_up), "3");
 }
 
 #[test]
@@ -76,7 +83,10 @@ fn gates_see_what_is_set_up_for_the_commit_that_they_test() {
     stage.watch();
     stage.tick();
     stage.is_ready();
-    assert_eq!((prepared(&stage).len(), stage.runs()), (2, 1), "{:#?}", stage.play.events());
+    // In the worktree, in the checkout of the fix, and in the worktree again since the fix changed the lock file.
+    assert_eq!((prepared(&stage).len(), stage.runs()), (3, 1), "{:#?}", stage.play.events());
+    let made = "SELECT group_concat(metadata ->> '$.restored') FROM events WHERE event_type = 'worktree_made'";
+    assert_eq!(stage.play.world.sqlite(made), "0");
 }
 
 #[test]

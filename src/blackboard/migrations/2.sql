@@ -1,10 +1,12 @@
 -- From version 1 to 2. A new column stands last among the columns of its table in schema.sql, as ALTER TABLE puts it.
 
 -- The kind of a hold.
-ALTER TABLE changes ADD COLUMN hold_kind TEXT CHECK (hold_kind IN ('environment', 'configuration', 'no_agent'));
+ALTER TABLE changes ADD COLUMN hold_kind TEXT CHECK (hold_kind IN ('environment', 'configuration', 'no_agent', 'git_limit', 'git_lock', 'gate_ended'));
 
 -- A clock that was ahead.
 ALTER TABLE changes ADD COLUMN held_at TEXT CHECK (held_at GLOB '????-??-??T??:??:??.???Z');
+ALTER TABLE changes ADD COLUMN last_hold TEXT;
+ALTER TABLE changes ADD COLUMN hold_repeats INTEGER NOT NULL DEFAULT 0 CHECK (hold_repeats >= 0);
 CREATE INDEX pulls_ended ON pulls (read_at) WHERE next_read IS NULL;
 
 -- More types of events.

@@ -354,7 +354,7 @@ fn tables_of_a_project() {
     2 | forbiden = []
       | ^^^^^^^^ did you mean `forbidden`?
       |
-      = help: [projects.p.push] has: forbidden, max_file_kb, max_files, secrets
+      = help: [projects.p.push] has: forbidden, max_file_kb, max_files, max_total_kb, secrets
 
     error: `projects.p.discover.labels` is not a setting
      --> config.toml:4:1

@@ -11,7 +11,14 @@ const TOKEN: &str = "0a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R";
 
 fn rules() -> PushRules {
     let forbidden = [".github/workflows/**", "CODEOWNERS", ".claude/**"].map(str::to_owned).to_vec();
-    PushRules { forbidden, max_file_bytes: 4096, max_files: 5, secrets: true, canaries: vec![Secret::new(CANARY)] }
+    PushRules {
+        forbidden,
+        max_file_bytes: 4096,
+        max_files: 5,
+        max_total_bytes: u64::MAX,
+        secrets: true,
+        canaries: vec![Secret::new(CANARY)],
+    }
 }
 
 impl Bed {

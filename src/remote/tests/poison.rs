@@ -97,8 +97,14 @@ async fn nothing_planted_runs_or_leads_elsewhere() {
     bed.remote.ready().await.unwrap();
     bed.remote.fetch("fix/a").await.unwrap();
     bed.remote.take(&bed.place, "fix/a", &to).await.unwrap();
-    let rules =
-        PushRules { forbidden: Vec::new(), max_file_bytes: 1 << 20, max_files: 9, secrets: true, canaries: Vec::new() };
+    let rules = PushRules {
+        forbidden: Vec::new(),
+        max_file_bytes: 1 << 20,
+        max_files: 9,
+        max_total_bytes: u64::MAX,
+        secrets: true,
+        canaries: Vec::new(),
+    };
     assert_eq!(bed.remote.objections(&bed.start, &to, &rules).await.unwrap(), []);
     let push = crate::remote::Push { branch: "fix/a".to_owned(), from: bed.start.clone(), to: to.clone() };
     assert_eq!(bed.remote.push(&push).await.unwrap(), Pushed::Done);
