@@ -166,7 +166,7 @@ CREATE INDEX changes_live ON changes (updated_at) WHERE state NOT IN ('merged', 
 --   state_changed      {from, to, on}
 --   run_started        {run_id, item_id, epoch, agent, session, head_before, guidance: [ids of comments in its prompt],
 --                       part, feedback: {in_prompt, later},   which run of its fix it is, and how many texts are for another one
---                       plan?: {folder, reason, folders}}     the folder of .specify/ that its plan is from, or why none
+--                       plan?: {folder, reason, folders, unread}}   the folder of .specify/ that its plan is from, or why none
 --   run_finished       {run_id, ended, status, signal, elapsed_ms, wip?}
 --   run_lost           {run_id, item_id, lost_in_a_row, wip?}
 --   worktree_made      {path, branch, head, restored}  a worktree of remand's own; restored: it had been made before, and vanished

@@ -96,6 +96,8 @@ words! {
         Files = "files",
         Closed = "closed_findings",
         Missing = "missing",
+        /// Of a review's prompt: they stay as they are.
+        OpenFindings = "open_findings",
     }
 }
 
@@ -103,6 +105,7 @@ words! {
     "unit" Unit {
         Bytes = "bytes",
         Lines = "lines",
+        Findings = "findings",
     }
 }
 
@@ -121,7 +124,7 @@ words! {
         /// Several folders match equally well.
         Tie = "tie",
         NoMatch = "no_match",
-        /// The folder was found, and none of its files can be read.
+        /// There is a folder, and none of its files can be read.
         Unreadable = "unreadable",
     }
 }
@@ -134,6 +137,8 @@ pub(crate) struct PlanSource {
     pub(crate) reason: PlanReason,
     /// The folders that there are.
     pub(crate) folders: Vec<String>,
+    /// Its files that cannot be read: too large, or no regular files.
+    pub(crate) unread: Vec<String>,
 }
 
 /// How much of one section is not in a prompt.

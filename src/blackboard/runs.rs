@@ -119,9 +119,19 @@ fn note_plan(conn: &Connection, change: &Change, run_id: &RunId, plan: &PlanSour
         | PlanReason::WholeName
         | PlanReason::SharedWords
         | PlanReason::OnlyFolder
-        | PlanReason::TopLevel => return Ok(()),
+        | PlanReason::TopLevel
+            if plan.unread.is_empty() =>
+        {
+            return Ok(());
+        }
+        PlanReason::EqualNumber
+        | PlanReason::WholeName
+        | PlanReason::SharedWords
+        | PlanReason::OnlyFolder
+        | PlanReason::TopLevel => "some of its files cannot be read",
     };
-    let summary = format!("{run_id} is given no plan: {why} ({})", change.branch);
+    let given = if plan.folder.is_some() { "not all of its plan" } else { "no plan" };
+    let summary = format!("{run_id} is given {given}: {why} ({})", change.branch);
     let event = NewEvent::about(&change.change_id, EventType::Skipped, summary)
         .on(TargetType::Run, run_id)
         .with(json!({ "reason": why, "run_id": run_id, "plan": plan }));

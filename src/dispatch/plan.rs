@@ -46,12 +46,19 @@ pub(super) fn plan(worktree: &Path, branch: &str) -> Plan {
     };
     let mut files: Vec<&PathBuf> = found.iter().filter(|path| path.parent() == folder).collect();
     files.sort_by_key(|path| NAMES.iter().position(|name| path.file_name().is_some_and(|file| file == *name)));
-    let texts: Vec<String> = files.iter().filter_map(|path| read(worktree, path)).collect();
     let shown = |path: &Path| path.strip_prefix(worktree).unwrap_or(path).display().to_string();
+    let (mut texts, mut unread) = (Vec::new(), Vec::new());
+    for path in files {
+        match read(worktree, path) {
+            Some(text) => texts.push(text),
+            None => unread.push(shown(path)),
+        }
+    }
     let source = PlanSource {
         folder: folder.filter(|_| !texts.is_empty()).map(shown),
         reason: if folder.is_some() && texts.is_empty() { PlanReason::Unreadable } else { reason },
         folders: folders.iter().take(FOLDERS).map(|path| shown(path)).collect(),
+        unread,
     };
     Plan { text: (!texts.is_empty()).then(|| texts.join("\n\n")), source: Some(source) }
 }

@@ -134,6 +134,8 @@ impl ReviewContext {
         let mut pieces = Pieces::default();
         pieces.findings(0, "", &self.open_findings);
         let open = pieces.choose(self.feedback_limit, &BTreeMap::new(), &mut tally).findings;
+        let incomplete = tally.extents.iter().filter(|extent| extent.end < extent.total).count();
+        tally.cut(Section::OpenFindings, incomplete, Unit::Findings);
         let values = context! {
             title => tally.line(&self.title),
             branch => tally.line(&self.branch),
@@ -200,6 +202,8 @@ impl AgainContext {
         let mut pieces = Pieces::default();
         pieces.findings(0, "", &self.open_findings);
         let open = pieces.choose(self.feedback_limit, &BTreeMap::new(), &mut tally).findings;
+        let incomplete = tally.extents.iter().filter(|extent| extent.end < extent.total).count();
+        tally.cut(Section::OpenFindings, incomplete, Unit::Findings);
         let values = context! {
             base_sha => hex(&self.base_sha),
             head_sha => hex(&self.head_sha),

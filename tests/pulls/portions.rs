@@ -290,4 +290,10 @@ fi
     let (resolved, open) =
         (play.count("findings WHERE outcome = 'resolved'"), play.count("findings WHERE outcome = 'open'"));
     assert_eq!((resolved, open), (2, 3), "{:#?}", play.events());
+    // NFR-4: what was left out of a prompt is an event.
+    let left_out = play
+        .world
+        .sqlite("SELECT metadata ->> '$.left_out' FROM events WHERE event_type = 'skipped' AND target_type = 'run'");
+    let expected = json!([{ "what": "open_findings", "left_out": 3, "unit": "findings" }]);
+    assert_eq!(serde_json::from_str::<Value>(&left_out).unwrap(), expected);
 }
