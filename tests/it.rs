@@ -21,6 +21,7 @@ mod evaluators;
 mod evaluators_apart;
 mod feedback_loop;
 mod forge;
+mod hidden;
 mod init;
 mod intake;
 mod looks;

@@ -279,7 +279,9 @@ pub(crate) fn git(loaded: &Loaded) -> Git {
 /// remand's own repository of each project, with the user's credentials for its remote.
 fn repository_of(loaded: &Loaded, sandbox: &Arc<Sandbox>) -> intake::RepositoryOf {
     let repos = loaded.blackboard.parent().map(PathBuf::from).unwrap_or_default().join("repos");
-    let (env, gh) = (config::forge_environment(), loaded.github().gh);
+    let (mut env, gh) = (config::forge_environment(), loaded.github().gh);
+    // What git and ssh leave running for their next call is known by it.
+    env.insert(process::MARK.to_owned(), format!("remote:{}", loaded.blackboard.display()));
     let limit = Duration::from_secs(loaded.config.limits.git_s);
     let sandbox = Arc::clone(sandbox);
     Box::new(move |project| {

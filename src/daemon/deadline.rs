@@ -1,6 +1,7 @@
 //! The end of the program: in good order if that is possible, in time in any case, and at once when the blackboard that it
 //! works on is not there any more.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -22,6 +23,9 @@ const AT_LAST: Duration = Duration::from_millis(4_300);
 const TASKS_END: Duration = Duration::from_millis(500);
 /// Between two looks at the files of the blackboard.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Between two looks for orphans that have ended.
+const REAP_EVERY: Duration = Duration::from_secs(10);
 
 /// What bounds the work of one program. Each part is set once it is known.
 pub(super) struct Bounds {
@@ -62,10 +66,12 @@ impl Bounds {
     /// Runs the work on a runtime of its own; `None` when it did not stop in time. Whatever is left of it is dropped, and
     /// its children are ended.
     pub(super) fn block_on<T>(&self, work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<Option<T>> {
+        process::adopt_orphans()?;
         let runtime = super::runtime()?;
         let done = runtime.block_on(async {
             tokio::select! {
                 done = work => done.map(Some),
+                never = reap() => match never {},
                 error = self.vanished() => {
                     tracing::error!("{error}");
                     if let Some(supervisor) = &*self.supervisor.borrow() {
@@ -122,6 +128,14 @@ impl Bounds {
             });
         };
         std::thread::Builder::new().name("stop".into()).spawn(watch).map(drop).context("no thread for the stop")
+    }
+}
+
+/// Takes in orphans that came to us and ended.
+async fn reap() -> Infallible {
+    loop {
+        tokio::time::sleep(REAP_EVERY).await;
+        process::reap_adopted();
     }
 }
 

@@ -16,7 +16,7 @@ use crate::clock;
 use crate::crash::crash_point;
 use crate::files;
 use crate::git::{Mark, Place, Worktree};
-use crate::process::{self, Running};
+use crate::process::{self, Running, Writer};
 use crate::sandbox::Reach;
 use crate::work::{Ended, Run};
 
@@ -64,6 +64,7 @@ impl Task {
     /// Runs an agent until its end, however that comes about. The run's row stays open: `conclude` ends it.
     pub(super) async fn launch(&self, launch: Launch<'_>) -> Result<(), Stop> {
         self.go_on()?;
+        self.be_alone(&launch.worktree.place).await?;
         let mark = self.mark_of_checkout().await?;
         let run = self.record_start(&launch).await?;
         let job = match self.prepare(&launch, &run, mark).await {
@@ -84,6 +85,26 @@ impl Task {
         self.wait(&mut running).await?;
         crash_point!("exit.seen");
         Ok(())
+    }
+
+    /// Makes sure that nobody else writes in the worktree: what an agent would then be taken to have written.
+    ///
+    /// Orphans of earlier runs are ended. Others, such as a person's editor, are waited for if they have a file open for
+    /// writing that git does not ignore; whoever only stands in the worktree, such as a shell, does no harm.
+    async fn be_alone(&self, place: &Place) -> Result<(), Stop> {
+        process::end_adopted().await?;
+        let writers = files::aside(|| process::writers(&place.path));
+        let in_git = |writer: &Writer| writer.path.starts_with(".git");
+        let writers: Vec<Writer> = writers.into_iter().filter(|writer| !in_git(writer)).collect();
+        let paths: Vec<&Path> = writers.iter().map(|writer| writer.path.as_path()).collect();
+        let ignored = self.git.ignored(place, &paths).await?;
+        match writers.iter().find(|writer| !ignored.contains(&writer.path)) {
+            None => Ok(()),
+            Some(Writer { pid, name, path }) => Err(Stop::hold(format!(
+                "{} is open for writing in process {pid} ({name}): no agent works beside it",
+                path.display()
+            ))),
+        }
     }
 
     /// The run's folder, its prompt, and the base's agent configuration in the worktree.

@@ -1,5 +1,9 @@
 //! What differs from HEAD in a worktree.
 
+use std::collections::BTreeSet;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
 use super::call::Call;
 use super::{Git, GitError, Place};
 
@@ -34,6 +38,18 @@ pub(super) enum Entry {
 }
 
 impl Git {
+    /// Those of some paths below the worktree that git ignores.
+    pub(crate) async fn ignored(&self, place: &Place, paths: &[&Path]) -> Result<BTreeSet<PathBuf>, GitError> {
+        if paths.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let stdin = paths.iter().flat_map(|path| [path.as_os_str().as_bytes(), b"\0"].concat()).collect();
+        let call = Call::at(place, ["check-ignore", "-z", "--stdin"]).stdin(stdin);
+        // Status 1 says that none is.
+        let found = self.maybe_line(call).await?.unwrap_or_default();
+        Ok(found.split('\0').filter(|path| !path.is_empty()).map(PathBuf::from).collect())
+    }
+
     pub(crate) async fn status(&self, place: &Place) -> Result<Status, GitError> {
         let mut status = Status::default();
         for entry in self.status_entries(place).await? {

@@ -144,7 +144,11 @@ pub(crate) async fn ask(command: &Command, view: &View, kit: &Kit) -> Printed {
         cap: MOST_BYTES,
         is_wrapped: false,
     };
-    let output = match process::short(&short).await {
+    let output = process::short(&short).await;
+    if let Err(error) = process::end_adopted().await {
+        tracing::error!(error = ?error, "an evaluator left processes behind");
+    }
+    let output = match output {
         Ok(output) => output,
         Err(ProcessError::TimedOut { limit, .. }) => {
             return Err(format!("it was ended after its limit of {} s", limit.as_secs()));

@@ -27,6 +27,7 @@ mod shim;
 mod short;
 mod table;
 mod watch;
+mod writers;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -36,7 +37,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::work::Ended;
 
-pub(crate) use children::end_children;
+pub(crate) use children::{adopt_orphans, end_adopted, end_children, reap_adopted};
 pub(crate) use command::find;
 pub(crate) use error::ProcessError;
 pub(crate) use folder::{ended_at, read_exit, remove_folder};
@@ -48,6 +49,7 @@ pub(crate) use settle::claim_folder;
 pub(crate) use settle::{end_left, end_marked, settle};
 pub(crate) use shim::shim_main;
 pub(crate) use short::{Short, ShortOutput, short};
+pub(crate) use writers::{Writer, writers};
 
 /// Every process of a run carries `REMAND_RUN_DIR=<run's folder>` in its environment, and is found by it. Not its id:
 /// each blackboard on a machine has an r1, and one must never end the agents of another.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use tokio::time::Instant;
 
+use super::children::end_adopted;
 use super::folder::Lock;
 use super::running::wake;
 use super::table::{self, Entry, Key};
@@ -28,7 +29,9 @@ pub(crate) async fn settle(dir: &Path, limit: Duration) -> Result<u32, ProcessEr
     }
     let _lock = take_lock(dir, limit).await?;
     folder::mark_settled(dir)?;
-    Sweep::new(dir.as_os_str(), folder::read_shim(dir)?)?.end_all().await
+    let ended = Sweep::new(dir.as_os_str(), folder::read_shim(dir)?)?.end_all().await?;
+    // Those who hid from its mark came to us when the shim died.
+    Ok(ended + end_adopted().await?)
 }
 
 /// Makes the folder of a run that has none yet. What is there already is of an earlier life, whose runs had the same
