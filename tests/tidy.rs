@@ -145,6 +145,7 @@ const CARELESS_FILES: &[(&str, &str)] = &[
     ("process/output.rs", "lists the folder of a run"),
     ("process/shim.rs", "opens the prompt before there is an agent"),
     ("process/table_linux.rs", "/proc"),
+    ("process/writers.rs", "/proc"),
     ("prompt/mod.rs", "the user's folder of prompts"),
 ];
 
