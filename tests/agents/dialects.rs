@@ -116,17 +116,18 @@ fn a_finding_where_nothing_changed_needs_an_explicit_judgment() {
 /// Findings that had no room in the prompt are not closed by an approval that could not know them.
 #[test]
 fn a_finding_that_was_not_in_the_prompt_is_not_closed() {
-    let rejects = "for a in a b c d e f g h; do for b in v w x y z; do \
-        printf -- '- [HIGH] %s%s ' $a $b; head -c 7900 /dev/zero | tr '\\0' x; echo; done; done; \
+    let rejects = "for word in one two three four five six; do \
+        printf -- '- [HIGH] %s ' $word; head -c 7900 /dev/zero | tr '\\0' x; echo; done; \
         printf '\\nREVIEW_RESULT: changes_requested\\nSUMMARY: a lot\\n'";
     let reviewer = reviewer(rejects, FOUR_LINES);
-    let play = Play::new(&Script { reviewer: &reviewer, ..Script::default() });
+    let tables = "[limits]\nfeedback_kb = 32\n";
+    let play = Play::new(&Script { reviewer: &reviewer, tables, ..Script::default() });
     play.tick().ok();
     let second = play.world.sqlite("SELECT verdict, raw_verdict FROM reviews ORDER BY review_id LIMIT 1 OFFSET 1");
     assert_eq!(second, "changes_requested|approved", "{:#?}", play.events());
     let raised = play.world.sqlite("SELECT json_array_length(blocking) FROM reviews ORDER BY review_id LIMIT 2");
     let raised: Vec<i64> = raised.lines().map(|line| line.parse().unwrap()).collect();
-    assert!(raised[0] == 40 && raised[1] > 0 && raised[1] < 40, "{raised:?}");
+    assert!(raised[0] == 6 && raised[1] > 0 && raised[1] < 6, "{raised:?}");
 }
 
 #[test]

@@ -127,6 +127,18 @@ fn objection() -> impl Strategy<Value = String> {
     prop_oneof![prose.prop_map(str::to_owned), wrapped_json()]
 }
 
+/// Ways to write the same text.
+const DRESSES: &[fn(&str) -> String] = &[
+    str::to_owned,
+    |text| text.replace('\n', "\r\n"),
+    |text| format!("\u{feff}{text}"),
+    |text| text.replace('\n', "  \n"),
+    |text| text.replace("\n\n", "\n\n\n"),
+    |text| text.replace(": ", ":\u{a0}"),
+    |text| text.trim_end().to_owned(),
+    |text| format!("# Review\n\n{text}\n---\n"),
+];
+
 fn chunks(of: &'static [&'static str]) -> impl Strategy<Value = Vec<String>> {
     prop::collection::vec(prop::sample::select(of).prop_map(str::to_owned), 0..5)
 }
@@ -140,10 +152,11 @@ proptest! {
         approval in prop::sample::select(APPROVALS),
         objection in objection(),
         (one, two) in (any::<prop::sample::Index>(), any::<prop::sample::Index>()),
+        dressed in prop::sample::select(DRESSES),
     ) {
         parts.insert(one.index(parts.len() + 1), approval.to_owned());
         parts.insert(two.index(parts.len() + 1), objection);
-        let text = parts.join("\n\n") + "\n";
+        let text = dressed(&(parts.join("\n\n") + "\n"));
         let reading = medium(&text);
         prop_assert_ne!(reading.verdict, APPROVED, "{}\n{}", text, reading.reason);
     }
@@ -153,9 +166,10 @@ proptest! {
         mut parts in chunks(FILLERS),
         approval in prop::sample::select(APPROVALS),
         at in any::<prop::sample::Index>(),
+        dressed in prop::sample::select(DRESSES),
     ) {
         parts.insert(at.index(parts.len() + 1), approval.to_owned());
-        let text = parts.join("\n\n") + "\n";
+        let text = dressed(&(parts.join("\n\n") + "\n"));
         let reading = medium(&text);
         prop_assert_eq!(reading.verdict, APPROVED, "{}\n{}", text, reading.reason);
     }
