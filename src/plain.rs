@@ -53,6 +53,21 @@ pub(crate) fn block(text: &str) -> String {
     shown
 }
 
+/// For text that is posted where others read it: lines and tabs stay, and so do the joiners of emoji; control characters
+/// and what turns the direction of text around are made visible.
+pub(crate) fn posted(text: &str) -> String {
+    let text = text.replace("\r\n", "\n");
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\t' => shown.push(c),
+            _ if c.is_control() || turns_text(c) => push(&mut shown, c),
+            _ => shown.push(c),
+        }
+    }
+    shown
+}
+
 /// JSON that was written already. What JSON leaves as it is and a terminal obeys becomes an escape: the same string
 /// to whoever parses it. Outside of strings JSON has only ASCII, so this never touches its structure.
 pub(crate) fn json(text: &str) -> String {
@@ -79,6 +94,11 @@ fn push(shown: &mut String, c: char) {
         _ if is_joiner(c) => {}
         _ => shown.push(c),
     }
+}
+
+/// Bidirectional controls: with them a line reads other than it is.
+fn turns_text(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Characters that change how others are read and are not seen themselves.
@@ -137,6 +157,17 @@ mod tests {
         assert_eq!(block("a\r\nb\n\tc"), "a\nb\n\tc");
         assert_eq!(line("\u{1b}[31m\u{9b}\u{202e}"), "␛[31m<U+009B><U+202E>");
         assert_eq!(line("größe 日本 👩\u{200d}💻"), "größe 日本 👩💻");
+    }
+
+    #[test]
+    fn what_is_posted_turns_nothing_around_and_keeps_the_rest() {
+        for text in HOSTILE {
+            let posted = posted(text);
+            assert!(!posted.chars().any(|c| (c.is_control() && c != '\n' && c != '\t') || turns_text(c)), "{text:?}");
+        }
+        assert_eq!(posted("a\u{1b}[31m\u{7}\u{202e}b\r\n\tc"), "a␛[31m␇<U+202E>b\n\tc");
+        assert_eq!(posted("größe 👩\u{200d}💻 a\u{200b}b"), "größe 👩\u{200d}💻 a\u{200b}b");
+        assert_eq!((cap("größe", 5), cap("größe", 2)), ("größe".to_owned(), "gr… (3 more characters)".to_owned()));
     }
 
     #[test]

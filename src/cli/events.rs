@@ -12,6 +12,7 @@ use super::out::{Line, Table};
 use crate::blackboard as bb;
 use crate::change::ChangeId;
 use crate::event::{Event, TargetType};
+use crate::plain::cap;
 use crate::wake::Watch;
 
 /// How often a follower looks although nothing told it to.
@@ -118,6 +119,9 @@ fn follow(desk: &mut Desk, first: &[Event], since: i64, change: Option<&ChangeId
     })?
 }
 
+/// Characters of a summary on its line; JSON has all of them.
+const LINE_CAP: usize = 2_000;
+
 fn concerns(event: &Event, id: &ChangeId) -> bool {
     event.change_id.as_ref() == Some(id) || (event.target_type == TargetType::Change && event.target_id == id.as_str())
 }
@@ -129,6 +133,6 @@ fn print(desk: &mut Desk, event: &Event) -> Result<()> {
     let line = Line::default()
         .faint(format!("{:>6}  {}  ", event.id, event.timestamp))
         .plain(format!("{:<4}  {:<16}  ", id_or_dash(event.change_id.as_ref()), event.event_type))
-        .plain(&event.summary);
+        .plain(cap(&event.summary, LINE_CAP));
     Ok(desk.out.line(line)?)
 }

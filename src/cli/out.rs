@@ -325,13 +325,16 @@ impl Look {
     }
 }
 
+/// Characters of a cell: an event may hold megabytes, and JSON has all of them.
+const CELL_CAP: usize = 2_000;
+
 impl Table {
     pub(crate) fn new(heads: &[&'static str]) -> Self {
         Self { heads: heads.to_vec(), rows: Vec::new() }
     }
 
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = impl AsRef<str>>) {
-        self.rows.push(cells.into_iter().map(|cell| plain::line(cell.as_ref())).collect());
+        self.rows.push(cells.into_iter().map(|cell| plain::line(&plain::cap(cell.as_ref(), CELL_CAP))).collect());
     }
 
     /// Within `width` columns by breaking the long cells, or without breaking anything.

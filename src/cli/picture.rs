@@ -11,7 +11,11 @@ use super::fail::Code;
 use super::out::{Line, Look};
 use crate::blackboard::{self as bb, BoardRow, Conn};
 use crate::change::{Change, ChangeId, State};
+use crate::plain::cap;
 use crate::pull::SeenPull;
+
+/// Characters of one text: what others wrote may be megabytes, and JSON has all of them.
+const TEXT_CAP: usize = 4_000;
 
 /// A change with what it waits for.
 #[derive(Debug, Serialize)]
@@ -65,7 +69,7 @@ pub(crate) fn print_answer(desk: &mut Desk, why: &Answer) -> Result<()> {
         _ => Look::Plain,
     };
     let since = why.since.map(|since| format!("  ({})", ago(since, desk.now))).unwrap_or_default();
-    desk.out.line(Line::default().plain("  ").piece(look, &why.answer).faint(since))?;
+    desk.out.line(Line::default().plain("  ").piece(look, cap(&why.answer, TEXT_CAP)).faint(since))?;
     for command in &why.commands {
         desk.out.line(Line::default().plain("    ").command(command))?;
     }
@@ -96,7 +100,7 @@ pub(crate) fn look_of(state: State) -> Look {
 pub(crate) fn field(desk: &mut Desk, label: &str, value: impl AsRef<str>) -> Result<()> {
     let value = value.as_ref();
     if !value.is_empty() {
-        desk.out.line(Line::default().faint(format!("{label:<11}")).plain(value))?;
+        desk.out.line(Line::default().faint(format!("{label:<11}")).plain(cap(value, TEXT_CAP)))?;
     }
     Ok(())
 }

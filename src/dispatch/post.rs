@@ -19,6 +19,7 @@ use crate::clock::{self, Time};
 use crate::crash::crash_point;
 use crate::finding::{ReviewId, Verdict};
 use crate::github::{Github, GithubError, Marks, NewInline, NewReview, Posted, ReviewEvent};
+use crate::plain::posted;
 use crate::process;
 use crate::pull::{ReviewState, Said, SaidKind, marker_line, marker_of};
 use crate::remote::tells_a_secret;
@@ -281,7 +282,7 @@ impl Dispatch {
         self.must_not_tell(body)?;
         self.must_not_tell(&text::words_of(&intent.payload))?;
         let marker = intent.marker.as_deref().unwrap_or_default();
-        Ok(format!("{body}\n\n{}", marker_line(marker)))
+        Ok(format!("{}\n\n{}", posted(body), marker_line(marker)))
     }
 
     fn must_not_tell(&self, body: &str) -> Result<(), Unposted> {

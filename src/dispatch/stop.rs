@@ -119,6 +119,7 @@ impl From<GitError> for Stop {
             | GitError::NotACommit { .. }
             | GitError::NotARef { .. }
             | GitError::BadBranchName(_)
+            | GitError::ObjectFormat { .. }
             | GitError::BadRunName { .. }
             | GitError::StillDirty { .. }
             | GitError::Elsewhere { .. }

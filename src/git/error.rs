@@ -53,6 +53,9 @@ pub(crate) enum GitError {
     NoGit,
     #[error("cannot run git")]
     Process(#[source] ProcessError),
+    /// Commit ids are taken to have 40 digits everywhere.
+    #[error("{} uses the object format {format}; only repositories with sha1 are supported", path.display())]
+    ObjectFormat { path: PathBuf, format: String },
     #[error("`{text}` is not a full commit id")]
     NotACommit { text: String },
     #[error("`{text}` is not a full name of a ref")]

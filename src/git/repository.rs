@@ -79,6 +79,10 @@ impl Git {
         let ask = |what: &str| Call::anywhere(&path, ["rev-parse", "--path-format=absolute", what]);
         let common_dir = canonical(self.line(ask("--git-common-dir")).await?.as_ref())?;
         let git_dir = canonical(self.line(ask("--git-dir")).await?.as_ref())?;
+        let format = self.line(Call::anywhere(&path, ["rev-parse", "--show-object-format"])).await?;
+        if format != "sha1" {
+            return Err(GitError::ObjectFormat { path, format });
+        }
         let bare = self.line(ask("--is-bare-repository")).await? == "true";
         let main = if bare {
             common_dir.clone()

@@ -115,3 +115,27 @@ fn an_agents_output_and_a_diff_are_harmless_unless_asked_for_raw() {
     assert!(site.remand(&["log", "r1", "--raw"]).ok().stdout.contains("\u{1b}[31m"));
     assert!(site.remand(&["diff", "c1", "--raw"]).ok().stdout.contains("\u{1b}[2J"));
 }
+
+#[test]
+fn an_event_of_megabytes_is_one_line() {
+    let site = Site::with_agents(FIXER);
+    site.remand(&["tick"]).ok();
+    site.world.sqlite(
+        "INSERT INTO events (event_type, target_type, target_id, change_id, summary)
+         VALUES ('skipped', 'change', 'c1', 'c1', 'begins ' || hex(zeroblob(7500000)))",
+    );
+    let newest = site.world.sqlite("SELECT max(id) FROM events");
+    for args in [
+        &["events"][..],
+        &["events", "--change", "c1", "--limit", "3"],
+        &["why", "c1"],
+        &["why", newest.as_str()],
+        &["list"],
+    ] {
+        let shown = site.remand(args).ok().stdout;
+        assert!(shown.len() < 40_000, "{args:?}: {} bytes", shown.len());
+        assert!(args == ["list"] || shown.contains("begins 0000"), "{args:?}: {shown}");
+    }
+    let whole = site.remand(&["events", "--limit", "1", "--json"]).ok().stdout;
+    assert!(whole.len() > 15_000_000, "JSON has all of it: {}", whole.len());
+}

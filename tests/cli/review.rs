@@ -252,3 +252,16 @@ fn a_person_who_fixed_an_escalated_change_has_it_reviewed() {
     assert_eq!(site.state("c1"), "ready_for_human_review");
     site.remand(&["check"]).ok();
 }
+
+#[test]
+fn a_repository_with_sha256_is_refused_with_the_reason() {
+    let world = World::new();
+    let path = world.root().join("src/new");
+    fs::create_dir_all(&path).unwrap();
+    world.git(&path, &["init", "-q", "--object-format=sha256"]);
+    world.commit(&path, "a", "a\n", "first");
+    let said = "uses the object format sha256; only repositories with sha1 are supported";
+    world.remand(&["project", "add", path.to_str().unwrap()]).fails(1, said);
+    world.remand_in(&path, &["review", "--add-project"]).fails(1, said);
+    assert!(!world.db().exists() || world.sqlite("SELECT count(*) FROM projects") == "0");
+}

@@ -279,3 +279,33 @@ fn reviews_are_posted_as_the_setting_says() {
     assert_eq!(states, [json!("COMMENTED"), json!("COMMENTED")]);
     assert_eq!(comment.forge.writes_to("dismissals"), 0);
 }
+
+/// An agent writes the words: on the pull request they move no cursor and turn no line around.
+#[test]
+fn what_is_posted_carries_no_control_characters() {
+    let reviewer = r#"
+if grep -q fixed work.txt; then says approved "$(printf 'good \342\200\256dab\342\200\254 \342\201\246x\342\201\251')"
+else says changes_requested "$(printf 'bad \033[31m\007 \342\200\256txt')" "$(finding work.txt 1 "$(printf 'say \342\200\256fixed\342\200\217 here')")"; fi
+"#;
+    let stage = PullPlay::new(&Script { reviewer, ..Script::default() });
+    stage.tick();
+    stage.is_ready(1);
+    let all: Vec<Value> =
+        stage.forge.log().into_iter().filter(|one| one.method == "POST").map(|one| one.body).collect();
+    fn texts(value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::String(text) => found.push(text.clone()),
+            Value::Array(list) => list.iter().for_each(|one| texts(one, found)),
+            Value::Object(keys) => keys.values().for_each(|one| texts(one, found)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+    let mut found = Vec::new();
+    all.iter().for_each(|one| texts(one, &mut found));
+    let is_bad = |c: char| {
+        (c.is_control() && c != '\n' && c != '\t')
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    assert!(found.iter().any(|text| text.contains("<U+202E>")), "{found:#?}");
+    assert!(!found.iter().any(|text| text.contains(is_bad)), "{found:#?}");
+}
