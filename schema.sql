@@ -159,7 +159,7 @@ CREATE INDEX changes_live ON changes (updated_at) WHERE state NOT IN ('merged', 
 --   checkout_changed   {run_id, what: []}
 --   head_moved         {from, to}
 --   escalated          {reason, decide, from, bound?: cycles|total_fixes|time|tokens|money|no_progress|reverted|unreadable|prompt_size, item_id?: what failed}
---   instructed         {action, text?, by}             a person's word: retry, refine, pause, comment, …
+--   instructed         {action, text?, by}             a person's word: retry, refine, pause, comment, accept_git_settings, …
 --                      stop, start (of a project, or of the blackboard: everything): {action, text, by, at_once?}
 --   shadowed           {item_id, source, change_id, agent, model, worktree, prompt, prompt_bytes, trouble, tokens, cost_micros, run_ms, basis}
 --                      its change is in shadow: what would have run, the file with its prompt, and what it would probably have cost
@@ -337,6 +337,7 @@ CREATE INDEX runs_by_item ON runs (item_id, started_at);
 CREATE INDEX runs_by_change ON runs (change_id, started_at);
 CREATE INDEX runs_by_agent ON runs (agent, started_at);
 CREATE UNIQUE INDEX runs_one_open_per_worktree ON runs (worktree) WHERE ended_at IS NULL;
+CREATE INDEX runs_by_end ON runs (ended_at);
 
 -- The feedback that the prompt of a run holds, and how much of it. What does not fit goes into another run of the same
 -- fix. Every piece is listed, also one for which there was no room (start_byte = end_byte).
@@ -529,6 +530,19 @@ CREATE TABLE permissions (
     permission TEXT NOT NULL CHECK (permission IN ('admin', 'maintain', 'write', 'triage', 'read', 'none')),
     asked_at   TEXT NOT NULL CHECK (asked_at GLOB '????-??-??T??:??:??.???Z'),
     PRIMARY KEY (repo, author_id)
+) STRICT, WITHOUT ROWID;
+
+-- Settings of git that decide a push (credential helpers, url.*, core.sshCommand, …), by a hash of their keys and values.
+-- Credentials are used only with trusted ones: seen when no agent could have changed them, or accepted by a person.
+CREATE TABLE git_settings (
+    fingerprint TEXT PRIMARY KEY CHECK (length(fingerprint) >= 40),
+    state       TEXT NOT NULL CHECK (state IN ('trusted', 'asked')),
+    keys        TEXT NOT NULL CHECK (json_valid(keys)), -- without the values, which may be secrets
+    asked_at_change TEXT,                          -- the change whose escalation asks a person
+    accepted_by TEXT,                              -- null: no person was needed
+    first_seen_at TEXT NOT NULL CHECK (first_seen_at GLOB '????-??-??T??:??:??.???Z'),
+    seen_at     TEXT NOT NULL CHECK (seen_at GLOB '????-??-??T??:??:??.???Z'), -- in force then
+    CHECK (state = 'trusted' OR asked_at_change IS NOT NULL)
 ) STRICT, WITHOUT ROWID;
 
 -- The forge's budget of calls, as it was last seen. One row.

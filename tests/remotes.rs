@@ -4,6 +4,7 @@
 mod cut;
 mod exact;
 mod forbidden;
+mod git_settings;
 mod killed;
 mod moved;
 mod own;

@@ -23,6 +23,7 @@ mod events;
 mod feedback;
 mod find;
 mod finish;
+mod git_settings;
 mod head;
 mod hold;
 mod identity;
@@ -84,6 +85,9 @@ pub(crate) use find::{
     change_names, claimed_items, finding, last_run_of_change, newest_events, rejection, rejection_of_event, review,
 };
 pub(crate) use finish::{Failure, FixDone, Rest, ReviewDone, Unclear, ask_again, fail, finish_fix, finish_review};
+pub(crate) use git_settings::{
+    GitSettings, SettingsVerdict, accept_git_settings, judge_git_settings, may_use_git_settings, see_git_settings,
+};
 pub(crate) use head::{end_reviews, queue_review, review_new_head, was_on_remote};
 pub(crate) use hold::{
     Hold, any_held_for, anything_held_is_due, hold, is_held_too_often, next_moment, resume_due, resume_held_for,

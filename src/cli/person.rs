@@ -9,7 +9,7 @@ use super::desk::{Desk, said};
 use super::fail::Code;
 use super::picture::told;
 use crate::blackboard as bb;
-use crate::blackboard::Guidance;
+use crate::blackboard::{BoardError, Guidance};
 
 /// Try again what failed, after an escalation
 #[derive(Debug, Args)]
@@ -18,11 +18,23 @@ Example:\n  remand retry c3")]
 pub(crate) struct RetryArgs {
     #[command(flatten)]
     named: Named,
+
+    /// The settings of git that were asked about are yours
+    #[arg(long)]
+    accept_git_settings: bool,
 }
 
 pub(crate) fn retry(args: &RetryArgs, desk: &mut Desk) -> Result<Code> {
     let id = desk.change(&args.named.change)?.change_id;
-    desk.write("retry", |conn, step| bb::retry(conn, &id, &step.actor, step.now))?;
+    desk.write("retry", |conn, step| {
+        if args.accept_git_settings && !bb::accept_git_settings(conn, &id, &step.actor, step.now)? {
+            return Err(BoardError::Refused {
+                what: "no settings of git wait for a decision".to_owned(),
+                hint: Some(format!("`remand retry {id}` tries again what failed")),
+            });
+        }
+        bb::retry(conn, &id, &step.actor, step.now)
+    })?;
     told(desk, &id, "is tried again")
 }
 

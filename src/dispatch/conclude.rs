@@ -209,6 +209,7 @@ impl Task {
                 Ok(lost)
             })
             .await?;
+        self.see_settings().await?;
         self.dispatch.after.notify_one();
         let fail = |reason: String, decide: &str| {
             Err(Stop::Fail(Fail { reason, decide: decide.into(), bound: None, final_verdict: None, wip: wip.clone() }))

@@ -7,7 +7,7 @@ use super::look::{named, short};
 use super::recover::git_mark;
 use super::stop::{Stop, TakenBack, chain};
 use super::task::Task;
-use crate::blackboard::{self as bb, Project};
+use crate::blackboard::{self as bb, Project, SettingsVerdict};
 use crate::change::{AdoptedBy, HoldKind, ProjectId};
 use crate::clock;
 use crate::crash::crash_point;
@@ -90,7 +90,55 @@ impl Task {
         Err(Stop::Fenced)
     }
 
-    pub(super) fn remote(&self) -> Result<Remote, Stop> {
+    /// The remote, if the settings that git would use its credentials with are the user's.
+    pub(super) async fn remote(&self) -> Result<Remote, Stop> {
+        let remote = self.pinned_remote()?;
+        remote.ready().await?;
+        self.with_trusted_settings(&remote).await?;
+        Ok(remote)
+    }
+
+    /// An agent that is not confined can write the user's git configuration: credentials are used only with settings that
+    /// no agent can have changed, or that a person accepted.
+    pub(super) async fn with_trusted_settings(&self, remote: &Remote) -> Result<(), Stop> {
+        let settings = remote.push_settings().await?;
+        let id = self.change.change_id.clone();
+        let judged = self.write("git_settings", move |conn| {
+            let settings = bb::GitSettings { fingerprint: &settings.fingerprint, keys: &settings.keys };
+            bb::judge_git_settings(conn, &id, settings, clock::now())
+        });
+        match judged.await? {
+            SettingsVerdict::Trusted => Ok(()),
+            SettingsVerdict::AskedAt(other) => {
+                Err(Stop::hold(format!("the settings of git that decide a push changed; a person is asked at {other}")))
+            }
+            SettingsVerdict::Ask { keys } => {
+                let which = if keys.is_empty() { String::new() } else { format!(" ({})", named(&keys)) };
+                Err(Stop::fail(
+                    format!("settings of git that decide a push changed while an agent ran{which}: nothing is pushed"),
+                    format!(
+                        "are they yours? then `remand retry {} --accept-git-settings`; if not, remove them from your git \
+                         configuration",
+                        self.change.change_id
+                    ),
+                ))
+            }
+        }
+    }
+
+    /// After a run: settings that are still the trusted ones were not changed by it, so a later change of them is the
+    /// user's. A look that fails leaves the question for when credentials are needed.
+    pub(super) async fn see_settings(&self) -> Result<(), Stop> {
+        let Some(remote) = self.dispatch.settings.forge.remote(&self.project).filter(|_| self.change.has_pr()) else {
+            return Ok(());
+        };
+        let Ok(settings) = remote.marked(&git_mark(&self.change.worktree)).push_settings().await else { return Ok(()) };
+        Ok(self
+            .write("see_settings", move |conn| bb::see_git_settings(conn, &settings.fingerprint, clock::now()))
+            .await?)
+    }
+
+    fn pinned_remote(&self) -> Result<Remote, Stop> {
         let remote = self.dispatch.settings.forge.remote(&self.project).ok_or_else(|| {
             Stop::fail(
                 format!("the project {} has no URL to push to", self.project.project_id),
@@ -122,7 +170,7 @@ impl Task {
         if !self.change.has_pr() {
             return Ok(worktree);
         }
-        let remote = self.remote()?;
+        let remote = self.remote().await?;
         let theirs = self.remote_head(&remote).await?;
         let place = &worktree.place;
         let here = worktree.head.clone().ok_or_else(|| self.no_branch())?;
@@ -199,7 +247,7 @@ impl Task {
             return None;
         }
         let look = async {
-            let theirs = self.remote_head(&self.remote()?).await?;
+            let theirs = self.remote_head(&self.remote().await?).await?;
             let is_known = theirs == expected || theirs == self.change_now().await?.head;
             let is_here = !is_known && self.git.resolve(place, &theirs).await?.is_some();
             Ok::<_, Stop>(is_here.then_some(theirs))

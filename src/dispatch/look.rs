@@ -186,7 +186,7 @@ impl Task {
         if !self.change.has_pr() {
             return Ok(self.git.base_head(&worktree.place, base).await?);
         }
-        let remote = self.remote()?;
+        let remote = self.remote().await?;
         remote.ready().await?;
         let Some(sha) = remote.fetch(base).await? else { return Ok(None) };
         self.git.bring_in(&worktree.place, remote.path(), &sha).await?;

@@ -81,7 +81,7 @@ impl Task {
             Made::Whole => return self.worktree_is_made().await,
             Made::Empty { head } => head,
             Made::Not => {
-                let remote = self.remote()?;
+                let remote = self.remote().await?;
                 let head = self.remote_head(&remote).await?;
                 self.git.bring_in(&project.repository(), remote.path(), &head).await?;
                 head

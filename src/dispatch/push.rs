@@ -11,6 +11,7 @@ use super::stop::{Stop, TakenBack};
 use super::task::Task;
 use super::worktree_lock::WorktreeLock;
 use crate::blackboard::{self as bb, Intent, IntentKind, NewIntent};
+use crate::change::ChangeId;
 use crate::clock;
 use crate::crash::crash_point;
 use crate::event::{EventType, NewEvent};
@@ -30,6 +31,13 @@ impl Dispatch {
         Ok(())
     }
 
+    /// As for a change at work, but without a question: whoever goes on with the change asks it.
+    async fn has_trusted_settings(&self, id: &ChangeId, remote: &Remote) -> Result<(), Stop> {
+        let settings = remote.push_settings().await?;
+        let known = self.door.read(move |conn| bb::may_use_git_settings(conn, &settings.fingerprint)).await?;
+        if known { Ok(()) } else { Err(Stop::hold(format!("settings of git that decide a push changed ({id})"))) }
+    }
+
     async fn settle_push(&self, push: &Intent) -> Result<(), Stop> {
         let id = push.change_id.clone();
         let (change, project) = self
@@ -47,6 +55,7 @@ impl Dispatch {
         let sha = push.payload.get("to").and_then(Value::as_str).unwrap_or_default().to_owned();
         let remote = remote.marked(&git_mark(&change.worktree));
         remote.ready().await?;
+        self.has_trusted_settings(&change.change_id, &remote).await?;
         let there = match remote.fetch(&change.branch).await? {
             Some(head) => head == sha || remote.contains(&head, &sha).await?,
             None => false,
@@ -91,7 +100,7 @@ impl Task {
         if change.branch == self.project.default_branch {
             return self.refuse(span, format!("{} is the project's default branch", change.branch)).await;
         }
-        let remote = self.remote()?;
+        let remote = self.remote().await?;
         remote.ready().await?;
         remote.take(&self.place()?, &change.branch, head).await?;
         let files = self.git.changed_files(&self.place()?, span.first, head).await?;
@@ -116,6 +125,7 @@ impl Task {
         let push = Push { branch: change.branch, from: span.first.to_owned(), to: head.to_owned() };
         // The last look: the checks above took time, and went by these settings.
         self.configuration_in_force().await?;
+        self.with_trusted_settings(&remote).await?;
         self.intend(&push).await?;
         self.dispatch.door.check()?;
         match remote.push(&push).await? {

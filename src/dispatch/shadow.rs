@@ -115,7 +115,7 @@ impl Task {
             return Ok((worktree.place, head, base));
         }
         let place = self.project_of_git().repository();
-        let remote = self.remote()?;
+        let remote = self.remote().await?;
         let head = self.remote_head(&remote).await?;
         let base = remote.fetch(&self.change.base).await?.ok_or_else(|| {
             Stop::fail(format!("the base branch {} is gone", self.change.base), "bring it back, then retry")

@@ -130,7 +130,7 @@ impl Git {
     }
 
     /// Git's own id of some bytes: a cryptographic hash without a crate for it.
-    async fn id_of(&self, place: &Place, bytes: Vec<u8>) -> Result<String, GitError> {
+    pub(crate) async fn id_of(&self, place: &Place, bytes: Vec<u8>) -> Result<String, GitError> {
         self.line(Call::at(place, ["hash-object", "--no-filters", "--stdin"]).stdin(bytes)).await
     }
 }

@@ -124,7 +124,7 @@ impl Remote {
 
     /// The user's environment. Of its `GIT_*` variables only those stay that say how to reach a host and where the
     /// configuration is: the others could move the repository, or write tokens into a trace.
-    fn environment(&self) -> BTreeMap<String, String> {
+    pub(super) fn environment(&self) -> BTreeMap<String, String> {
         const KEPT: [&str; 8] = [
             "GIT_SSH",
             "GIT_SSH_COMMAND",
@@ -146,7 +146,7 @@ impl Remote {
         given.chain(ours).collect()
     }
 
-    async fn run(
+    pub(super) async fn run(
         &self,
         name: &'static str,
         args: &[&str],

@@ -14,6 +14,7 @@ mod glob;
 mod look;
 mod objection;
 mod push;
+mod settings;
 mod trouble;
 mod undone;
 mod url;

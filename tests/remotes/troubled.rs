@@ -12,13 +12,15 @@ fn committed(stage: &Remotes) -> String {
     stage.play.world.git(&stage.play.worktree, &["rev-parse", "HEAD"])
 }
 
-/// Sends git elsewhere than to the pinned URL, as a user's own configuration can; during the fix.
+/// Sends git elsewhere than to the pinned URL, as a user's own configuration can; during the fix, and a person accepts it.
 fn led_to(url: &str) -> Remotes {
     let stage = stage("");
     let gitconfig = stage.play.world.root().join("home/.gitconfig");
     let (remote, to) = (stage.remote.display(), url.replace("WORLD", stage.play.world.root().to_str().unwrap()));
     let lead = format!("git config --file '{}' 'url.{to}.insteadOf' '{remote}'\n", gitconfig.display());
     stage.play.fixer(&format!("{FIXES}{lead}"));
+    stage.tick();
+    stage.play.world.remand(&["retry", "c1", "--accept-git-settings"]).ok();
     stage.tick();
     stage
 }

@@ -58,3 +58,16 @@ CREATE TABLE configuration (
     CHECK ((changed_hash IS NULL) = (changed_since IS NULL))
 ) STRICT;
 ALTER TABLE runs ADD COLUMN gate_rules TEXT;
+
+-- Settings of git that a push may be made with.
+CREATE INDEX runs_by_end ON runs (ended_at);
+CREATE TABLE git_settings (
+    fingerprint TEXT PRIMARY KEY CHECK (length(fingerprint) >= 40),
+    state       TEXT NOT NULL CHECK (state IN ('trusted', 'asked')),
+    keys        TEXT NOT NULL CHECK (json_valid(keys)), -- without the values, which may be secrets
+    asked_at_change TEXT,                          -- the change whose escalation asks a person
+    accepted_by TEXT,                              -- null: no person was needed
+    first_seen_at TEXT NOT NULL CHECK (first_seen_at GLOB '????-??-??T??:??:??.???Z'),
+    seen_at     TEXT NOT NULL CHECK (seen_at GLOB '????-??-??T??:??:??.???Z'), -- in force then
+    CHECK (state = 'trusted' OR asked_at_change IS NOT NULL)
+) STRICT, WITHOUT ROWID;

@@ -17,6 +17,7 @@ const SMALL: &[&str] = &[
     "discoveries",
     "evaluator_troubles",
     "evaluators",
+    "git_settings",
     "migrations",
     "projects",
     "rate",

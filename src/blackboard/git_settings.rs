@@ -1,0 +1,154 @@
+//! Which settings of git a push may be made with: those that were in force when no agent could have changed them, and
+//! those that a person accepted.
+
+use rusqlite::{Connection, OptionalExtension as _, named_params};
+
+use super::{Result, people, rows};
+use crate::change::ChangeId;
+use crate::clock::Time;
+use crate::words::words;
+
+words! {
+    /// What is known of settings.
+    "state of git settings" Known {
+        Trusted = "trusted",
+        Asked = "asked",
+    }
+}
+
+/// Whether credentials may be used with the settings that are in force.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SettingsVerdict {
+    Trusted,
+    /// They changed while an agent ran, and this change is the one to ask a person for; the keys that came or went.
+    Ask {
+        keys: Vec<String>,
+    },
+    /// A person is asked at another change.
+    AskedAt(ChangeId),
+}
+
+/// Settings of git that decide a push, as they are in force.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct GitSettings<'a> {
+    /// A hash of keys and values.
+    pub(crate) fingerprint: &'a str,
+    pub(crate) keys: &'a [String],
+}
+
+/// Judges the settings in force. New ones are trusted if no agent ran since the last trusted ones were
+/// seen: then the user changed them.
+pub(crate) fn judge_git_settings(
+    conn: &Connection,
+    id: &ChangeId,
+    settings: GitSettings<'_>,
+    now: Time,
+) -> Result<SettingsVerdict> {
+    let known: Option<(Known, Option<String>)> = conn
+        .prepare_cached("SELECT state, asked_at_change FROM git_settings WHERE fingerprint = :fingerprint")?
+        .query_row(named_params! { ":fingerprint": settings.fingerprint }, |row| {
+            Ok((rows::word(row, "state")?, row.get("asked_at_change")?))
+        })
+        .optional()?;
+    let asked_at = match known {
+        Some((Known::Trusted, _)) => {
+            conn.prepare_cached("UPDATE git_settings SET seen_at = :now WHERE fingerprint = :fingerprint")?
+                .execute(named_params! { ":now": now.to_string(), ":fingerprint": settings.fingerprint })?;
+            return Ok(SettingsVerdict::Trusted);
+        }
+        Some((Known::Asked, asked_at)) => asked_at,
+        None if could_be_an_agents(conn)? => {
+            insert(conn, settings, Some(id), now)?;
+            None
+        }
+        None => {
+            insert(conn, settings, None, now)?;
+            return Ok(SettingsVerdict::Trusted);
+        }
+    };
+    match asked_at.filter(|other| other != id.as_str()) {
+        Some(other) if is_waiting(conn, &other)? => Ok(SettingsVerdict::AskedAt(ChangeId::new(other))),
+        _ => Ok(SettingsVerdict::Ask { keys: differing(conn, settings.keys)? }),
+    }
+}
+
+/// Notes that trusted settings are still in force. Others are judged when credentials are needed.
+pub(crate) fn see_git_settings(conn: &Connection, fingerprint: &str, now: Time) -> Result<()> {
+    conn.prepare_cached(
+        "UPDATE git_settings SET seen_at = :now WHERE fingerprint = :fingerprint AND state = 'trusted'",
+    )?
+    .execute(named_params! { ":now": now.to_string(), ":fingerprint": fingerprint })?;
+    Ok(())
+}
+
+/// Whether credentials may be used now, without a question to anybody.
+pub(crate) fn may_use_git_settings(conn: &Connection, fingerprint: &str) -> Result<bool> {
+    let is_trusted = conn
+        .prepare_cached("SELECT 1 FROM git_settings WHERE fingerprint = :fingerprint AND state = 'trusted'")?
+        .exists(named_params! { ":fingerprint": fingerprint })?;
+    Ok(is_trusted || !conn.prepare_cached("SELECT 1 FROM git_settings")?.exists([])?)
+}
+
+/// A person's word that the settings which were asked about are theirs.
+pub(crate) fn accept_git_settings(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -> Result<bool> {
+    let accepted = conn
+        .prepare_cached(
+            "UPDATE git_settings SET state = 'trusted', accepted_by = :actor, seen_at = :now WHERE state = 'asked'",
+        )?
+        .execute(named_params! { ":actor": actor, ":now": now.to_string() })?;
+    if accepted > 0 {
+        people::instruct(conn, id, "accept_git_settings", "", actor, now)?;
+    }
+    Ok(accepted > 0)
+}
+
+/// Whether an agent was at work since trusted settings were last seen.
+fn could_be_an_agents(conn: &Connection) -> Result<bool> {
+    let seen: Option<String> = conn
+        .prepare_cached("SELECT max(seen_at) FROM git_settings WHERE state = 'trusted'")?
+        .query_row([], |row| row.get(0))?;
+    let Some(seen) = seen else { return Ok(false) };
+    let runs_now = conn.prepare_cached("SELECT 1 FROM runs WHERE ended_at IS NULL")?.exists([])?;
+    Ok(runs_now
+        || conn
+            .prepare_cached("SELECT 1 FROM runs WHERE ended_at >= :seen")?
+            .exists(named_params! { ":seen": seen })?)
+}
+
+/// Trusted, unless a person is asked at a change.
+fn insert(conn: &Connection, settings: GitSettings<'_>, asked_at: Option<&ChangeId>, now: Time) -> Result<()> {
+    let state = if asked_at.is_some() { Known::Asked } else { Known::Trusted };
+    conn.prepare_cached(
+        "INSERT INTO git_settings (fingerprint, state, keys, asked_at_change, first_seen_at, seen_at)
+         VALUES (:fingerprint, :state, :keys, :change, :now, :now)",
+    )?
+    .execute(named_params! {
+        ":fingerprint": settings.fingerprint,
+        ":state": state.as_str(),
+        ":keys": serde_json::to_string(settings.keys)?,
+        ":change": asked_at.map(ChangeId::as_str),
+        ":now": now.to_string(),
+    })?;
+    Ok(())
+}
+
+/// Whether a change still waits for a person.
+fn is_waiting(conn: &Connection, id: &str) -> Result<bool> {
+    let state: Option<String> = conn
+        .prepare_cached("SELECT state FROM changes WHERE change_id = :id")?
+        .query_row(named_params! { ":id": id }, |row| row.get(0))
+        .optional()?;
+    Ok(state.as_deref() == Some("escalated"))
+}
+
+/// Keys that only one of the two has: those in force, and the trusted ones that were seen last.
+fn differing(conn: &Connection, keys: &[String]) -> Result<Vec<String>> {
+    let before: Option<String> = conn
+        .prepare_cached("SELECT keys FROM git_settings WHERE state = 'trusted' ORDER BY seen_at DESC LIMIT 1")?
+        .query_row([], |row| row.get(0))
+        .optional()?;
+    let before: Vec<String> = serde_json::from_str(before.as_deref().unwrap_or("[]"))?;
+    let came = keys.iter().filter(|key| !before.contains(key));
+    let went = before.iter().filter(|key| !keys.contains(key));
+    Ok(came.chain(went).cloned().collect())
+}

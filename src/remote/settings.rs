@@ -1,0 +1,82 @@
+//! The settings of git that decide where a push goes and who is asked for a password. The user's own are honoured, so
+//! an agent that can write them could have the credentials sent elsewhere.
+
+use super::{Remote, RemoteError, url};
+
+/// Keys, or beginnings of keys, as git prints them.
+const DECIDE: &[&str] = &[
+    "core.alternaterefscommand",
+    "core.askpass",
+    "core.gitproxy",
+    "core.sshcommand",
+    "credential.",
+    "http.",
+    "include.",
+    "includeif.",
+    "protocol.",
+    "remote.",
+    "ssh.",
+    "url.",
+];
+
+/// The settings that decide a push, without their values: those may be secrets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PushSettings {
+    /// A hash of all keys and values, in their order.
+    pub(crate) fingerprint: String,
+    /// Each once, sorted.
+    pub(crate) keys: Vec<String>,
+}
+
+impl Remote {
+    /// Reads the user's and the system's configuration, with all files that it includes, as a push would.
+    pub(crate) async fn push_settings(&self) -> Result<PushSettings, RemoteError> {
+        self.check()?;
+        let args = ["config", "--list", "-z", "--show-scope", "--includes"];
+        let ended = self.run("config", &args, &[], self.environment()).await?;
+        if ended.status != Some(0) {
+            return Err(self.trouble("config", &ended));
+        }
+        let deciding = deciding(&ended.stdout);
+        let mut keys: Vec<String> =
+            deciding.iter().filter_map(|entry| entry.split('\n').next()).map(shown_key).collect();
+        keys.sort();
+        keys.dedup();
+        let fingerprint = self.git.id_of(&self.place, deciding.join("\0").into_bytes()).await?;
+        Ok(PushSettings { fingerprint, keys })
+    }
+}
+
+/// Reads `scope NUL key LF value NUL`. Those of scope `command` are our own.
+fn deciding(listed: &str) -> Vec<&str> {
+    let mut fields = listed.split('\0');
+    let mut entries = Vec::new();
+    while let (Some(scope), Some(entry)) = (fields.next(), fields.next()) {
+        let key = entry.split('\n').next().unwrap_or_default();
+        let decides = DECIDE.iter().any(|name| if name.ends_with('.') { key.starts_with(name) } else { key == *name });
+        if scope != "command" && decides {
+            entries.push(entry);
+        }
+    }
+    entries
+}
+
+/// A key may have a URL in it, and that a password.
+fn shown_key(key: &str) -> String {
+    crate::secret::hide(&url::without_userinfo(key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_decides_a_push_counts() {
+        let listed = "system\0core.editor\nvi\0global\0credential.helper\nstore\0global\0user.name\nAda\0\
+            global\0url.https://u:p@h/.insteadof\nx\0command\0http.lowspeedlimit\n100\0local\0core.sshcommand\nssh\0\
+            local\0core.sshcommandx\ny\0";
+        let found = deciding(listed);
+        assert_eq!(found, ["credential.helper\nstore", "url.https://u:p@h/.insteadof\nx", "core.sshcommand\nssh"]);
+        assert_eq!(shown_key("url.https://u:p@h/.insteadof"), "url.https://h/.insteadof");
+    }
+}
