@@ -483,6 +483,8 @@ CREATE TABLE pulls (
     next_read   TEXT CHECK (next_read GLOB '????-??-??T??:??:??.???Z'), -- null: not read any more
     failures    INTEGER NOT NULL DEFAULT 0 CHECK (failures >= 0),     -- reads in a row that failed
     trouble     TEXT,                              -- why the last read failed
+    slow_reads  INTEGER NOT NULL DEFAULT 0 CHECK (slow_reads >= 0),   -- fetches in a row that ran out of time
+    kept_pages  TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(kept_pages)), -- the pages that such a fetch had read
     PRIMARY KEY (project_id, number)
 ) STRICT, WITHOUT ROWID;
 

@@ -159,6 +159,12 @@ pub(crate) struct SeenPull {
     pub(crate) next_read: Option<Time>,
     pub(crate) failures: i64,
     pub(crate) trouble: Option<String>,
+    /// Fetches in a row that ran out of time.
+    #[serde(skip)]
+    pub(crate) slow_reads: i64,
+    /// What such a fetch had read.
+    #[serde(skip)]
+    pub(crate) kept_pages: Value,
 }
 
 /// Something that was said, as it is stored.

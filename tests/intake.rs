@@ -2,6 +2,7 @@
 
 mod discover;
 mod reads;
+mod slow;
 pub(crate) mod stage;
 mod troubles;
 mod trust;

@@ -48,7 +48,8 @@ pub(crate) fn adopt(conn: &Connection, adoption: &Adoption, now: Time) -> Result
     // Marks of an earlier life would keep what was said then from being read again.
     conn.prepare_cached(
         "UPDATE pulls SET change_id = :id, acted_on = 'open', etag = NULL, marks = '{}', is_judged = 0,
-             read_at = NULL, read_after = 0, next_read = :now, failures = 0, trouble = NULL
+             read_at = NULL, read_after = 0, next_read = :now, failures = 0, trouble = NULL,
+             slow_reads = 0, kept_pages = '{}'
          WHERE project_id = :project_id AND number = :number",
     )?
     .execute(named_params! {

@@ -113,9 +113,9 @@ pub(crate) use prune::{
 };
 pub(crate) use pull_steps::{end_read_hold, over, set_up_for, stop_fixing, unwanted};
 pub(crate) use pulls::{
-    Discovery, FailedRead, Looked, Read, discovery, due_pulls, end_discovery, end_unadopted, fail_read, next_read,
-    open_adoptions, pull_of_change, pull_row, see_pull, set_discovery, set_judged, take_in_pull, unjudged_pulls,
-    want_read,
+    Discovery, FailedRead, Looked, Read, discovery, due_pulls, end_discovery, end_unadopted, fail_read, keep_pages,
+    next_read, open_adoptions, pull_of_change, pull_row, see_pull, set_discovery, set_judged, take_in_pull,
+    unjudged_pulls, want_read,
 };
 pub(crate) use rate::{Rate, known_permission, rate, set_permission, set_rate};
 #[cfg(test)]

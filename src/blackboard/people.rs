@@ -26,7 +26,7 @@ pub(crate) fn approve_by_person(conn: &Connection, id: &ChangeId, actor: &str, n
 pub(crate) fn retry(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -> Result<Change> {
     if super::seen_again(conn, id, actor, now)? {
         instruct(conn, id, "retry", "", actor, now)?;
-        conn.prepare_cached("UPDATE pulls SET next_read = :now, failures = 0 WHERE change_id = :id")?
+        conn.prepare_cached("UPDATE pulls SET next_read = :now, failures = 0, slow_reads = 0 WHERE change_id = :id")?
             .execute(named_params! { ":now": now.to_string(), ":id": id.as_str() })?;
         return super::change(conn, id);
     }

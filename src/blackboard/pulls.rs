@@ -100,7 +100,7 @@ pub(crate) fn take_in_pull(conn: &Connection, read: &Read, now: Time) -> Result<
     }
     conn.prepare_cached(
         "UPDATE pulls SET marks = :marks, read_at = :begun, read_after = :after, next_read = :next_read, failures = 0,
-             trouble = NULL, passed_over = :passed_over, head_sha = :head,
+             slow_reads = 0, kept_pages = '{}', trouble = NULL, passed_over = :passed_over, head_sha = :head,
              head_since = coalesce(:head_since, CASE WHEN head_sha = :head THEN head_since END),
              etag = CASE WHEN head_sha = :head THEN etag END,
              is_judged = CASE WHEN :new > 0 OR passed_over IS NOT :passed_over OR head_sha <> :head THEN 0 ELSE is_judged END
@@ -142,6 +142,20 @@ pub(crate) fn fail_read(conn: &Connection, row: &SeenPull, failed: &FailedRead, 
     }
     let hold = Hold { kind: HoldKind::Environment, reason: failed.reason.clone(), until: failed.next_read };
     hold_change(conn, change_id, &hold, now)
+}
+
+/// A fetch ran out of time: keeps the pages that it had read, and counts it.
+pub(crate) fn keep_pages(conn: &Connection, row: &SeenPull, pages: &Value) -> Result<()> {
+    conn.prepare_cached(
+        "UPDATE pulls SET slow_reads = slow_reads + 1, kept_pages = :pages
+         WHERE project_id = :project_id AND number = :number",
+    )?
+    .execute(named_params! {
+        ":pages": pages.to_string(),
+        ":project_id": row.project_id.as_str(),
+        ":number": row.number,
+    })?;
+    Ok(())
 }
 
 /// Asks for a read as soon as possible: an evaluator needs to know.
@@ -350,5 +364,7 @@ pub(super) fn from_row(row: &Row<'_>) -> std::result::Result<SeenPull, rusqlite:
         next_read: rows::time_or_none(row, "next_read")?,
         failures: row.get("failures")?,
         trouble: row.get("trouble")?,
+        slow_reads: row.get("slow_reads")?,
+        kept_pages: rows::json(row, "kept_pages")?,
     })
 }

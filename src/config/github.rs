@@ -17,6 +17,8 @@ pub(crate) struct Github {
     gh: Argv,
     #[serde(deserialize_with = "whole::<_, _, 1, 3_600>")]
     call_s: u64,
+    #[serde(deserialize_with = "whole::<_, _, 1, 3_600>")]
+    fetch_limit_s: u64,
     #[serde(deserialize_with = "whole::<_, _, 0, 15_000>")]
     reserve: u64,
     #[serde(deserialize_with = "whole::<_, _, 0, 86_400>")]
@@ -32,6 +34,8 @@ pub(crate) struct GithubSettings {
     /// The program and its first arguments. There is always a program.
     pub(crate) gh: Vec<String>,
     pub(crate) call: Duration,
+    /// For the whole fetch of a pull request's feedback.
+    pub(crate) fetch_limit: Duration,
     pub(crate) reserve: u64,
     pub(crate) permission: Duration,
     /// The accounts of all bots that may make work: the numbers that were written and those of the presets, each once.
@@ -99,6 +103,7 @@ impl Loaded {
         GithubSettings {
             gh: set.gh.words().to_vec(),
             call: Duration::from_secs(set.call_s),
+            fetch_limit: Duration::from_secs(set.fetch_limit_s),
             reserve: set.reserve,
             permission: Duration::from_secs(set.permission_s),
             bots: named.chain(preset).collect::<BTreeSet<_>>().into_iter().collect(),

@@ -328,6 +328,7 @@ fn bots_are_numbers_and_each_is_there_once() {
     let expected = GithubSettings {
         gh: vec!["hub".into(), "-x".into()],
         call: Duration::from_secs(30),
+        fetch_limit: Duration::from_secs(30),
         reserve: 500,
         permission: Duration::from_secs(3600),
         bots: vec![9, 58_596_630, 136_622_811],
@@ -401,6 +402,7 @@ fn every_setting_is_shown_with_where_it_comes_from() {
     limits.feedback_kb = 200  (default)
     github.gh = ["gh"]  (default)
     github.call_s = 30  (default)
+    github.fetch_limit_s = 30  (default)
     github.reserve = 500  (default)
     github.permission_s = 3600  (default)
     github.bots = []  (default)

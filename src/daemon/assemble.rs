@@ -128,6 +128,7 @@ fn intake_settings(loaded: &Loaded, definitions: &[Definition]) -> intake::Setti
     intake::Settings {
         reserve: i64::try_from(github.reserve).unwrap_or(i64::MAX),
         permission_holds: github.permission,
+        fetch_limit: github.fetch_limit,
         bots: github.bots.clone(),
         every: reader.and_then(|definition| definition.schedule.clone()),
         backoff_first: Duration::from_secs(dispatch.backoff_first_s),

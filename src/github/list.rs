@@ -6,6 +6,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::call::{Call, read_body};
+use super::fetch::{Fetch, KeptPage};
 use super::reply::Reply;
 use super::{Github, GithubError};
 
@@ -53,24 +54,44 @@ impl<T> Pages<T> {
 impl Github {
     /// A whole list or an error. `path` has its own query, if any; the page is added to it.
     pub(super) async fn list<T: DeserializeOwned>(&self, path: &str, known: &Marks) -> Result<Pages<T>, GithubError> {
-        let deadline = self.deadline();
+        self.list_in(&mut self.single_fetch(), path, known).await
+    }
+
+    /// The same, as a part of a fetch: pages that it kept are not asked for, and those that are read are kept.
+    pub(super) async fn list_in<T: DeserializeOwned>(
+        &self,
+        fetch: &mut Fetch,
+        path: &str,
+        known: &Marks,
+    ) -> Result<Pages<T>, GithubError> {
+        let deadline = fetch.deadline().min(self.deadline());
         let joint = if path.contains('?') { '&' } else { '?' };
         let mut pages = Pages { items: Vec::new(), marks: Marks::default() };
         let at = |page: usize| format!("{path}{joint}per_page={FULL}&page={page}");
         for page in 1..=MOST_PAGES {
             let path = at(page);
             let mark = known.get(&path);
-            let call = Call::get(path.clone()).unless(mark.map(|mark| mark.etag.as_str()));
-            let (leads_on, mark) = match self.ask(&call, deadline).await? {
-                // It need not name the next page again.
-                Reply::Unchanged { head } => (head.has_next() || known.get(&at(page + 1)).is_some(), mark.cloned()),
-                Reply::New { head, body } => {
-                    let items: Vec<T> = read_body(&path, &body)?;
-                    let mark = Mark { etag: head.etag().unwrap_or_default(), count: items.len() };
-                    pages.items.extend(items);
-                    (head.has_next(), Some(mark))
+            let kept = match fetch.page(&path) {
+                Some(kept) => kept.clone(),
+                None => {
+                    let call = Call::get(path.clone()).unless(mark.map(|mark| mark.etag.as_str()));
+                    let reply = self.ask(&call, deadline).await?;
+                    // A page that did not change need not name the next one again.
+                    to_keep(&path, reply, known.get(&at(page + 1)))?
                 }
             };
+            let mark = match &kept.body {
+                None => mark.cloned(),
+                Some(body) => {
+                    let items: Vec<T> = read_body(&path, body.as_bytes())?;
+                    let mark = Mark { etag: kept.etag.clone(), count: items.len() };
+                    pages.items.extend(items);
+                    Some(mark)
+                }
+            };
+            let leads_on = kept.leads_on;
+            // Only what could be read.
+            fetch.keep(&path, kept);
             let is_full = mark.as_ref().is_some_and(|mark| mark.count >= FULL);
             if let Some(mark) = mark.filter(|mark| !mark.etag.is_empty()) {
                 pages.marks.0.insert(path, mark);
@@ -80,5 +101,18 @@ impl Github {
             }
         }
         Err(GithubError::Broken { path: path.to_owned(), what: format!("the list does not end in {MOST_PAGES} pages") })
+    }
+}
+
+fn to_keep(path: &str, reply: Reply, known_next: Option<&Mark>) -> Result<KeptPage, GithubError> {
+    match reply {
+        Reply::Unchanged { head } => {
+            Ok(KeptPage { etag: String::new(), leads_on: head.has_next() || known_next.is_some(), body: None })
+        }
+        Reply::New { head, body } => {
+            let body = String::from_utf8(body)
+                .map_err(|error| GithubError::Broken { path: path.to_owned(), what: error.to_string() })?;
+            Ok(KeptPage { etag: head.etag().unwrap_or_default(), leads_on: head.has_next(), body: Some(body) })
+        }
     }
 }

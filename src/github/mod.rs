@@ -12,6 +12,7 @@
 mod call;
 mod classify;
 mod error;
+mod fetch;
 mod list;
 mod model;
 mod place;
@@ -34,8 +35,9 @@ use tokio::sync::watch;
 use crate::clock::Time;
 
 pub(crate) use error::GithubError;
+pub(crate) use fetch::Fetch;
 pub(crate) use list::Marks;
-pub(crate) use read::{Account, Answer};
+pub(crate) use read::{Account, Answer, KnownPull};
 pub(crate) use write::{NewInline, NewReview, Posted, ReviewEvent};
 
 /// Set for every call: nothing may wait for a person, colour the answer or add to it.

@@ -1,6 +1,7 @@
 //! What is read: pull requests, what is said on them, and who may do what.
 
 use super::call::{Call, read_body};
+use super::fetch::Fetch;
 use super::list::{Marks, Pages};
 use super::model::{CommentJson, CommitJson, InlineJson, PermissionJson, PullJson, Review, User};
 use super::reply::Reply;
@@ -13,6 +14,24 @@ use crate::pull::{Author, Permission, Pull, Said};
 pub(crate) enum Answer<T> {
     New { value: T, etag: Option<String> },
     Unchanged,
+}
+
+/// What is known of a pull request and of each of its lists.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct KnownPull<'a> {
+    pub(crate) etag: Option<&'a str>,
+    pub(crate) reviews: Marks,
+    pub(crate) review_comments: Marks,
+    pub(crate) issue_comments: Marks,
+}
+
+/// A pull request with all that is said on it and is new.
+#[derive(Debug, Clone)]
+pub(crate) struct Feedback {
+    pub(crate) pull: Answer<Pull>,
+    pub(crate) reviews: Pages<Said>,
+    pub(crate) review_comments: Pages<Said>,
+    pub(crate) issue_comments: Pages<Said>,
 }
 
 /// Who is logged in.
@@ -41,8 +60,18 @@ impl Github {
     }
 
     pub(crate) async fn pull(&self, repo: &str, number: i64, etag: Option<&str>) -> Result<Answer<Pull>, GithubError> {
+        self.pull_in(&self.single_fetch(), repo, number, etag).await
+    }
+
+    async fn pull_in(
+        &self,
+        fetch: &Fetch,
+        repo: &str,
+        number: i64,
+        etag: Option<&str>,
+    ) -> Result<Answer<Pull>, GithubError> {
         let path = place::numbered(repo, "pulls", number)?;
-        match self.ask(&Call::get(path.clone()).unless(etag), self.deadline()).await? {
+        match self.ask(&Call::get(path.clone()).unless(etag), fetch.deadline().min(self.deadline())).await? {
             Reply::Unchanged { .. } => Ok(Answer::Unchanged),
             Reply::New { head, body } => {
                 let json: PullJson = read_body(&path, &body)?;
@@ -58,8 +87,18 @@ impl Github {
 
     /// Without a draft of our own.
     pub(crate) async fn reviews(&self, repo: &str, number: i64, known: &Marks) -> Result<Pages<Said>, GithubError> {
+        self.reviews_in(&mut self.single_fetch(), repo, number, known).await
+    }
+
+    async fn reviews_in(
+        &self,
+        fetch: &mut Fetch,
+        repo: &str,
+        number: i64,
+        known: &Marks,
+    ) -> Result<Pages<Said>, GithubError> {
         let path = format!("{}/reviews", place::numbered(repo, "pulls", number)?);
-        Ok(self.list::<Review>(&path, known).await?.filter_map(|Review(said)| said))
+        Ok(self.list_in::<Review>(fetch, &path, known).await?.filter_map(|Review(said)| said))
     }
 
     /// Those that stand at lines of the diff.
@@ -69,8 +108,18 @@ impl Github {
         number: i64,
         known: &Marks,
     ) -> Result<Pages<Said>, GithubError> {
+        self.review_comments_in(&mut self.single_fetch(), repo, number, known).await
+    }
+
+    async fn review_comments_in(
+        &self,
+        fetch: &mut Fetch,
+        repo: &str,
+        number: i64,
+        known: &Marks,
+    ) -> Result<Pages<Said>, GithubError> {
         let path = format!("{}/comments", place::numbered(repo, "pulls", number)?);
-        Ok(self.list::<InlineJson>(&path, known).await?.filter_map(|json| Some(json.into())))
+        Ok(self.list_in::<InlineJson>(fetch, &path, known).await?.filter_map(|json| Some(json.into())))
     }
 
     /// Those under the pull request.
@@ -80,8 +129,34 @@ impl Github {
         number: i64,
         known: &Marks,
     ) -> Result<Pages<Said>, GithubError> {
+        self.issue_comments_in(&mut self.single_fetch(), repo, number, known).await
+    }
+
+    async fn issue_comments_in(
+        &self,
+        fetch: &mut Fetch,
+        repo: &str,
+        number: i64,
+        known: &Marks,
+    ) -> Result<Pages<Said>, GithubError> {
         let path = format!("{}/comments", place::numbered(repo, "issues", number)?);
-        Ok(self.list::<CommentJson>(&path, known).await?.filter_map(|json| Some(json.into())))
+        Ok(self.list_in::<CommentJson>(fetch, &path, known).await?.filter_map(|json| Some(json.into())))
+    }
+
+    /// The pull request and all its lists, within the time of one fetch. Reviews come before their comments: the comments of
+    /// a review that is there are there too.
+    pub(crate) async fn feedback(
+        &self,
+        fetch: &mut Fetch,
+        repo: &str,
+        number: i64,
+        known: &KnownPull<'_>,
+    ) -> Result<Feedback, GithubError> {
+        let pull = self.pull_in(fetch, repo, number, known.etag).await?;
+        let reviews = self.reviews_in(fetch, repo, number, &known.reviews).await?;
+        let review_comments = self.review_comments_in(fetch, repo, number, &known.review_comments).await?;
+        let issue_comments = self.issue_comments_in(fetch, repo, number, &known.issue_comments).await?;
+        Ok(Feedback { pull, reviews, review_comments, issue_comments })
     }
 
     /// What this account may do to a repository: nothing, when its name is another's by now or GitHub knows of none.

@@ -67,6 +67,8 @@ pub(crate) struct Settings {
     pub(crate) bots: Vec<i64>,
     /// When a pull request is read next; none: every minute.
     pub(crate) every: Option<Schedule>,
+    /// Time for one fetch of all that is said on a pull request.
+    pub(crate) fetch_limit: Duration,
     pub(crate) backoff_first: Duration,
     pub(crate) backoff_max: Duration,
     pub(crate) rules: RulesOf,

@@ -7,13 +7,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::head::Shown;
-use super::trouble::{Kind, REFUSALS, Trouble, trouble};
+use super::trouble::{Kind, REFUSALS, SLOW_READS, Trouble, too_slow, trouble};
 use super::trust::{Decision, Known, Written, by_permission, known};
 use super::{Asked, Intake, waits};
 use crate::blackboard::{self as bb, Conn, FailedRead, Project, TakenSaid};
 use crate::change::{AdoptedBy, Change, ChangeId, State};
 use crate::clock::{self, Time};
-use crate::github::{Answer, GithubError, Marks};
+use crate::github::{Answer, Fetch, Github, GithubError, KnownPull, Marks};
 use crate::proposal::Escalation;
 use crate::pull::{Author, Permission, Pull, PullState, Said, SaidKind, SeenPull, Trust};
 
@@ -63,8 +63,14 @@ impl Intake {
         let begun = clock::now();
         let id = change_id.clone();
         let before = self.door.read(move |conn| before(conn, &id)).await?;
-        let mut fetched = match self.fetch(&before.repo, row).await {
+        let kept = serde_json::from_value(row.kept_pages.clone()).unwrap_or_default();
+        let mut fetch = Github::begin_fetch(self.settings.fetch_limit, kept);
+        let mut fetched = match self.fetch(&mut fetch, &before.repo, row).await {
             Ok(fetched) => fetched,
+            Err(_) if fetch.is_over() => {
+                self.keep_for_next_fetch(row, fetch).await?;
+                return Ok(Ok(0));
+            }
             Err(error) => return Ok(Err(error)),
         };
         let marks = marks(row);
@@ -105,27 +111,46 @@ impl Intake {
         self.door.write("read", move |conn| store(conn, &row, &known_head, read, clock::now())).await.map(Ok)
     }
 
-    /// Reviews before their comments: the comments of a review that is there are there too.
-    async fn fetch(&self, repo: &str, row: &SeenPull) -> Asked<Fetched> {
-        let marks = marks(row);
-        let (github, number) = (&self.github, row.number);
-        let pull = match github.pull(repo, number, row.etag.as_deref()).await? {
+    async fn fetch(&self, fetch: &mut Fetch, repo: &str, row: &SeenPull) -> Asked<Fetched> {
+        let ListMarks { reviews, review_comments, issue_comments, .. } = marks(row);
+        let known = KnownPull { etag: row.etag.as_deref(), reviews, review_comments, issue_comments };
+        let read = self.github.feedback(fetch, repo, row.number, &known).await?;
+        let pull = match read.pull {
             Answer::New { value, etag } => Some((value, etag)),
             Answer::Unchanged => None,
         };
-        let reviews = github.reviews(repo, number, &marks.reviews).await?;
-        let review_comments = github.review_comments(repo, number, &marks.review_comments).await?;
-        let issue_comments = github.issue_comments(repo, number, &marks.issue_comments).await?;
-        let mut said = reviews.items;
-        said.extend(review_comments.items);
-        said.extend(issue_comments.items);
+        let mut said = read.reviews.items;
+        said.extend(read.review_comments.items);
+        said.extend(read.issue_comments.items);
         let marks = ListMarks {
-            reviews: reviews.marks,
-            review_comments: review_comments.marks,
-            issue_comments: issue_comments.marks,
+            reviews: read.reviews.marks,
+            review_comments: read.review_comments.marks,
+            issue_comments: read.issue_comments.marks,
             early: BTreeMap::new(),
         };
         Ok(Fetched { pull, said, marks })
+    }
+
+    /// The forge was too slow: the pages that were read are kept, and the next fetch goes on from there.
+    async fn keep_for_next_fetch(&self, row: &SeenPull, fetch: Fetch) -> bb::Result<()> {
+        let kept = fetch.into_kept();
+        let backoff = (self.settings.backoff_first, self.settings.backoff_max);
+        let slow = too_slow(self.settings.fetch_limit, kept.len(), row.failures, backoff, clock::now());
+        tracing::warn!(
+            change = row.change_id.as_ref().map(ChangeId::as_str),
+            number = row.number,
+            pages = kept.len(),
+            again_at = %slow.next_read,
+            "a pull request could not be read in time"
+        );
+        let (row, kept) = (row.clone(), serde_json::to_value(&kept)?);
+        let keep = move |conn: &Conn| {
+            if unread(conn, &row)?.is_some() {
+                bb::keep_pages(conn, &row, &kept)?;
+            }
+            put_off(conn, &row, &slow, clock::now())
+        };
+        self.door.write("put_off", keep).await
     }
 
     /// What is new or was changed, with what may come of it. What is ours is looked up after the forge was asked: what
@@ -308,17 +333,38 @@ fn put_off(conn: &Conn, row: &SeenPull, trouble: &Trouble, now: Time) -> bb::Res
     let change = bb::change(conn, change_id)?;
     let matters = match trouble.kind {
         Kind::Holds | Kind::Refused => true,
-        Kind::HoldsIfNeeded => waits(conn, &change)?,
+        Kind::HoldsIfNeeded | Kind::TooSlow => waits(conn, &change)?,
     };
     let is_held_longer = change.held_until.is_some_and(|until| until > trouble.next_read);
     let failed =
         FailedRead { reason: trouble.reason.clone(), next_read: trouble.next_read, holds: matters && !is_held_longer };
     bb::fail_read(conn, &found, &failed, now)?;
     let is_again = found.failures + 1 >= REFUSALS && found.trouble.as_ref() == Some(&trouble.reason);
-    if trouble.kind == Kind::Refused && is_again && !change.state.is_over() && change.state != State::Escalated {
+    if change.state.is_over() || change.state == State::Escalated {
+        return Ok(());
+    }
+    if trouble.kind == Kind::Refused && is_again {
         bb::escalate(conn, change_id, &refused(&change, &trouble.reason), now)?;
     }
+    if trouble.kind == Kind::TooSlow && found.slow_reads >= SLOW_READS {
+        bb::escalate(conn, change_id, &unread_in_time(&change, found.slow_reads, &trouble.reason), now)?;
+    }
     Ok(())
+}
+
+fn unread_in_time(change: &Change, times: i64, reason: &str) -> Escalation {
+    let id = &change.change_id;
+    Escalation {
+        reason: format!("the feedback on its PR could not be read in time, {times} times in a row: {reason}"),
+        decide: format!(
+            "is GitHub slow, or is the PR too long? Raise `github.fetch_limit_s`; it goes on by itself when it was read, \
+             or at once with `remand retry {id}`; else `remand cancel {id}`"
+        ),
+        bound: Some(bb::UNREADABLE),
+        rejected_item: None,
+        final_verdict: None,
+        failed_item: None,
+    }
 }
 
 fn refused(change: &Change, reason: &str) -> Escalation {

@@ -7,6 +7,9 @@ use crate::clock::{self, Time};
 use crate::github::GithubError;
 use crate::plain;
 
+/// So many fetches in a row that ran out of time need a person.
+pub(super) const SLOW_READS: i64 = 3;
+
 /// How often the same refusal in a row is taken for something that passes.
 pub(super) const REFUSALS: i64 = 3;
 
@@ -26,6 +29,8 @@ pub(super) enum Kind {
     HoldsIfNeeded,
     /// It will not pass by itself.
     Refused,
+    /// It ran out of time; matters only to a change that waits for the read.
+    TooSlow,
 }
 
 /// `failures` are those in a row before this one.
@@ -42,6 +47,21 @@ pub(super) fn trouble(error: &GithubError, failures: i64, backoff: (Duration, Du
         GithubError::Transient { .. } | GithubError::Broken { .. } => (later, Kind::HoldsIfNeeded),
     };
     Trouble { reason: format!("{error}; {}", error.hint()), next_read, kind }
+}
+
+/// The fetch ran out of time after so many pages.
+pub(super) fn too_slow(
+    limit: Duration,
+    pages: usize,
+    failures: i64,
+    backoff: (Duration, Duration),
+    now: Time,
+) -> Trouble {
+    let reason = format!(
+        "GitHub did not send all of it within {} s; the {pages} pages that were read are kept for the next try",
+        limit.as_secs()
+    );
+    Trouble { reason, next_read: now.plus(pause(failures, backoff)), kind: Kind::TooSlow }
 }
 
 /// It was had, and the blackboard would not take it.

@@ -9,6 +9,10 @@ ALTER TABLE changes ADD COLUMN last_hold TEXT;
 ALTER TABLE changes ADD COLUMN hold_repeats INTEGER NOT NULL DEFAULT 0 CHECK (hold_repeats >= 0);
 CREATE INDEX pulls_ended ON pulls (read_at) WHERE next_read IS NULL;
 
+-- Fetches of a pull request's feedback that ran out of time.
+ALTER TABLE pulls ADD COLUMN slow_reads INTEGER NOT NULL DEFAULT 0 CHECK (slow_reads >= 0);
+ALTER TABLE pulls ADD COLUMN kept_pages TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(kept_pages));
+
 -- More types of events.
 DROP TRIGGER events_known_type;
 CREATE TRIGGER events_known_type BEFORE INSERT ON events
