@@ -47,6 +47,7 @@ words! {
         Skipped = "skipped",
         Pruned = "pruned",
         Reloaded = "reloaded",
+        DaemonEnded = "daemon_ended",
     }
 }
 

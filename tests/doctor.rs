@@ -397,3 +397,16 @@ fn what_is_advised_is_what_helps() {
     let clock = checks.iter().find(|check| check["check"] == "clock").unwrap();
     assert!(clock["says"].as_str().unwrap().starts_with("not compared"), "{clock}");
 }
+
+/// The first thing that a new user lacks, before any project is known.
+#[test]
+fn a_gh_that_is_logged_out_is_an_error() {
+    let world = World::new();
+    let text = "case \"$*\" in --version) echo 'gh version 2.60.0 (2026-01-01)' ;; \
+                *) echo 'To get started with GitHub CLI, please run:  gh auth login' >&2; exit 4 ;; esac";
+    world.script("gh", text);
+    let checks = read(&world.remand(&["doctor", "--json"]));
+    let check = checks.iter().find(|check| check["check"] == "GitHub").unwrap();
+    assert_eq!(check["state"], "fail", "{check}");
+    assert!(check["do"].as_str().unwrap().contains("gh auth login"), "{check}");
+}

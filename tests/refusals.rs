@@ -157,7 +157,7 @@ fn a_second_daemon() {
     let play = Play::without_change(&Script::default());
     let first = play.daemon();
     let pid = first.pid().to_string();
-    let second = bounded(&play.world, &["run"]).fails(1, &format!("with pid {pid}"));
+    let second = bounded(&play.world, &["run"]).fails(5, &format!("with pid {pid}"));
     assert!(second.stderr.contains("one daemon a blackboard"), "{}", second.stderr);
     play.tick().ok();
     first.kill();

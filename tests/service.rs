@@ -1,8 +1,11 @@
 //! remand as something that runs all the time: stopped and started, watched over, set up for systemd and launchd.
 
 mod changed;
+mod journal;
 mod notify;
+mod outside;
 mod reload;
+mod running;
 mod stops;
 pub(crate) mod supervisor;
 mod units;

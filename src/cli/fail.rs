@@ -4,6 +4,7 @@
 use std::io;
 use std::process::ExitCode;
 
+use super::journal;
 use super::out::{Line, Look, Out};
 use crate::blackboard::BoardError;
 use crate::config::ConfigError;
@@ -81,11 +82,17 @@ pub(crate) fn report(out: &mut Out, error: &anyhow::Error) -> Code {
     if error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>()).any(is_broken_pipe) {
         return Code::Done;
     }
-    let (code, told) = tell(out, error);
+    let (code, told) = if journal::is_journal() { tell_journal(out, error) } else { tell(out, error) };
     match told {
         // With stderr gone too there is nobody left to tell.
         Ok(()) | Err(_) => code,
     }
+}
+
+fn tell_journal(out: &mut Out, error: &anyhow::Error) -> (Code, io::Result<()>) {
+    let code = if error.is::<ConfigError>() { Code::Config } else { judge(error).0 };
+    let text = crate::plain::block(&words(error));
+    (code, out.report(&journal::with_priority(&text, journal::ERROR)))
 }
 
 fn tell(out: &mut Out, error: &anyhow::Error) -> (Code, io::Result<()>) {

@@ -42,6 +42,7 @@ pub(crate) fn led_here(events: &[Event], limit: usize) -> Vec<&Event> {
         | EventType::FeedbackReceived
         | EventType::PrAdopted
         | EventType::PrChanged
+        | EventType::DaemonEnded
         | EventType::Skipped => true,
     };
     let mut told: Vec<&Event> = events.iter().rev().filter(tells).take(limit).collect();

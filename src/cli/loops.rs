@@ -6,8 +6,9 @@ use clap::Args;
 use super::desk::Desk;
 use super::fail::{self, Code, Fail};
 use super::out::Line;
-use super::{stop, trace};
-use crate::config;
+use super::{service, stop, trace};
+use crate::blackboard as bb;
+use crate::config::{self, Loaded};
 use crate::daemon::{self, AlreadyRunning, Files, Front};
 
 /// Run the daemon: it reads pull requests, has rejected work fixed and reviewed again, until it is stopped
@@ -35,6 +36,7 @@ pub(crate) struct WorkArgs {}
 pub(crate) fn run(_args: &RunArgs, desk: &mut Desk) -> Result<Code> {
     let settings = desk.settings()?;
     trace::begin(&settings.config.log, desk.verbose, trace::Talk::Log);
+    let missing = missing(&settings, desk)?;
     let (place, out) = (desk.place().clone(), &mut desk.out);
     let ready = || {
         let pid = std::process::id();
@@ -49,17 +51,41 @@ pub(crate) fn run(_args: &RunArgs, desk: &mut Desk) -> Result<Code> {
         }
     };
     let load = || Ok(config::load(&place)?);
+    for what in missing {
+        tracing::warn!("{what}");
+    }
     let files = Files { load: Box::new(load), words: fail::words };
-    let front = Front { ready: Box::new(ready), files };
+    let write_remedy = service::write_remedy(&settings.blackboard);
+    let front = Front { ready: Box::new(ready), write_remedy, files };
     match daemon::serve(settings.clone(), front) {
         Ok(()) => Ok(Code::Done),
         Err(error) => match error.downcast::<AlreadyRunning>() {
-            Ok(running) => Err(Fail::new(running.to_string())
+            Ok(running) => Err(Fail::needs_person(running.to_string())
                 .hint("one daemon a blackboard; the other commands work beside it, `remand tick` too")
                 .into()),
             Err(error) => Err(error),
         },
     }
+}
+
+/// What a daemon lacks that would have nothing to do for ever.
+fn missing(settings: &Loaded, desk: &Desk) -> Result<Vec<String>> {
+    let projects = match desk.board_there(settings)? {
+        Some(mut board) => board.read(bb::list_projects)?,
+        None => Vec::new(),
+    };
+    let mut missing = Vec::new();
+    if projects.is_empty() {
+        missing.push("no project is known, so nothing will happen: `remand project add PATH` adds one".to_owned());
+    }
+    let lacks = |project: &str| settings.project(project).agent.is_none();
+    let without: Vec<&str> = projects.iter().map(|known| known.project_id.as_str()).filter(|id| lacks(id)).collect();
+    if !without.is_empty() || (projects.is_empty() && lacks("")) {
+        let file = settings.file.clone().or_else(config::usual_file).unwrap_or_default();
+        let of = if without.is_empty() { String::new() } else { format!(" for {}", without.join(", ")) };
+        missing.push(format!("no agent is set{of}: set `agent` and [agents.NAME] in {}", file.display()));
+    }
+    Ok(missing)
 }
 
 pub(crate) fn tick(_args: &TickArgs, desk: &mut Desk) -> Result<Code> {

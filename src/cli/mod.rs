@@ -21,6 +21,7 @@ mod fail;
 mod follow;
 mod init;
 mod item;
+mod journal;
 mod led_here;
 mod log;
 mod loops;

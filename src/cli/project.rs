@@ -9,6 +9,7 @@ use super::desk::{Desk, wait};
 use super::fail::{Code, Fail};
 use super::out::{Line, Table};
 use super::remote_url::{self, Unfit};
+use super::service;
 use crate::blackboard::{self as bb, Project};
 use crate::change::ProjectId;
 use crate::config::Loaded;
@@ -84,6 +85,10 @@ fn add(args: &AddArgs, desk: &mut Desk) -> Result<Code> {
     }
     say(&project, desk)?;
     say_who_works(&settings, project.project_id.as_str(), desk)?;
+    if let Some((what, remedy)) = service::outside_of_unit(&settings.blackboard, Path::new(&project.common_dir)) {
+        desk.out.note(format!("note: {what}"))?;
+        desk.out.note(format!("hint: {remedy}"))?;
+    }
     Ok(Code::Done)
 }
 

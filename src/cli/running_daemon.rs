@@ -22,7 +22,7 @@ pub(crate) struct RunningDaemon {
     /// Whether the file at `program` is another one now, or gone.
     pub(crate) replaced: Option<bool>,
     #[serde(skip)]
-    supervised: bool,
+    pub(crate) supervised: bool,
 }
 
 impl RunningDaemon {

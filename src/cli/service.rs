@@ -3,6 +3,7 @@
 mod ask;
 mod found;
 mod site;
+mod state;
 
 use std::fs;
 use std::io::Write as _;
@@ -11,21 +12,19 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use clap::{Args, Subcommand};
-use serde::Serialize;
 
 use super::desk::Desk;
 use super::fail::{Code, Fail};
-use super::out::{Line, Look};
+use super::out::Line;
 use super::picture::field;
-use super::running_daemon::RunningDaemon;
-use crate::config::{self, ConfigError};
-use crate::daemon;
-use crate::doctor::Check;
 use crate::unit;
+use crate::{config, daemon};
 use ask::{Manager, Said};
 use site::Site;
 
-pub(crate) use found::{Elsewhere, FoundUnit, Owner};
+pub(crate) use found::{Elsewhere, FoundUnit, Owner, outside_of_unit, write_remedy};
+pub(crate) use state::checks;
+use state::{first_line, look, status};
 
 /// Have systemd or launchd run the daemon
 #[derive(Debug, Subcommand)]
@@ -123,28 +122,18 @@ pub(crate) fn service(command: &ServiceCommand, desk: &mut Desk) -> Result<Code>
     }
 }
 
-/// What a person and a program are told.
-#[derive(Serialize)]
-struct Told {
-    file: PathBuf,
-    installed: bool,
-    /// Written by us; null when there is none.
-    ours: Option<bool>,
-    /// Whether `install` would write something else; null when there is none, or when it can't be told here.
-    differs: Option<bool>,
-    /// What systemd says of it (`is-enabled`, `is-active`); null where it can't be asked.
-    enabled: Option<String>,
-    active: Option<String>,
-    blackboard: PathBuf,
-    /// What is wrong with the settings, or null.
-    problem: Option<String>,
-    /// The daemon that works on this blackboard, however it was started.
-    pid: Option<String>,
-    /// What is left to type.
-    commands: Vec<String>,
+/// `sudo` without `--system` would install it for root.
+fn refuse_for_root(which: &Which) -> Result<()> {
+    if let Some(user) = config::sudo_user().filter(|_| !which.system && !which.user) {
+        return Err(Fail::usage("with sudo this would install it for root alone")
+            .hint(format!("for the machine: add --system; for {user}: without sudo; really for root: add --user"))
+            .into());
+    }
+    Ok(())
 }
 
 fn install(args: &InstallArgs, desk: &mut Desk) -> Result<Code> {
+    refuse_for_root(&args.which)?;
     let mut site = Site::find(&args.which, desk)?;
     if let Some(problem) = site.problem.take() {
         return Err(problem.into());
@@ -161,9 +150,12 @@ fn install(args: &InstallArgs, desk: &mut Desk) -> Result<Code> {
     }
     let manager = Manager::of(&site);
     let was_active = manager.active().is_some_and(|active| active == "active");
+    // Two daemons on one blackboard are refused, and systemd would not start this one again.
+    let is_to_start = site.root.is_none() && !args.no_start && !was_active;
+    let other = daemon::holder(&site.blackboard).filter(|_| is_to_start);
     let mut left = Vec::new();
     let mut failed = None;
-    for step in manager.install_steps(args.no_start) {
+    for step in manager.install_steps(args.no_start || other.is_some()) {
         // What can't be done here is left to be typed, with all that would have followed.
         match if left.is_empty() { manager.run(&step) } else { Said::NotThere } {
             Said::Well => {}
@@ -187,9 +179,14 @@ fn install(args: &InstallArgs, desk: &mut Desk) -> Result<Code> {
         for command in &left {
             desk.out.line(Line::default().plain("  left to type: ").command(command))?;
         }
-        if let Some(hint) = site.hint() {
+        for hint in site.hints() {
             desk.out.note(hint)?;
         }
+    }
+    if let (Some(pid), Some(start)) = (other, manager.start_step()) {
+        let what = format!("a daemon with pid {pid} already uses {}", site.blackboard.display());
+        let hint = format!("the file is written; stop that daemon with `kill {pid}`, then `{}`", start.join(" "));
+        return Err(Fail::new(what).hint(hint).into());
     }
     match failed {
         Some(why) => Err(Fail::new(format!("it could not be started: {why}"))
@@ -274,41 +271,6 @@ fn not_there(step: &[String]) -> String {
     format!("{} is not there", step.first().map_or("", String::as_str))
 }
 
-fn status(args: &StatusArgs, desk: &mut Desk) -> Result<Code> {
-    let site = Site::find(&args.which, desk)?;
-    let mut told = look(&site, &Manager::of(&site), Vec::new())?;
-    told.commands = advice(&site, &told);
-    if desk.out.is_json() {
-        desk.out.json(&told)?;
-        return Ok(Code::Done);
-    }
-    let file = told.file.display();
-    let (what, looks) = match (told.ours, told.differs) {
-        (None, _) => (format!("no: there is no {file}"), Look::Notice),
-        (Some(false), _) => (format!("{file}, which remand did not write"), Look::Notice),
-        (Some(true), Some(true)) => (format!("{file}, which is not as it would be written now"), Look::Notice),
-        (Some(true), Some(false)) => (format!("{file}, up to date"), Look::Good),
-        (Some(true), None) => (format!("{file}"), Look::Good),
-    };
-    desk.out.line(Line::default().faint(format!("{:<11}", "installed")).piece(looks, what))?;
-    if let Some(problem) = &told.problem {
-        let line = Line::default().faint(format!("{:<11}", "settings")).piece(Look::Bad, problem);
-        desk.out.line(line.plain("; ").command("remand config check"))?;
-    }
-    let state: Vec<String> = told.enabled.iter().chain(&told.active).cloned().collect();
-    field(
-        desk,
-        "state",
-        if state.is_empty() { "systemd or launchd can't be asked here".into() } else { state.join(", ") },
-    )?;
-    let daemon = told.pid.as_ref().map_or("none runs".to_owned(), |pid| format!("runs with pid {pid}"));
-    field(desk, "daemon", format!("{daemon}, on {}", told.blackboard.display()))?;
-    for command in &told.commands {
-        desk.out.line(Line::default().plain("    ").command(command))?;
-    }
-    Ok(Code::Done)
-}
-
 fn print(args: &PrintArgs, desk: &mut Desk) -> Result<Code> {
     let site = Site::find(&args.which, desk)?;
     let text = site.text()?;
@@ -321,84 +283,6 @@ fn print(args: &PrintArgs, desk: &mut Desk) -> Result<Code> {
         desk.out.note(format!("note: this uses the defaults: {}", first_line(problem)))?;
     }
     Ok(Code::Done)
-}
-
-fn look(site: &Site, manager: &Manager, commands: Vec<String>) -> Result<Told> {
-    let there = read(&site.file)?;
-    // One that can't be written differs from nothing; `install` says why.
-    let wanted = site.text().ok();
-    Ok(Told {
-        file: site.file.clone(),
-        installed: there.is_some(),
-        ours: there.as_deref().map(unit::is_ours),
-        differs: there
-            .as_deref()
-            .filter(|_| site.is_whole())
-            .zip(wanted)
-            .map(|(there, wanted)| !unit::is_same(there, &wanted)),
-        enabled: manager.enabled(),
-        active: manager.active(),
-        blackboard: site.blackboard.clone(),
-        problem: site.problem.as_ref().map(first_line),
-        pid: daemon::holder(&site.blackboard),
-        commands,
-    })
-}
-
-/// For `doctor`: how it stands with the units that are there. systemd and launchd are not asked.
-pub(crate) fn checks(desk: &Desk) -> Vec<Check> {
-    let which = |system| Which { system, ..Which::default() };
-    let found = [false, true].map(|system| check(&which(system), desk).ok().flatten());
-    let mut found: Vec<Check> = found.into_iter().flatten().collect();
-    if found.is_empty() {
-        found.push(Check::ok("service", "not installed; `remand service install` would keep the daemon running"));
-    }
-    found.splice(0..0, replaced_program(desk));
-    if let Some(elsewhere) = config::blackboard_despite(desk.place()).and_then(|board| Elsewhere::than(&board)) {
-        found.push(Check::warn("service", elsewhere.sentence(), elsewhere.remedy()));
-    }
-    found
-}
-
-fn replaced_program(desk: &Desk) -> Option<Check> {
-    let blackboard = config::blackboard_despite(desk.place())?;
-    let (what, what_to_do) = RunningDaemon::of(&blackboard)?.replaced_sentence()?;
-    Some(Check::warn("program", format!("of the daemon: {what}"), what_to_do))
-}
-
-fn check(which: &Which, desk: &Desk) -> Result<Option<Check>> {
-    let site = Site::find(which, desk)?;
-    let Some(there) = read(&site.file)? else { return Ok(None) };
-    let (file, install) = (site.file.display(), format!("remand service install{}", site.flags()));
-    let is_same = !site.is_whole() || unit::is_same(&there, &site.text()?);
-    Ok(Some(if !unit::is_ours(&there) {
-        let says = format!("{file} was not written by remand");
-        Check::warn("service", says, format!("`{install} --force` writes over it, if that is wanted"))
-    } else if is_same {
-        Check::ok("service", format!("{file}, up to date"))
-    } else {
-        Check::warn("service", format!("{file} is not as it would be written now"), format!("`{install}`"))
-    }))
-}
-
-/// The title of a report about the settings.
-fn first_line(problem: &ConfigError) -> String {
-    let text = problem.to_string();
-    let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
-    line.strip_prefix("error: ").unwrap_or(line).to_owned()
-}
-
-/// What would make it as it should be.
-fn advice(site: &Site, told: &Told) -> Vec<String> {
-    let install = format!("remand service install{}", site.flags());
-    match (told.ours, told.differs) {
-        (None | Some(true), None | Some(true)) => vec![install],
-        (Some(false), _) => vec![format!("{install} --force")],
-        (None | Some(true), Some(false)) if told.pid.is_none() => {
-            Manager::of(site).start_step().map(|step| step.join(" ")).into_iter().collect()
-        }
-        (None | Some(true), Some(false)) => Vec::new(),
-    }
 }
 
 fn not_ours(file: &Path, what: &str) -> anyhow::Error {

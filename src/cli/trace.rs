@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal as _};
 
 use tracing_subscriber::EnvFilter;
 
+use super::journal::{self, Prioritized};
 use crate::config::settings::{Log, LogFormat};
 
 /// How much is said without being asked.
@@ -25,9 +26,12 @@ pub(crate) fn begin(settings: &Log, verbose: u8, talk: Talk) {
     };
     let filter = EnvFilter::builder().parse_lossy(format!("remand={level}"));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_target(false);
-    let begun = match settings.format {
-        LogFormat::Json => builder.json().try_init(),
-        LogFormat::Text => builder.with_ansi(io::stderr().is_terminal()).try_init(),
+    let begun = match (settings.format, journal::is_journal()) {
+        // The journal has a time of its own, people would see two.
+        (LogFormat::Text, true) => builder.with_ansi(false).without_time().map_event_format(Prioritized).try_init(),
+        (LogFormat::Json, true) => builder.json().map_event_format(Prioritized).try_init(),
+        (LogFormat::Json, false) => builder.json().try_init(),
+        (LogFormat::Text, false) => builder.with_ansi(io::stderr().is_terminal()).try_init(),
     };
     // A second log in one process would be an error of ours, and no reason not to work.
     drop(begun);

@@ -100,6 +100,12 @@ pub(crate) struct Supervision {
 }
 
 impl Environment {
+    /// Device and inode of the stream to the journal, as systemd.exec(5) has it.
+    pub(super) fn journal(&self) -> Option<(u64, u64)> {
+        let (device, inode) = self.text("JOURNAL_STREAM")?.split_once(':')?;
+        Some((device.parse().ok()?, inode.parse().ok()?))
+    }
+
     pub(super) fn supervision(&self, pid: u32) -> Supervision {
         let socket = self.text("NOTIFY_SOCKET").map(str::to_owned);
         // A variable that was meant for the process that started us is not for us.

@@ -150,6 +150,28 @@ pub(crate) fn session_environment() -> BTreeMap<String, String> {
     names.into_iter().filter_map(|name| Some((name.to_owned(), environment.text(name)?.to_owned()))).collect()
 }
 
+/// Device and inode of the stream to systemd's journal, if one was given to this process or to one before it.
+pub(crate) fn journal() -> Option<(u64, u64)> {
+    Environment::of_process().journal()
+}
+
+/// The user who started this process with sudo.
+pub(crate) fn sudo_user() -> Option<String> {
+    Environment::of_process().text("SUDO_USER").map(str::to_owned)
+}
+
+/// The login name of the user.
+pub(crate) fn login_name() -> Option<String> {
+    let environment = Environment::of_process();
+    environment.text("USER").or_else(|| environment.text("LOGNAME")).map(str::to_owned)
+}
+
+/// Those of the variables that are set here.
+pub(crate) fn set_variables(names: &[String]) -> Vec<String> {
+    let environment = Environment::of_process();
+    names.iter().filter(|name| environment.text(name).is_some()).cloned().collect()
+}
+
 /// What whoever started this process wants to be told of it.
 pub(crate) fn supervision() -> Supervision {
     Environment::of_process().supervision(std::process::id())

@@ -27,14 +27,24 @@ use crate::prompt::Prompts;
 use crate::remote::{PushRules, Reach, Remote, Secret};
 use crate::sandbox::{Sandbox, Sight, Wanted};
 
+/// What depends on how this process was started, not on the settings.
+pub(super) struct Host {
+    /// Shims are started from it.
+    pub(super) program: PathBuf,
+    /// What to do about a project that can't be written.
+    pub(super) write_remedy: String,
+}
+
+/// Where no service bounds what is written.
+pub(super) const WRITE_REMEDY: &str = "make it writable for the user that remand runs as";
+
 impl Daemon {
     pub(crate) fn assemble(loaded: &Loaded) -> anyhow::Result<Self> {
-        Self::assemble_with(loaded, program::running()?)
+        Self::assemble_with(loaded, Host { program: program::running()?, write_remedy: WRITE_REMEDY.to_owned() })
     }
 
-    /// Shims are started from `program`.
-    pub(super) fn assemble_with(loaded: &Loaded, program: PathBuf) -> anyhow::Result<Self> {
-        let parts = Parts::load(loaded, ProcessId::own()?.to_string(), program)?;
+    pub(super) fn assemble_with(loaded: &Loaded, host: Host) -> anyhow::Result<Self> {
+        let parts = Parts::load(loaded, ProcessId::own()?.to_string(), host)?;
         let lasting = Lasting {
             door: Door::open(&loaded.blackboard, clock::now())?,
             wake_intake: Arc::new(Notify::new()),
@@ -50,8 +60,9 @@ impl Daemon {
 
     /// As this one, by other settings: all of them are loaded and checked, or nothing comes of it.
     pub(super) fn again(&self, loaded: &Loaded) -> anyhow::Result<Self> {
-        let program = self.dispatch.settings.program.clone();
-        let parts = Parts::load(loaded, self.dispatch.holder.clone(), program)?;
+        let now = &self.dispatch.settings;
+        let host = Host { program: now.program.clone(), write_remedy: now.write_remedy.clone() };
+        let parts = Parts::load(loaded, self.dispatch.holder.clone(), host)?;
         Ok(parts.put_together(loaded, self.lasting.clone()))
     }
 }
@@ -64,9 +75,9 @@ struct Parts {
 }
 
 impl Parts {
-    fn load(loaded: &Loaded, holder: String, program: PathBuf) -> anyhow::Result<Self> {
+    fn load(loaded: &Loaded, holder: String, host: Host) -> anyhow::Result<Self> {
         let definitions = definition::load(loaded.evaluators.as_deref(), clock::now())?;
-        Ok(Self { definitions, settings: Arc::new(settings(loaded, &holder, program)?), holder })
+        Ok(Self { definitions, settings: Arc::new(settings(loaded, &holder, host)?), holder })
     }
 
     fn put_together(self, loaded: &Loaded, lasting: Lasting) -> Daemon {
@@ -178,7 +189,7 @@ fn discover(loaded: &Loaded, project: &ProjectId) -> Option<Discover> {
     })
 }
 
-fn settings(loaded: &Loaded, holder: &str, program: PathBuf) -> anyhow::Result<Settings> {
+fn settings(loaded: &Loaded, holder: &str, host: Host) -> anyhow::Result<Settings> {
     let prompts = Prompts::load(loaded.prompts.as_deref())?;
     let seconds = Duration::from_secs;
     let (dispatch, limits) = (&loaded.config.dispatch, &loaded.config.limits);
@@ -202,7 +213,8 @@ fn settings(loaded: &Loaded, holder: &str, program: PathBuf) -> anyhow::Result<S
             grace: seconds(limits.grace_s),
             feedback: limits.feedback_kb.saturating_mul(1000),
         },
-        program,
+        program: host.program,
+        write_remedy: host.write_remedy,
         runs_dir: state.join("runs"),
         shadow_dir: state.join("shadow"),
         gates_dir: state.join("gates"),

@@ -2,6 +2,7 @@
 
 mod assemble;
 mod deadline;
+mod ended;
 mod in_force;
 mod lock;
 mod program;
@@ -32,7 +33,9 @@ use crate::heartbeat::command::Kit;
 use crate::heartbeat::{self, Beat, command};
 use crate::intake::Intake;
 
+use assemble::{Host, WRITE_REMEDY};
 use deadline::Bounds;
+use record::Recorded;
 use reload::{Applied, Call, Calls, Cause, Order, Reload};
 use running::Running;
 use supervisor::{News, Pulse, Supervisor};
@@ -146,6 +149,8 @@ pub(crate) struct Done {
 pub(crate) struct Front<'a> {
     /// Told once it works.
     pub(crate) ready: Box<dyn FnOnce() + 'a>,
+    /// What to do about a project that the service does not let the daemon write to.
+    pub(crate) write_remedy: Option<String>,
     pub(crate) files: Files<'a>,
 }
 
@@ -169,9 +174,12 @@ pub(crate) fn serve(mut loaded: Loaded, front: Front<'_>) -> anyhow::Result<()> 
         let supervisor = Arc::new(Supervisor::new(&config::supervision()));
         bounds.set_supervisor(&supervisor);
         let _lock = lock::take(&loaded.blackboard).await?;
-        let mut daemon = Daemon::assemble_with(&loaded, program::kept(&loaded.blackboard)?)?;
+        let write_remedy = front.write_remedy.clone().unwrap_or_else(|| WRITE_REMEDY.to_owned());
+        let host = Host { program: program::kept(&loaded.blackboard)?, write_remedy };
+        let mut daemon = Daemon::assemble_with(&loaded, host)?;
         bounds.set_door(daemon.door());
-        let _recorded = Record::own(supervisor.is_there())?.publish(&loaded.blackboard)?;
+        ended::report(daemon.door(), Record::left_over(&loaded.blackboard)).await?;
+        let recorded = Arc::new(Record::own(supervisor.is_there())?.publish(&loaded.blackboard)?);
         daemon.look_at_git().await?;
         daemon.set_shadows().await?;
         daemon.warn_of_what_is_in_the_way().await?;
@@ -181,7 +189,12 @@ pub(crate) fn serve(mut loaded: Loaded, front: Front<'_>) -> anyhow::Result<()> 
         let status = daemon.door().read(supervisor::status).await?;
         (front.ready)();
         supervisor.tell(News::Ready, &status);
-        let watched = daemon.watched(Arc::clone(&supervisor), stop.clone());
+        let watched = daemon.watched(Arc::clone(&supervisor), Arc::clone(&recorded), stop.clone());
+        watched.reopen();
+        let (shower, door, beats) = (Arc::clone(&supervisor), daemon.door().clone(), daemon.lasting.beats.subscribe());
+        let until = stop.clone();
+        watched.spawn(async move { shower.show_work(door, beats, status, until).await });
+        watched.close();
         loop {
             let wake = Arc::clone(&daemon.lasting.wake_configuration);
             let call = calls.next(&wake, &stop).await;
@@ -219,6 +232,7 @@ pub(crate) fn serve(mut loaded: Loaded, front: Front<'_>) -> anyhow::Result<()> 
         supervisor.tell(News::Stopping, "stopping: agents at work get their grace");
         running.end().await;
         watched.wait().await;
+        drop(recorded);
         Ok(())
     });
     served.map(Option::unwrap_or_default)
@@ -317,14 +331,14 @@ impl Daemon {
         self.lasting.wake_dispatch.notify_one();
     }
 
-    fn watched(&self, supervisor: Arc<Supervisor>, stop: CancellationToken) -> TaskTracker {
+    fn watched(&self, supervisor: Arc<Supervisor>, recorded: Arc<Recorded>, stop: CancellationToken) -> TaskTracker {
         let pulse = Pulse {
             door: self.door().clone(),
             wake_heartbeat: Arc::clone(&self.lasting.wake_heartbeat),
             beats: self.lasting.beats.subscribe(),
         };
         let tracker = TaskTracker::new();
-        tracker.spawn(async move { supervisor.keep_alive(pulse, stop).await });
+        tracker.spawn(async move { supervisor.keep_alive(pulse, recorded, stop).await });
         tracker.close();
         tracker
     }

@@ -25,15 +25,31 @@ pub(crate) struct Record {
     pub(crate) program: PathBuf,
     /// Device and inode of the running file: another file at `program` has others, since this one is in use.
     file: (u64, u64),
+    /// Since when the daemon could give no sign of life, while it can't: systemd's watchdog ends it soon.
+    #[serde(default)]
+    pub(crate) silent_since: Option<Time>,
 }
 
-/// Removes the record when the daemon stops in order.
-pub(super) struct Recorded(PathBuf);
+/// The record of this daemon on the disk. Removed when the daemon stops in order.
+pub(super) struct Recorded {
+    record: Record,
+    path: PathBuf,
+}
+
+impl Recorded {
+    /// Takes no part in the work, so that it also succeeds while the blackboard does not answer.
+    pub(super) fn set_silent(&self, since: Option<Time>) {
+        let record = Record { silent_since: since, ..self.record.clone() };
+        if let Err(error) = record.write(&self.path) {
+            tracing::warn!(error = ?error, path = %self.path.display(), "the daemon's record can't be written");
+        }
+    }
+}
 
 impl Drop for Recorded {
     fn drop(&mut self) {
         // What is left describes a dead process, which every reader notices.
-        drop(fs::remove_file(&self.0));
+        drop(fs::remove_file(&self.path));
     }
 }
 
@@ -50,25 +66,32 @@ impl Record {
             supervised,
             program,
             file: (file.dev(), file.ino()),
+            silent_since: None,
         })
     }
 
     /// Writes it for the blackboard whose lock this process holds.
-    pub(super) fn publish(&self, blackboard: &Path) -> anyhow::Result<Recorded> {
+    pub(super) fn publish(self, blackboard: &Path) -> anyhow::Result<Recorded> {
         let path = path(blackboard);
-        let written = (|| {
-            let new = path.with_extension("daemon.new");
-            fs::write(&new, serde_json::to_vec(self)?)?;
-            fs::rename(&new, &path)
-        })();
-        written.with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(Recorded(path))
+        self.write(&path).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Recorded { record: self, path })
+    }
+
+    fn write(&self, path: &Path) -> io::Result<()> {
+        let new = path.with_extension("daemon.new");
+        fs::write(&new, serde_json::to_vec(self)?)?;
+        fs::rename(&new, path)
     }
 
     /// The record of the daemon that runs on this blackboard. None also for one of a version without records.
     pub(crate) fn of_running(blackboard: &Path) -> Option<Self> {
         let pid = lock::holder(blackboard)?;
         Self::read(blackboard).filter(|record| record.pid.to_string() == pid)
+    }
+
+    /// The record that the last daemon left behind, for the next one, which holds the lock: it was killed.
+    pub(super) fn left_over(blackboard: &Path) -> Option<Self> {
+        Self::read(blackboard)
     }
 
     fn read(blackboard: &Path) -> Option<Self> {

@@ -9,8 +9,9 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::record::Recorded;
 use crate::blackboard::{self as bb, Conn, Door};
-use crate::clock;
+use crate::clock::{self, Time};
 use crate::config::Supervision;
 
 /// What is told, in the words of sd_notify(3).
@@ -20,6 +21,8 @@ pub(super) enum News {
     Reloading,
     Stopping,
     Alive,
+    /// Only the line for `systemctl status`.
+    Status,
 }
 
 pub(super) struct Supervisor {
@@ -60,28 +63,86 @@ impl Supervisor {
             News::Reloading => format!("RELOADING=1\nMONOTONIC_USEC={}", clock::monotonic_usec()),
             News::Stopping => "STOPPING=1".to_owned(),
             News::Alive => "WATCHDOG=1".to_owned(),
+            News::Status => String::new(),
         };
         // One line, whatever is in it.
         let status: String = status.chars().map(|c| if c.is_control() { ' ' } else { c }).take(500).collect();
         let message = format!("{what}\nSTATUS={status}\n");
+        let message = message.trim_start();
         if let Err(error) = socket.send_to_addr(message.as_bytes(), address) {
             tracing::warn!(news = ?news, error = ?error, "the supervisor could not be told");
         }
     }
 
+    /// Keeps the status line as the work is: each pass of the heartbeat follows a commit.
+    pub(super) async fn show_work(
+        &self,
+        door: Door,
+        mut beats: watch::Receiver<u64>,
+        mut shown: String,
+        stop: CancellationToken,
+    ) {
+        let work = async {
+            while beats.changed().await.is_ok() {
+                // What can't be read now is read after the next pass.
+                if let Ok(now) = door.read(status).await
+                    && now != shown
+                {
+                    self.tell(News::Status, &now);
+                    shown = now;
+                }
+            }
+        };
+        if self.is_there() {
+            tokio::select! { () = work => {}, () = stop.cancelled() => {} }
+        }
+    }
+
     /// Says that the daemon is alive as often as is wanted, and only if it is: each time the heartbeat made a pass since it was
     /// asked for, and the blackboard took a write.
-    pub(super) async fn keep_alive(&self, mut pulse: Pulse, stop: CancellationToken) {
+    pub(super) async fn keep_alive(&self, mut pulse: Pulse, recorded: Arc<Recorded>, stop: CancellationToken) {
         // Three times in the time that it waits: one that is late does no harm.
         let Some(every) = self.watchdog.map(|limit| limit / 3) else { return };
         let work = async {
+            let mut silence = Silence { recorded: &recorded, heard_at: clock::now(), is_silent: false };
             loop {
                 tokio::time::sleep(every).await;
-                let Some(status) = pulse.felt().await else { continue };
+                let status = tokio::select! {
+                    status = pulse.felt() => status,
+                    () = silence.note_after(every * 2) => None,
+                };
+                let Some(status) = status else { continue };
+                silence.is_over();
                 self.tell(News::Alive, &status);
             }
         };
         tokio::select! { () = work => {}, () = stop.cancelled() => {} }
+    }
+}
+
+/// Writes down that no sign of life can be given, before the watchdog ends this process without another word.
+struct Silence<'a> {
+    recorded: &'a Recorded,
+    heard_at: Time,
+    is_silent: bool,
+}
+
+impl Silence<'_> {
+    /// Returns only after it has noted the silence; then the next sign of life is tried for.
+    async fn note_after(&mut self, wait: Duration) {
+        tokio::time::sleep(wait).await;
+        if !self.is_silent {
+            self.is_silent = true;
+            self.recorded.set_silent(Some(self.heard_at));
+            tracing::error!(since = %self.heard_at, "no sign of life can be given: the watchdog ends this daemon soon");
+        }
+    }
+
+    fn is_over(&mut self) {
+        self.heard_at = clock::now();
+        if std::mem::take(&mut self.is_silent) {
+            self.recorded.set_silent(None);
+        }
     }
 }
 

@@ -3,6 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
+
 use super::stop::{Fail, Stop};
 use super::task::Task;
 use crate::blackboard as bb;
@@ -22,6 +25,7 @@ impl Task {
             return Err(Stop::Paused);
         }
         budget_left(&change)?;
+        self.writable()?;
         let path = self.worktree();
         let worktree = match self.git.worktree_at(path).await {
             Ok(worktree) => worktree,
@@ -82,6 +86,22 @@ impl Task {
             ));
         }
         Ok(worktree)
+    }
+
+    /// Refuses a repository that can't be written before an agent is paid for work that could not be kept. A service may
+    /// see it read-only or, in a home, not at all.
+    pub(super) fn writable(&self) -> Result<(), Stop> {
+        let (repository, worktree) = (Path::new(&self.project.common_dir), self.worktree());
+        let remedy = &self.dispatch.settings.write_remedy;
+        let denied = |path: &Path, error: Errno| {
+            Stop::hold(format!("the daemon can't write to {}: {error}; {remedy}", path.display()))
+        };
+        access(repository, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| denied(repository, error))?;
+        match access(worktree, Access::WRITE_OK | Access::EXEC_OK) {
+            // One that is gone is judged with what the repository knows of it.
+            Ok(()) | Err(Errno::NOENT | Errno::NOTDIR) => Ok(()),
+            Err(error) => Err(denied(worktree, error)),
+        }
     }
 
     /// The branch was deleted under the worktree. Everything in it looks new then: to commit that would be wrong.

@@ -58,6 +58,7 @@ impl Task {
     /// The worktree as the next run has to find it: there, as the remote has it, set up.
     pub(super) async fn ready_worktree(&self) -> Result<Worktree, Stop> {
         self.look_at_pull().await?;
+        self.writable()?;
         self.make_own_worktree().await?;
         if self.change.has_pr()
             && let Ok(place) = self.place()

@@ -27,6 +27,8 @@ pub(crate) struct Settings {
     pub(crate) limits: Limits,
     /// remand itself: `remand __shim` is started from it.
     pub(crate) program: PathBuf,
+    /// What to do about a project that the daemon can't write to.
+    pub(crate) write_remedy: String,
     /// Each run has its own folder in here.
     pub(crate) runs_dir: PathBuf,
     /// The prompts of what would have run, of changes in shadow.

@@ -14,6 +14,8 @@ pub(crate) struct Installed {
     /// The values of `--config` and `--db`.
     pub(crate) config: Option<PathBuf>,
     pub(crate) db: Option<PathBuf>,
+    /// What it may write, of a unit that bounds that.
+    pub(crate) writable: Vec<PathBuf>,
 }
 
 pub(crate) fn installed(kind: Kind, text: &str) -> Installed {
@@ -40,7 +42,17 @@ pub(crate) fn installed(kind: Kind, text: &str) -> Installed {
         program: words.first().map(PathBuf::from),
         config: option("--config"),
         db: option("--db"),
+        writable: if kind == Kind::Systemd { writable(text) } else { Vec::new() },
     }
+}
+
+fn writable(text: &str) -> Vec<PathBuf> {
+    let values = text.lines().filter_map(|line| {
+        let bound = line.strip_prefix("BindPaths=").map(|value| value.replace("\\:", ":"));
+        bound.or_else(|| line.strip_prefix("ReadWritePaths=").map(str::to_owned))
+    });
+    let words = values.flat_map(|value| systemd_words(&value));
+    words.map(|word| PathBuf::from(word.strip_prefix('-').unwrap_or(&word))).collect()
 }
 
 /// The words of a value, as `quoted` writes them.

@@ -38,6 +38,8 @@ pub(crate) struct Wish {
     pub(crate) args: Vec<String>,
     /// Where programs are looked for: git, gh, the agents.
     pub(crate) path: String,
+    /// Variables for the daemon and its agents, read when it starts. Secrets belong there, not into the unit.
+    pub(crate) environment: PathBuf,
     /// Beside the blackboard; the log goes there where nothing else takes it.
     pub(crate) state: PathBuf,
     /// What must be written: worktrees and their repositories, what agents keep in their home.
@@ -54,6 +56,7 @@ impl Wish {
         let seen = |path: &PathBuf| seen_from(root, path);
         self.program = seen(&self.program);
         self.state = seen(&self.state);
+        self.environment = seen(&self.environment);
         for paths in [&mut self.writable, &mut self.readable] {
             *paths = paths.iter().map(seen).collect();
         }

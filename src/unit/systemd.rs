@@ -44,6 +44,8 @@ fn how_to_run(wish: &Wish) -> Result<String, Unfit> {
         // In the program's own path a dollar is a dollar.
         words.push(quoted(arg)?.replace('$', "$$"));
     }
+    // Taken as it is, but for percent signs.
+    let environment = fit(&wish.environment.to_string_lossy())?.replace('%', "%%");
     let (exec, path, stop_s) = (words.join(" "), quoted(&format!("PATH={}", wish.path))?, wish.stop_s);
     Ok(format!(
         "# Ready is said when it works, and only by the daemon itself: agents have no word here.
@@ -52,10 +54,12 @@ NotifyAccess=main
 ExecStart={exec}
 ExecReload=kill -HUP $MAINPID
 Environment={path}
+# Optional: NAME=value lines for what agents need to log in. Keep it readable for its owner alone (chmod 600).
+EnvironmentFile=-{environment}
 Restart=on-failure
 RestartSec=5
-# Wrong usage, wrong settings: another start changes nothing. 5: the database was removed or replaced while it ran, and a
-# start would begin with an empty one.
+# Wrong usage, wrong settings: another start changes nothing. 5: another daemon uses the blackboard, or the database was
+# removed or replaced while it ran, and a start would begin with an empty one.
 RestartPreventExitStatus=2 3 5
 # Fed by a heartbeat that passed and a blackboard that took a write.
 WatchdogSec=60

@@ -6,6 +6,7 @@ fn wish(scope: Scope) -> Wish {
         program: "/opt/my tools/100%/$re;mand".into(),
         args: ["--db", "/srv/50% of $it/b.db", "run"].map(String::from).to_vec(),
         path: "/usr/bin:/opt/a b%/bin".into(),
+        environment: "/etc/re mand/100%.env".into(),
         state: "/var/lib/remand".into(),
         writable: ["/srv/src", "/srv/src/website", "/var/lib/remand/worktrees", "/home/ada/src 1%"]
             .map(PathBuf::from)
@@ -27,10 +28,11 @@ fn lines<'a>(text: &'a str, keys: &[&str]) -> Vec<&'a str> {
 fn what_systemd_would_read_otherwise_is_escaped() {
     let text = text(Kind::Systemd, &wish(Scope::User)).unwrap();
     assert_eq!(
-        lines(&text, &["ExecStart", "Environment", "TimeoutStopSec"]),
+        lines(&text, &["ExecStart", "Environment", "EnvironmentFile", "TimeoutStopSec"]),
         [
             r#"ExecStart="/opt/my tools/100%%/$re;mand" --db "/srv/50%% of $$it/b.db" run"#,
             r#"Environment="PATH=/usr/bin:/opt/a b%%/bin""#,
+            "EnvironmentFile=-/etc/re mand/100%%.env",
             "TimeoutStopSec=55",
         ]
     );
@@ -78,6 +80,10 @@ fn an_installed_text_is_read_back() {
             program: Some("/opt/my tools/100%/$re;mand".into()),
             config: Some(args[1].into()),
             db: Some(args[3].into()),
+            writable: match kind {
+                Kind::Systemd => vec!["/srv/src".into(), "/home/ada/src 1%".into()],
+                Kind::Launchd => Vec::new(),
+            },
         };
         assert_eq!(installed(kind, &known), expected, "{kind:?}");
         assert_eq!(installed(kind, &text(kind, &wish(Scope::User)).unwrap()).user, None);

@@ -16,6 +16,7 @@ case "$*" in
 '--user restart remand.service') ;;
 '--user is-enabled remand.service') if [ -e "$HOME/enabled" ]; then echo enabled; else echo disabled; exit 1; fi ;;
 '--user is-active remand.service') if [ -e "$HOME/enabled" ]; then echo active; else echo inactive; exit 3; fi ;;
+'--user show --property=MainPID --value remand.service') cat "$HOME/main-pid" 2>/dev/null || echo 0 ;;
 --root=*' enable remand.service' | --root=*' disable remand.service') ;;
 --root=*' is-enabled remand.service') echo enabled ;;
 *) echo "unknown: $*" >&2; exit 64 ;;
@@ -29,11 +30,11 @@ fn lonely(world: &World, args: &[&str]) -> crate::support::Output {
     run(&mut command)
 }
 
-fn asked(world: &World) -> Vec<String> {
+pub(super) fn asked(world: &World) -> Vec<String> {
     let path = world.root().join("home/asked");
     let asked = std::fs::read_to_string(&path).unwrap_or_default();
     std::fs::remove_file(path).ok();
-    asked.lines().filter(|line| !line.contains("is-")).map(str::to_owned).collect()
+    asked.lines().filter(|line| !line.contains("is-") && !line.contains("show")).map(str::to_owned).collect()
 }
 
 pub(super) fn unit(world: &World) -> PathBuf {

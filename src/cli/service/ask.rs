@@ -99,6 +99,13 @@ impl Manager {
             .then(|| self.answer(&self.systemctl(&["is-active", UNIT])))?
     }
 
+    /// The process of the unit, if it runs.
+    pub(super) fn main_pid(&self) -> Option<u32> {
+        let show = self.systemctl(&["show", "--property=MainPID", "--value", UNIT]);
+        let pid = (self.kind == Kind::Systemd && self.root.is_none()).then(|| self.answer(&show))??;
+        pid.parse().ok().filter(|pid| *pid > 0)
+    }
+
     /// Runs it, if the program is there.
     pub(super) fn run(&self, step: &[String]) -> Said {
         match ended(step) {

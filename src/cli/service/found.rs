@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{read, site};
+use super::{RUN_AS, read, site};
 use crate::config::{self, Place, Whose};
 use crate::daemon;
 use crate::unit::{self, Installed, Kind};
@@ -41,6 +41,13 @@ impl FoundUnit {
         let place = Place { config: self.says.config.clone(), db: None };
         let home = site::home_of(self.says.user.as_deref()?, None)?;
         Some(Whose::User { home: &home }.load(&place).ok()?.blackboard)
+    }
+
+    /// What lets its daemon write to projects that were added after it was installed.
+    fn install_again(&self) -> String {
+        let run_as = self.says.user.as_ref().filter(|user| *user != RUN_AS);
+        let run_as = run_as.map(|user| format!(" --run-as {user}")).unwrap_or_default();
+        format!("sudo remand service install --system{run_as}")
     }
 
     pub(crate) fn restart_command(&self) -> String {
@@ -93,4 +100,32 @@ impl Elsewhere {
     pub(crate) fn remedy(&self) -> String {
         format!("`{}` works on that one", site::on_blackboard(&self.user, &self.blackboard, ""))
     }
+}
+
+/// The unit of the machine, if it is ours and its daemon uses this blackboard.
+fn bounded_unit(blackboard: &Path) -> Option<FoundUnit> {
+    let unit = FoundUnit::of(Owner::Machine).filter(|unit| unit.says.is_ours && unit.kind == Kind::Systemd)?;
+    (unit.blackboard()? == blackboard).then_some(unit)
+}
+
+/// What to do about a project that this daemon can't write to, if it was started by the unit of the machine.
+pub(crate) fn write_remedy(blackboard: &Path) -> Option<String> {
+    config::supervision().socket?;
+    let unit = bounded_unit(blackboard)?;
+    Some(format!(
+        "`{}` and `{}` open projects that were added after the service was installed",
+        unit.install_again(),
+        unit.restart_command()
+    ))
+}
+
+/// What a person has to know who adds a project that the installed unit does not let its daemon write to.
+pub(crate) fn outside_of_unit(blackboard: &Path, repository: &Path) -> Option<(String, String)> {
+    let unit = bounded_unit(blackboard)?;
+    let is_inside = |outer: &PathBuf| repository.starts_with(outer);
+    if unit.says.writable.iter().any(is_inside) || repository.starts_with(site::STATE) {
+        return None;
+    }
+    let what = format!("the installed service can't write to {} yet", repository.display());
+    Some((what, format!("`{}`, then `{}`", unit.install_again(), unit.restart_command())))
 }

@@ -6,9 +6,11 @@ use anyhow::{Context as _, Result};
 
 use super::found::{self, Owner};
 use super::{RUN_AS, Which};
+use crate::agent;
 use crate::blackboard::{self as bb, Onlook, Project};
 use crate::cli::desk::Desk;
 use crate::cli::fail::Fail;
+use crate::config::settings::AgentKind;
 use crate::config::{self, ConfigError, Loaded, Origin, Place, Whose};
 use crate::unit::{self, Kind, Scope, Wish, seen_from};
 
@@ -17,7 +19,7 @@ const SETTINGS: &str = "etc/remand/config.toml";
 /// The blackboard of the machine, where the settings do not say otherwise.
 const BLACKBOARD: &str = "/var/lib/remand/blackboard.db";
 /// The home of a user that is not there yet, and the state of the machine's daemon.
-const STATE: &str = "/var/lib/remand";
+pub(super) const STATE: &str = "/var/lib/remand";
 /// For putting worktrees back and writing it down, after agents had their grace.
 const MOMENT_S: u64 = 35;
 
@@ -33,6 +35,8 @@ pub(super) struct Site {
     pub(super) projects: Option<Vec<Project>>,
     wish: Wish,
     is_user_known: bool,
+    /// Variables of the agents that are set here, by which they may be logged in.
+    logins: Vec<String>,
 }
 
 impl Site {
@@ -59,13 +63,14 @@ impl Site {
             Err(error) => (whose.load_despite(&place)?, Some(error)),
         };
         let projects = projects(&inside(root.as_deref(), &loaded.blackboard));
+        let logins = config::set_variables(&login_names(&loaded));
         let mut wish = wish(scope, &loaded, home, projects.as_deref().unwrap_or_default())?;
         let (mut settings, blackboard) = (loaded.file, loaded.blackboard);
         if let Some(root) = &root {
             wish.seen_from(root);
             settings = settings.map(|file| seen_from(root, &file));
         }
-        Ok(Self { kind, file, root, blackboard, settings, problem, projects, wish, is_user_known })
+        Ok(Self { kind, file, root, blackboard, settings, problem, projects, wish, is_user_known, logins })
     }
 
     /// Whether the whole text could be looked up. What a user's own unit may write is not bounded.
@@ -94,7 +99,7 @@ impl Site {
         let Scope::System { run_as } = &self.wish.scope else { return Ok(()) };
         if self.root.is_none() && !rustix::process::geteuid().is_root() {
             return Err(Fail::new("only root may install it for the machine")
-                .hint("with sudo, or for yourself: `remand service install --user`")
+                .hint(format!("`{}`, or for yourself: `remand service install --user`", self.with_sudo("install")))
                 .into());
         }
         if !self.is_user_known {
@@ -121,9 +126,35 @@ impl Site {
         flags
     }
 
-    pub(super) fn hint(&self) -> Option<&'static str> {
-        let is_for_user = self.kind == Kind::Systemd && self.wish.scope == Scope::User;
-        is_for_user.then_some("hint: `loginctl enable-linger` has it run while you are not logged in, too")
+    /// The command line with sudo. What is in a home is often not in the PATH that sudo searches.
+    fn with_sudo(&self, command: &str) -> String {
+        let sudo_path = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+        let folder = self.wish.program.parent();
+        let is_found = sudo_path.iter().any(|known| folder == Some(Path::new(known)));
+        let program = if is_found { "remand".to_owned() } else { self.wish.program.display().to_string() };
+        format!("sudo {program} service {command}{}", self.flags())
+    }
+
+    /// What a person should know after an install.
+    pub(super) fn hints(&self) -> Vec<String> {
+        let mut hints = Vec::new();
+        if self.kind == Kind::Systemd && !self.logins.is_empty() {
+            let (names, file) = (self.logins.join(", "), self.wish.environment.display());
+            hints.push(format!("note: the service does not get {names} from this shell"));
+            hints.push(format!(
+                "hint: write NAME=value lines to {file} (`chmod 600`), which the unit reads; restart it then"
+            ));
+        }
+        let user = config::login_name().unwrap_or_else(|| "$USER".to_owned());
+        let lingers = Path::new("/var/lib/systemd/linger").join(&user).exists();
+        if self.kind == Kind::Systemd && self.wish.scope == Scope::User && !lingers {
+            let linger = "loginctl enable-linger";
+            hints.push(format!(
+                "hint: it runs while you are logged in; `{linger}` (where that is refused `sudo {linger} {user}`) keeps it \
+                 running without you, from the start of the machine on"
+            ));
+        }
+        hints
     }
 }
 
@@ -189,7 +220,11 @@ fn wish(scope: Scope, loaded: &Loaded, home: Option<PathBuf>, projects: &[Projec
     let readable = [program.parent(), loaded.file.as_deref(), loaded.evaluators.as_deref(), loaded.prompts.as_deref()];
     let readable = readable.into_iter().flatten().map(PathBuf::from).collect();
     let stop_s = loaded.config.dispatch.stop_grace_s + loaded.config.limits.grace_s + MOMENT_S;
-    Ok(Wish { scope, program, args, path, state, writable, readable, stop_s })
+    let environment = match &scope {
+        Scope::User => config::usual_file().unwrap_or_default().with_file_name("environment"),
+        Scope::System { .. } => "/etc/remand/environment".into(),
+    };
+    Ok(Wish { scope, program, args, path, environment, state, writable, readable, stop_s })
 }
 
 /// Folders whose folders hold more than one project: a home, a mounted disk, a part of the system.
@@ -208,6 +243,24 @@ fn beside_project(project: &Path) -> PathBuf {
     };
     let parent = project.parent().filter(|parent| !is_broad(parent));
     parent.unwrap_or(project).to_owned()
+}
+
+/// The variables by which agents and the forge's tools may be logged in.
+fn login_names(loaded: &Loaded) -> Vec<String> {
+    let agents = loaded.config.agents.values().flat_map(|set| {
+        let own = match set.kind {
+            AgentKind::Claude => agent::Kind::Claude.variables(),
+            AgentKind::Command => agent::Kind::Command.variables(),
+        };
+        own.iter().map(|name| (*name).to_owned()).chain(set.env.iter().cloned()).collect::<Vec<_>>()
+    });
+    let is_login =
+        |name: &String| ["KEY", "TOKEN", "SECRET"].iter().any(|part| name.to_ascii_uppercase().contains(part));
+    let mut names: Vec<String> =
+        agents.chain(["GH_TOKEN".to_owned(), "GITHUB_TOKEN".to_owned()]).filter(is_login).collect();
+    names.sort();
+    names.dedup();
+    names
 }
 
 /// The projects of a blackboard, if they can be looked up.

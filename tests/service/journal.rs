@@ -1,0 +1,95 @@
+//! What a person sees of the service in the journal, in `systemctl status` and after `service install`.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::process::Stdio;
+use std::time::Duration;
+
+use super::supervisor::Supervisor;
+use super::units::{SYSTEMCTL, unit};
+use crate::support::World;
+use crate::support::play::{Play, Script, WAITS_AND_FIXES};
+use crate::support::run;
+
+/// `remand run` whose stderr is the journal, until it ends by itself or `until` is in it.
+fn journal(world: &World, until: &str) -> String {
+    let path = world.root().join("journal");
+    let file = std::fs::File::create(&path).unwrap();
+    let meta = file.metadata().unwrap();
+    let mut command = world.remand_command(&["run"]);
+    command.env("JOURNAL_STREAM", format!("{}:{}", meta.dev(), meta.ino())).stdout(Stdio::null()).stderr(file);
+    let mut child = command.spawn().unwrap();
+    let begun = std::time::Instant::now();
+    loop {
+        let text = std::fs::read_to_string(&path).unwrap();
+        if text.contains(until) || child.try_wait().unwrap().is_some() {
+            drop(child.kill());
+            child.wait().unwrap();
+            return std::fs::read_to_string(&path).unwrap();
+        }
+        assert!(begun.elapsed() < crate::support::play::PATIENCE, "{text}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn the_journal_gets_priorities_and_no_second_time() {
+    let world = World::new();
+    let text = journal(&world, "no agent is set");
+    let line = text.lines().find(|line| line.contains("no project is known")).unwrap_or_default();
+    assert!(line.starts_with("<4>") && line.contains("WARN"), "{text}");
+    assert!(line.trim_start_matches("<4>").trim_start().starts_with("WARN"), "no time before it: {line}");
+    world.config("[dispatch]\nslotz = 3\n");
+    let text = journal(&world, "nothing that it prints");
+    assert!(text.contains("slotz") && text.lines().all(|line| line.starts_with("<3>")), "{text}");
+    // A stream that is not ours: somebody else's variable was inherited.
+    let mut command = world.remand_command(&["run"]);
+    command.env("JOURNAL_STREAM", "1:1");
+    let said = run(&mut command).stderr;
+    assert!(!said.contains("<3>"), "{said}");
+}
+
+#[test]
+fn the_status_line_follows_the_work() {
+    let play = Play::new(&Script { fixer: WAITS_AND_FIXES, ..Script::default() });
+    let supervisor = Supervisor::of(&play);
+    let daemon = play.daemon_from(supervisor.command(&play, Duration::from_secs(600)));
+    play.until("the fixer begins", || !play.noted("began").is_empty());
+    supervisor.wait_for(&play, "STATUS=at work on 1 item\n");
+    play.let_go("go");
+    supervisor.wait_for(&play, "STATUS=nothing to do now\n");
+    assert!(daemon.stop().success());
+}
+
+#[test]
+fn run_says_what_is_missing() {
+    let world = World::new();
+    let text = journal(&world, "no agent is set");
+    assert!(text.contains("`remand project add PATH`") && text.contains("set `agent` and [agents.NAME]"), "{text}");
+}
+
+#[test]
+fn install_names_what_the_unit_will_lack() {
+    let world = World::new();
+    world.script("systemctl", SYSTEMCTL);
+    world.config("agent = \"bot\"\n[agents.bot]\nkind = \"claude\"\n");
+    let mut command = world.remand_command(&["service", "install"]);
+    command.env("ANTHROPIC_API_KEY", "secret-value").env("USER", "ada");
+    let said = run(&mut command).ok();
+    let file = world.root().join("config/remand/environment");
+    assert!(said.stderr.contains("the service does not get ANTHROPIC_API_KEY"), "{}", said.stderr);
+    assert!(said.stderr.contains(file.to_str().unwrap()), "{}", said.stderr);
+    assert!(said.stderr.contains("`sudo loginctl enable-linger ada`"), "{}", said.stderr);
+    let text = std::fs::read_to_string(unit(&world)).unwrap();
+    assert!(text.contains(&format!("EnvironmentFile=-{}\n", file.display())), "{text}");
+    assert!(!text.contains("secret-value"), "{text}");
+}
+
+#[test]
+fn sudo_gets_its_hints() {
+    let world = World::new();
+    let mut command = world.remand_command(&["service", "install"]);
+    command.env("SUDO_USER", "ada");
+    let refused = run(&mut command).fails(2, "would install it for root");
+    assert!(refused.stderr.contains("--system") && refused.stderr.contains("without sudo"), "{}", refused.stderr);
+    assert!(!unit(&world).exists());
+}
