@@ -40,6 +40,12 @@ impl Intake {
         let remote = (self.repository)(&before.project);
         let look = async {
             remote.ready().await?;
+            let settings = remote.push_settings().await?;
+            // An agent may have changed where credentials go: a person is asked when a push needs them.
+            let known = self.door.read(move |conn| bb::may_use_git_settings(conn, &settings.fingerprint)).await;
+            if !matches!(known, Ok(true)) {
+                return Ok(None);
+            }
             remote.head_of(&before.change.branch).await
         };
         match tokio::time::timeout(REMOTE_LIMIT, look).await {
