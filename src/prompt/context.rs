@@ -11,9 +11,9 @@ use crate::prompt::fence;
 use crate::prompt::portion::{Rank, Waiting, portion};
 use crate::work::{PromptCut, Section, Unit};
 
-const PLAN_CAP: usize = 64 << 10;
-const DIFF_CAP: usize = 200 << 10;
-const OUTPUT_CAP: usize = 16 << 10;
+pub(super) const PLAN_CAP: usize = 64 << 10;
+pub(super) const DIFF_CAP: usize = 200 << 10;
+pub(super) const OUTPUT_CAP: usize = 16 << 10;
 const FILES_CAP: usize = 500;
 const CLOSED_CAP: usize = 40;
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::finding::{Category, Finding, FindingId, Severity};
-use crate::prompt::context::Values;
+use crate::prompt::context::{DIFF_CAP, OUTPUT_CAP, PLAN_CAP, Values};
 use crate::prompt::{AgainContext, Comment, Feedback, FixContext, Name, OpenFinding, ReviewContext};
 
 /// A name that a template may use, with the fields behind its dot (of each, where it is a list).
@@ -124,8 +124,8 @@ impl Name {
     }
 }
 
-/// How much feedback the prompts hold with which templates are tried.
-const TRIAL_LIMIT: usize = 64 << 10;
+/// How much feedback the prompts hold with which templates are tried. They are tried at every start, so it is small.
+const TRIAL_LIMIT: usize = 4 << 10;
 
 fn full_review() -> ReviewContext {
     ReviewContext {
@@ -141,10 +141,10 @@ fn full_review() -> ReviewContext {
 fn long_review() -> ReviewContext {
     let full = full_review();
     ReviewContext {
-        plan: full.plan.as_deref().map(long),
+        plan: full.plan.as_deref().map(|plan| long(plan, PLAN_CAP)),
         files: vec!["files".into(); 1000],
-        diff: long(&full.diff),
-        open_findings: vec![long_finding(); 300],
+        diff: long(&full.diff, DIFF_CAP),
+        open_findings: vec![long_finding(); 8],
         ..bare_review()
     }
 }
@@ -188,22 +188,22 @@ fn full_fix() -> FixContext {
 fn long_fix() -> FixContext {
     let full = full_fix();
     FixContext {
-        plan: full.plan.as_deref().map(long),
+        plan: full.plan.as_deref().map(|plan| long(plan, PLAN_CAP)),
         feedback: vec![
-            Feedback { key: "j1".into(), from: "from".into(), body: long("body"), findings: Vec::new() },
+            Feedback { key: "j1".into(), from: "from".into(), body: long("body", TRIAL_LIMIT), findings: Vec::new() },
             Feedback {
                 key: "j2".into(),
                 from: "from".into(),
                 body: "body".into(),
-                findings: vec![long_finding(); 300],
+                findings: vec![long_finding(); 8],
             },
         ],
-        guidance: vec![Comment { key: "g1".into(), text: long("text") }],
+        guidance: vec![Comment { key: "g1".into(), text: long("text", TRIAL_LIMIT) }],
         told: [("j1".to_owned(), 1), ("g1".to_owned(), 1), ("j2.1".to_owned(), 1)].into(),
         part: 2,
         closed: vec!["closed".into(); 1000],
-        last_run_tail: full.last_run_tail.as_deref().map(long),
-        gate_output: full.gate_output.as_deref().map(long),
+        last_run_tail: full.last_run_tail.as_deref().map(|tail| long(tail, OUTPUT_CAP)),
+        gate_output: full.gate_output.as_deref().map(|output| long(output, OUTPUT_CAP)),
         ..full_fix()
     }
 }
@@ -243,8 +243,8 @@ fn full_again() -> AgainContext {
 fn long_again() -> AgainContext {
     AgainContext {
         missing: vec!["missing".into(); 1000],
-        answer: full_again().answer.as_deref().map(long),
-        open_findings: vec![long_finding(); 300],
+        answer: full_again().answer.as_deref().map(|answer| long(answer, OUTPUT_CAP)),
+        open_findings: vec![long_finding(); 8],
         ..bare_again()
     }
 }
@@ -278,10 +278,11 @@ fn finding() -> OpenFinding {
 
 fn long_finding() -> OpenFinding {
     let mut long_one = finding();
-    long_one.finding.text = "text ".repeat(4_000);
+    long_one.finding.text = long("text", TRIAL_LIMIT / 2);
     long_one
 }
 
-fn long(text: &str) -> String {
-    format!("{text} {}", "long ".repeat(50_000))
+/// A text that is cut where at most `cap` bytes are taken.
+fn long(text: &str, cap: usize) -> String {
+    format!("{text} {}", "long ".repeat(cap / 5 + 1))
 }
