@@ -1,6 +1,7 @@
 //! What the board says of a change: one clause, of which the beginning is enough. The whole is in `why`.
 
-use super::answer::{Answer, Daemon, Facts};
+use super::answer::Answer;
+use super::facts::{Daemon, Facts};
 use crate::work::{Item, Source};
 
 /// The clause. What stops everything stands once beside the board, not in each row.

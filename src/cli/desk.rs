@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-use super::answer::{Around, Daemon};
+use super::facts::{Around, Daemon};
 use super::fail::Fail;
 use super::out::Out;
 use super::pull_name::{PullName, whole};

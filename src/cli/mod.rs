@@ -17,6 +17,7 @@ mod diff;
 mod doctor;
 mod evaluators;
 mod events;
+mod facts;
 mod fail;
 mod follow;
 mod init;

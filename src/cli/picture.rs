@@ -4,9 +4,10 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::age::ago;
-use super::answer::{Answer, Around, Facts, answer};
+use super::answer::{Answer, answer};
 use super::brief::brief;
 use super::desk::Desk;
+use super::facts::{Around, Facts};
 use super::fail::Code;
 use super::out::{Line, Look};
 use crate::blackboard::{self as bb, BoardRow, Conn};

@@ -6,8 +6,9 @@ use anyhow::Result;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use super::answer::{Answer, Facts};
+use super::answer::Answer;
 use super::desk::{Desk, wait};
+use super::facts::Facts;
 use super::fail::{Code, Fail};
 use super::out::{Line, Look};
 use super::stop::whatever_the_settings_say;

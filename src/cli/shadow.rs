@@ -4,8 +4,9 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 
 use super::Named;
-use super::answer::{Answer, Facts, may_finish, say};
+use super::answer::{Answer, may_finish, say};
 use super::desk::Desk;
+use super::facts::Facts;
 use super::fail::Code;
 use super::picture::told;
 use crate::blackboard as bb;

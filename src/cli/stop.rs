@@ -6,8 +6,9 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 
-use super::answer::{Answer, Facts, may_finish, say};
+use super::answer::{Answer, may_finish, say};
 use super::desk::{Desk, wait};
+use super::facts::Facts;
 use super::fail::{Code, Fail};
 use super::out::{Line, Look};
 use crate::blackboard::{self as bb, Board, Order, Stopped, UnderWay};

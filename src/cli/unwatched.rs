@@ -4,8 +4,9 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::age::{ago, ahead};
-use super::answer::{Answer, Daemon};
+use super::answer::Answer;
 use super::desk::Desk;
+use super::facts::Daemon;
 use super::pull_name::{PullName, whole};
 use crate::blackboard::{self as bb, Discovery, Project};
 use crate::clock::Time;

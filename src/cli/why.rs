@@ -5,8 +5,9 @@ use clap::Args;
 use serde::Serialize;
 
 use super::age::ago;
-use super::answer::{Answer, Around, Facts, answer};
+use super::answer::{Answer, answer};
 use super::desk::Desk;
+use super::facts::{Around, Facts};
 use super::fail::Code;
 use super::led_here::led_here;
 use super::out::{Line, Look, Table};

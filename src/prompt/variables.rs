@@ -191,12 +191,7 @@ fn long_fix() -> FixContext {
         plan: full.plan.as_deref().map(|plan| long(plan, PLAN_CAP)),
         feedback: vec![
             Feedback { key: "j1".into(), from: "from".into(), body: long("body", TRIAL_LIMIT), findings: Vec::new() },
-            Feedback {
-                key: "j2".into(),
-                from: "from".into(),
-                body: "body".into(),
-                findings: vec![long_finding(); 8],
-            },
+            Feedback { key: "j2".into(), from: "from".into(), body: "body".into(), findings: vec![long_finding(); 8] },
         ],
         guidance: vec![Comment { key: "g1".into(), text: long("text", TRIAL_LIMIT) }],
         told: [("j1".to_owned(), 1), ("g1".to_owned(), 1), ("j2.1".to_owned(), 1)].into(),
