@@ -101,6 +101,7 @@ pub(crate) struct Supervision {
 
 impl Environment {
     /// Device and inode of the stream to the journal, as systemd.exec(5) has it.
+    #[cfg(target_os = "linux")]
     pub(super) fn journal(&self) -> Option<(u64, u64)> {
         let (device, inode) = self.text("JOURNAL_STREAM")?.split_once(':')?;
         Some((device.parse().ok()?, inode.parse().ok()?))

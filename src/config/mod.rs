@@ -151,6 +151,7 @@ pub(crate) fn session_environment() -> BTreeMap<String, String> {
 }
 
 /// Device and inode of the stream to systemd's journal, if one was given to this process or to one before it.
+#[cfg(target_os = "linux")]
 pub(crate) fn journal() -> Option<(u64, u64)> {
     Environment::of_process().journal()
 }

@@ -107,9 +107,14 @@ impl Supervisor {
             let mut silence = Silence { recorded: &recorded, heard_at: clock::now(), is_silent: false };
             loop {
                 tokio::time::sleep(every).await;
-                let status = tokio::select! {
-                    status = pulse.felt() => status,
-                    () = silence.note_after(every * 2) => None,
+                let status = {
+                    let felt = pulse.felt();
+                    tokio::pin!(felt);
+                    tokio::select! {
+                        status = &mut felt => status,
+                        // Still waited for: a write that is queued again and again would only add to the silence.
+                        () = silence.note_after(every * 2) => felt.await,
+                    }
                 };
                 let Some(status) = status else { continue };
                 silence.is_over();
@@ -128,7 +133,7 @@ struct Silence<'a> {
 }
 
 impl Silence<'_> {
-    /// Returns only after it has noted the silence; then the next sign of life is tried for.
+    /// Returns once it has noted the silence.
     async fn note_after(&mut self, wait: Duration) {
         tokio::time::sleep(wait).await;
         if !self.is_silent {
