@@ -204,7 +204,10 @@ proptest! {
         let mut with = lines.clone();
         with.insert(at.index(lines.len() + 1), aside);
         let after = medium(&with.join("\n")).verdict;
-        prop_assert_eq!(before, after, "{:?}", with);
+        // It may part lines that were one paragraph, which can only make an answer clearer against an approval, or unclear.
+        let is_same = before == after;
+        let is_safer = after != APPROVED && (before == UNCLEAR || after == UNCLEAR);
+        prop_assert!(is_same || is_safer, "{before:?}, then {after:?}: {with:?}");
     }
 
     #[test]
