@@ -82,11 +82,11 @@ words! {
 
 impl HoldKind {
     /// Whether a step of remand's own failed on what this change has: waiting alone is unlikely to help. Outages, limits
-    /// and missing programs are not such: they may take long.
+    /// and missing programs are not such: they may take long. Nor is a lock: it is removed once it is surely stale.
     pub(crate) fn is_own_step(self) -> bool {
         match self {
-            Self::GitLimit | Self::GitLock | Self::GateEnded => true,
-            Self::Environment | Self::Configuration | Self::NoAgent => false,
+            Self::GitLimit | Self::GateEnded => true,
+            Self::Environment | Self::Configuration | Self::NoAgent | Self::GitLock => false,
         }
     }
 }

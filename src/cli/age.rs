@@ -7,7 +7,7 @@ use crate::clock::Time;
 /// `3 min ago`
 pub(crate) fn ago(then: Time, now: Time) -> String {
     let gone = now.since(then);
-    if gone < Duration::from_secs(5) { "just now".into() } else { format!("{} ago", span(gone)) }
+    if gone < Duration::from_secs(10) { "just now".into() } else { format!("{} ago", span(gone)) }
 }
 
 /// `in 4 min`; a moment that has come is `now`.
@@ -80,10 +80,10 @@ mod tests {
         let now = Time::from_millis(1_800_000_000_000);
         let before = |s: i64| ago(Time::from_millis(now.millis() - s * 1000), now);
         let after = |s: i64| ahead(Time::from_millis(now.millis() + s * 1000), now);
-        let said: Vec<String> = [0, 4, 5, 119, 120, 7_199, 7_200, 172_800].into_iter().map(before).collect();
+        let said: Vec<String> = [0, 9, 10, 119, 120, 7_199, 7_200, 172_800].into_iter().map(before).collect();
         assert_eq!(
             said.join(", "),
-            "just now, just now, 5 s ago, 119 s ago, 2 min ago, 119 min ago, 2 h ago, 2 days ago"
+            "just now, just now, 10 s ago, 119 s ago, 2 min ago, 119 min ago, 2 h ago, 2 days ago"
         );
         assert_eq!([after(-5), after(0), after(90), after(240)].join(", "), "now, now, in 90 s, in 4 min");
     }

@@ -136,6 +136,10 @@ fn in_force(desk: &Desk, settings: &Loaded) -> (InForce, Option<bb::Configuratio
 }
 
 fn tell_in_force(desk: &mut Desk, in_force: &InForce) -> Result<()> {
+    // The next daemon reads them: there is nothing to report.
+    if *in_force == InForce::NoDaemon {
+        return Ok(());
+    }
     let look = if in_force.is_in_force() == Some(false) { Look::Notice } else { Look::Plain };
     let line = Line::default().piece(look, in_force.sentence());
     let line = in_force.command().map_or(line.clone(), |command| line.plain(": ").command(command));

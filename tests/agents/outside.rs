@@ -170,7 +170,8 @@ fn agents_and_gates_have_a_closed_environment_and_three_files() {
 fn a_prompt_of_a_megabyte_of_feedback_is_on_stdin() {
     let reviewer = "says approved fine";
     let fixer = r#"cat >"$PROMPTS/prompt"; ps -eo args >"$PROMPTS/ps"; cat /proc/[0-9]*/environ >"$PROMPTS/environ" 2>/dev/null; echo fixed >>work.txt"#;
-    let play = Play::new(&Script { reviewer, fixer, ..Script::default() });
+    let tables = "[limits]\nfeedback_kb = 1100\n";
+    let play = Play::new(&Script { reviewer, fixer, tables, ..Script::default() });
     play.tick().ok();
     let file = play.world.root().join("feedback.md");
     let line = "the marmalade cat sat on `work.txt` and $(said) \"nothing\"; it should say fixed\n";
@@ -180,8 +181,7 @@ fn a_prompt_of_a_megabyte_of_feedback_is_on_stdin() {
     play.is_ready(1);
     let prompt = fs::read_to_string(play.seen("prompt")).unwrap();
     assert_eq!(prompt, play.prompt_of_run("r2"), "all of it arrived");
-    assert!(prompt.len() > 10_000 && prompt.contains("the marmalade cat"), "{}", prompt.len());
-    assert!(prompt.contains("left out") || prompt.len() > 1 << 20, "what was cut is said");
+    assert!(prompt.len() > 1 << 20 && prompt.contains("the marmalade cat"), "{}", prompt.len());
     let stored = play.world.sqlite("SELECT max(length(metadata)) FROM events WHERE event_type = 'work_rejected'");
     assert!(stored.parse::<usize>().unwrap() > 1_000_000, "the whole text is on the blackboard: {stored}");
     for name in ["ps", "environ"] {

@@ -98,6 +98,7 @@ fn the_whole_loop_as_people_see_it() {
     change     c1
     category   logic
     suggestion write better
+    resolution judged
     ");
     insta::assert_snapshot!(site.shows(&["show", "j1"]), @r#"
     j1  changes requested: work.txt is wrong

@@ -147,9 +147,10 @@ fn what_waited_for_an_agent_goes_on_with_the_settings_that_have_one() {
     // One that waits for something else.
     let (other, _) = play.another("other");
     play.wait_for("SELECT count(*) FROM events WHERE event_type = 'held'", "2");
+    let later = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '+10 minutes')";
     play.world.sqlite(&format!(
-        "UPDATE changes SET held_until = '2999-01-01T00:00:00.000Z', hold_reason = 'no network', hold_kind = 'environment' WHERE change_id = '{other}';
-         UPDATE changes SET held_until = '2999-01-01T00:00:00.000Z' WHERE change_id = 'c1'"
+        "UPDATE changes SET held_until = {later}, hold_reason = 'no network', hold_kind = 'environment' WHERE change_id = '{other}';
+         UPDATE changes SET held_until = {later} WHERE change_id = 'c1'"
     ));
     play.world.config(&good);
     hang_up(&daemon);
