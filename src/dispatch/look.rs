@@ -97,6 +97,10 @@ impl Task {
             Stop::hold(format!("the daemon can't write to {}: {error}; {remedy}", path.display()))
         };
         access(repository, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| denied(repository, error))?;
+        // Anything else in its place is reported by the look that follows.
+        if !worktree.is_dir() {
+            return Ok(());
+        }
         match access(worktree, Access::WRITE_OK | Access::EXEC_OK) {
             // One that is gone is judged with what the repository knows of it.
             Ok(()) | Err(Errno::NOENT | Errno::NOTDIR) => Ok(()),

@@ -5,7 +5,7 @@ use crate::support::play::Script;
 use crate::support::pull_play::rejecting;
 
 /// Writes down which commit it was run on.
-const GATE: &str = "git rev-parse HEAD >>../gated\n";
+const GATE: &str = "git rev-parse HEAD >>\"$HOME/gated\"\n";
 
 /// The person does this before the agent writes anything.
 fn during(line: &str) -> Remotes {
@@ -16,7 +16,7 @@ fn during(line: &str) -> Remotes {
 }
 
 fn gated(stage: &Remotes) -> Vec<String> {
-    let gated = std::fs::read_to_string(stage.play.worktree.join("../gated")).unwrap_or_default();
+    let gated = std::fs::read_to_string(stage.play.world.root().join("home/gated")).unwrap_or_default();
     gated.lines().map(str::to_owned).collect()
 }
 

@@ -121,9 +121,6 @@ fn the_last_of_two_fixes_is_taken_off_the_branch() {
     stage.is_ready();
     stage.person("git push --quiet --force origin HEAD~1:feature");
     stage.tick();
-    assert_eq!(stage.play.state(), "ready_for_human_review", "the forge may be slow");
-    stage.play.world.sqlite("UPDATE intents SET done_at = '2020-01-01T00:00:00.000Z' WHERE kind = 'push'");
-    stage.tick();
     let ours = stage.moves("feature")[1].clone();
     stage.is_escalated(&format!(
         "somebody took our fix {} back with {}",
