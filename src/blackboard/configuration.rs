@@ -44,7 +44,7 @@ pub(crate) struct Changed {
     pub(crate) since: Time,
 }
 
-/// What a daemon puts in force.
+/// Configuration that a daemon puts in force.
 #[derive(Debug, Clone)]
 pub(crate) struct InForce {
     pub(crate) holder: String,

@@ -8,13 +8,13 @@ use crate::change::ChangeId;
 use crate::finding::FindingId;
 use crate::work::{ItemId, RejectionId, RunId};
 
-/// How much of one piece of feedback an agent was told, in bytes of its cleaned text.
+/// Part of one piece of feedback that a prompt held, in bytes of its cleaned text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Coverage {
     pub(crate) piece: String,
     pub(crate) rejection_id: Option<RejectionId>,
     pub(crate) finding_id: Option<FindingId>,
-    /// What is before it was told earlier.
+    /// First byte in the prompt; earlier prompts held those before it.
     pub(crate) start: i64,
     pub(crate) end: i64,
     pub(crate) total: i64,
@@ -37,7 +37,7 @@ pub(crate) struct LeftOut {
     pub(crate) line: Option<i64>,
     /// Its first line.
     pub(crate) text: String,
-    /// Where it is on the forge.
+    /// Address on the forge.
     pub(crate) url: Option<String>,
     pub(crate) bytes: i64,
     pub(crate) told_bytes: i64,
@@ -62,7 +62,7 @@ pub(super) fn record(conn: &Connection, run_id: &RunId, pieces: &[Coverage]) -> 
     Ok(())
 }
 
-/// What all runs of an item whose work counts were told together.
+/// Feedback that the prompts of an item held together, over all runs whose work counts.
 pub(crate) fn coverage_of_item(conn: &Connection, item_id: &ItemId) -> Result<Vec<Coverage>> {
     let mut statement = conn.prepare_cached(
         "SELECT piece, rejection_id, finding_id, min(start_byte) AS start_byte, max(end_byte) AS end_byte,
@@ -75,7 +75,7 @@ pub(crate) fn coverage_of_item(conn: &Connection, item_id: &ItemId) -> Result<Ve
     Ok(found)
 }
 
-/// What one run was told.
+/// Feedback that the prompt of one run held.
 pub(crate) fn coverage_of_run(conn: &Connection, run_id: &RunId) -> Result<Vec<Coverage>> {
     let mut statement = conn.prepare_cached("SELECT * FROM run_feedback WHERE run_id = :run")?;
     let found = statement

@@ -130,11 +130,11 @@ mod tests {
     #[test]
     fn files_that_the_user_s_configuration_names() {
         let listed = b"file:/h/.gitconfig\0user.name\nAda\0file:/h/.gitconfig\0include.path\nmore\0\
-            file:/h/.gitconfig\0includeif.gitdir:~/work/.path\n~/.work\0file:/h/more\0core.excludesfile\n/x/ignore\0\
+            file:/h/.gitconfig\0includeif.gitdir:~/src/.path\n~/.team\0file:/h/more\0core.excludesfile\n/x/ignore\0\
             command line:\0core.excludesfile\n/never\0file:/h/more\0core.bare\0";
         let found = named_files(listed, Some(Path::new("/h")));
         let found: Vec<&str> = found.iter().filter_map(|path| path.to_str()).collect();
-        assert_eq!(found, ["/h/.gitconfig", "/h/.work", "/h/more", "/x/ignore"]);
+        assert_eq!(found, ["/h/.gitconfig", "/h/.team", "/h/more", "/x/ignore"]);
     }
 
     #[test]

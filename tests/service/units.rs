@@ -258,7 +258,7 @@ fn a_project_directly_below_a_broad_folder_is_writable_alone() {
     let root = image(&world, "remand:x:990:990::/var/lib/remand:/usr/sbin/nologin\n");
     let db = root.join("var/lib/remand/blackboard.db");
     std::fs::create_dir_all(db.parent().unwrap()).unwrap();
-    let at = ["/proj", "/srv/work/lib", "/srv/tool", "/home/ada/site", "/home/eve/src/app", "/mnt/disk/big"];
+    let at = ["/proj", "/srv/code/lib", "/srv/tool", "/home/ada/site", "/home/eve/src/app", "/mnt/disk/big"];
     for (n, path) in at.iter().enumerate() {
         let repo = world.repo(&format!("p{n}"));
         world.remand(&["--db", db.to_str().unwrap(), "project", "add", repo.to_str().unwrap()]).ok();
@@ -274,7 +274,7 @@ fn a_project_directly_below_a_broad_folder_is_writable_alone() {
         "ReadWritePaths=-/mnt/disk/big",
         "ReadWritePaths=-/proj",
         "ReadWritePaths=-/srv/tool",
-        "ReadWritePaths=-/srv/work",
+        "ReadWritePaths=-/srv/code",
         "BindPaths=-/home/ada/site",
         "BindPaths=-/home/eve/src",
     ];
