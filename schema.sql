@@ -115,6 +115,7 @@ CREATE TABLE changes (
     held_at        TEXT CHECK (held_at GLOB '????-??-??T??:??:??.???Z'), -- when the last hold began: in the future, if the clock was set back
     last_hold      TEXT,                           -- the kind of the last hold by a step of remand's own
     hold_repeats   INTEGER NOT NULL DEFAULT 0 CHECK (hold_repeats >= 0), -- how often in a row, with nothing changed in between
+    first_hold_at  TEXT,                           -- time of the first of them
     CHECK ((state = 'escalated') = (escalated_from IS NOT NULL)),
     CHECK ((held_until IS NULL) = (hold_reason IS NULL)),
     CHECK (fix_cycle <= max_fix_cycles),

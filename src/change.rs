@@ -82,11 +82,11 @@ words! {
 
 impl HoldKind {
     /// Whether a step of remand's own failed on what this change has: waiting alone is unlikely to help. Outages, limits
-    /// and missing programs are not such: they may take long. Nor is a lock: it is removed once it is surely stale.
+    /// and missing programs are not such: they may take long.
     pub(crate) fn is_own_step(self) -> bool {
         match self {
-            Self::GitLimit | Self::GateEnded => true,
-            Self::Environment | Self::Configuration | Self::NoAgent | Self::GitLock => false,
+            Self::GitLimit | Self::GitLock | Self::GateEnded => true,
+            Self::Environment | Self::Configuration | Self::NoAgent => false,
         }
     }
 }
@@ -125,6 +125,7 @@ pub(crate) struct Change {
     /// The last hold by a step of remand's own, and how often it held the change in a row.
     pub(crate) last_hold: Option<HoldKind>,
     pub(crate) hold_repeats: i64,
+    pub(crate) first_hold_at: Option<Time>,
     /// Holds in a row: the back-off grows with it.
     pub(crate) holds: i64,
     pub(crate) final_verdict: Option<FinalVerdict>,

@@ -225,6 +225,31 @@ fn another_git_is_at_work() {
     }
 }
 
+/// A few holds within a minute prove nothing, since a stale lock goes away; after ten minutes a person is asked.
+#[test]
+fn a_lock_that_stays_goes_to_a_person_only_after_a_while() {
+    let play = play(Before::Fix);
+    let lock = git_dir(&play).join("index.lock");
+    fs::write(&lock, "").unwrap();
+    let again = || {
+        play.world.sqlite("UPDATE changes SET held_until = '2020-01-01T00:00:00.000Z' WHERE held_until IS NOT NULL");
+        play.tick().ok();
+    };
+    play.tick().ok();
+    for _ in 0..3 {
+        again();
+        play.is_held("index.lock is there");
+    }
+    let first = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-11 minutes')";
+    play.world.sqlite(&format!("UPDATE changes SET first_hold_at = {first}"));
+    again();
+    play.is_escalated("the same hold a third time");
+    fs::remove_file(&lock).unwrap();
+    play.world.remand(&["retry", "c1"]).ok();
+    play.tick().ok();
+    play.is_ready(1);
+}
+
 #[test]
 fn a_person_committed_on_top_before_a_fix() {
     let play = play(Before::Fix);

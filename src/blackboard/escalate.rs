@@ -45,7 +45,7 @@ fn hand_over(conn: &Connection, id: &ChangeId, from: State, escalation: &Escalat
     set_final(conn, id, escalation.final_verdict)?;
     conn.prepare_cached(
         "UPDATE changes SET human_review_required = 1, decision = :decision, held_until = NULL, hold_reason = NULL, hold_kind = NULL,
-             last_hold = NULL, hold_repeats = 0
+             last_hold = NULL, hold_repeats = 0, first_hold_at = NULL
          WHERE change_id = :id",
     )?
     .execute(named_params! { ":decision": escalation.decide, ":id": id.as_str() })?;

@@ -342,8 +342,10 @@ fn complete(conn: &Connection, item: &Item, now: Time) -> Result<()> {
 
 /// Something went well: trouble in a row is over.
 fn settle(conn: &Connection, id: &ChangeId) -> Result<()> {
-    conn.prepare_cached("UPDATE changes SET holds = 0, last_hold = NULL, hold_repeats = 0 WHERE change_id = :id")?
-        .execute(named_params! { ":id": id.as_str() })?;
+    conn.prepare_cached(
+        "UPDATE changes SET holds = 0, last_hold = NULL, hold_repeats = 0, first_hold_at = NULL WHERE change_id = :id",
+    )?
+    .execute(named_params! { ":id": id.as_str() })?;
     Ok(())
 }
 

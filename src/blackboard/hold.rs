@@ -1,5 +1,7 @@
 //! Holds: the environment is in the way, for now, with a time. No cycle and no attempt is spent.
 
+use std::time::Duration;
+
 use rusqlite::{Connection, named_params};
 use serde_json::json;
 
@@ -16,6 +18,9 @@ const REASON_CAP: usize = 2_000;
 
 /// The next hold of the same kind goes to a person.
 const MOST_REPEATS: i64 = 2;
+
+/// Time for which a lock is waited for, however often it is met.
+const LOCK_PATIENCE: Duration = Duration::from_mins(10);
 
 /// Why, and until when.
 #[derive(Debug, Clone)]
@@ -38,6 +43,7 @@ pub(super) fn hold_change(conn: &Connection, change_id: &ChangeId, hold: &Hold, 
     conn.prepare_cached(
         "UPDATE changes SET held_until = :until, hold_reason = :reason, hold_kind = :kind, holds = holds + 1,
              hold_repeats = CASE WHEN NOT :is_own THEN hold_repeats WHEN last_hold IS :kind THEN hold_repeats + 1 ELSE 1 END,
+             first_hold_at = CASE WHEN NOT :is_own OR last_hold IS :kind THEN first_hold_at ELSE :now END,
              last_hold = CASE WHEN :is_own THEN :kind ELSE last_hold END,
              held_at = :now, updated_at = :now
          WHERE change_id = :id",
@@ -58,14 +64,20 @@ pub(super) fn hold_change(conn: &Connection, change_id: &ChangeId, hold: &Hold, 
 }
 
 /// Whether a step of remand's own has held the change as often as it may without anything having changed.
-pub(crate) fn is_held_too_often(change: &Change, kind: HoldKind) -> bool {
-    kind.is_own_step() && change.last_hold == Some(kind) && change.hold_repeats >= MOST_REPEATS
+///
+/// A lock that a killed git left is removed once it is surely stale, so that a few holds within a minute prove nothing.
+pub(crate) fn is_held_too_often(change: &Change, kind: HoldKind, now: Time) -> bool {
+    let is_again = kind.is_own_step() && change.last_hold == Some(kind) && change.hold_repeats >= MOST_REPEATS;
+    let lasted = change.first_hold_at.map(|first| now.since(first)).unwrap_or_default();
+    is_again && (kind != HoldKind::GitLock || lasted >= LOCK_PATIENCE)
 }
 
 /// Something changed: the next hold is the first one again.
 pub(super) fn forget_repeats(conn: &Connection, id: &ChangeId) -> Result<()> {
-    conn.prepare_cached("UPDATE changes SET last_hold = NULL, hold_repeats = 0 WHERE change_id = :id")?
-        .execute(named_params! { ":id": id.as_str() })?;
+    conn.prepare_cached(
+        "UPDATE changes SET last_hold = NULL, hold_repeats = 0, first_hold_at = NULL WHERE change_id = :id",
+    )?
+    .execute(named_params! { ":id": id.as_str() })?;
     Ok(())
 }
 

@@ -76,6 +76,7 @@ pub(super) fn change(row: &Row<'_>) -> Sql<Change> {
         hold_kind: word_or_none(row, "hold_kind")?,
         last_hold: word_or_none(row, "last_hold")?,
         hold_repeats: row.get("hold_repeats")?,
+        first_hold_at: time_or_none(row, "first_hold_at")?,
         holds: row.get("holds")?,
         final_verdict: word_or_none(row, "final_verdict")?,
         human_review_required: row.get("human_review_required")?,

@@ -157,7 +157,7 @@ impl Task {
         };
         let hold = Hold { kind, reason, until };
         self.write("hold", move |conn| {
-            if bb::is_held_too_often(&bb::change(conn, &change_id)?, kind) {
+            if bb::is_held_too_often(&bb::change(conn, &change_id)?, kind, now) {
                 return bb::fail(conn, &claim, &again, clock::now()).map(drop);
             }
             bb::hold(conn, &claim, &change_id, &hold, clock::now())

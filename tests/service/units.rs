@@ -273,8 +273,8 @@ fn a_project_directly_below_a_broad_folder_is_writable_alone() {
     let expected = [
         "ReadWritePaths=-/mnt/disk/big",
         "ReadWritePaths=-/proj",
-        "ReadWritePaths=-/srv/tool",
         "ReadWritePaths=-/srv/code",
+        "ReadWritePaths=-/srv/tool",
         "BindPaths=-/home/ada/site",
         "BindPaths=-/home/eve/src",
     ];

@@ -7,6 +7,7 @@ ALTER TABLE changes ADD COLUMN hold_kind TEXT CHECK (hold_kind IN ('environment'
 ALTER TABLE changes ADD COLUMN held_at TEXT CHECK (held_at GLOB '????-??-??T??:??:??.???Z');
 ALTER TABLE changes ADD COLUMN last_hold TEXT;
 ALTER TABLE changes ADD COLUMN hold_repeats INTEGER NOT NULL DEFAULT 0 CHECK (hold_repeats >= 0);
+ALTER TABLE changes ADD COLUMN first_hold_at TEXT;
 CREATE INDEX pulls_ended ON pulls (read_at) WHERE next_read IS NULL;
 
 -- Fetches of a pull request's feedback that ran out of time.
