@@ -340,7 +340,6 @@ CREATE INDEX runs_by_item ON runs (item_id, started_at);
 CREATE INDEX runs_by_change ON runs (change_id, started_at);
 CREATE INDEX runs_by_agent ON runs (agent, started_at);
 CREATE UNIQUE INDEX runs_one_open_per_worktree ON runs (worktree) WHERE ended_at IS NULL;
-CREATE INDEX runs_by_end ON runs (ended_at);
 
 -- The feedback that the prompt of a run holds, and how much of it. What does not fit goes into another run of the same
 -- fix. Every piece is listed, also one for which there was no room (start_byte = end_byte).
@@ -547,6 +546,8 @@ CREATE TABLE git_settings (
     accepted_by TEXT,                              -- null: no person was needed
     first_seen_at TEXT NOT NULL CHECK (first_seen_at GLOB '????-??-??T??:??:??.???Z'),
     seen_at     TEXT NOT NULL CHECK (seen_at GLOB '????-??-??T??:??:??.???Z'), -- in force then
+    seen_run    INTEGER NOT NULL,                  -- all runs up to this number had ended then
+    question    INTEGER,                           -- rises with each question to a person
     CHECK (state = 'trusted' OR asked_at_change IS NOT NULL)
 ) STRICT, WITHOUT ROWID;
 

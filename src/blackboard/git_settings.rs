@@ -52,8 +52,7 @@ pub(crate) fn judge_git_settings(
         .optional()?;
     let asked_at = match known {
         Some((Known::Trusted, _)) => {
-            conn.prepare_cached("UPDATE git_settings SET seen_at = :now WHERE fingerprint = :fingerprint")?
-                .execute(named_params! { ":now": now.to_string(), ":fingerprint": settings.fingerprint })?;
+            see_git_settings(conn, settings.fingerprint, now)?;
             return Ok(SettingsVerdict::Trusted);
         }
         Some((Known::Asked, asked_at)) => asked_at,
@@ -68,16 +67,19 @@ pub(crate) fn judge_git_settings(
     };
     match asked_at.filter(|other| other != id.as_str()) {
         Some(other) if is_waiting(conn, &other)? => Ok(SettingsVerdict::AskedAt(ChangeId::new(other))),
-        _ => Ok(SettingsVerdict::Ask { keys: differing(conn, settings.keys)? }),
+        _ => {
+            ask(conn, id, settings.fingerprint, now)?;
+            Ok(SettingsVerdict::Ask { keys: differing(conn, settings.keys)? })
+        }
     }
 }
 
 /// Notes that trusted settings are still in force. Others are judged when credentials are needed.
 pub(crate) fn see_git_settings(conn: &Connection, fingerprint: &str, now: Time) -> Result<()> {
     conn.prepare_cached(
-        "UPDATE git_settings SET seen_at = :now WHERE fingerprint = :fingerprint AND state = 'trusted'",
+        "UPDATE git_settings SET seen_at = :now, seen_run = :run WHERE fingerprint = :fingerprint AND state = 'trusted'",
     )?
-    .execute(named_params! { ":now": now.to_string(), ":fingerprint": fingerprint })?;
+    .execute(named_params! { ":now": now.to_string(), ":run": last_ended_run(conn)?, ":fingerprint": fingerprint })?;
     Ok(())
 }
 
@@ -89,38 +91,61 @@ pub(crate) fn may_use_git_settings(conn: &Connection, fingerprint: &str) -> Resu
     Ok(is_trusted || !conn.prepare_cached("SELECT 1 FROM git_settings")?.exists([])?)
 }
 
-/// A person's word that the settings which were asked about are theirs.
+/// Accepts the settings that the last question of a change was about, and no others.
 pub(crate) fn accept_git_settings(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -> Result<bool> {
     let accepted = conn
         .prepare_cached(
-            "UPDATE git_settings SET state = 'trusted', accepted_by = :actor, seen_at = :now WHERE state = 'asked'",
+            "UPDATE git_settings SET state = 'trusted', accepted_by = :actor, seen_at = :now
+             WHERE state = 'asked' AND asked_at_change = :id
+               AND question = (SELECT max(question) FROM git_settings WHERE asked_at_change = :id)",
         )?
-        .execute(named_params! { ":actor": actor, ":now": now.to_string() })?;
+        .execute(named_params! { ":actor": actor, ":now": now.to_string(), ":id": id.as_str() })?;
     if accepted > 0 {
         people::instruct(conn, id, "accept_git_settings", "", actor, now)?;
     }
     Ok(accepted > 0)
 }
 
-/// Whether an agent was at work since trusted settings were last seen.
+/// Whether an agent was at work since trusted settings were last seen. Runs are counted: a clock can be set back.
 fn could_be_an_agents(conn: &Connection) -> Result<bool> {
-    let seen: Option<String> = conn
-        .prepare_cached("SELECT max(seen_at) FROM git_settings WHERE state = 'trusted'")?
+    let seen: Option<i64> = conn
+        .prepare_cached("SELECT max(seen_run) FROM git_settings WHERE state = 'trusted'")?
         .query_row([], |row| row.get(0))?;
-    let Some(seen) = seen else { return Ok(false) };
-    let runs_now = conn.prepare_cached("SELECT 1 FROM runs WHERE ended_at IS NULL")?.exists([])?;
-    Ok(runs_now
-        || conn
-            .prepare_cached("SELECT 1 FROM runs WHERE ended_at >= :seen")?
-            .exists(named_params! { ":seen": seen })?)
+    let last = last_run(conn)?;
+    Ok(seen.is_some_and(|seen| seen < last))
+}
+
+/// Number of the newest run.
+fn last_run(conn: &Connection) -> Result<i64> {
+    let last = conn.prepare_cached("SELECT value FROM counters WHERE name = 'r'")?.query_row([], |row| row.get(0));
+    Ok(last.optional()?.unwrap_or(0))
+}
+
+/// Number up to which all runs have ended.
+fn last_ended_run(conn: &Connection) -> Result<i64> {
+    let first_open: Option<i64> = conn
+        .prepare_cached("SELECT min(CAST(substr(run_id, 2) AS INTEGER)) FROM runs WHERE ended_at IS NULL")?
+        .query_row([], |row| row.get(0))?;
+    first_open.map_or_else(|| last_run(conn), |first| Ok(first - 1))
+}
+
+/// Makes a change the one that asks, about these settings.
+fn ask(conn: &Connection, id: &ChangeId, fingerprint: &str, now: Time) -> Result<()> {
+    conn.prepare_cached(
+        "UPDATE git_settings SET asked_at_change = :id, seen_at = :now,
+             question = (SELECT coalesce(max(question), 0) + 1 FROM git_settings)
+         WHERE fingerprint = :fingerprint",
+    )?
+    .execute(named_params! { ":id": id.as_str(), ":now": now.to_string(), ":fingerprint": fingerprint })?;
+    Ok(())
 }
 
 /// Trusted, unless a person is asked at a change.
 fn insert(conn: &Connection, settings: GitSettings<'_>, asked_at: Option<&ChangeId>, now: Time) -> Result<()> {
     let state = if asked_at.is_some() { Known::Asked } else { Known::Trusted };
     conn.prepare_cached(
-        "INSERT INTO git_settings (fingerprint, state, keys, asked_at_change, first_seen_at, seen_at)
-         VALUES (:fingerprint, :state, :keys, :change, :now, :now)",
+        "INSERT INTO git_settings (fingerprint, state, keys, asked_at_change, first_seen_at, seen_at, seen_run)
+         VALUES (:fingerprint, :state, :keys, :change, :now, :now, :run)",
     )?
     .execute(named_params! {
         ":fingerprint": settings.fingerprint,
@@ -128,6 +153,7 @@ fn insert(conn: &Connection, settings: GitSettings<'_>, asked_at: Option<&Change
         ":keys": serde_json::to_string(settings.keys)?,
         ":change": asked_at.map(ChangeId::as_str),
         ":now": now.to_string(),
+        ":run": last_ended_run(conn)?,
     })?;
     Ok(())
 }
@@ -144,7 +170,9 @@ fn is_waiting(conn: &Connection, id: &str) -> Result<bool> {
 /// Keys that only one of the two has: those in force, and the trusted ones that were seen last.
 fn differing(conn: &Connection, keys: &[String]) -> Result<Vec<String>> {
     let before: Option<String> = conn
-        .prepare_cached("SELECT keys FROM git_settings WHERE state = 'trusted' ORDER BY seen_at DESC LIMIT 1")?
+        .prepare_cached(
+            "SELECT keys FROM git_settings WHERE state = 'trusted' ORDER BY seen_run DESC, seen_at DESC LIMIT 1",
+        )?
         .query_row([], |row| row.get(0))
         .optional()?;
     let before: Vec<String> = serde_json::from_str(before.as_deref().unwrap_or("[]"))?;

@@ -82,14 +82,50 @@ fn a_user_may_change_them_while_no_agent_runs() {
     let stage = Remotes::new(&Script { fixer: FIXES, ..rejecting() });
     stage.tick();
     stage.is_ready();
-    // Seen once more after the last run.
-    stage.play.world.remand(&["reject", "c1", "--text", "again"]).ok();
-    let gitconfig = stage.play.world.root().join("home/.gitconfig");
-    let text = fs::read_to_string(&gitconfig).unwrap();
-    stage.play.fixer(FIXES);
-    stage.tick();
-    fs::write(&gitconfig, format!("{text}[user]\n\tsigningKey = x\n")).unwrap();
+    stage.play.sh(stage.play.world.root(), "git config --file home/.gitconfig core.sshCommand 'ssh -v'");
     stage.play.world.remand(&["refine", "c1", "--text", "once more"]).ok();
     stage.tick();
-    assert_eq!(stage.play.count("events WHERE event_type = 'escalated'"), 0, "other settings do not count");
+    stage.is_ready();
+    assert_eq!(stage.play.count("events WHERE event_type = 'escalated'"), 0, "{:#?}", stage.play.events());
+    assert_eq!((stage.moves("feature").len(), stage.play.count("git_settings WHERE state = 'trusted'")), (2, 2));
+}
+
+/// Settings were seen by a clock that was ahead: what an agent does after that is still an agent's.
+#[test]
+fn a_clock_that_was_ahead_makes_nobody_trusted() {
+    let stage = planted("credential.helper '!echo'");
+    let ahead = "UPDATE git_settings SET seen_at = '2999-01-01T00:00:00.000Z'";
+    stage.play.world.sqlite(&format!(
+        "CREATE TRIGGER ahead AFTER UPDATE OF seen_at ON git_settings WHEN new.seen_at < '2900' BEGIN {ahead}; END"
+    ));
+    stage.tick();
+    stage.play.is_escalated(ASKS);
+}
+
+/// A person accepts what they were asked about last, and nothing that they were asked about before.
+#[test]
+fn earlier_questions_are_not_answered_by_a_later_yes() {
+    let stage = planted("url.https://evil.test/.insteadOf https://github.com/");
+    let home = stage.play.world.root().join("home/.gitconfig");
+    let as_before = fs::read_to_string(&home).unwrap();
+    stage.tick();
+    stage.play.is_escalated(ASKS);
+    let evil = fs::read_to_string(&home).unwrap();
+    fs::write(&home, &as_before).unwrap();
+    stage.retry();
+    stage.is_ready();
+    let again = |text: &str| {
+        fs::write(stage.play.world.root().join("planted"), text).unwrap();
+        let copy = format!("cp '{}' '{}'\n", stage.play.world.root().join("planted").display(), home.display());
+        stage.play.fixer(&format!("{FIXES}{copy}"));
+        stage.play.world.remand(&["refine", "c1", "--text", "once more"]).ok();
+        stage.tick();
+        stage.play.is_escalated(ASKS);
+    };
+    again(&format!("{as_before}[core]\n\tsshCommand = ssh -v\n"));
+    stage.play.world.remand(&["retry", "c1", "--accept-git-settings"]).ok();
+    stage.tick();
+    stage.is_ready();
+    again(&evil);
+    assert_eq!(stage.play.count("git_settings WHERE state = 'asked'"), 1);
 }

@@ -66,7 +66,6 @@ CREATE TABLE configuration (
 ALTER TABLE runs ADD COLUMN gate_rules TEXT;
 
 -- Settings of git that a push may be made with.
-CREATE INDEX runs_by_end ON runs (ended_at);
 CREATE TABLE git_settings (
     fingerprint TEXT PRIMARY KEY CHECK (length(fingerprint) >= 40),
     state       TEXT NOT NULL CHECK (state IN ('trusted', 'asked')),
@@ -75,5 +74,7 @@ CREATE TABLE git_settings (
     accepted_by TEXT,                              -- null: no person was needed
     first_seen_at TEXT NOT NULL CHECK (first_seen_at GLOB '????-??-??T??:??:??.???Z'),
     seen_at     TEXT NOT NULL CHECK (seen_at GLOB '????-??-??T??:??:??.???Z'), -- in force then
+    seen_run    INTEGER NOT NULL,                  -- all runs up to this number had ended then
+    question    INTEGER,                           -- rises with each question to a person
     CHECK (state = 'trusted' OR asked_at_change IS NOT NULL)
 ) STRICT, WITHOUT ROWID;
