@@ -129,8 +129,10 @@ impl Call {
         self.args.first().is_some_and(|first| first == command)
     }
 
-    pub(super) fn has(&self, arg: &str) -> bool {
-        self.args.iter().any(|found| found == arg)
+    /// Whether its first arguments are these words.
+    pub(super) fn begins_with(&self, words: &str) -> bool {
+        let mut args = self.args.iter();
+        words.split(' ').all(|word| args.next().is_some_and(|arg| arg == word))
     }
 
     /// Lets it read what is outside of the repository.

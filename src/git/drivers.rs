@@ -9,20 +9,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::call::{Call, text};
 use super::{Git, GitError};
 
-/// Commands of git that read or write files of a worktree.
-const TOUCHES_FILES: &[&str] = &[
-    "add",
-    "clean",
-    "commit",
-    "diff-index",
-    "ls-files",
-    "merge",
-    "read-tree",
-    "rebase",
-    "reset",
-    "status",
-    "update-index",
-    "worktree",
+/// Commands of git that never look at the files of a worktree. Others may start a filter where it is not expected:
+/// `write-tree` reads again whatever is as young as the index.
+const TOUCHES_NO_FILES: &[&str] = &[
+    "cat-file",
+    "check-attr",
+    "check-ignore",
+    "commit-tree",
+    "config",
+    "diff-tree",
+    "for-each-ref",
+    "hash-object --no-filters",
+    "log",
+    "ls-tree",
+    "merge-base",
+    "rev-list",
+    "rev-parse",
+    "symbolic-ref",
+    "update-ref",
+    "upload-pack",
+    "version",
+    "worktree list",
 ];
 
 const KEYS: &str = r"^(filter\..*\.(clean|smudge|process|required)|merge\..*\.driver)$";
@@ -44,7 +51,7 @@ pub(super) type Setting = (String, String);
 impl Git {
     /// Settings that switch off the drivers which the repository of a call defines.
     pub(super) async fn without_drivers(&self, call: &Call) -> Result<Vec<Setting>, GitError> {
-        if !TOUCHES_FILES.iter().any(|command| call.is(command)) || call.is("worktree") && call.has("list") {
+        if TOUCHES_NO_FILES.iter().any(|command| call.begins_with(command)) {
             return Ok(Vec::new());
         }
         let list = call.in_same_place(["config", "-z", "--show-scope", "--includes", "--get-regexp", KEYS]);

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, WaitOptions};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions};
 use tokio::time::Instant;
 
 use super::table::{self, Entry, Key};
@@ -96,10 +96,16 @@ pub(crate) async fn end_adopted() -> Result<u32, ProcessError> {
 
 /// Takes in those who came to us and have ended since: nobody else would.
 pub(crate) fn reap_adopted() {
-    if ADOPTS.load(Ordering::Relaxed) {
+    if ADOPTS.load(Ordering::Relaxed) && has_dead_child() {
         // A look that fails proves nothing; the next one comes.
         adopted().ok();
     }
+}
+
+/// Whether some child has ended and was not waited for. Asked first, as a look at all processes costs a thousand times more.
+fn has_dead_child() -> bool {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    matches!(rustix::process::waitid(WaitId::All, options), Ok(Some(_)))
 }
 
 /// Kills the groups of all children but the shims, which end their own when we are gone. For the end of the program.

@@ -86,7 +86,7 @@ fn plants_commands_in_the_shared_configuration() {
     play.check();
 }
 
-/// Filters are part of what a file is (LFS), so they do run: with an agent's environment, never with ours.
+/// Filters are part of what a file is (LFS), so those of the user's own settings run; one of the repository does not.
 #[test]
 fn plants_a_filter() {
     let fixer = r#"cat >/dev/null
@@ -98,9 +98,10 @@ fn plants_a_filter() {
         printf '* filter=planted\n' >"$common/info/attributes""#;
     let play = Play::new(&Script { fixer, ..Script::default() });
     with_canaries(&play);
-    play.is_ready(1);
-    let seen = fs::read_to_string(play.seen("filter")).unwrap();
-    assert!(!seen.contains("canary"), "{seen}");
+    play.tick().ok();
+    play.tick().ok();
+    assert_eq!(play.state(), "ready_for_human_review", "{:#?}", play.events());
+    assert_eq!(fs::read_to_string(play.seen("filter")).unwrap_or_default(), "", "our own git started a planted filter");
     let told = play.world.sqlite("SELECT summary FROM events WHERE event_type = 'checkout_changed'");
     assert!(told.contains("config was changed"), "{told}");
 }
