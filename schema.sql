@@ -487,6 +487,7 @@ CREATE TABLE pulls (
     trouble     TEXT,                              -- why the last read failed
     slow_reads  INTEGER NOT NULL DEFAULT 0 CHECK (slow_reads >= 0),   -- fetches in a row that ran out of time
     kept_pages  TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(kept_pages)), -- the pages that such a fetch had read
+    author_id   INTEGER,                           -- the author's account; null: gone, or not read yet
     PRIMARY KEY (project_id, number)
 ) STRICT, WITHOUT ROWID;
 

@@ -137,6 +137,9 @@ pub(crate) struct SeenPull {
     pub(crate) acted_on: Option<PullState>,
     pub(crate) draft: bool,
     pub(crate) author: Option<String>,
+    /// None: the account is gone, or the pull request was not read since this is stored.
+    #[serde(skip)]
+    pub(crate) author_id: Option<i64>,
     pub(crate) head_ref: String,
     pub(crate) head_sha: String,
     /// The date of its commit; none: it was not asked for.

@@ -53,9 +53,9 @@ pub(crate) fn see_pull(
 ) -> Result<SeenPull> {
     let labels = serde_json::to_string(&pull.labels)?;
     conn.prepare_cached(
-        "INSERT INTO pulls (project_id, number, title, state, draft, author, head_ref, head_sha, base_ref, labels, url, opened_at, passed_over)
-         VALUES (:project_id, :number, :title, :state, :draft, :author, :head_ref, :head_sha, :base_ref, :labels, :url, :opened_at, :passed_over)
-         ON CONFLICT (project_id, number) DO UPDATE SET title = :title, state = :state, draft = :draft, author = :author,
+        "INSERT INTO pulls (project_id, number, title, state, draft, author, head_ref, head_sha, base_ref, labels, url, opened_at, passed_over, author_id)
+         VALUES (:project_id, :number, :title, :state, :draft, :author, :head_ref, :head_sha, :base_ref, :labels, :url, :opened_at, :passed_over, :author_id)
+         ON CONFLICT (project_id, number) DO UPDATE SET title = :title, state = :state, draft = :draft, author = :author, author_id = :author_id,
              head_since = CASE WHEN head_sha = :head_sha THEN head_since END,
              head_ref = :head_ref, head_sha = :head_sha, base_ref = :base_ref, labels = :labels, url = :url, opened_at = :opened_at,
              passed_over = :passed_over, is_judged = is_judged AND change_id IS NULL",
@@ -67,6 +67,7 @@ pub(crate) fn see_pull(
         ":state": pull.state.as_str(),
         ":draft": pull.draft,
         ":author": pull.author.as_ref().map(|author| author.login.as_str()),
+        ":author_id": pull.author.as_ref().map(|author| author.id),
         ":head_ref": pull.head_ref,
         ":head_sha": pull.head_sha,
         ":base_ref": pull.base_ref,
@@ -349,6 +350,7 @@ pub(super) fn from_row(row: &Row<'_>) -> std::result::Result<SeenPull, rusqlite:
         acted_on: rows::word_or_none(row, "acted_on")?,
         draft: row.get("draft")?,
         author: row.get("author")?,
+        author_id: row.get("author_id")?,
         head_ref: row.get("head_ref")?,
         head_sha: row.get("head_sha")?,
         head_since: rows::time_or_none(row, "head_since")?,

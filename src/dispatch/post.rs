@@ -226,7 +226,10 @@ impl Dispatch {
             return Err(Unposted::Never("reviews are not posted (`reviews = \"off\"`)".into()));
         }
         let findings = intent.payload.get("findings").and_then(Value::as_array).cloned().unwrap_or_default();
-        let event = if mode == PostReviews::RequestChanges { event } else { ReviewEvent::Comment };
+        let event = match event {
+            ReviewEvent::RequestChanges if mode == PostReviews::RequestChanges && !self.is_by_us(page).await? => event,
+            ReviewEvent::RequestChanges | ReviewEvent::Comment => ReviewEvent::Comment,
+        };
         let (mut placed, mut rest) = (Vec::new(), Vec::new());
         for finding in &findings {
             match inline(finding, review) {
@@ -258,6 +261,17 @@ impl Dispatch {
         crash_point!("post.{}.before", intent.kind);
         let posted = page.github.post_comment(&page.repo, page.number, &whole).await?;
         Ok(done(intent, SaidKind::IssueComment, &posted, "issue_comment"))
+    }
+
+    /// Whether the pull request is by the account that gh is logged in with: GitHub lets nobody request changes on a pull
+    /// request of their own.
+    async fn is_by_us(&self, page: &Page<'_>) -> Result<bool, Unposted> {
+        let id = page.change.change_id.clone();
+        let pull = self.door.read(move |conn| bb::pull_of_change(conn, &id)).await.map_err(Unposted::Blackboard)?;
+        match pull.and_then(|pull| pull.author_id) {
+            Some(author) => Ok(page.github.is_logged_in_as(author).await?),
+            None => Ok(false),
+        }
     }
 
     /// Our own earlier "changes requested" would block the merge for ever: a later review of ours that passes takes it

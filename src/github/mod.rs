@@ -37,6 +37,7 @@ use crate::clock::Time;
 pub(crate) use error::GithubError;
 pub(crate) use fetch::Fetch;
 pub(crate) use list::Marks;
+use read::KnownAccount;
 pub(crate) use read::{Account, Answer, KnownPull};
 pub(crate) use write::{NewInline, NewReview, Posted, ReviewEvent};
 
@@ -59,7 +60,7 @@ const NOT_THESE: &[&str] = &["GH_DEBUG", "DEBUG", "GH_FORCE_TTY", "CLICOLOR_FORC
 /// Of the limit: the moment that it ends at must exist.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How GitHub is asked. Clones share what was last seen of the rate.
+/// How GitHub is asked. Clones share what was last seen of the rate, and who is logged in.
 #[derive(Clone)]
 pub(crate) struct Github {
     shared: Arc<Shared>,
@@ -71,6 +72,7 @@ struct Shared {
     limit: Duration,
     cwd: PathBuf,
     rate: watch::Sender<Option<Rate>>,
+    account: watch::Sender<Option<KnownAccount>>,
 }
 
 /// How much may still be asked until the count starts again.
@@ -93,7 +95,16 @@ impl Github {
             .collect();
         let limit = limit.min(LONGEST);
         env.extend(ENVIRONMENT.iter().map(|(name, value)| (name.into(), value.into())));
-        Self { shared: Arc::new(Shared { argv, env, limit, cwd, rate: watch::Sender::new(None) }) }
+        Self {
+            shared: Arc::new(Shared {
+                argv,
+                env,
+                limit,
+                cwd,
+                rate: watch::Sender::new(None),
+                account: watch::Sender::new(None),
+            }),
+        }
     }
 
     /// The version of gh, as `2.102.0`.

@@ -1,5 +1,9 @@
 //! What is read: pull requests, what is said on them, and who may do what.
 
+use std::time::Duration;
+
+use tokio::time::Instant;
+
 use super::call::{Call, read_body};
 use super::fetch::Fetch;
 use super::list::{Marks, Pages};
@@ -44,7 +48,35 @@ pub(crate) struct Account {
     pub(crate) at: Option<Time>,
 }
 
+/// Who was logged in at a moment. None: GitHub did not say, as for the token of an app.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KnownAccount {
+    id: Option<i64>,
+    asked_at: Instant,
+}
+
+/// How long an account is taken for the one that is logged in: people switch between accounts.
+const ACCOUNT_HOLDS: Duration = Duration::from_secs(15 * 60);
+
 impl Github {
+    /// Whether gh is logged in with this account; false when that cannot be known. GitHub is asked once in a while.
+    pub(crate) async fn is_logged_in_as(&self, id: i64) -> Result<bool, GithubError> {
+        let known = *self.shared.account.borrow();
+        if let Some(known) = known.filter(|known| known.asked_at.elapsed() < ACCOUNT_HOLDS) {
+            return Ok(known.id == Some(id));
+        }
+        let asked_at = Instant::now();
+        let me = match self.me().await {
+            Ok(account) => Some(account.author.id),
+            Err(GithubError::Refused { .. } | GithubError::NotFound { .. }) => None,
+            // Not kept: it may be a login that is missing only now.
+            Err(GithubError::Auth { .. }) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        self.shared.account.send_replace(Some(KnownAccount { id: me, asked_at }));
+        Ok(me == Some(id))
+    }
+
     /// The account that gh is logged in with, and what its answer tells besides.
     pub(crate) async fn me(&self) -> Result<Account, GithubError> {
         let path = "user";

@@ -69,6 +69,28 @@ fn a_daemon_that_dies_at_any_line_pushes_and_posts_everything_once() {
     sweep(whole, &["run"], 1, &crossed);
 }
 
+/// Logged in as the author of the pull request.
+fn by_us() -> PullStage {
+    let stage = WHOLE.unwatched("max_lost_runs = 50\n");
+    stage.pull.forge.log_in("carol");
+    stage.pull.watch();
+    stage
+}
+
+#[test]
+fn a_review_of_our_own_pull_request_is_posted_once_wherever_it_dies() {
+    let undisturbed = Undisturbed::play(by_us, &["run"]);
+    let is_review = |point: &String| {
+        ["post.review.", "github.reviews.", "commit.claim_post.", "commit.post_done."]
+            .iter()
+            .any(|at| point.starts_with(at))
+    };
+    let points: Vec<String> = undisturbed.points().into_iter().filter(is_review).collect();
+    assert!(points.iter().any(|point| point.starts_with("github.reviews.after")), "{points:#?}");
+    assert!(!undisturbed.crossings.iter().any(|name| name.starts_with("github.dismissals")), "nothing to take back");
+    undisturbed.sweep(&["run"], &apart(&points, if is_long() { 1 } else { DEATHS }));
+}
+
 #[test]
 fn a_worktree_of_its_own_and_a_push_of_somebody_else_survive_a_death_at_any_line() {
     let crossed = [

@@ -46,8 +46,8 @@ fn our_reviews_are_posted_once_and_only_ours_are_taken_back() {
     assert_eq!(stage.forge.writes().len(), writes, "{:?}", stage.forge.writes());
 }
 
-/// The forge refuses a line that is not in the diff, and a review by the pull request's author: what can't be said there is
-/// said elsewhere, once.
+/// The forge refuses a line that is not in the diff, and a request for changes by the pull request's author: what can't be
+/// said there is said elsewhere, once.
 #[test]
 fn what_the_forge_refuses_as_a_review_is_said_another_way() {
     let reviewer = r#"
@@ -61,8 +61,10 @@ says changes_requested "not fixed" "$(finding work.txt 99 'far below')"; fi
     let ours = bodies(&stage.forge.reviews(1), "ada");
     assert!(ours.len() == 2 && ours[0].contains("`work.txt:99`: far below"), "{ours:#?}");
 
+    // Nobody can tell that the pull request is by this account.
     let own = PullPlay::unwatched(&rejecting());
     own.forge.log_in("carol");
+    own.forge.fault(json!({ "method": "GET", "path": "user", "times": 1000, "then": { "status": { "status": 403, "body": "{\"message\": \"Resource not accessible by integration\"}" } } }));
     own.watch();
     own.tick();
     own.is_ready(1);
@@ -70,6 +72,29 @@ says changes_requested "not fixed" "$(finding work.txt 99 'far below')"; fi
     let rejecting = said.iter().filter(|body| body.contains("changes requested, in an agent")).count();
     assert_eq!(rejecting, 1, "{said:#?}");
     assert!(said.iter().any(|body| body.contains("say fixed here")), "{said:#?}");
+}
+
+/// On a pull request by the account that is logged in, GitHub refuses a request for changes: the findings are posted at
+/// their lines in a comment review, and nothing is tried that would be refused.
+#[test]
+fn a_rejection_of_our_own_pull_request_is_one_call_with_findings_at_their_lines() {
+    let stage = PullPlay::unwatched(&rejecting());
+    stage.forge.log_in("carol");
+    stage.watch();
+    stage.forge.clear_log();
+    stage.tick();
+    stage.is_ready(1);
+    let log = stage.forge.log();
+    let sent: Vec<_> = log.iter().filter(|one| one.method == "POST" && one.path.ends_with("/reviews")).collect();
+    let events: Vec<(&Value, Option<i64>)> = sent.iter().map(|one| (&one.body["event"], one.status)).collect();
+    assert_eq!(events, [(&json!("COMMENT"), Some(200)), (&json!("COMMENT"), Some(200))], "rejected, then passed");
+    assert_eq!(log.iter().filter(|one| one.path == "user").count(), 1, "asked once: {log:#?}");
+    let comments = stage.forge.comments(1);
+    assert_eq!(comments.len(), 1, "{comments:#?}");
+    assert_eq!((&comments[0]["path"], &comments[0]["line"]), (&json!("work.txt"), &json!(1)));
+    assert!(comments[0]["body"].as_str().unwrap().contains("say fixed here"), "{comments:#?}");
+    let under = bodies(&stage.forge.issue_comments(1), "carol");
+    assert!(!under.iter().any(|body| body.contains("changes requested")), "{under:#?}");
 }
 
 /// Each inline comment of a person has one answer with what was done and the commit; whoever asked is asked again, once.

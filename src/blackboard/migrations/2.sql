@@ -14,6 +14,10 @@ CREATE INDEX pulls_ended ON pulls (read_at) WHERE next_read IS NULL;
 ALTER TABLE pulls ADD COLUMN slow_reads INTEGER NOT NULL DEFAULT 0 CHECK (slow_reads >= 0);
 ALTER TABLE pulls ADD COLUMN kept_pages TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(kept_pages));
 
+-- The account of a pull request's author. Without its etag a pull request is read as a whole the next time.
+ALTER TABLE pulls ADD COLUMN author_id INTEGER;
+UPDATE pulls SET etag = NULL;
+
 -- More types of events.
 DROP TRIGGER events_known_type;
 CREATE TRIGGER events_known_type BEFORE INSERT ON events
