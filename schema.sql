@@ -29,7 +29,9 @@ CREATE TABLE projects (
     remote_url     TEXT,                           -- the URL that is pushed to, pinned when the project was added
     default_branch TEXT NOT NULL,
     shadow         INTEGER NOT NULL DEFAULT 0 CHECK (shadow IN (0, 1)), -- as the configuration says
-    created_at     TEXT NOT NULL CHECK (created_at GLOB '????-??-??T??:??:??.???Z')
+    created_at     TEXT NOT NULL CHECK (created_at GLOB '????-??-??T??:??:??.???Z'),
+    max_fix_cycles INTEGER CHECK (max_fix_cycles >= 0), -- as the configuration says; null: it was not read since the project was added
+    max_fix_cycles_from TEXT                       -- the setting that says so
 ) STRICT;
 
 -- The configuration in force in the daemon. One row, written by `remand run`.
@@ -82,7 +84,7 @@ CREATE TABLE changes (
         'awaiting_pr_feedback', 'ready_for_human_review', 'approved')),
     on_max_cycles  TEXT NOT NULL DEFAULT 'escalate' CHECK (on_max_cycles IN ('escalate', 'pr_anyway')),
     fix_cycle      INTEGER NOT NULL DEFAULT 0 CHECK (fix_cycle >= 0),   -- fixes done in this round
-    max_fix_cycles INTEGER NOT NULL CHECK (max_fix_cycles >= 0),
+    max_fix_cycles INTEGER NOT NULL CHECK (max_fix_cycles >= 0), -- what holds: its own or the project's number, and what was added
     total_fixes    INTEGER NOT NULL DEFAULT 0 CHECK (total_fixes >= 0), -- fixes done ever: never resets
     max_total_fixes INTEGER NOT NULL CHECK (max_total_fixes >= 0),
     run_ms         INTEGER NOT NULL DEFAULT 0 CHECK (run_ms >= 0),      -- the agents' time, summed
@@ -116,6 +118,8 @@ CREATE TABLE changes (
     last_hold      TEXT,                           -- the kind of the last hold by a step of remand's own
     hold_repeats   INTEGER NOT NULL DEFAULT 0 CHECK (hold_repeats >= 0), -- how often in a row, with nothing changed in between
     first_hold_at  TEXT,                           -- time of the first of them
+    own_max_fix_cycles INTEGER CHECK (own_max_fix_cycles >= 0), -- a person's number for this change; null: the project's counts
+    added_fix_cycles INTEGER NOT NULL DEFAULT 0 CHECK (added_fix_cycles >= 0), -- what a person added to either
     CHECK ((state = 'escalated') = (escalated_from IS NOT NULL)),
     CHECK ((held_until IS NULL) = (hold_reason IS NULL)),
     CHECK (fix_cycle <= max_fix_cycles),

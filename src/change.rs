@@ -151,6 +151,10 @@ pub(crate) struct Change {
 pub(crate) struct Budget {
     pub(crate) fix_cycle: i64,
     pub(crate) max_fix_cycles: i64,
+    /// A person's number for this change; none: the project's counts.
+    pub(crate) own_max_fix_cycles: Option<i64>,
+    /// What a person added to either.
+    pub(crate) added_fix_cycles: i64,
     pub(crate) total_fixes: i64,
     pub(crate) max_total_fixes: i64,
     pub(crate) run_ms: i64,
@@ -159,6 +163,13 @@ pub(crate) struct Budget {
     pub(crate) max_tokens: Option<i64>,
     pub(crate) cost_micros: i64,
     pub(crate) max_cost_micros: Option<i64>,
+}
+
+/// How many fixes a round may take, and what says so.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct FixBound {
+    pub(crate) most: i64,
+    pub(crate) from: String,
 }
 
 impl Change {

@@ -141,8 +141,51 @@ fn the_evaluator_says_how_many_fixes_a_change_may_have() {
     let fixes =
         "SELECT count(*) FROM work_items JOIN changes USING (change_id) WHERE source = 'review_fix' AND branch = ";
     assert_eq!(play.world.sqlite(&format!("{fixes}'feature'")), "1", "one fix, then a person");
-    let told = "SELECT count(*) FROM events WHERE summary LIKE '% exceeded max fix cycles (1) — requires human review'";
-    assert_eq!(play.world.sqlite(told), "1");
+    let told = "SELECT group_concat(change_id) FROM events WHERE summary LIKE '% exceeded max fix cycles (1) — requires human review'";
+    let ids = "SELECT group_concat(change_id) FROM changes WHERE branch IN ('configured', 'feature')";
+    let (told, ids) = (play.world.sqlite(told), play.world.sqlite(ids));
+    assert_eq!(told, ids, "also the one that entered before the evaluator's number was written");
+}
+
+/// FR-5: a raised number holds at once for a change without one of its own, and `why` says whose number holds.
+#[test]
+fn a_raised_number_of_fixes_holds_for_changes_that_are_under_way() {
+    let tables = "[loop]\nmax_fix_cycles = 1\n";
+    let play = Play::without_change(&Script { reviewer: NEVER_SATISFIED, tables, ..Script::default() });
+    play.world.remand_in(&play.worktree, &["review"]).ok();
+    let own = play.world.worktree(&play.repo, "own");
+    play.world.remand_in(&own, &["review", "--max-cycles", "1"]).ok();
+    let why = |id: &str| play.world.remand(&["why", id]).ok().stdout;
+    let config = play.world.root().join("config/remand/config.toml");
+    let set = |from: &str, to: &str| {
+        let settings = std::fs::read_to_string(&config).unwrap();
+        assert!(settings.contains(from), "{settings}");
+        std::fs::write(&config, settings.replace(from, to)).unwrap();
+    };
+
+    set("max_fix_cycles = 1", "max_fix_cycles = 2");
+    play.tick().ok();
+    let fixes = "SELECT change_id, total_fixes, max_fix_cycles FROM changes ORDER BY change_id";
+    assert_eq!(play.world.sqlite(fixes), "c1|2|2\nc2|1|1");
+    assert!(why("c1").contains("fixes per round: at most 2 (2 from `loop.max_fix_cycles` (/"), "{}", why("c1"));
+    assert!(why("c2").contains("fixes per round: at most 1 (1 from a person for c2)"), "{}", why("c2"));
+    let told = "SELECT change_id || ': ' || summary FROM events WHERE metadata ->> 'action' = 'max_fix_cycles'";
+    let told = play.world.sqlite(told);
+    assert!(
+        told.starts_with("c1: fixes per round: at most 2, from `loop.max_fix_cycles` (/") && !told.contains("c2"),
+        "{told}"
+    );
+
+    play.world.remand(&["cycles", "c2", "1"]).ok();
+    assert!(why("c2").contains("fixes per round: at most 2 (1 from a person for c2, 1 added by a person)"));
+    // What was made already is not too much.
+    set("max_fix_cycles = 2", "max_fix_cycles = 0");
+    play.tick().ok();
+    assert_eq!(play.world.sqlite("SELECT max_fix_cycles FROM changes"), "2\n2");
+    let told = play.world.remand(&["why", "c1", "--json"]).ok().stdout;
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(told["fix_bound"]["most"], 2, "{told}");
+    play.check();
 }
 
 /// US-4, FR-3: spec, plan and tasks; the whole review; each comment with its place; what to do, and what not; the branch.

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension as _, named_params};
 use serde_json::json;
 
-use super::{BoardError, Result, rows};
+use super::{BoardError, Result, cycles, rows};
 use crate::change::{Change, ChangeId, OnMaxCycles, ProjectId, State};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
@@ -21,7 +21,10 @@ pub(crate) struct NewChange {
     pub(crate) host: String,
     pub(crate) state: State,
     pub(crate) on_max_cycles: OnMaxCycles,
+    /// That of the settings, which holds until the daemon has read them.
     pub(crate) max_fix_cycles: i64,
+    /// A person's.
+    pub(crate) own_max_fix_cycles: Option<i64>,
     pub(crate) max_total_fixes: i64,
     pub(crate) max_run_ms: i64,
     pub(crate) max_tokens: Option<i64>,
@@ -44,13 +47,21 @@ pub(crate) fn insert_change(conn: &Connection, new: &NewChange, now: Time) -> Re
             hint: Some(format!("look at it with `remand status {}`", live.change_id)),
         });
     }
+    let most_fixes = match new.own_max_fix_cycles {
+        Some(own) => own,
+        None => {
+            let in_force = cycles::project_max_fix_cycles(conn, &new.project_id)?;
+            in_force.map_or(new.max_fix_cycles, |bound| bound.most)
+        }
+    };
     let change_id = ChangeId::new(rows::next_id(conn, "c")?);
     conn.prepare_cached(
         "INSERT INTO changes (change_id, project_id, title, branch, base, head, worktree, host, state, on_max_cycles,
-             max_fix_cycles, max_total_fixes, max_run_ms, max_tokens, max_cost_micros, stopped, shadow_word, shadow,
-             created_at, updated_at)
+             max_fix_cycles, own_max_fix_cycles, max_total_fixes, max_run_ms, max_tokens, max_cost_micros, stopped,
+             shadow_word, shadow, created_at, updated_at)
          VALUES (:change_id, :project_id, :title, :branch, :base, :head, :worktree, :host, :state, :on_max_cycles,
-             :max_fix_cycles, :max_total_fixes, :max_run_ms, :max_tokens, :max_cost_micros,
+             :max_fix_cycles, :own_max_fix_cycles, max(:max_total_fixes, :max_fix_cycles), :max_run_ms, :max_tokens,
+             :max_cost_micros,
              EXISTS (SELECT 1 FROM stops WHERE project_id IS NULL OR project_id = :project_id),
              :shadow, coalesce(:shadow, (SELECT shadow FROM projects WHERE project_id = :project_id), 0), :now, :now)",
     )?
@@ -65,7 +76,8 @@ pub(crate) fn insert_change(conn: &Connection, new: &NewChange, now: Time) -> Re
         ":host": new.host,
         ":state": new.state.as_str(),
         ":on_max_cycles": new.on_max_cycles.as_str(),
-        ":max_fix_cycles": new.max_fix_cycles,
+        ":max_fix_cycles": most_fixes,
+        ":own_max_fix_cycles": new.own_max_fix_cycles,
         ":max_total_fixes": new.max_total_fixes,
         ":max_run_ms": new.max_run_ms,
         ":max_tokens": new.max_tokens,

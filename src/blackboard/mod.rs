@@ -16,6 +16,7 @@ mod configuration;
 #[cfg(test)]
 mod conformance;
 mod coverage;
+mod cycles;
 mod deadlines;
 mod door;
 mod escalate;
@@ -74,6 +75,7 @@ pub(crate) use configuration::{
     open_request, put_in_force, reload_answer, request_reload,
 };
 pub(crate) use coverage::{Coverage, LeftOut, coverage_of_item, coverage_of_run};
+pub(crate) use cycles::{fix_bound, set_project_max_fix_cycles};
 pub(crate) use deadlines::{
     LONGEST_HOLD, Latest, RATE_WINDOW, implausible, is_ahead, latest_stored, longest_retry, void_implausible,
 };

@@ -111,7 +111,7 @@ pub(crate) fn more_cycles(conn: &Connection, id: &ChangeId, n: i64, actor: &str,
         });
     }
     conn.prepare_cached(
-        "UPDATE changes SET max_fix_cycles = max_fix_cycles + :n,
+        "UPDATE changes SET max_fix_cycles = max_fix_cycles + :n, added_fix_cycles = added_fix_cycles + :n,
              max_total_fixes = max(max_total_fixes, total_fixes + :n), updated_at = :now
          WHERE change_id = :id",
     )?

@@ -56,6 +56,8 @@ pub(super) fn change(row: &Row<'_>) -> Sql<Change> {
         budget: Budget {
             fix_cycle: row.get("fix_cycle")?,
             max_fix_cycles: row.get("max_fix_cycles")?,
+            own_max_fix_cycles: row.get("own_max_fix_cycles")?,
+            added_fix_cycles: row.get("added_fix_cycles")?,
             total_fixes: row.get("total_fixes")?,
             max_total_fixes: row.get("max_total_fixes")?,
             run_ms: row.get("run_ms")?,

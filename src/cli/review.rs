@@ -79,13 +79,8 @@ pub(crate) fn review(args: &ReviewArgs, desk: &mut Desk) -> Result<Code> {
 /// A new change with its review, in one transaction; with its project, where that is new too.
 fn enter(args: &ReviewArgs, settings: &Loaded, found: &Found, desk: &Desk) -> Result<ChangeId> {
     let own = settings.project(found.project.project_id.as_str());
-    let most_fixes = match args.max_cycles {
-        Some(number) => number,
-        None => {
-            let evaluators = desk.evaluators(settings)?;
-            settings.max_fix_cycles(found.project.project_id.as_str(), max_fix_cycles(&evaluators))
-        }
-    };
+    let evaluators = desk.evaluators(settings)?;
+    let most_fixes = settings.max_fix_cycles(found.project.project_id.as_str(), max_fix_cycles(&evaluators)).most;
     let new = |actor: &str, in_force: bool| NewChange {
         project_id: found.project.project_id.clone(),
         title: found.title.clone(),
@@ -97,8 +92,8 @@ fn enter(args: &ReviewArgs, settings: &Loaded, found: &Found, desk: &Desk) -> Re
         state: State::PendingSelfReview,
         on_max_cycles: own.on_max_cycles,
         max_fix_cycles: most_fixes,
-        // A round must not be allowed more fixes than a life.
-        max_total_fixes: own.max_total_fixes.max(most_fixes),
+        own_max_fix_cycles: args.max_cycles,
+        max_total_fixes: own.max_total_fixes,
         max_run_ms: own.max_run_ms,
         max_tokens: own.max_tokens,
         max_cost_micros: own.max_cost_micros,

@@ -16,7 +16,7 @@ use super::show::{Thing, find};
 use super::status::moved;
 use super::{running_daemon, shadow};
 use crate::blackboard::{self as bb, Conn};
-use crate::change::ChangeId;
+use crate::change::{Change, ChangeId, FixBound};
 use crate::clock::Time;
 use crate::event::{Event, EventType, TargetType};
 use crate::work::{Item, Rejection, RejectionState, Status};
@@ -42,6 +42,8 @@ struct Told {
     answer: Answer,
     /// The change's own answer, when the id names something else.
     change: Option<Rest>,
+    /// How many fixes a round of the change may take.
+    fix_bound: Option<FixBound>,
     events: Vec<Event>,
 }
 
@@ -80,6 +82,10 @@ pub(crate) fn why(args: &WhyArgs, desk: &mut Desk) -> Result<Code> {
     {
         desk.out.line(Line::default().plain("  ").piece(Look::Notice, unread))?;
     }
+    if let Some(bound) = &told.fix_bound {
+        let text = format!("fixes per round: at most {} ({})", bound.most, bound.from);
+        desk.out.line(Line::default().plain("  ").faint(text))?;
+    }
     running_daemon::elsewhere_note(desk)?;
     if !told.events.is_empty() {
         desk.out.blank()?;
@@ -96,15 +102,24 @@ pub(crate) fn why(args: &WhyArgs, desk: &mut Desk) -> Result<Code> {
 fn tell(conn: &Conn, thing: &Thing, around: Around) -> bb::Result<Told> {
     let of_change = |id: &ChangeId| Facts::gather(conn, bb::change(conn, id)?, around);
     let with_change = |id: String, own: Answer, change: Option<&ChangeId>| -> bb::Result<Told> {
-        let Some(change_id) = change else { return Ok(Told { id, answer: own, change: None, events: Vec::new() }) };
+        let Some(change_id) = change else {
+            return Ok(Told { id, answer: own, change: None, fix_bound: None, events: Vec::new() });
+        };
         let facts = of_change(change_id)?;
         let rest = Rest { change_id: change_id.clone(), answer: answer(&facts) };
-        Ok(Told { id, answer: own, change: Some(rest), events: shown(&facts) })
+        let fix_bound = fix_bound(conn, &facts.row.change)?;
+        Ok(Told { id, answer: own, change: Some(rest), fix_bound, events: shown(&facts) })
     };
     match thing {
         Thing::Change(change) => {
             let facts = of_change(&change.change_id)?;
-            Ok(Told { id: change.change_id.to_string(), answer: answer(&facts), change: None, events: shown(&facts) })
+            Ok(Told {
+                id: change.change_id.to_string(),
+                answer: answer(&facts),
+                change: None,
+                fix_bound: fix_bound(conn, &facts.row.change)?,
+                events: shown(&facts),
+            })
         }
         Thing::Item(item) => with_change(item.item_id.to_string(), of_item(item), item.change_id.as_ref()),
         Thing::Run(run) => {
@@ -140,6 +155,11 @@ fn tell(conn: &Conn, thing: &Thing, around: Around) -> bb::Result<Told> {
         }
         Thing::Pull(pull) => with_change(pull.pr.clone(), pull.answer(around.now), None),
     }
+}
+
+/// Only for a change that may still be fixed.
+fn fix_bound(conn: &Conn, change: &Change) -> bb::Result<Option<FixBound>> {
+    (!change.state.is_over()).then(|| bb::fix_bound(conn, change)).transpose()
 }
 
 fn plain(because: &'static str, answer: impl Into<String>, since: Option<Time>) -> Answer {

@@ -59,6 +59,14 @@ impl Loaded {
         }
     }
 
+    pub(super) fn origin_of(&self, key: &str) -> Origin {
+        match (key, &self.file, self.lines.get(key)) {
+            ("blackboard", _, _) => self.blackboard_from.clone(),
+            (_, Some(file), Some(line)) => Origin::File { path: file.clone(), line: *line },
+            _ => Origin::Default,
+        }
+    }
+
     fn setting(&self, key: String, value: &Value) -> Setting {
         let place = match key.as_str() {
             "blackboard" => Some(self.blackboard.clone()),
@@ -67,11 +75,7 @@ impl Loaded {
             "own_worktrees" => value.as_str().map(|set| self.own_worktrees(set)),
             _ => None,
         };
-        let origin = match (key.as_str(), &self.file, self.lines.get(&key)) {
-            ("blackboard", _, _) => self.blackboard_from.clone(),
-            (_, Some(file), Some(line)) => Origin::File { path: file.clone(), line: *line },
-            _ => Origin::Default,
-        };
+        let origin = self.origin_of(&key);
         let value = match place {
             Some(path) => Value::String(path.display().to_string()).to_string(),
             None => value.to_string(),

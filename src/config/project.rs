@@ -6,7 +6,7 @@ use super::discover::Discover;
 use super::push::PushSettings;
 use super::settings::{Argv, GateIn, MainCheckout, ProjectOverrides};
 use super::{Loaded, place};
-use crate::change::OnMaxCycles;
+use crate::change::{FixBound, OnMaxCycles};
 use crate::finding::Severity;
 use crate::keypath::KeyPath;
 use crate::snippet::nearest;
@@ -73,9 +73,26 @@ impl Loaded {
 
     /// How many fixes a round may take, for a change without a number of its own: what is written about its project
     /// counts before the evaluator's number, and that before the one for all.
-    pub(crate) fn max_fix_cycles(&self, project: &str, evaluator: Option<i64>) -> i64 {
+    pub(crate) fn max_fix_cycles(&self, project: &str, evaluator: Option<(i64, &str)>) -> FixBound {
         let own = self.config.projects.get(project).and_then(|own| own.max_fix_cycles);
-        own.or(evaluator).unwrap_or(self.config.r#loop.max_fix_cycles)
+        match (own, evaluator) {
+            (Some(most), _) => {
+                let key = KeyPath::dotted("projects").key(project).key("max_fix_cycles").to_string();
+                FixBound { most, from: self.named(&key) }
+            }
+            (None, Some((most, evaluator))) => {
+                FixBound { most, from: format!("`max_fix_cycles` of the evaluator {evaluator}") }
+            }
+            (None, None) => {
+                let most = self.config.r#loop.max_fix_cycles;
+                FixBound { most, from: self.named("loop.max_fix_cycles") }
+            }
+        }
+    }
+
+    /// A setting and where it is written: `` `loop.max_fix_cycles` (default)``.
+    fn named(&self, key: &str) -> String {
+        format!("`{key}` ({})", self.origin_of(key))
     }
 
     /// The settings for the project of this name; those for all if nothing is written about it.

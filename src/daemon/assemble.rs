@@ -9,7 +9,7 @@ use tokio::sync::{Notify, watch};
 use super::{Daemon, Lasting, program};
 use crate::agent::{Agent, Claude, Kind, Manner};
 use crate::blackboard::{Door, Latest};
-use crate::change::ProjectId;
+use crate::change::{FixBound, ProjectId};
 use crate::clock;
 use crate::config::settings::{self, AgentKind, MainCheckout};
 use crate::config::{self, Loaded};
@@ -93,6 +93,7 @@ impl Parts {
         let known = loaded.clone();
         Daemon {
             shadow: Box::new(move |project| known.project(project.as_str()).shadow),
+            most_fixes: Box::new(most_fixes(loaded, &self.definitions)),
             definitions: self.definitions.into(),
             kit: Arc::new(kit),
             intake: Arc::new(intake),
@@ -130,11 +131,21 @@ pub(crate) fn latest(loaded: &Loaded, now: clock::Time) -> anyhow::Result<Latest
     Ok(intake_settings(loaded, &definitions).latest(now))
 }
 
+/// How many fixes a round may take in a project.
+fn most_fixes(loaded: &Loaded, definitions: &[Definition]) -> impl Fn(&ProjectId) -> FixBound + use<> {
+    let evaluator = definition::max_fix_cycles(definitions).map(|(most, name)| (most, name.to_owned()));
+    let known = loaded.clone();
+    move |project| {
+        let evaluator = evaluator.as_ref().map(|(most, name)| (*most, name.as_str()));
+        known.max_fix_cycles(project.as_str(), evaluator)
+    }
+}
+
 fn intake_settings(loaded: &Loaded, definitions: &[Definition]) -> intake::Settings {
     let (github, dispatch) = (loaded.github(), &loaded.config.dispatch);
     let reader = definitions.iter().find(|definition| definition.config == Config::PrFeedback);
     let reader = reader.or_else(|| definitions.iter().find(|definition| definition.needs.contains(&Need::PrFeedback)));
-    let evaluators = definition::max_fix_cycles(definitions);
+    let most_fixes = most_fixes(loaded, definitions);
     let known = loaded.clone();
     intake::Settings {
         reserve: i64::try_from(github.reserve).unwrap_or(i64::MAX),
@@ -144,7 +155,7 @@ fn intake_settings(loaded: &Loaded, definitions: &[Definition]) -> intake::Setti
         every: reader.and_then(|definition| definition.schedule.clone()),
         backoff_first: Duration::from_secs(dispatch.backoff_first_s),
         backoff_max: Duration::from_secs(dispatch.backoff_max_s),
-        rules: Box::new(move |project| intake_rules(&known, evaluators, project)),
+        rules: Box::new(move |project| intake_rules(&known, most_fixes(project).most, project)),
         host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
     }
 }
@@ -162,7 +173,7 @@ fn assemble_intake(loaded: &Loaded, definitions: &[Definition], door: &Door, aft
     }
 }
 
-fn intake_rules(loaded: &Loaded, evaluators: Option<i64>, project: &ProjectId) -> ProjectRules {
+fn intake_rules(loaded: &Loaded, max_fix_cycles: i64, project: &ProjectId) -> ProjectRules {
     let own = loaded.project(project.as_str());
     ProjectRules {
         discover: discover(loaded, project),
@@ -170,7 +181,7 @@ fn intake_rules(loaded: &Loaded, evaluators: Option<i64>, project: &ProjectId) -
         own_worktrees: own.own_worktrees,
         bounds: Bounds {
             on_max_cycles: own.on_max_cycles,
-            max_fix_cycles: loaded.max_fix_cycles(project.as_str(), evaluators),
+            max_fix_cycles,
             max_total_fixes: own.max_total_fixes,
             max_run_ms: own.max_run_ms,
             max_tokens: own.max_tokens,

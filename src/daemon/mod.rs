@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::blackboard::{self as bb, Door};
-use crate::change::{HoldKind, ProjectId};
+use crate::change::{FixBound, HoldKind, ProjectId};
 use crate::clock;
 use crate::config::{self, Loaded};
 use crate::dispatch::{self, Dispatch};
@@ -61,6 +61,8 @@ pub(crate) struct Daemon {
     look_every: Duration,
     /// Whether the configuration wants a project only looked at.
     shadow: Box<dyn Fn(&ProjectId) -> bool + Send + Sync>,
+    /// How many fixes a round may take in a project.
+    most_fixes: Box<dyn Fn(&ProjectId) -> FixBound + Send + Sync>,
     /// Looked at before anything runs: one that is too old or missing is said at once.
     git: Git,
 }

@@ -7,14 +7,19 @@ use crate::clock;
 use crate::config::Loaded;
 
 impl Daemon {
-    /// What the configuration says of shadow holds before anything runs.
+    /// What the configuration says of shadow and of the number of fixes holds before anything runs.
     pub(super) async fn set_shadows(&self) -> bb::Result<()> {
         for project in self.door().read(bb::list_projects).await? {
             let (id, shadow) = (project.project_id.clone(), (self.shadow)(&project.project_id));
             if shadow {
                 tracing::warn!(project = %id, "in shadow: nothing is run, pushed or posted");
             }
-            self.door().write("shadow", move |conn| bb::set_project_shadow(conn, &id, shadow, clock::now())).await?;
+            let most_fixes = (self.most_fixes)(&id);
+            let step = move |conn: &bb::Conn| {
+                bb::set_project_shadow(conn, &id, shadow, clock::now())?;
+                bb::set_project_max_fix_cycles(conn, &id, &most_fixes, clock::now())
+            };
+            self.door().write("shadow", step).await?;
         }
         Ok(())
     }

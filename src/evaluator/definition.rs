@@ -166,10 +166,10 @@ pub(crate) fn load(folder: Option<&Path>, now: Time) -> Result<Vec<Definition>, 
     Ok(all)
 }
 
-/// How many fixes the evaluators allow, where one of them says so.
-pub(crate) fn max_fix_cycles(definitions: &[Definition]) -> Option<i64> {
+/// How many fixes the evaluators allow, where one of them says so, and its name.
+pub(crate) fn max_fix_cycles(definitions: &[Definition]) -> Option<(i64, &str)> {
     definitions.iter().find_map(|definition| match definition.config {
-        Config::ReviewFeedback(config) => config.max_fix_cycles,
+        Config::ReviewFeedback(config) => config.max_fix_cycles.map(|most| (most, definition.name.as_str())),
         Config::PrFeedback | Config::Command(_) => None,
     })
 }

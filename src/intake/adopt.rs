@@ -129,7 +129,6 @@ impl Intake {
             None => place::found_or_planned(&self.git, &wanted).await?,
         };
         let state = self.entry_state(repo, &pull).await??;
-        let max_fix_cycles = ask.max_fix_cycles.unwrap_or(rules.bounds.max_fix_cycles);
         let change = NewChange {
             project_id: project.project_id.clone(),
             title: title(ask, &pull),
@@ -140,9 +139,9 @@ impl Intake {
             host: self.settings.host.clone(),
             state,
             on_max_cycles: rules.bounds.on_max_cycles,
-            max_fix_cycles,
-            // A round must not be allowed more fixes than a life.
-            max_total_fixes: rules.bounds.max_total_fixes.max(max_fix_cycles),
+            max_fix_cycles: rules.bounds.max_fix_cycles,
+            own_max_fix_cycles: ask.max_fix_cycles,
+            max_total_fixes: rules.bounds.max_total_fixes,
             max_run_ms: rules.bounds.max_run_ms,
             max_tokens: rules.bounds.max_tokens,
             max_cost_micros: rules.bounds.max_cost_micros,

@@ -60,6 +60,7 @@ fn the_whole_loop_as_people_see_it() {
         remand diff c1
         remand approve c1
         remand reject c1 --text …
+      fixes per round: at most 2 (2 from `loop.max_fix_cycles` (default))
 
     EVENT  WHEN      TYPE           BY               WHAT
     8      just now  work_rejected  remand           changes requested: work.txt is wrong

@@ -205,7 +205,7 @@ fn refine_of_an_unreviewed_head_has_it_reviewed_first() {
 #[test]
 fn refine_never_passes_the_fixes_of_a_life() {
     let mut story = Story::begin();
-    let change = story.change_with(|new| new.max_total_fixes = 1);
+    let change = story.change_with(|new| (new.max_fix_cycles, new.max_total_fixes) = (1, 1));
     story.review(Verdict::ChangesRequested, &[finding("a.rs", "x")]);
     story.beat();
     story.fix();

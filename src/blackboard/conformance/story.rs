@@ -279,6 +279,7 @@ pub(in crate::blackboard) fn new_change(n: usize) -> NewChange {
         state: State::PendingSelfReview,
         on_max_cycles: OnMaxCycles::Escalate,
         max_fix_cycles: 2,
+        own_max_fix_cycles: None,
         max_total_fixes: 8,
         max_run_ms: 3_600_000,
         max_tokens: None,

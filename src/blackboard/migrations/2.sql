@@ -8,6 +8,14 @@ ALTER TABLE changes ADD COLUMN held_at TEXT CHECK (held_at GLOB '????-??-??T??:?
 ALTER TABLE changes ADD COLUMN last_hold TEXT;
 ALTER TABLE changes ADD COLUMN hold_repeats INTEGER NOT NULL DEFAULT 0 CHECK (hold_repeats >= 0);
 ALTER TABLE changes ADD COLUMN first_hold_at TEXT;
+
+-- Whose number of fixes holds. Changes of version 1 keep theirs: it may be a person's.
+ALTER TABLE projects ADD COLUMN max_fix_cycles INTEGER CHECK (max_fix_cycles >= 0);
+ALTER TABLE projects ADD COLUMN max_fix_cycles_from TEXT;
+ALTER TABLE changes ADD COLUMN own_max_fix_cycles INTEGER CHECK (own_max_fix_cycles >= 0);
+ALTER TABLE changes ADD COLUMN added_fix_cycles INTEGER NOT NULL DEFAULT 0 CHECK (added_fix_cycles >= 0);
+UPDATE changes SET own_max_fix_cycles = max_fix_cycles;
+
 CREATE INDEX pulls_ended ON pulls (read_at) WHERE next_read IS NULL;
 
 -- Fetches of a pull request's feedback that ran out of time.

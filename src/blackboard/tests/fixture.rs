@@ -88,7 +88,7 @@ fn schema(conn: &Conn) -> Vec<(String, String)> {
 fn normal(sql: &str) -> String {
     let lines = sql.lines().map(|line| line.split_once("--").map_or(line, |(code, _)| code));
     let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
-    words.join(" ").replace(" ,", ",")
+    words.join(" ").replace(" ,", ",").replace(" )", ")")
 }
 
 /// As the shell's `.dump`: tables and rows, then what must not stand in the rows' way.
