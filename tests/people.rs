@@ -6,6 +6,14 @@ use crate::support::play::{FIXES, NEVER_SATISFIED, Play, REVIEWS_FIXED, Script, 
 
 const APPROVES: &str = "says approved fine";
 
+/// What another program says: it waits with a change that waits for a person.
+fn rejected_by_ci(play: &Play, summary: &str, metadata: &str) {
+    play.world.sqlite(&format!(
+        "INSERT INTO events (event_type, actor_id, target_type, target_id, summary, metadata)
+         VALUES ('work_rejected', 'ci', 'change', 'c1', '{summary}', '{metadata}')"
+    ));
+}
+
 /// Always a changed tree; keeps its prompt.
 const NOTES: &str = "cat >\"$PROMPTS/$REMAND_ITEM.fix\"\necho \"$REMAND_ITEM\" >>work.txt\n";
 
@@ -62,16 +70,16 @@ fn words_that_waited_are_in_the_next_fix() {
     let play = Play::new(&Script { reviewer: NEVER_SATISFIED, fixer: NOTES, ..Script::default() });
     play.tick().ok();
     assert_eq!(play.state(), "escalated");
-    let text = "the logout leaks too\n\n```json\n{\"findings\": [{\"severity\": \"high\", \"category\": \"security\", \
-                \"path\": \"out.rs\", \"line\": 3, \"text\": \"the cookie outlives it\"}]}\n```\n";
-    play.world.remand(&["reject", "c1", "--text", text]).ok();
-    play.world.remand(&["reject", "c1", "--text", "ALSO the login page leaks"]).ok();
-    play.insert("work_rejected", "change", "c1", "by hand, and not taken in yet");
+    let findings = r#"{"findings": [{"severity": "high", "category": "security", "path": "out.rs", "line": 3, "text": "the cookie outlives it"}]}"#;
+    rejected_by_ci(&play, "the logout leaks too", findings);
+    rejected_by_ci(&play, "ALSO the login page leaks", "{}");
+    play.tick().ok();
+    rejected_by_ci(&play, "and not taken in yet", "{}");
     play.world.remand(&["cycles", "c1", "1"]).ok();
     let item = play.world.sqlite("SELECT item_id FROM work_items WHERE status = 'available'");
     play.tick().ok();
     let prompt = play.noted(&format!("{item}.fix"));
-    for said in ["the logout leaks too", "ALSO the login page leaks", "by hand, and not taken in yet"] {
+    for said in ["the logout leaks too", "ALSO the login page leaks", "and not taken in yet"] {
         assert!(prompt.contains(said), "{said:?} is not in {prompt}");
     }
     assert!(prompt.contains("at: out.rs:3"), "its finding is one: {prompt}");
@@ -111,7 +119,9 @@ fn requeue_brings_back_what_waited_for_a_person() {
     let play = Play::new(&Script { reviewer: APPROVES, fixer: NOTES, ..Script::default() });
     play.world.remand(&["item", "cancel", "w1"]).ok();
     assert_eq!(play.state(), "escalated");
-    play.world.remand(&["reject", "c1", "--text", "the login page leaks"]).ok();
+    rejected_by_ci(&play, "the login page leaks", "{}");
+    play.tick().ok();
+    assert_eq!(play.count("rejections WHERE state = 'escalated'"), 1);
     play.world.remand(&["item", "requeue", "w1"]).ok();
     assert_eq!(play.count("rejections WHERE state = 'escalated'"), 0);
     play.tick().ok();
@@ -342,13 +352,58 @@ fn a_rejection_of_an_approved_change_begins_a_round() {
     play.check();
 }
 
-/// Rejected while it waits for a person, or after it was closed: told in `why`, and nothing is begun.
+/// Rejected by a person while it waits for one: a new round, with all that waited.
+#[test]
+fn reject_of_a_change_that_waits_for_a_person_begins_a_round() {
+    let play = Play::new(&Script { reviewer: NEVER_SATISFIED, fixer: NOTES, ..Script::default() });
+    play.tick().ok();
+    assert_eq!((play.state().as_str(), fixes(&play)), ("escalated", 2));
+    rejected_by_ci(&play, "the nightly build is red", "{}");
+    play.tick().ok();
+    assert_eq!((play.state().as_str(), fixes(&play)), ("escalated", 2), "another program is not the person");
+    play.world.remand(&["reject", "c1", "--text", "the retry loop never ends"]).ok();
+    assert_eq!((play.state().as_str(), fixes(&play)), ("refining", 3), "{:#?}", play.events());
+    assert_eq!(play.world.sqlite("SELECT human_review_required || coalesce(decision, '') FROM changes"), "0");
+    let item = play.world.sqlite("SELECT item_id FROM work_items WHERE status = 'available'");
+    assert_eq!(play.metadata(&item)["fix_cycle"], 0, "a new round");
+    play.tick().ok();
+    let prompt = play.noted(&format!("{item}.fix"));
+    for said in ["the retry loop never ends", "the nightly build is red", "make it better, for the time after"] {
+        assert!(prompt.contains(said), "{said:?} is not in {prompt}");
+    }
+    assert_eq!((play.state().as_str(), fixes(&play)), ("escalated", 4), "two more, then a person again");
+
+    // By hand is a person too; the fixes of its life bound it as ever.
+    play.world.sqlite("UPDATE changes SET max_total_fixes = 4");
+    play.insert("work_rejected", "change", "c1", "once more");
+    play.tick().ok();
+    assert_eq!((play.state().as_str(), fixes(&play)), ("escalated", 4));
+    assert_eq!(play.count("rejections WHERE state = 'pending'"), 0);
+    assert_eq!(play.count("events WHERE event_type = 'escalated' AND metadata ->> 'bound' = 'total_fixes'"), 1);
+    play.check();
+}
+
+/// A head without a verdict is reviewed first: the review failed, and the person says no all the same.
+#[test]
+fn reject_after_a_failed_review_has_the_head_reviewed() {
+    let play = Play::new(&Script { reviewer: "exit 1", fixer: NOTES, ..Script::default() });
+    play.tick().ok();
+    assert_eq!(play.state(), "escalated");
+    play.reviewer(APPROVES);
+    play.world.remand(&["reject", "c1", "--text", "the login page leaks"]).ok();
+    assert_eq!(play.state(), "pending_self_review");
+    play.tick().ok();
+    assert_eq!((play.state().as_str(), fixes(&play)), ("ready_for_human_review", 1), "{:#?}", play.events());
+    play.check();
+}
+
+/// Rejected by another program while it waits for a person, or after it was closed: told in `why`, and nothing is begun.
 #[test]
 fn a_rejection_that_comes_too_late_says_why_nothing_follows() {
     let play = Play::new(&Script { reviewer: NEVER_SATISFIED, fixer: NOTES, ..Script::default() });
     play.tick().ok();
     assert_eq!(play.state(), "escalated");
-    play.world.remand(&["reject", "c1", "--text", "and the colour is wrong"]).ok();
+    rejected_by_ci(&play, "and the colour is wrong", "{}");
     play.tick().ok();
     assert_eq!(fixes(&play), 2);
     assert!(play.why().contains("c1 waits for a person"), "{}", play.why());

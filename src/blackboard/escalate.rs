@@ -90,6 +90,12 @@ pub(super) fn last(conn: &Connection, id: &ChangeId) -> Result<Option<Event>> {
         .optional()?)
 }
 
+/// The change waits for a person because its pull request cannot be read.
+pub(super) fn is_unreadable(conn: &Connection, id: &ChangeId) -> Result<bool> {
+    let bound = last(conn, id)?.and_then(|event| event.metadata.get("bound")?.as_str().map(str::to_owned));
+    Ok(bound.as_deref() == Some(UNREADABLE))
+}
+
 /// A person is needed as he was before; he was told then.
 pub(super) fn wait_again(conn: &Connection, id: &ChangeId, escalated: &Event, now: Time) -> Result<()> {
     changes::advance(conn, id, Trigger::NeedsPerson, "remand", now)?;

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::intents::{IntentKind, NewIntent, intend};
 use super::reopen::CLOSED;
-use super::{Result, changes, head, hold, items, pause, people, pulls, rejections, reopen, said};
+use super::{Result, changes, head, hold, items, pause, pulls, rejections, reopen, said};
 use crate::change::{Change, ChangeId, State};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
@@ -104,10 +104,6 @@ fn reject(conn: &Connection, change: &Change, rejected: &Rejected, now: Time) ->
     debug_assert!(judged || rejected.feedback.is_empty());
     for feedback_id in &rejected.left_out {
         said::judge(conn, feedback_id, "it came with more than a fix can be told", None, now)?;
-    }
-    if change.state == State::Escalated && rejected.begins_round {
-        // A person was asked, and here is what he says.
-        people::go_on(conn, id, &format!("github:{}", rejected.by), now)?;
     }
     Ok(true)
 }

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension as _, named_params};
 use serde_json::json;
 
 use super::apart::apart;
-use super::{BoardError, Result, changes, rows};
+use super::{BoardError, Result, changes, escalate, finish, people, rows};
 use crate::change::{Change, ChangeId, State};
 use crate::clock::Time;
 use crate::event::{Event, EventType, NewEvent, TargetType};
@@ -76,6 +76,8 @@ fn reject(conn: &Connection, event: &Event, now: Time) -> Result<TakenIn> {
     let Some(change) = target(conn, event)? else {
         return skip(conn, event, None, &format!("{} `{}` is not known", event.target_type, event.target_id), now);
     };
+    let change =
+        if starts_round_of_waiting(conn, &change, event)? { go_on(conn, &change, event, now)? } else { change };
     let (state, reason) = if super::reopen::may_come_back(conn, &change)? {
         (RejectionState::Skipped, Some(super::reopen::CLOSED.to_owned()))
     } else if change.state.is_over() {
@@ -107,6 +109,27 @@ fn reject(conn: &Connection, event: &Event, now: Time) -> Result<TakenIn> {
         Some(reason) => skip(conn, event, Some(&change.change_id), &reason, now),
         None => Ok(TakenIn::Pending),
     }
+}
+
+/// A person answers the escalation of a change by rejecting it. Not while its pull request cannot be read: then it goes on
+/// with everything that waits once it can be.
+fn starts_round_of_waiting(conn: &Connection, change: &Change, event: &Event) -> Result<bool> {
+    if change.state != State::Escalated || !begins_round(event) {
+        return Ok(false);
+    }
+    Ok(!escalate::is_unreadable(conn, &change.change_id)?)
+}
+
+/// Everything that waited for the person is pending again, for one fix together with what they say now.
+fn go_on(conn: &Connection, change: &Change, event: &Event, now: Time) -> Result<Change> {
+    let id = &change.change_id;
+    let back = people::go_on(conn, id, &event.actor_id, now)?;
+    take_up_again(conn, id, (RejectionState::Escalated, None), None)?;
+    if back.state == State::PendingSelfReview {
+        // This head has no verdict yet: its review comes first, the rejection waits for it.
+        finish::requeue_review(conn, &back, &format!("code_review:{id}:{}:{now}", back.head), now)?;
+    }
+    Ok(back)
 }
 
 /// A person's feedback begins a round of fixes; that of a reviewing agent, or of another program, goes on with the one

@@ -139,7 +139,7 @@ fn programs_are_there(definitions: &[Definition]) -> Result<()> {
     let path = env.get("PATH").map(OsString::from);
     for definition in definitions {
         let Config::Command(command) = &definition.config else { continue };
-        let program = command.program();
+        let program = command.program(config::home().as_deref());
         let found = process::find(program.as_os_str(), path.as_deref(), &command.folder);
         if found.is_none_or(|found| !definition::is_program(&found)) {
             let what =

@@ -22,7 +22,7 @@ const SUMMARY_CAP: usize = 200;
 #[derive(Debug, Args)]
 #[command(
     after_help = "The text may be a whole review: findings that remand can read in it (see `remand read-review`)\n\
-are taken over with their places. Your word begins a new round of fixes.\n\n\
+are taken over with their places. Your word begins a new round of fixes, also for a change\nthat waits for a person.\n\n\
 Examples:\n  remand reject c1 --text 'the retry loop never ends when the server answers 503'\n  \
 gh pr view 42 --comments | remand reject feature/login --file -"
 )]

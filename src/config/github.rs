@@ -28,6 +28,12 @@ pub(crate) struct Github {
     reviews: PostReviews,
 }
 
+impl Github {
+    pub(super) fn gh_mut(&mut self) -> &mut Argv {
+        &mut self.gh
+    }
+}
+
 /// What talks to GitHub is run with; nothing is left to look up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct GithubSettings {

@@ -200,8 +200,11 @@ fn load_in(place: &Place, environment: &Environment) -> Result<Loaded, ConfigErr
 
 fn load_from(place: &Place, environment: &Environment, file: Option<PathBuf>) -> Result<Loaded, ConfigError> {
     let text = file.as_deref().map_or(Ok(String::new()), error::read_file)?;
-    let read = read::read(file.as_deref(), &text)?;
+    let mut read = read::read(file.as_deref(), &text)?;
     let home = environment.path("HOME");
+    if let Some(home) = home.as_deref() {
+        read.config.expand_programs(home);
+    }
     let (blackboard, blackboard_from) = place::blackboard(place, environment, file.as_deref(), &read)?;
     // A person may have prompts of their own and no settings: their folder is where the file would be.
     let beside = file.clone().or_else(|| place::usual_file(environment));

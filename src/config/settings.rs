@@ -2,6 +2,7 @@
 //! none is here. What a value may be stands at its field; how values relate is in `check`.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::{Deserialize, Deserializer, Serialize, de};
 
@@ -44,6 +45,28 @@ pub(crate) struct Config {
     pub(crate) log: Log,
     pub(crate) agents: BTreeMap<String, Agent>,
     pub(crate) projects: BTreeMap<String, ProjectOverrides>,
+}
+
+impl Config {
+    /// Replaces `~/` with the home folder at the start of every program. Arguments are left alone, as is the rest.
+    pub(super) fn expand_programs(&mut self, home: &Path) {
+        let commands = self.agents.values_mut().filter_map(|agent| agent.command.as_mut()).chain(&mut self.gates);
+        let own_gates = self.projects.values_mut().filter_map(|project| project.gates.as_mut()).flatten();
+        for command in commands.chain(own_gates).chain([self.github.gh_mut()]) {
+            expand(&mut command.0, home);
+        }
+        let own_setups = self.projects.values_mut().filter_map(|project| project.setup.as_mut());
+        for words in own_setups.chain([&mut self.setup, &mut self.sandbox.wrapper]) {
+            expand(words, home);
+        }
+    }
+}
+
+fn expand(words: &mut [String], home: &Path) {
+    let Some(program) = words.first_mut() else { return };
+    if let Some(rest) = program.strip_prefix("~/") {
+        *program = home.join(rest.trim_start_matches('/')).display().to_string();
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

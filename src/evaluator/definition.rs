@@ -72,9 +72,12 @@ pub(crate) struct Command {
 }
 
 impl Command {
-    /// A path is looked up beside the evaluator's file, a name in $PATH.
-    pub(crate) fn program(&self) -> PathBuf {
+    /// A path is looked up beside the evaluator's file or, with `~/`, in the home; a name in $PATH.
+    pub(crate) fn program(&self, home: Option<&Path>) -> PathBuf {
         let program = Path::new(self.argv.first().map(String::as_str).unwrap_or_default());
+        if let (Ok(rest), Some(home)) = (program.strip_prefix("~"), home) {
+            return home.join(rest);
+        }
         if program.components().count() > 1 { self.folder.join(program) } else { program.to_owned() }
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -134,8 +135,9 @@ pub(crate) async fn ask(command: &Command, view: &View, kit: &Kit) -> Printed {
         kit.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
     env.insert("REMAND_EVALUATOR".into(), view.snapshot.evaluator.clone().into());
     env.insert(process::MARK.into(), format!("{}{}", kit.mark, kit.holder).into());
+    let home = kit.env.get("HOME").map(Path::new);
     let short = Short {
-        program: command.program().into(),
+        program: command.program(home).into(),
         args: command.argv.iter().skip(1).map(OsString::from).collect(),
         cwd: command.folder.clone(),
         env,

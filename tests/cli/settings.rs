@@ -3,6 +3,7 @@
 use std::fs;
 
 use crate::support::World;
+use crate::support::play::{FIXES, Play, REVIEWER, REVIEWS_FIXED, Script};
 
 #[test]
 fn settings_are_shown_with_their_origin() {
@@ -24,6 +25,57 @@ fn settings_are_shown_with_their_origin() {
     assert!(shown[0]["origin"].as_str().unwrap().ends_with("config.toml:2"));
     world.remand(&["config", "show", "loops"]).fails(4, "there is no setting `loops`");
     assert!(world.json(&["config", "defaults"])["text"].as_str().unwrap().contains("max_fix_cycles"));
+}
+
+/// Every program that the settings name: agents, gates, set-up, the sandbox's wrapper, `gh`, and those of evaluators.
+#[test]
+fn a_program_in_the_home_is_found() {
+    let play = Play::without_change(&Script::default());
+    let world = &play.world;
+    let reviewer = format!("PROMPTS='{}'\n{REVIEWER}\n{REVIEWS_FIXED}", play.seen("").display());
+    let wrapper = format!("echo \"$@\" >>'{}'\nexec \"$@\"", play.seen("wrapped").display());
+    let gate = format!("echo gate >>'{}'", play.seen("gates").display());
+    let setup = format!("echo setup >>'{}'", play.seen("gates").display());
+    let scripts = [("bot", FIXES), ("critic", &reviewer), ("jail", &wrapper), ("gate", &gate), ("setup", &setup)];
+    let scripts = scripts.into_iter().chain([("hub", "exit 1"), ("look", "echo 'not JSON'")]);
+    for (name, text) in scripts {
+        let path = world.script(name, text);
+        let own = world.root().join("home/own");
+        fs::create_dir_all(&own).unwrap();
+        fs::rename(path, own.join(name)).unwrap();
+    }
+    world.config(
+        r#"
+        agent = "bot"
+        review_agent = "critic"
+        setup = ["~/own/setup"]
+        agents.bot = { kind = "command", command = ["~/own/bot", "~/own/argument"] }
+        agents.critic = { kind = "command", command = ["~/own/critic"] }
+        github.gh = ["~/own/hub"]
+        sandbox = { kind = "wrapper", wrapper = ["~/own/jail"] }
+        projects.calc.gates = [["~/own/gate", "~/own/argument"]]
+        "#,
+    );
+    let folder = world.root().join("config/remand/evaluators");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(
+        folder.join("look.toml"),
+        "kind = \"command\"\nschedule = \"@yearly\"\n[config]\ncommand = [\"~/own/look\"]\n",
+    )
+    .unwrap();
+    assert!(world.remand(&["evaluators", "check"]).ok().stdout.contains("look"));
+    let look = world.remand(&["evaluators", "run", "look"]);
+    assert!(look.stdout.contains("not JSON"), "it was started: {} {}", look.stdout, look.stderr);
+    assert_eq!(
+        world.json(&["config", "show", "github.gh"])[0]["value"],
+        format!("[\"{}/home/own/hub\"]", world.root().display())
+    );
+    world.remand_in(&play.worktree, &["review"]).ok();
+    play.tick().ok();
+    play.is_ready(1);
+    assert!(play.noted("gates").contains("setup\ngate\n"), "{}", play.noted("gates"));
+    let wrapped = play.noted("wrapped");
+    assert!(wrapped.contains("home/own/bot ~/own/argument"), "arguments are left alone: {wrapped}");
 }
 
 #[test]
