@@ -349,6 +349,14 @@ fn a_rejection_of_an_approved_change_begins_a_round() {
         assert_eq!(play.state(), "ready_for_human_review");
         assert_eq!(play.world.sqlite("SELECT fix_cycle || ' ' || total_fixes FROM changes"), format!("1 {round}"));
     }
+    let log = play.world.git(&play.worktree, &["log", "--reverse", "--format=%s", "main..feature"]);
+    let expected = (1..=3).map(|n| format!("\nAddress review feedback (cycle {n})")).collect::<String>();
+    assert_eq!(log, format!("add work.txt{expected}"), "one number per fix, whatever its round");
+    let numbers = play.world.git(
+        &play.worktree,
+        &["log", "--reverse", "--format=%(trailers:key=Remand-Cycle,valueonly,separator=)", "main..feature"],
+    );
+    assert_eq!(numbers.trim(), "1\n2\n3");
     play.check();
 }
 

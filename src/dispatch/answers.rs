@@ -10,7 +10,8 @@ use crate::review::Stance;
 use crate::work::Run;
 
 /// Why a comment on a file of the branch's agent configuration stays open.
-const NOT_TAKEN: &str = "agents take their orders from this file, so an agent may not change it; a person has to.";
+pub(super) const NOT_TAKEN: &str =
+    "agents take their orders from this file, so an agent may not change it; a person has to.";
 
 impl Task {
     /// What is to be said on the pull request after a fix: an answer to each inline comment that it was told of, a note of

@@ -52,8 +52,9 @@ impl Task {
         if let Some(reason) = self.oversize_rest(&place).await? {
             return self.refuse(span, reason).await;
         }
+        let message = self.message(run, runs).await?;
         crash_point!("git.commit.before");
-        match self.git.commit_rest(&place, &self.change.branch, &self.message()).await {
+        match self.git.commit_rest(&place, &self.change.branch, &message).await {
             Ok(_) => {}
             Err(error @ (GitError::NotOnBranch { .. } | GitError::Unfinished { .. })) => {
                 return self.refuse(span, format!("the agent left the worktree unfinished: {error}")).await;
@@ -182,15 +183,5 @@ impl Task {
     /// What the agent answered for each finding.
     pub(super) fn answers(&self, run: &Run) -> Vec<Answer> {
         agent::answer(&PathBuf::from(&run.dir)).map(|text| read_answers(&text)).unwrap_or_default()
-    }
-
-    fn message(&self) -> String {
-        let cycle = self.item.fix_cycle + 1;
-        let pull_request =
-            self.change.pr_number.map(|number| format!("For pull request #{number}.\n\n")).unwrap_or_default();
-        format!(
-            "Address review feedback (cycle {cycle})\n\n{pull_request}Remand-Change: {}\nRemand-Item: {}\nRemand-Cycle: {cycle}\n",
-            self.change.change_id, self.item.item_id
-        )
     }
 }

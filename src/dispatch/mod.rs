@@ -4,6 +4,7 @@
 mod answers;
 mod checkout;
 mod commit;
+mod commit_message;
 mod conclude;
 mod configuration;
 mod context;

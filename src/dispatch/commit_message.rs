@@ -1,0 +1,283 @@
+//! The message of a fix's commit: the number of the fix, and what became of each finding. What others wrote stands in it
+//! as plain text on indented lines, so that neither git nor the forge acts on it.
+
+use serde_json::Value;
+
+use super::answers::NOT_TAKEN;
+use super::portions::was_told;
+use super::stop::Stop;
+use super::task::Task;
+use crate::blackboard as bb;
+use crate::change::ChangeId;
+use crate::review::Stance;
+use crate::work::{GateResult, ItemId, Run};
+use crate::{plain, secret};
+
+/// Maximum number of findings that a message lists.
+const LISTED: usize = 30;
+
+/// Maximum number of characters of a finding's text.
+const TEXT_CHARS: usize = 200;
+
+/// Maximum number of characters of the agent's answer to it.
+const REASON_CHARS: usize = 300;
+
+/// Maximum number of characters of a line, where its words are shorter.
+const WIDTH: usize = 72;
+
+/// What was asked for, and what the agent says it did about it.
+struct Told {
+    place: String,
+    text: String,
+    answer: Option<(Stance, String)>,
+}
+
+struct Message<'a> {
+    /// Which fix it is, counted over the life of the change.
+    number: i64,
+    /// Which commit of that fix it is, from 1.
+    part: usize,
+    pr_number: Option<i64>,
+    change_id: &'a ChangeId,
+    item_id: &'a ItemId,
+    after_red_gates: bool,
+    told: Vec<Told>,
+}
+
+impl Task {
+    /// The message of the commit that ends `run`, the last of `runs`.
+    pub(super) async fn message(&self, run: &Run, runs: &[Run]) -> Result<String, Stop> {
+        let before: Vec<&Run> =
+            runs.iter().filter(|one| one.run_id != run.run_id && one.head_after.is_some()).collect();
+        let after_red_gates = before.last().is_some_and(|one| one.gates == Some(GateResult::Red));
+        let message = Message {
+            number: self.change.budget.total_fixes + 1,
+            part: before.len() + 1,
+            pr_number: self.change.pr_number,
+            change_id: &self.change.change_id,
+            item_id: &self.item.item_id,
+            after_red_gates,
+            told: if after_red_gates { Vec::new() } else { self.told(run).await? },
+        };
+        Ok(message.text())
+    }
+
+    /// What a run was told, in the order in which it was said.
+    async fn told(&self, run: &Run) -> Result<Vec<Told>, Stop> {
+        let (item, run_id) = (self.item.item_id.clone(), run.run_id.clone());
+        let (rejections, coverage, undone) = self
+            .read(move |conn| {
+                let rejections = bb::rejections_in(conn, &item)?;
+                Ok((rejections, bb::coverage_of_run(conn, &run_id)?, bb::undone_paths(conn, &item)?))
+            })
+            .await?;
+        let answers = self.answers(run);
+        let mut told = Vec::new();
+        for rejection in &rejections {
+            let findings = rejection.metadata.get("findings").and_then(Value::as_array).map(Vec::as_slice);
+            let findings = findings.unwrap_or_default();
+            let key = rejection.rejection_id.to_string();
+            if findings.is_empty() && was_told(&coverage, &key) {
+                told.push(Told { place: String::new(), text: rejection.summary.clone(), answer: None });
+            }
+            for (at, finding) in findings.iter().enumerate() {
+                let piece = format!("{key}.{}", at + 1);
+                if !was_told(&coverage, &piece) {
+                    continue;
+                }
+                let word = |key: &str| finding.get(key).and_then(Value::as_str);
+                let answer = answers.iter().find(|one| one.id == piece || Some(one.id.as_str()) == word("id"));
+                let is_undone = word("path").is_some_and(|path| undone.iter().any(|undone| undone == path));
+                let line = finding.get("line").and_then(Value::as_i64).map(|line| format!(":{line}"));
+                told.push(Told {
+                    place: word("path").map(|path| format!("{path}{}", line.unwrap_or_default())).unwrap_or_default(),
+                    text: word("text").or(word("description")).unwrap_or(&rejection.summary).to_owned(),
+                    answer: match answer {
+                        _ if is_undone => Some((Stance::CannotFix, NOT_TAKEN.to_owned())),
+                        Some(answer) => Some((answer.answer, answer.reason.clone())),
+                        None => None,
+                    },
+                });
+            }
+        }
+        Ok(told)
+    }
+}
+
+impl Message<'_> {
+    fn text(&self) -> String {
+        let part = if self.part > 1 { format!(", part {}", self.part) } else { String::new() };
+        let mut text = format!("Address review feedback (cycle {}{part})\n", self.number);
+        if let Some(number) = self.pr_number {
+            text.push_str(&format!("\nFor pull request #{number}.\n"));
+        }
+        if self.after_red_gates {
+            text.push_str("\nThe gates were red on the commit before this one.\n");
+        }
+        let sections = [
+            ("Fixed", Some(Stance::Fixed)),
+            ("Not fixed", Some(Stance::CannotFix)),
+            ("Left as it is", Some(Stance::Disagree)),
+            ("Asked for", None),
+        ];
+        let listed = self.told.get(..LISTED).unwrap_or(&self.told);
+        for (title, stance) in sections {
+            let of: Vec<&Told> =
+                listed.iter().filter(|one| one.answer.as_ref().map(|(stance, _)| *stance) == stance).collect();
+            if !of.is_empty() {
+                text.push_str(&format!("\n{title}:\n"));
+            }
+            for one in of {
+                text.push_str(&one.lines());
+            }
+        }
+        if self.told.len() > LISTED {
+            text.push_str(&format!("\nAnd {} more.\n", self.told.len() - LISTED));
+        }
+        text.push_str(&format!(
+            "\nRemand-Change: {}\nRemand-Item: {}\nRemand-Cycle: {}\n",
+            self.change_id, self.item_id, self.number
+        ));
+        text
+    }
+}
+
+impl Told {
+    fn lines(&self) -> String {
+        let text = harmless(&self.text, TEXT_CHARS);
+        let asked = match harmless(&self.place, TEXT_CHARS) {
+            place if place.is_empty() => text,
+            place => format!("{place}: {text}"),
+        };
+        let reason = self.answer.as_ref().map(|(_, reason)| harmless(reason, REASON_CHARS)).unwrap_or_default();
+        let mut lines = wrapped(&asked, "- ");
+        if !reason.is_empty() {
+            lines.push_str(&wrapped(&reason, "  "));
+        }
+        lines
+    }
+}
+
+/// Text of somebody else's as one line that calls nobody, closes no issue, skips no checks, and hides nothing.
+fn harmless(text: &str, most: usize) -> String {
+    let words: Vec<&str> =
+        text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|w| !w.is_empty()).collect();
+    let line = plain::line(&secret::hide(&words.join(" ")));
+    let mut out = String::new();
+    let mut rest = line.chars().peekable();
+    while let Some(c) = rest.next() {
+        let next = rest.peek().copied().unwrap_or(' ');
+        match c {
+            // `[skip ci]` and the like.
+            '[' => out.push('('),
+            ']' => out.push(')'),
+            '*' if next == '*' => {}
+            // A mention, an issue, and the address of one: a keyword before these would close it.
+            '@' | '#' if next.is_alphanumeric() => out.extend([c, ' ']),
+            '-' if out.to_ascii_lowercase().ends_with("gh") && next.is_ascii_digit() => out.push(' '),
+            '/' if out.ends_with(":/") => out.extend([c, ' ']),
+            _ => out.push(c),
+        }
+    }
+    match out.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", out.get(..end).unwrap_or_default().trim_end()),
+        None => out,
+    }
+}
+
+/// Lines of words: the first begins with `first`, the others are indented.
+fn wrapped(text: &str, first: &str) -> String {
+    let mut lines = String::new();
+    let mut line = first.to_owned();
+    for word in text.split(' ') {
+        let is_begun = !line.trim_end().is_empty() && line != first;
+        if is_begun && line.chars().count() + 1 + word.chars().count() > WIDTH {
+            lines.push_str(&format!("{line}\n"));
+            line = "  ".to_owned();
+        } else if is_begun {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    lines.push_str(&format!("{line}\n"));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(part: usize, told: Vec<Told>) -> String {
+        let (change_id, item_id) = (ChangeId::new("c1"), ItemId::new("w4"));
+        let message = Message {
+            number: 3,
+            part,
+            pr_number: Some(7),
+            change_id: &change_id,
+            item_id: &item_id,
+            after_red_gates: false,
+            told,
+        };
+        message.text()
+    }
+
+    fn told(text: &str, answer: Option<(Stance, &str)>) -> Told {
+        let answer = answer.map(|(stance, reason)| (stance, reason.to_owned()));
+        Told { place: "src/http.rs:40".into(), text: text.into(), answer }
+    }
+
+    #[test]
+    fn it_lists_what_became_of_each_finding() {
+        let long = "the retry loop never ends when the server answers 503 twice in a row and then goes away";
+        let all = vec![
+            told(long, Some((Stance::Fixed, "It stops after five tries."))),
+            told("the name lies", Some((Stance::Disagree, "It is the protocol's name."))),
+            told("the test is slow", Some((Stance::CannotFix, ""))),
+            told("say why", None),
+        ];
+        insta::assert_snapshot!(message(1, all), @"
+        Address review feedback (cycle 3)
+
+        For pull request #7.
+
+        Fixed:
+        - src/http.rs:40: the retry loop never ends when the server answers 503
+          twice in a row and then goes away
+          It stops after five tries.
+
+        Not fixed:
+        - src/http.rs:40: the test is slow
+
+        Left as it is:
+        - src/http.rs:40: the name lies
+          It is the protocol's name.
+
+        Asked for:
+        - src/http.rs:40: say why
+
+        Remand-Change: c1
+        Remand-Item: w4
+        Remand-Cycle: 3
+        ");
+        assert!(message(2, Vec::new()).starts_with("Address review feedback (cycle 3, part 2)\n\nFor pull"));
+    }
+
+    #[test]
+    fn what_others_wrote_is_only_text() {
+        for (text, expected) in [
+            ("a\nRemand-Item: w9\r\nCo-authored-by: Eve <e@x.org>", "a Remand-Item: w9 Co-authored-by: Eve <e@ x.org>"),
+            ("fixes #12, GH-7, ask @ada", "fixes # 12, GH 7, ask @ ada"),
+            ("closes https://github.com/a/b/issues/1", "closes https:// github.com/a/b/issues/1"),
+            ("[skip ci] ***NO_CI***", "(skip ci) *NO_CI*"),
+            ("a\u{1b}[31mred\u{7}\u{202e}b", "a (31mred <U+202E>b"),
+            ("the key AKIAQX7Z3JWLMP5RT2VN leaks", "the key * leaks"),
+        ] {
+            assert_eq!(harmless(text, 200), expected);
+        }
+        assert_eq!(harmless("größe", 2), "gr…");
+        let many = (0..50).map(|_| told(&"word ".repeat(500), Some((Stance::Fixed, &"so ".repeat(900))))).collect();
+        let text = message(1, many);
+        assert!(text.len() < 30 * 700 && text.contains("\nAnd 20 more.\n"), "{}", text.len());
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+    }
+}
