@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, named_params};
 
-use super::{Result, changes, items, rejections};
+use super::{Result, changes, items, rejections, rows};
 use crate::change::{Change, ChangeId, State};
 use crate::clock::Time;
 use crate::state::Trigger;
@@ -25,6 +25,29 @@ pub(crate) fn review_new_head(conn: &Connection, id: &ChangeId, head: &str, acto
     let moved = changes::move_head(conn, id, head, now)?;
     queue_review(conn, &moved, actor, now)?;
     Ok(moved)
+}
+
+/// Changes that were judged and have no pull request, with the main checkouts of their projects.
+pub(crate) fn judged_without_pull(conn: &Connection) -> Result<Vec<(String, Change)>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT c.*, p.path AS repository FROM changes c INDEXED BY changes_live JOIN projects p ON p.project_id = c.project_id
+         WHERE c.state NOT IN ('merged', 'closed') AND c.state IN ('ready_for_human_review', 'approved')
+             AND c.pr_number IS NULL",
+    )?;
+    let found = statement
+        .query_map([], |row| Ok((row.get("repository")?, rows::change(row)?)))?
+        .collect::<std::result::Result<_, _>>()?;
+    Ok(found)
+}
+
+/// A branch without a pull request was seen at another commit than the one that was judged.
+pub(crate) fn take_back_verdict(conn: &Connection, seen: &Change, tip: &str, now: Time) -> Result<bool> {
+    let current = super::change(conn, &seen.change_id)?;
+    if (current.state, &current.head) != (seen.state, &seen.head) || current.has_pr() {
+        return Ok(false);
+    }
+    review_new_head(conn, &seen.change_id, tip, "git", now)?;
+    Ok(true)
 }
 
 /// The work goes into another branch: a verdict on the difference from the old one holds no longer, and a review of it

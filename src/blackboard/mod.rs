@@ -90,7 +90,9 @@ pub(crate) use finish::{Failure, FixDone, Rest, ReviewDone, Unclear, ask_again, 
 pub(crate) use git_settings::{
     GitSettings, SettingsVerdict, accept_git_settings, judge_git_settings, may_use_git_settings, see_git_settings,
 };
-pub(crate) use head::{end_reviews, queue_review, review_new_head, was_on_remote};
+pub(crate) use head::{
+    end_reviews, judged_without_pull, queue_review, review_new_head, take_back_verdict, was_on_remote,
+};
 pub(crate) use hold::{
     Hold, any_held_for, anything_held_is_due, hold, is_held_too_often, next_moment, resume_due, resume_held_for,
 };

@@ -8,6 +8,7 @@
 //! A failed look is an error, never "nothing there".
 
 mod branch;
+mod branches;
 mod bring;
 mod call;
 mod checkout;

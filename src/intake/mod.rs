@@ -7,6 +7,7 @@
 mod adopt;
 mod discover;
 mod head;
+mod local;
 mod place;
 mod read;
 mod rules;
@@ -15,8 +16,8 @@ mod tests;
 mod trouble;
 mod trust;
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -53,6 +54,8 @@ pub(crate) struct Intake {
     pub(crate) git: Git,
     pub(crate) repository: RepositoryOf,
     pub(crate) settings: Settings,
+    /// When branches without a pull request were last looked at.
+    pub(crate) looked_at_branches: Mutex<Option<Instant>>,
     /// Something was stored that others may want to look at.
     pub(crate) after: Arc<Notify>,
 }
@@ -81,7 +84,7 @@ pub(crate) struct Settings {
 pub(crate) struct Passed {
     /// Pull requests that were read, or tried to be.
     pub(crate) reads: usize,
-    /// Things that were said and are new.
+    /// Things that were said and are new, and verdicts that were taken back.
     pub(crate) stored: usize,
     /// Pull requests that were taken over.
     pub(crate) adopted: usize,
@@ -169,6 +172,10 @@ impl Intake {
         let mut passed = Passed::default();
         // What is in the way of every question is not run into by each of them.
         let mut in_the_way = None;
+        passed.stored = self.look_at_branches().await?;
+        if passed.stored > 0 {
+            self.after.notify_one();
+        }
         passed = passed.and(self.read_due(stop, &mut in_the_way).await?);
         for project in self.looking().await? {
             let Some(one) = until(stop, self.discover_or_put_off(&project, &mut in_the_way)).await else {

@@ -238,6 +238,43 @@ fn a_head_with_a_verdict_is_not_reviewed_again_until_it_moves() {
     assert_eq!(site.state("c1"), "ready_for_human_review");
 }
 
+/// S1-49: whoever commits on a branch that was judged, nobody has to say so.
+#[test]
+fn a_commit_on_an_approved_branch_takes_the_approval_back() {
+    let site = Site::with_agents(FIXER);
+    site.remand(&["tick"]).ok();
+    site.remand(&["approve", "c1"]).ok();
+    let judged = site.world.sqlite("SELECT head FROM changes");
+    let events = site.world.sqlite("SELECT count(*) FROM events");
+    site.remand(&["tick"]).ok();
+    assert_eq!(site.world.sqlite("SELECT count(*) FROM events"), events, "nothing moved");
+
+    let other = site.world.worktree(&site.repo, "elsewhere");
+    site.world.commit(&other, "other.txt", "other", "not on its branch");
+    site.remand(&["tick"]).ok();
+    assert_eq!(site.state("c1"), "approved");
+
+    site.world.commit(&site.worktree, "more.txt", "more", "more");
+    let tip = site.world.git(&site.worktree, &["rev-parse", "HEAD"]);
+    site.remand(&["tick"]).ok();
+    let moved = "SELECT metadata ->> 'from' || ' ' || (metadata ->> 'to') FROM events WHERE event_type = 'head_moved'";
+    assert_eq!(site.world.sqlite(moved).trim(), format!("{judged} {tip}"));
+    let states = "SELECT group_concat(metadata ->> 'to', ' ') FROM (SELECT * FROM events WHERE event_type = 'state_changed' ORDER BY id DESC LIMIT 5)";
+    let states = site.world.sqlite(states);
+    assert!(states.ends_with("pending_self_review") || states.contains(" pending_self_review "), "{states}");
+    assert_eq!(site.state("c1"), "ready_for_human_review", "it was reviewed again, and waits for a person again");
+    assert_eq!(site.world.sqlite("SELECT count(*) FROM reviews"), "3");
+    assert_eq!(site.world.sqlite("SELECT head FROM changes"), tip);
+    site.remand(&["check"]).ok();
+
+    // What went into its base needs no review.
+    site.remand(&["approve", "c1"]).ok();
+    site.world.git(&site.repo, &["merge", "--quiet", "--no-ff", "-m", "merged", "feature/login"]);
+    site.world.git(&site.worktree, &["merge", "--quiet", "--ff-only", "main"]);
+    site.remand(&["tick"]).ok();
+    assert_eq!(site.state("c1"), "approved");
+}
+
 #[test]
 fn a_person_who_fixed_an_escalated_change_has_it_reviewed() {
     let site = Site::with_agents("true\n");
