@@ -37,7 +37,7 @@ impl Intake {
             match self.moved(&repository, &changes).await {
                 Ok(moved) => taken_back += self.take_back(moved).await?,
                 Err(error) => {
-                    tracing::warn!(repository = %repository.display(), %error, "its branches can't be looked at")
+                    tracing::warn!(repository = %repository.display(), %error, "its branches can't be looked at");
                 }
             }
         }
