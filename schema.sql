@@ -165,6 +165,7 @@ CREATE INDEX changes_live ON changes (updated_at) WHERE state NOT IN ('merged', 
 --   head_moved         {from, to}
 --   escalated          {reason, decide, from, bound?: cycles|total_fixes|time|tokens|money|no_progress|reverted|unreadable|prompt_size, item_id?: what failed}
 --   instructed         {action, text?, by}             a person's word: retry, refine, pause, comment, accept_git_settings, …
+--                      budget (what a person adds to the bounds): {action, text, by, added: {fixes, run_ms, tokens, cost_micros}}
 --                      stop, start (of a project, or of the blackboard: everything): {action, text, by, at_once?}
 --   shadowed           {item_id, source, change_id, agent, model, worktree, prompt, prompt_bytes, trouble, tokens, cost_micros, run_ms, basis}
 --                      its change is in shadow: what would have run, the file with its prompt, and what it would probably have cost
@@ -343,6 +344,7 @@ CREATE TABLE runs (
 CREATE INDEX runs_by_item ON runs (item_id, started_at);
 CREATE INDEX runs_by_change ON runs (change_id, started_at);
 CREATE INDEX runs_by_agent ON runs (agent, started_at);
+CREATE INDEX runs_by_end ON runs (ended_at, cost_micros) WHERE cost_micros IS NOT NULL;
 CREATE UNIQUE INDEX runs_one_open_per_worktree ON runs (worktree) WHERE ended_at IS NULL;
 
 -- The feedback that the prompt of a run holds, and how much of it. What does not fit goes into another run of the same

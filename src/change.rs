@@ -172,7 +172,64 @@ pub(crate) struct FixBound {
     pub(crate) from: String,
 }
 
+/// A bound on what agents may spend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spent {
+    Time,
+    Tokens,
+    Money,
+}
+
+impl Spent {
+    /// Its word in events.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Time => "time",
+            Self::Tokens => "tokens",
+            Self::Money => "money",
+        }
+    }
+}
+
+impl Budget {
+    /// The first bound that is reached.
+    pub(crate) fn spent(&self) -> Option<Spent> {
+        let is_over = |spent: i64, most: Option<i64>| most.is_some_and(|most| spent >= most);
+        if self.run_ms >= self.max_run_ms {
+            Some(Spent::Time)
+        } else if is_over(self.tokens, self.max_tokens) {
+            Some(Spent::Tokens)
+        } else if is_over(self.cost_micros, self.max_cost_micros) {
+            Some(Spent::Money)
+        } else {
+            None
+        }
+    }
+
+    /// How much of a bound was used, in words.
+    pub(crate) fn used(&self, spent: Spent) -> String {
+        match spent {
+            Spent::Time => format!("used all {} seconds of its agents' time", self.max_run_ms / 1000),
+            Spent::Tokens => format!("used {} tokens, all it may", self.tokens),
+            Spent::Money => {
+                let most = usd(self.max_cost_micros.unwrap_or(0));
+                format!("spent ${} of ${most}, all that it may", usd(self.cost_micros))
+            }
+        }
+    }
+}
+
 impl Change {
+    /// The command that allows more than a bound.
+    pub(crate) fn more_command(&self, spent: Spent) -> String {
+        let id = &self.change_id;
+        match spent {
+            Spent::Time => format!("remand budget {id} --time +1h"),
+            Spent::Tokens => format!("remand budget {id} --tokens +{}", self.budget.max_tokens.unwrap_or(100_000)),
+            Spent::Money => format!("remand budget {id} --money +5"),
+        }
+    }
+
     /// How a person reads "how far": `fix 1/2`.
     pub(crate) fn cycle_text(&self) -> String {
         format!("fix {}/{}", self.budget.fix_cycle, self.budget.max_fix_cycles)
@@ -181,6 +238,11 @@ impl Change {
     pub(crate) fn has_pr(&self) -> bool {
         self.pr_number.is_some()
     }
+}
+
+/// Dollars with cents.
+fn usd(micros: i64) -> String {
+    format!("{}.{:02}", micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000) / 10_000)
 }
 
 impl State {

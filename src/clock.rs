@@ -3,7 +3,29 @@
 use std::fmt;
 use std::time::Duration;
 
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Days, Local, NaiveDate, NaiveTime, SecondsFormat, TimeDelta, TimeZone, Utc};
+
+use crate::words::words;
+
+words! {
+    /// Whose clock a schedule or a day means.
+    "timezone" Zone {
+        Utc = "utc",
+        /// The machine's own. An hour that is skipped in spring shifts its firings to the hour after; in the hour that
+        /// comes twice in autumn, a schedule that names hours fires the first time only.
+        Local = "local",
+    }
+}
+
+/// A day of the calendar.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Day {
+    /// `2026-11-17`
+    pub(crate) name: String,
+    pub(crate) start: Time,
+    /// Start of the next one.
+    pub(crate) end: Time,
+}
 
 /// A moment, to the millisecond, written `2026-11-16T02:29:53.123Z`: it sorts as text, and so has a year of four digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,6 +52,29 @@ pub(crate) fn now() -> Time {
 /// ahead. Waiting for it would take as long as that clock was wrong, so it counts as come.
 pub(crate) fn is_due(stored: Time, now: Time, longest: Duration) -> bool {
     stored <= now || stored > now.plus(longest)
+}
+
+/// The day that a moment is in.
+pub(crate) fn day(moment: Time, zone: Zone) -> Day {
+    match zone {
+        Zone::Utc => day_in(&Utc, moment),
+        Zone::Local => day_in(&Local, moment),
+    }
+}
+
+fn day_in<Z: TimeZone>(zone: &Z, moment: Time) -> Day {
+    let date = moment.utc().with_timezone(zone).date_naive();
+    let next = date.checked_add_days(Days::new(1)).unwrap_or(date);
+    Day { name: date.to_string(), start: start_of(zone, date), end: start_of(zone, next) }
+}
+
+/// The first moment of a date. Some zones skip midnight when their clocks change.
+fn start_of<Z: TimeZone>(zone: &Z, date: NaiveDate) -> Time {
+    let midnight = date.and_time(NaiveTime::MIN);
+    let moments =
+        (0..=24).filter_map(|hours| zone.from_local_datetime(&(midnight + TimeDelta::hours(hours))).earliest());
+    let first = moments.map(|moment| moment.with_timezone(&Utc).timestamp_millis()).next();
+    Time::from_millis(first.unwrap_or_else(|| midnight.and_utc().timestamp_millis()))
 }
 
 /// The system's clock that is never set, as systemd counts it.
@@ -112,6 +157,17 @@ mod tests {
     fn a_clock_set_back_gives_no_negative_duration() {
         let t = Time::from_millis(1_000);
         assert_eq!(t.since(Time::from_millis(5_000)), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_day_ends_where_the_next_begins() {
+        let east = chrono::FixedOffset::east_opt(5 * 3_600).unwrap();
+        let moment = Time::parse("2026-11-16T20:00:00.000Z").unwrap();
+        let here = day_in(&east, moment);
+        assert_eq!((here.name.as_str(), here.start.to_string().as_str()), ("2026-11-17", "2026-11-16T19:00:00.000Z"));
+        assert_eq!(here.end.to_string(), "2026-11-17T19:00:00.000Z");
+        let utc = day(moment, Zone::Utc);
+        assert_eq!((utc.name.as_str(), utc.end.to_string().as_str()), ("2026-11-16", "2026-11-17T00:00:00.000Z"));
     }
 
     #[test]

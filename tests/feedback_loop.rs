@@ -364,7 +364,7 @@ fn an_escalation_can_be_read_from_its_events() {
     let metadata: serde_json::Value = serde_json::from_str(&metadata).unwrap();
     assert_eq!(metadata["bound"], "cycles");
     assert_eq!(metadata["from"], "self_review_failed");
-    assert!(metadata["decide"].as_str().unwrap().contains("remand cycles c1 1"), "{metadata}");
+    assert!(metadata["decide"].as_str().unwrap().contains("remand budget c1 --fixes +1"), "{metadata}");
 }
 
 /// US-4: in ivy's own layout the branch `specflow-f-020` has its plan in `f-020-…`, beside other features; the event of a run

@@ -53,6 +53,12 @@ fn all_by_itself() {
     # Who fixes and reviews.
     agent = "claude"
 
+    [loop]
+    # How much money agents may spend on one change, in US dollars; then you are asked.
+    max_cost_usd = 10.0
+    # How much they may spend in a day on all changes together; then work waits for the next day.
+    max_cost_usd_per_day = 50.0
+
     [agents.claude]
     kind = "claude"
     # What it may run by itself in a fix, besides editing files.
@@ -118,6 +124,12 @@ fn all_by_flags() {
 
     # What must pass before a fix is pushed.
     gates = [["cargo", "test"], ["sh", "-c", "a && b"]]
+
+    [loop]
+    # How much money agents may spend on one change, in US dollars; then you are asked.
+    max_cost_usd = 10.0
+    # How much they may spend in a day on all changes together; then work waits for the next day.
+    max_cost_usd_per_day = 50.0
 
     [agents.run]
     kind = "command"
@@ -304,6 +316,12 @@ fn somebody_types() {
     # Everything is judged, and nothing run, pushed or posted: `remand stats --shadow` says what would have been.
     # Without this line it works for real.
     shadow = true
+
+    [loop]
+    # How much money agents may spend on one change, in US dollars; then you are asked.
+    max_cost_usd = 10.0
+    # How much they may spend in a day on all changes together; then work waits for the next day.
+    max_cost_usd_per_day = 50.0
 
     [agents.my-agent]
     kind = "command"

@@ -10,6 +10,7 @@
 )]
 
 mod agents;
+mod budget;
 mod claude;
 mod cli;
 mod clock;

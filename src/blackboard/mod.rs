@@ -9,6 +9,7 @@ mod apart;
 mod asked;
 mod backup;
 mod board;
+mod budget;
 mod changes;
 mod check;
 mod claim;
@@ -50,6 +51,7 @@ mod runs;
 mod said;
 mod shadow;
 mod shown;
+mod spend;
 mod stops;
 mod take_back;
 #[cfg(test)]
@@ -60,6 +62,7 @@ pub(crate) use apart::{apart, set_aside};
 pub(crate) use asked::{Trouble, count_trouble, end_trouble, skip_line, trouble_of, troubles};
 pub(crate) use backup::{Progress, copy};
 pub(crate) use board::Board;
+pub(crate) use budget::{Addition, Grant, add_budget};
 pub(crate) use changes::{
     NewChange, advance, change, find_change, insert_change, live_change_at, live_change_on, move_head,
 };
@@ -107,7 +110,7 @@ pub(crate) use look::{BoardRow, Counted, EvaluatorRow, Show, board, board_row, c
 pub(crate) use onlook::{Onlook, Quick};
 pub(crate) use pause::{pause, resume};
 pub(crate) use people::{
-    Unanswered, approve_by_person, cancel_change, cancel_item, more_cycles, post, refine, reopen, retry, unanswered,
+    Unanswered, approve_by_person, cancel_change, cancel_item, post, refine, reopen, retry, unanswered,
 };
 pub(crate) use projects::{Project, insert_project, list_projects, move_project, project, project_by_common_dir};
 pub(crate) use propose::{apply, cursor, set_cursor};
@@ -143,6 +146,7 @@ pub(crate) use shadow::{
 };
 pub(crate) use shown::{any_by_others, any_read_due, live_changes, looks_after, open_items, open_pulls, shown_events};
 
+pub(crate) use spend::{Spend, SpendSums, agents_without_cost, spend_sums, spent_since};
 pub(crate) use stops::{Order, Stopped, UnderWay, is_all_stopped, is_halted, start, stop, stops, stops_for, under_way};
 
 use rusqlite::ErrorCode;

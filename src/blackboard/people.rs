@@ -40,11 +40,16 @@ pub(crate) fn retry(conn: &Connection, id: &ChangeId, actor: &str, now: Time) ->
                 format!("{id} is {}, not escalated: there is nothing to retry", change.state)
             },
             hint: Some(format!(
-                "`remand cycles {id} 1` gives it one more fix, `remand refine {id}` a new round; `remand why {id}` says where it stands"
+                "`remand budget {id} --fixes +1` gives it one more fix, `remand refine {id}` a new round; `remand why {id}` says where it stands"
             )),
         });
     };
     instruct(conn, id, "retry", &failed.item_id.to_string(), actor, now)?;
+    reopen_failed(conn, id, &failed, actor, now)
+}
+
+/// Opens the item whose failure a change was escalated for.
+pub(super) fn reopen_failed(conn: &Connection, id: &ChangeId, failed: &Item, actor: &str, now: Time) -> Result<Change> {
     let mut back = go_on(conn, id, actor, now)?;
     rejections::reopen_escalated(conn, id, &failed.item_id)?;
     if failed.source == Source::ReviewFix {
@@ -88,40 +93,11 @@ pub(crate) fn refine(conn: &Connection, id: &ChangeId, text: Option<&str>, actor
     if change.budget.total_fixes >= change.budget.max_total_fixes {
         return Err(BoardError::Refused {
             what: format!("{id} has used all its {} fixes", change.budget.max_total_fixes),
-            hint: Some(format!("`remand cycles {id} 1` allows one more")),
+            hint: Some(format!("`remand budget {id} --fixes +1` allows one more")),
         });
     }
     instruct(conn, id, "refine", text.unwrap_or("the open findings"), actor, now)?;
     ask_anew(conn, &change, text, BeginsRound::Yes, actor, now)
-}
-
-/// More fixes for a change that used its own up: the round goes on where it was.
-pub(crate) fn more_cycles(conn: &Connection, id: &ChangeId, n: i64, actor: &str, now: Time) -> Result<Change> {
-    let change = super::change(conn, id)?;
-    if change.state.is_over() {
-        return Err(BoardError::Refused {
-            what: format!("{id} is {}: nothing more is done for it", change.state),
-            hint: None,
-        });
-    }
-    if n < 1 {
-        return Err(BoardError::Refused {
-            what: format!("{n} more fixes for {id}: that is none"),
-            hint: Some("a number from 1 on; `remand pause` and `remand cancel` stop a change".into()),
-        });
-    }
-    conn.prepare_cached(
-        "UPDATE changes SET max_fix_cycles = max_fix_cycles + :n, added_fix_cycles = added_fix_cycles + :n,
-             max_total_fixes = max(max_total_fixes, total_fixes + :n), updated_at = :now
-         WHERE change_id = :id",
-    )?
-    .execute(named_params! { ":n": n, ":now": now.to_string(), ":id": id.as_str() })?;
-    instruct(conn, id, "cycles", &format!("{n} more"), actor, now)?;
-    if change.state == State::Escalated {
-        ask_anew(conn, &change, None, BeginsRound::No, actor, now)
-    } else {
-        super::change(conn, id)
-    }
 }
 
 /// A person has answered an escalation by what he asks for: fixes are made again, and it is where it was.
@@ -133,12 +109,12 @@ pub(super) fn go_on(conn: &Connection, id: &ChangeId, actor: &str, now: Time) ->
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum BeginsRound {
+pub(super) enum BeginsRound {
     Yes,
     No,
 }
 
-fn ask_anew(
+pub(super) fn ask_anew(
     conn: &Connection,
     change: &Change,
     text: Option<&str>,

@@ -76,8 +76,10 @@ fn reject(conn: &Connection, event: &Event, now: Time) -> Result<TakenIn> {
     let Some(change) = target(conn, event)? else {
         return skip(conn, event, None, &format!("{} `{}` is not known", event.target_type, event.target_id), now);
     };
-    let change =
-        if starts_round_of_waiting(conn, &change, event)? { go_on(conn, &change, event, now)? } else { change };
+    let change = match starts_round_of_waiting(conn, &change, event)? {
+        true => go_on(conn, &change, &event.actor_id, now)?,
+        false => change,
+    };
     let (state, reason) = if super::reopen::may_come_back(conn, &change)? {
         (RejectionState::Skipped, Some(super::reopen::CLOSED.to_owned()))
     } else if change.state.is_over() {
@@ -120,10 +122,10 @@ fn starts_round_of_waiting(conn: &Connection, change: &Change, event: &Event) ->
     Ok(!escalate::is_unreadable(conn, &change.change_id)?)
 }
 
-/// Everything that waited for the person is pending again, for one fix together with what they say now.
-fn go_on(conn: &Connection, change: &Change, event: &Event, now: Time) -> Result<Change> {
+/// A person's answer to an escalation: everything that waited for it is pending again, for one fix.
+pub(super) fn go_on(conn: &Connection, change: &Change, actor: &str, now: Time) -> Result<Change> {
     let id = &change.change_id;
-    let back = people::go_on(conn, id, &event.actor_id, now)?;
+    let back = people::go_on(conn, id, actor, now)?;
     take_up_again(conn, id, (RejectionState::Escalated, None), None)?;
     if back.state == State::PendingSelfReview {
         // This head has no verdict yet: its review comes first, the rejection waits for it.

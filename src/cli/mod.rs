@@ -9,6 +9,7 @@ mod approve;
 mod backup;
 mod board;
 mod brief;
+mod budget;
 mod check;
 mod completions;
 mod demo;
@@ -135,7 +136,8 @@ enum Command {
     Diff(diff::DiffArgs),
     Retry(person::RetryArgs),
     Refine(person::RefineArgs),
-    Cycles(person::CyclesArgs),
+    Budget(budget::BudgetArgs),
+    Cycles(budget::CyclesArgs),
     Verdict(verdict::VerdictArgs),
     Comment(person::CommentArgs),
     Stop(stop::StopArgs),
@@ -239,7 +241,8 @@ fn obey(command: Option<Command>, desk: &mut Desk) -> Result<Code> {
         Some(Command::Diff(args)) => diff::diff(&args, desk),
         Some(Command::Retry(args)) => person::retry(&args, desk),
         Some(Command::Refine(args)) => person::refine(&args, desk),
-        Some(Command::Cycles(args)) => person::cycles(&args, desk),
+        Some(Command::Budget(args)) => budget::budget(&args, desk),
+        Some(Command::Cycles(args)) => budget::cycles(&args, desk),
         Some(Command::Verdict(args)) => verdict::verdict(&args, desk),
         Some(Command::Comment(args)) => person::comment(&args, desk),
         Some(Command::Stop(args)) => stop::stop(&args, desk),

@@ -1,4 +1,4 @@
-//! A person's word on a change: `retry refine cycles comment pause resume post cancel`. Each finds the change, says one
+//! A person's word on a change: `retry refine comment pause resume post cancel`. Each finds the change, says one
 //! thing to the blackboard and shows what follows; they differ by a line, so they are together.
 
 use anyhow::Result;
@@ -59,29 +59,6 @@ pub(crate) fn refine(args: &RefineArgs, desk: &mut Desk) -> Result<Code> {
         bb::refine(conn, &id, text.as_deref(), &step.actor, step.now).map(|_| ())
     })?;
     told(desk, &id, "is to be refined")
-}
-
-/// Allow a change more fixes in this round; an escalated one goes on
-#[derive(Debug, Args)]
-#[command(after_help = "Example, one more fix:\n  remand cycles c3 1")]
-pub(crate) struct CyclesArgs {
-    #[command(flatten)]
-    named: Named,
-
-    /// How many more, 1 to 100
-    #[arg(value_name = "N", value_parser = clap::value_parser!(i64).range(1..=100))]
-    n: i64,
-}
-
-pub(crate) fn cycles(args: &CyclesArgs, desk: &mut Desk) -> Result<Code> {
-    let id = desk.change(&args.named.change)?.change_id;
-    desk.write_and_judge("cycles", |conn, step| bb::more_cycles(conn, &id, args.n, &step.actor, step.now).map(|_| ()))?;
-    let after = desk.read(|conn| bb::change(conn, &id))?;
-    told(desk, &id, &format!("may have {} more ({})", fixes(args.n), after.cycle_text()))
-}
-
-fn fixes(n: i64) -> String {
-    if n == 1 { "1 fix".into() } else { format!("{n} fixes") }
 }
 
 /// Tell the next fix something, without starting one

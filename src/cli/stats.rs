@@ -1,4 +1,4 @@
-//! `remand stats`: what was done, or would have been, in numbers.
+//! `remand stats`: what agents spent, and what would have been done in shadow, in numbers.
 
 use anyhow::Result;
 use clap::Args;
@@ -7,35 +7,108 @@ use serde_json::json;
 use super::desk::Desk;
 use super::fail::Code;
 use super::out::Table;
-use crate::blackboard::{self as bb, ShadowSum};
+use super::status::dollars;
+use crate::blackboard::{self as bb, ShadowSum, Spend, SpendSums};
+use crate::clock::Zone;
 
-/// Sum up what would have been done for the changes in shadow
+/// Maximum number of days and of changes in the tables; JSON has all.
+const DAYS: usize = 14;
+const CHANGES: usize = 20;
+
+/// Sum up what agents spent, by project, agent, day and change
+///
+/// Money and tokens are what the agents reported. Runs of agents that report no cost are counted apart: only time and
+/// fixes bound those.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  remand stats --shadow")]
+#[command(after_help = "Examples:\n  remand stats\n  remand stats --json\n  remand stats --shadow")]
 pub(crate) struct StatsArgs {
-    /// Of the changes in shadow: reviews, fixes, pushes and posts that were not made, and what they would have cost [the default]
+    /// Only of the changes in shadow: what was not done, and would have cost
     #[arg(long)]
     shadow: bool,
 }
 
-pub(crate) fn stats(_: &StatsArgs, desk: &mut Desk) -> Result<Code> {
-    let projects = desk.read(bb::shadow_sums)?;
+pub(crate) fn stats(args: &StatsArgs, desk: &mut Desk) -> Result<Code> {
+    // A setting that cannot be read hides no numbers.
+    let zone = desk.settings().map_or(Zone::Local, |settings| settings.timezone());
+    let (projects, spend) = desk.read(|conn| Ok((bb::shadow_sums(conn)?, bb::spend_sums(conn, zone)?)))?;
     let all = projects.iter().fold(ShadowSum::default(), |all, one| add(&all, one));
     if desk.out.is_json() {
-        desk.out.json(&json!({ "projects": projects, "all": all }))?;
+        desk.out.json(&json!({ "projects": projects, "all": all, "spend": spend }))?;
         return Ok(Code::Done);
+    }
+    if !args.shadow {
+        print_spend(desk, &spend)?;
     }
     if projects.is_empty() {
-        desk.out.note("nothing is in shadow, and nothing was (`remand shadow CHANGE on`)")?;
+        if args.shadow {
+            desk.out.note("nothing is in shadow, and nothing was (`remand shadow CHANGE on`)")?;
+        }
         return Ok(Code::Done);
     }
+    if !args.shadow {
+        desk.out.blank()?;
+    }
+    print_shadow(desk, &projects, &all)
+}
+
+fn print_spend(desk: &mut Desk, sums: &SpendSums) -> Result<()> {
+    if sums.all.runs == 0 {
+        return Ok(desk.out.note("no agent has run yet")?);
+    }
+    let mut by_project = spend_table("PROJECT");
+    for one in &sums.projects {
+        by_project.row(spend_cells(one.project_id.as_str(), &one.spend));
+    }
+    if sums.projects.len() > 1 {
+        by_project.row(spend_cells("all", &sums.all));
+    }
+    let mut by_agent = spend_table("AGENT");
+    for one in &sums.agents {
+        by_agent.row(spend_cells(&one.agent, &one.spend));
+    }
+    let mut by_day = spend_table("DAY");
+    for one in sums.days.iter().take(DAYS) {
+        by_day.row(spend_cells(&one.day, &one.spend));
+    }
+    let mut by_change = spend_table("CHANGE");
+    for one in sums.changes.iter().take(CHANGES) {
+        by_change.row(spend_cells(&format!("{} {}", one.change_id, one.title), &one.spend));
+    }
+    desk.out.table(&by_project)?;
+    for table in [&by_agent, &by_day, &by_change] {
+        desk.out.blank()?;
+        desk.out.table(table)?;
+    }
+    let hidden = [(sums.days.len(), DAYS, "days"), (sums.changes.len(), CHANGES, "changes")];
+    for (n, shown, what) in hidden.into_iter().filter(|(n, shown, _)| n > shown) {
+        desk.out.note(format!("{} more {what} with --json", n - shown))?;
+    }
+    if sums.all.without_cost > 0 {
+        desk.out.note(format!(
+            "the money of {} of {} runs was not reported by their agents",
+            sums.all.without_cost, sums.all.runs
+        ))?;
+    }
+    Ok(())
+}
+
+fn spend_table(by: &'static str) -> Table {
+    Table::new(&[by, "RUNS", "TOKENS", "MONEY", "TIME"])
+}
+
+fn spend_cells(name: &str, sum: &Spend) -> [String; 5] {
+    let money = if sum.without_cost == sum.runs { "-".to_owned() } else { dollars(sum.cost_micros) };
+    [name.to_owned(), sum.runs.to_string(), sum.tokens.to_string(), money, format!("{} s", sum.run_ms.div_euclid(1000))]
+}
+
+fn print_shadow(desk: &mut Desk, projects: &[ShadowSum], all: &ShadowSum) -> Result<Code> {
     let mut table =
         Table::new(&["PROJECT", "IN SHADOW", "REVIEWS", "FIXES", "PUSHES", "POSTS", "TOKENS", "MONEY", "TIME"]);
-    for sum in &projects {
+    for sum in projects {
         table.row(cells(sum.project_id.as_ref().map_or("", |id| id.as_str()), sum));
     }
     if projects.len() > 1 {
-        table.row(cells("all", &all));
+        table.row(cells("all", all));
     }
     desk.out.table(&table)?;
     let without = match all.not_estimated {

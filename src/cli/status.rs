@@ -120,7 +120,8 @@ pub(crate) fn one(desk: &mut Desk, change: Change) -> Result<Code> {
         field(desk, "URL", &pull.url)?;
         field(desk, "read", read(pull, desk.now))?;
     }
-    field(desk, "spent", spent(&change.budget))?;
+    let silent = desk.read(|conn| bb::agents_without_cost(conn, &change.change_id))?;
+    field(desk, "spent", format!("{}{}", spent(&change.budget), without_cost(&change.budget, &silent)))?;
     for review in &detail.reviews {
         let summary = review.summary.as_deref().unwrap_or(&review.reason);
         field(
@@ -174,7 +175,17 @@ pub(crate) fn finding_line(open: &OpenFinding) -> String {
     format!("{} [{}] {}{place} {}", open.finding_id, open.outcome, finding.severity, finding.text)
 }
 
-fn spent(budget: &Budget) -> String {
+/// A bound on money holds only for agents that report what they cost.
+fn without_cost(budget: &Budget, agents: &[String]) -> String {
+    match (budget.max_cost_micros, agents) {
+        (None, _) | (_, []) => String::new(),
+        (Some(_), [one]) => format!(" ({one} reports no cost: time and fixes bound it)"),
+        (Some(_), all) => format!(" ({} report no cost: time and fixes bound them)", all.join(", ")),
+    }
+}
+
+/// What a change used of its bounds.
+pub(crate) fn spent(budget: &Budget) -> String {
     let time = |ms: i64| span(std::time::Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
     let mut said = vec![
         format!("{} of {} fixes", budget.total_fixes, budget.max_total_fixes),

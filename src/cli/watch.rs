@@ -89,7 +89,7 @@ pub(crate) fn watch(args: &WatchArgs, desk: &mut Desk) -> Result<Code> {
         let what = format!("{name} is {id}, which is watched already: {} can't be changed by this", unused.join(", "));
         return Err(Fail::new(what)
             .hint(format!(
-                "`remand cycles {id} N` gives it more fixes, `remand shadow {id} on` puts it in shadow; `remand show {id}` shows it"
+                "`remand budget {id} --fixes +N` gives it more fixes, `remand shadow {id} on` puts it in shadow; `remand show {id}` shows it"
             ))
             .into());
     }

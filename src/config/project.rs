@@ -7,6 +7,7 @@ use super::push::PushSettings;
 use super::settings::{Argv, GateIn, MainCheckout, ProjectOverrides};
 use super::{Loaded, place};
 use crate::change::{FixBound, OnMaxCycles};
+use crate::clock::Zone;
 use crate::finding::Severity;
 use crate::keypath::KeyPath;
 use crate::snippet::nearest;
@@ -136,6 +137,18 @@ impl Loaded {
             return self.blackboard.with_file_name("worktrees");
         }
         place::resolve(set, self.file.as_deref(), self.home.as_deref())
+    }
+}
+
+impl Loaded {
+    /// How much money all agents together may spend in a day; none: as much as they like.
+    pub(crate) fn max_day_micros(&self) -> Option<i64> {
+        Some(micros(self.config.r#loop.max_cost_usd_per_day)).filter(|micros| *micros > 0)
+    }
+
+    /// Whose midnight begins a day.
+    pub(crate) fn timezone(&self) -> Zone {
+        self.config.r#loop.timezone
     }
 }
 

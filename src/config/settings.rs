@@ -12,6 +12,7 @@ use super::github::Github;
 use super::push::{PushOverrides, PushSettings};
 use super::sandbox::SandboxTable;
 use crate::change::OnMaxCycles;
+use crate::clock::Zone;
 use crate::finding::Severity;
 use crate::words::words;
 
@@ -82,6 +83,9 @@ pub(crate) struct Loop {
     pub(crate) max_tokens: i64,
     #[serde(deserialize_with = "dollars")]
     pub(crate) max_cost_usd: f64,
+    #[serde(deserialize_with = "dollars")]
+    pub(crate) max_cost_usd_per_day: f64,
+    pub(crate) timezone: Zone,
     pub(crate) on_max_cycles: OnMaxCycles,
     pub(crate) severity_threshold: Severity,
     #[serde(deserialize_with = "whole::<_, _, 0, 100>")]

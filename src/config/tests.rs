@@ -307,7 +307,7 @@ fn a_project_overrides_what_it_names() {
     assert_eq!(loaded.agent("nobody"), None);
     let nothing = Home::new().load_text("").project("p");
     assert_eq!((nothing.agent, nothing.review_agent), (None, None));
-    assert_eq!((nothing.max_tokens, nothing.max_cost_micros), (None, None));
+    assert_eq!((nothing.max_tokens, nothing.max_cost_micros), (None, Some(10_000_000)));
 }
 
 #[test]
@@ -381,6 +381,8 @@ fn every_setting_is_shown_with_where_it_comes_from() {
     loop.max_run_s = 14400  (default)
     loop.max_tokens = 0  (default)
     loop.max_cost_usd = 2.0  (config.toml:5)
+    loop.max_cost_usd_per_day = 50.0  (default)
+    loop.timezone = "local"  (default)
     loop.on_max_cycles = "escalate"  (default)
     loop.severity_threshold = "medium"  (default)
     loop.max_gate_rounds = 2  (default)

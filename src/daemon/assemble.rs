@@ -14,7 +14,8 @@ use crate::clock;
 use crate::config::settings::{self, AgentKind, MainCheckout};
 use crate::config::{self, Loaded};
 use crate::dispatch::{
-    Configuration, Dispatch, Forge, GateIn, Limits, OnCheckoutChange, PostReviews, Rules, Settings, forge_mark,
+    Configuration, DayBound, Dispatch, Forge, GateIn, Limits, OnCheckoutChange, PostReviews, Rules, Settings,
+    forge_mark,
 };
 use crate::evaluator::definition::{self, Need};
 use crate::evaluator::{Config, Definition};
@@ -225,6 +226,7 @@ fn settings(loaded: &Loaded, holder: &str, host: Host) -> anyhow::Result<Setting
             grace: seconds(limits.grace_s),
             feedback: limits.feedback_kb.saturating_mul(1000),
         },
+        day: DayBound { most_micros: loaded.max_day_micros(), zone: loaded.timezone() },
         program: host.program,
         write_remedy: host.write_remedy,
         runs_dir: state.join("runs"),

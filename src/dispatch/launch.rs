@@ -123,6 +123,8 @@ impl Task {
         crash_point!("git.swap.after");
         let limits = self.dispatch.settings.limits;
         let budget = self.change_now().await?.budget;
+        let change_left = budget.max_cost_micros.map(|most| most.saturating_sub(budget.cost_micros));
+        let day_left = self.day_left().await?;
         let errand = Errand {
             run_id: run.run_id.as_str(),
             phase: launch.phase,
@@ -139,7 +141,7 @@ impl Task {
                 grace: limits.grace,
             },
             session: &launch.session,
-            money_left: budget.max_cost_micros.map(|most| most.saturating_sub(budget.cost_micros)),
+            money_left: [change_left, day_left].into_iter().flatten().min(),
             extra_env: swapped.env,
         };
         make_folder(&agent::answers(&dir))?;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
+use super::rules::DayBound;
 use super::stop::{Fail, Stop};
 use super::task::Task;
 use crate::blackboard as bb;
@@ -25,6 +26,7 @@ impl Task {
             return Err(Stop::Paused);
         }
         budget_left(&change)?;
+        self.day_left().await?;
         self.writable()?;
         let path = self.worktree();
         let worktree = match self.git.worktree_at(path).await {
@@ -86,6 +88,28 @@ impl Task {
             ));
         }
         Ok(worktree)
+    }
+
+    /// What may still be spent today; none: there is no bound. A day that is used up is waited for.
+    pub(super) async fn day_left(&self) -> Result<Option<i64>, Stop> {
+        let DayBound { most_micros, zone } = self.dispatch.settings.day;
+        let Some(most) = most_micros else { return Ok(None) };
+        let today = clock::day(clock::now(), zone);
+        let start = today.start;
+        let spent = self.read(move |conn| bb::spent_since(conn, start)).await?;
+        if spent < most {
+            return Ok(Some(most - spent));
+        }
+        Err(Stop::Hold {
+            kind: HoldKind::Environment,
+            reason: format!(
+                "agents spent {} today, and `loop.max_cost_usd_per_day` allows {}; with a higher bound, `remand resume {}` goes on at once",
+                bb::dollars(spent),
+                bb::dollars(most),
+                self.change.change_id
+            ),
+            until: Some(today.end),
+        })
     }
 
     /// Refuses a repository that can't be written before an agent is paid for work that could not be kept. A service may
@@ -220,20 +244,12 @@ impl Task {
 
 /// Absolute budgets, looked at before each spend.
 pub(super) fn budget_left(change: &Change) -> Result<(), Stop> {
-    let budget = &change.budget;
-    let (bound, what) = if budget.run_ms >= budget.max_run_ms {
-        ("time", format!("all {} seconds of its agents' time", budget.max_run_ms / 1000))
-    } else if budget.max_tokens.is_some_and(|max| budget.tokens >= max) {
-        ("tokens", format!("all its {} tokens", budget.tokens))
-    } else if budget.max_cost_micros.is_some_and(|max| budget.cost_micros >= max) {
-        ("money", "all the money that it may spend".to_owned())
-    } else {
-        return Ok(());
-    };
+    let Some(spent) = change.budget.spent() else { return Ok(()) };
+    let id = &change.change_id;
     Err(Stop::Fail(Fail {
-        reason: format!("{} used {what} — requires human review", change.change_id),
-        decide: "finish it by hand".into(),
-        bound: Some(bound),
+        reason: format!("{id} {} — requires human review", change.budget.used(spent)),
+        decide: format!("allow more (`{}`), or finish it by hand (`remand cancel {id}`)", change.more_command(spent)),
+        bound: Some(spent.word()),
         final_verdict: None,
         wip: None,
     }))

@@ -45,7 +45,7 @@ use crate::clock;
 pub(crate) use configuration::Configuration;
 pub(crate) use forge::{Forge, PostReviews};
 pub(crate) use post::forge_mark;
-pub(crate) use rules::{GateIn, Limits, OnCheckoutChange, Rules, Settings};
+pub(crate) use rules::{DayBound, GateIn, Limits, OnCheckoutChange, Rules, Settings};
 
 use slots::Slots;
 use task::Task;

@@ -9,7 +9,7 @@ use super::configuration::Configuration;
 use super::forge::Forge;
 use crate::agent::Agent;
 use crate::change::ProjectId;
-use crate::clock::Time;
+use crate::clock::{Time, Zone};
 use crate::finding::Severity;
 use crate::prompt::Prompts;
 use crate::remote::PushRules;
@@ -25,6 +25,7 @@ pub(crate) struct Settings {
     /// How long a graceful stop waits for agents that are at work.
     pub(crate) stop_grace: Duration,
     pub(crate) limits: Limits,
+    pub(crate) day: DayBound,
     /// remand itself: `remand __shim` is started from it.
     pub(crate) program: PathBuf,
     /// What to do about a project that the daemon can't write to.
@@ -59,6 +60,14 @@ pub(crate) struct Limits {
     pub(crate) grace: Duration,
     /// How many bytes of feedback one prompt holds.
     pub(crate) feedback: usize,
+}
+
+/// How much money all agents together may spend in a day.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DayBound {
+    /// None: as much as they like.
+    pub(crate) most_micros: Option<i64>,
+    pub(crate) zone: Zone,
 }
 
 /// For one project.

@@ -169,10 +169,13 @@ impl Task {
         let claim = self.claim.clone();
         let failure = Failure {
             reason: fail.reason,
-            decide: format!(
-                "{} (`remand retry {}`, or `remand cancel {}`)",
-                fail.decide, self.change.change_id, self.change.change_id
-            ),
+            decide: match fail.bound {
+                Some(_) => fail.decide,
+                None => format!(
+                    "{} (`remand retry {}`, or `remand cancel {}`)",
+                    fail.decide, self.change.change_id, self.change.change_id
+                ),
+            },
             bound: fail.bound,
             final_verdict: fail.final_verdict,
             wip: fail.wip,

@@ -13,8 +13,8 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use toml::Spanned;
 
-use crate::clock::Time;
-use crate::evaluator::schedule::{Schedule, Zone};
+use crate::clock::{Time, Zone};
+use crate::evaluator::schedule::Schedule;
 use crate::event::EventType;
 use crate::snippet::{Colour, Problem, Snippet};
 use crate::words::{UnknownWord, words};

@@ -97,7 +97,9 @@ fn reached(case: &Case, begins_round: bool) -> Option<Bound> {
         return bound(
             "total_fixes",
             format!("{subject} used all {} fixes of its life — requires human review", budget.max_total_fixes),
-            format!("finish it by hand and `remand approve {id}`, or allow one more fix: `remand cycles {id} 1`"),
+            format!(
+                "finish it by hand and `remand approve {id}`, or allow one more fix: `remand budget {id} --fixes +1`"
+            ),
         );
     }
     let cycle = if begins_round { 0 } else { budget.fix_cycle };
@@ -106,28 +108,16 @@ fn reached(case: &Case, begins_round: bool) -> Option<Bound> {
             "cycles",
             format!("{subject} exceeded max fix cycles ({}) — requires human review", budget.max_fix_cycles),
             format!(
-                "accept it (`remand approve {id}`), or go on (`remand cycles {id} 1`, or `remand refine {id} --text …` with your guidance)"
+                "accept it (`remand approve {id}`), or go on (`remand budget {id} --fixes +1`, or `remand refine {id} --text …` with your guidance)"
             ),
         );
     }
-    if budget.run_ms >= budget.max_run_ms {
-        let reason =
-            format!("{subject} used its agents' time ({} s) — requires human review", budget.max_run_ms / 1000);
-        return bound("time", reason, more_budget(id));
-    }
-    if budget.max_tokens.is_some_and(|max| budget.tokens >= max) {
-        return bound(
-            "tokens",
-            format!("{subject} used {} tokens, all it may — requires human review", budget.tokens),
-            more_budget(id),
+    if let Some(spent) = budget.spent() {
+        let decide = format!(
+            "allow more (`{}`), accept it (`remand approve {id}`), or close it (`remand cancel {id}`)",
+            case.change.more_command(spent)
         );
-    }
-    if budget.max_cost_micros.is_some_and(|max| budget.cost_micros >= max) {
-        return bound(
-            "money",
-            format!("{subject} spent all the money it may — requires human review"),
-            more_budget(id),
-        );
+        return bound(spent.word(), format!("{subject} {} — requires human review", budget.used(spent)), decide);
     }
     if begins_round {
         return None;
@@ -138,10 +128,6 @@ fn reached(case: &Case, begins_round: bool) -> Option<Bound> {
         format!("{subject} makes no progress: {stuck} — requires human review"),
         format!("say how (`remand refine {id} --text …`), or accept it (`remand approve {id}`)"),
     )
-}
-
-fn more_budget(id: &crate::change::ChangeId) -> String {
-    format!("accept it (`remand approve {id}`), or close it (`remand cancel {id}`)")
 }
 
 fn escalation(case: &Case, bound: &Bound) -> Escalation {

@@ -4,20 +4,9 @@
 use chrono::{DateTime, Datelike as _, Local, LocalResult, NaiveDateTime, Offset as _, TimeDelta, TimeZone, Utc};
 use cron::TimeUnitSpec as _;
 
-use crate::clock::Time;
-use crate::words::words;
+use crate::clock::{Time, Zone};
 
 const SHORTHANDS: &str = "@hourly, @daily, @weekly, @monthly, @yearly";
-
-words! {
-    /// Whose clock a schedule means.
-    "timezone" Zone {
-        Utc = "utc",
-        /// The machine's own. An hour that is skipped in spring shifts its firings to the hour after; in the hour that
-        /// comes twice in autumn, a schedule that names hours fires the first time only.
-        Local = "local",
-    }
-}
 
 /// Set times. A firing is its own moment, to the second, computed from the expression and not from when somebody noticed:
 /// whoever remembers the last moment and asks for the next one after it fires each moment once. With five fields that is

@@ -31,7 +31,11 @@ fn the_whole_loop_as_people_see_it() {
     ");
     let status = site.shows(&["status", "c1"]);
     let (spent, rest): (Vec<&str>, Vec<&str>) = status.lines().partition(|line| line.starts_with("spent"));
-    assert!(spent[0].contains("1 of 8 fixes") && spent[0].ends_with("of 4 h agents' time"), "{spent:?}");
+    assert!(
+        spent[0].contains("1 of 8 fixes") && spent[0].contains("of 4 h agents' time, $0.00 of $10.00"),
+        "{spent:?}"
+    );
+    assert!(spent[0].ends_with("(fixer, reviewer report no cost: time and fixes bound them)"), "{spent:?}");
     insta::assert_snapshot!(rest.join("\n"), @"
     c1  add work.txt
       its review is done and it waits for you to approve it (approved: all is well, just now)  (just now)

@@ -112,7 +112,8 @@ fn the_help_at_the_top() {
       diff         Show what a change changes, from where it left its base to its head
       retry        Try again what failed, after an escalation
       refine       Have the open findings fixed now, in a new round, perhaps with your guidance
-      cycles       Allow a change more fixes in this round; an escalated one goes on
+      budget       Allow a change to spend more money, tokens, time or fixes
+      cycles       Allow a change more fixes: `remand budget CHANGE --fixes +N`
       verdict      Give the verdict of a review yourself, where the reviewer's was unclear or you know
                    better
       comment      Tell the next fix something, without starting one
@@ -122,7 +123,7 @@ fn the_help_at_the_top() {
       resume       Go on with a change that is paused or held
       post         Post once more what GitHub refused
       shadow       Only show what would be done for a change, or do it for real again
-      stats        Sum up what would have been done for the changes in shadow
+      stats        Sum up what agents spent, by project, agent, day and change
       cancel       Close a change: nothing more is done for it
       item         Work items: what is to be run once
       read-review  Say how remand reads the text of a review: verdict, findings, and why

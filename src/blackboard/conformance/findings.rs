@@ -1,6 +1,6 @@
 //! The ledger of findings: one row a finding, over all reviews of a change.
 
-use super::story::{Story, finding, review_done};
+use super::story::{Story, finding, more_fixes, review_done};
 use crate::blackboard::{self as bb, OpenFinding};
 use crate::change::ChangeId;
 use crate::finding::{Finding, Outcome, Resolution, Severity, Verdict};
@@ -127,7 +127,7 @@ fn the_history_begins_where_a_person_spoke() {
     let change = story.change_at_its_bound();
     let id = &change.change_id;
     assert_eq!(story.engine.read(|conn| bb::history(conn, id)).len(), 2);
-    story.step(|conn, now| bb::more_cycles(conn, id, 1, "ann", now)).unwrap();
+    story.step(|conn, now| more_fixes(conn, id, 1, now)).unwrap();
     assert_eq!(story.engine.read(|conn| bb::history(conn, id)).len(), 0);
     assert_eq!(story.engine.read(|conn| bb::reviews_of(conn, id)).len(), 2);
 }

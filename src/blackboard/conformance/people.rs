@@ -1,6 +1,6 @@
 //! A person's word on a change.
 
-use super::story::{Story, failure, finding};
+use super::story::{Story, failure, finding, more_fixes};
 use crate::blackboard::{self as bb, BoardError};
 use crate::change::State;
 use crate::event::EventType;
@@ -215,7 +215,7 @@ fn refine_never_passes_the_fixes_of_a_life() {
     assert_eq!(story.at(id).state, State::Escalated);
     let what = refused(story.step(|conn, now| bb::refine(conn, id, Some("again"), "ann", now)));
     assert!(what.contains("all its 1 fixes"), "{what}");
-    story.step(|conn, now| bb::more_cycles(conn, id, 1, "ann", now)).unwrap();
+    story.step(|conn, now| more_fixes(conn, id, 1, now)).unwrap();
     story.beat();
     assert_eq!(story.at(id).state, State::Refining);
     story.fix();
@@ -228,7 +228,7 @@ fn more_cycles_go_on_with_the_round() {
     let mut story = Story::begin();
     let change = story.change_at_its_bound();
     let id = &change.change_id;
-    story.step(|conn, now| bb::more_cycles(conn, id, 1, "ann", now)).unwrap();
+    story.step(|conn, now| more_fixes(conn, id, 1, now)).unwrap();
     story.beat();
     let after = story.at(id);
     assert_eq!((after.state, after.budget.fix_cycle, after.budget.max_fix_cycles), (State::Refining, 1, 2));
@@ -244,7 +244,7 @@ fn more_cycles_go_on_with_the_round() {
 fn more_cycles_before_the_bound_only_raise_it() {
     let mut story = Story::begin();
     let change = story.change_with_fix();
-    let after = story.step(|conn, now| bb::more_cycles(conn, &change.change_id, 3, "ann", now)).unwrap();
+    let after = story.step(|conn, now| more_fixes(conn, &change.change_id, 3, now)).unwrap();
     assert_eq!((after.state, after.budget.max_fix_cycles), (State::Refining, 5));
     assert_eq!(story.events(&change.change_id, EventType::WorkRejected).len(), 1);
     story.check();
@@ -255,8 +255,8 @@ fn fewer_cycles_are_refused() {
     let mut story = Story::begin();
     let change = story.change();
     for n in [0, -1] {
-        let what = refused(story.step(|conn, now| bb::more_cycles(conn, &change.change_id, n, "ann", now)));
-        assert!(what.contains("that is none"), "{what}");
+        let what = refused(story.step(|conn, now| more_fixes(conn, &change.change_id, n, now)));
+        assert!(what.contains("nothing would be added"), "{what}");
     }
 }
 

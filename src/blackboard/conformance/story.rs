@@ -267,6 +267,12 @@ pub(in crate::blackboard) fn project(now: Time) -> bb::Project {
     }
 }
 
+/// What a person types as `remand budget CHANGE --fixes +N`.
+pub(super) fn more_fixes(conn: &Conn, id: &ChangeId, fixes: i64, now: Time) -> Result<Change> {
+    let added = bb::Addition { fixes, ..bb::Addition::default() };
+    bb::add_budget(conn, id, &added, bb::Grant { actor: "ann", why: None }, now)
+}
+
 pub(in crate::blackboard) fn new_change(n: usize) -> NewChange {
     NewChange {
         project_id: ProjectId::new("shop"),

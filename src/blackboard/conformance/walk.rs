@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::story::{Story, failure, finding, fix_done, review_done};
+use super::story::{Story, failure, finding, fix_done, more_fixes, review_done};
 use crate::blackboard::{self as bb, BoardError, Claimed, Conn};
 use crate::change::{Change, HoldKind, OnMaxCycles, State};
 use crate::clock::Time;
@@ -74,7 +74,7 @@ impl Walk {
             }
             49..=51 => self.tried("retry", |conn, now| bb::retry(conn, &id, "ann", now).map(drop)),
             52 => self.tried("refine", |conn, now| bb::refine(conn, &id, Some("so"), "ann", now).map(drop)),
-            53 => self.tried("cycles", |conn, now| bb::more_cycles(conn, &id, 1, "ann", now).map(drop)),
+            53 => self.tried("cycles", |conn, now| more_fixes(conn, &id, 1, now).map(drop)),
             54 => self.tried("pause", |conn, now| bb::pause(conn, &id, None, "ann", now).map(drop)),
             55 | 56 => self.tried("resume", |conn, now| bb::resume(conn, &id, "ann", now).map(drop)),
             57 => {

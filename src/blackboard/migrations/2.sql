@@ -90,3 +90,6 @@ CREATE TABLE git_settings (
     question    INTEGER,                           -- rises with each question to a person
     CHECK (state = 'trusted' OR asked_at_change IS NOT NULL)
 ) STRICT, WITHOUT ROWID;
+
+-- The money that was spent in a day.
+CREATE INDEX runs_by_end ON runs (ended_at, cost_micros) WHERE cost_micros IS NOT NULL;

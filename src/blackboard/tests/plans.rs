@@ -62,6 +62,7 @@ const BY_HAND: &[(&str, &str)] = &[
     ("prune.rs", "SELECT change_id FROM changes WHERE state IN ('merged', 'closed') AND updated_at"),
     ("prune.rs", "SELECT 1 FROM changes WHERE worktree = :worktree"),
     ("shadow.rs", "SELECT p.project_id,"),
+    ("spend.rs", "SELECT r.change_id, c.project_id"),
     ("shadow.rs", "UPDATE changes SET shadow = NOT shadow"),
     // From the newest back, and no further than its limit.
     ("find.rs", "SELECT * FROM events ORDER BY id DESC LIMIT :limit"),

@@ -36,6 +36,11 @@ pub(super) fn render(choices: &Choices) -> String {
              # Without this line it works for real.\nshadow = true\n",
         );
     }
+    text.push_str(
+        "\n[loop]\n# How much money agents may spend on one change, in US dollars; then you are asked.\nmax_cost_usd = 10.0\n\
+         # How much they may spend in a day on all changes together; then work waits for the next day.\n\
+         max_cost_usd_per_day = 50.0\n",
+    );
     let gates: Vec<&Vec<String>> = choices.gates.iter().chain(choices.projects.iter().flat_map(|p| &p.gates)).collect();
     text.push_str(&table(agent, &agent.name, &gates));
     if agent != review_agent {

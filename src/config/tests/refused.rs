@@ -32,7 +32,7 @@ fn unknown_keys() {
     4 |   max_fix_cycels = 3
       |   ^^^^^^^^^^^^^^ did you mean `max_fix_cycles`?
       |
-      = help: [loop] has: max_fix_cycles, max_total_fixes, max_run_s, max_tokens, max_cost_usd, on_max_cycles, severity_threshold, max_gate_rounds, main_checkout
+      = help: [loop] has: max_fix_cycles, max_total_fixes, max_run_s, max_tokens, max_cost_usd, max_cost_usd_per_day, timezone, on_max_cycles, severity_threshold, max_gate_rounds, main_checkout
     ");
     insta::assert_snapshot!(refused("[agents.a]\nkind = 'command'\ncommand = ['a']\ntoken = 'x'\n"), @"
     error: `agents.a.token` is not a setting
@@ -87,7 +87,7 @@ fn wrong_types_and_numbers() {
     4 | max_cost_usd = -0.5
       |                ^^^^ invalid value: floating point `-0.5`, expected an amount from 0.0 to 1000000
       |
-      = help: without it the default holds: 0.0
+      = help: without it the default holds: 10.0
     "#);
     insta::assert_snapshot!(refused("loop = 3\nagents = []\n"), @"
     error: `loop` cannot be used
@@ -96,7 +96,7 @@ fn wrong_types_and_numbers() {
     1 | loop = 3
       |        ^ invalid type: integer `3`, expected a table
       |
-      = help: [loop] has: max_fix_cycles, max_total_fixes, max_run_s, max_tokens, max_cost_usd, on_max_cycles, severity_threshold, max_gate_rounds, main_checkout
+      = help: [loop] has: max_fix_cycles, max_total_fixes, max_run_s, max_tokens, max_cost_usd, max_cost_usd_per_day, timezone, on_max_cycles, severity_threshold, max_gate_rounds, main_checkout
 
     error: `agents` cannot be used
      --> config.toml:2:10

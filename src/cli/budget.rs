@@ -1,0 +1,127 @@
+//! `remand budget`, and `remand cycles`, its short form for fixes.
+
+use anyhow::Result;
+use clap::Args;
+
+use super::Named;
+use super::desk::Desk;
+use super::fail::Code;
+use super::picture::told;
+use super::status::spent;
+use crate::blackboard::{self as bb, Addition, Grant};
+use crate::change::ChangeId;
+
+/// The most that can be added at once. Above it a typing error is likelier than a decision.
+const MOST_USD: f64 = 100_000.0;
+const MOST_TOKENS: i64 = 1_000_000_000_000;
+const MOST_HOURS: i64 = 720;
+const MOST_FIXES: i64 = 100;
+
+/// Allow a change to spend more money, tokens, time or fixes
+///
+/// What is given is added to what the change may have. A change that waits for a person goes on.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Bounds of all changes are settings: `remand config show loop`. `remand status CHANGE` shows what one has used.\n\n\
+Examples:\n  remand budget c3 --money +5\n  remand budget c3 --fixes +1 --time +30m --why 'nearly there'"
+)]
+#[group(id = "amount", required = true, multiple = true, args = ["money", "tokens", "time", "fixes"])]
+pub(crate) struct BudgetArgs {
+    #[command(flatten)]
+    named: Named,
+
+    /// Dollars, such as +5 or +2.50
+    #[arg(long, value_name = "+N", value_parser = read_money, allow_hyphen_values = true)]
+    money: Option<i64>,
+
+    /// Tokens, such as +100000
+    #[arg(long, value_name = "+N", value_parser = read_tokens, allow_hyphen_values = true)]
+    tokens: Option<i64>,
+
+    /// Agents' time: +90s, +30m or +2h
+    #[arg(long, value_name = "+N", value_parser = read_time, allow_hyphen_values = true)]
+    time: Option<i64>,
+
+    /// Fixes, in this round and, if needed, in the life of the change
+    #[arg(long, value_name = "+N", value_parser = read_fixes, allow_hyphen_values = true)]
+    fixes: Option<i64>,
+
+    /// Why, for those who wonder
+    #[arg(long, value_name = "TEXT")]
+    why: Option<String>,
+}
+
+pub(crate) fn budget(args: &BudgetArgs, desk: &mut Desk) -> Result<Code> {
+    let added = Addition {
+        fixes: args.fixes.unwrap_or(0),
+        run_ms: args.time.unwrap_or(0),
+        tokens: args.tokens.unwrap_or(0),
+        cost_micros: args.money.unwrap_or(0),
+    };
+    let id = desk.change(&args.named.change)?.change_id;
+    add(desk, &id, added, args.why.as_deref())
+}
+
+/// Allow a change more fixes: `remand budget CHANGE --fixes +N`
+#[derive(Debug, Args)]
+#[command(after_help = "A change that waits for a person goes on. Other bounds stay: `remand budget` raises them.\n\n\
+Example, one more fix:\n  remand cycles c3 1")]
+pub(crate) struct CyclesArgs {
+    #[command(flatten)]
+    named: Named,
+
+    /// How many more, 1 to 100
+    #[arg(value_name = "N", value_parser = read_fixes)]
+    n: i64,
+}
+
+pub(crate) fn cycles(args: &CyclesArgs, desk: &mut Desk) -> Result<Code> {
+    let id = desk.change(&args.named.change)?.change_id;
+    add(desk, &id, Addition { fixes: args.n, ..Addition::default() }, None)
+}
+
+fn add(desk: &mut Desk, id: &ChangeId, added: Addition, why: Option<&str>) -> Result<Code> {
+    desk.write_and_judge("budget", |conn, step| {
+        bb::add_budget(conn, id, &added, Grant { actor: &step.actor, why }, step.now).map(|_| ())
+    })?;
+    let after = desk.read(|conn| bb::change(conn, id))?;
+    let now = format!("{}; {}", after.cycle_text(), spent(&after.budget));
+    told(desk, id, &format!("may have {} ({now})", added.text()))
+}
+
+fn read_money(text: &str) -> Result<i64, String> {
+    let wrong = || format!("dollars from 0.01 to {MOST_USD}, such as +5 or +2.50");
+    let amount: Option<f64> = unsigned(text).trim_start_matches('$').parse().ok();
+    let amount = amount.filter(|amount| (0.01..=MOST_USD).contains(amount)).ok_or_else(wrong)?;
+    #[expect(clippy::cast_possible_truncation, reason = "in range")]
+    Ok((amount * 1_000_000.0).round() as i64)
+}
+
+fn read_tokens(text: &str) -> Result<i64, String> {
+    whole(unsigned(text), MOST_TOKENS).ok_or_else(|| format!("a whole number from 1 to {MOST_TOKENS}, such as +100000"))
+}
+
+fn read_fixes(text: &str) -> Result<i64, String> {
+    whole(unsigned(text), MOST_FIXES).ok_or_else(|| format!("a whole number from 1 to {MOST_FIXES}, such as +1"))
+}
+
+/// Milliseconds.
+fn read_time(text: &str) -> Result<i64, String> {
+    let wrong = || format!("seconds, minutes or hours, at most {MOST_HOURS} hours: +90s, +30m, +2h");
+    let text = unsigned(text);
+    let (number, seconds) = [("s", 1), ("m", 60), ("h", 3_600)]
+        .into_iter()
+        .find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, seconds)))
+        .ok_or_else(wrong)?;
+    let number = whole(number, MOST_HOURS * 3_600 / seconds).ok_or_else(wrong)?;
+    Ok(number * seconds * 1_000)
+}
+
+fn unsigned(text: &str) -> &str {
+    text.strip_prefix('+').unwrap_or(text)
+}
+
+fn whole(text: &str, most: i64) -> Option<i64> {
+    let is_plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|n| is_plain && (1..=most).contains(n))
+}

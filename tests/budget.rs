@@ -1,0 +1,175 @@
+//! Bounds on money, tokens, time and fixes; what a person adds to them; and what was spent.
+
+use crate::support::play::{FIXES, Play, REVIEWS_FIXED, Script};
+
+/// Reports what a run cost, in dollars, and goes on with the script.
+fn costs(usd: &str, script: &str) -> String {
+    format!("echo '{{\"tokens\": 1000, \"cost_usd\": {usd}}}' >\"$REMAND_RESULT\"\n{script}")
+}
+
+fn bound(play: &Play) -> String {
+    play.world.sqlite("SELECT metadata ->> 'bound' FROM events WHERE event_type = 'escalated' ORDER BY id DESC LIMIT 1")
+}
+
+/// LOOP-2, by money: ten dollars by default, then a person, who can allow more and is told how.
+#[test]
+fn a_change_that_spent_its_money_goes_on_when_a_person_allows_more() {
+    let (reviewer, fixer) = (costs("6", REVIEWS_FIXED), costs("6", FIXES));
+    let play = Play::new(&Script { reviewer: &reviewer, fixer: &fixer, ..Script::default() });
+    let world = &play.world;
+    play.tick().ok();
+    play.is_escalated("c1 spent $12.00 of $10.00, all that it may");
+    assert_eq!((bound(&play).as_str(), play.count("runs")), ("money", 2), "the second review was not paid");
+    assert_eq!(world.json(&["why", "c1"])["commands"][0], "remand budget c1 --money +5");
+
+    let told = world.remand(&["budget", "c1", "--money", "+5", "--why", "nearly there"]).ok().stdout;
+    assert!(told.contains("c1 may have 5.00 USD more (fix 1/2; 1 of 8 fixes"), "{told}");
+    assert!(told.contains("$12.00 of $17.00"), "what was spent beyond is not taken off: {told}");
+    let said = world.sqlite(
+        "SELECT actor_id || ' ' || (metadata ->> 'action') || ' ' || (metadata ->> 'text') || ' ' || (metadata ->> '$.added.cost_micros')
+         FROM events WHERE event_type = 'instructed'",
+    );
+    assert_eq!(said, "ada budget nearly there 5000000");
+    play.tick().ok();
+    play.is_ready(1);
+    assert_eq!(world.sqlite("SELECT cost_micros || ' ' || max_cost_micros FROM changes"), "18000000 17000000");
+}
+
+/// Spent before a fix is made: the rejection waits, and becomes the fix once more is allowed. More fixes alone are not it.
+#[test]
+fn what_waited_for_money_is_fixed_in_the_same_round() {
+    let (reviewer, fixer) = (costs("11", REVIEWS_FIXED), costs("0.5", FIXES));
+    let play = Play::new(&Script { reviewer: &reviewer, fixer: &fixer, ..Script::default() });
+    let world = &play.world;
+    play.tick().ok();
+    play.is_escalated("c1 spent $11.00 of $10.00, all that it may");
+    let told = world.remand(&["cycles", "c1", "1"]).ok().stdout;
+    assert!(told.contains("may have 1 more fix (fix 0/3"), "{told}");
+    assert!(
+        told.contains("it needs you: c1 spent $11.00 of $10.00") && told.contains("remand budget c1 --money +5"),
+        "{told}"
+    );
+    assert_eq!((play.state().as_str(), bound(&play).as_str()), ("escalated", "money"));
+
+    world.remand(&["budget", "c1", "--money", "30"]).ok();
+    assert_eq!(play.state(), "refining");
+    play.tick().ok();
+    play.is_ready(1);
+    assert_eq!(world.sqlite("SELECT fix_cycle || '/' || max_fix_cycles FROM changes"), "1/3", "the round went on");
+}
+
+#[test]
+fn time_tokens_and_fixes_are_added_too() {
+    let reviewer = costs("0.1", REVIEWS_FIXED);
+    let tables = "[loop]\nmax_tokens = 500\nmax_total_fixes = 0\nmax_fix_cycles = 0\n";
+    let play = Play::new(&Script { reviewer: &reviewer, tables, ..Script::default() });
+    let world = &play.world;
+    play.tick().ok();
+    play.is_escalated("c1 used all 0 fixes of its life");
+    assert!(play.answer().contains("remand budget c1 --fixes +1"), "{}", play.answer());
+    world.remand(&["budget", "c1", "--fixes", "+1"]).ok();
+    play.is_escalated("c1 used 1000 tokens, all it may");
+    assert_eq!(world.json(&["why", "c1"])["commands"][0], "remand budget c1 --tokens +500");
+    let after = world.json(&["budget", "c1", "--tokens", "+5000", "--time", "+30m"]);
+    assert_eq!(after["budget"]["max_tokens"], 6000);
+    assert_eq!(after["budget"]["max_run_ms"], 14_400_000 + 1_800_000);
+    assert_eq!(after["state"], "refining", "{after}");
+    play.tick().ok();
+    play.is_ready(1);
+}
+
+#[test]
+fn an_amount_that_cannot_be_added_is_refused_with_what_is_allowed() {
+    let play = Play::new(&Script::default());
+    let world = &play.world;
+    for (args, said) in [
+        (&["budget", "c1"][..], "required arguments were not provided"),
+        (&["budget", "c1", "--money", "-5"], "dollars from 0.01 to 100000, such as +5 or +2.50"),
+        (&["budget", "c1", "--money", "much"], "dollars from 0.01"),
+        (&["budget", "c1", "--money", "nan"], "dollars from 0.01"),
+        (&["budget", "c1", "--time", "5"], "seconds, minutes or hours, at most 720 hours: +90s, +30m, +2h"),
+        (&["budget", "c1", "--time", "+721h"], "at most 720 hours"),
+        (&["budget", "c1", "--tokens", "1.5"], "a whole number from 1 to"),
+        (&["budget", "c1", "--fixes", "0"], "a whole number from 1 to 100"),
+        (&["cycles", "c1", "101"], "a whole number from 1 to 100"),
+    ] {
+        world.remand(args).fails(2, said);
+    }
+    world.remand(&["budget", "c1", "--tokens", "+5"]).fails(1, "c1 has no bound on tokens: there is nothing to add to");
+    world.remand(&["budget", "c9", "--money", "+5"]).fails(4, "c9");
+    assert_eq!(play.count("events WHERE event_type = 'instructed'"), 0);
+    world.remand(&["cancel", "c1"]).ok();
+    world.remand(&["budget", "c1", "--money", "+5"]).fails(1, "c1 is closed: nothing more is done for it");
+}
+
+/// What all changes spend in a day is bounded too: the rest waits for the next day, and nobody is asked.
+#[test]
+fn a_day_that_is_used_up_is_waited_for() {
+    let (reviewer, fixer) = (costs("3", REVIEWS_FIXED), costs("3", FIXES));
+    let tables = "[loop]\nmax_cost_usd_per_day = 5.0\ntimezone = \"utc\"\n";
+    let play = Play::new(&Script { reviewer: &reviewer, fixer: &fixer, tables, ..Script::default() });
+    let world = &play.world;
+    play.tick().ok();
+    play.is_held("agents spent 6.00 USD today, and `loop.max_cost_usd_per_day` allows 5.00 USD");
+    assert_eq!(play.count("runs"), 2);
+    let midnight =
+        "SELECT count(*) FROM changes WHERE held_until = strftime('%Y-%m-%dT00:00:00.000Z', 'now', '+1 day')";
+    assert_eq!(world.sqlite(midnight), "1", "until the next day");
+
+    // Yesterday's money is not today's.
+    world.sqlite("UPDATE runs SET ended_at = '2020-01-01T00:00:00.000Z'");
+    world.remand(&["resume", "c1"]).ok();
+    play.tick().ok();
+    play.is_ready(1);
+}
+
+#[test]
+fn stats_sum_up_what_was_spent() {
+    let (reviewer, fixer) = (costs("1.25", REVIEWS_FIXED), FIXES);
+    let play =
+        Play::new(&Script { reviewer: &reviewer, fixer, tables: "[loop]\ntimezone = \"utc\"\n", ..Script::default() });
+    let world = &play.world;
+    assert!(world.remand(&["stats"]).ok().stderr.contains("no agent has run yet"));
+    play.tick().ok();
+    play.is_ready(1);
+    world.sqlite(
+        "UPDATE runs SET started_at = '2026-11-16T10:00:00.000Z', ended_at = '2026-11-16T10:00:30.000Z' WHERE run_id <> 'r3';
+         UPDATE runs SET started_at = '2026-11-17T10:00:00.000Z', ended_at = '2026-11-17T10:02:00.000Z' WHERE run_id = 'r3'",
+    );
+    insta::assert_snapshot!(world.remand(&["stats"]).ok().stdout, @"
+    PROJECT  RUNS  TOKENS  MONEY  TIME
+    calc     3     2000    $2.50  180 s
+
+    AGENT     RUNS  TOKENS  MONEY  TIME
+    fixer     1     0       -      30 s
+    reviewer  2     2000    $2.50  150 s
+
+    DAY         RUNS  TOKENS  MONEY  TIME
+    2026-11-17  1     1000    $1.25  120 s
+    2026-11-16  2     1000    $1.25  60 s
+
+    CHANGE      RUNS  TOKENS  MONEY  TIME
+    c1 Feature  3     2000    $2.50  180 s
+    ");
+    let spend = &world.json(&["stats"])["spend"];
+    assert_eq!(
+        spend["all"],
+        serde_json::json!({"runs": 3, "without_cost": 1, "tokens": 2000, "cost_micros": 2_500_000, "run_ms": 180_000})
+    );
+    assert_eq!(
+        (spend["changes"][0]["change_id"].as_str(), spend["changes"][0]["cost_micros"].as_i64()),
+        (Some("c1"), Some(2_500_000))
+    );
+    assert_eq!(
+        (spend["projects"][0]["project_id"].as_str(), spend["projects"][0]["runs"].as_i64()),
+        (Some("calc"), Some(3))
+    );
+    assert_eq!(
+        (spend["agents"][0]["agent"].as_str(), spend["agents"][0]["without_cost"].as_i64()),
+        (Some("fixer"), Some(1))
+    );
+    assert_eq!(
+        (spend["days"][0]["day"].as_str(), spend["days"][0]["cost_micros"].as_i64()),
+        (Some("2026-11-17"), Some(1_250_000))
+    );
+}
