@@ -30,7 +30,8 @@ pub(crate) fn review_new_head(conn: &Connection, id: &ChangeId, head: &str, acto
 /// Changes that were judged and have no pull request, with the main checkouts of their projects.
 pub(crate) fn judged_without_pull(conn: &Connection) -> Result<Vec<(String, Change)>> {
     let mut statement = conn.prepare_cached(
-        "SELECT c.*, p.path AS repository FROM changes c INDEXED BY changes_live JOIN projects p ON p.project_id = c.project_id
+        "SELECT c.*, projects.path AS repository
+         FROM changes c INDEXED BY changes_live CROSS JOIN projects ON projects.project_id = c.project_id
          WHERE c.state NOT IN ('merged', 'closed') AND c.state IN ('ready_for_human_review', 'approved')
              AND c.pr_number IS NULL",
     )?;
