@@ -494,6 +494,8 @@ CREATE TABLE pulls (
     slow_reads  INTEGER NOT NULL DEFAULT 0 CHECK (slow_reads >= 0),   -- fetches in a row that ran out of time
     kept_pages  TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(kept_pages)), -- the pages that such a fetch had read
     author_id   INTEGER,                           -- the author's account; null: gone, or not read yet
+    description TEXT CHECK (description IS NULL OR json_valid(description)), -- {text, trust, reason}: what the author wrote; agents get it if trust is may_make_work
+    issue       TEXT CHECK (issue IS NULL OR json_valid(issue)),    -- the issue that it closes: {state: read, number, title, body, trust, reason, etag} or {state: unread, number, reason, is_lasting}
     PRIMARY KEY (project_id, number)
 ) STRICT, WITHOUT ROWID;
 

@@ -80,6 +80,9 @@ pub(crate) struct Author {
 pub(crate) struct Pull {
     pub(crate) number: i64,
     pub(crate) title: String,
+    /// The author's description.
+    #[serde(skip)]
+    pub(crate) body: Option<String>,
     pub(crate) state: PullState,
     pub(crate) draft: bool,
     /// None: the account is gone.
@@ -168,6 +171,74 @@ pub(crate) struct SeenPull {
     /// What such a fetch had read.
     #[serde(skip)]
     pub(crate) kept_pages: Value,
+    #[serde(skip)]
+    pub(crate) purpose: Purpose,
+}
+
+/// What a pull request is for, as it was stored.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Purpose {
+    /// None: it has none.
+    pub(crate) description: Option<Description>,
+    /// The issue that it says it closes.
+    pub(crate) issue: Option<LinkedIssue>,
+}
+
+/// What the author of a pull request wrote about it. Agents are given it if it may make work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Description {
+    pub(crate) text: String,
+    pub(crate) trust: Trust,
+    /// Why it is trusted or not.
+    pub(crate) reason: String,
+}
+
+/// An issue that a pull request closes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub(crate) enum LinkedIssue {
+    /// Agents are given it if it may make work.
+    Read { number: i64, title: String, body: String, trust: Trust, reason: String, etag: Option<String> },
+    Unread {
+        number: i64,
+        reason: String,
+        /// Not asked for again before the pull request changes.
+        is_lasting: bool,
+    },
+}
+
+/// An issue at the moment of the look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Issue {
+    pub(crate) title: String,
+    pub(crate) body: String,
+    /// None: the account is gone.
+    pub(crate) author: Option<Author>,
+    /// Pull requests are issues to the forge.
+    pub(crate) is_pull: bool,
+}
+
+impl LinkedIssue {
+    pub(crate) fn number(&self) -> i64 {
+        match self {
+            Self::Read { number, .. } | Self::Unread { number, .. } => *number,
+        }
+    }
+
+    pub(crate) fn etag(&self) -> Option<&str> {
+        match self {
+            Self::Read { etag, .. } => etag.as_deref(),
+            Self::Unread { .. } => None,
+        }
+    }
+
+    /// The last try failed in a way that may pass.
+    pub(crate) fn is_to_be_read(&self) -> bool {
+        match self {
+            Self::Read { .. } => false,
+            Self::Unread { is_lasting, .. } => !is_lasting,
+        }
+    }
 }
 
 /// Something that was said, as it is stored.

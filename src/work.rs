@@ -92,6 +92,8 @@ words! {
     /// What can be too long for a prompt beside the feedback.
     "section" Section {
         Plan = "plan",
+        Description = "description",
+        Issue = "issue",
         Diff = "diff",
         Files = "files",
         Closed = "closed_findings",

@@ -12,6 +12,7 @@ mod people;
 mod portions;
 mod posting;
 mod private;
+mod purpose;
 mod reopened;
 mod rules;
 mod trouble;

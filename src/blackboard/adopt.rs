@@ -3,17 +3,18 @@
 use rusqlite::{Connection, named_params};
 use serde_json::json;
 
-use super::{BoardError, NewChange, Result, changes, items, pulls};
+use super::{BoardError, NewChange, Result, changes, items, pulls, purpose};
 use crate::change::{AdoptedBy, Change, State};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
-use crate::pull::{Pull, PullState};
+use crate::pull::{Pull, PullState, Purpose};
 
 /// A pull request that is about to enter the loop.
 #[derive(Debug, Clone)]
 pub(crate) struct Adoption {
     pub(crate) change: NewChange,
     pub(crate) pull: Pull,
+    pub(crate) purpose: Purpose,
     pub(crate) repo: String,
     pub(crate) by: AdoptedBy,
     /// remand makes the worktree.
@@ -49,7 +50,7 @@ pub(crate) fn adopt(conn: &Connection, adoption: &Adoption, now: Time) -> Result
     conn.prepare_cached(
         "UPDATE pulls SET change_id = :id, acted_on = 'open', etag = NULL, marks = '{}', is_judged = 0,
              read_at = NULL, read_after = 0, next_read = :now, failures = 0, trouble = NULL,
-             slow_reads = 0, kept_pages = '{}'
+             slow_reads = 0, kept_pages = '{}', description = NULL, issue = NULL
          WHERE project_id = :project_id AND number = :number",
     )?
     .execute(named_params! {
@@ -68,6 +69,7 @@ pub(crate) fn adopt(conn: &Connection, adoption: &Adoption, now: Time) -> Result
         "repo": adoption.repo, "number": pull.number, "by": adoption.by, "head": pull.head_sha, "url": pull.url,
     }));
     super::append(conn, &adopted, now)?;
+    purpose::set_purpose(conn, id, &adoption.purpose, now)?;
     let change = super::change(conn, id)?;
     if change.state == State::AwaitingPrFeedback {
         let key = format!("code_review:{id}:{}", change.head);

@@ -42,6 +42,7 @@ mod propose;
 mod prune;
 mod pull_steps;
 mod pulls;
+mod purpose;
 mod rate;
 mod rejections;
 mod reopen;

@@ -288,6 +288,7 @@ fn forget_pull(conn: &Connection, change: &Change, now: Time) -> Result<()> {
     .execute(named_params! { ":id": id, ":now": now.to_string() })?;
     conn.prepare_cached(
         "UPDATE pulls SET change_id = NULL, is_judged = 1, next_read = NULL, etag = NULL, marks = '{}', failures = 0,
+             description = NULL, issue = NULL,
              trouble = NULL, slow_reads = 0, kept_pages = '{}', passed_over = :why
          WHERE change_id = :id",
     )?

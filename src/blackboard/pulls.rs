@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::hold::{Hold, hold_change, stored_reason};
 use super::said::TakenSaid;
-use super::{Result, rows, said};
+use super::{Result, purpose, rows, said};
 use crate::change::{ChangeId, HoldKind, ProjectId};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
-use crate::pull::{Pull, SeenPull};
+use crate::pull::{Pull, Purpose, SeenPull};
 
 /// One read of an adopted pull request with all that is said on it.
 #[derive(Debug, Clone)]
@@ -21,6 +21,7 @@ pub(crate) struct Read {
     pub(crate) change_id: ChangeId,
     /// None: as it was.
     pub(crate) pull: Option<(Pull, Option<String>)>,
+    pub(crate) purpose: Purpose,
     /// Where the branch is. Another commit than that of `pull` while the forge lags.
     pub(crate) head: String,
     pub(crate) passed_over: Option<String>,
@@ -95,6 +96,7 @@ pub(crate) fn take_in_pull(conn: &Connection, read: &Read, now: Time) -> Result<
                 ":number": read.number,
             })?;
     }
+    purpose::set_purpose(conn, &read.change_id, &read.purpose, now)?;
     let mut new = 0;
     for taken in &read.said {
         new += usize::from(said::take_in_said(conn, &read.change_id, taken, now)?);
@@ -368,5 +370,9 @@ pub(super) fn from_row(row: &Row<'_>) -> std::result::Result<SeenPull, rusqlite:
         trouble: row.get("trouble")?,
         slow_reads: row.get("slow_reads")?,
         kept_pages: rows::json(row, "kept_pages")?,
+        purpose: Purpose {
+            description: rows::typed_or_none(row, "description")?,
+            issue: rows::typed_or_none(row, "issue")?,
+        },
     })
 }

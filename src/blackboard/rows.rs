@@ -2,6 +2,7 @@
 
 use rusqlite::types::Type;
 use rusqlite::{Connection, Row};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::Result;
@@ -188,6 +189,12 @@ pub(super) fn time_or_none(row: &Row<'_>, column: &str) -> Sql<Option<Time>> {
 
 pub(super) fn json(row: &Row<'_>, column: &str) -> Sql<Value> {
     serde_json::from_str(&row.get::<_, String>(column)?).map_err(|error| unreadable(column, error))
+}
+
+/// JSON of one of our own types.
+pub(super) fn typed_or_none<T: DeserializeOwned>(row: &Row<'_>, column: &str) -> Sql<Option<T>> {
+    let text: Option<String> = row.get(column)?;
+    text.map(|text| serde_json::from_str(&text)).transpose().map_err(|error| unreadable(column, error))
 }
 
 /// Text of somebody else's, whatever its bytes.

@@ -12,8 +12,8 @@ use crate::agent::{self, Agent};
 use crate::blackboard as bb;
 use crate::finding::{Category, Finding, FindingId, Outcome, Severity};
 use crate::git::Diff;
-use crate::prompt::{AgainContext, Comment, Extent, Feedback, FixContext, OpenFinding, Prompt, ReviewContext};
-use crate::pull::last_lines;
+use crate::prompt::{AgainContext, Comment, Extent, Feedback, FixContext, Issue, OpenFinding, Prompt, ReviewContext};
+use crate::pull::{LinkedIssue, Trust, last_lines};
 use crate::work::{PlanSource, PromptCut, Rejection, Source};
 
 impl Task {
@@ -30,6 +30,7 @@ impl Task {
         let open_findings: Vec<OpenFinding> = open.into_iter().map(prompt_finding).collect();
         let feedback_limit = self.dispatch.settings.limits.feedback;
         let Plan { text: plan, source } = plan(self.worktree(), &self.change.branch);
+        let (description, issue) = self.purpose().await?;
         let context = ReviewContext {
             title: self.change.title.clone(),
             branch: self.change.branch.clone(),
@@ -37,6 +38,8 @@ impl Task {
             base_sha: base.to_owned(),
             head_sha: head.to_owned(),
             plan,
+            description,
+            issue,
             files: diff.files.iter().map(|file| file.path.clone()).collect(),
             diff: diff.text.clone(),
             open_findings: open_findings.clone(),
@@ -60,6 +63,20 @@ impl Task {
         };
         let again = AgentPrompt::of_review(prompts.again(&context)?, None);
         Ok(if resumes { again } else { AgentPrompt { text: format!("{}\n\n{}", review.text, again.text), ..review } })
+    }
+
+    /// The description of the pull request and the issue that it closes, as far as agents are given them.
+    async fn purpose(&self) -> Result<(Option<String>, Option<Issue>), Stop> {
+        let id = self.change.change_id.clone();
+        let Some(pull) = self.read(move |conn| bb::pull_of_change(conn, &id)).await? else { return Ok((None, None)) };
+        let description = pull.purpose.description.filter(|description| description.trust == Trust::MayMakeWork);
+        let issue = match pull.purpose.issue {
+            Some(LinkedIssue::Read { number, title, body, trust: Trust::MayMakeWork, .. }) => {
+                Some(Issue { number, title, body })
+            }
+            Some(LinkedIssue::Read { .. } | LinkedIssue::Unread { .. }) | None => None,
+        };
+        Ok((description.map(|description| description.text), issue))
     }
 
     /// What the reviewer answered before, what was missing in it, and whether its session can be gone on with: only
@@ -120,6 +137,7 @@ impl Task {
         };
         let part = self.runs().await?.len() + 1;
         let Plan { text: plan, source } = plan(self.worktree(), &self.change.branch);
+        let (description, issue) = self.purpose().await?;
         let context = FixContext {
             title: self.change.title.clone(),
             branch: self.change.branch.clone(),
@@ -130,6 +148,9 @@ impl Task {
             cycle: self.item.fix_cycle + 1,
             max_cycles: self.change.budget.max_fix_cycles,
             plan,
+            description,
+            issue,
+            gates: self.rules.gates.iter().map(|gate| shell_line(gate)).collect(),
             feedback: rejections.iter().map(|rejection| feedback(rejection, &findings)).collect(),
             guidance,
             feedback_limit: self.dispatch.settings.limits.feedback,
@@ -144,6 +165,15 @@ impl Task {
         let coverage = prompt.extents.iter().map(|extent| covered(extent, &rejections, &context)).collect();
         Ok(AgentPrompt { text: prompt.text, part, plan: source, coverage, cuts: prompt.cuts })
     }
+}
+
+/// A command as it is typed in a shell.
+fn shell_line(words: &[String]) -> String {
+    let is_plain =
+        |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "/._-+=:@%,".contains(c));
+    let quoted =
+        |word: &String| if is_plain(word) { word.clone() } else { format!("'{}'", word.replace('\'', r"'\''")) };
+    words.iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
 /// An answer that was no verdict.

@@ -40,6 +40,15 @@ pub(super) fn pull(forge: &Forge, on: &On<'_>) -> Result<Reply, Stop> {
     Ok(Reply::One(forge.full_pull(on.repo, on.number, known_pull(forge, on)?)))
 }
 
+/// A pull request is an issue too.
+pub(super) fn issue(forge: &Forge, on: &On<'_>) -> Result<Reply, Stop> {
+    let repo = known(forge, on.repo)?;
+    if let Some(issue) = repo.issues.get(&on.number) {
+        return Ok(Reply::One(forge.issue(on.repo, on.number, issue)));
+    }
+    Ok(Reply::One(forge.pull_as_issue(on.repo, on.number, known_pull(forge, on)?)))
+}
+
 pub(super) fn reviews(forge: &Forge, on: &On<'_>, request: &Request) -> Result<Reply, Stop> {
     only(request, &[])?;
     let list = known_pull(forge, on)?.reviews.iter();

@@ -10,6 +10,7 @@ mod diff;
 mod fault;
 mod gh;
 mod git;
+mod issue;
 mod look;
 mod page;
 mod people;

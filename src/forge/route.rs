@@ -142,6 +142,7 @@ async fn in_repo(forge: &mut Forge, git: &Git, request: &Request, repo: &str, re
         ("GET", ["pulls", n]) => look::pull(forge, &on(n)?)?,
         ("GET", ["pulls", n, "reviews"]) => look::reviews(forge, &on(n)?, request)?,
         ("GET", ["pulls", n, "comments"]) => look::comments(forge, &on(n)?, request)?,
+        ("GET", ["issues", n]) => look::issue(forge, &on(n)?)?,
         ("GET", ["issues", n, "comments"]) => look::issue_comments(forge, &on(n)?, request)?,
         ("GET", ["git", "commits", sha]) => look::commit(forge, git, repo, sha).await?,
         ("GET", ["collaborators", login, "permission"]) => look::permission(forge, repo, login)?,

@@ -77,7 +77,7 @@ fn urls(base: &str, list: &[(&str, &str)]) -> Value {
     Value::Object(list.iter().map(pair).collect::<Map<_, _>>())
 }
 
-fn node_id(kind: &str, id: i64) -> String {
+pub(super) fn node_id(kind: &str, id: i64) -> String {
     format!("{kind}_{id}")
 }
 

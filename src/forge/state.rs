@@ -70,6 +70,20 @@ pub(super) struct Repo {
     pub(super) permissions: BTreeMap<String, Permission>,
     #[serde(default)]
     pub(super) pulls: BTreeMap<i64, Pull>,
+    /// Open ones, by number.
+    #[serde(default)]
+    pub(super) issues: BTreeMap<i64, Issue>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Issue {
+    pub(super) id: i64,
+    pub(super) title: String,
+    pub(super) body: Option<String>,
+    pub(super) author: String,
+    pub(super) created_at: String,
+    pub(super) updated_at: String,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

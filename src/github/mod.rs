@@ -35,7 +35,7 @@ use tokio::sync::watch;
 use crate::clock::Time;
 
 pub(crate) use error::GithubError;
-pub(crate) use fetch::Fetch;
+pub(crate) use fetch::{Fetch, KeptPages};
 pub(crate) use list::Marks;
 use read::KnownAccount;
 pub(crate) use read::{Account, Answer, KnownPull};

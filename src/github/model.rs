@@ -1,10 +1,11 @@
 //! What GitHub's JSON looks like, as far as it is used, and how it becomes our words. A field that may be null must still
 //! be there, unless GitHub itself leaves it out at times.
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 
 use crate::clock::{BadTime, Time};
-use crate::pull::{Author, AuthorKind, Permission, Pull, PullState, ReviewState, Said, SaidKind, last_lines};
+use crate::pull::{Author, AuthorKind, Issue, Permission, Pull, PullState, ReviewState, Said, SaidKind, last_lines};
 
 #[derive(Deserialize)]
 pub(super) struct User {
@@ -18,6 +19,8 @@ pub(super) struct User {
 pub(super) struct PullJson {
     number: i64,
     title: String,
+    #[serde(deserialize_with = "there")]
+    body: Option<String>,
     state: OpenOrClosed,
     #[serde(default)]
     draft: bool,
@@ -133,6 +136,17 @@ pub(super) struct CommentJson {
 }
 
 #[derive(Deserialize)]
+pub(super) struct IssueJson {
+    title: String,
+    #[serde(deserialize_with = "there")]
+    body: Option<String>,
+    #[serde(deserialize_with = "there")]
+    user: Option<User>,
+    /// Only of a pull request.
+    pull_request: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
 pub(super) struct PermissionJson {
     permission: Permission,
     /// One of the built-in roles, or a custom role of the organization.
@@ -182,6 +196,7 @@ impl From<PullJson> for Pull {
         Self {
             number: json.number,
             title: json.title,
+            body: json.body,
             state,
             draft: json.draft,
             author: json.user.map(Author::from),
@@ -265,6 +280,17 @@ impl From<CommentJson> for Said {
             created_at: json.created_at.0,
             updated_at: json.updated_at.0,
             url: json.html_url,
+        }
+    }
+}
+
+impl From<IssueJson> for Issue {
+    fn from(json: IssueJson) -> Self {
+        Self {
+            title: json.title,
+            body: json.body.unwrap_or_default(),
+            author: json.user.map(Author::from),
+            is_pull: json.pull_request.is_some(),
         }
     }
 }

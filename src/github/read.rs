@@ -7,11 +7,11 @@ use tokio::time::Instant;
 use super::call::{Call, read_body};
 use super::fetch::Fetch;
 use super::list::{Marks, Pages};
-use super::model::{CommentJson, CommitJson, InlineJson, PermissionJson, PullJson, Review, User};
+use super::model::{CommentJson, CommitJson, InlineJson, IssueJson, PermissionJson, PullJson, Review, User};
 use super::reply::Reply;
 use super::{Github, GithubError, place};
 use crate::clock::Time;
-use crate::pull::{Author, Permission, Pull, Said};
+use crate::pull::{Author, Issue, Permission, Pull, Said};
 
 /// What a question with an etag was answered with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -173,6 +173,24 @@ impl Github {
     ) -> Result<Pages<Said>, GithubError> {
         let path = format!("{}/comments", place::numbered(repo, "issues", number)?);
         Ok(self.list_in::<CommentJson>(fetch, &path, known).await?.filter_map(|json| Some(json.into())))
+    }
+
+    /// An issue, within the time of a fetch.
+    pub(crate) async fn issue(
+        &self,
+        fetch: &Fetch,
+        repo: &str,
+        number: i64,
+        etag: Option<&str>,
+    ) -> Result<Answer<Issue>, GithubError> {
+        let path = place::numbered(repo, "issues", number)?;
+        match self.ask(&Call::get(path.clone()).unless(etag), fetch.deadline().min(self.deadline())).await? {
+            Reply::Unchanged { .. } => Ok(Answer::Unchanged),
+            Reply::New { head, body } => {
+                let json: IssueJson = read_body(&path, &body)?;
+                Ok(Answer::New { value: json.into(), etag: head.etag() })
+            }
+        }
     }
 
     /// The pull request and all its lists, within the time of one fetch. Reviews come before their comments: the comments of

@@ -9,9 +9,9 @@ use crate::blackboard::{self as bb, Adoption, BoardError, Conn, NewChange, Proje
 use crate::change::{AdoptedBy, Change, State};
 use crate::clock;
 use crate::git::{GitError, check_branch_name};
-use crate::github::{Answer, GithubError, Marks};
+use crate::github::{Answer, Github, GithubError, KeptPages, Marks};
 use crate::plain;
-use crate::pull::{Author, AuthorKind, Pull, PullState, ReviewState, Said, is_by_a_remand};
+use crate::pull::{Author, AuthorKind, Pull, PullState, Purpose, ReviewState, Said, is_by_a_remand};
 
 /// Longer titles are cut.
 const TITLE: usize = 200;
@@ -129,6 +129,8 @@ impl Intake {
             None => place::found_or_planned(&self.git, &wanted).await?,
         };
         let state = self.entry_state(repo, &pull).await??;
+        let fetch = Github::begin_fetch(self.settings.fetch_limit, KeptPages::default());
+        let purpose = Box::pin(self.purpose(&fetch, repo, Some(&pull), &Purpose::default())).await??;
         let change = NewChange {
             project_id: project.project_id.clone(),
             title: title(ask, &pull),
@@ -148,7 +150,8 @@ impl Intake {
             shadow: ask.shadow,
             actor: ask.actor.clone(),
         };
-        let adoption = Adoption { change, pull, repo: repo.to_owned(), by: ask.by, own_worktree: place.is_own };
+        let adoption =
+            Adoption { change, pull, purpose, repo: repo.to_owned(), by: ask.by, own_worktree: place.is_own };
         let step = move |conn: &Conn| bb::adopt(conn, &adoption, clock::now());
         let (change, is_new) = self.door.write("adopt", step).await?;
         self.after.notify_one();

@@ -9,6 +9,7 @@ mod discover;
 mod head;
 mod local;
 mod place;
+mod purpose;
 mod read;
 mod rules;
 #[cfg(test)]
@@ -211,7 +212,7 @@ impl Intake {
         }
         let read = match in_the_way {
             Some(error) => Ok(Err(error.clone())),
-            None => self.read_pull(row).await,
+            None => Box::pin(self.read_pull(row)).await,
         };
         match read {
             Ok(Ok(stored)) => Ok(Passed { stored, ..reads }),

@@ -82,6 +82,11 @@ impl Intake {
             Ok(said) => said,
             Err(error) => return Ok(Err(error)),
         };
+        let pull = fetched.pull.as_ref().map(|(pull, _)| pull);
+        let purpose = match self.purpose(&fetch, &before.repo, pull, &row.purpose).await? {
+            Ok(purpose) => purpose,
+            Err(error) => return Ok(Err(error)),
+        };
         let (state, shown) = match &fetched.pull {
             Some((pull, _)) => (pull.state, pull.head_sha.as_str()),
             None => (row.state, row.head_sha.as_str()),
@@ -99,6 +104,7 @@ impl Intake {
             change_id,
             passed_over: self.passed_over(&before.change, row, fetched.pull.as_ref().map(|(pull, _)| pull)),
             pull: fetched.pull,
+            purpose,
             head,
             said,
             head_since,

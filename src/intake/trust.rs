@@ -36,7 +36,12 @@ pub(super) fn known<'a>(said: &'a Said, written: &Written, bots: &[i64]) -> Know
     if written.is_by_another(said) {
         return decided(Trust::ShownOnly, "it is by another remand, or by this one with another blackboard", false);
     }
-    let Some(author) = &said.author else {
+    by_account(said.author.as_ref(), bots)
+}
+
+/// What is known of a text by whose account wrote it.
+pub(super) fn by_account<'a>(author: Option<&'a Author>, bots: &[i64]) -> Known<'a> {
+    let Some(author) = author else {
         return decided(Trust::ShownOnly, "its author's account is gone", false);
     };
     match author.kind {

@@ -13,6 +13,8 @@ use crate::work::{PromptCut, Section, Unit};
 
 pub(super) const PLAN_CAP: usize = 64 << 10;
 pub(super) const DIFF_CAP: usize = 200 << 10;
+pub(super) const DESCRIPTION_CAP: usize = 16 << 10;
+const GATE_CAP: usize = 2 << 10;
 pub(super) const OUTPUT_CAP: usize = 16 << 10;
 const FILES_CAP: usize = 500;
 const CLOSED_CAP: usize = 40;
@@ -27,6 +29,9 @@ pub(crate) struct ReviewContext {
     pub(crate) head_sha: String,
     /// Spec, plan and tasks, where there are any.
     pub(crate) plan: Option<String>,
+    /// What the author of the pull request wrote about it.
+    pub(crate) description: Option<String>,
+    pub(crate) issue: Option<Issue>,
     pub(crate) files: Vec<String>,
     pub(crate) diff: String,
     pub(crate) open_findings: Vec<OpenFinding>,
@@ -52,6 +57,10 @@ pub(crate) struct FixContext {
     pub(crate) cycle: i64,
     pub(crate) max_cycles: i64,
     pub(crate) plan: Option<String>,
+    pub(crate) description: Option<String>,
+    pub(crate) issue: Option<Issue>,
+    /// The commands that must pass before anything is pushed, as they are typed in a shell.
+    pub(crate) gates: Vec<String>,
     pub(crate) feedback: Vec<Feedback>,
     /// A person's comments for this fix, oldest first.
     pub(crate) guidance: Vec<Comment>,
@@ -67,6 +76,14 @@ pub(crate) struct FixContext {
     /// Set when a gate was red after an earlier run of the same item.
     pub(crate) gate_output: Option<String>,
     pub(crate) nonce: u128,
+}
+
+/// The issue that a pull request closes.
+#[derive(Debug, Clone)]
+pub(crate) struct Issue {
+    pub(crate) number: i64,
+    pub(crate) title: String,
+    pub(crate) body: String,
 }
 
 /// What a reviewer is told whose answer could not be read.
@@ -143,6 +160,8 @@ impl ReviewContext {
             base_sha => hex(&self.base_sha),
             head_sha => hex(&self.head_sha),
             plan => self.plan.as_deref().map(|plan| tally.block(Section::Plan, plan, PLAN_CAP, Keep::Head)),
+            description => self.description.as_deref().map(|text| tally.description(text)),
+            issue => self.issue.as_ref().map(|issue| tally.issue(issue)),
             files => tally.lines(Section::Files, &self.files, FILES_CAP),
             files_left_out => self.files.len().saturating_sub(FILES_CAP),
             diff => tally.block(Section::Diff, &self.diff, DIFF_CAP, Keep::Head),
@@ -180,6 +199,9 @@ impl FixContext {
             cycle => self.cycle,
             max_cycles => self.max_cycles,
             plan => self.plan.as_deref().map(|plan| tally.block(Section::Plan, plan, PLAN_CAP, Keep::Head)),
+            description => self.description.as_deref().map(|text| tally.description(text)),
+            issue => self.issue.as_ref().map(|issue| tally.issue(issue)),
+            gates => self.gates.iter().map(|gate| clean::block(gate, GATE_CAP, Keep::Head).text).collect::<Vec<_>>(),
             guidance,
             feedback,
             findings_left_out => total - findings.len(),
@@ -375,6 +397,19 @@ impl Tally {
         let cleaned = clean::block(raw, cap, keep);
         self.cut(what, cleaned.left_out, Unit::Bytes);
         self.text(&cleaned)
+    }
+
+    fn description(&mut self, raw: &str) -> Value {
+        let cleaned = clean::comment(raw, DESCRIPTION_CAP);
+        self.cut(Section::Description, cleaned.left_out, Unit::Bytes);
+        self.text(&cleaned)
+    }
+
+    fn issue(&mut self, issue: &Issue) -> Value {
+        let cleaned = clean::comment(&issue.body, DESCRIPTION_CAP);
+        self.cut(Section::Issue, cleaned.left_out, Unit::Bytes);
+        let (number, title) = (issue.number, self.line(&issue.title));
+        context! { number, title, text => self.mark(&cleaned), left_out => cleaned.left_out }
     }
 
     /// The end of a program's output. Its beginning is never meant to be in a prompt, so that is no cut.

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use minijinja::Environment;
 
 pub(crate) use check::Fault;
-pub(crate) use context::{AgainContext, Comment, Extent, Feedback, FixContext, OpenFinding, ReviewContext};
+pub(crate) use context::{AgainContext, Comment, Extent, Feedback, FixContext, Issue, OpenFinding, ReviewContext};
 pub(crate) use variables::Variable;
 
 use crate::words::words;

@@ -29,6 +29,8 @@ fn review_of(text: &str) -> ReviewContext {
         base_sha: "1111111111111111111111111111111111111111".into(),
         head_sha: "2222222222222222222222222222222222222222".into(),
         plan: Some(text.into()),
+        description: Some(text.into()),
+        issue: Some(issue(text)),
         files: vec![text.into(), "src/retry.rs".into()],
         diff: text.into(),
         open_findings: vec![finding("f3", Severity::High, text)],
@@ -50,6 +52,9 @@ fn fix_of(text: &str) -> FixContext {
         cycle: 1,
         max_cycles: 2,
         plan: Some(text.into()),
+        description: Some(text.into()),
+        issue: Some(issue(text)),
+        gates: vec!["cargo test".into()],
         feedback: vec![Feedback {
             key: "j1".into(),
             from: text.into(),
@@ -77,6 +82,10 @@ fn again_of(text: &str) -> AgainContext {
         feedback_limit: LIMIT,
         nonce: NONCE,
     }
+}
+
+fn issue(text: &str) -> Issue {
+    Issue { number: 7, title: text.into(), body: text.into() }
 }
 
 fn comment(text: &str) -> Comment {
@@ -197,11 +206,11 @@ fn a_mebibyte_everywhere_is_still_a_bounded_prompt() {
     let mut fix = fix_of(&text);
     fix.feedback = vec![fix.feedback.remove(0); 50];
     let fix = prompts.fix(&fix).unwrap();
-    // Plan, feedback, two outputs, the settled ones, and our own words.
-    assert!(fix.text.len() < LIMIT + ((64 + 16 + 16 + 24 + 32) << 10), "{} bytes", fix.text.len());
+    // Plan, description, issue, feedback, two outputs, the settled ones, and our own words.
+    assert!(fix.text.len() < LIMIT + ((64 + 16 + 16 + 16 + 16 + 24 + 32) << 10), "{} bytes", fix.text.len());
     assert!(fix.left_out > 1 << 20);
     let review = prompts.review(&review_of(&text)).unwrap();
-    assert!(review.text.len() < LIMIT + ((200 + 64 + 16) << 10), "{} bytes", review.text.len());
+    assert!(review.text.len() < LIMIT + ((200 + 64 + 16 + 16 + 16) << 10), "{} bytes", review.text.len());
     let cut = format!("{} bytes of the diff are left out here: run `git diff 1111", text.len() - (200 << 10));
     assert!(review.text.contains(&cut), "{cut}");
 }
@@ -299,9 +308,25 @@ fn a_small_review_prompt_whole() {
     `git diff 1111111111111111111111111111111111111111...HEAD` shows it. You are in a checkout of HEAD; open the files around the diff before you
     conclude. You only read: an edit of yours is undone and reported, so describe a repair instead of making it.
 
+    ## What its author wrote about it
+
+    begin 0123456789abcdef0123456789abcdef description
+    x
+    end 0123456789abcdef0123456789abcdef
+
+    ## The issue that it closes
+
+    Issue 7:
+
+    begin 0123456789abcdef0123456789abcdef issue
+    title: x
+
+    x
+    end 0123456789abcdef0123456789abcdef
+
     ## What to look at, in this order
 
-    1. **compliance**: hold the code against the title and the commit messages. A requirement that
+    1. **compliance**: hold the code against the issue above. A requirement that
        is missing, half done or done differently comes before everything else.
     2. **security**: input that is believed, missing checks of who may do this, secrets in the code, text that becomes SQL, HTML,
        a path or a command.

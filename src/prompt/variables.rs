@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use crate::finding::{Category, Finding, FindingId, Severity};
-use crate::prompt::context::{DIFF_CAP, OUTPUT_CAP, PLAN_CAP, Values};
-use crate::prompt::{AgainContext, Comment, Feedback, FixContext, Name, OpenFinding, ReviewContext};
+use crate::prompt::context::{DESCRIPTION_CAP, DIFF_CAP, OUTPUT_CAP, PLAN_CAP, Values};
+use crate::prompt::{AgainContext, Comment, Feedback, FixContext, Issue, Name, OpenFinding, ReviewContext};
 
 /// A name that a template may use, with the fields behind its dot (of each, where it is a list).
 #[derive(Debug, PartialEq, Eq)]
@@ -25,6 +25,9 @@ const BASE: Variable = var("base", &[], "branch that the change goes into");
 const BASE_SHA: Variable = var("base_sha", &[], "merge base, a commit");
 const HEAD_SHA: Variable = var("head_sha", &[], "the commit at the tip of the branch");
 const PLAN: Variable = var("plan", TEXT, "spec, plan and tasks, or none");
+const DESCRIPTION: Variable = var("description", TEXT, "what the author of the pull request wrote, or none");
+const ISSUE: Variable =
+    var("issue", &["number", "title", "text", "left_out"], "issue that the pull request closes, or none");
 const MAX_CYCLES: Variable = var("max_cycles", &[], "fixes before a person is asked");
 const NONCE: Variable = var("nonce", &[], "the random word of the fences");
 const OPEN_FINDINGS: Variable = var("open_findings", FINDING, "findings that earlier reviews left, worst first");
@@ -40,6 +43,8 @@ const REVIEW: &[Variable] = &[
     BASE_SHA,
     HEAD_SHA,
     PLAN,
+    DESCRIPTION,
+    ISSUE,
     var("files", &[], "paths that the change touches"),
     var("files_left_out", &[], "paths that had no room"),
     var("diff", TEXT, "the diff of merge base and HEAD"),
@@ -57,6 +62,9 @@ const FIX: &[Variable] = &[
     BASE_SHA,
     HEAD_SHA,
     PLAN,
+    DESCRIPTION,
+    ISSUE,
+    var("gates", &[], "commands that must pass before a push"),
     var("pr_number", &[], "number of the pull request, or none"),
     var("feedback", &["from", "body", "left_out", "earlier"], "what each reviewer wrote"),
     var(
@@ -130,6 +138,8 @@ const TRIAL_LIMIT: usize = 4 << 10;
 fn full_review() -> ReviewContext {
     ReviewContext {
         plan: Some("plan.text".into()),
+        description: Some("description.text".into()),
+        issue: Some(issue()),
         files: vec!["files".into()],
         diff: "diff.text\u{200b}".into(),
         open_findings: vec![finding()],
@@ -142,6 +152,8 @@ fn long_review() -> ReviewContext {
     let full = full_review();
     ReviewContext {
         plan: full.plan.as_deref().map(|plan| long(plan, PLAN_CAP)),
+        description: full.description.as_deref().map(|text| long(text, DESCRIPTION_CAP)),
+        issue: Some(long_issue()),
         files: vec!["files".into(); 1000],
         diff: long(&full.diff, DIFF_CAP),
         open_findings: vec![long_finding(); 8],
@@ -157,6 +169,8 @@ fn bare_review() -> ReviewContext {
         base_sha: "ba5e".into(),
         head_sha: "4ead".into(),
         plan: None,
+        description: None,
+        issue: None,
         files: Vec::new(),
         diff: String::new(),
         open_findings: Vec::new(),
@@ -171,6 +185,9 @@ fn full_fix() -> FixContext {
     FixContext {
         pr_number: Some(42),
         plan: Some("plan.text".into()),
+        description: Some("description.text".into()),
+        issue: Some(issue()),
+        gates: vec!["gates".into()],
         feedback: vec![Feedback {
             key: "j1".into(),
             from: "from".into(),
@@ -189,6 +206,8 @@ fn long_fix() -> FixContext {
     let full = full_fix();
     FixContext {
         plan: full.plan.as_deref().map(|plan| long(plan, PLAN_CAP)),
+        description: full.description.as_deref().map(|text| long(text, DESCRIPTION_CAP)),
+        issue: Some(long_issue()),
         feedback: vec![
             Feedback { key: "j1".into(), from: "from".into(), body: long("body", TRIAL_LIMIT), findings: Vec::new() },
             Feedback { key: "j2".into(), from: "from".into(), body: "body".into(), findings: vec![long_finding(); 8] },
@@ -214,6 +233,9 @@ fn bare_fix() -> FixContext {
         cycle: 1,
         max_cycles: 2,
         plan: None,
+        description: None,
+        issue: None,
+        gates: Vec::new(),
         feedback: Vec::new(),
         guidance: Vec::new(),
         feedback_limit: TRIAL_LIMIT,
@@ -254,6 +276,14 @@ fn bare_again() -> AgainContext {
         feedback_limit: TRIAL_LIMIT,
         nonce: 0,
     }
+}
+
+fn issue() -> Issue {
+    Issue { number: 7, title: "issue.title".into(), body: "issue.text".into() }
+}
+
+fn long_issue() -> Issue {
+    Issue { body: long("issue.text", DESCRIPTION_CAP), ..issue() }
 }
 
 fn finding() -> OpenFinding {

@@ -35,6 +35,7 @@ fn forge_answers_match_githubs_own_description() {
     let rejection = stage.forge.review(1, &Review { by: "ada", body: "no", inline, ..Review::default() });
     stage.forge.issue_comment(1, "mallory", "hi");
     stage.forge.label(1, "agent");
+    let issue = stage.forge.open_issue("mallory", "It leaks", "See the log.");
     stage.branch("other");
     stage.forge.open_pull("other", "main", "ada");
     stage.forge.merge(2, "ada");
@@ -43,6 +44,7 @@ fn forge_answers_match_githubs_own_description() {
     let socket = server.socket();
     let repo = "repos/{owner}/{repo}";
     let pull = "repos/{owner}/{repo}/pulls/{pull_number}";
+    let issue_path = "repos/{owner}/{repo}/issues/{issue_number}";
     let issue_comments = "repos/{owner}/{repo}/issues/{issue_number}/comments";
     let commit = "repos/{owner}/{repo}/git/commits/{commit_sha}";
     let head = stage.world.git(&stage.work, &["rev-parse", "feature"]);
@@ -62,6 +64,8 @@ fn forge_answers_match_githubs_own_description() {
         ("GET", pull.replace("{pull_number}", "99"), None, 404),
         ("GET", at("reviews"), None, 200),
         ("GET", at("comments"), None, 200),
+        ("GET", issue_path.into(), None, 200),
+        ("GET", issue_path.replace("{issue_number}", &issue.to_string()), None, 200),
         ("GET", issue_comments.into(), None, 200),
         ("GET", commit.into(), None, 200),
         ("GET", commit.replace("{commit_sha}", &"0".repeat(40)), None, 404),
@@ -89,7 +93,7 @@ fn forge_answers_match_githubs_own_description() {
             .replace("{review_id}", &rejection.to_string());
         let (status, body) = ask(&socket, method, &path, body.as_ref());
         assert_eq!(status, expected, "{method} {path}: {body}");
-        let described = described(&shape);
+        let described = described(&shape.replace(&format!("/issues/{issue}"), "/issues/{issue_number}"));
         let answer = json!({ "method": method.to_lowercase(), "path": described, "status": status, "body": body });
         answers.push_str(&format!("{answer}\n"));
     }

@@ -164,6 +164,24 @@ impl Forge {
         })
     }
 
+    /// An issue; its number comes back. They are counted from 101, so that no pull request of a test has the same number.
+    pub(crate) fn open_issue(&self, author: &str, title: &str, body: &str) -> i64 {
+        self.change(|state| {
+            let (id, at) = (new_id(state), stamp(state));
+            let issues = &mut state["repos"][&self.repo]["issues"];
+            let number = 101 + issues.as_object().map_or(0, |known| i64::try_from(known.len()).unwrap());
+            issues[number.to_string()] = json!({
+                "id": id, "title": title, "body": body, "author": author, "created_at": at, "updated_at": at,
+            });
+            number
+        })
+    }
+
+    /// The author of a pull request writes its description.
+    pub(crate) fn describe(&self, number: i64, body: &str) {
+        self.on_pull(number, |pull, _, _| pull["body"] = json!(body));
+    }
+
     /// A review with its inline comments; its id comes back.
     pub(crate) fn review(&self, number: i64, review: &Review<'_>) -> i64 {
         let commit = review.commit.map_or_else(|| self.head(number), str::to_owned);

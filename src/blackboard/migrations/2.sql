@@ -22,8 +22,11 @@ CREATE INDEX pulls_ended ON pulls (read_at) WHERE next_read IS NULL;
 ALTER TABLE pulls ADD COLUMN slow_reads INTEGER NOT NULL DEFAULT 0 CHECK (slow_reads >= 0);
 ALTER TABLE pulls ADD COLUMN kept_pages TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(kept_pages));
 
--- The account of a pull request's author. Without its etag a pull request is read as a whole the next time.
+-- The author of a pull request, its description, and the issue that it closes. Without its etag a pull request is read as
+-- a whole the next time.
 ALTER TABLE pulls ADD COLUMN author_id INTEGER;
+ALTER TABLE pulls ADD COLUMN description TEXT CHECK (description IS NULL OR json_valid(description));
+ALTER TABLE pulls ADD COLUMN issue TEXT CHECK (issue IS NULL OR json_valid(issue));
 UPDATE pulls SET etag = NULL;
 
 -- More types of events.

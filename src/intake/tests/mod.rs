@@ -36,6 +36,7 @@ fn said(author: Option<Author>, body: &str) -> Said {
 
 fn pull() -> Pull {
     Pull {
+        body: None,
         number: 7,
         title: "Add x".into(),
         state: PullState::Open,
