@@ -108,3 +108,40 @@ fn a_pipe_in_any_place_blocks_nobody() {
 fn a_device_a_folder_or_an_endless_file_in_any_place_blocks_nobody() {
     others_are_served(|number| ["zero", "folder", "sparse"][number % 3]);
 }
+
+/// Judged changes are looked at in every project: one with a pipe in it is left alone, and the next is not.
+#[test]
+fn a_pipe_in_one_repository_does_not_keep_the_branches_of_others_from_being_looked_at() {
+    let play = Play::without_change(&Script { reviewer: "says approved fine", ..Script::default() });
+    let mut trees = Vec::new();
+    for name in ["first", "second", "third"] {
+        let repo = play.world.repo(name);
+        let worktree = play.world.worktree(&repo, &format!("b-{name}"));
+        play.world.remand(&["project", "add", repo.to_str().unwrap()]).ok();
+        play.world.remand_in(&worktree, &["review"]).ok();
+        trees.push((repo, worktree));
+    }
+    play.tick().ok();
+    assert_eq!(play.world.sqlite("SELECT DISTINCT state FROM changes"), "ready_for_human_review");
+    for (_, worktree) in &trees {
+        play.world.commit(worktree, "more.txt", "more", "more");
+    }
+    // One at a usual place, and one that the configuration names.
+    play.sh(&trees[0].0, "rm -f .git/packed-refs; mkfifo .git/packed-refs");
+    play.sh(&trees[1].0, "mkfifo .git/named; printf '[include]\\n\\tpath = named\\n' >>.git/config");
+    let begun = Instant::now();
+    play.tick().ok();
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    let moved = "SELECT branch FROM changes JOIN events USING (change_id) WHERE event_type = 'head_moved'";
+    assert_eq!(play.world.sqlite(moved), "b-third");
+}
+
+/// Git would read a file with rules until its memory is full.
+#[test]
+fn a_device_that_the_configuration_names_for_rules_is_not_read() {
+    let fixer = "cat >/dev/null\necho fixed >>work.txt\ngit config core.attributesFile /dev/zero\n\
+                 git config core.excludesFile /dev/zero\ngit config mailmap.file /dev/zero\n";
+    let play = Play::new(&Script { fixer, tables: "[limits]\ngit_s = 3\ngrace_s = 1\n", ..Script::default() });
+    play.tick().ok();
+    assert_eq!(play.state(), "ready_for_human_review", "{:#?}", play.events());
+}

@@ -28,15 +28,15 @@ pub(crate) fn review_new_head(conn: &Connection, id: &ChangeId, head: &str, acto
 }
 
 /// Changes that were judged and have no pull request, with the main checkouts of their projects.
-pub(crate) fn judged_without_pull(conn: &Connection) -> Result<Vec<(String, Change)>> {
+pub(crate) fn judged_without_pull(conn: &Connection) -> Result<Vec<(String, String, Change)>> {
     let mut statement = conn.prepare_cached(
-        "SELECT c.*, projects.path AS repository
+        "SELECT c.*, projects.path, projects.common_dir
          FROM changes c INDEXED BY changes_live CROSS JOIN projects ON projects.project_id = c.project_id
          WHERE c.state NOT IN ('merged', 'closed') AND c.state IN ('ready_for_human_review', 'approved')
              AND c.pr_number IS NULL",
     )?;
     let found = statement
-        .query_map([], |row| Ok((row.get("repository")?, rows::change(row)?)))?
+        .query_map([], |row| Ok((row.get("path")?, row.get("common_dir")?, rows::change(row)?)))?
         .collect::<std::result::Result<_, _>>()?;
     Ok(found)
 }

@@ -1,7 +1,7 @@
 //! From the configuration to the loops: everything is loaded and checked before anything runs.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
@@ -170,7 +170,7 @@ fn assemble_intake(loaded: &Loaded, definitions: &[Definition], door: &Door, aft
         git: git(loaded),
         repository: repository_of(loaded, &Arc::new(sandbox(loaded, &state))),
         settings: intake_settings(loaded, definitions),
-        looked_at_branches: Mutex::default(),
+        looks: intake::Looks::default(),
         after: Arc::clone(after),
     }
 }

@@ -1,20 +1,19 @@
 //! Where branches of a repository are, asked once for many.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use super::branch::check_branch_name;
 use super::call::{Call, text};
-use super::{Git, GitError};
+use super::{Git, GitError, Place};
 
 impl Git {
     /// The commit that each of these branches is at; one that is not there is left out.
     pub(crate) async fn branch_tips(
         &self,
-        repository: &Path,
+        repository: &Place,
         branches: &[&str],
     ) -> Result<BTreeMap<String, String>, GitError> {
-        let mut call = Call::anywhere(repository, ["for-each-ref", "--format=%(objectname) %(refname)"]);
+        let mut call = Call::at(repository, ["for-each-ref", "--format=%(objectname) %(refname)"]);
         for branch in branches {
             check_branch_name(branch)?;
             call = call.arg(format!("refs/heads/{branch}"));
@@ -25,9 +24,9 @@ impl Git {
     }
 
     /// Whether a commit is in a branch already, here or as the remote was when it was last fetched.
-    pub(crate) async fn is_in_branch(&self, repository: &Path, sha: &str, branch: &str) -> Result<bool, GitError> {
+    pub(crate) async fn is_in_branch(&self, repository: &Place, sha: &str, branch: &str) -> Result<bool, GitError> {
         check_branch_name(branch)?;
-        let call = Call::anywhere(repository, ["for-each-ref", "--format=%(refname)"])
+        let call = Call::at(repository, ["for-each-ref", "--format=%(refname)"])
             .arg(format!("--contains={sha}"))
             .arg(format!("refs/heads/{branch}"))
             .arg(format!("refs/remotes/origin/{branch}"));

@@ -32,6 +32,8 @@ const CONFIG: &[&str] = &[
     "core.safecrlf=false",
     "commit.gpgSign=false",
     "gc.auto=0",
+    // A file that it names may be a device.
+    "log.mailmap=false",
     "maintenance.auto=false",
     "protocol.ext.allow=never",
     "submodule.recurse=false",

@@ -5,22 +5,20 @@
 //! instead of its LFS pointer). So do the exact commands of Git LFS, which `git lfs install --local` writes there.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use super::call::{Call, text};
 use super::{Git, GitError};
+use crate::files;
 
-/// Commands of git that never look at the files of a worktree. Others may start a filter where it is not expected:
+/// Commands of git that never look at the files of a worktree, nor at files with rules for them. Others may start a filter where it is not expected:
 /// `write-tree` reads again whatever is as young as the index.
 const TOUCHES_NO_FILES: &[&str] = &[
     "cat-file",
-    "check-attr",
-    "check-ignore",
     "commit-tree",
     "config",
-    "diff-tree",
     "for-each-ref",
     "hash-object --no-filters",
-    "log",
     "ls-tree",
     "merge-base",
     "rev-list",
@@ -32,7 +30,12 @@ const TOUCHES_NO_FILES: &[&str] = &[
     "worktree list",
 ];
 
-const KEYS: &str = r"^(filter\..*\.(clean|smudge|process|required)|merge\..*\.driver)$";
+const KEYS: &str =
+    r"^(filter\..*\.(clean|smudge|process|required)|merge\..*\.driver|core\.(attributesfile|excludesfile))$";
+
+/// Settings that name a file with rules, which git reads whole. A longer one is a device or a trap.
+const RULES: [&str; 2] = ["core.attributesfile", "core.excludesfile"];
+const MOST_RULES: u64 = 1 << 20;
 
 /// No honest repository has more; the environment has a limit.
 const MOST: usize = 500;
@@ -56,21 +59,50 @@ impl Git {
         }
         let list = call.in_same_place(["config", "-z", "--show-scope", "--includes", "--get-regexp", KEYS]);
         let Some(listed) = self.listed_settings(&list).await? else { return Ok(Vec::new()) };
-        let settings = overrides(&text("config --get-regexp", listed)?);
+        let listed = text("config --get-regexp", listed)?;
+        let mut settings = overrides(&listed);
+        settings.extend(self.endless_rules(&listed, &call.cwd));
         if settings.len() > MOST {
             return Err(GitError::TooMuch { args: "config --get-regexp".to_owned(), cap: MOST });
         }
         Ok(settings)
     }
+
+    /// Takes away files with rules that are no files, or too long: git would wait for a pipe, and read a device until its
+    /// memory is full.
+    fn endless_rules(&self, listed: &str, cwd: &Path) -> Vec<Setting> {
+        let mut named = BTreeMap::new();
+        for (_, key, value) in entries(listed).filter(|(_, key, _)| RULES.contains(key)) {
+            named.insert(key, value);
+        }
+        let home = self.env.get("HOME").map(Path::new);
+        let path = |value: &str| match (value.strip_prefix("~/"), home) {
+            (Some(below), Some(home)) => home.join(below),
+            (Some(_), None) | (None, _) => cwd.join(value),
+        };
+        let is_endless = |value: &str| {
+            let meta = files::aside(|| path(value).metadata());
+            meta.is_ok_and(|meta| !meta.is_dir() && (!meta.is_file() || meta.len() > MOST_RULES))
+        };
+        let endless = named.into_iter().filter(|(_, value)| is_endless(value));
+        endless.map(|(key, _)| (key.to_owned(), String::new())).collect()
+    }
 }
 
-/// Reads `scope NUL key LF value NUL`, in the order in which git reads them.
-fn overrides(listed: &str) -> Vec<Setting> {
+/// Scope, key and value of what `git config -z --show-scope` lists, in the order in which git reads them.
+fn entries(listed: &str) -> impl Iterator<Item = (&str, &str, &str)> {
     let mut fields = listed.split('\0');
+    std::iter::from_fn(move || {
+        let (scope, entry) = (fields.next()?, fields.next()?);
+        let (key, value) = entry.split_once('\n').unwrap_or((entry, ""));
+        Some((scope, key, value))
+    })
+}
+
+fn overrides(listed: &str) -> Vec<Setting> {
     let mut users: BTreeMap<String, String> = BTreeMap::new();
     let mut planted: BTreeSet<(String, String)> = BTreeSet::new();
-    while let (Some(scope), Some(entry)) = (fields.next(), fields.next()) {
-        let (key, value) = entry.split_once('\n').unwrap_or((entry, ""));
+    for (scope, key, value) in entries(listed).filter(|(_, key, _)| !RULES.contains(key)) {
         let Some((driver, name)) = key.rsplit_once('.') else { continue };
         let is_users = matches!(scope, "system" | "global");
         if is_users || LFS.contains(&value) {

@@ -2,50 +2,91 @@
 //! does.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::Intake;
+use tokio_util::sync::CancellationToken;
+
+use super::{Intake, until};
 use crate::blackboard as bb;
 use crate::change::Change;
 use crate::clock;
-use crate::git::GitError;
+use crate::git::{GitError, Place};
 
 /// How often is looked, as that starts a git for each project.
 const LOOK_EVERY: Duration = Duration::from_secs(20);
+/// Time for one repository, and how long one that failed is left alone: the others are not to wait for it.
+const LIMIT: Duration = Duration::from_secs(5);
+const LEFT_ALONE: Duration = Duration::from_secs(600);
+
+/// When branches are looked at again.
+#[derive(Debug, Default)]
+pub(crate) struct Looks(Mutex<Times>);
+
+#[derive(Debug, Default)]
+struct Times {
+    last: Option<Instant>,
+    failed: BTreeMap<PathBuf, Instant>,
+}
+
+impl Looks {
+    fn is_due(&self) -> bool {
+        let mut times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = times.last.is_none_or(|last| last.elapsed() >= LOOK_EVERY);
+        if is_due {
+            times.last = Some(Instant::now());
+        }
+        is_due
+    }
+
+    fn is_left_alone(&self, repository: &Place) -> bool {
+        let times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        times.failed.get(&repository.common_dir).is_some_and(|failed| failed.elapsed() < LEFT_ALONE)
+    }
+
+    fn leave_alone(&self, repository: &Place) {
+        let mut times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        times.failed.insert(repository.common_dir.clone(), Instant::now());
+    }
+}
 
 impl Intake {
     /// Tells how many verdicts were taken back.
-    pub(super) async fn look_at_branches(&self) -> bb::Result<usize> {
-        let is_due = {
-            let mut last = self.looked_at_branches.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            let is_due = last.is_none_or(|last: Instant| last.elapsed() >= LOOK_EVERY);
-            if is_due {
-                *last = Some(Instant::now());
-            }
-            is_due
-        };
-        if !is_due {
+    pub(super) async fn look_at_branches(&self, stop: &CancellationToken) -> bb::Result<usize> {
+        if !self.looks.is_due() {
             return Ok(0);
         }
-        let mut repositories: BTreeMap<PathBuf, Vec<Change>> = BTreeMap::new();
-        for (path, change) in self.door.read(bb::judged_without_pull).await? {
-            repositories.entry(path.into()).or_default().push(change);
+        let mut repositories: BTreeMap<PathBuf, (Place, Vec<Change>)> = BTreeMap::new();
+        for (path, common_dir, change) in self.door.read(bb::judged_without_pull).await? {
+            let common_dir = PathBuf::from(common_dir);
+            let place = Place { path: path.into(), git_dir: common_dir.clone(), common_dir: common_dir.clone() };
+            repositories.entry(common_dir).or_insert_with(|| (place, Vec::new())).1.push(change);
         }
         let mut taken_back = 0;
-        for (repository, changes) in repositories {
-            match self.moved(&repository, &changes).await {
-                Ok(moved) => taken_back += self.take_back(moved).await?,
-                Err(error) => {
-                    tracing::warn!(repository = %repository.display(), %error, "its branches can't be looked at");
-                }
+        for (repository, changes) in repositories.into_values() {
+            if self.looks.is_left_alone(&repository) {
+                continue;
             }
+            let look = tokio::time::timeout(LIMIT, self.moved(&repository, &changes));
+            let Some(looked) = until(stop, look).await else { break };
+            let error = match looked {
+                Ok(Ok(moved)) => {
+                    taken_back += self.take_back(moved).await?;
+                    continue;
+                }
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => format!("git took more than {} s", LIMIT.as_secs()),
+            };
+            let path = repository.path.display();
+            tracing::warn!(repository = %path, %error, "its branches can't be looked at: tried again in ten minutes");
+            self.looks.leave_alone(&repository);
         }
         Ok(taken_back)
     }
 
     /// The changes whose branch is elsewhere, and where.
-    async fn moved(&self, repository: &Path, changes: &[Change]) -> Result<Vec<(Change, String)>, GitError> {
+    async fn moved(&self, repository: &Place, changes: &[Change]) -> Result<Vec<(Change, String)>, GitError> {
         let names: Vec<&str> = changes.iter().map(|change| change.branch.as_str()).collect();
         let tips = self.git.branch_tips(repository, &names).await?;
         let mut moved = Vec::new();

@@ -17,8 +17,8 @@ mod tests;
 mod trouble;
 mod trust;
 
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -32,6 +32,7 @@ use crate::pull::SeenPull;
 use crate::remote::Remote;
 
 pub(crate) use adopt::{AdoptError, Ask};
+pub(crate) use local::Looks;
 pub(crate) use rules::{Bounds, Discover, ProjectRules, RulesOf};
 
 use trouble::Trouble;
@@ -56,7 +57,7 @@ pub(crate) struct Intake {
     pub(crate) repository: RepositoryOf,
     pub(crate) settings: Settings,
     /// When branches without a pull request were last looked at.
-    pub(crate) looked_at_branches: Mutex<Option<Instant>>,
+    pub(crate) looks: Looks,
     /// Something was stored that others may want to look at.
     pub(crate) after: Arc<Notify>,
 }
@@ -173,10 +174,6 @@ impl Intake {
         let mut passed = Passed::default();
         // What is in the way of every question is not run into by each of them.
         let mut in_the_way = None;
-        passed.stored = self.look_at_branches().await?;
-        if passed.stored > 0 {
-            self.after.notify_one();
-        }
         passed = passed.and(self.read_due(stop, &mut in_the_way).await?);
         for project in self.looking().await? {
             let Some(one) = until(stop, self.discover_or_put_off(&project, &mut in_the_way)).await else {
@@ -187,6 +184,11 @@ impl Intake {
         if passed.adopted > 0 {
             // What was said on them before they were taken over comes before our own review of them.
             passed = passed.and(self.read_due(stop, &mut in_the_way).await?);
+        }
+        let taken_back = self.look_at_branches(stop).await?;
+        if taken_back > 0 {
+            passed.stored += taken_back;
+            self.after.notify_one();
         }
         if passed.reads > 0 {
             self.remember_rate().await?;

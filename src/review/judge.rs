@@ -22,6 +22,8 @@ pub(super) struct Evidence<'a> {
     pub(super) left_out: &'a [Finding],
     /// Severities in JSON that cannot be parsed.
     pub(super) unparsed: &'a [Severity],
+    /// A line that reads like a blocking finding and could not be read as one.
+    pub(super) suspect: Option<String>,
     /// How many judgments of earlier findings were read as open for want of a known word.
     pub(super) odd_statuses: usize,
     /// Anything that tells a fixer what to do, besides findings.
@@ -145,6 +147,11 @@ impl Evidence<'_> {
         if self.unparsed.iter().any(|severity| severity.blocks_at(self.threshold)) {
             let reason = "The review says approved, and has a blocking severity in JSON that cannot be parsed.";
             return Some((reason.into(), THE_BLOCK));
+        }
+        if let Some(line) = &self.suspect {
+            let reason =
+                format!("The review says approved, and has a line that reads like a blocking finding: `{line}`.");
+            return Some((reason, THE_BLOCK));
         }
         let found = self.findings.len();
         let count = self.fields.count.unwrap_or(0);

@@ -13,6 +13,7 @@ mod page;
 mod progress;
 mod prose;
 mod sheet;
+mod suspect;
 mod verdict;
 
 #[cfg(test)]
@@ -145,6 +146,7 @@ pub(crate) fn read(text: &str, threshold: Severity) -> Reading {
         block,
         left_out: &left_out,
         unparsed: &sheet.unparsed,
+        suspect: suspect::first(&page, threshold),
         odd_statuses: sheet.odd_statuses,
         has_text: has_text(&page, &claims) || sheet.judged.iter().any(|judgment| judgment.outcome == Outcome::Open),
         has_summary: summary.as_deref().is_some_and(|text| !draft::is_nothing(text)),

@@ -148,6 +148,17 @@ fn text_in_html_that_quotes_is_not_the_reviewers_own() {
 }
 
 /// NFR-1, S0-26, S0-27, S1-49: an honest approval in each of the five forms.
+/// A guess at a form that is not known makes no finding, but no approval either.
+#[test]
+fn a_line_that_reads_like_a_blocking_finding_keeps_a_review_from_being_an_approval() {
+    all(&[
+        ("**Verdict: APPROVED**\n\n- CRITICAL: src/a.rs:1 - drops the table\n", "unclear"),
+        ("REVIEW_RESULT: approved\n\n### Critical Issues\n- src/a.rs:1 drops the table\n", "unclear"),
+        ("**[APPROVED]**\n\n| CRITICAL | a.rs:1 | drops the table |\n", "unclear"),
+        ("**[APPROVED]**\n\n| CRITICAL | 0 |\n| HIGH | none |\n- High: the missing lock is fixed\n", "approved"),
+    ]);
+}
+
 #[test]
 fn honest_approvals_stay_approved() {
     let low = r#"{"severity": "low", "category": "style", "path": "a.rs", "line": 3, "text": "Name it better."}"#;
