@@ -3,7 +3,7 @@
 
 use super::commit::Span;
 use super::context::Purpose;
-use super::gates::last_line;
+use super::gate_summary::gate_summary;
 use super::launch::Launch;
 use super::look::budget_left;
 use super::portions::Remaining;
@@ -195,10 +195,10 @@ impl Task {
     }
 }
 
-/// The command and what it said last.
+/// The command and what failed.
 fn what_gates_said(run: &Run) -> String {
     let (command, output) = run.gate_output.as_deref().and_then(|said| said.split_once('\n')).unwrap_or(("?", ""));
-    format!("{}: {}", command.chars().take(200).collect::<String>(), last_line(output))
+    format!("{}: {}", command.chars().take(200).collect::<String>(), gate_summary(output))
 }
 
 #[cfg(test)]

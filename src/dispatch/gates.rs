@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::commit::Span;
+use super::gate_summary::gate_summary;
 use super::launch::{Site, make_folder, write};
 use super::look::named;
 use super::recover::SETTLE;
@@ -232,7 +233,7 @@ impl Task {
             let Some(red) = red else { return bb::record_gates(conn, &claim, &id, GateResult::Green, "").map(drop) };
             let said = format!("$ {}\n{}", red.command, red.output);
             let round = bb::record_gates(conn, &claim, &id, GateResult::Red, &said)?;
-            let summary = format!("gate red: {}: {}", red.command, last_line(&red.output));
+            let summary = format!("gate red: {}: {}", red.command, gate_summary(&red.output));
             let event =
                 NewEvent::about(&change_id, EventType::GateFailed, summary).on(TargetType::Run, &id).with(json!({
                     "run_id": id, "command": red.command, "status": red.status, "round": round, "output": red.output,
@@ -272,12 +273,6 @@ fn is_own_doing(signal: i32) -> bool {
     [Signal::ABORT, Signal::BUS, Signal::FPE, Signal::ILL, Signal::SEGV, Signal::SYS, Signal::TRAP]
         .iter()
         .any(|own| own.as_raw() == signal)
-}
-
-/// What a gate said last, as far as a sentence can hold it.
-pub(super) fn last_line(output: &str) -> String {
-    let line = output.lines().rev().find(|line| !line.trim().is_empty());
-    line.map_or_else(|| "it said nothing".to_owned(), |line| line.trim().chars().take(200).collect())
 }
 
 fn tail(text: &str) -> String {

@@ -11,6 +11,7 @@ mod context;
 mod earlier;
 mod fix;
 mod forge;
+mod gate_summary;
 mod gates;
 mod launch;
 mod lease;

@@ -309,3 +309,42 @@ fn no_gate_configured_is_no_gate() {
     assert_eq!(play.world.sqlite("SELECT gates FROM runs WHERE run_id = 'r2'"), "green");
     assert_eq!(play.count("events WHERE event_type = 'gate_failed'"), 0);
 }
+
+/// Outputs of test runners and linters, and the line that names what failed in each.
+const SUMMARIES: [(&str, &str); 10] = [
+    ("cargo", "tests::adds"),
+    ("jest", "sum › adds two numbers; sum › adds negatives"),
+    ("vitest", "vi/sum.test.ts > sum > adds two numbers"),
+    ("pytest", "tests/test_calc.py::test_add"),
+    ("go", "TestAdd; TestTable; TestTable/negative"),
+    ("rspec", "Calc adds two numbers (spec/calc_spec.rb:4)"),
+    ("phpunit", "CalcTest::testAdd"),
+    ("gradle", "CalcTest > addsTwoNumbers()"),
+    (
+        "eslint",
+        "/src/site/lint/index.js:1:7: 'a' is assigned a value but never used; /src/site/lint/index.js:2:5: 'b' is not defined; /src/site/lint/index.js:2:15: 'console' is not defined and 1 more",
+    ),
+    (
+        "tsc",
+        "ts/a.ts:1:7: Type 'string' is not assignable to type 'number'.; ts/a.ts:2:35: Property 'lenght' does not exist on type 'string'. Did you mean 'length'?",
+    ),
+];
+
+#[test]
+fn the_summary_of_a_red_gate_names_what_failed() {
+    let names: Vec<&str> = SUMMARIES.iter().map(|(name, _)| *name).collect();
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/gates");
+    let gate = format!(
+        "n=$(grep -c fixed work.txt)\nset -- {}\nshift $((n - 1))\ncat '{folder}'/$1.txt\nexit 1\n",
+        names.join(" ")
+    );
+    let play = gated(&gate, FIXES_MORE, "[loop]\nmax_gate_rounds = 9\n");
+    play.tick().ok();
+    play.is_escalated("the gates are red");
+    let summaries = play.world.sqlite("SELECT summary FROM events WHERE event_type = 'gate_failed' ORDER BY id");
+    let gate = play.world.root().join("bin/gate");
+    let expected = SUMMARIES.map(|(_, line)| format!("gate red: {}: {line}", gate.display()));
+    assert_eq!(summaries.lines().collect::<Vec<_>>(), expected);
+    // The last one is what a person is told.
+    assert!(play.answer().contains(SUMMARIES[9].1), "{}", play.answer());
+}
