@@ -120,6 +120,7 @@ CREATE TABLE changes (
     first_hold_at  TEXT,                           -- time of the first of them
     own_max_fix_cycles INTEGER CHECK (own_max_fix_cycles >= 0), -- a person's number for this change; null: the project's counts
     added_fix_cycles INTEGER NOT NULL DEFAULT 0 CHECK (added_fix_cycles >= 0), -- what a person added to either
+    gate_leftovers TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(gate_leftovers)), -- untracked files that passing gates left in a worktree of the user's
     CHECK ((state = 'escalated') = (escalated_from IS NOT NULL)),
     CHECK ((held_until IS NULL) = (hold_reason IS NULL)),
     CHECK (fix_cycle <= max_fix_cycles),

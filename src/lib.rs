@@ -16,6 +16,7 @@ mod evaluator;
 mod event;
 mod files;
 mod finding;
+mod fingerprint;
 mod forge;
 mod git;
 mod github;

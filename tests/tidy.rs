@@ -6,7 +6,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const VOCABULARY: &[&str] = &[
-    "change", "clock", "event", "finding", "keypath", "plain", "proposal", "pull", "secret", "snippet", "words", "work",
+    "change",
+    "clock",
+    "event",
+    "finding",
+    "fingerprint",
+    "keypath",
+    "plain",
+    "proposal",
+    "pull",
+    "secret",
+    "snippet",
+    "words",
+    "work",
 ];
 
 /// A room and the rooms that it may use, beside the vocabulary and the crash points, which everybody may.
@@ -20,6 +32,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("keypath", &[]),
     ("change", &[]),
     ("finding", &[]),
+    ("fingerprint", &[]),
     ("event", &[]),
     ("work", &[]),
     ("proposal", &[]),

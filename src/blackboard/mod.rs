@@ -119,7 +119,9 @@ pub(crate) use prune::{
     Remnant, Weight, Where, forget_told, in_the_way, over_since, prune, pruned_at, pruned_pull, still_there, sweeps,
     swept, weigh, worktree_is_shared, worktree_is_used,
 };
-pub(crate) use pull_steps::{end_read_hold, over, set_up_for, stop_fixing, unwanted};
+pub(crate) use pull_steps::{
+    add_gate_leftovers, end_read_hold, gate_leftovers, over, set_up_for, stop_fixing, unwanted,
+};
 pub(crate) use pulls::{
     Discovery, FailedRead, Looked, Read, discovery, due_pulls, end_discovery, end_unadopted, fail_read, keep_pages,
     next_read, open_adoptions, pull_of_change, pull_row, see_pull, set_discovery, set_judged, take_in_pull,

@@ -191,6 +191,23 @@ pub(crate) fn set_up_for(conn: &Connection, id: &ChangeId, what: &str) -> Result
     Ok(())
 }
 
+/// The untracked files that passing gates left in the change's worktree.
+pub(crate) fn gate_leftovers(conn: &Connection, id: &ChangeId) -> Result<Vec<String>> {
+    let mut statement = conn.prepare_cached("SELECT gate_leftovers FROM changes WHERE change_id = :id")?;
+    let paths: String = statement.query_row(named_params! { ":id": id.as_str() }, |row| row.get(0))?;
+    Ok(serde_json::from_str(&paths)?)
+}
+
+pub(crate) fn add_gate_leftovers(conn: &Connection, id: &ChangeId, paths: &[String]) -> Result<()> {
+    let mut all = gate_leftovers(conn, id)?;
+    all.extend(paths.iter().cloned());
+    all.sort();
+    all.dedup();
+    conn.prepare_cached("UPDATE changes SET gate_leftovers = :paths WHERE change_id = :id")?
+        .execute(named_params! { ":paths": serde_json::json!(all).to_string(), ":id": id.as_str() })?;
+    Ok(())
+}
+
 /// Ends a hold that stood only because the forge could not be read.
 pub(crate) fn end_read_hold(conn: &Connection, id: &ChangeId, reason: &str, now: Time) -> Result<()> {
     let change = super::change(conn, id)?;

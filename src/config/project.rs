@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::discover::Discover;
 use super::push::PushSettings;
-use super::settings::{Argv, GateIn, MainCheckout, ProjectOverrides};
+use super::settings::{Argv, GateIn, MainCheckout, ProjectOverrides, RedBase};
 use super::{Loaded, place};
 use crate::change::{FixBound, OnMaxCycles};
 use crate::clock::Zone;
@@ -20,6 +20,7 @@ pub(crate) struct ProjectSettings {
     pub(crate) review_agent: Option<String>,
     pub(crate) gates: Vec<Argv>,
     pub(crate) gate_in: GateIn,
+    pub(crate) red_base: RedBase,
     /// Empty: the folder that holds the project's main checkout.
     pub(crate) worktree_roots: Vec<PathBuf>,
     pub(crate) max_fix_cycles: i64,
@@ -112,6 +113,7 @@ impl Loaded {
             agent,
             gates: own.gates.unwrap_or_else(|| config.gates.clone()),
             gate_in: own.gate_in.unwrap_or(config.gate_in),
+            red_base: own.red_base.unwrap_or(config.red_base),
             worktree_roots: roots.iter().map(root).collect(),
             max_fix_cycles: own.max_fix_cycles.unwrap_or(common.max_fix_cycles),
             max_total_fixes: own.max_total_fixes.unwrap_or(common.max_total_fixes),

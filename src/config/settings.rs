@@ -28,6 +28,7 @@ pub(crate) struct Config {
     pub(super) review_agent: String,
     pub(super) gates: Vec<Argv>,
     pub(super) gate_in: GateIn,
+    pub(super) red_base: RedBase,
     pub(super) worktree_roots: Vec<String>,
     #[serde(deserialize_with = "command_or_nothing")]
     pub(super) setup: Vec<String>,
@@ -187,6 +188,7 @@ pub(crate) struct ProjectOverrides {
     pub(super) review_agent: Option<String>,
     pub(super) gates: Option<Vec<Argv>>,
     pub(super) gate_in: Option<GateIn>,
+    pub(super) red_base: Option<RedBase>,
     pub(super) worktree_roots: Option<Vec<String>>,
     #[serde(default, deserialize_with = "whole_or_none::<_, _, 0, 100>")]
     pub(super) max_fix_cycles: Option<i64>,
@@ -216,6 +218,14 @@ words! {
     "gate_in" GateIn {
         Checkout = "checkout",
         Worktree = "worktree",
+    }
+}
+
+words! {
+    /// What to do when the gates are red on the base of a change, too.
+    "red_base" RedBase {
+        Hold = "hold",
+        Ignore = "ignore",
     }
 }
 

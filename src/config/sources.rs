@@ -7,6 +7,8 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use crate::fingerprint::fnv;
+
 /// Maximum number of bytes of one file that are compared: far more than any settings.
 const CAP: u64 = 16 * 1024 * 1024;
 
@@ -177,13 +179,6 @@ fn of_file(meta: &fs::Metadata) -> [i64; 7] {
         meta.ctime(),
         meta.ctime_nsec(),
     ]
-}
-
-/// FNV-1a with 128 bits. It only has to tell a file from its next version, and to be the same in every build.
-fn fnv(bytes: &[u8]) -> u128 {
-    const START: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
-    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
-    bytes.iter().fold(START, |hash, byte| (hash ^ u128::from(*byte)).wrapping_mul(PRIME))
 }
 
 #[cfg(test)]

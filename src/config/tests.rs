@@ -8,7 +8,7 @@ use super::explain::Setting;
 use super::github::{GithubSettings, PostReviews};
 use super::project::ProjectSettings;
 use super::push::{PushOverrides, PushSettings};
-use super::settings::{GateIn, MainCheckout, ProjectOverrides};
+use super::settings::{GateIn, MainCheckout, ProjectOverrides, RedBase};
 use super::*;
 use crate::keypath::fields_of;
 
@@ -222,6 +222,7 @@ fn a_project_overrides_what_it_names() {
         review_agent = ""
         gates = []
         gate_in = "worktree"
+        red_base = "ignore"
         worktree_roots = ["trees", "/abs"]
         max_fix_cycles = 4
         max_total_fixes = 5
@@ -246,6 +247,7 @@ fn a_project_overrides_what_it_names() {
         review_agent: Some("codex".into()),
         gates: loaded.config.gates.clone(),
         gate_in: GateIn::Checkout,
+        red_base: RedBase::Hold,
         worktree_roots: vec![home.path("trees")],
         max_fix_cycles: 2,
         max_total_fixes: 8,
@@ -276,6 +278,7 @@ fn a_project_overrides_what_it_names() {
         review_agent: Some("codex".into()),
         gates: vec![],
         gate_in: GateIn::Worktree,
+        red_base: RedBase::Ignore,
         worktree_roots: vec![home.path("trees"), "/abs".into()],
         max_fix_cycles: 4,
         max_total_fixes: 5,
@@ -371,6 +374,7 @@ fn every_setting_is_shown_with_where_it_comes_from() {
     review_agent = ""  (default)
     gates = [["make", "test"]]  (config.toml:2)
     gate_in = "checkout"  (default)
+    red_base = "hold"  (default)
     worktree_roots = []  (default)
     setup = []  (default)
     setup_again_on = ["package-lock.json", "yarn.lock", "pnpm-lock.yaml", "Cargo.lock", "poetry.lock", "uv.lock", "requirements.txt", "Gemfile.lock", "go.sum", "composer.lock"]  (default)

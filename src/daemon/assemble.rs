@@ -14,7 +14,7 @@ use crate::clock;
 use crate::config::settings::{self, AgentKind, MainCheckout};
 use crate::config::{self, Loaded};
 use crate::dispatch::{
-    Configuration, DayBound, Dispatch, Forge, GateIn, Limits, OnCheckoutChange, PostReviews, Rules, Settings,
+    Configuration, DayBound, Dispatch, Forge, GateIn, Limits, OnCheckoutChange, PostReviews, RedBase, Rules, Settings,
     forge_mark,
 };
 use crate::evaluator::definition::{self, Need};
@@ -116,6 +116,12 @@ pub(crate) fn kit(loaded: &Loaded, holder: String) -> Kit {
         backoff_first: Duration::from_secs(dispatch.backoff_first_s),
         backoff_max: Duration::from_secs(dispatch.backoff_max_s),
     }
+}
+
+/// The settings of dispatch alone, for `remand init`.
+pub(crate) fn dispatch_settings(loaded: &Loaded) -> anyhow::Result<Settings> {
+    let host = Host { program: program::running()?, write_remedy: WRITE_REMEDY.to_owned() };
+    settings(loaded, &ProcessId::own()?.to_string(), host)
 }
 
 /// Intake alone, for `remand watch`.
@@ -261,6 +267,10 @@ fn rules(loaded: &Loaded, project: &ProjectId) -> Rules {
         gate_in: match own.gate_in {
             settings::GateIn::Checkout => GateIn::Checkout,
             settings::GateIn::Worktree => GateIn::Worktree,
+        },
+        red_base: match own.red_base {
+            settings::RedBase::Hold => RedBase::Hold,
+            settings::RedBase::Ignore => RedBase::Ignore,
         },
         worktree_roots: own.worktree_roots,
         severity_threshold: own.severity_threshold,

@@ -41,7 +41,7 @@ use running::Running;
 use supervisor::{News, Pulse, Supervisor};
 use watch::{Look, Watch};
 
-pub(crate) use assemble::{agent, git, intake, kit, latest, sandbox};
+pub(crate) use assemble::{agent, dispatch_settings, git, intake, kit, latest, sandbox};
 pub(crate) use in_force::{InForce, first_line};
 pub(crate) use lock::{AlreadyRunning, holder};
 pub(crate) use record::Record;

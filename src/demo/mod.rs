@@ -202,7 +202,7 @@ fn configuration(agents: &Path, forge: &Path) -> anyhow::Result<String> {
     let program = std::env::current_exe().context("the path of this program is not known")?;
     let text = |path: &Path| toml::Value::from(path.display().to_string()).to_string();
     Ok(format!(
-        "agent = \"fixer\"\nreview_agent = \"reviewer\"\ngates = [[\"sh\", \"test.sh\"]]\n\n\
+        "agent = \"fixer\"\nreview_agent = \"reviewer\"\ngates = [[\"sh\", \"test.sh\"]]\nred_base = \"ignore\"\n\n\
          [github]\n# In the place of the real one, so that all of it stays on this machine.\n\
          gh = [{}, \"__gh\", {}]\n\n\
          [dispatch]\nslots = 3\nstop_grace_s = 1\n\n\

@@ -4,25 +4,28 @@
 //! Checkouts are kept, so that the set-up need not run each time: `<state>/gates/PROJECT/N`. A gate run takes the first
 //! one that nobody uses and makes another when all are in use, so that no gate waits for a slow one; there are never more
 //! than gates that ran at the same time. What stays in a checkout from one gate run to the next is what the set-up made,
-//! unchanged: everything else that is not in the commit is removed, also what git would ignore.
+//! unchanged, if it made it from a base branch or from the same change: everything else that is not in the commit is removed, also what git would ignore.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 
+use super::bench::Bench;
 use super::commit::Span;
-use super::gates::Red;
+use super::gates::{Red, gate_folder};
 use super::launch::{Site, make_folder, write};
 use super::look::{named, short};
-use super::own::{SetUp, SetUpPlace};
 use super::recover::{SETTLE, git_mark};
+use super::setup::{SetUp, SetUpPlace};
 use super::stop::{Stop, file_trouble};
 use super::task::Task;
 use super::worktree_lock::WorktreeLock;
+use crate::change::ChangeId;
 use crate::crash::crash_point;
 use crate::files;
+use crate::fingerprint::fingerprint;
 use crate::git::{Checkout, GateView, Git, Kept, Place, Product};
 use crate::process;
 use crate::remote::Remote;
+use crate::work::{GateResult, Run};
 
 /// A checkout that is ours until this is dropped.
 struct Slot {
@@ -30,6 +33,40 @@ struct Slot {
     checkout: Checkout,
     git: Git,
     _lock: WorktreeLock,
+}
+
+/// A commit that gates are run on.
+pub(super) struct Tested<'a> {
+    pub(super) view: &'a GateView<'a>,
+    pub(super) tree: &'a str,
+    pub(super) made_from: MadeFrom<'a>,
+    /// The run whose folder has the output; none: a folder beside the runs.
+    pub(super) run: Option<&'a Run>,
+}
+
+/// The branch that a set-up was run on. What it made may hold anything that is committed there, such as the work of a
+/// script that the package manager ran: what an agent committed must not get into the gates of another change.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum MadeFrom<'a> {
+    /// A base branch: every change may use it.
+    Base,
+    /// The branch of a change, which alone may use it.
+    Change(&'a ChangeId),
+}
+
+impl MadeFrom<'_> {
+    /// Stored with what the set-up made.
+    fn key(self, inputs: &str) -> String {
+        match self {
+            Self::Base => format!("base {inputs}"),
+            // No change is called so: the ids are `c` and a number.
+            Self::Change(id) => format!("{id} {inputs}"),
+        }
+    }
+
+    fn may_use(self, key: &str, inputs: &str) -> bool {
+        key == self.key(inputs) || key == Self::Base.key(inputs)
+    }
 }
 
 impl Slot {
@@ -61,44 +98,19 @@ impl Task {
         repository.ready().await?;
         repository.take(&place, &self.change.branch, head).await?;
         let view = self.gate_view(&place, &repository, head).await?;
-        let slot = self.take_slot(repository.path()).await?;
-        self.fill(&slot, &view).await?;
-        let seen = slot.checkout.seen_by_gates();
-        let site = Site { place: &seen, read: Some(slot.checkout.objects()) };
-        for (number, command) in self.rules.gates.iter().enumerate() {
-            self.go_on()?;
-            self.not_stopped().await?;
-            let dir = self.gate_folder(span.run, number)?;
-            slot.is_used_by(&dir)?;
-            let mut red = self.gate(site, &dir, command).await?;
-            if red.is_none() {
-                let changed = slot.git.differing(&slot.checkout, head).await?;
-                red = (!changed.is_empty()).then(|| Red {
-                    command: command.join(" "),
-                    status: Some(0),
-                    output: format!("the gate changed files that are committed: {}", named(&changed)),
-                });
-            }
-            if let Some(red) = red {
-                return Ok(Some(self.as_in_worktree(red, &slot, head)));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Paths as the agent knows them, and what was not there.
-    fn as_in_worktree(&self, red: Red, slot: &Slot, head: &str) -> Red {
-        let tree = slot.checkout.tree().display().to_string();
-        let output = red.output.replace(&tree, &self.change.worktree);
-        let note = format!(
-            "[run in a clean checkout of {}: only committed files and what `setup` makes are there]",
-            short(head)
-        );
-        Red { output: format!("{note}\n{output}"), ..red }
+        let tree = self.git.tree_of(&place, head).await?;
+        let made_from = MadeFrom::Change(&self.change.change_id);
+        let tested = Tested { view: &view, tree: &tree, made_from, run: Some(span.run) };
+        self.bench().gates_on(repository.path(), &tested).await
     }
 
     /// The branch, the base and the remote, as a gate may ask for them.
-    async fn gate_view<'a>(&'a self, place: &Place, repository: &Remote, head: &'a str) -> Result<GateView<'a>, Stop> {
+    pub(super) async fn gate_view<'a>(
+        &'a self,
+        place: &Place,
+        repository: &Remote,
+        head: &'a str,
+    ) -> Result<GateView<'a>, Stop> {
         let base = &self.change.base;
         let mut refs = Vec::new();
         if self.change.has_pr() {
@@ -113,10 +125,56 @@ impl Task {
         let url = Some(repository.shown_url()).filter(|url| !url.is_empty());
         Ok(GateView { branch: &self.change.branch, commit: head, refs, url })
     }
+}
+
+impl Bench<'_> {
+    /// Runs set-up, where it is needed, and the gates on exactly one commit; returns the first that is red.
+    pub(super) async fn gates_on(&self, repository: &Path, tested: &Tested<'_>) -> Result<Option<Red>, Stop> {
+        let slot = self.take_slot(repository).await?;
+        self.fill(&slot, tested).await?;
+        let seen = slot.checkout.seen_by_gates();
+        let site = Site { place: &seen, read: Some(slot.checkout.objects()) };
+        let head = tested.view.commit;
+        for (number, command) in self.rules.gates.iter().enumerate() {
+            self.go_on().await?;
+            let dir = match tested.run {
+                Some(run) => gate_folder(run, number)?,
+                None => self.made_job_folder(&format!("{}-gate", self.slot_name(&slot))).await?,
+            };
+            slot.is_used_by(&dir)?;
+            let mut red = self.gate(site, &dir, command).await?;
+            if red.is_none() {
+                let changed = slot.git.differing(&slot.checkout, head).await?;
+                red = (!changed.is_empty()).then(|| Red {
+                    command: command.join(" "),
+                    status: Some(0),
+                    output: format!("the gate changed files that are committed: {}", named(&changed)),
+                });
+            }
+            if let Some(red) = red {
+                self.remember_result(tested.tree, GateResult::Red)?;
+                return Ok(Some(self.as_in_worktree(red, &slot, head)));
+            }
+        }
+        self.remember_result(tested.tree, GateResult::Green)?;
+        Ok(None)
+    }
+
+    /// Paths as the agent knows them, and what was not there.
+    fn as_in_worktree(&self, red: Red, slot: &Slot, head: &str) -> Red {
+        let tree = slot.checkout.tree().display().to_string();
+        let there = self.task.map_or(&self.project.path, |task| &task.change.worktree);
+        let output = red.output.replace(&tree, there);
+        let note = format!(
+            "[run in a clean checkout of {}: only committed files and what `setup` makes are there]",
+            short(head)
+        );
+        Red { output: format!("{note}\n{output}"), ..red }
+    }
 
     /// The first checkout of the project that nobody uses, with nothing alive in it.
     async fn take_slot(&self, repository: &Path) -> Result<Slot, Stop> {
-        let settings = &self.dispatch.settings;
+        let settings = self.settings;
         let all = settings.gates_dir.join(self.project.project_id.as_str());
         for number in 0_u32.. {
             let root = all.join(number.to_string());
@@ -141,7 +199,8 @@ impl Task {
     }
 
     /// The files of the commit, what the set-up makes of them, and the repository that a gate sees.
-    async fn fill(&self, slot: &Slot, view: &GateView<'_>) -> Result<(), Stop> {
+    async fn fill(&self, slot: &Slot, tested: &Tested<'_>) -> Result<(), Stop> {
+        let view = tested.view;
         let Slot { checkout, git, .. } = slot;
         let file = slot.product_file();
         if self.rules.setup.is_empty() {
@@ -151,8 +210,8 @@ impl Task {
         }
         let (key, product) = Product::load(&file).unwrap_or_default();
         let kept = git.check_out(checkout, view.commit, &product).await?;
-        let wanted = self.checkout_setup_key(slot).await?;
-        if kept == Kept::Stale || key != wanted {
+        let inputs = self.set_up_inputs(slot).await?;
+        if kept == Kept::Stale || !tested.made_from.may_use(&key, &inputs) {
             // From here until it is stored again, a crash means: from the beginning.
             Product::forget(&file)?;
             crash_point!("checkout.setup.before");
@@ -164,27 +223,29 @@ impl Task {
             if !changed.is_empty() {
                 return Err(Stop::hold(format!("the set-up changed files that are committed: {}", named(&changed))));
             }
-            checkout.product(git, view.commit).await?.store(&file, &wanted)?;
+            checkout.product(git, view.commit).await?.store(&file, &tested.made_from.key(&inputs))?;
             crash_point!("checkout.setup.after");
         }
         Ok(git.show_to_gates(checkout, view).await?)
     }
 
     async fn set_up_checkout(&self, slot: &Slot) -> Result<(), Stop> {
-        let number = slot.root.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let name = format!("gates-{}-{number}", self.project.project_id);
-        let dir = self.setup_folder(&name).await?;
+        let name = self.slot_name(slot);
+        let dir = self.job_folder(&name).await?;
         slot.is_used_by(&dir)?;
         let seen = slot.checkout.seen_by_gates();
         let site = Site { place: &seen, read: Some(slot.checkout.objects()) };
         self.run_set_up(SetUp { place: SetUpPlace::Checkout, site, dir, run_id: format!("{name}.setup") }).await
     }
 
+    fn slot_name(&self, slot: &Slot) -> String {
+        let number = slot.root.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        format!("gates-{}-{number}", self.project.project_id)
+    }
+
     /// The command and the committed files that it depends on.
-    async fn checkout_setup_key(&self, slot: &Slot) -> Result<String, Stop> {
+    async fn set_up_inputs(&self, slot: &Slot) -> Result<String, Stop> {
         let files = slot.git.checked_out_files(&slot.checkout, &self.rules.setup_again_on).await?;
-        let mut hasher = DefaultHasher::new();
-        (&self.rules.setup, files).hash(&mut hasher);
-        Ok(format!("{:016x}", hasher.finish()))
+        Ok(fingerprint(&self.rules.setup, &files))
     }
 }

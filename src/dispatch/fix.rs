@@ -102,6 +102,9 @@ impl Task {
     async fn run_fixer(&self, worktree: &Worktree, head: &str, purpose: Purpose) -> Result<(), Stop> {
         let agent = self.agent(Phase::Fix)?;
         let base = self.base_of(worktree, head).await?;
+        if matches!(purpose, Purpose::Feedback) {
+            self.base_passes(worktree, &base, head).await?;
+        }
         let prompt = self.fix_prompt(&base, head, purpose).await?;
         let session = agent.session(None);
         self.launch(Launch { phase: Phase::Fix, agent: &agent, session, worktree, base: &base, head, prompt }).await

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
+use super::bench::{Bench, ProjectCommand};
 use super::commit::Span;
 use super::gate_summary::gate_summary;
-use super::launch::{Site, make_folder, write};
+use super::launch::{Site, make_folder};
 use super::look::named;
 use super::recover::SETTLE;
 use super::rules::GateIn;
@@ -21,7 +22,7 @@ use crate::crash::crash_point;
 use crate::event::{EventType, NewEvent, TargetType};
 use crate::files;
 use crate::git::{Place, PutBack};
-use crate::process::{self, Exit, Job, Stream};
+use crate::process::{self, Exit, Stream};
 use crate::work::{Ended, GateResult, Run};
 
 /// How much of a red gate's output goes to the agent and into the event.
@@ -70,14 +71,14 @@ impl Task {
         for (number, command) in self.rules.gates.iter().enumerate() {
             self.go_on()?;
             self.not_stopped().await?;
-            let dir = self.gate_folder(run, number)?;
-            red = self.gate(Site::of(&place), &dir, command).await?;
+            let dir = gate_folder(run, number)?;
+            red = self.bench().gate(Site::of(&place), &dir, command).await?;
             if red.is_some() {
                 break;
             }
         }
         if red.is_none() {
-            red = self.left_behind(&place, head).await?;
+            red = self.left_behind(&place, to).await?;
         }
         if red.is_some() {
             self.git.put_back(&place, to).await?;
@@ -129,98 +130,36 @@ impl Task {
         Ok(())
     }
 
-    /// A folder of its own for each try, made.
-    pub(super) fn gate_folder(&self, run: &Run, number: usize) -> Result<PathBuf, Stop> {
-        for attempt in 0_u32.. {
-            let dir = Path::new(&run.dir).join(format!("gate{number}.{attempt}"));
-            if !dir.exists() {
-                make_folder(&dir)?;
-                return Ok(dir);
-            }
-        }
-        Err(Stop::hold("no number is left for a gate's folder"))
-    }
-
-    pub(super) async fn gate(&self, site: Site<'_>, dir: &Path, command: &[String]) -> Result<Option<Red>, Stop> {
-        let limits = self.dispatch.settings.limits;
-        let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let stdin = dir.with_file_name("no-input");
-        write(&stdin, b"")?;
-        let mut env = self.dispatch.settings.env.clone();
-        env.insert("REMAND_PHASE".into(), "gate".into());
-        let job = Job {
-            run_id: format!("{}.{}", dir.parent().map(name).unwrap_or_default(), name(dir)),
-            argv: command.to_vec(),
-            cwd: site.place.path.clone(),
-            env,
-            stdin,
-            dir: dir.to_owned(),
-            limits: process::Limits { idle: limits.gate, total: limits.gate, grace: limits.grace },
-            is_wrapped: false,
-        };
-        let job = self.confine(job, site).await?;
-        crash_point!("gate.before");
-        let mut running = process::start(&self.dispatch.settings.program, &job).await?;
-        self.wait(&mut running).await?;
-        crash_point!("gate.after");
-        if process::read_exit(dir)?.is_none() {
-            // Its shim was killed: what it watched over must not go on in a worktree that others will get.
-            process::settle(dir, SETTLE).await?;
-        }
-        self.judge_gate(dir, command)
-    }
-
-    fn judge_gate(&self, dir: &Path, command: &[String]) -> Result<Option<Red>, Stop> {
-        let command = command.join(" ");
-        let Some(exit) = process::read_exit(dir)? else {
-            let reason = format!("the gate `{command}` vanished without a word");
-            return Err(Stop::hold_by(HoldKind::GateEnded, reason));
-        };
-        let Exit { ended, status, signal, .. } = exit;
-        let output = || {
-            let text = |stream| process::read_output(dir, stream).map(|kept| kept.text).unwrap_or_default();
-            tail(&format!("{}{}", text(Stream::Stdout), text(Stream::Stderr)))
-        };
-        match (ended, status) {
-            (Ended::Agent, Some(0)) => Ok(None),
-            (Ended::Agent, _) => Ok(Some(Red { command, status, output: output() })),
-            (Ended::IdleLimit | Ended::TotalLimit, _) => {
-                let limit = self.dispatch.settings.limits.gate.as_secs();
-                let output = format!("it was ended after {limit} s\n{}", output());
-                Ok(Some(Red { command, status, output }))
-            }
-            (Ended::NotStarted, _) => {
-                let why = exit.detail.unwrap_or_else(|| "it is not there".into());
-                Err(Stop::hold(format!("the gate `{command}` can't be started: {why}")))
-            }
-            (Ended::Stopped, _) => Err(if self.fenced.is_cancelled() { Stop::Fenced } else { Stop::Stopping }),
-            (Ended::Lost, _) if signal.is_some_and(is_own_doing) => {
-                let output = format!("it crashed (signal {})\n{}", signal.unwrap_or_default(), output());
-                Ok(Some(Red { command, status, output }))
-            }
-            (Ended::DaemonGone | Ended::Lost, _) => {
-                Err(Stop::hold_by(HoldKind::GateEnded, format!("the gate `{command}` was killed")))
-            }
-        }
-    }
-
-    /// After green gates HEAD is the commit and the tree is clean, else what was tested is not what would be pushed.
-    async fn left_behind(&self, place: &Place, head: &str) -> Result<Option<Red>, Stop> {
+    /// After green gates HEAD is the commit and no committed file is changed, else what was tested is not what would be
+    /// pushed. New files, such as caches, are nobody's fault: in a worktree of ours they are removed, in a user's own they
+    /// stay and do not count from then on.
+    async fn left_behind(&self, place: &Place, to: PutBack<'_>) -> Result<Option<Red>, Stop> {
         let now = self.git.look(place).await?;
         let status = self.git.status(place).await?;
         let is_on_branch = now.branch.as_deref() == Some(self.change.branch.as_str());
-        if now.head.as_deref() == Some(head) && is_on_branch && status.is_clean() && now.operation.is_none() {
+        let is_at_head = now.head.as_deref() == Some(to.head_before) && is_on_branch && now.operation.is_none();
+        if !is_at_head || !status.changed.is_empty() {
+            let output = if !status.changed.is_empty() {
+                format!("the gates changed files that are committed: {}", named(&status.changed))
+            } else if is_on_branch {
+                "a gate moved HEAD away from the commit that it was to test".to_owned()
+            } else {
+                format!("a gate left the branch {}", self.change.branch)
+            };
+            return Ok(Some(Red { command: self.all_gates(), status: Some(0), output }));
+        }
+        if status.untracked.is_empty() {
             return Ok(None);
         }
-        let paths: Vec<String> = status.changed.into_iter().chain(status.untracked).collect();
-        let output = if paths.is_empty() && !is_on_branch {
-            format!("a gate left the branch {}", self.change.branch)
-        } else if paths.is_empty() {
-            "a gate moved HEAD away from the commit that it was to test".to_owned()
+        tracing::info!(run_id = to.run, paths = %named(&status.untracked), "gates left new files behind");
+        if self.change.own_worktree {
+            self.git.put_back(place, to).await?;
         } else {
-            format!("a gate left files behind that are neither committed nor ignored: {}", named(&paths))
-        };
-        Ok(Some(Red { command: self.all_gates(), status: Some(0), output }))
+            let (id, paths) = (self.change.change_id.clone(), status.untracked.clone());
+            self.write("gate_leftovers", move |conn| bb::add_gate_leftovers(conn, &id, &paths)).await?;
+            self.git.pass_over(&status.untracked);
+        }
+        Ok(None)
     }
 
     pub(super) fn all_gates(&self) -> String {
@@ -265,6 +204,77 @@ impl Task {
         }
         Ok(over)
     }
+}
+
+impl Bench<'_> {
+    /// Runs a gate until its end; returns what was red.
+    pub(super) async fn gate(&self, site: Site<'_>, dir: &Path, command: &[String]) -> Result<Option<Red>, Stop> {
+        let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let gate = ProjectCommand {
+            run_id: format!("{}.{}", dir.parent().map(name).unwrap_or_default(), name(dir)),
+            phase: "gate",
+            argv: command,
+            site,
+            dir,
+            stdin: dir.with_file_name("no-input"),
+            limit: self.settings.limits.gate,
+        };
+        let job = self.job(gate).await?;
+        crash_point!("gate.before");
+        self.run(&job).await?;
+        crash_point!("gate.after");
+        if process::read_exit(dir)?.is_none() {
+            // Its shim was killed: what it watched over must not go on in a worktree that others will get.
+            process::settle(dir, SETTLE).await?;
+        }
+        self.judge_gate(dir, command)
+    }
+
+    fn judge_gate(&self, dir: &Path, command: &[String]) -> Result<Option<Red>, Stop> {
+        let command = command.join(" ");
+        let Some(exit) = process::read_exit(dir)? else {
+            let reason = format!("the gate `{command}` vanished without a word");
+            return Err(Stop::hold_by(HoldKind::GateEnded, reason));
+        };
+        let Exit { ended, status, signal, .. } = exit;
+        let output = || {
+            let text = |stream| process::read_output(dir, stream).map(|kept| kept.text).unwrap_or_default();
+            tail(&format!("{}{}", text(Stream::Stdout), text(Stream::Stderr)))
+        };
+        match (ended, status) {
+            (Ended::Agent, Some(0)) => Ok(None),
+            (Ended::Agent, _) => Ok(Some(Red { command, status, output: output() })),
+            (Ended::IdleLimit | Ended::TotalLimit, _) => {
+                let limit = self.settings.limits.gate.as_secs();
+                let output = format!("it was ended after {limit} s\n{}", output());
+                Ok(Some(Red { command, status, output }))
+            }
+            (Ended::NotStarted, _) => {
+                let why = exit.detail.unwrap_or_else(|| "it is not there".into());
+                Err(Stop::hold(format!("the gate `{command}` can't be started: {why}")))
+            }
+            (Ended::Stopped, _) => Err(self.stopped()),
+            (Ended::Lost, _) if signal.is_some_and(is_own_doing) => {
+                let output = format!("it crashed (signal {})\n{}", signal.unwrap_or_default(), output());
+                Ok(Some(Red { command, status, output }))
+            }
+            (Ended::DaemonGone | Ended::Lost, _) => {
+                Err(Stop::hold_by(HoldKind::GateEnded, format!("the gate `{command}` was killed")))
+            }
+        }
+    }
+}
+
+/// A folder of its own for each try of a run's gate, made.
+pub(super) fn gate_folder(run: &Run, number: usize) -> Result<PathBuf, Stop> {
+    for attempt in 0_u32.. {
+        let dir = Path::new(&run.dir).join(format!("gate{number}.{attempt}"));
+        if !dir.exists() {
+            make_folder(&dir)?;
+            return Ok(dir);
+        }
+    }
+    Err(Stop::hold("no number is left for a gate's folder"))
 }
 
 /// Signals that a program brings upon itself: its code's fault, not the machine's.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::context::AgentPrompt;
 use super::recover::SETTLE;
+use super::rules::Settings;
 use super::stop::{Stop, file_trouble};
 use super::task::Task;
 use crate::agent::{self, Agent, Errand, Phase, Session};
@@ -16,7 +17,7 @@ use crate::clock;
 use crate::crash::crash_point;
 use crate::files;
 use crate::git::{Mark, Place, Worktree};
-use crate::process::{self, Running, Writer};
+use crate::process::{self, Writer};
 use crate::sandbox::Reach;
 use crate::work::{Ended, Run};
 
@@ -82,7 +83,7 @@ impl Task {
             bb::record_shim(conn, &id, i64::from(shim.pid), i64::try_from(shim.start_time).unwrap_or(0), &shim.boot_id)
         })
         .await?;
-        self.wait(&mut running).await?;
+        self.signs().wait(&mut running, self.dispatch.settings.stop_grace).await?;
         crash_point!("exit.seen");
         Ok(())
     }
@@ -147,25 +148,7 @@ impl Task {
         make_folder(&agent::answers(&dir))?;
         let job = launch.agent.job(&errand);
         let own = launch.agent.own_folder();
-        self.confine_with(job, Site::of(&launch.worktree.place), own.as_deref()).await
-    }
-
-    /// What runs for a change runs confined, as far as this machine can.
-    pub(super) async fn confine(&self, job: process::Job, site: Site<'_>) -> Result<process::Job, Stop> {
-        self.confine_with(job, site, None).await
-    }
-
-    async fn confine_with(&self, job: process::Job, site: Site<'_>, own: Option<&Path>) -> Result<process::Job, Stop> {
-        let answers = agent::answers(&job.dir);
-        let reach = Reach {
-            worktree: &site.place.path,
-            repository: &site.place.common_dir,
-            answers: Some(answers.as_path()).filter(|answers| answers.is_dir()),
-            own,
-            read: site.read,
-        };
-        let confined = self.dispatch.settings.sandbox.confine(job, reach).await;
-        confined.map_err(|why| Stop::hold(format!("nothing is run without its sandbox: {why}")))
+        confine(&self.dispatch.settings, job, Site::of(&launch.worktree.place), own.as_deref()).await
     }
 
     async fn record_start(&self, launch: &Launch<'_>) -> Result<Run, Stop> {
@@ -197,44 +180,31 @@ impl Task {
         Ok(stop)
     }
 
-    /// Waits for the end. A claim that is over and `stop --now` end the agent at once; a stopping program gives it its
-    /// grace first.
-    pub(super) async fn wait(&self, running: &mut Running) -> Result<(), Stop> {
-        let grace = self.dispatch.settings.stop_grace;
-        let out_of_time = async {
-            self.stop.cancelled().await;
-            tokio::time::sleep(grace).await;
-        };
-        let told_to_end = async {
-            tokio::select! {
-                () = self.fenced.cancelled() => {}
-                () = self.halted.cancelled() => {}
-            }
-        };
-        tokio::pin!(out_of_time);
-        let is_told = tokio::select! {
-            ended = running.wait() => return Ok(ended.map(drop)?),
-            () = told_to_end => true,
-            () = &mut out_of_time => false,
-        };
-        if is_told {
-            running.stop().await;
-            tokio::select! {
-                ended = running.wait() => return Ok(ended.map(drop)?),
-                () = &mut out_of_time => {}
-            }
-        }
-        // The program stops: the grace was for the agent.
-        running.hurry().await;
-        Ok(running.wait().await.map(drop)?)
-    }
-
     async fn mark_of_checkout(&self) -> Result<Option<Mark>, Stop> {
         if self.change.worktree == self.project.path {
             return Ok(None);
         }
         Ok(Some(self.git.checkout_mark(&self.project_of_git()).await?))
     }
+}
+
+/// Confines a job, as far as this machine can: everything that runs for a project runs so.
+pub(super) async fn confine(
+    settings: &Settings,
+    job: process::Job,
+    site: Site<'_>,
+    own: Option<&Path>,
+) -> Result<process::Job, Stop> {
+    let answers = agent::answers(&job.dir);
+    let reach = Reach {
+        worktree: &site.place.path,
+        repository: &site.place.common_dir,
+        answers: Some(answers.as_path()).filter(|answers| answers.is_dir()),
+        own,
+        read: site.read,
+    };
+    let confined = settings.sandbox.confine(job, reach).await;
+    confined.map_err(|why| Stop::hold(format!("nothing is run without its sandbox: {why}")))
 }
 
 /// Where the mark of the main checkout waits for the comparison.

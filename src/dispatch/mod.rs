@@ -2,6 +2,8 @@
 //! heartbeat only on the blackboard.
 
 mod answers;
+mod base;
+mod bench;
 mod checkout;
 mod commit;
 mod commit_message;
@@ -11,6 +13,7 @@ mod context;
 mod earlier;
 mod fix;
 mod forge;
+mod gate_results;
 mod gate_summary;
 mod gates;
 mod launch;
@@ -27,11 +30,13 @@ mod push;
 mod recover;
 mod review;
 mod rules;
+mod setup;
 mod shadow;
 mod slots;
 mod stop;
 mod sweep;
 mod task;
+mod trial;
 mod worktree_lock;
 
 use std::sync::Arc;
@@ -46,7 +51,8 @@ use crate::clock;
 pub(crate) use configuration::Configuration;
 pub(crate) use forge::{Forge, PostReviews};
 pub(crate) use post::forge_mark;
-pub(crate) use rules::{DayBound, GateIn, Limits, OnCheckoutChange, Rules, Settings};
+pub(crate) use rules::{DayBound, GateIn, Limits, OnCheckoutChange, RedBase, Rules, Settings};
+pub(crate) use trial::{Trial, try_out};
 
 use slots::Slots;
 use task::Task;

@@ -47,6 +47,7 @@ impl Task {
                 "an empty diff is no approval: commit the work, then retry",
             ));
         }
+        self.base_passes(&worktree, &base, &head).await?;
         let again = if self.item_now().await?.asked_again { Some(self.unclear(&agent).await?) } else { None };
         let session = agent.session(again.as_ref().and_then(|unclear| unclear.session.clone()));
         let prompt = self.review_prompt(&base, &head, &diff, again).await?;

@@ -77,6 +77,7 @@ pub(crate) struct Rules {
     pub(crate) review_agent: Option<Agent>,
     pub(crate) gates: Vec<Vec<String>>,
     pub(crate) gate_in: GateIn,
+    pub(crate) red_base: RedBase,
     /// Empty: the folder that holds the main checkout.
     pub(crate) worktree_roots: Vec<PathBuf>,
     pub(crate) severity_threshold: Severity,
@@ -97,6 +98,14 @@ pub(crate) enum GateIn {
     Checkout,
     /// Where the agent worked.
     Worktree,
+}
+
+/// What becomes of a change when the gates are red on its base, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RedBase {
+    Hold,
+    /// They are not even run there.
+    Ignore,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
@@ -14,7 +15,7 @@ use crate::blackboard::{self as bb, Claimed, Conn, Failure, Hold, Project};
 use crate::change::{Change, HoldKind};
 use crate::clock;
 use crate::git::Git;
-use crate::process;
+use crate::process::{self, Running};
 use crate::work::{Claim, Item, Run, Source};
 
 /// One item in our hands.
@@ -35,10 +36,44 @@ pub(super) struct Task {
 }
 
 /// What ends the work before its end.
+#[derive(Clone)]
 pub(super) struct Signs {
     pub(super) fenced: CancellationToken,
     pub(super) stop: CancellationToken,
     pub(super) halted: CancellationToken,
+}
+
+impl Signs {
+    /// Waits for the end of a process. A claim that is over and `stop --now` end it at once; a stopping program gives it
+    /// its grace first.
+    pub(super) async fn wait(&self, running: &mut Running, grace: Duration) -> Result<(), Stop> {
+        let out_of_time = async {
+            self.stop.cancelled().await;
+            tokio::time::sleep(grace).await;
+        };
+        let told_to_end = async {
+            tokio::select! {
+                () = self.fenced.cancelled() => {}
+                () = self.halted.cancelled() => {}
+            }
+        };
+        tokio::pin!(out_of_time);
+        let is_told = tokio::select! {
+            ended = running.wait() => return Ok(ended.map(drop)?),
+            () = told_to_end => true,
+            () = &mut out_of_time => false,
+        };
+        if is_told {
+            running.stop().await;
+            tokio::select! {
+                ended = running.wait() => return Ok(ended.map(drop)?),
+                () = &mut out_of_time => {}
+            }
+        }
+        // The program stops: the grace was for the process.
+        running.hurry().await;
+        Ok(running.wait().await.map(drop)?)
+    }
 }
 
 impl Task {
@@ -71,6 +106,8 @@ impl Task {
         let mut env = dispatch.settings.env.clone();
         env.insert(process::MARK.into(), git_mark(&claimed.change.worktree));
         let git = Git::new(&env, dispatch.settings.limits.git, &dispatch.settings.sandbox);
+        let id = claimed.change.change_id.clone();
+        git.pass_over(&dispatch.door.read(move |conn| bb::gate_leftovers(conn, &id)).await?);
         Ok(Self {
             claim: claimed.claim(),
             item: claimed.item,
@@ -83,6 +120,10 @@ impl Task {
             stop: signs.stop,
             halted: signs.halted,
         })
+    }
+
+    pub(super) fn signs(&self) -> Signs {
+        Signs { fenced: self.fenced.clone(), stop: self.stop.clone(), halted: self.halted.clone() }
     }
 
     async fn work(&self) -> Result<(), Stop> {

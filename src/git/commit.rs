@@ -25,8 +25,9 @@ impl Git {
         if let Some(operation) = now.operation {
             return Err(GitError::Unfinished { operation });
         }
-        let nested = self.nested_repositories(place).await?;
-        self.bytes(add_all(place, &nested)).await?;
+        let mut left_out = self.nested_repositories(place).await?;
+        left_out.extend(self.untracked_passed_over(place).await?);
+        self.bytes(add_all(place, &left_out)).await?;
         if self
             .yes(Call::at(place, ["diff-index", "--cached", "--quiet", "--ignore-submodules=none", "HEAD", "--"]))
             .await?
@@ -75,10 +76,11 @@ fn is_set(text: &str) -> bool {
     text.chars().any(char::is_alphanumeric) && !text.contains(['<', '>', '\n'])
 }
 
-/// `add -A` of the whole worktree without the repositories nested in it: one without a commit would make it fail.
-pub(super) fn add_all(place: &Place, nested: &[Vec<u8>]) -> Call {
+/// `add -A` of the whole worktree without some paths, such as the repositories nested in it: one without a commit would
+/// make it fail.
+pub(super) fn add_all(place: &Place, left_out: &[Vec<u8>]) -> Call {
     let mut paths = b":/\0".to_vec();
-    for path in nested {
+    for path in left_out {
         paths.extend_from_slice(b":(top,exclude,literal)");
         paths.extend_from_slice(path);
         paths.push(0);

@@ -44,9 +44,9 @@ mod wip;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use call::Call;
@@ -83,6 +83,8 @@ pub(crate) struct Git {
     sandbox: Arc<Sandbox>,
     whose: Whose,
     user_files: Arc<OnceCell<Vec<PathBuf>>>,
+    /// Untracked files that are as if they were ignored: see [`Git::pass_over`].
+    passed_over: Arc<Mutex<BTreeSet<Vec<u8>>>>,
 }
 
 /// Who can write the repositories that git is called in.
@@ -105,7 +107,7 @@ impl Git {
         };
         let env = env.iter().filter(|(name, _)| kept(name)).map(|(n, v)| (n.clone(), v.clone())).collect();
         let sandbox = Arc::clone(sandbox);
-        Self { env, limit, sandbox, whose: Whose::Agents, user_files: Arc::default() }
+        Self { env, limit, sandbox, whose: Whose::Agents, user_files: Arc::default(), passed_over: Arc::default() }
     }
 
     /// For repositories that no agent can write: the bare clones and the checkouts of remand's own.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use super::call::{Call, text, utf8};
 use super::disk::{Thing, at, names, path_of, remove, replace_durably, thing};
 use super::history::check_sha;
+use super::status::escaped;
 use super::wip::wip_ref;
 use super::{Git, GitError, Place, check_branch_name, special};
 use crate::files::{self, SMALL};
@@ -87,7 +88,11 @@ impl Git {
         if self.has_unkept(place, wip.as_deref()).await? {
             wip = self.save_wip(place, to.branch, to.head_before, to.run).await?;
         }
-        self.bytes(Call::at(place, ["clean", "--quiet", "-f", "-d"])).await?;
+        let mut clean = Call::at(place, ["clean", "--quiet", "-f", "-d"]);
+        for path in self.passed_over() {
+            clean = clean.arg(format!("--exclude=/{}", escaped(&String::from_utf8_lossy(&path))));
+        }
+        self.bytes(clean).await?;
         let left = self.status(place).await?;
         if !left.is_clean() {
             return Err(GitError::StillDirty { paths: [left.changed, left.untracked].concat() });

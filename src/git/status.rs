@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
 
 use super::call::Call;
 use super::{Git, GitError, Place};
@@ -65,11 +66,38 @@ impl Git {
         let call = Call::at(place, ["status", "--porcelain=v2", "-z", "--untracked-files=all", "--ignored=no"])
             .arg("--ignore-submodules=dirty")
             .arg("--no-renames");
+        let passed_over = self.passed_over();
+        let is_shown = |entry: &Entry| match entry {
+            Entry::Untracked { path } => !passed_over.contains(path),
+            Entry::Changed { .. } => true,
+        };
         let bytes = self.bytes(call).await?;
-        read(&bytes).ok_or_else(|| GitError::Output {
+        let entries = read(&bytes).map(|entries| entries.into_iter().filter(is_shown).collect());
+        entries.ok_or_else(|| GitError::Output {
             args: "status --porcelain=v2 -z".to_owned(),
             found: String::from_utf8_lossy(&bytes).chars().take(200).collect(),
         })
+    }
+
+    /// From now on untracked files at these paths are neither shown as new, committed nor removed: a command of the project
+    /// left them in a worktree that is not ours to clean. Once tracked, they are files like any other.
+    pub(crate) fn pass_over(&self, paths: &[String]) {
+        let mut all = self.passed_over.lock().unwrap_or_else(PoisonError::into_inner);
+        all.extend(paths.iter().map(|path| path.clone().into_bytes()));
+    }
+
+    pub(super) fn passed_over(&self) -> BTreeSet<Vec<u8>> {
+        self.passed_over.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Those of them that are there and untracked.
+    pub(super) async fn untracked_passed_over(&self, place: &Place) -> Result<Vec<Vec<u8>>, GitError> {
+        let passed_over = self.passed_over();
+        if passed_over.is_empty() {
+            return Ok(Vec::new());
+        }
+        let untracked = self.paths(Call::at(place, ["ls-files", "-o", "-z", "--exclude-standard"])).await?;
+        Ok(untracked.into_iter().filter(|path| passed_over.contains(path)).collect())
     }
 
     /// The tracked files of these names, with the ids of their contents, in a form that is only good for comparing. A name
@@ -101,7 +129,7 @@ impl Git {
 }
 
 /// A name that stands for nothing but itself in a pattern.
-fn escaped(name: &str) -> String {
+pub(super) fn escaped(name: &str) -> String {
     let mut text = String::new();
     for c in name.chars() {
         if "*?[\\".contains(c) {

@@ -361,15 +361,21 @@ impl Play {
 
 fn config(reviewer: &Path, fixer: &Path, script: &Script<'_>) -> String {
     format!(
-        "agent = \"fixer\"\nreview_agent = \"reviewer\"\n{}\n\n\
+        "agent = \"fixer\"\nreview_agent = \"reviewer\"\n{}{}\n\n\
          [agents.reviewer]\nkind = \"command\"\ncommand = [\"{}\"]\n\n\
          [agents.fixer]\nkind = \"command\"\ncommand = [\"{}\"]\n\n{}\n{}",
+        ignore_unless_set(script.settings),
         script.settings,
         reviewer.display(),
         fixer.display(),
         script.tables,
         open_unless_set(script.tables),
     )
+}
+
+/// The gates of a play are mostly red on its base: they run there only where the play is about that.
+pub(crate) fn ignore_unless_set(settings: &str) -> &'static str {
+    if settings.contains("red_base") { "" } else { "red_base = \"ignore\"\n" }
 }
 
 /// The agents of a play write down what they do: they are confined only where the play is about that.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::World;
 use super::forge::{Forge, Review};
-use super::play::{Play, REVIEWER, REVIEWS_FIXED, Script, open_unless_set};
+use super::play::{Play, REVIEWER, REVIEWS_FIXED, Script, ignore_unless_set, open_unless_set};
 
 /// `owner/name` of the stage's repository.
 pub(crate) const REPO: &str = "ada/calc";
@@ -164,9 +164,10 @@ impl PullPlay {
 
 fn config(reviewer: &Path, fixer: &Path, script: &Script<'_>, forge: &Forge) -> String {
     format!(
-        "agent = \"fixer\"\nreview_agent = \"reviewer\"\n{}\n\n[github]\ngh = {}\n{}\n\n\
+        "agent = \"fixer\"\nreview_agent = \"reviewer\"\n{}{}\n\n[github]\ngh = {}\n{}\n\n\
          [agents.reviewer]\nkind = \"command\"\ncommand = [\"{}\"]\n\n\
          [agents.fixer]\nkind = \"command\"\ncommand = [\"{}\"]\n\n{}\n{}",
+        ignore_unless_set(script.settings),
         script.settings,
         json!(forge.gh_argv()),
         script.github,

@@ -16,6 +16,8 @@ ALTER TABLE changes ADD COLUMN own_max_fix_cycles INTEGER CHECK (own_max_fix_cyc
 ALTER TABLE changes ADD COLUMN added_fix_cycles INTEGER NOT NULL DEFAULT 0 CHECK (added_fix_cycles >= 0);
 UPDATE changes SET own_max_fix_cycles = max_fix_cycles;
 
+-- New files that gates left behind.
+ALTER TABLE changes ADD COLUMN gate_leftovers TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(gate_leftovers));
 CREATE INDEX pulls_ended ON pulls (read_at) WHERE next_read IS NULL;
 
 -- Fetches of a pull request's feedback that ran out of time.

@@ -24,7 +24,7 @@ fn unknown_keys() {
     1 | agnet = 'x'
       | ^^^^^ did you mean `agent`?
       |
-      = help: the top level has: blackboard, evaluators, prompts, agent, review_agent, gates, gate_in, worktree_roots, setup, setup_again_on, own_worktrees, shadow, loop, heartbeat, dispatch, limits, github, push, sandbox, log, agents, projects
+      = help: the top level has: blackboard, evaluators, prompts, agent, review_agent, gates, gate_in, red_base, worktree_roots, setup, setup_again_on, own_worktrees, shadow, loop, heartbeat, dispatch, limits, github, push, sandbox, log, agents, projects
 
     error: `loop.max_fix_cycels` is not a setting
      --> config.toml:4:3
@@ -50,7 +50,7 @@ fn unknown_keys() {
     1 | [hartbeat]
       |  ^^^^^^^^ did you mean `heartbeat`?
       |
-      = help: the top level has: blackboard, evaluators, prompts, agent, review_agent, gates, gate_in, worktree_roots, setup, setup_again_on, own_worktrees, shadow, loop, heartbeat, dispatch, limits, github, push, sandbox, log, agents, projects
+      = help: the top level has: blackboard, evaluators, prompts, agent, review_agent, gates, gate_in, red_base, worktree_roots, setup, setup_again_on, own_worktrees, shadow, loop, heartbeat, dispatch, limits, github, push, sandbox, log, agents, projects
 
     error: `projects.p.gate` is not a setting
      --> config.toml:4:1
@@ -58,7 +58,7 @@ fn unknown_keys() {
     4 | gate = []
       | ^^^^ did you mean `gates`?
       |
-      = help: [projects.p] has: agent, review_agent, gates, gate_in, worktree_roots, max_fix_cycles, max_total_fixes, on_max_cycles, severity_threshold, max_gate_rounds, main_checkout, setup, setup_again_on, own_worktrees, shadow, push, discover
+      = help: [projects.p] has: agent, review_agent, gates, gate_in, red_base, worktree_roots, max_fix_cycles, max_total_fixes, on_max_cycles, severity_threshold, max_gate_rounds, main_checkout, setup, setup_again_on, own_worktrees, shadow, push, discover
     ");
 }
 

@@ -1,0 +1,128 @@
+//! The project's set-up command: what makes a fresh worktree, or a checkout for gates, ready. Whether it has to run is
+//! decided elsewhere.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::bench::{Bench, ProjectCommand};
+use super::launch::{Site, make_folder};
+use super::recover::SETTLE;
+use super::stop::Stop;
+use super::task::Task;
+use crate::blackboard as bb;
+use crate::clock;
+use crate::crash::crash_point;
+use crate::event::{EventType, NewEvent};
+use crate::process::{self, Exit, Stream};
+use crate::words::words;
+use crate::work::Ended;
+
+/// How much of a failed set-up's output a hold tells.
+const OUTPUT_TAIL: usize = 1_500;
+
+words! {
+    /// Where a set-up runs.
+    "place" SetUpPlace {
+        Worktree = "worktree",
+        Checkout = "checkout",
+    }
+}
+
+words! {
+    /// How a set-up ended.
+    "result" SetUpResult {
+        Done = "done",
+        Failed = "failed",
+        TimedOut = "timed_out",
+        NotStarted = "not_started",
+    }
+}
+
+/// A set-up that is about to run.
+pub(super) struct SetUp<'a> {
+    pub(super) place: SetUpPlace,
+    pub(super) site: Site<'a>,
+    pub(super) dir: PathBuf,
+    pub(super) run_id: String,
+}
+
+impl Bench<'_> {
+    /// Runs the project's set-up command to its end, and appends what came of it.
+    pub(super) async fn run_set_up(&self, set_up: SetUp<'_>) -> Result<(), Stop> {
+        let SetUp { place, site, dir, run_id } = set_up;
+        make_folder(&dir)?;
+        let command = ProjectCommand {
+            run_id,
+            phase: "setup",
+            argv: &self.rules.setup,
+            site,
+            dir: &dir,
+            stdin: dir.join("no-input"),
+            limit: self.settings.limits.setup,
+        };
+        let job = self.job(command).await?;
+        crash_point!("setup.before");
+        self.run(&job).await?;
+        crash_point!("setup.after");
+        if process::read_exit(&dir)?.is_none() {
+            process::settle(&dir, SETTLE).await?;
+        }
+        if let Some(task) = self.task {
+            task.record_set_up(place, &site.place.path, process::read_exit(&dir)?).await?;
+        }
+        self.judge_setup(&dir)
+    }
+
+    fn judge_setup(&self, dir: &Path) -> Result<(), Stop> {
+        let command = self.rules.setup.join(" ");
+        let Some(exit) = process::read_exit(dir)? else {
+            return Err(Stop::hold(format!("the set-up `{command}` vanished without a word")));
+        };
+        let Exit { ended, status, .. } = exit;
+        let said = || {
+            let text = |stream| process::read_output(dir, stream).map(|kept| kept.text).unwrap_or_default();
+            let all = format!("{}{}", text(Stream::Stdout), text(Stream::Stderr));
+            let from = all.len().saturating_sub(OUTPUT_TAIL);
+            let from = (from..=all.len()).find(|at| all.is_char_boundary(*at)).unwrap_or(all.len());
+            all.get(from..).unwrap_or_default().trim().to_owned()
+        };
+        match (ended, status) {
+            (Ended::Agent, Some(0)) => Ok(()),
+            (Ended::Stopped, _) => Err(self.stopped()),
+            (Ended::NotStarted, _) => {
+                let why = exit.detail.unwrap_or_else(|| "it is not there".into());
+                Err(Stop::hold(format!("the set-up `{command}` can't be started: {why}")))
+            }
+            (Ended::IdleLimit | Ended::TotalLimit, _) => {
+                let limit = self.settings.limits.setup.as_secs();
+                Err(Stop::hold(format!("the set-up `{command}` was ended after {limit} s: {}", said())))
+            }
+            (Ended::Agent | Ended::DaemonGone | Ended::Lost, _) => {
+                let status = status.map(|status| format!(" (status {status})")).unwrap_or_default();
+                Err(Stop::hold(format!("the set-up `{command}` failed{status}: {}", said())))
+            }
+        }
+    }
+}
+
+impl Task {
+    /// A set-up that somebody stopped is not one that ran.
+    pub(super) async fn record_set_up(&self, place: SetUpPlace, path: &Path, exit: Option<Exit>) -> Result<(), Stop> {
+        let result = match exit.as_ref().map(|exit| (exit.ended, exit.status)) {
+            Some((Ended::Stopped, _)) => return Ok(()),
+            Some((Ended::Agent, Some(0))) => SetUpResult::Done,
+            Some((Ended::IdleLimit | Ended::TotalLimit, _)) => SetUpResult::TimedOut,
+            Some((Ended::NotStarted, _)) => SetUpResult::NotStarted,
+            Some((Ended::Agent | Ended::DaemonGone | Ended::Lost, _)) | None => SetUpResult::Failed,
+        };
+        let elapsed_ms = exit.as_ref().map_or(0, |exit| exit.elapsed_ms);
+        let summary = format!("set-up of the {place} {}: {result} after {elapsed_ms} ms", path.display());
+        let event = NewEvent::about(&self.change.change_id, EventType::SetupRun, summary).with(json!({
+            "place": place, "path": path, "command": self.rules.setup, "result": result,
+            "status": exit.and_then(|exit| exit.status), "elapsed_ms": elapsed_ms,
+        }));
+        self.write("setup_run", move |conn| bb::append(conn, &event, clock::now()).map(drop)).await?;
+        Ok(())
+    }
+}
