@@ -26,6 +26,7 @@ fn world() -> World {
     let world = World::new();
     world.script("gh", "echo 'please run:  gh auth login' >&2\nexit 4\n");
     world.script("claude", "exit 9\n");
+    world.script("cargo", "exit 0\n");
     world
 }
 
@@ -72,6 +73,7 @@ fn all_by_itself() {
     wrote WORLD/config/remand/config.toml
     site is WORLD/src/site, work goes into main
     what is pushed goes to https://github.com/ada/site.git
+    green: `cargo test` on main of site
     on GitHub nothing can be done yet: GitHub does not let gh's account do this: please run:  gh auth login; look at `gh auth status`; log in with `gh auth login`, or give the token what it lacks with `gh auth refresh`
 
     Next:
@@ -294,7 +296,9 @@ fn somebody_types() {
         ("Another one [none]:", "nowhere\n"),
         ("Another one [none]:", &format!("{}\n", tool.display())),
         ("Another one [none]:", "\n"),
+        ("a fresh worktree of site ready? [nothing]:", "npm ci\n"),
         ("a fix of site is pushed? [cargo test]:", "\n"),
+        ("a fresh worktree of tool ready? [nothing]:", "\n"),
         ("a fix of tool is pushed? [nothing]:", "make check\n"),
         ("Which label", "remand\n"),
         ("Begin in shadow", "\n"),
@@ -331,6 +335,8 @@ fn somebody_types() {
     kind = "claude"
 
     [projects.site]
+    # Makes a fresh worktree ready, before agents and gates run in it.
+    setup = ["npm", "ci"]
     # What must pass before a fix is pushed.
     gates = [["cargo", "test"]]
 
@@ -352,8 +358,17 @@ fn somebody_types() {
 fn the_end_of_the_input_stops_it_and_nothing_is_written() {
     let world = world();
     let site = repo(&world, "site");
-    let questions =
-        ["Who fixes", "Who reviews", "A repository", "Another", "is pushed?", "Which label", "in shadow", "Write this"];
+    let questions = [
+        "Who fixes",
+        "Who reviews",
+        "A repository",
+        "Another",
+        "ready?",
+        "is pushed?",
+        "Which label",
+        "in shadow",
+        "Write this",
+    ];
     for last in 0..questions.len() {
         let mut answers: Vec<(&str, &str)> = questions[..last].iter().map(|question| (*question, "\n")).collect();
         // In the middle of a line it takes two.
@@ -364,7 +379,7 @@ fn the_end_of_the_input_stops_it_and_nothing_is_written() {
         assert!(output.stdout.contains("stopped: nothing was written"), "{last}: {}", output.stdout);
         assert!(!config_file(&world).exists() && !world.db().exists(), "{last}");
     }
-    let answers = [("in shadow", "no\n"), ("Write this", "no\n")];
+    let answers = [("ready?", "\n"), ("in shadow", "no\n"), ("Write this", "no\n")];
     let Some(output) = typed(
         &world,
         &site,
@@ -376,4 +391,50 @@ fn the_end_of_the_input_stops_it_and_nothing_is_written() {
     };
     assert_eq!(output.status, 1);
     assert!(!config_file(&world).exists() && !world.db().exists());
+}
+
+#[test]
+fn a_set_up_is_found_by_its_lock_file_and_tried_with_the_gates() {
+    let world = world();
+    let site = world.repo("site");
+    let package = r#"{"scripts": {"test": "jest"}}"#;
+    world.commit(&site, "package.json", package, "a package");
+    world.commit(&site, "package-lock.json", "{}\n", "its lock file");
+    // Like the real one: the tests need what `npm ci` installs.
+    world.script(
+        "npm",
+        "case $1 in\nci) mkdir node_modules ;;\n*) test -d node_modules || { echo \"Error: Cannot find module 'jest'\"; echo; echo 'Node.js v20.20.2'; exit 1; } ;;\nesac\n",
+    );
+    let output = world.remand_in(&site, &["init", "--yes"]).ok();
+    let text = written(&world);
+    let table = text.split_once("[projects.site]").unwrap().1;
+    insta::assert_snapshot!(table, @r#"
+    # Makes a fresh worktree ready, before agents and gates run in it.
+    setup = ["npm", "ci"]
+    # It runs again when one of these files changed.
+    setup_again_on = ["package-lock.json"]
+    # What must pass before a fix is pushed.
+    gates = [["npm", "test"]]
+    "#);
+    assert!(output.stdout.contains("\ngreen: `npm ci`, then `npm test` on main of site\n"), "{}", output.stdout);
+    assert!(!site.join("node_modules").exists(), "it ran in a checkout of remand's own");
+    // Without it the tests cannot run, and that is said before anybody is paid.
+    let output = world.remand_in(&site, &["init", "--force", "--setup", ""]).ok();
+    assert!(!written(&world).contains("setup"), "{}", written(&world));
+    let red = "\nred: the gate `npm test` fails on main of site: Error: Cannot find module 'jest'\n";
+    assert!(output.stdout.contains(red), "{}", output.stdout);
+    assert!(output.stderr.contains("no agent is started for a change as long as it is so"), "{}", output.stderr);
+    let mut json = world.remand_command(&["init", "--force", "--setup", "npm install --nowhere", "--json"]);
+    world.script("npm", "echo 'no such option' >&2\nexit 3\n");
+    let shown = crate::support::run(json.current_dir(&site)).ok().stdout;
+    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    let tried = &shown["tried"][0];
+    assert_eq!((&tried["project_id"], &tried["result"]), (&"site".into(), &"not_run".into()), "{shown}");
+    let reason = "the set-up `npm install --nowhere` failed (status 3): no such option";
+    assert_eq!(tried["reason"], reason, "{shown}");
+    let output = world.remand_in(&site, &["init", "--force", "--no-try"]).ok();
+    assert!(!output.stdout.contains("on main of site"), "{}", output.stdout);
+    world
+        .remand_in(&site, &["init", "--force", "--setup", "a | b"])
+        .fails(2, "--setup can't be used: no shell reads it");
 }

@@ -21,6 +21,7 @@ mod endless;
 mod evaluators;
 mod evaluators_apart;
 mod feedback_loop;
+mod first_hour;
 mod forge;
 mod hidden;
 mod init;

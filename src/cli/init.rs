@@ -4,6 +4,8 @@
 mod ask;
 mod choice;
 mod detect;
+mod ecosystem;
+mod trial;
 mod write;
 
 use std::path::{Path, PathBuf};
@@ -20,12 +22,18 @@ use crate::blackboard::{self as bb, Project};
 use crate::config;
 use crate::git::GitError;
 use ask::Ask;
-use choice::{AgentChoice, Choices, ProjectChoice, words};
+use choice::{AgentChoice, Choices, ProjectChoice, SetupChoice, words};
+use ecosystem::Proposal;
+use trial::Tried;
 
 /// Write a config file, asking for what is not given, and add the first projects
 ///
 /// On a terminal it asks, shows what it is going to write, and writes nothing before you agreed; Ctrl-D stops it. Elsewhere,
-/// and with --yes, what is not given is found out (claude on the PATH, the repository you are in, its tests) or left out.
+/// and with --yes, what is not given is found out (claude on the PATH, the repository you are in, its set-up and tests) or
+/// left out.
+///
+/// In the end set-up and gates of each new project run once on its default branch, in a checkout of remand's own, and it
+/// says whether they pass: no agent is started for a change as long as they are red on its base.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  remand init\n  remand init --yes --agent claude --project ~/src/website --gate 'npm test' \
@@ -43,6 +51,14 @@ pub(crate) struct InitArgs {
     /// A command that must pass before a fix is pushed, such as 'cargo test' (may be repeated; '' is none at all)
     #[arg(long = "gate", value_name = "COMMAND")]
     gates: Vec<String>,
+
+    /// The command that makes a fresh worktree ready, such as 'npm ci' ('' is none at all) [default: by the lock files]
+    #[arg(long, value_name = "COMMAND")]
+    setup: Option<String>,
+
+    /// Do not run set-up and gates once at the end
+    #[arg(long)]
+    no_try: bool,
 
     /// A repository to begin with (may be repeated) [default: the one you are in]
     #[arg(long = "project", value_name = "PATH")]
@@ -71,6 +87,8 @@ struct Shown<'a> {
     /// The copy of the one that was there.
     backup: Option<String>,
     projects: &'a [Project],
+    /// Set-up and gates of each project, run once.
+    tried: &'a [Tried],
     next: Vec<String>,
 }
 
@@ -99,7 +117,11 @@ pub(crate) fn init(args: &InitArgs, desk: &mut Desk) -> Result<Code> {
     }
     let backup = write::put(desk.place(), &file, &text)?;
     let projects = add(&choices, desk)?;
-    tell(desk, &file, backup.as_deref(), &projects, &choices)
+    if !desk.out.is_json() {
+        tell_written(desk, &file, backup.as_deref(), &projects)?;
+    }
+    let tried = try_out(args, desk, &projects)?;
+    tell(desk, &Written { file: &file, backup: backup.as_deref(), projects: &projects, tried: &tried }, &choices)
 }
 
 fn choose(args: &InitArgs, desk: &mut Desk, ask: &mut Ask) -> Result<Choices> {
@@ -116,9 +138,11 @@ fn choose(args: &InitArgs, desk: &mut Desk, ask: &mut Ask) -> Result<Choices> {
     let mut projects = projects(args, desk, ask)?;
     let gates = args.gates.iter().map(|gate| words(gate, "--gate")).collect::<Result<Vec<_>>>()?;
     let gates: Vec<Vec<String>> = gates.into_iter().filter(|gate| !gate.is_empty()).collect();
-    if args.gates.is_empty() {
-        for project in &mut projects {
-            project.gates = project_gates(project, desk, ask)?;
+    for project in &mut projects {
+        let found = ecosystem::detect(&project.path);
+        project.setup = project_setup(args, project, found.as_ref(), desk, ask)?;
+        if args.gates.is_empty() {
+            project.gates = project_gates(project, found.and_then(|found| found.gate), desk, ask)?;
         }
     }
     let label = match &args.label {
@@ -195,8 +219,38 @@ fn is_nowhere(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref::<GitError>(), Some(GitError::NotARepository { .. }))
 }
 
-fn project_gates(project: &ProjectChoice, desk: &mut Desk, ask: &mut Ask) -> Result<Vec<Vec<String>>> {
-    let found = detect::gate(&project.path);
+/// By the flag, by the person's word, or by the lock files that are there.
+fn project_setup(
+    args: &InitArgs,
+    project: &ProjectChoice,
+    found: Option<&Proposal>,
+    desk: &mut Desk,
+    ask: &mut Ask,
+) -> Result<Option<SetupChoice>> {
+    let proposed = found.and_then(|found| found.setup);
+    let read = |text: &str, what: &str| -> Result<Option<SetupChoice>> {
+        let command = words(text, what)?;
+        let again_on = found.filter(|found| found.setup == Some(text)).map(|found| found.again_on.clone());
+        Ok((!command.is_empty()).then(|| SetupChoice { command, again_on: again_on.unwrap_or_default() }))
+    };
+    match &args.setup {
+        Some(setup) => read(setup, "--setup"),
+        None if ask.is_asking() => {
+            let question = format!("What makes a fresh worktree of {} ready?", project.name);
+            ask.until(&mut desk.out, &question, Some(proposed.unwrap_or("nothing")), |text| {
+                if text == "nothing" { Ok(None) } else { read(text, "the command") }
+            })
+        }
+        None => proposed.map_or(Ok(None), |proposed| read(proposed, "the set-up")),
+    }
+}
+
+fn project_gates(
+    project: &ProjectChoice,
+    found: Option<&'static str>,
+    desk: &mut Desk,
+    ask: &mut Ask,
+) -> Result<Vec<Vec<String>>> {
     if !ask.is_asking() {
         return Ok(found.map(|gate| gate.split(' ').map(str::to_owned).collect()).into_iter().collect());
     }
@@ -219,21 +273,45 @@ fn add(choices: &Choices, desk: &mut Desk) -> Result<Vec<Project>> {
     Ok(added)
 }
 
-fn tell(desk: &mut Desk, file: &Path, backup: Option<&Path>, projects: &[Project], choices: &Choices) -> Result<Code> {
+/// Runs set-up and gates of each project that has gates, unless the person does not want it.
+fn try_out(args: &InitArgs, desk: &mut Desk, projects: &[Project]) -> Result<Vec<Tried>> {
+    let settings = desk.settings()?;
+    let mut tried = Vec::new();
+    for project in projects {
+        let Some(commands) = trial::commands(&settings, project).filter(|_| !args.no_try) else { continue };
+        let (branch, name) = (&project.default_branch, &project.project_id);
+        desk.out.note(format!("running {commands} once on {branch} of {name}; --no-try leaves it out"))?;
+        tried.push(trial::run(&settings, project, commands)?);
+    }
+    Ok(tried)
+}
+
+/// All that was done.
+struct Written<'a> {
+    file: &'a Path,
+    backup: Option<&'a Path>,
+    projects: &'a [Project],
+    tried: &'a [Tried],
+}
+
+fn tell_written(desk: &mut Desk, file: &Path, backup: Option<&Path>, projects: &[Project]) -> Result<()> {
+    desk.out.line(Line::default().piece(Look::Good, "wrote").plain(format!(" {}", file.display())))?;
+    if let Some(backup) = backup {
+        desk.out.line(format!("what was there is kept as {}", backup.display()))?;
+    }
+    projects.iter().try_for_each(|project| project::say(project, desk))
+}
+
+fn tell(desk: &mut Desk, written: &Written<'_>, choices: &Choices) -> Result<Code> {
+    let Written { file, backup, projects, tried } = *written;
     let next = next(projects, choices);
-    let (config, backup) = (file.display().to_string(), backup.map(|path| path.display().to_string()));
     if desk.out.is_json() {
         let next = next.into_iter().map(|(command, _)| command).collect();
-        desk.out.json(&Shown { config, backup, projects, next })?;
+        let (config, backup) = (file.display().to_string(), backup.map(|path| path.display().to_string()));
+        desk.out.json(&Shown { config, backup, projects, tried, next })?;
         return Ok(Code::Done);
     }
-    desk.out.line(Line::default().piece(Look::Good, "wrote").plain(format!(" {config}")))?;
-    if let Some(backup) = backup {
-        desk.out.line(format!("what was there is kept as {backup}"))?;
-    }
-    for project in projects {
-        project::say(project, desk)?;
-    }
+    tried.iter().try_for_each(|tried| tried.show(&mut desk.out))?;
     if projects.iter().any(|project| project.repo.is_some()) {
         let login = wait(detect::login(desk.settings()?.github()))?;
         desk.out.line(login)?;

@@ -30,12 +30,21 @@ pub(super) struct AgentChoice {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SetupChoice {
+    pub(super) command: Vec<String>,
+    /// Empty: the default of the settings.
+    pub(super) again_on: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ProjectChoice {
     pub(super) path: PathBuf,
     pub(super) name: String,
     pub(super) repo: Option<String>,
     /// Its own.
     pub(super) gates: Vec<Vec<String>>,
+    /// None: nothing has to be set up.
+    pub(super) setup: Option<SetupChoice>,
     /// It is on the blackboard already.
     pub(super) known: Option<ProjectId>,
 }
@@ -86,7 +95,7 @@ impl ProjectChoice {
         }
         let (repo, id) = known.map_or((project.repo, None), |known| (known.repo, Some(known.project_id)));
         let name = id.as_ref().map_or(project.project_id.to_string(), ToString::to_string);
-        Ok(Self { path: found.path, name, repo, gates: Vec::new(), known: id })
+        Ok(Self { path: found.path, name, repo, gates: Vec::new(), setup: None, known: id })
     }
 
     /// Each once, and no two of one name.

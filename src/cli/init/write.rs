@@ -48,9 +48,22 @@ pub(super) fn render(choices: &Choices) -> String {
     }
     for project in &choices.projects {
         let name = key(&project.name);
+        if project.setup.is_some() || !project.gates.is_empty() {
+            text.push_str(&format!("\n[projects.{name}]\n"));
+        }
+        if let Some(setup) = &project.setup {
+            let command = list(&setup.command);
+            text.push_str(&format!(
+                "# Makes a fresh worktree ready, before agents and gates run in it.\nsetup = {command}\n"
+            ));
+            if !setup.again_on.is_empty() {
+                let names = list(&setup.again_on);
+                text.push_str(&format!("# It runs again when one of these files changed.\nsetup_again_on = {names}\n"));
+            }
+        }
         if !project.gates.is_empty() {
             let gates = commands(&project.gates);
-            text.push_str(&format!("\n[projects.{name}]\n# What must pass before a fix is pushed.\ngates = {gates}\n"));
+            text.push_str(&format!("# What must pass before a fix is pushed.\ngates = {gates}\n"));
         }
         if let (Some(label), true) = (&choices.label, project.repo.is_some()) {
             text.push_str(&format!("\n# Open pull requests with this label are taken over by themselves.\n[projects.{name}.discover]\nlabel = {}\n", quoted(label)));
