@@ -178,13 +178,25 @@ fn a_raised_number_of_fixes_holds_for_changes_that_are_under_way() {
 
     play.world.remand(&["cycles", "c2", "1"]).ok();
     assert!(why("c2").contains("fixes per round: at most 2 (1 from a person for c2, 1 added by a person)"));
-    // What was made already is not too much.
-    set("max_fix_cycles = 2", "max_fix_cycles = 0");
+    set("max_fix_cycles = 2", "max_fix_cycles = 3");
     play.tick().ok();
-    assert_eq!(play.world.sqlite("SELECT max_fix_cycles FROM changes"), "2\n2");
+    assert_eq!(
+        play.world.sqlite("SELECT state FROM changes WHERE change_id = 'c1'"),
+        "escalated",
+        "a person was asked"
+    );
+    assert!(why("c1").contains("Since then the bound was raised to 3: `remand retry c1` goes on"), "{}", why("c1"));
+    play.world.remand(&["retry", "c1"]).ok();
+    play.tick().ok();
+    let fixes = "SELECT total_fixes > 2, state FROM changes WHERE change_id = 'c1'";
+    assert_eq!(play.world.sqlite(fixes), "1|escalated", "{}", why("c1"));
+    // What was made already is not too much.
+    set("max_fix_cycles = 3", "max_fix_cycles = 0");
+    play.tick().ok();
+    assert_eq!(play.world.sqlite("SELECT max_fix_cycles FROM changes"), "3\n2");
     let told = play.world.remand(&["why", "c1", "--json"]).ok().stdout;
     let told: serde_json::Value = serde_json::from_str(&told).unwrap();
-    assert_eq!(told["fix_bound"]["most"], 2, "{told}");
+    assert_eq!(told["fix_bound"]["most"], 3, "{told}");
     play.check();
 }
 

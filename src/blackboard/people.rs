@@ -32,6 +32,10 @@ pub(crate) fn retry(conn: &Connection, id: &ChangeId, actor: &str, now: Time) ->
     }
     let change = super::change(conn, id)?;
     let failed = escalate::failed_item(conn, id)?;
+    if change.state == State::Escalated && failed.is_none() && has_room(conn, &change)? {
+        instruct(conn, id, "retry", "", actor, now)?;
+        return ask_anew(conn, &change, None, BeginsRound::No, actor, now);
+    }
     let (State::Escalated, Some(failed)) = (change.state, failed) else {
         return Err(BoardError::Refused {
             what: if change.state == State::Escalated {
@@ -98,6 +102,13 @@ pub(crate) fn refine(conn: &Connection, id: &ChangeId, text: Option<&str>, actor
     }
     instruct(conn, id, "refine", text.unwrap_or("the open findings"), actor, now)?;
     ask_anew(conn, &change, text, BeginsRound::Yes, actor, now)
+}
+
+/// Whether a change that used all fixes of its round may have more since, by other settings.
+fn has_room(conn: &Connection, change: &Change) -> Result<bool> {
+    let last = escalate::last(conn, &change.change_id)?;
+    let bound = last.as_ref().and_then(|event| event.metadata.get("bound")?.as_str());
+    Ok(bound == Some("cycles") && change.budget.fix_cycle < change.budget.max_fix_cycles)
 }
 
 /// A person has answered an escalation by what he asks for: fixes are made again, and it is where it was.

@@ -143,6 +143,17 @@ fn escalated(facts: &Facts) -> Answer {
         None => format!("it needs you: {reason}"),
     };
     let mut commands: Vec<String> = change.decision.as_deref().map(quoted_commands).unwrap_or_default();
+    let is_raised = event.and_then(|event| word(event, "bound")) == Some("cycles")
+        && change.budget.fix_cycle < change.budget.max_fix_cycles;
+    let answer = if is_raised {
+        commands.insert(0, format!("remand retry {id}"));
+        format!(
+            "{answer}. Since then the bound was raised to {}: `remand retry {id}` goes on",
+            change.budget.max_fix_cycles
+        )
+    } else {
+        answer
+    };
     if commands.is_empty() {
         commands =
             vec![format!("remand approve {id}"), format!("remand refine {id} --text …"), format!("remand cancel {id}")];
