@@ -152,11 +152,11 @@ impl Bench<'_> {
                 });
             }
             if let Some(red) = red {
-                self.remember_result(tested.tree, GateResult::Red)?;
+                self.remember_result(tested.tree, GateResult::Red).await?;
                 return Ok(Some(self.as_in_worktree(red, &slot, head)));
             }
         }
-        self.remember_result(tested.tree, GateResult::Green)?;
+        self.remember_result(tested.tree, GateResult::Green).await?;
         Ok(None)
     }
 

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use super::bench::Bench;
 use super::launch::{make_folder, write};
-use super::stop::Stop;
+use super::stop::{Stop, file_trouble};
+use super::worktree_lock::WorktreeLock;
 use crate::files;
 use crate::fingerprint::fingerprint;
 use crate::work::GateResult;
@@ -20,14 +21,18 @@ impl Bench<'_> {
         self.results().into_iter().rev().find(|(_, known)| *known == key).map(|(result, _)| result)
     }
 
-    pub(super) fn remember_result(&self, tree: &str, result: GateResult) -> Result<(), Stop> {
+    /// Gates of several changes may end at the same time: one after the other writes the file.
+    pub(super) async fn remember_result(&self, tree: &str, result: GateResult) -> Result<(), Stop> {
+        let file = self.results_file();
+        let _lock = WorktreeLock::take(&self.settings.locks_dir, &file.display().to_string())
+            .await
+            .map_err(file_trouble("lock", &file))?;
         let key = self.result_key(tree);
         let mut all: Vec<(GateResult, String)> =
             self.results().into_iter().filter(|(_, known)| *known != key).collect();
         all.push((result, key));
         let from = all.len().saturating_sub(KEPT);
         let text: String = all.iter().skip(from).map(|(result, key)| format!("{result} {key}\n")).collect();
-        let file = self.results_file();
         file.parent().map_or(Ok(()), make_folder)?;
         write(&file, text.as_bytes())
     }
