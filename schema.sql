@@ -31,7 +31,8 @@ CREATE TABLE projects (
     shadow         INTEGER NOT NULL DEFAULT 0 CHECK (shadow IN (0, 1)), -- as the configuration says
     created_at     TEXT NOT NULL CHECK (created_at GLOB '????-??-??T??:??:??.???Z'),
     max_fix_cycles INTEGER CHECK (max_fix_cycles >= 0), -- as the configuration says; null: it was not read since the project was added
-    max_fix_cycles_from TEXT                       -- the setting that says so
+    max_fix_cycles_from TEXT,                      -- the setting that says so
+    shadow_mode    TEXT CHECK (shadow_mode IN ('review', 'dry')) -- with shadow; null: dry
 ) STRICT;
 
 -- The configuration in force in the daemon. One row, written by `remand run`.
@@ -121,6 +122,7 @@ CREATE TABLE changes (
     own_max_fix_cycles INTEGER CHECK (own_max_fix_cycles >= 0), -- a person's number for this change; null: the project's counts
     added_fix_cycles INTEGER NOT NULL DEFAULT 0 CHECK (added_fix_cycles >= 0), -- what a person added to either
     gate_leftovers TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(gate_leftovers)), -- untracked files that passing gates left in a worktree of the user's
+    shadow_mode    TEXT CHECK (shadow_mode IN ('review', 'dry')), -- a person's, with shadow_word; null: dry
     CHECK ((state = 'escalated') = (escalated_from IS NOT NULL)),
     CHECK ((held_until IS NULL) = (hold_reason IS NULL)),
     CHECK (fix_cycle <= max_fix_cycles),
@@ -170,6 +172,7 @@ CREATE INDEX changes_live ON changes (updated_at) WHERE state NOT IN ('merged', 
 --                      stop, start (of a project, or of the blackboard: everything): {action, text, by, at_once?}
 --   shadowed           {item_id, source, change_id, agent, model, worktree, prompt, prompt_bytes, trouble, tokens, cost_micros, run_ms, basis}
 --                      its change is in shadow: what would have run, the file with its prompt, and what it would probably have cost
+--                      of a review in shadow: {item_id, source, change_id, run_id, agent, model, head, base, verdict, summary, findings: [], trouble}
 --   state_changed      {from, to, on}
 --   run_started        {run_id, item_id, epoch, agent, session, head_before, guidance: [ids of comments in its prompt],
 --                       part, feedback: {in_prompt, later},   which run of its fix it is, and how many texts are for another one
@@ -380,6 +383,27 @@ CREATE TABLE shadows (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX shadows_by_change ON shadows (change_id);
+
+-- Reviews of changes in shadow: stored, and nothing follows from them. One per item.
+CREATE TABLE shadow_reviews (
+    item_id      TEXT PRIMARY KEY REFERENCES work_items (item_id),
+    change_id    TEXT NOT NULL REFERENCES changes (change_id),
+    run_id       TEXT REFERENCES runs (run_id),    -- null: no agent ran
+    agent        TEXT,
+    model        TEXT,
+    head         TEXT NOT NULL,                    -- the commit that was reviewed
+    base         TEXT,
+    verdict      TEXT CHECK (verdict IN ('approved', 'changes_requested', 'needs_discussion', 'unclear')),
+    summary      TEXT,
+    body         TEXT,
+    findings     TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(findings) AND json_type(findings) = 'array'),
+    trouble      TEXT,                             -- why there is no review
+    made_at      TEXT NOT NULL CHECK (made_at GLOB '????-??-??T??:??:??.???Z'),
+    CHECK ((verdict IS NULL) = (trouble IS NOT NULL))
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX shadow_reviews_by_change ON shadow_reviews (change_id);
+CREATE INDEX shadow_reviews_by_run ON shadow_reviews (run_id) WHERE run_id IS NOT NULL;
 
 CREATE TABLE reviews (
     review_id   TEXT PRIMARY KEY,

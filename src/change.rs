@@ -55,6 +55,19 @@ words! {
 }
 
 words! {
+    /// What is done for a change in shadow.
+    "kind of shadow" ShadowMode {
+        /// Agents review; nothing follows from that.
+        Review = "review",
+        /// No agent runs.
+        Dry = "dry",
+    }
+}
+
+/// What the configuration says of shadow; none: everything is done for real.
+pub(crate) type Shadow = Option<ShadowMode>;
+
+words! {
     /// How a pull request came to be watched.
     "adopted_by" AdoptedBy {
         Watch = "watch",
@@ -119,6 +132,8 @@ pub(crate) struct Change {
     pub(crate) shadow: bool,
     /// A person's word on that; none: the configuration's counts.
     pub(crate) shadow_word: Option<bool>,
+    /// Which shadow that word is for.
+    pub(crate) shadow_mode: Shadow,
     pub(crate) held_until: Option<Time>,
     pub(crate) hold_reason: Option<String>,
     pub(crate) hold_kind: Option<HoldKind>,

@@ -223,11 +223,11 @@ fn what_is_missing_is_named() {
     }
     // Without a repository there is a config file all the same.
     let output = world.remand(&["init", "--agent", "claude", "--shadow"]).ok();
-    assert!(written(&world).contains("\nshadow = true\n"), "{}", written(&world));
+    assert!(written(&world).contains("\nshadow = \"review\"\n"), "{}", written(&world));
     assert!(output.stdout.contains("remand project add PATH"), "{}", output.stdout);
     let next = output.stdout.split_once("remand run ").unwrap().1;
-    assert!(next.contains("the daemon; in shadow it judges and does nothing"), "{}", output.stdout);
-    assert!(next.contains("remand stats --shadow     what it would have done"), "{}", output.stdout);
+    assert!(next.contains("the daemon; in shadow agents only review"), "{}", output.stdout);
+    assert!(next.contains("remand stats --shadow     what came of it"), "{}", output.stdout);
     assert!(!world.db().exists());
 }
 
@@ -317,9 +317,9 @@ fn somebody_types() {
     # Who reviews.
     review_agent = "claude"
 
-    # Everything is judged, and nothing run, pushed or posted: `remand stats --shadow` says what would have been.
+    # Agents review, and nothing is fixed, pushed or posted: `remand stats --shadow` sums up. "dry" runs no agent at all.
     # Without this line it works for real.
-    shadow = true
+    shadow = "review"
 
     [loop]
     # How much money agents may spend on one change, in US dollars; then you are asked.

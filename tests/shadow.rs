@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use crate::support::play::{Play, Script, WAITS_AND_FIXES};
+use crate::support::World;
+use crate::support::play::{Play, REVIEWS_FIXED, Script, WAITS_AND_FIXES};
 use crate::support::pull_play::PullPlay;
 
 /// Without the numbers that depend on the prompt's length.
@@ -80,7 +81,7 @@ fn the_settings_put_a_project_in_shadow_and_a_changes_own_word_wins() {
     let (other, _) = play.another("second");
     play.tick().ok();
     nothing_ran(&play);
-    assert!(play.answer().contains("as the settings say (`shadow = true`)"), "{}", play.answer());
+    assert!(play.answer().contains("as the settings say (`shadow = \"dry\"`)"), "{}", play.answer());
     world.remand(&["shadow", "c1", "off"]).ok();
     play.tick().ok();
     play.is_ready(1);
@@ -94,7 +95,7 @@ fn the_settings_put_a_project_in_shadow_and_a_changes_own_word_wins() {
     let told =
         format!("events WHERE change_id = '{other}' AND summary = 'shadow is off, as the configuration says for calc'");
     assert_eq!(play.count(&told), 1);
-    world.remand(&["shadow", "c1", "maybe"]).fails(2, "possible values: on, off");
+    world.remand(&["shadow", "c1", "maybe"]).fails(2, "possible values: review, dry, off");
     world.remand(&["cancel", "c1"]).ok();
     world.remand(&["shadow", "c1", "on"]).fails(1, "c1 is closed: nothing is done for it anyway");
     let (all, shadow) = (world.remand(&["stats"]).ok().stdout, world.remand(&["stats", "--shadow"]).ok().stdout);
@@ -121,7 +122,7 @@ fn a_pull_request_in_shadow_is_read_and_nothing_is_posted_or_pushed() {
     assert_eq!(stage.forge.writes(), Vec::<String>::new());
     assert_eq!((stage.remote_head("feature"), stage.pushes()), (head.clone(), pushes));
     play.worktree_is_at(&head);
-    insta::assert_snapshot!(masked(play, &play.answer(), "w2"), @"it is in shadow, as the settings say (`shadow = true`): nothing is run, pushed or posted; for real with `remand shadow c1 off`; it would have run review_fix w2 by fixer in WORLD/src/calc-feature, with a prompt of BYTES, about TOKENS, MONEY, TIME (an assumption, as no run of fixer is known here: 20 times its prompt, 3 USD a million tokens, 200 tokens a second); the prompt is in WORLD/state/remand/shadow/w2.md");
+    insta::assert_snapshot!(masked(play, &play.answer(), "w2"), @r#"it is in shadow, as the settings say (`shadow = "dry"`): nothing is run, pushed or posted; for real with `remand shadow c1 off`; it would have run review_fix w2 by fixer in WORLD/src/calc-feature, with a prompt of BYTES, about TOKENS, MONEY, TIME (an assumption, as no run of fixer is known here: 20 times its prompt, 3 USD a million tokens, 200 tokens a second); the prompt is in WORLD/state/remand/shadow/w2.md"#);
     let table = world.remand(&["stats", "--shadow"]).ok();
     let row: Vec<&str> = table.stdout.lines().nth(1).unwrap().split_whitespace().take(6).collect();
     assert_eq!(row, ["calc", "1", "1", "1", "1", "2"], "in shadow, reviews, fixes, pushes, posts");
@@ -153,6 +154,104 @@ fn an_agent_at_work_may_finish_and_its_push_waits() {
     assert_eq!(play.count("runs WHERE item_id = 'w2'"), 1, "what was done is used");
     daemon.stop();
     play.check();
+}
+
+/// Reviewers run, read-only, and are paid; what they say is stored; nothing moves, is rejected, or posted. Off, the head is
+/// reviewed anew.
+#[test]
+fn reviews_are_made_in_shadow_and_nothing_follows_from_them() {
+    let reviewer = format!("echo '{{\"cost_usd\": 0.5}}' >\"$REMAND_RESULT\"\n{REVIEWS_FIXED}");
+    let stage = PullPlay::new(&Script { settings: "shadow = \"review\"", reviewer: &reviewer, ..Script::default() });
+    let (play, world) = (&stage.play, &stage.play.world);
+    let (head, pushes) = (stage.remote_head("feature"), stage.pushes());
+    assert!(play.answer().contains("code_review w1 is run in shadow by `remand run`"), "{}", play.answer());
+    for _ in 0..2 {
+        stage.tick();
+    }
+    assert_eq!((play.state().as_str(), play.count("runs")), ("awaiting_pr_feedback", 1), "{:#?}", play.events());
+    for none in ["rejections", "reviews", "findings", "intents", "shadows"] {
+        assert_eq!(play.count(none), 0, "{none}");
+    }
+    assert_eq!(stage.forge.writes(), Vec::<String>::new());
+    assert_eq!((stage.remote_head("feature"), stage.pushes()), (head.clone(), pushes));
+    assert_eq!(world.sqlite("SELECT cost_micros, run_ms > 0 FROM changes"), "500000|1", "it is paid for");
+    play.worktree_is_at(&head);
+    insta::assert_snapshot!(world.plain(&play.answer()), @r#"it is in shadow, as the settings say (`shadow = "review"`): agents only review, and nothing is fixed, pushed or posted; for real with `remand shadow c1 off`; its review in shadow: changes_requested by reviewer, 1 finding: work.txt is not fixed"#);
+    assert_eq!(world.json(&["show", "w1"])["shadow_review"]["findings"][0]["text"], "say fixed here");
+    assert!(world.remand(&["show", "w1"]).ok().stdout.contains("finding    high work.txt:1 say fixed here"));
+    assert!(world.remand(&["list"]).ok().stdout.contains("shadow: reviewed, changes_requested"));
+    let sums = &world.json(&["stats", "--shadow"])["all"];
+    assert_eq!(
+        (sums["reviewed"].as_i64(), sums["rejected"].as_i64(), sums["reviews"].as_i64()),
+        (Some(1), Some(1), Some(0))
+    );
+    play.check();
+
+    // What people reject is queued, and no fix runs.
+    stage.review("carol", "CHANGES_REQUESTED", "say fixed", &[]);
+    stage.tick();
+    assert_eq!(play.count("runs"), 1);
+    world.remand(&["shadow", "c1", "off"]).ok();
+    stage.tick();
+    stage.is_ready(1);
+}
+
+#[test]
+fn a_head_is_reviewed_anew_out_of_shadow() {
+    let play = Play::new(&Script { settings: "shadow = \"review\"", ..Script::default() });
+    play.tick().ok();
+    assert_eq!((play.state().as_str(), play.count("runs")), ("pending_self_review", 1), "{:#?}", play.events());
+    play.world.remand(&["shadow", "c1", "off"]).ok();
+    play.tick().ok();
+    play.is_ready(1);
+    assert_eq!(play.count("runs WHERE item_id = 'w1'"), 2, "once in shadow, once for real");
+    assert_eq!(play.count("reviews WHERE item_id = 'w1'"), 1);
+}
+
+/// A review that fails in shadow asks nobody; it is told, and tried again when a person says so.
+#[test]
+fn a_review_that_fails_in_shadow_moves_nothing() {
+    let play = Play::new(&Script { settings: "shadow = \"review\"", reviewer: "exit 1", ..Script::default() });
+    for _ in 0..2 {
+        play.tick().ok();
+    }
+    assert_eq!((play.state().as_str(), play.count("runs")), ("pending_self_review", 1), "{:#?}", play.events());
+    assert!(play.answer().contains("not reviewed: "), "{}", play.answer());
+    play.reviewer("echo 'hard to say'");
+    play.world.remand(&["shadow", "c1", "review"]).ok();
+    play.tick().ok();
+    assert_eq!((play.state().as_str(), play.count("runs")), ("pending_self_review", 3), "asked once more");
+    assert!(play.answer().contains("its review in shadow: unclear by reviewer"), "{}", play.answer());
+    play.check();
+}
+
+/// Killed at work, the review is gone on with, in shadow.
+#[test]
+fn a_review_in_shadow_survives_its_daemon() {
+    let reviewer =
+        format!("echo x >>\"$PROMPTS/began\"\nuntil [ -e \"$PROMPTS/go\" ]; do sleep 0.02; done\n{REVIEWS_FIXED}");
+    let play = Play::new(&Script { settings: "shadow = \"review\"", reviewer: &reviewer, ..Script::default() });
+    let daemon = play.daemon();
+    play.until("the review begins", || play.seen("began").exists());
+    daemon.kill();
+    play.let_go("go");
+    play.tick().ok();
+    assert_eq!(play.state(), "pending_self_review", "{:#?}", play.events());
+    assert!(play.answer().contains("changes_requested by reviewer, 1 finding"), "{}", play.answer());
+    assert_eq!(play.count("rejections"), 0);
+    play.check();
+}
+
+#[test]
+fn other_words_for_shadow_are_refused() {
+    let world = World::new();
+    world.config("shadow = \"loud\"\n");
+    let said = world.remand(&["config", "check"]).fails(3, "expected \"review\", \"dry\" or false").stderr;
+    assert!(said.contains("config.toml:1"), "{said}");
+    for (written, shown) in [("true", "\"dry\""), ("false", "false"), ("\"review\"", "\"review\"")] {
+        world.config(&format!("shadow = {written}\n"));
+        assert_eq!(world.json(&["config", "show", "shadow"])[0]["value"], shown);
+    }
 }
 
 /// Dropped with other words for shadow in the settings, so that the daemon waits for a `remand reload`.

@@ -19,6 +19,8 @@ use crate::work::{Claim, Item, ItemId, Source};
 pub(crate) struct Claimed {
     pub(crate) item: Item,
     pub(crate) change: Change,
+    /// A review whose change is in shadow: nothing follows from it.
+    pub(crate) in_shadow: bool,
 }
 
 impl Claimed {
@@ -73,7 +75,7 @@ pub(crate) fn claim(conn: &Connection, holding: &Holding, now: Time) -> Result<O
             .optional()?;
         let Some(item) = claimed else { return Ok(None) };
         match enter(conn, &item, holding, now) {
-            Ok(change) => return Ok(Some(Claimed { item, change })),
+            Ok(change) => return Ok(Some(Claimed { item, change, in_shadow: false })),
             // An item that its change has no use for (made by hand, say) must not stand in the way of the others.
             Err(BoardError::NoSuchMove(refused)) => {
                 items::cancel_item(conn, &item.item_id, &refused.to_string(), "remand", now)?;

@@ -51,6 +51,7 @@ mod rows;
 mod runs;
 mod said;
 mod shadow;
+mod shadow_review;
 mod shown;
 mod spend;
 mod stops;
@@ -144,8 +145,11 @@ pub(crate) use runs::{
 
 pub(crate) use said::{TakenSaid, judged_alone, known_said, said_of, unjudged_said};
 pub(crate) use shadow::{
-    Estimate, PastRun, ShadowSum, Shadowed, dollars, past_runs, project_shadow, put_off_shadow, record_shadow,
-    set_project_shadow, set_shadow, shadow_of, shadow_sums, told as shadow_told, unshadowed,
+    Estimate, PastRun, ShadowSum, Shadowed, change_shadow, dollars, past_runs, project_shadow, put_off_shadow,
+    record_shadow, set_project_shadow, set_shadow, shadow_of, shadow_sums, told as shadow_told, unshadowed,
+};
+pub(crate) use shadow_review::{
+    ShadowReview, any_shadow_review_due, claim_shadow_review, end_shadow_review, shadow_review_of,
 };
 pub(crate) use shown::{any_by_others, any_read_due, live_changes, looks_after, open_items, open_pulls, shown_events};
 

@@ -19,6 +19,11 @@ pub(super) const OWNED: &[(&str, &str, &str)] = &[
     ("findings", "SELECT count(*) FROM findings WHERE change_id = :id", "DELETE FROM findings WHERE change_id = :id"),
     ("feedback", "SELECT count(*) FROM feedback WHERE change_id = :id", "DELETE FROM feedback WHERE change_id = :id"),
     ("reviews", "SELECT count(*) FROM reviews WHERE change_id = :id", "DELETE FROM reviews WHERE change_id = :id"),
+    (
+        "shadow_reviews",
+        "SELECT count(*) FROM shadow_reviews WHERE change_id = :id",
+        "DELETE FROM shadow_reviews WHERE change_id = :id",
+    ),
     ("shadows", "SELECT count(*) FROM shadows WHERE change_id = :id", "DELETE FROM shadows WHERE change_id = :id"),
     (
         "run_feedback",

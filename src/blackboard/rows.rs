@@ -74,6 +74,7 @@ pub(super) fn change(row: &Row<'_>) -> Sql<Change> {
         stopped: row.get("stopped")?,
         shadow: row.get("shadow")?,
         shadow_word: row.get("shadow_word")?,
+        shadow_mode: word_or_none(row, "shadow_mode")?,
         held_until: time_or_none(row, "held_until")?,
         hold_reason: row.get("hold_reason")?,
         hold_kind: word_or_none(row, "hold_kind")?,

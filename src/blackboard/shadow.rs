@@ -8,7 +8,7 @@ use serde_json::json;
 use super::items::about_item;
 use super::people::instruct;
 use super::{BoardError, Result, hold, pause, rows};
-use crate::change::{Change, ChangeId, ProjectId};
+use crate::change::{Change, ChangeId, ProjectId, Shadow, ShadowMode};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
 use crate::work::{Item, ItemId, Source};
@@ -56,6 +56,9 @@ pub(crate) struct ShadowSum {
     /// Changes that are in shadow now.
     pub(crate) changes: i64,
     pub(crate) reviews: i64,
+    /// Reviews that were made in shadow, and how many of them did not pass.
+    pub(crate) reviewed: i64,
+    pub(crate) rejected: i64,
     pub(crate) fixes: i64,
     pub(crate) pushes: i64,
     pub(crate) posts: i64,
@@ -67,10 +70,12 @@ pub(crate) struct ShadowSum {
 }
 
 /// What the configuration says for a project, which holds for its changes without a word of their own.
-pub(crate) fn set_project_shadow(conn: &Connection, project: &ProjectId, shadow: bool, now: Time) -> Result<bool> {
+pub(crate) fn set_project_shadow(conn: &Connection, project: &ProjectId, shadow: Shadow, now: Time) -> Result<bool> {
+    conn.prepare_cached("UPDATE projects SET shadow_mode = :mode WHERE project_id = :id AND shadow_mode IS NOT :mode")?
+        .execute(named_params! { ":mode": shadow.map(ShadowMode::as_str), ":id": project.as_str() })?;
     let turned = conn
         .prepare_cached("UPDATE projects SET shadow = :shadow WHERE project_id = :id AND shadow <> :shadow")?
-        .execute(named_params! { ":shadow": shadow, ":id": project.as_str() })?;
+        .execute(named_params! { ":shadow": shadow.is_some(), ":id": project.as_str() })?;
     if turned == 0 {
         return Ok(false);
     }
@@ -87,16 +92,30 @@ pub(crate) fn set_project_shadow(conn: &Connection, project: &ProjectId, shadow:
 }
 
 /// What is in force for a project.
-pub(crate) fn project_shadow(conn: &Connection, project: &ProjectId) -> Result<bool> {
-    let found = conn
-        .prepare_cached("SELECT shadow FROM projects WHERE project_id = :id")?
-        .query_row(named_params! { ":id": project.as_str() }, |row| row.get("shadow"))
+pub(crate) fn project_shadow(conn: &Connection, project: &ProjectId) -> Result<Shadow> {
+    let found: Option<Option<String>> = conn
+        .prepare_cached(
+            "SELECT CASE WHEN shadow THEN coalesce(shadow_mode, 'dry') END AS mode FROM projects WHERE project_id = :id",
+        )?
+        .query_row(named_params! { ":id": project.as_str() }, |row| row.get("mode"))
         .optional()?;
-    found.ok_or_else(|| BoardError::NotFound { kind: "project", id: project.to_string() })
+    let mode = found.ok_or_else(|| BoardError::NotFound { kind: "project", id: project.to_string() })?;
+    // The column's CHECK keeps anything else out.
+    Ok(mode.map(|mode| mode.parse().unwrap_or(ShadowMode::Dry)))
+}
+
+/// What is in force for a change.
+pub(crate) fn change_shadow(conn: &Connection, change: &Change) -> Result<Shadow> {
+    match (change.shadow, change.shadow_word) {
+        (false, _) => Ok(None),
+        (true, Some(_)) => Ok(Some(change.shadow_mode.unwrap_or(ShadowMode::Dry))),
+        (true, None) => project_shadow(conn, &change.project_id),
+    }
 }
 
 /// A person's word for one change; it counts more than the project's.
-pub(crate) fn set_shadow(conn: &Connection, id: &ChangeId, shadow: bool, actor: &str, now: Time) -> Result<Change> {
+/// Saying "review" once more has tried again what failed.
+pub(crate) fn set_shadow(conn: &Connection, id: &ChangeId, shadow: Shadow, actor: &str, now: Time) -> Result<Change> {
     let change = super::change(conn, id)?;
     if change.state.is_over() {
         return Err(BoardError::Refused {
@@ -104,10 +123,21 @@ pub(crate) fn set_shadow(conn: &Connection, id: &ChangeId, shadow: bool, actor: 
             hint: None,
         });
     }
-    if change.shadow_word != Some(shadow) {
-        conn.prepare_cached("UPDATE changes SET shadow_word = :shadow, updated_at = :now WHERE change_id = :id")?
-            .execute(named_params! { ":shadow": shadow, ":now": now.to_string(), ":id": id.as_str() })?;
-        instruct(conn, id, "shadow", if shadow { "on" } else { "off" }, actor, now)?;
+    if shadow == Some(ShadowMode::Review) {
+        conn.prepare_cached("DELETE FROM shadow_reviews WHERE change_id = :id AND trouble IS NOT NULL")?
+            .execute(named_params! { ":id": id.as_str() })?;
+    }
+    if change.shadow_word != Some(shadow.is_some()) || change.shadow_mode != shadow {
+        conn.prepare_cached(
+            "UPDATE changes SET shadow_word = :shadow, shadow_mode = :mode, updated_at = :now WHERE change_id = :id",
+        )?
+        .execute(named_params! {
+            ":shadow": shadow.is_some(),
+            ":mode": shadow.map(ShadowMode::as_str),
+            ":now": now.to_string(),
+            ":id": id.as_str(),
+        })?;
+        instruct(conn, id, "shadow", shadow.map_or("off", ShadowMode::as_str), actor, now)?;
         mark(conn)?;
     }
     super::change(conn, id)
@@ -133,12 +163,15 @@ fn mark(conn: &Connection) -> Result<Vec<Change>> {
     Ok(changes)
 }
 
-/// Items that would run now if their change were not in shadow, and of which that is not written down yet.
+/// Items that would run now if their change were not in shadow, and of which that is not written down yet. Reviews that are
+/// made in shadow are none of them.
 pub(crate) fn unshadowed(conn: &Connection, now: Time) -> Result<Vec<Item>> {
     let mut statement = conn.prepare_cached(
         "SELECT w.* FROM changes c INDEXED BY changes_shadow CROSS JOIN work_items w ON w.change_id = c.change_id
          WHERE c.shadow AND NOT c.paused_by_person AND NOT c.paused_by_rules AND NOT c.stopped AND c.held_until IS NULL
              AND w.status = 'blocked' AND w.source IN ('code_review', 'review_fix')
+             AND NOT (w.source = 'code_review' AND 'review' IS CASE WHEN c.shadow_word IS NULL
+                 THEN (SELECT projects.shadow_mode FROM projects WHERE projects.project_id = c.project_id) ELSE c.shadow_mode END)
              AND (w.not_before IS NULL OR w.not_before <= :now)
              AND NOT EXISTS (SELECT 1 FROM shadows s WHERE s.item_id = w.item_id)
              AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.item_id = w.item_id)
@@ -259,6 +292,10 @@ pub(crate) fn shadow_sums(conn: &Connection) -> Result<Vec<ShadowSum>> {
              (SELECT count(*) FROM changes c WHERE c.project_id = p.project_id AND c.shadow
                  AND c.state NOT IN ('merged', 'closed')) AS changes,
              coalesce(sum(w.source = 'code_review'), 0) AS reviews,
+             (SELECT count(*) FROM shadow_reviews v JOIN changes o ON o.change_id = v.change_id
+                 WHERE o.project_id = p.project_id AND v.verdict IS NOT NULL) AS reviewed,
+             (SELECT count(*) FROM shadow_reviews v JOIN changes o ON o.change_id = v.change_id
+                 WHERE o.project_id = p.project_id AND v.verdict <> 'approved') AS rejected,
              coalesce(sum(w.source = 'review_fix'), 0) AS fixes,
              coalesce(sum(w.source = 'review_fix' AND c.pr_number IS NOT NULL), 0) AS pushes,
              coalesce(sum(c.pr_number IS NOT NULL), 0) AS posts,
@@ -267,7 +304,7 @@ pub(crate) fn shadow_sums(conn: &Connection) -> Result<Vec<ShadowSum>> {
              coalesce(sum(s.tokens IS NULL OR s.cost_micros IS NULL OR s.run_ms IS NULL), 0) AS not_estimated
          FROM projects p JOIN changes c ON c.project_id = p.project_id
              LEFT JOIN shadows s ON s.change_id = c.change_id LEFT JOIN work_items w ON w.item_id = s.item_id
-         GROUP BY p.project_id HAVING changes > 0 OR count(s.item_id) > 0 ORDER BY p.project_id",
+         GROUP BY p.project_id HAVING changes > 0 OR reviewed > 0 OR count(s.item_id) > 0 ORDER BY p.project_id",
     )?;
     let found = statement.query_map([], sum_from_row)?.collect::<std::result::Result<_, _>>()?;
     Ok(found)
@@ -278,6 +315,8 @@ fn sum_from_row(row: &Row<'_>) -> std::result::Result<ShadowSum, rusqlite::Error
         project_id: Some(ProjectId::new(row.get::<_, String>("project_id")?)),
         changes: row.get("changes")?,
         reviews: row.get("reviews")?,
+        reviewed: row.get("reviewed")?,
+        rejected: row.get("rejected")?,
         fixes: row.get("fixes")?,
         pushes: row.get("pushes")?,
         posts: row.get("posts")?,

@@ -20,6 +20,10 @@ fn clause(facts: &Facts, why: &Answer) -> String {
         "paused" => return first(&why.answer, "; "),
         "held" => return format!("held: {}", change.hold_reason.as_deref().unwrap_or("no reason was recorded")),
         "stopped" => return "stopped".to_owned(),
+        "shadow" if facts.shadow_review.is_some() => {
+            let verdict = facts.shadow_review.as_ref().and_then(|review| review.verdict);
+            return verdict.map_or("not reviewed".to_owned(), |verdict| format!("reviewed, {verdict}"));
+        }
         "shadow" => return facts.row.open_item.as_ref().map_or("would fix".to_owned(), would),
         _ => {}
     }

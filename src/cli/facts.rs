@@ -2,7 +2,7 @@
 
 use super::pull_name::whole;
 use crate::blackboard::{self as bb, BoardRow, Conn};
-use crate::change::{Change, HoldKind};
+use crate::change::{Change, HoldKind, Shadow};
 use crate::clock::Time;
 use crate::event::{Event, EventType};
 use crate::process::ProcessId;
@@ -30,6 +30,9 @@ pub(crate) struct Facts {
     pub(crate) stops: Vec<bb::Stopped>,
     /// What would have run, if it is in shadow.
     pub(crate) shadow: Option<bb::Shadowed>,
+    /// What a review in shadow said.
+    pub(crate) shadow_review: Option<bb::ShadowReview>,
+    pub(crate) shadow_mode: Shadow,
     /// Why a changed configuration is not in force, if it is held for that.
     pub(crate) configuration: Option<bb::Changed>,
     /// Items that run now, of all changes, and how many may.
@@ -81,6 +84,11 @@ impl Facts {
             Some(item) => bb::shadow_of(conn, &item.item_id)?,
             None => None,
         };
+        let shadow_review = match row.open_item.as_ref().filter(|_| row.change.shadow) {
+            Some(item) => bb::shadow_review_of(conn, &item.item_id)?,
+            None => None,
+        };
+        let shadow_mode = bb::change_shadow(conn, &row.change)?;
         let configuration = match row.change.hold_kind {
             Some(HoldKind::Configuration) => bb::configuration(conn)?.and_then(|row| row.changed),
             Some(
@@ -106,6 +114,8 @@ impl Facts {
             refused,
             stops,
             shadow,
+            shadow_review,
+            shadow_mode,
             configuration,
             running,
             slots,

@@ -68,7 +68,7 @@ pub(crate) struct InitArgs {
     #[arg(long, value_name = "LABEL")]
     label: Option<String>,
 
-    /// Begin in shadow: everything is judged, nothing is run, pushed or posted [default on a terminal: it asks]
+    /// Begin in shadow: agents review, nothing is fixed, pushed or posted [default on a terminal: it asks]
     #[arg(long)]
     shadow: bool,
 
@@ -156,7 +156,7 @@ fn choose(args: &InitArgs, desk: &mut Desk, ask: &mut Ask) -> Result<Choices> {
     if label.is_some() && !projects.iter().any(|project| project.repo.is_some()) {
         desk.out.note("note: --label says nothing here: none of the projects is on GitHub")?;
     }
-    let question = "Begin in shadow: everything is judged, and nothing run, pushed or posted?";
+    let question = "Begin in shadow: agents review, and nothing is fixed, pushed or posted?";
     let shadow = args.shadow || (ask.is_asking() && ask.agrees(&mut desk.out, question)?);
     Ok(Choices { agent, review_agent, gates, projects, label: label.filter(|label| !label.is_empty()), shadow })
 }
@@ -336,8 +336,8 @@ fn next(projects: &[Project], choices: &Choices) -> Vec<(String, &'static str)> 
     };
     let doctor = ("remand doctor".to_owned(), "what is still missing, and how to get it");
     if choices.shadow {
-        let run = ("remand run".to_owned(), "the daemon; in shadow it judges and does nothing");
-        return vec![doctor, begin, run, ("remand stats --shadow".to_owned(), "what it would have done")];
+        let run = ("remand run".to_owned(), "the daemon; in shadow agents only review");
+        return vec![doctor, begin, run, ("remand stats --shadow".to_owned(), "what came of it")];
     }
     vec![doctor, begin, ("remand run".to_owned(), "the daemon that does it")]
 }

@@ -11,7 +11,7 @@ use super::picture::{short, told};
 use super::project::say_who_works;
 use super::shadow;
 use crate::blackboard::{self as bb, Conn, NewChange, Project};
-use crate::change::{Change, ChangeId, State};
+use crate::change::{Change, ChangeId, Shadow, State};
 use crate::config::Loaded;
 use crate::evaluator::definition::max_fix_cycles;
 use crate::work::{Item, Source, Status};
@@ -81,7 +81,7 @@ fn enter(args: &ReviewArgs, settings: &Loaded, found: &Found, desk: &Desk) -> Re
     let own = settings.project(found.project.project_id.as_str());
     let evaluators = desk.evaluators(settings)?;
     let most_fixes = settings.max_fix_cycles(found.project.project_id.as_str(), max_fix_cycles(&evaluators)).most;
-    let new = |actor: &str, in_force: bool| NewChange {
+    let new = |actor: &str, in_force: Shadow| NewChange {
         project_id: found.project.project_id.clone(),
         title: found.title.clone(),
         branch: found.branch.clone(),

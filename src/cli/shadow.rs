@@ -10,53 +10,63 @@ use super::facts::Facts;
 use super::fail::Code;
 use super::picture::told;
 use crate::blackboard as bb;
-use crate::change::{Change, ProjectId};
+use crate::change::{Change, ProjectId, Shadow, ShadowMode};
 use crate::config::Loaded;
-use crate::daemon::UnreadShadow;
+use crate::daemon::{UnreadShadow, shadow_written};
+use crate::work::Source;
 
 /// Only show what would be done for a change, or do it for real again
 ///
-/// In shadow everything is looked at, fixes and reviews are queued and their prompts made, and nothing is run, pushed or
-/// posted. An agent that runs may finish. `off` lets what waits run.
+/// In shadow nothing is fixed, pushed or posted. `review` has the change reviewed, read-only, and stores what the reviewer
+/// says; `dry` runs no agent and shows what would have run. An agent at work may finish. `off` lets what waits run, and
+/// reviews the head anew.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "`shadow = true` in the settings, for all projects or under [projects.NAME], does it for every change that has no \
-word of its own. `remand stats --shadow` sums up what would have been done.\n\n\
-Examples:\n  remand shadow c3 on\n  remand shadow ada/engine#42 off"
+    after_help = "`shadow = \"review\"` or \"dry\" in the settings, for all projects or under [projects.NAME], does it for every change \
+that has no word of its own. `remand stats --shadow` sums up what would have been done.\n\n\
+Examples:\n  remand shadow c3 review\n  remand shadow ada/engine#42 off"
 )]
 pub(crate) struct ShadowArgs {
     #[command(flatten)]
     named: Named,
 
-    /// Whether it is in shadow
-    #[arg(value_name = "on|off", value_enum)]
+    /// Whether it is in shadow, and in which
+    #[arg(value_name = "review|dry|off", value_enum)]
     word: Word,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Word {
-    On,
+    Review,
+    #[value(alias = "on")]
+    Dry,
     Off,
 }
 
 pub(crate) fn shadow(args: &ShadowArgs, desk: &mut Desk) -> Result<Code> {
     let before = desk.change(&args.named.change)?;
     let id = before.change_id;
-    let on = args.word == Word::On;
-    desk.write("shadow", |conn, step| bb::set_shadow(conn, &id, on, &step.actor, step.now))?;
-    let what = match (before.shadow, on) {
-        (true, true) => "is in shadow already",
-        (false, true) => "is in shadow: nothing is run, pushed or posted for it",
-        (true, false) => "is out of shadow: what waits may run",
-        (false, false) => "is not in shadow",
+    let mode = match args.word {
+        Word::Review => Some(ShadowMode::Review),
+        Word::Dry => Some(ShadowMode::Dry),
+        Word::Off => None,
+    };
+    let was = desk.read(|conn| bb::change_shadow(conn, &bb::change(conn, &id)?))?;
+    desk.write("shadow", |conn, step| bb::set_shadow(conn, &id, mode, &step.actor, step.now))?;
+    let what = match (was, mode) {
+        (Some(was), Some(mode)) if was == mode => "is in shadow already",
+        (_, Some(ShadowMode::Dry)) => "is in shadow: nothing is run, pushed or posted for it",
+        (_, Some(ShadowMode::Review)) => "is in shadow: it is reviewed, and nothing is fixed, pushed or posted for it",
+        (Some(_), None) => "is out of shadow: what waits may run",
+        (None, None) => "is not in shadow",
     };
     told(desk, &id, what)
 }
 
 /// The word of its own that a change has from the start. What the settings say is the daemon's to put in force for a
-/// project; a change that is taken over after a person wrote `shadow = true` must not run because it was not read yet.
-pub(super) fn word(is_asked: bool, settings: &Loaded, project: &ProjectId, in_force: bool) -> Option<bool> {
-    let unread = UnreadShadow::of(settings, project, in_force).is_some_and(|unread| unread.shadow);
+/// project; a change that is taken over after a person wrote `shadow` must not run because it was not read yet.
+pub(super) fn word(is_asked: bool, settings: &Loaded, project: &ProjectId, in_force: Shadow) -> Option<bool> {
+    let unread = UnreadShadow::of(settings, project, in_force).is_some_and(|unread| unread.shadow.is_some());
     (is_asked || unread).then_some(true)
 }
 
@@ -74,6 +84,12 @@ pub(super) fn unread(desk: &Desk, change: &Change) -> Result<Option<String>> {
 pub(super) fn shadowed(facts: &Facts) -> Answer {
     let mut said = vec![sentence(facts)];
     let item = facts.row.open_item.as_ref();
+    if let Some(review) = &facts.shadow_review {
+        said.push(format!("its review in shadow: {}", review.text()));
+        let since = facts.in_shadow_since();
+        let item = format!("remand show {}", review.item_id);
+        return say("shadow", said.join("; "), since, &[item, command(facts)]);
+    }
     match (item, &facts.shadow) {
         (Some(item), Some(shadow)) => {
             said.push(format!("it would have run {}", bb::shadow_told(item, shadow)));
@@ -84,6 +100,9 @@ pub(super) fn shadowed(facts: &Facts) -> Answer {
             let has_run = facts.row.last_run.as_ref().is_some_and(|run| run.item_id == item.item_id);
             said.push(may_finish(facts, false).unwrap_or_else(|| match has_run {
                 true => format!("{what} has run, and what follows from it waits"),
+                false if facts.shadow_mode == Some(ShadowMode::Review) && item.source == Source::CodeReview => {
+                    format!("{what} is run in shadow by `remand run` or `remand tick`")
+                }
                 false => format!("what {what} would do is looked at by `remand run` or `remand tick`"),
             }));
         }
@@ -103,8 +122,15 @@ pub(super) fn and_in_shadow(mut told: Answer, facts: &Facts) -> Answer {
 }
 
 fn sentence(facts: &Facts) -> String {
-    let by = if facts.row.change.shadow_word.is_some() { "" } else { ", as the settings say (`shadow = true`)" };
-    format!("it is in shadow{by}: nothing is run, pushed or posted; for real with `{}`", command(facts))
+    let by = match facts.row.change.shadow_word {
+        Some(_) => String::new(),
+        None => format!(", as the settings say (`shadow = {}`)", shadow_written(facts.shadow_mode)),
+    };
+    let what = match facts.shadow_mode {
+        Some(ShadowMode::Review) => "agents only review, and nothing is fixed, pushed or posted",
+        Some(ShadowMode::Dry) | None => "nothing is run, pushed or posted",
+    };
+    format!("it is in shadow{by}: {what}; for real with `{}`", command(facts))
 }
 
 fn command(facts: &Facts) -> String {

@@ -142,6 +142,8 @@ struct ItemDetail {
     rejections: Vec<Rejection>,
     /// What would have run, where its change is in shadow.
     shadow: Option<bb::Shadowed>,
+    /// What a review in shadow said.
+    shadow_review: Option<bb::ShadowReview>,
 }
 
 /// For `item show` too.
@@ -153,7 +155,8 @@ pub(crate) fn item(desk: &mut Desk, id: &ItemId) -> Result<Code> {
 fn show_item(desk: &mut Desk, item: Item) -> Result<Code> {
     let detail = desk.read(|conn| {
         let (runs, rejections) = (bb::runs_of(conn, &item.item_id)?, bb::rejections_in(conn, &item.item_id)?);
-        Ok(ItemDetail { shadow: bb::shadow_of(conn, &item.item_id)?, item, runs, rejections })
+        let (shadow, shadow_review) = (bb::shadow_of(conn, &item.item_id)?, bb::shadow_review_of(conn, &item.item_id)?);
+        Ok(ItemDetail { shadow, shadow_review, item, runs, rejections })
     })?;
     if desk.out.is_json() {
         desk.out.json(&detail)?;
@@ -174,6 +177,14 @@ fn show_item(desk: &mut Desk, item: Item) -> Result<Code> {
     if let Some(shadow) = &detail.shadow {
         field(desk, "shadow", format!("would have run {}", bb::shadow_told(item, shadow)))?;
         field(desk, "prompt", shadow.prompt.as_deref().unwrap_or_default())?;
+    }
+    if let Some(review) = &detail.shadow_review {
+        field(desk, "in shadow", review.text())?;
+        for one in &review.findings {
+            let line = one.line.map(|line| format!(":{line}")).unwrap_or_default();
+            let place = one.path.as_deref().map(|path| format!(" {path}{line}")).unwrap_or_default();
+            field(desk, "finding", format!("{}{place} {}", one.severity, one.text))?;
+        }
     }
     for run in &detail.runs {
         field(desk, "run", run_line(run))?;

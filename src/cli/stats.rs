@@ -116,6 +116,13 @@ fn print_shadow(desk: &mut Desk, projects: &[ShadowSum], all: &ShadowSum) -> Res
         n => format!("; of {n} not all could be"),
     };
     desk.out.note(format!("nothing of it was done; tokens, money and time are estimated{without}"))?;
+    if all.reviewed > 0 {
+        let passed = all.reviewed - all.rejected;
+        desk.out.note(format!(
+            "{} reviews were made in shadow: {passed} passed, {} did not; `remand stats` has what they cost",
+            all.reviewed, all.rejected
+        ))?;
+    }
     Ok(Code::Done)
 }
 
@@ -124,6 +131,8 @@ fn add(all: &ShadowSum, one: &ShadowSum) -> ShadowSum {
         project_id: None,
         changes: all.changes + one.changes,
         reviews: all.reviews + one.reviews,
+        reviewed: all.reviewed + one.reviewed,
+        rejected: all.rejected + one.rejected,
         fixes: all.fixes + one.fixes,
         pushes: all.pushes + one.pushes,
         posts: all.posts + one.posts,

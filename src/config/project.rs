@@ -6,7 +6,7 @@ use super::discover::Discover;
 use super::push::PushSettings;
 use super::settings::{Argv, GateIn, MainCheckout, ProjectOverrides, RedBase};
 use super::{Loaded, place};
-use crate::change::{FixBound, OnMaxCycles};
+use crate::change::{FixBound, OnMaxCycles, Shadow};
 use crate::clock::Zone;
 use crate::finding::Severity;
 use crate::keypath::KeyPath;
@@ -39,8 +39,8 @@ pub(crate) struct ProjectSettings {
     pub(crate) setup_again_on: Vec<String>,
     /// Where worktrees of ours are made.
     pub(crate) own_worktrees: PathBuf,
-    /// Nothing is done for its changes, they are only looked at.
-    pub(crate) shadow: bool,
+    /// Its changes are only reviewed, or only looked at.
+    pub(crate) shadow: Shadow,
     pub(crate) push: PushSettings,
     /// None: only pull requests that somebody named.
     pub(crate) discover: Option<Discover>,

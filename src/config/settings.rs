@@ -11,7 +11,7 @@ use super::discover::DiscoverTable;
 use super::github::Github;
 use super::push::{PushOverrides, PushSettings};
 use super::sandbox::SandboxTable;
-use crate::change::OnMaxCycles;
+use crate::change::{OnMaxCycles, Shadow, ShadowMode};
 use crate::clock::Zone;
 use crate::finding::Severity;
 use crate::words::words;
@@ -34,7 +34,8 @@ pub(crate) struct Config {
     pub(super) setup: Vec<String>,
     pub(super) setup_again_on: Vec<String>,
     pub(super) own_worktrees: String,
-    pub(super) shadow: bool,
+    #[serde(deserialize_with = "shadow", serialize_with = "shadow_as_written")]
+    pub(super) shadow: Shadow,
     pub(super) r#loop: Loop,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) dispatch: Dispatch,
@@ -203,7 +204,13 @@ pub(crate) struct ProjectOverrides {
     pub(super) setup: Option<Vec<String>>,
     pub(super) setup_again_on: Option<Vec<String>>,
     pub(super) own_worktrees: Option<String>,
-    pub(super) shadow: Option<bool>,
+    #[serde(
+        default,
+        deserialize_with = "shadow_if_set",
+        serialize_with = "own_shadow_as_written",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub(super) shadow: Option<Shadow>,
     pub(super) push: Option<PushOverrides>,
     pub(super) discover: Option<DiscoverTable>,
 }
@@ -295,6 +302,44 @@ impl<'de> Deserialize<'de> for Argv {
 
         deserializer.deserialize_seq(Words)
     }
+}
+
+/// `"review"`, `"dry"` or false. `true` is how older files say "dry".
+fn shadow<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Shadow, D::Error> {
+    struct Written;
+
+    impl de::Visitor<'_> for Written {
+        type Value = Shadow;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("\"review\", \"dry\" or false")
+        }
+
+        fn visit_bool<E: de::Error>(self, is_on: bool) -> Result<Shadow, E> {
+            Ok(is_on.then_some(ShadowMode::Dry))
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<Shadow, E> {
+            text.parse().map(Some).ok().ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
+        }
+    }
+
+    deserializer.deserialize_any(Written)
+}
+
+fn shadow_if_set<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Shadow>, D::Error> {
+    shadow(deserializer).map(Some)
+}
+
+fn shadow_as_written<S: serde::Serializer>(shadow: &Shadow, serializer: S) -> Result<S::Ok, S::Error> {
+    match shadow {
+        Some(mode) => serializer.serialize_str(mode.as_str()),
+        None => serializer.serialize_bool(false),
+    }
+}
+
+fn own_shadow_as_written<S: serde::Serializer>(shadow: &Option<Shadow>, serializer: S) -> Result<S::Ok, S::Error> {
+    shadow_as_written(&shadow.flatten(), serializer)
 }
 
 /// A command, or the empty list.

@@ -261,7 +261,7 @@ fn a_project_overrides_what_it_names() {
         setup: vec![],
         setup_again_on: loaded.config.setup_again_on.clone(),
         own_worktrees: loaded.blackboard.with_file_name("worktrees"),
-        shadow: false,
+        shadow: None,
         push: PushSettings {
             forbidden: loaded.config.push.forbidden.clone(),
             max_file_kb: 10240,

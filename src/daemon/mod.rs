@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::blackboard::{self as bb, Door};
-use crate::change::{FixBound, HoldKind, ProjectId};
+use crate::change::{FixBound, HoldKind, ProjectId, Shadow};
 use crate::clock;
 use crate::config::{self, Loaded};
 use crate::dispatch::{self, Dispatch};
@@ -45,7 +45,7 @@ pub(crate) use assemble::{agent, dispatch_settings, git, intake, kit, latest, sa
 pub(crate) use in_force::{InForce, first_line};
 pub(crate) use lock::{AlreadyRunning, holder};
 pub(crate) use record::Record;
-pub(crate) use shadow::UnreadShadow;
+pub(crate) use shadow::{UnreadShadow, written as shadow_written};
 
 /// How often command evaluators are asked in one tick: those that answer each other for ever wait for the next.
 const MOST_ROUNDS: usize = 10;
@@ -60,7 +60,7 @@ pub(crate) struct Daemon {
     dispatch: Arc<Dispatch>,
     look_every: Duration,
     /// Whether the configuration wants a project only looked at.
-    shadow: Box<dyn Fn(&ProjectId) -> bool + Send + Sync>,
+    shadow: Box<dyn Fn(&ProjectId) -> Shadow + Send + Sync>,
     /// How many fixes a round may take in a project.
     most_fixes: Box<dyn Fn(&ProjectId) -> FixBound + Send + Sync>,
     /// Looked at before anything runs: one that is too old or missing is said at once.

@@ -2,7 +2,7 @@
 
 use super::{Daemon, lock};
 use crate::blackboard as bb;
-use crate::change::ProjectId;
+use crate::change::{ProjectId, Shadow, ShadowMode};
 use crate::clock;
 use crate::config::Loaded;
 
@@ -11,8 +11,12 @@ impl Daemon {
     pub(super) async fn set_shadows(&self) -> bb::Result<()> {
         for project in self.door().read(bb::list_projects).await? {
             let (id, shadow) = (project.project_id.clone(), (self.shadow)(&project.project_id));
-            if shadow {
-                tracing::warn!(project = %id, "in shadow: nothing is run, pushed or posted");
+            match shadow {
+                Some(ShadowMode::Dry) => tracing::warn!(project = %id, "in shadow: nothing is run, pushed or posted"),
+                Some(ShadowMode::Review) => {
+                    tracing::warn!(project = %id, "in shadow: agents review, nothing is fixed, pushed or posted");
+                }
+                None => {}
             }
             let most_fixes = (self.most_fixes)(&id);
             let step = move |conn: &bb::Conn| {
@@ -50,13 +54,13 @@ impl Daemon {
 /// What the settings say of a project's shadow, and the daemon that runs has not read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UnreadShadow {
-    pub(crate) shadow: bool,
+    pub(crate) shadow: Shadow,
     pid: String,
 }
 
 impl UnreadShadow {
     /// None: what is in force is what the settings say, or no daemon runs, and the next one reads them.
-    pub(crate) fn of(loaded: &Loaded, project: &ProjectId, in_force: bool) -> Option<Self> {
+    pub(crate) fn of(loaded: &Loaded, project: &ProjectId, in_force: Shadow) -> Option<Self> {
         let shadow = loaded.project(project.as_str()).shadow;
         if shadow == in_force {
             return None;
@@ -65,10 +69,15 @@ impl UnreadShadow {
     }
 
     pub(crate) fn says(&self) -> String {
-        format!("the config says `shadow = {}` since, which the daemon has not read", self.shadow)
+        format!("the config says `shadow = {}` since, which the daemon has not read", written(self.shadow))
     }
 
     pub(crate) fn remedy(&self) -> String {
         format!("`remand reload` (the daemon has pid {})", self.pid)
     }
+}
+
+/// As it is written in the settings.
+pub(crate) fn written(shadow: Shadow) -> String {
+    shadow.map_or_else(|| "false".to_owned(), |mode| format!("\"{mode}\""))
 }

@@ -22,7 +22,7 @@ impl Task {
     pub(super) async fn look(&self) -> Result<Worktree, Stop> {
         self.go_on()?;
         let change = self.change_now().await?;
-        if change.paused || change.held_until.is_some() {
+        if self.waits(&change) {
             return Err(Stop::Paused);
         }
         budget_left(&change)?;

@@ -140,11 +140,18 @@ impl Dispatch {
     }
 
     async fn claim(&self) -> bb::Result<Option<Claimed>> {
-        if !self.door.read(|conn| bb::anything_ready(conn, clock::now())).await? {
+        let holding = Holding { holder: self.holder.clone(), lease: self.settings.lease };
+        if self.door.read(|conn| bb::anything_ready(conn, clock::now())).await? {
+            let real = holding.clone();
+            let claimed = self.door.write("claim", move |conn| bb::claim(conn, &real, clock::now())).await?;
+            if claimed.is_some() {
+                return Ok(claimed);
+            }
+        }
+        if !self.door.read(|conn| bb::any_shadow_review_due(conn, clock::now())).await? {
             return Ok(None);
         }
-        let holding = Holding { holder: self.holder.clone(), lease: self.settings.lease };
-        self.door.write("claim", move |conn| bb::claim(conn, &holding, clock::now())).await
+        self.door.write("claim_shadow", move |conn| bb::claim_shadow_review(conn, &holding, clock::now())).await
     }
 
     /// How long nothing can become due by itself.

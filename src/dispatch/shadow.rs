@@ -1,4 +1,4 @@
-//! What would run if its change were not in shadow: its prompt is made and kept, what it would cost is estimated, and
+//! What would run if its change were not in shadow, and the reviews that are made in it. Of the rest the prompt is made and kept, what it would cost is estimated, and
 //! nothing is started, pushed or posted. No worktree is touched: of a pull request the commits are looked at in the
 //! project's repository.
 
@@ -13,10 +13,11 @@ use super::stop::Stop;
 use super::task::{Signs, Task};
 use super::{Claimed, Dispatch};
 use crate::agent::Phase;
-use crate::blackboard::{self as bb, Estimate, PastRun, Shadowed};
+use crate::blackboard::{self as bb, Estimate, PastRun, ReviewDone, ShadowReview, Shadowed};
+use crate::change::Change;
 use crate::clock;
 use crate::git::Place;
-use crate::work::{Item, Source};
+use crate::work::{Item, Run, Source};
 
 /// How many runs an estimate is made from.
 const RUNS: i64 = 50;
@@ -45,7 +46,7 @@ impl Dispatch {
         let change = self.door.read(move |conn| bb::change(conn, &id)).await?;
         // Never claimed: the claim's epoch is one that no write would be let through with, and none is made.
         let signs = Signs { fenced: CancellationToken::new(), stop: stop.clone(), halted: CancellationToken::new() };
-        let task = Task::begin(self, Claimed { item: item.clone(), change }, signs).await?;
+        let task = Task::begin(self, Claimed { item: item.clone(), change, in_shadow: false }, signs).await?;
         let phase = if item.source == Source::ReviewFix { Phase::Fix } else { Phase::Review };
         let agent = task.agent(phase).ok();
         let (prompt, trouble) = match task.shadow_prompt(phase).await {
@@ -89,6 +90,59 @@ impl Dispatch {
 }
 
 impl Task {
+    /// Whether nothing may begin for the change now. Its shadow is in the way of all but the reviews made in it.
+    pub(super) fn waits(&self, change: &Change) -> bool {
+        let is_paused = match self.in_shadow {
+            true => change.paused_by_person || change.paused_by_rules || change.stopped || !change.shadow,
+            false => change.paused,
+        };
+        is_paused || change.held_until.is_some()
+    }
+
+    /// What a reviewer said in shadow is stored.
+    pub(super) async fn finish_in_shadow(&self, run: &Run, done: ReviewDone) -> Result<(), Stop> {
+        let review = ShadowReview {
+            run_id: Some(run.run_id.clone()),
+            agent: Some(done.agent),
+            model: done.model,
+            head: done.head,
+            base: Some(done.base),
+            verdict: Some(done.verdict),
+            summary: Some(done.summary.unwrap_or(done.reason)),
+            body: Some(done.body),
+            findings: done.findings,
+            trouble: None,
+            ..self.no_shadow_review(String::new())
+        };
+        let claim = self.claim.clone();
+        tracing::info!(item = %self.item.item_id, verdict = ?review.verdict, "reviewed in shadow");
+        self.write("shadow_review", move |conn| bb::end_shadow_review(conn, &claim, &review, clock::now())).await?;
+        Ok(())
+    }
+
+    /// No review came of it, and in shadow nobody is asked.
+    pub(super) async fn end_in_shadow(&self, reason: String) -> bb::Result<()> {
+        let (claim, review) = (self.claim.clone(), self.no_shadow_review(reason));
+        self.write("shadow_review", move |conn| bb::end_shadow_review(conn, &claim, &review, clock::now())).await
+    }
+
+    pub(super) fn no_shadow_review(&self, trouble: String) -> ShadowReview {
+        ShadowReview {
+            item_id: self.item.item_id.clone(),
+            change_id: self.change.change_id.clone(),
+            run_id: None,
+            agent: None,
+            model: None,
+            head: self.change.head.clone(),
+            base: None,
+            verdict: None,
+            summary: None,
+            body: None,
+            findings: Vec::new(),
+            trouble: Some(trouble),
+        }
+    }
+
     /// The file that it is kept in, and the prompt.
     async fn shadow_prompt(&self, phase: Phase) -> Result<(String, String), Stop> {
         let (place, head, base) = self.commits().await?;

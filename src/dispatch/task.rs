@@ -27,6 +27,8 @@ pub(super) struct Task {
     pub(super) project: Project,
     pub(super) rules: Rules,
     pub(super) git: Git,
+    /// A review from which nothing follows.
+    pub(super) in_shadow: bool,
     /// The claim is over.
     pub(super) fenced: CancellationToken,
     /// The program is stopping.
@@ -110,6 +112,7 @@ impl Task {
         git.pass_over(&dispatch.door.read(move |conn| bb::gate_leftovers(conn, &id)).await?);
         Ok(Self {
             claim: claimed.claim(),
+            in_shadow: claimed.in_shadow,
             item: claimed.item,
             change: claimed.change,
             dispatch: Arc::clone(dispatch),
@@ -161,6 +164,10 @@ impl Task {
                 tracing::warn!(%item, reason = ?reason, "held");
                 self.hold(kind, reason, until).await
             }
+            Stop::Fail(Fail { reason, .. }) | Stop::TakenBack(TakenBack { reason, .. }) if self.in_shadow => {
+                tracing::warn!(%item, reason = ?reason, "not reviewed in shadow");
+                self.end_in_shadow(reason).await
+            }
             Stop::Fail(fail) => {
                 tracing::error!(%item, reason = ?fail.reason, "needs a person");
                 self.fail(fail).await
@@ -197,8 +204,12 @@ impl Task {
             wip: None,
         };
         let hold = Hold { kind, reason, until };
+        let in_shadow = self.in_shadow.then(|| self.no_shadow_review(again.reason.clone()));
         self.write("hold", move |conn| {
             if bb::is_held_too_often(&bb::change(conn, &change_id)?, kind, now) {
+                if let Some(review) = &in_shadow {
+                    return bb::end_shadow_review(conn, &claim, review, clock::now());
+                }
                 return bb::fail(conn, &claim, &again, clock::now()).map(drop);
             }
             bb::hold(conn, &claim, &change_id, &hold, clock::now())

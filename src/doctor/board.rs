@@ -8,7 +8,7 @@ use rustix::fs::{Access, access};
 
 use super::{CALL, Check, Surroundings, bytes};
 use crate::blackboard::{self as bb, Onlook, Project, Quick, Show};
-use crate::change::{Change, ProjectId, State};
+use crate::change::{Change, ProjectId, Shadow, ShadowMode, State};
 use crate::clock::Time;
 use crate::config::{Loaded, Origin};
 use crate::daemon::{self, InForce};
@@ -22,7 +22,7 @@ pub(super) struct Known {
     pub(super) projects: Vec<Project>,
     pub(super) last_beat: Option<Time>,
     /// What is in force for each project.
-    pub(super) shadows: Vec<(ProjectId, bool)>,
+    pub(super) shadows: Vec<(ProjectId, Shadow)>,
     pub(super) standing: Vec<Check>,
     /// What the daemon has in force.
     pub(super) configuration: Option<bb::Configuration>,
@@ -182,14 +182,19 @@ pub(super) fn in_force(loaded: Option<&Loaded>, blackboard: &Path, row: Option<&
 }
 
 /// Which projects are in shadow, and where the settings say something else than the daemon goes by.
-pub(super) fn shadow(loaded: &Loaded, shadows: &[(ProjectId, bool)]) -> Vec<Check> {
+pub(super) fn shadow(loaded: &Loaded, shadows: &[(ProjectId, Shadow)]) -> Vec<Check> {
     let runs = daemon::holder(&loaded.blackboard).is_some();
-    let is_on = |id: &ProjectId, in_force: bool| if runs { in_force } else { loaded.project(id.as_str()).shadow };
-    let on: Vec<&str> = shadows.iter().filter(|(id, force)| is_on(id, *force)).map(|(id, _)| id.as_str()).collect();
+    let mode = |(id, in_force): &(ProjectId, Shadow)| if runs { *in_force } else { loaded.project(id.as_str()).shadow };
     let mut checks = Vec::new();
-    if !on.is_empty() {
-        let says = format!("on for {}: nothing is run, pushed or posted; `remand stats --shadow`", on.join(", "));
-        checks.push(Check::ok("shadow", says));
+    for (in_mode, what) in [
+        (ShadowMode::Review, "agents only review, and nothing is fixed, pushed or posted"),
+        (ShadowMode::Dry, "nothing is run, pushed or posted"),
+    ] {
+        let on: Vec<&str> =
+            shadows.iter().filter(|one| mode(one) == Some(in_mode)).map(|(id, _)| id.as_str()).collect();
+        if !on.is_empty() {
+            checks.push(Check::ok("shadow", format!("on for {}: {what}; `remand stats --shadow`", on.join(", "))));
+        }
     }
     checks.extend(shadows.iter().filter_map(|(id, in_force)| {
         let unread = daemon::UnreadShadow::of(loaded, id, *in_force)?;

@@ -98,3 +98,26 @@ CREATE TABLE git_settings (
 
 -- The money that was spent in a day.
 CREATE INDEX runs_by_end ON runs (ended_at, cost_micros) WHERE cost_micros IS NOT NULL;
+
+-- Reviews in shadow.
+ALTER TABLE projects ADD COLUMN shadow_mode TEXT CHECK (shadow_mode IN ('review', 'dry'));
+ALTER TABLE changes ADD COLUMN shadow_mode TEXT CHECK (shadow_mode IN ('review', 'dry'));
+CREATE TABLE shadow_reviews (
+    item_id      TEXT PRIMARY KEY REFERENCES work_items (item_id),
+    change_id    TEXT NOT NULL REFERENCES changes (change_id),
+    run_id       TEXT REFERENCES runs (run_id),    -- null: no agent ran
+    agent        TEXT,
+    model        TEXT,
+    head         TEXT NOT NULL,                    -- the commit that was reviewed
+    base         TEXT,
+    verdict      TEXT CHECK (verdict IN ('approved', 'changes_requested', 'needs_discussion', 'unclear')),
+    summary      TEXT,
+    body         TEXT,
+    findings     TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(findings) AND json_type(findings) = 'array'),
+    trouble      TEXT,                             -- why there is no review
+    made_at      TEXT NOT NULL CHECK (made_at GLOB '????-??-??T??:??:??.???Z'),
+    CHECK ((verdict IS NULL) = (trouble IS NOT NULL))
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX shadow_reviews_by_change ON shadow_reviews (change_id);
+CREATE INDEX shadow_reviews_by_run ON shadow_reviews (run_id) WHERE run_id IS NOT NULL;

@@ -32,8 +32,8 @@ pub(super) fn render(choices: &Choices) -> String {
     }
     if choices.shadow {
         text.push_str(
-            "\n# Everything is judged, and nothing run, pushed or posted: `remand stats --shadow` says what would have been.\n\
-             # Without this line it works for real.\nshadow = true\n",
+            "\n# Agents review, and nothing is fixed, pushed or posted: `remand stats --shadow` sums up. \"dry\" runs no agent at all.\n\
+             # Without this line it works for real.\nshadow = \"review\"\n",
         );
     }
     text.push_str(
