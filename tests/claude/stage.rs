@@ -65,8 +65,10 @@ pub(crate) fn command(world: &World, url: &str, args: &[&str]) -> Command {
 pub(crate) fn by_claude(world: &World, claude: &str, agent: &str, settings: &str) {
     let path = world.root().join("config/remand/config.toml");
     let text = std::fs::read_to_string(&path).unwrap();
-    let text = text.replace("agent = \"fixer\"", &format!("agent = \"claude\"\n{settings}"));
-    let text = text.replace("review_agent = \"reviewer\"\n", "");
+    let text = text.replace("review_agent = \"reviewer\"\n", "").replace("red_base = \"ignore\"\n", "");
+    // The settings may end with a table: what is for the top comes before.
+    let top = format!("agent = \"claude\"\nred_base = \"ignore\"\n{settings}");
+    let text = text.replace("agent = \"fixer\"", &top);
     world.config(&format!(
         "{text}\n[agents.claude]\nkind = \"claude\"\ncommand = {}\nmodel = \"claude-sonnet-4-5\"\n{agent}\n",
         json!([claude])

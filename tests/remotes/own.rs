@@ -151,7 +151,7 @@ fn a_branch_that_its_author_rewrites_is_followed() {
     stage.play.world.remand(&["refine", "c1", "--text", "once more"]).ok();
     stage.tick();
     stage.is_ready();
-    assert_eq!(stage.subjects().last().unwrap(), "Address review feedback (cycle 1)");
+    assert_eq!(stage.subjects().last().unwrap(), "Address review feedback (cycle 2)");
 }
 
 /// Wherever it dies on the way, the next one comes to the same place.

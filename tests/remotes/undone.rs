@@ -66,7 +66,7 @@ fn a_fix_that_is_taken_off_the_branch_is_not_made_again_until_a_person_asks_for_
     stage.tick();
     stage.is_ready();
     assert_eq!(stage.runs(), 2);
-    assert_eq!(stage.subjects(), ["add work.txt", "Address review feedback (cycle 1)"]);
+    assert_eq!(stage.subjects(), ["add work.txt", "Address review feedback (cycle 2)"]);
     let kept = stage.play.world.git(&stage.play.repo, &["for-each-ref", "--contains", &ours, "refs/remand/wip/"]);
     assert!(kept.contains("refs/remand/wip/"), "what was taken off is kept here");
 }
