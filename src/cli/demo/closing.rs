@@ -75,7 +75,7 @@ pub(super) fn words(out: &mut Out, folder: &Path, is_kept: bool) -> Result<()> {
         "remand init --shadow                   # asks for agent and tests, writes the config, adds this repository",
         "remand doctor                          # what is still missing",
         "remand watch you/yours#42              # or, for a worktree without a PR: remand review",
-        "remand run                             # the daemon; in shadow it judges and does nothing",
+        "remand run                             # the daemon; in shadow agents review, and nothing is fixed, pushed or posted",
     ] {
         out.line(command(line.to_owned()))?;
     }
