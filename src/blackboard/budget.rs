@@ -1,4 +1,4 @@
-//! What a person adds to the bounds of a change. Bounds never grow by themselves.
+//! Additions by a person to the bounds of a change. Bounds never grow by themselves.
 
 use rusqlite::{Connection, named_params};
 use serde::Serialize;
@@ -13,7 +13,7 @@ use crate::event::{EventType, NewEvent};
 /// The most that a bound becomes: sums must not overflow.
 const MOST: i64 = 1_000_000_000_000_000;
 
-/// What is added; 0 means nothing.
+/// Amounts to add; 0 adds nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Addition {
     pub(crate) fixes: i64,
@@ -22,7 +22,7 @@ pub(crate) struct Addition {
     pub(crate) cost_micros: i64,
 }
 
-/// Who adds, and why.
+/// The person who adds, and the reason.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Grant<'a> {
     pub(crate) actor: &'a str,

@@ -1,5 +1,5 @@
-//! How many fixes a round may take: a person's number for the change, or else what the configuration says for its project;
-//! and what a person added.
+//! The bound on the fixes of a round: a person's number for the change, or else the configured one of its project, plus
+//! the fixes that a person added.
 
 use rusqlite::{Connection, OptionalExtension as _, named_params};
 use serde_json::json;
@@ -9,7 +9,7 @@ use crate::change::{Change, ChangeId, FixBound, ProjectId};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
 
-/// What the configuration says for a project. It holds at once for its changes without a number of their own; fixes that
+/// Sets the configured number of a project. It holds at once for its changes without a number of their own; fixes that
 /// were made already are not too many.
 pub(crate) fn set_project_max_fix_cycles(
     conn: &Connection,

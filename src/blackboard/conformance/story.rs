@@ -267,7 +267,7 @@ pub(in crate::blackboard) fn project(now: Time) -> bb::Project {
     }
 }
 
-/// What a person types as `remand budget CHANGE --fixes +N`.
+/// Adds fixes as `remand budget CHANGE --fixes +N` does.
 pub(super) fn more_fixes(conn: &Conn, id: &ChangeId, fixes: i64, now: Time) -> Result<Change> {
     let added = bb::Addition { fixes, ..bb::Addition::default() };
     bb::add_budget(conn, id, &added, bb::Grant { actor: "ann", why: None }, now)
