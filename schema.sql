@@ -123,6 +123,7 @@ CREATE TABLE changes (
     added_fix_cycles INTEGER NOT NULL DEFAULT 0 CHECK (added_fix_cycles >= 0), -- what a person added to either
     gate_leftovers TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(gate_leftovers)), -- untracked files that passing gates left in a worktree of the user's
     shadow_mode    TEXT CHECK (shadow_mode IN ('review', 'dry')), -- a person's, with shadow_word; null: dry
+    detached       INTEGER NOT NULL DEFAULT 0 CHECK (detached IN (0, 1)), -- HEAD of a worktree of remand's own is on no branch; refs/remand/change/ID keeps its commits
     CHECK ((state = 'escalated') = (escalated_from IS NOT NULL)),
     CHECK ((held_until IS NULL) = (hold_reason IS NULL)),
     CHECK (fix_cycle <= max_fix_cycles),
@@ -133,6 +134,7 @@ CREATE UNIQUE INDEX changes_one_live_per_worktree ON changes (worktree) WHERE st
 CREATE UNIQUE INDEX changes_one_live_per_branch ON changes (project_id, branch) WHERE state NOT IN ('merged', 'closed');
 CREATE UNIQUE INDEX changes_one_live_per_pull ON changes (project_id, pr_number)
     WHERE pr_number IS NOT NULL AND state NOT IN ('merged', 'closed');
+CREATE INDEX changes_attached ON changes (change_id) WHERE own_worktree = 1 AND detached = 0;
 -- Also those that are over: a pull request may have been watched before.
 CREATE INDEX changes_by_pull ON changes (project_id, pr_number) WHERE pr_number IS NOT NULL;
 CREATE INDEX changes_held ON changes (held_until) WHERE held_until IS NOT NULL;
@@ -544,7 +546,7 @@ CREATE TABLE sweeps (
     kind       TEXT NOT NULL CHECK (kind IN ('run', 'prompt', 'worktree', 'ref')),
     path       TEXT NOT NULL,                      -- of a folder or file; of a ref its name
     repository TEXT NOT NULL,                      -- of a worktree or a ref; else empty
-    proof      TEXT NOT NULL,                      -- that it is the change's: its file name; of a worktree the branch, of a ref the commit
+    proof      TEXT NOT NULL,                      -- that it is the change's: its file name; of a worktree its branch or the ref that keeps its commits, of a ref the commit
     change_id  TEXT NOT NULL,                      -- which is not there any more
     created_at TEXT NOT NULL CHECK (created_at GLOB '????-??-??T??:??:??.???Z'),
     PRIMARY KEY (kind, path, repository)

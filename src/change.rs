@@ -152,6 +152,8 @@ pub(crate) struct Change {
     pub(crate) adopted_by: Option<AdoptedBy>,
     /// remand made the worktree, and may make it again.
     pub(crate) own_worktree: bool,
+    /// HEAD of the worktree is on no branch: `refs/remand/change/ID` keeps its commits.
+    pub(crate) detached: bool,
     /// What the worktree's set-up was last run for.
     pub(crate) setup_done: Option<String>,
     /// Off since a person took a fix of ours back.

@@ -70,6 +70,7 @@ pub(crate) struct Errand<'a> {
     pub(crate) cycle: i64,
     pub(crate) base: &'a str,
     pub(crate) head: &'a str,
+    pub(crate) branch: &'a str,
     pub(crate) worktree: &'a Path,
     pub(crate) dir: &'a Path,
     pub(crate) limits: Limits,
@@ -162,6 +163,7 @@ impl Agent {
             ("REMAND_CYCLE", errand.cycle.to_string()),
             ("REMAND_BASE", errand.base.to_owned()),
             ("REMAND_HEAD", errand.head.to_owned()),
+            ("REMAND_BRANCH", errand.branch.to_owned()),
         ] {
             env.insert(name.to_owned(), value);
         }

@@ -37,7 +37,7 @@ pub(crate) fn adopt(conn: &Connection, adoption: &Adoption, now: Time) -> Result
     let entered = changes::insert_change(conn, new, now)?;
     let id = &entered.change_id;
     conn.prepare_cached(
-        "UPDATE changes SET pr_number = :number, adopted_by = :by, own_worktree = :own WHERE change_id = :id",
+        "UPDATE changes SET pr_number = :number, adopted_by = :by, own_worktree = :own, detached = :own WHERE change_id = :id",
     )?
     .execute(named_params! {
         ":number": pull.number,

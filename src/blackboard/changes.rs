@@ -218,3 +218,23 @@ pub(super) fn set_head(conn: &Connection, id: &ChangeId, head: &str, now: Time) 
 pub(super) fn short(sha: &str) -> String {
     sha.chars().take(10).collect()
 }
+
+/// Changes whose worktree remand made on a branch.
+pub(crate) fn attached_changes(conn: &Connection) -> Result<Vec<Change>> {
+    let mut statement = conn
+        .prepare_cached("SELECT * FROM changes INDEXED BY changes_attached WHERE own_worktree = 1 AND detached = 0")?;
+    let found = statement.query_map([], rows::change)?.collect::<std::result::Result<_, _>>()?;
+    Ok(found)
+}
+
+/// Notes that the worktree of a change is on no branch from now on; false when somebody is at work in it.
+pub(crate) fn set_detached(conn: &Connection, change: &Change) -> Result<bool> {
+    let set = conn
+        .prepare_cached(
+            "UPDATE changes SET detached = 1 WHERE change_id = :id AND own_worktree = 1
+                 AND NOT EXISTS (SELECT 1 FROM runs WHERE worktree = :worktree AND ended_at IS NULL)
+                 AND NOT EXISTS (SELECT 1 FROM work_items WHERE worktree = :worktree AND status = 'claimed')",
+        )?
+        .execute(named_params! { ":id": change.change_id.as_str(), ":worktree": change.worktree })?;
+    Ok(set > 0)
+}

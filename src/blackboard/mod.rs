@@ -66,7 +66,8 @@ pub(crate) use backup::{Progress, copy};
 pub(crate) use board::Board;
 pub(crate) use budget::{Addition, Grant, add_budget};
 pub(crate) use changes::{
-    NewChange, advance, change, find_change, insert_change, live_change_at, live_change_on, move_head,
+    NewChange, advance, attached_changes, change, find_change, insert_change, live_change_at, live_change_on,
+    move_head, set_detached,
 };
 pub(crate) use check::{Violation, check};
 #[cfg(test)]

@@ -88,6 +88,7 @@ pub(super) fn change(row: &Row<'_>) -> Sql<Change> {
         implementation_item_id: row.get("implementation_item_id")?,
         adopted_by: word_or_none(row, "adopted_by")?,
         own_worktree: row.get("own_worktree")?,
+        detached: row.get("detached")?,
         setup_done: row.get("setup_done")?,
         auto_fix: row.get("auto_fix")?,
         created_at: time(row, "created_at")?,

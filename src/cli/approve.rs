@@ -51,7 +51,8 @@ pub(crate) fn moved_to(desk: &Desk, change: &Change) -> Result<Option<String>> {
     let git = desk.git(&desk.settings()?);
     let head = wait(async {
         let worktree = git.worktree_at(Path::new(&change.worktree)).await.ok()?;
-        git.resolve(&worktree.place, &format!("refs/heads/{}", change.branch)).await.ok()?
+        let name = if change.detached { "HEAD".to_owned() } else { format!("refs/heads/{}", change.branch) };
+        git.resolve(&worktree.place, &name).await.ok()?
     })?;
     Ok(head.filter(|head| *head != change.head))
 }

@@ -19,7 +19,7 @@ use crate::blackboard::{self as bb, Board, BoardError, Remnant, Weight, Where};
 use crate::change::{Change, ChangeId, ProjectId};
 use crate::clock::Time;
 use crate::config::{self, Loaded};
-use crate::git::{self, Git, Sweep};
+use crate::git::{self, Git, HeadAt, Sweep};
 use crate::{plain, wake};
 
 /// A prune that takes longer says how far it is, this often.
@@ -280,14 +280,19 @@ impl Broom {
         if !change.own_worktree || !path.starts_with(&own) {
             return Ok(None);
         }
-        match self.sweepable(project, path, &change.branch).await {
+        let head_at =
+            if change.detached { HeadAt::Detached(change.change_id.as_str()) } else { HeadAt::Branch(&change.branch) };
+        match self.sweepable(project, path, head_at).await {
             Sweep::Gone => Ok(None),
             Sweep::Stays(why) => Err(format!("its worktree {} stays: {why}", change.worktree)),
             Sweep::Clean => Ok(Some(Remnant {
                 kind: Where::Worktree,
                 path: change.worktree.clone(),
                 repository: project.common_dir.display().to_string(),
-                proof: change.branch.clone(),
+                proof: match head_at {
+                    HeadAt::Branch(branch) => branch.to_owned(),
+                    HeadAt::Detached(_) => head_at.ref_name().map_err(|error| plain::chain(&error))?,
+                },
             })),
         }
     }
@@ -323,7 +328,29 @@ impl Broom {
                 Err(error) => wip.doubtful.push(Left { path: name, reason: plain::chain(&error) }),
             }
         }
+        if change.detached {
+            self.kept_commits(change, project, &mut wip).await;
+        }
         wip
+    }
+
+    /// The ref that keeps the commits of a detached worktree.
+    async fn kept_commits(&self, change: &Change, project: &git::Project, wip: &mut Wip) {
+        let Ok(name) = HeadAt::Detached(change.change_id.as_str()).ref_name() else { return };
+        match self.git.resolve(&project.repository(), &name).await {
+            Ok(Some(sha)) if sha == change.head => wip.proven.push(Remnant {
+                kind: Where::Ref,
+                path: name,
+                repository: project.common_dir.display().to_string(),
+                proof: sha,
+            }),
+            Ok(Some(_)) => {
+                let reason = format!("there is no record that it is of {}", change.change_id);
+                wip.doubtful.push(Left { path: name, reason });
+            }
+            Ok(None) => {}
+            Err(error) => wip.doubtful.push(Left { path: name, reason: plain::chain(&error) }),
+        }
     }
 }
 

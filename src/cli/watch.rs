@@ -19,8 +19,8 @@ use crate::{config, daemon, wake};
 /// Take over a pull request: have it reviewed, and fixed when somebody who may write to it wants changes
 #[derive(Debug, Args)]
 #[command(
-    after_help = "It is read from GitHub with `gh`, once a minute unless the evaluator `pr_feedback` says otherwise. The worktree \
-that is on its branch is worked in, or one that remand makes. Fixes are pushed to that branch, reviews and answers are \
+    after_help = "It is read from GitHub with `gh`, once a minute unless the evaluator `pr_feedback` says otherwise. A \
+worktree that is on its branch is worked in, but never the main checkout; else remand makes one, with a detached HEAD. Fixes are pushed to that branch, reviews and answers are \
 posted on the PR. Those that are merged, closed or come from a fork are refused.\n\n\
 With [projects.NAME.discover] in the settings, pull requests are found and taken over by themselves.\n\n\
 Examples:\n  remand watch ada/engine#42\n  remand watch https://github.com/ada/engine/pull/42\n  \

@@ -111,6 +111,7 @@ impl Daemon {
     /// found something.
     pub(crate) async fn tick(&self, stop: &CancellationToken) -> anyhow::Result<Done> {
         let mut done = Done::default();
+        self.dispatch.detach_worktrees().await.context("worktrees could not be detached from their branches")?;
         self.dispatch.settle_pushes().await.context("pushes that were cut could not be looked for")?;
         let mut rounds = 0;
         while !stop.is_cancelled() {

@@ -12,7 +12,7 @@ use crate::blackboard as bb;
 use crate::clock;
 use crate::crash::crash_point;
 use crate::event::{EventType, NewEvent, TargetType};
-use crate::git::{GitError, PutBack, only_prose_about_review};
+use crate::git::{GitError, HeadAt, PutBack, only_prose_about_review};
 use crate::review::{Answer, Stance, read_answers};
 use crate::work::{GateResult, Run};
 
@@ -34,12 +34,16 @@ impl Task {
         let place = self.place()?;
         let run = span.run;
         // A git of ours that was killed in the middle of this commit left its locks.
-        let to = PutBack { branch: &self.change.branch, head_before: &run.head_before, run: run.run_id.as_str() };
+        let to = PutBack { head_at: self.head_at(), head_before: &run.head_before, run: run.run_id.as_str() };
         self.git.unblock(&place, to).await?;
         let now = self.git.look(&place).await?;
-        if now.branch.as_deref() != Some(self.change.branch.as_str()) {
+        if !self.head_at().fits(now.branch.as_deref()) {
             let found = now.branch.as_deref().unwrap_or("a detached HEAD");
-            return self.refuse(span, format!("the agent left the branch {} for {found}", self.change.branch)).await;
+            let reason = match self.head_at() {
+                HeadAt::Branch(branch) => format!("the agent left the branch {branch} for {found}"),
+                HeadAt::Detached(_) => format!("the agent switched to the branch {found}"),
+            };
+            return self.refuse(span, reason).await;
         }
         let Some(head) = now.head else {
             return self.refuse(span, format!("the agent deleted the branch {}", self.change.branch)).await;
@@ -54,7 +58,7 @@ impl Task {
         }
         let message = self.message(run, runs).await?;
         crash_point!("git.commit.before");
-        match self.git.commit_rest(&place, &self.change.branch, &message).await {
+        match self.git.commit_rest(&place, self.head_at(), &message).await {
             Ok(_) => {}
             Err(error @ (GitError::NotOnBranch { .. } | GitError::Unfinished { .. })) => {
                 return self.refuse(span, format!("the agent left the worktree unfinished: {error}")).await;
@@ -62,6 +66,8 @@ impl Task {
             Err(error) => return Err(error.into()),
         }
         crash_point!("git.commit.after");
+        self.git.keep_head(&place, self.head_at()).await?;
+        crash_point!("git.keep.after");
         let after = self.git.look(&place).await?;
         let left = self.git.status(&place).await?;
         if !left.is_clean() {
@@ -137,7 +143,7 @@ impl Task {
             Some(sha) => format!("{reason}; and {} is on the remote already, pushed from this repository", short(sha)),
             None => reason.to_owned(),
         };
-        let to = PutBack { branch: &self.change.branch, head_before: span.first, run: span.run.run_id.as_str() };
+        let to = PutBack { head_at: self.head_at(), head_before: span.first, run: span.run.run_id.as_str() };
         crash_point!("git.withdraw.before");
         let restored = self.git.put_back(&place, to).await?;
         crash_point!("git.withdraw.after");

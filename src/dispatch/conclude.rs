@@ -65,7 +65,7 @@ impl Task {
             Err(GitError::NotThere { .. }) => return self.without_worktree(run, phase, &dir).await,
             found => found?,
         };
-        let to = PutBack { branch: &self.change.branch, head_before: &run.head_before, run: run.run_id.as_str() };
+        let to = PutBack { head_at: self.head_at(), head_before: &run.head_before, run: run.run_id.as_str() };
         self.git.unblock(&place, to).await?;
         crash_point!("git.unblock.after");
         let dropped = self.git.put_back_config(&place, &swap_record(&dir)).await?;
@@ -267,7 +267,7 @@ impl Task {
     pub(super) async fn abandon(&self) -> Result<(), Stop> {
         let runs = self.runs().await?;
         let (Some(first), Some(last)) = (runs.first(), runs.last()) else { return Ok(()) };
-        let to = PutBack { branch: &self.change.branch, head_before: &first.head_before, run: last.run_id.as_str() };
+        let to = PutBack { head_at: self.head_at(), head_before: &first.head_before, run: last.run_id.as_str() };
         self.git.put_back(&self.place()?, to).await?;
         self.write("abandon", move |conn| runs.iter().try_for_each(|run| bb::discard_run(conn, &run.run_id))).await?;
         Ok(())

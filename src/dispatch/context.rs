@@ -145,6 +145,7 @@ impl Task {
             base_sha: base.to_owned(),
             head_sha: head.to_owned(),
             pr_number: self.change.pr_number,
+            detached: self.change.detached,
             cycle: self.item.fix_cycle + 1,
             max_cycles: self.change.budget.max_fix_cycles,
             plan,

@@ -181,7 +181,7 @@ impl Task {
         self.not_taken_back(&remote, &theirs).await?;
         let branch = &self.change.branch;
         if self.git.is_ancestor(place, &here, &theirs).await? {
-            self.git.forward(place, branch, &here, &theirs).await?;
+            self.git.forward(place, self.head_at(), &here, &theirs).await?;
         } else if !self.git.is_ancestor(place, &theirs, &here).await? {
             if self.was_on_remote(place, &here).await? {
                 self.follow(place, &here, &theirs).await?;
@@ -283,7 +283,7 @@ impl Task {
         })
         .await?;
         crash_point!("git.follow.before");
-        self.git.follow(place, &self.change.branch, here, theirs).await?;
+        self.git.follow(place, self.head_at(), here, theirs).await?;
         crash_point!("git.follow.after");
         Ok(())
     }
@@ -296,7 +296,7 @@ impl Task {
 
     async fn go_back(&self, place: &Place, theirs: &str, here: &str) -> Result<(), Stop> {
         let run = format!("taken-back-{here}");
-        self.git.put_back(place, PutBack { branch: &self.change.branch, head_before: theirs, run: &run }).await?;
+        self.git.put_back(place, PutBack { head_at: self.head_at(), head_before: theirs, run: &run }).await?;
         let summary = format!(
             "the worktree went back to {}, where the remote is; {} is kept on refs/remand/wip/{run}",
             short(theirs),

@@ -59,7 +59,7 @@ impl Task {
     async fn gates_in_worktree(&self, span: Span<'_>, head: &str) -> Result<Option<Red>, Stop> {
         let place = self.place()?;
         let run = span.run;
-        let to = PutBack { branch: &self.change.branch, head_before: head, run: run.run_id.as_str() };
+        let to = PutBack { head_at: self.head_at(), head_before: head, run: run.run_id.as_str() };
         let cut = self.settle_gates(run).await?;
         self.end_cut_setup(&place).await?;
         self.as_committed(&place, to, cut).await?;
@@ -88,7 +88,7 @@ impl Task {
 
     /// The worktree is as the fix was committed, else somebody is at work there, and a person decides.
     pub(super) async fn untouched(&self, place: &Place, span: Span<'_>, head: &str) -> Result<(), Stop> {
-        let to = PutBack { branch: &self.change.branch, head_before: head, run: span.run.run_id.as_str() };
+        let to = PutBack { head_at: self.head_at(), head_before: head, run: span.run.run_id.as_str() };
         self.end_cut_setup(place).await?;
         self.as_committed(place, to, Cut::Never).await
     }
@@ -100,7 +100,7 @@ impl Task {
         let now = self.git.look(place).await?;
         let status = self.git.status(place).await?;
         let is_there = now.head.as_deref() == Some(to.head_before) && now.operation.is_none();
-        if is_there && now.branch.as_deref() == Some(to.branch) && status.is_clean() {
+        if is_there && to.head_at.fits(now.branch.as_deref()) && status.is_clean() {
             return Ok(());
         }
         let theirs = match (&now.head, cut) {
@@ -136,7 +136,7 @@ impl Task {
     async fn left_behind(&self, place: &Place, to: PutBack<'_>) -> Result<Option<Red>, Stop> {
         let now = self.git.look(place).await?;
         let status = self.git.status(place).await?;
-        let is_on_branch = now.branch.as_deref() == Some(self.change.branch.as_str());
+        let is_on_branch = self.head_at().fits(now.branch.as_deref());
         let is_at_head = now.head.as_deref() == Some(to.head_before) && is_on_branch && now.operation.is_none();
         if !is_at_head || !status.changed.is_empty() {
             let output = if !status.changed.is_empty() {
@@ -144,7 +144,7 @@ impl Task {
             } else if is_on_branch {
                 "a gate moved HEAD away from the commit that it was to test".to_owned()
             } else {
-                format!("a gate left the branch {}", self.change.branch)
+                format!("a gate left {}", self.head_at().expected())
             };
             return Ok(Some(Red { command: self.all_gates(), status: Some(0), output }));
         }

@@ -134,6 +134,7 @@ impl Task {
             cycle: self.item.fix_cycle,
             base: launch.base,
             head: launch.head,
+            branch: &self.change.branch,
             worktree: &launch.worktree.place.path,
             dir: &dir,
             limits: process::Limits {

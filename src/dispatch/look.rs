@@ -12,7 +12,7 @@ use super::task::Task;
 use crate::blackboard as bb;
 use crate::change::{Change, HoldKind};
 use crate::clock;
-use crate::git::{GitError, Worktree};
+use crate::git::{GitError, HeadAt, Worktree};
 
 /// How many paths are named before "and N more".
 const NAMED: usize = 5;
@@ -65,15 +65,25 @@ impl Task {
                 "finish or abort it there, then retry",
             ));
         }
-        if worktree.branch.as_deref() != Some(self.change.branch.as_str()) {
+        let worktree = self.detached_again(worktree).await?;
+        let is_own_branch = worktree.branch.as_deref() == Some(self.change.branch.as_str());
+        // Attached although it should not be: then there is work in it, which is reported below.
+        if !(self.head_at().fits(worktree.branch.as_deref()) || self.change.detached && is_own_branch) {
             let found = worktree.branch.as_deref().unwrap_or("no branch (detached HEAD)");
             return Err(Stop::fail(
-                format!("{} is on {found}, not on {}", path.display(), self.change.branch),
-                format!(
-                    "switch it back (`git -C {} switch {}`), then retry",
-                    typed(path),
-                    typed(Path::new(&self.change.branch))
-                ),
+                format!("{} is on {found}, not on {}", path.display(), self.head_at().expected()),
+                match self.head_at() {
+                    HeadAt::Branch(branch) => {
+                        format!(
+                            "switch it back (`git -C {} switch {}`), then retry",
+                            typed(path),
+                            typed(Path::new(branch))
+                        )
+                    }
+                    HeadAt::Detached(_) => {
+                        format!("detach it (`git -C {} switch --detach`), then retry", typed(path))
+                    }
+                },
             ));
         }
         if worktree.head.is_none() {
@@ -110,6 +120,24 @@ impl Task {
             ),
             until: Some(today.end),
         })
+    }
+
+    /// Where HEAD of the worktree belongs.
+    pub(super) fn head_at(&self) -> HeadAt<'_> {
+        head_at(&self.change)
+    }
+
+    /// A worktree of ours that is on the branch of its change although it should be on none: it is detached, unless there
+    /// is work in it.
+    async fn detached_again(&self, worktree: Worktree) -> Result<Worktree, Stop> {
+        if !self.change.detached || worktree.branch.as_deref() != Some(self.change.branch.as_str()) {
+            return Ok(worktree);
+        }
+        if !self.git.status(&worktree.place).await?.is_clean() {
+            return Ok(worktree);
+        }
+        self.git.detach(&worktree.place, self.head_at()).await?;
+        Ok(self.git.look(&worktree.place).await?)
     }
 
     /// Refuses a repository that can't be written before an agent is paid for work that could not be kept. A service may
@@ -240,6 +268,11 @@ impl Task {
         self.git.bring_in(&worktree.place, remote.path(), &sha).await?;
         Ok(Some(sha))
     }
+}
+
+/// Where HEAD of a change's worktree belongs.
+pub(super) fn head_at(change: &Change) -> HeadAt<'_> {
+    if change.detached { HeadAt::Detached(change.change_id.as_str()) } else { HeadAt::Branch(&change.branch) }
 }
 
 /// Absolute budgets, looked at before each spend.

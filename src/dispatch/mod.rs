@@ -10,6 +10,7 @@ mod commit_message;
 mod conclude;
 mod configuration;
 mod context;
+mod detach;
 mod earlier;
 mod fix;
 mod forge;

@@ -29,10 +29,13 @@ impl Task {
         if self.change.has_pr()
             && let Ok(place) = self.place()
         {
-            self.git.end_cut_move(&place, &self.change.branch).await?;
+            self.git.end_cut_move(&place, self.head_at()).await?;
             self.end_cut_setup(&place).await?;
         }
-        let worktree = self.sync(self.look().await?).await?;
+        let worktree = self.look().await?;
+        // That of an earlier change of the same pull request has a ref of another name.
+        self.git.keep_head(&worktree.place, self.head_at()).await?;
+        let worktree = self.sync(worktree).await?;
         self.set_up(&worktree.place).await?;
         Ok(worktree)
     }
@@ -61,7 +64,7 @@ impl Task {
         // Whatever was set up before went with the folder.
         self.write("worktree_making", move |conn| bb::set_up_for(conn, &id, MAKING)).await?;
         crash_point!("git.worktree.before");
-        self.git.add_worktree(&project, self.worktree(), &self.change.branch, &head).await?;
+        self.git.add_worktree(&project, self.worktree(), self.head_at(), &head).await?;
         crash_point!("git.worktree.after");
         self.worktree_is_made().await
     }
@@ -130,10 +133,9 @@ impl Task {
         // What a killed daemon left of it must not write on.
         self.bench().job_folder(&self.setup_name()).await?;
         let now = self.git.look(place).await?;
-        let branch = &self.change.branch;
-        if let Some(head) = now.head.filter(|_| now.branch.as_ref() == Some(branch)) {
+        if let Some(head) = now.head.filter(|_| self.head_at().fits(now.branch.as_deref())) {
             let run = format!("setup-{}", self.change.change_id);
-            self.git.put_back(place, PutBack { branch, head_before: &head, run: &run }).await?;
+            self.git.put_back(place, PutBack { head_at: self.head_at(), head_before: &head, run: &run }).await?;
         }
         Ok(())
     }

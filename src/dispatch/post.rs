@@ -47,6 +47,9 @@ struct Page<'a> {
 impl Dispatch {
     /// Posts what is to be posted, until `stop`.
     pub(crate) async fn run_posts(self: Arc<Self>, wake: Arc<Notify>, stop: CancellationToken) {
+        if let Err(error) = self.detach_worktrees().await {
+            tracing::error!(error = ?error, "worktrees could not be detached from their branches");
+        }
         if let Err(error) = self.settle_pushes().await {
             tracing::error!(error = ?error, "pushes that were cut could not be looked for");
         }

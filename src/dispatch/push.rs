@@ -190,13 +190,8 @@ impl Task {
         }
         let place = self.place()?;
         self.git.bring_in(&place, remote.path(), &theirs).await?;
-        let rebase = Rebase {
-            branch: &self.change.branch,
-            first: span.first,
-            head,
-            onto: &theirs,
-            run: span.run.run_id.as_str(),
-        };
+        let rebase =
+            Rebase { head_at: self.head_at(), first: span.first, head, onto: &theirs, run: span.run.run_id.as_str() };
         crash_point!("git.rebase.before");
         let rebased = self.git.rebase_onto(&place, rebase).await?;
         crash_point!("git.rebase.after");

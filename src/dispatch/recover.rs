@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::Dispatch;
 use super::launch::swap_record;
-use super::look::{named, short};
+use super::look::{head_at, named, short};
 use super::stop::{Stop, chain};
 use super::worktree_lock::WorktreeLock;
 use crate::agent;
@@ -106,11 +106,12 @@ async fn clean_up(git: &Git, project: &Project, change: &Change, run: &Run) -> R
         Ok(place) => place,
         Err(error) => return Ok(Cleaned::LeftAlone(chain(&error))),
     };
-    let to = PutBack { branch: &change.branch, head_before: &run.head_before, run: run.run_id.as_str() };
+    let to = PutBack { head_at: head_at(change), head_before: &run.head_before, run: run.run_id.as_str() };
     git.unblock(&place, to).await?;
     git.put_back_config(&place, &swap_record(Path::new(&run.dir))).await?;
     let now = git.look(&place).await?;
-    if now.branch.as_deref() != Some(change.branch.as_str()) {
+    // An agent that died on a branch of a worktree that is ours alone is put back; a person's branch is left alone.
+    if !change.detached && now.branch.as_deref() != Some(change.branch.as_str()) {
         let found = now.branch.as_deref().unwrap_or("a detached HEAD");
         return Ok(Cleaned::LeftAlone(format!("it is on {found}, not on {}", change.branch)));
     }

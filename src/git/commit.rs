@@ -3,24 +3,25 @@
 use std::path::Path;
 
 use super::call::Call;
-use super::{Git, GitError, Place, check_branch_name};
+use super::{Git, GitError, HeadAt, Place};
 
 impl Git {
     /// Commits everything that is left over, and says which commit that is; none when nothing is.
     ///
-    /// Refused when HEAD is not on `branch` or an operation is unfinished: a half-done rebase or a merge with
+    /// Refused when HEAD is not where it belongs or an operation is unfinished: a half-done rebase or a merge with
     /// conflict marks is not work to publish. Repositories inside the worktree are left out (git would store a
     /// bare link to a commit that nobody else has); they stay untracked, so the worktree is not clean after.
     pub(crate) async fn commit_rest(
         &self,
         place: &Place,
-        branch: &str,
+        head_at: impl Into<HeadAt<'_>>,
         message: &str,
     ) -> Result<Option<String>, GitError> {
-        check_branch_name(branch)?;
+        let head_at = head_at.into();
+        head_at.ref_name()?;
         let now = self.look(place).await?;
-        if now.branch.as_deref() != Some(branch) {
-            return Err(GitError::NotOnBranch { expected: branch.to_owned(), found: now.branch });
+        if !head_at.fits(now.branch.as_deref()) {
+            return Err(GitError::NotOnBranch { expected: head_at.expected(), found: now.branch });
         }
         if let Some(operation) = now.operation {
             return Err(GitError::Unfinished { operation });

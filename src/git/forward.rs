@@ -6,52 +6,67 @@ use super::call::Call;
 use super::disk::{Thing, path_of, standing};
 use super::history::check_sha;
 use super::wip::wip_ref;
-use super::{Git, GitError, Place, PutBack, check_branch_name};
+use super::{Git, GitError, HeadAt, Place, PutBack};
 
 impl Git {
-    /// Moves a clean worktree on `branch` from one commit to a later one. A worktree with work in it is refused, and
+    /// Moves a clean worktree from one commit to a later one. A worktree with work in it is refused, and
     /// so is one where an untracked or ignored file stands in the way.
     ///
     /// Already there is fine. After a crash in the middle, said again, it ends there too: what the cut move left is
     /// kept on `refs/remand/wip/forward-SHA` first, since a person may have come by. The caller has proven that
     /// nobody is at work there.
-    pub(crate) async fn forward(&self, place: &Place, branch: &str, from: &str, to: &str) -> Result<(), GitError> {
-        check_branch_name(branch)?;
+    pub(crate) async fn forward(
+        &self,
+        place: &Place,
+        head_at: impl Into<HeadAt<'_>>,
+        from: &str,
+        to: &str,
+    ) -> Result<(), GitError> {
+        let head_at = head_at.into();
+        head_at.ref_name()?;
         check_sha(from)?;
         check_sha(to)?;
         if !self.is_ancestor(place, from, to).await? {
             return Err(GitError::NotForward { from: from.to_owned(), to: to.to_owned() });
         }
-        match self.clean_head(place, branch).await {
+        match self.clean_head(place, head_at).await {
             Ok(head) if head.as_deref() == Some(to) => {}
             Ok(head) if head.as_deref() == Some(from) => {
                 self.merge_forward(place, from, to).await?;
             }
             Ok(found) => {
-                return Err(GitError::Elsewhere { branch: branch.to_owned(), expected: from.to_owned(), found });
+                return Err(GitError::Elsewhere { branch: head_at.expected(), expected: from.to_owned(), found });
             }
             Err(error) => {
                 if self.moving(place).await.ok().flatten().as_deref() != Some(to) {
                     return Err(error);
                 }
                 let run = format!("forward-{to}");
-                self.put_back(place, PutBack { branch, head_before: to, run: &run }).await?;
+                self.put_back(place, PutBack { head_at, head_before: to, run: &run }).await?;
             }
         }
+        self.keep_head(place, head_at).await?;
         self.end_moving(place).await
     }
 
-    /// Moves a clean worktree on `branch` from one commit to another that does not contain it, where the branch was rewritten.
+    /// Moves a clean worktree from one commit to another that does not contain it, where the branch was rewritten.
     /// The commit that it leaves is kept on `refs/remand/wip/rewritten-SHA`. Nothing that git does not track is overwritten.
     ///
     /// Cut in the middle, [`Git::end_cut_move`] ends it: the branch moves when all files are written.
-    pub(crate) async fn follow(&self, place: &Place, branch: &str, from: &str, to: &str) -> Result<(), GitError> {
-        check_branch_name(branch)?;
+    pub(crate) async fn follow(
+        &self,
+        place: &Place,
+        head_at: impl Into<HeadAt<'_>>,
+        from: &str,
+        to: &str,
+    ) -> Result<(), GitError> {
+        let head_at = head_at.into();
+        head_at.ref_name()?;
         check_sha(from)?;
         check_sha(to)?;
-        let found = self.clean_head(place, branch).await?;
+        let found = self.clean_head(place, head_at).await?;
         if found.as_deref() != Some(from) {
-            return Err(GitError::Elsewhere { branch: branch.to_owned(), expected: from.to_owned(), found });
+            return Err(GitError::Elsewhere { branch: head_at.expected(), expected: from.to_owned(), found });
         }
         let blocked = self.in_the_way(place, from, to).await?;
         if !blocked.is_empty() {
@@ -61,6 +76,7 @@ impl Git {
         self.bytes(Call::at(place, ["update-ref", "--no-deref", &kept, from])).await?;
         self.begin_moving(place, to).await?;
         self.bytes(Call::at(place, ["reset", "--quiet", "--hard", to, "--"])).await?;
+        self.keep_head(place, head_at).await?;
         self.end_moving(place).await
     }
 

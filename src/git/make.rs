@@ -7,7 +7,8 @@ use super::call::Call;
 use super::disk::{at, names, remove};
 use super::history::check_sha;
 use super::lock::RepositoryLock;
-use super::{Git, GitError, Listed, Place, Project, Worktree, check_branch_name};
+use super::wip::wip_ref;
+use super::{Git, GitError, HeadAt, Listed, Place, Project, Worktree};
 use crate::files::{self, SMALL};
 
 /// How far a worktree of ours is made.
@@ -36,26 +37,27 @@ impl Git {
         Ok(self.look(&place).await?.head.map_or(Made::Whole, |head| Made::Empty { head }))
     }
 
-    /// Makes a worktree at `path` with `branch` checked out at `sha`, a commit that is in the repository already. A
-    /// branch that is not there yet begins at `sha`; one that `sha` descends from goes forward to it; one that is
-    /// elsewhere, or in another worktree, is refused.
+    /// Makes a worktree at `path` with `sha` checked out, a commit that is in the repository already, and HEAD where it
+    /// belongs. A branch that is not there yet begins at `sha`; one that `sha` descends from goes forward to it; one that
+    /// is elsewhere, or in another worktree, is refused.
     ///
     /// Said again, also after a crash in the middle or when its folder is gone, it gives the same worktree.
     pub(crate) async fn add_worktree(
         &self,
         project: &Project,
         path: &Path,
-        branch: &str,
+        head_at: impl Into<HeadAt<'_>>,
         sha: &str,
     ) -> Result<Worktree, GitError> {
-        check_branch_name(branch)?;
+        let head_at = head_at.into();
+        head_at.ref_name()?;
         check_sha(sha)?;
         let lock = RepositoryLock::take(&project.common_dir).await?;
         clear_unborn(project, path)?;
         let place = match Place::find(&project.common_dir, path) {
             Ok(place) => place,
             Err(GitError::NotThere { .. } | GitError::NotThisWorktree { .. }) => {
-                let was_there = self.lead_branch(project, path, branch, sha).await?;
+                let was_there = self.lead_ref(project, path, head_at, sha).await?;
                 // Without its files, which takes no time to speak of. A branch must be named without `refs/heads/`
                 // here, or HEAD would be detached; its name is no option.
                 let parent = path.parent().unwrap_or(path);
@@ -65,18 +67,26 @@ impl Git {
                 if was_there {
                     call = call.arg("--force");
                 }
-                self.bytes(call.arg("--").arg(path).arg(branch)).await?;
+                let call = match head_at {
+                    HeadAt::Branch(branch) => call.arg("--").arg(path).arg(branch),
+                    HeadAt::Detached(_) => call.arg("--detach").arg("--").arg(path).arg(sha),
+                };
+                self.bytes(call).await?;
                 Place::find(&project.common_dir, path)?
             }
             Err(error) => return Err(error),
         };
         drop(lock);
         let found = self.look(&place).await?;
-        if found.branch.as_deref() != Some(branch) {
-            return Err(GitError::NotOnBranch { expected: branch.to_owned(), found: found.branch });
+        if !head_at.fits(found.branch.as_deref()) {
+            return Err(GitError::NotOnBranch { expected: head_at.expected(), found: found.branch });
         }
         if found.head.as_deref() != Some(sha) {
-            return Err(GitError::Elsewhere { branch: branch.to_owned(), expected: sha.to_owned(), found: found.head });
+            return Err(GitError::Elsewhere {
+                branch: head_at.expected(),
+                expected: sha.to_owned(),
+                found: found.head,
+            });
         }
         self.fill(&place, sha).await?;
         self.worktree_at(path).await
@@ -97,7 +107,7 @@ impl Git {
     }
 
     /// Whether the repository still has a worktree at this place in its list, whose folder is gone.
-    async fn lead_branch(&self, project: &Project, path: &Path, branch: &str, sha: &str) -> Result<bool, GitError> {
+    async fn lead_ref(&self, project: &Project, path: &Path, head_at: HeadAt<'_>, sha: &str) -> Result<bool, GitError> {
         let repository = project.repository();
         if self.resolve(&repository, sha).await?.is_none() {
             return Err(GitError::NotACommit { text: sha.to_owned() });
@@ -105,20 +115,28 @@ impl Git {
         let listed = self.worktrees(project).await?;
         let is_this = |other: &Listed| other.path == path && path.symlink_metadata().is_err();
         let was_there = listed.iter().any(is_this);
-        let is_used = |other: &Listed| other.branch.as_deref() == Some(branch) && !is_this(other);
-        if let Some(used) = listed.into_iter().find(is_used) {
-            return Err(GitError::BranchInUse { branch: branch.to_owned(), path: used.path });
+        if let HeadAt::Branch(branch) = head_at {
+            let is_used = |other: &Listed| other.branch.as_deref() == Some(branch) && !is_this(other);
+            if let Some(used) = listed.into_iter().find(is_used) {
+                return Err(GitError::BranchInUse { branch: branch.to_owned(), path: used.path });
+            }
         }
-        let name = format!("refs/heads/{branch}");
+        let name = head_at.ref_name()?;
         let old = self.resolve(&repository, &name).await?;
         if let Some(old) = &old
             && !self.is_ancestor(&repository, old, sha).await?
         {
-            return Err(GitError::Elsewhere {
-                branch: branch.to_owned(),
-                expected: sha.to_owned(),
-                found: Some(old.clone()),
-            });
+            match head_at {
+                HeadAt::Branch(branch) => {
+                    let found = Some(old.clone());
+                    return Err(GitError::Elsewhere { branch: branch.to_owned(), expected: sha.to_owned(), found });
+                }
+                // What a worktree that is gone had and the remote has not is kept.
+                HeadAt::Detached(_) => {
+                    let kept = wip_ref(&format!("rewritten-{old}"))?;
+                    self.bytes(Call::at(&repository, ["update-ref", "--no-deref", &kept, old])).await?;
+                }
+            }
         }
         if old.as_deref() != Some(sha) {
             let old = old.unwrap_or_else(|| "0".repeat(sha.len()));

@@ -10,16 +10,19 @@ use super::disk::{Thing, at, names, path_of, remove, replace_durably, thing};
 use super::history::check_sha;
 use super::status::escaped;
 use super::wip::wip_ref;
-use super::{Git, GitError, Place, check_branch_name, special};
+use super::{Git, GitError, HeadAt, Place, special};
 use crate::files::{self, SMALL};
 
 /// Where a worktree is to be put back to, and the run that left it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PutBack<'a> {
-    pub(crate) branch: &'a str,
+    pub(crate) head_at: HeadAt<'a>,
     pub(crate) head_before: &'a str,
     pub(crate) run: &'a str,
 }
+
+/// Bytes of a log of HEAD that are read.
+const LOG: u64 = 4 * 1024 * 1024;
 
 /// What was kept on the way.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -37,16 +40,16 @@ impl Git {
     /// The caller has proven that nobody is at work there. First of all in a recovery.
     pub(crate) async fn unblock(&self, place: &Place, to: PutBack<'_>) -> Result<(), GitError> {
         place.check()?;
-        check_branch_name(to.branch)?;
+        let name = to.head_at.ref_name()?;
         special::remove_own(place)?;
         for lock in ["index.lock", "HEAD.lock"] {
             remove(&place.git_dir.join(lock))?;
         }
         // A git that was killed while it moved a ref leaves a lock that nobody else will ever remove.
-        for name in [format!("refs/heads/{}", to.branch), wip_ref(to.run)?] {
+        for name in [name, wip_ref(to.run)?] {
             remove(&place.common_dir.join(format!("{name}.lock")))?;
         }
-        mend_head(place, to.branch)?;
+        mend_head(place, to)?;
         mend_common_dir(place, to.run)?;
         mend_git_file(place, to.run)?;
         let head = self.resolve(place, "HEAD").await?;
@@ -64,7 +67,7 @@ impl Git {
     }
 
     /// Puts a worktree back to the commit that its run began at: keeps everything ([`Git::save_wip`]), quits
-    /// what was under way, puts HEAD on the branch (made again if it was deleted), resets, removes what is
+    /// what was under way, puts HEAD where it belongs (on a branch that is made again if it was deleted), resets, removes what is
     /// untracked. Ignored files (`node_modules`) stay. Swapped configuration must be back already.
     ///
     /// A repository inside the worktree is moved to `remand-kept/RUN` in the common dir: since a run only
@@ -75,18 +78,15 @@ impl Git {
     pub(crate) async fn put_back(&self, place: &Place, to: PutBack<'_>) -> Result<Restored, GitError> {
         check_sha(to.head_before)?;
         self.unblock(place, to).await?;
-        let mut wip = self.save_wip(place, to.branch, to.head_before, to.run).await?;
+        let mut wip = self.save_wip(place, to.head_at, to.head_before, to.run).await?;
         let mut moved_aside = self.move_repositories_aside(place, to).await?;
         self.quit_operations(place).await?;
-        let name = format!("refs/heads/{}", to.branch);
-        // Not through a symbolic ref: one planted here would reset the branch that it points at.
-        self.bytes(Call::at(place, ["update-ref", "--no-deref", &name, to.head_before])).await?;
-        self.bytes(Call::at(place, ["symbolic-ref", "HEAD", &name])).await?;
+        self.set_head(place, to.head_at, to.head_before).await?;
         self.bytes(Call::at(place, ["reset", "--quiet", "--hard", to.head_before, "--"])).await?;
         // With the old ignore rules back, files may show that were ignored, and not kept, before.
         moved_aside.extend(self.move_repositories_aside(place, to).await?);
         if self.has_unkept(place, wip.as_deref()).await? {
-            wip = self.save_wip(place, to.branch, to.head_before, to.run).await?;
+            wip = self.save_wip(place, to.head_at, to.head_before, to.run).await?;
         }
         let mut clean = Call::at(place, ["clean", "--quiet", "-f", "-d"]);
         for path in self.passed_over() {
@@ -153,7 +153,7 @@ impl Git {
 }
 
 /// Without a HEAD that it can read, git does not see a repository at all.
-fn mend_head(place: &Place, branch: &str) -> Result<(), GitError> {
+fn mend_head(place: &Place, to: PutBack<'_>) -> Result<(), GitError> {
     let head = place.git_dir.join("HEAD");
     let is_file = matches!(thing(&head)?, Thing::File { .. });
     let text = if is_file { files::read(&head, SMALL).unwrap_or_default() } else { Vec::new() };
@@ -165,7 +165,19 @@ fn mend_head(place: &Place, branch: &str) -> Result<(), GitError> {
     if thing(&head)? == Thing::Folder {
         fs::remove_dir_all(&head).map_err(at("remove", &head))?;
     }
-    replace_durably(&head, format!("ref: refs/heads/{branch}\n").as_bytes())
+    let text = match to.head_at {
+        HeadAt::Branch(branch) => format!("ref: refs/heads/{branch}\n"),
+        HeadAt::Detached(_) => format!("{}\n", last_head(place).unwrap_or_else(|| to.head_before.to_owned())),
+    };
+    replace_durably(&head, text.as_bytes())
+}
+
+/// The commit that HEAD was at last, as its log has it: commits of a run may be on nothing else.
+fn last_head(place: &Place) -> Option<String> {
+    let log = files::read_below(&place.git_dir, Path::new("logs/HEAD"), LOG).ok()?;
+    let log = String::from_utf8_lossy(&log);
+    let sha = log.lines().next_back()?.split(' ').nth(1)?;
+    check_sha(sha).ok().map(|()| sha.to_owned())
 }
 
 /// For its refs git goes where this file says, whatever `GIT_COMMON_DIR` is.

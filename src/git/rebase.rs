@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use super::call::Call;
 use super::history::check_sha;
 use super::wip::wip_ref;
-use super::{Git, GitError, Place, PutBack, check_branch_name};
+use super::{Git, GitError, HeadAt, Place, PutBack};
 
 /// Which commits (`first..head`) go onto which, and the run whose work they are.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rebase<'a> {
-    pub(crate) branch: &'a str,
+    pub(crate) head_at: HeadAt<'a>,
     pub(crate) first: &'a str,
     pub(crate) head: &'a str,
     pub(crate) onto: &'a str,
@@ -51,12 +51,12 @@ const REBASE: [&str; 13] = [
 ];
 
 impl Git {
-    /// Replays `first..head` onto `onto` in a clean worktree on `branch` at `head`. What was there stays on
+    /// Replays `first..head` onto `onto` in a clean worktree at `head`. What was there stays on
     /// `refs/remand/wip/RUN`; what came out is on `refs/remand/rebased/RUN/HEAD-ONTO`, so that said again, also after
     /// a crash, it ends at the same commit. The caller has proven that nobody is at work there.
     pub(crate) async fn rebase_onto(&self, place: &Place, rebase: Rebase<'_>) -> Result<Rebased, GitError> {
-        let Rebase { branch, first, head, onto, run } = rebase;
-        check_branch_name(branch)?;
+        let Rebase { head_at, first, head, onto, run } = rebase;
+        head_at.ref_name()?;
         for sha in [first, head, onto] {
             check_sha(sha)?;
         }
@@ -65,42 +65,52 @@ impl Git {
         }
         let result = result_ref(rebase)?;
         let done = self.resolve(place, &result).await?;
-        let found = match self.clean_head(place, branch).await {
-            Ok(found) => found,
-            Err(error) => {
+        let found = match self.clean_head(place, head_at).await {
+            Ok(found) if !self.is_cut_replay(place, rebase, found.as_deref()).await? => found,
+            found => {
                 let aim = self.moving(place).await.ok().flatten();
                 if aim.as_deref() != Some(head) {
-                    return Err(error);
+                    found?;
                 }
                 let to = done.as_deref().unwrap_or(head);
-                self.put_back(place, PutBack { branch, head_before: to, run }).await?;
+                self.put_back(place, PutBack { head_at, head_before: to, run }).await?;
                 Some(to.to_owned())
             }
         };
         if let Some(done) = done.filter(|done| found.as_ref() == Some(done)) {
+            self.set_head(place, head_at, &done).await?;
             self.end_moving(place).await?;
             return Ok(Rebased::Clean(done));
         }
         let found = match found {
             Some(other) if other != head && self.is_result(place, rebase, &other).await? => {
                 // It was replayed onto an earlier head of the remote, and cut before that was written down.
-                self.put_back(place, PutBack { branch, head_before: head, run }).await?;
+                self.put_back(place, PutBack { head_at, head_before: head, run }).await?;
                 Some(head.to_owned())
             }
             found => found,
         };
         if found.as_deref() != Some(head) {
-            return Err(GitError::Elsewhere { branch: branch.to_owned(), expected: head.to_owned(), found });
+            return Err(GitError::Elsewhere { branch: head_at.expected(), expected: head.to_owned(), found });
         }
         let blocked = self.in_the_way(place, head, onto).await?;
         if !blocked.is_empty() {
             return Err(GitError::InTheWay { paths: blocked });
         }
-        self.save_wip(place, branch, first, run).await?;
+        self.save_wip(place, head_at, first, run).await?;
         self.begin_moving(place, head).await?;
         let rebased = self.replay(place, rebase, &result).await?;
         self.end_moving(place).await?;
         Ok(rebased)
+    }
+
+    /// Whether a detached HEAD, where nothing is under way, was left by a replay that was cut before its result was kept.
+    async fn is_cut_replay(&self, place: &Place, rebase: Rebase<'_>, found: Option<&str>) -> Result<bool, GitError> {
+        if let HeadAt::Branch(_) = rebase.head_at {
+            return Ok(false);
+        }
+        let is_moving = self.moving(place).await?.as_deref() == Some(rebase.head);
+        Ok(is_moving && found != Some(rebase.head))
     }
 
     /// Whether this is what came of replaying the same commits, wherever onto.
@@ -118,16 +128,15 @@ impl Git {
 
     /// With HEAD detached: the branch moves in one step when all is done, or not at all.
     async fn replay(&self, place: &Place, rebase: Rebase<'_>, result: &str) -> Result<Rebased, GitError> {
-        let Rebase { branch, first, head, onto, .. } = rebase;
+        let Rebase { head_at, first, head, onto, .. } = rebase;
         let [_, _, name, address] = self.identity(place).await?;
         let call = Call::at(place, REBASE).config(CONFIG).env(&[name, address]).arg(onto).arg(first).arg(head);
-        let name = format!("refs/heads/{branch}");
         if let Err(error) = self.bytes(call).await {
             let conflicts = self.unmerged(place).await?;
             self.quit_operations(place).await?;
             self.bytes(Call::at(place, ["reset", "--quiet", "--hard", head, "--"])).await?;
-            self.bytes(Call::at(place, ["symbolic-ref", "HEAD", &name])).await?;
-            self.clean_head(place, branch).await?;
+            self.set_head(place, head_at, head).await?;
+            self.clean_head(place, head_at).await?;
             return if conflicts.is_empty() { Err(error) } else { Ok(Rebased::Conflict(conflicts)) };
         }
         let new = self.resolve(place, "HEAD").await?.ok_or_else(|| GitError::NotARef { text: "HEAD".to_owned() })?;
@@ -135,8 +144,11 @@ impl Git {
             return Err(GitError::NotForward { from: onto.to_owned(), to: new });
         }
         self.bytes(Call::at(place, ["update-ref", "--no-deref", result, &new])).await?;
-        self.bytes(Call::at(place, ["update-ref", "--no-deref", &name, &new, head])).await?;
-        self.bytes(Call::at(place, ["symbolic-ref", "HEAD", &name])).await?;
+        if let HeadAt::Branch(_) = head_at {
+            // Only from where it was: somebody may have moved it.
+            self.bytes(Call::at(place, ["update-ref", "--no-deref", &head_at.ref_name()?, &new, head])).await?;
+        }
+        self.set_head(place, head_at, &new).await?;
         Ok(Rebased::Clean(new))
     }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::call::{Call, text};
 use super::disk::at;
 use super::lock::RepositoryLock;
-use super::{Git, GitError, Place, Project};
+use super::{Git, GitError, HeadAt, Place, Project};
 
 /// Whether a worktree of ours can go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,8 +17,13 @@ pub(crate) enum Sweep {
 }
 
 impl Git {
-    /// Looks whether all that is in a worktree is in commits of its branch, which stays.
-    pub(crate) async fn sweepable(&self, project: &Project, path: &Path, branch: &str) -> Result<Sweep, GitError> {
+    /// Looks whether all that is in a worktree is in commits of its branch, or of the ref that keeps them.
+    pub(crate) async fn sweepable(
+        &self,
+        project: &Project,
+        path: &Path,
+        head_at: HeadAt<'_>,
+    ) -> Result<Sweep, GitError> {
         if path.symlink_metadata().is_err() {
             return Ok(Sweep::Gone);
         }
@@ -33,10 +38,20 @@ impl Git {
         if now.index_lock {
             return Ok(Sweep::Stays("another git is at work in it, or was killed there".into()));
         }
-        // Commits of a HEAD that is on no branch would be lost with it; a person's own branch is a person's.
-        if now.branch.as_deref() != Some(branch) {
+        // A person's own branch is a person's.
+        if !head_at.fits(now.branch.as_deref()) {
             let found = now.branch.as_deref().unwrap_or("no branch");
-            return Ok(Sweep::Stays(format!("it is on {found} and not on {branch}")));
+            return Ok(Sweep::Stays(format!("it is on {found} and not on {}", head_at.expected())));
+        }
+        // Commits that no ref leads to would be lost with it.
+        let kept = self.resolve(&place, &head_at.ref_name()?).await?;
+        let is_kept = match (&now.head, &kept) {
+            (Some(head), Some(kept)) => self.is_ancestor(&place, head, kept).await?,
+            (None, _) => true,
+            (Some(_), None) => false,
+        };
+        if !is_kept {
+            return Ok(Sweep::Stays("its commits are on no ref".into()));
         }
         let status = self.status(&place).await?;
         if let Some(path) = status.changed.iter().chain(&status.untracked).next() {

@@ -8,7 +8,7 @@ use super::call::{Call, text};
 use super::commit::add_all;
 use super::disk::{Thing, first_non_folder, names, path_of, remove, thing};
 use super::history::check_sha;
-use super::{Git, GitError, Place};
+use super::{Git, GitError, HeadAt, Place};
 use crate::files::{self, SMALL};
 
 /// How the message of a commit that keeps something begins.
@@ -24,11 +24,12 @@ impl Git {
     pub(crate) async fn save_wip(
         &self,
         place: &Place,
-        branch: &str,
+        head_at: impl Into<HeadAt<'_>>,
         head_before: &str,
         run: &str,
     ) -> Result<Option<String>, GitError> {
         check_sha(head_before)?;
+        let head_at = head_at.into();
         let name = wip_ref(run)?;
         let index = ScratchIndex::new(place, run);
         index.remove()?;
@@ -36,7 +37,7 @@ impl Git {
         index.remove()?;
         let tree = tree?;
         let kept = self.resolve(place, &name).await?;
-        let mut parents = self.leads(place, branch, head_before).await?;
+        let mut parents = self.leads(place, head_at, head_before).await?;
         let is_same_tree = tree == self.tree_of(place, head_before).await?;
         if is_same_tree && parents.is_empty() {
             return Ok(kept);
@@ -117,11 +118,11 @@ impl Git {
     }
 
     /// Commits that the reset to `head_before` would leave to the garbage collector, nearest first.
-    async fn leads(&self, place: &Place, branch: &str, head_before: &str) -> Result<Vec<String>, GitError> {
+    async fn leads(&self, place: &Place, head_at: HeadAt<'_>, head_before: &str) -> Result<Vec<String>, GitError> {
         let mut found = Vec::new();
         // A HEAD that is broken leads nowhere; the branch is asked by itself.
         found.extend(self.resolve(place, "HEAD").await.ok().flatten());
-        found.extend(self.resolve(place, &format!("refs/heads/{branch}")).await?);
+        found.extend(self.resolve(place, &head_at.ref_name()?).await?);
         for file in
             ["rebase-merge/orig-head", "rebase-merge/autostash", "rebase-apply/orig-head", "rebase-apply/autostash"]
         {

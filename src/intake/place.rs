@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::{AdoptError, ProjectRules};
 use crate::blackboard::Project;
-use crate::git::{Git, GitError};
+use crate::git::{Git, GitError, Listed};
 
 /// So many names are tried for a worktree of our own.
 const NAMES: u32 = 100;
@@ -33,8 +33,11 @@ pub(super) async fn found_or_planned(git: &Git, wanted: &Wanted<'_>) -> Result<P
         return Err(refused(what, "look at `remand project list`".to_owned()));
     }
     let all = git.worktrees(&found).await?;
-    let Some(listed) = all.iter().find(|one| one.branch.as_deref() == Some(wanted.branch) && !one.prunable) else {
-        return planned(wanted);
+    // The main checkout is the user's to work in, on whichever branch.
+    let is_fit =
+        |one: &&Listed| one.branch.as_deref() == Some(wanted.branch) && !one.prunable && one.path != found.path;
+    let Some(listed) = all.iter().find(is_fit) else {
+        return planned(wanted, &all);
     };
     wanted.checked(&listed.path.canonicalize().unwrap_or_else(|_| listed.path.clone()), &found.path)
 }
@@ -60,9 +63,9 @@ impl Wanted<'_> {
     fn checked(&self, path: &Path, main: &Path) -> Result<Place, AdoptError> {
         let shown = path.display();
         if path == main {
-            let (branch, default) = (self.branch, &self.project.default_branch);
+            let branch = self.branch;
             let what = format!("{shown} is the project's main checkout, which is yours to work in, and is on {branch}");
-            let hint = format!("`git -C {shown} switch {default}`; then remand makes a worktree of its own");
+            let hint = "leave --worktree out: then remand makes a worktree of its own".to_owned();
             return Err(refused(what, hint));
         }
         let is_in = |root: &PathBuf| root.canonicalize().is_ok_and(|root| path.starts_with(root));
@@ -81,12 +84,15 @@ impl Wanted<'_> {
     }
 }
 
-fn planned(wanted: &Wanted<'_>) -> Result<Place, AdoptError> {
+/// A place where nothing is, or where a worktree of ours is left from an earlier change of the same pull request.
+fn planned(wanted: &Wanted<'_>, all: &[Listed]) -> Result<Place, AdoptError> {
     let folder = settled(&wanted.rules.own_worktrees).join(wanted.project.project_id.as_str());
     let first = format!("pr-{}", wanted.number);
     let others = (2..NAMES).map(|n| format!("{first}-{n}"));
     let free = std::iter::once(first.clone()).chain(others).map(|name| folder.join(name));
-    let Some(path) = free.into_iter().find(|path| path.symlink_metadata().is_err()) else {
+    let is_ours = |path: &Path| all.iter().any(|one| one.path == path && one.branch.is_none() && !one.prunable);
+    let is_free = |path: &PathBuf| path.symlink_metadata().is_err() || is_ours(path);
+    let Some(path) = free.into_iter().find(is_free) else {
         let what = format!("{} is full of worktrees for this PR", folder.display());
         return Err(refused(what, "remove those that are not used any more: `git worktree remove PATH`".to_owned()));
     };

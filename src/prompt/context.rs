@@ -53,6 +53,8 @@ pub(crate) struct FixContext {
     pub(crate) base_sha: String,
     pub(crate) head_sha: String,
     pub(crate) pr_number: Option<i64>,
+    /// HEAD of the worktree is on no branch.
+    pub(crate) detached: bool,
     /// From 1.
     pub(crate) cycle: i64,
     pub(crate) max_cycles: i64,
@@ -196,6 +198,7 @@ impl FixContext {
             base_sha => hex(&self.base_sha),
             head_sha => hex(&self.head_sha),
             pr_number => self.pr_number,
+            detached => self.detached,
             cycle => self.cycle,
             max_cycles => self.max_cycles,
             plan => self.plan.as_deref().map(|plan| tally.block(Section::Plan, plan, PLAN_CAP, Keep::Head)),

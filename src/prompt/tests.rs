@@ -49,6 +49,7 @@ fn fix_of(text: &str) -> FixContext {
         base_sha: "1111111111111111111111111111111111111111".into(),
         head_sha: "2222222222222222222222222222222222222222".into(),
         pr_number: Some(42),
+        detached: false,
         cycle: 1,
         max_cycles: 2,
         plan: Some(text.into()),
@@ -273,7 +274,7 @@ fn a_fix_prompt_is_complete() {
         "Leave code that they do not\n  concern as it is",
         "the whole class",
         "already has its pull request, number 42",
-        "no new branch, no new pull request",
+        "No new branch, no new pull request",
         "remand commits for you",
         "You do not push",
     ] {

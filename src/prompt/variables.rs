@@ -66,6 +66,7 @@ const FIX: &[Variable] = &[
     ISSUE,
     var("gates", &[], "commands that must pass before a push"),
     var("pr_number", &[], "number of the pull request, or none"),
+    var("detached", &[], "whether HEAD of the worktree is on no branch"),
     var("feedback", &["from", "body", "left_out", "earlier"], "what each reviewer wrote"),
     var(
         "findings",
@@ -184,6 +185,7 @@ fn bare_review() -> ReviewContext {
 fn full_fix() -> FixContext {
     FixContext {
         pr_number: Some(42),
+        detached: true,
         plan: Some("plan.text".into()),
         description: Some("description.text".into()),
         issue: Some(issue()),
@@ -230,6 +232,7 @@ fn bare_fix() -> FixContext {
         base_sha: "ba5e".into(),
         head_sha: "4ead".into(),
         pr_number: None,
+        detached: false,
         cycle: 1,
         max_cycles: 2,
         plan: None,

@@ -281,9 +281,18 @@ impl Stage for PullStage {
         for line in world.sqlite("SELECT worktree, branch FROM changes").lines() {
             let (worktree, branch) = line.split_once('|').unwrap();
             let worktree = PathBuf::from(worktree);
-            assert_eq!(world.git(&worktree, &["rev-parse", "--abbrev-ref", "HEAD"]), branch);
+            let (on, head) = (
+                world.git(&worktree, &["rev-parse", "--abbrev-ref", "HEAD"]),
+                world.git(&worktree, &["rev-parse", "HEAD"]),
+            );
+            match self.scene.worktree {
+                Worktree::Persons => assert_eq!(on, branch),
+                Worktree::Own => {
+                    assert_eq!(on, "HEAD", "it is on no branch");
+                    assert_eq!(world.git(&worktree, &["rev-parse", "refs/remand/change/c1"]), head, "kept");
+                }
+            }
             assert_eq!(world.git(&worktree, &["status", "--porcelain"]), "");
-            let head = world.git(&worktree, &["rev-parse", "HEAD"]);
             if self.scene.end == "escalated" {
                 // Nothing is there that the remote has not got.
                 world.git(&self.pull.remote, &["merge-base", "--is-ancestor", &head, branch]);

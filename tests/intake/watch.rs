@@ -95,7 +95,7 @@ fn a_worktree_that_is_not_fit_is_refused() {
     watch(&["--worktree", elsewhere.to_str().unwrap()]).fails(1, "is no worktree of");
     stage.world.git(&stage.repo, &["worktree", "remove", stage.folder("src/engine-feature").to_str().unwrap()]);
     stage.world.git(&stage.repo, &["switch", "-q", "feature"]);
-    watch(&[]).fails(1, "is the project's main checkout").fails(1, "then remand makes a worktree of its own");
+    watch(&["--worktree", main]).fails(1, "is the project's main checkout").fails(1, "leave --worktree out");
     stage.world.git(&stage.repo, &["switch", "-q", "main"]);
     let far = stage.folder("far");
     stage.world.git(&stage.repo, &["worktree", "add", "-q", far.to_str().unwrap(), "feature"]);

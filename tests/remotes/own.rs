@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::{FIXES, Remotes};
 use crate::support::play::{REVIEWS_FIXED, Script};
-use crate::support::pull_play::{REPO, rejecting};
+use crate::support::pull_play::rejecting;
 use crate::support::run;
 
 const SETUP: &str = "setup = [\"prepare\"]\n";
@@ -48,7 +48,7 @@ fn a_worktree_is_made_and_set_up_before_the_first_agent_and_again_when_a_lock_fi
     stage.tick_with_token("canary-of-the-forge-0123");
     stage.is_ready();
     let path = stage.play.worktree.display();
-    let set_up = |head: &str| format!("{path} feature {head}");
+    let set_up = |head: &str| format!("{path} HEAD {head}");
     assert_eq!(prepared(&stage), [set_up(&head), set_up(&stage.remote_head("feature"))]);
     assert_eq!(stage.play.noted("before"), "1\n2\n", "each reviewer began after it");
     let env = std::fs::read_to_string(stage.play.world.root().join("home/env")).unwrap();
@@ -221,37 +221,137 @@ fn a_worktree_of_the_user_s_own_is_never_made_again() {
     assert_eq!(prepared(&stage).len(), 0, "and never set up");
 }
 
+/// HEAD of a checkout, as a branch or as `HEAD` where it is detached, and its commit.
+fn head_of(stage: &Remotes, folder: &Path) -> (String, String) {
+    let ask = |args: &[&str]| stage.play.world.git(folder, args);
+    (ask(&["rev-parse", "--abbrev-ref", "HEAD"]), ask(&["rev-parse", "HEAD"]))
+}
+
+/// The worktree is detached at the remote's head, and a ref keeps its commits.
+#[track_caller]
+fn is_detached(stage: &Remotes) {
+    let head = stage.remote_head("feature");
+    assert_eq!(head_of(stage, &stage.play.worktree), ("HEAD".to_owned(), head.clone()));
+    assert_eq!(stage.play.world.git(&stage.play.repo, &["rev-parse", "refs/remand/change/c1"]), head);
+}
+
+/// After opening a pull request one is on its branch: it is worked on all the same, and the checkout is not touched.
 #[test]
-fn a_branch_in_the_main_checkout_is_refused_with_what_to_do() {
+fn a_branch_in_the_main_checkout_is_worked_on_beside_it() {
     let stage = without_worktree(&Script { fixer: FIXES, ..rejecting() });
     let repo: PathBuf = stage.play.repo.clone();
     stage.play.sh(&repo, "git fetch --quiet origin && git switch --quiet feature");
-    let name = format!("{REPO}#1");
-    let said = stage.play.world.remand(&["watch", &name]).fails(1, "is the project's main checkout");
-    let typed = format!("git -C {} switch main", repo.display());
-    assert!(said.stderr.contains(&typed), "{}", said.stderr);
-    stage.play.sh(&repo, &typed);
+    let before = head_of(&stage, &repo);
     stage.watch();
     stage.tick();
     stage.is_ready();
+    is_detached(&stage);
+    assert_eq!(head_of(&stage, &repo), before, "the checkout is the user's");
+    stage.play.sh(&repo, "git pull --quiet --ff-only origin feature");
+    assert_eq!(head_of(&stage, &repo).1, stage.remote_head("feature"));
+    stage.play.world.remand(&["refine", "c1", "--text", "once more"]).ok();
+    stage.tick();
+    stage.is_ready();
+    is_detached(&stage);
+}
+
+/// While an agent works, when it is done, and when the change is over.
+#[test]
+fn the_branch_of_a_pull_request_can_be_checked_out_at_any_time() {
+    let stage = without_worktree(&Script { fixer: FIXES, ..rejecting() });
+    let repo: PathBuf = stage.play.repo.clone();
+    let check_out = format!(
+        "{FIXES}git -C '{0}' checkout --quiet -B feature \"$(git rev-parse HEAD)\" && git -C '{0}' checkout --quiet main\n",
+        repo.display()
+    );
+    stage.play.fixer(&check_out);
+    stage.watch();
+    stage.tick();
+    stage.is_ready();
+    assert_eq!(stage.runs(), 1);
+    stage.play.sh(&repo, "git checkout --quiet feature && git checkout --quiet main");
+    stage.play.world.remand(&["cancel", "c1"]).ok();
+    stage.play.sh(&repo, "git checkout --quiet feature && git checkout --quiet main");
+    // Watched again it is worked on in the same worktree.
+    stage.watch();
+    stage.play.world.remand(&["refine", "c2", "--text", "once more"]).ok();
+    stage.tick();
+    assert_eq!(stage.play.world.sqlite("SELECT DISTINCT worktree FROM changes"), stage.play.worktree.to_str().unwrap());
+    let head = stage.remote_head("feature");
+    assert_eq!(head_of(&stage, &stage.play.worktree), ("HEAD".to_owned(), head.clone()));
+    assert_eq!(stage.play.world.git(&repo, &["rev-parse", "refs/remand/change/c2"]), head);
+    stage.play.sh(&repo, "git checkout --quiet feature");
+}
+
+/// As an earlier version made it. One with work in it is left alone.
+#[test]
+fn a_worktree_that_is_on_a_branch_is_detached_when_nobody_is_at_work_in_it() {
+    let stage = without_worktree(&Script { fixer: FIXES, ..rejecting() });
+    let (repo, own) = (stage.play.repo.clone(), stage.play.worktree.clone());
+    stage.watch();
+    stage.tick();
+    stage.is_ready();
+    for state in ["live", "cancelled"] {
+        if state == "cancelled" {
+            stage.play.world.remand(&["cancel", "c1"]).ok();
+        }
+        stage.play.sh(&own, "git checkout --quiet -B feature");
+        stage.play.sh(&repo, "git update-ref -d refs/remand/change/c1");
+        stage.play.world.sqlite("UPDATE changes SET detached = 0");
+        std::fs::write(own.join("mine.txt"), "mine\n").unwrap();
+        stage.tick();
+        assert_eq!(head_of(&stage, &own).0, "feature", "{state}: there is work in it");
+        std::fs::remove_file(own.join("mine.txt")).unwrap();
+        stage.tick();
+        is_detached(&stage);
+        assert_eq!(stage.play.world.sqlite("SELECT detached FROM changes"), "1", "{state}");
+        stage.play.sh(&repo, "git checkout --quiet feature && git checkout --quiet main");
+    }
+}
+
+/// Between the commit of a fix and the move of the ref that keeps it.
+#[test]
+fn a_fix_whose_ref_has_not_moved_yet_is_not_lost() {
+    for point in ["git.commit.after", "git.keep.after"] {
+        let stage = without_worktree(&Script { fixer: FIXES, ..rejecting() });
+        stage.watch();
+        let cut = run(stage.play.world.remand_command(&["tick"]).env("REMAND_CRASH_AT", point));
+        assert_ne!(cut.status, 0, "{point} is not crossed: {:#?}", stage.play.events());
+        let committed = head_of(&stage, &stage.play.worktree).1;
+        assert_ne!(committed, stage.remote_head("feature"), "{point}");
+        stage.play.sh(&stage.play.repo, "git gc --quiet --prune=now");
+        stage.tick();
+        stage.is_ready();
+        is_detached(&stage);
+        assert_eq!((stage.remote_head("feature"), stage.runs()), (committed, 1), "{point}: the same commit");
+    }
+}
+
+/// What an agent commits on a branch that it switched to is not used, and kept; its worktree is detached again.
+#[test]
+fn an_agent_that_switches_to_a_branch_is_put_back() {
+    let fixer = format!("{FIXES}git checkout --quiet -b mine && git commit --quiet -am mine\n");
+    let stage = without_worktree(&Script { fixer: &fixer, ..rejecting() });
+    stage.watch();
+    stage.tick();
+    stage.is_escalated("the agent switched to the branch mine");
+    is_detached(&stage);
+    let kept = stage.play.world.git(&stage.play.repo, &["log", "--format=%s", "refs/remand/wip/r2"]);
+    assert!(kept.contains("mine"), "{kept}");
 }
 
 #[test]
-fn a_local_branch_of_that_name_that_is_elsewhere_is_told_and_left_alone() {
+fn a_local_branch_of_that_name_that_is_elsewhere_is_left_alone() {
     let stage = without_worktree(&Script { fixer: FIXES, ..rejecting() });
     let repo: PathBuf = stage.play.repo.clone();
     stage.play.sh(
         &repo,
         "git switch --quiet -c feature && git commit --quiet --allow-empty -m Other && git switch --quiet main",
     );
-    let other = stage.play.head();
+    let other = stage.play.world.git(&repo, &["rev-parse", "refs/heads/feature"]);
     stage.watch();
     stage.tick();
-    stage.is_escalated("feature is at");
-    assert!(stage.play.answer().contains(&other[..10]), "{}", stage.play.answer());
-    assert_eq!(stage.play.head(), other);
-    assert_eq!(stage.runs(), 0);
-    stage.play.sh(&repo, "git branch --quiet -m feature mine");
-    stage.retry();
     stage.is_ready();
+    is_detached(&stage);
+    assert_eq!(stage.play.world.git(&repo, &["rev-parse", "refs/heads/feature"]), other);
 }

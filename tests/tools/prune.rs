@@ -297,9 +297,12 @@ fn a_worktree_of_ours_goes_with_its_change_and_never_with_work_in_it() {
     stays_with(&stage, &own, "a file in it is hidden from git: work.txt");
     play.world.git(&own, &["update-index", "--no-skip-worktree", "work.txt"]);
     play.world.git(&own, &["checkout", "--quiet", "work.txt"]);
+    play.world.git(&own, &["checkout", "--quiet", "-b", "mine"]);
+    stays_with(&stage, &own, "it is on mine and not on a detached HEAD");
     play.world.git(&own, &["checkout", "--quiet", "--detach"]);
-    stays_with(&stage, &own, "it is on no branch and not on feature");
-    play.world.git(&own, &["checkout", "--quiet", "feature"]);
+    play.world.commit(&own, "mine.txt", "mine", "Mine");
+    stays_with(&stage, &own, "its commits are on no ref");
+    play.world.git(&own, &["reset", "--quiet", "--hard", &head]);
     let said = prune(play, &["--dry-run"]).ok().stdout;
     assert!(said.contains(&format!("worktree {}", own.display())) && own.exists(), "{said}");
     // Killed between the two.
@@ -312,5 +315,5 @@ fn a_worktree_of_ours_goes_with_its_change_and_never_with_work_in_it() {
     assert_eq!(play.count("sweeps"), 0);
     is_gone(play, "c1");
     assert!(!play.world.git(&play.repo, &["worktree", "list"]).contains("pr-1"));
-    assert_eq!(play.world.git(&play.repo, &["rev-parse", "feature"]), head, "the branch stays");
+    assert_eq!(play.world.git(&play.repo, &["rev-parse", "refs/remand/change/c1"]), head, "its commits stay");
 }

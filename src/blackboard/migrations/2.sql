@@ -121,3 +121,7 @@ CREATE TABLE shadow_reviews (
 
 CREATE INDEX shadow_reviews_by_change ON shadow_reviews (change_id);
 CREATE INDEX shadow_reviews_by_run ON shadow_reviews (run_id) WHERE run_id IS NOT NULL;
+
+-- A worktree of remand's own is on no branch, so that it locks none.
+ALTER TABLE changes ADD COLUMN detached INTEGER NOT NULL DEFAULT 0 CHECK (detached IN (0, 1));
+CREATE INDEX changes_attached ON changes (change_id) WHERE own_worktree = 1 AND detached = 0;

@@ -27,6 +27,7 @@ const SMALL: &[&str] = &[
 
 /// Indexes of what is open now, whatever the past: to walk through one is to walk through the work at hand.
 const OPEN: &[&str] = &[
+    "changes_attached",
     "changes_held",
     "changes_live",
     "changes_shadow",

@@ -10,7 +10,7 @@ use anyhow::Result;
 use super::{Broom, Left};
 use crate::blackboard::{self as bb, Remnant, Where};
 use crate::crash::crash_point;
-use crate::git::{Project, Sweep};
+use crate::git::{HeadAt, Project, Sweep};
 use crate::{plain, process};
 
 /// What came of one.
@@ -134,7 +134,7 @@ impl Broom {
 
     async fn remove_worktree(&mut self, remnant: &Remnant) -> Result<Outcome> {
         let (project, path) = (project_of(remnant), Path::new(&remnant.path));
-        match self.sweepable(&project, path, &remnant.proof).await {
+        match self.sweepable(&project, path, HeadAt::parse(&remnant.proof)).await {
             Sweep::Gone => return Ok(Outcome::Gone),
             Sweep::Stays(why) => return Ok(Outcome::Stays(why)),
             Sweep::Clean => {}
@@ -164,8 +164,8 @@ impl Broom {
     }
 
     /// What can't be looked at stays.
-    pub(super) async fn sweepable(&self, project: &Project, path: &Path, branch: &str) -> Sweep {
-        let found = self.git.sweepable(project, path, branch).await;
+    pub(super) async fn sweepable(&self, project: &Project, path: &Path, head_at: HeadAt<'_>) -> Sweep {
+        let found = self.git.sweepable(project, path, head_at).await;
         found.unwrap_or_else(|error| Sweep::Stays(plain::chain(&error)))
     }
 }

@@ -104,7 +104,7 @@ impl Bed {
     }
 
     fn to(&self) -> PutBack<'_> {
-        PutBack { branch: "fix/a", head_before: &self.start, run: "r1" }
+        PutBack { head_at: "fix/a".into(), head_before: &self.start, run: "r1" }
     }
 
     async fn is_put_back(&self) {

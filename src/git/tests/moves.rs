@@ -68,7 +68,7 @@ impl Bed {
 }
 
 fn rebase<'a>(bed: &'a Bed, head: &'a str, onto: &'a str) -> Rebase<'a> {
-    Rebase { branch: "fix/a", first: &bed.start, head, onto, run: "r1" }
+    Rebase { head_at: "fix/a".into(), first: &bed.start, head, onto, run: "r1" }
 }
 
 #[tokio::test]

@@ -343,7 +343,7 @@ async fn the_main_checkout_can_be_the_worktree() {
     assert_eq!(bed.git.worktree_at(&bed.repo).await.unwrap().place, place);
     write(&bed.repo.join("a"), "work\n");
     write(&bed.repo.join("new"), "work\n");
-    let to = crate::git::PutBack { branch: "main", ..bed.to() };
+    let to = crate::git::PutBack { head_at: "main".into(), ..bed.to() };
     assert!(bed.git.put_back(&place, to).await.unwrap().wip.is_some());
     assert!(bed.git.status(&place).await.unwrap().is_clean());
     assert_eq!(kept(&bed, "new").await, "work");

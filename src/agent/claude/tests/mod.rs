@@ -62,6 +62,7 @@ fn started(claude: Claude, phase: Phase, session: &Session, money_left: Option<i
         item_id: "w1",
         cycle: 0,
         base: "b",
+        branch: "feature",
         head: "h",
         worktree: Path::new("/home/ada/calc-feature"),
         dir: Path::new("/state/runs/r1"),
