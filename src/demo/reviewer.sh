@@ -2,7 +2,7 @@
 # The open findings that the prompt lists by their ids, each a line `f1 (high, logic)`; what passes the test resolves them.
 resolved=$(sed -n 's/^\(f[0-9][0-9]*\) ([a-z]*, [a-z]*)$/{"id": "\1", "status": "resolved"}/p' | sort -u | paste -s -d , -)
 sleep 0.7
-branch=$(git symbolic-ref --short HEAD)
+branch=$REMAND_BRANCH
 
 answer() { # verdict count severity summary findings previous
     printf 'REVIEW_RESULT: %s\nFINDINGS_COUNT: %s\nSEVERITY: %s\nSUMMARY: %s\n\n' "$1" "$2" "$3" "$4"

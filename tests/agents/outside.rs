@@ -151,7 +151,15 @@ fn agents_and_gates_have_a_closed_environment_and_three_files() {
     with_canaries(&play);
     play.is_ready(1);
     let of_every = ["HOME", "LC_ALL", "PATH", "PWD", "REMAND_PHASE", "REMAND_RUN", "REMAND_RUN_DIR", "TERM"];
-    let of_agents = ["REMAND_BASE", "REMAND_CHANGE", "REMAND_CYCLE", "REMAND_HEAD", "REMAND_ITEM", "REMAND_RESULT"];
+    let of_agents = [
+        "REMAND_BASE",
+        "REMAND_BRANCH",
+        "REMAND_CHANGE",
+        "REMAND_CYCLE",
+        "REMAND_HEAD",
+        "REMAND_ITEM",
+        "REMAND_RESULT",
+    ];
     for (phase, own, more) in [("review", &play, &of_agents[..]), ("fix", &play, &of_agents), ("gate", &play, &[])] {
         let folder = if phase == "gate" { prompts.clone() } else { own.seen("") };
         let env = fs::read_to_string(folder.join(format!("env.{phase}"))).unwrap();
