@@ -2,12 +2,13 @@
 
 mod ask;
 mod found;
+mod logins;
 mod site;
 mod state;
 
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
@@ -70,7 +71,7 @@ struct Which {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Do it again after the settings or projects have changed: `remand service status` says when. --config and --db \
-are written into it; what the daemon needs to log in to the forge is not.\n\n\
+are written into it; what agents and gh need to log in is not, unless you say --with-logins.\n\n\
 Examples:\n  remand service install                 for yourself\n  sudo remand service install --system   for the machine, as the user `remand`"
 )]
 pub(crate) struct InstallArgs {
@@ -84,6 +85,10 @@ pub(crate) struct InstallArgs {
     /// Only write the file
     #[arg(long)]
     no_start: bool,
+
+    /// Write the login variables of agents that are set in this shell to a file that the unit reads (mode 600)
+    #[arg(long)]
+    with_logins: bool,
 }
 
 /// Stop and disable it, and remove the file
@@ -144,9 +149,10 @@ fn install(args: &InstallArgs, desk: &mut Desk) -> Result<Code> {
     if before.as_deref().is_some_and(|before| !unit::is_ours(before)) && !args.force {
         return Err(not_ours(&site.file, "write over it"));
     }
+    let logins = if args.with_logins { Some(site.write_logins()?) } else { None };
     let is_new = before.as_deref() != Some(&text);
     if is_new {
-        write(&site.file, &text)?;
+        write(&site.file, &text, 0o644)?;
     }
     let manager = Manager::of(&site);
     let was_active = manager.active().is_some_and(|active| active == "active");
@@ -166,7 +172,7 @@ fn install(args: &InstallArgs, desk: &mut Desk) -> Result<Code> {
             }
         }
     }
-    if is_new && was_active && left.is_empty() {
+    if (is_new || logins.is_some()) && was_active && left.is_empty() {
         left.extend(manager.restart().map(|step| step.join(" ")));
     }
     if desk.out.is_json() {
@@ -176,10 +182,13 @@ fn install(args: &InstallArgs, desk: &mut Desk) -> Result<Code> {
         let what = if is_new { "is written" } else { "is there already, as it would be written now" };
         desk.out.line(Line::default().strong(site.file.display().to_string()).plain(format!(" {what}")))?;
         print_what_holds(&site, desk)?;
+        if let Some(file) = &logins {
+            field(desk, "logins", file.display().to_string())?;
+        }
         for command in &left {
             desk.out.line(Line::default().plain("  left to type: ").command(command))?;
         }
-        for hint in site.hints() {
+        for hint in site.hints(args.with_logins) {
             desk.out.note(hint)?;
         }
     }
@@ -297,16 +306,16 @@ fn read(file: &Path) -> Result<Option<String>> {
     }
 }
 
-/// The whole file or none of it, for anybody to read.
-fn write(file: &Path, text: &str) -> Result<()> {
+/// Writes the whole file or none of it.
+fn write(file: &Path, text: &str, mode: u32) -> Result<()> {
     let cannot = || format!("cannot write {}", file.display());
     let folder = file.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(folder).with_context(cannot)?;
     let aside = file.with_extension(format!("new-{}", std::process::id()));
     let written = (|| {
-        let mut new = fs::File::create(&aside)?;
+        let mut new = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&aside)?;
+        new.set_permissions(fs::Permissions::from_mode(mode))?;
         new.write_all(text.as_bytes())?;
-        new.set_permissions(fs::Permissions::from_mode(0o644))?;
         new.sync_all()?;
         fs::rename(&aside, file)
     })();

@@ -167,10 +167,10 @@ pub(crate) fn login_name() -> Option<String> {
     environment.text("USER").or_else(|| environment.text("LOGNAME")).map(str::to_owned)
 }
 
-/// Those of the variables that are set here.
-pub(crate) fn set_variables(names: &[String]) -> Vec<String> {
+/// The variables that are set here, with their values.
+pub(crate) fn set_variables(names: &[String]) -> Vec<(String, String)> {
     let environment = Environment::of_process();
-    names.iter().filter(|name| environment.text(name).is_some()).cloned().collect()
+    names.iter().filter_map(|name| Some((name.clone(), environment.text(name)?.to_string()))).collect()
 }
 
 /// What whoever started this process wants to be told of it.

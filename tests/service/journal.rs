@@ -78,10 +78,39 @@ fn install_names_what_the_unit_will_lack() {
     let file = world.root().join("config/remand/environment");
     assert!(said.stderr.contains("the service does not get ANTHROPIC_API_KEY"), "{}", said.stderr);
     assert!(said.stderr.contains(file.to_str().unwrap()), "{}", said.stderr);
+    assert!(said.stderr.contains("`remand service install --with-logins`"), "{}", said.stderr);
     assert!(said.stderr.contains("`sudo loginctl enable-linger ada`"), "{}", said.stderr);
     let text = std::fs::read_to_string(unit(&world)).unwrap();
     assert!(text.contains(&format!("EnvironmentFile=-{}\n", file.display())), "{text}");
     assert!(!text.contains("secret-value"), "{text}");
+}
+
+/// What systemd makes of the quoting is tried by the boot in a virtual machine.
+#[test]
+fn install_writes_the_logins_to_the_file_that_the_unit_reads() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let world = World::new();
+    world.script("systemctl", SYSTEMCTL);
+    world.config("agent = \"bot\"\n[agents.bot]\nkind = \"claude\"\n");
+    let file = world.root().join("config/remand/environment");
+    let install = |key: &str| {
+        let mut command = world.remand_command(&["service", "install", "--with-logins"]);
+        run(command.env("ANTHROPIC_API_KEY", key))
+    };
+    world.remand(&["service", "install", "--with-logins"]).fails(1, "no login variable");
+    assert!(!unit(&world).exists(), "nothing is installed without what was asked for");
+    let said = install(r#"a"b$c\"#).ok();
+    assert!(said.stdout.contains(file.to_str().unwrap()), "{}", said.stdout);
+    assert!(!said.stderr.contains("does not get"), "{}", said.stderr);
+    let mode = std::fs::metadata(&file).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode, 0o600);
+    let mut text = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(text, "ANTHROPIC_API_KEY=\"a\\\"b\\$c\\\\\"\n");
+    text.push_str("# mine\nOTHER=1\n");
+    std::fs::write(&file, text).unwrap();
+    install("two").ok();
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "# mine\nOTHER=1\nANTHROPIC_API_KEY=\"two\"\n");
+    install("three\nlines").fails(1, "control character");
 }
 
 #[test]

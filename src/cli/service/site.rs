@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 
 use super::found::{self, Owner};
+use super::logins::write_logins;
 use super::{RUN_AS, Which};
 use crate::agent;
 use crate::blackboard::{self as bb, Onlook, Project};
@@ -35,8 +36,8 @@ pub(super) struct Site {
     pub(super) projects: Option<Vec<Project>>,
     wish: Wish,
     is_user_known: bool,
-    /// Variables of the agents that are set here, by which they may be logged in.
-    logins: Vec<String>,
+    /// Variables of the agents that are set here, by which they may be logged in, with their values.
+    logins: Vec<(String, String)>,
 }
 
 impl Site {
@@ -126,6 +127,14 @@ impl Site {
         flags
     }
 
+    /// The command line that installs this one again, with one more option.
+    fn install_again(&self, option: &str) -> String {
+        match &self.wish.scope {
+            Scope::User => format!("remand service install{} {option}", self.flags()),
+            Scope::System { .. } => format!("{} {option}", self.with_sudo("install")),
+        }
+    }
+
     /// The command line with sudo. What is in a home is often not in the PATH that sudo searches.
     fn with_sudo(&self, command: &str) -> String {
         let sudo_path = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
@@ -135,14 +144,32 @@ impl Site {
         format!("sudo {program} service {command}{}", self.flags())
     }
 
+    /// Writes the login variables of this shell to the file that the unit reads, and returns that file's path.
+    pub(super) fn write_logins(&self) -> Result<PathBuf> {
+        let names: Vec<String> = self.logins.iter().map(|(name, _)| name.clone()).collect();
+        if self.kind == Kind::Launchd {
+            return Err(Fail::usage("launchd reads no environment file: --with-logins is for systemd").into());
+        }
+        if names.is_empty() {
+            return Err(Fail::new("no login variable of an agent or of gh is set in this shell")
+                .hint("export it first (with sudo: `sudo --preserve-env=NAME …`), or install without --with-logins")
+                .into());
+        }
+        let file = inside(self.root.as_deref(), &self.wish.environment);
+        write_logins(&file, &self.logins)?;
+        Ok(file)
+    }
+
     /// What a person should know after an install.
-    pub(super) fn hints(&self) -> Vec<String> {
+    pub(super) fn hints(&self, with_logins: bool) -> Vec<String> {
         let mut hints = Vec::new();
-        if self.kind == Kind::Systemd && !self.logins.is_empty() {
-            let (names, file) = (self.logins.join(", "), self.wish.environment.display());
-            hints.push(format!("note: the service does not get {names} from this shell"));
+        if self.kind == Kind::Systemd && !self.logins.is_empty() && !with_logins {
+            let names: Vec<&str> = self.logins.iter().map(|(name, _)| name.as_str()).collect();
+            hints.push(format!("note: the service does not get {} from this shell", names.join(", ")));
             hints.push(format!(
-                "hint: write NAME=value lines to {file} (`chmod 600`), which the unit reads; restart it then"
+                "hint: `{}` writes them to {}, which only you can read and the unit reads",
+                self.install_again("--with-logins"),
+                self.wish.environment.display()
             ));
         }
         let user = config::login_name().unwrap_or_else(|| "$USER".to_owned());
