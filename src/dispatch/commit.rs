@@ -1,8 +1,9 @@
 //! The commit of a fix: what is left over is committed, and what came of the run is judged by the net diff. What is
 //! not used is written down first, then kept aside, then taken off the branch.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use super::branches::restore_branches;
 use super::look::{named, short};
 use super::portions::Remaining;
 use super::stop::Stop;
@@ -146,6 +147,7 @@ impl Task {
         let to = PutBack { head_at: self.head_at(), head_before: span.first, run: span.run.run_id.as_str() };
         crash_point!("git.withdraw.before");
         let restored = self.git.put_back(&place, to).await?;
+        restore_branches(&self.git, &place, Path::new(&span.run.dir)).await?;
         crash_point!("git.withdraw.after");
         let runs = self.runs().await?;
         let (change_id, run_id, kept) = (self.change.change_id.clone(), span.run.run_id.clone(), restored.wip.clone());

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::Dispatch;
+use super::branches::restore_branches;
 use super::launch::{mark_file, swap_record};
 use super::look::{gone, named};
 use super::recover::{SETTLE, commits_since};
@@ -89,6 +90,8 @@ impl Task {
             crash_point!("git.put_back.after");
             over.tell_restored(&restored, run, phase);
         }
+        let moved = restore_branches(&self.git, &place, &dir).await?;
+        over.tell_outside(run, moved);
         self.commit_end(run, phase, over).await
     }
 
@@ -96,6 +99,7 @@ impl Task {
     async fn without_worktree(&self, run: &Run, phase: Phase, dir: &Path) -> Result<(), Stop> {
         let mut over = self.over(run, dir, &[]).await?;
         over.end = if self.fenced.is_cancelled() { End::Stopped } else { End::NoWorktree };
+        over.tell_outside(run, Vec::new());
         self.commit_end(run, phase, over).await
     }
 
@@ -132,16 +136,6 @@ impl Task {
             );
         }
         let checkout = self.checkout_changes(dir).await;
-        if !checkout.is_empty() {
-            let listed = checkout.iter().take(SAID).map(String::as_str).collect::<Vec<_>>().join("; ");
-            let more = if checkout.len() > SAID { "; and more" } else { "" };
-            let summary = format!("outside the worktree, during {}: {listed}{more}", run.run_id);
-            events.push(
-                about(EventType::CheckoutChanged, summary)
-                    .with(json!({ "run_id": run.run_id, "what": checkout }))
-                    .cut("what"),
-            );
-        }
         let cost_micros = self.dispatch.cost_of(run, &told).await?;
         let ended = exit.as_ref().map_or(Ended::Lost, |exit| exit.ended);
         // It may say itself that somebody ended it.
@@ -268,7 +262,9 @@ impl Task {
         let runs = self.runs().await?;
         let (Some(first), Some(last)) = (runs.first(), runs.last()) else { return Ok(()) };
         let to = PutBack { head_at: self.head_at(), head_before: &first.head_before, run: last.run_id.as_str() };
-        self.git.put_back(&self.place()?, to).await?;
+        let place = self.place()?;
+        self.git.put_back(&place, to).await?;
+        restore_branches(&self.git, &place, Path::new(&last.dir)).await?;
         self.write("abandon", move |conn| runs.iter().try_for_each(|run| bb::discard_run(conn, &run.run_id))).await?;
         Ok(())
     }
@@ -323,6 +319,22 @@ impl From<agent::End> for End {
 }
 
 impl Over {
+    /// Adds one event for all that changed outside the worktree.
+    fn tell_outside(&mut self, run: &Run, moved: Vec<String>) {
+        let what: Vec<String> = self.checkout.iter().cloned().chain(moved).collect();
+        if what.is_empty() {
+            return;
+        }
+        let listed = what.iter().take(SAID).map(String::as_str).collect::<Vec<_>>().join("; ");
+        let more = if what.len() > SAID { "; and more" } else { "" };
+        let summary = format!("outside the worktree, during {}: {listed}{more}", run.run_id);
+        let event = NewEvent::about(&run.change_id, EventType::CheckoutChanged, summary)
+            .on(TargetType::Run, &run.run_id)
+            .with(json!({ "run_id": run.run_id, "what": what }))
+            .cut("what");
+        self.events.push(event);
+    }
+
     fn tell_restored(&mut self, restored: &Restored, run: &Run, phase: Phase) {
         self.run_end.wip.clone_from(&restored.wip);
         let kept = restored.wip.is_some() || !restored.moved_aside.is_empty();

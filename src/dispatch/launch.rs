@@ -5,6 +5,7 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use super::branches::note_branches;
 use super::context::AgentPrompt;
 use super::recover::SETTLE;
 use super::rules::Settings;
@@ -119,6 +120,7 @@ impl Task {
             let text = serde_json::to_vec(&mark).unwrap_or_default();
             write(&mark_file(&dir), &text)?;
         }
+        note_branches(&self.git, &launch.worktree.place, &run.head_before, &dir).await?;
         crash_point!("git.swap.before");
         let swapped = self.git.swap_in_base_config(&launch.worktree.place, launch.base, &swap_record(&dir)).await?;
         crash_point!("git.swap.after");

@@ -4,6 +4,7 @@
 mod answers;
 mod base;
 mod bench;
+mod branches;
 mod checkout;
 mod commit;
 mod commit_message;

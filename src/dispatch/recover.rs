@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::Dispatch;
+use super::branches::restore_branches;
 use super::launch::swap_record;
 use super::look::{head_at, named, short};
 use super::stop::{Stop, chain};
@@ -119,7 +120,9 @@ async fn clean_up(git: &Git, project: &Project, change: &Change, run: &Run) -> R
     if !later.is_empty() {
         return Ok(Cleaned::LeftAlone(format!("somebody has committed there since ({})", named(&later))));
     }
-    Ok(Cleaned::PutBack { wip: git.put_back(&place, to).await?.wip })
+    let wip = git.put_back(&place, to).await?.wip;
+    restore_branches(git, &place, Path::new(&run.dir)).await?;
+    Ok(Cleaned::PutBack { wip })
 }
 
 /// Commits on the branch that a run can't have made, since it had ended before: a person's. None is known when nobody

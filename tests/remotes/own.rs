@@ -340,6 +340,59 @@ fn an_agent_that_switches_to_a_branch_is_put_back() {
     assert!(kept.contains("mine"), "{kept}");
 }
 
+fn outside(stage: &Remotes) -> String {
+    stage.play.world.sqlite("SELECT summary FROM events WHERE event_type = 'checkout_changed'")
+}
+
+/// A branch that an agent moves is put back, wherever HEAD is at the end; what it led to is kept.
+#[test]
+fn an_agent_that_moves_another_branch_is_reported_and_undone() {
+    const MOVES: &str = "git checkout --quiet other && git commit --quiet --allow-empty -m stray";
+    let ends = [("&& git checkout --quiet --detach \"$here\"", true), ("", false)];
+    for (end, is_good) in ends {
+        let fixer = format!(
+            "{FIXES}here=$(git rev-parse HEAD); git stash --quiet; {MOVES} {end}; git stash pop --quiet || true\n"
+        );
+        let stage = without_worktree(&Script { fixer: &fixer, ..rejecting() });
+        stage.play.world.git(&stage.play.repo, &["branch", "other"]);
+        let before = stage.play.world.git(&stage.play.repo, &["rev-parse", "refs/heads/other"]);
+        stage.watch();
+        stage.tick();
+        if is_good {
+            stage.is_ready();
+        } else {
+            stage.is_escalated("the agent switched to the branch other");
+        }
+        is_detached(&stage);
+        assert_eq!(stage.play.world.git(&stage.play.repo, &["rev-parse", "refs/heads/other"]), before, "{end}");
+        let kept = stage
+            .play
+            .world
+            .git(&stage.play.repo, &["for-each-ref", "--format=%(contents:subject)", "refs/remand/wip/branch-*"]);
+        assert_eq!(kept, "stray", "{end}");
+        assert!(outside(&stage).contains("the branch other was moved"), "{}", outside(&stage));
+    }
+}
+
+/// A person may have moved it while the agent was at work.
+#[test]
+fn a_branch_that_moves_during_a_run_by_another_hand_is_reported_and_left() {
+    let person = "cd \"$(dirname \"$(git rev-parse --path-format=absolute --git-common-dir)\")\"\n\
+        git branch --quiet -f other \"$(git commit-tree -p HEAD -m theirs \"HEAD^{tree}\")\"; git branch --quiet -D gone\n";
+    let fixer = format!("{FIXES}{person}");
+    let stage = without_worktree(&Script { fixer: &fixer, ..rejecting() });
+    for name in ["other", "gone"] {
+        stage.play.world.git(&stage.play.repo, &["branch", name]);
+    }
+    stage.watch();
+    stage.tick();
+    stage.is_ready();
+    let subject = stage.play.world.git(&stage.play.repo, &["log", "-1", "--format=%s", "refs/heads/other"]);
+    assert_eq!(subject, "theirs");
+    let told = outside(&stage);
+    assert!(told.contains("the branch other moved from") && told.contains("the branch gone was deleted"), "{told}");
+}
+
 #[test]
 fn a_local_branch_of_that_name_that_is_elsewhere_is_left_alone() {
     let stage = without_worktree(&Script { fixer: FIXES, ..rejecting() });
