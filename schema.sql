@@ -151,7 +151,8 @@ CREATE INDEX changes_live ON changes (updated_at) WHERE state NOT IN ('merged', 
 --   work_rejected      {verdict, raw_verdict?: what the review itself says, review_id?, item_id?, head?, body,
 --                       findings?: [{id, severity, category, path, line, text, suggestion}],
 --                       feedback?: [ids], left_out?: how many comments of a review found no room in it, left_out_feedback?: their ids,
---                       supersedes?: true when it stands for all older rejections of the change}
+--                       supersedes?: true when it stands for all older rejections of the change,
+--                       gate?: {command, status}, base?: by `gate`, which is red on the head and not on the base; body has its output}
 --                      A bare one (by hand, by another program) may have none: its summary is the feedback.
 --   work_approved      {verdict, raw_verdict?, review_id?, item_id?, head, base, not_raised_again?: [ids of findings closed by it]}
 --   fix_created        {item_id, rejections: [ids], fix_cycle, max_fix_cycles,

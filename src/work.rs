@@ -203,6 +203,13 @@ pub(crate) struct Rejection {
     pub(crate) metadata: Value,
 }
 
+impl Rejection {
+    /// The command of the gate that rejected the change; none: somebody else did.
+    pub(crate) fn gate(&self) -> Option<&str> {
+        self.metadata.get("gate")?.get("command")?.as_str()
+    }
+}
+
 /// A run as it is stored.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Run {

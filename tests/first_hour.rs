@@ -224,7 +224,7 @@ fn a_base_that_passed_is_not_tested_again() {
     let ready = play.count("changes WHERE state = 'ready_for_human_review'");
     assert_eq!(ready, 2, "{:#?}", play.events());
     assert_eq!(ran(&play, "gate").iter().filter(|commit| **commit == main).count(), 1);
-    assert_eq!(ran(&play, "gate").len(), 3, "once on the base, and on each fix");
+    assert_eq!(ran(&play, "gate").len(), 4, "once on the base, once on the tree of both heads, and on each fix");
     // Other gates are another question.
     let file = play.world.root().join("config/remand/config.toml");
     let text = std::fs::read_to_string(&file).unwrap().replace("[[\"gate\"]]", "[[\"gate\", \"all\"]]");

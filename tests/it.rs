@@ -32,6 +32,7 @@ mod overtaken;
 mod people;
 mod process;
 mod pulls;
+mod red_head;
 mod refusals;
 mod remotes;
 mod service;

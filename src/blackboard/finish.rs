@@ -318,7 +318,7 @@ pub(crate) fn fail(conn: &Connection, claim: &Claim, failure: &Failure, now: Tim
     escalate(conn, &change.change_id, &escalation, now)
 }
 
-fn complete(conn: &Connection, item: &Item, now: Time) -> Result<()> {
+pub(super) fn complete(conn: &Connection, item: &Item, now: Time) -> Result<()> {
     let moved = conn
         .prepare_cached(
             "UPDATE work_items SET status = 'completed', claimed_by = NULL, lease_expires_at = NULL, completed_at = :now
@@ -341,7 +341,7 @@ fn complete(conn: &Connection, item: &Item, now: Time) -> Result<()> {
 }
 
 /// Something went well: trouble in a row is over.
-fn settle(conn: &Connection, id: &ChangeId) -> Result<()> {
+pub(super) fn settle(conn: &Connection, id: &ChangeId) -> Result<()> {
     conn.prepare_cached(
         "UPDATE changes SET holds = 0, last_hold = NULL, hold_repeats = 0, first_hold_at = NULL WHERE change_id = :id",
     )?
@@ -349,7 +349,7 @@ fn settle(conn: &Connection, id: &ChangeId) -> Result<()> {
     Ok(())
 }
 
-fn change_of(conn: &Connection, item: &Item) -> Result<Change> {
+pub(super) fn change_of(conn: &Connection, item: &Item) -> Result<Change> {
     let id = item.change_id.as_ref().ok_or_else(|| no_change(&item.item_id))?;
     super::change(conn, id)
 }

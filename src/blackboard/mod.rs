@@ -25,6 +25,7 @@ mod events;
 mod feedback;
 mod find;
 mod finish;
+mod gate_rejection;
 mod git_settings;
 mod head;
 mod hold;
@@ -93,6 +94,7 @@ pub(crate) use find::{
     change_names, claimed_items, finding, last_run_of_change, newest_events, rejection, rejection_of_event, review,
 };
 pub(crate) use finish::{Failure, FixDone, Rest, ReviewDone, Unclear, ask_again, fail, finish_fix, finish_review};
+pub(crate) use gate_rejection::{GateRejection, reject_by_gate};
 pub(crate) use git_settings::{
     GitSettings, SettingsVerdict, accept_git_settings, judge_git_settings, may_use_git_settings, see_git_settings,
 };

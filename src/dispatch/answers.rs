@@ -80,6 +80,9 @@ impl Task {
                     (_, _) => done.push(said),
                 }
             }
+            if let Some(command) = rejection.gate() {
+                done.push(json!({ "text": format!("the gate `{}` was red", command.replace('`', "'")) }));
+            }
             let is_whole = !left_out.iter().any(|piece| piece.rejection_id.as_ref() == Some(&rejection.rejection_id));
             if let Some(login) = self.person_behind(rejection.event_id).await?
                 && is_whole

@@ -256,6 +256,7 @@ fn feedback(rejection: &Rejection, ledger: &[bb::OpenFinding]) -> Feedback {
         key: rejection.rejection_id.to_string(),
         from: match rejection.metadata.get("feedback") {
             Some(_) => "the pull request".into(),
+            None if rejection.gate().is_some() => "the project's own checks".into(),
             None if rejection.by_person => "a person".into(),
             None => "the reviewer".into(),
         },

@@ -27,12 +27,16 @@ impl Task {
                         return Ok(());
                     }
                 }
-                Some(_) | None => self.run_reviewer().await?,
+                Some(_) | None => {
+                    if self.run_reviewer().await? == Turn::Done {
+                        return Ok(());
+                    }
+                }
             }
         }
     }
 
-    async fn run_reviewer(&self) -> Result<(), Stop> {
+    async fn run_reviewer(&self) -> Result<Turn, Stop> {
         let agent = self.agent(Phase::Review)?;
         let worktree = self.ready_worktree().await?;
         let head = self.head_to_review(&worktree).await?;
@@ -47,7 +51,10 @@ impl Task {
                 "an empty diff is no approval: commit the work, then retry",
             ));
         }
-        self.base_passes(&worktree, &base, &head).await?;
+        if let Some(red) = self.red_on_head_only(&worktree, &base, &head).await? {
+            self.finish_by_gate(red).await?;
+            return Ok(Turn::Done);
+        }
         let again = if self.item_now().await?.asked_again { Some(self.unclear(&agent).await?) } else { None };
         let session = agent.session(again.as_ref().and_then(|unclear| unclear.session.clone()));
         let prompt = self.review_prompt(&base, &head, &diff, again).await?;
@@ -60,7 +67,8 @@ impl Task {
             head: &head,
             prompt,
         })
-        .await
+        .await?;
+        Ok(Turn::Again)
     }
 
     /// Whatever the branch is at now is what is reviewed; a verdict on an older head would be worth nothing.

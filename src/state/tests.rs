@@ -28,6 +28,7 @@ const LOCAL: &[(State, Trigger, State)] = {
         (S::PendingSelfReview, T::ReviewClaimed, S::SelfReviewing),
         (S::SelfReviewing, T::ReviewApproved, S::SelfReviewPassed),
         (S::SelfReviewing, T::ReviewRejected, S::SelfReviewFailed),
+        (S::SelfReviewing, T::GatesRed, S::SelfReviewFailed),
         (S::SelfReviewFailed, T::FixCreated, S::Refining),
         (S::SelfReviewFailed, T::BoundReached, S::Escalated),
         (S::Refining, T::FixFinished, S::PendingSelfReview),
@@ -40,6 +41,7 @@ const LOCAL: &[(State, Trigger, State)] = {
         (S::AwaitingPrFeedback, T::HeadApproved, S::Approved),
         (S::ReviewingPr, T::ReviewApproved, S::ReadyForHumanReview),
         (S::ReviewingPr, T::ReviewRejected, S::AwaitingPrFeedback),
+        (S::ReviewingPr, T::GatesRed, S::AwaitingPrFeedback),
         (S::AddressingFeedback, T::FixFinished, S::AwaitingPrFeedback),
         (S::ReadyForHumanReview, T::HeadApproved, S::Approved),
         (S::ReadyForHumanReview, T::NewRejection, S::SelfReviewFailed),
@@ -86,7 +88,7 @@ fn every_state_with_every_trigger() {
             refused += usize::from(expected.is_err());
         }
     }
-    assert_eq!(S::ALL.len() * T::ALL.len(), 368);
+    assert_eq!(S::ALL.len() * T::ALL.len(), 384);
     assert!(refused > 200, "most pairs are not moves, {refused} were refused");
 }
 

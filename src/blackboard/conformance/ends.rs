@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::story::{Story, finding, fix_done, no_round, review_done, unclear};
+use super::story::{Story, finding, fix_done, gate_rejection, no_round, review_done, unclear};
 use crate::blackboard::{self as bb, BoardError};
 use crate::change::{FinalVerdict, State};
 use crate::event::EventType;
@@ -54,6 +54,33 @@ fn a_rejected_review_is_one_rejection_with_its_findings() {
     story.beat();
     assert_eq!(story.rejection_states(&change.change_id), [RejectionState::InFix]);
     story.check();
+}
+
+#[test]
+fn a_gate_that_rejects_a_head_is_one_rejection_and_no_review() {
+    for pr in [None, Some(42)] {
+        let mut story = Story::begin();
+        let change = match pr {
+            None => story.change(),
+            Some(_) => story.change_with(|new| new.state = State::AwaitingPrFeedback),
+        };
+        pr.into_iter().for_each(|number| story.engine.with_pr(number));
+        let claimed = story.claim();
+        let red = gate_rejection(&change.head);
+        let after = story.step(|conn, now| bb::reject_by_gate(conn, &claimed.claim(), &red, now)).unwrap();
+        let expected = if pr.is_some() { State::AwaitingPrFeedback } else { State::SelfReviewFailed };
+        assert_eq!((after.state, after.final_verdict), (expected, Some(FinalVerdict::ChangesRequested)));
+        assert_eq!(story.engine.read(|conn| bb::reviews_of(conn, &change.change_id)), []);
+        let posts = story.engine.read(|conn| bb::intents_of(conn, &change.change_id, bb::IntentKind::Review));
+        assert_eq!(posts.len(), 0);
+        let rejected = story.events(&change.change_id, EventType::WorkRejected);
+        assert_eq!((rejected.len(), rejected[0].actor_id.as_str()), (1, "gate"));
+        assert_eq!(rejected[0].metadata["gate"], json!({ "command": "npm test", "status": 1 }));
+        story.beat();
+        assert_eq!(story.rejection_states(&change.change_id), [RejectionState::InFix]);
+        assert_eq!(story.statuses(&change.change_id), [Status::Completed, Status::Available]);
+        story.check();
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::story::{LEASE, Story, failure, fix_done, new_run, review_done, unclear};
+use super::story::{LEASE, Story, failure, fix_done, gate_rejection, new_run, review_done, unclear};
 use crate::blackboard::{self as bb, BoardError, Claimed, Conn, Result};
 use crate::clock::Time;
 use crate::finding::Verdict;
@@ -36,6 +36,9 @@ const WRITES: &[(&str, Write)] = &[
     ("finish_review", |conn, claimed, claim, _, now| {
         let done = review_done(&claimed.change.head, Verdict::Approved, &[]);
         bb::finish_review(conn, claim, &done, now).map(drop)
+    }),
+    ("reject_by_gate", |conn, claimed, claim, _, now| {
+        bb::reject_by_gate(conn, claim, &gate_rejection(&claimed.change.head), now).map(drop)
     }),
     ("finish_fix", |conn, claimed, claim, _, now| {
         bb::finish_fix(conn, claim, &fix_done(&claimed.change.head), now).map(drop)

@@ -365,6 +365,17 @@ pub(in crate::blackboard) fn review_done(head: &str, verdict: Verdict, findings:
     }
 }
 
+pub(in crate::blackboard) fn gate_rejection(head: &str) -> bb::GateRejection {
+    bb::GateRejection {
+        head: head.into(),
+        base: "b".repeat(40),
+        command: "npm test".into(),
+        status: Some(1),
+        summary: "the gate `npm test` is red on this head: adds".into(),
+        body: "the output of npm test".into(),
+    }
+}
+
 pub(in crate::blackboard) fn fix_done(head_before: &str) -> bb::FixDone {
     bb::FixDone {
         head_before: head_before.into(),
