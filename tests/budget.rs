@@ -123,6 +123,49 @@ fn a_day_that_is_used_up_is_waited_for() {
     play.is_ready(1);
 }
 
+/// A project with a bound of its own waits for the next day; others go on.
+#[test]
+fn a_project_that_used_up_its_day_waits_and_others_go_on() {
+    let (reviewer, fixer) = (costs("3", REVIEWS_FIXED), costs("3", FIXES));
+    let tables = "[loop]\ntimezone = \"utc\"\n[projects.calc]\nmax_cost_usd_per_day = 5.0\n";
+    let play = Play::new(&Script { reviewer: &reviewer, fixer: &fixer, tables, ..Script::default() });
+    let world = &play.world;
+    play.tick().ok();
+    play.is_held(
+        "agents spent 6.00 USD on calc today, and `projects.calc.max_cost_usd_per_day` allows 5.00 USD; with a higher bound, \
+         `remand resume c1` goes on at once",
+    );
+    assert_eq!(play.count("runs"), 2);
+    let midnight =
+        "SELECT count(*) FROM changes WHERE held_until = strftime('%Y-%m-%dT00:00:00.000Z', 'now', '+1 day')";
+    assert_eq!(world.sqlite(midnight), "1", "until the next day");
+
+    let stats = world.remand(&["stats"]).ok().stderr;
+    assert!(stats.contains("spent today: $6.00 of $50.00 (`loop.max_cost_usd_per_day`)"), "{stats}");
+    assert!(stats.contains("spent on calc today: $6.00 of $5.00 (`projects.calc.max_cost_usd_per_day`)"), "{stats}");
+    assert_eq!(
+        world.json(&["stats"])["today"][1],
+        serde_json::json!({
+            "project_id": "calc", "cost_micros": 6_000_000, "max_cost_micros": 5_000_000,
+            "setting": "projects.calc.max_cost_usd_per_day",
+        })
+    );
+
+    let other = world.repo("other");
+    world.remand(&["project", "add", other.to_str().unwrap()]).ok();
+    let worktree = world.worktree(&other, "feature");
+    world.remand_in(&worktree, &["review", "--title", "Other"]).ok();
+    play.tick().ok();
+    let states = world.sqlite("SELECT project_id || ' ' || state FROM changes ORDER BY change_id");
+    assert_eq!(states, "calc self_reviewing\nother ready_for_human_review", "{:#?}", play.events());
+
+    // What was spent on another project is not this one's.
+    world.sqlite("UPDATE runs SET ended_at = '2020-01-01T00:00:00.000Z' WHERE change_id = 'c1'");
+    world.remand(&["resume", "c1"]).ok();
+    play.tick().ok();
+    play.is_ready(2);
+}
+
 #[test]
 fn stats_sum_up_what_was_spent() {
     let (reviewer, fixer) = (costs("1.25", REVIEWS_FIXED), FIXES);

@@ -80,6 +80,19 @@ pub(crate) fn spent_since(conn: &Connection, since: Time) -> Result<i64> {
         .query_row(named_params! { ":since": since.to_string() }, |row| row.get(0))?)
 }
 
+/// Money spent on one project by runs that ended at this moment or later.
+///
+/// From those runs to their changes: a day has few runs, a project may have thousands of changes.
+pub(crate) fn spent_on_project_since(conn: &Connection, project: &ProjectId, since: Time) -> Result<i64> {
+    Ok(conn
+        .prepare_cached(
+            "SELECT coalesce(sum(r.cost_micros), 0)
+             FROM runs r INDEXED BY runs_by_end CROSS JOIN changes c ON c.change_id = r.change_id
+             WHERE r.ended_at >= :since AND r.cost_micros IS NOT NULL AND c.project_id = :project",
+        )?
+        .query_row(named_params! { ":since": since.to_string(), ":project": project.as_str() }, |row| row.get(0))?)
+}
+
 /// Agents whose runs for a change reported no cost.
 pub(crate) fn agents_without_cost(conn: &Connection, id: &ChangeId) -> Result<Vec<String>> {
     let mut statement = conn.prepare_cached(

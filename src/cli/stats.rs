@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use clap::Args;
+use serde::Serialize;
 use serde_json::json;
 
 use super::desk::Desk;
@@ -9,7 +10,9 @@ use super::fail::Code;
 use super::out::Table;
 use super::status::dollars;
 use crate::blackboard::{self as bb, ShadowSum, Spend, SpendSums};
-use crate::clock::Zone;
+use crate::change::ProjectId;
+use crate::clock::{self, Zone};
+use crate::config::Loaded;
 
 /// Maximum number of days and of changes in the tables; JSON has all.
 const DAYS: usize = 14;
@@ -29,15 +32,22 @@ pub(crate) struct StatsArgs {
 
 pub(crate) fn stats(args: &StatsArgs, desk: &mut Desk) -> Result<Code> {
     // A setting that cannot be read hides no numbers.
-    let zone = desk.settings().map_or(Zone::Local, |settings| settings.timezone());
+    let settings = desk.settings().ok();
+    let zone = settings.as_ref().map_or(Zone::Local, Loaded::timezone);
+    let today = settings.map(|settings| today(desk, &settings)).transpose()?.unwrap_or_default();
     let (projects, spend) = desk.read(|conn| Ok((bb::shadow_sums(conn)?, bb::spend_sums(conn, zone)?)))?;
     let all = projects.iter().fold(ShadowSum::default(), |all, one| add(&all, one));
     if desk.out.is_json() {
-        desk.out.json(&json!({ "projects": projects, "all": all, "spend": spend }))?;
+        desk.out.json(&json!({ "projects": projects, "all": all, "spend": spend, "today": today }))?;
         return Ok(Code::Done);
     }
     if !args.shadow {
         print_spend(desk, &spend)?;
+        for one in &today {
+            let on = one.project_id.as_ref().map(|project| format!(" on {project}")).unwrap_or_default();
+            let (spent, most) = (dollars(one.cost_micros), dollars(one.max_cost_micros));
+            desk.out.note(format!("spent{on} today: {spent} of {most} (`{}`)", one.setting))?;
+        }
     }
     if projects.is_empty() {
         if args.shadow {
@@ -49,6 +59,37 @@ pub(crate) fn stats(args: &StatsArgs, desk: &mut Desk) -> Result<Code> {
         desk.out.blank()?;
     }
     print_shadow(desk, &projects, &all)
+}
+
+/// A bound on what is spent in a day, and what was spent of it today.
+#[derive(Serialize)]
+struct Today {
+    /// None: of all projects together.
+    project_id: Option<ProjectId>,
+    cost_micros: i64,
+    max_cost_micros: i64,
+    setting: String,
+}
+
+fn today(desk: &Desk, settings: &Loaded) -> Result<Vec<Today>> {
+    let start = clock::day(desk.now, settings.timezone()).start;
+    desk.read(|conn| {
+        let mut bounds = Vec::new();
+        if let Some(max_cost_micros) = settings.max_day_micros() {
+            let cost_micros = bb::spent_since(conn, start)?;
+            let setting = "loop.max_cost_usd_per_day".to_owned();
+            bounds.push(Today { project_id: None, cost_micros, max_cost_micros, setting });
+        }
+        for project in bb::list_projects(conn)? {
+            let id = project.project_id;
+            if let Some(day) = settings.project(id.as_str()).max_day {
+                let cost_micros = bb::spent_on_project_since(conn, &id, start)?;
+                let (max_cost_micros, setting) = (day.most_micros, day.key);
+                bounds.push(Today { project_id: Some(id), cost_micros, max_cost_micros, setting });
+            }
+        }
+        Ok(bounds)
+    })
 }
 
 fn print_spend(desk: &mut Desk, sums: &SpendSums) -> Result<()> {

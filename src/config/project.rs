@@ -29,6 +29,8 @@ pub(crate) struct ProjectSettings {
     /// None: no bound. So for the money.
     pub(crate) max_tokens: Option<i64>,
     pub(crate) max_cost_micros: Option<i64>,
+    /// The bound on what its agents spend in a day.
+    pub(crate) max_day: Option<ProjectDay>,
     pub(crate) on_max_cycles: OnMaxCycles,
     pub(crate) severity_threshold: Severity,
     pub(crate) max_gate_rounds: i64,
@@ -44,6 +46,14 @@ pub(crate) struct ProjectSettings {
     pub(crate) push: PushSettings,
     /// None: only pull requests that somebody named.
     pub(crate) discover: Option<Discover>,
+}
+
+/// How much money agents may spend in a day on one project.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ProjectDay {
+    pub(crate) most_micros: i64,
+    /// The key of the setting.
+    pub(crate) key: String,
 }
 
 /// A table about a project that nobody knows: a slip of the pen, or one that is still to be added.
@@ -120,6 +130,10 @@ impl Loaded {
             max_run_ms: common.max_run_s.saturating_mul(1000),
             max_tokens: Some(common.max_tokens).filter(|tokens| *tokens > 0),
             max_cost_micros: Some(micros(common.max_cost_usd)).filter(|micros| *micros > 0),
+            max_day: own.max_cost_usd_per_day.map(micros).filter(|micros| *micros > 0).map(|most_micros| ProjectDay {
+                most_micros,
+                key: KeyPath::dotted("projects").key(name).key("max_cost_usd_per_day").to_string(),
+            }),
             on_max_cycles: own.on_max_cycles.unwrap_or(common.on_max_cycles),
             severity_threshold: own.severity_threshold.unwrap_or(common.severity_threshold),
             max_gate_rounds: own.max_gate_rounds.unwrap_or(common.max_gate_rounds),
@@ -143,7 +157,8 @@ impl Loaded {
 }
 
 impl Loaded {
-    /// How much money all agents together may spend in a day; none: as much as they like.
+    /// How much money all agents together may spend in a day; none: as much as they like. A project may have a bound of
+    /// its own besides.
     pub(crate) fn max_day_micros(&self) -> Option<i64> {
         Some(micros(self.config.r#loop.max_cost_usd_per_day)).filter(|micros| *micros > 0)
     }

@@ -182,7 +182,7 @@ impl Agent {
 }
 
 /// What is different for one project. `Loaded::project` has the rest filled in.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub(crate) struct ProjectOverrides {
     pub(super) agent: Option<String>,
@@ -195,6 +195,8 @@ pub(crate) struct ProjectOverrides {
     pub(super) max_fix_cycles: Option<i64>,
     #[serde(default, deserialize_with = "whole_or_none::<_, _, 0, 1_000>")]
     pub(super) max_total_fixes: Option<i64>,
+    #[serde(default, deserialize_with = "dollars_or_none")]
+    pub(super) max_cost_usd_per_day: Option<f64>,
     pub(super) on_max_cycles: Option<OnMaxCycles>,
     pub(super) severity_threshold: Option<Severity>,
     #[serde(default, deserialize_with = "whole_or_none::<_, _, 0, 100>")]

@@ -6,7 +6,7 @@ use super::discover::{Discover, DiscoverTable};
 use super::environment::Environment;
 use super::explain::Setting;
 use super::github::{GithubSettings, PostReviews};
-use super::project::ProjectSettings;
+use super::project::{ProjectDay, ProjectSettings};
 use super::push::{PushOverrides, PushSettings};
 use super::settings::{GateIn, MainCheckout, ProjectOverrides, RedBase};
 use super::*;
@@ -226,6 +226,7 @@ fn a_project_overrides_what_it_names() {
         worktree_roots = ["trees", "/abs"]
         max_fix_cycles = 4
         max_total_fixes = 5
+        max_cost_usd_per_day = 2.5
         on_max_cycles = "pr_anyway"
         severity_threshold = "critical"
         max_gate_rounds = 0
@@ -254,6 +255,7 @@ fn a_project_overrides_what_it_names() {
         max_run_ms: 60_000,
         max_tokens: Some(5),
         max_cost_micros: Some(123_457),
+        max_day: None,
         on_max_cycles: crate::change::OnMaxCycles::Escalate,
         severity_threshold: crate::finding::Severity::Low,
         max_gate_rounds: 2,
@@ -282,6 +284,7 @@ fn a_project_overrides_what_it_names() {
         worktree_roots: vec![home.path("trees"), "/abs".into()],
         max_fix_cycles: 4,
         max_total_fixes: 5,
+        max_day: Some(ProjectDay { most_micros: 2_500_000, key: "projects.site.max_cost_usd_per_day".into() }),
         on_max_cycles: crate::change::OnMaxCycles::PrAnyway,
         severity_threshold: crate::finding::Severity::Critical,
         max_gate_rounds: 0,

@@ -14,8 +14,8 @@ use crate::clock;
 use crate::config::settings::{self, AgentKind, MainCheckout};
 use crate::config::{self, Loaded};
 use crate::dispatch::{
-    Configuration, DayBound, Dispatch, Forge, GateIn, Limits, OnCheckoutChange, PostReviews, RedBase, Rules, Settings,
-    forge_mark,
+    Configuration, DayBound, Dispatch, Forge, GateIn, Limits, OnCheckoutChange, PostReviews, ProjectDayBound, RedBase,
+    Rules, Settings, forge_mark,
 };
 use crate::evaluator::definition::{self, Need};
 use crate::evaluator::{Config, Definition};
@@ -272,6 +272,7 @@ fn rules(loaded: &Loaded, project: &ProjectId) -> Rules {
             settings::RedBase::Hold => RedBase::Hold,
             settings::RedBase::Ignore => RedBase::Ignore,
         },
+        day: own.max_day.map(|day| ProjectDayBound { most_micros: day.most_micros, key: day.key }),
         worktree_roots: own.worktree_roots,
         severity_threshold: own.severity_threshold,
         max_gate_rounds: own.max_gate_rounds,

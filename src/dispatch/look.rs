@@ -100,26 +100,39 @@ impl Task {
         Ok(worktree)
     }
 
-    /// What may still be spent today; none: there is no bound. A day that is used up is waited for.
+    /// What may still be spent today, on this project and on all; none: there is no bound. A day that is used up is waited
+    /// for.
     pub(super) async fn day_left(&self) -> Result<Option<i64>, Stop> {
         let DayBound { most_micros, zone } = self.dispatch.settings.day;
-        let Some(most) = most_micros else { return Ok(None) };
         let today = clock::day(clock::now(), zone);
         let start = today.start;
-        let spent = self.read(move |conn| bb::spent_since(conn, start)).await?;
-        if spent < most {
-            return Ok(Some(most - spent));
-        }
-        Err(Stop::Hold {
+        let hold = |spent: i64, on: String, key: &str, most: i64| Stop::Hold {
             kind: HoldKind::Environment,
             reason: format!(
-                "agents spent {} today, and `loop.max_cost_usd_per_day` allows {}; with a higher bound, `remand resume {}` goes on at once",
+                "agents spent {}{on} today, and `{key}` allows {}; with a higher bound, `remand resume {}` goes on at once",
                 bb::dollars(spent),
                 bb::dollars(most),
                 self.change.change_id
             ),
             until: Some(today.end),
-        })
+        };
+        let mut left = None;
+        if let Some(most) = most_micros {
+            let spent = self.read(move |conn| bb::spent_since(conn, start)).await?;
+            if spent >= most {
+                return Err(hold(spent, String::new(), "loop.max_cost_usd_per_day", most));
+            }
+            left = Some(most - spent);
+        }
+        if let Some(own) = &self.rules.day {
+            let project = self.change.project_id.clone();
+            let spent = self.read(move |conn| bb::spent_on_project_since(conn, &project, start)).await?;
+            if spent >= own.most_micros {
+                return Err(hold(spent, format!(" on {}", self.change.project_id), &own.key, own.most_micros));
+            }
+            left = left.into_iter().chain([own.most_micros - spent]).min();
+        }
+        Ok(left)
     }
 
     /// Where HEAD of the worktree belongs.

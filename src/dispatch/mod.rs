@@ -53,7 +53,7 @@ use crate::clock;
 pub(crate) use configuration::Configuration;
 pub(crate) use forge::{Forge, PostReviews};
 pub(crate) use post::forge_mark;
-pub(crate) use rules::{DayBound, GateIn, Limits, OnCheckoutChange, RedBase, Rules, Settings};
+pub(crate) use rules::{DayBound, GateIn, Limits, OnCheckoutChange, ProjectDayBound, RedBase, Rules, Settings};
 pub(crate) use trial::{Trial, try_out};
 
 use slots::Slots;

@@ -70,6 +70,14 @@ pub(crate) struct DayBound {
     pub(crate) zone: Zone,
 }
 
+/// How much money agents may spend in a day on one project.
+#[derive(Debug, Clone)]
+pub(crate) struct ProjectDayBound {
+    pub(crate) most_micros: i64,
+    /// The setting that says so, for the reason of a hold.
+    pub(crate) key: String,
+}
+
 /// For one project.
 #[derive(Debug, Clone)]
 pub(crate) struct Rules {
@@ -78,6 +86,8 @@ pub(crate) struct Rules {
     pub(crate) gates: Vec<Vec<String>>,
     pub(crate) gate_in: GateIn,
     pub(crate) red_base: RedBase,
+    /// None: only the bound for all projects holds.
+    pub(crate) day: Option<ProjectDayBound>,
     /// Empty: the folder that holds the main checkout.
     pub(crate) worktree_roots: Vec<PathBuf>,
     pub(crate) severity_threshold: Severity,

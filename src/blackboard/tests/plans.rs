@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::history::{Past, now};
 use crate::blackboard::conformance::story::{holding, no_round};
 use crate::blackboard::{self as bb, Conn};
-use crate::change::ChangeId;
+use crate::change::{ChangeId, ProjectId};
 use crate::event::{EventType, NewEvent};
 
 /// Tables that never grow large.
@@ -194,6 +194,10 @@ const CALLS: &[(&str, Call)] = &[
     ("anything_ready", |conn| assert!(bb::anything_ready(conn, now()).unwrap())),
     ("our_posts", |conn| assert!(bb::our_posts(conn, &ChangeId::new("c1")).unwrap().forge_ids.is_empty())),
     ("reviews_on_pull", |conn| assert_eq!(bb::reviews_on_pull(conn, &ChangeId::new("c1")).unwrap(), [])),
+    ("spent_since", |conn| assert_eq!(bb::spent_since(conn, now()).unwrap(), 0)),
+    ("spent_on_project_since", |conn| {
+        assert_eq!(bb::spent_on_project_since(conn, &ProjectId::new("calc"), now()).unwrap(), 0);
+    }),
     ("ripen", |conn| assert_eq!(bb::ripen(conn, now()).unwrap(), 0)),
     ("claim", |conn| assert!(bb::claim(conn, &holding("us"), now()).unwrap().is_some())),
     ("claim and finish", |conn| {

@@ -58,7 +58,7 @@ fn unknown_keys() {
     4 | gate = []
       | ^^^^ did you mean `gates`?
       |
-      = help: [projects.p] has: agent, review_agent, gates, gate_in, red_base, worktree_roots, max_fix_cycles, max_total_fixes, on_max_cycles, severity_threshold, max_gate_rounds, main_checkout, setup, setup_again_on, own_worktrees, shadow, push, discover
+      = help: [projects.p] has: agent, review_agent, gates, gate_in, red_base, worktree_roots, max_fix_cycles, max_total_fixes, max_cost_usd_per_day, on_max_cycles, severity_threshold, max_gate_rounds, main_checkout, setup, setup_again_on, own_worktrees, shadow, push, discover
     ");
 }
 
