@@ -143,7 +143,7 @@ fn a_persons_review_is_one_fix_that_is_told_all_of_it() {
         "Take every comment and every finding above, the critical ones first, and answer each.",
         "Leave code that they do not\n  concern as it is",
         // 5. where it goes
-        "This branch already has its pull request, number 1. Stay on it: no new branch, no new pull request.",
+        "This branch already has its pull request, number 1. Stay on it. No new branch, no new pull request.",
         "Commits are welcome",
         "pushes to the branch of the pull request",
     ] {
