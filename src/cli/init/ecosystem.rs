@@ -17,7 +17,9 @@ pub(super) struct Proposal {
 struct Ecosystem {
     /// A name that begins with `*` is the end of one.
     shown_by: &'static [&'static str],
-    setup: &'static str,
+    /// Empty where nothing has to be set up. It must not compile: a change that does not compile has to reach its review,
+    /// and a red set-up holds it.
+    setup: fn(&Path) -> &'static str,
     again_on: &'static [&'static str],
     gate: fn(&Path) -> Option<&'static str>,
 }
@@ -26,117 +28,122 @@ struct Ecosystem {
 const ECOSYSTEMS: &[Ecosystem] = &[
     Ecosystem {
         shown_by: &["Cargo.lock"],
-        setup: "cargo fetch",
+        setup: |_| "cargo fetch",
         again_on: &["Cargo.lock"],
         gate: |_| Some("cargo test"),
     },
     // Without a lock file there is nothing to set up that `cargo test` does not do itself.
-    Ecosystem { shown_by: &["Cargo.toml"], setup: "", again_on: &[], gate: |_| Some("cargo test") },
+    Ecosystem { shown_by: &["Cargo.toml"], setup: |_| "", again_on: &[], gate: |_| Some("cargo test") },
     Ecosystem {
         shown_by: &["pnpm-lock.yaml"],
-        setup: "pnpm install --frozen-lockfile",
+        setup: |_| "pnpm install --frozen-lockfile",
         again_on: &["pnpm-lock.yaml"],
         gate: |top| script_test(top, "pnpm test"),
     },
     Ecosystem {
         shown_by: &[".yarnrc.yml"],
-        setup: "yarn install --immutable",
+        setup: |_| "yarn install --immutable",
         again_on: &["yarn.lock"],
         gate: |top| script_test(top, "yarn test"),
     },
     Ecosystem {
         shown_by: &["yarn.lock"],
-        setup: "yarn install --frozen-lockfile",
+        setup: |_| "yarn install --frozen-lockfile",
         again_on: &["yarn.lock"],
         gate: |top| script_test(top, "yarn test"),
     },
     Ecosystem {
         shown_by: &["bun.lock", "bun.lockb"],
-        setup: "bun install --frozen-lockfile",
+        setup: |_| "bun install --frozen-lockfile",
         again_on: &["bun.lock", "bun.lockb"],
         gate: |top| script_test(top, "bun run test"),
     },
     Ecosystem {
         shown_by: &["package-lock.json", "npm-shrinkwrap.json"],
-        setup: "npm ci",
+        setup: |_| "npm ci",
         again_on: &["package-lock.json", "npm-shrinkwrap.json"],
         gate: |top| script_test(top, "npm test"),
     },
     // A lock file that it wrote would be a change that nobody made.
     Ecosystem {
         shown_by: &["package.json"],
-        setup: "npm install --no-package-lock",
+        setup: |_| "npm install --no-package-lock",
         again_on: &["package.json"],
         gate: |top| script_test(top, "npm test"),
     },
     Ecosystem {
         shown_by: &["go.mod"],
-        setup: "go mod download",
+        setup: |_| "go mod download",
         again_on: &["go.sum", "go.mod"],
         gate: |_| Some("go test ./..."),
     },
     Ecosystem {
         shown_by: &["uv.lock"],
-        setup: "uv sync --locked",
+        setup: |_| "uv sync --locked",
         again_on: &["uv.lock"],
         gate: |top| has_pytest(top, "uv run pytest"),
     },
     Ecosystem {
         shown_by: &["poetry.lock"],
-        setup: "poetry install --no-interaction",
+        setup: |_| "poetry install --no-interaction",
         again_on: &["poetry.lock"],
         gate: |top| has_pytest(top, "poetry run pytest"),
     },
     // The line in .gitignore keeps the folder out of commits in repositories that do not ignore it.
     Ecosystem {
         shown_by: &["requirements.txt"],
-        setup: "sh -c 'python3 -m venv .venv && echo \"*\" >.venv/.gitignore && .venv/bin/pip install -r requirements.txt'",
+        setup: |_| "sh -c 'python3 -m venv .venv && echo \"*\" >.venv/.gitignore && .venv/bin/pip install -r requirements.txt'",
         again_on: &["requirements.txt"],
         gate: |top| has_pytest(top, ".venv/bin/python -m pytest"),
     },
     Ecosystem {
         shown_by: &["Gemfile.lock"],
-        setup: "bundle install",
+        setup: |_| "bundle install",
         again_on: &["Gemfile.lock"],
         gate: |top| top.join("spec").is_dir().then_some("bundle exec rspec"),
     },
     Ecosystem {
         shown_by: &["composer.lock"],
-        setup: "composer install --no-interaction",
+        setup: |_| "composer install --no-interaction",
         again_on: &["composer.lock"],
         gate: |top| has_any(top, &["phpunit.xml", "phpunit.xml.dist"]).then_some("vendor/bin/phpunit"),
     },
     Ecosystem {
         shown_by: &["gradlew"],
-        setup: "./gradlew --no-daemon testClasses",
+        setup: |_| "./gradlew --no-daemon help",
         again_on: &["gradle.lockfile", "build.gradle", "build.gradle.kts"],
         gate: |_| Some("./gradlew --no-daemon test"),
     },
     Ecosystem {
         shown_by: &["build.gradle", "build.gradle.kts"],
-        setup: "gradle --no-daemon testClasses",
+        setup: |_| "gradle --no-daemon help",
         again_on: &["gradle.lockfile", "build.gradle", "build.gradle.kts"],
         gate: |_| Some("gradle --no-daemon test"),
     },
     Ecosystem {
         shown_by: &["mvnw"],
-        setup: "./mvnw -B dependency:go-offline",
+        setup: |top| maven(top, "./mvnw -B dependency:go-offline", "./mvnw -B -q validate"),
         again_on: &["pom.xml"],
         gate: |_| Some("./mvnw -B test"),
     },
     Ecosystem {
         shown_by: &["pom.xml"],
-        setup: "mvn -B dependency:go-offline",
+        setup: |top| maven(top, "mvn -B dependency:go-offline", "mvn -B -q validate"),
         again_on: &["pom.xml"],
         gate: |_| Some("mvn -B test"),
     },
     Ecosystem {
         shown_by: &["*.sln", "*.slnx", "*.csproj", "*.fsproj"],
-        setup: "dotnet restore",
+        setup: |_| "dotnet restore",
         again_on: &["packages.lock.json", "Directory.Packages.props"],
         gate: |_| Some("dotnet test"),
     },
-    Ecosystem { shown_by: &["mix.exs"], setup: "mix deps.get", again_on: &["mix.lock"], gate: |_| Some("mix test") },
+    Ecosystem {
+        shown_by: &["mix.exs"],
+        setup: |_| "mix deps.get",
+        again_on: &["mix.lock"],
+        gate: |_| Some("mix test"),
+    },
 ];
 
 /// The first ecosystem that has tests here; else the first one that is here at all.
@@ -145,10 +152,10 @@ pub(super) fn detect(top: &Path) -> Option<Proposal> {
     let found = here().find(|one| (one.gate)(top).is_some()).or_else(|| here().next())?;
     let is_here = |name: &&&str| top.join(name).is_file();
     let mut again_on: Vec<String> = found.again_on.iter().filter(is_here).map(|name| (*name).to_owned()).collect();
-    if again_on.is_empty() && !found.setup.is_empty() {
+    let setup = Some((found.setup)(top)).filter(|setup| !setup.is_empty());
+    if again_on.is_empty() && setup.is_some() {
         again_on = names(top).into_iter().filter(|name| found.shown_by.iter().any(|one| matches(one, name))).collect();
     }
-    let setup = Some(found.setup).filter(|setup| !setup.is_empty());
     Some(Proposal { setup, again_on, gate: (found.gate)(top) })
 }
 
@@ -180,6 +187,12 @@ fn script_test(top: &Path, gate: &'static str) -> Option<&'static str> {
     let package: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
     let test = package.pointer("/scripts/test").and_then(serde_json::Value::as_str);
     test.is_some_and(|test| !test.contains("no test specified")).then_some(gate)
+}
+
+/// The modules of a build depend on each other, and `go-offline` looks for those that are not built yet in a repository.
+fn maven(top: &Path, one_module: &'static str, modules: &'static str) -> &'static str {
+    let pom = std::fs::read_to_string(top.join("pom.xml")).unwrap_or_default();
+    if pom.contains("<modules>") { modules } else { one_module }
 }
 
 /// pytest is among what is set up.
@@ -273,13 +286,13 @@ mod tests {
             ),
             (
                 &[("gradlew", ""), ("build.gradle.kts", "")],
-                Some("./gradlew --no-daemon testClasses"),
+                Some("./gradlew --no-daemon help"),
                 Some("./gradlew --no-daemon test"),
                 &["build.gradle.kts"],
             ),
             (
                 &[("build.gradle", "")],
-                Some("gradle --no-daemon testClasses"),
+                Some("gradle --no-daemon help"),
                 Some("gradle --no-daemon test"),
                 &["build.gradle"],
             ),
@@ -287,6 +300,18 @@ mod tests {
             (
                 &[("pom.xml", ""), ("mvnw", "")],
                 Some("./mvnw -B dependency:go-offline"),
+                Some("./mvnw -B test"),
+                &["pom.xml"],
+            ),
+            (
+                &[("pom.xml", "<project><modules><module>core</module></modules></project>")],
+                Some("mvn -B -q validate"),
+                Some("mvn -B test"),
+                &["pom.xml"],
+            ),
+            (
+                &[("pom.xml", "<modules>"), ("mvnw", "")],
+                Some("./mvnw -B -q validate"),
                 Some("./mvnw -B test"),
                 &["pom.xml"],
             ),
@@ -319,9 +344,11 @@ mod tests {
 
     #[test]
     fn every_set_up_is_one_command() {
-        for one in ECOSYSTEMS.iter().filter(|one| !one.setup.is_empty()) {
-            let words = super::super::choice::words(one.setup, "it").unwrap();
-            assert!(!words.is_empty(), "{}", one.setup);
+        let folder = tempfile::tempdir().unwrap();
+        for one in ECOSYSTEMS {
+            let setup = (one.setup)(folder.path());
+            let words = super::super::choice::words(setup, "it").unwrap();
+            assert_eq!(words.is_empty(), setup.is_empty(), "{setup}");
         }
     }
 }
