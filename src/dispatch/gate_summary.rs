@@ -1,4 +1,4 @@
-//! One line that names what failed in the output of a red gate. It is only shown to people and agents: nothing is decided
+//! One line that names what failed in the output of a red gate or set-up. It is only shown to people and agents: nothing is decided
 //! by it.
 
 /// Number of failures named before "and N more".
@@ -26,6 +26,7 @@ const FORMATS: &[Find] = &[
     compiler,
     gradle_task,
     go_build,
+    npm,
     thrown,
 ];
 
@@ -178,6 +179,18 @@ fn compiler(lines: &[&str], at: usize) -> Option<String> {
 fn go_build(lines: &[&str], at: usize) -> Option<String> {
     let rest = line(lines, at).strip_prefix("FAIL\t")?;
     Some(rest.replace('\t', " "))
+}
+
+/// `npm error code EUSAGE`, and the first line below it that is a message. What a script of npm's failed with has no such
+/// code, and is named by the script's own output.
+fn npm(lines: &[&str], at: usize) -> Option<String> {
+    let text = |line: &str| line.strip_prefix("npm error").or_else(|| line.strip_prefix("npm ERR!")).map(str::to_owned);
+    let code = text(line(lines, at))?;
+    let code = code.strip_prefix(" code ").filter(|code| code.starts_with('E') && *code != "ELIFECYCLE")?;
+    let is_detail = |text: &str| ["errno ", "syscall ", "path ", "dest "].iter().any(|begin| text.starts_with(begin));
+    let below = lines.get(at + 1..)?.iter().map_while(|line| text(line));
+    let message = below.map(|text| text.trim().to_owned()).find(|text| !text.is_empty() && !is_detail(text))?;
+    Some(format!("{code}: {message}"))
 }
 
 /// `Error: Cannot find module 'express'`: an exception that ended a program.

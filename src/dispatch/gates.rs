@@ -239,7 +239,7 @@ impl Bench<'_> {
         let Exit { ended, status, signal, .. } = exit;
         let output = || {
             let text = |stream| process::read_output(dir, stream).map(|kept| kept.text).unwrap_or_default();
-            tail(&format!("{}{}", text(Stream::Stdout), text(Stream::Stderr)))
+            output_end(&format!("{}{}", text(Stream::Stdout), text(Stream::Stderr)), OUTPUT_TAIL).to_owned()
         };
         match (ended, status) {
             (Ended::Agent, Some(0)) => Ok(None),
@@ -285,8 +285,12 @@ fn is_own_doing(signal: i32) -> bool {
         .any(|own| own.as_raw() == signal)
 }
 
-fn tail(text: &str) -> String {
-    let from = text.len().saturating_sub(OUTPUT_TAIL);
+/// At most this many bytes from the end of an output, beginning with a whole line where that is possible.
+pub(super) fn output_end(text: &str, most: usize) -> &str {
+    let from = text.len().saturating_sub(most);
     let from = (from..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
-    text.get(from..).unwrap_or_default().to_owned()
+    let end = text.get(from..).unwrap_or_default();
+    let is_cut = from > 0 && !text.get(..from).is_some_and(|before| before.ends_with('\n'));
+    let whole = end.split_once('\n').map(|(_, rest)| rest).filter(|rest| is_cut && !rest.trim().is_empty());
+    whole.unwrap_or(end)
 }

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::bench::{Bench, ProjectCommand};
+use super::gate_summary::gate_summary;
+use super::gates::output_end;
 use super::launch::{Site, make_folder};
 use super::recover::SETTLE;
 use super::stop::Stop;
@@ -18,8 +20,8 @@ use crate::process::{self, Exit, Stream};
 use crate::words::words;
 use crate::work::Ended;
 
-/// How much of a failed set-up's output a hold tells.
-const OUTPUT_TAIL: usize = 1_500;
+/// Maximum number of bytes of a failed set-up's output in the reason of a hold.
+const OUTPUT_TAIL: usize = 1_200;
 
 words! {
     /// Where a set-up runs.
@@ -82,10 +84,7 @@ impl Bench<'_> {
         let Exit { ended, status, .. } = exit;
         let said = || {
             let text = |stream| process::read_output(dir, stream).map(|kept| kept.text).unwrap_or_default();
-            let all = format!("{}{}", text(Stream::Stdout), text(Stream::Stderr));
-            let from = all.len().saturating_sub(OUTPUT_TAIL);
-            let from = (from..=all.len()).find(|at| all.is_char_boundary(*at)).unwrap_or(all.len());
-            all.get(from..).unwrap_or_default().trim().to_owned()
+            explained(&format!("{}{}", text(Stream::Stdout), text(Stream::Stderr)))
         };
         match (ended, status) {
             (Ended::Agent, Some(0)) => Ok(()),
@@ -106,6 +105,13 @@ impl Bench<'_> {
     }
 }
 
+/// The line that names what failed, then the end of the output, unless the line is all of it.
+fn explained(output: &str) -> String {
+    let summary = gate_summary(output);
+    let end = output_end(output, OUTPUT_TAIL).trim();
+    if end.is_empty() || end == summary { summary } else { format!("{summary}\n{end}") }
+}
+
 impl Task {
     /// A set-up that somebody stopped is not one that ran.
     pub(super) async fn record_set_up(&self, place: SetUpPlace, path: &Path, exit: Option<Exit>) -> Result<(), Stop> {
@@ -124,5 +130,22 @@ impl Task {
         }));
         self.write("setup_run", move |conn| bb::append(conn, &event, clock::now()).map(drop)).await?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::explained;
+
+    #[test]
+    fn a_red_set_up_is_explained_by_its_summary_and_whole_lines() {
+        assert_eq!(explained("no such registry\n"), "no such registry");
+        assert_eq!(explained(""), "no output");
+        let recorded = include_str!("../../tests/fixtures/gates/npm_ci.txt");
+        let text = explained(recorded);
+        let (summary, end) = text.split_once('\n').unwrap();
+        assert!(summary.starts_with("EUSAGE: `npm ci` can only install packages when your package.json"), "{summary}");
+        assert!(end.starts_with("npm error") && end.len() <= 1_200, "{end}");
+        assert!(recorded.contains(&format!("\n{end}\n")), "{end}");
     }
 }

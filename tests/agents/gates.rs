@@ -311,7 +311,7 @@ fn no_gate_configured_is_no_gate() {
 }
 
 /// Outputs of test runners and linters, and the line that names what failed in each.
-const SUMMARIES: [(&str, &str); 10] = [
+const SUMMARIES: [(&str, &str); 11] = [
     ("cargo", "tests::adds"),
     ("jest", "sum › adds two numbers; sum › adds negatives"),
     ("vitest", "vi/sum.test.ts > sum > adds two numbers"),
@@ -323,6 +323,10 @@ const SUMMARIES: [(&str, &str); 10] = [
     (
         "eslint",
         "/src/site/lint/index.js:1:7: 'a' is assigned a value but never used; /src/site/lint/index.js:2:5: 'b' is not defined; /src/site/lint/index.js:2:15: 'console' is not defined and 1 more",
+    ),
+    (
+        "npm_ci",
+        "EUSAGE: `npm ci` can only install packages when your package.json and package-lock.json or npm-shrinkwrap.json are in sync. Please update your lock file with `n…",
     ),
     (
         "tsc",
@@ -338,7 +342,7 @@ fn the_summary_of_a_red_gate_names_what_failed() {
         "n=$(grep -c fixed work.txt)\nset -- {}\nshift $((n - 1))\ncat '{folder}'/$1.txt\nexit 1\n",
         names.join(" ")
     );
-    let play = gated(&gate, FIXES_MORE, "[loop]\nmax_gate_rounds = 9\n");
+    let play = gated(&gate, FIXES_MORE, "[loop]\nmax_gate_rounds = 10\n");
     play.tick().ok();
     play.is_escalated("the gates are red");
     let summaries = play.world.sqlite("SELECT summary FROM events WHERE event_type = 'gate_failed' ORDER BY id");
@@ -346,5 +350,5 @@ fn the_summary_of_a_red_gate_names_what_failed() {
     let expected = SUMMARIES.map(|(_, line)| format!("gate red: {}: {line}", gate.display()));
     assert_eq!(summaries.lines().collect::<Vec<_>>(), expected);
     // The last one is what a person is told.
-    assert!(play.answer().contains(SUMMARIES[9].1), "{}", play.answer());
+    assert!(play.answer().contains(SUMMARIES[10].1), "{}", play.answer());
 }

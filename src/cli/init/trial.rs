@@ -90,7 +90,9 @@ impl Tried {
                 out.block(self.output.as_deref().unwrap_or_default(), 2)?;
             }
             TrialResult::NotRun => {
-                out.line(Line::default().piece(Look::Bad, "not run").plain(format!(": the gates {of}: {reason}")))?;
+                let (first, output) = reason.split_once('\n').unwrap_or((reason, ""));
+                out.line(Line::default().piece(Look::Bad, "not run").plain(format!(": the gates {of}: {first}")))?;
+                out.block(output, 2)?;
             }
         }
         out.note("note: no agent is started for a change as long as it is so")?;
