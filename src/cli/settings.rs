@@ -54,9 +54,10 @@ struct Shown {
 
 #[derive(Serialize)]
 struct Where {
-    config: Option<String>,
+    config: String,
     exists: bool,
-    blackboard: String,
+    /// None where it cannot be told from a file that is broken.
+    blackboard: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -177,18 +178,33 @@ fn known_projects(desk: &Desk, settings: &Loaded) -> Result<Vec<String>> {
     Ok(known.into_iter().map(|project| project.project_id.to_string()).collect())
 }
 
+/// Works with a file that cannot be used too: whoever has to edit it must find it.
 fn path(desk: &mut Desk) -> Result<Code> {
-    let settings = desk.settings()?;
-    let file = settings.file.clone().or_else(config::usual_file);
-    let config = file.map(|file| file.display().to_string());
+    let loaded = desk.settings();
+    let Some(file) = config::file_to_write(desk.place()) else {
+        // Nothing names one, and there is no place for it.
+        loaded?;
+        desk.out.line("")?;
+        return Ok(Code::Done);
+    };
+    let exists = file.is_file();
     if desk.out.is_json() {
-        let blackboard = settings.blackboard.display().to_string();
-        desk.out.json(&Where { config, exists: settings.file.is_some(), blackboard })?;
+        let blackboard = match &loaded {
+            Ok(settings) => Some(settings.blackboard.clone()),
+            Err(_) => config::blackboard_despite(desk.place()),
+        };
+        let blackboard = blackboard.map(|path| path.display().to_string());
+        desk.out.json(&Where { config: file.display().to_string(), exists, blackboard })?;
         return Ok(Code::Done);
     }
-    desk.out.line(config.unwrap_or_default())?;
-    if settings.file.is_none() {
-        desk.out.note("note: it is not there, and the defaults hold; `remand init` writes one")?;
+    desk.out.line(file.display().to_string())?;
+    match (exists, loaded.is_ok()) {
+        (true, true) => {}
+        (true, false) => desk.out.note("note: it cannot be used; `remand config check` says why")?,
+        (false, true) => {
+            desk.out.note("note: it is not there, and the defaults hold; `remand init` writes one")?;
+        }
+        (false, false) => desk.out.note("note: it is not there; `remand init` writes one")?,
     }
     Ok(Code::Done)
 }

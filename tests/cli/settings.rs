@@ -27,6 +27,23 @@ fn settings_are_shown_with_their_origin() {
     assert!(world.json(&["config", "defaults"])["text"].as_str().unwrap().contains("max_fix_cycles"));
 }
 
+#[test]
+fn the_path_of_a_broken_config_file_is_printed() {
+    let world = World::new();
+    for text in ["not toml", "loops = 1\n", "agent = \"nobody\"\n"] {
+        world.config(text);
+        world.remand(&["config", "check"]).fails(3, "");
+        let path = world.remand(&["config", "path"]).ok();
+        assert_eq!(world.plain(&path.stdout), "WORLD/config/remand/config.toml\n");
+        assert!(path.stderr.contains("`remand config check` says why"), "{}", path.stderr);
+        let shown = world.json(&["config", "path"]);
+        assert_eq!(shown["exists"], true);
+        assert_eq!(shown["blackboard"], world.db().to_str().unwrap());
+    }
+    let named = world.remand(&["config", "path", "--config", "nowhere.toml"]).ok();
+    assert!(named.stdout.ends_with("/nowhere.toml\n"), "{}", named.stdout);
+}
+
 /// Every program that the settings name: agents, gates, set-up, the sandbox's wrapper, `gh`, and those of evaluators.
 #[test]
 fn a_program_in_the_home_is_found() {
