@@ -74,7 +74,7 @@ fn all_by_itself() {
     site is WORLD/src/site, work goes into main
     what is pushed goes to https://github.com/ada/site.git
     green: `cargo test` on main of site
-    on GitHub nothing can be done yet: GitHub does not let gh's account do this: please run:  gh auth login; look at `gh auth status`; log in with `gh auth login`, or give the token what it lacks with `gh auth refresh`
+    on GitHub nothing can be done yet: gh is not logged in; `gh auth login`
 
     Next:
       remand doctor                  what is still missing, and how to get it
@@ -437,4 +437,24 @@ fn a_set_up_is_found_by_its_lock_file_and_tried_with_the_gates() {
     world
         .remand_in(&site, &["init", "--force", "--setup", "a | b"])
         .fails(2, "--setup can't be used: no shell reads it");
+}
+
+#[test]
+fn a_set_up_that_fails_is_named_by_what_failed_in_it() {
+    let world = world();
+    let site = world.repo("site");
+    world.commit(&site, "package.json", r#"{"scripts": {"test": "jest"}}"#, "a package");
+    world.commit(&site, "package-lock.json", "{}\n", "its lock file");
+    let recorded = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/gates/npm_ci.txt");
+    world.script("npm", &format!("cat '{recorded}' >&2\nexit 1\n"));
+    let output = world.remand_in(&site, &["init", "--yes"]).ok();
+    let (_, shown) = output.stdout.split_once("not run: ").unwrap();
+    let mut lines = shown.lines();
+    assert_eq!(
+        lines.next().unwrap(),
+        "the gates on main of site: the set-up `npm ci` failed (status 1): EUSAGE: `npm ci` can only install packages \
+         when your package.json and package-lock.json or npm-shrinkwrap.json are in sync. Please update your lock file \
+         with `n…"
+    );
+    assert!(lines.next().unwrap().starts_with("  npm error"), "{shown}");
 }

@@ -315,6 +315,7 @@ impl From<GithubError> for Stop {
         match error {
             GithubError::Limited { until } => Self::Hold { kind: HoldKind::Environment, reason: said, until },
             GithubError::NoGh
+            | GithubError::LoggedOut
             | GithubError::Auth { .. }
             | GithubError::Transient { .. }
             | GithubError::Broken { .. } => Self::hold(said),

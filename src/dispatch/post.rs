@@ -317,6 +317,7 @@ impl Dispatch {
             GithubError::Refused { status, .. } => !is_elsewhere(*status),
             GithubError::NotFound { .. } => true,
             GithubError::NoGh
+            | GithubError::LoggedOut
             | GithubError::Auth { .. }
             | GithubError::Limited { .. }
             | GithubError::Transient { .. }
@@ -341,6 +342,7 @@ impl Dispatch {
                 until.filter(|until| *until > now).map(|until| until.min(now.plus(bb::RATE_WINDOW)))
             }
             GithubError::NoGh
+            | GithubError::LoggedOut
             | GithubError::Auth { .. }
             | GithubError::NotFound { .. }
             | GithubError::Refused { .. }

@@ -124,7 +124,8 @@ impl Surroundings {
     /// Without a project on GitHub nothing is lost yet.
     fn severity(&self, check: &str, error: &GithubError, hint: &str) -> Check {
         // Before there is a project nobody knows: a login that is missing then is what a new user stumbles over.
-        let is_logged_out = matches!(error, GithubError::Auth { .. }) && self.projects.is_empty();
+        let is_logged_out =
+            matches!(error, GithubError::LoggedOut | GithubError::Auth { .. }) && self.projects.is_empty();
         let is_needed = is_logged_out || self.projects.iter().any(|project| project.repo.is_some());
         let passes = matches!(error, GithubError::Limited { .. });
         if is_needed && !passes {

@@ -55,7 +55,7 @@ fn without_head(path: &str, exit: i32, output: &ShortOutput) -> GithubError {
     });
     match exit {
         0 => GithubError::Broken { path: path.to_owned(), what: format!("no HTTP head in `{}`", said(&output.stdout)) },
-        NEEDS_LOGIN => GithubError::Auth { message: what, url: None },
+        NEEDS_LOGIN => GithubError::LoggedOut,
         CANCELLED => GithubError::Transient { path: path.to_owned(), what: format!("gh was cancelled: {what}") },
         _ if is_network => GithubError::Transient { path: path.to_owned(), what },
         _ => GithubError::Broken { path: path.to_owned(), what: format!("gh left with {exit}: {what}") },

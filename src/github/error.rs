@@ -6,6 +6,9 @@ use crate::clock::Time;
 pub(crate) enum GithubError {
     #[error("the program gh was not found or cannot be executed")]
     NoGh,
+    /// No request was sent.
+    #[error("gh is not logged in")]
+    LoggedOut,
     /// Until a person does something, everything or this repository stays closed to us.
     #[error("GitHub does not let gh's account do this: {message}{}", authorize(url.as_deref()))]
     Auth {
@@ -37,6 +40,7 @@ impl GithubError {
     pub(crate) fn hint(&self) -> &'static str {
         match self {
             Self::NoGh => "install gh (https://cli.github.com), or name it in the setting `gh`",
+            Self::LoggedOut => "`gh auth login`",
             Self::Auth { .. } => {
                 "look at `gh auth status`; log in with `gh auth login`, or give the token what it lacks with `gh auth refresh`"
             }

@@ -70,7 +70,7 @@ impl Github {
             Ok(account) => Some(account.author.id),
             Err(GithubError::Refused { .. } | GithubError::NotFound { .. }) => None,
             // Not kept: it may be a login that is missing only now.
-            Err(GithubError::Auth { .. }) => return Ok(false),
+            Err(GithubError::LoggedOut | GithubError::Auth { .. }) => return Ok(false),
             Err(error) => return Err(error),
         };
         self.shared.account.send_replace(Some(KnownAccount { id: me, asked_at }));

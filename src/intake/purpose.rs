@@ -100,6 +100,7 @@ fn unread(number: i64, known: Option<&LinkedIssue>, error: &GithubError) -> Link
     let is_lasting = match error {
         GithubError::NotFound { .. } | GithubError::Refused { .. } => true,
         GithubError::NoGh
+        | GithubError::LoggedOut
         | GithubError::Auth { .. }
         | GithubError::Limited { .. }
         | GithubError::Transient { .. }

@@ -42,7 +42,7 @@ pub(super) fn trouble(error: &GithubError, failures: i64, backoff: (Duration, Du
             let until = until.filter(|until| *until > now).map(|until| until.min(now.plus(RATE_WINDOW)));
             (until.unwrap_or(later), Kind::Holds)
         }
-        GithubError::NoGh | GithubError::Auth { .. } => (later, Kind::Holds),
+        GithubError::NoGh | GithubError::LoggedOut | GithubError::Auth { .. } => (later, Kind::Holds),
         GithubError::NotFound { .. } | GithubError::Refused { .. } => (later, Kind::Refused),
         GithubError::Transient { .. } | GithubError::Broken { .. } => (later, Kind::HoldsIfNeeded),
     };
@@ -111,6 +111,7 @@ mod tests {
         let text = || "x".to_owned();
         for (error, failures, next_read, kind) in [
             (GithubError::NoGh, 0, at(160), Kind::Holds),
+            (GithubError::LoggedOut, 1, at(220), Kind::Holds),
             (GithubError::Auth { message: text(), url: None }, 1, at(220), Kind::Holds),
             (GithubError::Limited { until: Some(at(900)) }, 3, at(900), Kind::Holds),
             (GithubError::Limited { until: Some(at(50)) }, 0, at(160), Kind::Holds),

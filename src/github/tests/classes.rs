@@ -27,6 +27,7 @@ fn kind(output: &ShortOutput) -> &'static str {
             assert!(!error.hint().is_empty());
             match error {
                 GithubError::NoGh => "no gh",
+                GithubError::LoggedOut => "logged out",
                 GithubError::Auth { .. } => "auth",
                 GithubError::NotFound { .. } => "not found",
                 GithubError::Limited { .. } => "limited",
@@ -97,7 +98,7 @@ fn other_refusals() {
 #[test]
 fn ends_without_an_answer() {
     for (exit, stderr, expected) in [
-        (Some(4), "To get started with GitHub CLI, please run:  gh auth login\n", "auth"),
+        (Some(4), "To get started with GitHub CLI, please run:  gh auth login\n", "logged out"),
         (
             Some(1),
             "Get \"https://api.github.com/user\": dial tcp 127.0.0.1:1: connect: connection refused\n",
