@@ -106,10 +106,10 @@ fn a_repository_that_needs_npm_ci_gets_its_first_fix_pushed() {
     assert_eq!(hour.world.sqlite(places), "worktree", "the one that `init` made in the checkout is used");
 }
 
-const TEST_PY: &str = "import unittest\nimport calc\n\n\nclass Test(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(calc.add(1, 2), 3)\n";
+const TEST_PY: &str = "import unittest\nimport calc\n\n\nclass Test(unittest.TestCase):\n    def test_add(self):\n        open('report.xml', 'w').close()\n        self.assertEqual(calc.add(1, 2), 3)\n";
 const CALC_PY: &str = "def add(a, b):\n    return a + b\n";
 
-/// A repository whose gate leaves `__pycache__` behind, which it does not ignore.
+/// A repository whose gate leaves `report.xml` and `__pycache__` behind, which it does not ignore.
 fn python(test: &str, before: &str) -> Option<FirstHour> {
     let hour = FirstHour::begin(
         &[("test_calc.py", TEST_PY), ("calc.py", CALC_PY)],
@@ -126,13 +126,13 @@ fn python(test: &str, before: &str) -> Option<FirstHour> {
 }
 
 #[test]
-fn a_gate_that_leaves_pycache_behind_sends_nobody_back() {
+fn a_gate_that_leaves_files_behind_sends_nobody_back() {
     for before in ["", "gate_in = \"worktree\"\n"] {
-        let Some(hour) = python("a_gate_that_leaves_pycache_behind_sends_nobody_back", before) else { return };
+        let Some(hour) = python("a_gate_that_leaves_files_behind_sends_nobody_back", before) else { return };
         hour.is_fixed_without_a_detour();
-        assert!(!hour.own_worktree().join("__pycache__").exists(), "{before}");
+        assert!(!hour.own_worktree().join("report.xml").exists(), "{before}");
         let listed = hour.world.git(&hour.remote, &["ls-tree", "-r", "--name-only", "feature"]);
-        assert!(!listed.contains("__pycache__"), "{listed}");
+        assert!(!listed.contains("__pycache__") && !listed.contains("report.xml"), "{listed}");
     }
 }
 
@@ -148,14 +148,14 @@ fn what_a_gate_leaves_in_a_user_s_own_worktree_stays_and_is_not_committed() {
         &["worktree", "add", "--quiet", "-b", "feature", worktree.to_str().unwrap(), "origin/feature"],
     );
     hour.is_fixed_without_a_detour();
-    assert!(pycache(&worktree), "it is still there");
+    assert!(left_behind(&worktree), "it is still there");
     // The next fix finds it there, too.
     hour.world.remand(&["refine", "c1", "--text", "once more"]).ok();
     hour.world.remand(&["tick"]).ok();
     assert_eq!(hour.world.sqlite("SELECT state || ' ' || total_fixes FROM changes"), "ready_for_human_review 2");
-    assert!(pycache(&worktree));
+    assert!(left_behind(&worktree));
     let listed = hour.world.git(&hour.remote, &["ls-tree", "-r", "--name-only", "feature"]);
-    assert!(!listed.contains("__pycache__"), "{listed}");
+    assert!(!listed.contains("__pycache__") && !listed.contains("report.xml"), "{listed}");
     // A file that the person leaves there is their work, as ever.
     std::fs::write(worktree.join("mine.txt"), "mine\n").unwrap();
     hour.world.remand(&["refine", "c1", "--text", "and again"]).ok();
@@ -164,8 +164,9 @@ fn what_a_gate_leaves_in_a_user_s_own_worktree_stays_and_is_not_committed() {
     assert!(reason.contains("has changes that are not committed: mine.txt"), "{reason}");
 }
 
-fn pycache(worktree: &Path) -> bool {
-    std::fs::read_dir(worktree.join("__pycache__")).is_ok_and(|files| files.count() > 0)
+fn left_behind(worktree: &Path) -> bool {
+    worktree.join("report.xml").exists()
+        && std::fs::read_dir(worktree.join("__pycache__")).is_ok_and(|files| files.count() > 0)
 }
 
 /// The change c1 of a project with a set-up and a gate; both write down where they ran.

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::support::play::{Play, Script};
+use crate::support::play::{FIXES, Play, Script};
 
 /// When the trouble is there.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -311,4 +311,21 @@ fn with_a_space_in_its_path() {
     play.world.remand(&["retry", "c1"]).ok();
     play.tick().ok();
     play.is_ready(1);
+}
+
+#[test]
+fn caches_that_an_agent_leaves_are_no_part_of_its_fix() {
+    let fixer = format!("{FIXES}\nmkdir -p __pycache__\necho cache >__pycache__/x.pyc\n");
+    let play = Play::new(&Script { fixer: &fixer, ..Script::default() });
+    play.tick().ok();
+    assert_eq!(play.state(), "ready_for_human_review", "{:#?}", play.events());
+    assert_eq!(play.sh(&play.worktree, "git diff --name-only HEAD~1 HEAD").trim(), "work.txt");
+    assert!(play.worktree.join("__pycache__/x.pyc").exists());
+    // The next fix begins in a worktree that counts as clean.
+    play.fixer(FIXES);
+    play.world.remand(&["refine", "c1", "--text", "once more"]).ok();
+    play.tick().ok();
+    assert_eq!(play.state(), "ready_for_human_review", "{:#?}", play.events());
+    assert_eq!(play.count("events WHERE event_type = 'fix_committed'"), 2);
+    assert_eq!(play.sh(&play.worktree, "git ls-files __pycache__"), "");
 }

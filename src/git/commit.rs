@@ -10,7 +10,8 @@ impl Git {
     ///
     /// Refused when HEAD is not where it belongs or an operation is unfinished: a half-done rebase or a merge with
     /// conflict marks is not work to publish. Repositories inside the worktree are left out (git would store a
-    /// bare link to a commit that nobody else has); they stay untracked, so the worktree is not clean after.
+    /// bare link to a commit that nobody else has); they stay untracked, so the worktree is not clean after. So are
+    /// untracked caches, which do not count.
     pub(crate) async fn commit_rest(
         &self,
         place: &Place,
@@ -28,6 +29,7 @@ impl Git {
         }
         let mut left_out = self.nested_repositories(place).await?;
         left_out.extend(self.untracked_passed_over(place).await?);
+        left_out.extend(self.untracked_caches(place, None).await?);
         self.bytes(add_all(place, &left_out)).await?;
         if self
             .yes(Call::at(place, ["diff-index", "--cached", "--quiet", "--ignore-submodules=none", "HEAD", "--"]))

@@ -10,6 +10,7 @@
 mod branch;
 mod branches;
 mod bring;
+mod cache;
 mod call;
 mod checkout;
 mod commit;

@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::cache::{ignore_patterns, is_cache};
 use super::call::{Call, text, utf8};
 use super::disk::{Thing, at, names, path_of, remove, replace_durably, thing};
 use super::history::check_sha;
@@ -68,7 +69,7 @@ impl Git {
 
     /// Puts a worktree back to the commit that its run began at: keeps everything ([`Git::save_wip`]), quits
     /// what was under way, puts HEAD where it belongs (on a branch that is made again if it was deleted), resets, removes what is
-    /// untracked. Ignored files (`node_modules`) stay. Swapped configuration must be back already.
+    /// untracked. Ignored files (`node_modules`) and caches stay. Swapped configuration must be back already.
     ///
     /// A repository inside the worktree is moved to `remand-kept/RUN` in the common dir: since a run only
     /// begins in a clean worktree it was made by that run, and `clean -ffd` would destroy commits in it that
@@ -91,6 +92,9 @@ impl Git {
         let mut clean = Call::at(place, ["clean", "--quiet", "-f", "-d"]);
         for path in self.passed_over() {
             clean = clean.arg(format!("--exclude=/{}", escaped(&String::from_utf8_lossy(&path))));
+        }
+        for pattern in ignore_patterns() {
+            clean = clean.arg(format!("--exclude={pattern}"));
         }
         self.bytes(clean).await?;
         let left = self.status(place).await?;
@@ -148,7 +152,7 @@ impl Git {
             }
             None => BTreeSet::new(),
         };
-        Ok(untracked.iter().any(|path| !path.ends_with(b"/") && !kept.contains(path)))
+        Ok(untracked.iter().any(|path| !path.ends_with(b"/") && !is_cache(path) && !kept.contains(path)))
     }
 }
 

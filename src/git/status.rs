@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
+use super::cache::is_cache;
 use super::call::Call;
 use super::{Git, GitError, Place};
 
@@ -12,7 +13,7 @@ use super::{Git, GitError, Place};
 ///
 /// Dirt *inside* a submodule is not counted: nothing here could commit, keep or undo it. Files that were
 /// hidden from git (`update-index --skip-worktree`, `--assume-unchanged`) stay hidden: people use that for
-/// local settings.
+/// local settings. So do untracked caches, as if they were ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Status {
     pub(crate) changed: Vec<String>,
@@ -48,7 +49,8 @@ impl Git {
         let call = Call::at(place, ["check-ignore", "-z", "--stdin"]).stdin(stdin);
         // Status 1 says that none is.
         let found = self.maybe_line(call).await?.unwrap_or_default();
-        Ok(found.split('\0').filter(|path| !path.is_empty()).map(PathBuf::from).collect())
+        let caches = paths.iter().filter(|path| is_cache(path.as_os_str().as_bytes())).map(|path| path.to_path_buf());
+        Ok(found.split('\0').filter(|path| !path.is_empty()).map(PathBuf::from).chain(caches).collect())
     }
 
     pub(crate) async fn status(&self, place: &Place) -> Result<Status, GitError> {
@@ -68,7 +70,7 @@ impl Git {
             .arg("--no-renames");
         let passed_over = self.passed_over();
         let is_shown = |entry: &Entry| match entry {
-            Entry::Untracked { path } => !passed_over.contains(path),
+            Entry::Untracked { path } => !passed_over.contains(path) && !is_cache(path),
             Entry::Changed { .. } => true,
         };
         let bytes = self.bytes(call).await?;

@@ -70,6 +70,7 @@ impl Git {
     /// Removes a worktree that was found to be clean. Git looks once more itself and refuses one that is not.
     pub(crate) async fn remove_worktree(&self, project: &Project, path: &Path) -> Result<(), GitError> {
         let _lock = RepositoryLock::take(&project.common_dir).await?;
+        self.remove_caches(&Place::find(&project.common_dir, path)?).await?;
         let parent = path.parent().unwrap_or(path);
         let parent = parent.canonicalize().map_err(at("resolve", parent))?;
         let call = Call::anywhere(&project.common_dir, ["worktree", "remove", "--"]).writes(&parent);

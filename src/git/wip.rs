@@ -16,7 +16,7 @@ const LEFT: &str = "Left in the worktree by run ";
 
 impl Git {
     /// Keeps the tracked changes, the untracked files, and the commits that only HEAD, the branch or an
-    /// unfinished operation lead to. None when all is as `head_before` has it. Ignored files are not kept, as
+    /// unfinished operation lead to. None when all is as `head_before` has it. Ignored files and caches are not kept, as
     /// nothing here removes them; repositories inside the worktree are kept by [`Git::put_back`], as folders.
     ///
     /// Works with an index that is locked or broken and in the middle of a rebase: it has an index of its own.
@@ -81,7 +81,8 @@ impl Git {
         let head = self.resolve(place, "HEAD").await.ok().flatten().unwrap_or_else(|| head_before.to_owned());
         self.bytes(Call::at(place, ["read-tree", &head]).index(index)).await?;
         let nested = self.nested_repositories_by(place, index).await?;
-        self.bytes(add_all(place, &nested).index(index)).await?;
+        let caches = self.untracked_caches(place, Some(index)).await?;
+        self.bytes(add_all(place, &[nested.as_slice(), &caches].concat()).index(index)).await?;
         // A file that is ignored now but tracked by the worktree's index (`add -f`) or by `head_before` would
         // be overwritten or removed by the reset.
         let have = self.paths(Call::at(place, ["ls-files", "-z"]).index(index)).await?;

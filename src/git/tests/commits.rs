@@ -1,9 +1,10 @@
 //! Committing what is left, and the mark of the main checkout.
 
 use std::fs;
+use std::path::Path;
 
 use super::{Bed, script, write};
-use crate::git::{Git, GitError, Operation};
+use crate::git::{Git, GitError, HeadAt, Operation, Sweep};
 
 #[tokio::test]
 async fn what_is_left_is_committed_and_nothing_is_not() {
@@ -125,4 +126,39 @@ async fn the_mark_of_the_main_checkout_says_what_changed() {
     bed.raw(&bed.repo, ["checkout", "-q", "-f", "--detach"]).await;
     let moved = bed.git.checkout_mark(&project).await.unwrap();
     assert!(after.differs(&moved).iter().any(|word| word.starts_with("HEAD of the main checkout moved")));
+}
+
+#[tokio::test]
+async fn caches_that_the_repository_does_not_ignore_are_left_out() {
+    let bed = Bed::with(&[("a", "one\n"), ("kept/__pycache__/t.pyc", "tracked\n")]).await;
+    let caches =
+        ["__pycache__/x.pyc", "b/__pycache__/y.pyc", "kept/__pycache__/u.pyc", ".pytest_cache/v/x", ".DS_Store"];
+    for path in caches {
+        bed.write(path, "x");
+    }
+    assert!(bed.git.status(&bed.place).await.unwrap().is_clean());
+    assert_eq!(bed.git.commit_rest(&bed.place, "fix/a", "x").await.unwrap(), None);
+    bed.write("a", "two\n");
+    bed.write("b/new", "new\n");
+    bed.write("kept/__pycache__/t.pyc", "changed\n");
+    let sha = bed.git.commit_rest(&bed.place, "fix/a", "x").await.unwrap().unwrap();
+    let files = bed.git.changed_files(&bed.place, &bed.start, &sha).await.unwrap();
+    let files: Vec<String> = files.into_iter().map(|file| file.path).collect();
+    assert_eq!(files, ["a", "b/new", "kept/__pycache__/t.pyc"]);
+    assert!(bed.git.status(&bed.place).await.unwrap().is_clean());
+    assert!(caches.iter().all(|path| bed.wt(path).exists()));
+    let paths = caches.map(Path::new);
+    assert_eq!(bed.git.ignored(&bed.place, &paths).await.unwrap().len(), caches.len());
+}
+
+#[tokio::test]
+async fn caches_do_not_keep_a_worktree_from_being_removed() {
+    let bed = Bed::new().await;
+    let project = bed.git.project_at(&bed.repo).await.unwrap();
+    bed.write("d/__pycache__/x.pyc", "x");
+    bed.write(".DS_Store", "x");
+    let head_at = HeadAt::Branch("fix/a");
+    assert_eq!(bed.git.sweepable(&project, &bed.place.path, head_at).await.unwrap(), Sweep::Clean);
+    bed.git.remove_worktree(&project, &bed.place.path).await.unwrap();
+    assert!(!bed.place.path.exists());
 }

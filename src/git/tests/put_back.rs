@@ -58,6 +58,9 @@ async fn nothing_to_keep_is_none() {
     assert_eq!(saved(&bed).await, None);
     assert_eq!(put_back(&bed).await, Restored::default());
     assert!(bed.wt("ignored/x").exists(), "ignored files stay");
+    bed.write("d/__pycache__/x.pyc", "x");
+    assert_eq!(put_back(&bed).await, Restored::default());
+    assert!(bed.wt("d/__pycache__/x.pyc").exists(), "caches are as if they were ignored");
 }
 
 #[tokio::test]

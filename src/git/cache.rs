@@ -1,0 +1,82 @@
+//! Caches that tools leave wherever they run and that nobody commits. As long as they are untracked they count as ignored,
+//! also where no `.gitignore` names them: the agent that ran the tests did not write them. Tracked ones are files like any
+//! other.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::call::Call;
+use super::{Git, GitError, Place};
+
+const FOLDERS: [&str; 4] = ["__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"];
+const FILES: [&str; 1] = [".DS_Store"];
+
+/// Whether an untracked path is a file of a cache. A name that ends in `/` is a git repository of its own, and never is.
+pub(super) fn is_cache(path: &[u8]) -> bool {
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    !name.is_empty() && (folder_of(path).is_some() || FILES.iter().any(|file| file.as_bytes() == name))
+}
+
+/// The outermost folder of a cache that a path is in.
+fn folder_of(path: &[u8]) -> Option<&[u8]> {
+    let mut from = 0;
+    while let Some(length) = path.get(from..)?.iter().position(|byte| *byte == b'/') {
+        let name = path.get(from..from + length)?;
+        if FOLDERS.iter().any(|folder| folder.as_bytes() == name) {
+            return path.get(..from + length);
+        }
+        from += length + 1;
+    }
+    None
+}
+
+/// All of them in the notation of `.gitignore`.
+pub(super) fn ignore_patterns() -> impl Iterator<Item = String> {
+    FOLDERS.iter().map(|name| format!("{name}/")).chain(FILES.iter().map(|name| (*name).to_owned()))
+}
+
+impl Git {
+    /// The untracked caches of a worktree: folders, and single files where something beside them is tracked. `index` is
+    /// used instead of the worktree's own.
+    pub(super) async fn untracked_caches(&self, place: &Place, index: Option<&Path>) -> Result<Vec<Vec<u8>>, GitError> {
+        let by_index = |call: Call| if let Some(index) = index { call.index(index) } else { call };
+        let others = by_index(Call::at(place, ["ls-files", "-o", "-z", "--exclude-standard"]));
+        let others: Vec<Vec<u8>> = self.paths(others).await?.into_iter().filter(|path| is_cache(path)).collect();
+        if others.is_empty() {
+            return Ok(others);
+        }
+        let tracked = self.paths(by_index(Call::at(place, ["ls-files", "-z"]))).await?;
+        let mixed: BTreeSet<&[u8]> = tracked.iter().filter_map(|path| folder_of(path)).collect();
+        let whole = |path: &Vec<u8>| folder_of(path).filter(|folder| !mixed.contains(folder)).map(<[u8]>::to_vec);
+        let found: BTreeSet<Vec<u8>> = others.iter().map(|path| whole(path).unwrap_or_else(|| path.clone())).collect();
+        Ok(found.into_iter().collect())
+    }
+
+    /// Removes the untracked caches of a worktree that is about to go: git itself would take them for work.
+    pub(super) async fn remove_caches(&self, place: &Place) -> Result<(), GitError> {
+        let mut call = Call::at(place, ["clean", "--quiet", "-f", "-d", "--"]);
+        for name in FOLDERS {
+            call = call.arg(format!(":(top,glob)**/{name}/**"));
+        }
+        for name in FILES {
+            call = call.arg(format!(":(top,glob)**/{name}"));
+        }
+        self.bytes(call).await.map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_files_of_known_caches_are_caches() {
+        for path in ["__pycache__/x.pyc", "a/__pycache__/b/x", ".DS_Store", "a/.DS_Store", ".ruff_cache/0/x"] {
+            assert!(is_cache(path.as_bytes()), "{path}");
+        }
+        for path in ["x.pyc", "__pycache__", "a/my__pycache__/x", "__pycache__/repository/", "x.DS_Store", "a/", ""] {
+            assert!(!is_cache(path.as_bytes()), "{path}");
+        }
+        assert_eq!(folder_of(b"a/__pycache__/.mypy_cache/x"), Some(&b"a/__pycache__"[..]));
+    }
+}
