@@ -16,7 +16,7 @@ fn written(world: &World) -> String {
 /// A repository of GitHub's with a crate in it.
 fn repo(world: &World, name: &str) -> PathBuf {
     let repo = world.repo(name);
-    fs::write(repo.join("Cargo.toml"), "").unwrap();
+    world.commit(&repo, "Cargo.toml", "", "a crate");
     world.git(&repo, &["remote", "add", "origin", &format!("https://github.com/ada/{name}.git")]);
     repo
 }
@@ -411,8 +411,6 @@ fn a_set_up_is_found_by_its_lock_file_and_tried_with_the_gates() {
     insta::assert_snapshot!(table, @r#"
     # Makes a fresh worktree ready, before agents and gates run in it.
     setup = ["npm", "ci"]
-    # It runs again when one of these files changed.
-    setup_again_on = ["package-lock.json"]
     # What must pass before a fix is pushed.
     gates = [["npm", "test"]]
     "#);
@@ -457,4 +455,62 @@ fn a_set_up_that_fails_is_named_by_what_failed_in_it() {
          with `n…"
     );
     assert!(lines.next().unwrap().starts_with("  npm error"), "{shown}");
+}
+
+#[test]
+fn a_lock_file_that_is_ignored_is_not_used() {
+    let world = world();
+    let site = world.repo("site");
+    world.commit(&site, "package.json", r#"{"scripts": {"test": "jest"}}"#, "a package");
+    world.commit(&site, ".gitignore", "package-lock.json\n", "no lock file");
+    fs::write(site.join("package-lock.json"), "{}\n").unwrap();
+    world.remand_in(&site, &["init", "--yes", "--no-try"]).ok();
+    let text = written(&world);
+    assert!(text.contains("setup = [\"npm\", \"install\", \"--no-package-lock\"]"), "{text}");
+}
+
+/// The list that is written holds instead of the default.
+#[test]
+fn files_that_the_default_does_not_have_are_added_to_it() {
+    let world = world();
+    let site = world.repo("site");
+    world.commit(&site, "Site.sln", "", "a solution");
+    world.remand_in(&site, &["init", "--yes", "--no-try"]).ok();
+    let shown = world.json(&["config", "show", "projects.site.setup_again_on"]);
+    let value = shown[0]["value"].as_str().unwrap();
+    assert!(value.starts_with("[\"package.json\", ") && value.ends_with(", \"Site.sln\"]"), "{value}");
+    let usual = world.json(&["config", "show", "setup_again_on"]);
+    let usual = usual[0]["value"].as_str().unwrap();
+    assert_eq!(value.replace(", \"Site.sln\"", ""), usual);
+}
+
+#[test]
+fn a_folder_that_cannot_be_a_name_is_given_one() {
+    let world = world();
+    let site = repo(&world, "my site");
+    let said = world.remand_in(&site, &["init", "--yes"]).fails(2, "can't be the name of a project").stderr;
+    assert!(said.contains("--name to `remand init`"), "{said}");
+    world.remand_in(&site, &["init", "--yes", "--name", "site"]).ok();
+    assert_eq!(world.json(&["project", "list"])[0]["project_id"], "site");
+    assert!(written(&world).contains("\n[projects.site]\n"), "{}", written(&world));
+    let again = world.remand_in(&site, &["init", "--force", "--name", "page"]);
+    again.fails(2, "is the project `site` already");
+    let two = ["init", "--force", "--name", "x", "--project", "a", "--project", "b"];
+    world.remand(&two).fails(2, "--name is the name of one project");
+}
+
+#[test]
+fn what_is_not_found_or_not_used_is_said() {
+    let world = world();
+    let site = world.repo("site");
+    let said = |args: &[&str]| world.plain(&world.remand_in(&site, args).ok().stderr);
+    insta::assert_snapshot!(said(&["init", "--yes"]), @"
+    note: no set-up found for site: set `setup` in WORLD/config/remand/config.toml if a fresh checkout needs one
+    note: no tests found for site: set `gates` in WORLD/config/remand/config.toml to what must pass before a fix is pushed
+    ");
+    assert_eq!(said(&["init", "--yes", "--force", "--setup", "", "--gate", ""]), "");
+    world.commit(&site, "Cargo.toml", "", "a crate");
+    assert_eq!(said(&["init", "--yes", "--force", "--no-try"]), "", "nothing is missing");
+    world.commit(&site, "yarn.lock", "", "and a page");
+    insta::assert_snapshot!(said(&["init", "--yes", "--force", "--no-try"]), @"note: also found in site: yarn (yarn.lock): add it to `setup` and `gates` if needed");
 }

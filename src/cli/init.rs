@@ -2,9 +2,11 @@
 //! elsewhere what is missing takes its default, or is a usage error that names the flag.
 
 mod ask;
+mod catalog;
 mod choice;
 mod detect;
 mod ecosystem;
+mod top;
 mod trial;
 mod write;
 
@@ -23,7 +25,6 @@ use crate::config;
 use crate::git::GitError;
 use ask::Ask;
 use choice::{AgentChoice, Choices, ProjectChoice, SetupChoice, words};
-use ecosystem::Proposal;
 use trial::Tried;
 
 /// Write a config file, asking for what is not given, and add the first projects
@@ -63,6 +64,10 @@ pub(crate) struct InitArgs {
     /// A repository to begin with (may be repeated) [default: the one you are in]
     #[arg(long = "project", value_name = "PATH")]
     projects: Vec<PathBuf>,
+
+    /// What to call the repository [default: the name of its folder]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
 
     /// Take over open PRs with this label by themselves [default: only those that you name with `watch`]
     #[arg(long, value_name = "LABEL")]
@@ -120,6 +125,12 @@ pub(crate) fn init(args: &InitArgs, desk: &mut Desk) -> Result<Code> {
     if !desk.out.is_json() {
         tell_written(desk, &file, backup.as_deref(), &projects)?;
     }
+    for project in &choices.projects {
+        let not_found = if ask.is_asking() { Vec::new() } else { not_found(args, project, &choices, &file) };
+        for note in not_found.into_iter().chain(not_used(project)) {
+            desk.out.note(format!("note: {note}"))?;
+        }
+    }
     let tried = try_out(args, desk, &projects)?;
     tell(desk, &Written { file: &file, backup: backup.as_deref(), projects: &projects, tried: &tried }, &choices)
 }
@@ -139,10 +150,9 @@ fn choose(args: &InitArgs, desk: &mut Desk, ask: &mut Ask) -> Result<Choices> {
     let gates = args.gates.iter().map(|gate| words(gate, "--gate")).collect::<Result<Vec<_>>>()?;
     let gates: Vec<Vec<String>> = gates.into_iter().filter(|gate| !gate.is_empty()).collect();
     for project in &mut projects {
-        let found = ecosystem::detect(&project.path);
-        project.setup = project_setup(args, project, found.as_ref(), desk, ask)?;
+        project.setup = project_setup(args, project, desk, ask)?;
         if args.gates.is_empty() {
-            project.gates = project_gates(project, found.and_then(|found| found.gate), desk, ask)?;
+            project.gates = project_gates(project, desk, ask)?;
         }
     }
     let label = match &args.label {
@@ -180,14 +190,19 @@ fn agent(args: &InitArgs, desk: &mut Desk, ask: &mut Ask) -> Result<AgentChoice>
 /// Each is looked at before anything is written.
 fn projects(args: &InitArgs, desk: &mut Desk, ask: &mut Ask) -> Result<Vec<ProjectChoice>> {
     let mut chosen: Vec<ProjectChoice> = Vec::new();
+    let mut name = args.name.as_deref();
+    if name.is_some() && args.projects.len() > 1 {
+        let hint = "give one --project, and add the others with `remand project add PATH --name NAME`";
+        return Err(Fail::usage("--name is the name of one project").hint(hint).into());
+    }
     for path in &args.projects {
-        let project = ProjectChoice::at(path, desk)?;
+        let project = ProjectChoice::at(path, name, desk)?;
         project.join(&mut chosen)?;
     }
     if !args.projects.is_empty() {
         return Ok(chosen);
     }
-    let here = match ProjectChoice::at(Path::new("."), desk) {
+    let here = match ProjectChoice::at(Path::new("."), name, desk) {
         Ok(here) => Some(here),
         Err(error) if is_nowhere(&error) => None,
         Err(error) if ask.is_asking() => {
@@ -207,9 +222,11 @@ fn projects(args: &InitArgs, desk: &mut Desk, ask: &mut Ask) -> Result<Vec<Proje
         if text == "none" {
             return Ok(chosen);
         }
-        let joined = ProjectChoice::at(&detect::from_home(&text), desk).and_then(|project| project.join(&mut chosen));
-        if let Err(error) = joined {
-            desk.out.line(Line::default().piece(Look::Bad, format!("  {error:#}")))?;
+        let project = ProjectChoice::at(&detect::from_home(&text), name, desk);
+        match project.and_then(|project| project.join(&mut chosen)) {
+            // It was for the first.
+            Ok(()) => name = None,
+            Err(error) => desk.out.line(Line::default().piece(Look::Bad, format!("  {error:#}")))?,
         }
     }
 }
@@ -223,15 +240,17 @@ fn is_nowhere(error: &anyhow::Error) -> bool {
 fn project_setup(
     args: &InitArgs,
     project: &ProjectChoice,
-    found: Option<&Proposal>,
     desk: &mut Desk,
     ask: &mut Ask,
 ) -> Result<Option<SetupChoice>> {
+    let found = project.found.as_ref();
     let proposed = found.and_then(|found| found.setup);
+    let usual = config::without_file(desk.place())?.project(&project.name).setup_again_on;
     let read = |text: &str, what: &str| -> Result<Option<SetupChoice>> {
         let command = words(text, what)?;
-        let again_on = found.filter(|found| found.setup == Some(text)).map(|found| found.again_on.clone());
-        Ok((!command.is_empty()).then(|| SetupChoice { command, again_on: again_on.unwrap_or_default() }))
+        let files = found.filter(|found| found.setup == Some(text)).map(|found| found.again_on.as_slice());
+        let again_on = with_usual(&usual, files.unwrap_or_default());
+        Ok((!command.is_empty()).then_some(SetupChoice { command, again_on }))
     };
     match &args.setup {
         Some(setup) => read(setup, "--setup"),
@@ -245,12 +264,15 @@ fn project_setup(
     }
 }
 
-fn project_gates(
-    project: &ProjectChoice,
-    found: Option<&'static str>,
-    desk: &mut Desk,
-    ask: &mut Ask,
-) -> Result<Vec<Vec<String>>> {
+/// A list in the config file replaces the default, so it has all of that too. Nothing is written where the default has
+/// all files.
+fn with_usual(usual: &[String], files: &[String]) -> Vec<String> {
+    let more: Vec<String> = files.iter().filter(|file| !usual.contains(file)).cloned().collect();
+    if more.is_empty() { more } else { [usual, &more].concat() }
+}
+
+fn project_gates(project: &ProjectChoice, desk: &mut Desk, ask: &mut Ask) -> Result<Vec<Vec<String>>> {
+    let found = project.found.as_ref().and_then(|found| found.gate);
     if !ask.is_asking() {
         return Ok(found.map(|gate| gate.split(' ').map(str::to_owned).collect()).into_iter().collect());
     }
@@ -267,7 +289,7 @@ fn add(choices: &Choices, desk: &mut Desk) -> Result<Vec<Project>> {
     for choice in &choices.projects {
         added.push(match &choice.known {
             Some(id) => desk.read(|conn| bb::project(conn, id))?,
-            None => project::put(&project::AddArgs::at(&choice.path), &settings, desk)?,
+            None => project::put(&project::AddArgs::at(&choice.path).named(Some(&choice.name)), &settings, desk)?,
         });
     }
     Ok(added)
@@ -284,6 +306,30 @@ fn try_out(args: &InitArgs, desk: &mut Desk, projects: &[Project]) -> Result<Vec
         tried.push(trial::run(&settings, project, commands)?);
     }
     Ok(tried)
+}
+
+/// Settings that were neither given nor found.
+fn not_found(args: &InitArgs, project: &ProjectChoice, choices: &Choices, file: &Path) -> Vec<String> {
+    let (name, file) = (&project.name, file.display());
+    let mut notes = Vec::new();
+    // An ecosystem that was found may need none.
+    if args.setup.is_none() && project.found.is_none() {
+        notes.push(format!("no set-up found for {name}: set `setup` in {file} if a fresh checkout needs one"));
+    }
+    if args.gates.is_empty() && project.gates.is_empty() && choices.gates.is_empty() {
+        notes
+            .push(format!("no tests found for {name}: set `gates` in {file} to what must pass before a fix is pushed"));
+    }
+    notes
+}
+
+/// Tools of other languages, for which one set-up command has no room.
+fn not_used(project: &ProjectChoice) -> Vec<String> {
+    let others = project.found.iter().flat_map(|found| &found.others);
+    let note = |(tool, file): &(&str, String)| {
+        format!("also found in {}: {tool} ({file}): add it to `setup` and `gates` if needed", project.name)
+    };
+    others.map(note).collect()
 }
 
 /// All that was done.

@@ -58,6 +58,10 @@ impl AddArgs {
         Self { path: path.to_owned(), name: None, repo: None, url: None, default_branch: None }
     }
 
+    pub(crate) fn named(self, name: Option<&str>) -> Self {
+        Self { name: name.map(str::to_owned), ..self }
+    }
+
     /// Nothing but where it is: that is also asked of a repository that is known already, such as one that was renamed.
     fn moves_only(&self) -> bool {
         (self.url.is_some() || self.repo.is_some()) && self.name.is_none() && self.default_branch.is_none()
@@ -138,7 +142,12 @@ pub(crate) fn say_who_works(settings: &Loaded, project: &str, desk: &mut Desk) -
 
 /// The project as it is going to be known, for `review --add-project` too.
 pub(crate) fn plain_project(found: &git::Project, desk: &Desk) -> Result<Project> {
-    described(found, &AddArgs::at(&found.path), desk)
+    named_project(found, None, desk)
+}
+
+/// The same with a name that a person gave.
+pub(crate) fn named_project(found: &git::Project, name: Option<&str>, desk: &Desk) -> Result<Project> {
+    described(found, &AddArgs::at(&found.path).named(name), desk)
 }
 
 fn described(found: &git::Project, args: &AddArgs, desk: &Desk) -> Result<Project> {
@@ -149,8 +158,8 @@ fn described(found: &git::Project, args: &AddArgs, desk: &Desk) -> Result<Projec
     let fits = |c: char| c.is_alphanumeric() || ['-', '_', '.'].contains(&c);
     if name.is_empty() || name.len() > 64 || !name.chars().all(fits) || name.starts_with(['-', '.']) {
         let what = format!("`{name}` can't be the name of a project");
-        let hint =
-            "letters, digits, `-`, `_` and `.`, at most 64 bytes, not beginning with `-` or `.`; give one with --name";
+        let hint = "letters, digits, `-`, `_` and `.`, at most 64 bytes, not beginning with `-` or `.`; give one with --name to \
+                    `remand init` or `remand project add`";
         return Err(Fail::usage(what).hint(hint).into());
     }
     let repo = match &args.repo {
@@ -160,7 +169,7 @@ fn described(found: &git::Project, args: &AddArgs, desk: &Desk) -> Result<Projec
     let Some(default_branch) = args.default_branch.clone().or_else(|| found.default_branch.clone()) else {
         let what = format!("cannot tell which branch of {} work goes into", found.path.display());
         return Err(Fail::new(what)
-            .hint("name it with --default-branch; a repository needs at least one commit")
+            .hint("a repository needs at least one commit; `remand project add PATH --default-branch BRANCH` names the branch")
             .into());
     };
     git::check_branch_name(&default_branch).map_err(|error| Fail::usage(error.to_string()))?;

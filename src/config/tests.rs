@@ -380,7 +380,7 @@ fn every_setting_is_shown_with_where_it_comes_from() {
     red_base = "hold"  (default)
     worktree_roots = []  (default)
     setup = []  (default)
-    setup_again_on = ["package-lock.json", "yarn.lock", "pnpm-lock.yaml", "Cargo.lock", "poetry.lock", "uv.lock", "requirements.txt", "Gemfile.lock", "go.sum", "composer.lock"]  (default)
+    setup_again_on = ["package.json", "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "pnpm-workspace.yaml", "bun.lock", "bun.lockb", "Cargo.toml", "Cargo.lock", "pyproject.toml", "poetry.lock", "uv.lock", "requirements.txt", "requirements-dev.txt", "Gemfile", "Gemfile.lock", "go.mod", "go.sum", "composer.json", "composer.lock", "build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts", "gradle.lockfile", "pom.xml", "packages.lock.json", "Directory.Packages.props", "mix.exs", "mix.lock"]  (default)
     own_worktrees = "STATE/remand/worktrees"  (default)
     shadow = false  (default)
     loop.max_fix_cycles = 2  (default)

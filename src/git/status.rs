@@ -120,6 +120,12 @@ impl Git {
         self.bytes(call).await
     }
 
+    /// All tracked files of the worktree whose top this folder is. Names that are not UTF-8 are left out.
+    pub(crate) async fn tracked_files(&self, top: &Path) -> Result<Vec<String>, GitError> {
+        let paths = self.paths(Call::anywhere(top, ["ls-files", "-z"])).await?;
+        Ok(paths.into_iter().filter_map(|path| String::from_utf8(path).ok()).collect())
+    }
+
     /// Untracked repositories inside the worktree, without the slash. They cannot be kept in a commit.
     pub(super) async fn nested_repositories(&self, place: &Place) -> Result<Vec<Vec<u8>>, GitError> {
         let nested = |entry| match entry {

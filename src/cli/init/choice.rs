@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
+use super::ecosystem::{self, Proposal};
+use super::top::Top;
 use crate::blackboard::{self as bb, Board, Project};
 use crate::change::ProjectId;
 use crate::cli::desk::{Desk, wait};
@@ -45,6 +47,8 @@ pub(super) struct ProjectChoice {
     pub(super) gates: Vec<Vec<String>>,
     /// None: nothing has to be set up.
     pub(super) setup: Option<SetupChoice>,
+    /// What it proposes by its tracked files.
+    pub(super) found: Option<Proposal>,
     /// It is on the blackboard already.
     pub(super) known: Option<ProjectId>,
 }
@@ -78,24 +82,31 @@ fn whole(word: &str) -> String {
 }
 
 impl ProjectChoice {
-    /// The repository that a folder is in.
-    pub(super) fn at(path: &Path, desk: &Desk) -> Result<Self> {
+    /// The repository that a folder is in, by the name that was given or that of its folder.
+    pub(super) fn at(path: &Path, name: Option<&str>, desk: &Desk) -> Result<Self> {
         let settings = config::without_file(desk.place())?;
         let git = desk.git(&settings);
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let found = wait(git.project_at(&path))??;
-        let project = project::plain_project(&found, desk)?;
+        let project = project::named_project(&found, name, desk)?;
         let mut board = desk.board_there(&settings)?;
         let known = match &mut board {
             Some(board) => board.read(|conn| bb::project_by_common_dir(conn, &project.common_dir))?,
             None => None,
         };
-        if known.is_none() {
-            refuse_taken(&project, board.as_mut())?;
+        match (&known, name) {
+            (None, _) => refuse_taken(&project, board.as_mut())?,
+            (Some(known), Some(name)) if known.project_id.as_str() != name => {
+                let what = format!("{} is the project `{}` already", project.path, known.project_id);
+                return Err(Fail::usage(what).hint("leave --name out").into());
+            }
+            (Some(_), _) => {}
         }
+        let tracked = if found.bare { Vec::new() } else { wait(git.tracked_files(&found.path))?? };
+        let proposal = ecosystem::detect(&Top::new(&found.path, tracked));
         let (repo, id) = known.map_or((project.repo, None), |known| (known.repo, Some(known.project_id)));
         let name = id.as_ref().map_or(project.project_id.to_string(), ToString::to_string);
-        Ok(Self { path: found.path, name, repo, gates: Vec::new(), setup: None, known: id })
+        Ok(Self { path: found.path, name, repo, gates: Vec::new(), setup: None, found: proposal, known: id })
     }
 
     /// Each once, and no two of one name.
@@ -121,7 +132,7 @@ fn refuse_taken(project: &Project, board: Option<&mut Board>) -> Result<()> {
     let taken = board.read(bb::list_projects)?.into_iter().find(|other| other.project_id == project.project_id);
     match taken {
         Some(other) => Err(Fail::usage(format!("there is a project `{}` already: {}", other.project_id, other.path))
-            .hint(format!("first `remand project add {} --name NAME`, then this again", project.path))
+            .hint("give this one another with --name NAME")
             .into()),
         None => Ok(()),
     }

@@ -1,6 +1,7 @@
-//! Set-up and tests of the usual ecosystems, found by the files at the top of a repository. Nothing is run to find them.
+//! Set-up and tests of the usual ecosystems, found by the tracked files of a repository. Nothing is run to find them.
 
-use std::path::Path;
+use super::catalog::ECOSYSTEMS;
+use super::top::Top;
 
 /// What one of the ecosystems proposes for a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,194 +12,43 @@ pub(super) struct Proposal {
     pub(super) again_on: Vec<String>,
     /// The usual tests, where they are certain to be there.
     pub(super) gate: Option<&'static str>,
+    /// Tools of other languages that are here too, each with the file that shows it.
+    pub(super) others: Vec<(&'static str, String)>,
 }
 
 /// An ecosystem: the file that shows it, and what it proposes.
-struct Ecosystem {
+pub(super) struct Ecosystem {
+    pub(super) tool: &'static str,
+    /// Of several tools for one language only one is used.
+    pub(super) language: &'static str,
     /// A name that begins with `*` is the end of one.
-    shown_by: &'static [&'static str],
+    pub(super) shown_by: &'static [&'static str],
+    /// A further condition.
+    pub(super) is_here: fn(&Top) -> bool,
     /// Empty where nothing has to be set up. It must not compile: a change that does not compile has to reach its review,
     /// and a red set-up holds it.
-    setup: fn(&Path) -> &'static str,
-    again_on: &'static [&'static str],
-    gate: fn(&Path) -> Option<&'static str>,
+    pub(super) setup: fn(&Top) -> &'static str,
+    /// Manifests as well as lock files; a name that begins with `*` is the end of one.
+    pub(super) again_on: &'static [&'static str],
+    pub(super) gate: fn(&Top) -> Option<&'static str>,
 }
-
-/// In the order in which they are looked for: with tests before without, lock files before manifests.
-const ECOSYSTEMS: &[Ecosystem] = &[
-    Ecosystem {
-        shown_by: &["Cargo.lock"],
-        setup: |_| "cargo fetch",
-        again_on: &["Cargo.lock"],
-        gate: |_| Some("cargo test"),
-    },
-    // Without a lock file there is nothing to set up that `cargo test` does not do itself.
-    Ecosystem { shown_by: &["Cargo.toml"], setup: |_| "", again_on: &[], gate: |_| Some("cargo test") },
-    Ecosystem {
-        shown_by: &["pnpm-lock.yaml"],
-        setup: |_| "pnpm install --frozen-lockfile",
-        again_on: &["pnpm-lock.yaml"],
-        gate: |top| script_test(top, "pnpm test"),
-    },
-    Ecosystem {
-        shown_by: &[".yarnrc.yml"],
-        setup: |_| "yarn install --immutable",
-        again_on: &["yarn.lock"],
-        gate: |top| script_test(top, "yarn test"),
-    },
-    Ecosystem {
-        shown_by: &["yarn.lock"],
-        setup: |_| "yarn install --frozen-lockfile",
-        again_on: &["yarn.lock"],
-        gate: |top| script_test(top, "yarn test"),
-    },
-    Ecosystem {
-        shown_by: &["bun.lock", "bun.lockb"],
-        setup: |_| "bun install --frozen-lockfile",
-        again_on: &["bun.lock", "bun.lockb"],
-        gate: |top| script_test(top, "bun run test"),
-    },
-    Ecosystem {
-        shown_by: &["package-lock.json", "npm-shrinkwrap.json"],
-        setup: |_| "npm ci",
-        again_on: &["package-lock.json", "npm-shrinkwrap.json"],
-        gate: |top| script_test(top, "npm test"),
-    },
-    // A lock file that it wrote would be a change that nobody made.
-    Ecosystem {
-        shown_by: &["package.json"],
-        setup: |_| "npm install --no-package-lock",
-        again_on: &["package.json"],
-        gate: |top| script_test(top, "npm test"),
-    },
-    Ecosystem {
-        shown_by: &["go.mod"],
-        setup: |_| "go mod download",
-        again_on: &["go.sum", "go.mod"],
-        gate: |_| Some("go test ./..."),
-    },
-    Ecosystem {
-        shown_by: &["uv.lock"],
-        setup: |_| "uv sync --locked",
-        again_on: &["uv.lock"],
-        gate: |top| has_pytest(top, "uv run pytest"),
-    },
-    Ecosystem {
-        shown_by: &["poetry.lock"],
-        setup: |_| "poetry install --no-interaction",
-        again_on: &["poetry.lock"],
-        gate: |top| has_pytest(top, "poetry run pytest"),
-    },
-    // The line in .gitignore keeps the folder out of commits in repositories that do not ignore it.
-    Ecosystem {
-        shown_by: &["requirements.txt"],
-        setup: |_| "sh -c 'python3 -m venv .venv && echo \"*\" >.venv/.gitignore && .venv/bin/pip install -r requirements.txt'",
-        again_on: &["requirements.txt"],
-        gate: |top| has_pytest(top, ".venv/bin/python -m pytest"),
-    },
-    Ecosystem {
-        shown_by: &["Gemfile.lock"],
-        setup: |_| "bundle install",
-        again_on: &["Gemfile.lock"],
-        gate: |top| top.join("spec").is_dir().then_some("bundle exec rspec"),
-    },
-    Ecosystem {
-        shown_by: &["composer.lock"],
-        setup: |_| "composer install --no-interaction",
-        again_on: &["composer.lock"],
-        gate: |top| has_any(top, &["phpunit.xml", "phpunit.xml.dist"]).then_some("vendor/bin/phpunit"),
-    },
-    Ecosystem {
-        shown_by: &["gradlew"],
-        setup: |_| "./gradlew --no-daemon help",
-        again_on: &["gradle.lockfile", "build.gradle", "build.gradle.kts"],
-        gate: |_| Some("./gradlew --no-daemon test"),
-    },
-    Ecosystem {
-        shown_by: &["build.gradle", "build.gradle.kts"],
-        setup: |_| "gradle --no-daemon help",
-        again_on: &["gradle.lockfile", "build.gradle", "build.gradle.kts"],
-        gate: |_| Some("gradle --no-daemon test"),
-    },
-    Ecosystem {
-        shown_by: &["mvnw"],
-        setup: |top| maven(top, "./mvnw -B dependency:go-offline", "./mvnw -B -q validate"),
-        again_on: &["pom.xml"],
-        gate: |_| Some("./mvnw -B test"),
-    },
-    Ecosystem {
-        shown_by: &["pom.xml"],
-        setup: |top| maven(top, "mvn -B dependency:go-offline", "mvn -B -q validate"),
-        again_on: &["pom.xml"],
-        gate: |_| Some("mvn -B test"),
-    },
-    Ecosystem {
-        shown_by: &["*.sln", "*.slnx", "*.csproj", "*.fsproj"],
-        setup: |_| "dotnet restore",
-        again_on: &["packages.lock.json", "Directory.Packages.props"],
-        gate: |_| Some("dotnet test"),
-    },
-    Ecosystem {
-        shown_by: &["mix.exs"],
-        setup: |_| "mix deps.get",
-        again_on: &["mix.lock"],
-        gate: |_| Some("mix test"),
-    },
-];
 
 /// The first ecosystem that has tests here; else the first one that is here at all.
-pub(super) fn detect(top: &Path) -> Option<Proposal> {
-    let here = || ECOSYSTEMS.iter().filter(|one| has_any(top, one.shown_by));
+pub(super) fn detect(top: &Top) -> Option<Proposal> {
+    let is_here = |one: &&Ecosystem| top.first_of(one.shown_by).is_some() && (one.is_here)(top);
+    let here = || ECOSYSTEMS.iter().filter(is_here);
     let found = here().find(|one| (one.gate)(top).is_some()).or_else(|| here().next())?;
-    let is_here = |name: &&&str| top.join(name).is_file();
-    let mut again_on: Vec<String> = found.again_on.iter().filter(is_here).map(|name| (*name).to_owned()).collect();
     let setup = Some((found.setup)(top)).filter(|setup| !setup.is_empty());
-    if again_on.is_empty() && setup.is_some() {
-        again_on = names(top).into_iter().filter(|name| found.shown_by.iter().any(|one| matches(one, name))).collect();
+    let again_on = top.names_of(found.again_on).into_iter().map(str::to_owned).collect();
+    let mut others: Vec<(&'static str, String)> = Vec::new();
+    let mut languages = vec![found.language];
+    for one in here() {
+        if !languages.contains(&one.language) {
+            languages.push(one.language);
+            others.extend(top.first_of(one.shown_by).map(|file| (one.tool, file.to_owned())));
+        }
     }
-    Some(Proposal { setup, again_on, gate: (found.gate)(top) })
-}
-
-fn has_any(top: &Path, wanted: &[&str]) -> bool {
-    names(top).iter().any(|name| wanted.iter().any(|one| matches(one, name)))
-}
-
-fn matches(wanted: &str, name: &str) -> bool {
-    match wanted.strip_prefix('*') {
-        Some(end) => name.ends_with(end),
-        None => name == wanted,
-    }
-}
-
-/// The files at the top.
-fn names(top: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(top).into_iter().flatten().flatten();
-    let mut names: Vec<String> = entries
-        .filter(|entry| entry.path().is_file())
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .collect();
-    names.sort();
-    names
-}
-
-/// A test script in package.json; not the one that `npm init` writes, which fails.
-fn script_test(top: &Path, gate: &'static str) -> Option<&'static str> {
-    let text = std::fs::read(top.join("package.json")).unwrap_or_default();
-    let package: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
-    let test = package.pointer("/scripts/test").and_then(serde_json::Value::as_str);
-    test.is_some_and(|test| !test.contains("no test specified")).then_some(gate)
-}
-
-/// The modules of a build depend on each other, and `go-offline` looks for those that are not built yet in a repository.
-fn maven(top: &Path, one_module: &'static str, modules: &'static str) -> &'static str {
-    let pom = std::fs::read_to_string(top.join("pom.xml")).unwrap_or_default();
-    if pom.contains("<modules>") { modules } else { one_module }
-}
-
-/// pytest is among what is set up.
-fn has_pytest(top: &Path, gate: &'static str) -> Option<&'static str> {
-    let names = |file: &str| std::fs::read_to_string(top.join(file)).unwrap_or_default().contains("pytest");
-    ["requirements.txt", "pyproject.toml"].into_iter().any(names).then_some(gate)
+    Some(Proposal { setup, again_on, gate: (found.gate)(top), others })
 }
 
 #[cfg(test)]
@@ -215,13 +65,18 @@ mod tests {
         let cases: &[Case<'_>] = &[
             (&[], None, None, &[]),
             (&[("README", "")], None, None, &[]),
-            (&[("Cargo.toml", ""), ("Cargo.lock", "")], Some("cargo fetch"), Some("cargo test"), &["Cargo.lock"]),
+            (
+                &[("Cargo.toml", ""), ("Cargo.lock", "")],
+                Some("cargo fetch"),
+                Some("cargo test"),
+                &["Cargo.lock", "Cargo.toml"],
+            ),
             (&[("Cargo.toml", "")], Some(""), Some("cargo test"), &[]),
             (
                 &[("package.json", TESTED), ("package-lock.json", "")],
                 Some("npm ci"),
                 Some("npm test"),
-                &["package-lock.json"],
+                &["package-lock.json", "package.json"],
             ),
             (&[("package.json", TESTED)], Some("npm install --no-package-lock"), Some("npm test"), &["package.json"]),
             (
@@ -231,47 +86,76 @@ mod tests {
                 ],
                 Some("npm ci"),
                 None,
-                &["package-lock.json"],
+                &["package-lock.json", "package.json"],
             ),
             (
                 &[("package.json", TESTED), ("pnpm-lock.yaml", "")],
                 Some("pnpm install --frozen-lockfile"),
                 Some("pnpm test"),
-                &["pnpm-lock.yaml"],
+                &["package.json", "pnpm-lock.yaml"],
             ),
             (
                 &[("package.json", TESTED), ("yarn.lock", "")],
                 Some("yarn install --frozen-lockfile"),
                 Some("yarn test"),
-                &["yarn.lock"],
+                &["package.json", "yarn.lock"],
             ),
             (
                 &[("package.json", TESTED), ("yarn.lock", ""), (".yarnrc.yml", "")],
                 Some("yarn install --immutable"),
                 Some("yarn test"),
-                &["yarn.lock"],
+                &["package.json", "yarn.lock"],
             ),
             (
                 &[("package.json", TESTED), ("bun.lockb", "")],
                 Some("bun install --frozen-lockfile"),
                 Some("bun run test"),
-                &["bun.lockb"],
+                &["bun.lockb", "package.json"],
             ),
-            (&[("go.mod", ""), ("go.sum", "")], Some("go mod download"), Some("go test ./..."), &["go.sum", "go.mod"]),
+            (&[("go.mod", ""), ("go.sum", "")], Some("go mod download"), Some("go test ./..."), &["go.mod", "go.sum"]),
             (
                 &[("uv.lock", ""), ("pyproject.toml", "dev = [\"pytest\"]")],
                 Some("uv sync --locked"),
                 Some("uv run pytest"),
-                &["uv.lock"],
+                &["pyproject.toml", "uv.lock"],
             ),
             (
                 &[("poetry.lock", ""), ("pyproject.toml", "")],
                 Some("poetry install --no-interaction"),
                 None,
-                &["poetry.lock"],
+                &["poetry.lock", "pyproject.toml"],
             ),
             (&[("requirements.txt", "pytest==8\n")], None, Some(".venv/bin/python -m pytest"), &["requirements.txt"]),
-            (&[("Gemfile.lock", "")], Some("bundle install"), None, &["Gemfile.lock"]),
+            (
+                &[("requirements.txt", "flask\n"), ("requirements-dev.txt", "pytest\n")],
+                Some(
+                    "sh -c 'python3 -m venv .venv && echo \"*\" >.venv/.gitignore && .venv/bin/pip install -r requirements.txt -r requirements-dev.txt'",
+                ),
+                Some(".venv/bin/python -m pytest"),
+                &["requirements-dev.txt", "requirements.txt"],
+            ),
+            (
+                &[("pyproject.toml", "[tool.pytest.ini_options]\n")],
+                Some(
+                    "sh -c 'python3 -m venv .venv && echo \"*\" >.venv/.gitignore && .venv/bin/pip install -e . pytest'",
+                ),
+                Some(".venv/bin/python -m pytest"),
+                &["pyproject.toml"],
+            ),
+            (&[("pyproject.toml", "[tool.black]\n")], None, None, &[]),
+            (
+                &[("package.json", TESTED), ("yarn.lock", "# generated\n\n__metadata:\n  version: 8\n")],
+                Some("yarn install --immutable"),
+                Some("yarn test"),
+                &["package.json", "yarn.lock"],
+            ),
+            (&[("Gemfile", ""), ("Gemfile.lock", "")], Some("bundle install"), None, &["Gemfile", "Gemfile.lock"]),
+            (
+                &[("composer.json", "{\"scripts\": {\"test\": [\"pest\"]}}"), ("composer.lock", "")],
+                Some("composer install --no-interaction"),
+                Some("composer test"),
+                &["composer.json", "composer.lock"],
+            ),
             (
                 &[("Gemfile.lock", ""), ("spec/a_spec.rb", "")],
                 Some("bundle install"),
@@ -316,7 +200,13 @@ mod tests {
                 &["pom.xml"],
             ),
             (&[("Calc.sln", "")], Some("dotnet restore"), Some("dotnet test"), &["Calc.sln"]),
-            (&[("mix.exs", ""), ("mix.lock", "")], Some("mix deps.get"), Some("mix test"), &["mix.lock"]),
+            (
+                &[("Calc.sln", ""), ("src/Calc.csproj", "")],
+                Some("dotnet restore"),
+                Some("dotnet test"),
+                &["Calc.csproj", "Calc.sln"],
+            ),
+            (&[("mix.exs", ""), ("mix.lock", "")], Some("mix deps.get"), Some("mix test"), &["mix.exs", "mix.lock"]),
             // The one with tests wins over a lock file for a few tools.
             (
                 &[("package.json", "{}"), ("package-lock.json", ""), ("go.mod", "")],
@@ -326,13 +216,8 @@ mod tests {
             ),
         ];
         for (files, setup, gate, again_on) in cases {
-            let folder = tempfile::tempdir().unwrap();
-            for (name, text) in *files {
-                let path = folder.path().join(name);
-                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-                std::fs::write(path, text).unwrap();
-            }
-            let found = detect(folder.path());
+            let (_folder, top) = top(files);
+            let found = detect(&top);
             let shown: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
             if let Some(setup) = setup {
                 assert_eq!(found.as_ref().and_then(|found| found.setup).unwrap_or_default(), *setup, "{shown:?}");
@@ -343,12 +228,46 @@ mod tests {
     }
 
     #[test]
+    fn files_that_are_not_tracked_do_not_count() {
+        let (folder, _) = top(&[("package.json", TESTED), ("package-lock.json", ""), ("Cargo.toml", "")]);
+        let found = detect(&Top::new(folder.path(), ["package.json".to_owned()])).unwrap();
+        assert_eq!((found.setup, found.gate), (Some("npm install --no-package-lock"), Some("npm test")));
+        assert_eq!((found.again_on, found.others), (vec!["package.json".to_owned()], vec![]));
+        assert_eq!(detect(&Top::new(folder.path(), [])), None);
+    }
+
+    #[test]
+    fn other_languages_are_named_once() {
+        let (_folder, top) = top(&[
+            ("go.mod", ""),
+            ("package.json", "{}"),
+            ("yarn.lock", ""),
+            ("Gemfile.lock", ""),
+            ("sub/mix.exs", ""),
+        ]);
+        let found = detect(&top).unwrap();
+        assert_eq!(found.gate, Some("go test ./..."));
+        assert_eq!(found.others, [("yarn", "yarn.lock".to_owned()), ("bundler", "Gemfile.lock".to_owned())]);
+    }
+
+    #[test]
     fn every_set_up_is_one_command() {
-        let folder = tempfile::tempdir().unwrap();
+        let (_folder, top) = top(&[]);
         for one in ECOSYSTEMS {
-            let setup = (one.setup)(folder.path());
+            let setup = (one.setup)(&top);
             let words = super::super::choice::words(setup, "it").unwrap();
             assert_eq!(words.is_empty(), setup.is_empty(), "{setup}");
         }
+    }
+
+    fn top(files: &[(&str, &str)]) -> (tempfile::TempDir, Top) {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let top = Top::new(folder.path(), files.iter().map(|(name, _)| (*name).to_owned()));
+        (folder, top)
     }
 }
