@@ -35,7 +35,7 @@ impl Task {
         repository.ready().await?;
         repository.take(place, &self.change.branch, base).await?;
         let view = GateView { branch: &self.change.base, ..self.gate_view(place, &repository, base).await? };
-        let tested = Tested { view: &view, tree: &base_tree, made_from: MadeFrom::Base, run: None };
+        let tested = Tested { view: &view, tree: &base_tree, made_from: MadeFrom::Base, fix: None };
         let Some(on_base) = bench.gates_on(repository.path(), &tested).await? else { return Ok(()) };
         match self.gates_on_head(place, head, &head_tree).await? {
             Some(_) => Err(Stop::hold(self.red_without_the_change(base, &on_base))),
@@ -98,7 +98,7 @@ impl Task {
         repository.take(place, &self.change.branch, head).await?;
         let view = self.gate_view(place, &repository, head).await?;
         let made_from = MadeFrom::Change(&self.change.change_id);
-        let tested = Tested { view: &view, tree, made_from, run: None };
+        let tested = Tested { view: &view, tree, made_from, fix: None };
         self.bench().gates_on(repository.path(), &tested).await
     }
 

@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 
 use super::bench::Bench;
 use super::commit::Span;
-use super::gates::{Red, gate_folder};
+use super::gates::{OUTPUT_TAIL, Red, gate_folder, output_end};
 use super::launch::{Site, make_folder, write};
 use super::look::{named, short};
 use super::recover::{SETTLE, git_mark};
-use super::setup::{SetUp, SetUpPlace};
+use super::setup::{SetUp, SetUpFailure, SetUpPlace};
 use super::stop::{Stop, file_trouble};
 use super::task::Task;
 use super::worktree_lock::WorktreeLock;
@@ -25,7 +25,7 @@ use crate::fingerprint::fingerprint;
 use crate::git::{Checkout, GateView, Git, Kept, Place, Product};
 use crate::process;
 use crate::remote::Remote;
-use crate::work::{GateResult, Run};
+use crate::work::GateResult;
 
 /// A checkout that is ours until this is dropped.
 struct Slot {
@@ -40,8 +40,8 @@ pub(super) struct Tested<'a> {
     pub(super) view: &'a GateView<'a>,
     pub(super) tree: &'a str,
     pub(super) made_from: MadeFrom<'a>,
-    /// The run whose folder has the output; none: a folder beside the runs.
-    pub(super) run: Option<&'a Run>,
+    /// The fix that led to the commit: the folder of its run has the output. None: a folder beside the runs.
+    pub(super) fix: Option<Span<'a>>,
 }
 
 /// The branch that a set-up was run on. What it made may hold anything that is committed there, such as the work of a
@@ -100,7 +100,7 @@ impl Task {
         let view = self.gate_view(&place, &repository, head).await?;
         let tree = self.git.tree_of(&place, head).await?;
         let made_from = MadeFrom::Change(&self.change.change_id);
-        let tested = Tested { view: &view, tree: &tree, made_from, run: Some(span.run) };
+        let tested = Tested { view: &view, tree: &tree, made_from, fix: Some(span) };
         self.bench().gates_on(repository.path(), &tested).await
     }
 
@@ -131,14 +131,17 @@ impl Bench<'_> {
     /// Runs set-up, where it is needed, and the gates on exactly one commit; returns the first that is red.
     pub(super) async fn gates_on(&self, repository: &Path, tested: &Tested<'_>) -> Result<Option<Red>, Stop> {
         let slot = self.take_slot(repository).await?;
-        self.fill(&slot, tested).await?;
+        if let Some(failure) = self.fill(&slot, tested).await? {
+            let red = self.fault_of_fix(&slot, tested, failure).await?;
+            return Ok(Some(self.as_in_worktree(red, &slot, tested.view.commit)));
+        }
         let seen = slot.checkout.seen_by_gates();
         let site = Site { place: &seen, read: Some(slot.checkout.objects()) };
         let head = tested.view.commit;
         for (number, command) in self.rules.gates.iter().enumerate() {
             self.go_on().await?;
-            let dir = match tested.run {
-                Some(run) => gate_folder(run, number)?,
+            let dir = match tested.fix {
+                Some(Span { run, .. }) => gate_folder(run, number)?,
                 None => self.made_job_folder(&format!("{}-gate", self.slot_name(&slot))).await?,
             };
             slot.is_used_by(&dir)?;
@@ -198,15 +201,41 @@ impl Bench<'_> {
         Err(Stop::hold("no number is left for a checkout of the project"))
     }
 
+    /// Decides whose fault a failed set-up is: that of the fix, which is told like a red gate, or the environment's.
+    ///
+    /// A fix broke the set-up when it changed a file that the set-up depends on and the set-up works now, on the same
+    /// machine, for the commit before the fix. Nothing is remembered of that: after a crash it is found out again.
+    async fn fault_of_fix(&self, slot: &Slot, tested: &Tested<'_>, failure: SetUpFailure) -> Result<Red, Stop> {
+        let Some(Span { first, .. }) = tested.fix else { return Err(failure.hold()) };
+        let with_fix = self.set_up_inputs(slot).await?;
+        slot.git.check_out(&slot.checkout, first, &Product::default()).await?;
+        if self.set_up_inputs(slot).await? == with_fix {
+            return Err(failure.hold());
+        }
+        self.go_on().await?;
+        let view = GateView { commit: first, ..tested.view.clone() };
+        if self.fill(slot, &Tested { view: &view, fix: None, ..*tested }).await?.is_some() {
+            return Err(failure.hold());
+        }
+        let SetUpFailure { what, status, output } = failure;
+        let output = format!(
+            "{what}; it works on {}, the commit before the fix\n{}",
+            short(first),
+            output_end(output.as_deref().unwrap_or_default(), OUTPUT_TAIL)
+        );
+        Ok(Red { command: self.rules.setup.join(" "), status, output })
+    }
+
     /// The files of the commit, what the set-up makes of them, and the repository that a gate sees.
-    async fn fill(&self, slot: &Slot, tested: &Tested<'_>) -> Result<(), Stop> {
+    async fn fill(&self, slot: &Slot, tested: &Tested<'_>) -> Result<Option<SetUpFailure>, Stop> {
         let view = tested.view;
         let Slot { checkout, git, .. } = slot;
         let file = slot.product_file();
         if self.rules.setup.is_empty() {
             Product::forget(&file)?;
             git.check_out(checkout, view.commit, &Product::default()).await?;
-            return Ok(git.show_to_gates(checkout, view).await?);
+            git.show_to_gates(checkout, view).await?;
+            return Ok(None);
         }
         let (key, product) = Product::load(&file).unwrap_or_default();
         let kept = git.check_out(checkout, view.commit, &product).await?;
@@ -218,18 +247,22 @@ impl Bench<'_> {
             checkout.clear().await?;
             git.check_out(checkout, view.commit, &Product::default()).await?;
             git.show_to_gates(checkout, view).await?;
-            self.set_up_checkout(slot).await?;
+            if let Some(failure) = self.set_up_checkout(slot).await? {
+                return Ok(Some(failure));
+            }
             let changed = git.differing(checkout, view.commit).await?;
             if !changed.is_empty() {
-                return Err(Stop::hold(format!("the set-up changed files that are committed: {}", named(&changed))));
+                let what = format!("the set-up changed files that are committed: {}", named(&changed));
+                return Ok(Some(SetUpFailure { what, status: Some(0), output: None }));
             }
             checkout.product(git, view.commit).await?.store(&file, &tested.made_from.key(&inputs))?;
             crash_point!("checkout.setup.after");
         }
-        Ok(git.show_to_gates(checkout, view).await?)
+        git.show_to_gates(checkout, view).await?;
+        Ok(None)
     }
 
-    async fn set_up_checkout(&self, slot: &Slot) -> Result<(), Stop> {
+    async fn set_up_checkout(&self, slot: &Slot) -> Result<Option<SetUpFailure>, Stop> {
         let name = self.slot_name(slot);
         let dir = self.job_folder(&name).await?;
         slot.is_used_by(&dir)?;

@@ -26,7 +26,7 @@ use crate::process::{self, Exit, Stream};
 use crate::work::{Ended, GateResult, Run};
 
 /// How much of a red gate's output goes to the agent and into the event.
-const OUTPUT_TAIL: usize = 8 * 1024;
+pub(super) const OUTPUT_TAIL: usize = 8 * 1024;
 
 /// When gates of an earlier try were surely over.
 #[derive(Debug, Clone, Copy)]

@@ -106,7 +106,9 @@ impl Task {
         self.write("setup_begun", move |conn| bb::set_up_for(conn, &id, BEGUN)).await?;
         let run_id = format!("{}.setup", self.change.change_id);
         let set_up = SetUp { place: SetUpPlace::Worktree, site: Site::of(place), dir, run_id };
-        self.bench().run_set_up(set_up).await?;
+        if let Some(failure) = self.bench().run_set_up(set_up).await? {
+            return Err(failure.hold());
+        }
         let status = self.git.status(place).await?;
         if !status.changed.is_empty() || !status.untracked.is_empty() {
             let paths: Vec<String> = status.changed.into_iter().chain(status.untracked).collect();

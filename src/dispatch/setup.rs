@@ -49,9 +49,28 @@ pub(super) struct SetUp<'a> {
     pub(super) run_id: String,
 }
 
+/// A set-up that ran and failed by itself: the environment's fault or the commit's.
+pub(super) struct SetUpFailure {
+    /// A sentence without the output.
+    pub(super) what: String,
+    pub(super) status: Option<i32>,
+    /// None: the output has nothing to do with it.
+    pub(super) output: Option<String>,
+}
+
+impl SetUpFailure {
+    /// The environment's fault: tried again later.
+    pub(super) fn hold(&self) -> Stop {
+        match &self.output {
+            Some(output) => Stop::hold(format!("{}: {}", self.what, explained(output))),
+            None => Stop::hold(self.what.clone()),
+        }
+    }
+}
+
 impl Bench<'_> {
     /// Runs the project's set-up command to its end, and appends what came of it.
-    pub(super) async fn run_set_up(&self, set_up: SetUp<'_>) -> Result<(), Stop> {
+    pub(super) async fn run_set_up(&self, set_up: SetUp<'_>) -> Result<Option<SetUpFailure>, Stop> {
         let SetUp { place, site, dir, run_id } = set_up;
         make_folder(&dir)?;
         let command = ProjectCommand {
@@ -76,18 +95,23 @@ impl Bench<'_> {
         self.judge_setup(&dir)
     }
 
-    fn judge_setup(&self, dir: &Path) -> Result<(), Stop> {
+    fn judge_setup(&self, dir: &Path) -> Result<Option<SetUpFailure>, Stop> {
         let command = self.rules.setup.join(" ");
         let Some(exit) = process::read_exit(dir)? else {
             return Err(Stop::hold(format!("the set-up `{command}` vanished without a word")));
         };
         let Exit { ended, status, .. } = exit;
-        let said = || {
+        let failure = |what: String| {
             let text = |stream| process::read_output(dir, stream).map(|kept| kept.text).unwrap_or_default();
-            explained(&format!("{}{}", text(Stream::Stdout), text(Stream::Stderr)))
+            SetUpFailure { what, status, output: Some(format!("{}{}", text(Stream::Stdout), text(Stream::Stderr))) }
+        };
+        let failed = || {
+            let status = status.map(|status| format!(" (status {status})")).unwrap_or_default();
+            failure(format!("the set-up `{command}` failed{status}"))
         };
         match (ended, status) {
-            (Ended::Agent, Some(0)) => Ok(()),
+            (Ended::Agent, Some(0)) => Ok(None),
+            (Ended::Agent, _) => Ok(Some(failed())),
             (Ended::Stopped, _) => Err(self.stopped()),
             (Ended::NotStarted, _) => {
                 let why = exit.detail.unwrap_or_else(|| "it is not there".into());
@@ -95,12 +119,9 @@ impl Bench<'_> {
             }
             (Ended::IdleLimit | Ended::TotalLimit, _) => {
                 let limit = self.settings.limits.setup.as_secs();
-                Err(Stop::hold(format!("the set-up `{command}` was ended after {limit} s: {}", said())))
+                Ok(Some(failure(format!("the set-up `{command}` was ended after {limit} s"))))
             }
-            (Ended::Agent | Ended::DaemonGone | Ended::Lost, _) => {
-                let status = status.map(|status| format!(" (status {status})")).unwrap_or_default();
-                Err(Stop::hold(format!("the set-up `{command}` failed{status}: {}", said())))
-            }
+            (Ended::DaemonGone | Ended::Lost, _) => Err(failed().hold()),
         }
     }
 }

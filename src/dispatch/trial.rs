@@ -54,7 +54,7 @@ async fn run(settings: &Settings, project: &Project, git: &Git) -> Result<Trial,
     repository.take(&place, &project.default_branch, &commit).await?;
     let url = Some(repository.shown_url()).filter(|url| !url.is_empty());
     let view = GateView { branch: &project.default_branch, commit: &commit, refs: Vec::new(), url };
-    let tested = Tested { view: &view, tree: &tree, made_from: MadeFrom::Base, run: None };
+    let tested = Tested { view: &view, tree: &tree, made_from: MadeFrom::Base, fix: None };
     Ok(match bench.gates_on(repository.path(), &tested).await? {
         Some(red) => Trial::Red { command: red.command, summary: gate_summary(&red.output), output: red.output },
         None => Trial::Green,

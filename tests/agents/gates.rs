@@ -179,6 +179,78 @@ fn a_set_up_that_changes_committed_files_holds() {
     assert_eq!(play.world.sqlite(results), "done,failed,done");
 }
 
+/// A project whose set-up does not take a lock file with "broken" in it, and nothing while `down` is there.
+fn with_lock_file(settings: &str, fixer: &str) -> Play {
+    let play = Play::without_change(&Script {
+        fixer,
+        settings: &format!("setup = [\"prepare\"]\ngates = [[\"gate\"]]\n{settings}"),
+        tables: "[loop]\nmax_gate_rounds = 1\n",
+        ..Script::default()
+    });
+    let down = play.world.root().join("down");
+    let setup =
+        "if grep -q broken package-lock.json 2>/dev/null; then echo 'EUSAGE: the lock file is broken'; exit 4; fi";
+    play.world
+        .script("prepare", &format!("[ ! -e '{}' ] || {{ echo no network; exit 5; }}\n{setup}\n", down.display()));
+    set_gate(&play, "exit 0\n");
+    play.world.remand_in(&play.worktree, &["review", "--title", "Feature"]).ok();
+    play
+}
+
+/// Held with back-off before: the agent was not told, and nobody was asked.
+#[test]
+fn a_fix_that_breaks_the_set_up_goes_back_to_the_agent() {
+    let play = with_lock_file(
+        "",
+        "cat >/dev/null\necho fixed >>work.txt\n[ -e package-lock.json ] && word=good || word=broken\necho $word >package-lock.json\n",
+    );
+    play.tick().ok();
+    play.is_ready(1);
+    let prompt = play.prompt_of_run("r3");
+    assert!(prompt.contains("EUSAGE: the lock file is broken"), "{prompt}");
+    assert!(prompt.contains("the set-up `prepare` failed (status 4); it works on "), "{prompt}");
+    let event = "SELECT (metadata ->> '$.command') || ' ' || (metadata ->> '$.status') || ' ' || (metadata ->> '$.round') || ' ' || summary
+                 FROM events WHERE event_type = 'gate_failed'";
+    insta::assert_snapshot!(play.world.sqlite(event), @"prepare 4 1 gate red: prepare: EUSAGE: the lock file is broken");
+    assert_eq!(play.world.sqlite("SELECT group_concat(gates) FROM runs WHERE gates IS NOT NULL"), "red,green");
+}
+
+#[test]
+fn a_fix_that_breaks_the_set_up_for_ever_is_for_a_person() {
+    let play = with_lock_file("", "cat >/dev/null\necho fixed >>work.txt\necho broken >>package-lock.json\n");
+    let before = play.head();
+    play.tick().ok();
+    play.is_escalated("the gates are red, also after the agent was sent back once: $ prepare: EUSAGE");
+    play.worktree_is_at(&before);
+    assert_eq!(play.count("events WHERE event_type = 'gate_failed'"), 2);
+}
+
+/// Without a network no lock file can be installed, and the agent can do nothing about that.
+#[test]
+fn a_set_up_that_fails_without_the_fix_too_holds() {
+    let play = with_lock_file(
+        "",
+        "cat >/dev/null\necho fixed >>work.txt\necho good >package-lock.json\n: >\"$PROMPTS/../down\"\n",
+    );
+    play.tick().ok();
+    play.is_held("the set-up `prepare` failed (status 5): no network");
+    std::fs::remove_file(play.world.root().join("down")).unwrap();
+    play.world.remand(&["resume", "c1"]).ok();
+    play.tick().ok();
+    play.is_ready(1);
+    assert_eq!(play.count("events WHERE event_type = 'gate_failed'"), 0);
+}
+
+/// The fix has nothing to do with it, so the set-up is not even tried without the fix.
+#[test]
+fn a_set_up_that_fails_although_the_fix_changed_none_of_its_files_holds() {
+    let play = with_lock_file("red_base = \"ignore\"\n", "cat >/dev/null\necho fixed >>work.txt\n");
+    std::fs::write(play.world.root().join("down"), "").unwrap();
+    play.tick().ok();
+    play.is_held("the set-up `prepare` failed (status 5): no network");
+    assert_eq!(play.count("events WHERE event_type = 'setup_run'"), 1);
+}
+
 #[test]
 fn leaves_only_ignored_files() {
     let play = Play::without_change(&Script { settings: IN_WORKTREE, ..Script::default() });
