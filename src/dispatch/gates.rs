@@ -21,7 +21,7 @@ use crate::clock;
 use crate::crash::crash_point;
 use crate::event::{EventType, NewEvent, TargetType};
 use crate::files;
-use crate::git::{Place, PutBack};
+use crate::git::{HeadAt, Place, PutBack};
 use crate::process::{self, Exit, Stream};
 use crate::work::{Ended, GateResult, Run};
 
@@ -144,7 +144,10 @@ impl Task {
             } else if is_on_branch {
                 "a gate moved HEAD away from the commit that it was to test".to_owned()
             } else {
-                format!("a gate left {}", self.head_at().expected())
+                match self.head_at() {
+                    HeadAt::Branch(branch) => format!("a gate left the branch {branch}"),
+                    HeadAt::Detached(_) => "a gate switched to a branch".to_owned(),
+                }
             };
             return Ok(Some(Red { command: self.all_gates(), status: Some(0), output }));
         }
