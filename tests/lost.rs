@@ -109,7 +109,7 @@ fn a_tool_that_an_agent_leaves_behind_is_ended() {
     assert_eq!(play.state(), "ready_for_human_review");
     assert_eq!(play.alive(), Vec::<String>::new());
     let told = play.world.sqlite("SELECT summary FROM events WHERE event_type = 'run_finished' AND target_id = 'r2'");
-    assert_eq!(told, "r2 ended (agent): 1 processes that it left behind were ended");
+    assert_eq!(told, "r2 ended (agent): 1 process that it left behind was ended");
 }
 
 /// LOST-5: a grandchild that holds stdout open does not make the run last until it ends.

@@ -353,7 +353,9 @@ fn leftovers(exit: Option<&Exit>) -> Option<String> {
     let exit = exit?;
     match (exit.leftovers, exit.survivors) {
         (0, 0) => exit.detail.clone(),
+        (1, 0) => Some("1 process that it left behind was ended".to_owned()),
         (ended, 0) => Some(format!("{ended} processes that it left behind were ended")),
+        (_, 1) => Some("1 process of it could not be ended".to_owned()),
         (_, alive) => Some(format!("{alive} processes of it could not be ended")),
     }
 }

@@ -1,5 +1,6 @@
 //! Ends everything below the shim: SIGTERM to each process once, SIGKILL to all of them after the grace, again and
-//! again until nothing is left. Whoever forks on SIGTERM only makes more work, not an escape.
+//! again until nothing is left. Whoever forks on SIGTERM only makes more work, not an escape. After an agent that ended by
+//! itself, processes that are ending already are waited for first: a wrapper's inner process ends after the wrapper.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,6 +18,8 @@ const GIVE_UP: Duration = Duration::from_secs(30);
 pub(super) struct Ending {
     /// Is not asked to end: it would leave at once, and take what it holds with it.
     spared: Option<Pid>,
+    /// Until then nobody is signalled or counted.
+    ask_at: Instant,
     kill_at: Instant,
     next_pass: Instant,
     asked: BTreeSet<Key>,
@@ -33,10 +36,13 @@ pub(super) enum Agent {
 }
 
 impl Ending {
-    pub(super) fn begin(now: Instant, grace: Duration, spared: Option<Pid>) -> Self {
+    /// Begins `wait` from now.
+    pub(super) fn begin(now: Instant, wait: Duration, grace: Duration, spared: Option<Pid>) -> Self {
+        let ask_at = later(now, wait);
         Self {
             spared,
-            kill_at: later(now, grace),
+            ask_at,
+            kill_at: later(ask_at, grace),
             next_pass: now,
             asked: BTreeSet::new(),
             groups: BTreeSet::new(),
@@ -47,6 +53,7 @@ impl Ending {
 
     /// Somebody is in more of a hurry.
     pub(super) fn hasten(&mut self, now: Instant, grace: Duration) {
+        self.ask_at = self.ask_at.min(now);
         self.kill_at = self.kill_at.min(later(now, grace));
         self.next_pass = now;
     }
@@ -80,6 +87,9 @@ impl Ending {
         found.retain(|entry| !entry.is_dead);
         self.groups.extend(found.iter().map(|entry| entry.group).filter(|group| *group != own));
         self.alive = Some(found.iter().map(Entry::key).collect::<BTreeSet<_>>().len());
+        if now < self.ask_at {
+            return;
+        }
         if now >= self.kill_at {
             kill(&found, own);
         } else {

@@ -19,6 +19,8 @@ use crate::work::Ended;
 
 /// What an agent leaves behind, or an agent whose daemon is gone, gets no more grace than this: nobody awaits it.
 const SHORT_GRACE: Duration = Duration::from_secs(1);
+/// Time for processes to end by themselves after the agent did: what is gone by then was not left behind.
+const TIME_TO_END: Duration = Duration::from_millis(500);
 /// How a wrapper says that what it held was killed.
 const WRAPPED_KILL: i32 = 128 + 9;
 /// For what is still in the pipes when nobody writes to them any more.
@@ -114,7 +116,8 @@ impl Watched {
         } else {
             crash_point!("shim_before_ending");
             let spared = self.is_wrapped.then_some(self.agent);
-            self.ending = Some((why, Ending::begin(now, grace, spared)));
+            let wait = if self.status.is_some() { TIME_TO_END } else { Duration::ZERO };
+            self.ending = Some((why, Ending::begin(now, wait, grace, spared)));
         }
     }
 
