@@ -252,6 +252,16 @@ impl Change {
         format!("fix {}/{}", self.budget.fix_cycle, self.budget.max_fix_cycles)
     }
 
+    /// Tells a person how commits of their own get into the loop.
+    ///
+    /// The worktree of a pull request is detached and remand's own: only what is on the remote counts there.
+    pub(crate) fn submit_advice(&self) -> String {
+        match self.pr_number {
+            Some(number) => format!("push your commit to {}, the branch of PR #{number}", self.branch),
+            None => format!("run `remand review --worktree {}`", self.worktree),
+        }
+    }
+
     pub(crate) fn has_pr(&self) -> bool {
         self.pr_number.is_some()
     }

@@ -1,5 +1,6 @@
 //! The loop on pull requests, through the binary, with a strict stand-in for `gh`.
 
+mod advice;
 mod apart;
 mod default_branch;
 mod dismissed;

@@ -42,7 +42,7 @@ pub(crate) fn refuse_moved(desk: &Desk, change: &Change) -> Result<()> {
     }
     let Some(head) = moved_to(desk, change)? else { return Ok(()) };
     let what = format!("{id} is at {}, but {} has moved to {}", short(&change.head), change.branch, short(&head));
-    let hint = format!("`remand review --worktree {}` takes the new head in, then approve it", change.worktree);
+    let hint = format!("{}, then approve it when it is reviewed", change.submit_advice());
     Err(Fail::new(what).hint(hint).into())
 }
 

@@ -180,8 +180,8 @@ fn refuse_useless_review(change: &Change) -> bb::Result<()> {
         Err(_) => {
             let id = &change.change_id;
             let hint = format!(
-                "`remand review --worktree {}` reviews a head that moved; `remand why {id}` says where it stands",
-                change.worktree
+                "to have a new commit reviewed, {}; `remand why {id}` says where it stands",
+                change.submit_advice()
             );
             Err(refused(format!("{id} is {}: no review can begin", change.state), Some(hint)))
         }

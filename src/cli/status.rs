@@ -74,7 +74,7 @@ pub(crate) fn moved(desk: &Desk, change: &Change) -> Result<Option<String>> {
     let moved = moved_to(desk, change)?;
     Ok(moved.map(|head| {
         let (branch, head) = (&change.branch, short(&head));
-        format!("{branch} is at {head} now, which is not reviewed: `remand review --worktree {}`", change.worktree)
+        format!("{branch} is at {head} now, which is not reviewed: {}", change.submit_advice())
     }))
 }
 

@@ -156,11 +156,15 @@ impl Task {
             Some(GateResult::Red) => format!(", and the gates: `remand show {run_id}`"),
             Some(GateResult::Green) | None => String::new(),
         };
+        let see_work = match &kept {
+            Some(_) => format!(", and its work, which is kept on refs/remand/wip/{run_id}"),
+            None => String::new(),
+        };
         let failure = bb::Failure {
             reason,
             decide: format!(
-                "read the review and what the agent said (`remand log {run_id}`{see_gates}); then `remand refine {change_id} --text …`, `remand retry {change_id}`, or fix it by hand and `remand review --worktree {}`",
-                self.change.worktree
+                "read the review and what the agent said (`remand log {run_id}`{see_gates}){see_work}; then `remand refine {change_id} --text …`, `remand retry {change_id}`, or fix it by hand and {}",
+                self.change.submit_advice()
             ),
             bound: None,
             final_verdict: None,

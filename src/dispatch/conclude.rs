@@ -230,10 +230,7 @@ impl Task {
                     run.run_id,
                     named(&later)
                 ),
-                &format!(
-                    "look at them, then `remand review --worktree {}` takes the branch in as it is",
-                    self.change.worktree
-                ),
+                &format!("look at them in {}, then {}", self.change.worktree, self.change.submit_advice()),
             ),
             End::NoSession => Ok(()),
             End::Stopped => Err(if fenced { Stop::Fenced } else { Stop::Stopping }),

@@ -120,7 +120,7 @@ impl Task {
                     "the worktree has changed since {} was committed (other commits); nothing was taken away",
                     span.run.run_id
                 ),
-                format!("`remand review --worktree {}` takes the branch in as it is", self.change.worktree),
+                format!("look at {}, then {}", self.change.worktree, self.change.submit_advice()),
             ));
         }
         self.run_fixer(&worktree, head, Purpose::Feedback).await

@@ -115,10 +115,7 @@ impl Task {
             let what = if paths.is_empty() { "other commits".to_owned() } else { named(&paths) };
             return Err(Stop::fail(
                 format!("the worktree has changed since the fix was committed ({what}); nothing was taken away"),
-                format!(
-                    "`remand review --worktree {}` takes the branch in as it is, once all is committed",
-                    self.change.worktree
-                ),
+                format!("commit what is to stay in {}, then {}", self.change.worktree, self.change.submit_advice()),
             ));
         }
         crash_point!("git.gates_clean.before");

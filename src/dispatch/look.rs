@@ -247,7 +247,7 @@ impl Task {
                     short(&head),
                     short(&expected)
                 ),
-                format!("look at it, then `remand review --worktree {}` takes it in as it is", self.change.worktree),
+                format!("look at it in {}, then {}", self.change.worktree, self.change.submit_advice()),
             ));
         }
         let (id, to) = (self.change.change_id.clone(), head.clone());

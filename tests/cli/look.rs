@@ -301,7 +301,7 @@ fn why_answers_for_an_end() {
     assert!(commands.iter().all(|command| command.starts_with("remand ")) && !commands.is_empty(), "{commands:?}");
     insta::assert_snapshot!(site.shows(&["why", "c1"]).lines().take(5).collect::<Vec<_>>().join("\n"), @"
     c1
-      it needs you: the agent changed nothing. Decide: read the review and what the agent said (`remand log r2`); then `remand refine c1 --text …`, `remand retry c1`, or fix it by hand and `remand review --worktree WORLD/src/site-feature-login`  (just now)
+      it needs you: the agent changed nothing. Decide: read the review and what the agent said (`remand log r2`); then `remand refine c1 --text …`, `remand retry c1`, or fix it by hand and run `remand review --worktree WORLD/src/site-feature-login`  (just now)
         remand log r2
         remand refine c1 --text …
         remand retry c1

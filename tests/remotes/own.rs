@@ -338,6 +338,8 @@ fn an_agent_that_switches_to_a_branch_is_put_back() {
     is_detached(&stage);
     let kept = stage.play.world.git(&stage.play.repo, &["log", "--format=%s", "refs/remand/wip/r2"]);
     assert!(kept.contains("mine"), "{kept}");
+    let answer = stage.play.answer();
+    assert!(answer.contains("and its work, which is kept on refs/remand/wip/r2"), "{answer}");
 }
 
 fn outside(stage: &Remotes) -> String {
