@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot};
 
+use super::escalate::{Handed, handed_over_since};
+use super::events::newest_event;
 use super::identity::{Identity, Vanished};
 use super::{BoardError, Result, open};
 use crate::clock::Time;
@@ -262,6 +264,7 @@ fn commit_batch(
 ) -> Result<(), Lost> {
     is_there(conn, identity)?;
     let mut tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let newest = newest_event(&tx).map_err(|error| Lost::by(&error))?;
     for step in batch {
         let savepoint = tx.savepoint()?;
         let (kept, answer) = (step.run)(Ok(&savepoint));
@@ -273,11 +276,16 @@ fn commit_batch(
             Err(_) => savepoint.finish()?,
         }
     }
+    let handed_over = handed_over_since(&tx, newest).map_err(|error| Lost::by(&error))?;
     for name in names {
         crash_point!("commit.{name}.before");
     }
     identity.check().map_err(|error| Lost::by(&error))?;
     tx.commit()?;
+    // Here and nowhere else: every escalation by a loop passes here once, and only when it is committed.
+    for Handed { change, reason, decide } in handed_over {
+        tracing::error!(%change, reason = ?reason, decide = ?decide, "needs a person");
+    }
     for name in names {
         crash_point!("commit.{name}.after");
     }

@@ -75,6 +75,25 @@ fn hand_over(conn: &Connection, id: &ChangeId, from: State, escalation: &Escalat
     Ok(change)
 }
 
+/// A change that was handed to a person.
+pub(super) struct Handed {
+    pub(super) change: String,
+    pub(super) reason: String,
+    pub(super) decide: String,
+}
+
+/// Changes that were handed to a person by events after this one.
+pub(super) fn handed_over_since(conn: &Connection, event_id: i64) -> Result<Vec<Handed>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT coalesce(change_id, target_id) AS change_id, summary, coalesce(metadata ->> '$.decide', '') AS decide FROM events
+         WHERE id > :id AND event_type = 'escalated' ORDER BY id",
+    )?;
+    let rows = statement.query_map(named_params! { ":id": event_id }, |row| {
+        Ok(Handed { change: row.get("change_id")?, reason: row.get("summary")?, decide: row.get("decide")? })
+    })?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
 /// Of what the pull request is told of an escalation.
 pub(super) fn note_key(event_id: i64) -> String {
     format!("note:escalated:{event_id}")

@@ -168,14 +168,8 @@ impl Task {
                 tracing::warn!(%item, reason = ?reason, "not reviewed in shadow");
                 self.end_in_shadow(reason).await
             }
-            Stop::Fail(fail) => {
-                tracing::error!(%item, reason = ?fail.reason, "needs a person");
-                self.fail(fail).await
-            }
-            Stop::TakenBack(taken) => {
-                tracing::error!(%item, reason = ?taken.reason, "needs a person");
-                self.fail_taken_back(taken).await
-            }
+            Stop::Fail(fail) => self.fail(fail).await,
+            Stop::TakenBack(taken) => self.fail_taken_back(taken).await,
             Stop::Blackboard(error) => Err(error),
         };
         if let Err(error) = written {

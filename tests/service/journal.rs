@@ -48,6 +48,34 @@ fn the_journal_gets_priorities_and_no_second_time() {
     assert!(!said.contains("<3>"), "{said}");
 }
 
+/// Only those of items that failed were there before.
+#[test]
+fn every_escalation_is_one_error_in_the_journal() {
+    // A fix that fails, a bound on fixes that the heartbeat sees, and a review that wants a discussion.
+    let cases = [
+        (Script { fixer: "cat >/dev/null\n", ..Script::default() }, "the agent changed nothing", "remand refine c1"),
+        (
+            Script { tables: "[loop]\nmax_fix_cycles = 0\n", ..Script::default() },
+            "c1 exceeded max fix cycles",
+            "remand",
+        ),
+        (
+            Script { reviewer: "says needs_discussion 'who wants this?'", ..Script::default() },
+            "who wants this?",
+            "remand",
+        ),
+    ];
+    for (script, reason, decide) in cases {
+        let play = Play::new(&script);
+        let text = journal(&play.world, "needs a person");
+        let errors: Vec<&str> = text.lines().filter(|line| line.contains("ERROR")).collect();
+        assert_eq!(errors.len(), 1, "{text}");
+        assert!(errors[0].starts_with("<3>") && errors[0].contains("change=c1"), "{text}");
+        assert!(errors[0].contains(reason) && errors[0].contains(decide), "{text}");
+        assert_eq!(play.state(), "escalated");
+    }
+}
+
 #[test]
 fn the_status_line_follows_the_work() {
     let play = Play::new(&Script { fixer: WAITS_AND_FIXES, ..Script::default() });
