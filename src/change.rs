@@ -229,8 +229,8 @@ impl Budget {
             Spent::Time => format!("used all {} seconds of its agents' time", self.max_run_ms / 1000),
             Spent::Tokens => format!("used {} tokens, all it may", self.tokens),
             Spent::Money => {
-                let most = usd(self.max_cost_micros.unwrap_or(0));
-                format!("spent ${} of ${most}, all that it may", usd(self.cost_micros))
+                let most = dollars(self.max_cost_micros.unwrap_or(0));
+                format!("spent {} of {most}, all that it may", dollars(self.cost_micros))
             }
         }
     }
@@ -267,9 +267,9 @@ impl Change {
     }
 }
 
-/// Dollars with cents.
-fn usd(micros: i64) -> String {
-    format!("{}.{:02}", micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000) / 10_000)
+/// An amount of money for people: `$5.00`.
+pub(crate) fn dollars(micros: i64) -> String {
+    format!("${}.{:02}", micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000) / 10_000)
 }
 
 impl State {

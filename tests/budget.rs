@@ -23,7 +23,7 @@ fn a_change_that_spent_its_money_goes_on_when_a_person_allows_more() {
     assert_eq!(world.json(&["why", "c1"])["commands"][0], "remand budget c1 --money +5");
 
     let told = world.remand(&["budget", "c1", "--money", "+5", "--why", "nearly there"]).ok().stdout;
-    assert!(told.contains("c1 may have 5.00 USD more (fix 1/2; 1 of 8 fixes"), "{told}");
+    assert!(told.contains("c1 may have $5.00 more (fix 1/2; 1 of 8 fixes"), "{told}");
     assert!(told.contains("$12.00 of $17.00"), "what was spent beyond is not taken off: {told}");
     let said = world.sqlite(
         "SELECT actor_id || ' ' || (metadata ->> 'action') || ' ' || (metadata ->> 'text') || ' ' || (metadata ->> '$.added.cost_micros')
@@ -110,7 +110,7 @@ fn a_day_that_is_used_up_is_waited_for() {
     let play = Play::new(&Script { reviewer: &reviewer, fixer: &fixer, tables, ..Script::default() });
     let world = &play.world;
     play.tick().ok();
-    play.is_held("agents spent 6.00 USD today, and `loop.max_cost_usd_per_day` allows 5.00 USD");
+    play.is_held("agents spent $6.00 today, and `loop.max_cost_usd_per_day` allows $5.00");
     assert_eq!(play.count("runs"), 2);
     let midnight =
         "SELECT count(*) FROM changes WHERE held_until = strftime('%Y-%m-%dT00:00:00.000Z', 'now', '+1 day')";
@@ -132,7 +132,7 @@ fn a_project_that_used_up_its_day_waits_and_others_go_on() {
     let world = &play.world;
     play.tick().ok();
     play.is_held(
-        "agents spent 6.00 USD on calc today, and `projects.calc.max_cost_usd_per_day` allows 5.00 USD; with a higher bound, \
+        "agents spent $6.00 on calc today, and `projects.calc.max_cost_usd_per_day` allows $5.00; with a higher bound, \
          `remand resume c1` goes on at once",
     );
     assert_eq!(play.count("runs"), 2);

@@ -12,7 +12,7 @@ fn masked(play: &Play, text: &str, item: &str) -> String {
     let bytes = fs::read(path).unwrap().len();
     let tokens = bytes / 4 * 20;
     let micros = tokens * 3;
-    let money = format!("{}.{:02} USD", micros / 1_000_000, micros % 1_000_000 / 10_000);
+    let money = format!("${}.{:02}", micros / 1_000_000, micros % 1_000_000 / 10_000);
     let text = text.replace(&format!("{bytes} bytes"), "BYTES").replace(&format!("{tokens} tokens"), "TOKENS");
     let text = text.replace(&money, "MONEY").replace(&format!("{} s (", tokens / 200), "TIME (");
     play.world.plain(&text)
@@ -44,7 +44,7 @@ fn a_change_in_shadow_is_looked_at_and_then_runs_as_if_nothing_had_been() {
     let prompt = fs::read_to_string(world.root().join("state/remand/shadow/w1.md")).unwrap();
     assert!(prompt.contains("work.txt") && prompt.contains(&head), "the prompt that would have been sent: {prompt}");
     assert_eq!(play.count("events WHERE event_type = 'shadowed'"), 1, "once, not at each heartbeat");
-    insta::assert_snapshot!(masked(&play, &play.answer(), "w1"), @"it is in shadow: nothing is run, pushed or posted; for real with `remand shadow c1 off`; it would have run code_review w1 by reviewer in WORLD/src/calc-feature, with a prompt of BYTES, about TOKENS, MONEY, TIME (an assumption, as no run of reviewer is known here: 20 times its prompt, 3 USD a million tokens, 200 tokens a second); the prompt is in WORLD/state/remand/shadow/w1.md");
+    insta::assert_snapshot!(masked(&play, &play.answer(), "w1"), @"it is in shadow: nothing is run, pushed or posted; for real with `remand shadow c1 off`; it would have run code_review w1 by reviewer in WORLD/src/calc-feature, with a prompt of BYTES, about TOKENS, MONEY, TIME (an assumption, as no run of reviewer is known here: 20 times its prompt, $3 a million tokens, 200 tokens a second); the prompt is in WORLD/state/remand/shadow/w1.md");
     assert_eq!(world.json(&["why", "c1"])["because"], "shadow");
     let shown = world.remand(&["show", "w1"]).ok().stdout;
     assert!(shown.contains("shadow     would have run code_review w1 by reviewer"), "{shown}");
@@ -122,7 +122,7 @@ fn a_pull_request_in_shadow_is_read_and_nothing_is_posted_or_pushed() {
     assert_eq!(stage.forge.writes(), Vec::<String>::new());
     assert_eq!((stage.remote_head("feature"), stage.pushes()), (head.clone(), pushes));
     play.worktree_is_at(&head);
-    insta::assert_snapshot!(masked(play, &play.answer(), "w2"), @r#"it is in shadow, as the settings say (`shadow = "dry"`): nothing is run, pushed or posted; for real with `remand shadow c1 off`; it would have run review_fix w2 by fixer in WORLD/src/calc-feature, with a prompt of BYTES, about TOKENS, MONEY, TIME (an assumption, as no run of fixer is known here: 20 times its prompt, 3 USD a million tokens, 200 tokens a second); the prompt is in WORLD/state/remand/shadow/w2.md"#);
+    insta::assert_snapshot!(masked(play, &play.answer(), "w2"), @r#"it is in shadow, as the settings say (`shadow = "dry"`): nothing is run, pushed or posted; for real with `remand shadow c1 off`; it would have run review_fix w2 by fixer in WORLD/src/calc-feature, with a prompt of BYTES, about TOKENS, MONEY, TIME (an assumption, as no run of fixer is known here: 20 times its prompt, $3 a million tokens, 200 tokens a second); the prompt is in WORLD/state/remand/shadow/w2.md"#);
     let table = world.remand(&["stats", "--shadow"]).ok();
     let row: Vec<&str> = table.stdout.lines().nth(1).unwrap().split_whitespace().take(6).collect();
     assert_eq!(row, ["calc", "1", "1", "1", "1", "2"], "in shadow, reviews, fixes, pushes, posts");

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::people::{BeginsRound, ask_anew, reopen_failed};
 use super::{BoardError, Result, escalate, rejections};
-use crate::change::{Change, ChangeId, State};
+use crate::change::{Change, ChangeId, State, dollars};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
 
@@ -30,7 +30,7 @@ pub(crate) struct Grant<'a> {
 }
 
 impl Addition {
-    /// `1 more fix, 5.00 USD more`
+    /// `1 more fix, $5.00 more`
     pub(crate) fn text(&self) -> String {
         let fixes = match self.fixes {
             1 => "1 more fix".to_owned(),
@@ -38,7 +38,7 @@ impl Addition {
         };
         let parts = [
             (self.fixes, fixes),
-            (self.cost_micros, format!("{} more", super::dollars(self.cost_micros))),
+            (self.cost_micros, format!("{} more", dollars(self.cost_micros))),
             (self.tokens, format!("{} more tokens", self.tokens)),
             (self.run_ms, format!("{} s more of agents' time", self.run_ms / 1000)),
         ];

@@ -148,8 +148,8 @@ pub(crate) use runs::{
 
 pub(crate) use said::{TakenSaid, judged_alone, known_said, said_of, unjudged_said};
 pub(crate) use shadow::{
-    Estimate, PastRun, ShadowSum, Shadowed, change_shadow, dollars, past_runs, project_shadow, put_off_shadow,
-    record_shadow, set_project_shadow, set_shadow, shadow_of, shadow_sums, told as shadow_told, unshadowed,
+    Estimate, PastRun, ShadowSum, Shadowed, change_shadow, past_runs, project_shadow, put_off_shadow, record_shadow,
+    set_project_shadow, set_shadow, shadow_of, shadow_sums, told as shadow_told, unshadowed,
 };
 pub(crate) use shadow_review::{
     ShadowReview, any_shadow_review_due, claim_shadow_review, end_shadow_review, shadow_review_of,

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::items::about_item;
 use super::people::instruct;
 use super::{BoardError, Result, hold, pause, rows};
-use crate::change::{Change, ChangeId, ProjectId, Shadow, ShadowMode};
+use crate::change::{Change, ChangeId, ProjectId, Shadow, ShadowMode, dollars};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
 use crate::work::{Item, ItemId, Source};
@@ -228,7 +228,7 @@ pub(crate) fn record_shadow(conn: &Connection, item: &Item, shadowed: &Shadowed,
     Ok(true)
 }
 
-/// `review_fix w2 by claude (opus) in /w/login, prompt of 4012 bytes, about 61000 tokens, 0.42 USD, 3 min`.
+/// `review_fix w2 by claude (opus) in /w/login, prompt of 4012 bytes, about 61000 tokens, $0.42, 3 min`.
 pub(crate) fn told(item: &Item, shadowed: &Shadowed) -> String {
     let agent = shadowed.agent.as_deref().unwrap_or("nobody (no agent is configured)");
     let model = shadowed.model.as_deref().map(|model| format!(" ({model})")).unwrap_or_default();
@@ -255,10 +255,6 @@ impl Estimate {
         let all: Vec<String> = [tokens, money, time].into_iter().flatten().collect();
         Some(all.join(", ")).filter(|text| !text.is_empty())
     }
-}
-
-pub(crate) fn dollars(micros: i64) -> String {
-    format!("{}.{:02} USD", micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000) / 10_000)
 }
 
 pub(crate) fn shadow_of(conn: &Connection, id: &ItemId) -> Result<Option<Shadowed>> {

@@ -19,7 +19,8 @@ const MOST_FIXES: i64 = 100;
 
 /// Allow a change to spend more money, tokens, time or fixes
 ///
-/// What is given is added to what the change may have. A change that waits for a person goes on.
+/// An amount is added to the bound, or to what was spent where that is more: after $12 of $10, `--money +5` gives $17. A
+/// change that waits for a person goes on.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Bounds of all changes are settings: `remand config show loop`. `remand status CHANGE` shows what one has used.\n\n\

@@ -8,9 +8,8 @@ use serde_json::json;
 use super::desk::Desk;
 use super::fail::Code;
 use super::out::Table;
-use super::status::dollars;
 use crate::blackboard::{self as bb, ShadowSum, Spend, SpendSums};
-use crate::change::ProjectId;
+use crate::change::{ProjectId, dollars};
 use crate::clock::{self, Zone};
 use crate::config::Loaded;
 
@@ -188,5 +187,5 @@ fn cells(name: &str, sum: &ShadowSum) -> [String; 9] {
     let counts = [sum.changes, sum.reviews, sum.fixes, sum.pushes, sum.posts, sum.tokens].map(|n| n.to_string());
     let [changes, reviews, fixes, pushes, posts, tokens] = counts;
     let time = format!("{} s", sum.run_ms.div_euclid(1000));
-    [name.to_owned(), changes, reviews, fixes, pushes, posts, tokens, bb::dollars(sum.cost_micros), time]
+    [name.to_owned(), changes, reviews, fixes, pushes, posts, tokens, dollars(sum.cost_micros), time]
 }

@@ -18,7 +18,7 @@ use super::running_daemon::{self, RunningDaemon};
 use super::{reload, stop};
 use crate::agent::{self, Doing};
 use crate::blackboard::{self as bb, OpenFinding, PastReview};
-use crate::change::{Budget, Change, ChangeId, State};
+use crate::change::{Budget, Change, ChangeId, State, dollars};
 use crate::clock::Time;
 use crate::pull::{Feedback, SeenPull, Trust};
 use crate::work::{ItemId, Run, RunId, Status};
@@ -199,10 +199,6 @@ pub(crate) fn spent(budget: &Budget) -> String {
         said.push(format!("{}{}", dollars(budget.cost_micros), of(budget.max_cost_micros.map(dollars))));
     }
     said.join(", ")
-}
-
-pub(crate) fn dollars(micros: i64) -> String {
-    format!("${}.{:02}", micros / 1_000_000, micros % 1_000_000 / 10_000)
 }
 
 /// How everything stands.

@@ -10,7 +10,7 @@ use super::rules::DayBound;
 use super::stop::{Fail, Stop};
 use super::task::Task;
 use crate::blackboard as bb;
-use crate::change::{Change, HoldKind};
+use crate::change::{Change, HoldKind, dollars};
 use crate::clock;
 use crate::git::{GitError, HeadAt, Worktree};
 
@@ -110,8 +110,8 @@ impl Task {
             kind: HoldKind::Environment,
             reason: format!(
                 "agents spent {}{on} today, and `{key}` allows {}; with a higher bound, `remand resume {}` goes on at once",
-                bb::dollars(spent),
-                bb::dollars(most),
+                dollars(spent),
+                dollars(most),
                 self.change.change_id
             ),
             until: Some(today.end),

@@ -204,7 +204,7 @@ fn estimate(agent: Option<&str>, past: &[PastRun], bytes: Option<i64>) -> Estima
         run_ms: Some(tokens.saturating_mul(1000) / TOKENS_A_SECOND),
         basis: format!(
             "an assumption, as no run of {agent} is known here: {TIMES_ITS_PROMPT} times its prompt, \
-             {MICROS_A_TOKEN} USD a million tokens, {TOKENS_A_SECOND} tokens a second"
+             ${MICROS_A_TOKEN} a million tokens, {TOKENS_A_SECOND} tokens a second"
         ),
     }
 }
