@@ -166,6 +166,18 @@ fn a_project_that_used_up_its_day_waits_and_others_go_on() {
     play.is_ready(2);
 }
 
+/// Said of all runs before, beside money that they had cost.
+#[test]
+fn the_status_counts_the_runs_that_reported_no_cost() {
+    let reviewer = format!("if ! grep -q fixed work.txt; then {}; fi\n{REVIEWS_FIXED}", costs("0.25", "").trim());
+    let play = Play::new(&Script { reviewer: &reviewer, fixer: &costs("0.5", FIXES), ..Script::default() });
+    play.tick().ok();
+    play.is_ready(1);
+    let status = play.world.remand(&["status", "c1"]).ok().stdout;
+    let said = "$0.75 of $10.00 (1 of 2 runs of reviewer reported no cost: time and fixes bound those)";
+    assert!(status.contains(said), "{status}");
+}
+
 #[test]
 fn stats_sum_up_what_was_spent() {
     let (reviewer, fixer) = (costs("1.25", REVIEWS_FIXED), FIXES);

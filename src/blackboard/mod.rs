@@ -156,7 +156,9 @@ pub(crate) use shadow_review::{
 };
 pub(crate) use shown::{any_by_others, any_read_due, live_changes, looks_after, open_items, open_pulls, shown_events};
 
-pub(crate) use spend::{Spend, SpendSums, agents_without_cost, spend_sums, spent_on_project_since, spent_since};
+pub(crate) use spend::{
+    Spend, SpendSums, WithoutCost, agents_without_cost, spend_sums, spent_on_project_since, spent_since,
+};
 pub(crate) use stops::{Order, Stopped, UnderWay, is_all_stopped, is_halted, start, stop, stops, stops_for, under_way};
 
 use rusqlite::ErrorCode;

@@ -93,13 +93,24 @@ pub(crate) fn spent_on_project_since(conn: &Connection, project: &ProjectId, sin
         .query_row(named_params! { ":since": since.to_string(), ":project": project.as_str() }, |row| row.get(0))?)
 }
 
-/// Agents whose runs for a change reported no cost.
-pub(crate) fn agents_without_cost(conn: &Connection, id: &ChangeId) -> Result<Vec<String>> {
+/// An agent some of whose runs for a change reported no cost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct WithoutCost {
+    pub(crate) agent: String,
+    pub(crate) runs: i64,
+    pub(crate) without_cost: i64,
+}
+
+/// Agents whose runs for a change, or some of them, reported no cost.
+pub(crate) fn agents_without_cost(conn: &Connection, id: &ChangeId) -> Result<Vec<WithoutCost>> {
     let mut statement = conn.prepare_cached(
-        "SELECT DISTINCT agent FROM runs WHERE change_id = :id AND ended = 'agent' AND cost_micros IS NULL ORDER BY agent",
+        "SELECT agent, count(*) AS runs, sum(cost_micros IS NULL) AS without_cost FROM runs
+         WHERE change_id = :id AND ended = 'agent' GROUP BY agent HAVING without_cost > 0 ORDER BY agent",
     )?;
     let agents = statement
-        .query_map(named_params! { ":id": id.as_str() }, |row| row.get(0))?
+        .query_map(named_params! { ":id": id.as_str() }, |row| {
+            Ok(WithoutCost { agent: row.get("agent")?, runs: row.get("runs")?, without_cost: row.get("without_cost")? })
+        })?
         .collect::<std::result::Result<_, _>>()?;
     Ok(agents)
 }

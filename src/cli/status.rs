@@ -17,7 +17,7 @@ use super::picture::{Picture, field, look_of, print_answer, short};
 use super::running_daemon::{self, RunningDaemon};
 use super::{reload, stop};
 use crate::agent::{self, Doing};
-use crate::blackboard::{self as bb, OpenFinding, PastReview};
+use crate::blackboard::{self as bb, OpenFinding, PastReview, WithoutCost};
 use crate::change::{Budget, Change, ChangeId, State, dollars};
 use crate::clock::Time;
 use crate::pull::{Feedback, SeenPull, Trust};
@@ -160,11 +160,16 @@ fn said_line(said: &Feedback) -> String {
         (Trust::ShownOnly, Some(reason)) => format!("{}: {reason}", said.trust),
         (trust, _) => trust.to_string(),
     };
-    let outcome = said.outcome.as_deref().unwrap_or("not judged yet");
+    let outcome = match said.outcome.as_deref() {
+        None => "; not judged yet".to_owned(),
+        // Our own posts are judged as what they are.
+        Some(outcome) if outcome == trust => String::new(),
+        Some(outcome) => format!("; {outcome}"),
+    };
     // What a forge does not show, such as our own marks, is not shown here either.
     let body = said.body.split("<!--").next().unwrap_or_default();
     let body: String = body.trim().chars().take(100).collect();
-    format!("{} by {} ({trust}; {outcome}) {kind}{place} {body}", said.feedback_id, said.author)
+    format!("{} by {} ({trust}{outcome}) {kind}{place} {body}", said.feedback_id, said.author)
 }
 
 /// A finding in one line.
@@ -176,12 +181,17 @@ pub(crate) fn finding_line(open: &OpenFinding) -> String {
 }
 
 /// A bound on money holds only for agents that report what they cost.
-fn without_cost(budget: &Budget, agents: &[String]) -> String {
-    match (budget.max_cost_micros, agents) {
-        (None, _) | (_, []) => String::new(),
-        (Some(_), [one]) => format!(" ({one} reports no cost: time and fixes bound it)"),
-        (Some(_), all) => format!(" ({} report no cost: time and fixes bound them)", all.join(", ")),
+fn without_cost(budget: &Budget, agents: &[WithoutCost]) -> String {
+    if budget.max_cost_micros.is_none() || agents.is_empty() {
+        return String::new();
     }
+    let runs = |one: &WithoutCost| match (one.without_cost, one.runs) {
+        (1, 1) => format!("the run of {}", one.agent),
+        (without, all) if without == all => format!("the {all} runs of {}", one.agent),
+        (without, all) => format!("{without} of {all} runs of {}", one.agent),
+    };
+    let named: Vec<String> = agents.iter().map(runs).collect();
+    format!(" ({} reported no cost: time and fixes bound those)", named.join(" and "))
 }
 
 /// What a change used of its bounds.
