@@ -187,10 +187,21 @@ fn stats_sum_up_what_was_spent() {
     assert!(world.remand(&["stats"]).ok().stderr.contains("no agent has run yet"));
     play.tick().ok();
     play.is_ready(1);
-    world.sqlite(
-        "UPDATE runs SET started_at = '2026-11-16T10:00:00.000Z', ended_at = '2026-11-16T10:00:30.000Z' WHERE run_id <> 'r3';
-         UPDATE runs SET started_at = '2026-11-17T10:00:00.000Z', ended_at = '2026-11-17T10:02:00.000Z' WHERE run_id = 'r3'",
-    );
+    // The time is what was measured: r2 was ended by a daemon that came back an hour later.
+    let measured = |ms: &str, run: &str| {
+        format!(
+            "UPDATE events SET metadata = json_set(metadata, '$.elapsed_ms', {ms}) WHERE event_type = 'run_finished' AND target_id = '{run}';"
+        )
+    };
+    world.sqlite(&format!(
+        "DROP TRIGGER events_never_change;
+         UPDATE runs SET started_at = '2026-11-16T10:00:00.000Z', ended_at = '2026-11-16T11:00:00.000Z' WHERE run_id <> 'r3';
+         UPDATE runs SET started_at = '2026-11-17T10:00:00.000Z', ended_at = '2026-11-17T10:02:00.000Z' WHERE run_id = 'r3';
+         {}{}{}",
+        measured("30000", "r1"),
+        measured("30000", "r2"),
+        measured("120000", "r3"),
+    ));
     insta::assert_snapshot!(world.remand(&["stats"]).ok().stdout, @"
     PROJECT  RUNS  TOKENS  MONEY  TIME
     calc     3     2000    $2.50  180 s

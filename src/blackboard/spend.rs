@@ -118,7 +118,8 @@ pub(crate) fn agents_without_cost(conn: &Connection, id: &ChangeId) -> Result<Ve
 pub(crate) fn spend_sums(conn: &Connection, zone: Zone) -> Result<SpendSums> {
     let mut statement = conn.prepare_cached(
         "SELECT r.change_id, c.project_id, c.title, r.agent, r.ended_at, r.tokens, r.cost_micros,
-             CAST(round((julianday(r.ended_at) - julianday(r.started_at)) * 86400000) AS INTEGER) AS run_ms
+             coalesce((SELECT e.metadata ->> '$.elapsed_ms' FROM events e
+                 WHERE e.target_type = 'run' AND e.target_id = r.run_id AND e.event_type = 'run_finished'), 0) AS run_ms
          FROM runs r JOIN changes c ON c.change_id = r.change_id
          WHERE r.ended_at IS NOT NULL AND r.ended <> 'not_started'",
     )?;
@@ -133,8 +134,8 @@ pub(crate) fn spend_sums(conn: &Connection, zone: Zone) -> Result<SpendSums> {
             without_cost: i64::from(cost.is_none()),
             tokens: tokens.unwrap_or(0),
             cost_micros: cost.unwrap_or(0),
-            // A clock that was set back in between gives less than nothing.
-            run_ms: row.get::<_, i64>("run_ms")?.max(0),
+            // As measured beside the agent and counted for its change. From start to end would count time without a daemon.
+            run_ms: row.get("run_ms")?,
         };
         let (id, project): (String, String) = (row.get("change_id")?, row.get("project_id")?);
         let of_change = ChangeSpend {
