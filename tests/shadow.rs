@@ -124,14 +124,28 @@ fn a_pull_request_in_shadow_is_read_and_nothing_is_posted_or_pushed() {
     play.worktree_is_at(&head);
     insta::assert_snapshot!(masked(play, &play.answer(), "w2"), @r#"it is in shadow, as the settings say (`shadow = "dry"`): nothing is run, pushed or posted; for real with `remand shadow c1 off`; it would have run review_fix w2 by fixer in WORLD/src/calc-feature, with a prompt of BYTES, about TOKENS, MONEY, TIME (an assumption, as no run of fixer is known here: 20 times its prompt, $3 a million tokens, 200 tokens a second); the prompt is in WORLD/state/remand/shadow/w2.md"#);
     let table = world.remand(&["stats", "--shadow"]).ok();
-    let row: Vec<&str> = table.stdout.lines().nth(1).unwrap().split_whitespace().take(6).collect();
-    assert_eq!(row, ["calc", "1", "1", "1", "1", "2"], "in shadow, reviews, fixes, pushes, posts");
-    assert!(table.stderr.contains("nothing of it was done"), "{}", table.stderr);
+    let row: Vec<&str> = table.stdout.lines().nth(1).unwrap().split_whitespace().take(7).collect();
+    assert_eq!(row, ["calc", "1", "0", "1", "1", "1", "2"], "in shadow, reviewed, not reviewed, fixes, pushes, posts");
+    assert!(table.stderr.contains("from NOT REVIEWED on nothing was done"), "{}", table.stderr);
 
     world.remand(&["shadow", "ada/calc#1", "off"]).ok();
     stage.tick();
     stage.is_ready(1);
     assert!(stage.pushes() > pushes && !stage.forge.writes().is_empty());
+}
+
+/// "queued; no daemon runs" was all that was said of it.
+#[test]
+fn watch_says_that_a_pull_request_is_in_shadow() {
+    for is_in_force in [false, true] {
+        let stage = PullPlay::unwatched(&Script { settings: "shadow = \"dry\"", ..Script::default() });
+        if is_in_force {
+            stage.tick();
+        }
+        let told = stage.play.world.remand(&["watch", "ada/calc#1"]).ok().stdout;
+        assert!(told.contains("it is in shadow, as the settings say (`shadow = \"dry\"`)"), "{is_in_force}: {told}");
+        assert!(!told.contains("queued"), "{is_in_force}: {told}");
+    }
 }
 
 #[test]
@@ -185,6 +199,16 @@ fn reviews_are_made_in_shadow_and_nothing_follows_from_them() {
         (sums["reviewed"].as_i64(), sums["rejected"].as_i64(), sums["reviews"].as_i64()),
         (Some(1), Some(1), Some(0))
     );
+    // Said as 0 reviews before, of which 1 was made.
+    let table = world.remand(&["stats", "--shadow"]).ok();
+    insta::assert_snapshot!(table.stdout, @"
+    PROJECT  IN SHADOW  REVIEWED  NOT REVIEWED  FIXES  PUSHES  POSTS  TOKENS  MONEY  TIME
+    calc     1          1         0             0      0       1      0       $0.00  0 s
+    ");
+    insta::assert_snapshot!(table.stderr, @"
+    from NOT REVIEWED on nothing was done; the tokens, money and time of that are estimated
+    1 review was made in shadow: 0 passed, 1 did not; `remand stats` has what it cost
+    ");
     play.check();
 
     // What people reject is queued, and no fix runs.

@@ -294,10 +294,13 @@ pub(crate) fn shadow_sums(conn: &Connection) -> Result<Vec<ShadowSum>> {
                  WHERE o.project_id = p.project_id AND v.verdict <> 'approved') AS rejected,
              coalesce(sum(w.source = 'review_fix'), 0) AS fixes,
              coalesce(sum(w.source = 'review_fix' AND c.pr_number IS NOT NULL), 0) AS pushes,
-             coalesce(sum(c.pr_number IS NOT NULL), 0) AS posts,
+             coalesce(sum(s.item_id IS NOT NULL AND c.pr_number IS NOT NULL), 0)
+                 + (SELECT count(*) FROM shadow_reviews v JOIN changes o ON o.change_id = v.change_id
+                     WHERE o.project_id = p.project_id AND o.pr_number IS NOT NULL AND v.verdict IS NOT NULL) AS posts,
              coalesce(sum(s.tokens), 0) AS tokens, coalesce(sum(s.cost_micros), 0) AS cost_micros,
              coalesce(sum(s.run_ms), 0) AS run_ms,
-             coalesce(sum(s.tokens IS NULL OR s.cost_micros IS NULL OR s.run_ms IS NULL), 0) AS not_estimated
+             coalesce(sum(s.item_id IS NOT NULL AND (s.tokens IS NULL OR s.cost_micros IS NULL OR s.run_ms IS NULL)), 0)
+                 AS not_estimated
          FROM projects p JOIN changes c ON c.project_id = p.project_id
              LEFT JOIN shadows s ON s.change_id = c.change_id LEFT JOIN work_items w ON w.item_id = s.item_id
          GROUP BY p.project_id HAVING changes > 0 OR reviewed > 0 OR count(s.item_id) > 0 ORDER BY p.project_id",

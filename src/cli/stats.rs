@@ -142,8 +142,18 @@ fn spend_cells(name: &str, sum: &Spend) -> [String; 5] {
 }
 
 fn print_shadow(desk: &mut Desk, projects: &[ShadowSum], all: &ShadowSum) -> Result<Code> {
-    let mut table =
-        Table::new(&["PROJECT", "IN SHADOW", "REVIEWS", "FIXES", "PUSHES", "POSTS", "TOKENS", "MONEY", "TIME"]);
+    let mut table = Table::new(&[
+        "PROJECT",
+        "IN SHADOW",
+        "REVIEWED",
+        "NOT REVIEWED",
+        "FIXES",
+        "PUSHES",
+        "POSTS",
+        "TOKENS",
+        "MONEY",
+        "TIME",
+    ]);
     for sum in projects {
         table.row(cells(sum.project_id.as_ref().map_or("", |id| id.as_str()), sum));
     }
@@ -155,11 +165,14 @@ fn print_shadow(desk: &mut Desk, projects: &[ShadowSum], all: &ShadowSum) -> Res
         0 => String::new(),
         n => format!("; of {n} not all could be"),
     };
-    desk.out.note(format!("nothing of it was done; tokens, money and time are estimated{without}"))?;
+    desk.out.note(format!(
+        "from NOT REVIEWED on nothing was done; the tokens, money and time of that are estimated{without}"
+    ))?;
     if all.reviewed > 0 {
         let passed = all.reviewed - all.rejected;
+        let (were, they) = if all.reviewed == 1 { ("review was", "it") } else { ("reviews were", "they") };
         desk.out.note(format!(
-            "{} reviews were made in shadow: {passed} passed, {} did not; `remand stats` has what they cost",
+            "{} {were} made in shadow: {passed} passed, {} did not; `remand stats` has what {they} cost",
             all.reviewed, all.rejected
         ))?;
     }
@@ -183,9 +196,9 @@ fn add(all: &ShadowSum, one: &ShadowSum) -> ShadowSum {
     }
 }
 
-fn cells(name: &str, sum: &ShadowSum) -> [String; 9] {
-    let counts = [sum.changes, sum.reviews, sum.fixes, sum.pushes, sum.posts, sum.tokens].map(|n| n.to_string());
-    let [changes, reviews, fixes, pushes, posts, tokens] = counts;
+fn cells(name: &str, sum: &ShadowSum) -> [String; 10] {
+    let counts = [sum.changes, sum.reviewed, sum.reviews, sum.fixes, sum.pushes, sum.posts, sum.tokens];
+    let [changes, reviewed, reviews, fixes, pushes, posts, tokens] = counts.map(|n| n.to_string());
     let time = format!("{} s", sum.run_ms.div_euclid(1000));
-    [name.to_owned(), changes, reviews, fixes, pushes, posts, tokens, dollars(sum.cost_micros), time]
+    [name.to_owned(), changes, reviewed, reviews, fixes, pushes, posts, tokens, dollars(sum.cost_micros), time]
 }
