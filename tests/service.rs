@@ -6,6 +6,7 @@ mod notify;
 mod outside;
 mod reload;
 mod running;
+mod seen;
 mod stops;
 pub(crate) mod supervisor;
 mod units;

@@ -3,6 +3,7 @@
 mod ask;
 mod found;
 mod logins;
+mod program;
 mod site;
 mod state;
 
@@ -287,6 +288,9 @@ fn print(args: &PrintArgs, desk: &mut Desk) -> Result<Code> {
         desk.out.json(&serde_json::json!({ "file": site.file, "text": text }))?;
     } else {
         desk.out.raw(&text)?;
+    }
+    for warning in site.warnings() {
+        desk.out.note(warning)?;
     }
     if let Some(problem) = &site.problem {
         desk.out.note(format!("note: this uses the defaults: {}", first_line(problem)))?;

@@ -6,6 +6,7 @@ use anyhow::{Context as _, Result};
 
 use super::found::{self, Owner};
 use super::logins::write_logins;
+use super::program::Program;
 use super::{RUN_AS, Which};
 use crate::agent;
 use crate::blackboard::{self as bb, Onlook, Project};
@@ -21,6 +22,8 @@ const SETTINGS: &str = "etc/remand/config.toml";
 const BLACKBOARD: &str = "/var/lib/remand/blackboard.db";
 /// The home of a user that is not there yet, and the state of the machine's daemon.
 pub(super) const STATE: &str = "/var/lib/remand";
+/// Folders that `PrivateTmp=yes` hides.
+const PRIVATE: [&str; 2] = ["/tmp", "/var/tmp"];
 /// For putting worktrees back and writing it down, after agents had their grace.
 const MOMENT_S: u64 = 35;
 
@@ -35,6 +38,7 @@ pub(super) struct Site {
     /// The projects of the blackboard; none when it can't be read here.
     pub(super) projects: Option<Vec<Project>>,
     wish: Wish,
+    is_program_missing: bool,
     is_user_known: bool,
     /// Variables of the agents that are set here, by which they may be logged in, with their values.
     logins: Vec<(String, String)>,
@@ -65,13 +69,27 @@ impl Site {
         };
         let projects = projects(&inside(root.as_deref(), &loaded.blackboard));
         let logins = config::set_variables(&login_names(&loaded));
-        let mut wish = wish(scope, &loaded, home, projects.as_deref().unwrap_or_default())?;
+        let program = Program::find(root.as_deref())?;
+        let runner = Runner { scope, home, program: program.path };
+        let mut wish = wish(runner, &loaded, projects.as_deref().unwrap_or_default());
         let (mut settings, blackboard) = (loaded.file, loaded.blackboard);
         if let Some(root) = &root {
             wish.seen_from(root);
             settings = settings.map(|file| seen_from(root, &file));
         }
-        Ok(Self { kind, file, root, blackboard, settings, problem, projects, wish, is_user_known, logins })
+        Ok(Self {
+            kind,
+            file,
+            root,
+            blackboard,
+            settings,
+            problem,
+            projects,
+            wish,
+            is_program_missing: program.is_missing,
+            is_user_known,
+            logins,
+        })
     }
 
     /// Whether the whole text could be looked up. What a user's own unit may write is not bounded.
@@ -160,9 +178,44 @@ impl Site {
         Ok(file)
     }
 
+    /// Reasons why the daemon would not start, or not see what it works on.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.is_program_missing {
+            let (root, program) = (self.root.as_deref().unwrap_or(Path::new("/")), &self.wish.program);
+            warnings.push(format!(
+                "warning: the unit starts {}, which is not in {}",
+                program.display(),
+                root.display()
+            ));
+            warnings
+                .push(format!("hint: install remand as {}, then do this again", root.join("usr/bin/remand").display()));
+        }
+        if self.kind == Kind::Launchd || self.wish.scope == Scope::User {
+            return warnings;
+        }
+        for project in self.projects.iter().flatten() {
+            let (id, path) = (&project.project_id, Path::new(&project.path));
+            let path = self.root.as_ref().map_or_else(|| path.to_owned(), |root| seen_from(root, path));
+            if PRIVATE.iter().any(|folder| path.starts_with(folder)) {
+                warnings.push(format!(
+                    "warning: the service cannot see the project {id} in {}: its unit has a /tmp and a /var/tmp of its own \
+                     (PrivateTmp=yes)",
+                    path.display()
+                ));
+                warnings.push(format!(
+                    "hint: move the repository elsewhere, then `{}` and `{}`",
+                    self.remand(&format!("project remove {id}")),
+                    self.remand("project add PATH")
+                ));
+            }
+        }
+        warnings
+    }
+
     /// What a person should know after an install.
     pub(super) fn hints(&self, with_logins: bool) -> Vec<String> {
-        let mut hints = Vec::new();
+        let mut hints = self.warnings();
         if self.kind == Kind::Systemd && !self.logins.is_empty() && !with_logins {
             let names: Vec<&str> = self.logins.iter().map(|(name, _)| name.as_str()).collect();
             hints.push(format!("note: the service does not get {} from this shell", names.join(", ")));
@@ -214,8 +267,15 @@ fn machine_place(whose: Whose<'_>, root: Option<&Path>, given: &Place) -> Place 
     Place { config, db }
 }
 
-fn wish(scope: Scope, loaded: &Loaded, home: Option<PathBuf>, projects: &[Project]) -> Result<Wish> {
-    let program = std::env::current_exe().context("the path of this program is not known")?;
+/// Who runs what.
+struct Runner {
+    scope: Scope,
+    home: Option<PathBuf>,
+    program: PathBuf,
+}
+
+fn wish(runner: Runner, loaded: &Loaded, projects: &[Project]) -> Wish {
+    let Runner { scope, home, program } = runner;
     let mut args = Vec::new();
     // Named even where they are the usual ones: the daemon's environment is not that of this shell.
     if let Some(file) = &loaded.file {
@@ -251,7 +311,7 @@ fn wish(scope: Scope, loaded: &Loaded, home: Option<PathBuf>, projects: &[Projec
         Scope::User => config::usual_file().unwrap_or_default().with_file_name("environment"),
         Scope::System { .. } => "/etc/remand/environment".into(),
     };
-    Ok(Wish { scope, program, args, path, environment, state, writable, readable, stop_s })
+    Wish { scope, program, args, path, environment, state, writable, readable, stop_s }
 }
 
 /// Folders whose folders hold more than one project: a home, a mounted disk, a part of the system.

@@ -1,0 +1,28 @@
+//! The program that a unit starts.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+
+/// Where a package or an administrator puts it.
+const USUAL: [&str; 2] = ["usr/bin/remand", "usr/local/bin/remand"];
+
+/// A path as the unit has it.
+pub(super) struct Program {
+    pub(super) path: PathBuf,
+    /// Nothing is there in the other file system.
+    pub(super) is_missing: bool,
+}
+
+impl Program {
+    /// This program; with a root, the one that is there: the path of this one may mean nothing in it.
+    pub(super) fn find(root: Option<&Path>) -> Result<Self> {
+        let own = std::env::current_exe().context("the path of this program is not known")?;
+        let Some(root) = root else { return Ok(Self { path: own, is_missing: false }) };
+        let is_there = |path: &PathBuf| path.is_file();
+        let same = if own.starts_with(root) { own.clone() } else { root.join(own.strip_prefix("/").unwrap_or(&own)) };
+        let usual = USUAL.iter().map(|path| root.join(path));
+        let found = std::iter::once(same).chain(usual).find(is_there);
+        Ok(Self { is_missing: found.is_none(), path: found.unwrap_or(own) })
+    }
+}
