@@ -2,6 +2,7 @@
 //! the worktree is fit for the next. The fixer is meant, unless a file of its own says otherwise.
 
 mod dialects;
+mod documented;
 mod ends;
 mod gates;
 mod history;
