@@ -79,6 +79,18 @@ fn time_tokens_and_fixes_are_added_too() {
 }
 
 #[test]
+fn a_change_that_used_its_time_is_told_how_to_get_more() {
+    let play = Play::new(&Script::default());
+    play.world.sqlite("UPDATE changes SET max_run_ms = 1");
+    play.tick().ok();
+    play.is_escalated("c1 used all 0 seconds of its agents' time");
+    assert_eq!(play.world.json(&["why", "c1"])["commands"][0], "remand budget c1 --time +1h");
+    play.world.remand(&["budget", "c1", "--time", "+1h"]).ok();
+    play.tick().ok();
+    play.is_ready(1);
+}
+
+#[test]
 fn an_amount_that_cannot_be_added_is_refused_with_what_is_allowed() {
     let play = Play::new(&Script::default());
     let world = &play.world;

@@ -146,6 +146,17 @@ fn watch_says_that_a_pull_request_is_in_shadow() {
         assert!(told.contains("it is in shadow, as the settings say (`shadow = \"dry\"`)"), "{is_in_force}: {told}");
         assert!(!told.contains("queued"), "{is_in_force}: {told}");
     }
+    let cases = [
+        ("", &["watch", "ada/calc#1", "--shadow"][..]),
+        ("[projects.calc]\nshadow = \"dry\"\n", &["watch", "ada/calc#1"]),
+    ];
+    for (tables, args) in cases {
+        let stage = PullPlay::unwatched(&Script { tables, ..Script::default() });
+        for _ in 0..2 {
+            let told = stage.play.world.remand(args).stdout + &stage.play.world.remand(&["list"]).ok().stdout;
+            assert!(told.contains("shadow") && !told.contains("queued"), "{args:?}: {told}");
+        }
+    }
 }
 
 #[test]
