@@ -54,7 +54,8 @@ struct Shown {
 
 #[derive(Serialize)]
 struct Where {
-    config: String,
+    /// None where nothing names one and HOME is not set.
+    config: Option<String>,
     exists: bool,
     /// None where it cannot be told from a file that is broken.
     blackboard: Option<String>,
@@ -181,23 +182,19 @@ fn known_projects(desk: &Desk, settings: &Loaded) -> Result<Vec<String>> {
 /// Works with a file that cannot be used too: whoever has to edit it must find it.
 fn path(desk: &mut Desk) -> Result<Code> {
     let loaded = desk.settings();
-    let Some(file) = config::file_to_write(desk.place()) else {
-        // Nothing names one, and there is no place for it.
-        loaded?;
-        desk.out.line("")?;
-        return Ok(Code::Done);
-    };
-    let exists = file.is_file();
+    let file = config::file_to_write(desk.place());
+    let exists = file.as_ref().is_some_and(|file| file.is_file());
+    let config = file.map(|file| file.display().to_string());
     if desk.out.is_json() {
         let blackboard = match &loaded {
             Ok(settings) => Some(settings.blackboard.clone()),
             Err(_) => config::blackboard_despite(desk.place()),
         };
         let blackboard = blackboard.map(|path| path.display().to_string());
-        desk.out.json(&Where { config: file.display().to_string(), exists, blackboard })?;
+        desk.out.json(&Where { config, exists, blackboard })?;
         return Ok(Code::Done);
     }
-    desk.out.line(file.display().to_string())?;
+    desk.out.line(config.unwrap_or_default())?;
     match (exists, loaded.is_ok()) {
         (true, true) => {}
         (true, false) => desk.out.note("note: it cannot be used; `remand config check` says why")?,

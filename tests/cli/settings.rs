@@ -42,6 +42,10 @@ fn the_path_of_a_broken_config_file_is_printed() {
     }
     let named = world.remand(&["config", "path", "--config", "nowhere.toml"]).ok();
     assert!(named.stdout.ends_with("/nowhere.toml\n"), "{}", named.stdout);
+    let mut homeless = world.remand_command(&["config", "path", "--json", "--db", "x.db"]);
+    homeless.env_remove("HOME").env_remove("XDG_CONFIG_HOME");
+    let shown: serde_json::Value = serde_json::from_str(&crate::support::run(&mut homeless).ok().stdout).unwrap();
+    assert_eq!((&shown["config"], &shown["exists"]), (&serde_json::Value::Null, &false.into()));
 }
 
 /// Every program that the settings name: agents, gates, set-up, the sandbox's wrapper, `gh`, and those of evaluators.
