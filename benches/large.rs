@@ -40,7 +40,10 @@ fn main() {
         }
     }
     let folder = tempfile::tempdir().unwrap();
-    let place = Place { root: keep.unwrap_or_else(|| folder.path().to_owned()), program };
+    let place = Place {
+        root: keep.unwrap_or_else(|| folder.path().to_owned()),
+        program,
+    };
     let begun = Instant::now();
     place.fill(events);
     println!(
@@ -50,13 +53,26 @@ fn main() {
     );
     println!("{:<44} {:>10} {:>12}", "figure", "target", "measured");
     let mut table = Table { missed: 0 };
-    for args in
-        [&["status"][..], &["list"], &["why", "c1"], &["status", "c1"], &["events"], &["events", "--change", "c1"]]
-    {
+    for args in [
+        &["status"][..],
+        &["list"],
+        &["why", "c1"],
+        &["status", "c1"],
+        &["events"],
+        &["events", "--change", "c1"],
+    ] {
         let target = (args == ["status"]).then_some(25.0);
-        table.row(&format!("remand {}, p50 of 30", args.join(" ")), target, place.p50(30, args));
+        table.row(
+            &format!("remand {}, p50 of 30", args.join(" ")),
+            target,
+            place.p50(30, args),
+        );
     }
-    table.row("remand run until ready, p50 of 5", Some(300.0), place.start_up(5));
+    table.row(
+        "remand run until ready, p50 of 5",
+        Some(300.0),
+        place.start_up(5),
+    );
 
     let daemon = place.daemon();
     let alone = place.appends_while(|| thread::sleep(Duration::from_secs(3)));
@@ -87,7 +103,10 @@ impl Table {
         let missed = target.is_some_and(|target| measured > target);
         self.missed += usize::from(missed);
         let target = target.map_or_else(String::new, |target| format!("≤ {target} ms"));
-        println!("{figure:<44} {target:>10} {measured:>9.1} ms{}", if missed { "  MISSED" } else { "" });
+        println!(
+            "{figure:<44} {target:>10} {measured:>9.1} ms{}",
+            if missed { "  MISSED" } else { "" }
+        );
     }
 }
 
@@ -138,7 +157,11 @@ impl Place {
 
     fn ok(&self, args: &[&str]) {
         let output = self.remand(args).output().unwrap();
-        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{args:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
 
     fn p50(&self, times: usize, args: &[&str]) -> f64 {
@@ -154,9 +177,16 @@ impl Place {
     }
 
     fn daemon(&self) -> Daemon {
-        let mut child = self.remand(&["run"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = self
+            .remand(&["run"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
         assert!(line.starts_with("remand is ready"), "{line:?}");
         Daemon { child }
     }
@@ -224,7 +254,14 @@ impl Place {
                 "first",
             ],
         ] {
-            assert!(self.command("git").args(args).current_dir(&site).status().unwrap().success());
+            assert!(
+                self.command("git")
+                    .args(args)
+                    .current_dir(&site)
+                    .status()
+                    .unwrap()
+                    .success()
+            );
         }
         self.ok(&["project", "add", site.to_str().unwrap()]);
         let conn = open(&self.db());
@@ -232,10 +269,13 @@ impl Place {
         conn.pragma_update(None, "cache_size", -400_000).unwrap();
         let each = (events / CHANGES).max(20);
         conn.execute_batch(
-            &format!("{NUMBERS}{ROWS}").replace("EACH", &each.to_string()).replace("CHANGES", &CHANGES.to_string()),
+            &format!("{NUMBERS}{ROWS}")
+                .replace("EACH", &each.to_string())
+                .replace("CHANGES", &CHANGES.to_string()),
         )
         .unwrap();
-        conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+        conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+            .unwrap();
     }
 }
 

@@ -226,11 +226,17 @@ impl Budget {
     /// How much of a bound was used, in words.
     pub(crate) fn used(&self, spent: Spent) -> String {
         match spent {
-            Spent::Time => format!("used all {} seconds of its agents' time", self.max_run_ms / 1000),
+            Spent::Time => format!(
+                "used all {} seconds of its agents' time",
+                self.max_run_ms / 1000
+            ),
             Spent::Tokens => format!("used {} tokens, all it may", self.tokens),
             Spent::Money => {
                 let most = dollars(self.max_cost_micros.unwrap_or(0));
-                format!("spent {} of {most}, all that it may", dollars(self.cost_micros))
+                format!(
+                    "spent {} of {most}, all that it may",
+                    dollars(self.cost_micros)
+                )
             }
         }
     }
@@ -242,14 +248,20 @@ impl Change {
         let id = &self.change_id;
         match spent {
             Spent::Time => format!("remand budget {id} --time +1h"),
-            Spent::Tokens => format!("remand budget {id} --tokens +{}", self.budget.max_tokens.unwrap_or(100_000)),
+            Spent::Tokens => format!(
+                "remand budget {id} --tokens +{}",
+                self.budget.max_tokens.unwrap_or(100_000)
+            ),
             Spent::Money => format!("remand budget {id} --money +5"),
         }
     }
 
     /// How a person reads "how far": `fix 1/2`.
     pub(crate) fn cycle_text(&self) -> String {
-        format!("fix {}/{}", self.budget.fix_cycle, self.budget.max_fix_cycles)
+        format!(
+            "fix {}/{}",
+            self.budget.fix_cycle, self.budget.max_fix_cycles
+        )
     }
 
     /// Tells a person how commits of their own get into the loop.
@@ -257,7 +269,10 @@ impl Change {
     /// The worktree of a pull request is detached and remand's own: only what is on the remote counts there.
     pub(crate) fn submit_advice(&self) -> String {
         match self.pr_number {
-            Some(number) => format!("push your commit to {}, the branch of PR #{number}", self.branch),
+            Some(number) => format!(
+                "push your commit to {}, the branch of PR #{number}",
+                self.branch
+            ),
             None => format!("run `remand review --worktree {}`", self.worktree),
         }
     }
@@ -269,7 +284,11 @@ impl Change {
 
 /// An amount of money for people: `$5.00`.
 pub(crate) fn dollars(micros: i64) -> String {
-    format!("${}.{:02}", micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000) / 10_000)
+    format!(
+        "${}.{:02}",
+        micros.div_euclid(1_000_000),
+        micros.rem_euclid(1_000_000) / 10_000
+    )
 }
 
 impl State {
@@ -302,7 +321,10 @@ impl State {
 
     /// Good ends, for `wait` and for the demo.
     pub(crate) fn is_approved(self) -> bool {
-        matches!(self, Self::ReadyForHumanReview | Self::Approved | Self::Merged)
+        matches!(
+            self,
+            Self::ReadyForHumanReview | Self::Approved | Self::Merged
+        )
     }
 
     /// The column of the board.
@@ -310,11 +332,17 @@ impl State {
         match self {
             Self::Escalated => "Needs you",
             Self::Queued => "Backlog",
-            Self::Implementing | Self::Refining | Self::AddressingFeedback | Self::SelfReviewFailed => "In progress",
-            Self::PendingSelfReview | Self::SelfReviewing | Self::AwaitingPrFeedback | Self::ReviewingPr => {
-                "Code review"
+            Self::Implementing
+            | Self::Refining
+            | Self::AddressingFeedback
+            | Self::SelfReviewFailed => "In progress",
+            Self::PendingSelfReview
+            | Self::SelfReviewing
+            | Self::AwaitingPrFeedback
+            | Self::ReviewingPr => "Code review",
+            Self::SelfReviewPassed | Self::PrCreated | Self::ReadyForHumanReview => {
+                "Waiting approval"
             }
-            Self::SelfReviewPassed | Self::PrCreated | Self::ReadyForHumanReview => "Waiting approval",
             Self::Approved => "Verified",
             Self::Merged | Self::Closed => "Done",
         }

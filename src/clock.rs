@@ -3,7 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use chrono::{DateTime, Days, Local, NaiveDate, NaiveTime, SecondsFormat, TimeDelta, TimeZone, Utc};
+use chrono::{
+    DateTime, Days, Local, NaiveDate, NaiveTime, SecondsFormat, TimeDelta, TimeZone, Utc,
+};
 
 use crate::words::words;
 
@@ -43,7 +45,11 @@ pub(crate) struct BadTime {
 /// Now, cut to the millisecond that is stored.
 #[expect(clippy::disallowed_methods, reason = "the one place")]
 pub(crate) fn now() -> Time {
-    Time::from_millis(Utc::now().timestamp_millis().saturating_add(crate::crash::clock_offset_ms()))
+    Time::from_millis(
+        Utc::now()
+            .timestamp_millis()
+            .saturating_add(crate::crash::clock_offset_ms()),
+    )
 }
 
 /// Whether a stored moment has come.
@@ -65,22 +71,33 @@ pub(crate) fn day(moment: Time, zone: Zone) -> Day {
 fn day_in<Z: TimeZone>(zone: &Z, moment: Time) -> Day {
     let date = moment.utc().with_timezone(zone).date_naive();
     let next = date.checked_add_days(Days::new(1)).unwrap_or(date);
-    Day { name: date.to_string(), start: start_of(zone, date), end: start_of(zone, next) }
+    Day {
+        name: date.to_string(),
+        start: start_of(zone, date),
+        end: start_of(zone, next),
+    }
 }
 
 /// The first moment of a date. Some zones skip midnight when their clocks change.
 fn start_of<Z: TimeZone>(zone: &Z, date: NaiveDate) -> Time {
     let midnight = date.and_time(NaiveTime::MIN);
-    let moments =
-        (0..=24).filter_map(|hours| zone.from_local_datetime(&(midnight + TimeDelta::hours(hours))).earliest());
-    let first = moments.map(|moment| moment.with_timezone(&Utc).timestamp_millis()).next();
+    let moments = (0..=24).filter_map(|hours| {
+        zone.from_local_datetime(&(midnight + TimeDelta::hours(hours)))
+            .earliest()
+    });
+    let first = moments
+        .map(|moment| moment.with_timezone(&Utc).timestamp_millis())
+        .next();
     Time::from_millis(first.unwrap_or_else(|| midnight.and_utc().timestamp_millis()))
 }
 
 /// The system's clock that is never set, as systemd counts it.
 pub(crate) fn monotonic_usec() -> i64 {
     let since = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    since.tv_sec.saturating_mul(1_000_000).saturating_add(since.tv_nsec / 1_000)
+    since
+        .tv_sec
+        .saturating_mul(1_000_000)
+        .saturating_add(since.tv_nsec / 1_000)
 }
 
 impl Time {
@@ -89,13 +106,25 @@ impl Time {
 
     /// The nearest moment that can be written.
     pub(crate) fn from_millis(ms: i64) -> Self {
-        Self(DateTime::from_timestamp_millis(ms.clamp(Self::BOUNDS.0, Self::BOUNDS.1)).unwrap_or_default())
+        Self(
+            DateTime::from_timestamp_millis(ms.clamp(Self::BOUNDS.0, Self::BOUNDS.1))
+                .unwrap_or_default(),
+        )
     }
 
     pub(crate) fn parse(text: &str) -> Result<Self, BadTime> {
-        let bad = |source| BadTime { text: text.chars().take(80).collect(), source };
-        let ms = DateTime::parse_from_rfc3339(text).map_err(|source| bad(Some(source)))?.timestamp_millis();
-        if (Self::BOUNDS.0..=Self::BOUNDS.1).contains(&ms) { Ok(Self::from_millis(ms)) } else { Err(bad(None)) }
+        let bad = |source| BadTime {
+            text: text.chars().take(80).collect(),
+            source,
+        };
+        let ms = DateTime::parse_from_rfc3339(text)
+            .map_err(|source| bad(Some(source)))?
+            .timestamp_millis();
+        if (Self::BOUNDS.0..=Self::BOUNDS.1).contains(&ms) {
+            Ok(Self::from_millis(ms))
+        } else {
+            Err(bad(None))
+        }
     }
 
     pub(crate) fn millis(self) -> i64 {
@@ -103,7 +132,10 @@ impl Time {
     }
 
     pub(crate) fn plus(self, duration: Duration) -> Self {
-        Self::from_millis(self.millis().saturating_add(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
+        Self::from_millis(
+            self.millis()
+                .saturating_add(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)),
+        )
     }
 
     /// How long from `earlier` to here; nothing when the clock was set back in between.
@@ -164,19 +196,34 @@ mod tests {
         let east = chrono::FixedOffset::east_opt(5 * 3_600).unwrap();
         let moment = Time::parse("2026-11-16T20:00:00.000Z").unwrap();
         let here = day_in(&east, moment);
-        assert_eq!((here.name.as_str(), here.start.to_string().as_str()), ("2026-11-17", "2026-11-16T19:00:00.000Z"));
+        assert_eq!(
+            (here.name.as_str(), here.start.to_string().as_str()),
+            ("2026-11-17", "2026-11-16T19:00:00.000Z")
+        );
         assert_eq!(here.end.to_string(), "2026-11-17T19:00:00.000Z");
         let utc = day(moment, Zone::Utc);
-        assert_eq!((utc.name.as_str(), utc.end.to_string().as_str()), ("2026-11-16", "2026-11-17T00:00:00.000Z"));
+        assert_eq!(
+            (utc.name.as_str(), utc.end.to_string().as_str()),
+            ("2026-11-16", "2026-11-17T00:00:00.000Z")
+        );
     }
 
     #[test]
     fn a_moment_that_is_too_far_ahead_has_come() {
         let (now, longest) = (Time::from_millis(1_000_000), Duration::from_secs(60));
-        for (stored, expected) in
-            [(0, true), (1_000_000, true), (1_000_001, false), (1_060_000, false), (1_060_001, true), (i64::MAX, true)]
-        {
-            assert_eq!(is_due(Time::from_millis(stored), now, longest), expected, "{stored}");
+        for (stored, expected) in [
+            (0, true),
+            (1_000_000, true),
+            (1_000_001, false),
+            (1_060_000, false),
+            (1_060_001, true),
+            (i64::MAX, true),
+        ] {
+            assert_eq!(
+                is_due(Time::from_millis(stored), now, longest),
+                expected,
+                "{stored}"
+            );
         }
     }
 
@@ -187,8 +234,15 @@ mod tests {
         assert_eq!(Time::parse(&last.to_string()).unwrap(), last);
         assert_eq!(last.plus(Duration::from_millis(1)), last);
         assert_eq!(Time::from_millis(i64::MAX), last);
-        assert_eq!(Time::from_millis(i64::MIN).to_string(), "0000-01-01T00:00:00.000Z");
-        for text in ["+12000-01-01T00:00:00.000Z", "9999-12-31T23:59:59.999-01:00", "0000-01-01T00:00:00.000+01:00"] {
+        assert_eq!(
+            Time::from_millis(i64::MIN).to_string(),
+            "0000-01-01T00:00:00.000Z"
+        );
+        for text in [
+            "+12000-01-01T00:00:00.000Z",
+            "9999-12-31T23:59:59.999-01:00",
+            "0000-01-01T00:00:00.000+01:00",
+        ] {
             assert!(Time::parse(text).is_err(), "{text}");
         }
     }

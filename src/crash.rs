@@ -70,7 +70,9 @@ mod armed {
         }
         let Some(at) = variable(AT) else { return };
         for (number, at) in at.to_string_lossy().split(',').enumerate() {
-            let (armed, nth) = at.split_once('#').map_or((at, Ok(1)), |(armed, nth)| (armed, nth.parse::<u64>()));
+            let (armed, nth) = at
+                .split_once('#')
+                .map_or((at, Ok(1)), |(armed, nth)| (armed, nth.parse::<u64>()));
             if armed == name && Ok(crossings(number)) == nth && is_first(number) {
                 die(name);
             }
@@ -78,7 +80,9 @@ mod armed {
     }
 
     fn die(name: &str) {
-        if let Err(error) = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL) {
+        if let Err(error) =
+            rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)
+        {
             tracing::error!(name, %error, "cannot kill this process at a crash point");
         }
         std::process::abort();
@@ -91,18 +95,27 @@ mod armed {
     }
 
     pub(crate) fn variables() -> Vec<(&'static str, OsString)> {
-        [AT, ONCE, LIST, CLOCK].into_iter().filter_map(|name| variable(name).map(|value| (name, value))).collect()
+        [AT, ONCE, LIST, CLOCK]
+            .into_iter()
+            .filter_map(|name| variable(name).map(|value| (name, value)))
+            .collect()
     }
 
     /// One write of a short line: concurrent processes do not mix theirs.
     fn append(list: &OsString, name: &str) -> io::Result<()> {
-        OpenOptions::new().append(true).create(true).open(list)?.write_all(format!("{name}\n").as_bytes())
+        OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(list)?
+            .write_all(format!("{name}\n").as_bytes())
     }
 
     /// How often the armed name was crossed, with this time.
     fn crossings(number: usize) -> u64 {
         let here = CROSSED.fetch_add(1, Ordering::SeqCst) + 1;
-        let Some(mut file) = once(number) else { return here };
+        let Some(mut file) = once(number) else {
+            return here;
+        };
         file.push(".count");
         // Each appends a byte, and where it then stands is its number: no two get the same.
         let count = || {
@@ -117,7 +130,13 @@ mod armed {
     }
 
     fn is_first(number: usize) -> bool {
-        once(number).is_none_or(|file| OpenOptions::new().write(true).create_new(true).open(file).is_ok())
+        once(number).is_none_or(|file| {
+            OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .open(file)
+                .is_ok()
+        })
     }
 
     fn once(number: usize) -> Option<OsString> {
@@ -128,7 +147,10 @@ mod armed {
         Some(file)
     }
 
-    #[expect(clippy::disallowed_methods, reason = "these are for tests and no part of the configuration")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "these are for tests and no part of the configuration"
+    )]
     fn variable(name: &str) -> Option<OsString> {
         std::env::var_os(name)
     }

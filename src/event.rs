@@ -95,7 +95,11 @@ const MOST_LISTED: usize = 200;
 
 impl NewEvent {
     /// An event about a change, by remand itself, without metadata.
-    pub(crate) fn about(change_id: &ChangeId, event_type: EventType, summary: impl Into<String>) -> Self {
+    pub(crate) fn about(
+        change_id: &ChangeId,
+        event_type: EventType,
+        summary: impl Into<String>,
+    ) -> Self {
         Self {
             event_type,
             actor: "remand".into(),
@@ -125,8 +129,12 @@ impl NewEvent {
 
     /// Cuts a list in the metadata that somebody else decides the length of; `more` says how many are left out.
     pub(crate) fn cut(mut self, list: &str) -> Self {
-        let Some(metadata) = self.metadata.as_object_mut() else { return self };
-        let Some(Value::Array(entries)) = metadata.get_mut(list) else { return self };
+        let Some(metadata) = self.metadata.as_object_mut() else {
+            return self;
+        };
+        let Some(Value::Array(entries)) = metadata.get_mut(list) else {
+            return self;
+        };
         if entries.len() > MOST_LISTED {
             let more = entries.len() - MOST_LISTED;
             entries.truncate(MOST_LISTED);

@@ -37,7 +37,10 @@ pub(crate) enum Refused {
 impl Refused {
     /// Whether an error is one of this module's refusals.
     pub(crate) fn of(error: &io::Error) -> Option<Self> {
-        error.get_ref().and_then(|inner| inner.downcast_ref::<Self>()).copied()
+        error
+            .get_ref()
+            .and_then(|inner| inner.downcast_ref::<Self>())
+            .copied()
     }
 }
 
@@ -69,7 +72,9 @@ pub(crate) fn read_below(root: &Path, path: &Path, limit: u64) -> io::Result<Vec
         }
         let mut bytes = Vec::new();
         // It may grow while it is read.
-        File::from(file).take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+        File::from(file)
+            .take(limit.saturating_add(1))
+            .read_to_end(&mut bytes)?;
         if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > limit {
             return Err(Refused::TooLarge { limit }.into());
         }
@@ -94,7 +99,11 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             Ok(()) | Err(_) => {}
         }
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&new)?;
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&new, path)
@@ -105,7 +114,11 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 pub(crate) fn names(path: &Path) -> io::Result<Vec<OsString>> {
     use std::os::unix::ffi::OsStrExt as _;
     aside(|| {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let flags = OFlags::RDONLY
+            | OFlags::DIRECTORY
+            | OFlags::NOFOLLOW
+            | OFlags::NONBLOCK
+            | OFlags::CLOEXEC;
         let folder = openat(CWD, path, flags, Mode::empty()).map_err(not_followed)?;
         let mut names = Vec::new();
         for entry in Dir::new(folder)? {
@@ -148,9 +161,17 @@ fn open_file_below(root: &Path, path: &Path) -> io::Result<OwnedFd> {
     let mut folder = openat(CWD, root, folder_flags, Mode::empty())?;
     let mut parts = path.components().peekable();
     while let Some(part) = parts.next() {
-        let Component::Normal(name) = part else { return Err(Refused::NotRegular.into()) };
+        let Component::Normal(name) = part else {
+            return Err(Refused::NotRegular.into());
+        };
         if parts.peek().is_some() {
-            folder = openat(&folder, name, folder_flags | OFlags::NOFOLLOW, Mode::empty()).map_err(not_followed)?;
+            folder = openat(
+                &folder,
+                name,
+                folder_flags | OFlags::NOFOLLOW,
+                Mode::empty(),
+            )
+            .map_err(not_followed)?;
             continue;
         }
         // Looked at first, since the mere opening of a device can have effects.
@@ -158,7 +179,8 @@ fn open_file_below(root: &Path, path: &Path) -> io::Result<OwnedFd> {
         if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
             return Err(Refused::NotRegular.into());
         }
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let flags =
+            OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = openat(&folder, name, flags, Mode::empty()).map_err(not_followed)?;
         if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile {
             return Err(Refused::NotRegular.into());
@@ -199,23 +221,50 @@ mod tests {
         fs::write(folder.join("file"), "text").unwrap();
         assert_eq!(read(&folder.join("file"), 4).unwrap(), b"text");
         assert_eq!(read_text(&folder.join("file"), 4).unwrap(), "text");
-        assert_eq!(refused(read(&folder.join("file"), 3)), Refused::TooLarge { limit: 3 });
-        assert_eq!(read(&folder.join("none"), 4).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(
+            refused(read(&folder.join("file"), 3)),
+            Refused::TooLarge { limit: 3 }
+        );
+        assert_eq!(
+            read(&folder.join("none"), 4).unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
         assert_eq!(refused(read(&folder, 4)), Refused::NotRegular);
         symlink("/dev/zero", folder.join("zero")).unwrap();
         symlink("file", folder.join("link")).unwrap();
         #[cfg(target_os = "linux")]
-        rustix::fs::mknodat(CWD, folder.join("pipe"), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        rustix::fs::mknodat(
+            CWD,
+            folder.join("pipe"),
+            FileType::Fifo,
+            Mode::from_raw_mode(0o600),
+            0,
+        )
+        .unwrap();
         #[cfg(not(target_os = "linux"))]
         symlink("/dev/null", folder.join("pipe")).unwrap();
         for name in ["zero", "link", "pipe"] {
-            assert_eq!(refused(read(&folder.join(name), 4)), Refused::NotRegular, "{name}");
-            assert_eq!(refused(open(&folder.join(name))), Refused::NotRegular, "{name}");
+            assert_eq!(
+                refused(read(&folder.join(name), 4)),
+                Refused::NotRegular,
+                "{name}"
+            );
+            assert_eq!(
+                refused(open(&folder.join(name))),
+                Refused::NotRegular,
+                "{name}"
+            );
         }
         let sparse = File::create(folder.join("sparse")).unwrap();
         sparse.set_len(1 << 40).unwrap();
-        assert_eq!(refused(read(&folder.join("sparse"), SMALL)), Refused::TooLarge { limit: SMALL });
-        assert_eq!(refused(read(Path::new("/dev/zero"), 4)), Refused::NotRegular);
+        assert_eq!(
+            refused(read(&folder.join("sparse"), SMALL)),
+            Refused::TooLarge { limit: SMALL }
+        );
+        assert_eq!(
+            refused(read(Path::new("/dev/zero"), 4)),
+            Refused::NotRegular
+        );
     }
 
     #[test]
@@ -240,12 +289,28 @@ mod tests {
         fs::create_dir(folder.join("real")).unwrap();
         fs::write(folder.join("real/file"), "text").unwrap();
         symlink(&outside, folder.join("away")).unwrap();
-        assert_eq!(read_below(&folder, Path::new("real/file"), 9).unwrap(), b"text");
-        for path in ["away/file", "../file", "real/../real/file", "/etc/hostname", ""] {
-            assert_eq!(refused(read_below(&folder, Path::new(path), 9)), Refused::NotRegular, "{path}");
+        assert_eq!(
+            read_below(&folder, Path::new("real/file"), 9).unwrap(),
+            b"text"
+        );
+        for path in [
+            "away/file",
+            "../file",
+            "real/../real/file",
+            "/etc/hostname",
+            "",
+        ] {
+            assert_eq!(
+                refused(read_below(&folder, Path::new(path), 9)),
+                Refused::NotRegular,
+                "{path}"
+            );
         }
         assert_eq!(names(&folder).unwrap(), ["away", "real"]);
         assert_eq!(refused(names(&folder.join("away"))), Refused::NotRegular);
-        assert_eq!(refused(names(&folder.join("real/file"))), Refused::NotRegular);
+        assert_eq!(
+            refused(names(&folder.join("real/file"))),
+            Refused::NotRegular
+        );
     }
 }

@@ -90,7 +90,11 @@ impl Finding {
             .filter(|word| !word.is_empty())
             .map(str::to_lowercase)
             .collect();
-        format!("{}|{}", self.path.as_deref().unwrap_or("-"), words.join(" "))
+        format!(
+            "{}|{}",
+            self.path.as_deref().unwrap_or("-"),
+            words.join(" ")
+        )
     }
 }
 
@@ -121,7 +125,10 @@ mod tests {
         let before = finding("a.rs", "Off by one in line 12.");
         let after = finding("a.rs", "off-by-one in line 40");
         assert_eq!(before.fingerprint(), after.fingerprint());
-        assert_ne!(before.fingerprint(), finding("b.rs", "Off by one in line 12.").fingerprint());
+        assert_ne!(
+            before.fingerprint(),
+            finding("b.rs", "Off by one in line 12.").fingerprint()
+        );
     }
 
     #[test]

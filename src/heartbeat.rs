@@ -30,7 +30,10 @@ pub(crate) struct Beat {
 
 /// Whether a pass would find anything to do: a few probes of indexes, nothing written, no lock taken.
 pub(crate) fn is_quiet(conn: &Conn, definitions: &[Definition], now: Time) -> Result<bool> {
-    for definition in definitions.iter().filter(|definition| !is_command(definition)) {
+    for definition in definitions
+        .iter()
+        .filter(|definition| !is_command(definition))
+    {
         let cursor = bb::cursor(conn, &definition.name)?;
         for event_type in &definition.on {
             if bb::any_since(conn, *event_type, cursor)? {
@@ -43,12 +46,16 @@ pub(crate) fn is_quiet(conn: &Conn, definitions: &[Definition], now: Time) -> Re
     }
     for change_id in bb::pending_changes(conn)? {
         let change = bb::change(conn, &change_id)?;
-        if review_feedback::takes_fixes(change.state) && !waits_for_read(conn, definitions, &change, now)? {
+        if review_feedback::takes_fixes(change.state)
+            && !waits_for_read(conn, definitions, &change, now)?
+        {
             return Ok(false);
         }
     }
     for change_id in unjudged(conn, definitions)? {
-        let Some(case) = pull_case(conn, &change_id)? else { continue };
+        let Some(case) = pull_case(conn, &change_id)? else {
+            continue;
+        };
         let judged = pr_feedback::judge(&case);
         if judged.is_settled || !judged.steps.is_empty() {
             return Ok(false);
@@ -80,41 +87,78 @@ fn review_feedback_pass(conn: &Conn, definition: &Definition, now: Time) -> Resu
     let (newest, taken) = bb::take_in(conn, &definition.on, cursor, now)?;
     let mut applied = 0;
     for change_id in bb::pending_changes(conn)? {
-        applied += apart(conn, &change_id, now, || fix_or_wait(conn, definition, &change_id, now))?;
+        applied += apart(conn, &change_id, now, || {
+            fix_or_wait(conn, definition, &change_id, now)
+        })?;
     }
     let due = is_due(conn, definition, now)?;
     if newest > cursor || applied > 0 || due {
-        let next_run = definition.schedule.as_ref().and_then(|schedule| schedule.next_after(now));
+        let next_run = definition
+            .schedule
+            .as_ref()
+            .and_then(|schedule| schedule.next_after(now));
         bb::set_cursor(conn, &definition.name, newest, next_run, now)?;
     }
-    Ok(Beat { taken_in: taken.len(), applied })
+    Ok(Beat {
+        taken_in: taken.len(),
+        applied,
+    })
 }
 
 /// What is pending for one change becomes a fix or an escalation, or waits for what has to be read first.
-fn fix_or_wait(conn: &Conn, definition: &Definition, change_id: &ChangeId, now: Time) -> Result<usize> {
+fn fix_or_wait(
+    conn: &Conn,
+    definition: &Definition,
+    change_id: &ChangeId,
+    now: Time,
+) -> Result<usize> {
     let case = case(conn, change_id)?;
-    if definition.needs.contains(&Need::PrFeedback) && !is_fresh(conn, &case.change, &case.pending)? {
-        let is_wanted = review_feedback::takes_fixes(case.change.state) && bb::want_read(conn, change_id, now)?;
+    if definition.needs.contains(&Need::PrFeedback) && !is_fresh(conn, &case.change, &case.pending)?
+    {
+        let is_wanted =
+            review_feedback::takes_fixes(case.change.state) && bb::want_read(conn, change_id, now)?;
         return Ok(usize::from(is_wanted));
     }
-    let Some(proposal) = review_feedback::propose(&case) else { return Ok(0) };
-    Ok(usize::from(bb::apply(conn, &definition.name, &proposal, now)?))
+    let Some(proposal) = review_feedback::propose(&case) else {
+        return Ok(0);
+    };
+    Ok(usize::from(bb::apply(
+        conn,
+        &definition.name,
+        &proposal,
+        now,
+    )?))
 }
 
 fn pr_feedback_pass(conn: &Conn, definition: &Definition, now: Time) -> Result<Beat> {
     let mut applied = 0;
     for change_id in bb::unjudged_pulls(conn)? {
-        applied += apart(conn, &change_id, now, || judge_pull(conn, definition, &change_id, now))?;
+        applied += apart(conn, &change_id, now, || {
+            judge_pull(conn, definition, &change_id, now)
+        })?;
     }
-    Ok(Beat { taken_in: 0, applied })
+    Ok(Beat {
+        taken_in: 0,
+        applied,
+    })
 }
 
-fn judge_pull(conn: &Conn, definition: &Definition, change_id: &ChangeId, now: Time) -> Result<usize> {
-    let Some(case) = pull_case(conn, change_id)? else { return Ok(0) };
+fn judge_pull(
+    conn: &Conn,
+    definition: &Definition,
+    change_id: &ChangeId,
+    now: Time,
+) -> Result<usize> {
+    let Some(case) = pull_case(conn, change_id)? else {
+        return Ok(0);
+    };
     let judged = pr_feedback::judge(&case);
     let mut applied = 0;
     for step in judged.steps {
-        let proposal = Proposal::Pull { change_id: change_id.clone(), step };
+        let proposal = Proposal::Pull {
+            change_id: change_id.clone(),
+            step,
+        };
         applied += usize::from(bb::apply(conn, &definition.name, &proposal, now)?);
     }
     if judged.is_settled {
@@ -125,7 +169,12 @@ fn judge_pull(conn: &Conn, definition: &Definition, change_id: &ChangeId, now: T
 }
 
 /// How much was done for one change; it is set aside when that fails.
-fn apart(conn: &Conn, change_id: &ChangeId, now: Time, part: impl FnOnce() -> Result<usize>) -> Result<usize> {
+fn apart(
+    conn: &Conn,
+    change_id: &ChangeId,
+    now: Time,
+    part: impl FnOnce() -> Result<usize>,
+) -> Result<usize> {
     match bb::apart(conn, part)? {
         Ok(applied) => Ok(applied),
         Err(error) => {
@@ -142,71 +191,141 @@ fn case(conn: &Conn, change_id: &ChangeId) -> Result<Case> {
     let pending = bb::rejections_of(conn, change_id, Some(RejectionState::Pending))?;
     let history = bb::history(conn, change_id)?
         .into_iter()
-        .map(|review| Cycle { tree: review.tree, blocking: review.blocking })
+        .map(|review| Cycle {
+            tree: review.tree,
+            blocking: review.blocking,
+        })
         .collect();
-    Ok(Case { change, repo, pending, history })
+    Ok(Case {
+        change,
+        repo,
+        pending,
+        history,
+    })
 }
 
 fn unjudged(conn: &Conn, definitions: &[Definition]) -> Result<Vec<ChangeId>> {
-    let is_judged = definitions.iter().any(|definition| definition.config == Config::PrFeedback);
-    if is_judged { bb::unjudged_pulls(conn) } else { Ok(Vec::new()) }
+    let is_judged = definitions
+        .iter()
+        .any(|definition| definition.config == Config::PrFeedback);
+    if is_judged {
+        bb::unjudged_pulls(conn)
+    } else {
+        Ok(Vec::new())
+    }
 }
 
 fn pull_case(conn: &Conn, id: &ChangeId) -> Result<Option<PullCase>> {
-    let Some(pull) = bb::pull_of_change(conn, id)? else { return Ok(None) };
+    let Some(pull) = bb::pull_of_change(conn, id)? else {
+        return Ok(None);
+    };
     let change = bb::change(conn, id)?;
-    let is_busy = bb::items_of(conn, id)?.iter().any(|item| match item.source {
-        Source::ReviewFix => item.status.is_open(),
-        Source::CodeReview => item.status == Status::Claimed,
-        Source::Github | Source::Specflow | Source::Manual | Source::PullRequest | Source::FeedbackAnalysis => false,
-    });
+    let is_busy = bb::items_of(conn, id)?
+        .iter()
+        .any(|item| match item.source {
+            Source::ReviewFix => item.status.is_open(),
+            Source::CodeReview => item.status == Status::Claimed,
+            Source::Github
+            | Source::Specflow
+            | Source::Manual
+            | Source::PullRequest
+            | Source::FeedbackAnalysis => false,
+        });
     let mut standing = Vec::new();
     for state in [RejectionState::Pending, RejectionState::InFix] {
         let open = bb::rejections_of(conn, id, Some(state))?;
-        standing.extend(open.iter().filter(|rejection| rejection.by_person).map(|rejection| by(conn, rejection)));
+        standing.extend(
+            open.iter()
+                .filter(|rejection| rejection.by_person)
+                .map(|rejection| by(conn, rejection)),
+        );
     }
     let standing = standing.into_iter().collect::<Result<_>>()?;
-    let pushes = bb::intents_of(conn, id, bb::IntentKind::Push)?.iter().map(our_push).collect();
+    let pushes = bb::intents_of(conn, id, bb::IntentKind::Push)?
+        .iter()
+        .map(our_push)
+        .collect();
     let (unjudged, alone) = (bb::unjudged_said(conn, id)?, bb::judged_alone(conn, id)?);
-    let taken_by = if change.state.is_over() { taken_by(conn, &change)? } else { None };
-    Ok(Some(PullCase { change, pull, unjudged, alone, pushes, is_busy, taken_by, standing }))
+    let taken_by = if change.state.is_over() {
+        taken_by(conn, &change)?
+    } else {
+        None
+    };
+    Ok(Some(PullCase {
+        change,
+        pull,
+        unjudged,
+        alone,
+        pushes,
+        is_busy,
+        taken_by,
+        standing,
+    }))
 }
 
 fn taken_by(conn: &Conn, over: &Change) -> Result<Option<String>> {
     let told = |what: String, by: &Change| {
         let id = &by.change_id;
-        format!("its {what} is that of {id}; `remand cancel {id}` closes that one, then the PR can be watched again")
+        format!(
+            "its {what} is that of {id}; `remand cancel {id}` closes that one, then the PR can be watched again"
+        )
     };
     if let Some(by) = bb::live_change_on(conn, &over.project_id, &over.branch)? {
         return Ok(Some(told(format!("branch {}", over.branch), &by)));
     }
-    Ok(bb::live_change_at(conn, &over.worktree)?.map(|by| told(format!("worktree {}", over.worktree), &by)))
+    Ok(bb::live_change_at(conn, &over.worktree)?
+        .map(|by| told(format!("worktree {}", over.worktree), &by)))
 }
 
 /// Who said it, without where.
 fn by(conn: &Conn, rejection: &Rejection) -> Result<String> {
     let actor = bb::event(conn, rejection.event_id)?.actor_id;
-    Ok(actor.strip_prefix("github:").map(str::to_owned).unwrap_or(actor))
+    Ok(actor
+        .strip_prefix("github:")
+        .map(str::to_owned)
+        .unwrap_or(actor))
 }
 
 fn our_push(intent: &bb::Intent) -> OurPush {
-    let sha = |key: &str| intent.payload.get(key).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
-    OurPush { from: sha("from"), to: sha("to"), done_at: intent.done_at }
+    let sha = |key: &str| {
+        intent
+            .payload
+            .get(key)
+            .and_then(serde_json::Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    OurPush {
+        from: sha("from"),
+        to: sha("to"),
+        done_at: intent.done_at,
+    }
 }
 
 /// What is said on the pull request was read after the newest of these was said; what came from there was read with it. By
 /// the order of the events, not by their times: one that is dated ahead would be read for again and again.
 fn is_fresh(conn: &Conn, change: &Change, pending: &[Rejection]) -> Result<bool> {
-    let Some(pull) = bb::pull_of_change(conn, &change.change_id)?.filter(|_| change.has_pr()) else { return Ok(true) };
-    let Some(newest) = pending.last() else { return Ok(true) };
+    let Some(pull) = bb::pull_of_change(conn, &change.change_id)?.filter(|_| change.has_pr())
+    else {
+        return Ok(true);
+    };
+    let Some(newest) = pending.last() else {
+        return Ok(true);
+    };
     let event = bb::event(conn, newest.event_id)?;
     Ok(event.actor_id.starts_with("github:") || pull.read_after >= event.id)
 }
 
 /// The read that it needs is asked for already.
-fn waits_for_read(conn: &Conn, definitions: &[Definition], change: &Change, now: Time) -> Result<bool> {
+fn waits_for_read(
+    conn: &Conn,
+    definitions: &[Definition],
+    change: &Change,
+    now: Time,
+) -> Result<bool> {
     let needs = definitions.iter().any(|definition| {
-        matches!(definition.config, Config::ReviewFeedback(_)) && definition.needs.contains(&Need::PrFeedback)
+        matches!(definition.config, Config::ReviewFeedback(_))
+            && definition.needs.contains(&Need::PrFeedback)
     });
     if !needs {
         return Ok(false);
@@ -216,7 +335,11 @@ fn waits_for_read(conn: &Conn, definitions: &[Definition], change: &Change, now:
         return Ok(false);
     }
     let pull = bb::pull_of_change(conn, &change.change_id)?;
-    Ok(pull.is_some_and(|pull| pull.failures > 0 || pull.next_read.is_some_and(|next| next <= now)))
+    Ok(
+        pull.is_some_and(|pull| {
+            pull.failures > 0 || pull.next_read.is_some_and(|next| next <= now)
+        }),
+    )
 }
 
 fn is_command(definition: &Definition) -> bool {
@@ -225,13 +348,23 @@ fn is_command(definition: &Definition) -> bool {
 
 /// A schedule is due when its moment has come, or when it was never given one. That of pull requests is the intake's.
 fn is_due(conn: &Conn, definition: &Definition, now: Time) -> Result<bool> {
-    let Some(schedule) = definition.schedule.as_ref().filter(|_| definition.config != Config::PrFeedback) else {
+    let Some(schedule) = definition
+        .schedule
+        .as_ref()
+        .filter(|_| definition.config != Config::PrFeedback)
+    else {
         return Ok(false);
     };
-    let row = bb::evaluator_rows(conn)?.into_iter().find(|row| row.name == definition.name);
+    let row = bb::evaluator_rows(conn)?
+        .into_iter()
+        .find(|row| row.name == definition.name);
     // A moment behind the next firing was stored by a clock that was ahead.
-    let longest = schedule.next_after(now).map_or(Duration::MAX, |next| next.since(now));
-    Ok(row.and_then(|row| row.next_run).is_none_or(|next| clock::is_due(next, now, longest)))
+    let longest = schedule
+        .next_after(now)
+        .map_or(Duration::MAX, |next| next.since(now));
+    Ok(row
+        .and_then(|row| row.next_run)
+        .is_none_or(|next| clock::is_due(next, now, longest)))
 }
 
 /// The loop, put together and not yet running.
@@ -254,7 +387,11 @@ impl Heartbeat {
                 Ok(done) => {
                     again = None;
                     if done != Beat::default() {
-                        tracing::info!(taken_in = done.taken_in, applied = done.applied, "heartbeat");
+                        tracing::info!(
+                            taken_in = done.taken_in,
+                            applied = done.applied,
+                            "heartbeat"
+                        );
                     }
                     self.beats.send_modify(|beats| *beats += 1);
                     self.after.notify_one();
@@ -262,7 +399,9 @@ impl Heartbeat {
                 // What is pending stays pending, and nobody needs to commit anything for it to be tried again.
                 Err(error) => {
                     tracing::error!(error = ?error, "heartbeat failed");
-                    again = Some(again.map_or(TRY_AGAIN, |pause: Duration| (pause * 2).min(LOOK_AGAIN)));
+                    again = Some(
+                        again.map_or(TRY_AGAIN, |pause: Duration| (pause * 2).min(LOOK_AGAIN)),
+                    );
                 }
             }
             // What failed fails again at once, whoever commits something and whatever is due: then only the pause counts.
@@ -285,12 +424,19 @@ async fn sleep(pause: Option<Duration>) {
 
 /// Waits for the next moment of a schedule, or for as long as a clock that was set may be off; for ever without one.
 async fn schedule(door: &Door, definitions: &Arc<[Definition]>) {
-    if definitions.iter().all(|definition| definition.schedule.is_none() || is_command(definition)) {
+    if definitions
+        .iter()
+        .all(|definition| definition.schedule.is_none() || is_command(definition))
+    {
         return std::future::pending().await;
     }
     let looked = Arc::clone(definitions);
     let next = door.read(move |conn| {
-        let ours: Vec<Definition> = looked.iter().filter(|definition| !is_command(definition)).cloned().collect();
+        let ours: Vec<Definition> = looked
+            .iter()
+            .filter(|definition| !is_command(definition))
+            .cloned()
+            .collect();
         next_firing(conn, &ours)
     });
     let next = next.await.unwrap_or_else(|error| {
@@ -310,16 +456,25 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 fn next_firing(conn: &Conn, definitions: &[Definition]) -> Result<Option<Time>> {
     let rows = bb::evaluator_rows(conn)?;
-    let scheduled = definitions
-        .iter()
-        .filter(|definition| definition.schedule.is_some() && definition.config != Config::PrFeedback);
-    Ok(scheduled.filter_map(|definition| rows.iter().find(|row| row.name == definition.name)?.next_run).min())
+    let scheduled = definitions.iter().filter(|definition| {
+        definition.schedule.is_some() && definition.config != Config::PrFeedback
+    });
+    Ok(scheduled
+        .filter_map(|definition| {
+            rows.iter()
+                .find(|row| row.name == definition.name)?
+                .next_run
+        })
+        .min())
 }
 
 /// One look and, if it is not quiet, one pass.
 pub(crate) async fn pass(door: &Door, definitions: &Arc<[Definition]>) -> Result<Beat> {
     let looked = Arc::clone(definitions);
-    match door.read(move |conn| is_quiet(conn, &looked, clock::now())).await {
+    match door
+        .read(move |conn| is_quiet(conn, &looked, clock::now()))
+        .await
+    {
         Ok(true) => return Ok(Beat::default()),
         Ok(false) => {}
         // Something of one change can't be looked at: the pass sets it aside.
@@ -327,7 +482,10 @@ pub(crate) async fn pass(door: &Door, definitions: &Arc<[Definition]>) -> Result
         Err(error) => return Err(error),
     }
     let definitions = Arc::clone(definitions);
-    door.write("heartbeat", move |conn| beat(conn, &definitions, clock::now())).await
+    door.write("heartbeat", move |conn| {
+        beat(conn, &definitions, clock::now())
+    })
+    .await
 }
 
 #[cfg(test)]
@@ -340,12 +498,24 @@ mod tests {
     async fn a_pass_that_failed_is_tried_again_though_nobody_commits() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("blackboard.db");
-        let (door, other) = (Door::open(&path, clock::now()).unwrap(), Door::open(&path, clock::now()).unwrap());
-        let definitions: Arc<[Definition]> = crate::evaluator::definition::load(None, clock::now()).unwrap().into();
+        let (door, other) = (
+            Door::open(&path, clock::now()).unwrap(),
+            Door::open(&path, clock::now()).unwrap(),
+        );
+        let definitions: Arc<[Definition]> = crate::evaluator::definition::load(None, clock::now())
+            .unwrap()
+            .into();
         let mut event = NewEvent::about(&ChangeId::new("c1"), EventType::WorkRejected, "no");
         event.change_id = None;
-        let newest = door.write("append", move |conn| bb::append(conn, &event, clock::now())).await.unwrap();
-        door.write("patience", |conn| Ok(conn.busy_timeout(Duration::from_millis(20))?)).await.unwrap();
+        let newest = door
+            .write("append", move |conn| bb::append(conn, &event, clock::now()))
+            .await
+            .unwrap();
+        door.write("patience", |conn| {
+            Ok(conn.busy_timeout(Duration::from_millis(20))?)
+        })
+        .await
+        .unwrap();
         let (release, released) = std::sync::mpsc::channel::<()>();
         let (begun, has_begun) = tokio::sync::oneshot::channel();
         let lock = other.write("lock", move |_| {
@@ -354,7 +524,11 @@ mod tests {
             released.recv().unwrap_or_default();
             Ok(())
         });
-        let (wake, after, stop) = (Arc::new(Notify::new()), Arc::new(Notify::new()), CancellationToken::new());
+        let (wake, after, stop) = (
+            Arc::new(Notify::new()),
+            Arc::new(Notify::new()),
+            CancellationToken::new(),
+        );
         let script = async {
             has_begun.await.unwrap();
             let heartbeat = Heartbeat {
@@ -367,12 +541,21 @@ mod tests {
             let loops = heartbeat.run(stop.clone());
             let watch = async {
                 wake.notify_one();
-                let early = tokio::time::timeout(Duration::from_millis(500), after.notified()).await;
-                assert!(early.is_err(), "nothing is written beside the other's transaction");
+                let early =
+                    tokio::time::timeout(Duration::from_millis(500), after.notified()).await;
+                assert!(
+                    early.is_err(),
+                    "nothing is written beside the other's transaction"
+                );
                 let woken = tokio::time::timeout(Duration::ZERO, wake.notified()).await;
-                assert!(woken.is_ok(), "a wake does not make it try again before its time");
+                assert!(
+                    woken.is_ok(),
+                    "a wake does not make it try again before its time"
+                );
                 drop(release);
-                tokio::time::timeout(Duration::from_secs(20), after.notified()).await.expect("it is tried again");
+                tokio::time::timeout(Duration::from_secs(20), after.notified())
+                    .await
+                    .expect("it is tried again");
                 stop.cancel();
             };
             tokio::join!(loops, watch);
@@ -380,6 +563,11 @@ mod tests {
         let (locked, ()) = tokio::join!(lock, script);
         locked.unwrap();
         let name = definitions.last().unwrap().name.clone();
-        assert!(door.read(move |conn| bb::cursor(conn, &name)).await.unwrap() >= newest);
+        assert!(
+            door.read(move |conn| bb::cursor(conn, &name))
+                .await
+                .unwrap()
+                >= newest
+        );
     }
 }

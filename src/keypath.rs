@@ -49,13 +49,17 @@ impl KeyPath {
 
     /// The table or list that it stands in, and the last step.
     pub(crate) fn split_last(&self) -> Option<(Self, &Step)> {
-        self.0.split_last().map(|(last, before)| (Self(before.to_vec()), last))
+        self.0
+            .split_last()
+            .map(|(last, before)| (Self(before.to_vec()), last))
     }
 
     /// Where it stands in `document`, if it does.
     pub(crate) fn find(&self, document: &DeTable<'_>) -> Option<Spans> {
         let mut steps = self.0.iter();
-        let Some(Step::Key(first)) = steps.next() else { return None };
+        let Some(Step::Key(first)) = steps.next() else {
+            return None;
+        };
         let (key, mut value) = document.get_key_value(first.as_str())?;
         let mut key = Some(key.span());
         for step in steps {
@@ -68,7 +72,11 @@ impl KeyPath {
                 _ => return None,
             };
         }
-        Some(Spans { key, value: value.span(), is_table: matches!(value.get_ref(), DeValue::Table(_)) })
+        Some(Spans {
+            key,
+            value: value.span(),
+            is_table: matches!(value.get_ref(), DeValue::Table(_)),
+        })
     }
 
     /// The keys of the table that stands there.
@@ -76,7 +84,9 @@ impl KeyPath {
         let mut table = document;
         for step in &self.0 {
             let Step::Key(name) = step else { return None };
-            let DeValue::Table(inner) = table.get(name.as_str())?.get_ref() else { return None };
+            let DeValue::Table(inner) = table.get(name.as_str())?.get_ref() else {
+                return None;
+            };
             table = inner;
         }
         Some(table.keys().map(|key| key.get_ref().as_ref()).collect())
@@ -90,7 +100,9 @@ impl KeyPath {
             if !matches!(steps.peek(), Some(Step::Key(_))) {
                 return table.remove(name.as_str()).is_some();
             }
-            let Some(DeValue::Table(inner)) = table.get_mut(name.as_str()).map(|value| value.get_mut()) else {
+            let Some(DeValue::Table(inner)) =
+                table.get_mut(name.as_str()).map(|value| value.get_mut())
+            else {
                 return false;
             };
             table = inner;
@@ -113,8 +125,12 @@ impl From<&serde_path_to_error::Path> for KeyPath {
 
 impl fmt::Display for KeyPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_bare =
-            |key: &str| !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+        let is_bare = |key: &str| {
+            !key.is_empty()
+                && key
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
+        };
         for (i, step) in self.0.iter().enumerate() {
             let dot = if i == 0 { "" } else { "." };
             match step {
@@ -169,7 +185,10 @@ mod tests {
     fn shown(path: &KeyPath) -> Option<(Option<&'static str>, &'static str)> {
         let document = DeTable::parse(TEXT).unwrap();
         let spans = path.find(document.get_ref())?;
-        Some((spans.key.and_then(|span| TEXT.get(span)), TEXT.get(spans.value)?))
+        Some((
+            spans.key.and_then(|span| TEXT.get(span)),
+            TEXT.get(spans.value)?,
+        ))
     }
 
     #[test]
@@ -177,10 +196,20 @@ mod tests {
         let inner = KeyPath::dotted("t").key("x.y").key("k");
         assert_eq!(inner.to_string(), "t.\"x.y\".k");
         assert_eq!(shown(&inner), Some((Some("k"), "'v'")));
-        assert_eq!(shown(&KeyPath::dotted("a").index(1).index(0)), Some((None, "2")));
-        assert_eq!(KeyPath::dotted("a").index(1).index(0).to_string(), "a[1][0]");
-        for nowhere in [KeyPath::dotted("b"), KeyPath::dotted("a.b"), KeyPath::dotted("a").index(7), KeyPath::default()]
-        {
+        assert_eq!(
+            shown(&KeyPath::dotted("a").index(1).index(0)),
+            Some((None, "2"))
+        );
+        assert_eq!(
+            KeyPath::dotted("a").index(1).index(0).to_string(),
+            "a[1][0]"
+        );
+        for nowhere in [
+            KeyPath::dotted("b"),
+            KeyPath::dotted("a.b"),
+            KeyPath::dotted("a").index(7),
+            KeyPath::default(),
+        ] {
             assert_eq!(shown(&nowhere), None, "{nowhere}");
         }
     }
@@ -194,7 +223,10 @@ mod tests {
         assert!(!KeyPath::default().take_from(&mut document));
         let key = KeyPath::dotted("t").key("x.y").key("k");
         assert!(key.take_from(&mut document));
-        assert_eq!(KeyPath::dotted("t").key("x.y").keys_in(&document), Some(vec![]));
+        assert_eq!(
+            KeyPath::dotted("t").key("x.y").keys_in(&document),
+            Some(vec![])
+        );
         assert_eq!(KeyPath::default().keys_in(&document), Some(vec!["t"]));
     }
 

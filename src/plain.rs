@@ -87,9 +87,13 @@ pub(crate) fn json(text: &str) -> String {
 fn push(shown: &mut String, c: char) {
     match c {
         // Unicode has a picture of each of them, one column wide.
-        '\u{0}'..='\u{1f}' => shown.push(char::from_u32(0x2400 + u32::from(c)).unwrap_or('\u{fffd}')),
+        '\u{0}'..='\u{1f}' => {
+            shown.push(char::from_u32(0x2400 + u32::from(c)).unwrap_or('\u{fffd}'))
+        }
         '\u{7f}' => shown.push('␡'),
-        _ if c.is_control() || is_deceptive(c) => shown.push_str(&format!("<U+{:04X}>", u32::from(c))),
+        _ if c.is_control() || is_deceptive(c) => {
+            shown.push_str(&format!("<U+{:04X}>", u32::from(c)))
+        }
         // They belong to emoji and to some scripts; alone they show nothing.
         _ if is_joiner(c) => {}
         _ => shown.push(c),
@@ -147,7 +151,12 @@ mod tests {
         for text in HOSTILE {
             assert!(line(text).chars().all(is_harmless), "{text:?}");
             assert!(block(text).chars().all(is_harmless), "{text:?}");
-            assert!(json(&serde_json::to_string(text).unwrap()).chars().all(is_harmless), "{text:?}");
+            assert!(
+                json(&serde_json::to_string(text).unwrap())
+                    .chars()
+                    .all(is_harmless),
+                "{text:?}"
+            );
         }
     }
 
@@ -163,11 +172,25 @@ mod tests {
     fn what_is_posted_turns_nothing_around_and_keeps_the_rest() {
         for text in HOSTILE {
             let posted = posted(text);
-            assert!(!posted.chars().any(|c| (c.is_control() && c != '\n' && c != '\t') || turns_text(c)), "{text:?}");
+            assert!(
+                !posted
+                    .chars()
+                    .any(|c| (c.is_control() && c != '\n' && c != '\t') || turns_text(c)),
+                "{text:?}"
+            );
         }
-        assert_eq!(posted("a\u{1b}[31m\u{7}\u{202e}b\r\n\tc"), "a␛[31m␇<U+202E>b\n\tc");
-        assert_eq!(posted("größe 👩\u{200d}💻 a\u{200b}b"), "größe 👩\u{200d}💻 a\u{200b}b");
-        assert_eq!((cap("größe", 5), cap("größe", 2)), ("größe".to_owned(), "gr… (3 more characters)".to_owned()));
+        assert_eq!(
+            posted("a\u{1b}[31m\u{7}\u{202e}b\r\n\tc"),
+            "a␛[31m␇<U+202E>b\n\tc"
+        );
+        assert_eq!(
+            posted("größe 👩\u{200d}💻 a\u{200b}b"),
+            "größe 👩\u{200d}💻 a\u{200b}b"
+        );
+        assert_eq!(
+            (cap("größe", 5), cap("größe", 2)),
+            ("größe".to_owned(), "gr… (3 more characters)".to_owned())
+        );
     }
 
     #[test]

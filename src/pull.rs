@@ -198,7 +198,14 @@ pub(crate) struct Description {
 #[serde(tag = "state", rename_all = "snake_case")]
 pub(crate) enum LinkedIssue {
     /// Agents are given it if it may make work.
-    Read { number: i64, title: String, body: String, trust: Trust, reason: String, etag: Option<String> },
+    Read {
+        number: i64,
+        title: String,
+        body: String,
+        trust: Trust,
+        reason: String,
+        etag: Option<String>,
+    },
     Unread {
         number: i64,
         reason: String,
@@ -296,7 +303,9 @@ impl Feedback {
 impl Pull {
     /// Its branch is in another repository, or nowhere: nothing can be pushed there.
     pub(crate) fn is_fork(&self) -> bool {
-        self.head_repo.as_ref().is_none_or(|head| !head.eq_ignore_ascii_case(&self.base_repo))
+        self.head_repo
+            .as_ref()
+            .is_none_or(|head| !head.eq_ignore_ascii_case(&self.base_repo))
     }
 }
 
@@ -351,7 +360,10 @@ mod tests {
     fn of_a_hunk_the_last_lines_are_kept_and_long_ones_cut() {
         assert_eq!(last_lines("@@ -1 +1 @@\n+a\n"), "@@ -1 +1 @@\n+a");
         let numbered: Vec<String> = (1..=9000).map(|n| format!("+{n}")).collect();
-        assert_eq!(last_lines(&numbered.join("\n")), numbered[8988..].join("\n"));
+        assert_eq!(
+            last_lines(&numbered.join("\n")),
+            numbered[8988..].join("\n")
+        );
         let long = last_lines(&format!("+{}\n+end", "ü".repeat(500_000)));
         assert_eq!(long, format!("+{}…\n+end", "ü".repeat(299)));
     }

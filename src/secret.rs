@@ -22,8 +22,20 @@ struct Shape {
     is_exact: bool,
 }
 
-const fn shape(kind: &'static str, prefix: &'static str, least: usize, letters: fn(u8) -> bool) -> Shape {
-    Shape { kind, prefix, least, letters, is_mixed: false, is_exact: false }
+const fn shape(
+    kind: &'static str,
+    prefix: &'static str,
+    least: usize,
+    letters: fn(u8) -> bool,
+) -> Shape {
+    Shape {
+        kind,
+        prefix,
+        least,
+        letters,
+        is_mixed: false,
+        is_exact: false,
+    }
 }
 
 const SHAPES: &[Shape] = &[
@@ -34,15 +46,24 @@ const SHAPES: &[Shape] = &[
     shape("a GitHub token", "ghr_", 30, word),
     shape("a GitHub token", "github_pat_", 30, word),
     shape("an Anthropic key", "sk-ant-", 20, word_or_dash),
-    Shape { is_mixed: true, ..shape("an API key", "sk-", 32, word_or_dash) },
+    Shape {
+        is_mixed: true,
+        ..shape("an API key", "sk-", 32, word_or_dash)
+    },
     shape("a Slack token", "xoxa-", 20, word_or_dash),
     shape("a Slack token", "xoxb-", 20, word_or_dash),
     shape("a Slack token", "xoxe-", 20, word_or_dash),
     shape("a Slack token", "xoxp-", 20, word_or_dash),
     shape("a Slack token", "xoxr-", 20, word_or_dash),
     shape("a Slack token", "xoxs-", 20, word_or_dash),
-    Shape { is_exact: true, ..shape("an AWS key", "AKIA", 16, upper) },
-    Shape { is_exact: true, ..shape("an AWS key", "ASIA", 16, upper) },
+    Shape {
+        is_exact: true,
+        ..shape("an AWS key", "AKIA", 16, upper)
+    },
+    Shape {
+        is_exact: true,
+        ..shape("an AWS key", "ASIA", 16, upper)
+    },
 ];
 
 pub(crate) fn has_any(bytes: &[u8]) -> bool {
@@ -90,14 +111,24 @@ impl Shape {
         let is_mixed = value.iter().any(u8::is_ascii_uppercase)
             && value.iter().any(u8::is_ascii_lowercase)
             && value.iter().any(u8::is_ascii_digit);
-        if length < self.least || (self.is_mixed && !(is_mixed && stands_alone)) || is_placeholder(value) {
+        if length < self.least
+            || (self.is_mixed && !(is_mixed && stands_alone))
+            || is_placeholder(value)
+        {
             return None;
         }
         let after = rest.get(length);
-        if self.is_exact && (length != self.least || !stands_alone || after.is_some_and(u8::is_ascii_alphanumeric)) {
+        if self.is_exact
+            && (length != self.least
+                || !stands_alone
+                || after.is_some_and(u8::is_ascii_alphanumeric))
+        {
             return None;
         }
-        Some(Found { kind: self.kind, at: at..at + self.prefix.len() + length })
+        Some(Found {
+            kind: self.kind,
+            at: at..at + self.prefix.len() + length,
+        })
     }
 }
 
@@ -111,7 +142,10 @@ fn private_key(bytes: &[u8], at: usize) -> Option<Found> {
     let mut runs = near.split(|b| !(b.is_ascii_alphanumeric() || b"+/=".contains(b)));
     let key = runs.find(|run| run.len() >= 40 && !is_placeholder(run))?;
     let end = near.windows(key.len()).position(|window| window == key)? + key.len();
-    Some(Found { kind: "a private key", at: at..at + b"-----BEGIN ".len() + name_end + end })
+    Some(Found {
+        kind: "a private key",
+        at: at..at + b"-----BEGIN ".len() + name_end + end,
+    })
 }
 
 /// Three parts of base64 with dots between them, the first two being JSON.
@@ -123,28 +157,57 @@ fn web_token(bytes: &[u8], at: usize) -> Option<Found> {
     let third = second.get(body..)?.strip_prefix(b".")?;
     let tail = run(third, word_or_dash);
     let is_json = rest.starts_with(b"eyJ") && second.starts_with(b"eyJ");
-    if !is_json || head < 12 || body < 12 || tail < 20 || third.get(..tail).is_some_and(is_placeholder) {
+    if !is_json
+        || head < 12
+        || body < 12
+        || tail < 20
+        || third.get(..tail).is_some_and(is_placeholder)
+    {
         return None;
     }
-    Some(Found { kind: "a JSON web token", at: at..at + head + body + tail + 2 })
+    Some(Found {
+        kind: "a JSON web token",
+        at: at..at + head + body + tail + 2,
+    })
 }
 
 /// `://user:password@host`.
 fn password_in_url(bytes: &[u8], at: usize) -> Option<Found> {
     let rest = bytes.get(at..)?.strip_prefix(b"://")?;
-    let authority = rest.get(..run(rest, |b| b.is_ascii_graphic() && !b"/\"'`<>()\\,;".contains(&b)))?;
+    let authority = rest.get(
+        ..run(rest, |b| {
+            b.is_ascii_graphic() && !b"/\"'`<>()\\,;".contains(&b)
+        }),
+    )?;
     let split = authority.iter().rposition(|b| *b == b'@')?;
     let (userinfo, host) = (authority.get(..split)?, authority.get(split + 1..)?);
     let colon = userinfo.iter().position(|b| *b == b':')?;
     let (user, password) = (userinfo.get(..colon)?, userinfo.get(colon + 1..)?);
-    let is_local = [&b"localhost"[..], b"127.", b"[::1]", b"0.0.0.0", b"example."].iter().any(|h| host.starts_with(h))
+    let is_local = [
+        &b"localhost"[..],
+        b"127.",
+        b"[::1]",
+        b"0.0.0.0",
+        b"example.",
+    ]
+    .iter()
+    .any(|h| host.starts_with(h))
         || position(host, b".example").is_some();
     let is_word = password.iter().all(u8::is_ascii_lowercase) && password.len() < 12;
     let is_variable = password.iter().any(|b| b"${}%*[]".contains(b));
-    if password.len() < 6 || is_local || is_word || is_variable || user == password || is_placeholder(password) {
+    if password.len() < 6
+        || is_local
+        || is_word
+        || is_variable
+        || user == password
+        || is_placeholder(password)
+    {
         return None;
     }
-    Some(Found { kind: "a URL with a password", at: at..at + b"://".len() + split })
+    Some(Found {
+        kind: "a URL with a password",
+        at: at..at + b"://".len() + split,
+    })
 }
 
 /// Where a text stands first.
@@ -182,9 +245,23 @@ fn is_placeholder(value: &[u8]) -> bool {
     let mut letters: Vec<u8> = lower.clone();
     letters.sort_unstable();
     letters.dedup();
-    let steps = lower.windows(2).filter(|pair| matches!(pair, [a, b] if b.wrapping_sub(*a) <= 1)).count();
-    let says_so = [&b"example"[..], b"placeholder", b"redacted", b"xxxxxx", b"your_", b"your-", b"dummy", b"changeme"];
-    letters.len() <= 4 || steps * 2 > lower.len() || says_so.iter().any(|said| position(&lower, said).is_some())
+    let steps = lower
+        .windows(2)
+        .filter(|pair| matches!(pair, [a, b] if b.wrapping_sub(*a) <= 1))
+        .count();
+    let says_so = [
+        &b"example"[..],
+        b"placeholder",
+        b"redacted",
+        b"xxxxxx",
+        b"your_",
+        b"your-",
+        b"dummy",
+        b"changeme",
+    ];
+    letters.len() <= 4
+        || steps * 2 > lower.len()
+        || says_so.iter().any(|said| position(&lower, said).is_some())
 }
 
 #[cfg(test)]

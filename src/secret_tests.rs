@@ -6,7 +6,10 @@ use super::*;
 const NOISE: &str = "0a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7RzYxW";
 
 fn kinds(text: &str) -> Vec<&'static str> {
-    find(text.as_bytes()).into_iter().map(|found| found.kind).collect()
+    find(text.as_bytes())
+        .into_iter()
+        .map(|found| found.kind)
+        .collect()
 }
 
 #[test]
@@ -19,18 +22,42 @@ fn each_kind_is_found() {
         (format!("sk-ant-api03-{NOISE}"), "an Anthropic key"),
         (format!("OPENAI=sk-proj-{NOISE}"), "an API key"),
         (format!("xoxb-12345-{NOISE}"), "a Slack token"),
-        (format!("id: {}{}", "AKIA", "Q7R2M5X9T3B8K1LD"), "an AWS key"),
-        (format!("-----BEGIN RSA PRIVATE KEY-----\n{key}\n"), "a private key"),
-        (format!("-----BEGIN OPENSSH PRIVATE KEY-----\\n{key}"), "a private key"),
-        (format!("-----BEGIN PGP PRIVATE KEY BLOCK-----\nVersion: x\n\n{key}"), "a private key"),
-        (format!("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.{NOISE}"), "a JSON web token"),
-        (format!("postgres://app:{}@db.internal/x", "s3cR3t-Pa55"), "a URL with a password"),
+        (
+            format!("id: {}{}", "AKIA", "Q7R2M5X9T3B8K1LD"),
+            "an AWS key",
+        ),
+        (
+            format!("-----BEGIN RSA PRIVATE KEY-----\n{key}\n"),
+            "a private key",
+        ),
+        (
+            format!("-----BEGIN OPENSSH PRIVATE KEY-----\\n{key}"),
+            "a private key",
+        ),
+        (
+            format!("-----BEGIN PGP PRIVATE KEY BLOCK-----\nVersion: x\n\n{key}"),
+            "a private key",
+        ),
+        (
+            format!("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.{NOISE}"),
+            "a JSON web token",
+        ),
+        (
+            format!("postgres://app:{}@db.internal/x", "s3cR3t-Pa55"),
+            "a URL with a password",
+        ),
     ] {
         assert_eq!(kinds(&text), [kind], "{text}");
         assert_eq!(kinds(&format!("\0\u{1}{text}\0")), [kind], "in a binary");
         let hidden = hide(&format!("a {text} b"));
-        assert!(hidden.contains("***") && !hidden.contains(NOISE) && !hidden.contains("s3cR3t"), "{hidden}");
-        assert!(hidden.starts_with("a ") && hidden.ends_with(" b"), "{hidden}");
+        assert!(
+            hidden.contains("***") && !hidden.contains(NOISE) && !hidden.contains("s3cR3t"),
+            "{hidden}"
+        );
+        assert!(
+            hidden.starts_with("a ") && hidden.ends_with(" b"),
+            "{hidden}"
+        );
     }
 }
 

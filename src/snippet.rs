@@ -32,7 +32,12 @@ pub(crate) enum Colour {
 
 impl Problem {
     pub(crate) fn new(title: impl Into<String>, span: Option<Range<usize>>) -> Self {
-        Self { title: title.into(), span, label: None, help: None }
+        Self {
+            title: title.into(),
+            span,
+            label: None,
+            help: None,
+        }
     }
 
     pub(crate) fn label(mut self, label: impl Into<String>) -> Self {
@@ -63,13 +68,20 @@ impl Snippet<'_> {
         let title = Level::ERROR.primary_title(clean(&problem.title));
         let mut group = Group::with_title(title);
         if let Some(span) = &problem.span {
-            let mark = AnnotationKind::Primary.span(within(&source, span)).label(label);
+            let mark = AnnotationKind::Primary
+                .span(within(&source, span))
+                .label(label);
             let lines = annotate_snippets::Snippet::source(source.as_str()).path(clean(self.file));
             group = group.element(lines.annotation(mark));
         } else {
             group = group.elements(label.map(|text| Level::NOTE.message(text)));
         }
-        group = group.elements(problem.help.as_deref().map(|text| Level::HELP.message(clean(text))));
+        group = group.elements(
+            problem
+                .help
+                .as_deref()
+                .map(|text| Level::HELP.message(clean(text))),
+        );
         match colour {
             Colour::Plain => Renderer::plain(),
             Colour::Ansi => Renderer::styled(),
@@ -82,7 +94,13 @@ impl Snippet<'_> {
 pub(crate) fn line_column(source: &str, offset: usize) -> (usize, usize) {
     let before = source.get(..boundary(source, offset)).unwrap_or_default();
     let line = before.matches('\n').count() + 1;
-    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    let column = before
+        .rsplit('\n')
+        .next()
+        .unwrap_or_default()
+        .chars()
+        .count()
+        + 1;
     (line, column)
 }
 
@@ -104,7 +122,9 @@ fn distance(a: &str, b: &str) -> usize {
         let mut next = vec![left];
         for (pair, to) in row.windows(2).zip(b.chars()) {
             let &[diagonal, above] = pair else { continue };
-            left = (above + 1).min(left + 1).min(diagonal + usize::from(from != to));
+            left = (above + 1)
+                .min(left + 1)
+                .min(diagonal + usize::from(from != to));
             next.push(left);
         }
         row = next;
@@ -138,13 +158,19 @@ mod tests {
     use super::*;
 
     fn render(source: &str, problem: &Problem) -> String {
-        Snippet { file: "x.toml", source, problem }.render(Colour::Plain)
+        Snippet {
+            file: "x.toml",
+            source,
+            problem,
+        }
+        .render(Colour::Plain)
     }
 
     #[test]
     fn the_place_is_marked() {
-        let problem =
-            Problem::new("`b` has a wrong value", Some(10..15)).label("not a number").help("leave it out for 2");
+        let problem = Problem::new("`b` has a wrong value", Some(10..15))
+            .label("not a number")
+            .help("leave it out for 2");
         insta::assert_snapshot!(render("a = 1\nb = \"two\"\n", &problem), @r#"
         error: `b` has a wrong value
          --> x.toml:2:5
@@ -170,8 +196,16 @@ mod tests {
     fn colour_only_when_asked_and_never_from_the_file() {
         let problem = Problem::new("bad \u{1b}[31mkey", Some(0..99)).label("\u{1b}]0;x\u{7}");
         let source = "k\u{1b}[2J = \u{9b}1";
-        assert!(!render(source, &problem).chars().any(|c| c.is_control() && c != '\n'));
-        let coloured = Snippet { file: "x", source: "k", problem: &Problem::new("t", Some(0..1)) };
+        assert!(
+            !render(source, &problem)
+                .chars()
+                .any(|c| c.is_control() && c != '\n')
+        );
+        let coloured = Snippet {
+            file: "x",
+            source: "k",
+            problem: &Problem::new("t", Some(0..1)),
+        };
         assert!(coloured.render(Colour::Ansi).contains('\u{1b}'));
     }
 
@@ -186,7 +220,14 @@ mod tests {
 
     #[test]
     fn lines_and_columns_count_from_one() {
-        let cases = [(0, (1, 1)), (1, (1, 1)), (2, (1, 2)), (3, (2, 1)), (4, (2, 2)), (99, (2, 3))];
+        let cases = [
+            (0, (1, 1)),
+            (1, (1, 1)),
+            (2, (1, 2)),
+            (3, (2, 1)),
+            (4, (2, 2)),
+            (99, (2, 3)),
+        ];
         for (offset, expected) in cases {
             assert_eq!(line_column("é\nab", offset), expected, "{offset}");
         }
@@ -196,10 +237,21 @@ mod tests {
     fn the_nearest_word_is_near() {
         let known = ["max_fix_cycles", "max_run_s", "slots"];
         assert_eq!(nearest("max_fix_cycels", known), Some("max_fix_cycles"));
-        assert_eq!(nearest("solts", known), Some("slots"), "two letters in the wrong order");
+        assert_eq!(
+            nearest("solts", known),
+            Some("slots"),
+            "two letters in the wrong order"
+        );
         assert_eq!(nearest("slot", known), Some("slots"));
         assert_eq!(nearest("colour", known), None);
         assert_eq!(nearest("", known), None);
-        assert_eq!((distance("", "abc"), distance("kitten", "sitting"), distance("a", "a")), (3, 3, 0));
+        assert_eq!(
+            (
+                distance("", "abc"),
+                distance("kitten", "sitting"),
+                distance("a", "a")
+            ),
+            (3, 3, 0)
+        );
     }
 }

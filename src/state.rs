@@ -76,8 +76,16 @@ pub(crate) fn next(state: State, trigger: Trigger, facts: Facts) -> Result<Move,
     use State as S;
     use Trigger as T;
 
-    let resting = if facts.has_pr { S::AwaitingPrFeedback } else { S::PendingSelfReview };
-    let rejected = if facts.has_pr { S::AwaitingPrFeedback } else { S::SelfReviewFailed };
+    let resting = if facts.has_pr {
+        S::AwaitingPrFeedback
+    } else {
+        S::PendingSelfReview
+    };
+    let rejected = if facts.has_pr {
+        S::AwaitingPrFeedback
+    } else {
+        S::SelfReviewFailed
+    };
     let to = match (state, trigger) {
         (S::Queued, T::ImplementClaimed) => S::Implementing,
         (S::Implementing, T::ImplementDone) if facts.self_review => S::PendingSelfReview,
@@ -134,7 +142,11 @@ pub(crate) fn next(state: State, trigger: Trigger, facts: Facts) -> Result<Move,
         (_, _) => return Err(NoSuchMove { state, trigger }),
     };
     // Approving what is approved, closing what is closed: nothing new was said.
-    if to == state { Ok(Move::Stay) } else { Ok(Move::To(to)) }
+    if to == state {
+        Ok(Move::Stay)
+    } else {
+        Ok(Move::To(to))
+    }
 }
 
 /// Where a change goes back to when a person sends an escalated one on: a running state is left for the one before it.

@@ -45,7 +45,12 @@ pub(crate) fn beside(blackboard: &Path, name: &str) -> PathBuf {
 
 /// Wakes `loops` whenever anybody commits: by a poke, by a hint from the file system, or, should both fail, by the
 /// look that is taken every `every`.
-pub(crate) async fn listen(door: Door, every: Duration, loops: Vec<Arc<Notify>>, stop: CancellationToken) {
+pub(crate) async fn listen(
+    door: Door,
+    every: Duration,
+    loops: Vec<Arc<Notify>>,
+    stop: CancellationToken,
+) {
     let socket = match bind(door.path()) {
         Ok(socket) => Some(socket),
         Err(error) => {
@@ -80,7 +85,11 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub(crate) fn new(blackboard: &Path, every: Duration) -> Self {
-        Self { hints: hints::Hints::new(blackboard), pauses: Pauses::none(), every }
+        Self {
+            hints: hints::Hints::new(blackboard),
+            pauses: Pauses::none(),
+            every,
+        }
     }
 
     /// Until it is time to look. Nothing is lost when this is given up and asked again.
@@ -116,11 +125,17 @@ const HINT_BOUND: Duration = Duration::from_secs(2);
 
 impl Pauses {
     fn none() -> Self {
-        Self { next: None, waited: Duration::ZERO }
+        Self {
+            next: None,
+            waited: Duration::ZERO,
+        }
     }
 
     fn after_hint() -> Self {
-        Self { next: Some(Duration::from_millis(1)), waited: Duration::ZERO }
+        Self {
+            next: Some(Duration::from_millis(1)),
+            waited: Duration::ZERO,
+        }
     }
 
     fn now(&self, every: Duration) -> Duration {
@@ -130,7 +145,8 @@ impl Pauses {
     fn passed(&mut self) {
         let Some(pause) = self.next else { return };
         self.waited += pause;
-        self.next = (self.waited < HINT_BOUND).then(|| pause.saturating_mul(2).min(Duration::from_millis(250)));
+        self.next = (self.waited < HINT_BOUND)
+            .then(|| pause.saturating_mul(2).min(Duration::from_millis(250)));
     }
 }
 
@@ -146,7 +162,9 @@ fn bind(blackboard: &Path) -> io::Result<UnixDatagram> {
 
 /// Waits for a poke, and takes all that came meanwhile.
 async fn poked(socket: Option<&UnixDatagram>) {
-    let Some(socket) = socket else { return std::future::pending().await };
+    let Some(socket) = socket else {
+        return std::future::pending().await;
+    };
     let mut byte = [0_u8; 1];
     if socket.recv(&mut byte).await.is_err() {
         // A broken socket must not become a busy loop.
@@ -181,7 +199,9 @@ mod hints {
         }
 
         pub(super) async fn next(&mut self) {
-            let Some(receiver) = &self.0 else { return std::future::pending().await };
+            let Some(receiver) = &self.0 else {
+                return std::future::pending().await;
+            };
             if receiver.readable().await.is_err() {
                 self.0 = None;
                 return;
@@ -242,6 +262,10 @@ mod tests {
         assert!(looks.iter().sum::<Duration>() >= HINT_BOUND, "{looks:?}");
         assert!(looks.len() < 20, "a hint costs {} looks", looks.len());
         assert_eq!(pauses.now(every), every);
-        assert_eq!(Pauses::after_hint().now(Duration::ZERO), Duration::ZERO, "never longer than the look by itself");
+        assert_eq!(
+            Pauses::after_hint().now(Duration::ZERO),
+            Duration::ZERO,
+            "never longer than the look by itself"
+        );
     }
 }

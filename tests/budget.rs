@@ -15,16 +15,36 @@ fn bound(play: &Play) -> String {
 #[test]
 fn a_change_that_spent_its_money_goes_on_when_a_person_allows_more() {
     let (reviewer, fixer) = (costs("6", REVIEWS_FIXED), costs("6", FIXES));
-    let play = Play::new(&Script { reviewer: &reviewer, fixer: &fixer, ..Script::default() });
+    let play = Play::new(&Script {
+        reviewer: &reviewer,
+        fixer: &fixer,
+        ..Script::default()
+    });
     let world = &play.world;
     play.tick().ok();
     play.is_escalated("c1 spent $12.00 of $10.00, all that it may");
-    assert_eq!((bound(&play).as_str(), play.count("runs")), ("money", 2), "the second review was not paid");
-    assert_eq!(world.json(&["why", "c1"])["commands"][0], "remand budget c1 --money +5");
+    assert_eq!(
+        (bound(&play).as_str(), play.count("runs")),
+        ("money", 2),
+        "the second review was not paid"
+    );
+    assert_eq!(
+        world.json(&["why", "c1"])["commands"][0],
+        "remand budget c1 --money +5"
+    );
 
-    let told = world.remand(&["budget", "c1", "--money", "+5", "--why", "nearly there"]).ok().stdout;
-    assert!(told.contains("c1 may have $5.00 more (fix 1/2; 1 of 8 fixes"), "{told}");
-    assert!(told.contains("$12.00 of $17.00"), "what was spent beyond is not taken off: {told}");
+    let told = world
+        .remand(&["budget", "c1", "--money", "+5", "--why", "nearly there"])
+        .ok()
+        .stdout;
+    assert!(
+        told.contains("c1 may have $5.00 more (fix 1/2; 1 of 8 fixes"),
+        "{told}"
+    );
+    assert!(
+        told.contains("$12.00 of $17.00"),
+        "what was spent beyond is not taken off: {told}"
+    );
     let said = world.sqlite(
         "SELECT actor_id || ' ' || (metadata ->> 'action') || ' ' || (metadata ->> 'text') || ' ' || (metadata ->> '$.added.cost_micros')
          FROM events WHERE event_type = 'instructed'",
@@ -32,44 +52,70 @@ fn a_change_that_spent_its_money_goes_on_when_a_person_allows_more() {
     assert_eq!(said, "ada budget nearly there 5000000");
     play.tick().ok();
     play.is_ready(1);
-    assert_eq!(world.sqlite("SELECT cost_micros || ' ' || max_cost_micros FROM changes"), "18000000 17000000");
+    assert_eq!(
+        world.sqlite("SELECT cost_micros || ' ' || max_cost_micros FROM changes"),
+        "18000000 17000000"
+    );
 }
 
 /// Spent before a fix is made: the rejection waits, and becomes the fix once more is allowed. More fixes alone are not it.
 #[test]
 fn what_waited_for_money_is_fixed_in_the_same_round() {
     let (reviewer, fixer) = (costs("11", REVIEWS_FIXED), costs("0.5", FIXES));
-    let play = Play::new(&Script { reviewer: &reviewer, fixer: &fixer, ..Script::default() });
+    let play = Play::new(&Script {
+        reviewer: &reviewer,
+        fixer: &fixer,
+        ..Script::default()
+    });
     let world = &play.world;
     play.tick().ok();
     play.is_escalated("c1 spent $11.00 of $10.00, all that it may");
     let told = world.remand(&["cycles", "c1", "1"]).ok().stdout;
     assert!(told.contains("may have 1 more fix (fix 0/3"), "{told}");
     assert!(
-        told.contains("it needs you: c1 spent $11.00 of $10.00") && told.contains("remand budget c1 --money +5"),
+        told.contains("it needs you: c1 spent $11.00 of $10.00")
+            && told.contains("remand budget c1 --money +5"),
         "{told}"
     );
-    assert_eq!((play.state().as_str(), bound(&play).as_str()), ("escalated", "money"));
+    assert_eq!(
+        (play.state().as_str(), bound(&play).as_str()),
+        ("escalated", "money")
+    );
 
     world.remand(&["budget", "c1", "--money", "30"]).ok();
     assert_eq!(play.state(), "refining");
     play.tick().ok();
     play.is_ready(1);
-    assert_eq!(world.sqlite("SELECT fix_cycle || '/' || max_fix_cycles FROM changes"), "1/3", "the round went on");
+    assert_eq!(
+        world.sqlite("SELECT fix_cycle || '/' || max_fix_cycles FROM changes"),
+        "1/3",
+        "the round went on"
+    );
 }
 
 #[test]
 fn time_tokens_and_fixes_are_added_too() {
     let reviewer = costs("0.1", REVIEWS_FIXED);
     let tables = "[loop]\nmax_tokens = 500\nmax_total_fixes = 0\nmax_fix_cycles = 0\n";
-    let play = Play::new(&Script { reviewer: &reviewer, tables, ..Script::default() });
+    let play = Play::new(&Script {
+        reviewer: &reviewer,
+        tables,
+        ..Script::default()
+    });
     let world = &play.world;
     play.tick().ok();
     play.is_escalated("c1 used all 0 fixes of its life");
-    assert!(play.answer().contains("remand budget c1 --fixes +1"), "{}", play.answer());
+    assert!(
+        play.answer().contains("remand budget c1 --fixes +1"),
+        "{}",
+        play.answer()
+    );
     world.remand(&["budget", "c1", "--fixes", "+1"]).ok();
     play.is_escalated("c1 used 1000 tokens, all it may");
-    assert_eq!(world.json(&["why", "c1"])["commands"][0], "remand budget c1 --tokens +500");
+    assert_eq!(
+        world.json(&["why", "c1"])["commands"][0],
+        "remand budget c1 --tokens +500"
+    );
     let after = world.json(&["budget", "c1", "--tokens", "+5000", "--time", "+30m"]);
     assert_eq!(after["budget"]["max_tokens"], 6000);
     assert_eq!(after["budget"]["max_run_ms"], 14_400_000 + 1_800_000);
@@ -84,7 +130,10 @@ fn a_change_that_used_its_time_is_told_how_to_get_more() {
     play.world.sqlite("UPDATE changes SET max_run_ms = 1");
     play.tick().ok();
     play.is_escalated("c1 used all 0 seconds of its agents' time");
-    assert_eq!(play.world.json(&["why", "c1"])["commands"][0], "remand budget c1 --time +1h");
+    assert_eq!(
+        play.world.json(&["why", "c1"])["commands"][0],
+        "remand budget c1 --time +1h"
+    );
     play.world.remand(&["budget", "c1", "--time", "+1h"]).ok();
     play.tick().ok();
     play.is_ready(1);
@@ -95,23 +144,44 @@ fn an_amount_that_cannot_be_added_is_refused_with_what_is_allowed() {
     let play = Play::new(&Script::default());
     let world = &play.world;
     for (args, said) in [
-        (&["budget", "c1"][..], "required arguments were not provided"),
-        (&["budget", "c1", "--money", "-5"], "dollars from 0.01 to 100000, such as +5 or +2.50"),
+        (
+            &["budget", "c1"][..],
+            "required arguments were not provided",
+        ),
+        (
+            &["budget", "c1", "--money", "-5"],
+            "dollars from 0.01 to 100000, such as +5 or +2.50",
+        ),
         (&["budget", "c1", "--money", "much"], "dollars from 0.01"),
         (&["budget", "c1", "--money", "nan"], "dollars from 0.01"),
-        (&["budget", "c1", "--time", "5"], "seconds, minutes or hours, at most 720 hours: +90s, +30m, +2h"),
+        (
+            &["budget", "c1", "--time", "5"],
+            "seconds, minutes or hours, at most 720 hours: +90s, +30m, +2h",
+        ),
         (&["budget", "c1", "--time", "+721h"], "at most 720 hours"),
-        (&["budget", "c1", "--tokens", "1.5"], "a whole number from 1 to"),
-        (&["budget", "c1", "--fixes", "0"], "a whole number from 1 to 100"),
+        (
+            &["budget", "c1", "--tokens", "1.5"],
+            "a whole number from 1 to",
+        ),
+        (
+            &["budget", "c1", "--fixes", "0"],
+            "a whole number from 1 to 100",
+        ),
         (&["cycles", "c1", "101"], "a whole number from 1 to 100"),
     ] {
         world.remand(args).fails(2, said);
     }
-    world.remand(&["budget", "c1", "--tokens", "+5"]).fails(1, "c1 has no bound on tokens: there is nothing to add to");
-    world.remand(&["budget", "c9", "--money", "+5"]).fails(4, "c9");
+    world
+        .remand(&["budget", "c1", "--tokens", "+5"])
+        .fails(1, "c1 has no bound on tokens: there is nothing to add to");
+    world
+        .remand(&["budget", "c9", "--money", "+5"])
+        .fails(4, "c9");
     assert_eq!(play.count("events WHERE event_type = 'instructed'"), 0);
     world.remand(&["cancel", "c1"]).ok();
-    world.remand(&["budget", "c1", "--money", "+5"]).fails(1, "c1 is closed: nothing more is done for it");
+    world
+        .remand(&["budget", "c1", "--money", "+5"])
+        .fails(1, "c1 is closed: nothing more is done for it");
 }
 
 /// What all changes spend in a day is bounded too: the rest waits for the next day, and nobody is asked.
@@ -119,13 +189,17 @@ fn an_amount_that_cannot_be_added_is_refused_with_what_is_allowed() {
 fn a_day_that_is_used_up_is_waited_for() {
     let (reviewer, fixer) = (costs("3", REVIEWS_FIXED), costs("3", FIXES));
     let tables = "[loop]\nmax_cost_usd_per_day = 5.0\ntimezone = \"utc\"\n";
-    let play = Play::new(&Script { reviewer: &reviewer, fixer: &fixer, tables, ..Script::default() });
+    let play = Play::new(&Script {
+        reviewer: &reviewer,
+        fixer: &fixer,
+        tables,
+        ..Script::default()
+    });
     let world = &play.world;
     play.tick().ok();
     play.is_held("agents spent $6.00 today, and `loop.max_cost_usd_per_day` allows $5.00");
     assert_eq!(play.count("runs"), 2);
-    let midnight =
-        "SELECT count(*) FROM changes WHERE held_until = strftime('%Y-%m-%dT00:00:00.000Z', 'now', '+1 day')";
+    let midnight = "SELECT count(*) FROM changes WHERE held_until = strftime('%Y-%m-%dT00:00:00.000Z', 'now', '+1 day')";
     assert_eq!(world.sqlite(midnight), "1", "until the next day");
 
     // Yesterday's money is not today's.
@@ -140,7 +214,12 @@ fn a_day_that_is_used_up_is_waited_for() {
 fn a_project_that_used_up_its_day_waits_and_others_go_on() {
     let (reviewer, fixer) = (costs("3", REVIEWS_FIXED), costs("3", FIXES));
     let tables = "[loop]\ntimezone = \"utc\"\n[projects.calc]\nmax_cost_usd_per_day = 5.0\n";
-    let play = Play::new(&Script { reviewer: &reviewer, fixer: &fixer, tables, ..Script::default() });
+    let play = Play::new(&Script {
+        reviewer: &reviewer,
+        fixer: &fixer,
+        tables,
+        ..Script::default()
+    });
     let world = &play.world;
     play.tick().ok();
     play.is_held(
@@ -148,13 +227,19 @@ fn a_project_that_used_up_its_day_waits_and_others_go_on() {
          `remand resume c1` goes on at once",
     );
     assert_eq!(play.count("runs"), 2);
-    let midnight =
-        "SELECT count(*) FROM changes WHERE held_until = strftime('%Y-%m-%dT00:00:00.000Z', 'now', '+1 day')";
+    let midnight = "SELECT count(*) FROM changes WHERE held_until = strftime('%Y-%m-%dT00:00:00.000Z', 'now', '+1 day')";
     assert_eq!(world.sqlite(midnight), "1", "until the next day");
 
     let stats = world.remand(&["stats"]).ok().stderr;
-    assert!(stats.contains("spent today: $6.00 of $50.00 (`loop.max_cost_usd_per_day`)"), "{stats}");
-    assert!(stats.contains("spent on calc today: $6.00 of $5.00 (`projects.calc.max_cost_usd_per_day`)"), "{stats}");
+    assert!(
+        stats.contains("spent today: $6.00 of $50.00 (`loop.max_cost_usd_per_day`)"),
+        "{stats}"
+    );
+    assert!(
+        stats
+            .contains("spent on calc today: $6.00 of $5.00 (`projects.calc.max_cost_usd_per_day`)"),
+        "{stats}"
+    );
     assert_eq!(
         world.json(&["stats"])["today"][1],
         serde_json::json!({
@@ -164,12 +249,21 @@ fn a_project_that_used_up_its_day_waits_and_others_go_on() {
     );
 
     let other = world.repo("other");
-    world.remand(&["project", "add", other.to_str().unwrap()]).ok();
+    world
+        .remand(&["project", "add", other.to_str().unwrap()])
+        .ok();
     let worktree = world.worktree(&other, "feature");
-    world.remand_in(&worktree, &["review", "--title", "Other"]).ok();
+    world
+        .remand_in(&worktree, &["review", "--title", "Other"])
+        .ok();
     play.tick().ok();
     let states = world.sqlite("SELECT project_id || ' ' || state FROM changes ORDER BY change_id");
-    assert_eq!(states, "calc self_reviewing\nother ready_for_human_review", "{:#?}", play.events());
+    assert_eq!(
+        states,
+        "calc self_reviewing\nother ready_for_human_review",
+        "{:#?}",
+        play.events()
+    );
 
     // What was spent on another project is not this one's.
     world.sqlite("UPDATE runs SET ended_at = '2020-01-01T00:00:00.000Z' WHERE change_id = 'c1'");
@@ -181,22 +275,40 @@ fn a_project_that_used_up_its_day_waits_and_others_go_on() {
 /// Said of all runs before, beside money that they had cost.
 #[test]
 fn the_status_counts_the_runs_that_reported_no_cost() {
-    let reviewer = format!("if ! grep -q fixed work.txt; then {}; fi\n{REVIEWS_FIXED}", costs("0.25", "").trim());
-    let play = Play::new(&Script { reviewer: &reviewer, fixer: &costs("0.5", FIXES), ..Script::default() });
+    let reviewer = format!(
+        "if ! grep -q fixed work.txt; then {}; fi\n{REVIEWS_FIXED}",
+        costs("0.25", "").trim()
+    );
+    let play = Play::new(&Script {
+        reviewer: &reviewer,
+        fixer: &costs("0.5", FIXES),
+        ..Script::default()
+    });
     play.tick().ok();
     play.is_ready(1);
     let status = play.world.remand(&["status", "c1"]).ok().stdout;
-    let said = "$0.75 of $10.00 (1 of 2 runs of reviewer reported no cost: time and fixes bound those)";
+    let said =
+        "$0.75 of $10.00 (1 of 2 runs of reviewer reported no cost: time and fixes bound those)";
     assert!(status.contains(said), "{status}");
 }
 
 #[test]
 fn stats_sum_up_what_was_spent() {
     let (reviewer, fixer) = (costs("1.25", REVIEWS_FIXED), FIXES);
-    let play =
-        Play::new(&Script { reviewer: &reviewer, fixer, tables: "[loop]\ntimezone = \"utc\"\n", ..Script::default() });
+    let play = Play::new(&Script {
+        reviewer: &reviewer,
+        fixer,
+        tables: "[loop]\ntimezone = \"utc\"\n",
+        ..Script::default()
+    });
     let world = &play.world;
-    assert!(world.remand(&["stats"]).ok().stderr.contains("no agent has run yet"));
+    assert!(
+        world
+            .remand(&["stats"])
+            .ok()
+            .stderr
+            .contains("no agent has run yet")
+    );
     play.tick().ok();
     play.is_ready(1);
     // The time is what was measured: r2 was ended by a daemon that came back an hour later.
@@ -235,19 +347,31 @@ fn stats_sum_up_what_was_spent() {
         serde_json::json!({"runs": 3, "without_cost": 1, "tokens": 2000, "cost_micros": 2_500_000, "run_ms": 180_000})
     );
     assert_eq!(
-        (spend["changes"][0]["change_id"].as_str(), spend["changes"][0]["cost_micros"].as_i64()),
+        (
+            spend["changes"][0]["change_id"].as_str(),
+            spend["changes"][0]["cost_micros"].as_i64()
+        ),
         (Some("c1"), Some(2_500_000))
     );
     assert_eq!(
-        (spend["projects"][0]["project_id"].as_str(), spend["projects"][0]["runs"].as_i64()),
+        (
+            spend["projects"][0]["project_id"].as_str(),
+            spend["projects"][0]["runs"].as_i64()
+        ),
         (Some("calc"), Some(3))
     );
     assert_eq!(
-        (spend["agents"][0]["agent"].as_str(), spend["agents"][0]["without_cost"].as_i64()),
+        (
+            spend["agents"][0]["agent"].as_str(),
+            spend["agents"][0]["without_cost"].as_i64()
+        ),
         (Some("fixer"), Some(1))
     );
     assert_eq!(
-        (spend["days"][0]["day"].as_str(), spend["days"][0]["cost_micros"].as_i64()),
+        (
+            spend["days"][0]["day"].as_str(),
+            spend["days"][0]["cost_micros"].as_i64()
+        ),
         (Some("2026-11-17"), Some(1_250_000))
     );
 }

@@ -24,8 +24,14 @@ impl Site {
         let world = World::new();
         let repo = world.repo("site");
         let worktree = world.worktree(&repo, "feature/login");
-        world.remand(&["project", "add", repo.to_str().unwrap()]).ok();
-        Self { world, repo, worktree }
+        world
+            .remand(&["project", "add", repo.to_str().unwrap()])
+            .ok();
+        Self {
+            world,
+            repo,
+            worktree,
+        }
     }
 
     pub(crate) fn under_review() -> Self {
@@ -38,7 +44,9 @@ impl Site {
     pub(crate) fn with_agents(fixer: &str) -> Self {
         let site = Self::new();
         let reviewer = site.world.script("reviewer", REVIEWER);
-        let fixer = site.world.script("fixer", &format!("cat > /dev/null\n{fixer}"));
+        let fixer = site
+            .world
+            .script("fixer", &format!("cat > /dev/null\n{fixer}"));
         site.world.config(&format!(
             "agent = \"fixer\"\nreview_agent = \"reviewer\"\n\
              [agents.fixer]\nkind = \"command\"\ncommand = [{fixer:?}]\n\
@@ -54,7 +62,9 @@ impl Site {
     }
 
     pub(crate) fn state(&self, change: &str) -> String {
-        self.world.sqlite(&format!("SELECT state FROM changes WHERE change_id = '{change}'"))
+        self.world.sqlite(&format!(
+            "SELECT state FROM changes WHERE change_id = '{change}'"
+        ))
     }
 
     /// The output of a command that ends well, without what differs from run to run.

@@ -28,7 +28,11 @@ fn at(stage: &Stage, offset_ms: i64, args: &[&str]) -> String {
     let mut command = stage.world.remand_command(args);
     command.env("REMAND_CLOCK", stage.folder("clock"));
     let output = run(&mut command);
-    assert!(output.status == 0 || args == ["doctor", "--offline"], "{}", output.stderr);
+    assert!(
+        output.status == 0 || args == ["doctor", "--offline"],
+        "{}",
+        output.stderr
+    );
     format!("{}{}", output.stdout, output.stderr)
 }
 
@@ -46,7 +50,9 @@ fn a_pull_request_is_read_one_interval_after_a_jump() {
     for (n, jump) in (1..).zip(JUMPS) {
         at(&stage, now + jump, &["tick"]);
         assert_eq!(read_at_is_ahead(&stage), jump > 0, "{jump}");
-        stage.forge.issue_comment(number, "bob", &format!("comment {n}"));
+        stage
+            .forge
+            .issue_comment(number, "bob", &format!("comment {n}"));
         now += 61_000;
         at(&stage, now, &["tick"]);
         assert_eq!(
@@ -56,7 +62,10 @@ fn a_pull_request_is_read_one_interval_after_a_jump() {
             stage.world.sqlite("SELECT next_read, read_at FROM pulls")
         );
     }
-    assert!(stage.count("events WHERE event_type = 'skipped' AND metadata ->> 'deadline' = 'read'") >= 3);
+    assert!(
+        stage.count("events WHERE event_type = 'skipped' AND metadata ->> 'deadline' = 'read'")
+            >= 3
+    );
 }
 
 /// A read that failed while the clock was wrong holds the change for one interval at most.
@@ -66,15 +75,34 @@ fn a_hold_ends_one_interval_after_a_jump() {
         let stage = Stage::new();
         stage.every("* * * * *");
         let number = stage.forge.open_pull("feature", "main", "ada");
-        stage.world.remand(&["watch", &format!("ada/engine#{number}")]).ok();
+        stage
+            .world
+            .remand(&["watch", &format!("ada/engine#{number}")])
+            .ok();
         stage.forge.issue_comment(number, "bob", "hello");
-        stage.forge.fault(json!({ "path": "issues/1/comments", "then": "html502" }));
-        stage.world.sqlite("UPDATE work_items SET status = 'blocked'");
+        stage
+            .forge
+            .fault(json!({ "path": "issues/1/comments", "then": "html502" }));
+        stage
+            .world
+            .sqlite("UPDATE work_items SET status = 'blocked'");
         at(&stage, jump, &["tick"]);
-        assert_eq!(stage.count("changes WHERE hold_reason LIKE '%502%'"), 1, "{jump}");
+        assert_eq!(
+            stage.count("changes WHERE hold_reason LIKE '%502%'"),
+            1,
+            "{jump}"
+        );
         at(&stage, 61_000, &["tick"]);
-        assert_eq!(stage.world.sqlite("SELECT failures, trouble FROM pulls"), "0|", "{jump}");
-        assert_eq!(stage.count("changes WHERE hold_reason LIKE '%502%'"), 0, "{jump}");
+        assert_eq!(
+            stage.world.sqlite("SELECT failures, trouble FROM pulls"),
+            "0|",
+            "{jump}"
+        );
+        assert_eq!(
+            stage.count("changes WHERE hold_reason LIKE '%502%'"),
+            0,
+            "{jump}"
+        );
         assert_eq!(stage.count("feedback"), 1, "{jump}");
     }
 }
@@ -98,7 +126,10 @@ fn no_stored_time_keeps_work_waiting() {
         stage.world.sqlite(&sql.replace("FAR", far));
     }
     let doctor = at(&stage, 0, &["doctor", "--offline"]);
-    assert!(doctor.contains("of what was put off waits too long, such as the read of c1 until 20"), "{doctor}");
+    assert!(
+        doctor.contains("of what was put off waits too long, such as the read of c1 until 20"),
+        "{doctor}"
+    );
     at(&stage, 0, &["tick"]);
     let left = "SELECT (SELECT count(*) FROM pulls WHERE next_read > LATER),
         (SELECT count(*) FROM discoveries WHERE next_read > LATER),
@@ -107,10 +138,16 @@ fn no_stored_time_keeps_work_waiting() {
         (SELECT count(*) FROM intents WHERE not_before > LATER),
         (SELECT count(*) FROM evaluator_troubles WHERE try_again > LATER)";
     let later = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '+2 hours')";
-    assert_eq!(stage.world.sqlite(&left.replace("LATER", later)), "0|0|0|0|0|0");
+    assert_eq!(
+        stage.world.sqlite(&left.replace("LATER", later)),
+        "0|0|0|0|0|0"
+    );
     let told = "SELECT group_concat(metadata ->> 'deadline') FROM (SELECT * FROM events
         WHERE event_type = 'skipped' AND metadata ->> 'deadline' IS NOT NULL ORDER BY metadata ->> 'deadline')";
-    assert_eq!(stage.world.sqlite(told), "discovery,evaluator,item,post,read");
+    assert_eq!(
+        stage.world.sqlite(told),
+        "discovery,evaluator,item,post,read"
+    );
     assert_eq!(stage.count("events WHERE event_type = 'resumed'"), 1);
 }
 
@@ -121,12 +158,19 @@ fn a_rate_limit_that_ends_in_years_is_asked_about_within_the_hour() {
     stage.every("* * * * *");
     let number = stage.watched();
     let limited = json!({ "rate_limited": { "reset_in_s": 315_360_000 } });
-    stage.forge.fault(json!({ "path": "pulls/1", "then": limited }));
+    stage
+        .forge
+        .fault(json!({ "path": "pulls/1", "then": limited }));
     at(&stage, 0, &["tick"]);
     assert_eq!(stage.world.sqlite("SELECT failures FROM pulls"), "1");
     stage.forge.issue_comment(number, "bob", "hello");
     at(&stage, HOUR + 61_000, &["tick"]);
-    assert_eq!(stage.count("feedback"), 1, "{}", stage.world.sqlite("SELECT next_read, trouble FROM pulls"));
+    assert_eq!(
+        stage.count("feedback"),
+        1,
+        "{}",
+        stage.world.sqlite("SELECT next_read, trouble FROM pulls")
+    );
 }
 
 /// By a clock that was ten years ahead it had been closed for ten years, and was read no more.
@@ -166,9 +210,15 @@ fn a_clock_that_was_set_back_is_reported() {
     assert!(!before.contains("set back"), "{before}");
     at(&stage, DAY, &["tick"]);
     let doctor = at(&stage, 0, &["doctor", "--offline"]);
-    assert!(doctor.contains("it was set back: the blackboard has times up to 20"), "{doctor}");
+    assert!(
+        doctor.contains("it was set back: the blackboard has times up to 20"),
+        "{doctor}"
+    );
     let why = at(&stage, 0, &["why", "c1"]);
-    assert!(why.contains("the clock was set back: something was done for it at 20"), "{why}");
+    assert!(
+        why.contains("the clock was set back: something was done for it at 20"),
+        "{why}"
+    );
 }
 
 /// The clock of a running daemon is set back by a day.
@@ -179,13 +229,20 @@ fn a_running_daemon_goes_on_after_its_clock_was_set_back() {
     let number = stage.watched();
     set(&stage, DAY);
     let mut daemon = stage.world.remand_command(&["run"]);
-    daemon.env("REMAND_CLOCK", stage.folder("clock")).stdout(Stdio::null()).stderr(Stdio::null());
+    daemon
+        .env("REMAND_CLOCK", stage.folder("clock"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     let mut daemon = daemon.spawn().unwrap();
     wait_for("a read by the wrong clock", || read_at_is_ahead(&stage));
     set(&stage, 0);
     stage.forge.issue_comment(number, "bob", "hello");
     wait_for("a read by the right clock", || stage.count("feedback") == 1);
-    rustix::process::kill_process(rustix::process::Pid::from_child(&daemon), rustix::process::Signal::TERM).unwrap();
+    rustix::process::kill_process(
+        rustix::process::Pid::from_child(&daemon),
+        rustix::process::Signal::TERM,
+    )
+    .unwrap();
     assert_eq!(daemon.wait().unwrap().code(), Some(0));
 }
 
@@ -196,12 +253,16 @@ fn resume_retries_a_failed_read_at_once() {
     stage.every("* * * * *");
     let number = stage.watched();
     stage.forge.issue_comment(number, "bob", "hello");
-    stage.forge.fault(json!({ "path": "issues/1/comments", "then": "html502" }));
+    stage
+        .forge
+        .fault(json!({ "path": "issues/1/comments", "then": "html502" }));
     at(&stage, 0, &["tick"]);
     assert_eq!(stage.world.sqlite("SELECT failures FROM pulls"), "1");
     at(&stage, 0, &["tick"]);
     assert_eq!(stage.count("feedback"), 0, "not before its time");
-    stage.world.sqlite("UPDATE work_items SET status = 'cancelled', completed_at = created_at");
+    stage
+        .world
+        .sqlite("UPDATE work_items SET status = 'cancelled', completed_at = created_at");
     at(&stage, 0, &["resume", "c1"]);
     at(&stage, 0, &["tick"]);
     assert_eq!(stage.count("feedback"), 1);

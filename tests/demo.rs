@@ -8,7 +8,10 @@ use crate::support::World;
 fn the_demo_shows_three_pull_requests_and_their_ends() {
     let world = World::new();
     let folder = world.root().join("demo");
-    let shown = world.remand(&["demo", "--dir", folder.to_str().unwrap()]).ok().stdout;
+    let shown = world
+        .remand(&["demo", "--dir", folder.to_str().unwrap()])
+        .ok()
+        .stdout;
     for told in [
         "ada/calc#1  Tell leap years: rejected by the reviewer, fixed, passed",
         "ada/calc#2  Greet by name: passed, sent back by a person, fixed, approved by her",
@@ -22,21 +25,36 @@ fn the_demo_shows_three_pull_requests_and_their_ends() {
         assert!(shown.contains(told), "{told:?} is not in:\n{shown}");
     }
     assert!(!shown.contains('\u{1b}'), "no escape codes in a pipe");
-    assert_eq!(shown.matches("needs a person").count(), 1, "one note:\n{shown}");
+    assert_eq!(
+        shown.matches("needs a person").count(),
+        1,
+        "one note:\n{shown}"
+    );
     let remote = folder.join("remote.git");
     for (branch, fixes) in [("leap-years", 1), ("greeting", 1), ("banner", 2)] {
         let log = world.git(&remote, &["log", "--format=%s", &format!("main..{branch}")]);
-        let pushed = log.lines().filter(|line| line.starts_with("Address review feedback")).count();
+        let pushed = log
+            .lines()
+            .filter(|line| line.starts_with("Address review feedback"))
+            .count();
         assert_eq!(pushed, fixes, "{branch}:\n{log}");
     }
-    let forge: Value = serde_json::from_str(&std::fs::read_to_string(folder.join("forge.json")).unwrap()).unwrap();
-    assert_eq!(forge["misuse"], serde_json::json!([]), "asked of the stand-in, which does not know it");
+    let forge: Value =
+        serde_json::from_str(&std::fs::read_to_string(folder.join("forge.json")).unwrap()).unwrap();
+    assert_eq!(
+        forge["misuse"],
+        serde_json::json!([]),
+        "asked of the stand-in, which does not know it"
+    );
     // What it says to look at can be looked at.
     let db = folder.join("blackboard.db");
     let at = ["--db", db.to_str().unwrap()];
     let look = |args: &[&str]| world.remand(&[&at[..], args].concat()).ok().stdout;
     assert!(look(&["why", "ada/calc#3"]).contains("remand approve c3"));
-    assert!(look(&["diff", "ada/calc#2", "--cycle", "1"]).contains("+greet() { echo \"Hello, ${1:-you}!\"; }"));
+    assert!(
+        look(&["diff", "ada/calc#2", "--cycle", "1"])
+            .contains("+greet() { echo \"Hello, ${1:-you}!\"; }")
+    );
     look(&["check"]);
     let again = world.remand(&["demo", "--dir", folder.to_str().unwrap()]);
     again.fails(2, "is not empty");

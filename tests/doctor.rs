@@ -32,10 +32,19 @@ fn troubles(output: &Output) -> Vec<String> {
     for check in &checks {
         assert_eq!(check["state"] == "ok", check["do"].is_null(), "{check}");
     }
-    let troubles = checks.iter().filter(|check| check["state"] != "ok" && check["check"] != "daemon");
+    let troubles = checks
+        .iter()
+        .filter(|check| check["state"] != "ok" && check["check"] != "daemon");
     let text = |check: &Value, key: &str| check[key].as_str().unwrap().to_owned();
     troubles
-        .map(|check| format!("{} {}: {}", text(check, "state"), text(check, "check"), text(check, "says")))
+        .map(|check| {
+            format!(
+                "{} {}: {}",
+                text(check, "state"),
+                text(check, "check"),
+                text(check, "says")
+            )
+        })
         .collect()
 }
 
@@ -43,7 +52,10 @@ fn troubles(output: &Output) -> Vec<String> {
 #[track_caller]
 fn only(output: &Output, status: i32, expected: &str) {
     let troubles = troubles(output);
-    assert!(troubles.len() == 1 && troubles[0].contains(expected), "{expected:?} is not {troubles:#?}");
+    assert!(
+        troubles.len() == 1 && troubles[0].contains(expected),
+        "{expected:?} is not {troubles:#?}"
+    );
     assert_eq!(output.status, status, "{}", output.stderr);
 }
 
@@ -60,7 +72,10 @@ fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
             all.extend(contents(&path));
             all.insert(path.display().to_string(), Vec::new());
         } else if path.extension().is_none_or(|ending| ending != "db-shm") {
-            all.insert(path.display().to_string(), fs::read(&path).unwrap_or_default());
+            all.insert(
+                path.display().to_string(),
+                fs::read(&path).unwrap_or_default(),
+            );
         }
     }
     all
@@ -76,10 +91,17 @@ fn all_is_well() {
     assert_eq!(output.stderr, "", "no progress in a pipe");
     let shown = world.remand(&["doctor"]).ok().stdout;
     // What is not the same everywhere.
-    let differs = |line: &&str| ["disk ", " git ", " ok, "].iter().any(|part| line.contains(part));
+    let differs = |line: &&str| {
+        ["disk ", " git ", " ok, "]
+            .iter()
+            .any(|part| line.contains(part))
+    };
     let shown: Vec<&str> = shown.lines().filter(|line| !differs(line)).collect();
     let size = format!("{} KiB", fs::metadata(world.db()).unwrap().len() / 1024);
-    let shown = shown.join("\n").replace(env!("CARGO_BIN_EXE_remand"), "REMAND").replace(&size, "SIZE");
+    let shown = shown
+        .join("\n")
+        .replace(env!("CARGO_BIN_EXE_remand"), "REMAND")
+        .replace(&size, "SIZE");
     insta::assert_snapshot!(world.plain(&shown), @"
     ok    configuration   WORLD/config/remand/config.toml
     ok    blackboard      WORLD/state/remand/blackboard.db, SIZE, whole
@@ -105,7 +127,8 @@ fn nothing_is_changed_and_nothing_made() {
     assert_eq!(contents(&state), before);
     // Beside others, or after a crash, the log stays as it is too.
     let conn = rusqlite::Connection::open(stage.world.db()).unwrap();
-    conn.execute("UPDATE projects SET default_branch = 'trunk'", []).unwrap();
+    conn.execute("UPDATE projects SET default_branch = 'trunk'", [])
+        .unwrap();
     let before = contents(&state);
     assert!(before.keys().any(|name| name.ends_with("-wal")));
     only(&doctor(&stage.world), 1, "has no branch trunk");
@@ -114,7 +137,11 @@ fn nothing_is_changed_and_nothing_made() {
 
     let world = World::new();
     let before = contents(world.root());
-    assert!(doctor(&world).stdout.contains("`remand project add PATH` begins one"));
+    assert!(
+        doctor(&world)
+            .stdout
+            .contains("`remand project add PATH` begins one")
+    );
     world.remand(&["doctor", "--db", "typo.db", "--json"]);
     assert_eq!(contents(world.root()), before);
 }
@@ -123,7 +150,9 @@ fn nothing_is_changed_and_nothing_made() {
 fn gh_in_each_state_of_trouble() {
     let stage = stage();
     let told = |then: Value, status: i32, expected: &str| {
-        stage.forge.fault(json!({ "path": "user", "times": 100, "then": then }));
+        stage
+            .forge
+            .fault(json!({ "path": "user", "times": 100, "then": then }));
         let output = doctor(&stage.world);
         only(&output, status, expected);
         stage.forge.clear_faults();
@@ -133,16 +162,44 @@ fn gh_in_each_state_of_trouble() {
         let body = "{\"login\": \"ada\", \"id\": 11, \"type\": \"User\"}";
         json!({ "status": { "status": 200, "headers": headers, "body": body } })
     };
-    told(json!({ "rate_limited": { "reset_in_s": 900 } }), 0, "warn GitHub: GitHub's rate limit is used up until");
-    told(json!("refused"), 1, "fail GitHub: GitHub could not be asked");
-    told(json!({ "status": { "status": 401, "body": "{\"message\": \"Bad credentials\"}" } }), 1, "Bad credentials");
-    let said = told(answer(json!({ "X-Oauth-Scopes": "gist, read:org" })), 1, "fail GitHub: logged in as ada, but");
+    told(
+        json!({ "rate_limited": { "reset_in_s": 900 } }),
+        0,
+        "warn GitHub: GitHub's rate limit is used up until",
+    );
+    told(
+        json!("refused"),
+        1,
+        "fail GitHub: GitHub could not be asked",
+    );
+    told(
+        json!({ "status": { "status": 401, "body": "{\"message\": \"Bad credentials\"}" } }),
+        1,
+        "Bad credentials",
+    );
+    let said = told(
+        answer(json!({ "X-Oauth-Scopes": "gist, read:org" })),
+        1,
+        "fail GitHub: logged in as ada, but",
+    );
     assert!(said.contains("gh auth refresh -s repo"), "{said}");
     told(answer(json!({ "X-Oauth-Scopes": "" })), 1, "(scopes: none)");
-    told(answer(json!({ "X-Oauth-Scopes": "public_repo" })), 0, "warn GitHub: logged in as ada, but");
-    told(answer(json!({ "Date": "Mon, 16 Nov 2020 08:00:00 GMT" })), 0, "s ahead of GitHub's");
+    told(
+        answer(json!({ "X-Oauth-Scopes": "public_repo" })),
+        0,
+        "warn GitHub: logged in as ada, but",
+    );
+    told(
+        answer(json!({ "Date": "Mon, 16 Nov 2020 08:00:00 GMT" })),
+        0,
+        "s ahead of GitHub's",
+    );
     stage.forge.set_rate(12, 900);
-    only(&doctor(&stage.world), 0, "warn rate limit: 11 of 5000 calls left");
+    only(
+        &doctor(&stage.world),
+        0,
+        "warn rate limit: 11 of 5000 calls left",
+    );
     stage.forge.set_rate(5000, 900);
     stage.forge.log_out();
     let output = doctor(&stage.world);
@@ -153,13 +210,27 @@ fn gh_in_each_state_of_trouble() {
 #[test]
 fn gh_that_is_missing_or_old() {
     let stage = stage();
-    let with = |gh: &str| stage.world.config(&format!("{TABLES}[github]\ngh = [\"{gh}\"]\n"));
+    let with = |gh: &str| {
+        stage
+            .world
+            .config(&format!("{TABLES}[github]\ngh = [\"{gh}\"]\n"))
+    };
     with("/nowhere/gh");
-    only(&doctor(&stage.world), 1, "fail gh: the program gh was not found");
-    stage.world.script("old-gh", "[ \"$*\" = --version ] && echo 'gh version 2.4.0 (2022-01-01)' || exit 4\n");
+    only(
+        &doctor(&stage.world),
+        1,
+        "fail gh: the program gh was not found",
+    );
+    stage.world.script(
+        "old-gh",
+        "[ \"$*\" = --version ] && echo 'gh version 2.4.0 (2022-01-01)' || exit 4\n",
+    );
     with("old-gh");
     let troubles = troubles(&doctor(&stage.world));
-    assert!(troubles[0].starts_with("warn gh: 2.4.0 (old-gh) is older"), "{troubles:#?}");
+    assert!(
+        troubles[0].starts_with("warn gh: 2.4.0 (old-gh) is older"),
+        "{troubles:#?}"
+    );
     assert!(troubles[1].starts_with("fail GitHub: "), "{troubles:#?}");
     // Who has no project on GitHub needs none.
     let world = World::new();
@@ -175,9 +246,13 @@ fn a_network_that_hangs_costs_a_few_seconds_once() {
     for name in ["one", "two"] {
         let repo = world.repo(name);
         let url = format!("ssh://git@example.org/{name}.git");
-        world.remand(&["project", "add", repo.to_str().unwrap(), "--url", &url]).ok();
+        world
+            .remand(&["project", "add", repo.to_str().unwrap(), "--url", &url])
+            .ok();
     }
-    stage.forge.fault(json!({ "path": "user", "times": 100, "then": "hang" }));
+    stage
+        .forge
+        .fault(json!({ "path": "user", "times": 100, "then": "hang" }));
     let hanging = |args: &[&str]| {
         let mut command = world.remand_command(args);
         command.env("GIT_SSH_COMMAND", world.root().join("bin/hangs"));
@@ -192,8 +267,13 @@ fn a_network_that_hangs_costs_a_few_seconds_once() {
     let troubles = troubles(&output);
     assert_eq!((troubles.len(), output.status), (3, 1), "{troubles:#?}");
     for name in ["GitHub", "project one", "project two"] {
-        let told = troubles.iter().find(|told| told.starts_with(&format!("fail {name}: ")));
-        assert!(told.is_some_and(|told| told.contains(" within ")), "{name}: {troubles:#?}");
+        let told = troubles
+            .iter()
+            .find(|told| told.starts_with(&format!("fail {name}: ")));
+        assert!(
+            told.is_some_and(|told| told.contains(" within ")),
+            "{name}: {troubles:#?}"
+        );
     }
     // Five seconds where the machine has nothing else to do; what hangs would do so for ten minutes.
     assert!(took < Duration::from_secs(60), "it took {took:?}");
@@ -205,8 +285,17 @@ fn git_that_is_too_old() {
     world.script("git", "echo 'git version 2.30.2'\n");
     let output = doctor(&world);
     let troubles = troubles(&output);
-    assert!(troubles.iter().any(|told| told.starts_with("fail git: ") && told.contains("2.30.2")), "{troubles:#?}");
-    assert!(output.stdout.contains("install git 2.39 or newer"), "{}", output.stdout);
+    assert!(
+        troubles
+            .iter()
+            .any(|told| told.starts_with("fail git: ") && told.contains("2.30.2")),
+        "{troubles:#?}"
+    );
+    assert!(
+        output.stdout.contains("install git 2.39 or newer"),
+        "{}",
+        output.stdout
+    );
     assert_eq!(output.status, 1);
 }
 
@@ -214,32 +303,72 @@ fn git_that_is_too_old() {
 fn who_commits_is_not_known() {
     let stage = stage();
     fs::write(stage.folder("home/.gitconfig"), "").unwrap();
-    only(&doctor(&stage.world), 0, "warn project engine: user.name and user.email are not set");
-    stage.world.git(&stage.repo, &["config", "user.name", "Ada"]);
-    stage.world.git(&stage.repo, &["config", "user.email", "ada@example.org"]);
-    assert_eq!(troubles(&doctor(&stage.world)), [""; 0], "the project may have its own");
+    only(
+        &doctor(&stage.world),
+        0,
+        "warn project engine: user.name and user.email are not set",
+    );
+    stage
+        .world
+        .git(&stage.repo, &["config", "user.name", "Ada"]);
+    stage
+        .world
+        .git(&stage.repo, &["config", "user.email", "ada@example.org"]);
+    assert_eq!(
+        troubles(&doctor(&stage.world)),
+        [""; 0],
+        "the project may have its own"
+    );
 }
 
 #[test]
 fn agents_that_are_missing_or_not_logged_in() {
     let stage = stage();
     fs::remove_file(stage.folder("bin/mine")).unwrap();
-    only(&doctor(&stage.world), 1, "fail agent mine: the program `mine` was not found");
-    stage.settings(&TABLES.replace("agent = \"mine\"", "agent = \"claude\"\n[agents.claude]\nkind = \"claude\""));
-    stage.world.script("claude", "[ \"$*\" = --version ] || exit 9\necho '2.1.325 (Claude Code)'\n");
+    only(
+        &doctor(&stage.world),
+        1,
+        "fail agent mine: the program `mine` was not found",
+    );
+    stage.settings(&TABLES.replace(
+        "agent = \"mine\"",
+        "agent = \"claude\"\n[agents.claude]\nkind = \"claude\"",
+    ));
+    stage.world.script(
+        "claude",
+        "[ \"$*\" = --version ] || exit 9\necho '2.1.325 (Claude Code)'\n",
+    );
     let output = doctor(&stage.world);
     let told = troubles(&output);
     assert_eq!(told.len(), 2, "{told:#?}");
-    assert!(told[0].starts_with("fail agent claude: 2.1.325 (Claude Code) (") && told[0].ends_with("not logged in"));
-    assert!(told[1].starts_with("warn agent mine: "), "nobody uses it: {}", told[1]);
+    assert!(
+        told[0].starts_with("fail agent claude: 2.1.325 (Claude Code) (")
+            && told[0].ends_with("not logged in")
+    );
+    assert!(
+        told[1].starts_with("warn agent mine: "),
+        "nobody uses it: {}",
+        told[1]
+    );
     assert!(output.stdout.contains("ANTHROPIC_API_KEY"));
     let mut with_key = stage.world.remand_command(&["doctor", "--json"]);
-    only(&run(with_key.env("ANTHROPIC_API_KEY", "sk-secret")), 0, "warn agent mine: ");
+    only(
+        &run(with_key.env("ANTHROPIC_API_KEY", "sk-secret")),
+        0,
+        "warn agent mine: ",
+    );
     stage.world.script("claude", "echo broken >&2\nexit 7\n");
     let told = troubles(&doctor(&stage.world));
-    assert!(told[0].contains("does not say its version: it ended with status 7: broken"), "{told:#?}");
+    assert!(
+        told[0].contains("does not say its version: it ended with status 7: broken"),
+        "{told:#?}"
+    );
     stage.settings("");
-    only(&doctor(&stage.world), 0, "warn agents: none is set for engine");
+    only(
+        &doctor(&stage.world),
+        0,
+        "warn agents: none is set for engine",
+    );
 }
 
 #[test]
@@ -247,7 +376,11 @@ fn places_and_programs_of_a_project() {
     let stage = stage();
     let set = |table: &str| stage.settings(&format!("{TABLES}[projects.engine]\n{table}\n"));
     set("worktree_roots = [\"/nowhere/worktrees\"]");
-    only(&doctor(&stage.world), 1, "fail project engine: the folder for worktrees /nowhere/worktrees is not there");
+    only(
+        &doctor(&stage.world),
+        1,
+        "fail project engine: the folder for worktrees /nowhere/worktrees is not there",
+    );
     if !rustix::process::getuid().is_root() {
         let locked = stage.folder("locked");
         fs::create_dir(&locked).unwrap();
@@ -256,17 +389,42 @@ fn places_and_programs_of_a_project() {
         only(&doctor(&stage.world), 1, "can't be written");
     }
     set("gates = [[\"no-such-program\", \"test\"], [\"./in-the-worktree\"]]");
-    only(&doctor(&stage.world), 1, "`gates` starts `no-such-program`, which was not found");
+    only(
+        &doctor(&stage.world),
+        1,
+        "`gates` starts `no-such-program`, which was not found",
+    );
     stage.settings(&format!("{TABLES}[projects.engien]\nmax_fix_cycles = 1\n"));
-    only(&doctor(&stage.world), 0, "warn configuration: [projects.engien]");
+    only(
+        &doctor(&stage.world),
+        0,
+        "warn configuration: [projects.engien]",
+    );
     set("");
-    stage.world.git(&stage.repo, &["remote", "set-url", "origin", "/srv/elsewhere.git"]);
-    only(&doctor(&stage.world), 0, "but its `origin` is /srv/elsewhere.git now");
+    stage.world.git(
+        &stage.repo,
+        &["remote", "set-url", "origin", "/srv/elsewhere.git"],
+    );
+    only(
+        &doctor(&stage.world),
+        0,
+        "but its `origin` is /srv/elsewhere.git now",
+    );
     fs::rename(stage.folder("engine.git"), stage.folder("gone.git")).unwrap();
-    stage.world.git(&stage.repo, &["remote", "remove", "origin"]);
-    only(&doctor(&stage.world), 1, "fail project engine: there is no repository at");
+    stage
+        .world
+        .git(&stage.repo, &["remote", "remove", "origin"]);
+    only(
+        &doctor(&stage.world),
+        1,
+        "fail project engine: there is no repository at",
+    );
     fs::rename(&stage.repo, stage.folder("moved")).unwrap();
-    assert!(troubles(&doctor(&stage.world)).iter().all(|told| told.starts_with("fail project engine: ")));
+    assert!(
+        troubles(&doctor(&stage.world))
+            .iter()
+            .all(|told| told.starts_with("fail project engine: "))
+    );
 }
 
 #[test]
@@ -276,11 +434,23 @@ fn settings_that_can_not_be_read() {
     let output = doctor(&stage.world);
     assert_eq!(output.status, 3);
     let told = troubles(&output);
-    assert!(told[0].starts_with("fail configuration: `agent` cannot be used"), "{told:#?}");
-    assert!(read(&output).iter().any(|check| check["check"] == "project engine"), "the rest is looked at");
+    assert!(
+        told[0].starts_with("fail configuration: `agent` cannot be used"),
+        "{told:#?}"
+    );
+    assert!(
+        read(&output)
+            .iter()
+            .any(|check| check["check"] == "project engine"),
+        "the rest is looked at"
+    );
     let text = stage.world.remand(&["doctor", "--config", "nowhere.toml"]);
     assert_eq!(text.status, 3);
-    assert!(text.stdout.contains("there is no config file"), "{}", text.stdout);
+    assert!(
+        text.stdout.contains("there is no config file"),
+        "{}",
+        text.stdout
+    );
 }
 
 #[test]
@@ -290,7 +460,13 @@ fn a_blackboard_that_is_open_to_others_damaged_or_none() {
     fs::set_permissions(&db, fs::Permissions::from_mode(0o644)).unwrap();
     let output = doctor(&stage.world);
     only(&output, 0, "can be opened by others (mode 644)");
-    assert!(output.stdout.contains(&format!("chmod 600 {}", db.display())), "{}", output.stdout);
+    assert!(
+        output
+            .stdout
+            .contains(&format!("chmod 600 {}", db.display())),
+        "{}",
+        output.stdout
+    );
     fs::set_permissions(&db, fs::Permissions::from_mode(0o600)).unwrap();
     let mut bytes = fs::read(&db).unwrap();
     let half = bytes.len() / 2;
@@ -298,12 +474,30 @@ fn a_blackboard_that_is_open_to_others_damaged_or_none() {
     fs::write(&db, &bytes).unwrap();
     let output = doctor(&stage.world);
     assert_eq!(output.status, 1);
-    assert!(troubles(&output).iter().any(|told| told.starts_with("fail blackboard: ")), "{:#?}", troubles(&output));
-    fs::write(&db, "these are my notes, and no database at all, long enough to be seen as such").unwrap();
+    assert!(
+        troubles(&output)
+            .iter()
+            .any(|told| told.starts_with("fail blackboard: ")),
+        "{:#?}",
+        troubles(&output)
+    );
+    fs::write(
+        &db,
+        "these are my notes, and no database at all, long enough to be seen as such",
+    )
+    .unwrap();
     let output = doctor(&stage.world);
-    assert!(troubles(&output)[0].contains("not a SQLite database"), "{:#?}", troubles(&output));
+    assert!(
+        troubles(&output)[0].contains("not a SQLite database"),
+        "{:#?}",
+        troubles(&output)
+    );
     let output = stage.world.remand(&["doctor", "--json", "--db", "typo.db"]);
-    assert!(troubles(&output)[0].starts_with("fail blackboard: there is none at"), "{:#?}", troubles(&output));
+    assert!(
+        troubles(&output)[0].starts_with("fail blackboard: there is none at"),
+        "{:#?}",
+        troubles(&output)
+    );
 }
 
 #[test]
@@ -311,14 +505,24 @@ fn a_daemon_that_runs_and_what_waits_for_a_person() {
     let play = Play::without_change(&Script::default());
     let says = || {
         let checks = read(&play.world.remand(&["doctor", "--json", "--offline"]));
-        let daemon = checks.iter().find(|check| check["check"] == "daemon").unwrap().clone();
-        (daemon["state"].clone(), daemon["says"].as_str().unwrap().to_owned())
+        let daemon = checks
+            .iter()
+            .find(|check| check["check"] == "daemon")
+            .unwrap()
+            .clone();
+        (
+            daemon["state"].clone(),
+            daemon["says"].as_str().unwrap().to_owned(),
+        )
     };
     assert_eq!(says().0, "warn");
     let daemon = play.daemon();
     let (state, said) = says();
     assert_eq!(state, "ok");
-    assert!(said.starts_with(&format!("runs with pid {}", daemon.pid())), "{said}");
+    assert!(
+        said.starts_with(&format!("runs with pid {}", daemon.pid())),
+        "{said}"
+    );
     assert!(daemon.stop().success());
     assert_eq!(says().0, "warn");
 }
@@ -327,15 +531,32 @@ fn a_daemon_that_runs_and_what_waits_for_a_person() {
 fn how_the_changes_stand() {
     let stage = stage();
     stage.watched();
-    let says = |output: &Output| read(output).iter().find(|check| check["check"] == "changes").unwrap().clone();
+    let says = |output: &Output| {
+        read(output)
+            .iter()
+            .find(|check| check["check"] == "changes")
+            .unwrap()
+            .clone()
+    };
     let told = says(&doctor(&stage.world));
-    assert_eq!((told["state"].as_str(), told["says"].as_str()), (Some("ok"), Some("1 under way, 1 paused")));
-    stage.world.remand(&["stop", "engine", "--reason", "deploying", "--no-wait"]).ok();
+    assert_eq!(
+        (told["state"].as_str(), told["says"].as_str()),
+        (Some("ok"), Some("1 under way, 1 paused"))
+    );
+    stage
+        .world
+        .remand(&["stop", "engine", "--reason", "deploying", "--no-wait"])
+        .ok();
     only(&doctor(&stage.world), 0, "warn stopped: engine, by ada at ");
     stage.world.remand(&["start", "--all"]).ok();
-    stage.world.sqlite("UPDATE changes SET held_until = '2999-01-01T00:00:00.000Z', hold_reason = 'no network'");
+    stage.world.sqlite(
+        "UPDATE changes SET held_until = '2999-01-01T00:00:00.000Z', hold_reason = 'no network'",
+    );
     let told = says(&doctor(&stage.world));
-    assert_eq!((told["state"].as_str(), told["says"].as_str()), (Some("warn"), Some("1 under way, 1 paused, 1 held")));
+    assert_eq!(
+        (told["state"].as_str(), told["says"].as_str()),
+        (Some("warn"), Some("1 under way, 1 paused, 1 held"))
+    );
 }
 
 #[test]
@@ -343,19 +564,36 @@ fn the_unit_that_is_installed_is_looked_at() {
     let stage = stage();
     let said = |stage: &Stage| {
         let checks = read(&doctor(&stage.world));
-        let check = checks.iter().find(|check| check["check"] == "service").unwrap().clone();
-        (check["state"].as_str().unwrap().to_owned(), check["says"].as_str().unwrap().to_owned())
+        let check = checks
+            .iter()
+            .find(|check| check["check"] == "service")
+            .unwrap()
+            .clone();
+        (
+            check["state"].as_str().unwrap().to_owned(),
+            check["says"].as_str().unwrap().to_owned(),
+        )
     };
     let (state, says) = said(&stage);
     assert!(state == "ok" && says.starts_with("not installed"), "{says}");
     stage.world.script("systemctl", "exit 0\n");
-    stage.world.remand(&["service", "install", "--systemd"]).ok();
+    stage
+        .world
+        .remand(&["service", "install", "--systemd"])
+        .ok();
     let (state, says) = said(&stage);
-    assert!(state == "ok" && says.ends_with("remand.service, up to date"), "{says}");
+    assert!(
+        state == "ok" && says.ends_with("remand.service, up to date"),
+        "{says}"
+    );
     let file = says.split(',').next().unwrap();
     let text = fs::read_to_string(file).unwrap();
     fs::write(file, text.replace("Restart=on-failure", "Restart=no")).unwrap();
-    only(&doctor(&stage.world), 0, "is not as it would be written now");
+    only(
+        &doctor(&stage.world),
+        0,
+        "is not as it would be written now",
+    );
     fs::write(file, "[Service]\nExecStart=/bin/true\n").unwrap();
     only(&doctor(&stage.world), 0, "was not written by remand");
 }
@@ -364,17 +602,33 @@ fn the_unit_that_is_installed_is_looked_at() {
 #[test]
 fn a_blackboard_that_can_not_be_written_is_said() {
     let stage = stage();
-    let remand = stage.world.remand_command(&["doctor", "--json", "--offline"]);
+    let remand = stage
+        .world
+        .remand_command(&["doctor", "--json", "--offline"]);
     let mut inside = stage.world.command("bwrap");
-    inside.args(["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--"]);
+    inside.args([
+        "--ro-bind",
+        "/",
+        "/",
+        "--dev",
+        "/dev",
+        "--proc",
+        "/proc",
+        "--",
+    ]);
     inside.arg(remand.get_program()).args(remand.get_args());
     let output = run(&mut inside);
     if output.stdout.is_empty() {
-        return skip("a_blackboard_that_can_not_be_written_is_said", "bubblewrap (bwrap) does not work here");
+        return skip(
+            "a_blackboard_that_can_not_be_written_is_said",
+            "bubblewrap (bwrap) does not work here",
+        );
     }
     let troubles = troubles(&output);
     assert!(
-        troubles.iter().any(|trouble| trouble.contains("blackboard.db can't be written: Read-only")),
+        troubles
+            .iter()
+            .any(|trouble| trouble.contains("blackboard.db can't be written: Read-only")),
         "{troubles:#?}"
     );
     assert_eq!(output.status, 1);
@@ -384,18 +638,47 @@ fn a_blackboard_that_can_not_be_written_is_said() {
 fn what_is_advised_is_what_helps() {
     let stage = stage();
     let advice = |output: &Output| -> Vec<String> {
-        read(output).iter().filter_map(|check| check["do"].as_str().map(str::to_owned)).collect()
+        read(output)
+            .iter()
+            .filter_map(|check| check["do"].as_str().map(str::to_owned))
+            .collect()
     };
-    let missing = advice(&stage.world.remand(&["doctor", "--json", "--offline", "--config", "no.toml"]));
-    assert!(missing.iter().any(|what| what.contains("`remand init` writes one")), "{missing:#?}");
-    let mut bare = stage.world.remand_command(&["doctor", "--json", "--offline"]);
+    let missing =
+        advice(
+            &stage
+                .world
+                .remand(&["doctor", "--json", "--offline", "--config", "no.toml"]),
+        );
+    assert!(
+        missing
+            .iter()
+            .any(|what| what.contains("`remand init` writes one")),
+        "{missing:#?}"
+    );
+    let mut bare = stage
+        .world
+        .remand_command(&["doctor", "--json", "--offline"]);
     bare.env("PATH", stage.world.root().join("nowhere"));
     let bare = advice(&run(&mut bare));
-    assert!(bare.iter().any(|what| what.starts_with("install git")), "{bare:#?}");
-    assert!(!bare.iter().any(|what| what.contains("put the repository back")), "{bare:#?}");
+    assert!(
+        bare.iter().any(|what| what.starts_with("install git")),
+        "{bare:#?}"
+    );
+    assert!(
+        !bare
+            .iter()
+            .any(|what| what.contains("put the repository back")),
+        "{bare:#?}"
+    );
     let checks = read(&stage.world.remand(&["doctor", "--json", "--offline"]));
-    let clock = checks.iter().find(|check| check["check"] == "clock").unwrap();
-    assert!(clock["says"].as_str().unwrap().starts_with("not compared"), "{clock}");
+    let clock = checks
+        .iter()
+        .find(|check| check["check"] == "clock")
+        .unwrap();
+    assert!(
+        clock["says"].as_str().unwrap().starts_with("not compared"),
+        "{clock}"
+    );
 }
 
 /// The first thing that a new user lacks, before any project is known.
@@ -406,7 +689,14 @@ fn a_gh_that_is_logged_out_is_an_error() {
                 *) echo 'To get started with GitHub CLI, please run:  gh auth login' >&2; exit 4 ;; esac";
     world.script("gh", text);
     let checks = read(&world.remand(&["doctor", "--json"]));
-    let check = checks.iter().find(|check| check["check"] == "GitHub").unwrap();
+    let check = checks
+        .iter()
+        .find(|check| check["check"] == "GitHub")
+        .unwrap();
     assert_eq!(check["state"], "fail", "{check}");
-    assert_eq!((&check["says"], &check["do"]), (&"gh is not logged in".into(), &"`gh auth login`".into()), "{check}");
+    assert_eq!(
+        (&check["says"], &check["do"]),
+        (&"gh is not logged in".into(), &"`gh auth login`".into()),
+        "{check}"
+    );
 }

@@ -8,7 +8,9 @@ use crate::support::play::{FIXES, NEVER_SATISFIED, PATIENCE, Play, Script};
 const CHANGES_SOMETHING: &str = "cat >/dev/null\necho \"$REMAND_ITEM\" >>work.txt\n";
 
 fn escalation(play: &Play) -> String {
-    play.world.sqlite("SELECT summary FROM events WHERE event_type = 'escalated' ORDER BY id DESC LIMIT 1")
+    play.world.sqlite(
+        "SELECT summary FROM events WHERE event_type = 'escalated' ORDER BY id DESC LIMIT 1",
+    )
 }
 
 fn fixes(play: &Play) -> i64 {
@@ -22,14 +24,34 @@ fn a_fix_that_changed_nothing_is_its_own_outcome() {
 echo 'Done, all is fixed.'
 echo '{"answers": [{"id": "f1", "answer": "cannot_fix", "reason": "the file is generated"}]}'
 "#;
-    let play = Play::new(&Script { fixer, ..Script::default() });
+    let play = Play::new(&Script {
+        fixer,
+        ..Script::default()
+    });
     play.tick().ok();
     play.tick().ok();
     assert_eq!(play.state(), "escalated");
-    assert!(escalation(&play).starts_with("the agent changed nothing"), "{}", escalation(&play));
-    assert_eq!(play.count("work_items WHERE source = 'code_review'"), 1, "the same head is not reviewed again");
-    assert_eq!(play.world.sqlite("SELECT fix_cycle || ' ' || total_fixes FROM changes"), "0 0", "a no-op is no fix");
-    assert_eq!(play.world.sqlite("SELECT DISTINCT state FROM rejections"), "escalated", "and answers no rejection");
+    assert!(
+        escalation(&play).starts_with("the agent changed nothing"),
+        "{}",
+        escalation(&play)
+    );
+    assert_eq!(
+        play.count("work_items WHERE source = 'code_review'"),
+        1,
+        "the same head is not reviewed again"
+    );
+    assert_eq!(
+        play.world
+            .sqlite("SELECT fix_cycle || ' ' || total_fixes FROM changes"),
+        "0 0",
+        "a no-op is no fix"
+    );
+    assert_eq!(
+        play.world.sqlite("SELECT DISTINCT state FROM rejections"),
+        "escalated",
+        "and answers no rejection"
+    );
     play.check();
 }
 
@@ -37,21 +59,39 @@ echo '{"answers": [{"id": "f1", "answer": "cannot_fix", "reason": "the file is g
 #[test]
 fn the_fixes_of_a_life_end_whoever_asks_for_more() {
     let tables = "[loop]\nmax_fix_cycles = 2\nmax_total_fixes = 3\n";
-    let play = Play::new(&Script { reviewer: NEVER_SATISFIED, fixer: CHANGES_SOMETHING, tables, ..Script::default() });
+    let play = Play::new(&Script {
+        reviewer: NEVER_SATISFIED,
+        fixer: CHANGES_SOMETHING,
+        tables,
+        ..Script::default()
+    });
     play.tick().ok();
     assert_eq!((play.state().as_str(), fixes(&play)), ("escalated", 2));
 
     // A person's word begins a new round, which ends after one fix and not after two.
-    play.world.remand(&["refine", "c1", "--text", "once more, please"]).ok();
-    assert_eq!(play.world.sqlite("SELECT fix_cycle || '/' || max_fix_cycles FROM changes"), "0/2", "a new round");
+    play.world
+        .remand(&["refine", "c1", "--text", "once more, please"])
+        .ok();
+    assert_eq!(
+        play.world
+            .sqlite("SELECT fix_cycle || '/' || max_fix_cycles FROM changes"),
+        "0/2",
+        "a new round"
+    );
     play.tick().ok();
     assert_eq!((play.state().as_str(), fixes(&play)), ("escalated", 3));
-    assert_eq!(escalation(&play), "c1 used all 3 fixes of its life — requires human review");
+    assert_eq!(
+        escalation(&play),
+        "c1 used all 3 fixes of its life — requires human review"
+    );
 
-    let refused = play.world.remand(&["refine", "c1", "--text", "and once more"]);
+    let refused = play
+        .world
+        .remand(&["refine", "c1", "--text", "and once more"]);
     refused.fails(1, "c1 has used all its 3 fixes");
     // Nor does a new head by a person's own hand give any back.
-    play.world.commit(&play.worktree, "own.txt", "mine", "by hand");
+    play.world
+        .commit(&play.worktree, "own.txt", "mine", "by hand");
     play.world.remand_in(&play.worktree, &["review"]).ok();
     play.tick().ok();
     assert_eq!((play.state().as_str(), fixes(&play)), ("escalated", 3));
@@ -66,18 +106,35 @@ fn tokens_are_a_budget_that_survives_restarts_and_new_heads() {
     let reviewer = format!("{tells}\n{NEVER_SATISFIED}");
     let fixer = format!("{tells}\n{CHANGES_SOMETHING}");
     let tables = "[loop]\nmax_tokens = 1000\nmax_fix_cycles = 50\nmax_total_fixes = 50\n";
-    let play = Play::new(&Script { reviewer: &reviewer, fixer: &fixer, tables, ..Script::default() });
+    let play = Play::new(&Script {
+        reviewer: &reviewer,
+        fixer: &fixer,
+        tables,
+        ..Script::default()
+    });
     // Each run in a process of its own.
     play.world.remand(&["work"]).ok();
     assert_eq!(play.world.sqlite("SELECT tokens FROM changes"), "400");
     play.tick().ok();
     assert_eq!(play.state(), "escalated");
-    assert_eq!(play.world.sqlite("SELECT tokens FROM changes"), "1200", "400 three times, and no fourth");
+    assert_eq!(
+        play.world.sqlite("SELECT tokens FROM changes"),
+        "1200",
+        "400 three times, and no fourth"
+    );
     assert_eq!(play.count("runs"), 3);
-    assert_eq!(escalation(&play), "c1 used 1200 tokens, all it may — requires human review");
-    assert_eq!(play.world.sqlite("SELECT metadata ->> 'bound' FROM events WHERE event_type = 'escalated'"), "tokens");
+    assert_eq!(
+        escalation(&play),
+        "c1 used 1200 tokens, all it may — requires human review"
+    );
+    assert_eq!(
+        play.world
+            .sqlite("SELECT metadata ->> 'bound' FROM events WHERE event_type = 'escalated'"),
+        "tokens"
+    );
 
-    play.world.commit(&play.worktree, "own.txt", "mine", "by hand");
+    play.world
+        .commit(&play.worktree, "own.txt", "mine", "by hand");
     play.world.remand_in(&play.worktree, &["review"]).ok();
     play.tick().ok();
     assert_eq!(play.count("runs"), 3, "not even a review is paid for");
@@ -90,15 +147,31 @@ fn tokens_are_a_budget_that_survives_restarts_and_new_heads() {
 fn time_is_a_budget_that_survives_restarts() {
     let reviewer = format!("sleep 0.6\n{NEVER_SATISFIED}");
     let tables = "[loop]\nmax_run_s = 1\nmax_fix_cycles = 50\nmax_total_fixes = 50\n";
-    let play = Play::new(&Script { reviewer: &reviewer, fixer: CHANGES_SOMETHING, tables, ..Script::default() });
+    let play = Play::new(&Script {
+        reviewer: &reviewer,
+        fixer: CHANGES_SOMETHING,
+        tables,
+        ..Script::default()
+    });
     play.world.remand(&["work"]).ok();
-    let spent: i64 = play.world.sqlite("SELECT run_ms FROM changes").parse().unwrap();
+    let spent: i64 = play
+        .world
+        .sqlite("SELECT run_ms FROM changes")
+        .parse()
+        .unwrap();
     assert!((600..1000).contains(&spent), "{spent} ms");
     play.tick().ok();
     assert_eq!(play.state(), "escalated");
     let told = escalation(&play);
-    assert!(told.starts_with("c1 used ") && told.ends_with("requires human review"), "{told}");
-    assert_eq!(play.world.sqlite("SELECT metadata ->> 'bound' FROM events WHERE event_type = 'escalated'"), "time");
+    assert!(
+        told.starts_with("c1 used ") && told.ends_with("requires human review"),
+        "{told}"
+    );
+    assert_eq!(
+        play.world
+            .sqlite("SELECT metadata ->> 'bound' FROM events WHERE event_type = 'escalated'"),
+        "time"
+    );
     let runs = play.count("runs");
     assert!(runs <= 3, "{runs} runs in one second of agents' time");
     play.check();
@@ -110,7 +183,12 @@ fn a_budget_that_ran_out_inside_an_item_stops_the_next_run_of_it() {
     let fixer = format!("echo '{{\"tokens\": 5000}}' >\"$REMAND_RESULT\"\n{CHANGES_SOMETHING}");
     let tables = "[loop]\nmax_tokens = 1000\n";
     let settings = "gates = [[\"false\"]]";
-    let play = Play::new(&Script { fixer: &fixer, settings, tables, ..Script::default() });
+    let play = Play::new(&Script {
+        fixer: &fixer,
+        settings,
+        tables,
+        ..Script::default()
+    });
     play.tick().ok();
     assert_eq!(play.state(), "escalated");
     assert_eq!(play.count("events WHERE event_type = 'gate_failed'"), 1);
@@ -128,20 +206,33 @@ fn a_budget_that_ran_out_inside_an_item_stops_the_next_run_of_it() {
 fn the_same_finding_after_two_fixes_is_handed_to_a_person() {
     let reviewer = r#"says changes_requested "not yet" "$(finding generated.txt 1 'this file must not be ignored')""#;
     let tables = "[loop]\nmax_fix_cycles = 5\n";
-    let play = Play::new(&Script { reviewer, fixer: CHANGES_SOMETHING, tables, ..Script::default() });
+    let play = Play::new(&Script {
+        reviewer,
+        fixer: CHANGES_SOMETHING,
+        tables,
+        ..Script::default()
+    });
     play.tick().ok();
     assert_eq!((play.state().as_str(), fixes(&play)), ("escalated", 2));
     assert_eq!(
         escalation(&play),
         "c1 makes no progress: the same finding in generated.txt is still open after 2 fixes: this file must not be ignored — requires human review"
     );
-    let bound = play.world.sqlite("SELECT metadata ->> 'bound' FROM events WHERE event_type = 'escalated'");
+    let bound = play
+        .world
+        .sqlite("SELECT metadata ->> 'bound' FROM events WHERE event_type = 'escalated'");
     assert_eq!(bound, "no_progress");
     // A person's word wipes that slate clean, not the counters.
-    play.world.remand(&["refine", "c1", "--text", "take it out of .gitignore"]).ok();
+    play.world
+        .remand(&["refine", "c1", "--text", "take it out of .gitignore"])
+        .ok();
     play.tick().ok();
     assert_eq!(play.state(), "escalated");
-    assert!(fixes(&play) > 3, "judged by what came since: {:#?}", play.events());
+    assert!(
+        fixes(&play) > 3,
+        "judged by what came since: {:#?}",
+        play.events()
+    );
 }
 
 /// LOOP-3: fixes that go in a circle (A, B, A) end when a tree comes back, whatever the findings say.
@@ -149,11 +240,19 @@ fn the_same_finding_after_two_fixes_is_handed_to_a_person() {
 fn a_tree_seen_before_ends_the_loop() {
     let fixer = "cat >/dev/null\nif grep -q round work.txt; then echo work >work.txt; else echo round >>work.txt; fi\n";
     let tables = "[loop]\nmax_fix_cycles = 5\n";
-    let play = Play::new(&Script { reviewer: NEVER_SATISFIED, fixer, tables, ..Script::default() });
+    let play = Play::new(&Script {
+        reviewer: NEVER_SATISFIED,
+        fixer,
+        tables,
+        ..Script::default()
+    });
     play.tick().ok();
     assert_eq!((play.state().as_str(), fixes(&play)), ("escalated", 2));
     let told = escalation(&play);
-    assert!(told.contains("again exactly what review 1 saw: the fixes go in a circle"), "{told}");
+    assert!(
+        told.contains("again exactly what review 1 saw: the fixes go in a circle"),
+        "{told}"
+    );
     play.check();
 }
 
@@ -169,11 +268,19 @@ esac
 says changes_requested "cycle $REMAND_CYCLE" "$list"
 "#;
     let tables = "[loop]\nmax_fix_cycles = 5\n";
-    let play = Play::new(&Script { reviewer, fixer: CHANGES_SOMETHING, tables, ..Script::default() });
+    let play = Play::new(&Script {
+        reviewer,
+        fixer: CHANGES_SOMETHING,
+        tables,
+        ..Script::default()
+    });
     play.tick().ok();
     assert_eq!((play.state().as_str(), fixes(&play)), ("escalated", 2));
     let told = escalation(&play);
-    assert!(told.contains("the last review has 2 blocking findings, two fixes ago it was 1"), "{told}");
+    assert!(
+        told.contains("the last review has 2 blocking findings, two fixes ago it was 1"),
+        "{told}"
+    );
 }
 
 /// LOOP-4: the review is asked for every place in one finding, the fix for the whole class.
@@ -182,14 +289,21 @@ fn the_prompts_ask_for_every_instance_of_a_class() {
     let play = Play::new(&Script::default());
     play.tick().ok();
     let of = |source: &str| {
-        let sql = format!("SELECT run_id FROM runs JOIN work_items USING (item_id) WHERE source = '{source}' LIMIT 1");
+        let sql = format!(
+            "SELECT run_id FROM runs JOIN work_items USING (item_id) WHERE source = '{source}' LIMIT 1"
+        );
         play.prompt_of_run(&play.world.sqlite(&sql))
     };
     let review = of("code_review");
-    assert!(review.contains("look for all its places and name every one in a single finding"), "{review}");
+    assert!(
+        review.contains("look for all its places and name every one in a single finding"),
+        "{review}"
+    );
     let fix = of("review_fix");
     assert!(
-        fix.contains("look through the change for the same mistake elsewhere and\n  repair the whole class"),
+        fix.contains(
+            "look through the change for the same mistake elsewhere and\n  repair the whole class"
+        ),
         "{fix}"
     );
 }
@@ -197,12 +311,22 @@ fn the_prompts_ask_for_every_instance_of_a_class() {
 /// LOOP-6, LOOP-9: a launch that came to nothing moves no counter of success; tried again it counts on, it does not begin anew.
 #[test]
 fn attempts_only_go_up_and_a_launch_is_no_progress() {
-    let play = Play::new(&Script { fixer: "cat >/dev/null\nexit 1\n", ..Script::default() });
-    let seen =
-        |play: &Play| play.world.sqlite("SELECT attempt || ' ' || epoch FROM work_items WHERE source = 'review_fix'");
+    let play = Play::new(&Script {
+        fixer: "cat >/dev/null\nexit 1\n",
+        ..Script::default()
+    });
+    let seen = |play: &Play| {
+        play.world
+            .sqlite("SELECT attempt || ' ' || epoch FROM work_items WHERE source = 'review_fix'")
+    };
     play.tick().ok();
     assert_eq!(seen(&play), "1 1");
-    let spent = |play: &Play| -> i64 { play.world.sqlite("SELECT run_ms FROM changes").parse().unwrap() };
+    let spent = |play: &Play| -> i64 {
+        play.world
+            .sqlite("SELECT run_ms FROM changes")
+            .parse()
+            .unwrap()
+    };
     let first = spent(&play);
     for (round, verb) in [(2, "retry"), (3, "retry"), (4, "requeue")] {
         match verb {
@@ -211,11 +335,19 @@ fn attempts_only_go_up_and_a_launch_is_no_progress() {
         };
         play.tick().ok();
         assert_eq!(seen(&play), format!("{round} {round}"));
-        assert_eq!(play.state(), "escalated", "each failure is a person's again");
+        assert_eq!(
+            play.state(),
+            "escalated",
+            "each failure is a person's again"
+        );
     }
     assert!(spent(&play) > first, "what was spent stays spent");
     let counters = "SELECT fix_cycle || ' ' || total_fixes || ' ' || (SELECT outcome FROM findings) FROM changes";
-    assert_eq!(play.world.sqlite(counters), "0 0 open", "four launches are no fix");
+    assert_eq!(
+        play.world.sqlite(counters),
+        "0 0 open",
+        "four launches are no fix"
+    );
     assert_eq!(play.count("work_items WHERE source = 'code_review'"), 1);
     play.check();
 }
@@ -227,22 +359,43 @@ fn one_change_held_by_a_broken_agent_does_not_slow_another() {
         "if [ \"$REMAND_CHANGE\" = c1 ]; then echo '{{\"hold\": {{\"reason\": \"usage limit\"}}}}' >\"$REMAND_RESULT\"; exit 1; fi\n{FIXES}"
     );
     let tables = "[dispatch]\nslots = 1\nbackoff_first_s = 1\nbackoff_max_s = 600\n";
-    let play = Play::new(&Script { fixer: &fixer, tables, ..Script::default() });
+    let play = Play::new(&Script {
+        fixer: &fixer,
+        tables,
+        ..Script::default()
+    });
     play.world.sqlite("UPDATE work_items SET priority = 'P1'");
     let daemon = play.daemon();
-    play.wait_for("SELECT count(*) > 0 FROM events WHERE event_type = 'held'", "1");
+    play.wait_for(
+        "SELECT count(*) > 0 FROM events WHERE event_type = 'held'",
+        "1",
+    );
     let begun = Instant::now();
     let (other, _) = play.another("other");
-    play.wait_for(&format!("SELECT state FROM changes WHERE change_id = '{other}'"), "ready_for_human_review");
-    assert!(begun.elapsed() < PATIENCE / 2, "{:?} beside a change that is held", begun.elapsed());
+    play.wait_for(
+        &format!("SELECT state FROM changes WHERE change_id = '{other}'"),
+        "ready_for_human_review",
+    );
+    assert!(
+        begun.elapsed() < PATIENCE / 2,
+        "{:?} beside a change that is held",
+        begun.elapsed()
+    );
     // The held one tries again by itself, ever more seldom, and costs neither a cycle nor an attempt.
-    play.wait_for("SELECT count(*) >= 3 FROM events WHERE event_type = 'held'", "1");
+    play.wait_for(
+        "SELECT count(*) >= 3 FROM events WHERE event_type = 'held'",
+        "1",
+    );
     let waits = play.world.sqlite(
         "SELECT group_concat(CAST(round((julianday(metadata ->> 'until') - julianday(timestamp)) * 86400) AS INTEGER), ' ')
          FROM (SELECT * FROM events WHERE event_type = 'held' ORDER BY id LIMIT 3)",
     );
     assert_eq!(waits, "1 2 4", "the wait doubles");
-    assert_eq!(play.world.sqlite("SELECT fix_cycle || ' ' || total_fixes FROM changes WHERE change_id = 'c1'"), "0 0");
+    assert_eq!(
+        play.world
+            .sqlite("SELECT fix_cycle || ' ' || total_fixes FROM changes WHERE change_id = 'c1'"),
+        "0 0"
+    );
     let attempt = "SELECT attempt FROM work_items WHERE change_id = 'c1' AND source = 'review_fix'";
     play.wait_for(&format!("{attempt} AND status = 'blocked'"), "0");
     assert!(daemon.stop().success());
@@ -252,18 +405,35 @@ fn one_change_held_by_a_broken_agent_does_not_slow_another() {
 /// LOOP-8: the counters are columns: a daemon killed between two fixes begins where it was.
 #[test]
 fn a_restart_begins_where_the_counters_are() {
-    let play = Play::new(&Script { reviewer: NEVER_SATISFIED, fixer: CHANGES_SOMETHING, ..Script::default() });
+    let play = Play::new(&Script {
+        reviewer: NEVER_SATISFIED,
+        fixer: CHANGES_SOMETHING,
+        ..Script::default()
+    });
     for round in 1..=2 {
         let daemon = play.daemon();
-        play.wait_for(&format!("SELECT count(*) >= {round} FROM events WHERE event_type = 'fix_committed'"), "1");
+        play.wait_for(
+            &format!("SELECT count(*) >= {round} FROM events WHERE event_type = 'fix_committed'"),
+            "1",
+        );
         daemon.kill();
     }
     let daemon = play.daemon();
     play.wait_for_state("escalated");
     assert!(daemon.stop().success());
-    assert_eq!(play.count("work_items WHERE source = 'review_fix' AND status = 'completed'"), 2);
-    assert_eq!(play.world.sqlite("SELECT fix_cycle || ' ' || total_fixes FROM changes"), "2 2");
-    assert_eq!(escalation(&play), "c1 exceeded max fix cycles (2) — requires human review");
+    assert_eq!(
+        play.count("work_items WHERE source = 'review_fix' AND status = 'completed'"),
+        2
+    );
+    assert_eq!(
+        play.world
+            .sqlite("SELECT fix_cycle || ' ' || total_fixes FROM changes"),
+        "2 2"
+    );
+    assert_eq!(
+        escalation(&play),
+        "c1 exceeded max fix cycles (2) — requires human review"
+    );
     play.check();
 }
 
@@ -272,7 +442,11 @@ fn a_restart_begins_where_the_counters_are() {
 fn an_agent_that_stops_its_own_shim_is_not_run_for_ever() {
     let fixer = "cat >/dev/null\nkill -TERM $PPID\nsleep 5\n";
     let tables = "[dispatch]\nmax_lost_runs = 3\n";
-    let play = Play::new(&Script { fixer, tables, ..Script::default() });
+    let play = Play::new(&Script {
+        fixer,
+        tables,
+        ..Script::default()
+    });
     play.tick().ok();
     assert_eq!(play.state(), "escalated", "{:#?}", play.events());
     assert_eq!(play.count("events WHERE event_type = 'run_lost'"), 3);
@@ -284,7 +458,11 @@ fn an_agent_that_stops_its_own_shim_is_not_run_for_ever() {
 fn runs_that_vanish_are_counted_over_restarts() {
     let fixer = "cat >/dev/null\nkill -9 $$\n";
     let tables = "[dispatch]\nmax_lost_runs = 3\n";
-    let play = Play::new(&Script { fixer, tables, ..Script::default() });
+    let play = Play::new(&Script {
+        fixer,
+        tables,
+        ..Script::default()
+    });
     let begun = Instant::now();
     while play.state() != "escalated" && begun.elapsed() < Duration::from_secs(30) {
         play.tick().ok();

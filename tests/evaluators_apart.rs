@@ -32,26 +32,46 @@ fn what_a_killed_daemon_left_is_ended_and_what_a_living_one_runs_is_not() {
     let world = &play.world;
     evaluator(world, "waits", YEARLY, &waits(world));
     let file = world.root().join("config/remand/evaluators/waits.toml");
-    fs::write(&file, fs::read_to_string(&file).unwrap().replace("limit_s = 2", "limit_s = 600")).unwrap();
+    fs::write(
+        &file,
+        fs::read_to_string(&file)
+            .unwrap()
+            .replace("limit_s = 2", "limit_s = 600"),
+    )
+    .unwrap();
     let daemon = play.daemon();
     play.until("it is run", || !pids(world).is_empty());
     let first = pids(world)[0];
     // Another command beside the daemon leaves it alone.
-    let mut tick = world.remand_command(&["tick"]).stdout(std::process::Stdio::null()).spawn().unwrap();
+    let mut tick = world
+        .remand_command(&["tick"])
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
     play.until("the tick runs its own", || pids(world).len() == 2);
     assert!(is_alive(first));
     tick.kill().unwrap();
     tick.wait().unwrap();
     daemon.kill();
-    assert!(pids(world).into_iter().all(is_alive), "nobody ended them yet");
+    assert!(
+        pids(world).into_iter().all(is_alive),
+        "nobody ended them yet"
+    );
 
     let left = pids(world);
     let daemon = play.daemon();
     play.until("it is run again", || pids(world).len() == 3);
     assert!(!left.into_iter().any(is_alive), "{}", play.log());
-    assert!(play.log().contains("outlived whoever started them"), "{}", play.log());
+    assert!(
+        play.log().contains("outlived whoever started them"),
+        "{}",
+        play.log()
+    );
     fs::write(world.root().join("go"), "").unwrap();
-    play.wait_for("SELECT count(*) FROM evaluators WHERE name = 'waits' AND next_run IS NOT NULL", "1");
+    play.wait_for(
+        "SELECT count(*) FROM evaluators WHERE name = 'waits' AND next_run IS NOT NULL",
+        "1",
+    );
     assert!(daemon.stop().success());
 }
 
@@ -60,13 +80,26 @@ fn while_everything_is_stopped_it_is_not_run() {
     let play = Play::new(&Script::default());
     let world = &play.world;
     let seen = world.root().join("seen");
-    evaluator(world, "watcher", YEARLY, &format!("cat >>'{}'\n", seen.display()));
+    evaluator(
+        world,
+        "watcher",
+        YEARLY,
+        &format!("cat >>'{}'\n", seen.display()),
+    );
     world.remand(&["stop", "--reason", "lunch"]).ok();
     play.tick().ok();
-    let refused = world.remand(&["evaluators", "run", "watcher"]).fails(5, "everything is stopped by ada: lunch");
-    assert!(refused.stderr.contains("`remand start`"), "{}", refused.stderr);
+    let refused = world
+        .remand(&["evaluators", "run", "watcher"])
+        .fails(5, "everything is stopped by ada: lunch");
+    assert!(
+        refused.stderr.contains("`remand start`"),
+        "{}",
+        refused.stderr
+    );
     assert!(!seen.exists());
-    world.remand(&["evaluators", "run", "watcher", "--dry-run"]).ok();
+    world
+        .remand(&["evaluators", "run", "watcher", "--dry-run"])
+        .ok();
     assert!(seen.exists());
     world.remand(&["evaluators", "run", "review_feedback"]).ok();
     fs::remove_file(&seen).unwrap();
@@ -74,8 +107,15 @@ fn while_everything_is_stopped_it_is_not_run() {
     world.remand(&["start"]).ok();
     world.remand(&["stop", "calc"]).ok();
     play.tick().ok();
-    let shown: serde_json::Value = serde_json::from_str(&fs::read_to_string(&seen).unwrap()).unwrap();
-    assert_eq!((&shown["projects"][0]["stopped"], &shown["changes"][0]["stopped"]), (&true.into(), &true.into()));
+    let shown: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(&seen).unwrap()).unwrap();
+    assert_eq!(
+        (
+            &shown["projects"][0]["stopped"],
+            &shown["changes"][0]["stopped"]
+        ),
+        (&true.into(), &true.into())
+    );
 }
 
 #[test]
@@ -83,15 +123,25 @@ fn a_bad_line_of_its_own_does_not_wake_it_and_no_more_are_told_than_a_few() {
     let play = Play::new(&Script::default());
     let world = &play.world;
     let counter = world.root().join("passes");
-    let script = format!("cat >/dev/null; echo . >>'{0}'; echo \"no proposal $(wc -l <'{0}')\"", counter.display());
-    evaluator(world, "muddled", "on = [\"skipped\"]\nschedule = \"@yearly\"", &script);
+    let script = format!(
+        "cat >/dev/null; echo . >>'{0}'; echo \"no proposal $(wc -l <'{0}')\"",
+        counter.display()
+    );
+    evaluator(
+        world,
+        "muddled",
+        "on = [\"skipped\"]\nschedule = \"@yearly\"",
+        &script,
+    );
     play.tick().ok();
     let passes = || fs::read_to_string(&counter).unwrap().lines().count();
     assert_eq!(passes(), 1, "{}", told(world, "muddled"));
-    assert_eq!(world.sqlite("SELECT DISTINCT actor_id FROM events WHERE target_id = 'muddled'"), "muddled");
+    assert_eq!(
+        world.sqlite("SELECT DISTINCT actor_id FROM events WHERE target_id = 'muddled'"),
+        "muddled"
+    );
 
-    let many =
-        "cat >/dev/null; for n in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do echo \"$$ at $n\"; done";
+    let many = "cat >/dev/null; for n in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do echo \"$$ at $n\"; done";
     evaluator(world, "muddled", YEARLY, many);
     for _ in 0..5 {
         due(world);
@@ -99,9 +149,14 @@ fn a_bad_line_of_its_own_does_not_wake_it_and_no_more_are_told_than_a_few() {
     }
     let lines = "SELECT count(*) FROM events WHERE target_id = 'muddled' AND summary LIKE 'line %'";
     assert_eq!(world.sqlite(lines), "50");
-    assert_eq!(world.sqlite("SELECT count(*) FROM proposals WHERE evaluator = 'muddled'"), "51");
     assert_eq!(
-        world.sqlite("SELECT summary FROM events WHERE target_id = 'muddled' AND summary NOT LIKE 'line %'"),
+        world.sqlite("SELECT count(*) FROM proposals WHERE evaluator = 'muddled'"),
+        "51"
+    );
+    assert_eq!(
+        world.sqlite(
+            "SELECT summary FROM events WHERE target_id = 'muddled' AND summary NOT LIKE 'line %'"
+        ),
         "50 lines in a day are no proposals of muddled: more of them are not told before tomorrow"
     );
 }
@@ -115,14 +170,35 @@ fn secrets_that_it_prints_are_kept_nowhere() {
     let item = format!(
         r#"{{"propose": "item", "key": "k", "change": "c1", "title": "look at {token}", "description": "it is {token}"}}"#
     );
-    evaluator(world, "fails", YEARLY, &format!("cat >/dev/null; echo 'bad: {token}' >&2; exit 1"));
-    evaluator(world, "prints", YEARLY, &format!("cat >/dev/null; echo 'what is {token}'; echo '{item}'"));
+    evaluator(
+        world,
+        "fails",
+        YEARLY,
+        &format!("cat >/dev/null; echo 'bad: {token}' >&2; exit 1"),
+    );
+    evaluator(
+        world,
+        "prints",
+        YEARLY,
+        &format!("cat >/dev/null; echo 'what is {token}'; echo '{item}'"),
+    );
     let daemon = play.daemon();
     play.wait_for("SELECT count(*) FROM evaluator_troubles", "1");
-    play.wait_for("SELECT count(*) FROM work_items WHERE source = 'manual'", "1");
+    play.wait_for(
+        "SELECT count(*) FROM work_items WHERE source = 'manual'",
+        "1",
+    );
     assert!(daemon.stop().success());
-    assert!(told(world, "fails").contains("bad: ***"), "{}", told(world, "fails"));
-    assert!(told(world, "prints").contains("what is ***"), "{}", told(world, "prints"));
+    assert!(
+        told(world, "fails").contains("bad: ***"),
+        "{}",
+        told(world, "fails")
+    );
+    assert!(
+        told(world, "prints").contains("what is ***"),
+        "{}",
+        told(world, "prints")
+    );
     assert_eq!(
         world.sqlite("SELECT title, description FROM work_items WHERE source = 'manual'"),
         "look at ***|it is ***"
@@ -130,6 +206,10 @@ fn secrets_that_it_prints_are_kept_nowhere() {
     let dump = world.sqlite(
         "SELECT summary || metadata FROM events; SELECT reason FROM evaluator_troubles; SELECT key FROM proposals",
     );
-    assert!(!dump.contains(&token) && !play.log().contains(&token), "{dump}\n{}", play.log());
+    assert!(
+        !dump.contains(&token) && !play.log().contains(&token),
+        "{dump}\n{}",
+        play.log()
+    );
     assert!(play.log().contains("bad: ***"), "{}", play.log());
 }

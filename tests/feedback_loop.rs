@@ -22,17 +22,32 @@ echo fixed >>work.txt
 /// US-1, FR-1: one item for the rejection, with exactly the nine keys, run in the worktree that was there.
 #[test]
 fn a_rejected_review_becomes_one_fix_in_the_same_worktree() {
-    let play = Play::new(&Script { reviewer: TWO_FINDINGS, fixer: NOTES_AND_FIXES, ..Script::default() });
-    play.world.sqlite("UPDATE changes SET implementation_item_id = 'w900'");
-    let worktrees = play.world.git(&play.repo, &["worktree", "list"]).lines().count();
+    let play = Play::new(&Script {
+        reviewer: TWO_FINDINGS,
+        fixer: NOTES_AND_FIXES,
+        ..Script::default()
+    });
+    play.world
+        .sqlite("UPDATE changes SET implementation_item_id = 'w900'");
+    let worktrees = play
+        .world
+        .git(&play.repo, &["worktree", "list"])
+        .lines()
+        .count();
     play.tick().ok();
 
     assert_eq!(play.count("work_items WHERE source = 'review_fix'"), 1);
-    let item = play.world.sqlite("SELECT item_id FROM work_items WHERE source = 'review_fix'");
+    let item = play
+        .world
+        .sqlite("SELECT item_id FROM work_items WHERE source = 'review_fix'");
     let mut metadata = play.metadata(&item);
     let comments = metadata["review_comments"].take();
     let comments = comments.as_str().unwrap();
-    for part in ["two things are wrong", "work.txt:1 the first line lies", "README.md:7 the second place of the lie"] {
+    for part in [
+        "two things are wrong",
+        "work.txt:1 the first line lies",
+        "README.md:7 the second place of the lie",
+    ] {
         assert!(comments.contains(part), "{part:?} is not in {comments}");
     }
     let expected = json!({
@@ -48,10 +63,27 @@ fn a_rejected_review_becomes_one_fix_in_the_same_worktree() {
     });
     assert_eq!(metadata, expected, "nine keys, no more, no less");
 
-    assert_eq!(play.noted("fix.pwd").trim(), play.worktree.to_str().unwrap());
-    assert_eq!(play.world.git(&play.repo, &["worktree", "list"]).lines().count(), worktrees);
-    assert_eq!(play.world.git(&play.worktree, &["log", "-1", "--format=%s"]), "Address review feedback (cycle 1)");
-    assert_eq!(play.world.git(&play.worktree, &["status", "--porcelain"]), "", "all of it is committed");
+    assert_eq!(
+        play.noted("fix.pwd").trim(),
+        play.worktree.to_str().unwrap()
+    );
+    assert_eq!(
+        play.world
+            .git(&play.repo, &["worktree", "list"])
+            .lines()
+            .count(),
+        worktrees
+    );
+    assert_eq!(
+        play.world
+            .git(&play.worktree, &["log", "-1", "--format=%s"]),
+        "Address review feedback (cycle 1)"
+    );
+    assert_eq!(
+        play.world.git(&play.worktree, &["status", "--porcelain"]),
+        "",
+        "all of it is committed"
+    );
     play.check();
 }
 
@@ -59,7 +91,8 @@ fn a_rejected_review_becomes_one_fix_in_the_same_worktree() {
 #[test]
 fn a_finished_fix_is_reviewed_again_one_cycle_further() {
     let play = Play::new(&Script::default());
-    play.world.sqlite("UPDATE changes SET implementation_item_id = 'w900'");
+    play.world
+        .sqlite("UPDATE changes SET implementation_item_id = 'w900'");
     let before = play.world.git(&play.worktree, &["rev-parse", "HEAD"]);
     play.tick().ok();
 
@@ -74,38 +107,71 @@ fn a_finished_fix_is_reviewed_again_one_cycle_further() {
         "implementation_work_item_id": "w900", "project_id": "calc", "head": head,
     });
     assert_eq!(metadata, expected);
-    assert_eq!(play.world.sqlite("SELECT fix_cycle || ' ' || total_fixes FROM changes"), "1 1");
+    assert_eq!(
+        play.world
+            .sqlite("SELECT fix_cycle || ' ' || total_fixes FROM changes"),
+        "1 1"
+    );
 
-    let run = play.world.sqlite("SELECT run_id FROM runs WHERE item_id = 'w3'");
-    assert_eq!(play.world.sqlite("SELECT head_before FROM runs WHERE item_id = 'w3'"), head);
+    let run = play
+        .world
+        .sqlite("SELECT run_id FROM runs WHERE item_id = 'w3'");
+    assert_eq!(
+        play.world
+            .sqlite("SELECT head_before FROM runs WHERE item_id = 'w3'"),
+        head
+    );
     let prompt = play.prompt_of_run(&run);
-    assert!(prompt.contains("+fixed"), "the review was not given the new diff: {prompt}");
+    assert!(
+        prompt.contains("+fixed"),
+        "the review was not given the new diff: {prompt}"
+    );
     assert!(prompt.contains("after fix 1 of at most 2"), "{prompt}");
-    assert_eq!(play.world.sqlite("SELECT cycle || ' ' || head FROM reviews WHERE item_id = 'w3'"), format!("1 {head}"));
+    assert_eq!(
+        play.world
+            .sqlite("SELECT cycle || ' ' || head FROM reviews WHERE item_id = 'w3'"),
+        format!("1 {head}")
+    );
 }
 
 /// US-3, FR-2, FR-5: two fixes, three reviews, then a person: marked on the item and on the change, nothing more made.
 #[test]
 fn at_the_maximum_a_person_is_asked_and_nothing_more_is_made() {
-    let play = Play::new(&Script { reviewer: NEVER_SATISFIED, ..Script::default() });
+    let play = Play::new(&Script {
+        reviewer: NEVER_SATISFIED,
+        ..Script::default()
+    });
     play.tick().ok();
 
     assert_eq!(play.state(), "escalated");
     let made = "SELECT group_concat(source || ':' || status, ' ') FROM (SELECT * FROM work_items ORDER BY created_at)";
-    let expected =
-        "code_review:completed review_fix:completed code_review:completed review_fix:completed code_review:completed";
+    let expected = "code_review:completed review_fix:completed code_review:completed review_fix:completed code_review:completed";
     assert_eq!(play.world.sqlite(made), expected);
     let marked = "SELECT item_id FROM work_items WHERE json_type(metadata, '$.human_review_required') = 'true'";
-    assert_eq!(play.world.sqlite(marked), "w5", "the item whose review was rejected last");
-    let change = "SELECT human_review_required || ' ' || final_verdict || ' ' || fix_cycle FROM changes";
+    assert_eq!(
+        play.world.sqlite(marked),
+        "w5",
+        "the item whose review was rejected last"
+    );
+    let change =
+        "SELECT human_review_required || ' ' || final_verdict || ' ' || fix_cycle FROM changes";
     assert_eq!(play.world.sqlite(change), "1 MAX_CYCLES_REACHED 2");
-    let told = play.world.sqlite("SELECT summary FROM events WHERE event_type = 'escalated'");
-    assert_eq!(told, "c1 exceeded max fix cycles (2) — requires human review");
+    let told = play
+        .world
+        .sqlite("SELECT summary FROM events WHERE event_type = 'escalated'");
+    assert_eq!(
+        told,
+        "c1 exceeded max fix cycles (2) — requires human review"
+    );
 
     let events = play.events().len();
     play.tick().ok();
     assert_eq!(play.events().len(), events, "nothing more is created");
-    assert!(play.why().contains("exceeded max fix cycles (2)"), "{}", play.why());
+    assert!(
+        play.why().contains("exceeded max fix cycles (2)"),
+        "{}",
+        play.why()
+    );
     play.check();
 }
 
@@ -113,7 +179,11 @@ fn at_the_maximum_a_person_is_asked_and_nothing_more_is_made() {
 #[test]
 fn the_evaluator_says_how_many_fixes_a_change_may_have() {
     let tables = "[loop]\nmax_fix_cycles = 4\n[projects.other]\nmax_fix_cycles = 6\n";
-    let play = Play::without_change(&Script { reviewer: NEVER_SATISFIED, tables, ..Script::default() });
+    let play = Play::without_change(&Script {
+        reviewer: NEVER_SATISFIED,
+        tables,
+        ..Script::default()
+    });
     let max_of = |branch: &str| {
         play.world.sqlite(&format!(
             "SELECT max_fix_cycles FROM changes WHERE branch = '{branch}' ORDER BY rowid DESC LIMIT 1"
@@ -129,32 +199,49 @@ fn the_evaluator_says_how_many_fixes_a_change_may_have() {
     play.world.remand_in(&play.worktree, &["review"]).ok();
     assert_eq!(max_of("feature"), "1");
     let named = play.world.worktree(&play.repo, "named");
-    play.world.remand_in(&named, &["review", "--max-cycles", "3"]).ok();
+    play.world
+        .remand_in(&named, &["review", "--max-cycles", "3"])
+        .ok();
     assert_eq!(max_of("named"), "3");
     let other = play.world.repo("other");
-    play.world.remand(&["project", "add", other.to_str().unwrap()]).ok();
+    play.world
+        .remand(&["project", "add", other.to_str().unwrap()])
+        .ok();
     let projects_own = play.world.worktree(&other, "projects-own");
     play.world.remand_in(&projects_own, &["review"]).ok();
     assert_eq!(max_of("projects-own"), "6");
 
     play.tick().ok();
-    let fixes =
-        "SELECT count(*) FROM work_items JOIN changes USING (change_id) WHERE source = 'review_fix' AND branch = ";
-    assert_eq!(play.world.sqlite(&format!("{fixes}'feature'")), "1", "one fix, then a person");
+    let fixes = "SELECT count(*) FROM work_items JOIN changes USING (change_id) WHERE source = 'review_fix' AND branch = ";
+    assert_eq!(
+        play.world.sqlite(&format!("{fixes}'feature'")),
+        "1",
+        "one fix, then a person"
+    );
     let told = "SELECT group_concat(change_id) FROM events WHERE summary LIKE '% exceeded max fix cycles (1) — requires human review'";
-    let ids = "SELECT group_concat(change_id) FROM changes WHERE branch IN ('configured', 'feature')";
+    let ids =
+        "SELECT group_concat(change_id) FROM changes WHERE branch IN ('configured', 'feature')";
     let (told, ids) = (play.world.sqlite(told), play.world.sqlite(ids));
-    assert_eq!(told, ids, "also the one that entered before the evaluator's number was written");
+    assert_eq!(
+        told, ids,
+        "also the one that entered before the evaluator's number was written"
+    );
 }
 
 /// FR-5: a raised number holds at once for a change without one of its own, and `why` says whose number holds.
 #[test]
 fn a_raised_number_of_fixes_holds_for_changes_that_are_under_way() {
     let tables = "[loop]\nmax_fix_cycles = 1\n";
-    let play = Play::without_change(&Script { reviewer: NEVER_SATISFIED, tables, ..Script::default() });
+    let play = Play::without_change(&Script {
+        reviewer: NEVER_SATISFIED,
+        tables,
+        ..Script::default()
+    });
     play.world.remand_in(&play.worktree, &["review"]).ok();
     let own = play.world.worktree(&play.repo, "own");
-    play.world.remand_in(&own, &["review", "--max-cycles", "1"]).ok();
+    play.world
+        .remand_in(&own, &["review", "--max-cycles", "1"])
+        .ok();
     let why = |id: &str| play.world.remand(&["why", id]).ok().stdout;
     let config = play.world.root().join("config/remand/config.toml");
     let set = |from: &str, to: &str| {
@@ -167,25 +254,42 @@ fn a_raised_number_of_fixes_holds_for_changes_that_are_under_way() {
     play.tick().ok();
     let fixes = "SELECT change_id, total_fixes, max_fix_cycles FROM changes ORDER BY change_id";
     assert_eq!(play.world.sqlite(fixes), "c1|2|2\nc2|1|1");
-    assert!(why("c1").contains("fixes per round: at most 2 (2 from `loop.max_fix_cycles` (/"), "{}", why("c1"));
-    assert!(why("c2").contains("fixes per round: at most 1 (1 from a person for c2)"), "{}", why("c2"));
+    assert!(
+        why("c1").contains("fixes per round: at most 2 (2 from `loop.max_fix_cycles` (/"),
+        "{}",
+        why("c1")
+    );
+    assert!(
+        why("c2").contains("fixes per round: at most 1 (1 from a person for c2)"),
+        "{}",
+        why("c2")
+    );
     let told = "SELECT change_id || ': ' || summary FROM events WHERE metadata ->> 'action' = 'max_fix_cycles'";
     let told = play.world.sqlite(told);
     assert!(
-        told.starts_with("c1: fixes per round: at most 2, from `loop.max_fix_cycles` (/") && !told.contains("c2"),
+        told.starts_with("c1: fixes per round: at most 2, from `loop.max_fix_cycles` (/")
+            && !told.contains("c2"),
         "{told}"
     );
 
     play.world.remand(&["cycles", "c2", "1"]).ok();
-    assert!(why("c2").contains("fixes per round: at most 2 (1 from a person for c2, 1 added by a person)"));
+    assert!(
+        why("c2")
+            .contains("fixes per round: at most 2 (1 from a person for c2, 1 added by a person)")
+    );
     set("max_fix_cycles = 2", "max_fix_cycles = 3");
     play.tick().ok();
     assert_eq!(
-        play.world.sqlite("SELECT state FROM changes WHERE change_id = 'c1'"),
+        play.world
+            .sqlite("SELECT state FROM changes WHERE change_id = 'c1'"),
         "escalated",
         "a person was asked"
     );
-    assert!(why("c1").contains("Since then the bound was raised to 3: `remand retry c1` goes on"), "{}", why("c1"));
+    assert!(
+        why("c1").contains("Since then the bound was raised to 3: `remand retry c1` goes on"),
+        "{}",
+        why("c1")
+    );
     play.world.remand(&["retry", "c1"]).ok();
     play.tick().ok();
     let fixes = "SELECT total_fixes > 2, state FROM changes WHERE change_id = 'c1'";
@@ -193,7 +297,10 @@ fn a_raised_number_of_fixes_holds_for_changes_that_are_under_way() {
     // What was made already is not too much.
     set("max_fix_cycles = 3", "max_fix_cycles = 0");
     play.tick().ok();
-    assert_eq!(play.world.sqlite("SELECT max_fix_cycles FROM changes"), "3\n2");
+    assert_eq!(
+        play.world.sqlite("SELECT max_fix_cycles FROM changes"),
+        "3\n2"
+    );
     let told = play.world.remand(&["why", "c1", "--json"]).ok().stdout;
     let told: serde_json::Value = serde_json::from_str(&told).unwrap();
     assert_eq!(told["fix_bound"]["most"], 3, "{told}");
@@ -203,7 +310,11 @@ fn a_raised_number_of_fixes_holds_for_changes_that_are_under_way() {
 /// US-4, FR-3: spec, plan and tasks; the whole review; each comment with its place; what to do, and what not; the branch.
 #[test]
 fn the_fix_is_told_all_that_it_needs() {
-    let play = Play::without_change(&Script { reviewer: TWO_FINDINGS, fixer: NOTES_AND_FIXES, ..Script::default() });
+    let play = Play::without_change(&Script {
+        reviewer: TWO_FINDINGS,
+        fixer: NOTES_AND_FIXES,
+        ..Script::default()
+    });
     let folder = play.worktree.join(".specify/specs/feature");
     std::fs::create_dir_all(&folder).unwrap();
     for (file, text) in [
@@ -211,14 +322,21 @@ fn the_fix_is_told_all_that_it_needs() {
         ("plan.md", "first the parser, then the rest"),
         ("tasks.md", "- [ ] T001 write the parser"),
     ] {
-        play.world.commit(&folder, file, text, &format!("add {file}"));
+        play.world
+            .commit(&folder, file, text, &format!("add {file}"));
     }
     play.world.remand_in(&play.worktree, &["review"]).ok();
     play.tick().ok();
 
     let prompt = play.noted("fix.prompt");
-    let run = play.world.sqlite("SELECT run_id FROM runs JOIN work_items USING (item_id) WHERE source = 'review_fix'");
-    assert_eq!(prompt, play.prompt_of_run(&run), "what is kept is what the agent read");
+    let run = play.world.sqlite(
+        "SELECT run_id FROM runs JOIN work_items USING (item_id) WHERE source = 'review_fix'",
+    );
+    assert_eq!(
+        prompt,
+        play.prompt_of_run(&run),
+        "what is kept is what the agent read"
+    );
     for part in [
         // 1. what was asked for
         "users can multiply",
@@ -245,7 +363,10 @@ fn the_fix_is_told_all_that_it_needs() {
 /// US-5: an approved change makes no fix, no rejection, and is ready for a person.
 #[test]
 fn an_approved_change_makes_no_fix() {
-    let play = Play::new(&Script { reviewer: "says approved 'all is well'", ..Script::default() });
+    let play = Play::new(&Script {
+        reviewer: "says approved 'all is well'",
+        ..Script::default()
+    });
     play.tick().ok();
     assert_eq!(play.state(), "ready_for_human_review");
     assert_eq!(play.count("work_items WHERE source <> 'code_review'"), 0);
@@ -260,17 +381,35 @@ fn an_approved_change_makes_no_fix() {
 #[test]
 fn a_fix_that_fails_is_told_and_not_tried_again() {
     let fixer = "cat >/dev/null\necho half >>work.txt\necho 'no such model' >&2\nexit 3\n";
-    let play = Play::new(&Script { fixer, ..Script::default() });
+    let play = Play::new(&Script {
+        fixer,
+        ..Script::default()
+    });
     let head = play.world.git(&play.worktree, &["rev-parse", "HEAD"]);
     play.tick().ok();
     play.tick().ok();
     assert_eq!(play.state(), "escalated");
-    assert_eq!(play.count("runs JOIN work_items USING (item_id) WHERE source = 'review_fix'"), 1);
-    let told = play.world.sqlite("SELECT summary FROM events WHERE event_type = 'work_failed'");
-    assert_eq!(told, "review_fix w2 failed: the fix agent `fixer` failed: it ended with status 3: no such model");
-    assert_eq!(play.count("work_items WHERE source = 'code_review' AND fix_cycle > 0"), 0, "nothing to review again");
+    assert_eq!(
+        play.count("runs JOIN work_items USING (item_id) WHERE source = 'review_fix'"),
+        1
+    );
+    let told = play
+        .world
+        .sqlite("SELECT summary FROM events WHERE event_type = 'work_failed'");
+    assert_eq!(
+        told,
+        "review_fix w2 failed: the fix agent `fixer` failed: it ended with status 3: no such model"
+    );
+    assert_eq!(
+        play.count("work_items WHERE source = 'code_review' AND fix_cycle > 0"),
+        0,
+        "nothing to review again"
+    );
     assert_eq!(play.world.git(&play.worktree, &["rev-parse", "HEAD"]), head);
-    assert_eq!(play.world.git(&play.worktree, &["status", "--porcelain"]), "");
+    assert_eq!(
+        play.world.git(&play.worktree, &["status", "--porcelain"]),
+        ""
+    );
     play.check();
 }
 
@@ -279,19 +418,51 @@ fn a_fix_that_fails_is_told_and_not_tried_again() {
 fn a_fix_whose_worktree_is_gone_fails_gracefully() {
     let play = Play::new(&Script::default());
     play.world.remand(&["work"]).ok();
-    play.world.git(&play.repo, &["worktree", "remove", play.worktree.to_str().unwrap()]);
+    play.world.git(
+        &play.repo,
+        &["worktree", "remove", play.worktree.to_str().unwrap()],
+    );
     play.tick().ok();
     assert_eq!(play.state(), "escalated");
-    let failed = play.world.sqlite("SELECT failure_reason FROM work_items WHERE source = 'review_fix'");
-    assert_eq!(failed, format!("the worktree {} is gone", play.worktree.display()));
+    let failed = play
+        .world
+        .sqlite("SELECT failure_reason FROM work_items WHERE source = 'review_fix'");
+    assert_eq!(
+        failed,
+        format!("the worktree {} is gone", play.worktree.display())
+    );
     assert!(!play.worktree.exists(), "a fix never makes a worktree");
-    assert_eq!(play.world.git(&play.repo, &["worktree", "list"]).lines().count(), 1);
-    assert_eq!(play.count("runs JOIN work_items USING (item_id) WHERE source = 'review_fix'"), 0, "no agent ran");
+    assert_eq!(
+        play.world
+            .git(&play.repo, &["worktree", "list"])
+            .lines()
+            .count(),
+        1
+    );
+    assert_eq!(
+        play.count("runs JOIN work_items USING (item_id) WHERE source = 'review_fix'"),
+        0,
+        "no agent ran"
+    );
 
-    play.world.git(&play.repo, &["worktree", "add", "-q", play.worktree.to_str().unwrap(), "feature"]);
+    play.world.git(
+        &play.repo,
+        &[
+            "worktree",
+            "add",
+            "-q",
+            play.worktree.to_str().unwrap(),
+            "feature",
+        ],
+    );
     play.world.remand(&["retry", "c1"]).ok();
     play.tick().ok();
-    assert_eq!(play.state(), "ready_for_human_review", "brought back, it goes on: {:#?}", play.events());
+    assert_eq!(
+        play.state(),
+        "ready_for_human_review",
+        "brought back, it goes on: {:#?}",
+        play.events()
+    );
     play.check();
 }
 
@@ -305,18 +476,35 @@ else
     printf 'The loop in work.txt never ends.\n\nREVIEW_RESULT: changes_requested\nFINDINGS_COUNT: 2\nSEVERITY: high\nSUMMARY: endless loop in work.txt\n'
 fi
 "#;
-    let play = Play::new(&Script { reviewer, fixer: NOTES_AND_FIXES, ..Script::default() });
+    let play = Play::new(&Script {
+        reviewer,
+        fixer: NOTES_AND_FIXES,
+        ..Script::default()
+    });
     play.tick().ok();
-    assert_eq!(play.state(), "ready_for_human_review", "{:#?}", play.events());
-    let verdicts =
-        "SELECT group_concat(verdict || ': ' || summary, ', ') FROM (SELECT * FROM reviews ORDER BY created_at)";
-    assert_eq!(play.world.sqlite(verdicts), "changes_requested: endless loop in work.txt, approved: fine now");
+    assert_eq!(
+        play.state(),
+        "ready_for_human_review",
+        "{:#?}",
+        play.events()
+    );
+    let verdicts = "SELECT group_concat(verdict || ': ' || summary, ', ') FROM (SELECT * FROM reviews ORDER BY created_at)";
+    assert_eq!(
+        play.world.sqlite(verdicts),
+        "changes_requested: endless loop in work.txt, approved: fine now"
+    );
     assert!(
-        play.noted("fix.prompt").contains("The loop in work.txt never ends."),
+        play.noted("fix.prompt")
+            .contains("The loop in work.txt never ends."),
         "the feedback has no JSON, only prose"
     );
     let asked = play.prompt_of_run("r1");
-    for line in ["REVIEW_RESULT: approved | changes_requested", "\nFINDINGS_COUNT:", "\nSEVERITY:", "\nSUMMARY:"] {
+    for line in [
+        "REVIEW_RESULT: approved | changes_requested",
+        "\nFINDINGS_COUNT:",
+        "\nSEVERITY:",
+        "\nSUMMARY:",
+    ] {
         assert!(asked.contains(line), "{line:?} is not asked for");
     }
 }
@@ -363,8 +551,13 @@ fn the_whole_loop_can_be_read_from_its_events() {
 /// NFR-4: what was given up is told too, with the reason and what to decide.
 #[test]
 fn an_escalation_can_be_read_from_its_events() {
-    let play = Play::without_change(&Script { reviewer: NEVER_SATISFIED, ..Script::default() });
-    play.world.remand_in(&play.worktree, &["review", "--max-cycles", "0"]).ok();
+    let play = Play::without_change(&Script {
+        reviewer: NEVER_SATISFIED,
+        ..Script::default()
+    });
+    play.world
+        .remand_in(&play.worktree, &["review", "--max-cycles", "0"])
+        .ok();
     play.tick().ok();
     let last = "SELECT event_type || ' by ' || actor_id || ': ' || summary FROM events ORDER BY id DESC LIMIT 2";
     assert_eq!(
@@ -372,11 +565,19 @@ fn an_escalation_can_be_read_from_its_events() {
         "escalated by remand: c1 exceeded max fix cycles (0) — requires human review\n\
          state_changed by remand: self_review_failed → escalated (bound_reached)"
     );
-    let metadata = play.world.sqlite("SELECT metadata FROM events WHERE event_type = 'escalated'");
+    let metadata = play
+        .world
+        .sqlite("SELECT metadata FROM events WHERE event_type = 'escalated'");
     let metadata: serde_json::Value = serde_json::from_str(&metadata).unwrap();
     assert_eq!(metadata["bound"], "cycles");
     assert_eq!(metadata["from"], "self_review_failed");
-    assert!(metadata["decide"].as_str().unwrap().contains("remand budget c1 --fixes +1"), "{metadata}");
+    assert!(
+        metadata["decide"]
+            .as_str()
+            .unwrap()
+            .contains("remand budget c1 --fixes +1"),
+        "{metadata}"
+    );
 }
 
 /// US-4: in ivy's own layout the branch `specflow-f-020` has its plan in `f-020-…`, beside other features; the event of a run
@@ -388,14 +589,19 @@ fn the_plan_is_found_by_the_feature_number_of_the_branch() {
         let worktree = play.world.worktree(&play.repo, branch);
         for (folder, text) in [
             ("f-019-specflow-dispatch", "dispatch by specflow"),
-            ("f-020-pr-review-feedback-loop", "the loop sends rejected work back"),
+            (
+                "f-020-pr-review-feedback-loop",
+                "the loop sends rejected work back",
+            ),
             ("f-021-review-metrics", "count the reviews"),
         ] {
             let folder = worktree.join(".specify/specs").join(folder);
             std::fs::create_dir_all(&folder).unwrap();
             play.world.commit(&folder, "spec.md", text, "add a spec");
         }
-        play.world.remand_in(&worktree, &["review", "--title", branch]).ok();
+        play.world
+            .remand_in(&worktree, &["review", "--title", branch])
+            .ok();
     };
     add("specflow-f-020");
     add("unrelated-work");
@@ -407,16 +613,30 @@ fn the_plan_is_found_by_the_feature_number_of_the_branch() {
         );
         play.world.sqlite(&sql)
     };
-    assert_eq!(plan("c1"), ".specify/specs/f-020-pr-review-feedback-loop equal_number");
-    let runs = play.world.sqlite("SELECT run_id FROM runs WHERE change_id = 'c1'");
+    assert_eq!(
+        plan("c1"),
+        ".specify/specs/f-020-pr-review-feedback-loop equal_number"
+    );
+    let runs = play
+        .world
+        .sqlite("SELECT run_id FROM runs WHERE change_id = 'c1'");
     assert!(runs.lines().count() >= 3, "{runs}");
     for run in runs.lines() {
         let prompt = play.prompt_of_run(run);
-        assert!(prompt.contains("the loop sends rejected work back"), "{run} was not given the plan");
-        assert!(!prompt.contains("## .specify/specs/f-019"), "{run} was given another plan");
+        assert!(
+            prompt.contains("the loop sends rejected work back"),
+            "{run} was not given the plan"
+        );
+        assert!(
+            !prompt.contains("## .specify/specs/f-019"),
+            "{run} was given another plan"
+        );
     }
     let none = play
         .world
         .sqlite("SELECT summary FROM events WHERE event_type = 'skipped' AND change_id = 'c2' ORDER BY id LIMIT 1");
-    assert!(none.contains("is given no plan: no folder matches the branch"), "{none}");
+    assert!(
+        none.contains("is given no plan: no folder matches the branch"),
+        "{none}"
+    );
 }

@@ -31,8 +31,20 @@ impl FirstHour {
             world.commit(&repo, name, text, &format!("add {name}"));
         }
         let (root, remote) = (world.root().to_owned(), world.root().join("remote.git"));
-        world.git(&root, &["clone", "--quiet", "--bare", repo.to_str().unwrap(), remote.to_str().unwrap()]);
-        world.git(&repo, &["remote", "add", "origin", remote.to_str().unwrap()]);
+        world.git(
+            &root,
+            &[
+                "clone",
+                "--quiet",
+                "--bare",
+                repo.to_str().unwrap(),
+                remote.to_str().unwrap(),
+            ],
+        );
+        world.git(
+            &repo,
+            &["remote", "add", "origin", remote.to_str().unwrap()],
+        );
         let worktree = world.worktree(&repo, "feature");
         world.git(&worktree, &["push", "--quiet", "origin", "feature"]);
         world.git(&repo, &["worktree", "remove", worktree.to_str().unwrap()]);
@@ -40,16 +52,49 @@ impl FirstHour {
         let forge = Forge::new(&root, REPO, &remote);
         forge.add_user("carol", "write");
         forge.open_pull("feature", "main", "carol");
-        let gh = forge.gh_argv().iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
+        let gh = forge
+            .gh_argv()
+            .iter()
+            .map(|word| format!("'{word}'"))
+            .collect::<Vec<_>>()
+            .join(" ");
         world.script("gh", &format!("exec {gh} \"$@\"\n"));
-        let args = ["init", "--yes", "--agent", "fixer", "--review-agent", "reviewer"];
+        let args = [
+            "init",
+            "--yes",
+            "--agent",
+            "fixer",
+            "--review-agent",
+            "reviewer",
+        ];
         let output = world.remand_in(&repo, &[&args[..], init].concat()).ok();
         let is_tried = !init.contains(&"--no-try");
-        assert_eq!(output.stdout.contains("\ngreen: "), is_tried, "{}\n{}", output.stdout, output.stderr);
+        assert_eq!(
+            output.stdout.contains("\ngreen: "),
+            is_tried,
+            "{}\n{}",
+            output.stdout,
+            output.stderr
+        );
         // Only since the remote of a test is a folder.
         let url = remote.to_str().unwrap();
-        world.remand(&["project", "add", repo.to_str().unwrap(), "--repo", REPO, "--url", url]).ok();
-        Self { world, repo, remote, _forge: forge }
+        world
+            .remand(&[
+                "project",
+                "add",
+                repo.to_str().unwrap(),
+                "--repo",
+                REPO,
+                "--url",
+                url,
+            ])
+            .ok();
+        Self {
+            world,
+            repo,
+            remote,
+            _forge: forge,
+        }
     }
 
     /// Adds to the config file.
@@ -62,7 +107,9 @@ impl FirstHour {
     /// The pull request is watched; its fix is reviewed, pushed and was the only one.
     #[track_caller]
     fn is_fixed_without_a_detour(&self) {
-        self.world.remand_in(&self.repo, &["watch", &format!("{REPO}#1")]).ok();
+        self.world
+            .remand_in(&self.repo, &["watch", &format!("{REPO}#1")])
+            .ok();
         self.world.remand(&["tick"]).ok();
         self.was_fixed_once();
     }
@@ -70,11 +117,24 @@ impl FirstHour {
     #[track_caller]
     fn was_fixed_once(&self) {
         let why = || self.world.remand(&["why", "c1"]).ok().stdout;
-        assert_eq!(self.world.sqlite("SELECT state FROM changes"), "ready_for_human_review", "{}", why());
-        let runs =
-            "SELECT group_concat(agent || ' ' || coalesce(gates, '-'), ', ') FROM (SELECT * FROM runs ORDER BY rowid)";
-        assert_eq!(self.world.sqlite(runs), "reviewer -, fixer green, reviewer -", "{}", why());
-        assert_eq!(self.world.sqlite("SELECT count(*) FROM events WHERE event_type IN ('gate_failed', 'held')"), "0");
+        assert_eq!(
+            self.world.sqlite("SELECT state FROM changes"),
+            "ready_for_human_review",
+            "{}",
+            why()
+        );
+        let runs = "SELECT group_concat(agent || ' ' || coalesce(gates, '-'), ', ') FROM (SELECT * FROM runs ORDER BY rowid)";
+        assert_eq!(
+            self.world.sqlite(runs),
+            "reviewer -, fixer green, reviewer -",
+            "{}",
+            why()
+        );
+        assert_eq!(
+            self.world
+                .sqlite("SELECT count(*) FROM events WHERE event_type IN ('gate_failed', 'held')"),
+            "0"
+        );
         let pushed = self.world.git(&self.remote, &["show", "feature:work.txt"]);
         assert_eq!(pushed, "work\nfixed");
     }
@@ -101,9 +161,18 @@ fn a_repository_that_needs_npm_ci_gets_its_first_fix_pushed() {
     ];
     let hour = FirstHour::begin(&files, NPM, &[]);
     hour.is_fixed_without_a_detour();
-    assert!(hour.own_worktree().join("node_modules/dep/index.js").exists());
-    let places = "SELECT group_concat(metadata ->> '$.place') FROM events WHERE event_type = 'setup_run'";
-    assert_eq!(hour.world.sqlite(places), "worktree", "the one that `init` made in the checkout is used");
+    assert!(
+        hour.own_worktree()
+            .join("node_modules/dep/index.js")
+            .exists()
+    );
+    let places =
+        "SELECT group_concat(metadata ->> '$.place') FROM events WHERE event_type = 'setup_run'";
+    assert_eq!(
+        hour.world.sqlite(places),
+        "worktree",
+        "the one that `init` made in the checkout is used"
+    );
 }
 
 const TEST_PY: &str = "import unittest\nimport calc\n\n\nclass Test(unittest.TestCase):\n    def test_add(self):\n        open('report.xml', 'w').close()\n        self.assertEqual(calc.add(1, 2), 3)\n";
@@ -116,7 +185,13 @@ fn python(test: &str, before: &str) -> Option<FirstHour> {
         "exit 9\n",
         &["--no-try", "--gate", "python3 -m unittest -q"],
     );
-    if hour.world.command("python3").arg("--version").output().is_err() {
+    if hour
+        .world
+        .command("python3")
+        .arg("--version")
+        .output()
+        .is_err()
+    {
         skip(test, "there is no python3");
         return None;
     }
@@ -128,11 +203,18 @@ fn python(test: &str, before: &str) -> Option<FirstHour> {
 #[test]
 fn a_gate_that_leaves_files_behind_sends_nobody_back() {
     for before in ["", "gate_in = \"worktree\"\n"] {
-        let Some(hour) = python("a_gate_that_leaves_files_behind_sends_nobody_back", before) else { return };
+        let Some(hour) = python("a_gate_that_leaves_files_behind_sends_nobody_back", before) else {
+            return;
+        };
         hour.is_fixed_without_a_detour();
         assert!(!hour.own_worktree().join("report.xml").exists(), "{before}");
-        let listed = hour.world.git(&hour.remote, &["ls-tree", "-r", "--name-only", "feature"]);
-        assert!(!listed.contains("__pycache__") && !listed.contains("report.xml"), "{listed}");
+        let listed = hour
+            .world
+            .git(&hour.remote, &["ls-tree", "-r", "--name-only", "feature"]);
+        assert!(
+            !listed.contains("__pycache__") && !listed.contains("report.xml"),
+            "{listed}"
+        );
     }
 }
 
@@ -140,28 +222,54 @@ fn a_gate_that_leaves_files_behind_sends_nobody_back() {
 #[test]
 fn what_a_gate_leaves_in_a_user_s_own_worktree_stays_and_is_not_committed() {
     let name = "what_a_gate_leaves_in_a_user_s_own_worktree_stays_and_is_not_committed";
-    let Some(hour) = python(name, "gate_in = \"worktree\"\n") else { return };
+    let Some(hour) = python(name, "gate_in = \"worktree\"\n") else {
+        return;
+    };
     let worktree = hour.repo.with_file_name("mine");
     hour.world.git(&hour.repo, &["fetch", "--quiet", "origin"]);
     hour.world.git(
         &hour.repo,
-        &["worktree", "add", "--quiet", "-b", "feature", worktree.to_str().unwrap(), "origin/feature"],
+        &[
+            "worktree",
+            "add",
+            "--quiet",
+            "-b",
+            "feature",
+            worktree.to_str().unwrap(),
+            "origin/feature",
+        ],
     );
     hour.is_fixed_without_a_detour();
     assert!(left_behind(&worktree), "it is still there");
     // The next fix finds it there, too.
-    hour.world.remand(&["refine", "c1", "--text", "once more"]).ok();
+    hour.world
+        .remand(&["refine", "c1", "--text", "once more"])
+        .ok();
     hour.world.remand(&["tick"]).ok();
-    assert_eq!(hour.world.sqlite("SELECT state || ' ' || total_fixes FROM changes"), "ready_for_human_review 2");
+    assert_eq!(
+        hour.world
+            .sqlite("SELECT state || ' ' || total_fixes FROM changes"),
+        "ready_for_human_review 2"
+    );
     assert!(left_behind(&worktree));
-    let listed = hour.world.git(&hour.remote, &["ls-tree", "-r", "--name-only", "feature"]);
-    assert!(!listed.contains("__pycache__") && !listed.contains("report.xml"), "{listed}");
+    let listed = hour
+        .world
+        .git(&hour.remote, &["ls-tree", "-r", "--name-only", "feature"]);
+    assert!(
+        !listed.contains("__pycache__") && !listed.contains("report.xml"),
+        "{listed}"
+    );
     // A file that the person leaves there is their work, as ever.
     std::fs::write(worktree.join("mine.txt"), "mine\n").unwrap();
-    hour.world.remand(&["refine", "c1", "--text", "and again"]).ok();
+    hour.world
+        .remand(&["refine", "c1", "--text", "and again"])
+        .ok();
     hour.world.remand(&["tick"]).ok();
     let reason = hour.world.remand(&["why", "c1"]).ok().stdout;
-    assert!(reason.contains("has changes that are not committed: mine.txt"), "{reason}");
+    assert!(
+        reason.contains("has changes that are not committed: mine.txt"),
+        "{reason}"
+    );
 }
 
 fn left_behind(worktree: &Path) -> bool {
@@ -172,16 +280,28 @@ fn left_behind(worktree: &Path) -> bool {
 /// The change c1 of a project with a set-up and a gate; both write down where they ran.
 fn gated(gate: &str, settings: &str) -> Play {
     let settings = format!("setup = [\"prepare\"]\ngates = [[\"gate\"]]\n{settings}\n");
-    let play = Play::without_change(&Script { settings: &settings, ..Script::default() });
-    set(&play, "prepare", "mkdir modules; cp payload modules/ 2>/dev/null; echo 1 >modules/one\n");
+    let play = Play::without_change(&Script {
+        settings: &settings,
+        ..Script::default()
+    });
+    set(
+        &play,
+        "prepare",
+        "mkdir modules; cp payload modules/ 2>/dev/null; echo 1 >modules/one\n",
+    );
     set(&play, "gate", gate);
-    play.world.remand_in(&play.worktree, &["review", "--title", "Feature"]).ok();
+    play.world
+        .remand_in(&play.worktree, &["review", "--title", "Feature"])
+        .ok();
     play
 }
 
 fn set(play: &Play, name: &str, text: &str) {
     let seen = play.seen("");
-    let intro = format!("SEEN='{}'\ngit rev-parse HEAD >>\"$SEEN/{name}\"\n", seen.display());
+    let intro = format!(
+        "SEEN='{}'\ngit rev-parse HEAD >>\"$SEEN/{name}\"\n",
+        seen.display()
+    );
     play.world.script(name, &format!("{intro}{text}"));
 }
 
@@ -194,13 +314,20 @@ const HOLD: &str = "red_base = \"hold\"";
 #[test]
 fn gates_that_are_red_on_the_base_and_on_the_change_pay_no_agent() {
     let play = gated("echo 'test calc::adds ... FAILED'\nexit 1\n", HOLD);
-    let (main, head) = (play.world.git(&play.repo, &["rev-parse", "main"]), play.head());
+    let (main, head) = (
+        play.world.git(&play.repo, &["rev-parse", "main"]),
+        play.head(),
+    );
     play.tick().ok();
     play.is_held(&format!(
         "the gate `gate` is red on main ({}) too, so no agent was started: calc::adds;",
         &main[..10]
     ));
-    assert!(play.answer().contains("red_base = \"ignore\""), "{}", play.answer());
+    assert!(
+        play.answer().contains("red_base = \"ignore\""),
+        "{}",
+        play.answer()
+    );
     assert_eq!(play.count("runs"), 0);
     assert_eq!(ran(&play, "gate"), [main.clone(), head]);
     // The set-up ran for the base; its product is the change's, too.
@@ -224,25 +351,61 @@ fn a_base_that_passed_is_not_tested_again() {
     play.tick().ok();
     let ready = play.count("changes WHERE state = 'ready_for_human_review'");
     assert_eq!(ready, 2, "{:#?}", play.events());
-    assert_eq!(ran(&play, "gate").iter().filter(|commit| **commit == main).count(), 1);
-    assert_eq!(ran(&play, "gate").len(), 4, "once on the base, once on the tree of both heads, and on each fix");
+    assert_eq!(
+        ran(&play, "gate")
+            .iter()
+            .filter(|commit| **commit == main)
+            .count(),
+        1
+    );
+    assert_eq!(
+        ran(&play, "gate").len(),
+        4,
+        "once on the base, once on the tree of both heads, and on each fix"
+    );
     // Other gates are another question.
     let file = play.world.root().join("config/remand/config.toml");
-    let text = std::fs::read_to_string(&file).unwrap().replace("[[\"gate\"]]", "[[\"gate\", \"all\"]]");
+    let text = std::fs::read_to_string(&file)
+        .unwrap()
+        .replace("[[\"gate\"]]", "[[\"gate\", \"all\"]]");
     std::fs::write(&file, text).unwrap();
-    play.world.remand(&["refine", "c1", "--text", "once more"]).ok();
+    play.world
+        .remand(&["refine", "c1", "--text", "once more"])
+        .ok();
     play.tick().ok();
-    assert_eq!(ran(&play, "gate").iter().filter(|commit| **commit == main).count(), 2);
+    assert_eq!(
+        ran(&play, "gate")
+            .iter()
+            .filter(|commit| **commit == main)
+            .count(),
+        2
+    );
 }
 
 #[test]
 fn a_change_that_repairs_its_base_goes_on() {
-    let play = gated("[ -e work.txt ] || { echo 'work.txt is missing'; exit 1; }\n", HOLD);
+    let play = gated(
+        "[ -e work.txt ] || { echo 'work.txt is missing'; exit 1; }\n",
+        HOLD,
+    );
     play.tick().ok();
     play.is_ready(1);
     let main = play.world.git(&play.repo, &["rev-parse", "main"]);
-    assert_eq!(ran(&play, "gate").iter().filter(|commit| **commit == main).count(), 1, "{:?}", ran(&play, "gate"));
-    assert_eq!(play.count("events WHERE event_type IN ('held', 'gate_failed')"), 0, "{:#?}", play.events());
+    assert_eq!(
+        ran(&play, "gate")
+            .iter()
+            .filter(|commit| **commit == main)
+            .count(),
+        1,
+        "{:?}",
+        ran(&play, "gate")
+    );
+    assert_eq!(
+        play.count("events WHERE event_type IN ('held', 'gate_failed')"),
+        0,
+        "{:#?}",
+        play.events()
+    );
 }
 
 #[test]
@@ -257,10 +420,24 @@ fn a_set_up_that_fails_on_the_base_pays_no_agent() {
 /// Wherever it dies on the way, the next one comes to the same place.
 #[test]
 fn a_trial_of_the_base_that_is_cut_is_begun_again() {
-    for point in ["setup.before", "setup.after", "checkout.setup.after", "gate.before", "gate.after"] {
+    for point in [
+        "setup.before",
+        "setup.after",
+        "checkout.setup.after",
+        "gate.before",
+        "gate.after",
+    ] {
         let play = gated("exit 0\n", HOLD);
-        let cut = run(play.world.remand_command(&["tick"]).env("REMAND_CRASH_AT", point));
-        assert_ne!(cut.status, 0, "{point} is not crossed: {:#?}", play.events());
+        let cut = run(play
+            .world
+            .remand_command(&["tick"])
+            .env("REMAND_CRASH_AT", point));
+        assert_ne!(
+            cut.status,
+            0,
+            "{point} is not crossed: {:#?}",
+            play.events()
+        );
         assert_eq!(play.count("runs"), 0, "{point}");
         play.tick().ok();
         play.is_ready(1);
@@ -279,8 +456,18 @@ fn a_change_cannot_leave_anything_in_the_set_up_of_another() {
         let (second, _) = play.another("second");
         play.tick().ok();
         let state = format!("SELECT state FROM changes WHERE change_id = '{second}'");
-        assert_eq!(play.world.sqlite(&state), "ready_for_human_review", "{:#?}", play.events());
-        assert_eq!(play.count("events WHERE event_type = 'gate_failed'"), 0, "{settings}: {:#?}", play.events());
+        assert_eq!(
+            play.world.sqlite(&state),
+            "ready_for_human_review",
+            "{:#?}",
+            play.events()
+        );
+        assert_eq!(
+            play.count("events WHERE event_type = 'gate_failed'"),
+            0,
+            "{settings}: {:#?}",
+            play.events()
+        );
         // What was made of the base is used by all.
         let times = if settings == HOLD { 1 } else { 2 };
         assert_eq!(ran(&play, "prepare").len(), times, "{settings}");

@@ -31,13 +31,23 @@ echo fixed >>work.txt
 "#;
 
 fn hidden_process_is_ended(act: impl FnOnce(&Play)) {
-    let play = Play::new(&Script { fixer: HIDES, ..Script::default() });
+    let play = Play::new(&Script {
+        fixer: HIDES,
+        ..Script::default()
+    });
     act(&play);
-    assert_eq!(play.noted("overlap"), "", "it was there when the next run began");
+    assert_eq!(
+        play.noted("overlap"),
+        "",
+        "it was there when the next run began"
+    );
     assert_eq!(play.noted("wrote"), "");
     assert!(!is_alive(&play.noted("hidden")));
     play.is_ready(1);
-    assert_eq!(play.world.git(&play.repo, &["show", "feature:work.txt"]), "work\nfixed");
+    assert_eq!(
+        play.world.git(&play.repo, &["show", "feature:work.txt"]),
+        "work\nfixed"
+    );
 }
 
 /// LOST-4: without a sandbox, under the daemon.
@@ -72,7 +82,9 @@ fn what_an_evaluator_leaves_behind_is_ended() {
     evaluator(&play.world, "leaves", "schedule = \"@yearly\"", &leaves);
     let pid = |name: &str| fs::read_to_string(play.world.root().join(name)).unwrap_or_default();
     let daemon = play.daemon();
-    play.until("it has run", || !pid("left").is_empty() && !pid("kept").is_empty());
+    play.until("it has run", || {
+        !pid("left").is_empty() && !pid("kept").is_empty()
+    });
     play.until("what it left is ended", || !is_alive(&pid("left")));
     assert!(is_alive(&pid("kept")));
     assert!(daemon.stop().success());
@@ -84,13 +96,34 @@ fn what_an_evaluator_leaves_behind_is_ended() {
 #[cfg(target_os = "linux")]
 #[test]
 fn somebody_who_writes_in_the_worktree_is_waited_for() {
-    let play = Play::new(&Script { fixer: FIXES, ..Script::default() });
-    let mut shell =
-        play.world.command("sleep").arg("300").current_dir(&play.worktree).stdout(Stdio::null()).spawn().unwrap();
-    let file = OpenOptions::new().append(true).open(play.worktree.join("work.txt")).unwrap();
-    let mut writer = play.world.command("sleep").arg("300").stdout(file).spawn().unwrap();
+    let play = Play::new(&Script {
+        fixer: FIXES,
+        ..Script::default()
+    });
+    let mut shell = play
+        .world
+        .command("sleep")
+        .arg("300")
+        .current_dir(&play.worktree)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let file = OpenOptions::new()
+        .append(true)
+        .open(play.worktree.join("work.txt"))
+        .unwrap();
+    let mut writer = play
+        .world
+        .command("sleep")
+        .arg("300")
+        .stdout(file)
+        .spawn()
+        .unwrap();
     play.tick().ok();
-    play.is_held(&format!("work.txt is open for writing in process {} (sleep)", writer.id()));
+    play.is_held(&format!(
+        "work.txt is open for writing in process {} (sleep)",
+        writer.id()
+    ));
     assert_eq!(play.count("runs"), 0, "nobody was started beside it");
     writer.kill().unwrap();
     writer.wait().unwrap();
@@ -106,10 +139,23 @@ fn somebody_who_writes_in_the_worktree_is_waited_for() {
 #[cfg(target_os = "linux")]
 #[test]
 fn somebody_who_writes_what_git_ignores_is_not_waited_for() {
-    let play = Play::new(&Script { fixer: FIXES, ..Script::default() });
+    let play = Play::new(&Script {
+        fixer: FIXES,
+        ..Script::default()
+    });
     fs::write(play.repo.join(".git/info/exclude"), "*.log\n").unwrap();
-    let file = OpenOptions::new().append(true).create(true).open(play.worktree.join("dev.log")).unwrap();
-    let mut writer = play.world.command("sleep").arg("300").stdout(file).spawn().unwrap();
+    let file = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(play.worktree.join("dev.log"))
+        .unwrap();
+    let mut writer = play
+        .world
+        .command("sleep")
+        .arg("300")
+        .stdout(file)
+        .spawn()
+        .unwrap();
     play.tick().ok();
     play.is_ready(1);
     writer.kill().unwrap();

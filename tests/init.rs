@@ -17,7 +17,15 @@ fn written(world: &World) -> String {
 fn repo(world: &World, name: &str) -> PathBuf {
     let repo = world.repo(name);
     world.commit(&repo, "Cargo.toml", "", "a crate");
-    world.git(&repo, &["remote", "add", "origin", &format!("https://github.com/ada/{name}.git")]);
+    world.git(
+        &repo,
+        &[
+            "remote",
+            "add",
+            "origin",
+            &format!("https://github.com/ada/{name}.git"),
+        ],
+    );
     repo
 }
 
@@ -31,10 +39,21 @@ fn world() -> World {
 }
 
 /// Somebody types, or None where there is no way to.
-fn typed(world: &World, folder: &Path, args: &[&str], answers: &[(&str, &str)], test: &str) -> Option<Output> {
+fn typed(
+    world: &World,
+    folder: &Path,
+    args: &[&str],
+    answers: &[(&str, &str)],
+    test: &str,
+) -> Option<Output> {
     let mut python = world.command("python3");
-    python.current_dir(folder).arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/init/typed.py"));
-    python.arg(env!("CARGO_BIN_EXE_remand")).args(args).env("TERM", "xterm");
+    python
+        .current_dir(folder)
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/init/typed.py"));
+    python
+        .arg(env!("CARGO_BIN_EXE_remand"))
+        .args(args)
+        .env("TERM", "xterm");
     if world.command("python3").arg("--version").output().is_err() {
         skip(test, "there is no python3");
         return None;
@@ -113,7 +132,14 @@ fn all_by_flags() {
     assert_eq!(shown["config"], config_file(&world).to_str().unwrap());
     assert_eq!(shown["backup"], serde_json::Value::Null);
     assert_eq!(shown["projects"].as_array().unwrap().len(), 2);
-    assert_eq!(shown["next"], serde_json::json!(["remand doctor", "remand watch ada/site#NUMBER", "remand run"]));
+    assert_eq!(
+        shown["next"],
+        serde_json::json!([
+            "remand doctor",
+            "remand watch ada/site#NUMBER",
+            "remand run"
+        ])
+    );
     insta::assert_snapshot!(world.plain(&written(&world)), @r#"
     # remand's settings, as far as they differ from the defaults. `remand config defaults` prints all of them
     # with their meaning, `remand config check` checks this file, `remand config show` says what holds.
@@ -150,23 +176,55 @@ fn all_by_flags() {
     "#);
     assert_eq!(world.remand(&["config", "check"]).ok().stderr, "");
     use std::os::unix::fs::PermissionsExt as _;
-    assert_eq!(fs::metadata(config_file(&world)).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(
+        fs::metadata(config_file(&world))
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o777,
+        0o600
+    );
 }
 
 #[test]
 fn a_path_and_a_label_mean_what_one_expects() {
     let world = world();
     let tool = world.repo("tool");
-    let args = ["init", "--agent", "./agent.sh -b", "--review-agent", "~/bin/reviewer", "--label", "remand"];
+    let args = [
+        "init",
+        "--agent",
+        "./agent.sh -b",
+        "--review-agent",
+        "~/bin/reviewer",
+        "--label",
+        "remand",
+    ];
     let said = world.remand_in(&tool, &args).ok().stderr;
-    assert!(said.contains("--label"), "there is no pull request to take over: {said}");
+    assert!(
+        said.contains("--label"),
+        "there is no pull request to take over: {said}"
+    );
     // An agent is started in a worktree, where a relative path would be another file.
     let text = world.plain(&written(&world));
-    assert!(text.contains("command = [\"WORLD/src/tool/agent.sh\", \"-b\"]"), "{text}");
-    assert!(text.contains("command = [\"WORLD/home/bin/reviewer\"]"), "{text}");
-    world.remand_in(&tool, &["init", "--force", "--agent", "python3 ./agent.py --to a/b"]).ok();
+    assert!(
+        text.contains("command = [\"WORLD/src/tool/agent.sh\", \"-b\"]"),
+        "{text}"
+    );
+    assert!(
+        text.contains("command = [\"WORLD/home/bin/reviewer\"]"),
+        "{text}"
+    );
+    world
+        .remand_in(
+            &tool,
+            &["init", "--force", "--agent", "python3 ./agent.py --to a/b"],
+        )
+        .ok();
     let text = world.plain(&written(&world));
-    assert!(text.contains("command = [\"python3\", \"WORLD/src/tool/agent.py\", \"--to\", \"a/b\"]"), "{text}");
+    assert!(
+        text.contains("command = [\"python3\", \"WORLD/src/tool/agent.py\", \"--to\", \"a/b\"]"),
+        "{text}"
+    );
 }
 
 /// What keeps the repository that one is in from being added is said, before anything is written.
@@ -174,11 +232,24 @@ fn a_path_and_a_label_mean_what_one_expects() {
 fn the_repository_that_one_is_in_is_not_left_out_without_a_word() {
     let world = world();
     let site = repo(&world, "site");
-    world.remand_in(&site, &["init", "--config", "first.toml"]).ok();
+    world
+        .remand_in(&site, &["init", "--config", "first.toml"])
+        .ok();
     let other = world.root().join("src/more/site");
     fs::create_dir_all(other.parent().unwrap()).unwrap();
-    world.git(world.root(), &["clone", "-q", site.to_str().unwrap(), other.to_str().unwrap()]);
-    let said = world.remand_in(&other, &["init"]).fails(2, "there is a project `site` already").stderr;
+    world.git(
+        world.root(),
+        &[
+            "clone",
+            "-q",
+            site.to_str().unwrap(),
+            other.to_str().unwrap(),
+        ],
+    );
+    let said = world
+        .remand_in(&other, &["init"])
+        .fails(2, "there is a project `site` already")
+        .stderr;
     assert!(said.contains("--name NAME"), "{said}");
     assert!(!config_file(&world).exists());
     let blocked = World::new();
@@ -198,8 +269,16 @@ fn a_config_file_that_is_a_link_stays_one() {
     fs::create_dir_all(config_file(&world).parent().unwrap()).unwrap();
     std::os::unix::fs::symlink(&kept, config_file(&world)).unwrap();
     world.remand(&["init", "--force", "--agent", "other"]).ok();
-    assert!(fs::symlink_metadata(config_file(&world)).unwrap().is_symlink());
-    assert!(fs::read_to_string(&kept).unwrap().contains("agent = \"other\""));
+    assert!(
+        fs::symlink_metadata(config_file(&world))
+            .unwrap()
+            .is_symlink()
+    );
+    assert!(
+        fs::read_to_string(&kept)
+            .unwrap()
+            .contains("agent = \"other\"")
+    );
 }
 
 #[test]
@@ -208,26 +287,53 @@ fn what_is_missing_is_named() {
     // No claude of the machine's either.
     let mut bare = world.remand_command(&["init"]);
     bare.env("PATH", world.root().join("bin"));
-    let said = crate::support::run(&mut bare).fails(2, "who is to work?").stderr;
+    let said = crate::support::run(&mut bare)
+        .fails(2, "who is to work?")
+        .stderr;
     assert!(said.contains("--agent claude"), "{said}");
     for (args, status, said) in [
         (&["--agent", " "][..], 2, "--agent is empty"),
         (&["--agent", "a | b"], 2, "no shell reads it"),
-        (&["--agent", "claude", "--gate", "a 'b"], 2, "--gate can't be used: a quotation mark is missing"),
+        (
+            &["--agent", "claude", "--gate", "a 'b"],
+            2,
+            "--gate can't be used: a quotation mark is missing",
+        ),
         (&["--agent", "claude", "--project", "nowhere"], 4, "nowhere"),
         (&["--agent", "claude", "--project", "home"], 1, "home"),
     ] {
         let all: Vec<&str> = ["init"].into_iter().chain(args.iter().copied()).collect();
         world.remand(&all).fails(status, said);
-        assert!(!config_file(&world).exists() && !world.db().exists(), "{args:?}: something was written");
+        assert!(
+            !config_file(&world).exists() && !world.db().exists(),
+            "{args:?}: something was written"
+        );
     }
     // Without a repository there is a config file all the same.
-    let output = world.remand(&["init", "--agent", "claude", "--shadow"]).ok();
-    assert!(written(&world).contains("\nshadow = \"review\"\n"), "{}", written(&world));
-    assert!(output.stdout.contains("remand project add PATH"), "{}", output.stdout);
+    let output = world
+        .remand(&["init", "--agent", "claude", "--shadow"])
+        .ok();
+    assert!(
+        written(&world).contains("\nshadow = \"review\"\n"),
+        "{}",
+        written(&world)
+    );
+    assert!(
+        output.stdout.contains("remand project add PATH"),
+        "{}",
+        output.stdout
+    );
     let next = output.stdout.split_once("remand run ").unwrap().1;
-    assert!(next.contains("the daemon; in shadow agents only review"), "{}", output.stdout);
-    assert!(next.contains("remand stats --shadow     what came of it"), "{}", output.stdout);
+    assert!(
+        next.contains("the daemon; in shadow agents only review"),
+        "{}",
+        output.stdout
+    );
+    assert!(
+        next.contains("remand stats --shadow     what came of it"),
+        "{}",
+        output.stdout
+    );
     assert!(!world.db().exists());
 }
 
@@ -236,7 +342,9 @@ fn one_that_is_there_is_never_overwritten_by_chance() {
     let world = world();
     let site = repo(&world, "site");
     world.config("agent = \"\"\n# mine\n");
-    world.remand_in(&site, &["init"]).fails(1, "there is a config file already");
+    world
+        .remand_in(&site, &["init"])
+        .fails(1, "there is a config file already");
     assert_eq!(written(&world), "agent = \"\"\n# mine\n");
     assert!(!world.db().exists());
     // One that can't be read is no hindrance.
@@ -247,19 +355,33 @@ fn one_that_is_there_is_never_overwritten_by_chance() {
     assert_eq!(copy("config.toml.bak"), "not toml");
     let first = written(&world);
     // The project is known by now, and stays as it is.
-    world.remand_in(&site, &["init", "--force", "--agent", "other"]).ok();
-    assert_eq!((copy("config.toml.bak").as_str(), copy("config.toml.bak2")), ("not toml", first));
-    assert_eq!(world.json(&["project", "list"]).as_array().unwrap().len(), 1);
-    let files = fs::read_dir(world.root().join("config/remand")).unwrap().count();
+    world
+        .remand_in(&site, &["init", "--force", "--agent", "other"])
+        .ok();
+    assert_eq!(
+        (copy("config.toml.bak").as_str(), copy("config.toml.bak2")),
+        ("not toml", first)
+    );
+    assert_eq!(
+        world.json(&["project", "list"]).as_array().unwrap().len(),
+        1
+    );
+    let files = fs::read_dir(world.root().join("config/remand"))
+        .unwrap()
+        .count();
     assert_eq!(files, 3, "nothing unfinished is left");
 }
 
 #[test]
 fn the_file_that_is_named_is_written() {
     let world = world();
-    world.remand(&["init", "--agent", "claude", "--config", "own/settings.toml"]).ok();
+    world
+        .remand(&["init", "--agent", "claude", "--config", "own/settings.toml"])
+        .ok();
     assert!(world.root().join("own/settings.toml").exists() && !config_file(&world).exists());
-    world.remand(&["config", "check", "--config", "own/settings.toml"]).ok();
+    world
+        .remand(&["config", "check", "--config", "own/settings.toml"])
+        .ok();
 }
 
 #[test]
@@ -268,8 +390,22 @@ fn two_projects_of_one_name_are_refused_before_anything_is_written() {
     let site = repo(&world, "site");
     let other = world.root().join("src/more/site");
     fs::create_dir_all(other.parent().unwrap()).unwrap();
-    world.git(world.root(), &["clone", "-q", site.to_str().unwrap(), other.to_str().unwrap()]);
-    let args = ["init", "--project", site.to_str().unwrap(), "--project", other.to_str().unwrap()];
+    world.git(
+        world.root(),
+        &[
+            "clone",
+            "-q",
+            site.to_str().unwrap(),
+            other.to_str().unwrap(),
+        ],
+    );
+    let args = [
+        "init",
+        "--project",
+        site.to_str().unwrap(),
+        "--project",
+        other.to_str().unwrap(),
+    ];
     world.remand(&args).fails(2, "would both be called `site`");
     assert!(!config_file(&world).exists() && !world.db().exists());
 }
@@ -305,7 +441,9 @@ fn somebody_types() {
         ("Write this to", "maybe\n"),
         ("Write this to", "y\n"),
     ];
-    let Some(output) = typed(&world, &site, &["init"], &answers, "somebody_types") else { return };
+    let Some(output) = typed(&world, &site, &["init"], &answers, "somebody_types") else {
+        return;
+    };
     assert_eq!(output.status, 0, "{}\n{}", output.stdout, output.stderr);
     insta::assert_snapshot!(world.plain(&written(&world)), @r#"
     # remand's settings, as far as they differ from the defaults. `remand config defaults` prints all of them
@@ -349,8 +487,13 @@ fn somebody_types() {
     gates = [["make", "check"]]
     "#);
     assert_eq!(world.remand(&["config", "check"]).ok().stderr, "");
-    let names: Vec<String> =
-        world.json(&["project", "list"]).as_array().unwrap().iter().map(|p| p["project_id"].to_string()).collect();
+    let names: Vec<String> = world
+        .json(&["project", "list"])
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|p| p["project_id"].to_string())
+        .collect();
     assert_eq!(names, ["\"site\"", "\"tool\""]);
 }
 
@@ -370,20 +513,55 @@ fn the_end_of_the_input_stops_it_and_nothing_is_written() {
         "Write this",
     ];
     for last in 0..questions.len() {
-        let mut answers: Vec<(&str, &str)> = questions[..last].iter().map(|question| (*question, "\n")).collect();
+        let mut answers: Vec<(&str, &str)> = questions[..last]
+            .iter()
+            .map(|question| (*question, "\n"))
+            .collect();
         // In the middle of a line it takes two.
-        answers.push((questions[last], if last == 0 { "cla\u{4}\u{4}" } else { "\u{4}" }));
+        answers.push((
+            questions[last],
+            if last == 0 { "cla\u{4}\u{4}" } else { "\u{4}" },
+        ));
         let name = "the_end_of_the_input_stops_it_and_nothing_is_written";
-        let Some(output) = typed(&world, &site, &["init"], &answers, name) else { return };
-        assert_eq!(output.status, 1, "{last}: {}\n{}", output.stdout, output.stderr);
-        assert!(output.stdout.contains("stopped: nothing was written"), "{last}: {}", output.stdout);
-        assert!(!config_file(&world).exists() && !world.db().exists(), "{last}");
+        let Some(output) = typed(&world, &site, &["init"], &answers, name) else {
+            return;
+        };
+        assert_eq!(
+            output.status, 1,
+            "{last}: {}\n{}",
+            output.stdout, output.stderr
+        );
+        assert!(
+            output.stdout.contains("stopped: nothing was written"),
+            "{last}: {}",
+            output.stdout
+        );
+        assert!(
+            !config_file(&world).exists() && !world.db().exists(),
+            "{last}"
+        );
     }
-    let answers = [("ready?", "\n"), ("in shadow", "no\n"), ("Write this", "no\n")];
+    let answers = [
+        ("ready?", "\n"),
+        ("in shadow", "no\n"),
+        ("Write this", "no\n"),
+    ];
     let Some(output) = typed(
         &world,
         &site,
-        &["init", "--agent", "claude", "--review-agent", "claude", "--gate", "x", "--project", ".", "--label", "x"],
+        &[
+            "init",
+            "--agent",
+            "claude",
+            "--review-agent",
+            "claude",
+            "--gate",
+            "x",
+            "--project",
+            ".",
+            "--label",
+            "x",
+        ],
         &answers,
         "no",
     ) else {
@@ -414,24 +592,58 @@ fn a_set_up_is_found_by_its_lock_file_and_tried_with_the_gates() {
     # What must pass before a fix is pushed.
     gates = [["npm", "test"]]
     "#);
-    assert!(output.stdout.contains("\ngreen: `npm ci`, then `npm test` on main of site\n"), "{}", output.stdout);
-    assert!(!site.join("node_modules").exists(), "it ran in a checkout of remand's own");
+    assert!(
+        output
+            .stdout
+            .contains("\ngreen: `npm ci`, then `npm test` on main of site\n"),
+        "{}",
+        output.stdout
+    );
+    assert!(
+        !site.join("node_modules").exists(),
+        "it ran in a checkout of remand's own"
+    );
     // Without it the tests cannot run, and that is said before anybody is paid.
-    let output = world.remand_in(&site, &["init", "--force", "--setup", ""]).ok();
+    let output = world
+        .remand_in(&site, &["init", "--force", "--setup", ""])
+        .ok();
     assert!(!written(&world).contains("setup"), "{}", written(&world));
-    let red = "\nred: the gate `npm test` fails on main of site: Error: Cannot find module 'jest'\n";
+    let red =
+        "\nred: the gate `npm test` fails on main of site: Error: Cannot find module 'jest'\n";
     assert!(output.stdout.contains(red), "{}", output.stdout);
-    assert!(output.stderr.contains("no agent is started for a change as long as it is so"), "{}", output.stderr);
-    let mut json = world.remand_command(&["init", "--force", "--setup", "npm install --nowhere", "--json"]);
+    assert!(
+        output
+            .stderr
+            .contains("no agent is started for a change as long as it is so"),
+        "{}",
+        output.stderr
+    );
+    let mut json = world.remand_command(&[
+        "init",
+        "--force",
+        "--setup",
+        "npm install --nowhere",
+        "--json",
+    ]);
     world.script("npm", "echo 'no such option' >&2\nexit 3\n");
     let shown = crate::support::run(json.current_dir(&site)).ok().stdout;
     let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
     let tried = &shown["tried"][0];
-    assert_eq!((&tried["project_id"], &tried["result"]), (&"site".into(), &"not_run".into()), "{shown}");
+    assert_eq!(
+        (&tried["project_id"], &tried["result"]),
+        (&"site".into(), &"not_run".into()),
+        "{shown}"
+    );
     let reason = "the set-up `npm install --nowhere` failed (status 3): no such option";
     assert_eq!(tried["reason"], reason, "{shown}");
-    let output = world.remand_in(&site, &["init", "--force", "--no-try"]).ok();
-    assert!(!output.stdout.contains("on main of site"), "{}", output.stdout);
+    let output = world
+        .remand_in(&site, &["init", "--force", "--no-try"])
+        .ok();
+    assert!(
+        !output.stdout.contains("on main of site"),
+        "{}",
+        output.stdout
+    );
     world
         .remand_in(&site, &["init", "--force", "--setup", "a | b"])
         .fails(2, "--setup can't be used: no shell reads it");
@@ -441,9 +653,17 @@ fn a_set_up_is_found_by_its_lock_file_and_tried_with_the_gates() {
 fn a_set_up_that_fails_is_named_by_what_failed_in_it() {
     let world = world();
     let site = world.repo("site");
-    world.commit(&site, "package.json", r#"{"scripts": {"test": "jest"}}"#, "a package");
+    world.commit(
+        &site,
+        "package.json",
+        r#"{"scripts": {"test": "jest"}}"#,
+        "a package",
+    );
     world.commit(&site, "package-lock.json", "{}\n", "its lock file");
-    let recorded = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/gates/npm_ci.txt");
+    let recorded = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/fixtures/gates/npm_ci.txt"
+    );
     world.script("npm", &format!("cat '{recorded}' >&2\nexit 1\n"));
     let output = world.remand_in(&site, &["init", "--yes"]).ok();
     let (_, shown) = output.stdout.split_once("not run: ").unwrap();
@@ -461,12 +681,20 @@ fn a_set_up_that_fails_is_named_by_what_failed_in_it() {
 fn a_lock_file_that_is_ignored_is_not_used() {
     let world = world();
     let site = world.repo("site");
-    world.commit(&site, "package.json", r#"{"scripts": {"test": "jest"}}"#, "a package");
+    world.commit(
+        &site,
+        "package.json",
+        r#"{"scripts": {"test": "jest"}}"#,
+        "a package",
+    );
     world.commit(&site, ".gitignore", "package-lock.json\n", "no lock file");
     fs::write(site.join("package-lock.json"), "{}\n").unwrap();
     world.remand_in(&site, &["init", "--yes", "--no-try"]).ok();
     let text = written(&world);
-    assert!(text.contains("setup = [\"npm\", \"install\", \"--no-package-lock\"]"), "{text}");
+    assert!(
+        text.contains("setup = [\"npm\", \"install\", \"--no-package-lock\"]"),
+        "{text}"
+    );
 }
 
 /// The list that is written holds instead of the default.
@@ -478,7 +706,10 @@ fn files_that_the_default_does_not_have_are_added_to_it() {
     world.remand_in(&site, &["init", "--yes", "--no-try"]).ok();
     let shown = world.json(&["config", "show", "projects.site.setup_again_on"]);
     let value = shown[0]["value"].as_str().unwrap();
-    assert!(value.starts_with("[\"package.json\", ") && value.ends_with(", \"Site.sln\"]"), "{value}");
+    assert!(
+        value.starts_with("[\"package.json\", ") && value.ends_with(", \"Site.sln\"]"),
+        "{value}"
+    );
     let usual = world.json(&["config", "show", "setup_again_on"]);
     let usual = usual[0]["value"].as_str().unwrap();
     assert_eq!(value.replace(", \"Site.sln\"", ""), usual);
@@ -488,15 +719,35 @@ fn files_that_the_default_does_not_have_are_added_to_it() {
 fn a_folder_that_cannot_be_a_name_is_given_one() {
     let world = world();
     let site = repo(&world, "my site");
-    let said = world.remand_in(&site, &["init", "--yes"]).fails(2, "can't be the name of a project").stderr;
+    let said = world
+        .remand_in(&site, &["init", "--yes"])
+        .fails(2, "can't be the name of a project")
+        .stderr;
     assert!(said.contains("--name to `remand init`"), "{said}");
-    world.remand_in(&site, &["init", "--yes", "--name", "site"]).ok();
+    world
+        .remand_in(&site, &["init", "--yes", "--name", "site"])
+        .ok();
     assert_eq!(world.json(&["project", "list"])[0]["project_id"], "site");
-    assert!(written(&world).contains("\n[projects.site]\n"), "{}", written(&world));
+    assert!(
+        written(&world).contains("\n[projects.site]\n"),
+        "{}",
+        written(&world)
+    );
     let again = world.remand_in(&site, &["init", "--force", "--name", "page"]);
     again.fails(2, "is the project `site` already");
-    let two = ["init", "--force", "--name", "x", "--project", "a", "--project", "b"];
-    world.remand(&two).fails(2, "--name is the name of one project");
+    let two = [
+        "init",
+        "--force",
+        "--name",
+        "x",
+        "--project",
+        "a",
+        "--project",
+        "b",
+    ];
+    world
+        .remand(&two)
+        .fails(2, "--name is the name of one project");
 }
 
 #[test]
@@ -508,9 +759,16 @@ fn what_is_not_found_or_not_used_is_said() {
     note: no set-up found for site: set `setup` in WORLD/config/remand/config.toml if a fresh checkout needs one
     note: no tests found for site: set `gates` in WORLD/config/remand/config.toml to what must pass before a fix is pushed
     ");
-    assert_eq!(said(&["init", "--yes", "--force", "--setup", "", "--gate", ""]), "");
+    assert_eq!(
+        said(&["init", "--yes", "--force", "--setup", "", "--gate", ""]),
+        ""
+    );
     world.commit(&site, "Cargo.toml", "", "a crate");
-    assert_eq!(said(&["init", "--yes", "--force", "--no-try"]), "", "nothing is missing");
+    assert_eq!(
+        said(&["init", "--yes", "--force", "--no-try"]),
+        "",
+        "nothing is missing"
+    );
     world.commit(&site, "yarn.lock", "", "and a page");
     insta::assert_snapshot!(said(&["init", "--yes", "--force", "--no-try"]), @"note: also found in site: yarn (yarn.lock): add it to `setup` and `gates` if needed");
 }

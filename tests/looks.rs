@@ -48,12 +48,22 @@ fn looking_at_the_usual_place_makes_nothing_and_says_how_to_begin() {
     }
     for args in [&[][..], &["status"], &["events"], &["project", "list"]] {
         let said = world.remand(args).ok().stderr;
-        assert_eq!(said.matches("remand project add PATH").count(), 1, "{args:?}: {said}");
-        assert!(said.contains("hint: nothing yet: `remand init` asks for what is needed"), "{args:?}: {said}");
+        assert_eq!(
+            said.matches("remand project add PATH").count(),
+            1,
+            "{args:?}: {said}"
+        );
+        assert!(
+            said.contains("hint: nothing yet: `remand init` asks for what is needed"),
+            "{args:?}: {said}"
+        );
     }
     world.config("");
     let said = world.remand(&["list"]).ok().stderr;
-    assert!(said.contains("remand project add PATH") && !said.contains("remand init"), "{said}");
+    assert!(
+        said.contains("remand project add PATH") && !said.contains("remand init"),
+        "{said}"
+    );
     assert_eq!(world.json(&["list"]), serde_json::json!([]));
     assert_eq!(world.json(&["status"])["projects"], 0);
 }
@@ -62,13 +72,25 @@ fn looking_at_the_usual_place_makes_nothing_and_says_how_to_begin() {
 fn a_mistyped_name_is_not_answered_with_an_empty_board() {
     let world = World::new();
     let repo = world.repo("site");
-    world.remand(&["project", "add", repo.to_str().unwrap()]).ok();
+    world
+        .remand(&["project", "add", repo.to_str().unwrap()])
+        .ok();
     let typo = world.root().join("state/remand/blackborad.db");
     let name = typo.to_str().unwrap();
-    for args in LOOKS.iter().chain(ABOUT).filter(|args| args.first() != Some(&"config")) {
-        let all: Vec<&str> = ["--db", name].into_iter().chain(args.iter().copied()).collect();
+    for args in LOOKS
+        .iter()
+        .chain(ABOUT)
+        .filter(|args| args.first() != Some(&"config"))
+    {
+        let all: Vec<&str> = ["--db", name]
+            .into_iter()
+            .chain(args.iter().copied())
+            .collect();
         let said = world.remand(&all).fails(4, "which --db names").stderr;
-        assert!(said.contains(name) && said.contains("hint: check the name"), "{args:?}: {said}");
+        assert!(
+            said.contains(name) && said.contains("hint: check the name"),
+            "{args:?}: {said}"
+        );
         assert!(!typo.exists(), "{args:?}");
     }
     let mut by_variable = world.remand_command(&["list"]);
@@ -76,7 +98,9 @@ fn a_mistyped_name_is_not_answered_with_an_empty_board() {
     crate::support::run(&mut by_variable).fails(4, "which REMAND_DB names");
     // A file that somebody else has just begun, or that `touch` made, is left as it is.
     fs::write(&typo, "").unwrap();
-    world.remand(&["--db", name, "list"]).fails(4, "which --db names");
+    world
+        .remand(&["--db", name, "list"])
+        .fails(4, "which --db names");
     assert_eq!(fs::metadata(&typo).unwrap().len(), 0);
 }
 
@@ -87,13 +111,24 @@ fn what_has_something_to_write_begins_one() {
     let worktree = world.worktree(&repo, "feature");
     let at = |name: &str| world.root().join(name).to_str().unwrap().to_owned();
     let (added, reviewed, ticked) = (at("added.db"), at("reviewed.db"), at("ticked.db"));
-    let said = world.remand(&["--db", &added, "project", "add", repo.to_str().unwrap()]).ok().stderr;
+    let said = world
+        .remand(&["--db", &added, "project", "add", repo.to_str().unwrap()])
+        .ok()
+        .stderr;
     assert!(!said.contains("nothing yet"), "{said}");
-    world.remand_in(&worktree, &["--db", &reviewed, "review"]).fails(1, "which is no project yet");
-    world.remand_in(&worktree, &["--db", &reviewed, "review", "--add-project"]).ok();
+    world
+        .remand_in(&worktree, &["--db", &reviewed, "review"])
+        .fails(1, "which is no project yet");
+    world
+        .remand_in(&worktree, &["--db", &reviewed, "review", "--add-project"])
+        .ok();
     world.remand(&["--db", &ticked, "tick"]).ok();
     for (db, projects) in [(&added, 1), (&reviewed, 1), (&ticked, 0)] {
-        assert_eq!(world.json(&["--db", db, "status"])["projects"], projects, "{db}");
+        assert_eq!(
+            world.json(&["--db", db, "status"])["projects"],
+            projects,
+            "{db}"
+        );
     }
 }
 
@@ -104,9 +139,16 @@ fn who_follows_before_the_beginning_sees_the_beginning() {
     let worktree = world.worktree(&repo, "feature");
     let seen = world.root().join("seen");
     let mut follower = world.remand_command(&["events", "-f"]);
-    let mut follower = follower.stdout(fs::File::create(&seen).unwrap()).spawn().unwrap();
-    world.remand_in(&worktree, &["review", "--add-project"]).ok();
-    wait_for("the first event", || fs::read_to_string(&seen).unwrap().contains("work_created"));
+    let mut follower = follower
+        .stdout(fs::File::create(&seen).unwrap())
+        .spawn()
+        .unwrap();
+    world
+        .remand_in(&worktree, &["review", "--add-project"])
+        .ok();
+    wait_for("the first event", || {
+        fs::read_to_string(&seen).unwrap().contains("work_created")
+    });
     follower.kill().unwrap();
     follower.wait().unwrap();
 }
@@ -117,12 +159,25 @@ fn settings_for_a_project_that_nobody_knows_are_warned_of() {
     world.config("[projects.website]\nmax_fix_cycles = 1\n");
     let warned = world.remand(&["config", "check"]).ok();
     assert!(warned.stdout.starts_with("ok"), "{}", warned.stdout);
-    assert!(warned.stderr.contains("`remand project add PATH --name website`"), "{}", warned.stderr);
+    assert!(
+        warned
+            .stderr
+            .contains("`remand project add PATH --name website`"),
+        "{}",
+        warned.stderr
+    );
     assert!(!world.db().exists());
     let repo = world.repo("website");
-    world.remand(&["project", "add", repo.to_str().unwrap()]).ok();
-    assert_eq!(world.json(&["config", "check"])["warnings"], serde_json::json!([]));
-    world.config("[projects.webiste]\nmax_fix_cycles = 1\n[projects.website]\n[projects.engine.discover]\n");
+    world
+        .remand(&["project", "add", repo.to_str().unwrap()])
+        .ok();
+    assert_eq!(
+        world.json(&["config", "check"])["warnings"],
+        serde_json::json!([])
+    );
+    world.config(
+        "[projects.webiste]\nmax_fix_cycles = 1\n[projects.website]\n[projects.engine.discover]\n",
+    );
     let warned = world.remand(&["config", "check"]).ok().stderr;
     insta::assert_snapshot!(world.plain(&warned), @"
     warning: [projects.engine] is about no project that is known
@@ -130,5 +185,11 @@ fn settings_for_a_project_that_nobody_knows_are_warned_of() {
     warning: [projects.webiste] (near line 2) is about no project that is known
     hint: did you mean `website`? The projects are: website
     ");
-    assert_eq!(world.json(&["config", "check"])["warnings"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        world.json(&["config", "check"])["warnings"]
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
 }

@@ -30,7 +30,12 @@ fn a_finished_item_is_never_seen_without_what_follows() {
             let mut statement = conn.prepare(half_done).unwrap();
             let mut looks = 0;
             while !over.load(std::sync::atomic::Ordering::Relaxed) {
-                let found: Option<String> = statement.query([]).unwrap().next().unwrap().map(|row| row.get(0).unwrap());
+                let found: Option<String> = statement
+                    .query([])
+                    .unwrap()
+                    .next()
+                    .unwrap()
+                    .map(|row| row.get(0).unwrap());
                 assert_eq!(found, None, "half done");
                 looks += 1;
             }
@@ -47,25 +52,44 @@ fn a_finished_item_is_never_seen_without_what_follows() {
 /// LOST-2: a run whose claim is over by the time it ends writes nothing; its work is kept aside, and the next one's counts.
 #[test]
 fn a_run_that_lost_its_claim_writes_nothing() {
-    let play = Play::new(&Script { fixer: WAITS_AND_FIXES, ..Script::default() });
+    let play = Play::new(&Script {
+        fixer: WAITS_AND_FIXES,
+        ..Script::default()
+    });
     let daemon = play.daemon();
     play.until("the fixer begins", || !play.noted("began").is_empty());
     // As if another had claimed it meanwhile.
-    play.world.sqlite("UPDATE work_items SET epoch = epoch + 1 WHERE source = 'review_fix'");
+    play.world
+        .sqlite("UPDATE work_items SET epoch = epoch + 1 WHERE source = 'review_fix'");
     play.let_go("go");
     play.wait_for("SELECT count(*) FROM runs WHERE ended IS NULL", "0");
     play.until("nothing of it is alive", || play.alive().is_empty());
-    assert_eq!(play.world.sqlite("SELECT status FROM work_items WHERE source = 'review_fix'"), "claimed");
+    assert_eq!(
+        play.world
+            .sqlite("SELECT status FROM work_items WHERE source = 'review_fix'"),
+        "claimed"
+    );
     assert_eq!(play.count("events WHERE event_type = 'fix_committed'"), 0);
     assert_eq!(play.world.sqlite("SELECT total_fixes FROM changes"), "0");
     assert!(daemon.stop().success());
 
     // Its holder is proven dead now.
     play.tick().ok();
-    assert_eq!(play.state(), "ready_for_human_review", "{:#?}", play.events());
+    assert_eq!(
+        play.state(),
+        "ready_for_human_review",
+        "{:#?}",
+        play.events()
+    );
     assert_eq!(play.world.sqlite("SELECT total_fixes FROM changes"), "1");
     assert_eq!(play.count("events WHERE event_type = 'fix_committed'"), 1);
-    assert_eq!(play.world.git(&play.worktree, &["log", "--oneline", "main..HEAD"]).lines().count(), 2);
+    assert_eq!(
+        play.world
+            .git(&play.worktree, &["log", "--oneline", "main..HEAD"])
+            .lines()
+            .count(),
+        2
+    );
     play.check();
 }
 
@@ -83,7 +107,10 @@ until [ -e "$PROMPTS/tool.$REMAND_RUN" ]; do sleep 0.02; done
 [ "$(wc -l <"$PROMPTS/began")" -gt 1 ] || sleep 60
 echo fixed >>work.txt
 "#;
-    let play = Play::new(&Script { fixer, ..Script::default() });
+    let play = Play::new(&Script {
+        fixer,
+        ..Script::default()
+    });
     let daemon = play.daemon();
     play.until("the tool runs", || {
         std::fs::read_dir(play.world.root().join("prompts-seen"))
@@ -96,7 +123,11 @@ echo fixed >>work.txt
     play.wait_for_state("ready_for_human_review");
     assert!(daemon.stop().success());
     assert_eq!(play.noted("began").lines().count(), 2);
-    assert_eq!(play.noted("overlap"), "", "the second run met what the first had left");
+    assert_eq!(
+        play.noted("overlap"),
+        "",
+        "the second run met what the first had left"
+    );
     play.check();
 }
 
@@ -104,22 +135,37 @@ echo fixed >>work.txt
 #[test]
 fn a_tool_that_an_agent_leaves_behind_is_ended() {
     let fixer = format!("setsid sleep 300 >/dev/null 2>&1 &\n{FIXES}");
-    let play = Play::new(&Script { fixer: &fixer, ..Script::default() });
+    let play = Play::new(&Script {
+        fixer: &fixer,
+        ..Script::default()
+    });
     play.tick().ok();
     assert_eq!(play.state(), "ready_for_human_review");
     assert_eq!(play.alive(), Vec::<String>::new());
-    let told = play.world.sqlite("SELECT summary FROM events WHERE event_type = 'run_finished' AND target_id = 'r2'");
-    assert_eq!(told, "r2 ended (agent): 1 process that it left behind was ended");
+    let told = play.world.sqlite(
+        "SELECT summary FROM events WHERE event_type = 'run_finished' AND target_id = 'r2'",
+    );
+    assert_eq!(
+        told,
+        "r2 ended (agent): 1 process that it left behind was ended"
+    );
 }
 
 /// LOST-5: a grandchild that holds stdout open does not make the run last until it ends.
 #[test]
 fn a_grandchild_that_holds_stdout_does_not_delay_the_end() {
     let fixer = format!("sleep 300 &\n{FIXES}");
-    let play = Play::new(&Script { fixer: &fixer, ..Script::default() });
+    let play = Play::new(&Script {
+        fixer: &fixer,
+        ..Script::default()
+    });
     let begun = Instant::now();
     play.tick().ok();
-    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() < Duration::from_secs(30),
+        "{:?}",
+        begun.elapsed()
+    );
     assert_eq!(play.state(), "ready_for_human_review");
     play.check();
 }
@@ -128,20 +174,47 @@ fn a_grandchild_that_holds_stdout_does_not_delay_the_end() {
 #[test]
 fn an_agents_own_commits_and_the_rest_beside_them_count() {
     let fixer = "cat >/dev/null\necho one >one.txt\ngit add one.txt\ngit commit -qm 'my own'\necho fixed >>work.txt\n";
-    let play = Play::new(&Script { fixer, ..Script::default() });
+    let play = Play::new(&Script {
+        fixer,
+        ..Script::default()
+    });
     play.tick().ok();
-    assert_eq!(play.state(), "ready_for_human_review", "{:#?}", play.events());
-    let log = play.world.git(&play.worktree, &["log", "-3", "--format=%s"]);
-    assert_eq!(log, "Address review feedback (cycle 1)\nmy own\nadd work.txt");
-    let told = play.world.sqlite("SELECT summary FROM events WHERE event_type = 'fix_committed'");
+    assert_eq!(
+        play.state(),
+        "ready_for_human_review",
+        "{:#?}",
+        play.events()
+    );
+    let log = play
+        .world
+        .git(&play.worktree, &["log", "-3", "--format=%s"]);
+    assert_eq!(
+        log,
+        "Address review feedback (cycle 1)\nmy own\nadd work.txt"
+    );
+    let told = play
+        .world
+        .sqlite("SELECT summary FROM events WHERE event_type = 'fix_committed'");
     assert_eq!(told, "fix 1 committed: 2 files in 2 commits");
 
     // All of it committed by itself: nothing is left for a commit of ours, and it is a fix all the same.
     let fixer = "cat >/dev/null\necho fixed >>work.txt\ngit commit -qam 'all by myself'\n";
-    let play = Play::new(&Script { fixer, ..Script::default() });
+    let play = Play::new(&Script {
+        fixer,
+        ..Script::default()
+    });
     play.tick().ok();
-    assert_eq!(play.state(), "ready_for_human_review", "{:#?}", play.events());
-    assert_eq!(play.world.git(&play.worktree, &["log", "-1", "--format=%s"]), "all by myself");
+    assert_eq!(
+        play.state(),
+        "ready_for_human_review",
+        "{:#?}",
+        play.events()
+    );
+    assert_eq!(
+        play.world
+            .git(&play.worktree, &["log", "-1", "--format=%s"]),
+        "all by myself"
+    );
     play.check();
 }
 
@@ -154,10 +227,24 @@ fn unsaved_work_of_a_person_is_never_touched() {
     std::fs::write(play.worktree.join("new.txt"), "mine too\n").unwrap();
     play.tick().ok();
     assert_eq!(play.state(), "escalated");
-    assert!(play.why().contains("has changes that are not committed: work.txt, new.txt"), "{}", play.why());
-    assert_eq!(std::fs::read_to_string(play.worktree.join("work.txt")).unwrap(), "mine, not saved\n");
-    assert_eq!(std::fs::read_to_string(play.worktree.join("new.txt")).unwrap(), "mine too\n");
-    assert_eq!(play.count("runs JOIN work_items USING (item_id) WHERE source = 'review_fix'"), 0);
+    assert!(
+        play.why()
+            .contains("has changes that are not committed: work.txt, new.txt"),
+        "{}",
+        play.why()
+    );
+    assert_eq!(
+        std::fs::read_to_string(play.worktree.join("work.txt")).unwrap(),
+        "mine, not saved\n"
+    );
+    assert_eq!(
+        std::fs::read_to_string(play.worktree.join("new.txt")).unwrap(),
+        "mine too\n"
+    );
+    assert_eq!(
+        play.count("runs JOIN work_items USING (item_id) WHERE source = 'review_fix'"),
+        0
+    );
     play.check();
 }
 
@@ -165,17 +252,32 @@ fn unsaved_work_of_a_person_is_never_touched() {
 #[test]
 fn the_work_of_a_failed_run_is_kept_on_a_ref() {
     let fixer = "cat >/dev/null\necho committed >>work.txt\ngit commit -qam half\necho dirty >>work.txt\necho new >new.txt\nexit 9\n";
-    let play = Play::new(&Script { fixer, ..Script::default() });
+    let play = Play::new(&Script {
+        fixer,
+        ..Script::default()
+    });
     let head = play.world.git(&play.worktree, &["rev-parse", "HEAD"]);
     play.tick().ok();
     assert_eq!(play.state(), "escalated");
     assert_eq!(play.world.git(&play.worktree, &["rev-parse", "HEAD"]), head);
-    assert_eq!(play.world.git(&play.worktree, &["status", "--porcelain"]), "");
-    let kept = |file: &str| play.world.git(&play.repo, &["show", &format!("refs/remand/wip/r2:{file}")]);
+    assert_eq!(
+        play.world.git(&play.worktree, &["status", "--porcelain"]),
+        ""
+    );
+    let kept = |file: &str| {
+        play.world
+            .git(&play.repo, &["show", &format!("refs/remand/wip/r2:{file}")])
+    };
     assert_eq!(kept("work.txt"), "work\ncommitted\ndirty");
     assert_eq!(kept("new.txt"), "new");
-    let told = play.world.sqlite("SELECT metadata ->> 'wip' FROM events WHERE event_type = 'work_failed'");
-    assert_eq!(told, play.world.git(&play.repo, &["rev-parse", "refs/remand/wip/r2"]));
+    let told = play
+        .world
+        .sqlite("SELECT metadata ->> 'wip' FROM events WHERE event_type = 'work_failed'");
+    assert_eq!(
+        told,
+        play.world
+            .git(&play.repo, &["rev-parse", "refs/remand/wip/r2"])
+    );
 }
 
 /// LOST-8: no branch is deleted, not by a cancel, not by an escalation, not by the end of the loop.
@@ -184,14 +286,22 @@ fn no_branch_is_ever_deleted() {
     let play = Play::new(&Script::default());
     play.another("second");
     play.another("third");
-    let branches = play.world.git(&play.repo, &["branch", "--format=%(refname:short)"]);
+    let branches = play
+        .world
+        .git(&play.repo, &["branch", "--format=%(refname:short)"]);
     assert_eq!(branches, "feature\nmain\nsecond\nthird");
     play.tick().ok();
     play.world.remand(&["cancel", "c1"]).ok();
     play.world.remand(&["approve", "c2"]).ok();
-    play.world.remand(&["verdict", "c3", "NEEDS_DISCUSSION"]).ok();
+    play.world
+        .remand(&["verdict", "c3", "NEEDS_DISCUSSION"])
+        .ok();
     play.tick().ok();
-    assert_eq!(play.world.git(&play.repo, &["branch", "--format=%(refname:short)"]), branches);
+    assert_eq!(
+        play.world
+            .git(&play.repo, &["branch", "--format=%(refname:short)"]),
+        branches
+    );
     assert!(play.worktree.join("work.txt").exists(), "nor a worktree");
     play.check();
 }
@@ -199,29 +309,57 @@ fn no_branch_is_ever_deleted() {
 /// LOST-9: a commit that is recorded is not made again: killed while the gates ran, only the gates run again.
 #[test]
 fn a_recorded_commit_is_not_made_again() {
-    let script =
-        Script { fixer: "cat >/dev/null\necho ran >>\"$PROMPTS/began\"\necho fixed >>work.txt\n", ..Script::default() };
+    let script = Script {
+        fixer: "cat >/dev/null\necho ran >>\"$PROMPTS/began\"\necho fixed >>work.txt\n",
+        ..Script::default()
+    };
     let play = Play::without_change(&script);
     let seen = play.world.root().join("prompts-seen");
     let gate = play.world.script(
         "gate",
-        &format!("echo ran >>'{0}/gates'\nuntil [ -e '{0}/go' ]; do sleep 0.02; done\n", seen.display()),
+        &format!(
+            "echo ran >>'{0}/gates'\nuntil [ -e '{0}/go' ]; do sleep 0.02; done\n",
+            seen.display()
+        ),
     );
     let config = play.world.root().join("config/remand/config.toml");
     let text = std::fs::read_to_string(&config).unwrap();
-    std::fs::write(&config, format!("gates = [[\"{}\"]]\n{text}", gate.display())).unwrap();
+    std::fs::write(
+        &config,
+        format!("gates = [[\"{}\"]]\n{text}", gate.display()),
+    )
+    .unwrap();
     play.world.remand_in(&play.worktree, &["review"]).ok();
     for rounds in 1..=2 {
         let daemon = play.daemon();
-        play.until("the gate runs", || play.noted("gates").lines().count() == rounds);
+        play.until("the gate runs", || {
+            play.noted("gates").lines().count() == rounds
+        });
         daemon.kill();
     }
-    let head = play.world.sqlite("SELECT head_after FROM runs WHERE head_after IS NOT NULL");
+    let head = play
+        .world
+        .sqlite("SELECT head_after FROM runs WHERE head_after IS NOT NULL");
     play.let_go("go");
     play.tick().ok();
-    assert_eq!(play.state(), "ready_for_human_review", "{:#?}", play.events());
-    assert_eq!(play.world.git(&play.worktree, &["rev-parse", "HEAD"]), head, "the same commit");
-    assert_eq!(play.world.git(&play.worktree, &["log", "--oneline", "main..HEAD"]).lines().count(), 2);
+    assert_eq!(
+        play.state(),
+        "ready_for_human_review",
+        "{:#?}",
+        play.events()
+    );
+    assert_eq!(
+        play.world.git(&play.worktree, &["rev-parse", "HEAD"]),
+        head,
+        "the same commit"
+    );
+    assert_eq!(
+        play.world
+            .git(&play.worktree, &["log", "--oneline", "main..HEAD"])
+            .lines()
+            .count(),
+        2
+    );
     assert_eq!(play.noted("began").lines().count(), 1, "the agent ran once");
     play.check();
 }
@@ -231,23 +369,42 @@ fn a_recorded_commit_is_not_made_again() {
 fn a_write_into_the_main_checkout_is_found_out() {
     let play = Play::without_change(&Script::default());
     let reaches_out = |play: &Play| {
-        let fixer = format!("cat >/dev/null\necho fixed >>work.txt\necho oops >>'{}/README.md'\n", play.repo.display());
+        let fixer = format!(
+            "cat >/dev/null\necho fixed >>work.txt\necho oops >>'{}/README.md'\n",
+            play.repo.display()
+        );
         play.world.script("fixer", &fixer);
     };
     reaches_out(&play);
     play.world.remand_in(&play.worktree, &["review"]).ok();
     play.tick().ok();
-    let told = play.world.sqlite("SELECT summary FROM events WHERE event_type = 'checkout_changed'");
-    assert!(told.starts_with("outside the worktree, during r2: ") && told.contains("README.md"), "{told}");
-    assert_eq!(play.state(), "ready_for_human_review", "reported, as configured");
+    let told = play
+        .world
+        .sqlite("SELECT summary FROM events WHERE event_type = 'checkout_changed'");
+    assert!(
+        told.starts_with("outside the worktree, during r2: ") && told.contains("README.md"),
+        "{told}"
+    );
+    assert_eq!(
+        play.state(),
+        "ready_for_human_review",
+        "reported, as configured"
+    );
 
     let tables = "[loop]\nmain_checkout = \"escalate\"\n";
-    let play = Play::without_change(&Script { tables, ..Script::default() });
+    let play = Play::without_change(&Script {
+        tables,
+        ..Script::default()
+    });
     reaches_out(&play);
     play.world.remand_in(&play.worktree, &["review"]).ok();
     play.tick().ok();
     assert_eq!(play.state(), "escalated");
-    assert!(play.why().contains("the main checkout changed during r2"), "{}", play.why());
+    assert!(
+        play.why().contains("the main checkout changed during r2"),
+        "{}",
+        play.why()
+    );
 }
 
 /// LOST-11: a `git status` that fails is not a clean worktree: no agent is run on the strength of it.
@@ -266,13 +423,22 @@ fn a_look_that_failed_is_no_proof() {
         ),
     );
     play.tick().ok();
-    assert_eq!(play.count("runs JOIN work_items USING (item_id) WHERE source = 'review_fix'"), 0, "no agent ran");
+    assert_eq!(
+        play.count("runs JOIN work_items USING (item_id) WHERE source = 'review_fix'"),
+        0,
+        "no agent ran"
+    );
     assert_eq!(play.state(), "escalated");
     assert!(play.why().contains("index file corrupt"), "{}", play.why());
     std::fs::remove_file(broken).unwrap();
     play.world.remand(&["retry", "c1"]).ok();
     play.tick().ok();
-    assert_eq!(play.state(), "ready_for_human_review", "{:#?}", play.events());
+    assert_eq!(
+        play.state(),
+        "ready_for_human_review",
+        "{:#?}",
+        play.events()
+    );
     play.check();
 }
 
@@ -283,7 +449,10 @@ fn a_run_of_the_same_name_on_another_blackboard_is_left_alone() {
         "echo began >\"$PROMPTS/reviewing\"\nuntil [ -e \"$PROMPTS/go\" ]; do sleep 0.02; done\n{}",
         crate::support::play::REVIEWS_FIXED
     );
-    let script = || Script { reviewer: &waits, ..Script::default() };
+    let script = || Script {
+        reviewer: &waits,
+        ..Script::default()
+    };
     let (first, second) = (Play::new(&script()), Play::new(&script()));
     let daemons = (first.daemon(), second.daemon());
     for play in [&first, &second] {
@@ -304,6 +473,11 @@ fn a_run_of_the_same_name_on_another_blackboard_is_left_alone() {
 
 fn which(program: &str) -> String {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file());
-    found.unwrap_or_else(|| panic!("there is no {program}")).display().to_string()
+    let found = std::env::split_paths(&path)
+        .map(|folder| folder.join(program))
+        .find(|path| path.is_file());
+    found
+        .unwrap_or_else(|| panic!("there is no {program}"))
+        .display()
+        .to_string()
 }

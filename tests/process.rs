@@ -29,7 +29,11 @@ impl Run {
     fn new(argv: &[&str]) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let dir = tempfile::tempdir().unwrap();
-        let run_id = format!("it-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::SeqCst));
+        let run_id = format!(
+            "it-{}-{}",
+            std::process::id(),
+            COUNT.fetch_add(1, Ordering::SeqCst)
+        );
         fs::write(dir.path().join("prompt"), "the prompt\n").unwrap();
         let job = json!({
             "run_id": run_id,
@@ -98,7 +102,10 @@ impl Run {
         let mark = format!("REMAND_RUN_DIR={}", self.dir.path().display());
         let shim = fs::read_to_string(self.path("shim")).unwrap_or_default();
         let shim = shim.split(':').nth(1).and_then(|pid| pid.parse().ok());
-        pids().into_iter().filter(|pid| Some(*pid) != shim && carries(*pid, &mark)).collect()
+        pids()
+            .into_iter()
+            .filter(|pid| Some(*pid) != shim && carries(*pid, &mark))
+            .collect()
     }
 }
 
@@ -106,7 +113,10 @@ impl Shim<'_> {
     fn end(mut self) -> Value {
         let status = self.wait();
         let complaint = fs::read_to_string(self.run.path("shim.err")).unwrap();
-        assert!(status.success() && complaint.is_empty(), "{status}: {complaint}");
+        assert!(
+            status.success() && complaint.is_empty(),
+            "{status}: {complaint}"
+        );
         assert_eq!(self.run.alive(), Vec::<i32>::new());
         self.run.exit()
     }
@@ -145,19 +155,28 @@ fn millis(n: u64) -> Value {
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let started = Instant::now();
     while !is_so() {
-        assert!(started.elapsed() < Duration::from_secs(40), "waited in vain: {what}");
+        assert!(
+            started.elapsed() < Duration::from_secs(40),
+            "waited in vain: {what}"
+        );
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
 fn pids() -> Vec<i32> {
-    let names = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().file_name());
-    names.filter_map(|name| name.to_str()?.parse().ok()).collect()
+    let names = fs::read_dir("/proc")
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name());
+    names
+        .filter_map(|name| name.to_str()?.parse().ok())
+        .collect()
 }
 
 fn carries(pid: i32, mark: &str) -> bool {
     let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    environ.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+    environ
+        .split(|byte| *byte == 0)
+        .any(|variable| variable == mark.as_bytes())
 }
 
 fn is_alive(pid_file: &Path) -> bool {
@@ -171,9 +190,18 @@ fn a_clean_end() {
     let run = Run::sh("cat; echo to stderr >&2");
     let exit = run.end();
     assert_eq!(exit["ended"], "agent");
-    assert_eq!((&exit["status"], &exit["signal"]), (&json!(0), &Value::Null));
-    assert_eq!((&exit["stdout_bytes"], &exit["stderr_bytes"]), (&json!(11), &json!(10)));
-    assert_eq!((&exit["leftovers"], &exit["survivors"], &exit["detail"]), (&json!(0), &json!(0), &Value::Null));
+    assert_eq!(
+        (&exit["status"], &exit["signal"]),
+        (&json!(0), &Value::Null)
+    );
+    assert_eq!(
+        (&exit["stdout_bytes"], &exit["stderr_bytes"]),
+        (&json!(11), &json!(10))
+    );
+    assert_eq!(
+        (&exit["leftovers"], &exit["survivors"], &exit["detail"]),
+        (&json!(0), &json!(0), &Value::Null)
+    );
     assert_eq!(run.text(), "the prompt\n");
     assert_eq!(fs::read(run.path("stderr.0")).unwrap(), b"to stderr\n");
 }
@@ -187,7 +215,10 @@ fn a_status_is_passed_on() {
 #[test]
 fn what_cannot_be_started_says_why() {
     for (argv, why) in [
-        (&["no-such-agent"][..], "the program `no-such-agent` was not found"),
+        (
+            &["no-such-agent"][..],
+            "the program `no-such-agent` was not found",
+        ),
         (&["/no/such/agent"], "No such file"),
         (&["/proc/version"], "Permission denied"),
         (&[], "no program"),
@@ -198,16 +229,29 @@ fn what_cannot_be_started_says_why() {
     }
     let mut run = Run::sh("true");
     run.job["cwd"] = json!("/no/such/folder");
-    assert!(run.end()["detail"].as_str().unwrap().contains("/no/such/folder"));
+    assert!(
+        run.end()["detail"]
+            .as_str()
+            .unwrap()
+            .contains("/no/such/folder")
+    );
     run = Run::sh("true");
     run.job["stdin"] = json!("/no/such/prompt");
-    assert!(run.end()["detail"].as_str().unwrap().contains("/no/such/prompt"));
+    assert!(
+        run.end()["detail"]
+            .as_str()
+            .unwrap()
+            .contains("/no/such/prompt")
+    );
 }
 
 #[test]
 fn a_death_by_a_signal_of_somebody_else_is_lost() {
     let exit = Run::sh("kill -SEGV $$").end();
-    assert_eq!((&exit["ended"], &exit["signal"]), (&json!("lost"), &json!(11)));
+    assert_eq!(
+        (&exit["ended"], &exit["signal"]),
+        (&json!("lost"), &json!(11))
+    );
 }
 
 #[test]
@@ -218,7 +262,10 @@ fn the_agent_gets_the_given_environment_and_three_descriptors() {
     let text = run.text();
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_unstable();
-    let [id, dir] = [format!("REMAND_RUN={}", run.run_id), format!("REMAND_RUN_DIR={}", run.dir.path().display())];
+    let [id, dir] = [
+        format!("REMAND_RUN={}", run.run_id),
+        format!("REMAND_RUN_DIR={}", run.dir.path().display()),
+    ];
     assert_eq!(lines, ["AGENT_KEY=k", &format!("PATH={PATH}"), &id, &dir]);
 
     let run = Run::sh("for f in /proc/$$/fd/*; do if [ -e $f ]; then echo ${f##*/}; fi; done");
@@ -232,7 +279,11 @@ fn files_are_for_the_owner_alone() {
     let run = Run::sh("echo out; echo err >&2");
     run.end();
     for name in ["exit.json", "stdout.0", "stderr.0", "lock", "shim"] {
-        assert_eq!(fs::metadata(run.path(name)).unwrap().mode() & 0o077, 0, "{name}");
+        assert_eq!(
+            fs::metadata(run.path(name)).unwrap().mode() & 0o077,
+            0,
+            "{name}"
+        );
     }
 }
 
@@ -245,15 +296,28 @@ fn a_flood_is_read_to_its_end_in_little_memory() {
     let started = Instant::now();
     let shim = run.start();
     until("the flood is over", || run.path("flooded").exists());
-    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
+    assert!(
+        started.elapsed() < Duration::from_secs(30),
+        "{:?}",
+        started.elapsed()
+    );
     let status = fs::read_to_string(format!("/proc/{}/status", shim.child.id())).unwrap();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let peak = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .unwrap();
     let peak_kb: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
     assert!(peak_kb < 32 * 1024, "{peak_kb} kB");
     fs::write(run.path("go"), "").unwrap();
     let exit = shim.end();
-    assert_eq!((&exit["stdout_bytes"], &exit["stderr_bytes"]), (&json!(268_435_456 + 5), &json!(8_388_608)));
-    let on_disk: u64 = fs::read_dir(run.dir.path()).unwrap().map(|e| e.unwrap().metadata().unwrap().len()).sum();
+    assert_eq!(
+        (&exit["stdout_bytes"], &exit["stderr_bytes"]),
+        (&json!(268_435_456 + 5), &json!(8_388_608))
+    );
+    let on_disk: u64 = fs::read_dir(run.dir.path())
+        .unwrap()
+        .map(|e| e.unwrap().metadata().unwrap().len())
+        .sum();
     assert!(on_disk < 4 * 1024 * 1024, "{on_disk}");
 }
 
@@ -266,12 +330,23 @@ fn bytes_that_are_no_text_are_kept_as_they_are() {
 
 #[test]
 fn a_grandchild_that_holds_stdout_delays_nothing() {
-    for leave in ["sleep 300 &", "trap '' TERM; sleep 300 & sleep 300 &", "setsid sleep 300 &"] {
+    for leave in [
+        "sleep 300 &",
+        "trap '' TERM; sleep 300 & sleep 300 &",
+        "setsid sleep 300 &",
+    ] {
         let run = Run::sh(&format!("{leave} echo done"));
         let started = Instant::now();
         let exit = run.end();
-        assert!(started.elapsed() < Duration::from_secs(4), "{leave}: {:?}", started.elapsed());
-        assert_eq!((&exit["ended"], &exit["status"]), (&json!("agent"), &json!(0)));
+        assert!(
+            started.elapsed() < Duration::from_secs(4),
+            "{leave}: {:?}",
+            started.elapsed()
+        );
+        assert_eq!(
+            (&exit["ended"], &exit["status"]),
+            (&json!("agent"), &json!(0))
+        );
         assert!(exit["leftovers"].as_u64().unwrap() >= 1, "{leave}: {exit}");
         assert_eq!(run.text(), "done\n");
     }
@@ -282,7 +357,10 @@ fn a_grandchild_that_holds_stdout_delays_nothing() {
 fn whoever_ends_by_itself_soon_after_the_agent_is_not_left_behind() {
     let run = Run::sh("(trap 'touch told' TERM; sleep 0.1; sleep 0.1) & echo done");
     let exit = run.end();
-    assert_eq!((&exit["ended"], &exit["leftovers"], &exit["survivors"]), (&json!("agent"), &json!(0), &json!(0)));
+    assert_eq!(
+        (&exit["ended"], &exit["leftovers"], &exit["survivors"]),
+        (&json!("agent"), &json!(0), &json!(0))
+    );
     assert!(!run.path("told").exists());
 }
 
@@ -302,7 +380,10 @@ fn whoever_ignores_term_or_opens_a_session_is_ended_too() {
     assert!(is_alive(&run.path("bare")));
     shim.say("stop");
     let exit = shim.end();
-    assert_eq!((&exit["ended"], &exit["signal"]), (&json!("stopped"), &json!(9)));
+    assert_eq!(
+        (&exit["ended"], &exit["signal"]),
+        (&json!("stopped"), &json!(9))
+    );
     assert!(!is_alive(&run.path("bare")));
 }
 
@@ -329,13 +410,18 @@ END
 fn silence_ends_at_the_idle_limit() {
     let run = Run::sh("echo one; sleep 300").limit("idle", millis(400));
     let exit = run.end();
-    assert_eq!((&exit["ended"], &exit["signal"]), (&json!("idle_limit"), &json!(15)));
+    assert_eq!(
+        (&exit["ended"], &exit["signal"]),
+        (&json!("idle_limit"), &json!(15))
+    );
     assert_eq!(run.text(), "one\n");
 }
 
 #[test]
 fn output_holds_the_idle_limit_off_but_not_the_total_one() {
-    let run = Run::sh("while :; do echo x; sleep 0.05; done").limit("idle", millis(800)).limit("total", millis(1600));
+    let run = Run::sh("while :; do echo x; sleep 0.05; done")
+        .limit("idle", millis(800))
+        .limit("total", millis(1600));
     let exit = run.end();
     assert_eq!(exit["ended"], "total_limit");
     assert!(exit["elapsed_ms"].as_u64().unwrap() >= 1600);
@@ -347,16 +433,24 @@ fn an_agent_that_cleans_up_on_term_has_the_time_for_it() {
         .limit("idle", millis(200))
         .limit("grace", seconds(20));
     let exit = run.end();
-    assert_eq!((&exit["ended"], &exit["status"]), (&json!("idle_limit"), &json!(0)));
+    assert_eq!(
+        (&exit["ended"], &exit["status"]),
+        (&json!("idle_limit"), &json!(0))
+    );
     assert_eq!(run.text(), "cleaned\n");
 }
 
 #[test]
 fn an_agent_that_stops_itself_is_woken_and_ended() {
-    let run = Run::sh("kill -STOP $$; echo woken; sleep 300").limit("idle", millis(300)).limit("grace", seconds(20));
+    let run = Run::sh("kill -STOP $$; echo woken; sleep 300")
+        .limit("idle", millis(300))
+        .limit("grace", seconds(20));
     let started = Instant::now();
     let exit = run.end();
-    assert_eq!((&exit["ended"], &exit["signal"]), (&json!("idle_limit"), &json!(15)));
+    assert_eq!(
+        (&exit["ended"], &exit["signal"]),
+        (&json!("idle_limit"), &json!(15))
+    );
     assert!(started.elapsed() < Duration::from_secs(10));
 }
 
@@ -368,7 +462,11 @@ fn the_end_of_the_daemon_is_the_end_of_the_run() {
     drop(shim.child.stdin.take());
     let started = Instant::now();
     assert_eq!(shim.end()["ended"], "daemon_gone");
-    assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
+    assert!(
+        started.elapsed() < Duration::from_secs(4),
+        "{:?}",
+        started.elapsed()
+    );
 }
 
 #[test]
@@ -380,7 +478,11 @@ fn a_daemon_that_dies_before_the_start_starts_nothing() {
     // Both orders are possible: the pipe may be closed just before or just after the agent started.
     assert!(ended == "daemon_gone" || ended == "agent", "{ended}");
 
-    let mut child = Command::new(env!("CARGO_BIN_EXE_remand")).arg("__shim").stdin(Stdio::piped()).spawn().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_remand"))
+        .arg("__shim")
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
     drop(child.stdin.take());
     assert!(child.wait().unwrap().success());
 }
@@ -396,7 +498,15 @@ fn the_lock_is_held_for_as_long_as_anything_lives() {
     let run = Run::sh("touch ready; sleep 300");
     let mut shim = run.start();
     until("it runs", || run.path("ready").exists());
-    let try_lock = || Command::new("flock").arg("-n").arg(run.path("lock")).arg("true").status().unwrap().success();
+    let try_lock = || {
+        Command::new("flock")
+            .arg("-n")
+            .arg(run.path("lock"))
+            .arg("true")
+            .status()
+            .unwrap()
+            .success()
+    };
     assert!(!try_lock());
     assert!(!run.path("exit.json").exists());
     shim.say("stop");
@@ -430,23 +540,39 @@ fn a_shim_that_dies_on_any_line_leaves_no_lie() {
     ];
     let script = "env; setsid sleep 300 & touch ran";
     let run = Run::sh(script);
-    run.start_with(&[("REMAND_CRASH_LIST", &run.path("list"))]).end();
-    assert_eq!(fs::read_to_string(run.path("list")).unwrap().lines().collect::<Vec<_>>(), POINTS);
+    run.start_with(&[("REMAND_CRASH_LIST", &run.path("list"))])
+        .end();
+    assert_eq!(
+        fs::read_to_string(run.path("list"))
+            .unwrap()
+            .lines()
+            .collect::<Vec<_>>(),
+        POINTS
+    );
     assert!(!run.text().contains("CRASH"));
     for (line, point) in POINTS.iter().enumerate() {
         let run = Run::sh(script);
         let once = run.path("once");
-        let mut shim = run.start_with(&[("REMAND_CRASH_AT", Path::new(point)), ("REMAND_CRASH_ONCE", &once)]);
+        let mut shim = run.start_with(&[
+            ("REMAND_CRASH_AT", Path::new(point)),
+            ("REMAND_CRASH_ONCE", &once),
+        ]);
         assert_eq!(shim.wait().code(), None, "{point}");
         assert!(once.exists());
         assert_eq!(run.path("exit.json").exists(), line == 8, "{point}");
         if line < 3 {
-            assert!(run.alive().is_empty() && !run.path("ran").exists(), "{point}");
+            assert!(
+                run.alive().is_empty() && !run.path("ran").exists(),
+                "{point}"
+            );
         }
         until("what the shim left is gone", || {
             let left = run.alive();
             for pid in &left {
-                Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap();
+                Command::new("kill")
+                    .args(["-KILL", &pid.to_string()])
+                    .status()
+                    .unwrap();
             }
             left.is_empty()
         });
@@ -455,6 +581,10 @@ fn a_shim_that_dies_on_any_line_leaves_no_lie() {
 
 #[test]
 fn everything_but_the_shim_is_unknown_for_now() {
-    let status = Command::new(env!("CARGO_BIN_EXE_remand")).arg("__shim").arg("x").status().unwrap();
+    let status = Command::new(env!("CARGO_BIN_EXE_remand"))
+        .arg("__shim")
+        .arg("x")
+        .status()
+        .unwrap();
     assert_eq!(status.code(), Some(2));
 }

@@ -13,19 +13,28 @@ const GATE: &str = "if [ -e work.txt ] && ! grep -q fixed work.txt; then\n\
 
 fn gate(play: &Play, text: &str) {
     let seen = play.seen("gate");
-    play.world.script("gate", &format!("git rev-parse HEAD >>'{}'\n{text}", seen.display()));
+    play.world.script(
+        "gate",
+        &format!("git rev-parse HEAD >>'{}'\n{text}", seen.display()),
+    );
 }
 
 fn local(settings: &str) -> Play {
-    let play = Play::without_change(&Script { settings: &format!("{SETTINGS}\n{settings}"), ..Script::default() });
+    let play = Play::without_change(&Script {
+        settings: &format!("{SETTINGS}\n{settings}"),
+        ..Script::default()
+    });
     gate(&play, GATE);
-    play.world.remand_in(&play.worktree, &["review", "--title", "Feature"]).ok();
+    play.world
+        .remand_in(&play.worktree, &["review", "--title", "Feature"])
+        .ok();
     play
 }
 
 /// Who ran for which item, oldest first.
 fn runs(play: &Play) -> String {
-    play.world.sqlite("SELECT item_id || ' ' || agent FROM runs ORDER BY rowid")
+    play.world
+        .sqlite("SELECT item_id || ' ' || agent FROM runs ORDER BY rowid")
 }
 
 /// One fix, which was given the output; then a review, and nothing before it.
@@ -33,26 +42,45 @@ fn runs(play: &Play) -> String {
 fn is_fixed_before_it_is_reviewed(play: &Play) {
     assert_eq!(runs(play), "w2 fixer\nw3 reviewer", "{:#?}", play.events());
     assert_eq!(play.count("work_items WHERE source = 'review_fix'"), 1);
-    assert_eq!(play.world.sqlite("SELECT fix_cycle || ' ' || total_fixes FROM changes"), "1 1");
+    assert_eq!(
+        play.world
+            .sqlite("SELECT fix_cycle || ' ' || total_fixes FROM changes"),
+        "1 1"
+    );
     let prompt = play.prompt_of_run("r1");
-    for text in ["from: the project's own checks", "The gate `gate all` is red on this branch", "left: 3, right: 4"] {
+    for text in [
+        "from: the project's own checks",
+        "The gate `gate all` is red on this branch",
+        "left: 3, right: 4",
+    ] {
         assert!(prompt.contains(text), "{text:?} is not in {prompt}");
     }
-    let reviews = play.world.sqlite("SELECT item_id || ' ' || verdict FROM reviews");
+    let reviews = play
+        .world
+        .sqlite("SELECT item_id || ' ' || verdict FROM reviews");
     assert_eq!(reviews, "w3 approved");
 }
 
 #[test]
 fn a_gate_that_is_red_on_the_head_only_sends_it_back_before_a_reviewer_is_paid() {
     let play = local("");
-    let (main, head) = (play.world.git(&play.repo, &["rev-parse", "main"]), play.head());
+    let (main, head) = (
+        play.world.git(&play.repo, &["rev-parse", "main"]),
+        play.head(),
+    );
     play.tick().ok();
     play.is_ready(1);
     is_fixed_before_it_is_reviewed(&play);
     // The base, the head and the fix, each once.
-    assert_eq!(play.noted("gate").lines().collect::<Vec<_>>(), [&main, &head, &play.head()]);
+    assert_eq!(
+        play.noted("gate").lines().collect::<Vec<_>>(),
+        [&main, &head, &play.head()]
+    );
     let events = play.events().join("\n");
-    let led = events.split("work_claimed: code_review w1 claimed\n").nth(1).unwrap();
+    let led = events
+        .split("work_claimed: code_review w1 claimed\n")
+        .nth(1)
+        .unwrap();
     let led = led.split("\nwork_created").next().unwrap();
     insta::assert_snapshot!(play.world.plain(led), @"
     work_completed: code_review w1 completed
@@ -60,14 +88,27 @@ fn a_gate_that_is_red_on_the_head_only_sends_it_back_before_a_reviewer_is_paid()
     state_changed: self_reviewing → self_review_failed (gates_red)
     ");
     let rejected = play.world.json(&["show", "j1"]);
-    assert_eq!(rejected["metadata"]["gate"], serde_json::json!({ "command": "gate all", "status": 1 }));
-    assert_eq!((rejected["state"].as_str(), rejected["by_person"].as_bool()), (Some("fixed"), Some(false)));
-    assert!(play.why().contains("the gate `gate all` is red on"), "{}", play.why());
+    assert_eq!(
+        rejected["metadata"]["gate"],
+        serde_json::json!({ "command": "gate all", "status": 1 })
+    );
+    assert_eq!(
+        (rejected["state"].as_str(), rejected["by_person"].as_bool()),
+        (Some("fixed"), Some(false))
+    );
+    assert!(
+        play.why().contains("the gate `gate all` is red on"),
+        "{}",
+        play.why()
+    );
 }
 
 #[test]
 fn a_pull_request_is_sent_back_by_its_gates_before_a_reviewer_is_paid() {
-    let stage = PullPlay::unwatched(&Script { settings: SETTINGS, ..Script::default() });
+    let stage = PullPlay::unwatched(&Script {
+        settings: SETTINGS,
+        ..Script::default()
+    });
     gate(&stage.play, GATE);
     stage.watch();
     for _ in 0..3 {
@@ -84,10 +125,23 @@ fn a_pull_request_is_sent_back_by_its_gates_before_a_reviewer_is_paid() {
 /// Wherever it dies, the change is rejected once.
 #[test]
 fn a_rejection_by_a_gate_that_is_cut_is_made_once() {
-    for point in ["gate.before#2", "gate.after#2", "commit.reject_by_gate.before", "commit.reject_by_gate.after"] {
+    for point in [
+        "gate.before#2",
+        "gate.after#2",
+        "commit.reject_by_gate.before",
+        "commit.reject_by_gate.after",
+    ] {
         let play = local("");
-        let cut = run(play.world.remand_command(&["tick"]).env("REMAND_CRASH_AT", point));
-        assert_ne!(cut.status, 0, "{point} is not crossed: {:#?}", play.events());
+        let cut = run(play
+            .world
+            .remand_command(&["tick"])
+            .env("REMAND_CRASH_AT", point));
+        assert_ne!(
+            cut.status,
+            0,
+            "{point} is not crossed: {:#?}",
+            play.events()
+        );
         play.tick().ok();
         play.is_ready(1);
         is_fixed_before_it_is_reviewed(&play);
@@ -101,7 +155,11 @@ fn a_rejection_by_a_gate_is_bounded_and_its_output_goes_into_the_next_round() {
     let play = local("loop.max_fix_cycles = 0");
     play.tick().ok();
     play.is_escalated("c1 exceeded max fix cycles (0)");
-    assert!(play.why().contains("the gate `gate all` is red on"), "{}", play.why());
+    assert!(
+        play.why().contains("the gate `gate all` is red on"),
+        "{}",
+        play.why()
+    );
     assert_eq!(play.count("runs"), 0);
     play.world.remand(&["budget", "c1", "--fixes", "+1"]).ok();
     play.tick().ok();
@@ -116,7 +174,9 @@ fn a_gate_that_a_fix_leaves_red_goes_to_a_person() {
     let play = local("loop.max_gate_rounds = 1");
     play.fixer("cat >/dev/null\necho more >>work.txt\n");
     play.tick().ok();
-    play.is_escalated("the gates are red, also after the agent was sent back once: $ gate all: calc::adds");
+    play.is_escalated(
+        "the gates are red, also after the agent was sent back once: $ gate all: calc::adds",
+    );
     assert_eq!(runs(&play), "w2 fixer\nw2 fixer");
     play.fixer(FIXES);
     play.world.remand(&["retry", "c1"]).ok();
@@ -130,12 +190,30 @@ fn in_shadow_a_gate_that_is_red_on_the_head_is_stored_and_nothing_follows() {
     for _ in 0..2 {
         play.tick().ok();
     }
-    assert_eq!((play.count("runs"), play.count("rejections"), play.count("work_items")), (0, 0, 1));
-    let shadowed = play.world.sqlite("SELECT summary FROM events WHERE event_type = 'shadowed'");
+    assert_eq!(
+        (
+            play.count("runs"),
+            play.count("rejections"),
+            play.count("work_items")
+        ),
+        (0, 0, 1)
+    );
+    let shadowed = play
+        .world
+        .sqlite("SELECT summary FROM events WHERE event_type = 'shadowed'");
     insta::assert_snapshot!(play.world.plain(&shadowed), @"reviewed in shadow, nothing follows from it: changes_requested: the gate `gate all` is red on SHA: calc::adds");
     let review = &play.world.json(&["show", "w1"])["shadow_review"];
-    assert_eq!((review["verdict"].as_str(), review["agent"].as_str()), (Some("changes_requested"), None));
-    assert!(review["body"].as_str().unwrap().contains("left: 3, right: 4"), "{review}");
+    assert_eq!(
+        (review["verdict"].as_str(), review["agent"].as_str()),
+        (Some("changes_requested"), None)
+    );
+    assert!(
+        review["body"]
+            .as_str()
+            .unwrap()
+            .contains("left: 3, right: 4"),
+        "{review}"
+    );
     play.check();
     // For real, it is tested anew.
     play.world.remand(&["shadow", "c1", "off"]).ok();
@@ -151,12 +229,21 @@ fn gates_that_do_not_run_on_the_base_do_not_run_on_the_head() {
         "gates = [[\"gate\"]]\nred_base = \"ignore\"",
         "gates = [[\"gate\"]]\nred_base = \"hold\"\ngate_in = \"worktree\"",
     ] {
-        let play = Play::without_change(&Script { settings, ..Script::default() });
+        let play = Play::without_change(&Script {
+            settings,
+            ..Script::default()
+        });
         gate(&play, GATE);
-        play.world.remand_in(&play.worktree, &["review", "--title", "Feature"]).ok();
+        play.world
+            .remand_in(&play.worktree, &["review", "--title", "Feature"])
+            .ok();
         play.tick().ok();
         play.is_ready(1);
-        assert_eq!(runs(&play), "w1 reviewer\nw2 fixer\nw3 reviewer", "{settings}");
+        assert_eq!(
+            runs(&play),
+            "w1 reviewer\nw2 fixer\nw3 reviewer",
+            "{settings}"
+        );
         assert_eq!(play.noted("gate").lines().count(), 1, "{settings}");
     }
 }

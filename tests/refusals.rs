@@ -22,9 +22,17 @@ fn refused(world: &World, commands: &[&[&str]], place: &str, words: &[&str]) {
     for args in commands {
         let output = bounded(world, args).fails(3, place);
         for word in words {
-            assert!(output.stderr.contains(word), "remand {args:?}: {word:?} is not in {}", output.stderr);
+            assert!(
+                output.stderr.contains(word),
+                "remand {args:?}: {word:?} is not in {}",
+                output.stderr
+            );
         }
-        assert!(!output.stderr.contains('\u{1b}'), "no colours where nobody sees them: {}", output.stderr);
+        assert!(
+            !output.stderr.contains('\u{1b}'),
+            "no colours where nobody sees them: {}",
+            output.stderr
+        );
     }
     assert!(!world.db().exists(), "something was begun");
 }
@@ -32,7 +40,9 @@ fn refused(world: &World, commands: &[&[&str]], place: &str, words: &[&str]) {
 /// What should be refused at once must not become a daemon that the test waits for.
 fn bounded(world: &World, args: &[&str]) -> Output {
     let mut command = world.command("timeout");
-    run(command.args(["--kill-after=5", "30", env!("CARGO_BIN_EXE_remand")]).args(args))
+    run(command
+        .args(["--kill-after=5", "30", env!("CARGO_BIN_EXE_remand")])
+        .args(args))
 }
 
 const OF_CONFIG: [&[&str]; 4] = [&["run"], &["tick"], &["work"], &["config", "check"]];
@@ -41,20 +51,38 @@ const OF_PROMPTS: [&[&str]; 3] = [&["run"], &["tick"], &["prompts", "check"]];
 
 #[test]
 fn a_setting_that_is_not_one() {
-    let world = world("config.toml", "agent = \"\"\n\n[loop]\nmax_fix_cycels = 3\n");
-    refused(&world, &OF_CONFIG, "config.toml:4:1", &["max_fix_cycels = 3", "^^^^^^^^^^^^^^", "max_fix_cycles"]);
+    let world = world(
+        "config.toml",
+        "agent = \"\"\n\n[loop]\nmax_fix_cycels = 3\n",
+    );
+    refused(
+        &world,
+        &OF_CONFIG,
+        "config.toml:4:1",
+        &["max_fix_cycels = 3", "^^^^^^^^^^^^^^", "max_fix_cycles"],
+    );
 }
 
 #[test]
 fn a_setting_of_the_wrong_kind() {
     let world = world("config.toml", "[loop]\nmax_fix_cycles = \"two\"\n");
-    refused(&world, &OF_CONFIG, "config.toml:2:18", &["max_fix_cycles = \"two\"", "^^^^^"]);
+    refused(
+        &world,
+        &OF_CONFIG,
+        "config.toml:2:18",
+        &["max_fix_cycles = \"two\"", "^^^^^"],
+    );
 }
 
 #[test]
 fn settings_that_do_not_go_together() {
     let world = world("config.toml", "[limits]\ngate_s = 5\n");
-    refused(&world, &OF_CONFIG, "config.toml:2", &["limits.grace_s", "limits.gate_s"]);
+    refused(
+        &world,
+        &OF_CONFIG,
+        "config.toml:2",
+        &["limits.grace_s", "limits.gate_s"],
+    );
 }
 
 #[test]
@@ -66,7 +94,9 @@ fn what_is_not_toml_at_all() {
 #[test]
 fn a_config_file_that_was_named_and_is_not_there() {
     let world = World::new();
-    world.remand(&["--config", "nowhere.toml", "tick"]).fails(3, "nowhere.toml");
+    world
+        .remand(&["--config", "nowhere.toml", "tick"])
+        .fails(3, "nowhere.toml");
     assert!(!world.db().exists());
 }
 
@@ -79,15 +109,30 @@ fn an_evaluator_with_a_bad_schedule() {
 
 #[test]
 fn an_evaluator_with_an_unknown_key() {
-    let world =
-        world("evaluators/mine.toml", "kind = \"review_feedback\"\non = [\"work_rejected\"]\nscedule = \"x\"\n");
-    refused(&world, &OF_EVALUATORS, "mine.toml:3", &["scedule", "schedule"]);
+    let world = world(
+        "evaluators/mine.toml",
+        "kind = \"review_feedback\"\non = [\"work_rejected\"]\nscedule = \"x\"\n",
+    );
+    refused(
+        &world,
+        &OF_EVALUATORS,
+        "mine.toml:3",
+        &["scedule", "schedule"],
+    );
 }
 
 #[test]
 fn an_evaluator_of_an_unknown_kind() {
-    let world = world("evaluators/mine.toml", "kind = \"magic\"\non = [\"work_rejected\"]\n");
-    refused(&world, &OF_EVALUATORS, "mine.toml:1", &["magic", "review_feedback"]);
+    let world = world(
+        "evaluators/mine.toml",
+        "kind = \"magic\"\non = [\"work_rejected\"]\n",
+    );
+    refused(
+        &world,
+        &OF_EVALUATORS,
+        "mine.toml:1",
+        &["magic", "review_feedback"],
+    );
 }
 
 #[test]
@@ -105,7 +150,12 @@ fn a_prompt_that_can_not_be_read() {
 #[test]
 fn a_prompt_of_an_unknown_name() {
     let world = world("prompts/fixx.md", "Fix it.\n");
-    refused(&world, &OF_PROMPTS, "fixx.md", &["review.md, fix.md and again.md"]);
+    refused(
+        &world,
+        &OF_PROMPTS,
+        "fixx.md",
+        &["review.md, fix.md and again.md"],
+    );
 }
 
 /// Mode bits do not hold root back, so the folder is one in which nobody can make a file.
@@ -115,10 +165,15 @@ fn a_blackboard_where_nothing_can_be_written() {
     let folder = world.root().join("read-only");
     fs::create_dir(&folder).unwrap();
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o555)).unwrap();
-    let place = if rustix::process::getuid().is_root() { Path::new("/proc/remand").to_owned() } else { folder };
+    let place = if rustix::process::getuid().is_root() {
+        Path::new("/proc/remand").to_owned()
+    } else {
+        folder
+    };
     let db = place.join("blackboard.db");
     for command in ["run", "tick"] {
-        let output = bounded(&world, &["--db", db.to_str().unwrap(), command]).fails(1, place.to_str().unwrap());
+        let output = bounded(&world, &["--db", db.to_str().unwrap(), command])
+            .fails(1, place.to_str().unwrap());
         assert!(!output.stderr.contains("panicked"), "{}", output.stderr);
     }
     bounded(&world, &["--db", db.to_str().unwrap(), "list"]).fails(4, place.to_str().unwrap());
@@ -131,10 +186,15 @@ fn a_text_file_as_blackboard() {
     let text = "these are my notes, and no database at all\n".repeat(100);
     fs::write(&db, &text).unwrap();
     for command in ["run", "tick", "list"] {
-        let output = bounded(&world, &["--db", db.to_str().unwrap(), command]).fails(1, "notes.txt");
+        let output =
+            bounded(&world, &["--db", db.to_str().unwrap(), command]).fails(1, "notes.txt");
         assert!(output.stderr.contains("not a"), "{}", output.stderr);
     }
-    assert_eq!(fs::read_to_string(&db).unwrap(), text, "it is not ours to change");
+    assert_eq!(
+        fs::read_to_string(&db).unwrap(),
+        text,
+        "it is not ours to change"
+    );
 }
 
 #[test]
@@ -142,7 +202,8 @@ fn a_database_of_another_program() {
     let world = World::new();
     let db = world.root().join("other.db");
     let conn = rusqlite::Connection::open(&db).unwrap();
-    conn.execute_batch("CREATE TABLE recipes (name TEXT); INSERT INTO recipes VALUES ('soup');").unwrap();
+    conn.execute_batch("CREATE TABLE recipes (name TEXT); INSERT INTO recipes VALUES ('soup');")
+        .unwrap();
     drop(conn);
     let before = fs::read(&db).unwrap();
     for command in ["run", "tick", "list"] {
@@ -158,7 +219,11 @@ fn a_second_daemon() {
     let first = play.daemon();
     let pid = first.pid().to_string();
     let second = bounded(&play.world, &["run"]).fails(5, &format!("with pid {pid}"));
-    assert!(second.stderr.contains("one daemon a blackboard"), "{}", second.stderr);
+    assert!(
+        second.stderr.contains("one daemon a blackboard"),
+        "{}",
+        second.stderr
+    );
     play.tick().ok();
     first.kill();
     let next = play.daemon();

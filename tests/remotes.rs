@@ -45,7 +45,9 @@ impl Remotes {
     }
 
     fn unwatched(script: &Script<'_>) -> Self {
-        let stage = Self { pull: PullPlay::unwatched(script) };
+        let stage = Self {
+            pull: PullPlay::unwatched(script),
+        };
         stage.hook("post-receive", "cat >>moves\n");
         stage
     }
@@ -83,20 +85,34 @@ impl Remotes {
     /// A line of shell as the person with a clone elsewhere, who has just fetched the branch.
     #[track_caller]
     fn person(&self, line: &str) -> String {
-        self.play.sh(&self.elsewhere, &format!("set -e\n{TAKES}\n{line}"))
+        self.play
+            .sh(&self.elsewhere, &format!("set -e\n{TAKES}\n{line}"))
     }
 
     /// The same, as a part of a fixer's script: it happens during the fix.
     fn by_person(&self, line: &str) -> String {
-        format!("(set -e; cd '{}'; {TAKES}; {line}) || exit 1\n", self.elsewhere.display())
+        format!(
+            "(set -e; cd '{}'; {TAKES}; {line}) || exit 1\n",
+            self.elsewhere.display()
+        )
     }
 
     /// Looks again, and nothing more comes of it.
     #[track_caller]
     fn stays(&self) {
-        let before = (self.play.state(), self.escalations(), self.moves("feature").len(), self.runs());
+        let before = (
+            self.play.state(),
+            self.escalations(),
+            self.moves("feature").len(),
+            self.runs(),
+        );
         self.tick();
-        let after = (self.play.state(), self.escalations(), self.moves("feature").len(), self.runs());
+        let after = (
+            self.play.state(),
+            self.escalations(),
+            self.moves("feature").len(),
+            self.runs(),
+        );
         assert_eq!(before, after, "{:#?}", self.play.events());
     }
 
@@ -115,16 +131,28 @@ impl Remotes {
     /// Our review is content with what the remote has, and the worktree is there too.
     #[track_caller]
     fn is_ready(&self) {
-        assert_eq!(self.play.state(), "ready_for_human_review", "{}\n{:#?}", self.play.why(), self.play.events());
+        assert_eq!(
+            self.play.state(),
+            "ready_for_human_review",
+            "{}\n{:#?}",
+            self.play.why(),
+            self.play.events()
+        );
         self.play.worktree_is_at(&self.remote_head("feature"));
-        assert_eq!(self.play.world.sqlite("SELECT head FROM changes"), self.remote_head("feature"));
+        assert_eq!(
+            self.play.world.sqlite("SELECT head FROM changes"),
+            self.remote_head("feature")
+        );
         self.play.check();
     }
 
     /// What a file is in the work of the last fix that is kept on its ref.
     #[track_caller]
     fn kept(&self, path: &str) -> String {
-        let run = self.play.world.sqlite("SELECT run_id FROM runs WHERE agent = 'fixer' ORDER BY rowid DESC LIMIT 1");
+        let run = self
+            .play
+            .world
+            .sqlite("SELECT run_id FROM runs WHERE agent = 'fixer' ORDER BY rowid DESC LIMIT 1");
         self.play.kept(&run, path)
     }
 
@@ -132,7 +160,12 @@ impl Remotes {
     #[track_caller]
     fn tick_with_token(&self, token: &str) {
         self.due();
-        run(self.play.world.remand_command(&["tick"]).env("GH_TOKEN", token)).ok();
+        run(self
+            .play
+            .world
+            .remand_command(&["tick"])
+            .env("GH_TOKEN", token))
+        .ok();
     }
 
     #[track_caller]

@@ -59,7 +59,10 @@ const PLACES: &[&str] = &[
 /// The largest that the daemon ever was, in bytes.
 fn peak(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
 }
 
@@ -74,26 +77,49 @@ fn others_are_served(kind: impl Fn(usize) -> &'static str) {
         let repo = play.world.repo(&format!("p{number}"));
         let worktree = play.world.worktree(&repo, &format!("f{number}"));
         let name = worktree.file_name().unwrap().to_str().unwrap().to_owned();
-        fs::write(play.seen(&format!("plant.{name}")), format!("{} {place}\n", kind(number))).unwrap();
-        play.world.remand(&["project", "add", repo.to_str().unwrap()]).ok();
-        play.world.remand_in(&worktree, &["review", "--title", place]).ok();
+        fs::write(
+            play.seen(&format!("plant.{name}")),
+            format!("{} {place}\n", kind(number)),
+        )
+        .unwrap();
+        play.world
+            .remand(&["project", "add", repo.to_str().unwrap()])
+            .ok();
+        play.world
+            .remand_in(&worktree, &["review", "--title", place])
+            .ok();
     }
     let daemon = play.daemon();
-    play.until("all of it is planted", || play.noted("planted").lines().count() == PLACES.len());
-    play.world.remand_in(&play.worktree, &["review", "--title", "Feature"]).ok();
+    play.until("all of it is planted", || {
+        play.noted("planted").lines().count() == PLACES.len()
+    });
+    play.world
+        .remand_in(&play.worktree, &["review", "--title", "Feature"])
+        .ok();
     let is_ready = || {
         let state = "SELECT state FROM changes WHERE title = 'Feature'";
         play.world.sqlite(state) == "ready_for_human_review"
     };
     play.until("another project is served", is_ready);
-    play.until("each one ends", || play.count("work_items WHERE status = 'claimed'") == 0);
+    play.until("each one ends", || {
+        play.count("work_items WHERE status = 'claimed'") == 0
+    });
     // Each with a reason that a person can read.
-    let unclear = "changes WHERE held_until IS NULL AND state NOT IN ('ready_for_human_review', 'escalated')";
+    let unclear =
+        "changes WHERE held_until IS NULL AND state NOT IN ('ready_for_human_review', 'escalated')";
     assert_eq!(play.count(unclear), 0, "{:#?}", play.events());
-    assert!(peak(daemon.pid()) < 400 << 20, "{} bytes", peak(daemon.pid()));
+    assert!(
+        peak(daemon.pid()) < 400 << 20,
+        "{} bytes",
+        peak(daemon.pid())
+    );
     let told = Instant::now();
     assert!(daemon.stop().success(), "{}", play.log());
-    assert!(told.elapsed() < Duration::from_secs(6), "{:?}", told.elapsed());
+    assert!(
+        told.elapsed() < Duration::from_secs(6),
+        "{:?}",
+        told.elapsed()
+    );
     assert!(play.alive().is_empty(), "{:?}", play.alive());
 }
 
@@ -112,27 +138,46 @@ fn a_device_a_folder_or_an_endless_file_in_any_place_blocks_nobody() {
 /// Judged changes are looked at in every project: one with a pipe in it is left alone, and the next is not.
 #[test]
 fn a_pipe_in_one_repository_does_not_keep_the_branches_of_others_from_being_looked_at() {
-    let play = Play::without_change(&Script { reviewer: "says approved fine", ..Script::default() });
+    let play = Play::without_change(&Script {
+        reviewer: "says approved fine",
+        ..Script::default()
+    });
     let mut trees = Vec::new();
     for name in ["first", "second", "third"] {
         let repo = play.world.repo(name);
         let worktree = play.world.worktree(&repo, &format!("b-{name}"));
-        play.world.remand(&["project", "add", repo.to_str().unwrap()]).ok();
+        play.world
+            .remand(&["project", "add", repo.to_str().unwrap()])
+            .ok();
         play.world.remand_in(&worktree, &["review"]).ok();
         trees.push((repo, worktree));
     }
     play.tick().ok();
-    assert_eq!(play.world.sqlite("SELECT DISTINCT state FROM changes"), "ready_for_human_review");
+    assert_eq!(
+        play.world.sqlite("SELECT DISTINCT state FROM changes"),
+        "ready_for_human_review"
+    );
     for (_, worktree) in &trees {
         play.world.commit(worktree, "more.txt", "more", "more");
     }
     // One at a usual place, and one that the configuration names.
-    play.sh(&trees[0].0, "rm -f .git/packed-refs; mkfifo .git/packed-refs");
-    play.sh(&trees[1].0, "mkfifo .git/named; printf '[include]\\n\\tpath = named\\n' >>.git/config");
+    play.sh(
+        &trees[0].0,
+        "rm -f .git/packed-refs; mkfifo .git/packed-refs",
+    );
+    play.sh(
+        &trees[1].0,
+        "mkfifo .git/named; printf '[include]\\n\\tpath = named\\n' >>.git/config",
+    );
     let begun = Instant::now();
     play.tick().ok();
-    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
-    let moved = "SELECT branch FROM changes JOIN events USING (change_id) WHERE event_type = 'head_moved'";
+    assert!(
+        begun.elapsed() < Duration::from_secs(60),
+        "{:?}",
+        begun.elapsed()
+    );
+    let moved =
+        "SELECT branch FROM changes JOIN events USING (change_id) WHERE event_type = 'head_moved'";
     assert_eq!(play.world.sqlite(moved), "b-third");
 }
 
@@ -141,7 +186,16 @@ fn a_pipe_in_one_repository_does_not_keep_the_branches_of_others_from_being_look
 fn a_device_that_the_configuration_names_for_rules_is_not_read() {
     let fixer = "cat >/dev/null\necho fixed >>work.txt\ngit config core.attributesFile /dev/zero\n\
                  git config core.excludesFile /dev/zero\ngit config mailmap.file /dev/zero\n";
-    let play = Play::new(&Script { fixer, tables: "[limits]\ngit_s = 3\ngrace_s = 1\n", ..Script::default() });
+    let play = Play::new(&Script {
+        fixer,
+        tables: "[limits]\ngit_s = 3\ngrace_s = 1\n",
+        ..Script::default()
+    });
     play.tick().ok();
-    assert_eq!(play.state(), "ready_for_human_review", "{:#?}", play.events());
+    assert_eq!(
+        play.state(),
+        "ready_for_human_review",
+        "{:#?}",
+        play.events()
+    );
 }

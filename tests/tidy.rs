@@ -59,12 +59,29 @@ const EDGES: &[(&str, &[&str])] = &[
     ("evaluator", &["review"]),
     // Loops: never each other.
     // Of the evaluators it asks only when they look; of the remote, only where a branch is.
-    ("intake", &["blackboard", "evaluator", "git", "github", "remote"]),
+    (
+        "intake",
+        &["blackboard", "evaluator", "git", "github", "remote"],
+    ),
     // Children are only those of command evaluators.
-    ("heartbeat", &["blackboard", "evaluator", "process", "review"]),
+    (
+        "heartbeat",
+        &["blackboard", "evaluator", "process", "review"],
+    ),
     (
         "dispatch",
-        &["agent", "blackboard", "files", "git", "github", "process", "prompt", "remote", "review", "sandbox"],
+        &[
+            "agent",
+            "blackboard",
+            "files",
+            "git",
+            "github",
+            "process",
+            "prompt",
+            "remote",
+            "review",
+            "sandbox",
+        ],
     ),
     // Front.
     ("config", &[]),
@@ -136,19 +153,44 @@ const ONLY: &[(&str, &[&str], &str)] = &[
     ("rusqlite", &["blackboard"], "all SQL is in the blackboard"),
     ("Command::new(", &["process"], "children start in one place"),
     ("Utc::now(", &["clock"], "the time is read in one place"),
-    ("SystemTime::now(", &["clock"], "the time is read in one place"),
-    ("env::var", &["config", "crash"], "the environment is read in one place"),
+    (
+        "SystemTime::now(",
+        &["clock"],
+        "the time is read in one place",
+    ),
+    (
+        "env::var",
+        &["config", "crash"],
+        "the environment is read in one place",
+    ),
     ("println!(", &["cli"], "printing is the command line's"),
     ("print!(", &["cli"], "printing is the command line's"),
-    ("anyhow", &["cli", "daemon", "demo"], "rooms return errors that can be told apart"),
+    (
+        "anyhow",
+        &["cli", "daemon", "demo"],
+        "rooms return errors that can be told apart",
+    ),
     // The command line shows people what to type into sqlite3.
-    ("SELECT ", &["blackboard", "cli"], "all SQL is in the blackboard"),
-    ("INSERT INTO", &["blackboard"], "all SQL is in the blackboard"),
+    (
+        "SELECT ",
+        &["blackboard", "cli"],
+        "all SQL is in the blackboard",
+    ),
+    (
+        "INSERT INTO",
+        &["blackboard"],
+        "all SQL is in the blackboard",
+    ),
 ];
 
 /// Rooms that read where an agent can write, and how they must not: a pipe blocks them, a link to a device fills them.
 const READS_WITH_CARE: &[&str] = &["agent", "dispatch", "git", "intake", "process", "prompt"];
-const CARELESS: &[&str] = &["fs::read(", "read_to_string(", "File::open(", "fs::read_dir("];
+const CARELESS: &[&str] = &[
+    "fs::read(",
+    "read_to_string(",
+    "File::open(",
+    "fs::read_dir(",
+];
 
 /// Files that may, since what they read is the kernel's, the user's, or was written before an agent ran.
 const CARELESS_FILES: &[(&str, &str)] = &[
@@ -156,7 +198,10 @@ const CARELESS_FILES: &[(&str, &str)] = &[
     ("git/disk.rs", "opens a folder to sync it"),
     ("process/folder.rs", "/proc, and opens a folder to sync it"),
     ("process/output.rs", "lists the folder of a run"),
-    ("process/shim.rs", "opens the prompt before there is an agent"),
+    (
+        "process/shim.rs",
+        "opens the prompt before there is an agent",
+    ),
     ("process/table_linux.rs", "/proc"),
     ("process/writers.rs", "/proc"),
     ("prompt/mod.rs", "the user's folder of prompts"),
@@ -176,7 +221,10 @@ struct Source {
 fn rooms_use_only_whom_they_may() {
     let rooms: BTreeMap<&str, &[&str]> = EDGES.iter().copied().collect();
     let mut broken = BTreeSet::new();
-    for source in sources().iter().filter(|source| source.room != "lib" && source.room != "main" && !source.is_test) {
+    for source in sources()
+        .iter()
+        .filter(|source| source.room != "lib" && source.room != "main" && !source.is_test)
+    {
         let Some(may) = rooms.get(source.room.as_str()) else {
             broken.insert(format!(
                 "{}: the room `{}` is not in the table of this test",
@@ -186,11 +234,17 @@ fn rooms_use_only_whom_they_may() {
             continue;
         };
         for used in used_rooms(&source.code) {
-            let free = used == source.room || used == "crash" || VOCABULARY.contains(&used.as_str());
-            let pure =
-                VOCABULARY.contains(&source.room.as_str()) && !VOCABULARY.contains(&used.as_str()) && used != "crash";
+            let free =
+                used == source.room || used == "crash" || VOCABULARY.contains(&used.as_str());
+            let pure = VOCABULARY.contains(&source.room.as_str())
+                && !VOCABULARY.contains(&used.as_str())
+                && used != "crash";
             if (!free && !may.contains(&used.as_str())) || pure {
-                broken.insert(format!("{}: `{}` may not use `{used}`", source.path.display(), source.room));
+                broken.insert(format!(
+                    "{}: `{}` may not use `{used}`",
+                    source.path.display(),
+                    source.room
+                ));
             }
         }
     }
@@ -204,11 +258,15 @@ fn rooms_use_only_whom_they_may() {
 #[test]
 fn an_edge_that_is_broken_on_purpose_is_found() {
     assert_eq!(
-        used_rooms("use crate::blackboard::{self as bb, Door};").into_iter().collect::<Vec<_>>(),
+        used_rooms("use crate::blackboard::{self as bb, Door};")
+            .into_iter()
+            .collect::<Vec<_>>(),
         ["blackboard"]
     );
     assert_eq!(
-        used_rooms("use crate::{git, process::Short};\nlet x = crate::config::load();").into_iter().collect::<Vec<_>>(),
+        used_rooms("use crate::{git, process::Short};\nlet x = crate::config::load();")
+            .into_iter()
+            .collect::<Vec<_>>(),
         ["config", "git", "process"]
     );
 }
@@ -220,7 +278,10 @@ fn what_only_one_room_does() {
         for (text, rooms, why) in ONLY {
             let at_word = |code: &str| {
                 code.match_indices(text).any(|(at, _)| {
-                    !code[..at].chars().next_back().is_some_and(|before| before.is_alphanumeric() || before == '_')
+                    !code[..at]
+                        .chars()
+                        .next_back()
+                        .is_some_and(|before| before.is_alphanumeric() || before == '_')
                 })
             };
             if at_word(&source.code)
@@ -228,7 +289,10 @@ fn what_only_one_room_does() {
                 && source.room != "lib"
                 && source.room != "main"
             {
-                broken.push(format!("{} contains `{text}`: {why}", source.path.display()));
+                broken.push(format!(
+                    "{} contains `{text}`: {why}",
+                    source.path.display()
+                ));
             }
         }
     }
@@ -239,15 +303,25 @@ fn what_only_one_room_does() {
 fn files_that_an_agent_can_write_are_read_by_one_module() {
     let src = root().join("src");
     let mut broken = Vec::new();
-    for source in sources().iter().filter(|source| !source.is_test && READS_WITH_CARE.contains(&source.room.as_str())) {
+    for source in sources()
+        .iter()
+        .filter(|source| !source.is_test && READS_WITH_CARE.contains(&source.room.as_str()))
+    {
         let name = source.path.strip_prefix(&src).unwrap();
-        if CARELESS_FILES.iter().any(|(file, _)| name == Path::new(file)) || name.ends_with("script.rs") {
+        if CARELESS_FILES
+            .iter()
+            .any(|(file, _)| name == Path::new(file))
+            || name.ends_with("script.rs")
+        {
             continue;
         }
         // `files::read(` is the careful way.
         let code = source.code.replace("files::read(", "");
         broken.extend(
-            CARELESS.iter().filter(|text| code.contains(**text)).map(|text| format!("{} has `{text}`", name.display())),
+            CARELESS
+                .iter()
+                .filter(|text| code.contains(**text))
+                .map(|text| format!("{} has `{text}`", name.display())),
         );
     }
     assert!(broken.is_empty(), "use `crate::files`: {broken:?}");
@@ -268,16 +342,30 @@ fn no_file_grows_too_long() {
 fn every_room_says_what_it_is_for() {
     for source in sources().into_iter().filter(|source| !source.is_test) {
         let text = fs::read_to_string(&source.path).unwrap();
-        let is_module_root = source.path.ends_with("mod.rs") || source.path.parent() == Some(&root().join("src"));
-        assert!(!is_module_root || text.starts_with("//!"), "{} has no //! at its top", source.path.display());
+        let is_module_root =
+            source.path.ends_with("mod.rs") || source.path.parent() == Some(&root().join("src"));
+        assert!(
+            !is_module_root || text.starts_with("//!"),
+            "{} has no //! at its top",
+            source.path.display()
+        );
     }
 }
 
 #[test]
 fn the_project_speaks_of_itself_only() {
-    for path in ["README.md", "docs/architecture.md", "config.toml", "schema.sql"] {
-        let text = fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
-        assert!(!text.contains("/root/"), "{path} names a path of somebody's machine");
+    for path in [
+        "README.md",
+        "docs/architecture.md",
+        "config.toml",
+        "schema.sql",
+    ] {
+        let text =
+            fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
+        assert!(
+            !text.contains("/root/"),
+            "{path} names a path of somebody's machine"
+        );
     }
 }
 
@@ -285,15 +373,30 @@ fn the_project_speaks_of_itself_only() {
 #[test]
 fn every_requirement_has_a_test_that_names_it() {
     let mut named = BTreeSet::new();
-    for path in rust_files(&root().join("tests")).into_iter().chain(rust_files(&root().join("src"))) {
+    for path in rust_files(&root().join("tests"))
+        .into_iter()
+        .chain(rust_files(&root().join("src")))
+    {
         let text = fs::read_to_string(&path).unwrap();
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
-        for (at, line) in lines.iter().enumerate().filter(|(_, line)| line.starts_with("///")) {
-            let is_above_a_test = lines[at..].iter().find(|line| !line.starts_with("///")).is_some_and(|line| {
-                line.starts_with("#[test]") || line.starts_with("#[tokio::test") || line.starts_with("#[cfg")
-            });
+        for (at, line) in lines
+            .iter()
+            .enumerate()
+            .filter(|(_, line)| line.starts_with("///"))
+        {
+            let is_above_a_test = lines[at..]
+                .iter()
+                .find(|line| !line.starts_with("///"))
+                .is_some_and(|line| {
+                    line.starts_with("#[test]")
+                        || line.starts_with("#[tokio::test")
+                        || line.starts_with("#[cfg")
+                });
             if is_above_a_test {
-                named.extend(line.split(|c: char| !(c.is_alphanumeric() || c == '-')).map(str::to_owned));
+                named.extend(
+                    line.split(|c: char| !(c.is_alphanumeric() || c == '-'))
+                        .map(str::to_owned),
+                );
             }
         }
     }
@@ -317,17 +420,36 @@ fn sources() -> Vec<Source> {
         .into_iter()
         .map(|path| {
             let inside = path.strip_prefix(&src).unwrap().to_owned();
-            let room =
-                inside.components().next().unwrap().as_os_str().to_string_lossy().trim_end_matches(".rs").to_owned();
+            let room = inside
+                .components()
+                .next()
+                .unwrap()
+                .as_os_str()
+                .to_string_lossy()
+                .trim_end_matches(".rs")
+                .to_owned();
             let is_test = inside.components().any(|part| {
                 let part = part.as_os_str().to_string_lossy();
-                part.starts_with("tests") || part.ends_with("_tests.rs") || part.starts_with("conformance")
+                part.starts_with("tests")
+                    || part.ends_with("_tests.rs")
+                    || part.starts_with("conformance")
             });
             let text = fs::read_to_string(&path).unwrap();
-            let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-            let code: String =
-                code.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
-            Source { room, path, code, is_test }
+            let code = text
+                .split("#[cfg(test)]\nmod tests {")
+                .next()
+                .unwrap_or_default();
+            let code: String = code
+                .lines()
+                .filter(|line| !line.trim_start().starts_with("//"))
+                .collect::<Vec<_>>()
+                .join("\n");
+            Source {
+                room,
+                path,
+                code,
+                is_test,
+            }
         })
         .collect()
 }
@@ -361,7 +483,11 @@ fn used_rooms(code: &str) -> BTreeSet<String> {
 }
 
 fn first_word(text: &str) -> Option<String> {
-    let word: String = text.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+    let word: String = text
+        .trim_start()
+        .chars()
+        .take_while(|c| c.is_alphanumeric() || *c == '_')
+        .collect();
     (!word.is_empty()).then_some(word)
 }
 

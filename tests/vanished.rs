@@ -35,10 +35,21 @@ fn after(deed: impl Fn(&Play)) -> Play {
     deed(&play);
     let status = ended(daemon, PATIENCE / 3);
     assert_eq!(status.code(), Some(5), "{}", play.log());
-    assert!(play.log().contains("nothing more is done"), "{}", play.log());
+    assert!(
+        play.log().contains("nothing more is done"),
+        "{}",
+        play.log()
+    );
     play.until("its agents are ended", || play.alive().is_empty());
     play.let_go("go");
-    assert_eq!(play.world.git(&play.worktree, &["log", "--oneline", "main..feature"]).lines().count(), 1, "no commit");
+    assert_eq!(
+        play.world
+            .git(&play.worktree, &["log", "--oneline", "main..feature"])
+            .lines()
+            .count(),
+        1,
+        "no commit"
+    );
     play
 }
 
@@ -77,8 +88,12 @@ fn a_wal_that_is_removed_ends_the_daemon_and_nothing_committed_is_lost() {
 
 #[test]
 fn a_tick_writes_nothing_into_a_database_that_is_gone() {
-    let fixer = "rm \"$PROMPTS/../state/remand/blackboard.db\"\ncat >/dev/null\necho fixed >>work.txt\n";
-    let play = Play::new(&Script { fixer, ..Script::default() });
+    let fixer =
+        "rm \"$PROMPTS/../state/remand/blackboard.db\"\ncat >/dev/null\necho fixed >>work.txt\n";
+    let play = Play::new(&Script {
+        fixer,
+        ..Script::default()
+    });
     let before = play.head();
     let told = play.tick();
     assert_eq!(told.status, 5, "{}", told.stderr);
@@ -88,7 +103,10 @@ fn a_tick_writes_nothing_into_a_database_that_is_gone() {
 
 /// A git that never answers, wherever it is called from now on.
 fn slow_git(play: &Play) {
-    let real = play.sh(play.world.root(), "command -v git").trim().to_owned();
+    let real = play
+        .sh(play.world.root(), "command -v git")
+        .trim()
+        .to_owned();
     let started = play.seen("started");
     play.world.script(
         "git",
@@ -121,7 +139,11 @@ fn a_stop_does_not_wait_for_a_git_that_does_not_answer() {
     play.until("a git is slow", || !play.noted("started").is_empty());
     let told = Instant::now();
     assert!(daemon.stop().success(), "{}", play.log());
-    assert!(told.elapsed() < Duration::from_secs(6), "{:?}", told.elapsed());
+    assert!(
+        told.elapsed() < Duration::from_secs(6),
+        "{:?}",
+        told.elapsed()
+    );
     for pid in play.noted("started").lines() {
         assert!(!is_there(pid), "git {pid} lives on");
     }
@@ -143,7 +165,11 @@ fn a_stop_does_not_wait_for_an_agent_that_does_not_listen() {
     play.until("the fixer begins", || !play.noted("began").is_empty());
     let told = Instant::now();
     assert!(daemon.stop().success(), "{}", play.log());
-    assert!(told.elapsed() < Duration::from_secs(6), "{:?}", told.elapsed());
+    assert!(
+        told.elapsed() < Duration::from_secs(6),
+        "{:?}",
+        told.elapsed()
+    );
     play.until("its agents are ended", || play.alive().is_empty());
     // Given back, or taken from the dead: it goes on either way.
     play.fixer(FIXES);

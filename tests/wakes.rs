@@ -29,7 +29,15 @@ impl Ticking {
             env!("CARGO_BIN_EXE_remand")
         );
         let mut command = play.world.command("sh");
-        Self(command.arg("-c").arg(script).stdout(Stdio::null()).stderr(log).spawn().unwrap())
+        Self(
+            command
+                .arg("-c")
+                .arg(script)
+                .stdout(Stdio::null())
+                .stderr(log)
+                .spawn()
+                .unwrap(),
+        )
     }
 
     fn wait(mut self, play: &Play) {
@@ -58,9 +66,13 @@ fn is_long() -> bool {
 /// forget how far it was all the while: one row and one item for each.
 #[test]
 fn a_thousand_looks_at_one_rejection_make_one_fix() {
-    let play = Play::new(&Script { reviewer: APPROVES, ..Script::default() });
-    let changes: Vec<String> =
-        std::iter::once("c1".to_owned()).chain((2..=5).map(|n| play.another(&format!("b{n}")).0)).collect();
+    let play = Play::new(&Script {
+        reviewer: APPROVES,
+        ..Script::default()
+    });
+    let changes: Vec<String> = std::iter::once("c1".to_owned())
+        .chain((2..=5).map(|n| play.another(&format!("b{n}")).0))
+        .collect();
     play.tick().ok();
     for change in &changes {
         // So that nothing is run: only the evaluator is at work.
@@ -76,7 +88,8 @@ fn a_thousand_looks_at_one_rejection_make_one_fix() {
         if let Some(change) = changes.get(forgotten / 10).filter(|_| forgotten % 10 == 0) {
             play.insert("work_rejected", "change", change, "it is wrong");
         }
-        conn.execute("UPDATE evaluators SET cursor = 0", []).unwrap();
+        conn.execute("UPDATE evaluators SET cursor = 0", [])
+            .unwrap();
         forgotten += 1;
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -89,7 +102,10 @@ fn a_thousand_looks_at_one_rejection_make_one_fix() {
     assert_eq!(play.count("rejections"), 5);
     assert_eq!(play.count("events WHERE event_type = 'fix_created'"), 5);
     assert_eq!(play.world.sqlite("SELECT group_concat(n, ' ') FROM (SELECT count(*) AS n FROM work_items WHERE source = 'review_fix' GROUP BY change_id)"), "1 1 1 1 1");
-    println!("{} ticks beside a daemon, the cursor put back {forgotten} times", 2 * rounds);
+    println!(
+        "{} ticks beside a daemon, the cursor put back {forgotten} times",
+        2 * rounds
+    );
     play.check();
 }
 
@@ -99,7 +115,12 @@ fn a_daemon_and_two_that_tick_run_every_item_once() {
     let reviewer = format!("{LOCKS_ITEM}\n{REVIEWS_FIXED}");
     let fixer = format!("{LOCKS_ITEM}\n{FIXES}");
     let tables = "[dispatch]\nslots = 3\n";
-    let play = Play::new(&Script { reviewer: &reviewer, fixer: &fixer, tables, ..Script::default() });
+    let play = Play::new(&Script {
+        reviewer: &reviewer,
+        fixer: &fixer,
+        tables,
+        ..Script::default()
+    });
     for n in 2..=10 {
         play.another(&format!("b{n}"));
     }
@@ -118,10 +139,14 @@ fn a_daemon_and_two_that_tick_run_every_item_once() {
     assert_eq!(play.noted("complaints"), "");
     assert!(most <= 3, "{most} at once in one process");
     assert_eq!(
-        play.world.sqlite("SELECT source || ' ' || count(*) FROM work_items GROUP BY source"),
+        play.world
+            .sqlite("SELECT source || ' ' || count(*) FROM work_items GROUP BY source"),
         "code_review 20\nreview_fix 10"
     );
-    assert_eq!(play.count("work_items WHERE status <> 'completed' OR attempt <> 1 OR epoch <> 1"), 0);
+    assert_eq!(
+        play.count("work_items WHERE status <> 'completed' OR attempt <> 1 OR epoch <> 1"),
+        0
+    );
     assert_eq!(play.count("runs"), 30);
     assert_eq!(play.count("changes WHERE total_fixes <> 1"), 0);
     play.check();
@@ -144,22 +169,41 @@ fn a_second_daemon_is_refused_with_the_pid_of_the_first() {
 /// Three rejections arrive while a fix runs, two by the CLI and one by hand: all of them are in the next fix, which is one.
 #[test]
 fn what_arrives_during_a_fix_goes_into_the_next_one() {
-    let play = Play::new(&Script { fixer: WAITS_AND_FIXES, ..Script::default() });
+    let play = Play::new(&Script {
+        fixer: WAITS_AND_FIXES,
+        ..Script::default()
+    });
     let daemon = play.daemon();
     play.until("the fix begins", || !play.noted("began").is_empty());
-    play.world.remand(&["reject", "c1", "--text", "the first word"]).ok();
-    play.world.remand(&["reject", "c1", "--text", "the second word"]).ok();
+    play.world
+        .remand(&["reject", "c1", "--text", "the first word"])
+        .ok();
+    play.world
+        .remand(&["reject", "c1", "--text", "the second word"])
+        .ok();
     play.insert("work_rejected", "change", "c1", "the third, by hand");
-    play.wait_for("SELECT count(*) FROM rejections WHERE state = 'pending'", "3");
-    assert_eq!(play.count("work_items WHERE source = 'review_fix'"), 1, "nothing new while one is under way");
+    play.wait_for(
+        "SELECT count(*) FROM rejections WHERE state = 'pending'",
+        "3",
+    );
+    assert_eq!(
+        play.count("work_items WHERE source = 'review_fix'"),
+        1,
+        "nothing new while one is under way"
+    );
     assert_eq!(play.state(), "refining");
     play.let_go("go");
-    play.wait_for("SELECT count(*) FROM work_items WHERE source = 'review_fix' AND status = 'completed'", "2");
+    play.wait_for(
+        "SELECT count(*) FROM work_items WHERE source = 'review_fix' AND status = 'completed'",
+        "2",
+    );
     play.wait_for_state("ready_for_human_review");
     assert!(daemon.stop().success());
     assert_eq!(play.count("work_items WHERE source = 'review_fix'"), 2);
     assert_eq!(play.world.sqlite("SELECT item_id || ' ' || count(*) || ' ' || group_concat(DISTINCT state) FROM rejections GROUP BY item_id ORDER BY 1"), "w2 1 fixed\nw4 3 fixed");
-    let run = play.world.sqlite("SELECT run_id FROM runs WHERE item_id = 'w4'");
+    let run = play
+        .world
+        .sqlite("SELECT run_id FROM runs WHERE item_id = 'w4'");
     let prompt = play.prompt_of_run(&run);
     for word in ["the first word", "the second word", "the third, by hand"] {
         assert!(prompt.contains(word), "{word:?} is not in {prompt}");
@@ -170,23 +214,35 @@ fn what_arrives_during_a_fix_goes_into_the_next_one() {
 /// A rejection that arrives while a review is queued or runs waits for its end, then both are in one fix.
 #[test]
 fn a_rejection_during_a_review_waits_for_its_end() {
-    let reviewer =
-        format!("echo x >\"$PROMPTS/reviewing\"\nuntil [ -e \"$PROMPTS/go\" ]; do sleep 0.02; done\n{REVIEWS_FIXED}");
-    let play = Play::new(&Script { reviewer: &reviewer, ..Script::default() });
+    let reviewer = format!(
+        "echo x >\"$PROMPTS/reviewing\"\nuntil [ -e \"$PROMPTS/go\" ]; do sleep 0.02; done\n{REVIEWS_FIXED}"
+    );
+    let play = Play::new(&Script {
+        reviewer: &reviewer,
+        ..Script::default()
+    });
     // Queued.
-    play.world.remand(&["reject", "c1", "--text", "while it was queued"]).ok();
+    play.world
+        .remand(&["reject", "c1", "--text", "while it was queued"])
+        .ok();
     assert_eq!(play.world.sqlite("SELECT state FROM rejections"), "pending");
     let daemon = play.daemon();
     play.until("the review begins", || !play.noted("reviewing").is_empty());
     // Running.
     play.insert("work_rejected", "work_item", "w1", "while it ran");
-    play.wait_for("SELECT count(*) FROM rejections WHERE state = 'pending'", "2");
+    play.wait_for(
+        "SELECT count(*) FROM rejections WHERE state = 'pending'",
+        "2",
+    );
     assert_eq!(play.count("work_items"), 1);
     play.let_go("go");
     play.wait_for_state("ready_for_human_review");
     assert!(daemon.stop().success());
     assert_eq!(play.count("work_items WHERE source = 'review_fix'"), 1);
-    assert_eq!(play.count("rejections WHERE item_id = 'w2' AND state = 'fixed'"), 3);
+    assert_eq!(
+        play.count("rejections WHERE item_id = 'w2' AND state = 'fixed'"),
+        3
+    );
     let prompt = play.prompt_of_run("r2");
     for word in ["while it was queued", "while it ran", "say fixed here"] {
         assert!(prompt.contains(word), "{word:?} is not in {prompt}");
@@ -206,7 +262,11 @@ enum By {
 #[test]
 fn an_idle_daemon_is_woken_by_whoever_appends_an_event() {
     let tables = "[loop]\nmax_fix_cycles = 100\nmax_total_fixes = 100\n[heartbeat]\nlook_s = 30\n";
-    let play = Play::new(&Script { reviewer: APPROVES, tables, ..Script::default() });
+    let play = Play::new(&Script {
+        reviewer: APPROVES,
+        tables,
+        ..Script::default()
+    });
     play.tick().ok();
     let bare = rusqlite::Connection::open(play.world.db()).unwrap();
     bare.busy_timeout(Duration::from_secs(10)).unwrap();
@@ -215,7 +275,11 @@ fn an_idle_daemon_is_woken_by_whoever_appends_an_event() {
         play.another(&format!("b{n}"));
     }
     play.tick().ok();
-    bare.execute("UPDATE changes SET paused_by_person = 1 WHERE change_id <> 'c35'", []).unwrap();
+    bare.execute(
+        "UPDATE changes SET paused_by_person = 1 WHERE change_id <> 'c35'",
+        [],
+    )
+    .unwrap();
     let daemon = play.daemon();
     for by in [By::OurCli, By::AnotherProcess, By::BareInsert] {
         let mut late: Vec<i64> = Vec::new();
@@ -224,11 +288,18 @@ fn an_idle_daemon_is_woken_by_whoever_appends_an_event() {
         }
         late.sort_unstable();
         let (median, worst) = (late[late.len() / 2], late[late.len() - 1]);
-        println!("{by:?}: median {median} ms, worst {worst} ms of {}", late.len());
+        println!(
+            "{by:?}: median {median} ms, worst {worst} ms of {}",
+            late.len()
+        );
         assert!(median <= 100, "{by:?}: median {median} ms: {late:?}");
         assert!(worst <= 1000, "{by:?}: worst {worst} ms: {late:?}");
     }
-    assert_eq!(play.count("events WHERE event_type = 'fix_created'"), 2 * 34, "none of them is lost");
+    assert_eq!(
+        play.count("events WHERE event_type = 'fix_created'"),
+        2 * 34,
+        "none of them is lost"
+    );
     assert!(daemon.stop().success());
 }
 
@@ -237,7 +308,11 @@ fn an_idle_daemon_is_woken_by_whoever_appends_an_event() {
 #[test]
 fn a_commit_that_shows_late_is_not_missed() {
     let tables = "[heartbeat]\nlook_s = 30\n";
-    let play = Play::new(&Script { reviewer: APPROVES, tables, ..Script::default() });
+    let play = Play::new(&Script {
+        reviewer: APPROVES,
+        tables,
+        ..Script::default()
+    });
     play.tick().ok();
     let daemon = play.daemon();
     let bare = rusqlite::Connection::open(play.world.db()).unwrap();
@@ -256,7 +331,10 @@ fn a_commit_that_shows_late_is_not_missed() {
     assert!(daemon.stop().success());
     late.sort_unstable();
     let (median, worst) = (late[late.len() / 2], late[late.len() - 1]);
-    println!("two at once: median {median} ms, worst {worst} ms of {}", late.len());
+    println!(
+        "two at once: median {median} ms, worst {worst} ms of {}",
+        late.len()
+    );
     assert!(median <= 100 && worst <= 2000, "{late:?}");
 }
 
@@ -267,7 +345,9 @@ fn how_late(play: &Play, bare: &rusqlite::Connection, by: By, change: &str) -> i
         // Most commands do a pass of their own in the same transaction; an item of a source that nobody runs waits
         // for whoever dispatches, who leaves it alone, with one event.
         By::OurCli => {
-            let added = play.world.json(&["item", "add", "manual", "--change", "c35"]);
+            let added = play
+                .world
+                .json(&["item", "add", "manual", "--change", "c35"]);
             return wait_for_event(bare, "skipped", added["item_id"].as_str().unwrap());
         }
         By::AnotherProcess => play.insert("work_rejected", "change", change, "no"),
@@ -279,7 +359,10 @@ fn how_late(play: &Play, bare: &rusqlite::Connection, by: By, change: &str) -> i
     let appended = now_ms(bare);
     let begun = Instant::now();
     while count_fixes(bare, change) == before {
-        assert!(begun.elapsed() < PATIENCE, "{by:?}: the event of {change} was lost");
+        assert!(
+            begun.elapsed() < PATIENCE,
+            "{by:?}: the event of {change} was lost"
+        );
         std::thread::sleep(Duration::from_millis(2));
     }
     let sql = "SELECT CAST(unixepoch(timestamp, 'subsec') * 1000 AS INTEGER) FROM events WHERE event_type = 'fix_created' AND change_id = ?1 ORDER BY id DESC LIMIT 1";
@@ -304,7 +387,9 @@ fn wait_for_event(conn: &rusqlite::Connection, event_type: &str, target: &str) -
         let sql = "SELECT CAST(unixepoch(timestamp, 'subsec') * 1000 AS INTEGER) FROM events WHERE event_type = ?1 AND target_id = ?2";
         match conn.query_row(sql, [event_type, target], |row| row.get::<_, i64>(0)) {
             Ok(moment) => return (moment - appended).max(0),
-            Err(rusqlite::Error::QueryReturnedNoRows) => std::thread::sleep(Duration::from_millis(2)),
+            Err(rusqlite::Error::QueryReturnedNoRows) => {
+                std::thread::sleep(Duration::from_millis(2))
+            }
             Err(error) => panic!("{error}"),
         }
         assert!(begun.elapsed() < PATIENCE, "no {event_type} of {target}");
@@ -312,7 +397,12 @@ fn wait_for_event(conn: &rusqlite::Connection, event_type: &str, target: &str) -
 }
 
 fn now_ms(conn: &rusqlite::Connection) -> i64 {
-    conn.query_row("SELECT CAST(unixepoch('now', 'subsec') * 1000 AS INTEGER)", [], |row| row.get(0)).unwrap()
+    conn.query_row(
+        "SELECT CAST(unixepoch('now', 'subsec') * 1000 AS INTEGER)",
+        [],
+        |row| row.get(0),
+    )
+    .unwrap()
 }
 
 /// An idle daemon costs next to nothing, and writes nothing at all.
@@ -337,7 +427,10 @@ fn an_idle_daemon_costs_next_to_nothing() {
     quiet.ends(&play, &daemon);
     // What is measured here is a build without optimisation on a machine that others use too.
     assert!(per_second <= 2.0, "{per_second:.3} ms a second");
-    assert!(files.is_none_or(|files| files <= 30), "{files:?} descriptors");
+    assert!(
+        files.is_none_or(|files| files <= 30),
+        "{files:?} descriptors"
+    );
     assert!(daemon.stop().success());
 }
 
@@ -348,14 +441,19 @@ fn a_quiet_tick_writes_nothing() {
     play.tick().ok();
     // Somebody who has it open keeps the last one that closes from tidying up the log.
     let open = rusqlite::Connection::open(play.world.db()).unwrap();
-    let version =
-        |conn: &rusqlite::Connection| -> i64 { conn.query_row("PRAGMA data_version", [], |row| row.get(0)).unwrap() };
+    let version = |conn: &rusqlite::Connection| -> i64 {
+        conn.query_row("PRAGMA data_version", [], |row| row.get(0))
+            .unwrap()
+    };
     play.tick().ok();
     let before = (bytes(&play.world.db()), version(&open));
     for _ in 0..10 {
         play.tick().ok();
     }
-    assert!(before == (bytes(&play.world.db()), version(&open)), "a quiet tick wrote something");
+    assert!(
+        before == (bytes(&play.world.db()), version(&open)),
+        "a quiet tick wrote something"
+    );
 }
 
 /// A schedule is kept by an idle daemon by itself, and costs nothing between its moments.
@@ -365,8 +463,7 @@ fn a_schedule_is_kept_while_nothing_happens() {
     play.tick().ok();
     let folder = play.world.root().join("config/remand/evaluators");
     std::fs::create_dir(&folder).unwrap();
-    let every_two =
-        "kind = \"review_feedback\"\non = [\"work_rejected\", \"work_approved\"]\nschedule = \"*/2 * * * * *\"\n";
+    let every_two = "kind = \"review_feedback\"\non = [\"work_rejected\", \"work_approved\"]\nschedule = \"*/2 * * * * *\"\n";
     std::fs::write(folder.join("review_feedback.toml"), every_two).unwrap();
     let daemon = play.daemon();
     let runs = "SELECT last_run FROM evaluators WHERE name = 'review_feedback'";
@@ -384,7 +481,10 @@ fn a_schedule_is_kept_while_nothing_happens() {
     let before = cpu_ns(daemon.pid());
     std::thread::sleep(Duration::from_secs(3));
     let spent = Duration::from_nanos(cpu_ns(daemon.pid()) - before);
-    assert!(spent < Duration::from_millis(6), "{spent:?} in three idle seconds");
+    assert!(
+        spent < Duration::from_millis(6),
+        "{spent:?} in three idle seconds"
+    );
     assert!(daemon.stop().success());
 }
 
@@ -406,14 +506,27 @@ impl Quiet {
             let now = written(daemon.pid());
             std::mem::replace(&mut last, now) == now
         });
-        let version = conn.query_row("PRAGMA data_version", [], |row| row.get(0)).unwrap();
-        Self { conn, version, bytes: bytes(&play.world.db()), written: written(daemon.pid()) }
+        let version = conn
+            .query_row("PRAGMA data_version", [], |row| row.get(0))
+            .unwrap();
+        Self {
+            conn,
+            version,
+            bytes: bytes(&play.world.db()),
+            written: written(daemon.pid()),
+        }
     }
 
     fn ends(self, play: &Play, daemon: &Daemon) {
-        let version: i64 = self.conn.query_row("PRAGMA data_version", [], |row| row.get(0)).unwrap();
+        let version: i64 = self
+            .conn
+            .query_row("PRAGMA data_version", [], |row| row.get(0))
+            .unwrap();
         assert_eq!(version, self.version, "something was committed");
-        assert!(bytes(&play.world.db()) == self.bytes, "the blackboard's files have changed");
+        assert!(
+            bytes(&play.world.db()) == self.bytes,
+            "the blackboard's files have changed"
+        );
         let written = written(daemon.pid()) - self.written;
         println!("idle: {written} bytes written");
     }
@@ -422,7 +535,10 @@ impl Quiet {
 /// The database and its write-ahead log.
 fn bytes(db: &Path) -> (Vec<u8>, Vec<u8>) {
     let wal = format!("{}-wal", db.display());
-    (std::fs::read(db).unwrap(), std::fs::read(wal).unwrap_or_default())
+    (
+        std::fs::read(db).unwrap(),
+        std::fs::read(wal).unwrap_or_default(),
+    )
 }
 
 /// What the kernel counted for all threads of a process, in nanoseconds.
@@ -430,9 +546,15 @@ fn cpu_ns(pid: u32) -> u64 {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let of_thread = |path: std::path::PathBuf| -> u64 {
         let text = std::fs::read_to_string(path.join("schedstat")).unwrap_or_default();
-        text.split_whitespace().next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
+        text.split_whitespace()
+            .next()
+            .and_then(|ns| ns.parse().ok())
+            .unwrap_or(0)
     };
-    threads.flatten().map(|thread| of_thread(thread.path())).sum()
+    threads
+        .flatten()
+        .map(|thread| of_thread(thread.path()))
+        .sum()
 }
 
 /// utime + stime.
@@ -444,18 +566,25 @@ fn cpu_ticks(pid: u32) -> u64 {
 
 fn rss_kb(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmRSS:"))
+        .unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
 /// Only root sees those of a daemon.
 fn descriptors(pid: u32) -> Option<usize> {
-    std::fs::read_dir(format!("/proc/{pid}/fd")).ok().map(Iterator::count)
+    std::fs::read_dir(format!("/proc/{pid}/fd"))
+        .ok()
+        .map(Iterator::count)
 }
 
 fn written(pid: u32) -> u64 {
     let io = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
-    io.lines().find_map(|line| line.strip_prefix("wchar: ")?.parse().ok()).unwrap_or(0)
+    io.lines()
+        .find_map(|line| line.strip_prefix("wchar: ")?.parse().ok())
+        .unwrap_or(0)
 }
 
 /// A hand-made event is like any other: by the change, by an item of it, and an approval too.
@@ -469,20 +598,34 @@ fn an_event_made_by_hand_is_picked_up_like_any_other() {
     play.tick().ok();
     play.insert("work_rejected", "change", "c1", "the retry loop never ends");
     play.tick().ok();
-    assert_eq!(play.count("work_items WHERE source = 'review_fix' AND status = 'completed'"), 1);
-    assert!(play.prompt_of_run("r2").contains("the retry loop never ends"));
-    assert_eq!(play.world.sqlite("SELECT by_person FROM rejections"), "1", "whoever types in sqlite3 is a person");
+    assert_eq!(
+        play.count("work_items WHERE source = 'review_fix' AND status = 'completed'"),
+        1
+    );
+    assert!(
+        play.prompt_of_run("r2")
+            .contains("the retry loop never ends")
+    );
+    assert_eq!(
+        play.world.sqlite("SELECT by_person FROM rejections"),
+        "1",
+        "whoever types in sqlite3 is a person"
+    );
 
     play.insert("work_rejected", "work_item", "w1", "and it leaks");
     play.tick().ok();
-    assert_eq!(play.count("work_items WHERE source = 'review_fix' AND status = 'completed'"), 2);
+    assert_eq!(
+        play.count("work_items WHERE source = 'review_fix' AND status = 'completed'"),
+        2
+    );
     assert_eq!(play.state(), "ready_for_human_review");
 
     play.insert("work_approved", "change", "c1", "good enough");
     play.tick().ok();
     assert_eq!(play.state(), "approved");
-    let by =
-        play.world.sqlite("SELECT actor_id FROM events WHERE event_type = 'state_changed' ORDER BY id DESC LIMIT 1");
+    let by = play.world.sqlite(
+        "SELECT actor_id FROM events WHERE event_type = 'state_changed' ORDER BY id DESC LIMIT 1",
+    );
     assert_eq!(by, "operator");
     play.check();
 }
@@ -490,16 +633,26 @@ fn an_event_made_by_hand_is_picked_up_like_any_other() {
 /// An event about something that is not there gives one `skipped` event, and only one.
 #[test]
 fn an_event_about_nothing_is_skipped_once() {
-    let play = Play::new(&Script { reviewer: APPROVES, ..Script::default() });
+    let play = Play::new(&Script {
+        reviewer: APPROVES,
+        ..Script::default()
+    });
     play.tick().ok();
-    for (target_type, target) in [("change", "c99"), ("work_item", "w99"), ("blackboard", "c1")] {
+    for (target_type, target) in [
+        ("change", "c99"),
+        ("work_item", "w99"),
+        ("blackboard", "c1"),
+    ] {
         play.insert("work_rejected", target_type, target, "no");
     }
     play.tick().ok();
     play.tick().ok();
     let told = "SELECT summary FROM events WHERE event_type = 'skipped' ORDER BY id";
-    let first =
-        play.world.sqlite("SELECT min(id) FROM events WHERE event_type = 'work_rejected'").parse::<i64>().unwrap();
+    let first = play
+        .world
+        .sqlite("SELECT min(id) FROM events WHERE event_type = 'work_rejected'")
+        .parse::<i64>()
+        .unwrap();
     let expected: Vec<String> = ["change `c99`", "work_item `w99`", "blackboard `c1`"]
         .iter()
         .zip(first..)
@@ -513,7 +666,10 @@ fn an_event_about_nothing_is_skipped_once() {
 /// What SQLite lets through and remand can't hold must not stop the loop for everybody else, for ever.
 #[test]
 fn an_event_that_cannot_be_read_stops_nobody() {
-    let play = Play::new(&Script { reviewer: APPROVES, ..Script::default() });
+    let play = Play::new(&Script {
+        reviewer: APPROVES,
+        ..Script::default()
+    });
     play.tick().ok();
     for (actor, summary, metadata) in [
         ("'bob'", "'too big a number'", r#"'{"findings": 1e999}'"#),
@@ -535,8 +691,14 @@ fn an_event_that_cannot_be_read_stops_nobody() {
     assert_eq!(play.count("work_items WHERE source = 'review_fix'"), 1);
     assert_eq!(play.count("rejections WHERE state = 'fixed'"), 2);
     let prompt = play.prompt_of_run("r2");
-    assert!(prompt.contains("plainly wrong") && prompt.contains("wrong too"), "{prompt}");
-    assert_eq!(play.count("events WHERE event_type = 'skipped' AND target_type = 'event'"), 4);
+    assert!(
+        prompt.contains("plainly wrong") && prompt.contains("wrong too"),
+        "{prompt}"
+    );
+    assert_eq!(
+        play.count("events WHERE event_type = 'skipped' AND target_type = 'event'"),
+        4
+    );
     play.world.remand(&["events"]).ok();
     play.world.remand(&["why", "c1"]).ok();
     play.check();
@@ -548,14 +710,19 @@ fn what_cannot_be_is_refused_by_the_blackboard_itself() {
     let play = Play::new(&Script::default());
     play.tick().ok();
     let event = |columns: &str, values: &str| {
-        format!("INSERT INTO events (event_type, target_type, target_id, summary{columns}) VALUES ({values})")
+        format!(
+            "INSERT INTO events (event_type, target_type, target_id, summary{columns}) VALUES ({values})"
+        )
     };
     for (sql, said) in [
         (
             event("", "'work_rejekted', 'change', 'c1', 'x'"),
             "unknown event_type; the types are listed above CREATE TABLE events",
         ),
-        (event("", "'work_rejected', 'chnge', 'c1', 'x'"), "CHECK constraint failed: target_type IN"),
+        (
+            event("", "'work_rejected', 'chnge', 'c1', 'x'"),
+            "CHECK constraint failed: target_type IN",
+        ),
         (
             event(", metadata", "'work_rejected', 'change', 'c1', 'x', '{bad'"),
             "CHECK constraint failed: json_valid(metadata)",
@@ -565,23 +732,38 @@ fn what_cannot_be_is_refused_by_the_blackboard_itself() {
             "CHECK constraint failed: json_valid(metadata)",
         ),
         (
-            event(", timestamp", "'work_rejected', 'change', 'c1', 'x', '2026-02-30T00:00:00.000Z'"),
+            event(
+                ", timestamp",
+                "'work_rejected', 'change', 'c1', 'x', '2026-02-30T00:00:00.000Z'",
+            ),
             "CHECK constraint failed: timestamp",
         ),
         (
-            event("", "'work_rejected', 'change', 'c1', hex(zeroblob(9000000))"),
+            event(
+                "",
+                "'work_rejected', 'change', 'c1', hex(zeroblob(9000000))",
+            ),
             "CHECK constraint failed: length(CAST(summary AS BLOB))",
         ),
         (
-            event(", timestamp", "'work_rejected', 'change', 'c1', 'x', 'yesterday'"),
+            event(
+                ", timestamp",
+                "'work_rejected', 'change', 'c1', 'x', 'yesterday'",
+            ),
             "CHECK constraint failed: timestamp",
         ),
         (
             "UPDATE events SET summary = 'nicer' WHERE id = 1".into(),
             "events are facts: append another one, never change one",
         ),
-        ("DELETE FROM events WHERE id = 1".into(), "events are facts: they are never deleted"),
-        ("UPDATE changes SET state = 'done'".into(), "CHECK constraint failed: state IN"),
+        (
+            "DELETE FROM events WHERE id = 1".into(),
+            "events are facts: they are never deleted",
+        ),
+        (
+            "UPDATE changes SET state = 'done'".into(),
+            "CHECK constraint failed: state IN",
+        ),
         (
             "UPDATE changes SET fix_cycle = max_fix_cycles + 1".into(),
             "CHECK constraint failed: fix_cycle <= max_fix_cycles",
@@ -594,7 +776,10 @@ fn what_cannot_be_is_refused_by_the_blackboard_itself() {
             "UPDATE changes SET state = 'escalated'".into(),
             "CHECK constraint failed: (state = 'escalated') = (escalated_from IS NOT NULL)",
         ),
-        ("UPDATE work_items SET status = 'running'".into(), "CHECK constraint failed: status IN"),
+        (
+            "UPDATE work_items SET status = 'running'".into(),
+            "CHECK constraint failed: status IN",
+        ),
         (
             "UPDATE work_items SET status = 'claimed', completed_at = NULL".into(),
             "CHECK constraint failed: (status = 'claimed') = (claimed_by IS NOT NULL)",
@@ -603,11 +788,20 @@ fn what_cannot_be_is_refused_by_the_blackboard_itself() {
             "UPDATE work_items SET status = 'failed', failure_reason = NULL".into(),
             "CHECK constraint failed: status <> 'failed' OR failure_reason IS NOT NULL",
         ),
-        ("UPDATE work_items SET priority = 'P0'".into(), "CHECK constraint failed: priority IN"),
-        ("UPDATE rejections SET state = 'forgotten'".into(), "CHECK constraint failed: state IN"),
+        (
+            "UPDATE work_items SET priority = 'P0'".into(),
+            "CHECK constraint failed: priority IN",
+        ),
+        (
+            "UPDATE rejections SET state = 'forgotten'".into(),
+            "CHECK constraint failed: state IN",
+        ),
     ] {
         let refusal = play.refused(&sql);
-        assert!(refusal.contains(said), "{sql}: {refusal:?} does not say {said:?}");
+        assert!(
+            refusal.contains(said),
+            "{sql}: {refusal:?} does not say {said:?}"
+        );
     }
     play.check();
 }

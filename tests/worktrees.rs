@@ -34,7 +34,11 @@ fn for_a_person(trouble: impl Fn(&Play), reason: &str, mend: impl Fn(&Play)) {
         let runs = play.count("runs");
         play.tick().ok();
         play.is_escalated(reason);
-        assert_eq!(play.count("runs"), runs, "an agent was started there, {before:?}");
+        assert_eq!(
+            play.count("runs"),
+            runs,
+            "an agent was started there, {before:?}"
+        );
         mend(&play);
         assert_eq!(play.head(), head, "{before:?}");
         play.world.remand(&["retry", "c1"]).ok();
@@ -50,7 +54,11 @@ fn git_dir(play: &Play) -> PathBuf {
 /// FR-7
 #[test]
 fn gone() {
-    for_a_person(|play| fs::remove_dir_all(&play.worktree).unwrap(), "is gone", Play::do_what_it_says);
+    for_a_person(
+        |play| fs::remove_dir_all(&play.worktree).unwrap(),
+        "is gone",
+        Play::do_what_it_says,
+    );
 }
 
 #[test]
@@ -60,8 +68,15 @@ fn a_file_stands_in_its_place() {
         fs::write(&play.worktree, "a person's notes\n").unwrap();
     };
     for_a_person(trouble, "is gone: a file stands in its place", |play| {
-        assert_eq!(fs::read_to_string(&play.worktree).unwrap(), "a person's notes\n");
-        assert!(play.answer().contains("move away what stands there"), "{}", play.answer());
+        assert_eq!(
+            fs::read_to_string(&play.worktree).unwrap(),
+            "a person's notes\n"
+        );
+        assert!(
+            play.answer().contains("move away what stands there"),
+            "{}",
+            play.answer()
+        );
         fs::rename(&play.worktree, play.world.root().join("notes")).unwrap();
         play.do_what_it_says();
     });
@@ -89,35 +104,72 @@ fn dirty_with_a_persons_edits() {
         play.world.git(&play.worktree, &["add", "README.md"]);
         fs::write(play.worktree.join("README.md"), "staged and more\n").unwrap();
     };
-    for_a_person(trouble, "has changes that are not committed: README.md, work.txt", |play| {
-        assert_eq!(fs::read(play.worktree.join("work.txt")).unwrap(), b"work\nmine \xff\n");
-        assert_eq!(fs::read_to_string(play.worktree.join("README.md")).unwrap(), "staged and more\n");
-        assert_eq!(play.world.git(&play.worktree, &["show", ":README.md"]), "staged");
-        assert_eq!(play.world.git(&play.repo, &["for-each-ref", "refs/remand"]), "", "nothing had to be kept");
-        play.world.git(&play.worktree, &["stash", "-q"]);
-    });
+    for_a_person(
+        trouble,
+        "has changes that are not committed: README.md, work.txt",
+        |play| {
+            assert_eq!(
+                fs::read(play.worktree.join("work.txt")).unwrap(),
+                b"work\nmine \xff\n"
+            );
+            assert_eq!(
+                fs::read_to_string(play.worktree.join("README.md")).unwrap(),
+                "staged and more\n"
+            );
+            assert_eq!(
+                play.world.git(&play.worktree, &["show", ":README.md"]),
+                "staged"
+            );
+            assert_eq!(
+                play.world.git(&play.repo, &["for-each-ref", "refs/remand"]),
+                "",
+                "nothing had to be kept"
+            );
+            play.world.git(&play.worktree, &["stash", "-q"]);
+        },
+    );
 }
 
 /// LOST-7
 #[test]
 fn a_person_left_a_new_file() {
     let trouble = |play: &Play| fs::write(play.worktree.join("notes.txt"), "mine\n").unwrap();
-    for_a_person(trouble, "has changes that are not committed: notes.txt", |play| {
-        assert_eq!(fs::read_to_string(play.worktree.join("notes.txt")).unwrap(), "mine\n");
-        play.world.git(&play.worktree, &["stash", "-q", "-u"]);
-    });
+    for_a_person(
+        trouble,
+        "has changes that are not committed: notes.txt",
+        |play| {
+            assert_eq!(
+                fs::read_to_string(play.worktree.join("notes.txt")).unwrap(),
+                "mine\n"
+            );
+            play.world.git(&play.worktree, &["stash", "-q", "-u"]);
+        },
+    );
 }
 
 #[test]
 fn on_another_branch() {
     let trouble = |play: &Play| drop(play.world.git(&play.worktree, &["switch", "-qc", "other"]));
-    for_a_person(trouble, "is on other, not on feature", Play::do_what_it_says);
+    for_a_person(
+        trouble,
+        "is on other, not on feature",
+        Play::do_what_it_says,
+    );
 }
 
 #[test]
 fn detached() {
-    let trouble = |play: &Play| drop(play.world.git(&play.worktree, &["switch", "-q", "--detach"]));
-    for_a_person(trouble, "is on no branch (detached HEAD), not on feature", Play::do_what_it_says);
+    let trouble = |play: &Play| {
+        drop(
+            play.world
+                .git(&play.worktree, &["switch", "-q", "--detach"]),
+        )
+    };
+    for_a_person(
+        trouble,
+        "is on no branch (detached HEAD), not on feature",
+        Play::do_what_it_says,
+    );
 }
 
 #[test]
@@ -126,21 +178,41 @@ fn outside_the_roots() {
     let trouble = |play: &Play| {
         let text = fs::read_to_string(config(play)).unwrap();
         let root = play.world.root().join("allowed");
-        fs::write(config(play), format!("worktree_roots = [\"{}\"]\n{text}", root.display())).unwrap();
+        fs::write(
+            config(play),
+            format!("worktree_roots = [\"{}\"]\n{text}", root.display()),
+        )
+        .unwrap();
     };
-    for_a_person(trouble, "is outside the folders that worktrees may be in", |play| {
-        assert!(play.answer().contains("worktree_roots"), "{}", play.answer());
-        let text = fs::read_to_string(config(play)).unwrap();
-        let (_, rest) = text.split_once('\n').unwrap();
-        fs::write(config(play), rest).unwrap();
-    });
+    for_a_person(
+        trouble,
+        "is outside the folders that worktrees may be in",
+        |play| {
+            assert!(
+                play.answer().contains("worktree_roots"),
+                "{}",
+                play.answer()
+            );
+            let text = fs::read_to_string(config(play)).unwrap();
+            let (_, rest) = text.split_once('\n').unwrap();
+            fs::write(config(play), rest).unwrap();
+        },
+    );
 }
 
 #[test]
 fn in_the_middle_of_a_rebase() {
-    let trouble = |play: &Play| drop(play.sh(&play.worktree, "! git rebase -q --exec false main 2>/dev/null"));
+    let trouble = |play: &Play| {
+        drop(play.sh(
+            &play.worktree,
+            "! git rebase -q --exec false main 2>/dev/null",
+        ))
+    };
     for_a_person(trouble, "a rebase is not finished in", |play| {
-        assert!(git_dir(play).join("rebase-merge").exists(), "it is not ours to end");
+        assert!(
+            git_dir(play).join("rebase-merge").exists(),
+            "it is not ours to end"
+        );
         play.world.git(&play.worktree, &["rebase", "--abort"]);
     });
 }
@@ -148,11 +220,18 @@ fn in_the_middle_of_a_rebase() {
 #[test]
 fn in_the_middle_of_a_merge() {
     let trouble = |play: &Play| {
-        play.world.commit(&play.repo, "other.txt", "other\n", "other");
-        play.world.git(&play.worktree, &["merge", "-q", "--no-commit", "--no-ff", "main"]);
+        play.world
+            .commit(&play.repo, "other.txt", "other\n", "other");
+        play.world.git(
+            &play.worktree,
+            &["merge", "-q", "--no-commit", "--no-ff", "main"],
+        );
     };
     for_a_person(trouble, "a merge is not finished in", |play| {
-        assert!(git_dir(play).join("MERGE_HEAD").exists(), "it is not ours to end");
+        assert!(
+            git_dir(play).join("MERGE_HEAD").exists(),
+            "it is not ours to end"
+        );
         play.world.git(&play.worktree, &["merge", "--abort"]);
     });
 }
@@ -160,9 +239,13 @@ fn in_the_middle_of_a_merge() {
 /// LOST-11
 #[test]
 fn with_a_broken_index() {
-    let trouble = |play: &Play| fs::write(git_dir(play).join("index"), "DIRC, but not really").unwrap();
+    let trouble =
+        |play: &Play| fs::write(git_dir(play).join("index"), "DIRC, but not really").unwrap();
     for_a_person(trouble, "index", |play| {
-        assert_eq!(fs::read_to_string(git_dir(play).join("index")).unwrap(), "DIRC, but not really");
+        assert_eq!(
+            fs::read_to_string(git_dir(play).join("index")).unwrap(),
+            "DIRC, but not really"
+        );
         fs::remove_file(git_dir(play).join("index")).unwrap();
         play.world.git(&play.worktree, &["reset", "-q"]);
     });
@@ -174,11 +257,16 @@ fn another_repository_is_at_that_path() {
     let trouble = |play: &Play| {
         fs::rename(&play.worktree, aside(play)).unwrap();
         fs::create_dir(&play.worktree).unwrap();
-        play.world.git(&play.worktree, &["init", "-q", "-b", "feature"]);
-        play.world.commit(&play.worktree, "work.txt", "another\n", "another");
+        play.world
+            .git(&play.worktree, &["init", "-q", "-b", "feature"]);
+        play.world
+            .commit(&play.worktree, "work.txt", "another\n", "another");
     };
     for_a_person(trouble, "belongs to another repository than", |play| {
-        assert_eq!(fs::read_to_string(play.worktree.join("work.txt")).unwrap(), "another\n");
+        assert_eq!(
+            fs::read_to_string(play.worktree.join("work.txt")).unwrap(),
+            "another\n"
+        );
         fs::remove_dir_all(&play.worktree).unwrap();
         fs::rename(aside(play), &play.worktree).unwrap();
     });
@@ -193,7 +281,10 @@ fn a_plain_folder_is_at_that_path() {
         fs::write(play.worktree.join("notes.txt"), "mine\n").unwrap();
     };
     for_a_person(trouble, "is no longer a worktree of calc", |play| {
-        assert_eq!(fs::read_to_string(play.worktree.join("notes.txt")).unwrap(), "mine\n");
+        assert_eq!(
+            fs::read_to_string(play.worktree.join("notes.txt")).unwrap(),
+            "mine\n"
+        );
         fs::remove_dir_all(&play.worktree).unwrap();
         fs::rename(aside(play), &play.worktree).unwrap();
     });
@@ -201,9 +292,15 @@ fn a_plain_folder_is_at_that_path() {
 
 #[test]
 fn the_base_branch_is_deleted() {
-    let trouble = |play: &Play| drop(play.world.git(&play.repo, &["branch", "-m", "main", "trunk"]));
+    let trouble = |play: &Play| {
+        drop(
+            play.world
+                .git(&play.repo, &["branch", "-m", "main", "trunk"]),
+        )
+    };
     for_a_person(trouble, "the base branch main is gone", |play| {
-        play.world.git(&play.repo, &["branch", "-m", "trunk", "main"]);
+        play.world
+            .git(&play.repo, &["branch", "-m", "trunk", "main"]);
     });
 }
 
@@ -215,7 +312,9 @@ fn another_git_is_at_work() {
         fs::write(&lock, "").unwrap();
         let runs = play.count("runs");
         play.tick().ok();
-        play.is_held("index.lock is there: another git is at work in the worktree, or one was killed");
+        play.is_held(
+            "index.lock is there: another git is at work in the worktree, or one was killed",
+        );
         assert!(lock.exists(), "it is not ours to remove");
         assert_eq!(play.count("runs"), runs);
         fs::remove_file(&lock).unwrap();
@@ -241,7 +340,8 @@ fn a_lock_that_stays_goes_to_a_person_only_after_a_while() {
         play.is_held("index.lock is there");
     }
     let first = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-11 minutes')";
-    play.world.sqlite(&format!("UPDATE changes SET first_hold_at = {first}"));
+    play.world
+        .sqlite(&format!("UPDATE changes SET first_hold_at = {first}"));
     again();
     play.is_escalated("the same hold a third time");
     fs::remove_file(&lock).unwrap();
@@ -253,28 +353,47 @@ fn a_lock_that_stays_goes_to_a_person_only_after_a_while() {
 #[test]
 fn a_person_committed_on_top_before_a_fix() {
     let play = play(Before::Fix);
-    let mine = play.world.commit(&play.worktree, "mine.txt", "mine\n", "mine");
+    let mine = play
+        .world
+        .commit(&play.worktree, "mine.txt", "mine\n", "mine");
     play.tick().ok();
     play.is_ready(1);
-    assert_eq!(play.world.git(&play.worktree, &["rev-parse", "HEAD^"]), mine, "the fix is on top of it");
+    assert_eq!(
+        play.world.git(&play.worktree, &["rev-parse", "HEAD^"]),
+        mine,
+        "the fix is on top of it"
+    );
     assert_eq!(play.count("events WHERE event_type = 'head_moved'"), 1);
-    assert_eq!(play.world.sqlite("SELECT head_before FROM runs WHERE run_id = 'r2'"), mine);
+    assert_eq!(
+        play.world
+            .sqlite("SELECT head_before FROM runs WHERE run_id = 'r2'"),
+        mine
+    );
 }
 
 #[test]
 fn a_person_committed_on_top_before_a_review() {
     let play = play(Before::Review);
-    let mine = play.world.commit(&play.worktree, "work.txt", "work\nfixed\n", "mine");
+    let mine = play
+        .world
+        .commit(&play.worktree, "work.txt", "work\nfixed\n", "mine");
     play.tick().ok();
     play.is_ready(0);
-    assert_eq!(play.world.sqlite("SELECT head FROM reviews"), mine, "what is there now is reviewed");
+    assert_eq!(
+        play.world.sqlite("SELECT head FROM reviews"),
+        mine,
+        "what is there now is reviewed"
+    );
     assert_eq!(play.count("events WHERE event_type = 'head_moved'"), 1);
 }
 
 #[test]
 fn a_person_rewrote_the_branch_before_a_fix() {
     let play = play(Before::Fix);
-    play.world.git(&play.worktree, &["commit", "-q", "--amend", "-m", "better said"]);
+    play.world.git(
+        &play.worktree,
+        &["commit", "-q", "--amend", "-m", "better said"],
+    );
     let mine = play.head();
     play.tick().ok();
     play.is_escalated("the branch feature was rewritten");
@@ -282,18 +401,33 @@ fn a_person_rewrote_the_branch_before_a_fix() {
     assert_eq!(play.count("runs"), 1);
     // What it says to type.
     let said = play.answer();
-    let command = said.split('`').find(|word| word.starts_with("remand review ")).unwrap();
+    let command = said
+        .split('`')
+        .find(|word| word.starts_with("remand review "))
+        .unwrap();
     let args: Vec<&str> = command.split(' ').skip(1).collect();
     play.world.remand(&args).ok();
     play.tick().ok();
     play.is_ready(1);
-    assert_eq!(play.world.git(&play.worktree, &["rev-parse", "HEAD^"]), mine);
+    assert_eq!(
+        play.world.git(&play.worktree, &["rev-parse", "HEAD^"]),
+        mine
+    );
 }
 
 #[test]
 fn a_deleted_branch_was_taken_for_uncommitted_changes() {
-    let trouble = |play: &Play| drop(play.world.git(&play.repo, &["update-ref", "-d", "refs/heads/feature"]));
-    for_a_person(trouble, "the branch feature has no commit", Play::do_what_it_says);
+    let trouble = |play: &Play| {
+        drop(
+            play.world
+                .git(&play.repo, &["update-ref", "-d", "refs/heads/feature"]),
+        )
+    };
+    for_a_person(
+        trouble,
+        "the branch feature has no commit",
+        Play::do_what_it_says,
+    );
 }
 
 /// A path that needs quotes where it is typed.
@@ -301,9 +435,22 @@ fn a_deleted_branch_was_taken_for_uncommitted_changes() {
 fn with_a_space_in_its_path() {
     let play = Play::without_change(&Script::default());
     let spaced = play.repo.with_file_name("my work's tree");
-    play.world.git(&play.repo, &["worktree", "move", play.worktree.to_str().unwrap(), spaced.to_str().unwrap()]);
-    let play = Play { worktree: spaced, ..play };
-    play.world.remand_in(&play.worktree, &["review", "--title", "Feature"]).ok();
+    play.world.git(
+        &play.repo,
+        &[
+            "worktree",
+            "move",
+            play.worktree.to_str().unwrap(),
+            spaced.to_str().unwrap(),
+        ],
+    );
+    let play = Play {
+        worktree: spaced,
+        ..play
+    };
+    play.world
+        .remand_in(&play.worktree, &["review", "--title", "Feature"])
+        .ok();
     fs::remove_dir_all(&play.worktree).unwrap();
     play.tick().ok();
     play.is_escalated("is gone");
@@ -316,16 +463,35 @@ fn with_a_space_in_its_path() {
 #[test]
 fn caches_that_an_agent_leaves_are_no_part_of_its_fix() {
     let fixer = format!("{FIXES}\nmkdir -p __pycache__\necho cache >__pycache__/x.pyc\n");
-    let play = Play::new(&Script { fixer: &fixer, ..Script::default() });
+    let play = Play::new(&Script {
+        fixer: &fixer,
+        ..Script::default()
+    });
     play.tick().ok();
-    assert_eq!(play.state(), "ready_for_human_review", "{:#?}", play.events());
-    assert_eq!(play.sh(&play.worktree, "git diff --name-only HEAD~1 HEAD").trim(), "work.txt");
+    assert_eq!(
+        play.state(),
+        "ready_for_human_review",
+        "{:#?}",
+        play.events()
+    );
+    assert_eq!(
+        play.sh(&play.worktree, "git diff --name-only HEAD~1 HEAD")
+            .trim(),
+        "work.txt"
+    );
     assert!(play.worktree.join("__pycache__/x.pyc").exists());
     // The next fix begins in a worktree that counts as clean.
     play.fixer(FIXES);
-    play.world.remand(&["refine", "c1", "--text", "once more"]).ok();
+    play.world
+        .remand(&["refine", "c1", "--text", "once more"])
+        .ok();
     play.tick().ok();
-    assert_eq!(play.state(), "ready_for_human_review", "{:#?}", play.events());
+    assert_eq!(
+        play.state(),
+        "ready_for_human_review",
+        "{:#?}",
+        play.events()
+    );
     assert_eq!(play.count("events WHERE event_type = 'fix_committed'"), 2);
     assert_eq!(play.sh(&play.worktree, "git ls-files __pycache__"), "");
 }

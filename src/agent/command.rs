@@ -8,8 +8,15 @@ use super::told::{Told, result_file};
 use super::{Agent, Errand, micros};
 use crate::process::Exit;
 
-pub(super) fn dress(agent: &Agent, errand: &Errand<'_>, env: &mut BTreeMap<String, String>) -> Vec<String> {
-    env.insert("REMAND_RESULT".to_owned(), result_file(errand.dir).display().to_string());
+pub(super) fn dress(
+    agent: &Agent,
+    errand: &Errand<'_>,
+    env: &mut BTreeMap<String, String>,
+) -> Vec<String> {
+    env.insert(
+        "REMAND_RESULT".to_owned(),
+        result_file(errand.dir).display().to_string(),
+    );
     if let Some(model) = &agent.model {
         env.insert("REMAND_MODEL".to_owned(), model.clone());
     }
@@ -32,11 +39,17 @@ pub(super) fn outcome(dir: &Path, exit: Option<&Exit>, stderr: &str) -> Outcome 
 
 fn judge(exit: &Exit, told: &Told, stderr: &str) -> End {
     if let Some(hold) = &told.hold {
-        return End::Hold { reason: hold.reason.clone(), until: hold.until() };
+        return End::Hold {
+            reason: hold.reason.clone(),
+            until: hold.until(),
+        };
     }
     match exit.status {
         Some(0) => End::Good,
-        Some(status) => End::Failed(format!("it ended with status {status}{}", last_words(stderr))),
+        Some(status) => End::Failed(format!(
+            "it ended with status {status}{}",
+            last_words(stderr)
+        )),
         None => End::Lost,
     }
 }

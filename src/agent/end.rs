@@ -40,31 +40,53 @@ pub(crate) struct Outcome {
 
 /// Reads the folder of a run that is over; `exit` is what its shim wrote, if it could.
 pub(crate) fn outcome(dir: &Path, exit: Option<&Exit>) -> Outcome {
-    let text = |stream| process::read_output(dir, stream).map(|kept| kept.text).unwrap_or_default();
+    let text = |stream| {
+        process::read_output(dir, stream)
+            .map(|kept| kept.text)
+            .unwrap_or_default()
+    };
     let (note, stderr) = (Note::read(dir), text(Stream::Stderr));
     let told = match note.kind {
         Kind::Command => command::outcome(dir, exit, &stderr),
         Kind::Claude => claude::outcome(&text(Stream::Stdout), exit, &stderr, note.resumed),
     };
-    Outcome { end: ended_by(exit).unwrap_or(told.end), ..told }
+    Outcome {
+        end: ended_by(exit).unwrap_or(told.end),
+        ..told
+    }
 }
 
 /// Only an agent that ended by itself is asked how.
 fn ended_by(exit: Option<&Exit>) -> Option<End> {
-    let Some(exit) = exit else { return Some(End::Lost) };
+    let Some(exit) = exit else {
+        return Some(End::Lost);
+    };
     if exit.survivors > 0 {
-        return Some(End::Failed(format!("{} of its processes could not be ended", exit.survivors)));
+        return Some(End::Failed(format!(
+            "{} of its processes could not be ended",
+            exit.survivors
+        )));
     }
     let seconds = exit.elapsed_ms / 1000;
     match exit.ended {
         Ended::Agent => None,
-        Ended::IdleLimit => Some(End::Failed(format!("it said nothing for too long and was ended after {seconds} s"))),
-        Ended::TotalLimit => Some(End::Failed(format!("it took too long and was ended after {seconds} s"))),
+        Ended::IdleLimit => Some(End::Failed(format!(
+            "it said nothing for too long and was ended after {seconds} s"
+        ))),
+        Ended::TotalLimit => Some(End::Failed(format!(
+            "it took too long and was ended after {seconds} s"
+        ))),
         Ended::DaemonGone | Ended::Lost => Some(End::Lost),
         Ended::Stopped => Some(End::Stopped),
         Ended::NotStarted => {
-            let why = exit.detail.clone().unwrap_or_else(|| "it is not there or can't be run".into());
-            Some(End::Hold { reason: format!("the agent can't be started: {why}"), until: None })
+            let why = exit
+                .detail
+                .clone()
+                .unwrap_or_else(|| "it is not there or can't be run".into());
+            Some(End::Hold {
+                reason: format!("the agent can't be started: {why}"),
+                until: None,
+            })
         }
     }
 }
@@ -72,7 +94,8 @@ fn ended_by(exit: Option<&Exit>) -> Option<End> {
 /// The last line that an agent complained with, if it did.
 pub(super) fn last_words(stderr: &str) -> String {
     let line = stderr.lines().rev().find(|line| !line.trim().is_empty());
-    line.map(|line| format!(": {}", line.trim().chars().take(300).collect::<String>())).unwrap_or_default()
+    line.map(|line| format!(": {}", line.trim().chars().take(300).collect::<String>()))
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -104,7 +127,11 @@ mod tests {
         for &ended in Ended::ALL {
             for status in [None, Some(0), Some(1)] {
                 let good = end(folder.path(), ended, status) == End::Good;
-                assert_eq!(good, ended == Ended::Agent && status == Some(0), "{ended} {status:?}");
+                assert_eq!(
+                    good,
+                    ended == Ended::Agent && status == Some(0),
+                    "{ended} {status:?}"
+                );
             }
         }
         assert_eq!(outcome(folder.path(), None).end, End::Lost);
@@ -119,8 +146,14 @@ mod tests {
         for ended in [Ended::DaemonGone, Ended::Lost] {
             assert_eq!(end(folder.path(), ended, None), End::Lost);
         }
-        let left = Exit { survivors: 2, ..exit(Ended::Agent, Some(0)) };
-        assert!(matches!(outcome(folder.path(), Some(&left)).end, End::Failed(_)));
+        let left = Exit {
+            survivors: 2,
+            ..exit(Ended::Agent, Some(0))
+        };
+        assert!(matches!(
+            outcome(folder.path(), Some(&left)).end,
+            End::Failed(_)
+        ));
     }
 
     #[test]
@@ -142,6 +175,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("stderr.0"), "a\nno such model\n\n").unwrap();
         let end = end(folder.path(), Ended::Agent, Some(3));
-        assert_eq!(end, End::Failed("it ended with status 3: no such model".into()));
+        assert_eq!(
+            end,
+            End::Failed("it ended with status 3: no such model".into())
+        );
     }
 }

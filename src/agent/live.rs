@@ -23,7 +23,9 @@ pub(crate) struct Doing {
 /// What the agent of this run is doing, as far as it said anything yet.
 pub(crate) fn doing(dir: &Path) -> Result<Option<Doing>, ProcessError> {
     // Looked at first: what is written meanwhile must not look older than it is.
-    let Some(written) = process::written_at(dir, Stream::Stdout)? else { return Ok(None) };
+    let Some(written) = process::written_at(dir, Stream::Stdout)? else {
+        return Ok(None);
+    };
     let text = process::read_output(dir, Stream::Stdout)?.text;
     let told = match Note::read(dir).kind {
         Kind::Claude => claude::doing(&text),
@@ -32,7 +34,10 @@ pub(crate) fn doing(dir: &Path) -> Result<Option<Doing>, ProcessError> {
             line.map(|line| (line.trim().chars().take(SAID).collect(), None))
         }
     };
-    Ok(told.map(|(what, since)| Doing { what, since: since.unwrap_or(written) }))
+    Ok(told.map(|(what, since)| Doing {
+        what,
+        since: since.unwrap_or(written),
+    }))
 }
 
 /// Turns an agent's output into what people read, part by part.

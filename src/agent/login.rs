@@ -21,9 +21,17 @@ pub(crate) enum Login {
 const TELL_VERSION: [&str; 5] = ["claude", "codex", "gemini", "opencode", "cursor-agent"];
 
 /// Each is a login by itself.
-const KEYS: [&str; 3] = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"];
+const KEYS: [&str; 3] = [
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+];
 /// With one of these another provider is asked, which has logins of its own.
-const PROVIDERS: [&str; 3] = ["CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY"];
+const PROVIDERS: [&str; 3] = [
+    "CLAUDE_CODE_USE_BEDROCK",
+    "CLAUDE_CODE_USE_VERTEX",
+    "CLAUDE_CODE_USE_FOUNDRY",
+];
 
 impl Agent {
     /// The words that make it say its version. None: it might do anything.
@@ -49,25 +57,36 @@ impl Agent {
 
     fn claude_login(&self) -> Login {
         let set = |names: &[&'static str]| {
-            names.iter().find(|name| self.env.get(**name).is_some_and(|value| !value.is_empty())).copied()
+            names
+                .iter()
+                .find(|name| self.env.get(**name).is_some_and(|value| !value.is_empty()))
+                .copied()
         };
         if let Some(name) = set(&KEYS).or_else(|| set(&PROVIDERS)) {
             return Login::Found(name.to_owned());
         }
         let home = self.env.get("HOME").map(PathBuf::from).unwrap_or_default();
-        let folder = self.env.get("CLAUDE_CONFIG_DIR").map_or_else(|| home.join(".claude"), PathBuf::from);
+        let folder = self
+            .env
+            .get("CLAUDE_CONFIG_DIR")
+            .map_or_else(|| home.join(".claude"), PathBuf::from);
         let file = folder.join(".credentials.json");
         if file.metadata().is_ok_and(|meta| meta.len() > 2) {
             return Login::Found(file.display().to_string());
         }
         let settings = std::fs::read_to_string(folder.join("settings.json")).unwrap_or_default();
         if settings.contains("\"apiKeyHelper\"") {
-            return Login::Found(format!("the apiKeyHelper of {}", folder.join("settings.json").display()));
+            return Login::Found(format!(
+                "the apiKeyHelper of {}",
+                folder.join("settings.json").display()
+            ));
         }
         if cfg!(target_os = "macos") {
             return Login::NotLookedAt("its login may be in the keychain, which is not looked at");
         }
-        Login::Missing { r#do: "run `claude` once and log in there, or set ANTHROPIC_API_KEY where remand runs" }
+        Login::Missing {
+            r#do: "run `claude` once and log in there, or set ANTHROPIC_API_KEY where remand runs",
+        }
     }
 }
 
@@ -84,7 +103,10 @@ mod tests {
             name: "it".into(),
             command: command.iter().map(|word| (*word).to_owned()).collect(),
             model: None,
-            env: env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect::<BTreeMap<_, _>>(),
+            env: env
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect::<BTreeMap<_, _>>(),
             manner,
         }
     }
@@ -105,23 +127,45 @@ mod tests {
         let at = home.path().to_str().unwrap();
         let login = |env: &[(&str, &str)]| agent(claude(), &["claude"], env).login();
         assert!(!matches!(login(&[("HOME", at)]), Login::Found(_)));
-        assert_eq!(login(&[("HOME", at), ("ANTHROPIC_API_KEY", "k")]), Login::Found("ANTHROPIC_API_KEY".into()));
-        assert!(!matches!(login(&[("HOME", at), ("ANTHROPIC_API_KEY", "")]), Login::Found(_)));
-        assert!(matches!(login(&[("HOME", at), ("CLAUDE_CODE_USE_BEDROCK", "1")]), Login::Found(_)));
+        assert_eq!(
+            login(&[("HOME", at), ("ANTHROPIC_API_KEY", "k")]),
+            Login::Found("ANTHROPIC_API_KEY".into())
+        );
+        assert!(!matches!(
+            login(&[("HOME", at), ("ANTHROPIC_API_KEY", "")]),
+            Login::Found(_)
+        ));
+        assert!(matches!(
+            login(&[("HOME", at), ("CLAUDE_CODE_USE_BEDROCK", "1")]),
+            Login::Found(_)
+        ));
         std::fs::create_dir(home.path().join(".claude")).unwrap();
         std::fs::write(home.path().join(".claude/.credentials.json"), "{}").unwrap();
         assert!(!matches!(login(&[("HOME", at)]), Login::Found(_)), "empty");
-        std::fs::write(home.path().join(".claude/.credentials.json"), "{\"claudeAiOauth\":{}}").unwrap();
+        std::fs::write(
+            home.path().join(".claude/.credentials.json"),
+            "{\"claudeAiOauth\":{}}",
+        )
+        .unwrap();
         assert!(matches!(login(&[("HOME", at)]), Login::Found(_)));
         let elsewhere = login(&[("HOME", at), ("CLAUDE_CONFIG_DIR", "/nowhere")]);
-        assert!(!matches!(elsewhere, Login::Found(_)), "its folder is another: {elsewhere:?}");
+        assert!(
+            !matches!(elsewhere, Login::Found(_)),
+            "its folder is another: {elsewhere:?}"
+        );
     }
 
     #[test]
     fn only_who_is_known_to_tell_a_version_is_asked() {
         let words = |manner, command: &[&str]| agent(manner, command, &[]).version_words();
         assert_eq!(words(Manner::Command, &["my-agent", "--batch"]), None);
-        assert_eq!(words(Manner::Command, &["/opt/codex", "exec"]).unwrap(), ["/opt/codex", "--version"]);
-        assert_eq!(words(claude(), &["npx", "claude"]).unwrap(), ["npx", "claude", "--version"]);
+        assert_eq!(
+            words(Manner::Command, &["/opt/codex", "exec"]).unwrap(),
+            ["/opt/codex", "--version"]
+        );
+        assert_eq!(
+            words(claude(), &["npx", "claude"]).unwrap(),
+            ["npx", "claude", "--version"]
+        );
     }
 }

@@ -144,13 +144,22 @@ impl Agent {
             Kind::Command => return None,
             Kind::Claude => claude::OWN_FOLDER,
         };
-        self.env.get(name).map(PathBuf::from).filter(|folder| folder.is_absolute())
+        self.env
+            .get(name)
+            .map(PathBuf::from)
+            .filter(|folder| folder.is_absolute())
     }
 
     /// What has to be in the run's folder before it starts, as a file and its text.
     pub(crate) fn note(&self, dir: &Path, session: &Session) -> (PathBuf, Vec<u8>) {
-        let note = Note { kind: self.kind(), resumed: matches!(session, Session::Resumed(_)) };
-        (note_file(dir), serde_json::to_vec(&note).unwrap_or_default())
+        let note = Note {
+            kind: self.kind(),
+            resumed: matches!(session, Session::Resumed(_)),
+        };
+        (
+            note_file(dir),
+            serde_json::to_vec(&note).unwrap_or_default(),
+        )
     }
 
     pub(crate) fn job(&self, errand: &Errand<'_>) -> Job {
@@ -212,17 +221,22 @@ pub(crate) fn denied(dir: &Path) -> Vec<String> {
     match Note::read(dir).kind {
         Kind::Command => Vec::new(),
         // Output that can't be read names nothing.
-        Kind::Claude => {
-            process::read_output(dir, Stream::Stdout).map(|kept| claude::denied(&kept.text)).unwrap_or_default()
-        }
+        Kind::Claude => process::read_output(dir, Stream::Stdout)
+            .map(|kept| claude::denied(&kept.text))
+            .unwrap_or_default(),
     }
 }
 
 impl Note {
     /// A run without one is an older one, of the only kind that there was.
     fn read(dir: &Path) -> Self {
-        let note = files::read(&note_file(dir), SMALL).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        note.unwrap_or(Self { kind: Kind::Command, resumed: false })
+        let note = files::read(&note_file(dir), SMALL)
+            .ok()
+            .and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        note.unwrap_or(Self {
+            kind: Kind::Command,
+            resumed: false,
+        })
     }
 }
 
@@ -234,7 +248,9 @@ fn note_file(dir: &Path) -> PathBuf {
 const MOST_TOKENS: i64 = 1_000_000_000_000;
 
 fn sensible_tokens(tokens: Option<i64>) -> Option<i64> {
-    tokens.filter(|tokens| *tokens >= 0).map(|tokens| tokens.min(MOST_TOKENS))
+    tokens
+        .filter(|tokens| *tokens >= 0)
+        .map(|tokens| tokens.min(MOST_TOKENS))
 }
 
 /// Dollars in millionths; nothing for an amount that makes no sense.
@@ -242,7 +258,10 @@ fn micros(dollars: f64) -> Option<i64> {
     if !dollars.is_finite() || !(0.0..1e6).contains(&dollars) {
         return None;
     }
-    #[expect(clippy::cast_possible_truncation, reason = "under a million dollars, as was just looked at")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "under a million dollars, as was just looked at"
+    )]
     // Up, but not for what the last bits of a sum make of a whole number.
     Some((dollars * 1e6 - 1e-3).ceil() as i64)
 }
@@ -258,14 +277,23 @@ mod tests {
         for dollars in [f64::NAN, f64::INFINITY, -1.0, 1e300] {
             assert_eq!(micros(dollars), None);
         }
-        assert_eq!([0.0, 0.0045179999999999994, 0.1 + 0.2, 1e-6].map(micros), [0, 4518, 300_000, 1].map(Some));
+        assert_eq!(
+            [0.0, 0.0045179999999999994, 0.1 + 0.2, 1e-6].map(micros),
+            [0, 4518, 300_000, 1].map(Some)
+        );
         assert_eq!(micros(0.000_000_4), Some(1), "something is not nothing");
     }
 
     #[test]
     fn a_folder_without_a_note_is_a_command_s() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(Note::read(folder.path()), Note { kind: Kind::Command, resumed: false });
+        assert_eq!(
+            Note::read(folder.path()),
+            Note {
+                kind: Kind::Command,
+                resumed: false
+            }
+        );
         fs::write(note_file(folder.path()), "{\"kind\": \"oracle\"").unwrap();
         assert_eq!(Note::read(folder.path()).kind, Kind::Command);
     }

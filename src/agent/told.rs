@@ -41,24 +41,40 @@ impl Told {
         let name = path.strip_prefix(dir).unwrap_or(&path);
         let text = match files::read_below(dir, name, TOLD_CAP) {
             Err(error) if Refused::of(&error).is_some() => {
-                return (Self::default(), Some("result.json is not a small file".into()));
+                return (
+                    Self::default(),
+                    Some("result.json is not a small file".into()),
+                );
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return (Self::default(), None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return (Self::default(), None);
+            }
             text => text,
         };
         match text
             .map_err(|error| error.to_string())
             .and_then(|text| serde_json::from_slice::<Self>(&text).map_err(|e| e.to_string()))
         {
-            Ok(told) => (Self { tokens: sensible_tokens(told.tokens), ..told }, None),
-            Err(error) => (Self::default(), Some(format!("result.json can't be read: {error}"))),
+            Ok(told) => (
+                Self {
+                    tokens: sensible_tokens(told.tokens),
+                    ..told
+                },
+                None,
+            ),
+            Err(error) => (
+                Self::default(),
+                Some(format!("result.json can't be read: {error}")),
+            ),
         }
     }
 }
 
 impl ToldHold {
     pub(super) fn until(&self) -> Option<Time> {
-        self.until.as_deref().and_then(|text| Time::parse(text).ok())
+        self.until
+            .as_deref()
+            .and_then(|text| Time::parse(text).ok())
     }
 }
 
@@ -74,10 +90,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(crate::agent::answers(folder.path())).unwrap();
         assert_eq!(Told::read(folder.path()), (Told::default(), None));
-        fs::write(result_file(folder.path()), r#"{"tokens": 12, "cost_usd": 0.5, "hold": {"reason": "usage limit"}}"#)
-            .unwrap();
+        fs::write(
+            result_file(folder.path()),
+            r#"{"tokens": 12, "cost_usd": 0.5, "hold": {"reason": "usage limit"}}"#,
+        )
+        .unwrap();
         let (told, odd) = Told::read(folder.path());
-        assert_eq!((told.tokens, told.cost_usd.and_then(micros), odd), (Some(12), Some(500_000), None));
+        assert_eq!(
+            (told.tokens, told.cost_usd.and_then(micros), odd),
+            (Some(12), Some(500_000), None)
+        );
         assert_eq!(told.hold.unwrap().reason, "usage limit");
         fs::write(result_file(folder.path()), "tokens: many").unwrap();
         let (told, odd) = Told::read(folder.path());
@@ -89,17 +111,46 @@ mod tests {
     fn tokens_beyond_any_run_are_cut_and_less_than_none_are_no_tokens() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(crate::agent::answers(folder.path())).unwrap();
-        for (text, tokens) in [("9223372036854775807", Some(MOST_TOKENS)), ("-1", None), ("0", Some(0))] {
-            fs::write(result_file(folder.path()), format!(r#"{{"tokens": {text}}}"#)).unwrap();
-            assert_eq!(Told::read(folder.path()), (Told { tokens, ..Told::default() }, None), "{text}");
+        for (text, tokens) in [
+            ("9223372036854775807", Some(MOST_TOKENS)),
+            ("-1", None),
+            ("0", Some(0)),
+        ] {
+            fs::write(
+                result_file(folder.path()),
+                format!(r#"{{"tokens": {text}}}"#),
+            )
+            .unwrap();
+            assert_eq!(
+                Told::read(folder.path()),
+                (
+                    Told {
+                        tokens,
+                        ..Told::default()
+                    },
+                    None
+                ),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn a_hold_until_no_moment_that_can_be_written_names_none() {
-        let until = |text: &str| ToldHold { reason: "later".into(), until: Some(text.into()) }.until();
+        let until = |text: &str| {
+            ToldHold {
+                reason: "later".into(),
+                until: Some(text.into()),
+            }
+            .until()
+        };
         assert!(until("9999-12-31T00:00:00Z").is_some());
-        for text in ["+20000-01-01T00:00:00Z", "9999-12-31T23:59:59-12:00", "soon", ""] {
+        for text in [
+            "+20000-01-01T00:00:00Z",
+            "9999-12-31T23:59:59-12:00",
+            "soon",
+            "",
+        ] {
             assert_eq!(until(text), None, "{text}");
         }
     }

@@ -32,7 +32,10 @@ pub(crate) fn adopt(conn: &Connection, adoption: &Adoption, now: Time) -> Result
         }
     }
     if pull.state != PullState::Open {
-        return Err(BoardError::Refused { what: format!("#{} is {}", pull.number, pull.state), hint: None });
+        return Err(BoardError::Refused {
+            what: format!("#{} is {}", pull.number, pull.state),
+            hint: None,
+        });
     }
     let entered = changes::insert_change(conn, new, now)?;
     let id = &entered.change_id;
@@ -73,7 +76,12 @@ pub(crate) fn adopt(conn: &Connection, adoption: &Adoption, now: Time) -> Result
     let change = super::change(conn, id)?;
     if change.state == State::AwaitingPrFeedback {
         let key = format!("code_review:{id}:{}", change.head);
-        items::insert_item(conn, &change, &items::review_item(&change, key, &new.actor), now)?;
+        items::insert_item(
+            conn,
+            &change,
+            &items::review_item(&change, key, &new.actor),
+            now,
+        )?;
     }
     Ok((change, true))
 }

@@ -31,7 +31,12 @@ pub(crate) fn apart<T>(conn: &Connection, part: impl FnOnce() -> Result<T>) -> R
 /// A change that can't go on by itself is a person's. One that can't be handed to a person (it is over, or was handed
 /// over before, or can't even be read) is only told. Nothing of it is looked at again until there is something new or
 /// a person goes on with it: it would fail in the same way with every heartbeat.
-pub(crate) fn set_aside(conn: &Connection, id: &ChangeId, error: &BoardError, now: Time) -> Result<()> {
+pub(crate) fn set_aside(
+    conn: &Connection,
+    id: &ChangeId,
+    error: &BoardError,
+    now: Time,
+) -> Result<()> {
     let reason = format!("remand could not go on with it: {}", plain::chain(error));
     let escalation = Escalation {
         reason: reason.clone(),
@@ -45,7 +50,8 @@ pub(crate) fn set_aside(conn: &Connection, id: &ChangeId, error: &BoardError, no
         failed_item: None,
     };
     if apart(conn, || escalate(conn, id, &escalation, now))?.is_err() {
-        let event = NewEvent::about(id, EventType::Skipped, &reason).with(json!({ "reason": reason }));
+        let event =
+            NewEvent::about(id, EventType::Skipped, &reason).with(json!({ "reason": reason }));
         super::append(conn, &event, now)?;
         conn.prepare_cached(
             "UPDATE rejections SET state = 'escalated', reason = :reason WHERE change_id = :id AND state = 'pending'",
@@ -64,7 +70,8 @@ mod tests {
 
     #[test]
     fn only_trouble_of_the_database_itself_is_everybodys() {
-        let sqlite = |code| BoardError::from(rusqlite::Error::SqliteFailure(ffi::Error::new(code), None));
+        let sqlite =
+            |code| BoardError::from(rusqlite::Error::SqliteFailure(ffi::Error::new(code), None));
         for code in [
             ffi::SQLITE_FULL,
             ffi::SQLITE_BUSY,
@@ -79,13 +86,24 @@ mod tests {
         ] {
             assert!(sqlite(code).is_everywhere(), "{:?}", sqlite(code));
         }
-        for code in [ffi::SQLITE_CONSTRAINT_UNIQUE, ffi::SQLITE_TOOBIG, ffi::SQLITE_MISMATCH, ffi::SQLITE_ERROR] {
+        for code in [
+            ffi::SQLITE_CONSTRAINT_UNIQUE,
+            ffi::SQLITE_TOOBIG,
+            ffi::SQLITE_MISMATCH,
+            ffi::SQLITE_ERROR,
+        ] {
             assert!(!sqlite(code).is_everywhere(), "{:?}", sqlite(code));
         }
-        let refused = BoardError::Refused { what: "no".into(), hint: None };
+        let refused = BoardError::Refused {
+            what: "no".into(),
+            hint: None,
+        };
         assert!(!refused.is_everywhere() && !BoardError::Panicked.is_everywhere());
         assert!(BoardError::Closed.is_everywhere());
-        let unreadable = "x".parse::<crate::change::State>().map_err(BoardError::from).unwrap_err();
+        let unreadable = "x"
+            .parse::<crate::change::State>()
+            .map_err(BoardError::from)
+            .unwrap_err();
         assert!(!unreadable.is_everywhere());
     }
 
@@ -98,7 +116,10 @@ mod tests {
             bb_append(conn, &note("before"), now)?;
             let failed = apart(conn, || {
                 bb_append(conn, &note("undone"), now)?;
-                Err::<(), _>(BoardError::Refused { what: "no".into(), hint: None })
+                Err::<(), _>(BoardError::Refused {
+                    what: "no".into(),
+                    hint: None,
+                })
             })?;
             assert!(failed.is_err());
             let panicked = apart(conn, || -> Result<()> {
@@ -109,8 +130,11 @@ mod tests {
             apart(conn, || bb_append(conn, &note("after"), now))?
         });
         kept.unwrap();
-        let told: Vec<String> =
-            story.events(&change.change_id, EventType::Skipped).into_iter().map(|event| event.summary).collect();
+        let told: Vec<String> = story
+            .events(&change.change_id, EventType::Skipped)
+            .into_iter()
+            .map(|event| event.summary)
+            .collect();
         assert_eq!(told, ["before", "after"]);
         let whole = story.step(|conn, now| {
             bb_append(conn, &note("lost with all"), now)?;
@@ -124,17 +148,43 @@ mod tests {
     fn what_is_set_aside_waits_for_a_person_and_is_not_pending_any_more() {
         let mut story = Story::begin();
         let (open, over) = (story.change().change_id, story.change().change_id);
-        let refused = || BoardError::Refused { what: "no luck".into(), hint: None };
+        let refused = || BoardError::Refused {
+            what: "no luck".into(),
+            hint: None,
+        };
         story.reject(&open, &json!({}));
-        story.step(|conn, now| super::super::take_in(conn, &[EventType::WorkRejected], 0, now)).unwrap();
-        story.step(|conn, now| set_aside(conn, &open, &refused(), now)).unwrap();
+        story
+            .step(|conn, now| super::super::take_in(conn, &[EventType::WorkRejected], 0, now))
+            .unwrap();
+        story
+            .step(|conn, now| set_aside(conn, &open, &refused(), now))
+            .unwrap();
         assert_eq!(story.at(&open).state, crate::change::State::Escalated);
-        assert_eq!(story.rejection_states(&open), [crate::work::RejectionState::Escalated]);
-        assert!(story.events(&open, EventType::Escalated).remove(0).summary.contains("no luck"));
-        story.step(|conn, now| super::super::cancel_change(conn, &over, None, "ann", now)).unwrap();
-        story.step(|conn, now| set_aside(conn, &over, &refused(), now)).unwrap();
+        assert_eq!(
+            story.rejection_states(&open),
+            [crate::work::RejectionState::Escalated]
+        );
+        assert!(
+            story
+                .events(&open, EventType::Escalated)
+                .remove(0)
+                .summary
+                .contains("no luck")
+        );
+        story
+            .step(|conn, now| super::super::cancel_change(conn, &over, None, "ann", now))
+            .unwrap();
+        story
+            .step(|conn, now| set_aside(conn, &over, &refused(), now))
+            .unwrap();
         assert_eq!(story.at(&over).state, crate::change::State::Closed);
-        assert!(story.events(&over, EventType::Skipped).remove(0).summary.contains("no luck"));
+        assert!(
+            story
+                .events(&over, EventType::Skipped)
+                .remove(0)
+                .summary
+                .contains("no luck")
+        );
         story.check();
     }
 

@@ -37,8 +37,13 @@ pub(crate) struct Trouble {
 /// Whether anything new was written: it was carried out, or told why not.
 pub(super) fn apply(conn: &Connection, evaluator: &str, asked: &Asked, now: Time) -> Result<bool> {
     let before: Option<String> = conn
-        .prepare_cached("SELECT outcome FROM proposals WHERE evaluator = :evaluator AND key = :key")?
-        .query_row(named_params! { ":evaluator": evaluator, ":key": asked.key }, |row| row.get(0))
+        .prepare_cached(
+            "SELECT outcome FROM proposals WHERE evaluator = :evaluator AND key = :key",
+        )?
+        .query_row(
+            named_params! { ":evaluator": evaluator, ":key": asked.key },
+            |row| row.get(0),
+        )
         .optional()?;
     if before.as_deref() == Some(DONE) {
         return Ok(false);
@@ -48,11 +53,17 @@ pub(super) fn apply(conn: &Connection, evaluator: &str, asked: &Asked, now: Time
         Err(error) => {
             let about = change_of(&asked.what).filter(|id| super::change(conn, id).is_ok());
             let reason = plain::chain(&error);
-            let summary = format!("what {evaluator} proposed ({}) was not done: {reason}", plain::line(&asked.key));
+            let summary = format!(
+                "what {evaluator} proposed ({}) was not done: {reason}",
+                plain::line(&asked.key)
+            );
             let event = about_evaluator(evaluator, EventType::Skipped, summary)
                 .with(json!({ "reason": reason, "key": asked.key }));
             let event = match about {
-                Some(id) => NewEvent { change_id: Some(id.clone()), ..event },
+                Some(id) => NewEvent {
+                    change_id: Some(id.clone()),
+                    ..event
+                },
                 None => event,
             };
             tell_once(conn, evaluator, &asked.key, &reason, &event, now)
@@ -72,8 +83,16 @@ pub(crate) fn skip_line(
     if is_told_enough(conn, evaluator, &key, now)? {
         let reason = format!("{MOST_LINES} lines in a day are no proposals");
         let summary = format!("{reason} of {evaluator}: more of them are not told before tomorrow");
-        let event = about_evaluator(evaluator, EventType::Skipped, summary).with(json!({ "reason": reason }));
-        return tell_once(conn, evaluator, LINE, &format!("{reason}: {}", day_of(now)), &event, now);
+        let event = about_evaluator(evaluator, EventType::Skipped, summary)
+            .with(json!({ "reason": reason }));
+        return tell_once(
+            conn,
+            evaluator,
+            LINE,
+            &format!("{reason}: {}", day_of(now)),
+            &event,
+            now,
+        );
     }
     let summary = format!("line {number} of {evaluator} is no proposal: {reason}: {line}");
     let event = about_evaluator(evaluator, EventType::Skipped, summary)
@@ -107,7 +126,14 @@ fn day_of(now: Time) -> String {
     now.to_string().chars().take(10).collect()
 }
 
-fn tell_once(conn: &Connection, evaluator: &str, key: &str, reason: &str, event: &NewEvent, now: Time) -> Result<bool> {
+fn tell_once(
+    conn: &Connection,
+    evaluator: &str,
+    key: &str,
+    reason: &str,
+    event: &NewEvent,
+    now: Time,
+) -> Result<bool> {
     let is_new = record(conn, evaluator, key, reason, now)?;
     if is_new {
         super::append(conn, event, now)?;
@@ -133,7 +159,14 @@ fn record(conn: &Connection, evaluator: &str, key: &str, outcome: &str, now: Tim
 
 fn carry_out(conn: &Connection, evaluator: &str, asked: &Asked, now: Time) -> Result<()> {
     match &asked.what {
-        Ask::Item { change_id, project_id, source, priority, title, description } => {
+        Ask::Item {
+            change_id,
+            project_id,
+            source,
+            priority,
+            title,
+            description,
+        } => {
             let new = NewItem {
                 rejection_id: None,
                 title: title.clone(),
@@ -147,12 +180,16 @@ fn carry_out(conn: &Connection, evaluator: &str, asked: &Asked, now: Time) -> Re
             };
             let item = match (change_id, project_id) {
                 (Some(id), _) => items::insert_item(conn, &live(conn, id)?, &new, now)?,
-                (None, Some(id)) => items::insert_for_project(conn, &super::project(conn, id)?, &new, now)?,
+                (None, Some(id)) => {
+                    items::insert_for_project(conn, &super::project(conn, id)?, &new, now)?
+                }
                 (None, None) => None,
             };
             if let Some(item) = item {
-                conn.prepare_cached("UPDATE work_items SET description = :text WHERE item_id = :id")?
-                    .execute(named_params! { ":text": description, ":id": item.item_id.as_str() })?;
+                conn.prepare_cached(
+                    "UPDATE work_items SET description = :text WHERE item_id = :id",
+                )?
+                .execute(named_params! { ":text": description, ":id": item.item_id.as_str() })?;
             }
             Ok(())
         }
@@ -160,16 +197,22 @@ fn carry_out(conn: &Connection, evaluator: &str, asked: &Asked, now: Time) -> Re
             let change = live(conn, change_id)?;
             let first = text.trim().lines().next().unwrap_or_default();
             let summary = first.chars().take(200).collect::<String>();
-            let event = NewEvent::about(change_id, EventType::WorkRejected, summary).by(evaluator).with(json!({
-                "verdict": Verdict::ChangesRequested,
-                "head": change.head,
-                "body": text,
-                // Else a program could have a change fixed for ever.
-                "begins_round": false,
-            }));
+            let event = NewEvent::about(change_id, EventType::WorkRejected, summary)
+                .by(evaluator)
+                .with(json!({
+                    "verdict": Verdict::ChangesRequested,
+                    "head": change.head,
+                    "body": text,
+                    // Else a program could have a change fixed for ever.
+                    "begins_round": false,
+                }));
             super::append(conn, &event, now).map(drop)
         }
-        Ask::Escalate { change_id, reason, decide } => {
+        Ask::Escalate {
+            change_id,
+            reason,
+            decide,
+        } => {
             if live(conn, change_id)?.state == State::Escalated {
                 return Err(refused(format!("{change_id} waits for a person already")));
             }
@@ -191,7 +234,10 @@ fn carry_out(conn: &Connection, evaluator: &str, asked: &Asked, now: Time) -> Re
         }
         Ask::Comment { change_id, text } => {
             live(conn, change_id)?;
-            let guidance = Guidance { author: evaluator.to_owned(), body: text.clone() };
+            let guidance = Guidance {
+                author: evaluator.to_owned(),
+                body: text.clone(),
+            };
             super::add_guidance(conn, change_id, &guidance, now)
         }
     }
@@ -200,7 +246,10 @@ fn carry_out(conn: &Connection, evaluator: &str, asked: &Asked, now: Time) -> Re
 fn live(conn: &Connection, id: &ChangeId) -> Result<Change> {
     let change = super::change(conn, id)?;
     if change.state.is_over() {
-        return Err(refused(format!("{id} is {}: nothing more is done for it", change.state)));
+        return Err(refused(format!(
+            "{id} is {}: nothing more is done for it",
+            change.state
+        )));
     }
     Ok(change)
 }
@@ -212,20 +261,31 @@ fn refused(what: String) -> BoardError {
 fn change_of(what: &Ask) -> Option<&ChangeId> {
     match what {
         Ask::Item { change_id, .. } => change_id.as_ref(),
-        Ask::Reject { change_id, .. } | Ask::Escalate { change_id, .. } | Ask::Comment { change_id, .. } => {
-            Some(change_id)
-        }
+        Ask::Reject { change_id, .. }
+        | Ask::Escalate { change_id, .. }
+        | Ask::Comment { change_id, .. } => Some(change_id),
     }
 }
 
 fn about_evaluator(name: &str, event_type: EventType, summary: impl Into<String>) -> NewEvent {
     // By itself: what it caused does not wake it.
-    let event = NewEvent::about(&ChangeId::new(""), event_type, summary).on(TargetType::Evaluator, name).by(name);
-    NewEvent { change_id: None, ..event }
+    let event = NewEvent::about(&ChangeId::new(""), event_type, summary)
+        .on(TargetType::Evaluator, name)
+        .by(name);
+    NewEvent {
+        change_id: None,
+        ..event
+    }
 }
 
 /// A pass failed and nothing of it was used. Only the first in a row is an event.
-pub(crate) fn count_trouble(conn: &Connection, name: &str, reason: &str, try_again: Time, now: Time) -> Result<()> {
+pub(crate) fn count_trouble(
+    conn: &Connection,
+    name: &str,
+    reason: &str,
+    try_again: Time,
+    now: Time,
+) -> Result<()> {
     let failures: i64 = conn
         .prepare_cached(
             "INSERT INTO evaluator_troubles (name, failures, reason, since, try_again)
@@ -244,7 +304,8 @@ pub(crate) fn count_trouble(conn: &Connection, name: &str, reason: &str, try_aga
         )?;
     if failures == 1 {
         let summary = format!("nothing of {name} was used: {reason}");
-        let event = about_evaluator(name, EventType::Skipped, summary).with(json!({ "reason": reason }));
+        let event =
+            about_evaluator(name, EventType::Skipped, summary).with(json!({ "reason": reason }));
         super::append(conn, &event, now)?;
     }
     Ok(())
@@ -252,17 +313,27 @@ pub(crate) fn count_trouble(conn: &Connection, name: &str, reason: &str, try_aga
 
 /// A pass went well again; `true` when one before it had not.
 pub(crate) fn end_trouble(conn: &Connection, name: &str, now: Time) -> Result<bool> {
-    let Some(trouble) = trouble_of(conn, name)? else { return Ok(false) };
+    let Some(trouble) = trouble_of(conn, name)? else {
+        return Ok(false);
+    };
     conn.prepare_cached("DELETE FROM evaluator_troubles WHERE name = :name")?
         .execute(named_params! { ":name": name })?;
-    let summary = format!("{name} works again, after {} that failed", passes(trouble.failures));
-    let event = about_evaluator(name, EventType::Resumed, summary).with(json!({ "reason": "it works again" }));
+    let summary = format!(
+        "{name} works again, after {} that failed",
+        passes(trouble.failures)
+    );
+    let event = about_evaluator(name, EventType::Resumed, summary)
+        .with(json!({ "reason": "it works again" }));
     super::append(conn, &event, now)?;
     Ok(true)
 }
 
 fn passes(n: i64) -> String {
-    if n == 1 { "1 pass".to_owned() } else { format!("{n} passes") }
+    if n == 1 {
+        "1 pass".to_owned()
+    } else {
+        format!("{n} passes")
+    }
 }
 
 pub(crate) fn trouble_of(conn: &Connection, name: &str) -> Result<Option<Trouble>> {
@@ -274,7 +345,9 @@ pub(crate) fn trouble_of(conn: &Connection, name: &str) -> Result<Option<Trouble
 
 pub(crate) fn troubles(conn: &Connection) -> Result<Vec<Trouble>> {
     let mut statement = conn.prepare_cached("SELECT * FROM evaluator_troubles ORDER BY name")?;
-    let found = statement.query_map([], from_row)?.collect::<std::result::Result<_, _>>()?;
+    let found = statement
+        .query_map([], from_row)?
+        .collect::<std::result::Result<_, _>>()?;
     Ok(found)
 }
 

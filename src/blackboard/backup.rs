@@ -44,36 +44,49 @@ pub(crate) fn copy(from: &Path, to: &Path, mut tell: impl FnMut(Progress)) -> Re
             crash_point!("backup.step");
             let at = backup.progress();
             let done = i64::from(at.pagecount - at.remaining);
-            tell(Progress { done, of: i64::from(at.pagecount) });
+            tell(Progress {
+                done,
+                of: i64::from(at.pagecount),
+            });
             match step {
                 StepResult::Done => break,
                 StepResult::More => {}
                 // The source is being read already, and nobody else knows the copy.
                 StepResult::Busy | StepResult::Locked | _ => {
-                    return Err(open::unusable(to, "it is locked by another program".into(), None));
+                    return Err(open::unusable(
+                        to,
+                        "it is locked by another program".into(),
+                        None,
+                    ));
                 }
             }
         }
     }
     drop(snapshot);
     // One file that stands for itself; whoever works on it makes it a blackboard with a log of its own again.
-    copy.pragma_update(None, "journal_mode", "delete").map_err(|source| of_copy(to, source))?;
+    copy.pragma_update(None, "journal_mode", "delete")
+        .map_err(|source| of_copy(to, source))?;
     whole(to, &copy)
 }
 
 /// On a disk that went read-only, of all times, a copy is wanted: there it is read as it stands.
 fn source(from: &Path) -> Result<Connection> {
-    let ordinary = open::reader(from).and_then(|conn| migrate::recognise(from, &conn).map(|()| conn));
+    let ordinary =
+        open::reader(from).and_then(|conn| migrate::recognise(from, &conn).map(|()| conn));
     match ordinary {
         // What it said first is told when this does not help either.
-        Err(error) if is_read_only(&error) => Onlook::open(from).map(Onlook::into_connection).or(Err(error)),
+        Err(error) if is_read_only(&error) => Onlook::open(from)
+            .map(Onlook::into_connection)
+            .or(Err(error)),
         other => other,
     }
 }
 
 /// As far as SQLite tells: it can't open a file beside which it may not write its log.
 fn is_read_only(error: &BoardError) -> bool {
-    let BoardError::Unusable { source, .. } = error else { return false };
+    let BoardError::Unusable { source, .. } = error else {
+        return false;
+    };
     source.as_ref().is_none_or(|source| {
         matches!(
             source.sqlite_error_code(),
@@ -88,9 +101,17 @@ fn whole(path: &Path, copy: &Connection) -> Result<Copied> {
     let events = copy.query_row("SELECT count(*) FROM events", [], |row| row.get(0))?;
     let found = violations(copy, Depth::Quick)?;
     if let Some(damage) = found.iter().find(|violation| violation.invariant == "I12") {
-        return Err(open::unusable(path, format!("what was copied is damaged: {}", damage.what), None));
+        return Err(open::unusable(
+            path,
+            format!("what was copied is damaged: {}", damage.what),
+            None,
+        ));
     }
-    Ok(Copied { pages, events, violations: found })
+    Ok(Copied {
+        pages,
+        events,
+        violations: found,
+    })
 }
 
 /// What SQLite says of the copy must not be taken for something that the blackboard has.

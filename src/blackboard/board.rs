@@ -17,12 +17,18 @@ pub(crate) struct Board {
 
 impl Board {
     pub(crate) fn open(path: &Path, now: Time) -> Result<Self> {
-        Ok(Self { path: path.to_owned(), conn: open::writer(path, now)? })
+        Ok(Self {
+            path: path.to_owned(),
+            conn: open::writer(path, now)?,
+        })
     }
 
     /// One with nothing on it, which is nowhere: for a look where there is none.
     pub(crate) fn empty(now: Time) -> Result<Self> {
-        Ok(Self { path: PathBuf::new(), conn: open::empty(now)? })
+        Ok(Self {
+            path: PathBuf::new(),
+            conn: open::empty(now)?,
+        })
     }
 
     /// Whether it is one that is nowhere.
@@ -32,7 +38,10 @@ impl Board {
 
     /// A copy in memory, for a look at what would be written: nothing of the file is changed.
     pub(crate) fn copy_of(path: &Path, now: Time) -> Result<Self> {
-        Ok(Self { path: path.to_owned(), conn: open::copy(path, now)? })
+        Ok(Self {
+            path: path.to_owned(),
+            conn: open::copy(path, now)?,
+        })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -40,8 +49,14 @@ impl Board {
     }
 
     /// One immediate transaction: all that `step` writes is committed, or nothing.
-    pub(crate) fn write<T>(&mut self, name: &str, step: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
-        let tx = self.conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    pub(crate) fn write<T>(
+        &mut self,
+        name: &str,
+        step: impl FnOnce(&Connection) -> Result<T>,
+    ) -> Result<T> {
+        let tx = self
+            .conn
+            .transaction_with_behavior(TransactionBehavior::Immediate)?;
         let value = step(&tx)?;
         crash_point!("commit.{name}.before");
         tx.commit()?;
@@ -58,13 +73,16 @@ impl Board {
     pub(crate) fn vacuum(&mut self) -> Result<()> {
         self.conn.execute_batch("VACUUM")?;
         // It went through the log, which would stay as large as the whole.
-        self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+        self.conn
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
         Ok(())
     }
 
     /// One consistent look.
     pub(crate) fn read<T>(&mut self, look: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
-        let tx = self.conn.transaction_with_behavior(TransactionBehavior::Deferred)?;
+        let tx = self
+            .conn
+            .transaction_with_behavior(TransactionBehavior::Deferred)?;
         let value = look(&tx)?;
         tx.finish()?;
         Ok(value)

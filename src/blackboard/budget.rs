@@ -38,11 +38,22 @@ impl Addition {
         };
         let parts = [
             (self.fixes, fixes),
-            (self.cost_micros, format!("{} more", dollars(self.cost_micros))),
+            (
+                self.cost_micros,
+                format!("{} more", dollars(self.cost_micros)),
+            ),
             (self.tokens, format!("{} more tokens", self.tokens)),
-            (self.run_ms, format!("{} s more of agents' time", self.run_ms / 1000)),
+            (
+                self.run_ms,
+                format!("{} s more of agents' time", self.run_ms / 1000),
+            ),
         ];
-        parts.into_iter().filter(|(n, _)| *n > 0).map(|(_, text)| text).collect::<Vec<_>>().join(", ")
+        parts
+            .into_iter()
+            .filter(|(n, _)| *n > 0)
+            .map(|(_, text)| text)
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 }
 
@@ -77,10 +88,17 @@ pub(crate) fn add_budget(
         ":id": id.as_str(),
     })?;
     let Grant { actor, why } = grant;
-    let (text, reason) = (added.text(), why.map(|why| format!(": {why}")).unwrap_or_default());
-    let event = NewEvent::about(id, EventType::Instructed, format!("{actor} allows {text}{reason}"))
-        .by(actor)
-        .with(json!({ "action": "budget", "text": why.unwrap_or(""), "by": actor, "added": added }));
+    let (text, reason) = (
+        added.text(),
+        why.map(|why| format!(": {why}")).unwrap_or_default(),
+    );
+    let event = NewEvent::about(
+        id,
+        EventType::Instructed,
+        format!("{actor} allows {text}{reason}"),
+    )
+    .by(actor)
+    .with(json!({ "action": "budget", "text": why.unwrap_or(""), "by": actor, "added": added }));
     super::append(conn, &event, now)?;
     if change.state != State::Escalated || escalate::is_unreadable(conn, id)? {
         return super::change(conn, id);
@@ -96,17 +114,31 @@ fn refuse(change: &Change, added: &Addition) -> Result<()> {
     let id = &change.change_id;
     let refused = |what: String, hint: Option<String>| Err(BoardError::Refused { what, hint });
     if change.state.is_over() {
-        return refused(format!("{id} is {}: nothing more is done for it", change.state), None);
+        return refused(
+            format!("{id} is {}: nothing more is done for it", change.state),
+            None,
+        );
     }
-    if [added.fixes, added.run_ms, added.tokens, added.cost_micros].iter().any(|n| *n < 0)
+    if [added.fixes, added.run_ms, added.tokens, added.cost_micros]
+        .iter()
+        .any(|n| *n < 0)
         || *added == Addition::default()
     {
         let hint = "a number from 1 on; `remand pause` and `remand cancel` stop a change";
-        return refused(format!("nothing would be added to the bounds of {id}"), Some(hint.to_owned()));
+        return refused(
+            format!("nothing would be added to the bounds of {id}"),
+            Some(hint.to_owned()),
+        );
     }
     let unbounded = [
-        ("money", added.cost_micros > 0 && change.budget.max_cost_micros.is_none()),
-        ("tokens", added.tokens > 0 && change.budget.max_tokens.is_none()),
+        (
+            "money",
+            added.cost_micros > 0 && change.budget.max_cost_micros.is_none(),
+        ),
+        (
+            "tokens",
+            added.tokens > 0 && change.budget.max_tokens.is_none(),
+        ),
     ];
     match unbounded.iter().find(|(_, is_so)| *is_so) {
         Some((what, _)) => refused(

@@ -37,14 +37,26 @@ pub(crate) struct NewChange {
 pub(crate) fn insert_change(conn: &Connection, new: &NewChange, now: Time) -> Result<Change> {
     if let Some(live) = live_change_at(conn, &new.worktree)? {
         return Err(BoardError::Refused {
-            what: format!("{} is the worktree of {} ({}) already", new.worktree, live.change_id, live.state),
-            hint: Some(format!("look at it with `remand status {}`", live.change_id)),
+            what: format!(
+                "{} is the worktree of {} ({}) already",
+                new.worktree, live.change_id, live.state
+            ),
+            hint: Some(format!(
+                "look at it with `remand status {}`",
+                live.change_id
+            )),
         });
     }
     if let Some(live) = live_change_on(conn, &new.project_id, &new.branch)? {
         return Err(BoardError::Refused {
-            what: format!("the branch {} is that of {} ({}) already", new.branch, live.change_id, live.state),
-            hint: Some(format!("look at it with `remand status {}`", live.change_id)),
+            what: format!(
+                "the branch {} is that of {} ({}) already",
+                new.branch, live.change_id, live.state
+            ),
+            hint: Some(format!(
+                "look at it with `remand status {}`",
+                live.change_id
+            )),
         });
     }
     let most_fixes = match new.own_max_fix_cycles {
@@ -85,10 +97,13 @@ pub(crate) fn insert_change(conn: &Connection, new: &NewChange, now: Time) -> Re
         ":shadow": new.shadow,
         ":now": now.to_string(),
     })?;
-    let entered =
-        NewEvent::about(&change_id, EventType::StateChanged, format!("{} enters as {}", new.title, new.state))
-            .by(&new.actor)
-            .with(json!({ "from": null, "to": new.state, "on": "entered" }));
+    let entered = NewEvent::about(
+        &change_id,
+        EventType::StateChanged,
+        format!("{} enters as {}", new.title, new.state),
+    )
+    .by(&new.actor)
+    .with(json!({ "from": null, "to": new.state, "on": "entered" }));
     super::append(conn, &entered, now)?;
     change(conn, &change_id)
 }
@@ -97,7 +112,10 @@ pub(crate) fn change(conn: &Connection, id: &ChangeId) -> Result<Change> {
     conn.prepare_cached("SELECT * FROM changes WHERE change_id = :id")?
         .query_row(named_params! { ":id": id.as_str() }, rows::change)
         .optional()?
-        .ok_or_else(|| BoardError::NotFound { kind: "change", id: id.to_string() })
+        .ok_or_else(|| BoardError::NotFound {
+            kind: "change",
+            id: id.to_string(),
+        })
 }
 
 /// What a person typed: an id, a branch, the path of a worktree, or a pull request (`owner/repo#42`); the newest where
@@ -112,7 +130,10 @@ pub(crate) fn find_change(conn: &Connection, text: &str) -> Result<Change> {
         .collect::<std::result::Result<_, _>>()?;
     if live.len() > 1 {
         return Err(BoardError::Refused {
-            what: format!("`{text}` is the branch of several changes: {}", live.join(", ")),
+            what: format!(
+                "`{text}` is the branch of several changes: {}",
+                live.join(", ")
+            ),
             hint: Some("name one of them by its id".into()),
         });
     }
@@ -128,7 +149,10 @@ pub(crate) fn find_change(conn: &Connection, text: &str) -> Result<Change> {
 
 /// The change of `owner/repo#42`. To the forge capital and small letters are the same.
 fn change_of_pull(conn: &Connection, text: &str) -> Result<Option<Change>> {
-    let Some((repo, Ok(number))) = text.rsplit_once('#').map(|(repo, number)| (repo, number.parse::<i64>())) else {
+    let Some((repo, Ok(number))) = text
+        .rsplit_once('#')
+        .map(|(repo, number)| (repo, number.parse::<i64>()))
+    else {
         return Ok(None);
     };
     Ok(conn
@@ -149,7 +173,11 @@ pub(crate) fn live_change_at(conn: &Connection, worktree: &str) -> Result<Option
         .optional()?)
 }
 
-pub(crate) fn live_change_on(conn: &Connection, project_id: &ProjectId, branch: &str) -> Result<Option<Change>> {
+pub(crate) fn live_change_on(
+    conn: &Connection,
+    project_id: &ProjectId,
+    branch: &str,
+) -> Result<Option<Change>> {
     Ok(conn
         .prepare_cached(
             "SELECT * FROM changes WHERE project_id = :project_id AND branch = :branch AND state NOT IN ('merged', 'closed')",
@@ -159,7 +187,13 @@ pub(crate) fn live_change_on(conn: &Connection, project_id: &ProjectId, branch: 
 }
 
 /// Moves a change as the table says and appends the event; a claim again is no move and no event.
-pub(crate) fn advance(conn: &Connection, id: &ChangeId, trigger: Trigger, actor: &str, now: Time) -> Result<Change> {
+pub(crate) fn advance(
+    conn: &Connection,
+    id: &ChangeId,
+    trigger: Trigger,
+    actor: &str,
+    now: Time,
+) -> Result<Change> {
     let before = change(conn, id)?;
     let to = match state::next(before.state, trigger, Facts::from(&before))? {
         Move::Stay => return Ok(before),
@@ -181,11 +215,18 @@ pub(crate) fn advance(conn: &Connection, id: &ChangeId, trigger: Trigger, actor:
             ":from": before.state.as_str(),
         })?;
     if moved != 1 {
-        return Err(BoardError::NoSuchMove(state::NoSuchMove { state: before.state, trigger }));
+        return Err(BoardError::NoSuchMove(state::NoSuchMove {
+            state: before.state,
+            trigger,
+        }));
     }
-    let event = NewEvent::about(id, EventType::StateChanged, format!("{} → {to} ({trigger})", before.state))
-        .by(actor)
-        .with(json!({ "from": before.state, "to": to, "on": trigger }));
+    let event = NewEvent::about(
+        id,
+        EventType::StateChanged,
+        format!("{} → {to} ({trigger})", before.state),
+    )
+    .by(actor)
+    .with(json!({ "from": before.state, "to": to, "on": trigger }));
     super::append(conn, &event, now)?;
     change(conn, id)
 }
@@ -200,7 +241,11 @@ pub(crate) fn move_head(conn: &Connection, id: &ChangeId, to: &str, now: Time) -
     let event = NewEvent::about(
         id,
         EventType::HeadMoved,
-        format!("the branch moved from {} to {}", short(&before.head), short(to)),
+        format!(
+            "the branch moved from {} to {}",
+            short(&before.head),
+            short(to)
+        ),
     )
     .with(json!({ "from": before.head, "to": to }));
     super::append(conn, &event, now)?;
@@ -209,8 +254,10 @@ pub(crate) fn move_head(conn: &Connection, id: &ChangeId, to: &str, now: Time) -
 
 pub(super) fn set_head(conn: &Connection, id: &ChangeId, head: &str, now: Time) -> Result<()> {
     super::hold::forget_repeats(conn, id)?;
-    conn.prepare_cached("UPDATE changes SET head = :head, updated_at = :now WHERE change_id = :id")?
-        .execute(named_params! { ":head": head, ":now": now.to_string(), ":id": id.as_str() })?;
+    conn.prepare_cached(
+        "UPDATE changes SET head = :head, updated_at = :now WHERE change_id = :id",
+    )?
+    .execute(named_params! { ":head": head, ":now": now.to_string(), ":id": id.as_str() })?;
     Ok(())
 }
 
@@ -221,9 +268,12 @@ pub(super) fn short(sha: &str) -> String {
 
 /// Changes whose worktree remand made on a branch.
 pub(crate) fn attached_changes(conn: &Connection) -> Result<Vec<Change>> {
-    let mut statement = conn
-        .prepare_cached("SELECT * FROM changes INDEXED BY changes_attached WHERE own_worktree = 1 AND detached = 0")?;
-    let found = statement.query_map([], rows::change)?.collect::<std::result::Result<_, _>>()?;
+    let mut statement = conn.prepare_cached(
+        "SELECT * FROM changes INDEXED BY changes_attached WHERE own_worktree = 1 AND detached = 0",
+    )?;
+    let found = statement
+        .query_map([], rows::change)?
+        .collect::<std::result::Result<_, _>>()?;
     Ok(found)
 }
 

@@ -134,7 +134,10 @@ pub(super) fn violations(conn: &Connection, depth: Depth) -> Result<Vec<Violatio
     for line in integrity.query_map([], |row| row.get::<_, String>(0))? {
         let line = line?;
         if line != "ok" {
-            found.push(Violation { invariant: "I12", what: line });
+            found.push(Violation {
+                invariant: "I12",
+                what: line,
+            });
         }
     }
     let mut foreign = conn.prepare("PRAGMA foreign_key_check")?;
@@ -146,12 +149,18 @@ pub(super) fn violations(conn: &Connection, depth: Depth) -> Result<Vec<Violatio
         ))
     })?;
     for what in broken {
-        found.push(Violation { invariant: "I12", what: what? });
+        found.push(Violation {
+            invariant: "I12",
+            what: what?,
+        });
     }
     for (invariant, sql) in QUERIES {
         let mut statement = conn.prepare(sql)?;
         for what in statement.query_map([], |row| row.get::<_, String>(0))? {
-            found.push(Violation { invariant, what: what? });
+            found.push(Violation {
+                invariant,
+                what: what?,
+            });
         }
     }
     replay(conn, &mut found)?;
@@ -160,11 +169,14 @@ pub(super) fn violations(conn: &Connection, depth: Depth) -> Result<Vec<Violatio
 
 /// I7: every recorded move is in the table, and replaying them gives the state that is stored.
 fn replay(conn: &Connection, found: &mut Vec<Violation>) -> Result<()> {
-    let mut statement = conn.prepare("SELECT * FROM events WHERE event_type = 'state_changed' ORDER BY id")?;
+    let mut statement =
+        conn.prepare("SELECT * FROM events WHERE event_type = 'state_changed' ORDER BY id")?;
     let mut at: BTreeMap<String, (State, Option<State>)> = BTreeMap::new();
     for event in statement.query_map([], rows::event)? {
         let event = event?;
-        let Some(id) = event.change_id.as_ref().map(ToString::to_string) else { continue };
+        let Some(id) = event.change_id.as_ref().map(ToString::to_string) else {
+            continue;
+        };
         let Some(to) = word(&event, "to") else {
             found.push(Violation {
                 invariant: "I7",
@@ -175,11 +187,25 @@ fn replay(conn: &Connection, found: &mut Vec<Violation>) -> Result<()> {
         if let Some((was, escalated_from)) = at.get(&id).copied()
             && !allowed(&event, was, escalated_from, to)
         {
-            let what = format!("event {}: {id} went from {was} to {to}, which is not in the table", event.id);
-            found.push(Violation { invariant: "I7", what });
+            let what = format!(
+                "event {}: {id} went from {was} to {to}, which is not in the table",
+                event.id
+            );
+            found.push(Violation {
+                invariant: "I7",
+                what,
+            });
         }
         let from = at.get(&id).map(|(state, _)| *state);
-        at.insert(id, (to, (to == State::Escalated).then(|| from.map(state::resting)).flatten()));
+        at.insert(
+            id,
+            (
+                to,
+                (to == State::Escalated)
+                    .then(|| from.map(state::resting))
+                    .flatten(),
+            ),
+        );
     }
     let mut changes = conn.prepare("SELECT * FROM changes")?;
     for change in changes.query_map([], rows::change)? {
@@ -187,8 +213,14 @@ fn replay(conn: &Connection, found: &mut Vec<Violation>) -> Result<()> {
         let replayed = at.get(change.change_id.as_str()).map(|(state, _)| *state);
         if replayed != Some(change.state) {
             let told = replayed.map_or("nothing", State::as_str);
-            let what = format!("{} is {}, its events say {told}", change.change_id, change.state);
-            found.push(Violation { invariant: "I7", what });
+            let what = format!(
+                "{} is {}, its events say {told}",
+                change.change_id, change.state
+            );
+            found.push(Violation {
+                invariant: "I7",
+                what,
+            });
         }
     }
     Ok(())
@@ -198,15 +230,24 @@ fn allowed(event: &Event, was: State, escalated_from: Option<State>, to: State) 
     if word::<State>(event, "from") != Some(was) {
         return false;
     }
-    let Some(trigger) = word::<Trigger>(event, "on") else { return false };
+    let Some(trigger) = word::<Trigger>(event, "on") else {
+        return false;
+    };
     // Whether there was a PR then, and what the settings were, is not in the event: any of them will do.
     [false, true].into_iter().any(|has_pr| {
-        [OnMaxCycles::Escalate, OnMaxCycles::PrAnyway].into_iter().any(|on_max_cycles| {
-            [false, true].into_iter().any(|self_review| {
-                let facts = Facts { has_pr, self_review, on_max_cycles, escalated_from };
-                state::next(was, trigger, facts) == Ok(Move::To(to))
+        [OnMaxCycles::Escalate, OnMaxCycles::PrAnyway]
+            .into_iter()
+            .any(|on_max_cycles| {
+                [false, true].into_iter().any(|self_review| {
+                    let facts = Facts {
+                        has_pr,
+                        self_review,
+                        on_max_cycles,
+                        escalated_from,
+                    };
+                    state::next(was, trigger, facts) == Ok(Move::To(to))
+                })
             })
-        })
     })
 }
 

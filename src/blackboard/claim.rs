@@ -25,7 +25,10 @@ pub(crate) struct Claimed {
 
 impl Claimed {
     pub(crate) fn claim(&self) -> Claim {
-        Claim { item_id: self.item.item_id.clone(), epoch: self.item.epoch }
+        Claim {
+            item_id: self.item.item_id.clone(),
+            epoch: self.item.epoch,
+        }
     }
 }
 
@@ -75,7 +78,13 @@ pub(crate) fn claim(conn: &Connection, holding: &Holding, now: Time) -> Result<O
             .optional()?;
         let Some(item) = claimed else { return Ok(None) };
         match enter(conn, &item, holding, now) {
-            Ok(change) => return Ok(Some(Claimed { item, change, in_shadow: false })),
+            Ok(change) => {
+                return Ok(Some(Claimed {
+                    item,
+                    change,
+                    in_shadow: false,
+                }));
+            }
             // An item that its change has no use for (made by hand, say) must not stand in the way of the others.
             Err(BoardError::NoSuchMove(refused)) => {
                 items::cancel_item(conn, &item.item_id, &refused.to_string(), "remand", now)?;
@@ -90,8 +99,15 @@ fn enter(conn: &Connection, item: &Item, holding: &Holding, now: Time) -> Result
     let change_id = item
         .change_id
         .as_ref()
-        .ok_or_else(|| BoardError::NotFound { kind: "change of item", id: item.item_id.to_string() })?;
-    let trigger = if item.source == Source::ReviewFix { Trigger::FixClaimed } else { Trigger::ReviewClaimed };
+        .ok_or_else(|| BoardError::NotFound {
+            kind: "change of item",
+            id: item.item_id.to_string(),
+        })?;
+    let trigger = if item.source == Source::ReviewFix {
+        Trigger::FixClaimed
+    } else {
+        Trigger::ReviewClaimed
+    };
     let change = changes::advance(conn, change_id, trigger, "remand", now)?;
     let event = about_item(
         change_id,
@@ -110,7 +126,10 @@ pub(super) fn fenced(conn: &Connection, claim: &Claim) -> Result<Item> {
     if item.epoch == claim.epoch && item.claimed_by.is_some() {
         Ok(item)
     } else {
-        Err(BoardError::Stale { item: claim.item_id.clone(), epoch: claim.epoch })
+        Err(BoardError::Stale {
+            item: claim.item_id.clone(),
+            epoch: claim.epoch,
+        })
     }
 }
 
@@ -126,13 +145,29 @@ pub(crate) fn renew(conn: &Connection, claim: &Claim, lease: Duration, now: Time
             ":id": claim.item_id.as_str(),
             ":epoch": claim.epoch,
         })?;
-    if renewed == 1 { Ok(()) } else { Err(BoardError::Stale { item: claim.item_id.clone(), epoch: claim.epoch }) }
+    if renewed == 1 {
+        Ok(())
+    } else {
+        Err(BoardError::Stale {
+            item: claim.item_id.clone(),
+            epoch: claim.epoch,
+        })
+    }
 }
 
 /// Puts a claimed item back, with its attempt: a stop or a restart is nobody's failure.
-pub(crate) fn give_back(conn: &Connection, claim: &Claim, not_before: Option<Time>, now: Time) -> Result<()> {
+pub(crate) fn give_back(
+    conn: &Connection,
+    claim: &Claim,
+    not_before: Option<Time>,
+    now: Time,
+) -> Result<()> {
     let item = fenced(conn, claim)?;
-    let change = item.change_id.as_ref().map(|id| super::change(conn, id)).transpose()?;
+    let change = item
+        .change_id
+        .as_ref()
+        .map(|id| super::change(conn, id))
+        .transpose()?;
     let waits = change.is_some_and(|change| change.paused || change.held_until.is_some());
     conn.prepare_cached(
         "UPDATE work_items SET status = CASE WHEN :waits THEN 'blocked' ELSE 'available' END, claimed_by = NULL,
@@ -164,7 +199,13 @@ pub(crate) fn foreign_claims(conn: &Connection, holder: &str) -> Result<Vec<(Cla
     let claims = statement
         .query_map(named_params! { ":holder": holder }, |row| {
             let item_id = ItemId::new(row.get::<_, String>("item_id")?);
-            Ok((Claim { item_id, epoch: row.get("epoch")? }, row.get("claimed_by")?))
+            Ok((
+                Claim {
+                    item_id,
+                    epoch: row.get("epoch")?,
+                },
+                row.get("claimed_by")?,
+            ))
         })?
         .collect::<std::result::Result<_, _>>()?;
     Ok(claims)
@@ -203,10 +244,15 @@ pub(crate) fn any_unknown_source(conn: &Connection) -> Result<bool> {
 
 /// Ready items of sources that this dispatch can't run: each is left alone, with one event.
 pub(crate) fn skip_unknown_sources(conn: &Connection, now: Time) -> Result<usize> {
-    let unknown: Vec<Item> =
-        conn.prepare_cached(UNKNOWN)?.query_map([], rows::item)?.collect::<std::result::Result<_, _>>()?;
+    let unknown: Vec<Item> = conn
+        .prepare_cached(UNKNOWN)?
+        .query_map([], rows::item)?
+        .collect::<std::result::Result<_, _>>()?;
     for item in &unknown {
-        let reason = format!("this version does not run items of source `{}`", item.source);
+        let reason = format!(
+            "this version does not run items of source `{}`",
+            item.source
+        );
         let event = NewEvent {
             event_type: EventType::Skipped,
             actor: "remand".into(),

@@ -54,7 +54,10 @@ pub(crate) struct InForce {
 }
 
 pub(crate) fn configuration(conn: &Connection) -> Result<Option<Configuration>> {
-    Ok(conn.prepare_cached("SELECT * FROM configuration WHERE id = 1")?.query_row([], from_row).optional()?)
+    Ok(conn
+        .prepare_cached("SELECT * FROM configuration WHERE id = 1")?
+        .query_row([], from_row)
+        .optional()?)
 }
 
 /// Nothing of an earlier daemon stays but its requests, which are answered with this.
@@ -92,8 +95,8 @@ pub(crate) fn note_changed(conn: &Connection, changed: Option<&Changed>) -> Resu
 
 /// An event about the configuration itself.
 pub(crate) fn about_configuration(event_type: EventType, summary: String) -> NewEvent {
-    let mut event =
-        NewEvent::about(&ChangeId::new(""), event_type, summary).on(TargetType::Blackboard, "configuration");
+    let mut event = NewEvent::about(&ChangeId::new(""), event_type, summary)
+        .on(TargetType::Blackboard, "configuration");
     event.change_id = None;
     event
 }
@@ -112,7 +115,9 @@ pub(crate) fn request_reload(conn: &Connection, actor: &str, now: Time) -> Resul
 /// The newest request that nobody answered.
 pub(crate) fn open_request(conn: &Connection) -> Result<Option<i64>> {
     Ok(conn
-        .prepare_cached("SELECT requested FROM configuration WHERE id = 1 AND requested > answered")?
+        .prepare_cached(
+            "SELECT requested FROM configuration WHERE id = 1 AND requested > answered",
+        )?
         .query_row([], |row| row.get(0))
         .optional()?)
 }
@@ -127,9 +132,14 @@ pub(crate) fn answer_reload(conn: &Connection, request: i64, event: i64) -> Resu
 }
 
 /// The answer to a request, once there is one.
-pub(crate) fn reload_answer(conn: &Connection, request: i64) -> Result<Option<crate::event::Event>> {
+pub(crate) fn reload_answer(
+    conn: &Connection,
+    request: i64,
+) -> Result<Option<crate::event::Event>> {
     let event: Option<i64> = conn
-        .prepare_cached("SELECT answer_event FROM configuration WHERE id = 1 AND answered >= :request")?
+        .prepare_cached(
+            "SELECT answer_event FROM configuration WHERE id = 1 AND answered >= :request",
+        )?
         .query_row(named_params! { ":request": request }, |row| row.get(0))
         .optional()?
         .flatten();

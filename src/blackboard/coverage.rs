@@ -91,11 +91,17 @@ pub(super) fn told_of_unfinished(conn: &Connection, change_id: &ChangeId) -> Res
          WHERE rejections.change_id = :id AND rejections.state = 'escalated' AND work_items.status = 'completed'",
     )?;
     let items: Vec<ItemId> = statement
-        .query_map(named_params! { ":id": change_id.as_str() }, |row| row.get::<_, String>(0).map(ItemId::new))?
+        .query_map(named_params! { ":id": change_id.as_str() }, |row| {
+            row.get::<_, String>(0).map(ItemId::new)
+        })?
         .collect::<std::result::Result<_, _>>()?;
     let mut told = Vec::new();
     for item in items {
-        told.extend(coverage_of_item(conn, &item)?.into_iter().filter(Coverage::is_complete));
+        told.extend(
+            coverage_of_item(conn, &item)?
+                .into_iter()
+                .filter(Coverage::is_complete),
+        );
     }
     Ok(told)
 }
@@ -103,8 +109,12 @@ pub(super) fn told_of_unfinished(conn: &Connection, change_id: &ChangeId) -> Res
 fn from_row(row: &Row<'_>) -> std::result::Result<Coverage, rusqlite::Error> {
     Ok(Coverage {
         piece: row.get("piece")?,
-        rejection_id: row.get::<_, Option<String>>("rejection_id")?.map(RejectionId::new),
-        finding_id: row.get::<_, Option<String>>("finding_id")?.map(FindingId::new),
+        rejection_id: row
+            .get::<_, Option<String>>("rejection_id")?
+            .map(RejectionId::new),
+        finding_id: row
+            .get::<_, Option<String>>("finding_id")?
+            .map(FindingId::new),
         start: row.get("start_byte")?,
         end: row.get("end_byte")?,
         total: row.get("total_bytes")?,

@@ -33,27 +33,36 @@ pub(crate) fn set_project_max_fix_cycles(
              AND max_fix_cycles <> max(fix_cycle, :most + added_fix_cycles)
          RETURNING change_id, max_fix_cycles",
     )?;
-    let params = named_params! { ":most": bound.most, ":now": now.to_string(), ":id": project.as_str() };
-    let moved: Vec<(String, i64)> =
-        statement.query_map(params, |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<std::result::Result<_, _>>()?;
+    let params =
+        named_params! { ":most": bound.most, ":now": now.to_string(), ":id": project.as_str() };
+    let moved: Vec<(String, i64)> = statement
+        .query_map(params, |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<std::result::Result<_, _>>()?;
     for (id, most) in moved {
         let summary = format!("fixes per round: at most {most}, from {}", bound.from);
-        let event = NewEvent::about(&ChangeId::new(id), EventType::Instructed, summary)
-            .with(json!({ "action": "max_fix_cycles", "text": most.to_string(), "by": "configuration" }));
+        let event = NewEvent::about(&ChangeId::new(id), EventType::Instructed, summary).with(
+            json!({ "action": "max_fix_cycles", "text": most.to_string(), "by": "configuration" }),
+        );
         super::append(conn, &event, now)?;
     }
     Ok(())
 }
 
 /// None: the configuration was not read since the project was added.
-pub(crate) fn project_max_fix_cycles(conn: &Connection, project: &ProjectId) -> Result<Option<FixBound>> {
+pub(crate) fn project_max_fix_cycles(
+    conn: &Connection,
+    project: &ProjectId,
+) -> Result<Option<FixBound>> {
     let found = conn
         .prepare_cached(
             "SELECT max_fix_cycles, max_fix_cycles_from FROM projects
              WHERE project_id = :id AND max_fix_cycles IS NOT NULL",
         )?
         .query_row(named_params! { ":id": project.as_str() }, |row| {
-            Ok(FixBound { most: row.get(0)?, from: row.get::<_, Option<String>>(1)?.unwrap_or_default() })
+            Ok(FixBound {
+                most: row.get(0)?,
+                from: row.get::<_, Option<String>>(1)?.unwrap_or_default(),
+            })
         })
         .optional()?;
     Ok(found)
@@ -73,5 +82,8 @@ pub(crate) fn fix_bound(conn: &Connection, change: &Change) -> Result<FixBound> 
         0 => String::new(),
         added => format!(", {added} added by a person"),
     };
-    Ok(FixBound { most: budget.max_fix_cycles, from: format!("{from}{added}") })
+    Ok(FixBound {
+        most: budget.max_fix_cycles,
+        from: format!("{from}{added}"),
+    })
 }

@@ -118,13 +118,21 @@ pub(crate) fn void_implausible(conn: &Connection, latest: &Latest) -> Result<usi
 }
 
 fn void(conn: &Connection, one: &Implausible, now: Time) -> Result<()> {
-    let why = format!("the {} was put off by a clock that was ahead, and is due now", one.deadline);
+    let why = format!(
+        "the {} was put off by a clock that was ahead, and is due now",
+        one.deadline
+    );
     let sql = match one.deadline {
         Deadline::Read => "UPDATE pulls SET next_read = :now WHERE change_id = :id",
         Deadline::Discovery => "UPDATE discoveries SET next_read = :now WHERE project_id = :id",
         Deadline::Hold => {
             let change = super::change(conn, &ChangeId::new(&one.id))?;
-            hold::end_hold(conn, &change, "its end was stored by a clock that was ahead", now)?;
+            hold::end_hold(
+                conn,
+                &change,
+                "its end was stored by a clock that was ahead",
+                now,
+            )?;
             // What it waited for may have been put off by the same clock.
             return super::pause::retry_now(conn, &change.change_id, now);
         }
@@ -132,7 +140,8 @@ fn void(conn: &Connection, one: &Implausible, now: Time) -> Result<()> {
         Deadline::Post => "UPDATE intents SET not_before = :now WHERE key = :id",
         Deadline::Evaluator => "UPDATE evaluator_troubles SET try_again = :now WHERE name = :id",
     };
-    conn.prepare_cached(sql)?.execute(named_params! { ":now": now.to_string(), ":id": one.id })?;
+    conn.prepare_cached(sql)?
+        .execute(named_params! { ":now": now.to_string(), ":id": one.id })?;
     let change_id = one.change_id.clone().unwrap_or_else(|| ChangeId::new(""));
     let mut event = NewEvent::about(&change_id, EventType::Skipped, &why)
         .with(json!({ "reason": why, "deadline": one.deadline, "stored": one.stored }));
@@ -169,7 +178,9 @@ fn from_row(row: &Row<'_>) -> std::result::Result<Implausible, rusqlite::Error> 
     Ok(Implausible {
         deadline: rows::word(row, "deadline")?,
         id: row.get("id")?,
-        change_id: row.get::<_, Option<String>>("change_id")?.map(ChangeId::new),
+        change_id: row
+            .get::<_, Option<String>>("change_id")?
+            .map(ChangeId::new),
         stored: rows::time_or_none(row, "stored")?,
     })
 }

@@ -59,9 +59,18 @@ impl Door {
         let known = Arc::clone(&identity);
         let (steps, step_queue) = mpsc::channel(QUEUE);
         let (looks, look_queue) = mpsc::channel(QUEUE);
-        spawn("blackboard-writer", path, move || write_all(writer, step_queue, &known))?;
-        spawn("blackboard-reader", path, move || read_all(reader, look_queue))?;
-        Ok(Self { path: path.to_owned(), identity, steps, looks })
+        spawn("blackboard-writer", path, move || {
+            write_all(writer, step_queue, &known)
+        })?;
+        spawn("blackboard-reader", path, move || {
+            read_all(reader, look_queue)
+        })?;
+        Ok(Self {
+            path: path.to_owned(),
+            identity,
+            steps,
+            looks,
+        })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -82,7 +91,9 @@ impl Door {
     ) -> Result<T> {
         let (answer, answered) = oneshot::channel();
         let run: Run = Box::new(move |conn: Result<&Connection, &Lost>| {
-            let result = conn.map_err(Lost::told).and_then(|conn| guarded(|| step(conn)));
+            let result = conn
+                .map_err(Lost::told)
+                .and_then(|conn| guarded(|| step(conn)));
             let keep = result.as_ref().map(drop).map_err(Lost::by);
             let tell: Answer = Box::new(move |lost| {
                 let result = match (result, lost) {
@@ -114,7 +125,8 @@ impl Door {
 
     /// Changes whenever any connection but the reader's commits: cheap enough to ask often.
     pub(crate) async fn data_version(&self) -> Result<i64> {
-        self.look(|conn| Ok(conn.pragma_query_value(None, "data_version", |row| row.get(0))?)).await
+        self.look(|conn| Ok(conn.pragma_query_value(None, "data_version", |row| row.get(0))?))
+            .await
     }
 
     async fn look<T: Send + 'static>(
@@ -143,10 +155,20 @@ impl Lost {
     /// By a step that failed.
     fn by(error: &BoardError) -> Self {
         if let BoardError::Vanished { path, how } = error {
-            return Self { code: None, vanished: Some((path.clone(), *how)), why: error.to_string() };
+            return Self {
+                code: None,
+                vanished: Some((path.clone(), *how)),
+                why: error.to_string(),
+            };
         }
-        let (BoardError::Full(source) | BoardError::Busy(source) | BoardError::Sqlite(source)) = error else {
-            return Self { code: None, vanished: None, why: error.to_string() };
+        let (BoardError::Full(source) | BoardError::Busy(source) | BoardError::Sqlite(source)) =
+            error
+        else {
+            return Self {
+                code: None,
+                vanished: None,
+                why: error.to_string(),
+            };
         };
         Self::from(source)
     }
@@ -154,11 +176,17 @@ impl Lost {
     /// A full disk and a lock that lasts are told as what they are: those who wait for them to pass must know.
     fn told(&self) -> BoardError {
         if let Some((path, how)) = &self.vanished {
-            return BoardError::Vanished { path: path.clone(), how: *how };
+            return BoardError::Vanished {
+                path: path.clone(),
+                how: *how,
+            };
         }
         match self.code {
             Some(code)
-                if matches!(code.code, ErrorCode::DiskFull | ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) =>
+                if matches!(
+                    code.code,
+                    ErrorCode::DiskFull | ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked
+                ) =>
             {
                 rusqlite::Error::SqliteFailure(code, Some(self.why.clone())).into()
             }
@@ -169,7 +197,11 @@ impl Lost {
 
 impl From<&rusqlite::Error> for Lost {
     fn from(error: &rusqlite::Error) -> Self {
-        Self { code: error.sqlite_error().copied(), vanished: None, why: error.to_string() }
+        Self {
+            code: error.sqlite_error().copied(),
+            vanished: None,
+            why: error.to_string(),
+        }
     }
 }
 
@@ -189,7 +221,9 @@ fn spawn(name: &str, path: &Path, body: impl FnOnce() + Send + 'static) -> Resul
         .name(name.into())
         .spawn(body)
         .map(drop)
-        .map_err(|error| open::unusable(path, format!("its thread can't be started: {error}"), None))
+        .map_err(|error| {
+            open::unusable(path, format!("its thread can't be started: {error}"), None)
+        })
 }
 
 fn read_all(mut conn: Connection, mut queue: mpsc::Receiver<Look>) {
@@ -202,7 +236,9 @@ fn write_all(mut conn: Connection, mut queue: mpsc::Receiver<Step>, identity: &I
     let mut streak = Instant::now();
     loop {
         let waited = Instant::now();
-        let Some(first) = queue.blocking_recv() else { return };
+        let Some(first) = queue.blocking_recv() else {
+            return;
+        };
         if waited.elapsed() >= BREATH {
             streak = Instant::now();
         } else if streak.elapsed() >= STREAK {
@@ -246,7 +282,9 @@ fn write_batch(conn: &mut Connection, batch: Vec<Step>, identity: &Identity) {
 /// Before a transaction. A WAL that was only removed is brought into the database first: what was committed is not lost, and
 /// nobody will do it a second time.
 fn is_there(conn: &Connection, identity: &Identity) -> Result<(), Lost> {
-    let Err(vanished) = identity.check() else { return Ok(()) };
+    let Err(vanished) = identity.check() else {
+        return Ok(());
+    };
     if identity.is_only_wal_removed() {
         let saved = conn.pragma_query_value(None, "wal_checkpoint", |row| row.get::<_, i64>(0));
         if !matches!(saved, Ok(0)) {
@@ -283,7 +321,12 @@ fn commit_batch(
     identity.check().map_err(|error| Lost::by(&error))?;
     tx.commit()?;
     // Here and nowhere else: every escalation by a loop passes here once, and only when it is committed.
-    for Handed { change, reason, decide } in handed_over {
+    for Handed {
+        change,
+        reason,
+        decide,
+    } in handed_over
+    {
         tracing::error!(%change, reason = ?reason, decide = ?decide, "needs a person");
     }
     for name in names {

@@ -16,14 +16,24 @@ use crate::work::{Item, ItemId, RejectionState, Status};
 pub(crate) const UNREADABLE: &str = "unreadable";
 
 /// From anywhere to `escalated`.
-pub(crate) fn escalate(conn: &Connection, id: &ChangeId, escalation: &Escalation, now: Time) -> Result<Change> {
+pub(crate) fn escalate(
+    conn: &Connection,
+    id: &ChangeId,
+    escalation: &Escalation,
+    now: Time,
+) -> Result<Change> {
     let before = super::change(conn, id)?;
     changes::advance(conn, id, Trigger::NeedsPerson, "remand", now)?;
     hand_over(conn, id, before.state, escalation, now)
 }
 
 /// A bound was reached: `escalated`, or on to the next stage where the change's setting says so.
-pub(super) fn bound_reached(conn: &Connection, id: &ChangeId, escalation: &Escalation, now: Time) -> Result<Change> {
+pub(super) fn bound_reached(
+    conn: &Connection,
+    id: &ChangeId,
+    escalation: &Escalation,
+    now: Time,
+) -> Result<Change> {
     let before = super::change(conn, id)?;
     let after = changes::advance(conn, id, Trigger::BoundReached, "remand", now)?;
     if after.state == State::Escalated {
@@ -32,15 +42,30 @@ pub(super) fn bound_reached(conn: &Connection, id: &ChangeId, escalation: &Escal
     debug_assert_eq!(before.on_max_cycles, OnMaxCycles::PrAnyway);
     rejections::settle_open(conn, id, RejectionState::Skipped, &escalation.reason)?;
     set_final(conn, id, escalation.final_verdict)?;
-    let event =
-        NewEvent::about(id, EventType::Skipped, format!("{}; going on as on_max_cycles says", escalation.reason))
-            .with(json!({ "reason": escalation.reason, "bound": escalation.bound }));
+    let event = NewEvent::about(
+        id,
+        EventType::Skipped,
+        format!("{}; going on as on_max_cycles says", escalation.reason),
+    )
+    .with(json!({ "reason": escalation.reason, "bound": escalation.bound }));
     super::append(conn, &event, now)?;
     changes::advance(conn, id, Trigger::LocalOnly, "remand", now)
 }
 
-fn hand_over(conn: &Connection, id: &ChangeId, from: State, escalation: &Escalation, now: Time) -> Result<Change> {
-    items::cancel_open(conn, id, escalation.failed_item.as_ref(), "the change needs a person", now)?;
+fn hand_over(
+    conn: &Connection,
+    id: &ChangeId,
+    from: State,
+    escalation: &Escalation,
+    now: Time,
+) -> Result<Change> {
+    items::cancel_open(
+        conn,
+        id,
+        escalation.failed_item.as_ref(),
+        "the change needs a person",
+        now,
+    )?;
     rejections::settle_open(conn, id, RejectionState::Escalated, &escalation.reason)?;
     set_final(conn, id, escalation.final_verdict)?;
     conn.prepare_cached(
@@ -89,7 +114,11 @@ pub(super) fn handed_over_since(conn: &Connection, event_id: i64) -> Result<Vec<
          WHERE id > :id AND event_type = 'escalated' ORDER BY id",
     )?;
     let rows = statement.query_map(named_params! { ":id": event_id }, |row| {
-        Ok(Handed { change: row.get("change_id")?, reason: row.get("summary")?, decide: row.get("decide")? })
+        Ok(Handed {
+            change: row.get("change_id")?,
+            reason: row.get("summary")?,
+            decide: row.get("decide")?,
+        })
     })?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
@@ -111,16 +140,24 @@ pub(super) fn last(conn: &Connection, id: &ChangeId) -> Result<Option<Event>> {
 
 /// The change waits for a person because its pull request cannot be read.
 pub(super) fn is_unreadable(conn: &Connection, id: &ChangeId) -> Result<bool> {
-    let bound = last(conn, id)?.and_then(|event| event.metadata.get("bound")?.as_str().map(str::to_owned));
+    let bound =
+        last(conn, id)?.and_then(|event| event.metadata.get("bound")?.as_str().map(str::to_owned));
     Ok(bound.as_deref() == Some(UNREADABLE))
 }
 
 /// A person is needed as he was before; he was told then.
-pub(super) fn wait_again(conn: &Connection, id: &ChangeId, escalated: &Event, now: Time) -> Result<()> {
+pub(super) fn wait_again(
+    conn: &Connection,
+    id: &ChangeId,
+    escalated: &Event,
+    now: Time,
+) -> Result<()> {
     changes::advance(conn, id, Trigger::NeedsPerson, "remand", now)?;
     let decision = escalated.metadata.get("decide").and_then(Value::as_str);
-    conn.prepare_cached("UPDATE changes SET human_review_required = 1, decision = :decision WHERE change_id = :id")?
-        .execute(named_params! { ":decision": decision, ":id": id.as_str() })?;
+    conn.prepare_cached(
+        "UPDATE changes SET human_review_required = 1, decision = :decision WHERE change_id = :id",
+    )?
+    .execute(named_params! { ":decision": decision, ":id": id.as_str() })?;
     Ok(())
 }
 
@@ -133,19 +170,32 @@ fn kind(conn: &Connection, escalation: &Escalation) -> Result<Option<String>> {
     if escalation.final_verdict == Some(FinalVerdict::NeedsDiscussion) {
         return Ok(Some("discussion".to_owned()));
     }
-    let failed = escalation.failed_item.as_ref().map(|item_id| super::item(conn, item_id)).transpose()?;
+    let failed = escalation
+        .failed_item
+        .as_ref()
+        .map(|item_id| super::item(conn, item_id))
+        .transpose()?;
     Ok(failed.map(|item| item.source.to_string()))
 }
 
 /// The item whose failure the last escalation of a change was about, if it was about one.
 pub(super) fn failed_item(conn: &Connection, id: &ChangeId) -> Result<Option<Item>> {
     let event = last(conn, id)?;
-    let named = event.as_ref().and_then(|event| event.metadata.get("item_id")).and_then(Value::as_str);
-    let item = named.map(|item_id| super::item(conn, &ItemId::new(item_id))).transpose()?;
+    let named = event
+        .as_ref()
+        .and_then(|event| event.metadata.get("item_id"))
+        .and_then(Value::as_str);
+    let item = named
+        .map(|item_id| super::item(conn, &ItemId::new(item_id)))
+        .transpose()?;
     Ok(item.filter(|item| item.status == Status::Failed))
 }
 
-pub(super) fn set_final(conn: &Connection, id: &ChangeId, verdict: Option<FinalVerdict>) -> Result<()> {
+pub(super) fn set_final(
+    conn: &Connection,
+    id: &ChangeId,
+    verdict: Option<FinalVerdict>,
+) -> Result<()> {
     if let Some(verdict) = verdict {
         conn.prepare_cached("UPDATE changes SET final_verdict = :verdict WHERE change_id = :id")?
             .execute(named_params! { ":verdict": verdict.as_str(), ":id": id.as_str() })?;

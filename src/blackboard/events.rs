@@ -29,11 +29,18 @@ pub(crate) fn event(conn: &Connection, id: i64) -> Result<Event> {
     conn.prepare_cached("SELECT * FROM events WHERE id = :id")?
         .query_row(named_params! { ":id": id }, rows::event)
         .optional()?
-        .ok_or_else(|| BoardError::NotFound { kind: "event", id: id.to_string() })
+        .ok_or_else(|| BoardError::NotFound {
+            kind: "event",
+            id: id.to_string(),
+        })
 }
 
 /// Whether a change has an event of this type.
-pub(crate) fn has_event(conn: &Connection, change_id: &ChangeId, event_type: EventType) -> Result<bool> {
+pub(crate) fn has_event(
+    conn: &Connection,
+    change_id: &ChangeId,
+    event_type: EventType,
+) -> Result<bool> {
     Ok(conn
         .prepare_cached("SELECT 1 FROM events WHERE change_id = :id AND event_type = :type")?
         .exists(named_params! { ":id": change_id.as_str(), ":type": event_type.as_str() })?)
@@ -41,7 +48,9 @@ pub(crate) fn has_event(conn: &Connection, change_id: &ChangeId, event_type: Eve
 
 /// The id of the newest event, 0 when there is none.
 pub(crate) fn newest_event(conn: &Connection) -> Result<i64> {
-    Ok(conn.prepare_cached("SELECT coalesce(max(id), 0) FROM events")?.query_row([], |row| row.get(0))?)
+    Ok(conn
+        .prepare_cached("SELECT coalesce(max(id), 0) FROM events")?
+        .query_row([], |row| row.get(0))?)
 }
 
 /// Events after `id`, oldest first.
@@ -71,7 +80,12 @@ pub(crate) fn events_of(conn: &Connection, change_id: &ChangeId, limit: i64) -> 
 }
 
 /// The newest events about one thing, oldest first.
-pub(crate) fn events_about(conn: &Connection, target: TargetType, id: &str, limit: i64) -> Result<Vec<Event>> {
+pub(crate) fn events_about(
+    conn: &Connection,
+    target: TargetType,
+    id: &str,
+    limit: i64,
+) -> Result<Vec<Event>> {
     let mut events = collect(
         conn,
         "SELECT * FROM events WHERE target_type = :target_type AND target_id = :target_id ORDER BY id DESC LIMIT :limit",
@@ -81,8 +95,14 @@ pub(crate) fn events_about(conn: &Connection, target: TargetType, id: &str, limi
     Ok(events)
 }
 
-fn collect(conn: &Connection, sql: &str, params: &[(&str, &dyn rusqlite::ToSql)]) -> Result<Vec<Event>> {
+fn collect(
+    conn: &Connection,
+    sql: &str,
+    params: &[(&str, &dyn rusqlite::ToSql)],
+) -> Result<Vec<Event>> {
     let mut statement = conn.prepare_cached(sql)?;
-    let events = statement.query_map(params, rows::event)?.collect::<std::result::Result<_, _>>()?;
+    let events = statement
+        .query_map(params, rows::event)?
+        .collect::<std::result::Result<_, _>>()?;
     Ok(events)
 }

@@ -16,7 +16,12 @@ pub(crate) struct Guidance {
     pub(crate) body: String,
 }
 
-pub(crate) fn add_guidance(conn: &Connection, change_id: &ChangeId, guidance: &Guidance, now: Time) -> Result<()> {
+pub(crate) fn add_guidance(
+    conn: &Connection,
+    change_id: &ChangeId,
+    guidance: &Guidance,
+    now: Time,
+) -> Result<()> {
     let feedback_id = rows::next_id(conn, "g")?;
     conn.prepare_cached(
         "INSERT INTO feedback (feedback_id, change_id, forge_id, author, trust, kind, body, updated_at, taken_in)
@@ -41,7 +46,10 @@ pub(crate) fn add_guidance(conn: &Connection, change_id: &ChangeId, guidance: &G
 }
 
 /// What no finished fix was given yet, each with its id, oldest first.
-pub(crate) fn open_guidance(conn: &Connection, change_id: &ChangeId) -> Result<Vec<(String, Guidance)>> {
+pub(crate) fn open_guidance(
+    conn: &Connection,
+    change_id: &ChangeId,
+) -> Result<Vec<(String, Guidance)>> {
     let mut statement = conn.prepare_cached(
         "SELECT feedback_id, author, kind, path, line, body FROM feedback
          WHERE change_id = :id AND used_in IS NULL
@@ -61,9 +69,16 @@ pub(crate) fn open_guidance(conn: &Connection, change_id: &ChangeId) -> Result<V
     Ok(found)
 }
 
-fn on_the_pull_request(author: &str, path: Option<String>, line: Option<i64>, body: &str) -> String {
+fn on_the_pull_request(
+    author: &str,
+    path: Option<String>,
+    line: Option<i64>,
+    body: &str,
+) -> String {
     let line = line.map(|line| format!(":{line}")).unwrap_or_default();
-    let place = path.map(|path| format!(", at {path}{line}")).unwrap_or_default();
+    let place = path
+        .map(|path| format!(", at {path}{line}"))
+        .unwrap_or_default();
     format!("{author} wrote on the pull request{place}:\n{body}")
 }
 

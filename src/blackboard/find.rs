@@ -11,16 +11,26 @@ use crate::work::{Rejection, RejectionId, RunId};
 
 pub(crate) fn review(conn: &Connection, id: &ReviewId) -> Result<(ChangeId, PastReview)> {
     conn.prepare_cached("SELECT * FROM reviews WHERE review_id = :id")?
-        .query_row(named_params! { ":id": id.as_str() }, |row| Ok((change_of(row)?, review_row(row)?)))
+        .query_row(named_params! { ":id": id.as_str() }, |row| {
+            Ok((change_of(row)?, review_row(row)?))
+        })
         .optional()?
-        .ok_or_else(|| BoardError::NotFound { kind: "review", id: id.to_string() })
+        .ok_or_else(|| BoardError::NotFound {
+            kind: "review",
+            id: id.to_string(),
+        })
 }
 
 pub(crate) fn finding(conn: &Connection, id: &FindingId) -> Result<(ChangeId, OpenFinding)> {
     conn.prepare_cached("SELECT * FROM findings WHERE finding_id = :id")?
-        .query_row(named_params! { ":id": id.as_str() }, |row| Ok((change_of(row)?, finding_row(row)?)))
+        .query_row(named_params! { ":id": id.as_str() }, |row| {
+            Ok((change_of(row)?, finding_row(row)?))
+        })
         .optional()?
-        .ok_or_else(|| BoardError::NotFound { kind: "finding", id: id.to_string() })
+        .ok_or_else(|| BoardError::NotFound {
+            kind: "finding",
+            id: id.to_string(),
+        })
 }
 
 pub(crate) fn rejection(conn: &Connection, id: &RejectionId) -> Result<Rejection> {
@@ -30,7 +40,10 @@ pub(crate) fn rejection(conn: &Connection, id: &RejectionId) -> Result<Rejection
     )?
     .query_row(named_params! { ":id": id.as_str() }, rows::rejection)
     .optional()?
-    .ok_or_else(|| BoardError::NotFound { kind: "rejection", id: id.to_string() })
+    .ok_or_else(|| BoardError::NotFound {
+        kind: "rejection",
+        id: id.to_string(),
+    })
 }
 
 /// What became of a `work_rejected` event, if it became a rejection.
@@ -56,9 +69,11 @@ pub(crate) fn last_run_of_change(conn: &Connection, id: &ChangeId) -> Result<Opt
 
 /// The newest events of all, oldest first.
 pub(crate) fn newest_events(conn: &Connection, limit: i64) -> Result<Vec<Event>> {
-    let mut statement = conn.prepare_cached("SELECT * FROM events ORDER BY id DESC LIMIT :limit")?;
-    let mut events: Vec<Event> =
-        statement.query_map(named_params! { ":limit": limit }, rows::event)?.collect::<std::result::Result<_, _>>()?;
+    let mut statement =
+        conn.prepare_cached("SELECT * FROM events ORDER BY id DESC LIMIT :limit")?;
+    let mut events: Vec<Event> = statement
+        .query_map(named_params! { ":limit": limit }, rows::event)?
+        .collect::<std::result::Result<_, _>>()?;
     events.reverse();
     Ok(events)
 }

@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 use super::claim::fenced;
 use super::escalate::{escalate, set_final};
 use super::items::about_item;
-use super::{BoardError, LeftOut, NewIntent, Result, changes, feedback, intents, items, pulls, reviews};
+use super::{
+    BoardError, LeftOut, NewIntent, Result, changes, feedback, intents, items, pulls, reviews,
+};
 use crate::change::{Change, ChangeId, FinalVerdict, State};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
@@ -83,7 +85,12 @@ pub(crate) struct Failure {
 }
 
 /// A finished review: stored, its event appended, the change moved.
-pub(crate) fn finish_review(conn: &Connection, claim: &Claim, done: &ReviewDone, now: Time) -> Result<Change> {
+pub(crate) fn finish_review(
+    conn: &Connection,
+    claim: &Claim,
+    done: &ReviewDone,
+    now: Time,
+) -> Result<Change> {
     let item = fenced(conn, claim)?;
     let change = change_of(conn, &item)?;
     let (review_id, findings) = reviews::insert_review(conn, &change, &item.item_id, done, now)?;
@@ -120,7 +127,11 @@ pub(crate) fn finish_review(conn: &Connection, claim: &Claim, done: &ReviewDone,
         }
         Verdict::ChangesRequested => {
             complete(conn, &item, now)?;
-            let rejected = about(EventType::WorkRejected, format!("changes requested: {said}")).with(json!({
+            let rejected = about(
+                EventType::WorkRejected,
+                format!("changes requested: {said}"),
+            )
+            .with(json!({
                 "verdict": done.verdict,
                 "raw_verdict": done.raw_verdict,
                 "review_id": review_id,
@@ -151,7 +162,10 @@ pub(crate) fn finish_review(conn: &Connection, claim: &Claim, done: &ReviewDone,
         }
         Verdict::Unclear => {
             let failure = Failure {
-                reason: format!("the review can't be read as a verdict, also when asked again: {}", done.reason),
+                reason: format!(
+                    "the review can't be read as a verdict, also when asked again: {}",
+                    done.reason
+                ),
                 decide: format!(
                     "read what the reviewer wrote (remand show {review_id}), then `remand verdict {id} APPROVED|CHANGES_REQUESTED`, or `remand retry {id}` for another review"
                 ),
@@ -165,7 +179,12 @@ pub(crate) fn finish_review(conn: &Connection, claim: &Claim, done: &ReviewDone,
 }
 
 /// The review was unclear for the first time: it is asked for once more, inside the same item.
-pub(crate) fn ask_again(conn: &Connection, claim: &Claim, unclear: &Unclear, now: Time) -> Result<()> {
+pub(crate) fn ask_again(
+    conn: &Connection,
+    claim: &Claim,
+    unclear: &Unclear,
+    now: Time,
+) -> Result<()> {
     let item = fenced(conn, claim)?;
     let change = change_of(conn, &item)?;
     conn.prepare_cached("UPDATE work_items SET asked_again = 1 WHERE item_id = :id")?
@@ -188,26 +207,44 @@ pub(crate) fn ask_again(conn: &Connection, claim: &Claim, unclear: &Unclear, now
 
 /// A finished fix: rejections answered, the next review queued, one cycle spent. With feedback that no run was told, a
 /// person comes before the review, and a rejection that it belongs to is not fixed.
-pub(crate) fn finish_fix(conn: &Connection, claim: &Claim, done: &FixDone, now: Time) -> Result<Change> {
+pub(crate) fn finish_fix(
+    conn: &Connection,
+    claim: &Claim,
+    done: &FixDone,
+    now: Time,
+) -> Result<Change> {
     let item = fenced(conn, claim)?;
     let change = change_of(conn, &item)?;
     let id = &change.change_id;
     complete(conn, &item, now)?;
-    let left_out = done.rest.as_ref().map(|rest| rest.left_out.as_slice()).unwrap_or_default();
-    let unfinished: Vec<&str> =
-        left_out.iter().filter_map(|piece| piece.rejection_id.as_ref().map(RejectionId::as_str)).collect();
+    let left_out = done
+        .rest
+        .as_ref()
+        .map(|rest| rest.left_out.as_slice())
+        .unwrap_or_default();
+    let unfinished: Vec<&str> = left_out
+        .iter()
+        .filter_map(|piece| piece.rejection_id.as_ref().map(RejectionId::as_str))
+        .collect();
     conn.prepare_cached(
         "UPDATE rejections SET state = 'fixed'
          WHERE item_id = :item AND state = 'in_fix' AND rejection_id NOT IN (SELECT value FROM json_each(:unfinished))",
     )?
     .execute(named_params! { ":item": item.item_id.as_str(), ":unfinished": json!(unfinished).to_string() })?;
     for open in super::open_findings(conn, id)? {
-        if left_out.iter().any(|piece| piece.finding_id.as_ref() == Some(&open.finding_id)) {
+        if left_out
+            .iter()
+            .any(|piece| piece.finding_id.as_ref() == Some(&open.finding_id))
+        {
             continue;
         }
-        let answer = done.answers.iter().find(|(finding, _, _)| finding == open.finding_id.as_str());
-        let (outcome, note) =
-            answer.map_or((Outcome::Addressed, None), |(_, outcome, note)| (*outcome, Some(note.as_str())));
+        let answer = done
+            .answers
+            .iter()
+            .find(|(finding, _, _)| finding == open.finding_id.as_str());
+        let (outcome, note) = answer.map_or((Outcome::Addressed, None), |(_, outcome, note)| {
+            (*outcome, Some(note.as_str()))
+        });
         reviews::set_outcome(conn, &open.finding_id, outcome, note)?;
     }
     feedback::settle_guidance(conn, &item.item_id)?;
@@ -222,7 +259,11 @@ pub(crate) fn finish_fix(conn: &Connection, claim: &Claim, done: &FixDone, now: 
         Some(_) => (EventType::FixPushed, "pushed"),
         None => (EventType::FixCommitted, "committed"),
     };
-    let extent = format!("{} in {}", plural(done.files.len(), "file"), plural(done.commits, "commit"));
+    let extent = format!(
+        "{} in {}",
+        plural(done.files.len(), "file"),
+        plural(done.commits, "commit")
+    );
     let mut committed = about_item(id, &item.item_id, event_type, format!("fix {cycle} {word}: {extent}")).with(json!({
         "item_id": item.item_id,
         "head_before": done.head_before,
@@ -251,7 +292,13 @@ pub(crate) fn finish_fix(conn: &Connection, claim: &Claim, done: &FixDone, now: 
 }
 
 /// Lists what no run was told, and hands the change to a person.
-fn hand_over_rest(conn: &Connection, item: &Item, id: &ChangeId, rest: &Rest, now: Time) -> Result<Change> {
+fn hand_over_rest(
+    conn: &Connection,
+    item: &Item,
+    id: &ChangeId,
+    rest: &Rest,
+    now: Time,
+) -> Result<Change> {
     let event = about_item(id, &item.item_id, EventType::Skipped, &rest.reason)
         .with(json!({ "reason": rest.reason, "item_id": item.item_id, "left_out": rest.left_out }))
         .cut("left_out");
@@ -268,8 +315,18 @@ fn hand_over_rest(conn: &Connection, item: &Item, id: &ChangeId, rest: &Rest, no
 }
 
 /// Queues the next review of a head, once a key.
-pub(super) fn requeue_review(conn: &Connection, change: &Change, key: &str, now: Time) -> Result<Option<Item>> {
-    let Some(review) = items::insert_item(conn, change, &items::review_item(change, key.to_owned(), "remand"), now)?
+pub(super) fn requeue_review(
+    conn: &Connection,
+    change: &Change,
+    key: &str,
+    now: Time,
+) -> Result<Option<Item>> {
+    let Some(review) = items::insert_item(
+        conn,
+        change,
+        &items::review_item(change, key.to_owned(), "remand"),
+        now,
+    )?
     else {
         return Ok(None);
     };
@@ -285,7 +342,12 @@ pub(super) fn requeue_review(conn: &Connection, change: &Change, key: &str, now:
 }
 
 /// The item failed and a person is needed; what it had claimed of rejections goes with it.
-pub(crate) fn fail(conn: &Connection, claim: &Claim, failure: &Failure, now: Time) -> Result<Change> {
+pub(crate) fn fail(
+    conn: &Connection,
+    claim: &Claim,
+    failure: &Failure,
+    now: Time,
+) -> Result<Change> {
     let item = fenced(conn, claim)?;
     let change = change_of(conn, &item)?;
     conn.prepare_cached(
@@ -326,7 +388,10 @@ pub(super) fn complete(conn: &Connection, item: &Item, now: Time) -> Result<()> 
         )?
         .execute(named_params! { ":now": now.to_string(), ":id": item.item_id.as_str(), ":epoch": item.epoch })?;
     if moved != 1 {
-        return Err(BoardError::Stale { item: item.item_id.clone(), epoch: item.epoch });
+        return Err(BoardError::Stale {
+            item: item.item_id.clone(),
+            epoch: item.epoch,
+        });
     }
     let mut event = NewEvent::about(
         &ChangeId::new(""),
@@ -350,16 +415,25 @@ pub(super) fn settle(conn: &Connection, id: &ChangeId) -> Result<()> {
 }
 
 pub(super) fn change_of(conn: &Connection, item: &Item) -> Result<Change> {
-    let id = item.change_id.as_ref().ok_or_else(|| no_change(&item.item_id))?;
+    let id = item
+        .change_id
+        .as_ref()
+        .ok_or_else(|| no_change(&item.item_id))?;
     super::change(conn, id)
 }
 
 fn no_change(item: &ItemId) -> BoardError {
-    BoardError::NotFound { kind: "change of item", id: item.to_string() }
+    BoardError::NotFound {
+        kind: "change of item",
+        id: item.to_string(),
+    }
 }
 
 fn not_raised_again(done: &ReviewDone) -> Vec<&str> {
-    let dropped = done.judged.iter().filter(|(_, _, resolution)| *resolution == Some(Resolution::NotRaisedAgain));
+    let dropped = done
+        .judged
+        .iter()
+        .filter(|(_, _, resolution)| *resolution == Some(Resolution::NotRaisedAgain));
     dropped.map(|(id, _, _)| id.as_str()).collect()
 }
 
@@ -376,5 +450,9 @@ fn finding_json(open: &super::OpenFinding) -> Value {
 }
 
 fn plural(n: usize, what: &str) -> String {
-    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+    if n == 1 {
+        format!("1 {what}")
+    } else {
+        format!("{n} {what}s")
+    }
 }

@@ -34,20 +34,27 @@ pub(crate) struct GateRejection {
 }
 
 /// Ends a review with the rejection of a gate: its event is appended, and the change moved.
-pub(crate) fn reject_by_gate(conn: &Connection, claim: &Claim, red: &GateRejection, now: Time) -> Result<Change> {
+pub(crate) fn reject_by_gate(
+    conn: &Connection,
+    claim: &Claim,
+    red: &GateRejection,
+    now: Time,
+) -> Result<Change> {
     let item = fenced(conn, claim)?;
     let change = change_of(conn, &item)?;
     let id = &change.change_id;
     complete(conn, &item, now)?;
-    let rejected = about_item(id, &item.item_id, EventType::WorkRejected, &red.summary).by(ACTOR).with(json!({
-        "verdict": Verdict::ChangesRequested,
-        "item_id": item.item_id,
-        "head": red.head,
-        "base": red.base,
-        "body": red.body,
-        "gate": { "command": red.command, "status": red.status },
-        "begins_round": false,
-    }));
+    let rejected = about_item(id, &item.item_id, EventType::WorkRejected, &red.summary)
+        .by(ACTOR)
+        .with(json!({
+            "verdict": Verdict::ChangesRequested,
+            "item_id": item.item_id,
+            "head": red.head,
+            "base": red.base,
+            "body": red.body,
+            "gate": { "command": red.command, "status": red.status },
+            "begins_round": false,
+        }));
     super::append(conn, &rejected, now)?;
     set_final(conn, id, Some(FinalVerdict::ChangesRequested))?;
     settle(conn, id)?;

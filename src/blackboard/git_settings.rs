@@ -45,10 +45,13 @@ pub(crate) fn judge_git_settings(
     now: Time,
 ) -> Result<SettingsVerdict> {
     let known: Option<(Known, Option<String>)> = conn
-        .prepare_cached("SELECT state, asked_at_change FROM git_settings WHERE fingerprint = :fingerprint")?
-        .query_row(named_params! { ":fingerprint": settings.fingerprint }, |row| {
-            Ok((rows::word(row, "state")?, row.get("asked_at_change")?))
-        })
+        .prepare_cached(
+            "SELECT state, asked_at_change FROM git_settings WHERE fingerprint = :fingerprint",
+        )?
+        .query_row(
+            named_params! { ":fingerprint": settings.fingerprint },
+            |row| Ok((rows::word(row, "state")?, row.get("asked_at_change")?)),
+        )
         .optional()?;
     let asked_at = match known {
         Some((Known::Trusted, _)) => {
@@ -66,10 +69,14 @@ pub(crate) fn judge_git_settings(
         }
     };
     match asked_at.filter(|other| other != id.as_str()) {
-        Some(other) if is_waiting(conn, &other)? => Ok(SettingsVerdict::AskedAt(ChangeId::new(other))),
+        Some(other) if is_waiting(conn, &other)? => {
+            Ok(SettingsVerdict::AskedAt(ChangeId::new(other)))
+        }
         _ => {
             ask(conn, id, settings.fingerprint, now)?;
-            Ok(SettingsVerdict::Ask { keys: differing(conn, settings.keys)? })
+            Ok(SettingsVerdict::Ask {
+                keys: differing(conn, settings.keys)?,
+            })
         }
     }
 }
@@ -86,13 +93,23 @@ pub(crate) fn see_git_settings(conn: &Connection, fingerprint: &str, now: Time) 
 /// Whether credentials may be used now, without a question to anybody.
 pub(crate) fn may_use_git_settings(conn: &Connection, fingerprint: &str) -> Result<bool> {
     let is_trusted = conn
-        .prepare_cached("SELECT 1 FROM git_settings WHERE fingerprint = :fingerprint AND state = 'trusted'")?
+        .prepare_cached(
+            "SELECT 1 FROM git_settings WHERE fingerprint = :fingerprint AND state = 'trusted'",
+        )?
         .exists(named_params! { ":fingerprint": fingerprint })?;
-    Ok(is_trusted || !conn.prepare_cached("SELECT 1 FROM git_settings")?.exists([])?)
+    Ok(is_trusted
+        || !conn
+            .prepare_cached("SELECT 1 FROM git_settings")?
+            .exists([])?)
 }
 
 /// Accepts the settings that the last question of a change was about, and no others.
-pub(crate) fn accept_git_settings(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -> Result<bool> {
+pub(crate) fn accept_git_settings(
+    conn: &Connection,
+    id: &ChangeId,
+    actor: &str,
+    now: Time,
+) -> Result<bool> {
     let accepted = conn
         .prepare_cached(
             "UPDATE git_settings SET state = 'trusted', accepted_by = :actor, seen_at = :now
@@ -117,14 +134,18 @@ fn could_be_an_agents(conn: &Connection) -> Result<bool> {
 
 /// Number of the newest run.
 fn last_run(conn: &Connection) -> Result<i64> {
-    let last = conn.prepare_cached("SELECT value FROM counters WHERE name = 'r'")?.query_row([], |row| row.get(0));
+    let last = conn
+        .prepare_cached("SELECT value FROM counters WHERE name = 'r'")?
+        .query_row([], |row| row.get(0));
     Ok(last.optional()?.unwrap_or(0))
 }
 
 /// Number up to which all runs have ended.
 fn last_ended_run(conn: &Connection) -> Result<i64> {
     let first_open: Option<i64> = conn
-        .prepare_cached("SELECT min(CAST(substr(run_id, 2) AS INTEGER)) FROM runs WHERE ended_at IS NULL")?
+        .prepare_cached(
+            "SELECT min(CAST(substr(run_id, 2) AS INTEGER)) FROM runs WHERE ended_at IS NULL",
+        )?
         .query_row([], |row| row.get(0))?;
     first_open.map_or_else(|| last_run(conn), |first| Ok(first - 1))
 }
@@ -136,13 +157,24 @@ fn ask(conn: &Connection, id: &ChangeId, fingerprint: &str, now: Time) -> Result
              question = (SELECT coalesce(max(question), 0) + 1 FROM git_settings)
          WHERE fingerprint = :fingerprint",
     )?
-    .execute(named_params! { ":id": id.as_str(), ":now": now.to_string(), ":fingerprint": fingerprint })?;
+    .execute(
+        named_params! { ":id": id.as_str(), ":now": now.to_string(), ":fingerprint": fingerprint },
+    )?;
     Ok(())
 }
 
 /// Trusted, unless a person is asked at a change.
-fn insert(conn: &Connection, settings: GitSettings<'_>, asked_at: Option<&ChangeId>, now: Time) -> Result<()> {
-    let state = if asked_at.is_some() { Known::Asked } else { Known::Trusted };
+fn insert(
+    conn: &Connection,
+    settings: GitSettings<'_>,
+    asked_at: Option<&ChangeId>,
+    now: Time,
+) -> Result<()> {
+    let state = if asked_at.is_some() {
+        Known::Asked
+    } else {
+        Known::Trusted
+    };
     conn.prepare_cached(
         "INSERT INTO git_settings (fingerprint, state, keys, asked_at_change, first_seen_at, seen_at, seen_run)
          VALUES (:fingerprint, :state, :keys, :change, :now, :now, :run)",

@@ -10,7 +10,13 @@ use crate::work::{RejectionState, Source, Status};
 
 /// Takes in a head that a person moved while nothing ran: one review of it is queued, whatever waited for the old one
 /// is over. A person who works on an escalated change has answered the escalation.
-pub(crate) fn review_new_head(conn: &Connection, id: &ChangeId, head: &str, actor: &str, now: Time) -> Result<Change> {
+pub(crate) fn review_new_head(
+    conn: &Connection,
+    id: &ChangeId,
+    head: &str,
+    actor: &str,
+    now: Time,
+) -> Result<Change> {
     let before = super::change(conn, id)?;
     let reason = format!("{actor} moved the head to {}", changes::short(head));
     items::cancel_open(conn, id, None, &reason, now)?;
@@ -19,7 +25,10 @@ pub(crate) fn review_new_head(conn: &Connection, id: &ChangeId, head: &str, acto
         changes::advance(conn, id, Trigger::MarkReady, actor, now)?;
     }
     // One that waits for its review, or for what is said on its pull request, waits for the same again.
-    if !matches!(before.state, State::PendingSelfReview | State::AwaitingPrFeedback) {
+    if !matches!(
+        before.state,
+        State::PendingSelfReview | State::AwaitingPrFeedback
+    ) {
         changes::advance(conn, id, Trigger::HeadMoved, actor, now)?;
     }
     let moved = changes::move_head(conn, id, head, now)?;
@@ -36,13 +45,20 @@ pub(crate) fn judged_without_pull(conn: &Connection) -> Result<Vec<(String, Stri
              AND c.pr_number IS NULL",
     )?;
     let found = statement
-        .query_map([], |row| Ok((row.get("path")?, row.get("common_dir")?, rows::change(row)?)))?
+        .query_map([], |row| {
+            Ok((row.get("path")?, row.get("common_dir")?, rows::change(row)?))
+        })?
         .collect::<std::result::Result<_, _>>()?;
     Ok(found)
 }
 
 /// A branch without a pull request was seen at another commit than the one that was judged.
-pub(crate) fn take_back_verdict(conn: &Connection, seen: &Change, tip: &str, now: Time) -> Result<bool> {
+pub(crate) fn take_back_verdict(
+    conn: &Connection,
+    seen: &Change,
+    tip: &str,
+    now: Time,
+) -> Result<bool> {
     let current = super::change(conn, &seen.change_id)?;
     if (current.state, &current.head) != (seen.state, &seen.head) || current.has_pr() {
         return Ok(false);
@@ -53,11 +69,21 @@ pub(crate) fn take_back_verdict(conn: &Connection, seen: &Change, tip: &str, now
 
 /// The work goes into another branch: a verdict on the difference from the old one holds no longer, and a review of it
 /// that is under way is begun anew. A fix that is open is followed by its review in any case.
-pub(super) fn review_new_base(conn: &Connection, id: &ChangeId, reason: &str, now: Time) -> Result<()> {
+pub(super) fn review_new_base(
+    conn: &Connection,
+    id: &ChangeId,
+    reason: &str,
+    now: Time,
+) -> Result<()> {
     let before = super::change(conn, id)?;
-    let open: Vec<_> = items::items_of(conn, id)?.into_iter().filter(|item| item.status.is_open()).collect();
+    let open: Vec<_> = items::items_of(conn, id)?
+        .into_iter()
+        .filter(|item| item.status.is_open())
+        .collect();
     let had_verdict = matches!(before.state, State::ReadyForHumanReview | State::Approved);
-    let under_way = open.iter().find(|item| item.source == Source::CodeReview && item.status == Status::Claimed);
+    let under_way = open
+        .iter()
+        .find(|item| item.source == Source::CodeReview && item.status == Status::Claimed);
     if let Some(review) = under_way {
         items::cancel_item(conn, &review.item_id, reason, "github", now)?;
     }
@@ -85,7 +111,12 @@ pub(crate) fn was_on_remote(conn: &Connection, id: &ChangeId, sha: &str) -> Resu
 }
 
 /// Queues a review of the change's head because somebody asked for it.
-pub(crate) fn queue_review(conn: &Connection, change: &Change, actor: &str, now: Time) -> Result<()> {
+pub(crate) fn queue_review(
+    conn: &Connection,
+    change: &Change,
+    actor: &str,
+    now: Time,
+) -> Result<()> {
     let key = format!("code_review:{}:{}:{now}", change.change_id, change.head);
     items::insert_item(conn, change, &items::review_item(change, key, actor), now)?;
     Ok(())
@@ -95,7 +126,13 @@ pub(crate) fn queue_review(conn: &Connection, change: &Change, actor: &str, now:
 pub(crate) fn end_reviews(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -> Result<()> {
     for item in items::items_of(conn, id)? {
         if item.source == Source::CodeReview && item.status.is_open() {
-            items::cancel_item(conn, &item.item_id, &format!("{actor} gave the verdict"), actor, now)?;
+            items::cancel_item(
+                conn,
+                &item.item_id,
+                &format!("{actor} gave the verdict"),
+                actor,
+                now,
+            )?;
         }
     }
     Ok(())

@@ -31,14 +31,25 @@ pub(crate) struct Hold {
 }
 
 /// Holds a change: the claimed item goes back, what is available is blocked.
-pub(crate) fn hold(conn: &Connection, claim: &Claim, change_id: &ChangeId, hold: &Hold, now: Time) -> Result<()> {
+pub(crate) fn hold(
+    conn: &Connection,
+    claim: &Claim,
+    change_id: &ChangeId,
+    hold: &Hold,
+    now: Time,
+) -> Result<()> {
     // Given back first: a claim that is over must not hold the change of whoever has the item now.
     claim::give_back(conn, claim, None, now)?;
     hold_change(conn, change_id, hold, now)
 }
 
 /// Holds a change; whoever runs may finish.
-pub(super) fn hold_change(conn: &Connection, change_id: &ChangeId, hold: &Hold, now: Time) -> Result<()> {
+pub(super) fn hold_change(
+    conn: &Connection,
+    change_id: &ChangeId,
+    hold: &Hold,
+    now: Time,
+) -> Result<()> {
     let (kind, reason) = (hold.kind, stored_reason(&hold.reason));
     conn.prepare_cached(
         "UPDATE changes SET held_until = :until, hold_reason = :reason, hold_kind = :kind, holds = holds + 1,
@@ -57,8 +68,12 @@ pub(super) fn hold_change(conn: &Connection, change_id: &ChangeId, hold: &Hold, 
         ":id": change_id.as_str(),
     })?;
     block(conn, change_id)?;
-    let event = NewEvent::about(change_id, EventType::Held, format!("held until {}: {reason}", hold.until))
-        .with(json!({ "reason": reason, "until": hold.until, "kind": kind }));
+    let event = NewEvent::about(
+        change_id,
+        EventType::Held,
+        format!("held until {}: {reason}", hold.until),
+    )
+    .with(json!({ "reason": reason, "until": hold.until, "kind": kind }));
     super::append(conn, &event, now)?;
     Ok(())
 }
@@ -67,8 +82,12 @@ pub(super) fn hold_change(conn: &Connection, change_id: &ChangeId, hold: &Hold, 
 ///
 /// A lock that a killed git left is removed once it is surely stale, so that a few holds within a minute prove nothing.
 pub(crate) fn is_held_too_often(change: &Change, kind: HoldKind, now: Time) -> bool {
-    let is_again = kind.is_own_step() && change.last_hold == Some(kind) && change.hold_repeats >= MOST_REPEATS;
-    let lasted = change.first_hold_at.map(|first| now.since(first)).unwrap_or_default();
+    let is_again =
+        kind.is_own_step() && change.last_hold == Some(kind) && change.hold_repeats >= MOST_REPEATS;
+    let lasted = change
+        .first_hold_at
+        .map(|first| now.since(first))
+        .unwrap_or_default();
     is_again && (kind != HoldKind::GitLock || lasted >= LOCK_PATIENCE)
 }
 
@@ -89,14 +108,17 @@ pub(super) fn stored_reason(reason: &str) -> String {
 /// Whether a hold's time is up.
 pub(crate) fn anything_held_is_due(conn: &Connection, now: Time) -> Result<bool> {
     Ok(conn
-        .prepare_cached("SELECT 1 FROM changes WHERE held_until IS NOT NULL AND held_until <= :now")?
+        .prepare_cached(
+            "SELECT 1 FROM changes WHERE held_until IS NOT NULL AND held_until <= :now",
+        )?
         .exists(named_params! { ":now": now.to_string() })?)
 }
 
 /// Ends the holds whose time has come; returns the changes that go on.
 pub(crate) fn resume_due(conn: &Connection, now: Time) -> Result<Vec<Change>> {
-    let mut statement =
-        conn.prepare_cached("SELECT * FROM changes WHERE held_until IS NOT NULL AND held_until <= :now")?;
+    let mut statement = conn.prepare_cached(
+        "SELECT * FROM changes WHERE held_until IS NOT NULL AND held_until <= :now",
+    )?;
     let due: Vec<Change> = statement
         .query_map(named_params! { ":now": now.to_string() }, rows::change)?
         .collect::<std::result::Result<_, _>>()?;
@@ -107,13 +129,20 @@ pub(crate) fn resume_due(conn: &Connection, now: Time) -> Result<Vec<Change>> {
 }
 
 /// Ends the holds of this kind; returns how many.
-pub(crate) fn resume_held_for(conn: &Connection, kind: HoldKind, why: &str, now: Time) -> Result<usize> {
-    let mut statement =
-        conn.prepare_cached("SELECT * FROM changes WHERE held_until IS NOT NULL AND hold_kind = :kind")?;
+pub(crate) fn resume_held_for(
+    conn: &Connection,
+    kind: HoldKind,
+    why: &str,
+    now: Time,
+) -> Result<usize> {
+    let mut statement = conn.prepare_cached(
+        "SELECT * FROM changes WHERE held_until IS NOT NULL AND hold_kind = :kind",
+    )?;
     let held: Vec<Change> = statement
         .query_map(named_params! { ":kind": kind.as_str() }, rows::change)?
         .collect::<std::result::Result<_, _>>()?;
-    held.iter().try_for_each(|change| end_hold(conn, change, why, now))?;
+    held.iter()
+        .try_for_each(|change| end_hold(conn, change, why, now))?;
     Ok(held.len())
 }
 
@@ -132,21 +161,29 @@ pub(super) fn end_hold(conn: &Connection, change: &Change, why: &str, now: Time)
     if !change.paused {
         unblock(conn, &change.change_id)?;
     }
-    let event = NewEvent::about(&change.change_id, EventType::Resumed, format!("going on: {why}"))
-        .with(json!({ "reason": why, "held_for": change.hold_reason }));
+    let event = NewEvent::about(
+        &change.change_id,
+        EventType::Resumed,
+        format!("going on: {why}"),
+    )
+    .with(json!({ "reason": why, "held_for": change.hold_reason }));
     super::append(conn, &event, now)?;
     Ok(())
 }
 
 pub(super) fn block(conn: &Connection, change_id: &ChangeId) -> Result<()> {
-    conn.prepare_cached("UPDATE work_items SET status = 'blocked' WHERE change_id = :id AND status = 'available'")?
-        .execute(named_params! { ":id": change_id.as_str() })?;
+    conn.prepare_cached(
+        "UPDATE work_items SET status = 'blocked' WHERE change_id = :id AND status = 'available'",
+    )?
+    .execute(named_params! { ":id": change_id.as_str() })?;
     Ok(())
 }
 
 pub(super) fn unblock(conn: &Connection, change_id: &ChangeId) -> Result<()> {
-    conn.prepare_cached("UPDATE work_items SET status = 'available' WHERE change_id = :id AND status = 'blocked'")?
-        .execute(named_params! { ":id": change_id.as_str() })?;
+    conn.prepare_cached(
+        "UPDATE work_items SET status = 'available' WHERE change_id = :id AND status = 'blocked'",
+    )?
+    .execute(named_params! { ":id": change_id.as_str() })?;
     Ok(())
 }
 

@@ -62,7 +62,13 @@ impl Identity {
     /// Only the WAL is gone, and nobody has made a new one: what is in it can still be brought into the database.
     pub(super) fn is_only_wal_removed(&self) -> bool {
         check(&self.database, Some(&self.database_id)).is_ok()
-            && matches!(check(&self.wal, self.wal_id.get()), Err(BoardError::Vanished { how: Vanished::Removed, .. }))
+            && matches!(
+                check(&self.wal, self.wal_id.get()),
+                Err(BoardError::Vanished {
+                    how: Vanished::Removed,
+                    ..
+                })
+            )
     }
 
     fn remember_wal(&self) {
@@ -83,7 +89,10 @@ fn check(path: &Path, known: Option<&FileId>) -> Result<()> {
         // A disk that does not answer proves nothing; the write itself will say what is wrong with it.
         Err(_) => return Ok(()),
     };
-    Err(BoardError::Vanished { path: path.to_owned(), how })
+    Err(BoardError::Vanished {
+        path: path.to_owned(),
+        how,
+    })
 }
 
 fn file_id(path: &Path) -> io::Result<FileId> {

@@ -76,7 +76,12 @@ pub(crate) fn intend(conn: &Connection, new: &NewIntent, now: Time) -> Result<bo
 }
 
 /// The intent to push, while the claim holds; `false` when the change is paused or held, and nothing may be pushed for it.
-pub(crate) fn intend_push(conn: &Connection, claim: &Claim, new: &NewIntent, now: Time) -> Result<bool> {
+pub(crate) fn intend_push(
+    conn: &Connection,
+    claim: &Claim,
+    new: &NewIntent,
+    now: Time,
+) -> Result<bool> {
     fenced(conn, claim)?;
     let change = super::change(conn, &new.change_id)?;
     if change.paused || change.held_until.is_some() {
@@ -95,8 +100,10 @@ pub(crate) fn intent(conn: &Connection, key: &str) -> Result<Option<Intent>> {
 
 /// Changes what came of an intent that is done: a review of ours was dismissed by us.
 pub(crate) fn change_result(conn: &Connection, key: &str, result: &str) -> Result<()> {
-    conn.prepare_cached("UPDATE intents SET result = :result WHERE key = :key AND done_at IS NOT NULL")?
-        .execute(named_params! { ":result": result, ":key": key })?;
+    conn.prepare_cached(
+        "UPDATE intents SET result = :result WHERE key = :key AND done_at IS NOT NULL",
+    )?
+    .execute(named_params! { ":result": result, ":key": key })?;
     Ok(())
 }
 
@@ -163,7 +170,12 @@ pub(crate) fn next_post(conn: &Connection) -> Result<Option<Time>> {
 
 /// Takes an intent to post, from nobody or from `from` (which is dead): only one process posts it, and none that of a change
 /// which was paused or held since it was listed.
-pub(crate) fn claim_post(conn: &Connection, key: &str, from: Option<&str>, holder: &str) -> Result<bool> {
+pub(crate) fn claim_post(
+    conn: &Connection,
+    key: &str,
+    from: Option<&str>,
+    holder: &str,
+) -> Result<bool> {
     let claimed = conn
         .prepare_cached(
             "UPDATE intents SET claimed_by = :holder
@@ -176,7 +188,12 @@ pub(crate) fn claim_post(conn: &Connection, key: &str, from: Option<&str>, holde
 }
 
 /// It could not be posted now.
-pub(crate) fn put_off_post(conn: &Connection, key: &str, trouble: &str, not_before: Time) -> Result<()> {
+pub(crate) fn put_off_post(
+    conn: &Connection,
+    key: &str,
+    trouble: &str,
+    not_before: Time,
+) -> Result<()> {
     conn.prepare_cached(
         "UPDATE intents SET claimed_by = NULL, tries = tries + 1, trouble = :trouble, not_before = :not_before
          WHERE key = :key AND done_at IS NULL",
@@ -186,8 +203,19 @@ pub(crate) fn put_off_post(conn: &Connection, key: &str, trouble: &str, not_befo
 }
 
 /// It is posted: what it became there is known from now on, and so is that it is ours.
-pub(crate) fn post_done(conn: &Connection, intent: &Intent, posted: &PostDone, now: Time) -> Result<()> {
-    if !end_intent(conn, &intent.key, &posted.result, posted.forge_id.as_deref(), now)? {
+pub(crate) fn post_done(
+    conn: &Connection,
+    intent: &Intent,
+    posted: &PostDone,
+    now: Time,
+) -> Result<()> {
+    if !end_intent(
+        conn,
+        &intent.key,
+        &posted.result,
+        posted.forge_id.as_deref(),
+        now,
+    )? {
         return Ok(());
     }
     if let Some(forge_id) = &posted.forge_id {
@@ -207,11 +235,13 @@ pub(crate) fn post_done(conn: &Connection, intent: &Intent, posted: &PostDone, n
             EventType::ReviewPosted,
             json!({ "review_id": intent.payload.get("review_id"), "url": posted.url, "as": posted.result }),
         ),
-        IntentKind::Push | IntentKind::Answer | IntentKind::Note | IntentKind::Ask => {
-            (EventType::Posted, json!({ "key": intent.key, "kind": intent.kind, "url": posted.url }))
-        }
+        IntentKind::Push | IntentKind::Answer | IntentKind::Note | IntentKind::Ask => (
+            EventType::Posted,
+            json!({ "key": intent.key, "kind": intent.kind, "url": posted.url }),
+        ),
     };
-    let event = NewEvent::about(&intent.change_id, event_type, posted.summary.clone()).with(metadata);
+    let event =
+        NewEvent::about(&intent.change_id, event_type, posted.summary.clone()).with(metadata);
     super::append(conn, &event, now)?;
     Ok(())
 }
@@ -226,18 +256,31 @@ pub(crate) struct PostDone {
 }
 
 /// It never will be posted: the forge refuses it, or there is nothing left to post it on.
-pub(crate) fn give_up_post(conn: &Connection, intent: &Intent, reason: &str, now: Time) -> Result<()> {
+pub(crate) fn give_up_post(
+    conn: &Connection,
+    intent: &Intent,
+    reason: &str,
+    now: Time,
+) -> Result<()> {
     if end_intent(conn, &intent.key, "given_up", None, now)? {
-        let event =
-            NewEvent::about(&intent.change_id, EventType::Skipped, format!("{} was not posted: {reason}", intent.key))
-                .with(json!({ "reason": reason, "key": intent.key }));
+        let event = NewEvent::about(
+            &intent.change_id,
+            EventType::Skipped,
+            format!("{} was not posted: {reason}", intent.key),
+        )
+        .with(json!({ "reason": reason, "key": intent.key }));
         super::append(conn, &event, now)?;
     }
     Ok(())
 }
 
 /// The forge refuses it: it is given up with what the forge said, until a person has it posted again.
-pub(crate) fn refused_post(conn: &Connection, intent: &Intent, trouble: &str, now: Time) -> Result<()> {
+pub(crate) fn refused_post(
+    conn: &Connection,
+    intent: &Intent,
+    trouble: &str,
+    now: Time,
+) -> Result<()> {
     give_up_post(conn, intent, trouble, now)?;
     conn.prepare_cached(
         "UPDATE intents SET trouble = :trouble, tries = tries + 1 WHERE key = :key AND result = 'given_up'",
@@ -277,7 +320,9 @@ pub(crate) fn orphaned_pushes(conn: &Connection) -> Result<Vec<Intent>> {
              AND work_items.status IN ('completed', 'failed', 'cancelled')
          ORDER BY intents.created_at, intents.rowid",
     )?;
-    let found = statement.query_map([], from_row)?.collect::<std::result::Result<_, _>>()?;
+    let found = statement
+        .query_map([], from_row)?
+        .collect::<std::result::Result<_, _>>()?;
     Ok(found)
 }
 
@@ -301,7 +346,8 @@ pub(crate) fn our_posts(conn: &Connection, change_id: &ChangeId) -> Result<OurPo
     )?;
     let mut found = statement.query(named_params! { ":id": change_id.as_str() })?;
     while let Some(row) = found.next()? {
-        ours.forge_ids.extend(row.get::<_, Option<String>>("forge_id")?);
+        ours.forge_ids
+            .extend(row.get::<_, Option<String>>("forge_id")?);
         ours.markers.extend(row.get::<_, Option<String>>("marker")?);
     }
     let mut statement = conn.prepare_cached(
@@ -310,7 +356,9 @@ pub(crate) fn our_posts(conn: &Connection, change_id: &ChangeId) -> Result<OurPo
                  SELECT twin.change_id FROM changes AS one JOIN changes AS twin USING (project_id, pr_number)
                  WHERE one.change_id = :id)",
     )?;
-    let wraps = statement.query_map(named_params! { ":id": change_id.as_str() }, |row| row.get(0))?;
+    let wraps = statement.query_map(named_params! { ":id": change_id.as_str() }, |row| {
+        row.get(0)
+    })?;
     ours.wraps = wraps.collect::<std::result::Result<_, _>>()?;
     Ok(ours)
 }
@@ -330,11 +378,19 @@ pub(crate) fn reviews_on_pull(conn: &Connection, change_id: &ChangeId) -> Result
 }
 
 /// The intents of a change, oldest first.
-pub(crate) fn intents_of(conn: &Connection, change_id: &ChangeId, kind: IntentKind) -> Result<Vec<Intent>> {
-    let mut statement =
-        conn.prepare_cached("SELECT * FROM intents WHERE change_id = :id AND kind = :kind ORDER BY rowid")?;
+pub(crate) fn intents_of(
+    conn: &Connection,
+    change_id: &ChangeId,
+    kind: IntentKind,
+) -> Result<Vec<Intent>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT * FROM intents WHERE change_id = :id AND kind = :kind ORDER BY rowid",
+    )?;
     let found = statement
-        .query_map(named_params! { ":id": change_id.as_str(), ":kind": kind.as_str() }, from_row)?
+        .query_map(
+            named_params! { ":id": change_id.as_str(), ":kind": kind.as_str() },
+            from_row,
+        )?
         .collect::<std::result::Result<_, _>>()?;
     Ok(found)
 }

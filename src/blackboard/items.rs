@@ -25,7 +25,12 @@ pub(crate) struct NewItem {
 
 /// Makes an item of a change, unless its key was used before: then nothing happens and `None` comes back. On a
 /// change that is paused or held it begins as blocked.
-pub(crate) fn insert_item(conn: &Connection, change: &Change, new: &NewItem, now: Time) -> Result<Option<Item>> {
+pub(crate) fn insert_item(
+    conn: &Connection,
+    change: &Change,
+    new: &NewItem,
+    now: Time,
+) -> Result<Option<Item>> {
     insert(conn, &change.project_id, Some(change), new, now)
 }
 
@@ -49,11 +54,18 @@ fn insert(
     let item_id = ItemId::new(rows::next_id(conn, "w")?);
     let mut metadata = new.metadata.clone();
     let has_pr = change.is_some_and(Change::has_pr);
-    if let Some(repo) = metadata.get_mut("repo").filter(|repo| repo.is_null() && has_pr) {
+    if let Some(repo) = metadata
+        .get_mut("repo")
+        .filter(|repo| repo.is_null() && has_pr)
+    {
         *repo = json!(super::project(conn, project_id)?.repo);
     }
     let waits = change.is_some_and(|change| change.paused || change.held_until.is_some());
-    let status = if waits { Status::Blocked } else { Status::Available };
+    let status = if waits {
+        Status::Blocked
+    } else {
+        Status::Available
+    };
     let inserted = conn
         .prepare_cached(
             "INSERT INTO work_items (item_id, project_id, change_id, rejection_id, title, source, source_ref, status,
@@ -81,7 +93,8 @@ fn insert(
         })?;
     if inserted == 0 {
         // The id was taken for nothing: give it back, so that ids stay without gaps.
-        conn.prepare_cached("UPDATE counters SET value = value - 1 WHERE name = 'w'")?.execute([])?;
+        conn.prepare_cached("UPDATE counters SET value = value - 1 WHERE name = 'w'")?
+            .execute([])?;
         return Ok(None);
     }
     let summary = format!("{} queued: {}", new.source, new.title);
@@ -122,13 +135,17 @@ pub(crate) fn item(conn: &Connection, id: &ItemId) -> Result<Item> {
     conn.prepare_cached("SELECT * FROM work_items WHERE item_id = :id")?
         .query_row(named_params! { ":id": id.as_str() }, rows::item)
         .optional()?
-        .ok_or_else(|| BoardError::NotFound { kind: "work item", id: id.to_string() })
+        .ok_or_else(|| BoardError::NotFound {
+            kind: "work item",
+            id: id.to_string(),
+        })
 }
 
 /// All items of a change, oldest first.
 pub(crate) fn items_of(conn: &Connection, change_id: &ChangeId) -> Result<Vec<Item>> {
-    let mut statement =
-        conn.prepare_cached("SELECT * FROM work_items WHERE change_id = :id ORDER BY length(item_id), item_id")?;
+    let mut statement = conn.prepare_cached(
+        "SELECT * FROM work_items WHERE change_id = :id ORDER BY length(item_id), item_id",
+    )?;
     let items = statement
         .query_map(named_params! { ":id": change_id.as_str() }, rows::item)?
         .collect::<std::result::Result<_, _>>()?;
@@ -136,19 +153,32 @@ pub(crate) fn items_of(conn: &Connection, change_id: &ChangeId) -> Result<Vec<It
 }
 
 /// Items by status (all when none is given), in the order in which they would be claimed.
-pub(crate) fn list_items(conn: &Connection, status: Option<Status>, limit: i64) -> Result<Vec<Item>> {
+pub(crate) fn list_items(
+    conn: &Connection,
+    status: Option<Status>,
+    limit: i64,
+) -> Result<Vec<Item>> {
     let mut statement = conn.prepare_cached(
         "SELECT * FROM work_items WHERE (:status IS NULL OR status = :status)
          ORDER BY priority, created_at, length(item_id), item_id LIMIT :limit",
     )?;
     let items = statement
-        .query_map(named_params! { ":status": status.map(Status::as_str), ":limit": limit }, rows::item)?
+        .query_map(
+            named_params! { ":status": status.map(Status::as_str), ":limit": limit },
+            rows::item,
+        )?
         .collect::<std::result::Result<_, _>>()?;
     Ok(items)
 }
 
 /// Cancels one open item and fences whoever runs it; what that means for its change is the caller's to say.
-pub(super) fn cancel_item(conn: &Connection, id: &ItemId, reason: &str, actor: &str, now: Time) -> Result<Item> {
+pub(super) fn cancel_item(
+    conn: &Connection,
+    id: &ItemId,
+    reason: &str,
+    actor: &str,
+    now: Time,
+) -> Result<Item> {
     let before = item(conn, id)?;
     let moved = conn
         .prepare_cached(
@@ -194,19 +224,34 @@ pub(super) fn cancel_open(
 
 /// Opens a failed or cancelled item again, as if it had never run: its counters of trouble begin anew, its epoch
 /// and attempt do not.
-pub(crate) fn requeue_item(conn: &Connection, change: Option<&Change>, id: &ItemId, now: Time) -> Result<Item> {
+pub(crate) fn requeue_item(
+    conn: &Connection,
+    change: Option<&Change>,
+    id: &ItemId,
+    now: Time,
+) -> Result<Item> {
     let before = item(conn, id)?;
     if let Some(change) = change
         && let Some(trigger) = claimed_by(before.source)
         && state::next(change.state, trigger, Facts::from(change)).is_err()
     {
         return Err(BoardError::Refused {
-            what: format!("{} is {}: it has no use for {} {id}", change.change_id, change.state, before.source),
-            hint: Some(format!("`remand retry {0}` or `remand refine {0}` send it on", change.change_id)),
+            what: format!(
+                "{} is {}: it has no use for {} {id}",
+                change.change_id, change.state, before.source
+            ),
+            hint: Some(format!(
+                "`remand retry {0}` or `remand refine {0}` send it on",
+                change.change_id
+            )),
         });
     }
     let waits = change.is_some_and(|change| change.paused || change.held_until.is_some());
-    let status = if waits { Status::Blocked } else { Status::Available };
+    let status = if waits {
+        Status::Blocked
+    } else {
+        Status::Available
+    };
     let moved = conn
         .prepare_cached(
             "UPDATE work_items SET status = :status, completed_at = NULL, failure_reason = NULL, not_before = NULL,
@@ -221,10 +266,13 @@ pub(crate) fn requeue_item(conn: &Connection, change: Option<&Change>, id: &Item
             hint: Some("failed and cancelled items can".into()),
         });
     }
-    let mut event =
-        NewEvent::about(&ChangeId::new(""), EventType::WorkCreated, format!("{} {id} queued again", reopened.source))
-            .on(TargetType::WorkItem, id)
-            .with(json!({ "source": reopened.source, "item_id": id, "again": true }));
+    let mut event = NewEvent::about(
+        &ChangeId::new(""),
+        EventType::WorkCreated,
+        format!("{} {id} queued again", reopened.source),
+    )
+    .on(TargetType::WorkItem, id)
+    .with(json!({ "source": reopened.source, "item_id": id, "again": true }));
     event.change_id.clone_from(&reopened.change_id);
     super::append(conn, &event, now)?;
     Ok(reopened)

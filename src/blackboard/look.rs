@@ -37,12 +37,18 @@ pub(crate) fn board(conn: &Connection, show: Show, limit: i64) -> Result<Vec<Boa
             "SELECT * FROM changes WHERE state NOT IN ('merged', 'closed')
              ORDER BY state <> 'escalated', length(change_id), change_id LIMIT :limit"
         }
-        Show::All => "SELECT * FROM changes ORDER BY state <> 'escalated', length(change_id), change_id LIMIT :limit",
+        Show::All => {
+            "SELECT * FROM changes ORDER BY state <> 'escalated', length(change_id), change_id LIMIT :limit"
+        }
     };
     let mut statement = conn.prepare_cached(sql)?;
-    let changes: Vec<Change> =
-        statement.query_map(named_params! { ":limit": limit }, rows::change)?.collect::<std::result::Result<_, _>>()?;
-    changes.into_iter().map(|change| board_row(conn, change)).collect()
+    let changes: Vec<Change> = statement
+        .query_map(named_params! { ":limit": limit }, rows::change)?
+        .collect::<std::result::Result<_, _>>()?;
+    changes
+        .into_iter()
+        .map(|change| board_row(conn, change))
+        .collect()
 }
 
 pub(crate) fn board_row(conn: &Connection, change: Change) -> Result<BoardRow> {
@@ -50,15 +56,30 @@ pub(crate) fn board_row(conn: &Connection, change: Change) -> Result<BoardRow> {
     // What is for a person does not hide what runs.
     let is_run = |item: &&Item| matches!(item.source, Source::CodeReview | Source::ReviewFix);
     let open: Vec<&Item> = items.iter().filter(|item| item.status.is_open()).collect();
-    let open_item = open.iter().copied().find(is_run).or(open.first().copied()).cloned();
+    let open_item = open
+        .iter()
+        .copied()
+        .find(is_run)
+        .or(open.first().copied())
+        .cloned();
     let last_run = match items.iter().rev().find(is_run) {
         Some(item) => super::last_run(conn, &open_item.as_ref().unwrap_or(item).item_id)?,
         None => None,
     };
     let pending_rejections = conn
-        .prepare_cached("SELECT count(*) FROM rejections WHERE change_id = :id AND state = 'pending'")?
-        .query_row(named_params! { ":id": change.change_id.as_str() }, |row| row.get(0))?;
-    Ok(BoardRow { column: change.state.column(), change, open_item, last_run, pending_rejections })
+        .prepare_cached(
+            "SELECT count(*) FROM rejections WHERE change_id = :id AND state = 'pending'",
+        )?
+        .query_row(named_params! { ":id": change.change_id.as_str() }, |row| {
+            row.get(0)
+        })?;
+    Ok(BoardRow {
+        column: change.state.column(),
+        change,
+        open_item,
+        last_run,
+        pending_rejections,
+    })
 }
 
 /// How much there is of everything, counted and not read: a past of thousands of changes is no reason to wait.
@@ -78,21 +99,30 @@ pub(crate) fn counted(conn: &Connection) -> Result<Counted> {
     let mut states = conn.prepare_cached("SELECT state, count(*) FROM changes GROUP BY state")?;
     for found in states.query_map([], pair)? {
         let (state, n) = found?;
-        *counted.columns.entry(state.parse::<State>()?.column()).or_insert(0) += usize::try_from(n).unwrap_or(0);
+        *counted
+            .columns
+            .entry(state.parse::<State>()?.column())
+            .or_insert(0) += usize::try_from(n).unwrap_or(0);
     }
-    counted.items = [Status::Available, Status::Claimed, Status::Blocked].map(|status| (status, 0)).into();
+    counted.items = [Status::Available, Status::Claimed, Status::Blocked]
+        .map(|status| (status, 0))
+        .into();
     let mut items = conn.prepare_cached(
         "SELECT status, count(*) FROM work_items WHERE status IN ('available', 'claimed', 'blocked') GROUP BY status",
     )?;
     for found in items.query_map([], pair)? {
         let (status, n) = found?;
-        counted.items.insert(status.parse()?, usize::try_from(n).unwrap_or(0));
+        counted
+            .items
+            .insert(status.parse()?, usize::try_from(n).unwrap_or(0));
     }
     let mut waiting = conn.prepare_cached(
         "SELECT change_id FROM changes INDEXED BY changes_live WHERE state NOT IN ('merged', 'closed') AND state = 'escalated'
          ORDER BY length(change_id), change_id",
     )?;
-    counted.needs_you = waiting.query_map([], |row| row.get(0))?.collect::<std::result::Result<_, _>>()?;
+    counted.needs_you = waiting
+        .query_map([], |row| row.get(0))?
+        .collect::<std::result::Result<_, _>>()?;
     Ok(counted)
 }
 

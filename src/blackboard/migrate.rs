@@ -22,11 +22,23 @@ pub(super) struct Migration {
 /// The version that `schema.sql` describes: that of the last step.
 pub(super) const NEWEST: i64 = 2;
 
-const MIGRATIONS: &[Migration] =
-    &[Migration { version: 2, name: "confined git and exact gates", sql: include_str!("migrations/2.sql") }];
+const MIGRATIONS: &[Migration] = &[Migration {
+    version: 2,
+    name: "confined git and exact gates",
+    sql: include_str!("migrations/2.sql"),
+}];
 
 pub(super) fn to_newest(path: &Path, conn: &mut Connection, now: Time) -> Result<()> {
-    migrate(path, conn, now, &Plan { schema: SCHEMA, newest: NEWEST, steps: MIGRATIONS })
+    migrate(
+        path,
+        conn,
+        now,
+        &Plan {
+            schema: SCHEMA,
+            newest: NEWEST,
+            steps: MIGRATIONS,
+        },
+    )
 }
 
 /// Refuses what is not a blackboard, or not one that this program knows, before anything of it is changed.
@@ -40,16 +52,22 @@ pub(super) fn recognise(path: &Path, conn: &Connection) -> Result<()> {
 /// The same for one who changes nothing.
 pub(super) fn identify(path: &Path, conn: &Connection) -> Result<()> {
     let look = || -> Result<_, rusqlite::Error> {
-        let empty = conn.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0))?;
+        let empty = conn.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| {
+            row.get(0)
+        })?;
         let pragma = |name| conn.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
         Ok((pragma("application_id")?, pragma("user_version")?, empty))
     };
     match look().map_err(|source| refused(path, source))? {
-        (APPLICATION_ID, found, _) if found > NEWEST => {
-            Err(BoardError::Newer { path: path.to_owned(), found, known: NEWEST })
-        }
+        (APPLICATION_ID, found, _) if found > NEWEST => Err(BoardError::Newer {
+            path: path.to_owned(),
+            found,
+            known: NEWEST,
+        }),
         (APPLICATION_ID, _, _) | (0, 0, true) => Ok(()),
-        _ => Err(BoardError::Foreign { path: path.to_owned() }),
+        _ => Err(BoardError::Foreign {
+            path: path.to_owned(),
+        }),
     }
 }
 
@@ -59,7 +77,12 @@ pub(super) struct Plan<'a> {
     pub(super) steps: &'a [Migration],
 }
 
-pub(super) fn migrate(path: &Path, conn: &mut Connection, now: Time, plan: &Plan<'_>) -> Result<()> {
+pub(super) fn migrate(
+    path: &Path,
+    conn: &mut Connection,
+    now: Time,
+    plan: &Plan<'_>,
+) -> Result<()> {
     // The common case must not take the write lock.
     if version(conn)? == plan.newest && application(conn)? == APPLICATION_ID {
         return Ok(());
@@ -70,7 +93,11 @@ pub(super) fn migrate(path: &Path, conn: &mut Connection, now: Time, plan: &Plan
         let found = version(&tx)?;
         match (application(&tx)?, found) {
             (APPLICATION_ID, found) if found > plan.newest => {
-                return Err(BoardError::Newer { path: path.to_owned(), found, known: plan.newest });
+                return Err(BoardError::Newer {
+                    path: path.to_owned(),
+                    found,
+                    known: plan.newest,
+                });
             }
             (APPLICATION_ID, found) if found == plan.newest => return Ok(()),
             (APPLICATION_ID, found) => {
@@ -89,7 +116,11 @@ pub(super) fn migrate(path: &Path, conn: &mut Connection, now: Time, plan: &Plan
                 tx.pragma_update(None, "application_id", APPLICATION_ID)?;
                 record(&tx, plan.newest, "schema.sql", now)?;
             }
-            _ => return Err(BoardError::Foreign { path: path.to_owned() }),
+            _ => {
+                return Err(BoardError::Foreign {
+                    path: path.to_owned(),
+                });
+            }
         }
         crash_point!("commit.migrate.before");
         tx.commit()?;
@@ -115,7 +146,11 @@ fn application(conn: &Connection) -> Result<i64> {
 }
 
 fn is_empty(conn: &Connection) -> Result<bool> {
-    Ok(conn.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0))?)
+    Ok(
+        conn.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| {
+            row.get(0)
+        })?,
+    )
 }
 
 #[cfg(test)]
@@ -127,13 +162,29 @@ mod tests {
                        CREATE TABLE migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at TEXT NOT NULL) STRICT;";
 
     const STEPS: &[Migration] = &[
-        Migration { version: 2, name: "notes", sql: "ALTER TABLE counters ADD COLUMN note TEXT;" },
-        Migration { version: 3, name: "fill", sql: "UPDATE counters SET note = 'was ' || value;" },
-        Migration { version: 4, name: "broken", sql: "CREATE TABLE half (x); SELECT no_such_function();" },
+        Migration {
+            version: 2,
+            name: "notes",
+            sql: "ALTER TABLE counters ADD COLUMN note TEXT;",
+        },
+        Migration {
+            version: 3,
+            name: "fill",
+            sql: "UPDATE counters SET note = 'was ' || value;",
+        },
+        Migration {
+            version: 4,
+            name: "broken",
+            sql: "CREATE TABLE half (x); SELECT no_such_function();",
+        },
     ];
 
     fn plan(newest: i64) -> Plan<'static> {
-        Plan { schema: OLD, newest, steps: STEPS }
+        Plan {
+            schema: OLD,
+            newest,
+            steps: STEPS,
+        }
     }
 
     #[expect(clippy::disallowed_methods, reason = "a test of the opening itself")]
@@ -149,12 +200,22 @@ mod tests {
         let (_folder, path, mut conn) = fresh();
         let now = Time::from_millis(0);
         migrate(&path, &mut conn, now, &plan(1)).unwrap();
-        conn.execute("INSERT INTO counters VALUES ('c', 7)", []).unwrap();
+        conn.execute("INSERT INTO counters VALUES ('c', 7)", [])
+            .unwrap();
         migrate(&path, &mut conn, now, &plan(3)).unwrap();
-        let note: String = conn.query_row("SELECT note FROM counters WHERE name = 'c'", [], |row| row.get(0)).unwrap();
+        let note: String = conn
+            .query_row("SELECT note FROM counters WHERE name = 'c'", [], |row| {
+                row.get(0)
+            })
+            .unwrap();
         assert_eq!(note, "was 7");
-        let names: String =
-            conn.query_row("SELECT group_concat(version || name) FROM migrations", [], |row| row.get(0)).unwrap();
+        let names: String = conn
+            .query_row(
+                "SELECT group_concat(version || name) FROM migrations",
+                [],
+                |row| row.get(0),
+            )
+            .unwrap();
         assert_eq!(names, "1schema.sql,2notes,3fill");
         migrate(&path, &mut conn, now, &plan(3)).unwrap();
     }
@@ -181,13 +242,24 @@ mod tests {
         let (_folder, path, mut conn) = fresh();
         migrate(&path, &mut conn, Time::from_millis(0), &plan(3)).unwrap();
         let error = migrate(&path, &mut conn, Time::from_millis(0), &plan(1)).unwrap_err();
-        assert!(matches!(error, BoardError::Newer { found: 3, known: 1, .. }), "{error}");
+        assert!(
+            matches!(
+                error,
+                BoardError::Newer {
+                    found: 3,
+                    known: 1,
+                    ..
+                }
+            ),
+            "{error}"
+        );
     }
 
     #[test]
     fn a_foreign_database_is_left_alone() {
         let (_folder, path, mut conn) = fresh();
-        conn.execute_batch("CREATE TABLE somebody_elses (x)").unwrap();
+        conn.execute_batch("CREATE TABLE somebody_elses (x)")
+            .unwrap();
         let error = migrate(&path, &mut conn, Time::from_millis(0), &plan(1)).unwrap_err();
         assert!(matches!(error, BoardError::Foreign { .. }), "{error}");
     }
@@ -196,12 +268,15 @@ mod tests {
     #[test]
     fn a_blackboard_of_version_1_opens_with_its_data() {
         let (_folder, path, mut conn) = fresh();
-        conn.execute_batch(include_str!("../../tests/fixtures/blackboard-v1.sql")).unwrap();
+        conn.execute_batch(include_str!("../../tests/fixtures/blackboard-v1.sql"))
+            .unwrap();
         to_newest(&path, &mut conn, Time::from_millis(0)).unwrap();
         let (changes, events): (i64, i64) = conn
-            .query_row("SELECT (SELECT count(*) FROM changes), (SELECT count(*) FROM events)", [], |row| {
-                Ok((row.get(0)?, row.get(1)?))
-            })
+            .query_row(
+                "SELECT (SELECT count(*) FROM changes), (SELECT count(*) FROM events)",
+                [],
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )
             .unwrap();
         assert!(changes > 0 && events > 10);
         assert!(crate::blackboard::check(&conn).unwrap().is_empty());

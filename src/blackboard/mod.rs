@@ -67,69 +67,86 @@ pub(crate) use backup::{Progress, copy};
 pub(crate) use board::Board;
 pub(crate) use budget::{Addition, Grant, add_budget};
 pub(crate) use changes::{
-    NewChange, advance, attached_changes, change, find_change, insert_change, live_change_at, live_change_on,
-    move_head, set_detached,
+    NewChange, advance, attached_changes, change, find_change, insert_change, live_change_at,
+    live_change_on, move_head, set_detached,
 };
 pub(crate) use check::{Violation, check};
 #[cfg(test)]
 pub(crate) use claim::ripen;
 pub(crate) use claim::{
-    Claimed, Holding, any_unknown_source, anything_ready, claim, foreign_claims, give_back, lose_run, renew,
-    skip_unknown_sources, take_from_dead,
+    Claimed, Holding, any_unknown_source, anything_ready, claim, foreign_claims, give_back,
+    lose_run, renew, skip_unknown_sources, take_from_dead,
 };
 pub(crate) use configuration::{
-    Changed, ChangedKind, Configuration, InForce, about_configuration, answer_reload, configuration, note_changed,
-    open_request, put_in_force, reload_answer, request_reload,
+    Changed, ChangedKind, Configuration, InForce, about_configuration, answer_reload,
+    configuration, note_changed, open_request, put_in_force, reload_answer, request_reload,
 };
 pub(crate) use coverage::{Coverage, LeftOut, coverage_of_item, coverage_of_run};
 pub(crate) use cycles::{fix_bound, set_project_max_fix_cycles};
 pub(crate) use deadlines::{
-    LONGEST_HOLD, Latest, RATE_WINDOW, implausible, is_ahead, latest_stored, longest_retry, void_implausible,
+    LONGEST_HOLD, Latest, RATE_WINDOW, implausible, is_ahead, latest_stored, longest_retry,
+    void_implausible,
 };
 pub(crate) use door::Door;
 pub(crate) use escalate::{UNREADABLE, escalate};
-pub(crate) use events::{append, event, events_about, events_of, events_since, has_event, newest_event};
+pub(crate) use events::{
+    append, event, events_about, events_of, events_since, has_event, newest_event,
+};
 pub(crate) use feedback::{Guidance, add_guidance, open_guidance};
 pub(crate) use find::{
-    change_names, claimed_items, finding, last_run_of_change, newest_events, rejection, rejection_of_event, review,
+    change_names, claimed_items, finding, last_run_of_change, newest_events, rejection,
+    rejection_of_event, review,
 };
-pub(crate) use finish::{Failure, FixDone, Rest, ReviewDone, Unclear, ask_again, fail, finish_fix, finish_review};
+pub(crate) use finish::{
+    Failure, FixDone, Rest, ReviewDone, Unclear, ask_again, fail, finish_fix, finish_review,
+};
 pub(crate) use gate_rejection::{GateRejection, reject_by_gate};
 pub(crate) use git_settings::{
-    GitSettings, SettingsVerdict, accept_git_settings, judge_git_settings, may_use_git_settings, see_git_settings,
+    GitSettings, SettingsVerdict, accept_git_settings, judge_git_settings, may_use_git_settings,
+    see_git_settings,
 };
 pub(crate) use head::{
-    end_reviews, judged_without_pull, queue_review, review_new_head, take_back_verdict, was_on_remote,
+    end_reviews, judged_without_pull, queue_review, review_new_head, take_back_verdict,
+    was_on_remote,
 };
 pub(crate) use hold::{
-    Hold, any_held_for, anything_held_is_due, hold, is_held_too_often, next_moment, resume_due, resume_held_for,
+    Hold, any_held_for, anything_held_is_due, hold, is_held_too_often, next_moment, resume_due,
+    resume_held_for,
 };
 pub(crate) use identity::Vanished;
 pub(crate) use intents::{
-    Intent, IntentKind, NewIntent, OurPosts, PostDone, change_result, claim_post, end_intent, give_up_post,
-    intend_push, intent, intents_of, next_post, open_posts, orphaned_pushes, our_posts, post_done, put_off_post,
-    refused_post, refused_posts, reviews_on_pull, waiting_posts,
+    Intent, IntentKind, NewIntent, OurPosts, PostDone, change_result, claim_post, end_intent,
+    give_up_post, intend_push, intent, intents_of, next_post, open_posts, orphaned_pushes,
+    our_posts, post_done, put_off_post, refused_post, refused_posts, reviews_on_pull,
+    waiting_posts,
 };
-pub(crate) use items::{NewItem, insert_item, item, items_of, list_items, requeue_item, review_item};
-pub(crate) use look::{BoardRow, Counted, EvaluatorRow, Show, board, board_row, counted, evaluator_rows};
+pub(crate) use items::{
+    NewItem, insert_item, item, items_of, list_items, requeue_item, review_item,
+};
+pub(crate) use look::{
+    BoardRow, Counted, EvaluatorRow, Show, board, board_row, counted, evaluator_rows,
+};
 pub(crate) use onlook::{Onlook, Quick};
 pub(crate) use pause::{pause, resume};
 pub(crate) use people::{
-    Unanswered, approve_by_person, cancel_change, cancel_item, post, refine, reopen, retry, unanswered,
+    Unanswered, approve_by_person, cancel_change, cancel_item, post, refine, reopen, retry,
+    unanswered,
 };
-pub(crate) use projects::{Project, insert_project, list_projects, move_project, project, project_by_common_dir};
+pub(crate) use projects::{
+    Project, insert_project, list_projects, move_project, project, project_by_common_dir,
+};
 pub(crate) use propose::{apply, cursor, set_cursor};
 pub(crate) use prune::{
-    Remnant, Weight, Where, forget_told, in_the_way, over_since, prune, pruned_at, pruned_pull, still_there, sweeps,
-    swept, weigh, worktree_is_shared, worktree_is_used,
+    Remnant, Weight, Where, forget_told, in_the_way, over_since, prune, pruned_at, pruned_pull,
+    still_there, sweeps, swept, weigh, worktree_is_shared, worktree_is_used,
 };
 pub(crate) use pull_steps::{
     add_gate_leftovers, end_read_hold, gate_leftovers, over, set_up_for, stop_fixing, unwanted,
 };
 pub(crate) use pulls::{
-    Discovery, FailedRead, Looked, Read, discovery, due_pulls, end_discovery, end_unadopted, fail_read, keep_pages,
-    next_read, open_adoptions, pull_of_change, pull_row, see_pull, set_discovery, set_judged, take_in_pull,
-    unjudged_pulls, want_read,
+    Discovery, FailedRead, Looked, Read, discovery, due_pulls, end_discovery, end_unadopted,
+    fail_read, keep_pages, next_read, open_adoptions, pull_of_change, pull_row, see_pull,
+    set_discovery, set_judged, take_in_pull, unjudged_pulls, want_read,
 };
 pub(crate) use rate::{Rate, known_permission, rate, set_permission, set_rate};
 #[cfg(test)]
@@ -137,29 +154,35 @@ pub(crate) use rejections::TakenIn;
 pub(crate) use rejections::{any_since, pending_changes, rejections_in, rejections_of, take_in};
 pub(crate) use reopen::seen_again;
 pub(crate) use reviews::{
-    OpenFinding, PastReview, finding_list, heads_of_findings, history, last_review, open_findings, review_of_head,
-    reviews_of,
+    OpenFinding, PastReview, finding_list, heads_of_findings, history, last_review, open_findings,
+    review_of_head, reviews_of,
 };
 pub(crate) use runs::{
-    NewRun, RunEnd, begin_gates, counted_in_session, discard_run, end_run, forget_gates, last_run, open_run_at,
-    open_runs, orphaned_runs, record_gates, record_head_after, record_rebase, record_shim, refuse_run, run, runs_of,
-    start_run, undone_paths,
+    NewRun, RunEnd, begin_gates, counted_in_session, discard_run, end_run, forget_gates, last_run,
+    open_run_at, open_runs, orphaned_runs, record_gates, record_head_after, record_rebase,
+    record_shim, refuse_run, run, runs_of, start_run, undone_paths,
 };
 
 pub(crate) use said::{TakenSaid, judged_alone, known_said, said_of, unjudged_said};
 pub(crate) use shadow::{
-    Estimate, PastRun, ShadowSum, Shadowed, change_shadow, past_runs, project_shadow, put_off_shadow, record_shadow,
-    set_project_shadow, set_shadow, shadow_of, shadow_sums, told as shadow_told, unshadowed,
+    Estimate, PastRun, ShadowSum, Shadowed, change_shadow, past_runs, project_shadow,
+    put_off_shadow, record_shadow, set_project_shadow, set_shadow, shadow_of, shadow_sums,
+    told as shadow_told, unshadowed,
 };
 pub(crate) use shadow_review::{
     ShadowReview, any_shadow_review_due, claim_shadow_review, end_shadow_review, shadow_review_of,
 };
-pub(crate) use shown::{any_by_others, any_read_due, live_changes, looks_after, open_items, open_pulls, shown_events};
+pub(crate) use shown::{
+    any_by_others, any_read_due, live_changes, looks_after, open_items, open_pulls, shown_events,
+};
 
 pub(crate) use spend::{
-    Spend, SpendSums, WithoutCost, agents_without_cost, spend_sums, spent_on_project_since, spent_since,
+    Spend, SpendSums, WithoutCost, agents_without_cost, spend_sums, spent_on_project_since,
+    spent_since,
 };
-pub(crate) use stops::{Order, Stopped, UnderWay, is_all_stopped, is_halted, start, stop, stops, stops_for, under_way};
+pub(crate) use stops::{
+    Order, Stopped, UnderWay, is_all_stopped, is_halted, start, stop, stops, stops_for, under_way,
+};
 
 use rusqlite::ErrorCode;
 
@@ -176,19 +199,31 @@ pub(crate) enum BoardError {
     #[error(
         "the blackboard {path} was made by a newer remand (schema {found}, this one knows {known}): upgrade remand"
     )]
-    Newer { path: std::path::PathBuf, found: i64, known: i64 },
-    #[error("{path} is a SQLite database, but not a blackboard of remand; give another path with --db")]
+    Newer {
+        path: std::path::PathBuf,
+        found: i64,
+        known: i64,
+    },
+    #[error(
+        "{path} is a SQLite database, but not a blackboard of remand; give another path with --db"
+    )]
     Foreign { path: std::path::PathBuf },
     /// It must not be written any more: nobody else would see it.
     #[error("{} was {how} while it was in use; nothing more is done", path.display())]
-    Vanished { path: std::path::PathBuf, how: Vanished },
+    Vanished {
+        path: std::path::PathBuf,
+        how: Vanished,
+    },
     #[error("no {kind} `{id}`")]
     NotFound { kind: &'static str, id: String },
     #[error(transparent)]
     NoSuchMove(#[from] crate::state::NoSuchMove),
     /// Somebody else holds the item now, or it was cancelled: nothing was written.
     #[error("the claim on {item} (epoch {epoch}) is over")]
-    Stale { item: crate::work::ItemId, epoch: i64 },
+    Stale {
+        item: crate::work::ItemId,
+        epoch: i64,
+    },
     #[error("{what}")]
     Refused { what: String, hint: Option<String> },
     #[error("the disk with the blackboard is full")]
@@ -244,7 +279,10 @@ impl BoardError {
                 None => false,
                 // The last is SQLite's plain "error": JSON that is none, a number that is too large.
                 Some(
-                    ErrorCode::ConstraintViolation | ErrorCode::TooBig | ErrorCode::TypeMismatch | ErrorCode::Unknown,
+                    ErrorCode::ConstraintViolation
+                    | ErrorCode::TooBig
+                    | ErrorCode::TypeMismatch
+                    | ErrorCode::Unknown,
                 ) => false,
                 Some(_) => true,
             },

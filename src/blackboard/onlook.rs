@@ -29,7 +29,11 @@ impl Onlook {
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let mut wal = path.as_os_str().to_owned();
         wal.push("-wal");
-        let conn = if PathBuf::from(wal).exists() { beside_others(path)? } else { alone(path)? };
+        let conn = if PathBuf::from(wal).exists() {
+            beside_others(path)?
+        } else {
+            alone(path)?
+        };
         migrate::identify(path, &conn)?;
         Ok(Self { conn })
     }
@@ -41,7 +45,9 @@ impl Onlook {
 
     /// One consistent look.
     pub(crate) fn read<T>(&mut self, look: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
-        let tx = self.conn.transaction_with_behavior(TransactionBehavior::Deferred)?;
+        let tx = self
+            .conn
+            .transaction_with_behavior(TransactionBehavior::Deferred)?;
         let value = look(&tx)?;
         tx.finish()?;
         Ok(value)
@@ -50,12 +56,17 @@ impl Onlook {
     /// Whether the file is whole, as far as that can be told within `limit`.
     pub(crate) fn quick_check(&mut self, limit: Duration) -> Result<Quick> {
         let begun = Instant::now();
-        self.conn.progress_handler(STEPS, Some(move || begun.elapsed() > limit))?;
-        let said = self.conn.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
+        self.conn
+            .progress_handler(STEPS, Some(move || begun.elapsed() > limit))?;
+        let said = self
+            .conn
+            .query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
         match said {
             Ok(said) if said == "ok" => Ok(Quick::Whole),
             Ok(said) => Ok(Quick::Damaged(said.lines().collect::<Vec<_>>().join(" "))),
-            Err(error) if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) => Ok(Quick::NotInTime),
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) => {
+                Ok(Quick::NotInTime)
+            }
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => {
                 Ok(Quick::Damaged(error.to_string()))
             }
@@ -66,8 +77,14 @@ impl Onlook {
 
 /// Without its log nobody else has it open: SQLite is told that the file stands still, and makes no log of its own.
 fn alone(path: &Path) -> Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    connect(path, Path::new(&format!("file:{}?immutable=1", encoded(&absolute(path)?))), flags)
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    connect(
+        path,
+        Path::new(&format!("file:{}?immutable=1", encoded(&absolute(path)?))),
+        flags,
+    )
 }
 
 /// Beside a daemon, or with the log of one that died: the log is read, and left as it is at the end.
@@ -85,5 +102,14 @@ fn beside_others(path: &Path) -> Result<Connection> {
 fn encoded(path: &Path) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte);
     let bytes = path.as_os_str().as_encoded_bytes();
-    bytes.iter().map(|byte| if plain(*byte) { char::from(*byte).to_string() } else { format!("%{byte:02X}") }).collect()
+    bytes
+        .iter()
+        .map(|byte| {
+            if plain(*byte) {
+                char::from(*byte).to_string()
+            } else {
+                format!("%{byte:02X}")
+            }
+        })
+        .collect()
 }

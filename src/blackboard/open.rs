@@ -27,7 +27,11 @@ const MOST_BYTES: i32 = 16 * 1024 * 1024;
 /// Opens for writing, making or migrating the file where that is needed. What is not a blackboard is left as it is.
 pub(super) fn writer(path: &Path, now: Time) -> Result<Connection> {
     if rusqlite::version_number() < SQLITE_AT_LEAST {
-        return Err(unusable(path, format!("SQLite {} is too old", rusqlite::version()), None));
+        return Err(unusable(
+            path,
+            format!("SQLite {} is too old", rusqlite::version()),
+            None,
+        ));
     }
     make_private(path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -60,10 +64,14 @@ pub(super) fn copy(path: &Path, now: Time) -> Result<Connection> {
         return empty(now);
     }
     let mut memory = Connection::open_in_memory()?;
-    let original = connect(path, &absolute(path)?, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    let original = connect(
+        path,
+        &absolute(path)?,
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )?;
     // All pages in one step: others may write meanwhile, and a copy in several would begin again each time.
-    let copied =
-        Backup::new(&original, &mut memory).and_then(|backup| backup.run_to_completion(i32::MAX, Duration::ZERO, None));
+    let copied = Backup::new(&original, &mut memory)
+        .and_then(|backup| backup.run_to_completion(i32::MAX, Duration::ZERO, None));
     copied.map_err(|source| refused(path, source))?;
     migrate::recognise(path, &memory)?;
     memory.set_limit(Limit::SQLITE_LIMIT_LENGTH, MOST_BYTES)?;
@@ -85,14 +93,22 @@ pub(super) fn scratch(path: &Path) -> Result<Connection> {
 /// A new file is its owner's alone, whatever the umask is; SQLite gives `-wal` and `-shm` the same mode. One that is
 /// there is not opened here: closing it again would drop the locks that this process has on it.
 fn make_private(path: &Path) -> Result<()> {
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+    if let Some(folder) = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+    {
         std::fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(folder)
             .map_err(|error| unusable(path, format!("its folder can't be made: {error}"), None))?;
     }
-    match std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+    match std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+    {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && !path.is_dir() => Ok(()),
         Err(_) if path.is_dir() => Err(unusable(path, "it is a folder".into(), None)),
@@ -103,14 +119,16 @@ fn make_private(path: &Path) -> Result<()> {
 /// Opens `name`, which is `path` in full or a URI of it.
 #[expect(clippy::disallowed_methods, reason = "the one place")]
 pub(super) fn connect(path: &Path, name: &Path, flags: OpenFlags) -> Result<Connection> {
-    let mut conn = Connection::open_with_flags(name, flags).map_err(|source| refused(path, source))?;
+    let mut conn =
+        Connection::open_with_flags(name, flags).map_err(|source| refused(path, source))?;
     conn.busy_handler(Some(wait_briefly))?;
     Ok(conn)
 }
 
 /// Absolute, since SQLite takes `:memory:` and `file:…` for something else than a file of that name.
 pub(super) fn absolute(path: &Path) -> Result<PathBuf> {
-    std::path::absolute(path).map_err(|error| unusable(path, format!("it can't be found: {error}"), None))
+    std::path::absolute(path)
+        .map_err(|error| unusable(path, format!("it can't be found: {error}"), None))
 }
 
 fn pragmas(path: &Path, conn: &mut Connection) -> Result<()> {
@@ -119,7 +137,11 @@ fn pragmas(path: &Path, conn: &mut Connection) -> Result<()> {
     // Readers never wait for the writer, and a commit is one fsync.
     let mode = wal(conn).map_err(|source| refused(path, source))?;
     if !mode.eq_ignore_ascii_case("wal") {
-        return Err(unusable(path, format!("its journal mode is {mode}; WAL needs a local file system"), None));
+        return Err(unusable(
+            path,
+            format!("its journal mode is {mode}; WAL needs a local file system"),
+            None,
+        ));
     }
     // A rejection that was committed survives the power going off.
     conn.pragma_update(None, "synchronous", "full")?;
@@ -137,7 +159,10 @@ fn wal(conn: &Connection) -> std::result::Result<String, rusqlite::Error> {
     loop {
         let mode = conn.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0));
         let is_busy = mode.as_ref().is_err_and(|error: &rusqlite::Error| {
-            matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+            matches!(
+                error.sqlite_error_code(),
+                Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
+            )
         });
         if !is_busy || !wait_briefly(tries) {
             return mode;
@@ -148,7 +173,10 @@ fn wal(conn: &Connection) -> std::result::Result<String, rusqlite::Error> {
 
 /// SQLite's own handler backs off to 100 ms, which starves a command beside a busy daemon: this one looks often enough
 /// to meet the breath that the daemon takes.
-#[expect(clippy::disallowed_methods, reason = "called by SQLite on a thread that has nothing else to do")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "called by SQLite on a thread that has nothing else to do"
+)]
 fn wait_briefly(tries: i32) -> bool {
     std::thread::sleep(Duration::from_millis(1));
     Duration::from_millis(u64::try_from(tries).unwrap_or_default()) < PATIENCE
@@ -162,12 +190,22 @@ pub(super) fn refused(path: &Path, source: rusqlite::Error) -> BoardError {
             "it can't be written: it, or its folder, is read-only"
         }
         Some(ErrorCode::CannotOpen) => "it can't be opened",
-        Some(ErrorCode::DatabaseCorrupt) => "it is damaged; bring back a backup (sqlite3's .recover may save more)",
+        Some(ErrorCode::DatabaseCorrupt) => {
+            "it is damaged; bring back a backup (sqlite3's .recover may save more)"
+        }
         _ => return source.into(),
     };
     unusable(path, problem.into(), Some(source))
 }
 
-pub(super) fn unusable(path: &Path, problem: String, source: Option<rusqlite::Error>) -> BoardError {
-    BoardError::Unusable { path: path.to_owned(), problem, source }
+pub(super) fn unusable(
+    path: &Path,
+    problem: String,
+    source: Option<rusqlite::Error>,
+) -> BoardError {
+    BoardError::Unusable {
+        path: path.to_owned(),
+        problem,
+        source,
+    }
 }

@@ -8,7 +8,13 @@ use super::{BoardError, Result, hold};
 use crate::change::{Change, ChangeId};
 use crate::clock::Time;
 
-pub(crate) fn pause(conn: &Connection, id: &ChangeId, why: Option<&str>, actor: &str, now: Time) -> Result<Change> {
+pub(crate) fn pause(
+    conn: &Connection,
+    id: &ChangeId,
+    why: Option<&str>,
+    actor: &str,
+    now: Time,
+) -> Result<Change> {
     let change = super::change(conn, id)?;
     if change.state.is_over() {
         return Err(BoardError::Refused {
@@ -17,8 +23,10 @@ pub(crate) fn pause(conn: &Connection, id: &ChangeId, why: Option<&str>, actor: 
         });
     }
     if !change.paused_by_person {
-        conn.prepare_cached("UPDATE changes SET paused_by_person = 1, updated_at = :now WHERE change_id = :id")?
-            .execute(named_params! { ":now": now.to_string(), ":id": id.as_str() })?;
+        conn.prepare_cached(
+            "UPDATE changes SET paused_by_person = 1, updated_at = :now WHERE change_id = :id",
+        )?
+        .execute(named_params! { ":now": now.to_string(), ":id": id.as_str() })?;
         hold::block(conn, id)?;
         instruct(conn, id, "pause", why.unwrap_or(""), actor, now)?;
     }
@@ -29,8 +37,10 @@ pub(crate) fn pause(conn: &Connection, id: &ChangeId, why: Option<&str>, actor: 
 pub(crate) fn resume(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -> Result<Change> {
     let change = super::change(conn, id)?;
     if change.paused_by_person {
-        conn.prepare_cached("UPDATE changes SET paused_by_person = 0, updated_at = :now WHERE change_id = :id")?
-            .execute(named_params! { ":now": now.to_string(), ":id": id.as_str() })?;
+        conn.prepare_cached(
+            "UPDATE changes SET paused_by_person = 0, updated_at = :now WHERE change_id = :id",
+        )?
+        .execute(named_params! { ":now": now.to_string(), ":id": id.as_str() })?;
         instruct(conn, id, "resume", "", actor, now)?;
     }
     let change = super::change(conn, id)?;
@@ -49,20 +59,25 @@ pub(super) fn retry_now(conn: &Connection, id: &ChangeId, now: Time) -> Result<(
         "UPDATE pulls SET next_read = :now WHERE change_id = :id AND failures > 0 AND next_read > :now",
         "UPDATE intents SET not_before = :now WHERE change_id = :id AND done_at IS NULL AND not_before > :now",
     ] {
-        conn.prepare_cached(sql)?.execute(named_params! { ":now": now, ":id": id })?;
+        conn.prepare_cached(sql)?
+            .execute(named_params! { ":now": now, ":id": id })?;
     }
     Ok(())
 }
 
 pub(super) fn pause_by_rules(conn: &Connection, id: &ChangeId, now: Time) -> Result<()> {
-    conn.prepare_cached("UPDATE changes SET paused_by_rules = 1, updated_at = :now WHERE change_id = :id")?
-        .execute(named_params! { ":now": now.to_string(), ":id": id.as_str() })?;
+    conn.prepare_cached(
+        "UPDATE changes SET paused_by_rules = 1, updated_at = :now WHERE change_id = :id",
+    )?
+    .execute(named_params! { ":now": now.to_string(), ":id": id.as_str() })?;
     hold::block(conn, id)
 }
 
 pub(super) fn resume_by_rules(conn: &Connection, id: &ChangeId, now: Time) -> Result<()> {
-    conn.prepare_cached("UPDATE changes SET paused_by_rules = 0, updated_at = :now WHERE change_id = :id")?
-        .execute(named_params! { ":now": now.to_string(), ":id": id.as_str() })?;
+    conn.prepare_cached(
+        "UPDATE changes SET paused_by_rules = 0, updated_at = :now WHERE change_id = :id",
+    )?
+    .execute(named_params! { ":now": now.to_string(), ":id": id.as_str() })?;
     go_on(conn, id).map(drop)
 }
 

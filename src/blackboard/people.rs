@@ -4,7 +4,9 @@ use rusqlite::{Connection, named_params};
 use serde_json::{Value, json};
 
 use super::escalate::set_final;
-use super::{BoardError, Result, changes, coverage, escalate, finish, intents, items, pulls, rejections};
+use super::{
+    BoardError, Result, changes, coverage, escalate, finish, intents, items, pulls, rejections,
+};
 use crate::change::{Change, ChangeId, FinalVerdict, State};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
@@ -14,7 +16,12 @@ use crate::state::Trigger;
 use crate::work::{Item, ItemId, RejectionState, Source};
 
 /// Approves despite whatever is open. Whoever runs is fenced, what waits is told why.
-pub(crate) fn approve_by_person(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -> Result<Change> {
+pub(crate) fn approve_by_person(
+    conn: &Connection,
+    id: &ChangeId,
+    actor: &str,
+    now: Time,
+) -> Result<Change> {
     items::cancel_open(conn, id, None, &format!("approved by {actor}"), now)?;
     rejections::settle_all(conn, id, &format!("approved by {actor}"))?;
     set_final(conn, id, Some(FinalVerdict::Approved))?;
@@ -26,8 +33,10 @@ pub(crate) fn approve_by_person(conn: &Connection, id: &ChangeId, actor: &str, n
 pub(crate) fn retry(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -> Result<Change> {
     if super::seen_again(conn, id, actor, now)? {
         instruct(conn, id, "retry", "", actor, now)?;
-        conn.prepare_cached("UPDATE pulls SET next_read = :now, failures = 0, slow_reads = 0 WHERE change_id = :id")?
-            .execute(named_params! { ":now": now.to_string(), ":id": id.as_str() })?;
+        conn.prepare_cached(
+            "UPDATE pulls SET next_read = :now, failures = 0, slow_reads = 0 WHERE change_id = :id",
+        )?
+        .execute(named_params! { ":now": now.to_string(), ":id": id.as_str() })?;
         return super::change(conn, id);
     }
     let change = super::change(conn, id)?;
@@ -41,7 +50,10 @@ pub(crate) fn retry(conn: &Connection, id: &ChangeId, actor: &str, now: Time) ->
             what: if change.state == State::Escalated {
                 format!("nothing of {id} failed that could be tried again")
             } else {
-                format!("{id} is {}, not escalated: there is nothing to retry", change.state)
+                format!(
+                    "{id} is {}, not escalated: there is nothing to retry",
+                    change.state
+                )
             },
             hint: Some(format!(
                 "`remand budget {id} --fixes +1` gives it one more fix, `remand refine {id}` a new round; `remand why {id}` says where it stands"
@@ -53,7 +65,13 @@ pub(crate) fn retry(conn: &Connection, id: &ChangeId, actor: &str, now: Time) ->
 }
 
 /// Opens the item whose failure a change was escalated for.
-pub(super) fn reopen_failed(conn: &Connection, id: &ChangeId, failed: &Item, actor: &str, now: Time) -> Result<Change> {
+pub(super) fn reopen_failed(
+    conn: &Connection,
+    id: &ChangeId,
+    failed: &Item,
+    actor: &str,
+    now: Time,
+) -> Result<Change> {
     let mut back = go_on(conn, id, actor, now)?;
     rejections::reopen_escalated(conn, id, &failed.item_id)?;
     if failed.source == Source::ReviewFix {
@@ -65,7 +83,13 @@ pub(super) fn reopen_failed(conn: &Connection, id: &ChangeId, failed: &Item, act
 
 /// Opens an item again that was cancelled or failed. A change that waited for a person goes on, with all that waited
 /// with it.
-pub(crate) fn reopen(conn: &Connection, id: &ChangeId, item: &ItemId, actor: &str, now: Time) -> Result<Change> {
+pub(crate) fn reopen(
+    conn: &Connection,
+    id: &ChangeId,
+    item: &ItemId,
+    actor: &str,
+    now: Time,
+) -> Result<Change> {
     let change = super::change(conn, id)?;
     if change.state != State::Escalated {
         return Ok(change);
@@ -76,7 +100,13 @@ pub(crate) fn reopen(conn: &Connection, id: &ChangeId, item: &ItemId, actor: &st
 }
 
 /// A new rejection with what is open and what the person adds; older ones are superseded by it.
-pub(crate) fn refine(conn: &Connection, id: &ChangeId, text: Option<&str>, actor: &str, now: Time) -> Result<Change> {
+pub(crate) fn refine(
+    conn: &Connection,
+    id: &ChangeId,
+    text: Option<&str>,
+    actor: &str,
+    now: Time,
+) -> Result<Change> {
     let change = super::change(conn, id)?;
     if change.state.is_over() {
         return Err(BoardError::Refused {
@@ -84,30 +114,46 @@ pub(crate) fn refine(conn: &Connection, id: &ChangeId, text: Option<&str>, actor
             hint: None,
         });
     }
-    let says_nothing = super::last_review(conn, id)?.is_none_or(|review| review.verdict == Verdict::Approved);
+    let says_nothing =
+        super::last_review(conn, id)?.is_none_or(|review| review.verdict == Verdict::Approved);
     let waiting = super::rejections_of(conn, id, Some(RejectionState::Pending))?;
     let escalated = super::rejections_of(conn, id, Some(RejectionState::Escalated))?;
-    let is_quiet = waiting.is_empty() && escalated.is_empty() && super::open_guidance(conn, id)?.is_empty();
+    let is_quiet =
+        waiting.is_empty() && escalated.is_empty() && super::open_guidance(conn, id)?.is_empty();
     if super::open_findings(conn, id)?.is_empty() && text.is_none() && says_nothing && is_quiet {
         return Err(BoardError::Refused {
-            what: format!("{id} has no open finding and nothing was said against it: there is nothing to refine from"),
+            what: format!(
+                "{id} has no open finding and nothing was said against it: there is nothing to refine from"
+            ),
             hint: Some("say what is to be done with --text".into()),
         });
     }
     if change.budget.total_fixes >= change.budget.max_total_fixes {
         return Err(BoardError::Refused {
-            what: format!("{id} has used all its {} fixes", change.budget.max_total_fixes),
+            what: format!(
+                "{id} has used all its {} fixes",
+                change.budget.max_total_fixes
+            ),
             hint: Some(format!("`remand budget {id} --fixes +1` allows one more")),
         });
     }
-    instruct(conn, id, "refine", text.unwrap_or("the open findings"), actor, now)?;
+    instruct(
+        conn,
+        id,
+        "refine",
+        text.unwrap_or("the open findings"),
+        actor,
+        now,
+    )?;
     ask_anew(conn, &change, text, BeginsRound::Yes, actor, now)
 }
 
 /// Whether a change that used all fixes of its round may have more since, by other settings.
 fn has_room(conn: &Connection, change: &Change) -> Result<bool> {
     let last = escalate::last(conn, &change.change_id)?;
-    let bound = last.as_ref().and_then(|event| event.metadata.get("bound")?.as_str());
+    let bound = last
+        .as_ref()
+        .and_then(|event| event.metadata.get("bound")?.as_str());
     Ok(bound == Some("cycles") && change.budget.fix_cycle < change.budget.max_fix_cycles)
 }
 
@@ -139,19 +185,29 @@ pub(super) fn ask_anew(
     let unanswered = unanswered(conn, id)?;
     let said = unanswered.with(text);
     let mut body = said.clone();
-    body.extend(review.as_ref().filter(|r| r.verdict != Verdict::Approved).map(|r| r.body.clone()));
-    let summary = text.map_or_else(|| format!("go on with {} open findings", open.len()), str::to_owned);
-    let rejected = NewEvent::about(id, EventType::WorkRejected, summary).by(actor).with(json!({
-        "verdict": Verdict::ChangesRequested,
-        "item_id": review.map(|r| r.item_id),
-        "head": change.head,
-        "body": body.join("\n\n"),
-        "said": said.join("\n\n"),
-        "findings": unanswered.findings,
-        "supersedes": true,
-        "supersedes_to": unanswered.to,
-        "begins_round": round == BeginsRound::Yes,
-    }));
+    body.extend(
+        review
+            .as_ref()
+            .filter(|r| r.verdict != Verdict::Approved)
+            .map(|r| r.body.clone()),
+    );
+    let summary = text.map_or_else(
+        || format!("go on with {} open findings", open.len()),
+        str::to_owned,
+    );
+    let rejected = NewEvent::about(id, EventType::WorkRejected, summary)
+        .by(actor)
+        .with(json!({
+            "verdict": Verdict::ChangesRequested,
+            "item_id": review.map(|r| r.item_id),
+            "head": change.head,
+            "body": body.join("\n\n"),
+            "said": said.join("\n\n"),
+            "findings": unanswered.findings,
+            "supersedes": true,
+            "supersedes_to": unanswered.to,
+            "begins_round": round == BeginsRound::Yes,
+        }));
     super::append(conn, &rejected, now)?;
     if change.state != State::Escalated {
         return super::change(conn, id);
@@ -159,7 +215,12 @@ pub(super) fn ask_anew(
     let back = go_on(conn, id, actor, now)?;
     if back.state == State::PendingSelfReview {
         // This head has no verdict yet: its review comes first, the rejection waits for it.
-        finish::requeue_review(conn, &back, &format!("code_review:{id}:{}:{now}", back.head), now)?;
+        finish::requeue_review(
+            conn,
+            &back,
+            &format!("code_review:{id}:{}:{now}", back.head),
+            now,
+        )?;
     }
     Ok(back)
 }
@@ -177,7 +238,10 @@ pub(crate) struct Unanswered {
 impl Unanswered {
     /// What a person says now comes first.
     pub(crate) fn with(&self, text: Option<&str>) -> Vec<String> {
-        text.map(str::to_owned).into_iter().chain(self.words.iter().cloned()).collect()
+        text.map(str::to_owned)
+            .into_iter()
+            .chain(self.words.iter().cloned())
+            .collect()
     }
 }
 
@@ -185,7 +249,9 @@ pub(crate) fn unanswered(conn: &Connection, id: &ChangeId) -> Result<Unanswered>
     let ledger = super::finding_list(conn, id)?;
     let is_known = |value: &Value| {
         let text = |key: &str| value.get(key).and_then(Value::as_str);
-        ledger.iter().any(|f| text("id") == Some(f.finding_id.as_str()) && text("text") == Some(&f.finding.text))
+        ledger.iter().any(|f| {
+            text("id") == Some(f.finding_id.as_str()) && text("text") == Some(&f.finding.text)
+        })
     };
     // A fix that had no room for all of it was told the rest: only what it was not told is asked for again.
     let told = coverage::told_of_unfinished(conn, id)?;
@@ -193,7 +259,9 @@ pub(crate) fn unanswered(conn: &Connection, id: &ChangeId) -> Result<Unanswered>
     let mut findings = Vec::new();
     for open in super::open_findings(conn, id)? {
         if open.outcome == Outcome::Addressed
-            && told.iter().any(|one| one.finding_id.as_ref() == Some(&open.finding_id))
+            && told
+                .iter()
+                .any(|one| one.finding_id.as_ref() == Some(&open.finding_id))
         {
             continue;
         }
@@ -203,18 +271,35 @@ pub(crate) fn unanswered(conn: &Connection, id: &ChangeId) -> Result<Unanswered>
         }
         findings.push(value);
     }
-    let to = rejections::rejections_of(conn, id, None)?.last().map_or(0, |rejection| rejection.event_id);
+    let to = rejections::rejections_of(conn, id, None)?
+        .last()
+        .map_or(0, |rejection| rejection.event_id);
     let mut words = Vec::new();
     for rejection in rejections::waiting_from_outside(conn, id)? {
-        let text =
-            |key: &str| rejection.metadata.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
+        let text = |key: &str| {
+            rejection
+                .metadata
+                .get(key)
+                .and_then(Value::as_str)
+                .filter(|text| !text.trim().is_empty())
+        };
         let own_words = match text("said") {
             Some(said) => Some(said),
             None if rejection.metadata.get("said").is_some() => None,
             None => Some(text("body").unwrap_or(&rejection.summary)),
         };
-        words.extend(own_words.filter(|_| !was_told(rejection.rejection_id.as_str())).map(str::to_owned));
-        let came_with = rejection.metadata.get("findings").and_then(Value::as_array).into_iter().flatten().enumerate();
+        words.extend(
+            own_words
+                .filter(|_| !was_told(rejection.rejection_id.as_str()))
+                .map(str::to_owned),
+        );
+        let came_with = rejection
+            .metadata
+            .get("findings")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .enumerate();
         for (at, value) in came_with.filter(|(_, value)| !is_known(value)) {
             if was_told(&format!("{}.{}", rejection.rejection_id, at + 1)) {
                 continue;
@@ -227,7 +312,11 @@ pub(crate) fn unanswered(conn: &Connection, id: &ChangeId) -> Result<Unanswered>
             findings.push(value);
         }
     }
-    Ok(Unanswered { words, findings, to })
+    Ok(Unanswered {
+        words,
+        findings,
+        to,
+    })
 }
 
 /// What the forge refused is posted once more; how much that is.
@@ -235,7 +324,10 @@ pub(crate) fn post(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -> 
     let change = super::change(conn, id)?;
     if change.state.is_over() {
         return Err(BoardError::Refused {
-            what: format!("{id} is {}: nothing is posted for it any more", change.state),
+            what: format!(
+                "{id} is {}: nothing is posted for it any more",
+                change.state
+            ),
             hint: None,
         });
     }
@@ -253,7 +345,10 @@ pub(crate) fn cancel_change(
     actor: &str,
     now: Time,
 ) -> Result<Change> {
-    let reason = why.map_or_else(|| format!("cancelled by {actor}"), |why| format!("cancelled by {actor}: {why}"));
+    let reason = why.map_or_else(
+        || format!("cancelled by {actor}"),
+        |why| format!("cancelled by {actor}: {why}"),
+    );
     instruct(conn, id, "cancel", why.unwrap_or(""), actor, now)?;
     let after = changes::advance(conn, id, Trigger::Closed, actor, now)?;
     items::cancel_open(conn, id, None, &reason, now)?;
@@ -266,11 +361,21 @@ pub(crate) fn cancel_change(
 }
 
 /// Cancels one open item. A change that has nothing else to move it on is its own person's again.
-pub(crate) fn cancel_item(conn: &Connection, id: &ItemId, reason: &str, actor: &str, now: Time) -> Result<Item> {
+pub(crate) fn cancel_item(
+    conn: &Connection,
+    id: &ItemId,
+    reason: &str,
+    actor: &str,
+    now: Time,
+) -> Result<Item> {
     let cancelled = items::cancel_item(conn, id, reason, actor, now)?;
-    let Some(change_id) = &cancelled.change_id else { return Ok(cancelled) };
+    let Some(change_id) = &cancelled.change_id else {
+        return Ok(cancelled);
+    };
     let change = super::change(conn, change_id)?;
-    let goes_on = items::items_of(conn, change_id)?.iter().any(|item| item.status.is_open());
+    let goes_on = items::items_of(conn, change_id)?
+        .iter()
+        .any(|item| item.status.is_open());
     let waits_for_it = change.state.is_running() || change.state == State::PendingSelfReview;
     if waits_for_it && !goes_on {
         let escalation = Escalation {
@@ -298,8 +403,10 @@ fn end_waiting(conn: &Connection, id: &ChangeId) -> Result<()> {
 
 /// A person has spoken: what went before is no longer "no progress", and fixes may be made again.
 fn forget_progress(conn: &Connection, id: &ChangeId, now: Time) -> Result<()> {
-    conn.prepare_cached("UPDATE changes SET progress_since = :now, auto_fix = 1 WHERE change_id = :id")?
-        .execute(named_params! { ":now": now.to_string(), ":id": id.as_str() })?;
+    conn.prepare_cached(
+        "UPDATE changes SET progress_since = :now, auto_fix = 1 WHERE change_id = :id",
+    )?
+    .execute(named_params! { ":now": now.to_string(), ":id": id.as_str() })?;
     Ok(())
 }
 
@@ -312,9 +419,13 @@ pub(super) fn instruct(
     now: Time,
 ) -> Result<()> {
     let colon = if text.is_empty() { "" } else { ": " };
-    let event = NewEvent::about(id, EventType::Instructed, format!("{actor} says {action}{colon}{text}"))
-        .by(actor)
-        .with(json!({ "action": action, "text": text, "by": actor }));
+    let event = NewEvent::about(
+        id,
+        EventType::Instructed,
+        format!("{actor} says {action}{colon}{text}"),
+    )
+    .by(actor)
+    .with(json!({ "action": action, "text": text, "by": actor }));
     super::append(conn, &event, now)?;
     Ok(())
 }

@@ -24,13 +24,19 @@ pub(crate) struct Project {
 pub(crate) fn insert_project(conn: &Connection, project: &Project) -> Result<()> {
     if let Some(known) = project_by_common_dir(conn, &project.common_dir)? {
         return Err(BoardError::Refused {
-            what: format!("{} is known already, as project `{}`", project.path, known.project_id),
+            what: format!(
+                "{} is known already, as project `{}`",
+                project.path, known.project_id
+            ),
             hint: None,
         });
     }
     if let Ok(known) = self::project(conn, &project.project_id) {
         return Err(BoardError::Refused {
-            what: format!("there is a project `{}` already, at {}", known.project_id, known.path),
+            what: format!(
+                "there is a project `{}` already, at {}",
+                known.project_id, known.path
+            ),
             hint: Some("give this one another name with --name".into()),
         });
     }
@@ -62,7 +68,10 @@ pub(crate) fn move_project(
         named_params! { ":url": url, ":repo": repo, ":id": id.as_str() },
     )?;
     if pinned == 0 {
-        return Err(BoardError::NotFound { kind: "project", id: id.to_string() });
+        return Err(BoardError::NotFound {
+            kind: "project",
+            id: id.to_string(),
+        });
     }
     project(conn, id)
 }
@@ -71,10 +80,16 @@ pub(crate) fn project(conn: &Connection, id: &ProjectId) -> Result<Project> {
     conn.prepare_cached("SELECT * FROM projects WHERE project_id = :id")?
         .query_row(named_params! { ":id": id.as_str() }, from_row)
         .optional()?
-        .ok_or_else(|| BoardError::NotFound { kind: "project", id: id.to_string() })
+        .ok_or_else(|| BoardError::NotFound {
+            kind: "project",
+            id: id.to_string(),
+        })
 }
 
-pub(crate) fn project_by_common_dir(conn: &Connection, common_dir: &str) -> Result<Option<Project>> {
+pub(crate) fn project_by_common_dir(
+    conn: &Connection,
+    common_dir: &str,
+) -> Result<Option<Project>> {
     Ok(conn
         .prepare_cached("SELECT * FROM projects WHERE common_dir = :common_dir")?
         .query_row(named_params! { ":common_dir": common_dir }, from_row)
@@ -83,7 +98,9 @@ pub(crate) fn project_by_common_dir(conn: &Connection, common_dir: &str) -> Resu
 
 pub(crate) fn list_projects(conn: &Connection) -> Result<Vec<Project>> {
     let mut statement = conn.prepare_cached("SELECT * FROM projects ORDER BY project_id")?;
-    let projects = statement.query_map([], from_row)?.collect::<std::result::Result<_, _>>()?;
+    let projects = statement
+        .query_map([], from_row)?
+        .collect::<std::result::Result<_, _>>()?;
     Ok(projects)
 }
 

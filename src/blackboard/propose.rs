@@ -22,12 +22,20 @@ const SUMMARY_CHARS: usize = 300;
 const PATHS: usize = 20;
 
 /// Carries out one proposal; `false` when it had been carried out before.
-pub(crate) fn apply(conn: &Connection, evaluator: &str, proposal: &Proposal, now: Time) -> Result<bool> {
+pub(crate) fn apply(
+    conn: &Connection,
+    evaluator: &str,
+    proposal: &Proposal,
+    now: Time,
+) -> Result<bool> {
     match proposal {
         Proposal::Fix(fix) => create_fix(conn, evaluator, fix, now),
         Proposal::Asked(asked) => super::asked::apply(conn, evaluator, asked, now),
         Proposal::Pull { change_id, step } => super::pull_steps::apply(conn, change_id, step, now),
-        Proposal::Bound { change_id, escalation } => {
+        Proposal::Bound {
+            change_id,
+            escalation,
+        } => {
             if super::rejections_of(conn, change_id, Some(RejectionState::Pending))?.is_empty() {
                 return Ok(false);
             }
@@ -40,7 +48,9 @@ pub(crate) fn apply(conn: &Connection, evaluator: &str, proposal: &Proposal, now
 }
 
 fn create_fix(conn: &Connection, evaluator: &str, fix: &Fix, now: Time) -> Result<bool> {
-    let Some(newest) = fix.rejections.last() else { return Ok(false) };
+    let Some(newest) = fix.rejections.last() else {
+        return Ok(false);
+    };
     let change = super::change(conn, &fix.change_id)?;
     let new = NewItem {
         rejection_id: Some(newest.clone()),
@@ -53,12 +63,20 @@ fn create_fix(conn: &Connection, evaluator: &str, fix: &Fix, now: Time) -> Resul
         actor: evaluator.to_owned(),
     };
     // The key decides before anything else is touched: a proposal that comes late must not cancel the next review.
-    let Some(item) = items::insert_item(conn, &change, &new, now)? else { return Ok(false) };
+    let Some(item) = items::insert_item(conn, &change, &new, now)? else {
+        return Ok(false);
+    };
     rejections::reopen_for_rejection(conn, &change, now)?;
     // A head that is about to change needs no verdict.
     for open in items::items_of(conn, &fix.change_id)? {
         if open.source == Source::CodeReview && open.status.is_open() {
-            items::cancel_item(conn, &open.item_id, "a fix of this head was created", "remand", now)?;
+            items::cancel_item(
+                conn,
+                &open.item_id,
+                "a fix of this head was created",
+                "remand",
+                now,
+            )?;
         }
     }
     if fix.begins_round {
@@ -81,14 +99,20 @@ fn create_fix(conn: &Connection, evaluator: &str, fix: &Fix, now: Time) -> Resul
         fix.metadata.max_fix_cycles,
         count(fix.rejections.len(), "rejection")
     );
-    let event: NewEvent =
-        about_item(&fix.change_id, &item.item_id, EventType::FixCreated, summary).by(evaluator).with(json!({
-            "item_id": item.item_id,
-            "rejections": fix.rejections,
-            "fix_cycle": fix.metadata.fix_cycle,
-            "max_fix_cycles": fix.metadata.max_fix_cycles,
-            "context": context(conn, &item.item_id)?,
-        }));
+    let event: NewEvent = about_item(
+        &fix.change_id,
+        &item.item_id,
+        EventType::FixCreated,
+        summary,
+    )
+    .by(evaluator)
+    .with(json!({
+        "item_id": item.item_id,
+        "rejections": fix.rejections,
+        "fix_cycle": fix.metadata.fix_cycle,
+        "max_fix_cycles": fix.metadata.max_fix_cycles,
+        "context": context(conn, &item.item_id)?,
+    }));
     super::append(conn, &event, now)?;
     Ok(true)
 }
@@ -97,15 +121,27 @@ fn create_fix(conn: &Connection, evaluator: &str, fix: &Fix, now: Time) -> Resul
 fn context(conn: &Connection, item_id: &ItemId) -> Result<Vec<RejectionContext>> {
     let mut context = Vec::new();
     for rejection in super::rejections_in(conn, item_id)? {
-        let findings = rejection.metadata.get("findings").and_then(Value::as_array).map(Vec::as_slice);
+        let findings = rejection
+            .metadata
+            .get("findings")
+            .and_then(Value::as_array)
+            .map(Vec::as_slice);
         let findings = findings.unwrap_or_default();
-        let word = |finding: &Value, key: &str| finding.get(key).and_then(Value::as_str).map(str::to_owned);
-        let paths: BTreeSet<String> = findings.iter().filter_map(|finding| word(finding, "path")).collect();
+        let word = |finding: &Value, key: &str| {
+            finding.get(key).and_then(Value::as_str).map(str::to_owned)
+        };
+        let paths: BTreeSet<String> = findings
+            .iter()
+            .filter_map(|finding| word(finding, "path"))
+            .collect();
         context.push(RejectionContext {
             by: super::event(conn, rejection.event_id)?.actor_id,
             summary: rejection.summary.chars().take(SUMMARY_CHARS).collect(),
             findings: findings.len(),
-            severity: findings.iter().filter_map(|finding| word(finding, "severity")?.parse().ok()).min(),
+            severity: findings
+                .iter()
+                .filter_map(|finding| word(finding, "severity")?.parse().ok())
+                .min(),
             paths: paths.into_iter().take(PATHS).collect(),
             rejection_id: rejection.rejection_id,
         });
@@ -156,5 +192,9 @@ pub(crate) fn set_cursor(
 }
 
 fn count(n: usize, what: &str) -> String {
-    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+    if n == 1 {
+        format!("1 {what}")
+    } else {
+        format!("{n} {what}s")
+    }
 }

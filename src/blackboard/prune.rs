@@ -16,28 +16,56 @@ use crate::words::words;
 /// Tables with rows of a change: their names, how many rows there are, how they go. In this order: what refers to
 /// another comes before it.
 pub(super) const OWNED: &[(&str, &str, &str)] = &[
-    ("findings", "SELECT count(*) FROM findings WHERE change_id = :id", "DELETE FROM findings WHERE change_id = :id"),
-    ("feedback", "SELECT count(*) FROM feedback WHERE change_id = :id", "DELETE FROM feedback WHERE change_id = :id"),
-    ("reviews", "SELECT count(*) FROM reviews WHERE change_id = :id", "DELETE FROM reviews WHERE change_id = :id"),
+    (
+        "findings",
+        "SELECT count(*) FROM findings WHERE change_id = :id",
+        "DELETE FROM findings WHERE change_id = :id",
+    ),
+    (
+        "feedback",
+        "SELECT count(*) FROM feedback WHERE change_id = :id",
+        "DELETE FROM feedback WHERE change_id = :id",
+    ),
+    (
+        "reviews",
+        "SELECT count(*) FROM reviews WHERE change_id = :id",
+        "DELETE FROM reviews WHERE change_id = :id",
+    ),
     (
         "shadow_reviews",
         "SELECT count(*) FROM shadow_reviews WHERE change_id = :id",
         "DELETE FROM shadow_reviews WHERE change_id = :id",
     ),
-    ("shadows", "SELECT count(*) FROM shadows WHERE change_id = :id", "DELETE FROM shadows WHERE change_id = :id"),
+    (
+        "shadows",
+        "SELECT count(*) FROM shadows WHERE change_id = :id",
+        "DELETE FROM shadows WHERE change_id = :id",
+    ),
     (
         "run_feedback",
         "SELECT count(*) FROM run_feedback WHERE run_id IN (SELECT run_id FROM runs WHERE change_id = :id)",
         "DELETE FROM run_feedback WHERE run_id IN (SELECT run_id FROM runs WHERE change_id = :id)",
     ),
-    ("runs", "SELECT count(*) FROM runs WHERE change_id = :id", "DELETE FROM runs WHERE change_id = :id"),
+    (
+        "runs",
+        "SELECT count(*) FROM runs WHERE change_id = :id",
+        "DELETE FROM runs WHERE change_id = :id",
+    ),
     (
         "rejections",
         "SELECT count(*) FROM rejections WHERE change_id = :id",
         "DELETE FROM rejections WHERE change_id = :id",
     ),
-    ("intents", "SELECT count(*) FROM intents WHERE change_id = :id", "DELETE FROM intents WHERE change_id = :id"),
-    ("messages", "SELECT count(*) FROM messages WHERE change_id = :id", "DELETE FROM messages WHERE change_id = :id"),
+    (
+        "intents",
+        "SELECT count(*) FROM intents WHERE change_id = :id",
+        "DELETE FROM intents WHERE change_id = :id",
+    ),
+    (
+        "messages",
+        "SELECT count(*) FROM messages WHERE change_id = :id",
+        "DELETE FROM messages WHERE change_id = :id",
+    ),
     (
         "notifications",
         "SELECT count(*) FROM notifications WHERE change_id = :id",
@@ -97,7 +125,12 @@ pub(crate) struct Remnant {
 impl Remnant {
     /// In a folder of ours, where it has a name that only its run or item can have.
     pub(crate) fn named(kind: Where, path: String, proof: String) -> Self {
-        Self { kind, path, repository: String::new(), proof }
+        Self {
+            kind,
+            path,
+            repository: String::new(),
+            proof,
+        }
     }
 
     fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
@@ -117,13 +150,19 @@ pub(crate) fn over_since(conn: &Connection, before: Time) -> Result<Vec<ChangeId
          ORDER BY updated_at, change_id",
     )?;
     let found = statement
-        .query_map(named_params! { ":before": before.to_string() }, |row| row.get::<_, String>(0).map(ChangeId::new))?
+        .query_map(named_params! { ":before": before.to_string() }, |row| {
+            row.get::<_, String>(0).map(ChangeId::new)
+        })?
         .collect::<std::result::Result<_, _>>()?;
     Ok(found)
 }
 
 /// Why a change may not go; none when it may.
-pub(crate) fn in_the_way(conn: &Connection, change: &Change, before: Time) -> Result<Option<String>> {
+pub(crate) fn in_the_way(
+    conn: &Connection,
+    change: &Change,
+    before: Time,
+) -> Result<Option<String>> {
     if !change.state.is_over() {
         return Ok(Some(format!("it is {} again", change.state)));
     }
@@ -145,10 +184,15 @@ pub(crate) fn in_the_way(conn: &Connection, change: &Change, before: Time) -> Re
         )?
         .exists(named_params! { ":ids": ids })?;
     if waits {
-        return Ok(Some("a rejection of it was not looked at yet (`remand tick` does)".into()));
+        return Ok(Some(
+            "a rejection of it was not looked at yet (`remand tick` does)".into(),
+        ));
     }
     let open: [(&str, &str); 3] = [
-        ("a run of it has no end yet", "SELECT 1 FROM runs WHERE change_id = :id AND ended_at IS NULL"),
+        (
+            "a run of it has no end yet",
+            "SELECT 1 FROM runs WHERE change_id = :id AND ended_at IS NULL",
+        ),
         (
             "an item of it is still open",
             "SELECT 1 FROM work_items WHERE change_id = :id AND status IN ('available', 'claimed', 'blocked')",
@@ -159,7 +203,10 @@ pub(crate) fn in_the_way(conn: &Connection, change: &Change, before: Time) -> Re
         ),
     ];
     for (why, sql) in open {
-        if conn.prepare_cached(sql)?.exists(named_params! { ":id": change.change_id.as_str() })? {
+        if conn
+            .prepare_cached(sql)?
+            .exists(named_params! { ":id": change.change_id.as_str() })?
+        {
             return Ok(Some(why.to_owned()));
         }
     }
@@ -169,24 +216,36 @@ pub(crate) fn in_the_way(conn: &Connection, change: &Change, before: Time) -> Re
 /// How much would go.
 pub(crate) fn weigh(conn: &Connection, id: &ChangeId) -> Result<Weight> {
     let count = |table: &str| -> Result<i64> {
-        let Some((_, sql, _)) = OWNED.iter().find(|(name, _, _)| *name == table) else { return Ok(0) };
-        Ok(conn.prepare_cached(sql)?.query_row(named_params! { ":id": id.as_str() }, |row| row.get(0))?)
+        let Some((_, sql, _)) = OWNED.iter().find(|(name, _, _)| *name == table) else {
+            return Ok(0);
+        };
+        Ok(conn
+            .prepare_cached(sql)?
+            .query_row(named_params! { ":id": id.as_str() }, |row| row.get(0))?)
     };
-    let mut statement = conn.prepare_cached("SELECT run_id, dir FROM runs WHERE change_id = :id ORDER BY rowid")?;
+    let mut statement =
+        conn.prepare_cached("SELECT run_id, dir FROM runs WHERE change_id = :id ORDER BY rowid")?;
     let runs: Vec<(String, String)> = statement
-        .query_map(named_params! { ":id": id.as_str() }, |row| Ok((row.get(0)?, row.get(1)?)))?
+        .query_map(named_params! { ":id": id.as_str() }, |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })?
         .collect::<std::result::Result<_, _>>()?;
     let mut statement = conn.prepare_cached(
         "SELECT item_id, prompt FROM shadows WHERE change_id = :id AND prompt IS NOT NULL ORDER BY item_id",
     )?;
     let prompts: Vec<(String, String)> = statement
-        .query_map(named_params! { ":id": id.as_str() }, |row| Ok((row.get(0)?, row.get(1)?)))?
+        .query_map(named_params! { ":id": id.as_str() }, |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })?
         .collect::<std::result::Result<_, _>>()?;
     let ids = ids_of(conn, id)?;
     let events: Vec<i64> = serde_json::from_str(&ids)?;
-    let of_runs = runs.iter().map(|(run, dir)| Remnant::named(Where::Run, dir.clone(), run.clone()));
-    let of_items =
-        prompts.into_iter().map(|(item, prompt)| Remnant::named(Where::Prompt, prompt, format!("{item}.md")));
+    let of_runs = runs
+        .iter()
+        .map(|(run, dir)| Remnant::named(Where::Run, dir.clone(), run.clone()));
+    let of_items = prompts
+        .into_iter()
+        .map(|(item, prompt)| Remnant::named(Where::Prompt, prompt, format!("{item}.md")));
     Ok(Weight {
         events: events.len(),
         items: count("work_items")?,
@@ -214,19 +273,30 @@ fn wips(conn: &Connection, ids: &str) -> Result<BTreeSet<String>> {
 
 /// Removes a change that is over with all its rows. `beside` goes after it, on top of what the rows name: until
 /// [`swept`] it is remembered.
-pub(crate) fn prune(conn: &Connection, change: &Change, beside: &[Remnant], actor: &str, now: Time) -> Result<Weight> {
+pub(crate) fn prune(
+    conn: &Connection,
+    change: &Change,
+    beside: &[Remnant],
+    actor: &str,
+    now: Time,
+) -> Result<Weight> {
     let id = &change.change_id;
     let weight = weigh(conn, id)?;
     let events = ids_of(conn, id)?;
-    conn.execute("INSERT INTO counters (name, value) VALUES ('pruning', 1)", [])?;
+    conn.execute(
+        "INSERT INTO counters (name, value) VALUES ('pruning', 1)",
+        [],
+    )?;
     forget_proposals(conn, id)?;
     for (_, _, delete) in OWNED {
-        conn.prepare_cached(delete)?.execute(named_params! { ":id": id.as_str() })?;
+        conn.prepare_cached(delete)?
+            .execute(named_params! { ":id": id.as_str() })?;
     }
     forget_pull(conn, change, now)?;
     conn.prepare_cached("DELETE FROM events WHERE id IN (SELECT value FROM json_each(:ids))")?
         .execute(named_params! { ":ids": events })?;
-    conn.prepare_cached("DELETE FROM changes WHERE change_id = :id")?.execute(named_params! { ":id": id.as_str() })?;
+    conn.prepare_cached("DELETE FROM changes WHERE change_id = :id")?
+        .execute(named_params! { ":id": id.as_str() })?;
     conn.execute("DELETE FROM counters WHERE name = 'pruning'", [])?;
     for remnant in weight.remnants.iter().chain(beside) {
         conn.prepare_cached(
@@ -242,7 +312,10 @@ pub(crate) fn prune(conn: &Connection, change: &Change, beside: &[Remnant], acto
             ":now": now.to_string(),
         })?;
     }
-    let summary = format!("{id} pruned: {} ({}), {} events", change.title, change.state, weight.events);
+    let summary = format!(
+        "{id} pruned: {} ({}), {} events",
+        change.title, change.state, weight.events
+    );
     let event = NewEvent {
         event_type: EventType::Pruned,
         actor: actor.to_owned(),
@@ -306,31 +379,58 @@ fn had_its_turn(change_id: &str) -> String {
 }
 
 /// Why the rules do not take a pull request over again, when it was that of a change that was pruned.
-pub(crate) fn pruned_pull(conn: &Connection, project_id: &ProjectId, number: i64) -> Result<Option<String>> {
-    let mut statement =
-        conn.prepare_cached("SELECT change_id FROM pruned_pulls WHERE project_id = :project_id AND number = :number")?;
-    let mut found = statement.query(named_params! { ":project_id": project_id.as_str(), ":number": number })?;
-    Ok(found.next()?.map(|row| row.get::<_, String>(0)).transpose()?.map(|id| had_its_turn(&id)))
+pub(crate) fn pruned_pull(
+    conn: &Connection,
+    project_id: &ProjectId,
+    number: i64,
+) -> Result<Option<String>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT change_id FROM pruned_pulls WHERE project_id = :project_id AND number = :number",
+    )?;
+    let mut found =
+        statement.query(named_params! { ":project_id": project_id.as_str(), ":number": number })?;
+    Ok(found
+        .next()?
+        .map(|row| row.get::<_, String>(0))
+        .transpose()?
+        .map(|id| had_its_turn(&id)))
 }
 
 /// When a change of this id was pruned.
 pub(crate) fn pruned_at(conn: &Connection, id: &str) -> Result<Option<Time>> {
     let about = super::events_about(conn, TargetType::Change, id, 10)?;
-    Ok(about.into_iter().rev().find(|event| event.event_type == EventType::Pruned).map(|event| event.timestamp))
+    Ok(about
+        .into_iter()
+        .rev()
+        .find(|event| event.event_type == EventType::Pruned)
+        .map(|event| event.timestamp))
 }
 
 /// What pruned changes may still have outside of the blackboard.
 pub(crate) fn sweeps(conn: &Connection) -> Result<Vec<Remnant>> {
-    let mut statement = conn.prepare_cached("SELECT * FROM sweeps ORDER BY created_at, kind, path")?;
-    let found = statement.query_map([], Remnant::from_row)?.collect::<std::result::Result<_, _>>()?;
+    let mut statement =
+        conn.prepare_cached("SELECT * FROM sweeps ORDER BY created_at, kind, path")?;
+    let found = statement
+        .query_map([], Remnant::from_row)?
+        .collect::<std::result::Result<_, _>>()?;
     Ok(found)
 }
 
 /// They are gone, or not ours to remove.
 pub(crate) fn swept(conn: &Connection, remnants: &[Remnant]) -> Result<()> {
-    for Remnant { kind, path, repository, proof: _ } in remnants {
-        conn.prepare_cached("DELETE FROM sweeps WHERE kind = :kind AND path = :path AND repository = :repository")?
-            .execute(named_params! { ":kind": kind.as_str(), ":path": path, ":repository": repository })?;
+    for Remnant {
+        kind,
+        path,
+        repository,
+        proof: _,
+    } in remnants
+    {
+        conn.prepare_cached(
+            "DELETE FROM sweeps WHERE kind = :kind AND path = :path AND repository = :repository",
+        )?
+        .execute(
+            named_params! { ":kind": kind.as_str(), ":path": path, ":repository": repository },
+        )?;
     }
     Ok(())
 }

@@ -19,7 +19,11 @@ pub(super) fn apply(conn: &Connection, id: &ChangeId, step: &PullStep, now: Time
     let change = super::change(conn, id)?;
     match step {
         PullStep::Reject(rejected) => reject(conn, &change, rejected, now),
-        PullStep::Approve { by, head, feedback_id } => {
+        PullStep::Approve {
+            by,
+            head,
+            feedback_id,
+        } => {
             let actor = format!("github:{by}");
             let event = NewEvent::about(id, EventType::WorkApproved, format!("{by} approved {}", changes::short(head)))
                 .by(&actor)
@@ -27,13 +31,24 @@ pub(super) fn apply(conn: &Connection, id: &ChangeId, step: &PullStep, now: Time
             let event_id = super::append(conn, &event, now)?;
             said::judge(conn, feedback_id, "approved", Some(event_id), now)
         }
-        PullStep::Settle { feedback_id, outcome } => said::judge(conn, feedback_id, outcome, None, now),
-        PullStep::PassOver { feedback_id, reason, ask_again } => {
+        PullStep::Settle {
+            feedback_id,
+            outcome,
+        } => said::judge(conn, feedback_id, outcome, None, now),
+        PullStep::PassOver {
+            feedback_id,
+            reason,
+            ask_again,
+        } => {
             if !said::judge(conn, feedback_id, reason, None, now)? {
                 return Ok(false);
             }
-            let event = NewEvent::about(id, EventType::Skipped, format!("{feedback_id} made no work: {reason}"))
-                .with(json!({ "reason": reason, "feedback_id": feedback_id }));
+            let event = NewEvent::about(
+                id,
+                EventType::Skipped,
+                format!("{feedback_id} made no work: {reason}"),
+            )
+            .with(json!({ "reason": reason, "feedback_id": feedback_id }));
             super::append(conn, &event, now)?;
             if let Some(login) = ask_again {
                 ask(conn, &change, login, now)?;
@@ -49,8 +64,10 @@ pub(super) fn apply(conn: &Connection, id: &ChangeId, step: &PullStep, now: Time
             Ok(true)
         }
         PullStep::Retargeted { to } => {
-            conn.prepare_cached("UPDATE changes SET base = :to, updated_at = :now WHERE change_id = :id")?
-                .execute(named_params! { ":to": to, ":now": now.to_string(), ":id": id.as_str() })?;
+            conn.prepare_cached(
+                "UPDATE changes SET base = :to, updated_at = :now WHERE change_id = :id",
+            )?
+            .execute(named_params! { ":to": to, ":now": now.to_string(), ":id": id.as_str() })?;
             let reason = format!("the PR goes into {to} now, not into {}", change.base);
             told(conn, id, "retargeted", reason.clone(), now)?;
             head::review_new_base(conn, id, &reason, now)?;
@@ -63,21 +80,48 @@ pub(super) fn apply(conn: &Connection, id: &ChangeId, step: &PullStep, now: Time
         }
         PullStep::Wanted => {
             pause::resume_by_rules(conn, id, now)?;
-            told(conn, id, "wanted", "the project's rules take the PR again".to_owned(), now)?;
+            told(
+                conn,
+                id,
+                "wanted",
+                "the project's rules take the PR again".to_owned(),
+                now,
+            )?;
             Ok(true)
         }
     }
 }
 
 /// The project's rules no longer take it, as was seen between two reads: paused, with what was seen.
-pub(crate) fn unwanted(conn: &Connection, id: &ChangeId, pull: &Pull, reason: &str, now: Time) -> Result<()> {
+pub(crate) fn unwanted(
+    conn: &Connection,
+    id: &ChangeId,
+    pull: &Pull,
+    reason: &str,
+    now: Time,
+) -> Result<()> {
     let change = super::change(conn, id)?;
     // Where the branch is, the next read finds out: the forge may show an old head.
     let known = pulls::pull_row(conn, &change.project_id, pull.number)?;
     let head_sha = known.map_or_else(|| pull.head_sha.clone(), |known| known.head_sha);
-    pulls::see_pull(conn, &change.project_id, &Pull { head_sha, ..pull.clone() }, Some(reason))?;
+    pulls::see_pull(
+        conn,
+        &change.project_id,
+        &Pull {
+            head_sha,
+            ..pull.clone()
+        },
+        Some(reason),
+    )?;
     if !change.state.is_over() {
-        apply(conn, id, &PullStep::Unwanted { reason: reason.to_owned() }, now)?;
+        apply(
+            conn,
+            id,
+            &PullStep::Unwanted {
+                reason: reason.to_owned(),
+            },
+            now,
+        )?;
     }
     Ok(())
 }
@@ -103,16 +147,32 @@ fn reject(conn: &Connection, change: &Change, rejected: &Rejected, now: Time) ->
     }
     debug_assert!(judged || rejected.feedback.is_empty());
     for feedback_id in &rejected.left_out {
-        said::judge(conn, feedback_id, "it came with more than a fix can be told", None, now)?;
+        said::judge(
+            conn,
+            feedback_id,
+            "it came with more than a fix can be told",
+            None,
+            now,
+        )?;
     }
     Ok(true)
 }
 
 /// The pull request was merged or closed: the change is too, and nothing of it goes on.
-pub(crate) fn over(conn: &Connection, change: &Change, state: PullState, now: Time) -> Result<bool> {
+pub(crate) fn over(
+    conn: &Connection,
+    change: &Change,
+    state: PullState,
+    now: Time,
+) -> Result<bool> {
     let id = &change.change_id;
-    let trigger = if state == PullState::Merged { Trigger::Merged } else { Trigger::Closed };
-    let is_over = change.state == State::Merged || (state == PullState::Closed && change.state == State::Closed);
+    let trigger = if state == PullState::Merged {
+        Trigger::Merged
+    } else {
+        Trigger::Closed
+    };
+    let is_over = change.state == State::Merged
+        || (state == PullState::Closed && change.state == State::Closed);
     // What a person cancelled was not moved by this, and does not come back with it.
     conn.prepare_cached(
         "UPDATE pulls SET state = :state, acted_on = CASE WHEN :is_over THEN acted_on ELSE :state END WHERE change_id = :id",
@@ -121,7 +181,11 @@ pub(crate) fn over(conn: &Connection, change: &Change, state: PullState, now: Ti
     if is_over {
         return Ok(false);
     }
-    let reason = if state == PullState::Closed { CLOSED.to_owned() } else { format!("the PR was {state}") };
+    let reason = if state == PullState::Closed {
+        CLOSED.to_owned()
+    } else {
+        format!("the PR was {state}")
+    };
     told(conn, id, state.as_str(), reason.clone(), now)?;
     changes::advance(conn, id, trigger, "github", now)?;
     items::cancel_open(conn, id, None, &reason, now)?;
@@ -150,7 +214,11 @@ fn stays_closed(conn: &Connection, id: &ChangeId, reason: &str, now: Time) -> Re
         .prepare_cached("SELECT 1 FROM events WHERE change_id = :id AND event_type = 'skipped' AND summary = :summary")?
         .exists(named_params! { ":id": id.as_str(), ":summary": summary })?;
     if !is_told {
-        super::append(conn, &NewEvent::about(id, EventType::Skipped, summary).with(json!({ "reason": reason })), now)?;
+        super::append(
+            conn,
+            &NewEvent::about(id, EventType::Skipped, summary).with(json!({ "reason": reason })),
+            now,
+        )?;
     }
     Ok(!is_told)
 }
@@ -158,7 +226,11 @@ fn stays_closed(conn: &Connection, id: &ChangeId, reason: &str, now: Time) -> Re
 /// However much of what they said is passed over: each is asked once about a head.
 fn ask(conn: &Connection, change: &Change, login: &str, now: Time) -> Result<()> {
     let new = NewIntent {
-        key: format!("ask:{}:{}:{login}", change.change_id, changes::short(&change.head)),
+        key: format!(
+            "ask:{}:{}:{login}",
+            change.change_id,
+            changes::short(&change.head)
+        ),
         kind: IntentKind::Ask,
         change_id: change.change_id.clone(),
         payload: json!({ "logins": [login] }),
@@ -168,19 +240,28 @@ fn ask(conn: &Connection, change: &Change, login: &str, now: Time) -> Result<()>
 }
 
 fn told(conn: &Connection, id: &ChangeId, what: &str, summary: String, now: Time) -> Result<()> {
-    let event = NewEvent::about(id, EventType::PrChanged, summary).by("github").with(json!({ "what": what }));
+    let event = NewEvent::about(id, EventType::PrChanged, summary)
+        .by("github")
+        .with(json!({ "what": what }));
     super::append(conn, &event, now)?;
     Ok(())
 }
 
 /// A person took fixes of ours back, each named by the intent to push it: no more are made unless a person says so. It is
 /// said once of each.
-pub(crate) fn stop_fixing(conn: &Connection, id: &ChangeId, pushes: &[String], now: Time) -> Result<()> {
+pub(crate) fn stop_fixing(
+    conn: &Connection,
+    id: &ChangeId,
+    pushes: &[String],
+    now: Time,
+) -> Result<()> {
     for key in pushes {
         super::change_result(conn, key, "taken_back")?;
     }
-    conn.prepare_cached("UPDATE changes SET auto_fix = 0, updated_at = :now WHERE change_id = :id")?
-        .execute(named_params! { ":now": now.to_string(), ":id": id.as_str() })?;
+    conn.prepare_cached(
+        "UPDATE changes SET auto_fix = 0, updated_at = :now WHERE change_id = :id",
+    )?
+    .execute(named_params! { ":now": now.to_string(), ":id": id.as_str() })?;
     Ok(())
 }
 
@@ -193,8 +274,10 @@ pub(crate) fn set_up_for(conn: &Connection, id: &ChangeId, what: &str) -> Result
 
 /// The untracked files that passing gates left in the change's worktree.
 pub(crate) fn gate_leftovers(conn: &Connection, id: &ChangeId) -> Result<Vec<String>> {
-    let mut statement = conn.prepare_cached("SELECT gate_leftovers FROM changes WHERE change_id = :id")?;
-    let paths: String = statement.query_row(named_params! { ":id": id.as_str() }, |row| row.get(0))?;
+    let mut statement =
+        conn.prepare_cached("SELECT gate_leftovers FROM changes WHERE change_id = :id")?;
+    let paths: String =
+        statement.query_row(named_params! { ":id": id.as_str() }, |row| row.get(0))?;
     Ok(serde_json::from_str(&paths)?)
 }
 
@@ -204,12 +287,19 @@ pub(crate) fn add_gate_leftovers(conn: &Connection, id: &ChangeId, paths: &[Stri
     all.sort();
     all.dedup();
     conn.prepare_cached("UPDATE changes SET gate_leftovers = :paths WHERE change_id = :id")?
-        .execute(named_params! { ":paths": serde_json::json!(all).to_string(), ":id": id.as_str() })?;
+        .execute(
+            named_params! { ":paths": serde_json::json!(all).to_string(), ":id": id.as_str() },
+        )?;
     Ok(())
 }
 
 /// Ends a hold that stood only because the forge could not be read.
-pub(crate) fn end_read_hold(conn: &Connection, id: &ChangeId, reason: &str, now: Time) -> Result<()> {
+pub(crate) fn end_read_hold(
+    conn: &Connection,
+    id: &ChangeId,
+    reason: &str,
+    now: Time,
+) -> Result<()> {
     let change = super::change(conn, id)?;
     if change.hold_reason == Some(hold::stored_reason(reason)) {
         hold::end_hold(conn, &change, "GitHub could be read again", now)?;

@@ -77,8 +77,10 @@ pub(crate) fn see_pull(
         ":opened_at": Time::parse(&pull.opened_at).ok().map(|moment| moment.to_string()),
         ":passed_over": passed_over,
     })?;
-    pull_row(conn, project_id, pull.number)?
-        .ok_or_else(|| super::BoardError::NotFound { kind: "pull request", id: format!("#{}", pull.number) })
+    pull_row(conn, project_id, pull.number)?.ok_or_else(|| super::BoardError::NotFound {
+        kind: "pull request",
+        id: format!("#{}", pull.number),
+    })
 }
 
 /// What a read brought, in one step: the pull request, what was said, and the marks that keep it from being asked for
@@ -87,14 +89,19 @@ pub(crate) fn take_in_pull(conn: &Connection, read: &Read, now: Time) -> Result<
     if let Some((pull, etag)) = &read.pull {
         // A page that shows an old head is asked for again until it shows the right one.
         let etag = etag.as_ref().filter(|_| pull.head_sha == read.head);
-        let pull = &Pull { head_sha: read.head.clone(), ..pull.clone() };
+        let pull = &Pull {
+            head_sha: read.head.clone(),
+            ..pull.clone()
+        };
         see_pull(conn, &read.project_id, pull, read.passed_over.as_deref())?;
-        conn.prepare_cached("UPDATE pulls SET etag = :etag WHERE project_id = :project_id AND number = :number")?
-            .execute(named_params! {
-                ":etag": etag,
-                ":project_id": read.project_id.as_str(),
-                ":number": read.number,
-            })?;
+        conn.prepare_cached(
+            "UPDATE pulls SET etag = :etag WHERE project_id = :project_id AND number = :number",
+        )?
+        .execute(named_params! {
+            ":etag": etag,
+            ":project_id": read.project_id.as_str(),
+            ":number": read.number,
+        })?;
     }
     purpose::set_purpose(conn, &read.change_id, &read.purpose, now)?;
     let mut new = 0;
@@ -125,7 +132,12 @@ pub(crate) fn take_in_pull(conn: &Connection, read: &Read, now: Time) -> Result<
 }
 
 /// A read failed: again later, and the change waits if it needs it.
-pub(crate) fn fail_read(conn: &Connection, row: &SeenPull, failed: &FailedRead, now: Time) -> Result<()> {
+pub(crate) fn fail_read(
+    conn: &Connection,
+    row: &SeenPull,
+    failed: &FailedRead,
+    now: Time,
+) -> Result<()> {
     conn.prepare_cached(
         "UPDATE pulls SET failures = failures + 1, trouble = :trouble, next_read = :next_read
          WHERE project_id = :project_id AND number = :number",
@@ -136,14 +148,22 @@ pub(crate) fn fail_read(conn: &Connection, row: &SeenPull, failed: &FailedRead, 
         ":project_id": row.project_id.as_str(),
         ":number": row.number,
     })?;
-    let Some(change_id) = row.change_id.as_ref().filter(|_| failed.holds) else { return Ok(()) };
+    let Some(change_id) = row.change_id.as_ref().filter(|_| failed.holds) else {
+        return Ok(());
+    };
     let change = super::change(conn, change_id)?;
     let is_known = change.hold_reason == Some(stored_reason(&failed.reason))
-        && change.held_until.is_some_and(|until| until >= failed.next_read);
+        && change
+            .held_until
+            .is_some_and(|until| until >= failed.next_read);
     if change.state.is_over() || change.state == crate::change::State::Escalated || is_known {
         return Ok(());
     }
-    let hold = Hold { kind: HoldKind::Environment, reason: failed.reason.clone(), until: failed.next_read };
+    let hold = Hold {
+        kind: HoldKind::Environment,
+        reason: failed.reason.clone(),
+        until: failed.next_read,
+    };
     hold_change(conn, change_id, &hold, now)
 }
 
@@ -229,10 +249,17 @@ pub(crate) fn set_judged(conn: &Connection, change_id: &ChangeId) -> Result<()> 
     Ok(())
 }
 
-pub(crate) fn pull_row(conn: &Connection, project_id: &ProjectId, number: i64) -> Result<Option<SeenPull>> {
+pub(crate) fn pull_row(
+    conn: &Connection,
+    project_id: &ProjectId,
+    number: i64,
+) -> Result<Option<SeenPull>> {
     Ok(conn
         .prepare_cached("SELECT * FROM pulls WHERE project_id = :project_id AND number = :number")?
-        .query_row(named_params! { ":project_id": project_id.as_str(), ":number": number }, from_row)
+        .query_row(
+            named_params! { ":project_id": project_id.as_str(), ":number": number },
+            from_row,
+        )
         .optional()?)
 }
 
@@ -254,14 +281,20 @@ pub(crate) fn open_adoptions(conn: &Connection, project_id: &ProjectId) -> Resul
 }
 
 /// Those that were seen open, were not taken over and are not among `open` any more.
-pub(crate) fn end_unadopted(conn: &Connection, project_id: &ProjectId, open: &[i64]) -> Result<usize> {
+pub(crate) fn end_unadopted(
+    conn: &Connection,
+    project_id: &ProjectId,
+    open: &[i64],
+) -> Result<usize> {
     Ok(conn
         .prepare_cached(
             "UPDATE pulls SET state = 'closed', passed_over = 'it is not open any more'
              WHERE project_id = :id AND change_id IS NULL AND state = 'open'
                  AND number NOT IN (SELECT value FROM json_each(:open))",
         )?
-        .execute(named_params! { ":id": project_id.as_str(), ":open": serde_json::to_string(open)? })?)
+        .execute(
+            named_params! { ":id": project_id.as_str(), ":open": serde_json::to_string(open)? },
+        )?)
 }
 
 /// When a project's rules look for pull requests next, and what was in the way the last time.
@@ -285,7 +318,9 @@ pub(crate) fn discovery(conn: &Connection, project_id: &ProjectId) -> Result<Dis
                 next_read: rows::time_or_none(row, "next_read")?,
                 failures: row.get("failures")?,
                 trouble: row.get("trouble")?,
-                marks: row.get::<_, Option<String>>("marks")?.and_then(|text| serde_json::from_str(&text).ok()),
+                marks: row
+                    .get::<_, Option<String>>("marks")?
+                    .and_then(|text| serde_json::from_str(&text).ok()),
             })
         })
         .optional()?
@@ -300,8 +335,17 @@ pub(crate) struct Looked<'a> {
     pub(crate) marks: Option<&'a Value>,
 }
 
-pub(crate) fn set_discovery(conn: &Connection, project_id: &ProjectId, looked: &Looked<'_>, now: Time) -> Result<()> {
-    let Looked { trouble, next_read, marks } = *looked;
+pub(crate) fn set_discovery(
+    conn: &Connection,
+    project_id: &ProjectId,
+    looked: &Looked<'_>,
+    now: Time,
+) -> Result<()> {
+    let Looked {
+        trouble,
+        next_read,
+        marks,
+    } = *looked;
     let before = discovery(conn, project_id)?;
     conn.prepare_cached(
         "INSERT INTO discoveries (project_id, read_at, next_read, failures, trouble, marks)
@@ -342,11 +386,19 @@ pub(crate) fn end_discovery(conn: &Connection, project_id: &ProjectId) -> Result
 
 pub(super) fn from_row(row: &Row<'_>) -> std::result::Result<SeenPull, rusqlite::Error> {
     let labels = rows::json(row, "labels")?;
-    let labels = labels.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
+    let labels = labels
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect();
     Ok(SeenPull {
         project_id: ProjectId::new(row.get::<_, String>("project_id")?),
         number: row.get("number")?,
-        change_id: row.get::<_, Option<String>>("change_id")?.map(ChangeId::new),
+        change_id: row
+            .get::<_, Option<String>>("change_id")?
+            .map(ChangeId::new),
         title: row.get("title")?,
         state: rows::word(row, "state")?,
         acted_on: rows::word_or_none(row, "acted_on")?,

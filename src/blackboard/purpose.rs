@@ -12,32 +12,44 @@ use crate::event::{EventType, NewEvent};
 use crate::pull::{Description, LinkedIssue, Purpose, Trust};
 
 /// Stores it, and appends an event for what agents are not given and were given before, or what was not known before.
-pub(super) fn set_purpose(conn: &Connection, change_id: &ChangeId, purpose: &Purpose, now: Time) -> Result<()> {
-    let before = pulls::pull_of_change(conn, change_id)?.map(|row| row.purpose).unwrap_or_default();
+pub(super) fn set_purpose(
+    conn: &Connection,
+    change_id: &ChangeId,
+    purpose: &Purpose,
+    now: Time,
+) -> Result<()> {
+    let before = pulls::pull_of_change(conn, change_id)?
+        .map(|row| row.purpose)
+        .unwrap_or_default();
     if before == *purpose {
         return Ok(());
     }
-    conn.prepare_cached("UPDATE pulls SET description = :description, issue = :issue WHERE change_id = :id")?.execute(
-        named_params! {
-            ":description": json_or_null(purpose.description.as_ref())?,
-            ":issue": json_or_null(purpose.issue.as_ref())?,
-            ":id": change_id.as_str(),
-        },
-    )?;
+    conn.prepare_cached(
+        "UPDATE pulls SET description = :description, issue = :issue WHERE change_id = :id",
+    )?
+    .execute(named_params! {
+        ":description": json_or_null(purpose.description.as_ref())?,
+        ":issue": json_or_null(purpose.issue.as_ref())?,
+        ":id": change_id.as_str(),
+    })?;
     if let Some(reason) = withheld_description(purpose)
         && withheld_description(&before).is_none()
     {
         let summary = format!("the description of the PR is not given to agents: {reason}");
-        let event = NewEvent::about(change_id, EventType::Skipped, summary).with(json!({ "reason": reason }));
+        let event = NewEvent::about(change_id, EventType::Skipped, summary)
+            .with(json!({ "reason": reason }));
         super::append(conn, &event, now)?;
     }
     if let Some(withheld) = withheld_issue(purpose)
         && withheld_issue(&before).is_none_or(|before| before.kind() != withheld.kind())
     {
         let (verb, number, reason) = withheld.told();
-        let event =
-            NewEvent::about(change_id, EventType::Skipped, format!("the linked issue #{number} {verb}: {reason}"))
-                .with(json!({ "reason": reason, "issue": number }));
+        let event = NewEvent::about(
+            change_id,
+            EventType::Skipped,
+            format!("the linked issue #{number} {verb}: {reason}"),
+        )
+        .with(json!({ "reason": reason, "issue": number }));
         super::append(conn, &event, now)?;
     }
     Ok(())
@@ -73,10 +85,16 @@ fn withheld_description(purpose: &Purpose) -> Option<&str> {
 
 fn withheld_issue(purpose: &Purpose) -> Option<Withheld<'_>> {
     match purpose.issue.as_ref()? {
-        LinkedIssue::Read { trust: Trust::MayMakeWork, .. } => None,
-        LinkedIssue::Read { number, reason, trust: Trust::ShownOnly | Trust::Ours, .. } => {
-            Some(Withheld::Untrusted(*number, reason))
-        }
+        LinkedIssue::Read {
+            trust: Trust::MayMakeWork,
+            ..
+        } => None,
+        LinkedIssue::Read {
+            number,
+            reason,
+            trust: Trust::ShownOnly | Trust::Ours,
+            ..
+        } => Some(Withheld::Untrusted(*number, reason)),
         LinkedIssue::Unread { number, reason, .. } => Some(Withheld::Unread(*number, reason)),
     }
 }

@@ -55,12 +55,19 @@ pub(crate) fn known_permission(
     now: Time,
 ) -> Result<Option<Permission>> {
     let found = conn
-        .prepare_cached("SELECT permission, asked_at FROM permissions WHERE repo = :repo AND author_id = :id")?
+        .prepare_cached(
+            "SELECT permission, asked_at FROM permissions WHERE repo = :repo AND author_id = :id",
+        )?
         .query_row(named_params! { ":repo": repo, ":id": author_id }, |row| {
-            Ok((rows::word::<Permission>(row, "permission")?, rows::time(row, "asked_at")?))
+            Ok((
+                rows::word::<Permission>(row, "permission")?,
+                rows::time(row, "asked_at")?,
+            ))
         })
         .optional()?;
-    Ok(found.filter(|(_, asked)| *asked <= now && now < asked.plus(holds)).map(|(permission, _)| permission))
+    Ok(found
+        .filter(|(_, asked)| *asked <= now && now < asked.plus(holds))
+        .map(|(permission, _)| permission))
 }
 
 pub(crate) fn set_permission(

@@ -22,13 +22,21 @@ pub(crate) enum TakenIn {
 }
 
 /// Moves the events after the cursor into rows and returns the new cursor with what became of each.
-pub(crate) fn take_in(conn: &Connection, types: &[EventType], cursor: i64, now: Time) -> Result<(i64, Vec<TakenIn>)> {
+pub(crate) fn take_in(
+    conn: &Connection,
+    types: &[EventType],
+    cursor: i64,
+    now: Time,
+) -> Result<(i64, Vec<TakenIn>)> {
     let mut events: Vec<Event> = Vec::new();
     for event_type in types {
-        let mut statement =
-            conn.prepare_cached("SELECT * FROM events WHERE event_type = :event_type AND id > :cursor ORDER BY id")?;
-        let found = statement
-            .query_map(named_params! { ":event_type": event_type.as_str(), ":cursor": cursor }, rows::event)?;
+        let mut statement = conn.prepare_cached(
+            "SELECT * FROM events WHERE event_type = :event_type AND id > :cursor ORDER BY id",
+        )?;
+        let found = statement.query_map(
+            named_params! { ":event_type": event_type.as_str(), ":cursor": cursor },
+            rows::event,
+        )?;
         for event in found {
             events.push(event?);
         }
@@ -44,7 +52,13 @@ pub(crate) fn take_in(conn: &Connection, types: &[EventType], cursor: i64, now: 
         match apart(conn, || take_in_one(conn, event, now))? {
             Ok(one) => taken.extend(one),
             // It can't be taken back, and would stand in the way of all that come after it.
-            Err(error) => taken.push(skip(conn, event, event.change_id.as_ref(), &plain::chain(&error), now)?),
+            Err(error) => taken.push(skip(
+                conn,
+                event,
+                event.change_id.as_ref(),
+                &plain::chain(&error),
+                now,
+            )?),
         }
     }
     Ok((newest, taken))
@@ -74,18 +88,33 @@ fn was_taken_in(conn: &Connection, event: &Event) -> Result<bool> {
 
 fn reject(conn: &Connection, event: &Event, now: Time) -> Result<TakenIn> {
     let Some(change) = target(conn, event)? else {
-        return skip(conn, event, None, &format!("{} `{}` is not known", event.target_type, event.target_id), now);
+        return skip(
+            conn,
+            event,
+            None,
+            &format!("{} `{}` is not known", event.target_type, event.target_id),
+            now,
+        );
     };
     let change = match starts_round_of_waiting(conn, &change, event)? {
         true => go_on(conn, &change, &event.actor_id, now)?,
         false => change,
     };
     let (state, reason) = if super::reopen::may_come_back(conn, &change)? {
-        (RejectionState::Skipped, Some(super::reopen::CLOSED.to_owned()))
+        (
+            RejectionState::Skipped,
+            Some(super::reopen::CLOSED.to_owned()),
+        )
     } else if change.state.is_over() {
-        (RejectionState::Skipped, Some(format!("{} is {}", change.change_id, change.state)))
+        (
+            RejectionState::Skipped,
+            Some(format!("{} is {}", change.change_id, change.state)),
+        )
     } else if change.state == State::Escalated {
-        (RejectionState::Escalated, Some(format!("{} waits for a person", change.change_id)))
+        (
+            RejectionState::Escalated,
+            Some(format!("{} waits for a person", change.change_id)),
+        )
     } else {
         (RejectionState::Pending, None)
     };
@@ -102,9 +131,18 @@ fn reject(conn: &Connection, event: &Event, now: Time) -> Result<TakenIn> {
         ":by_person": begins_round(event),
         ":reason": reason,
     })?;
-    if event.metadata.get("supersedes").and_then(serde_json::Value::as_bool) == Some(true) {
+    if event
+        .metadata
+        .get("supersedes")
+        .and_then(serde_json::Value::as_bool)
+        == Some(true)
+    {
         // What came in after the event was written is not in it, and stays.
-        let to = event.metadata.get("supersedes_to").and_then(serde_json::Value::as_i64).unwrap_or(event.id);
+        let to = event
+            .metadata
+            .get("supersedes_to")
+            .and_then(serde_json::Value::as_i64)
+            .unwrap_or(event.id);
         supersede_older(conn, &change.change_id, to.min(event.id - 1), &rejection_id)?;
     }
     match reason {
@@ -129,7 +167,12 @@ pub(super) fn go_on(conn: &Connection, change: &Change, actor: &str, now: Time) 
     take_up_again(conn, id, (RejectionState::Escalated, None), None)?;
     if back.state == State::PendingSelfReview {
         // This head has no verdict yet: its review comes first, the rejection waits for it.
-        finish::requeue_review(conn, &back, &format!("code_review:{id}:{}:{now}", back.head), now)?;
+        finish::requeue_review(
+            conn,
+            &back,
+            &format!("code_review:{id}:{}:{now}", back.head),
+            now,
+        )?;
     }
     Ok(back)
 }
@@ -137,19 +180,31 @@ pub(super) fn go_on(conn: &Connection, change: &Change, actor: &str, now: Time) 
 /// A person's feedback begins a round of fixes; that of a reviewing agent, or of another program, goes on with the one
 /// under way. Whoever types an event by hand and names nobody is a person.
 fn begins_round(event: &Event) -> bool {
-    let told = event.metadata.get("begins_round").and_then(serde_json::Value::as_bool);
+    let told = event
+        .metadata
+        .get("begins_round")
+        .and_then(serde_json::Value::as_bool);
     told.unwrap_or(event.actor_id == "operator")
 }
 
 fn approve(conn: &Connection, event: &Event, now: Time) -> Result<TakenIn> {
     let Some(change) = target(conn, event)? else {
-        return skip(conn, event, None, &format!("{} `{}` is not known", event.target_type, event.target_id), now);
+        return skip(
+            conn,
+            event,
+            None,
+            &format!("{} `{}` is not known", event.target_type, event.target_id),
+            now,
+        );
     };
     if change.state.is_over() {
         let reason = format!("{} is {}", change.change_id, change.state);
         return skip(conn, event, Some(&change.change_id), &reason, now);
     }
-    let head = event.metadata.get("head").and_then(serde_json::Value::as_str);
+    let head = event
+        .metadata
+        .get("head")
+        .and_then(serde_json::Value::as_str);
     if let Some(head) = head.filter(|head| !head.is_empty() && !change.head.starts_with(*head)) {
         let reason = format!(
             "it approves {}, but {} is at {}",
@@ -160,9 +215,13 @@ fn approve(conn: &Connection, event: &Event, now: Time) -> Result<TakenIn> {
         return skip(conn, event, Some(&change.change_id), &reason, now);
     }
     super::approve_by_person(conn, &change.change_id, &event.actor_id, now)?;
-    let done = NewEvent::about(&change.change_id, EventType::Instructed, format!("{} approves", event.actor_id))
-        .on(TargetType::Event, event.id)
-        .with(json!({ "action": "approve", "text": event.summary, "by": event.actor_id }));
+    let done = NewEvent::about(
+        &change.change_id,
+        EventType::Instructed,
+        format!("{} approves", event.actor_id),
+    )
+    .on(TargetType::Event, event.id)
+    .with(json!({ "action": "approve", "text": event.summary, "by": event.actor_id }));
     super::append(conn, &done, now)?;
     Ok(TakenIn::Approved)
 }
@@ -179,7 +238,11 @@ fn target(conn: &Connection, event: &Event) -> Result<Option<Change>> {
         },
         (
             None,
-            TargetType::Run | TargetType::Project | TargetType::Event | TargetType::Evaluator | TargetType::Blackboard,
+            TargetType::Run
+            | TargetType::Project
+            | TargetType::Event
+            | TargetType::Evaluator
+            | TargetType::Blackboard,
         ) => None,
     };
     let Some(id) = id else { return Ok(None) };
@@ -190,14 +253,23 @@ fn target(conn: &Connection, event: &Event) -> Result<Option<Change>> {
     }
 }
 
-fn skip(conn: &Connection, event: &Event, change_id: Option<&ChangeId>, reason: &str, now: Time) -> Result<TakenIn> {
+fn skip(
+    conn: &Connection,
+    event: &Event,
+    change_id: Option<&ChangeId>,
+    reason: &str,
+    now: Time,
+) -> Result<TakenIn> {
     let skipped = NewEvent {
         event_type: EventType::Skipped,
         actor: "remand".into(),
         target_type: TargetType::Event,
         target_id: event.id.to_string(),
         change_id: change_id.cloned(),
-        summary: format!("{} of event {} made no work: {reason}", event.event_type, event.id),
+        summary: format!(
+            "{} of event {} made no work: {reason}",
+            event.event_type, event.id
+        ),
         metadata: json!({ "reason": reason, "event_id": event.id }),
     };
     super::append(conn, &skipped, now)?;
@@ -215,8 +287,9 @@ fn supersede_older(conn: &Connection, change_id: &ChangeId, to: i64, by: &str) -
 
 /// Changes with something pending: the evaluator's work list, whose length does not grow with history.
 pub(crate) fn pending_changes(conn: &Connection) -> Result<Vec<ChangeId>> {
-    let mut statement =
-        conn.prepare_cached("SELECT DISTINCT change_id FROM rejections WHERE state = 'pending' ORDER BY change_id")?;
+    let mut statement = conn.prepare_cached(
+        "SELECT DISTINCT change_id FROM rejections WHERE state = 'pending' ORDER BY change_id",
+    )?;
     let ids = statement
         .query_map([], |row| row.get::<_, String>(0).map(ChangeId::new))?
         .collect::<std::result::Result<_, _>>()?;
@@ -224,7 +297,11 @@ pub(crate) fn pending_changes(conn: &Connection) -> Result<Vec<ChangeId>> {
 }
 
 /// The rejections of a change in one state, oldest first; all of them when no state is given.
-pub(crate) fn rejections_of(conn: &Connection, id: &ChangeId, state: Option<RejectionState>) -> Result<Vec<Rejection>> {
+pub(crate) fn rejections_of(
+    conn: &Connection,
+    id: &ChangeId,
+    state: Option<RejectionState>,
+) -> Result<Vec<Rejection>> {
     let mut statement = conn.prepare_cached(
         "SELECT j.*, e.summary, e.metadata FROM rejections j JOIN events e ON e.id = j.event_id
          WHERE j.change_id = :change_id AND (:state IS NULL OR j.state = :state) ORDER BY j.event_id",
@@ -258,18 +335,28 @@ pub(crate) fn rejections_in(conn: &Connection, item_id: &ItemId) -> Result<Vec<R
          WHERE j.item_id = :item_id ORDER BY j.event_id",
     )?;
     let found = statement
-        .query_map(named_params! { ":item_id": item_id.as_str() }, rows::rejection)?
+        .query_map(
+            named_params! { ":item_id": item_id.as_str() },
+            rows::rejection,
+        )?
         .collect::<std::result::Result<_, _>>()?;
     Ok(found)
 }
 
 /// What is pending or in a fix ends in another way, with the reason.
-pub(super) fn settle_open(conn: &Connection, change_id: &ChangeId, to: RejectionState, reason: &str) -> Result<()> {
+pub(super) fn settle_open(
+    conn: &Connection,
+    change_id: &ChangeId,
+    to: RejectionState,
+    reason: &str,
+) -> Result<()> {
     conn.prepare_cached(
         "UPDATE rejections SET state = :to, reason = :reason
          WHERE change_id = :change_id AND state IN ('pending', 'in_fix')",
     )?
-    .execute(named_params! { ":to": to.as_str(), ":reason": reason, ":change_id": change_id.as_str() })?;
+    .execute(
+        named_params! { ":to": to.as_str(), ":reason": reason, ":change_id": change_id.as_str() },
+    )?;
     Ok(())
 }
 
@@ -294,7 +381,11 @@ pub(super) fn settle_all(conn: &Connection, change_id: &ChangeId, reason: &str) 
 
 /// A person wants the failed item tried again: its own rejections are in it as before, and what else waited for that
 /// person is pending, for the fix after this.
-pub(super) fn reopen_escalated(conn: &Connection, change_id: &ChangeId, item_id: &ItemId) -> Result<()> {
+pub(super) fn reopen_escalated(
+    conn: &Connection,
+    change_id: &ChangeId,
+    item_id: &ItemId,
+) -> Result<()> {
     conn.prepare_cached(
         "UPDATE rejections SET state = CASE WHEN item_id IS NULL THEN 'pending' ELSE 'in_fix' END, reason = NULL
          WHERE change_id = :change_id AND state = 'escalated' AND (item_id IS NULL OR item_id = :item_id)",
@@ -310,7 +401,9 @@ pub(super) fn items_of_ended(
     (state, reason): (RejectionState, Option<&str>),
 ) -> Result<Vec<ItemId>> {
     let ended = rejections_of(conn, change_id, Some(state))?;
-    let ended = ended.into_iter().filter(|one| reason.is_none() || one.reason.as_deref() == reason);
+    let ended = ended
+        .into_iter()
+        .filter(|one| reason.is_none() || one.reason.as_deref() == reason);
     Ok(ended.filter_map(|one| one.item_id).collect())
 }
 
@@ -336,12 +429,19 @@ pub(super) fn take_up_again(
 }
 
 /// What ended with its pull request waits for a person as it did before.
-pub(super) fn wait_again(conn: &Connection, change_id: &ChangeId, ended: &str, reason: &str) -> Result<()> {
+pub(super) fn wait_again(
+    conn: &Connection,
+    change_id: &ChangeId,
+    ended: &str,
+    reason: &str,
+) -> Result<()> {
     conn.prepare_cached(
         "UPDATE rejections SET state = 'escalated', reason = :reason
          WHERE change_id = :change_id AND state = 'skipped' AND reason = :ended",
     )?
-    .execute(named_params! { ":reason": reason, ":change_id": change_id.as_str(), ":ended": ended })?;
+    .execute(
+        named_params! { ":reason": reason, ":change_id": change_id.as_str(), ":ended": ended },
+    )?;
     Ok(())
 }
 
@@ -359,9 +459,19 @@ pub(super) fn answer_by_push(conn: &Connection, change_id: &ChangeId, left: Stat
 }
 
 /// A new rejection reaches a change that had been approved: it goes back into the loop.
-pub(super) fn reopen_for_rejection(conn: &Connection, change: &Change, now: Time) -> Result<Change> {
+pub(super) fn reopen_for_rejection(
+    conn: &Connection,
+    change: &Change,
+    now: Time,
+) -> Result<Change> {
     if matches!(change.state, State::ReadyForHumanReview | State::Approved) {
-        return changes::advance(conn, &change.change_id, Trigger::NewRejection, "remand", now);
+        return changes::advance(
+            conn,
+            &change.change_id,
+            Trigger::NewRejection,
+            "remand",
+            now,
+        );
     }
     Ok(change.clone())
 }
@@ -369,8 +479,13 @@ pub(super) fn reopen_for_rejection(conn: &Connection, change: &Change, now: Time
 /// Whether an event of these types waits behind the cursor: the question of a quiet tick.
 pub(crate) fn any_since(conn: &Connection, event_type: EventType, cursor: i64) -> Result<bool> {
     Ok(conn
-        .prepare_cached("SELECT 1 FROM events WHERE event_type = :event_type AND id > :cursor LIMIT 1")?
-        .query_row(named_params! { ":event_type": event_type.as_str(), ":cursor": cursor }, |_| Ok(()))
+        .prepare_cached(
+            "SELECT 1 FROM events WHERE event_type = :event_type AND id > :cursor LIMIT 1",
+        )?
+        .query_row(
+            named_params! { ":event_type": event_type.as_str(), ":cursor": cursor },
+            |_| Ok(()),
+        )
         .optional()?
         .is_some())
 }

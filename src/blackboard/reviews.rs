@@ -7,7 +7,9 @@ use super::finish::ReviewDone;
 use super::{Result, rows};
 use crate::change::{Change, ChangeId};
 use crate::clock::Time;
-use crate::finding::{Category, Finding, FindingId, Outcome, Resolution, ReviewId, Severity, Verdict};
+use crate::finding::{
+    Category, Finding, FindingId, Outcome, Resolution, ReviewId, Severity, Verdict,
+};
 use crate::work::ItemId;
 
 /// A review as it is stored.
@@ -53,8 +55,12 @@ pub(super) fn insert_review(
     now: Time,
 ) -> Result<(ReviewId, Vec<OpenFinding>)> {
     let review_id = ReviewId::new(rows::next_id(conn, "v")?);
-    let blocking: Vec<String> =
-        done.findings.iter().filter(|f| f.severity.blocks_at(done.threshold)).map(Finding::fingerprint).collect();
+    let blocking: Vec<String> = done
+        .findings
+        .iter()
+        .filter(|f| f.severity.blocks_at(done.threshold))
+        .map(Finding::fingerprint)
+        .collect();
     let mut statement = conn.prepare_cached(
         "INSERT INTO reviews (review_id, change_id, item_id, cycle, head, base, tree, files, lines, verdict, raw_verdict,
              dialect, reason, summary, body, blocking, agent, model, created_at)
@@ -89,7 +95,10 @@ pub(super) fn insert_review(
     };
     let review_id = ReviewId::new(statement.query_row(stored, |row| row.get::<_, String>(0))?);
     // What was not clear enough for a verdict is not clear enough for the ledger.
-    let clear = done.findings.iter().filter(|_| done.verdict != Verdict::Unclear);
+    let clear = done
+        .findings
+        .iter()
+        .filter(|_| done.verdict != Verdict::Unclear);
     for finding in clear {
         upsert_finding(conn, &change.change_id, &review_id, finding)?;
     }
@@ -98,7 +107,12 @@ pub(super) fn insert_review(
     Ok((review_id, named))
 }
 
-fn upsert_finding(conn: &Connection, change_id: &ChangeId, review_id: &ReviewId, finding: &Finding) -> Result<()> {
+fn upsert_finding(
+    conn: &Connection,
+    change_id: &ChangeId,
+    review_id: &ReviewId,
+    finding: &Finding,
+) -> Result<()> {
     let known: Option<String> = conn
         .prepare_cached("SELECT finding_id FROM findings WHERE change_id = :change_id AND fingerprint = :fingerprint")?
         .query_row(named_params! { ":change_id": change_id.as_str(), ":fingerprint": finding.fingerprint() }, |row| {
@@ -134,7 +148,12 @@ fn upsert_finding(conn: &Connection, change_id: &ChangeId, review_id: &ReviewId,
 }
 
 /// Findings of earlier reviews become what was decided about them; the rest stays as it is.
-fn settle_earlier(conn: &Connection, change_id: &ChangeId, review_id: &ReviewId, done: &ReviewDone) -> Result<()> {
+fn settle_earlier(
+    conn: &Connection,
+    change_id: &ChangeId,
+    review_id: &ReviewId,
+    done: &ReviewDone,
+) -> Result<()> {
     if !matches!(done.verdict, Verdict::Approved | Verdict::ChangesRequested) {
         return Ok(());
     }
@@ -142,7 +161,10 @@ fn settle_earlier(conn: &Connection, change_id: &ChangeId, review_id: &ReviewId,
         if matches!(earlier.outcome, Outcome::Waived | Outcome::Resolved) {
             continue;
         }
-        let judged = done.judged.iter().find(|(id, _, _)| id == earlier.finding_id.as_str());
+        let judged = done
+            .judged
+            .iter()
+            .find(|(id, _, _)| id == earlier.finding_id.as_str());
         if let Some((_, outcome, resolution)) = judged {
             store_outcome(conn, &earlier.finding_id, *outcome, *resolution, None)?;
         }
@@ -150,7 +172,12 @@ fn settle_earlier(conn: &Connection, change_id: &ChangeId, review_id: &ReviewId,
     Ok(())
 }
 
-pub(super) fn set_outcome(conn: &Connection, id: &FindingId, outcome: Outcome, note: Option<&str>) -> Result<()> {
+pub(super) fn set_outcome(
+    conn: &Connection,
+    id: &FindingId,
+    outcome: Outcome,
+    note: Option<&str>,
+) -> Result<()> {
     store_outcome(conn, id, outcome, None, note)
 }
 
@@ -180,7 +207,10 @@ pub(crate) fn open_findings(conn: &Connection, change_id: &ChangeId) -> Result<V
 }
 
 /// The head at which each finding of a change was last raised.
-pub(crate) fn heads_of_findings(conn: &Connection, change_id: &ChangeId) -> Result<Vec<(FindingId, String)>> {
+pub(crate) fn heads_of_findings(
+    conn: &Connection,
+    change_id: &ChangeId,
+) -> Result<Vec<(FindingId, String)>> {
     let mut statement = conn.prepare_cached(
         "SELECT finding_id, head FROM findings JOIN reviews ON review_id = last_review WHERE findings.change_id = :id",
     )?;
@@ -204,27 +234,42 @@ enum Which<'a> {
     All,
 }
 
-fn findings(conn: &Connection, change_id: &ChangeId, which: &Which<'_>) -> Result<Vec<OpenFinding>> {
+fn findings(
+    conn: &Connection,
+    change_id: &ChangeId,
+    which: &Which<'_>,
+) -> Result<Vec<OpenFinding>> {
     let (sql, review) = match which {
-        Which::Of(review) => ("SELECT * FROM findings WHERE change_id = ?1 AND last_review = ?2", review.as_str()),
-        Which::NotOf(review) => ("SELECT * FROM findings WHERE change_id = ?1 AND last_review <> ?2", review.as_str()),
+        Which::Of(review) => (
+            "SELECT * FROM findings WHERE change_id = ?1 AND last_review = ?2",
+            review.as_str(),
+        ),
+        Which::NotOf(review) => (
+            "SELECT * FROM findings WHERE change_id = ?1 AND last_review <> ?2",
+            review.as_str(),
+        ),
         Which::Open => (
             "SELECT * FROM findings WHERE change_id = ?1 AND ?2 = '' AND outcome IN ('open', 'addressed', 'disputed')",
             "",
         ),
-        Which::All => ("SELECT * FROM findings WHERE change_id = ?1 AND ?2 = ''", ""),
+        Which::All => (
+            "SELECT * FROM findings WHERE change_id = ?1 AND ?2 = ''",
+            "",
+        ),
     };
     let mut statement = conn.prepare_cached(sql)?;
-    let mut found: Vec<OpenFinding> =
-        statement.query_map([change_id.as_str(), review], finding_row)?.collect::<std::result::Result<_, _>>()?;
+    let mut found: Vec<OpenFinding> = statement
+        .query_map([change_id.as_str(), review], finding_row)?
+        .collect::<std::result::Result<_, _>>()?;
     found.sort_by_key(|f| (f.finding_id.as_str().len(), f.finding_id.clone()));
     Ok(found)
 }
 
 /// All reviews of a change, oldest first.
 pub(crate) fn reviews_of(conn: &Connection, change_id: &ChangeId) -> Result<Vec<PastReview>> {
-    let mut statement =
-        conn.prepare_cached("SELECT * FROM reviews WHERE change_id = :id ORDER BY length(review_id), review_id")?;
+    let mut statement = conn.prepare_cached(
+        "SELECT * FROM reviews WHERE change_id = :id ORDER BY length(review_id), review_id",
+    )?;
     let reviews = statement
         .query_map(named_params! { ":id": change_id.as_str() }, review_row)?
         .collect::<std::result::Result<_, _>>()?;
@@ -249,7 +294,11 @@ pub(crate) fn last_review(conn: &Connection, change_id: &ChangeId) -> Result<Opt
 }
 
 /// A clear verdict on this head against this base: such a head is not reviewed again.
-pub(crate) fn review_of_head(conn: &Connection, change_id: &ChangeId, head: &str) -> Result<Option<PastReview>> {
+pub(crate) fn review_of_head(
+    conn: &Connection,
+    change_id: &ChangeId,
+    head: &str,
+) -> Result<Option<PastReview>> {
     Ok(conn
         .prepare_cached(
             "SELECT * FROM reviews WHERE change_id = :id AND head = :head AND verdict IN ('approved', 'changes_requested')
@@ -263,7 +312,11 @@ pub(crate) fn review_of_head(conn: &Connection, change_id: &ChangeId, head: &str
 
 pub(super) fn review_row(row: &Row<'_>) -> std::result::Result<PastReview, rusqlite::Error> {
     let blocking = rows::json(row, "blocking")?;
-    let blocking = blocking.as_array().map(|list| list.iter().filter_map(|v| v.as_str().map(str::to_owned)).collect());
+    let blocking = blocking.as_array().map(|list| {
+        list.iter()
+            .filter_map(|v| v.as_str().map(str::to_owned))
+            .collect()
+    });
     Ok(PastReview {
         review_id: ReviewId::new(row.get::<_, String>("review_id")?),
         item_id: ItemId::new(row.get::<_, String>("item_id")?),

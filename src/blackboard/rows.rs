@@ -18,7 +18,9 @@ pub(super) fn next_id(conn: &Connection, letter: &str) -> Result<String> {
          ON CONFLICT (name) DO UPDATE SET value = value + 1
          RETURNING value",
     )?;
-    let value: i64 = statement.query_row(rusqlite::named_params! { ":name": letter }, |row| row.get(0))?;
+    let value: i64 = statement.query_row(rusqlite::named_params! { ":name": letter }, |row| {
+        row.get(0)
+    })?;
     Ok(format!("{letter}{value}"))
 }
 
@@ -34,7 +36,10 @@ pub(super) fn event(row: &Row<'_>) -> Sql<Event> {
         actor_id: lossy(row, "actor_id")?,
         target_type: word(row, "target_type")?,
         target_id: lossy(row, "target_id")?,
-        change_id: row.get_ref("change_id")?.as_bytes_or_null()?.map(|id| ChangeId::new(String::from_utf8_lossy(id))),
+        change_id: row
+            .get_ref("change_id")?
+            .as_bytes_or_null()?
+            .map(|id| ChangeId::new(String::from_utf8_lossy(id))),
         summary: lossy(row, "summary")?,
         metadata: said(row, "metadata")?,
     })
@@ -100,8 +105,12 @@ pub(super) fn item(row: &Row<'_>) -> Sql<Item> {
     Ok(Item {
         item_id: ItemId::new(row.get::<_, String>("item_id")?),
         project_id: ProjectId::new(row.get::<_, String>("project_id")?),
-        change_id: row.get::<_, Option<String>>("change_id")?.map(ChangeId::new),
-        rejection_id: row.get::<_, Option<String>>("rejection_id")?.map(RejectionId::new),
+        change_id: row
+            .get::<_, Option<String>>("change_id")?
+            .map(ChangeId::new),
+        rejection_id: row
+            .get::<_, Option<String>>("rejection_id")?
+            .map(RejectionId::new),
         title: row.get("title")?,
         source: word(row, "source")?,
         status: word(row, "status")?,
@@ -176,7 +185,9 @@ pub(super) fn word_or_none<T>(row: &Row<'_>, column: &str) -> Sql<Option<T>>
 where
     T: std::str::FromStr<Err = crate::words::UnknownWord>,
 {
-    row.get::<_, Option<String>>(column)?.map(|text| parsed(column, &text)).transpose()
+    row.get::<_, Option<String>>(column)?
+        .map(|text| parsed(column, &text))
+        .transpose()
 }
 
 pub(super) fn time(row: &Row<'_>, column: &str) -> Sql<Time> {
@@ -196,7 +207,9 @@ pub(super) fn json(row: &Row<'_>, column: &str) -> Sql<Value> {
 /// JSON of one of our own types.
 pub(super) fn typed_or_none<T: DeserializeOwned>(row: &Row<'_>, column: &str) -> Sql<Option<T>> {
     let text: Option<String> = row.get(column)?;
-    text.map(|text| serde_json::from_str(&text)).transpose().map_err(|error| unreadable(column, error))
+    text.map(|text| serde_json::from_str(&text))
+        .transpose()
+        .map_err(|error| unreadable(column, error))
 }
 
 /// Text of somebody else's, whatever its bytes.
@@ -208,7 +221,8 @@ fn lossy(row: &Row<'_>, column: &str) -> Sql<String> {
 /// nesting). Then it says nothing but that.
 fn said(row: &Row<'_>, column: &str) -> Sql<Value> {
     let text = lossy(row, column)?;
-    Ok(serde_json::from_str(&text).unwrap_or_else(|error| serde_json::json!({ "unreadable": error.to_string() })))
+    Ok(serde_json::from_str(&text)
+        .unwrap_or_else(|error| serde_json::json!({ "unreadable": error.to_string() })))
 }
 
 fn parsed<T>(column: &str, text: &str) -> Sql<T>
@@ -219,8 +233,14 @@ where
 }
 
 /// A value that the schema let through and we can't read; the column's name goes into the error's text.
-fn unreadable(column: &str, error: impl std::error::Error + Send + Sync + 'static) -> rusqlite::Error {
-    let named = Unreadable { column: column.to_owned(), source: Box::new(error) };
+fn unreadable(
+    column: &str,
+    error: impl std::error::Error + Send + Sync + 'static,
+) -> rusqlite::Error {
+    let named = Unreadable {
+        column: column.to_owned(),
+        source: Box::new(error),
+    };
     rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(named))
 }
 

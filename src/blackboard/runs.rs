@@ -9,7 +9,9 @@ use super::{BoardError, Coverage, Result, coverage, hold, rows};
 use crate::change::Change;
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent, TargetType};
-use crate::work::{Claim, Ended, GateResult, ItemId, PlanReason, PlanSource, PromptCut, Run, RunId};
+use crate::work::{
+    Claim, Ended, GateResult, ItemId, PlanReason, PlanSource, PromptCut, Run, RunId,
+};
 
 /// A run that is about to begin.
 #[derive(Debug, Clone)]
@@ -48,7 +50,13 @@ pub(crate) struct RunEnd {
 }
 
 /// Commits what the run starts from, before anything is started.
-pub(crate) fn start_run(conn: &Connection, claim: &Claim, change: &Change, new: &NewRun, now: Time) -> Result<Run> {
+pub(crate) fn start_run(
+    conn: &Connection,
+    claim: &Claim,
+    change: &Change,
+    new: &NewRun,
+    now: Time,
+) -> Result<Run> {
     fenced(conn, claim)?;
     let run_id = RunId::new(rows::next_id(conn, "r")?);
     conn.prepare_cached(
@@ -77,30 +85,36 @@ pub(crate) fn start_run(conn: &Connection, claim: &Claim, change: &Change, new: 
         .filter(|piece| piece.rejection_id.is_none() && piece.finding_id.is_none())
         .map(|piece| piece.piece.as_str())
         .collect();
-    let event =
-        NewEvent::about(&change.change_id, EventType::RunStarted, format!("{run_id} of {} begins", claim.item_id))
-            .on(TargetType::Run, &run_id)
-            .with(json!({
-                "run_id": run_id,
-                "item_id": claim.item_id,
-                "epoch": claim.epoch,
-                "agent": new.agent,
-                "session": new.session,
-                "head_before": new.head_before,
-                "guidance": guidance,
-                "part": new.part,
-                "plan": new.plan,
-                "feedback": {
-                    "in_prompt": new.feedback.iter().filter(in_prompt).count(),
-                    "later": new.feedback.iter().filter(|piece| !piece.is_complete()).count(),
-                },
-            }));
+    let event = NewEvent::about(
+        &change.change_id,
+        EventType::RunStarted,
+        format!("{run_id} of {} begins", claim.item_id),
+    )
+    .on(TargetType::Run, &run_id)
+    .with(json!({
+        "run_id": run_id,
+        "item_id": claim.item_id,
+        "epoch": claim.epoch,
+        "agent": new.agent,
+        "session": new.session,
+        "head_before": new.head_before,
+        "guidance": guidance,
+        "part": new.part,
+        "plan": new.plan,
+        "feedback": {
+            "in_prompt": new.feedback.iter().filter(in_prompt).count(),
+            "later": new.feedback.iter().filter(|piece| !piece.is_complete()).count(),
+        },
+    }));
     super::append(conn, &event, now)?;
     if let Some(plan) = &new.plan {
         note_plan(conn, change, &run_id, plan, now)?;
     }
     if !new.cuts.is_empty() {
-        let summary = format!("too long for the prompt of {run_id}, left out: {}", names_of(&new.cuts));
+        let summary = format!(
+            "too long for the prompt of {run_id}, left out: {}",
+            names_of(&new.cuts)
+        );
         let event = NewEvent::about(&change.change_id, EventType::Skipped, summary)
             .on(TargetType::Run, &run_id)
             .with(json!({ "reason": "too long for one prompt", "run_id": run_id, "left_out": new.cuts }));
@@ -110,7 +124,13 @@ pub(crate) fn start_run(conn: &Connection, claim: &Claim, change: &Change, new: 
 }
 
 /// A plan that is there and not used is worth a look by a person.
-fn note_plan(conn: &Connection, change: &Change, run_id: &RunId, plan: &PlanSource, now: Time) -> Result<()> {
+fn note_plan(
+    conn: &Connection,
+    change: &Change,
+    run_id: &RunId,
+    plan: &PlanSource,
+    now: Time,
+) -> Result<()> {
     let why = match plan.reason {
         PlanReason::Tie => "several folders match the branch equally well",
         PlanReason::NoMatch => "no folder matches the branch",
@@ -130,7 +150,11 @@ fn note_plan(conn: &Connection, change: &Change, run_id: &RunId, plan: &PlanSour
         | PlanReason::OnlyFolder
         | PlanReason::TopLevel => "some of its files cannot be read",
     };
-    let given = if plan.folder.is_some() { "not all of its plan" } else { "no plan" };
+    let given = if plan.folder.is_some() {
+        "not all of its plan"
+    } else {
+        "no plan"
+    };
     let summary = format!("{run_id} is given {given}: {why} ({})", change.branch);
     let event = NewEvent::about(&change.change_id, EventType::Skipped, summary)
         .on(TargetType::Run, run_id)
@@ -145,7 +169,13 @@ fn names_of(cuts: &[PromptCut]) -> String {
 }
 
 /// Who watches over the run: enough to prove its death later.
-pub(crate) fn record_shim(conn: &Connection, id: &RunId, pid: i64, start_time: i64, boot_id: &str) -> Result<()> {
+pub(crate) fn record_shim(
+    conn: &Connection,
+    id: &RunId,
+    pid: i64,
+    start_time: i64,
+    boot_id: &str,
+) -> Result<()> {
     conn.prepare_cached("UPDATE runs SET pid = :pid, start_time = :start_time, boot_id = :boot_id WHERE run_id = :id")?
         .execute(named_params! { ":pid": pid, ":start_time": start_time, ":boot_id": boot_id, ":id": id.as_str() })?;
     Ok(())
@@ -156,10 +186,15 @@ const MOST: i64 = 1_000_000_000_000_000;
 
 /// Records the end of a run once; what it spent goes to its change in the same breath.
 pub(crate) fn end_run(conn: &Connection, id: &RunId, end: &RunEnd, now: Time) -> Result<()> {
-    let Some(ended) = end.ended else { return Ok(()) };
+    let Some(ended) = end.ended else {
+        return Ok(());
+    };
     let counted = |told: Option<i64>| told.filter(|n| *n >= 0).map(|n| n.min(MOST));
-    let (tokens, cost, ms) =
-        (counted(end.tokens), counted(end.cost_micros), counted(Some(end.elapsed_ms)).unwrap_or(0));
+    let (tokens, cost, ms) = (
+        counted(end.tokens),
+        counted(end.cost_micros),
+        counted(Some(end.elapsed_ms)).unwrap_or(0),
+    );
     let moved = conn
         .prepare_cached(
             "UPDATE runs SET ended = :ended, ended_at = :now, exit_status = :status, signal = :signal,
@@ -197,17 +232,25 @@ pub(crate) fn end_run(conn: &Connection, id: &RunId, end: &RunEnd, now: Time) ->
         ":most": MOST,
         ":id": ended_run.change_id.as_str(),
     })?;
-    let note = end.note.as_ref().map(|note| format!(": {note}")).unwrap_or_default();
-    let event = NewEvent::about(&ended_run.change_id, EventType::RunFinished, format!("{id} ended ({ended}){note}"))
-        .on(TargetType::Run, id)
-        .with(json!({
-            "run_id": id,
-            "ended": ended,
-            "status": end.exit_status,
-            "signal": end.signal,
-            "elapsed_ms": ms,
-            "wip": end.wip,
-        }));
+    let note = end
+        .note
+        .as_ref()
+        .map(|note| format!(": {note}"))
+        .unwrap_or_default();
+    let event = NewEvent::about(
+        &ended_run.change_id,
+        EventType::RunFinished,
+        format!("{id} ended ({ended}){note}"),
+    )
+    .on(TargetType::Run, id)
+    .with(json!({
+        "run_id": id,
+        "ended": ended,
+        "status": end.exit_status,
+        "signal": end.signal,
+        "elapsed_ms": ms,
+        "wip": end.wip,
+    }));
     super::append(conn, &event, now)?;
     Ok(())
 }
@@ -231,7 +274,12 @@ pub(crate) fn counted_in_session(conn: &Connection, ended: &Run) -> Result<i64> 
 }
 
 /// The commit that a good run led to.
-pub(crate) fn record_head_after(conn: &Connection, claim: &Claim, id: &RunId, head: &str) -> Result<()> {
+pub(crate) fn record_head_after(
+    conn: &Connection,
+    claim: &Claim,
+    id: &RunId,
+    head: &str,
+) -> Result<()> {
     fenced(conn, claim)?;
     let moved = conn
         .prepare_cached(
@@ -243,7 +291,13 @@ pub(crate) fn record_head_after(conn: &Connection, claim: &Claim, id: &RunId, he
 }
 
 /// The remote had moved: the commits of a run were replayed there, and its gates have to pass again.
-pub(crate) fn record_rebase(conn: &Connection, claim: &Claim, id: &RunId, onto: &str, head: &str) -> Result<()> {
+pub(crate) fn record_rebase(
+    conn: &Connection,
+    claim: &Claim,
+    id: &RunId,
+    onto: &str,
+    head: &str,
+) -> Result<()> {
     fenced(conn, claim)?;
     let moved = conn
         .prepare_cached(
@@ -265,7 +319,10 @@ fn one_of(moved: usize, claim: &Claim, id: &RunId) -> Result<()> {
         return Ok(());
     }
     Err(BoardError::Refused {
-        what: format!("{id} is no run of {} that ended by itself: nothing can be recorded for it", claim.item_id),
+        what: format!(
+            "{id} is no run of {} that ended by itself: nothing can be recorded for it",
+            claim.item_id
+        ),
         hint: None,
     })
 }
@@ -303,24 +360,30 @@ pub(crate) fn record_gates(
 /// Records which gates are about to run on a run's commit: their result holds for these only.
 pub(crate) fn begin_gates(conn: &Connection, claim: &Claim, id: &RunId, rules: &str) -> Result<()> {
     fenced(conn, claim)?;
-    conn.prepare_cached("UPDATE runs SET gate_rules = :rules WHERE run_id = :id AND gates IS NULL")?
-        .execute(named_params! { ":rules": rules, ":id": id.as_str() })?;
+    conn.prepare_cached(
+        "UPDATE runs SET gate_rules = :rules WHERE run_id = :id AND gates IS NULL",
+    )?
+    .execute(named_params! { ":rules": rules, ":id": id.as_str() })?;
     Ok(())
 }
 
 /// Other gates are in force than those that passed: they have to run again.
 pub(crate) fn forget_gates(conn: &Connection, claim: &Claim, id: &RunId) -> Result<()> {
     fenced(conn, claim)?;
-    conn.prepare_cached("UPDATE runs SET gates = NULL, gate_output = NULL WHERE run_id = :id AND gates = 'green'")?
-        .execute(named_params! { ":id": id.as_str() })?;
+    conn.prepare_cached(
+        "UPDATE runs SET gates = NULL, gate_output = NULL WHERE run_id = :id AND gates = 'green'",
+    )?
+    .execute(named_params! { ":id": id.as_str() })?;
     Ok(())
 }
 
 /// Writes down why a run's work is not used, before it is taken off the branch.
 pub(crate) fn refuse_run(conn: &Connection, claim: &Claim, id: &RunId, reason: &str) -> Result<()> {
     fenced(conn, claim)?;
-    conn.prepare_cached("UPDATE runs SET refused = :reason WHERE run_id = :id AND refused IS NULL")?
-        .execute(named_params! { ":reason": reason, ":id": id.as_str() })?;
+    conn.prepare_cached(
+        "UPDATE runs SET refused = :reason WHERE run_id = :id AND refused IS NULL",
+    )?
+    .execute(named_params! { ":reason": reason, ":id": id.as_str() })?;
     Ok(())
 }
 
@@ -335,13 +398,16 @@ pub(crate) fn run(conn: &Connection, id: &RunId) -> Result<Run> {
     conn.prepare_cached("SELECT * FROM runs WHERE run_id = :id")?
         .query_row(named_params! { ":id": id.as_str() }, rows::run)
         .optional()?
-        .ok_or_else(|| BoardError::NotFound { kind: "run", id: id.to_string() })
+        .ok_or_else(|| BoardError::NotFound {
+            kind: "run",
+            id: id.to_string(),
+        })
 }
 
 /// All runs of an item, oldest first: by their numbers, since a clock may go back.
 pub(crate) fn runs_of(conn: &Connection, item_id: &ItemId) -> Result<Vec<Run>> {
-    let mut statement =
-        conn.prepare_cached("SELECT * FROM runs WHERE item_id = :id ORDER BY length(run_id), run_id")?;
+    let mut statement = conn
+        .prepare_cached("SELECT * FROM runs WHERE item_id = :id ORDER BY length(run_id), run_id")?;
     let runs = statement
         .query_map(named_params! { ":id": item_id.as_str() }, rows::run)?
         .collect::<std::result::Result<_, _>>()?;
@@ -360,16 +426,21 @@ pub(crate) fn undone_paths(conn: &Connection, item_id: &ItemId) -> Result<Vec<St
          WHERE runs.item_id = :item_id AND events.event_type = 'edits_undone' AND json_each.type = 'text'",
     )?;
     let paths = statement
-        .query_map(named_params! { ":item_id": item_id.as_str() }, |row| row.get(0))?
+        .query_map(named_params! { ":item_id": item_id.as_str() }, |row| {
+            row.get(0)
+        })?
         .collect::<std::result::Result<_, _>>()?;
     Ok(paths)
 }
 
 /// Runs without an end: under way, or cut.
 pub(crate) fn open_runs(conn: &Connection) -> Result<Vec<Run>> {
-    let mut statement =
-        conn.prepare_cached("SELECT * FROM runs INDEXED BY runs_one_open_per_worktree WHERE ended_at IS NULL")?;
-    let mut open: Vec<Run> = statement.query_map([], rows::run)?.collect::<std::result::Result<_, _>>()?;
+    let mut statement = conn.prepare_cached(
+        "SELECT * FROM runs INDEXED BY runs_one_open_per_worktree WHERE ended_at IS NULL",
+    )?;
+    let mut open: Vec<Run> = statement
+        .query_map([], rows::run)?
+        .collect::<std::result::Result<_, _>>()?;
     open.sort_by_key(|run| run.started_at);
     Ok(open)
 }

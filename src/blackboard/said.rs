@@ -24,13 +24,21 @@ pub(crate) struct TakenSaid {
 }
 
 /// Stores what is new; says whether it was. Of what is known, only that it was edited or dismissed is noted.
-pub(super) fn take_in_said(conn: &Connection, change_id: &ChangeId, taken: &TakenSaid, now: Time) -> Result<bool> {
+pub(super) fn take_in_said(
+    conn: &Connection,
+    change_id: &ChangeId,
+    taken: &TakenSaid,
+    now: Time,
+) -> Result<bool> {
     let said = &taken.said;
     if let Some(known) = find(conn, change_id, &said.key())? {
         return note_change(conn, &known, said, now);
     }
     let feedback_id = rows::next_id(conn, "g")?;
-    let author = said.author.as_ref().map_or("ghost", |author| author.login.as_str());
+    let author = said
+        .author
+        .as_ref()
+        .map_or("ghost", |author| author.login.as_str());
     // Our own words are known before they come back: nobody has to look at them.
     let judged = (taken.trust == Trust::Ours).then_some("ours");
     conn.prepare_cached(
@@ -68,8 +76,15 @@ pub(super) fn take_in_said(conn: &Connection, change_id: &ChangeId, taken: &Take
     if taken.trust == Trust::Ours {
         return Ok(true);
     }
-    let what = said.state.map_or_else(|| said.kind.to_string(), |state| format!("{} ({state})", said.kind));
-    let shown = if taken.trust == Trust::ShownOnly { format!("; shown only: {}", taken.reason) } else { String::new() };
+    let what = said.state.map_or_else(
+        || said.kind.to_string(),
+        |state| format!("{} ({state})", said.kind),
+    );
+    let shown = if taken.trust == Trust::ShownOnly {
+        format!("; shown only: {}", taken.reason)
+    } else {
+        String::new()
+    };
     let event = NewEvent::about(change_id, EventType::FeedbackReceived, format!("{what} by {author}{shown}"))
         .by(format!("github:{author}"))
         .with(json!({
@@ -83,7 +98,10 @@ pub(super) fn take_in_said(conn: &Connection, change_id: &ChangeId, taken: &Take
 /// The text stays as it was accepted: whoever edits a comment may be somebody else than who wrote it.
 fn note_change(conn: &Connection, known: &Known, said: &Said, now: Time) -> Result<bool> {
     // A review has no time of its last edit: then the text alone tells, once.
-    let is_told = known.edited_at.as_ref().is_some_and(|at| *at == said.updated_at);
+    let is_told = known
+        .edited_at
+        .as_ref()
+        .is_some_and(|at| *at == said.updated_at);
     if known.body != said.body && !is_told {
         conn.prepare_cached("UPDATE feedback SET edited_at = :at WHERE feedback_id = :id")?
             .execute(named_params! { ":at": said.updated_at, ":id": known.feedback_id })?;
@@ -100,8 +118,15 @@ fn note_change(conn: &Connection, known: &Known, said: &Said, now: Time) -> Resu
     }
     conn.prepare_cached("UPDATE feedback SET state = 'DISMISSED' WHERE feedback_id = :id")?
         .execute(named_params! { ":id": known.feedback_id })?;
-    let Some(event_id) = known.event_id else { return Ok(true) };
-    take_back::take_back_approval(conn, &known.feedback_id, &super::event(conn, event_id)?, now)?;
+    let Some(event_id) = known.event_id else {
+        return Ok(true);
+    };
+    take_back::take_back_approval(
+        conn,
+        &known.feedback_id,
+        &super::event(conn, event_id)?,
+        now,
+    )?;
     if let Some(told) = take_back::take_back(conn, &known.change_id, event_id, now)? {
         let event = NewEvent::about(&known.change_id, EventType::Skipped, told).with(
             json!({ "reason": "the review was dismissed", "feedback_id": known.feedback_id, "event_id": event_id }),
@@ -133,26 +158,37 @@ struct Known {
 
 fn find(conn: &Connection, change_id: &ChangeId, forge_id: &str) -> Result<Option<Known>> {
     Ok(conn
-        .prepare_cached("SELECT * FROM feedback WHERE change_id = :change_id AND forge_id = :forge_id")?
-        .query_row(named_params! { ":change_id": change_id.as_str(), ":forge_id": forge_id }, |row| {
-            Ok(Known {
-                feedback_id: row.get("feedback_id")?,
-                change_id: change_id.clone(),
-                body: row.get("body")?,
-                edited_at: row.get("edited_at")?,
-                state: rows::word_or_none(row, "state")?,
-                event_id: row.get("event_id")?,
-            })
-        })
+        .prepare_cached(
+            "SELECT * FROM feedback WHERE change_id = :change_id AND forge_id = :forge_id",
+        )?
+        .query_row(
+            named_params! { ":change_id": change_id.as_str(), ":forge_id": forge_id },
+            |row| {
+                Ok(Known {
+                    feedback_id: row.get("feedback_id")?,
+                    change_id: change_id.clone(),
+                    body: row.get("body")?,
+                    edited_at: row.get("edited_at")?,
+                    state: rows::word_or_none(row, "state")?,
+                    event_id: row.get("event_id")?,
+                })
+            },
+        )
         .optional()?)
 }
 
 /// What is known of a change's pull request: its key there, and when it was last updated.
-pub(crate) fn known_said(conn: &Connection, change_id: &ChangeId) -> Result<BTreeMap<String, String>> {
-    let mut statement =
-        conn.prepare_cached("SELECT forge_id, updated_at FROM feedback WHERE change_id = :id AND kind <> 'person'")?;
+pub(crate) fn known_said(
+    conn: &Connection,
+    change_id: &ChangeId,
+) -> Result<BTreeMap<String, String>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT forge_id, updated_at FROM feedback WHERE change_id = :id AND kind <> 'person'",
+    )?;
     let known = statement
-        .query_map(named_params! { ":id": change_id.as_str() }, |row| Ok((row.get(0)?, row.get(1)?)))?
+        .query_map(named_params! { ":id": change_id.as_str() }, |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })?
         .collect::<std::result::Result<_, _>>()?;
     Ok(known)
 }

@@ -70,11 +70,18 @@ pub(crate) struct ShadowSum {
 }
 
 /// What the configuration says for a project, which holds for its changes without a word of their own.
-pub(crate) fn set_project_shadow(conn: &Connection, project: &ProjectId, shadow: Shadow, now: Time) -> Result<bool> {
+pub(crate) fn set_project_shadow(
+    conn: &Connection,
+    project: &ProjectId,
+    shadow: Shadow,
+    now: Time,
+) -> Result<bool> {
     conn.prepare_cached("UPDATE projects SET shadow_mode = :mode WHERE project_id = :id AND shadow_mode IS NOT :mode")?
         .execute(named_params! { ":mode": shadow.map(ShadowMode::as_str), ":id": project.as_str() })?;
     let turned = conn
-        .prepare_cached("UPDATE projects SET shadow = :shadow WHERE project_id = :id AND shadow <> :shadow")?
+        .prepare_cached(
+            "UPDATE projects SET shadow = :shadow WHERE project_id = :id AND shadow <> :shadow",
+        )?
         .execute(named_params! { ":shadow": shadow.is_some(), ":id": project.as_str() })?;
     if turned == 0 {
         return Ok(false);
@@ -99,7 +106,10 @@ pub(crate) fn project_shadow(conn: &Connection, project: &ProjectId) -> Result<S
         )?
         .query_row(named_params! { ":id": project.as_str() }, |row| row.get("mode"))
         .optional()?;
-    let mode = found.ok_or_else(|| BoardError::NotFound { kind: "project", id: project.to_string() })?;
+    let mode = found.ok_or_else(|| BoardError::NotFound {
+        kind: "project",
+        id: project.to_string(),
+    })?;
     // The column's CHECK keeps anything else out.
     Ok(mode.map(|mode| mode.parse().unwrap_or(ShadowMode::Dry)))
 }
@@ -115,7 +125,13 @@ pub(crate) fn change_shadow(conn: &Connection, change: &Change) -> Result<Shadow
 
 /// A person's word for one change; it counts more than the project's.
 /// Saying "review" once more has tried again what failed.
-pub(crate) fn set_shadow(conn: &Connection, id: &ChangeId, shadow: Shadow, actor: &str, now: Time) -> Result<Change> {
+pub(crate) fn set_shadow(
+    conn: &Connection,
+    id: &ChangeId,
+    shadow: Shadow,
+    actor: &str,
+    now: Time,
+) -> Result<Change> {
     let change = super::change(conn, id)?;
     if change.state.is_over() {
         return Err(BoardError::Refused {
@@ -124,8 +140,10 @@ pub(crate) fn set_shadow(conn: &Connection, id: &ChangeId, shadow: Shadow, actor
         });
     }
     if shadow == Some(ShadowMode::Review) {
-        conn.prepare_cached("DELETE FROM shadow_reviews WHERE change_id = :id AND trouble IS NOT NULL")?
-            .execute(named_params! { ":id": id.as_str() })?;
+        conn.prepare_cached(
+            "DELETE FROM shadow_reviews WHERE change_id = :id AND trouble IS NOT NULL",
+        )?
+        .execute(named_params! { ":id": id.as_str() })?;
     }
     if change.shadow_word != Some(shadow.is_some()) || change.shadow_mode != shadow {
         conn.prepare_cached(
@@ -137,7 +155,14 @@ pub(crate) fn set_shadow(conn: &Connection, id: &ChangeId, shadow: Shadow, actor
             ":now": now.to_string(),
             ":id": id.as_str(),
         })?;
-        instruct(conn, id, "shadow", shadow.map_or("off", ShadowMode::as_str), actor, now)?;
+        instruct(
+            conn,
+            id,
+            "shadow",
+            shadow.map_or("off", ShadowMode::as_str),
+            actor,
+            now,
+        )?;
         mark(conn)?;
     }
     super::change(conn, id)
@@ -150,7 +175,9 @@ fn mark(conn: &Connection) -> Result<Vec<Change>> {
          WHERE shadow <> coalesce(shadow_word, (SELECT p.shadow FROM projects p WHERE p.project_id = changes.project_id))
          RETURNING change_id",
     )?;
-    let turned: Vec<String> = statement.query_map([], |row| row.get(0))?.collect::<std::result::Result<_, _>>()?;
+    let turned: Vec<String> = statement
+        .query_map([], |row| row.get(0))?
+        .collect::<std::result::Result<_, _>>()?;
     let mut changes = Vec::new();
     for id in turned.into_iter().map(ChangeId::new) {
         if super::change(conn, &id)?.shadow {
@@ -185,13 +212,20 @@ pub(crate) fn unshadowed(conn: &Connection, now: Time) -> Result<Vec<Item>> {
 
 /// Something is in the way of the prompt, for now.
 pub(crate) fn put_off_shadow(conn: &Connection, id: &ItemId, until: Time) -> Result<()> {
-    conn.prepare_cached("UPDATE work_items SET not_before = :until WHERE item_id = :id AND status = 'blocked'")?
-        .execute(named_params! { ":until": until.to_string(), ":id": id.as_str() })?;
+    conn.prepare_cached(
+        "UPDATE work_items SET not_before = :until WHERE item_id = :id AND status = 'blocked'",
+    )?
+    .execute(named_params! { ":until": until.to_string(), ":id": id.as_str() })?;
     Ok(())
 }
 
 /// Writes down, once, what would have run.
-pub(crate) fn record_shadow(conn: &Connection, item: &Item, shadowed: &Shadowed, now: Time) -> Result<bool> {
+pub(crate) fn record_shadow(
+    conn: &Connection,
+    item: &Item,
+    shadowed: &Shadowed,
+    now: Time,
+) -> Result<bool> {
     let inserted = conn
         .prepare_cached(
             "INSERT INTO shadows (item_id, change_id, agent, model, worktree, prompt, prompt_bytes, trouble, tokens,
@@ -223,20 +257,36 @@ pub(crate) fn record_shadow(conn: &Connection, item: &Item, shadowed: &Shadowed,
     if let Some(keys) = metadata.as_object_mut() {
         keys.insert("source".into(), json!(item.source));
     }
-    let event = about_item(&shadowed.change_id, &item.item_id, EventType::Shadowed, summary).with(metadata);
+    let event = about_item(
+        &shadowed.change_id,
+        &item.item_id,
+        EventType::Shadowed,
+        summary,
+    )
+    .with(metadata);
     super::append(conn, &event, now)?;
     Ok(true)
 }
 
 /// `review_fix w2 by claude (opus) in /w/login, prompt of 4012 bytes, about 61000 tokens, $0.42, 3 min`.
 pub(crate) fn told(item: &Item, shadowed: &Shadowed) -> String {
-    let agent = shadowed.agent.as_deref().unwrap_or("nobody (no agent is configured)");
-    let model = shadowed.model.as_deref().map(|model| format!(" ({model})")).unwrap_or_default();
+    let agent = shadowed
+        .agent
+        .as_deref()
+        .unwrap_or("nobody (no agent is configured)");
+    let model = shadowed
+        .model
+        .as_deref()
+        .map(|model| format!(" ({model})"))
+        .unwrap_or_default();
     let prompt = match (&shadowed.trouble, shadowed.prompt_bytes) {
         (Some(trouble), _) => format!("its prompt can't be made: {trouble}"),
         (None, bytes) => format!("with a prompt of {} bytes", bytes.unwrap_or_default()),
     };
-    let estimate = shadowed.estimate.text().map(|text| format!(", about {text} ({})", shadowed.estimate.basis));
+    let estimate = shadowed
+        .estimate
+        .text()
+        .map(|text| format!(", about {text} ({})", shadowed.estimate.basis));
     format!(
         "{} {} by {agent}{model} in {}, {prompt}{}",
         item.source,
@@ -265,7 +315,12 @@ pub(crate) fn shadow_of(conn: &Connection, id: &ItemId) -> Result<Option<Shadowe
 }
 
 /// The last runs of an agent that went well, for the same kind of work.
-pub(crate) fn past_runs(conn: &Connection, agent: &str, source: Source, limit: i64) -> Result<Vec<PastRun>> {
+pub(crate) fn past_runs(
+    conn: &Connection,
+    agent: &str,
+    source: Source,
+    limit: i64,
+) -> Result<Vec<PastRun>> {
     let mut statement = conn.prepare_cached(
         "SELECT r.tokens, r.cost_micros,
              CAST(round((julianday(r.ended_at) - julianday(r.started_at)) * 86400000) AS INTEGER) AS run_ms
@@ -274,9 +329,16 @@ pub(crate) fn past_runs(conn: &Connection, agent: &str, source: Source, limit: i
          ORDER BY r.started_at DESC LIMIT :limit",
     )?;
     let found = statement
-        .query_map(named_params! { ":agent": agent, ":source": source.as_str(), ":limit": limit }, |row| {
-            Ok(PastRun { tokens: row.get("tokens")?, cost_micros: row.get("cost_micros")?, run_ms: row.get("run_ms")? })
-        })?
+        .query_map(
+            named_params! { ":agent": agent, ":source": source.as_str(), ":limit": limit },
+            |row| {
+                Ok(PastRun {
+                    tokens: row.get("tokens")?,
+                    cost_micros: row.get("cost_micros")?,
+                    run_ms: row.get("run_ms")?,
+                })
+            },
+        )?
         .collect::<std::result::Result<_, _>>()?;
     Ok(found)
 }
@@ -305,7 +367,9 @@ pub(crate) fn shadow_sums(conn: &Connection) -> Result<Vec<ShadowSum>> {
              LEFT JOIN shadows s ON s.change_id = c.change_id LEFT JOIN work_items w ON w.item_id = s.item_id
          GROUP BY p.project_id HAVING changes > 0 OR reviewed > 0 OR count(s.item_id) > 0 ORDER BY p.project_id",
     )?;
-    let found = statement.query_map([], sum_from_row)?.collect::<std::result::Result<_, _>>()?;
+    let found = statement
+        .query_map([], sum_from_row)?
+        .collect::<std::result::Result<_, _>>()?;
     Ok(found)
 }
 

@@ -34,7 +34,11 @@ pub(crate) struct ShadowReview {
 impl ShadowReview {
     /// `changes_requested by claude, 2 findings: the retry loop never ends`
     pub(crate) fn text(&self) -> String {
-        let by = self.agent.as_deref().map(|agent| format!(" by {agent}")).unwrap_or_default();
+        let by = self
+            .agent
+            .as_deref()
+            .map(|agent| format!(" by {agent}"))
+            .unwrap_or_default();
         match (self.verdict, &self.trouble) {
             (Some(verdict), _) => {
                 let findings = match self.findings.len() {
@@ -42,10 +46,17 @@ impl ShadowReview {
                     1 => ", 1 finding".to_owned(),
                     n => format!(", {n} findings"),
                 };
-                let said = self.summary.as_deref().map(|said| format!(": {said}")).unwrap_or_default();
+                let said = self
+                    .summary
+                    .as_deref()
+                    .map(|said| format!(": {said}"))
+                    .unwrap_or_default();
                 format!("{verdict}{by}{findings}{said}")
             }
-            (None, trouble) => format!("not reviewed: {}", trouble.as_deref().unwrap_or("the reason is not recorded")),
+            (None, trouble) => format!(
+                "not reviewed: {}",
+                trouble.as_deref().unwrap_or("the reason is not recorded")
+            ),
         }
     }
 }
@@ -63,13 +74,21 @@ const DUE: &str = "SELECT w.item_id FROM changes c INDEXED BY changes_shadow CRO
 
 /// Whether a claim would find anything: no lock is taken.
 pub(crate) fn any_shadow_review_due(conn: &Connection, now: Time) -> Result<bool> {
-    Ok(conn.prepare_cached(DUE)?.exists(named_params! { ":now": now.to_string() })?)
+    Ok(conn
+        .prepare_cached(DUE)?
+        .exists(named_params! { ":now": now.to_string() })?)
 }
 
 /// Claims the first review that is due in shadow. Its change stays where it is.
-pub(crate) fn claim_shadow_review(conn: &Connection, holding: &Holding, now: Time) -> Result<Option<Claimed>> {
-    let due: Option<String> =
-        conn.prepare_cached(DUE)?.query_row(named_params! { ":now": now.to_string() }, |row| row.get(0)).optional()?;
+pub(crate) fn claim_shadow_review(
+    conn: &Connection,
+    holding: &Holding,
+    now: Time,
+) -> Result<Option<Claimed>> {
+    let due: Option<String> = conn
+        .prepare_cached(DUE)?
+        .query_row(named_params! { ":now": now.to_string() }, |row| row.get(0))
+        .optional()?;
     let Some(id) = due else { return Ok(None) };
     let item = conn
         .prepare_cached(
@@ -92,11 +111,20 @@ pub(crate) fn claim_shadow_review(conn: &Connection, holding: &Holding, now: Tim
     }));
     super::append(conn, &event, now)?;
     let change = super::change(conn, &change_id)?;
-    Ok(Some(Claimed { item, change, in_shadow: true }))
+    Ok(Some(Claimed {
+        item,
+        change,
+        in_shadow: true,
+    }))
 }
 
 /// Stores what a review in shadow said, and puts its item back: out of shadow, the head is reviewed anew.
-pub(crate) fn end_shadow_review(conn: &Connection, claim: &Claim, review: &ShadowReview, now: Time) -> Result<()> {
+pub(crate) fn end_shadow_review(
+    conn: &Connection,
+    claim: &Claim,
+    review: &ShadowReview,
+    now: Time,
+) -> Result<()> {
     let item = fenced(conn, claim)?;
     conn.prepare_cached(
         "INSERT INTO shadow_reviews (item_id, change_id, run_id, agent, model, head, base, verdict, summary, body,
@@ -123,16 +151,27 @@ pub(crate) fn end_shadow_review(conn: &Connection, claim: &Claim, review: &Shado
     conn.prepare_cached("UPDATE runs SET discarded = 1 WHERE item_id = :id AND ended IS NOT NULL")?
         .execute(named_params! { ":id": item.item_id.as_str() })?;
     give_back(conn, claim, None, now)?;
-    conn.prepare_cached("UPDATE work_items SET lost_runs = 0, asked_again = 0 WHERE item_id = :id")?
-        .execute(named_params! { ":id": item.item_id.as_str() })?;
-    let summary = format!("reviewed in shadow, nothing follows from it: {}", review.text());
+    conn.prepare_cached(
+        "UPDATE work_items SET lost_runs = 0, asked_again = 0 WHERE item_id = :id",
+    )?
+    .execute(named_params! { ":id": item.item_id.as_str() })?;
+    let summary = format!(
+        "reviewed in shadow, nothing follows from it: {}",
+        review.text()
+    );
     let mut metadata = serde_json::to_value(review)?;
     if let Some(keys) = metadata.as_object_mut() {
         keys.insert("source".into(), json!(item.source));
         // It may be long, and is in its row.
         keys.remove("body");
     }
-    let event = about_item(&review.change_id, &item.item_id, EventType::Shadowed, summary).with(metadata);
+    let event = about_item(
+        &review.change_id,
+        &item.item_id,
+        EventType::Shadowed,
+        summary,
+    )
+    .with(metadata);
     super::append(conn, &event, now)?;
     Ok(())
 }
@@ -145,7 +184,10 @@ pub(crate) fn shadow_review_of(conn: &Connection, id: &ItemId) -> Result<Option<
 }
 
 fn change_of(item: &Item) -> Result<ChangeId> {
-    let missing = || BoardError::NotFound { kind: "change of item", id: item.item_id.to_string() };
+    let missing = || BoardError::NotFound {
+        kind: "change of item",
+        id: item.item_id.to_string(),
+    };
     item.change_id.clone().ok_or_else(missing)
 }
 
@@ -163,7 +205,11 @@ fn from_row(row: &Row<'_>) -> std::result::Result<ShadowReview, rusqlite::Error>
         summary: row.get("summary")?,
         body: row.get("body")?,
         findings: serde_json::from_str(&findings).map_err(|error| {
-            rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(error))
+            rusqlite::Error::FromSqlConversionFailure(
+                0,
+                rusqlite::types::Type::Text,
+                Box::new(error),
+            )
         })?,
         trouble: row.get("trouble")?,
     })

@@ -23,11 +23,19 @@ pub(crate) fn looks_after(conn: &Connection, evaluator: &str) -> Result<i64> {
             "SELECT coalesce((SELECT cursor FROM evaluators WHERE name = :name),
                  max((SELECT coalesce(max(id), 0) FROM events) - :before, 0))",
         )?
-        .query_row(named_params! { ":name": evaluator, ":before": BEGINS_BEFORE }, |row| row.get(0))?)
+        .query_row(
+            named_params! { ":name": evaluator, ":before": BEGINS_BEFORE },
+            |row| row.get(0),
+        )?)
 }
 
 /// Whether there is such an event by somebody else: what an evaluator caused does not wake it.
-pub(crate) fn any_by_others(conn: &Connection, event_type: EventType, after: i64, evaluator: &str) -> Result<bool> {
+pub(crate) fn any_by_others(
+    conn: &Connection,
+    event_type: EventType,
+    after: i64,
+    evaluator: &str,
+) -> Result<bool> {
     Ok(conn
         .prepare_cached(
             "SELECT 1 FROM events WHERE event_type = :event_type AND id > :after AND actor_id <> :evaluator LIMIT 1",
@@ -36,7 +44,12 @@ pub(crate) fn any_by_others(conn: &Connection, event_type: EventType, after: i64
 }
 
 /// Events of these types (all when none is named) after one, oldest first, without what is too large of them.
-pub(crate) fn shown_events(conn: &Connection, types: &[EventType], after: i64, limit: i64) -> Result<Vec<Event>> {
+pub(crate) fn shown_events(
+    conn: &Connection,
+    types: &[EventType],
+    after: i64,
+    limit: i64,
+) -> Result<Vec<Event>> {
     let types: Vec<&str> = types.iter().copied().map(EventType::as_str).collect();
     let mut statement = conn.prepare_cached(
         "SELECT id, timestamp, event_type, actor_id, target_type, target_id, change_id,
@@ -67,8 +80,9 @@ pub(crate) fn live_changes(conn: &Connection, limit: i64) -> Result<Vec<Change>>
     let mut statement = conn.prepare_cached(
         "SELECT * FROM changes WHERE state NOT IN ('merged', 'closed') ORDER BY updated_at DESC LIMIT :limit",
     )?;
-    let found =
-        statement.query_map(named_params! { ":limit": limit }, rows::change)?.collect::<std::result::Result<_, _>>()?;
+    let found = statement
+        .query_map(named_params! { ":limit": limit }, rows::change)?
+        .collect::<std::result::Result<_, _>>()?;
     Ok(found)
 }
 
@@ -77,15 +91,17 @@ pub(crate) fn open_items(conn: &Connection, limit: i64) -> Result<Vec<Item>> {
         "SELECT * FROM work_items WHERE status IN ('available', 'claimed', 'blocked')
          ORDER BY priority, created_at, length(item_id), item_id LIMIT :limit",
     )?;
-    let found =
-        statement.query_map(named_params! { ":limit": limit }, rows::item)?.collect::<std::result::Result<_, _>>()?;
+    let found = statement
+        .query_map(named_params! { ":limit": limit }, rows::item)?
+        .collect::<std::result::Result<_, _>>()?;
     Ok(found)
 }
 
 /// Pull requests that were open when they were last seen, watched or not.
 pub(crate) fn open_pulls(conn: &Connection, limit: i64) -> Result<Vec<SeenPull>> {
-    let mut statement =
-        conn.prepare_cached("SELECT * FROM pulls WHERE state = 'open' ORDER BY project_id, number LIMIT :limit")?;
+    let mut statement = conn.prepare_cached(
+        "SELECT * FROM pulls WHERE state = 'open' ORDER BY project_id, number LIMIT :limit",
+    )?;
     let found = statement
         .query_map(named_params! { ":limit": limit }, pulls::from_row)?
         .collect::<std::result::Result<_, _>>()?;

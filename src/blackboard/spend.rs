@@ -83,14 +83,21 @@ pub(crate) fn spent_since(conn: &Connection, since: Time) -> Result<i64> {
 /// Money spent on one project by runs that ended at this moment or later.
 ///
 /// From those runs to their changes: a day has few runs, a project may have thousands of changes.
-pub(crate) fn spent_on_project_since(conn: &Connection, project: &ProjectId, since: Time) -> Result<i64> {
+pub(crate) fn spent_on_project_since(
+    conn: &Connection,
+    project: &ProjectId,
+    since: Time,
+) -> Result<i64> {
     Ok(conn
         .prepare_cached(
             "SELECT coalesce(sum(r.cost_micros), 0)
              FROM runs r INDEXED BY runs_by_end CROSS JOIN changes c ON c.change_id = r.change_id
              WHERE r.ended_at >= :since AND r.cost_micros IS NOT NULL AND c.project_id = :project",
         )?
-        .query_row(named_params! { ":since": since.to_string(), ":project": project.as_str() }, |row| row.get(0))?)
+        .query_row(
+            named_params! { ":since": since.to_string(), ":project": project.as_str() },
+            |row| row.get(0),
+        )?)
 }
 
 /// An agent some of whose runs for a change reported no cost.
@@ -109,7 +116,11 @@ pub(crate) fn agents_without_cost(conn: &Connection, id: &ChangeId) -> Result<Ve
     )?;
     let agents = statement
         .query_map(named_params! { ":id": id.as_str() }, |row| {
-            Ok(WithoutCost { agent: row.get("agent")?, runs: row.get("runs")?, without_cost: row.get("without_cost")? })
+            Ok(WithoutCost {
+                agent: row.get("agent")?,
+                runs: row.get("runs")?,
+                without_cost: row.get("without_cost")?,
+            })
         })?
         .collect::<std::result::Result<_, _>>()?;
     Ok(agents)
@@ -128,7 +139,8 @@ pub(crate) fn spend_sums(conn: &Connection, zone: Zone) -> Result<SpendSums> {
     let mut changes: BTreeMap<String, ChangeSpend> = BTreeMap::new();
     let (mut projects, mut agents, mut days) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
     while let Some(row) = rows.next()? {
-        let (tokens, cost): (Option<i64>, Option<i64>) = (row.get("tokens")?, row.get("cost_micros")?);
+        let (tokens, cost): (Option<i64>, Option<i64>) =
+            (row.get("tokens")?, row.get("cost_micros")?);
         let spend = Spend {
             runs: 1,
             without_cost: i64::from(cost.is_none()),
@@ -145,11 +157,20 @@ pub(crate) fn spend_sums(conn: &Connection, zone: Zone) -> Result<SpendSums> {
             spend: Spend::default(),
         };
         changes.entry(id).or_insert(of_change).spend.add(spend);
-        projects.entry(project).or_insert_with(Spend::default).add(spend);
-        agents.entry(row.get::<_, String>("agent")?).or_insert_with(Spend::default).add(spend);
+        projects
+            .entry(project)
+            .or_insert_with(Spend::default)
+            .add(spend);
+        agents
+            .entry(row.get::<_, String>("agent")?)
+            .or_insert_with(Spend::default)
+            .add(spend);
         // The column's CHECK keeps anything else out.
-        let ended = Time::parse(&row.get::<_, String>("ended_at")?).unwrap_or_else(|_| Time::from_millis(0));
-        days.entry(clock::day(ended, zone).name).or_insert_with(Spend::default).add(spend);
+        let ended = Time::parse(&row.get::<_, String>("ended_at")?)
+            .unwrap_or_else(|_| Time::from_millis(0));
+        days.entry(clock::day(ended, zone).name)
+            .or_insert_with(Spend::default)
+            .add(spend);
         all.add(spend);
     }
     let mut changes: Vec<ChangeSpend> = changes.into_values().collect();
@@ -158,10 +179,20 @@ pub(crate) fn spend_sums(conn: &Connection, zone: Zone) -> Result<SpendSums> {
         changes,
         projects: projects
             .into_iter()
-            .map(|(id, spend)| ProjectSpend { project_id: ProjectId::new(id), spend })
+            .map(|(id, spend)| ProjectSpend {
+                project_id: ProjectId::new(id),
+                spend,
+            })
             .collect(),
-        agents: agents.into_iter().map(|(agent, spend)| AgentSpend { agent, spend }).collect(),
-        days: days.into_iter().rev().map(|(day, spend)| DaySpend { day, spend }).collect(),
+        agents: agents
+            .into_iter()
+            .map(|(agent, spend)| AgentSpend { agent, spend })
+            .collect(),
+        days: days
+            .into_iter()
+            .rev()
+            .map(|(day, spend)| DaySpend { day, spend })
+            .collect(),
         all,
     })
 }

@@ -71,14 +71,18 @@ pub(crate) fn stop(
     mark(conn)?;
     let how = if order.at_once { "stop now" } else { "stop" };
     let mut event = told(project, how, order.reason, actor);
-    event.metadata =
-        json!({ "action": "stop", "text": order.reason.unwrap_or(""), "by": actor, "at_once": order.at_once });
+    event.metadata = json!({ "action": "stop", "text": order.reason.unwrap_or(""), "by": actor, "at_once": order.at_once });
     super::append(conn, &event, now)?;
     Ok(true)
 }
 
 /// Ends the stop of a project, or that of everything; `false` when there is none. Nobody's other stop is ended with it.
-pub(crate) fn start(conn: &Connection, project: Option<&ProjectId>, actor: &str, now: Time) -> Result<bool> {
+pub(crate) fn start(
+    conn: &Connection,
+    project: Option<&ProjectId>,
+    actor: &str,
+    now: Time,
+) -> Result<bool> {
     project.map(|id| super::project(conn, id)).transpose()?;
     let ended = conn
         .prepare_cached("DELETE FROM stops WHERE project_id IS :project")?
@@ -96,7 +100,9 @@ pub(crate) fn start(conn: &Connection, project: Option<&ProjectId>, actor: &str,
 /// All that is stopped, that of everything first.
 pub(crate) fn stops(conn: &Connection) -> Result<Vec<Stopped>> {
     let mut statement = conn.prepare_cached("SELECT * FROM stops ORDER BY project_id")?;
-    let found = statement.query_map([], from_row)?.collect::<std::result::Result<_, _>>()?;
+    let found = statement
+        .query_map([], from_row)?
+        .collect::<std::result::Result<_, _>>()?;
     Ok(found)
 }
 
@@ -115,7 +121,9 @@ pub(crate) fn stops_for(conn: &Connection, project: &ProjectId) -> Result<Vec<St
 /// Whether agents at work on a project are to be ended.
 pub(crate) fn is_halted(conn: &Connection, project: &ProjectId) -> Result<bool> {
     Ok(conn
-        .prepare_cached("SELECT 1 FROM stops WHERE at_once AND (project_id IS NULL OR project_id = :project)")?
+        .prepare_cached(
+            "SELECT 1 FROM stops WHERE at_once AND (project_id IS NULL OR project_id = :project)",
+        )?
         .exists(named_params! { ":project": project.as_str() })?)
 }
 
@@ -140,13 +148,16 @@ pub(crate) fn under_way(conn: &Connection, project: Option<&ProjectId>) -> Resul
              AND (:project IS NULL OR c.project_id = :project)",
     )?;
     let found = statement
-        .query_map(named_params! { ":project": project.map(ProjectId::as_str) }, |row| {
-            Ok(UnderWay {
-                what: row.get("what")?,
-                change_id: ChangeId::new(row.get::<_, String>("change_id")?),
-                holder: row.get("holder")?,
-            })
-        })?
+        .query_map(
+            named_params! { ":project": project.map(ProjectId::as_str) },
+            |row| {
+                Ok(UnderWay {
+                    what: row.get("what")?,
+                    change_id: ChangeId::new(row.get::<_, String>("change_id")?),
+                    holder: row.get("holder")?,
+                })
+            },
+        )?
         .collect::<std::result::Result<_, _>>()?;
     Ok(found)
 }
@@ -154,7 +165,10 @@ pub(crate) fn under_way(conn: &Connection, project: Option<&ProjectId>) -> Resul
 fn own_stop(conn: &Connection, project: Option<&ProjectId>) -> Result<Option<Stopped>> {
     Ok(conn
         .prepare_cached("SELECT * FROM stops WHERE project_id IS :project")?
-        .query_row(named_params! { ":project": project.map(ProjectId::as_str) }, from_row)
+        .query_row(
+            named_params! { ":project": project.map(ProjectId::as_str) },
+            from_row,
+        )
         .optional()?)
 }
 
@@ -167,7 +181,12 @@ fn mark(conn: &Connection) -> Result<()> {
          RETURNING change_id, stopped",
     )?;
     let turned: Vec<(ChangeId, bool)> = statement
-        .query_map([], |row| Ok((ChangeId::new(row.get::<_, String>("change_id")?), row.get("stopped")?)))?
+        .query_map([], |row| {
+            Ok((
+                ChangeId::new(row.get::<_, String>("change_id")?),
+                row.get("stopped")?,
+            ))
+        })?
         .collect::<std::result::Result<_, _>>()?;
     for (id, stopped) in turned {
         if stopped {
@@ -181,10 +200,15 @@ fn mark(conn: &Connection) -> Result<()> {
 
 fn told(project: Option<&ProjectId>, how: &str, reason: Option<&str>, actor: &str) -> NewEvent {
     let what = project.map_or("everything".to_owned(), ToString::to_string);
-    let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
-    let mut event =
-        NewEvent::about(&ChangeId::new(""), EventType::Instructed, format!("{actor} says {how} {what}{reason}"))
-            .by(actor);
+    let reason = reason
+        .map(|reason| format!(": {reason}"))
+        .unwrap_or_default();
+    let mut event = NewEvent::about(
+        &ChangeId::new(""),
+        EventType::Instructed,
+        format!("{actor} says {how} {what}{reason}"),
+    )
+    .by(actor);
     event.change_id = None;
     match project {
         Some(id) => event.on(TargetType::Project, id),
@@ -194,7 +218,9 @@ fn told(project: Option<&ProjectId>, how: &str, reason: Option<&str>, actor: &st
 
 fn from_row(row: &Row<'_>) -> std::result::Result<Stopped, rusqlite::Error> {
     Ok(Stopped {
-        project_id: row.get::<_, Option<String>>("project_id")?.map(ProjectId::new),
+        project_id: row
+            .get::<_, Option<String>>("project_id")?
+            .map(ProjectId::new),
         stopped_by: row.get("stopped_by")?,
         stopped_at: rows::time(row, "stopped_at")?,
         reason: row.get("reason")?,

@@ -17,9 +17,20 @@ const REASON: &str = "the review was dismissed";
 
 /// What came of it, in words; none when nothing was left to come of it. A fix that is left with nothing to do is
 /// withdrawn, its agent ended, and the head stands as before.
-pub(super) fn take_back(conn: &Connection, id: &ChangeId, event_id: i64, now: Time) -> Result<Option<&'static str>> {
-    let Some(rejection) = rejection_of(conn, event_id)? else { return Ok(None) };
-    let fix = rejection.item_id.as_ref().map(|item_id| items::item(conn, item_id)).transpose()?;
+pub(super) fn take_back(
+    conn: &Connection,
+    id: &ChangeId,
+    event_id: i64,
+    now: Time,
+) -> Result<Option<&'static str>> {
+    let Some(rejection) = rejection_of(conn, event_id)? else {
+        return Ok(None);
+    };
+    let fix = rejection
+        .item_id
+        .as_ref()
+        .map(|item_id| items::item(conn, item_id))
+        .transpose()?;
     match (rejection.state, fix) {
         (RejectionState::Pending, _) => {
             skip(conn, &rejection)?;
@@ -33,13 +44,22 @@ pub(super) fn take_back(conn: &Connection, id: &ChangeId, event_id: i64, now: Ti
         (RejectionState::InFix, Some(fix)) => take_out(conn, id, &rejection, &fix, now).map(Some),
         (RejectionState::InFix, None)
         | (
-            RejectionState::Fixed | RejectionState::Superseded | RejectionState::Escalated | RejectionState::Skipped,
+            RejectionState::Fixed
+            | RejectionState::Superseded
+            | RejectionState::Escalated
+            | RejectionState::Skipped,
             _,
         ) => Ok(None),
     }
 }
 
-fn take_out(conn: &Connection, id: &ChangeId, rejection: &Rejection, fix: &Item, now: Time) -> Result<&'static str> {
+fn take_out(
+    conn: &Connection,
+    id: &ChangeId,
+    rejection: &Rejection,
+    fix: &Item,
+    now: Time,
+) -> Result<&'static str> {
     let is_alone = rejections::rejections_in(conn, &fix.item_id)?.len() == 1;
     let has_begun = !runs::runs_of(conn, &fix.item_id)?.is_empty();
     // An agent that was told of it can't be untold; a push whose end is not known may be there.
@@ -52,7 +72,12 @@ fn take_out(conn: &Connection, id: &ChangeId, rejection: &Rejection, fix: &Item,
         let back = changes::advance(conn, id, Trigger::MarkReady, "github", now)?;
         if super::review_of_head(conn, id, &back.head)?.is_none() {
             let back = changes::advance(conn, id, Trigger::HeadMoved, "github", now)?;
-            finish::requeue_review(conn, &back, &format!("code_review:{id}:{}:{now}", back.head), now)?;
+            finish::requeue_review(
+                conn,
+                &back,
+                &format!("code_review:{id}:{}:{now}", back.head),
+                now,
+            )?;
         }
     }
     Ok(if has_begun {
@@ -91,15 +116,31 @@ fn is_pushed(conn: &Connection, fix: &Item) -> Result<bool> {
 
 /// An approval by the review `feedback_id`. Where nothing else approves the head, the change is ready for a person again,
 /// or waits for our review of it where that is missing or said no.
-pub(super) fn take_back_approval(conn: &Connection, feedback_id: &str, event: &Event, now: Time) -> Result<bool> {
-    let Some(id) = &event.change_id else { return Ok(false) };
+pub(super) fn take_back_approval(
+    conn: &Connection,
+    feedback_id: &str,
+    event: &Event,
+    now: Time,
+) -> Result<bool> {
+    let Some(id) = &event.change_id else {
+        return Ok(false);
+    };
     let change = super::change(conn, id)?;
     let head = event.metadata.get("head").and_then(Value::as_str);
-    if event.event_type != EventType::WorkApproved || change.state != State::Approved || head != Some(&change.head) {
+    if event.event_type != EventType::WorkApproved
+        || change.state != State::Approved
+        || head != Some(&change.head)
+    {
         return Ok(false);
     }
-    let by = event.actor_id.strip_prefix("github:").unwrap_or(&event.actor_id);
-    let what = format!("{by}'s approval of {} was dismissed", changes::short(&change.head));
+    let by = event
+        .actor_id
+        .strip_prefix("github:")
+        .unwrap_or(&event.actor_id);
+    let what = format!(
+        "{by}'s approval of {} was dismissed",
+        changes::short(&change.head)
+    );
     let told = |more: &str| {
         NewEvent::about(id, EventType::PrChanged, format!("{what}{more}"))
             .by("github")
@@ -114,7 +155,12 @@ pub(super) fn take_back_approval(conn: &Connection, feedback_id: &str, event: &E
     let ours = super::review_of_head(conn, id, &change.head)?;
     if ours.is_none_or(|review| review.verdict != Verdict::Approved) {
         let back = changes::advance(conn, id, Trigger::HeadMoved, "github", now)?;
-        finish::requeue_review(conn, &back, &format!("code_review:{id}:{}:{now}", back.head), now)?;
+        finish::requeue_review(
+            conn,
+            &back,
+            &format!("code_review:{id}:{}:{now}", back.head),
+            now,
+        )?;
     }
     Ok(true)
 }

@@ -7,13 +7,21 @@ use crate::clock::Time;
 /// `3 min ago`
 pub(crate) fn ago(then: Time, now: Time) -> String {
     let gone = now.since(then);
-    if gone < Duration::from_secs(10) { "just now".into() } else { format!("{} ago", span(gone)) }
+    if gone < Duration::from_secs(10) {
+        "just now".into()
+    } else {
+        format!("{} ago", span(gone))
+    }
 }
 
 /// `in 4 min`; a moment that has come is `now`.
 pub(crate) fn ahead(then: Time, now: Time) -> String {
     let left = then.since(now);
-    if left.is_zero() { "now".into() } else { format!("in {}", span(left)) }
+    if left.is_zero() {
+        "now".into()
+    } else {
+        format!("in {}", span(left))
+    }
 }
 
 /// In the largest unit that leaves a number worth saying.
@@ -42,9 +50,16 @@ pub(crate) fn read_span(text: &str) -> Result<Duration, String> {
         "w" => 7 * 24,
         _ => return Err(bad()),
     };
-    let number: u64 = number.parse().ok().filter(|number| *number > 0).ok_or_else(bad)?;
+    let number: u64 = number
+        .parse()
+        .ok()
+        .filter(|number| *number > 0)
+        .ok_or_else(bad)?;
     // More than a thousand years is a slip of the pen.
-    let all = number.checked_mul(hours).filter(|all| *all <= 1_000 * 366 * 24).ok_or_else(bad)?;
+    let all = number
+        .checked_mul(hours)
+        .filter(|all| *all <= 1_000 * 366 * 24)
+        .ok_or_else(bad)?;
     Ok(Duration::from_secs(all * 3_600))
 }
 
@@ -55,7 +70,10 @@ mod tests {
     #[test]
     fn as_people_type_it() {
         let hours = |text: &str| read_span(text).map(|time| time.as_secs() / 3_600);
-        assert_eq!([hours("36h"), hours("90d"), hours("12w")], [Ok(36), Ok(2_160), Ok(2_016)]);
+        assert_eq!(
+            [hours("36h"), hours("90d"), hours("12w")],
+            [Ok(36), Ok(2_160), Ok(2_016)]
+        );
         for text in [
             "",
             "90",
@@ -71,7 +89,10 @@ mod tests {
             "9999999w",
             "٣d",
         ] {
-            assert!(read_span(text).is_err_and(|said| said.contains("36h, 90d, 12w")), "{text}");
+            assert!(
+                read_span(text).is_err_and(|said| said.contains("36h, 90d, 12w")),
+                "{text}"
+            );
         }
     }
 
@@ -80,11 +101,17 @@ mod tests {
         let now = Time::from_millis(1_800_000_000_000);
         let before = |s: i64| ago(Time::from_millis(now.millis() - s * 1000), now);
         let after = |s: i64| ahead(Time::from_millis(now.millis() + s * 1000), now);
-        let said: Vec<String> = [0, 9, 10, 119, 120, 7_199, 7_200, 172_800].into_iter().map(before).collect();
+        let said: Vec<String> = [0, 9, 10, 119, 120, 7_199, 7_200, 172_800]
+            .into_iter()
+            .map(before)
+            .collect();
         assert_eq!(
             said.join(", "),
             "just now, just now, 10 s ago, 119 s ago, 2 min ago, 119 min ago, 2 h ago, 2 days ago"
         );
-        assert_eq!([after(-5), after(0), after(90), after(240)].join(", "), "now, now, in 90 s, in 4 min");
+        assert_eq!(
+            [after(-5), after(0), after(90), after(240)].join(", "),
+            "now, now, in 90 s, in 4 min"
+        );
     }
 }

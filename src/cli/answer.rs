@@ -35,8 +35,16 @@ pub(crate) fn answer(facts: &Facts) -> Answer {
 
 /// Times of what was done that lie in the future explain waits that nobody would expect.
 fn and_clock_set_back(told: Answer, facts: &Facts) -> Answer {
-    let done = [Some(facts.row.change.updated_at), facts.pull.as_ref().and_then(|pull| pull.read_at)];
-    let Some(done) = done.into_iter().flatten().max().filter(|done| bb::is_ahead(*done, facts.now)) else {
+    let done = [
+        Some(facts.row.change.updated_at),
+        facts.pull.as_ref().and_then(|pull| pull.read_at),
+    ];
+    let Some(done) = done
+        .into_iter()
+        .flatten()
+        .max()
+        .filter(|done| bb::is_ahead(*done, facts.now))
+    else {
         return told;
     };
     let answer = format!(
@@ -50,7 +58,10 @@ fn and_clock_set_back(told: Answer, facts: &Facts) -> Answer {
 fn answer_by_clock(facts: &Facts) -> Answer {
     let change = &facts.row.change;
     if change.state == State::Escalated {
-        return shadow::and_in_shadow(stop::and_stopped(and_not_posted(escalated(facts), facts), facts), facts);
+        return shadow::and_in_shadow(
+            stop::and_stopped(and_not_posted(escalated(facts), facts), facts),
+            facts,
+        );
     }
     if change.paused_by_person || change.paused_by_rules {
         return shadow::and_in_shadow(stop::and_stopped(paused(facts), facts), facts);
@@ -68,7 +79,13 @@ fn answer_by_clock(facts: &Facts) -> Answer {
         // What an evaluator wants a person to do is in nobody's way.
         Some(item) if item.metadata.get("evaluator").is_some() => {
             let told = idle(facts);
-            Answer { answer: format!("{}; {} is for a person: {}", told.answer, item.item_id, item.title), ..told }
+            Answer {
+                answer: format!(
+                    "{}; {} is for a person: {}",
+                    told.answer, item.item_id, item.title
+                ),
+                ..told
+            }
         }
         Some(item) => and_after(open(facts, item), &facts.pending),
         None => idle(facts),
@@ -79,7 +96,11 @@ fn answer_by_clock(facts: &Facts) -> Answer {
 
 /// What was under way when it was paused or stopped.
 pub(super) fn may_finish(facts: &Facts, is_ended: bool) -> Option<String> {
-    let item = facts.row.open_item.as_ref().filter(|_| facts.holder == Holder::Alive)?;
+    let item = facts
+        .row
+        .open_item
+        .as_ref()
+        .filter(|_| facts.holder == Holder::Alive)?;
     let what = format!("{} {}", item.source, item.item_id);
     Some(if is_ended {
         format!("{what} is being ended, and runs again after that")
@@ -92,16 +113,29 @@ pub(super) fn may_finish(facts: &Facts, is_ended: bool) -> Option<String> {
 fn and_not_posted(mut told: Answer, facts: &Facts) -> Answer {
     let first = |posts: &[bb::Intent]| {
         let first = posts.first()?.clone();
-        let more = if posts.len() > 1 { format!(" and {} more", posts.len() - 1) } else { String::new() };
-        Some((format!("{}{more}", first.key), first.trouble.unwrap_or_default(), first.not_before))
+        let more = if posts.len() > 1 {
+            format!(" and {} more", posts.len() - 1)
+        } else {
+            String::new()
+        };
+        Some((
+            format!("{}{more}", first.key),
+            first.trouble.unwrap_or_default(),
+            first.not_before,
+        ))
     };
     if let Some((what, trouble, next)) = first(&facts.unposted) {
-        let again = next.map(|next| format!(", tried again {}", ahead(next, facts.now))).unwrap_or_default();
-        told.answer.push_str(&format!("; {what} could not be posted{again}: {trouble}"));
+        let again = next
+            .map(|next| format!(", tried again {}", ahead(next, facts.now)))
+            .unwrap_or_default();
+        told.answer
+            .push_str(&format!("; {what} could not be posted{again}: {trouble}"));
     }
     if let Some((what, trouble, _)) = first(&facts.refused) {
         let command = format!("remand post {}", facts.row.change.change_id);
-        told.answer.push_str(&format!("; {what} was refused: {trouble}. Post it after all with `{command}`"));
+        told.answer.push_str(&format!(
+            "; {what} was refused: {trouble}. Post it after all with `{command}`"
+        ));
         told.commands.push(command);
     }
     told
@@ -109,11 +143,24 @@ fn and_not_posted(mut told: Answer, facts: &Facts) -> Answer {
 
 /// A pull request that can't be read says nothing new, and nobody would notice.
 fn and_not_read(told: Answer, facts: &Facts) -> Answer {
-    let Some((pull, trouble)) = facts.pull.as_ref().and_then(|pull| Some((pull, pull.trouble.as_ref()?))) else {
+    let Some((pull, trouble)) = facts
+        .pull
+        .as_ref()
+        .and_then(|pull| Some((pull, pull.trouble.as_ref()?)))
+    else {
         return told;
     };
-    let again = pull.next_read.map(|next| format!(", tried again {}", ahead(next, facts.now))).unwrap_or_default();
-    Answer { answer: format!("{}; its PR could not be read{again}: {trouble}", told.answer), ..told }
+    let again = pull
+        .next_read
+        .map(|next| format!(", tried again {}", ahead(next, facts.now)))
+        .unwrap_or_default();
+    Answer {
+        answer: format!(
+            "{}; its PR could not be read{again}: {trouble}",
+            told.answer
+        ),
+        ..told
+    }
 }
 
 pub(super) fn say(
@@ -122,15 +169,31 @@ pub(super) fn say(
     since: Option<Time>,
     commands: &[String],
 ) -> Answer {
-    Answer { because, answer: answer.into(), since, until: None, commands: commands.to_vec() }
+    Answer {
+        because,
+        answer: answer.into(),
+        since,
+        until: None,
+        commands: commands.to_vec(),
+    }
 }
 
 fn over(facts: &Facts) -> Answer {
     let change = &facts.row.change;
-    let told = facts.newest(|event| word(event, "action") == Some("cancel")).map(|event| event.summary.clone());
-    let told = told.filter(|_| change.state == State::Closed).map(|told| format!(": {told}")).unwrap_or_default();
+    let told = facts
+        .newest(|event| word(event, "action") == Some("cancel"))
+        .map(|event| event.summary.clone());
+    let told = told
+        .filter(|_| change.state == State::Closed)
+        .map(|told| format!(": {told}"))
+        .unwrap_or_default();
     let since = facts.in_state_since();
-    say(change.state.as_str(), format!("it is {}; nothing more is done for it{told}", change.state), since, &[])
+    say(
+        change.state.as_str(),
+        format!("it is {}; nothing more is done for it{told}", change.state),
+        since,
+        &[],
+    )
 }
 
 fn escalated(facts: &Facts) -> Answer {
@@ -142,7 +205,11 @@ fn escalated(facts: &Facts) -> Answer {
         Some(decision) => format!("it needs you: {reason}. Decide: {decision}"),
         None => format!("it needs you: {reason}"),
     };
-    let mut commands: Vec<String> = change.decision.as_deref().map(quoted_commands).unwrap_or_default();
+    let mut commands: Vec<String> = change
+        .decision
+        .as_deref()
+        .map(quoted_commands)
+        .unwrap_or_default();
     let is_raised = event.and_then(|event| word(event, "bound")) == Some("cycles")
         && change.budget.fix_cycle < change.budget.max_fix_cycles;
     let answer = if is_raised {
@@ -155,31 +222,61 @@ fn escalated(facts: &Facts) -> Answer {
         answer
     };
     if commands.is_empty() {
-        commands =
-            vec![format!("remand approve {id}"), format!("remand refine {id} --text …"), format!("remand cancel {id}")];
+        commands = vec![
+            format!("remand approve {id}"),
+            format!("remand refine {id} --text …"),
+            format!("remand cancel {id}"),
+        ];
     }
-    say("needs_you", answer, event.map(|event| event.timestamp), &commands)
+    say(
+        "needs_you",
+        answer,
+        event.map(|event| event.timestamp),
+        &commands,
+    )
 }
 
 /// The commands that stand between backticks.
 fn quoted_commands(text: &str) -> Vec<String> {
-    text.split('`').skip(1).step_by(2).filter(|piece| piece.starts_with("remand ")).map(str::to_owned).collect()
+    text.split('`')
+        .skip(1)
+        .step_by(2)
+        .filter(|piece| piece.starts_with("remand "))
+        .map(str::to_owned)
+        .collect()
 }
 
 fn paused(facts: &Facts) -> Answer {
     let change = &facts.row.change;
     let (mut said, mut since, mut commands) = (Vec::new(), None, Vec::new());
     if change.paused_by_rules {
-        let reason = facts.pull.as_ref().and_then(|pull| pull.passed_over.as_deref());
-        let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
-        said.push(format!("it is paused while the project's rules do not take its PR{reason}"));
-        since = facts.newest(|event| word(event, "what") == Some("unwanted")).map(|event| event.timestamp);
+        let reason = facts
+            .pull
+            .as_ref()
+            .and_then(|pull| pull.passed_over.as_deref());
+        let reason = reason
+            .map(|reason| format!(": {reason}"))
+            .unwrap_or_default();
+        said.push(format!(
+            "it is paused while the project's rules do not take its PR{reason}"
+        ));
+        since = facts
+            .newest(|event| word(event, "what") == Some("unwanted"))
+            .map(|event| event.timestamp);
     }
     if change.paused_by_person {
         let event = facts.newest(|event| word(event, "action") == Some("pause"));
         let by = event.map_or("somebody", |event| event.actor_id.as_str());
-        let why = event.and_then(|event| word(event, "text")).filter(|text| !text.is_empty());
-        said.insert(0, format!("it was paused by {by}{}", why.map(|why| format!(": {why}")).unwrap_or_default()));
+        let why = event
+            .and_then(|event| word(event, "text"))
+            .filter(|text| !text.is_empty());
+        said.insert(
+            0,
+            format!(
+                "it was paused by {by}{}",
+                why.map(|why| format!(": {why}")).unwrap_or_default()
+            ),
+        );
         since = event.map(|event| event.timestamp);
         commands.push(format!("remand resume {}", change.change_id));
     }
@@ -190,26 +287,46 @@ fn paused(facts: &Facts) -> Answer {
 fn held(facts: &Facts) -> Answer {
     let change = &facts.row.change;
     let event = facts.newest_of(EventType::Held);
-    let reason = change.hold_reason.as_deref().unwrap_or("no reason was recorded");
+    let reason = change
+        .hold_reason
+        .as_deref()
+        .unwrap_or("no reason was recorded");
     let until = change.held_until;
     let when = match until {
-        Some(until) if until > facts.now => format!("it is held until {until} ({})", ahead(until, facts.now)),
+        Some(until) if until > facts.now => {
+            format!("it is held until {until} ({})", ahead(until, facts.now))
+        }
         Some(_) | None => {
-            "its hold is over, and goes on with the next look of `remand run` or `remand tick`".to_owned()
+            "its hold is over, and goes on with the next look of `remand run` or `remand tick`"
+                .to_owned()
         }
     };
     let commands = [format!("remand resume {}", change.change_id)];
-    let told = say("held", format!("{when}: {reason}"), event.map(|event| event.timestamp), &commands);
+    let told = say(
+        "held",
+        format!("{when}: {reason}"),
+        event.map(|event| event.timestamp),
+        &commands,
+    );
     Answer { until, ..told }
 }
 
 /// A rejection that came meanwhile is not forgotten, and says so.
 fn and_after(told: Answer, pending: &[Rejection]) -> Answer {
-    let ids: Vec<&str> = pending.iter().map(|rejection| rejection.rejection_id.as_str()).collect();
+    let ids: Vec<&str> = pending
+        .iter()
+        .map(|rejection| rejection.rejection_id.as_str())
+        .collect();
     match ids.as_slice() {
         [] => told,
-        [one] => Answer { answer: format!("{}; {one} waits until then", told.answer), ..told },
-        [..] => Answer { answer: format!("{}; {} wait until then", told.answer, ids.join(", ")), ..told },
+        [one] => Answer {
+            answer: format!("{}; {one} waits until then", told.answer),
+            ..told
+        },
+        [..] => Answer {
+            answer: format!("{}; {} wait until then", told.answer, ids.join(", ")),
+            ..told
+        },
     }
 }
 
@@ -218,23 +335,35 @@ fn open(facts: &Facts, item: &Item) -> Answer {
         Status::Claimed => claimed(facts, item),
         Status::Blocked => say(
             "blocked",
-            format!("{} {} is blocked, though the change is neither paused nor held", item.source, item.item_id),
+            format!(
+                "{} {} is blocked, though the change is neither paused nor held",
+                item.source, item.item_id
+            ),
             Some(item.created_at),
             &[format!("remand resume {}", facts.row.change.change_id)],
         ),
-        Status::Available | Status::Completed | Status::Failed | Status::Cancelled => available(facts, item),
+        Status::Available | Status::Completed | Status::Failed | Status::Cancelled => {
+            available(facts, item)
+        }
     }
 }
 
 fn claimed(facts: &Facts, item: &Item) -> Answer {
     let what = format!("{} {}", item.source, item.item_id);
-    let run = facts.row.last_run.as_ref().filter(|run| run.item_id == item.item_id && run.epoch == item.epoch);
+    let run = facts
+        .row
+        .last_run
+        .as_ref()
+        .filter(|run| run.item_id == item.item_id && run.epoch == item.epoch);
     let since = run.map(|run| run.started_at).or_else(|| {
-        let claim = facts
-            .newest(|event| event.event_type == EventType::WorkClaimed && event.target_id == item.item_id.as_str());
+        let claim = facts.newest(|event| {
+            event.event_type == EventType::WorkClaimed && event.target_id == item.item_id.as_str()
+        });
         claim.map(|event| event.timestamp)
     });
-    let ran_out = item.lease_expires_at.is_some_and(|lease| lease <= facts.now);
+    let ran_out = item
+        .lease_expires_at
+        .is_some_and(|lease| lease <= facts.now);
     match facts.holder {
         Holder::Alive if ran_out => say(
             "running",
@@ -245,13 +374,26 @@ fn claimed(facts: &Facts, item: &Item) -> Answer {
             &[format!("remand item show {}", item.item_id)],
         ),
         Holder::Alive => {
-            let by = run.map(|run| format!(" by {} ({})", run.agent, run.run_id)).unwrap_or_default();
-            let commands: Vec<String> = run.map(|run| format!("remand log {} -f", run.run_id)).into_iter().collect();
-            say("running", format!("{what} is being run{by}"), since, &commands)
+            let by = run
+                .map(|run| format!(" by {} ({})", run.agent, run.run_id))
+                .unwrap_or_default();
+            let commands: Vec<String> = run
+                .map(|run| format!("remand log {} -f", run.run_id))
+                .into_iter()
+                .collect();
+            say(
+                "running",
+                format!("{what} is being run{by}"),
+                since,
+                &commands,
+            )
         }
         Holder::Dead | Holder::Nobody => say(
             "holder_died",
-            format!("the process that ran {what} is dead; {}", next_look(facts).0),
+            format!(
+                "the process that ran {what} is dead; {}",
+                next_look(facts).0
+            ),
             since,
             &next_look(facts).1,
         ),
@@ -271,27 +413,58 @@ fn available(facts: &Facts, item: &Item) -> Answer {
     let what = format!("{} {}", item.source, item.item_id);
     let since = Some(item.created_at);
     if !matches!(item.source, Source::CodeReview | Source::ReviewFix) {
-        let answer = format!("{what} is queued, but this version does not run items of source `{}`", item.source);
-        return say("not_run", answer, since, &[format!("remand item cancel {}", item.item_id)]);
+        let answer = format!(
+            "{what} is queued, but this version does not run items of source `{}`",
+            item.source
+        );
+        return say(
+            "not_run",
+            answer,
+            since,
+            &[format!("remand item cancel {}", item.item_id)],
+        );
     }
     if let Some(until) = item.not_before.filter(|until| *until > facts.now) {
-        let told = say("delayed", format!("{what} waits until {until} ({})", ahead(until, facts.now)), since, &[]);
-        return Answer { until: Some(until), ..told };
+        let told = say(
+            "delayed",
+            format!("{what} waits until {until} ({})", ahead(until, facts.now)),
+            since,
+            &[],
+        );
+        return Answer {
+            until: Some(until),
+            ..told
+        };
     }
     if facts.running >= facts.slots {
-        let answer =
-            format!("{what} waits for a free slot: {} of {} are in use (dispatch.slots)", facts.running, facts.slots);
-        return say("waits_for_slot", answer, since, &["remand item list --status claimed".into()]);
+        let answer = format!(
+            "{what} waits for a free slot: {} of {} are in use (dispatch.slots)",
+            facts.running, facts.slots
+        );
+        return say(
+            "waits_for_slot",
+            answer,
+            since,
+            &["remand item list --status claimed".into()],
+        );
     }
     let (then, commands) = next_look(facts);
-    say("queued", format!("{what} is queued; {then}"), since, &commands)
+    say(
+        "queued",
+        format!("{what} is queued; {then}"),
+        since,
+        &commands,
+    )
 }
 
 /// Who takes what waits, and what to type when nobody does.
 fn next_look(facts: &Facts) -> (&'static str, Vec<String>) {
     match facts.daemon {
         Daemon::Runs => ("the daemon takes it in a moment", Vec::new()),
-        Daemon::None => ("no daemon runs that would take it", vec!["remand run".into(), "remand tick".into()]),
+        Daemon::None => (
+            "no daemon runs that would take it",
+            vec!["remand run".into(), "remand tick".into()],
+        ),
     }
 }
 
@@ -303,25 +476,58 @@ fn idle(facts: &Facts) -> Answer {
     if let Some(rejection) = facts.pending.first() {
         let id = &rejection.rejection_id;
         if !takes_fixes(change.state) {
-            return say("waits", format!("{id} waits until what is under way ({}) is over", change.state), since, &[]);
+            return say(
+                "waits",
+                format!(
+                    "{id} waits until what is under way ({}) is over",
+                    change.state
+                ),
+                since,
+                &[],
+            );
         }
         let (then, commands) = next_look(facts);
-        return say("waits_for_heartbeat", format!("the next heartbeat makes a fix of {id}; {then}"), since, &commands);
+        return say(
+            "waits_for_heartbeat",
+            format!("the next heartbeat makes a fix of {id}; {then}"),
+            since,
+            &commands,
+        );
     }
     match change.state {
         State::ReadyForHumanReview => say(
             "waits_for_approval",
-            format!("its review is done and it waits for you to approve it ({})", said_yes(facts)),
+            format!(
+                "its review is done and it waits for you to approve it ({})",
+                said_yes(facts)
+            ),
             since,
-            &[format!("remand diff {id}"), format!("remand approve {id}"), format!("remand reject {id} --text …")],
+            &[
+                format!("remand diff {id}"),
+                format!("remand approve {id}"),
+                format!("remand reject {id} --text …"),
+            ],
         ),
         State::Approved => {
             let moved = facts.newest_of(EventType::StateChanged);
             let by = match moved {
-                Some(event) if word(event, "on") == Some("entered") => "on its PR, before it was watched".to_owned(),
-                moved => format!("by {}", moved.map_or("somebody", |event| event.actor_id.as_str())),
+                Some(event) if word(event, "on") == Some("entered") => {
+                    "on its PR, before it was watched".to_owned()
+                }
+                moved => format!(
+                    "by {}",
+                    moved.map_or("somebody", |event| event.actor_id.as_str())
+                ),
             };
-            say("approved", format!("it was approved {by}: merge {} when you like", change.branch), since, &[])
+            say(
+                "approved",
+                format!(
+                    "it was approved {by}: merge {} when you like",
+                    change.branch
+                ),
+                since,
+                &[],
+            )
         }
         State::SelfReviewFailed => {
             let (then, commands) = next_look(facts);
@@ -333,9 +539,12 @@ fn idle(facts: &Facts) -> Answer {
             )
         }
         State::AwaitingPrFeedback => waits_for_feedback(facts),
-        State::SelfReviewPassed | State::PrCreated => {
-            say("next_stage", "its review passed; the next stage follows", since, &[])
-        }
+        State::SelfReviewPassed | State::PrCreated => say(
+            "next_stage",
+            "its review passed; the next stage follows",
+            since,
+            &[],
+        ),
         State::Queued
         | State::Implementing
         | State::PendingSelfReview
@@ -347,31 +556,57 @@ fn idle(facts: &Facts) -> Answer {
         | State::Closed
         | State::Escalated => say(
             "nothing_open",
-            format!("it is {}, but nothing is open that would move it on", change.state),
+            format!(
+                "it is {}, but nothing is open that would move it on",
+                change.state
+            ),
             since,
-            &["remand check".into(), format!("remand refine {id} --text …"), format!("remand cancel {id}")],
+            &[
+                "remand check".into(),
+                format!("remand refine {id} --text …"),
+                format!("remand cancel {id}"),
+            ],
         ),
     }
 }
 
 fn waits_for_feedback(facts: &Facts) -> Answer {
     let name = facts.pr.as_deref().unwrap_or("its PR");
-    let (read_at, next) = facts.pull.as_ref().map_or((None, None), |pull| (pull.read_at, pull.next_read));
+    let (read_at, next) = facts
+        .pull
+        .as_ref()
+        .map_or((None, None), |pull| (pull.read_at, pull.next_read));
     let read = match (read_at, next, facts.daemon) {
         (_, _, Daemon::None) => ", and no daemon runs that would read it".to_owned(),
-        (Some(read), Some(next), _) => format!(", read {}, again {}", ago(read, facts.now), ahead(next, facts.now)),
+        (Some(read), Some(next), _) => format!(
+            ", read {}, again {}",
+            ago(read, facts.now),
+            ahead(next, facts.now)
+        ),
         (None, Some(next), _) => format!(", first read {}", ahead(next, facts.now)),
         (_, None, _) => String::new(),
     };
-    let commands = if facts.daemon == Daemon::None { next_look(facts).1 } else { Vec::new() };
-    let told =
-        say("waits_for_feedback", format!("it waits for feedback on {name}{read}"), facts.in_state_since(), &commands);
-    Answer { until: next, ..told }
+    let commands = if facts.daemon == Daemon::None {
+        next_look(facts).1
+    } else {
+        Vec::new()
+    };
+    let told = say(
+        "waits_for_feedback",
+        format!("it waits for feedback on {name}{read}"),
+        facts.in_state_since(),
+        &commands,
+    );
+    Answer {
+        until: next,
+        ..told
+    }
 }
 
 /// What a person said on the pull request may have been taken back since.
 fn said_yes(facts: &Facts) -> String {
-    let told = facts.newest(|event| event.event_type == EventType::WorkApproved && event.actor_id == "remand");
+    let told = facts
+        .newest(|event| event.event_type == EventType::WorkApproved && event.actor_id == "remand");
     told.map_or_else(
         || "no review said so".to_owned(),
         |event| format!("{}, {}", event.summary, ago(event.timestamp, facts.now)),

@@ -15,11 +15,13 @@ use crate::work::Status;
 
 /// Approve a change, whatever is still open in it
 #[derive(Debug, Args)]
-#[command(after_help = "What runs or waits for the change is cancelled, and its pending rejections are skipped with \
+#[command(
+    after_help = "What runs or waits for the change is cancelled, and its pending rejections are skipped with \
 your name as the reason. The approval is of the head that `remand status` shows: a branch that has moved since \
 is not approved, and what is committed later is reviewed again (without a PR: by `remand review`). Nothing is \
 approved or merged on GitHub.\n\n\
-Example:\n  remand approve c3")]
+Example:\n  remand approve c3"
+)]
 pub(crate) struct ApproveArgs {
     #[command(flatten)]
     named: Named,
@@ -29,7 +31,9 @@ pub(crate) fn approve(args: &ApproveArgs, desk: &mut Desk) -> Result<Code> {
     let change = desk.change(&args.named.change)?;
     refuse_moved(desk, &change)?;
     let id = change.change_id;
-    desk.write("approve", |conn, step| bb::approve_by_person(conn, &id, &step.actor, step.now))?;
+    desk.write("approve", |conn, step| {
+        bb::approve_by_person(conn, &id, &step.actor, step.now)
+    })?;
     told(desk, &id, "is approved")
 }
 
@@ -40,9 +44,19 @@ pub(crate) fn refuse_moved(desk: &Desk, change: &Change) -> Result<()> {
     if change.state.is_over() || items.iter().any(|item| item.status == Status::Claimed) {
         return Ok(());
     }
-    let Some(head) = moved_to(desk, change)? else { return Ok(()) };
-    let what = format!("{id} is at {}, but {} has moved to {}", short(&change.head), change.branch, short(&head));
-    let hint = format!("{}, then approve it when it is reviewed", change.submit_advice());
+    let Some(head) = moved_to(desk, change)? else {
+        return Ok(());
+    };
+    let what = format!(
+        "{id} is at {}, but {} has moved to {}",
+        short(&change.head),
+        change.branch,
+        short(&head)
+    );
+    let hint = format!(
+        "{}, then approve it when it is reviewed",
+        change.submit_advice()
+    );
     Err(Fail::new(what).hint(hint).into())
 }
 
@@ -51,7 +65,11 @@ pub(crate) fn moved_to(desk: &Desk, change: &Change) -> Result<Option<String>> {
     let git = desk.git(&desk.settings()?);
     let head = wait(async {
         let worktree = git.worktree_at(Path::new(&change.worktree)).await.ok()?;
-        let name = if change.detached { "HEAD".to_owned() } else { format!("refs/heads/{}", change.branch) };
+        let name = if change.detached {
+            "HEAD".to_owned()
+        } else {
+            format!("refs/heads/{}", change.branch)
+        };
         git.resolve(&worktree.place, &name).await.ok()?
     })?;
     Ok(head.filter(|head| *head != change.head))

@@ -56,7 +56,9 @@ pub(crate) fn backup(args: &BackupArgs, desk: &mut Desk) -> Result<Code> {
     let begun = Instant::now();
     let blackboard = desk.settings()?.blackboard;
     if !blackboard.is_file() {
-        return Err(Fail::not_found(format!("there is no blackboard {}", blackboard.display())).into());
+        return Err(
+            Fail::not_found(format!("there is no blackboard {}", blackboard.display())).into(),
+        );
     }
     let target = Target::at(&args.file, &blackboard, args.force)?;
     target.is_quiet()?;
@@ -73,7 +75,9 @@ pub(crate) fn backup(args: &BackupArgs, desk: &mut Desk) -> Result<Code> {
     crash_point!("backup.copied");
     // Somebody may have come by while it was copied.
     target.is_quiet()?;
-    let bytes = part.become_file(&target).with_context(|| format!("cannot write {}", target.file.display()))?;
+    let bytes = part
+        .become_file(&target)
+        .with_context(|| format!("cannot write {}", target.file.display()))?;
     crash_point!("backup.named");
     let shown = Shown {
         file: target.file,
@@ -94,12 +98,16 @@ pub(crate) fn backup(args: &BackupArgs, desk: &mut Desk) -> Result<Code> {
     if desk.out.is_json() {
         desk.out.json(&shown)?;
     } else {
-        desk.out.line(Line::default().strong(shown.file.display().to_string()).plain(format!(
-            ": {} events, {}, in {}",
-            shown.events,
-            size(shown.bytes),
-            span(begun.elapsed())
-        )))?;
+        desk.out.line(
+            Line::default()
+                .strong(shown.file.display().to_string())
+                .plain(format!(
+                    ": {} events, {}, in {}",
+                    shown.events,
+                    size(shown.bytes),
+                    span(begun.elapsed())
+                )),
+        )?;
     }
     Ok(Code::Done)
 }
@@ -129,7 +137,9 @@ impl Target {
     fn at(file: &Path, blackboard: &Path, force: bool) -> Result<Self> {
         let shown = file.display();
         if file.is_dir() {
-            return Err(Fail::usage(format!("{shown} is a folder")).hint("name a file in it").into());
+            return Err(Fail::usage(format!("{shown} is a folder"))
+                .hint("name a file in it")
+                .into());
         }
         let is_there = file.symlink_metadata().is_ok();
         // A copy goes to where a symlink leads, and not into its place.
@@ -141,10 +151,14 @@ impl Target {
             Err(_) => std::path::absolute(file).with_context(|| format!("cannot find {shown}"))?,
         };
         if parts_of(blackboard).iter().any(|part| is_same(part, &file)) {
-            return Err(Fail::usage(format!("{shown} is the blackboard itself")).hint("name another file").into());
+            return Err(Fail::usage(format!("{shown} is the blackboard itself"))
+                .hint("name another file")
+                .into());
         }
         if is_there && !force {
-            return Err(Fail::new(format!("{shown} is there already")).hint("--force replaces it").into());
+            return Err(Fail::new(format!("{shown} is there already"))
+                .hint("--force replaces it")
+                .into());
         }
         if is_there && !file.is_file() {
             return Err(Fail::usage(format!("{shown} is not a plain file")).into());
@@ -158,10 +172,17 @@ impl Target {
         part.push(".remand-backup.part");
         let part = file.with_file_name(part);
         if parts_of(blackboard).iter().any(|own| is_same(own, &part)) {
-            let what = format!("{shown} would be written as {}, which is the blackboard itself", part.display());
+            let what = format!(
+                "{shown} would be written as {}, which is the blackboard itself",
+                part.display()
+            );
             return Err(Fail::usage(what).hint("name another file").into());
         }
-        Ok(Self { file, part, may_replace: force })
+        Ok(Self {
+            file,
+            part,
+            may_replace: force,
+        })
     }
 
     /// Refuses what somebody works on, or was killed working on: SQLite reads a log by its name, whatever file it was
@@ -170,20 +191,30 @@ impl Target {
     fn is_quiet(&self) -> Result<()> {
         let shown = self.file.display();
         if daemon::holder(&self.file).is_some() || wake::is_heard(&self.file) {
-            return Err(Fail::new(format!("a daemon runs on {shown}")).hint("stop it, or name another file").into());
+            return Err(Fail::new(format!("a daemon runs on {shown}"))
+                .hint("stop it, or name another file")
+                .into());
         }
         let logs = LOGS.map(|end| with_end(&self.file, end));
-        let Some(log) = logs.iter().find(|log| log.symlink_metadata().is_ok()) else { return Ok(()) };
+        let Some(log) = logs.iter().find(|log| log.symlink_metadata().is_ok()) else {
+            return Ok(());
+        };
         let hint = if self.file.symlink_metadata().is_ok() {
             format!(
                 "end what has it open; `remand check --db {shown}` tidies up after what was killed; or name another file"
             )
         } else {
-            format!("its own file is gone: remove {}, or name another file", log.display())
+            format!(
+                "its own file is gone: remove {}, or name another file",
+                log.display()
+            )
         };
-        Err(Fail::new(format!("{} is there: it would be taken for a part of the copy", log.display()))
-            .hint(hint)
-            .into())
+        Err(Fail::new(format!(
+            "{} is there: it would be taken for a part of the copy",
+            log.display()
+        ))
+        .hint(hint)
+        .into())
     }
 }
 
@@ -198,9 +229,14 @@ fn with_end(path: &Path, end: &str) -> PathBuf {
 
 /// The files that are the blackboard, by every name that the settings and the disk have for it.
 fn parts_of(blackboard: &Path) -> Vec<PathBuf> {
-    let real = blackboard.canonicalize().unwrap_or_else(|_| blackboard.to_owned());
+    let real = blackboard
+        .canonicalize()
+        .unwrap_or_else(|_| blackboard.to_owned());
     let ends = || LOGS.into_iter().chain(["", ".lock", ".wake"]);
-    [blackboard, &real].into_iter().flat_map(|base| ends().map(|end| with_end(base, end))).collect()
+    [blackboard, &real]
+        .into_iter()
+        .flat_map(|base| ends().map(|end| with_end(base, end)))
+        .collect()
 }
 
 /// One path, or two hard links of one file.
@@ -229,8 +265,13 @@ impl Part {
             .mode(0o600)
             .open(path)
             .with_context(|| format!("cannot write {shown}"))?;
-        let part = Self { path: path.to_owned(), file, is_named: false };
-        flock(&part.file, FlockOperation::NonBlockingLockExclusive).with_context(|| format!("cannot lock {shown}"))?;
+        let part = Self {
+            path: path.to_owned(),
+            file,
+            is_named: false,
+        };
+        flock(&part.file, FlockOperation::NonBlockingLockExclusive)
+            .with_context(|| format!("cannot lock {shown}"))?;
         // Between the two another one may have taken it for a leftover.
         let (own, found) = (part.file.metadata()?, path.metadata()?);
         if (own.dev(), own.ino()) != (found.dev(), found.ino()) {
@@ -268,7 +309,9 @@ impl Drop for Part {
 /// Removes what a backup that was killed left behind, and nothing that one is writing now.
 fn remove_leftover(path: &Path) -> Result<()> {
     if !path.symlink_metadata()?.is_file() {
-        return Err(Fail::new("it is no file that a backup left").hint("move it away, or name another file").into());
+        return Err(Fail::new("it is no file that a backup left")
+            .hint("move it away, or name another file")
+            .into());
     }
     let left = OpenOptions::new().write(true).open(path)?;
     match flock(&left, FlockOperation::NonBlockingLockExclusive) {
@@ -285,7 +328,9 @@ fn busy() -> Fail {
 fn rename_if_free(from: &Path, to: &Path) -> io::Result<()> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         // A file system that can't: looked at before, which leaves a moment in between.
-        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) if to.symlink_metadata().is_err() => fs::rename(from, to),
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) if to.symlink_metadata().is_err() => {
+            fs::rename(from, to)
+        }
         other => Ok(other?),
     }
 }

@@ -14,8 +14,15 @@ use crate::clock::Time;
 use crate::plain;
 
 /// The order of the board's columns, from what needs a person to what is done.
-const COLUMNS: [&str; 7] =
-    ["Needs you", "Backlog", "In progress", "Code review", "Waiting approval", "Verified", "Done"];
+const COLUMNS: [&str; 7] = [
+    "Needs you",
+    "Backlog",
+    "In progress",
+    "Code review",
+    "Waiting approval",
+    "Verified",
+    "Done",
+];
 
 /// Between two columns.
 const GAP: usize = 2;
@@ -48,10 +55,19 @@ pub(crate) fn list(args: &ListArgs, desk: &mut Desk) -> Result<Code> {
     let limit = if args.limit == 0 { 500 } else { args.limit };
     let (mut pictures, projects) = desk.read(|conn| {
         let rows = bb::board(conn, show, limit)?;
-        let pictures = rows.into_iter().map(|row| Picture::take(conn, row.change, around));
-        Ok((pictures.collect::<bb::Result<Vec<_>>>()?, bb::list_projects(conn)?.len()))
+        let pictures = rows
+            .into_iter()
+            .map(|row| Picture::take(conn, row.change, around));
+        Ok((
+            pictures.collect::<bb::Result<Vec<_>>>()?,
+            bb::list_projects(conn)?.len(),
+        ))
     })?;
-    pictures.sort_by_key(|picture| COLUMNS.iter().position(|column| *column == picture.row.column));
+    pictures.sort_by_key(|picture| {
+        COLUMNS
+            .iter()
+            .position(|column| *column == picture.row.column)
+    });
     if desk.out.is_json() {
         desk.out.json(&pictures)?;
         return Ok(Code::Done);
@@ -64,11 +80,16 @@ pub(crate) fn list(args: &ListArgs, desk: &mut Desk) -> Result<Code> {
         if projects == 0 {
             desk.note_nothing_known();
         } else {
-            desk.out.note("hint: `remand review`, in a worktree of a project, puts its work on the board")?;
+            desk.out.note(
+                "hint: `remand review`, in a worktree of a project, puts its work on the board",
+            )?;
         }
         return Ok(Code::Done);
     }
-    let rows: Vec<Row> = pictures.iter().map(|picture| Row::of(picture, desk.now)).collect();
+    let rows: Vec<Row> = pictures
+        .iter()
+        .map(|picture| Row::of(picture, desk.now))
+        .collect();
     let table = table(rows, desk.out.width());
     desk.out.cut_table(&table)?;
     Ok(Code::Done)
@@ -105,20 +126,36 @@ impl Row {
 /// that say less than the clause left out before it gets too short to say anything.
 fn table(mut rows: Vec<Row>, width: Option<usize>) -> Table {
     let widest = |rows: &[Row], head: &str, cell: fn(&Row) -> &str| {
-        rows.iter().map(|row| cell(row).chars().count()).chain([head.len()]).max().unwrap_or(0) + GAP
+        rows.iter()
+            .map(|row| cell(row).chars().count())
+            .chain([head.len()])
+            .max()
+            .unwrap_or(0)
+            + GAP
     };
     let has_prs = rows.iter().any(|row| row.pr.is_some());
     let mut has_times = true;
     let (mut for_title, mut for_why) = (TITLE_IN_PIPE, WHY_IN_PIPE);
     if let Some(width) = width {
-        let named = widest(&rows, "CHANGE", |row| &row.change) + widest(&rows, "BOARD", |row| &row.column);
-        let pr = |rows: &[Row]| if has_prs { widest(rows, "PR", |row| row.pr.as_deref().unwrap_or("-")) } else { 0 };
+        let named =
+            widest(&rows, "CHANGE", |row| &row.change) + widest(&rows, "BOARD", |row| &row.column);
+        let pr = |rows: &[Row]| {
+            if has_prs {
+                widest(rows, "PR", |row| row.pr.as_deref().unwrap_or("-"))
+            } else {
+                0
+            }
+        };
         if width < named + pr(&rows) + SHORTEST_WHY {
             for row in &mut rows {
-                row.pr = row.pr.as_deref().map(|pr| pr.rsplit('/').next().unwrap_or(pr).to_owned());
+                row.pr = row
+                    .pr
+                    .as_deref()
+                    .map(|pr| pr.rsplit('/').next().unwrap_or(pr).to_owned());
             }
         }
-        let times = widest(&rows, "FIX", |row| &row.cycle) + widest(&rows, "SINCE", |row| &row.since);
+        let times =
+            widest(&rows, "FIX", |row| &row.cycle) + widest(&rows, "SINCE", |row| &row.since);
         let left = width.saturating_sub(named + pr(&rows));
         has_times = left >= times + TITLE_AND_WHY;
         let left = if has_times { left - times } else { left };
@@ -134,12 +171,23 @@ fn table(mut rows: Vec<Row>, width: Option<usize>) -> Table {
         _ => true,
     };
     let heads = ["CHANGE", "PR", "BOARD", "FIX", "TITLE", "WHY", "SINCE"];
-    let mut table = Table::new(&heads.into_iter().filter(|head| shown(head)).collect::<Vec<_>>());
+    let mut table = Table::new(
+        &heads
+            .into_iter()
+            .filter(|head| shown(head))
+            .collect::<Vec<_>>(),
+    );
     for row in rows {
         let pr = row.pr.unwrap_or_else(|| "-".to_owned());
         let (title, why) = (cut(&row.title, for_title), cut(&row.why, for_why));
         let cells = [row.change, pr, row.column, row.cycle, title, why, row.since];
-        table.row(heads.into_iter().zip(cells).filter(|(head, _)| shown(head)).map(|(_, cell)| cell));
+        table.row(
+            heads
+                .into_iter()
+                .zip(cells)
+                .filter(|(head, _)| shown(head))
+                .map(|(_, cell)| cell),
+        );
     }
     table
 }
@@ -169,20 +217,31 @@ mod tests {
     }
 
     fn shown(pr: Option<&str>, width: Option<usize>) -> String {
-        let long = "needs you: the gates are red after 2 fixes: ".to_owned() + &"npm test failed ".repeat(20);
+        let long = "needs you: the gates are red after 2 fixes: ".to_owned()
+            + &"npm test failed ".repeat(20);
         let rows = vec![row(pr, &long), row(None, "waits for feedback")];
         table(rows, width).render(None)
     }
 
     #[test]
     fn each_change_is_one_line_that_fits_the_terminal_with_its_names_whole() {
-        for pr in [None, Some("ada/website#44"), Some("an-organisation/a-rather-long-repository#1234")] {
+        for pr in [
+            None,
+            Some("ada/website#44"),
+            Some("an-organisation/a-rather-long-repository#1234"),
+        ] {
             for width in [80, 100, 160, 240] {
                 let text = shown(pr, Some(width));
                 assert_eq!(text.lines().count(), 3, "{text}");
-                assert!(text.lines().all(|line| line.chars().count() <= width), "{width}: {text}");
+                assert!(
+                    text.lines().all(|line| line.chars().count() <= width),
+                    "{width}: {text}"
+                );
                 let name = pr.map_or("", |pr| pr.rsplit('/').next().unwrap());
-                assert!(text.contains(name) && text.contains("Waiting approval"), "{text}");
+                assert!(
+                    text.contains(name) && text.contains("Waiting approval"),
+                    "{text}"
+                );
                 assert!(text.contains("needs you: the"), "{text}");
             }
         }
@@ -206,7 +265,13 @@ mod tests {
     #[test]
     fn a_row_in_a_pipe_has_a_sane_length() {
         let text = shown(Some("ada/website#44"), None);
-        assert!(text.lines().all(|line| line.chars().count() < 240) && text.contains('…'), "{text}");
-        assert!(text.contains("3 min ago") && text.contains("on the first page"), "{text}");
+        assert!(
+            text.lines().all(|line| line.chars().count() < 240) && text.contains('…'),
+            "{text}"
+        );
+        assert!(
+            text.contains("3 min ago") && text.contains("on the first page"),
+            "{text}"
+        );
     }
 }

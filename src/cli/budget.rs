@@ -65,8 +65,10 @@ pub(crate) fn budget(args: &BudgetArgs, desk: &mut Desk) -> Result<Code> {
 
 /// Allow a change more fixes: `remand budget CHANGE --fixes +N`
 #[derive(Debug, Args)]
-#[command(after_help = "A change that waits for a person goes on. Other bounds stay: `remand budget` raises them.\n\n\
-Example, one more fix:\n  remand cycles c3 1")]
+#[command(
+    after_help = "A change that waits for a person goes on. Other bounds stay: `remand budget` raises them.\n\n\
+Example, one more fix:\n  remand cycles c3 1"
+)]
 pub(crate) struct CyclesArgs {
     #[command(flatten)]
     named: Named,
@@ -78,12 +80,30 @@ pub(crate) struct CyclesArgs {
 
 pub(crate) fn cycles(args: &CyclesArgs, desk: &mut Desk) -> Result<Code> {
     let id = desk.change(&args.named.change)?.change_id;
-    add(desk, &id, Addition { fixes: args.n, ..Addition::default() }, None)
+    add(
+        desk,
+        &id,
+        Addition {
+            fixes: args.n,
+            ..Addition::default()
+        },
+        None,
+    )
 }
 
 fn add(desk: &mut Desk, id: &ChangeId, added: Addition, why: Option<&str>) -> Result<Code> {
     desk.write_and_judge("budget", |conn, step| {
-        bb::add_budget(conn, id, &added, Grant { actor: &step.actor, why }, step.now).map(|_| ())
+        bb::add_budget(
+            conn,
+            id,
+            &added,
+            Grant {
+                actor: &step.actor,
+                why,
+            },
+            step.now,
+        )
+        .map(|_| ())
     })?;
     let after = desk.read(|conn| bb::change(conn, id))?;
     let now = format!("{}; {}", after.cycle_text(), spent(&after.budget));
@@ -93,22 +113,27 @@ fn add(desk: &mut Desk, id: &ChangeId, added: Addition, why: Option<&str>) -> Re
 fn read_money(text: &str) -> Result<i64, String> {
     let wrong = || format!("dollars from 0.01 to {MOST_USD}, such as +5 or +2.50");
     let amount: Option<f64> = unsigned(text).trim_start_matches('$').parse().ok();
-    let amount = amount.filter(|amount| (0.01..=MOST_USD).contains(amount)).ok_or_else(wrong)?;
+    let amount = amount
+        .filter(|amount| (0.01..=MOST_USD).contains(amount))
+        .ok_or_else(wrong)?;
     #[expect(clippy::cast_possible_truncation, reason = "in range")]
     Ok((amount * 1_000_000.0).round() as i64)
 }
 
 fn read_tokens(text: &str) -> Result<i64, String> {
-    whole(unsigned(text), MOST_TOKENS).ok_or_else(|| format!("a whole number from 1 to {MOST_TOKENS}, such as +100000"))
+    whole(unsigned(text), MOST_TOKENS)
+        .ok_or_else(|| format!("a whole number from 1 to {MOST_TOKENS}, such as +100000"))
 }
 
 fn read_fixes(text: &str) -> Result<i64, String> {
-    whole(unsigned(text), MOST_FIXES).ok_or_else(|| format!("a whole number from 1 to {MOST_FIXES}, such as +1"))
+    whole(unsigned(text), MOST_FIXES)
+        .ok_or_else(|| format!("a whole number from 1 to {MOST_FIXES}, such as +1"))
 }
 
 /// Milliseconds.
 fn read_time(text: &str) -> Result<i64, String> {
-    let wrong = || format!("seconds, minutes or hours, at most {MOST_HOURS} hours: +90s, +30m, +2h");
+    let wrong =
+        || format!("seconds, minutes or hours, at most {MOST_HOURS} hours: +90s, +30m, +2h");
     let text = unsigned(text);
     let (number, seconds) = [("s", 1), ("m", 60), ("h", 3_600)]
         .into_iter()
@@ -124,5 +149,7 @@ fn unsigned(text: &str) -> &str {
 
 fn whole(text: &str, most: i64) -> Option<i64> {
     let is_plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    text.parse().ok().filter(|n| is_plain && (1..=most).contains(n))
+    text.parse()
+        .ok()
+        .filter(|n| is_plain && (1..=most).contains(n))
 }

@@ -24,16 +24,33 @@ struct Shown {
 pub(crate) fn check(_args: &CheckArgs, desk: &mut Desk) -> Result<Code> {
     let blackboard = desk.settings()?.blackboard.display().to_string();
     let violations = desk.read(bb::check)?;
-    let code = if violations.is_empty() { Code::Done } else { Code::Failed };
+    let code = if violations.is_empty() {
+        Code::Done
+    } else {
+        Code::Failed
+    };
     if desk.out.is_json() {
-        desk.out.json(&Shown { blackboard, ok: violations.is_empty(), violations })?;
+        desk.out.json(&Shown {
+            blackboard,
+            ok: violations.is_empty(),
+            violations,
+        })?;
         return Ok(code);
     }
     for violation in &violations {
-        desk.out.line(Line::default().piece(Look::Bad, violation.invariant).plain("  ").plain(&violation.what))?;
+        desk.out.line(
+            Line::default()
+                .piece(Look::Bad, violation.invariant)
+                .plain("  ")
+                .plain(&violation.what),
+        )?;
     }
     if violations.is_empty() {
-        desk.out.line(Line::default().piece(Look::Good, "ok").plain(format!("  {blackboard}")))?;
+        desk.out.line(
+            Line::default()
+                .piece(Look::Good, "ok")
+                .plain(format!("  {blackboard}")),
+        )?;
     }
     Ok(code)
 }

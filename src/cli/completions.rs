@@ -35,7 +35,10 @@ pub(crate) fn completions(args: &CompletionsArgs, desk: &mut Desk) -> Result<Cod
     clap_complete::generate(args.shell, &mut Cli::command(), "remand", &mut script);
     let text = String::from_utf8(script)?;
     if desk.out.is_json() {
-        desk.out.json(&Shown { shell: args.shell.to_string(), text })?;
+        desk.out.json(&Shown {
+            shell: args.shell.to_string(),
+            text,
+        })?;
     } else {
         desk.out.raw(&text)?;
     }

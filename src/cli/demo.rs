@@ -48,7 +48,10 @@ pub(crate) fn demo(args: &DemoArgs, desk: &mut Desk) -> Result<Code> {
     let runtime = daemon::runtime()?;
     let (stage, ends) = runtime.block_on(play(&folder.path, &mut desk.out))?;
     if desk.out.is_json() {
-        desk.move_to(Place { config: stage.loaded.file.clone(), db: Some(stage.loaded.blackboard.clone()) });
+        desk.move_to(Place {
+            config: stage.loaded.file.clone(),
+            db: Some(stage.loaded.blackboard.clone()),
+        });
         board::list(&board::ListArgs::default(), desk)?;
     } else {
         runtime.block_on(closing::pages(&mut desk.out, &stage, &ends))?;
@@ -57,7 +60,9 @@ pub(crate) fn demo(args: &DemoArgs, desk: &mut Desk) -> Result<Code> {
     if ends.iter().all(|end| *end == Some(true)) {
         Ok(Code::Done)
     } else {
-        Err(Fail::new("the demo did not end as it should").hint("run it with --keep and look at the folder").into())
+        Err(Fail::new("the demo did not end as it should")
+            .hint("run it with --keep and look at the folder")
+            .into())
     }
 }
 
@@ -72,20 +77,32 @@ struct Folder {
 
 impl Folder {
     fn make(args: &DemoArgs) -> Result<Self> {
-        let name: String = uuid::Uuid::new_v4().simple().to_string().chars().take(8).collect();
+        let name: String = uuid::Uuid::new_v4()
+            .simple()
+            .to_string()
+            .chars()
+            .take(8)
+            .collect();
         let path = match &args.dir {
             Some(dir) => dir.clone(),
             None => std::env::temp_dir().join(format!("remand-demo-{name}")),
         };
-        std::fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
-        let path = path.canonicalize().with_context(|| format!("cannot find {}", path.display()))?;
-        let mut inside = std::fs::read_dir(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        std::fs::create_dir_all(&path)
+            .with_context(|| format!("cannot make {}", path.display()))?;
+        let path = path
+            .canonicalize()
+            .with_context(|| format!("cannot find {}", path.display()))?;
+        let mut inside =
+            std::fs::read_dir(&path).with_context(|| format!("cannot read {}", path.display()))?;
         if inside.next().is_some() {
             return Err(Fail::usage(format!("{} is not empty", path.display()))
                 .hint("give --dir another folder")
                 .into());
         }
-        Ok(Self { path, is_kept: args.keep || args.dir.is_some() })
+        Ok(Self {
+            path,
+            is_kept: args.keep || args.dir.is_some(),
+        })
     }
 }
 
@@ -110,7 +127,12 @@ async fn play(folder: &Path, out: &mut Out) -> Result<(Stage, Ended)> {
     let changes = watch_all(&stage).await?;
     let daemon = Daemon::assemble(&stage.loaded)?;
     let stop = CancellationToken::new();
-    let mut show = ShowState { changes, grace: Grace::default(), seen: 0, started };
+    let mut show = ShowState {
+        changes,
+        grace: Grace::default(),
+        seen: 0,
+        started,
+    };
     let playing = async {
         let watched = tokio::select! {
             watched = show.watch(&daemon, &stage, out) => watched,
@@ -161,7 +183,11 @@ impl ShowState {
                 .door()
                 .read(move |conn| {
                     let posts = bb::open_posts(conn, clock::now())?;
-                    Ok((bb::events_since(conn, seen, 1000)?, bb::board(conn, Show::All, 10)?, posts))
+                    Ok((
+                        bb::events_since(conn, seen, 1000)?,
+                        bb::board(conn, Show::All, 10)?,
+                        posts,
+                    ))
                 })
                 .await?;
             self.seen = events.last().map_or(self.seen, |event| event.id);
@@ -170,18 +196,32 @@ impl ShowState {
                 .zip(&self.changes)
                 .map(|(part, id)| (part, rows.iter().find(|row| row.change.change_id == *id)))
                 .collect();
-            let ends: Ended = parts.iter().map(|(part, row)| part.ended(&(*row)?.change)).collect();
+            let ends: Ended = parts
+                .iter()
+                .map(|(part, row)| part.ended(&(*row)?.change))
+                .collect();
             if !out.is_json() {
                 out.erase_live()?;
                 for event in &events {
-                    let part = PARTS.iter().zip(&self.changes).find(|(_, id)| event.change_id.as_ref() == Some(*id));
-                    if let Some(line) = part.and_then(|(part, _)| told::line(event, part, self.started.elapsed())) {
+                    let part = PARTS
+                        .iter()
+                        .zip(&self.changes)
+                        .find(|(_, id)| event.change_id.as_ref() == Some(*id));
+                    if let Some(line) =
+                        part.and_then(|(part, _)| told::line(event, part, self.started.elapsed()))
+                    {
                         out.line(line)?;
                     }
                 }
                 if ends.iter().any(Option::is_none) {
-                    let lines = parts.iter().filter_map(|(part, row)| Some(told::live(part, (*row)?, clock::now())));
-                    out.live(&std::iter::once(Line::default()).chain(lines).collect::<Vec<_>>())?;
+                    let lines = parts
+                        .iter()
+                        .filter_map(|(part, row)| Some(told::live(part, (*row)?, clock::now())));
+                    out.live(
+                        &std::iter::once(Line::default())
+                            .chain(lines)
+                            .collect::<Vec<_>>(),
+                    )?;
                 }
             }
             let is_over = ends.iter().all(Option::is_some) && posts.is_empty();
@@ -189,9 +229,13 @@ impl ShowState {
                 return Ok(ends);
             }
             // She reads what was posted before she speaks.
-            let hers = parts.iter().find(|(part, _)| Some(part.number) == Grace::part().map(|part| part.number));
+            let hers = parts
+                .iter()
+                .find(|(part, _)| Some(part.number) == Grace::part().map(|part| part.number));
             if let Some((_, Some(row))) = hers
-                && posts.iter().all(|post| post.change_id != row.change.change_id)
+                && posts
+                    .iter()
+                    .all(|post| post.change_id != row.change.change_id)
             {
                 self.grace.look(stage, &row.change).await?;
             }

@@ -45,7 +45,14 @@ enum Missing {
 
 impl Desk {
     pub(crate) fn new(out: Out, place: Place, verbose: u8) -> Self {
-        Self { out, now: clock::now(), verbose, place, missing: Missing::Refuse, knows_nothing: Cell::new(false) }
+        Self {
+            out,
+            now: clock::now(),
+            verbose,
+            place,
+            missing: Missing::Refuse,
+            knows_nothing: Cell::new(false),
+        }
     }
 
     /// What the command line says about places.
@@ -100,11 +107,15 @@ impl Desk {
     /// The blackboard, if there is one by now.
     pub(crate) fn board_there(&self, settings: &Loaded) -> Result<Option<Board>> {
         // Whatever keeps us from seeing it is said better by opening it. One that was only just begun has no bytes.
-        let is_there = settings
-            .blackboard
-            .metadata()
-            .map_or_else(|error| is_hidden(&error), |meta| meta.is_dir() || meta.len() > 0);
-        Ok(if is_there { Some(Board::open(&settings.blackboard, self.now)?) } else { None })
+        let is_there = settings.blackboard.metadata().map_or_else(
+            |error| is_hidden(&error),
+            |meta| meta.is_dir() || meta.len() > 0,
+        );
+        Ok(if is_there {
+            Some(Board::open(&settings.blackboard, self.now)?)
+        } else {
+            None
+        })
     }
 
     /// One look at the blackboard.
@@ -113,9 +124,16 @@ impl Desk {
     }
 
     /// One transaction, and the daemon is told.
-    pub(crate) fn write<T>(&self, name: &str, step: impl FnOnce(&Conn, &Step) -> bb::Result<T>) -> Result<T> {
+    pub(crate) fn write<T>(
+        &self,
+        name: &str,
+        step: impl FnOnce(&Conn, &Step) -> bb::Result<T>,
+    ) -> Result<T> {
         refuse_agents()?;
-        let with = Step { actor: config::user_name(), now: self.now };
+        let with = Step {
+            actor: config::user_name(),
+            now: self.now,
+        };
         let settings = self.settings()?;
         let mut board = match (self.board_there(&settings)?, self.missing) {
             (Some(board), _) => board,
@@ -129,7 +147,11 @@ impl Desk {
 
     /// As `write`, with one pass of the evaluators in the same transaction, so that what follows from the word is
     /// there at once. Only a word that makes work is kept waiting by an evaluator that can't be read.
-    pub(crate) fn write_and_judge(&self, name: &str, step: impl FnOnce(&Conn, &Step) -> bb::Result<()>) -> Result<()> {
+    pub(crate) fn write_and_judge(
+        &self,
+        name: &str,
+        step: impl FnOnce(&Conn, &Step) -> bb::Result<()>,
+    ) -> Result<()> {
         refuse_agents()?;
         let evaluators = self.evaluators(&self.settings()?)?;
         self.write(name, |conn, with| {
@@ -141,8 +163,16 @@ impl Desk {
     /// What is the same for all changes that are looked at now.
     pub(crate) fn around(&self) -> Result<Around> {
         let settings = self.settings()?;
-        let daemon = if wake::is_heard(&settings.blackboard) { Daemon::Runs } else { Daemon::None };
-        Ok(Around { slots: settings.config.dispatch.slots, daemon, now: self.now })
+        let daemon = if wake::is_heard(&settings.blackboard) {
+            Daemon::Runs
+        } else {
+            Daemon::None
+        };
+        Ok(Around {
+            slots: settings.config.dispatch.slots,
+            daemon,
+            now: self.now,
+        })
     }
 
     pub(crate) fn git(&self, settings: &Loaded) -> Git {
@@ -155,7 +185,10 @@ impl Desk {
         let found = self.read(|conn| find_change(conn, name.as_deref().unwrap_or(text)))?;
         match found {
             Ok(change) => Ok(change),
-            Err(near) => Err(self.pruned(text)?.unwrap_or_else(|| no_such(text, &near)).into()),
+            Err(near) => Err(self
+                .pruned(text)?
+                .unwrap_or_else(|| no_such(text, &near))
+                .into()),
         }
     }
 
@@ -167,7 +200,9 @@ impl Desk {
 
     /// A pull request as the blackboard knows it, when it was named otherwise: by its URL, or by its number alone.
     pub(crate) fn pull_name(&self, text: &str) -> Result<Option<String>> {
-        let Some(name) = PullName::parse(text).filter(|name| name.repo.is_none() || text.contains("://")) else {
+        let Some(name) =
+            PullName::parse(text).filter(|name| name.repo.is_none() || text.contains("://"))
+        else {
             return Ok(None);
         };
         Ok(Some(whole(&name.project(self)?, name.number)))
@@ -177,9 +212,11 @@ impl Desk {
 /// An agent that approves its own work has not been reviewed. A habit, not a wall: it may clear its environment.
 pub(crate) fn refuse_agents() -> Result<()> {
     if config::is_inside_a_run() {
-        return Err(Fail::new("this was started inside a run, by an agent or a gate: only people have a word here")
-            .hint("an agent answers on its stdout")
-            .into());
+        return Err(Fail::new(
+            "this was started inside a run, by an agent or a gate: only people have a word here",
+        )
+        .hint("an agent answers on its stdout")
+        .into());
     }
     Ok(())
 }
@@ -195,11 +232,21 @@ fn is_named(settings: &Loaded) -> bool {
 fn not_there(settings: &Loaded) -> Fail {
     let path = settings.blackboard.display();
     let (what, option) = match &settings.blackboard_from {
-        Origin::Flag(name) => (format!("there is no blackboard {path}, which {name} names"), format!(" --db {path}")),
-        Origin::Variable(name) => (format!("there is no blackboard {path}, which {name} names"), String::new()),
-        Origin::Default | Origin::File { .. } => (format!("there is no blackboard {path} yet"), String::new()),
+        Origin::Flag(name) => (
+            format!("there is no blackboard {path}, which {name} names"),
+            format!(" --db {path}"),
+        ),
+        Origin::Variable(name) => (
+            format!("there is no blackboard {path}, which {name} names"),
+            String::new(),
+        ),
+        Origin::Default | Origin::File { .. } => {
+            (format!("there is no blackboard {path} yet"), String::new())
+        }
     };
-    Fail::not_found(what).hint(format!("check the name; `remand project add PATH{option}` begins a new one"))
+    Fail::not_found(what).hint(format!(
+        "check the name; `remand project add PATH{option}` begins a new one"
+    ))
 }
 
 fn is_hidden(error: &std::io::Error) -> bool {
@@ -214,8 +261,14 @@ pub(crate) struct Step {
 
 /// The change, or names that are near to what was typed.
 pub(crate) fn find_change(conn: &Conn, text: &str) -> bb::Result<Result<Change, Vec<String>>> {
-    let path = Path::new(text).canonicalize().ok().filter(|path| path.is_dir());
-    for name in [Some(text), path.as_deref().and_then(Path::to_str)].into_iter().flatten() {
+    let path = Path::new(text)
+        .canonicalize()
+        .ok()
+        .filter(|path| path.is_dir());
+    for name in [Some(text), path.as_deref().and_then(Path::to_str)]
+        .into_iter()
+        .flatten()
+    {
         match bb::find_change(conn, name) {
             Err(BoardError::NotFound { .. }) => {}
             found => return found.map(Ok),
@@ -229,7 +282,9 @@ fn near(conn: &Conn, text: &str) -> bb::Result<Vec<String>> {
     let mut known: Vec<String> = bb::change_names(conn)?.into_iter().flatten().collect();
     let mut found = Vec::new();
     while found.len() < 3 {
-        let Some(name) = nearest(text, known.iter().map(String::as_str)).map(str::to_owned) else { break };
+        let Some(name) = nearest(text, known.iter().map(String::as_str)).map(str::to_owned) else {
+            break;
+        };
         known.retain(|candidate| *candidate != name);
         found.push(name);
     }
@@ -251,7 +306,10 @@ pub(crate) fn read_text(file: &Path) -> Result<String> {
     let mut bytes = Vec::new();
     let name = file.display();
     if file.as_os_str() == "-" {
-        std::io::stdin().take(TEXT_CAP + 1).read_to_end(&mut bytes).context("cannot read stdin")?;
+        std::io::stdin()
+            .take(TEXT_CAP + 1)
+            .read_to_end(&mut bytes)
+            .context("cannot read stdin")?;
     } else {
         let opened = std::fs::File::open(file).map_err(|error| {
             if error.kind() == std::io::ErrorKind::NotFound {
@@ -260,26 +318,42 @@ pub(crate) fn read_text(file: &Path) -> Result<String> {
                 Fail::new(format!("cannot read {name}: {error}"))
             }
         })?;
-        opened.take(TEXT_CAP + 1).read_to_end(&mut bytes).with_context(|| format!("cannot read {name}"))?;
+        opened
+            .take(TEXT_CAP + 1)
+            .read_to_end(&mut bytes)
+            .with_context(|| format!("cannot read {name}"))?;
     }
     if u64::try_from(bytes.len()).is_ok_and(|length| length > TEXT_CAP) {
-        return Err(Fail::new(format!("{name} has more than {} MiB", TEXT_CAP / 1024 / 1024)).into());
+        return Err(Fail::new(format!(
+            "{name} has more than {} MiB",
+            TEXT_CAP / 1024 / 1024
+        ))
+        .into());
     }
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Text given with `--text`, `-` for stdin; never empty.
 pub(crate) fn said(text: &str) -> Result<String> {
-    let text = if text == "-" { read_text(Path::new("-"))? } else { text.to_owned() };
+    let text = if text == "-" {
+        read_text(Path::new("-"))?
+    } else {
+        text.to_owned()
+    };
     if text.trim().is_empty() {
-        return Err(Fail::usage("the text is empty").hint("say what is to be done; `-` reads it from stdin").into());
+        return Err(Fail::usage("the text is empty")
+            .hint("say what is to be done; `-` reads it from stdin")
+            .into());
     }
     Ok(text)
 }
 
 /// Runs what waits for children or for time, on this thread.
 pub(crate) fn wait<T>(work: impl Future<Output = T>) -> Result<T> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start")?;
     Ok(runtime.block_on(work))
 }
 

@@ -21,8 +21,10 @@ const CAP: usize = 8 * 1024 * 1024;
 
 /// Show what a change changes, from where it left its base to its head
 #[derive(Debug, Args)]
-#[command(after_help = "Control characters in it are made visible; --raw gives a patch that `git apply` takes.\n\n\
-Examples:\n  remand diff c1\n  remand diff c1 --cycle 2       only what the second fix changed")]
+#[command(
+    after_help = "Control characters in it are made visible; --raw gives a patch that `git apply` takes.\n\n\
+Examples:\n  remand diff c1\n  remand diff c1 --cycle 2       only what the second fix changed"
+)]
 pub(crate) struct DiffArgs {
     #[command(flatten)]
     named: Named,
@@ -60,7 +62,11 @@ pub(crate) fn diff(args: &DiffArgs, desk: &mut Desk) -> Result<Code> {
     let project = desk.read(|conn| bb::project(conn, &change.project_id))?;
     // All worktrees share the objects, so this works when the change's own is gone.
     let common_dir = PathBuf::from(&project.common_dir);
-    let place = Place { path: project.path.into(), git_dir: common_dir.clone(), common_dir };
+    let place = Place {
+        path: project.path.into(),
+        git_dir: common_dir.clone(),
+        common_dir,
+    };
     let range = match args.cycle {
         Some(cycle) => one_fix(desk, &change, cycle)?,
         None => wait(whole(&git, &place, &change))??,
@@ -68,21 +74,35 @@ pub(crate) fn diff(args: &DiffArgs, desk: &mut Desk) -> Result<Code> {
     let (from, to) = range;
     let diff: Diff = wait(git.diff(&place, &from, &to, CAP))??;
     if desk.out.is_json() {
-        let files =
-            diff.files.iter().map(|file| File { path: file.path.clone(), added: file.added, deleted: file.deleted });
+        let files = diff.files.iter().map(|file| File {
+            path: file.path.clone(),
+            added: file.added,
+            deleted: file.deleted,
+        });
         let (change_id, truncated) = (change.change_id, diff.truncated);
-        desk.out.json(&Shown { change_id, from, to, files: files.collect(), text: diff.text, truncated })?;
+        desk.out.json(&Shown {
+            change_id,
+            from,
+            to,
+            files: files.collect(),
+            text: diff.text,
+            truncated,
+        })?;
         return Ok(Code::Done);
     }
     if args.raw {
         desk.out.raw(&diff.text)?;
     } else {
         for line in diff.text.lines() {
-            desk.out.line(Line::default().piece(look_of(line), line.replace('\t', "    ")))?;
+            desk.out
+                .line(Line::default().piece(look_of(line), line.replace('\t', "    ")))?;
         }
     }
     if diff.truncated {
-        desk.out.note(format!("note: only the first {} MiB are shown", CAP / 1024 / 1024))?;
+        desk.out.note(format!(
+            "note: only the first {} MiB are shown",
+            CAP / 1024 / 1024
+        ))?;
     }
     Ok(Code::Done)
 }
@@ -92,7 +112,11 @@ async fn whole(git: &Git, place: &Place, change: &Change) -> Result<(String, Str
         return Err(Fail::not_found(format!("there is no branch {} any more", change.base)).into());
     };
     let Some(from) = git.merge_base(place, &base, &change.head).await? else {
-        return Err(Fail::new(format!("{} and {} have no common history", change.branch, change.base)).into());
+        return Err(Fail::new(format!(
+            "{} and {} have no common history",
+            change.branch, change.base
+        ))
+        .into());
     };
     Ok((from, change.head.clone()))
 }
@@ -101,14 +125,27 @@ fn one_fix(desk: &Desk, change: &Change, cycle: i64) -> Result<(String, String)>
     let events = desk.read(|conn| bb::events_of(conn, &change.change_id, i64::MAX))?;
     let fixes: Vec<(String, String)> = events
         .iter()
-        .filter(|event| matches!(event.event_type, EventType::FixCommitted | EventType::FixPushed))
+        .filter(|event| {
+            matches!(
+                event.event_type,
+                EventType::FixCommitted | EventType::FixPushed
+            )
+        })
         .filter_map(|event| {
-            let word = |key: &str| event.metadata.get(key).and_then(Value::as_str).map(str::to_owned);
+            let word = |key: &str| {
+                event
+                    .metadata
+                    .get(key)
+                    .and_then(Value::as_str)
+                    .map(str::to_owned)
+            };
             Some((word("head_before")?, word("head_after")?))
         })
         .collect();
     // Counted over the change's life: a person's word begins the cycles anew, and there may be several first ones.
-    let nth = usize::try_from(cycle).ok().and_then(|nth| fixes.get(nth.checked_sub(1)?));
+    let nth = usize::try_from(cycle)
+        .ok()
+        .and_then(|nth| fixes.get(nth.checked_sub(1)?));
     match nth {
         Some((from, to)) => Ok((from.clone(), to.clone())),
         None => {
@@ -117,7 +154,11 @@ fn one_fix(desk: &Desk, change: &Change, cycle: i64) -> Result<(String, String)>
                 1 => "it has 1 fix: --cycle 1".to_owned(),
                 n => format!("it has {n} fixes: --cycle 1 to {n}"),
             };
-            Err(Fail::not_found(format!("{} has no fix {cycle}", change.change_id)).hint(hint).into())
+            Err(
+                Fail::not_found(format!("{} has no fix {cycle}", change.change_id))
+                    .hint(hint)
+                    .into(),
+            )
         }
     }
 }

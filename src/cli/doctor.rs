@@ -25,16 +25,26 @@ pub(crate) struct DoctorArgs {
 }
 
 pub(crate) fn doctor(args: &DoctorArgs, desk: &mut Desk) -> Result<Code> {
-    let network = if args.offline { Network::LeaveAlone } else { Network::Ask };
+    let network = if args.offline {
+        Network::LeaveAlone
+    } else {
+        Network::Ask
+    };
     let (place, now) = (desk.place().clone(), desk.now);
     let runtime = daemon::runtime()?;
     let out = &mut desk.out;
-    let seen = runtime.block_on(doctor::look(&place, network, now, |waits_for| out.progress(&waiting(waits_for))));
+    let seen = runtime.block_on(doctor::look(&place, network, now, |waits_for| {
+        out.progress(&waiting(waits_for))
+    }));
     // A disk that hangs keeps a thread that nobody waits for.
     runtime.shutdown_background();
     out.progress("");
     let mut seen = seen?;
-    let after = seen.checks.iter().rposition(|check| check.check == "daemon").map_or(0, |at| at + 1);
+    let after = seen
+        .checks
+        .iter()
+        .rposition(|check| check.check == "daemon")
+        .map_or(0, |at| at + 1);
     seen.checks.splice(after..after, service::checks(desk));
     if desk.out.is_json() {
         desk.out.json(&seen.checks)?;
@@ -52,11 +62,19 @@ pub(crate) fn doctor(args: &DoctorArgs, desk: &mut Desk) -> Result<Code> {
 }
 
 fn waiting(names: &[&str]) -> String {
-    if names.is_empty() { String::new() } else { format!("looking: {} …", names.join(", ")) }
+    if names.is_empty() {
+        String::new()
+    } else {
+        format!("looking: {} …", names.join(", "))
+    }
 }
 
 fn print(desk: &mut Desk, checks: &[Check]) -> Result<()> {
-    let wide = checks.iter().map(|check| check.check.chars().count()).max().unwrap_or(0);
+    let wide = checks
+        .iter()
+        .map(|check| check.check.chars().count())
+        .max()
+        .unwrap_or(0);
     for check in checks {
         let look = match check.state {
             State::Ok => Look::Good,
@@ -64,16 +82,22 @@ fn print(desk: &mut Desk, checks: &[Check]) -> Result<()> {
             State::Fail => Look::Bad,
         };
         let (state, name) = (check.state.as_str(), &check.check);
-        let head = Line::default().piece(look, format!("{state:<4}")).plain(format!("  {name:<wide$}  "));
+        let head = Line::default()
+            .piece(look, format!("{state:<4}"))
+            .plain(format!("  {name:<wide$}  "));
         desk.out.wrapped(head, 8 + wide, &check.says)?;
         if let Some(r#do) = &check.r#do {
-            let head = Line::default().plain(" ".repeat(8 + wide)).piece(Look::Command, "→ ");
+            let head = Line::default()
+                .plain(" ".repeat(8 + wide))
+                .piece(Look::Command, "→ ");
             desk.out.wrapped(head, 10 + wide, r#do)?;
         }
     }
     let count = |state: State| checks.iter().filter(|check| check.state == state).count();
     let (ok, warned, failed) = (count(State::Ok), count(State::Warn), count(State::Fail));
     desk.out.blank()?;
-    desk.out.line(Line::default().faint(format!("{ok} ok, {warned} to be looked at, {failed} failed")))?;
+    desk.out.line(Line::default().faint(format!(
+        "{ok} ok, {warned} to be looked at, {failed} failed"
+    )))?;
     Ok(())
 }

@@ -90,11 +90,18 @@ pub(crate) fn evaluators(command: EvaluatorsCommand, desk: &mut Desk) -> Result<
 }
 
 fn shown(definitions: Vec<Definition>, desk: &Desk) -> Result<Vec<Shown>> {
-    let (rows, troubles) = desk.read(|conn| Ok((bb::evaluator_rows(conn)?, bb::troubles(conn)?)))?;
+    let (rows, troubles) =
+        desk.read(|conn| Ok((bb::evaluator_rows(conn)?, bb::troubles(conn)?)))?;
     let now = desk.now;
     let of = |definition: Definition| {
-        let trouble = troubles.iter().find(|trouble| trouble.name == definition.name).cloned();
-        Shown { trouble, ..shown_one(&definition, &rows, now) }
+        let trouble = troubles
+            .iter()
+            .find(|trouble| trouble.name == definition.name)
+            .cloned();
+        Shown {
+            trouble,
+            ..shown_one(&definition, &rows, now)
+        }
     };
     Ok(definitions.into_iter().map(of).collect())
 }
@@ -105,13 +112,19 @@ fn shown_one(definition: &Definition, rows: &[EvaluatorRow], now: Time) -> Shown
         Config::ReviewFeedback(_) | Config::PrFeedback => None,
     };
     let row = rows.iter().find(|row| row.name == definition.name);
-    let next = definition.schedule.as_ref().and_then(|schedule| schedule.next_after(now));
+    let next = definition
+        .schedule
+        .as_ref()
+        .and_then(|schedule| schedule.next_after(now));
     Shown {
         name: definition.name.clone(),
         kind: definition.kind().to_string(),
         on: definition.on.iter().map(ToString::to_string).collect(),
         needs: definition.needs.iter().map(ToString::to_string).collect(),
-        schedule: definition.schedule.as_ref().map(|schedule| format!("{} ({})", schedule.text(), schedule.zone())),
+        schedule: definition
+            .schedule
+            .as_ref()
+            .map(|schedule| format!("{} ({})", schedule.text(), schedule.zone())),
         command: command.map(|command| command.argv.clone()),
         limit_s: command.map(|command| command.limit.as_secs()),
         origin: definition.origin.to_string(),
@@ -127,7 +140,9 @@ fn read_files(files: &[PathBuf], desk: &mut Desk) -> Result<Vec<Definition>> {
     for file in files {
         match definition::load_file(file, desk.now)? {
             Some(one) => all.push(one),
-            None => desk.out.note(format!("{} is switched off", file.display()))?,
+            None => desk
+                .out
+                .note(format!("{} is switched off", file.display()))?,
         }
     }
     Ok(all)
@@ -138,12 +153,17 @@ fn programs_are_there(definitions: &[Definition]) -> Result<()> {
     let env = config::agent_environment(&[]);
     let path = env.get("PATH").map(OsString::from);
     for definition in definitions {
-        let Config::Command(command) = &definition.config else { continue };
+        let Config::Command(command) = &definition.config else {
+            continue;
+        };
         let program = command.program(config::home().as_deref());
         let found = process::find(program.as_os_str(), path.as_deref(), &command.folder);
         if found.is_none_or(|found| !definition::is_program(&found)) {
-            let what =
-                format!("{}: the program `{}` was not found, or can't be run", definition.origin, program.display());
+            let what = format!(
+                "{}: the program `{}` was not found, or can't be run",
+                definition.origin,
+                program.display()
+            );
             let hint = "a path is looked up beside the evaluator's file, a name in $PATH; it has to be executable";
             return Err(Fail::config(what).hint(hint).into());
         }
@@ -153,22 +173,34 @@ fn programs_are_there(definitions: &[Definition]) -> Result<()> {
 
 fn check(definitions: &[Definition], desk: &mut Desk) -> Result<Code> {
     programs_are_there(definitions)?;
-    let names: Vec<&str> = definitions.iter().map(|definition| definition.name.as_str()).collect();
+    let names: Vec<&str> = definitions
+        .iter()
+        .map(|definition| definition.name.as_str())
+        .collect();
     // A schedule that does not mean what its author meant shows in when it fires.
     let firings: BTreeMap<&str, Vec<Time>> = definitions
         .iter()
         .filter_map(|definition| {
-            Some((definition.name.as_str(), definition.schedule.as_ref()?.next(desk.now, FIRINGS)))
+            Some((
+                definition.name.as_str(),
+                definition.schedule.as_ref()?.next(desk.now, FIRINGS),
+            ))
         })
         .collect();
     if desk.out.is_json() {
-        desk.out.json(&serde_json::json!({ "ok": true, "evaluators": names, "next": firings }))?;
+        desk.out
+            .json(&serde_json::json!({ "ok": true, "evaluators": names, "next": firings }))?;
         return Ok(Code::Done);
     }
-    desk.out.line(Line::default().piece(Look::Good, "ok").plain(format!("  {}", names.join(", "))))?;
+    desk.out.line(
+        Line::default()
+            .piece(Look::Good, "ok")
+            .plain(format!("  {}", names.join(", "))),
+    )?;
     for (name, times) in firings {
         let times: Vec<String> = times.iter().map(ToString::to_string).collect();
-        desk.out.line(format!("    {name} fires next at {}", times.join(", ")))?;
+        desk.out
+            .line(format!("    {name} fires next at {}", times.join(", ")))?;
     }
     Ok(Code::Done)
 }
@@ -179,15 +211,29 @@ fn list(all: &[Shown], desk: &mut Desk) -> Result<Code> {
         return Ok(Code::Done);
     }
     if all.is_empty() {
-        desk.out.note("every evaluator is switched off: rejected work goes nowhere")?;
+        desk.out
+            .note("every evaluator is switched off: rejected work goes nowhere")?;
         return Ok(Code::Done);
     }
     let mut table = Table::new(&["EVALUATOR", "ON", "SCHEDULE", "TAKEN IN", "LAST", "FROM"]);
     for one in all {
-        let last = one.last_run.map_or_else(|| "never".to_owned(), |last| ago(last, desk.now));
+        let last = one
+            .last_run
+            .map_or_else(|| "never".to_owned(), |last| ago(last, desk.now));
         let schedule = one.schedule.as_deref().unwrap_or("-");
-        let on = if one.on.is_empty() { "-".to_owned() } else { one.on.join(" ") };
-        table.row([&one.name, &on, schedule, &format!("event {}", one.cursor), &last, &one.origin]);
+        let on = if one.on.is_empty() {
+            "-".to_owned()
+        } else {
+            one.on.join(" ")
+        };
+        table.row([
+            &one.name,
+            &on,
+            schedule,
+            &format!("event {}", one.cursor),
+            &last,
+            &one.origin,
+        ]);
     }
     desk.out.table(&table)?;
     Ok(Code::Done)
@@ -214,17 +260,48 @@ fn one(name: &str, all: &[Shown], desk: &mut Desk) -> Result<Code> {
     field(desk, "kind", &one.kind)?;
     field(desk, "on", one.on.join(", "))?;
     field(desk, "needs", one.needs.join(", "))?;
-    field(desk, "schedule", one.schedule.as_deref().unwrap_or_default())?;
-    field(desk, "command", one.command.as_deref().unwrap_or_default().join(" "))?;
-    field(desk, "limit", one.limit_s.map(|limit| format!("{limit} s")).unwrap_or_default())?;
+    field(
+        desk,
+        "schedule",
+        one.schedule.as_deref().unwrap_or_default(),
+    )?;
+    field(
+        desk,
+        "command",
+        one.command.as_deref().unwrap_or_default().join(" "),
+    )?;
+    field(
+        desk,
+        "limit",
+        one.limit_s
+            .map(|limit| format!("{limit} s"))
+            .unwrap_or_default(),
+    )?;
     field(desk, "taken in", format!("event {}", one.cursor))?;
-    field(desk, "last", one.last_run.map(|last| ago(last, desk.now)).unwrap_or_default())?;
-    field(desk, "next", one.next_run.map(|next| ahead(next, desk.now)).unwrap_or_default())?;
+    field(
+        desk,
+        "last",
+        one.last_run
+            .map(|last| ago(last, desk.now))
+            .unwrap_or_default(),
+    )?;
+    field(
+        desk,
+        "next",
+        one.next_run
+            .map(|next| ahead(next, desk.now))
+            .unwrap_or_default(),
+    )?;
     field(desk, "from", &one.origin)?;
     if let Some(trouble) = &one.trouble {
         let again = ahead(trouble.try_again, desk.now);
-        let told = format!("{} (since {}, run again {again})", trouble.reason, ago(trouble.since, desk.now));
-        desk.out.line(Line::default().plain("trouble    ").piece(Look::Bad, told))?;
+        let told = format!(
+            "{} (since {}, run again {again})",
+            trouble.reason,
+            ago(trouble.since, desk.now)
+        );
+        desk.out
+            .line(Line::default().plain("trouble    ").piece(Look::Bad, told))?;
     }
     Ok(Code::Done)
 }

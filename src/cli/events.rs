@@ -46,13 +46,22 @@ pub(crate) struct EventsArgs {
 }
 
 pub(crate) fn events(args: &EventsArgs, desk: &mut Desk) -> Result<Code> {
-    let change = args.change.as_deref().map(|text| desk.change(text)).transpose()?.map(|change| change.change_id);
+    let change = args
+        .change
+        .as_deref()
+        .map(|text| desk.change(text))
+        .transpose()?
+        .map(|change| change.change_id);
     let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
     let events = desk.read(|conn| match (&change, args.since) {
         (Some(id), None) => bb::events_of(conn, id, args.limit),
         (Some(id), Some(since)) => {
             let all = bb::events_of(conn, id, i64::MAX)?;
-            Ok(all.into_iter().filter(|event| event.id > since).take(limit).collect())
+            Ok(all
+                .into_iter()
+                .filter(|event| event.id > since)
+                .take(limit)
+                .collect())
         }
         (None, Some(since)) => bb::events_since(conn, since, args.limit),
         (None, None) => bb::newest_events(conn, args.limit),
@@ -123,7 +132,8 @@ fn follow(desk: &mut Desk, first: &[Event], since: i64, change: Option<&ChangeId
 const LINE_CAP: usize = 2_000;
 
 fn concerns(event: &Event, id: &ChangeId) -> bool {
-    event.change_id.as_ref() == Some(id) || (event.target_type == TargetType::Change && event.target_id == id.as_str())
+    event.change_id.as_ref() == Some(id)
+        || (event.target_type == TargetType::Change && event.target_id == id.as_str())
 }
 
 fn print(desk: &mut Desk, event: &Event) -> Result<()> {
@@ -132,7 +142,11 @@ fn print(desk: &mut Desk, event: &Event) -> Result<()> {
     }
     let line = Line::default()
         .faint(format!("{:>6}  {}  ", event.id, event.timestamp))
-        .plain(format!("{:<4}  {:<16}  ", id_or_dash(event.change_id.as_ref()), event.event_type))
+        .plain(format!(
+            "{:<4}  {:<16}  ",
+            id_or_dash(event.change_id.as_ref()),
+            event.event_type
+        ))
         .plain(cap(&event.summary, LINE_CAP));
     Ok(desk.out.line(line)?)
 }

@@ -78,7 +78,11 @@ impl Facts {
         };
         let unposted = bb::waiting_posts(conn, &change.change_id)?;
         let refused = bb::refused_posts(conn, &change.change_id)?;
-        let stops = if change.stopped { bb::stops_for(conn, &change.project_id)? } else { Vec::new() };
+        let stops = if change.stopped {
+            bb::stops_for(conn, &change.project_id)?
+        } else {
+            Vec::new()
+        };
         let row = bb::board_row(conn, change)?;
         let shadow = match row.open_item.as_ref().filter(|_| row.change.shadow) {
             Some(item) => bb::shadow_of(conn, &item.item_id)?,
@@ -133,18 +137,24 @@ impl Facts {
     }
 
     pub(super) fn in_shadow_since(&self) -> Option<Time> {
-        self.newest(|event| word(event, "action") == Some("shadow")).map(|event| event.timestamp)
+        self.newest(|event| word(event, "action") == Some("shadow"))
+            .map(|event| event.timestamp)
     }
 
     /// When the state that holds now began.
     pub(super) fn in_state_since(&self) -> Option<Time> {
-        self.newest_of(EventType::StateChanged).map(|event| event.timestamp)
+        self.newest_of(EventType::StateChanged)
+            .map(|event| event.timestamp)
     }
 }
 
 fn holder_of(item: &Item) -> Holder {
-    let Some(claimed_by) = &item.claimed_by else { return Holder::Nobody };
-    let alive = claimed_by.parse::<ProcessId>().and_then(|process| process.is_alive());
+    let Some(claimed_by) = &item.claimed_by else {
+        return Holder::Nobody;
+    };
+    let alive = claimed_by
+        .parse::<ProcessId>()
+        .and_then(|process| process.is_alive());
     match alive {
         Ok(true) => Holder::Alive,
         Ok(false) => Holder::Dead,

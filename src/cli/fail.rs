@@ -38,23 +38,39 @@ pub(crate) struct Fail {
 
 impl Fail {
     pub(crate) fn new(what: impl Into<String>) -> Self {
-        Self { code: Code::Failed, what: what.into(), hint: None }
+        Self {
+            code: Code::Failed,
+            what: what.into(),
+            hint: None,
+        }
     }
 
     pub(crate) fn usage(what: impl Into<String>) -> Self {
-        Self { code: Code::Usage, ..Self::new(what) }
+        Self {
+            code: Code::Usage,
+            ..Self::new(what)
+        }
     }
 
     pub(crate) fn not_found(what: impl Into<String>) -> Self {
-        Self { code: Code::NotFound, ..Self::new(what) }
+        Self {
+            code: Code::NotFound,
+            ..Self::new(what)
+        }
     }
 
     pub(crate) fn config(what: impl Into<String>) -> Self {
-        Self { code: Code::Config, ..Self::new(what) }
+        Self {
+            code: Code::Config,
+            ..Self::new(what)
+        }
     }
 
     pub(crate) fn needs_person(what: impl Into<String>) -> Self {
-        Self { code: Code::NeedsPerson, ..Self::new(what) }
+        Self {
+            code: Code::NeedsPerson,
+            ..Self::new(what)
+        }
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -79,10 +95,18 @@ impl From<Code> for ExitCode {
 /// Tells a person what went wrong and returns what a program is told.
 pub(crate) fn report(out: &mut Out, error: &anyhow::Error) -> Code {
     // Whoever read our output has gone away (`| head`): that is no failure.
-    if error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>()).any(is_broken_pipe) {
+    if error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(is_broken_pipe)
+    {
         return Code::Done;
     }
-    let (code, told) = if journal::is_journal() { tell_journal(out, error) } else { tell(out, error) };
+    let (code, told) = if journal::is_journal() {
+        tell_journal(out, error)
+    } else {
+        tell(out, error)
+    };
     match told {
         // With stderr gone too there is nobody left to tell.
         Ok(()) | Err(_) => code,
@@ -90,15 +114,24 @@ pub(crate) fn report(out: &mut Out, error: &anyhow::Error) -> Code {
 }
 
 fn tell_journal(out: &mut Out, error: &anyhow::Error) -> (Code, io::Result<()>) {
-    let code = if error.is::<ConfigError>() { Code::Config } else { judge(error).0 };
+    let code = if error.is::<ConfigError>() {
+        Code::Config
+    } else {
+        judge(error).0
+    };
     let text = crate::plain::block(&words(error));
-    (code, out.report(&journal::with_priority(&text, journal::ERROR)))
+    (
+        code,
+        out.report(&journal::with_priority(&text, journal::ERROR)),
+    )
 }
 
 fn tell(out: &mut Out, error: &anyhow::Error) -> (Code, io::Result<()>) {
     if let Some(error) = error.downcast_ref::<ConfigError>() {
         let told = match error {
-            ConfigError::Syntax(report) | ConfigError::Invalid(report) => out.snippet(|colour| report.render(colour)),
+            ConfigError::Syntax(report) | ConfigError::Invalid(report) => {
+                out.snippet(|colour| report.render(colour))
+            }
             ConfigError::NotFound { .. } | ConfigError::Unreadable { .. } | ConfigError::NoHome => {
                 out.report(&error.to_string())
             }
@@ -126,14 +159,27 @@ pub(crate) fn words(error: &anyhow::Error) -> String {
     if let Some(PromptError::Template { report, .. }) = error.downcast_ref() {
         return report.clone();
     }
-    let hint = judge(error).1.map(|hint| format!(" ({hint})")).unwrap_or_default();
+    let hint = judge(error)
+        .1
+        .map(|hint| format!(" ({hint})"))
+        .unwrap_or_default();
     format!("{}{hint}", chain(error))
 }
 
 fn two_lines(out: &mut Out, what: &str, hint: Option<&str>) -> io::Result<()> {
-    out.note(Line::default().piece(Look::Bad, "error:").plain(" ").plain(what))?;
+    out.note(
+        Line::default()
+            .piece(Look::Bad, "error:")
+            .plain(" ")
+            .plain(what),
+    )?;
     match hint {
-        Some(hint) => out.note(Line::default().piece(Look::Command, "hint:").plain(" ").plain(hint)),
+        Some(hint) => out.note(
+            Line::default()
+                .piece(Look::Command, "hint:")
+                .plain(" ")
+                .plain(hint),
+        ),
         None => Ok(()),
     }
 }
@@ -178,14 +224,19 @@ fn judge_board(error: &BoardError) -> (Code, Option<String>) {
     match error {
         BoardError::NotFound { .. } => (Code::NotFound, None),
         BoardError::Refused { hint, .. } => (Code::Failed, hint.clone()),
-        BoardError::NoSuchMove(_) => {
-            (Code::Failed, Some("`remand why ID` says where the change stands and what can be typed".into()))
-        }
-        BoardError::Busy(_) => (Code::Failed, Some("try again; another program holds the blackboard".into())),
+        BoardError::NoSuchMove(_) => (
+            Code::Failed,
+            Some("`remand why ID` says where the change stands and what can be typed".into()),
+        ),
+        BoardError::Busy(_) => (
+            Code::Failed,
+            Some("try again; another program holds the blackboard".into()),
+        ),
         BoardError::Foreign { .. } => (Code::Config, None),
-        BoardError::Vanished { .. } => {
-            (Code::NeedsPerson, Some("put the database back, or a backup of it, then start again".into()))
-        }
+        BoardError::Vanished { .. } => (
+            Code::NeedsPerson,
+            Some("put the database back, or a backup of it, then start again".into()),
+        ),
         BoardError::Unusable { .. }
         | BoardError::Newer { .. }
         | BoardError::Stale { .. }
@@ -203,16 +254,26 @@ fn judge_git(error: &GitError) -> (Code, Option<String>) {
     if matches!(error, GitError::NotThere { .. }) {
         (Code::NotFound, None)
     } else if matches!(error, GitError::NotARepository { .. }) {
-        (Code::Failed, Some("give the path of a git repository".into()))
+        (
+            Code::Failed,
+            Some("give the path of a git repository".into()),
+        )
     } else if matches!(error, GitError::NoGit) {
-        (Code::Failed, Some("install git, or put it on the PATH".into()))
+        (
+            Code::Failed,
+            Some("install git, or put it on the PATH".into()),
+        )
     } else {
         (Code::Failed, None)
     }
 }
 
 fn judge_github(error: &GithubError) -> (Code, Option<String>) {
-    let code = if matches!(error, GithubError::NotFound { .. }) { Code::NotFound } else { Code::Failed };
+    let code = if matches!(error, GithubError::NotFound { .. }) {
+        Code::NotFound
+    } else {
+        Code::Failed
+    };
     (code, Some(error.hint().to_owned()))
 }
 

@@ -28,7 +28,11 @@ pub(crate) fn follow(desk: &mut Desk, once: impl Fn(&mut Desk) -> Result<Code>) 
             if is_another(desk, &once, shown.as_ref())? {
                 let now = clock::now();
                 let key = text_at(desk, &once, now)?;
-                let picture = if desk.out.is_json() { one_line(desk, &once, now)? } else { key.clone() };
+                let picture = if desk.out.is_json() {
+                    one_line(desk, &once, now)?
+                } else {
+                    key.clone()
+                };
                 desk.out.draw(&picture, shown.is_none())?;
                 shown = Some((key, now));
             }
@@ -47,22 +51,46 @@ fn is_another(
     once: &impl Fn(&mut Desk) -> Result<Code>,
     shown: Option<&(String, Time)>,
 ) -> Result<bool> {
-    let Some((text, then)) = shown else { return Ok(true) };
-    let moment = if desk.out.is_screen() { clock::now() } else { *then };
+    let Some((text, then)) = shown else {
+        return Ok(true);
+    };
+    let moment = if desk.out.is_screen() {
+        clock::now()
+    } else {
+        *then
+    };
     Ok(text_at(desk, once, moment)? != *text)
 }
 
-fn text_at(desk: &mut Desk, once: &impl Fn(&mut Desk) -> Result<Code>, now: Time) -> Result<String> {
+fn text_at(
+    desk: &mut Desk,
+    once: &impl Fn(&mut Desk) -> Result<Code>,
+    now: Time,
+) -> Result<String> {
     kept(desk, once, Format::Text, now)
 }
 
-fn one_line(desk: &mut Desk, once: &impl Fn(&mut Desk) -> Result<Code>, now: Time) -> Result<String> {
+fn one_line(
+    desk: &mut Desk,
+    once: &impl Fn(&mut Desk) -> Result<Code>,
+    now: Time,
+) -> Result<String> {
     // Line breaks inside texts are written as escapes: those that are left only set it out.
     let text = kept(desk, once, Format::Json, now)?;
-    Ok(text.lines().map(str::trim_start).collect::<Vec<_>>().concat() + "\n")
+    Ok(text
+        .lines()
+        .map(str::trim_start)
+        .collect::<Vec<_>>()
+        .concat()
+        + "\n")
 }
 
-fn kept(desk: &mut Desk, once: &impl Fn(&mut Desk) -> Result<Code>, format: Format, now: Time) -> Result<String> {
+fn kept(
+    desk: &mut Desk,
+    once: &impl Fn(&mut Desk) -> Result<Code>,
+    format: Format,
+    now: Time,
+) -> Result<String> {
     let before = std::mem::replace(&mut desk.out.format, format);
     desk.now = now;
     desk.out.keep();

@@ -101,13 +101,20 @@ pub(crate) fn init(args: &InitArgs, desk: &mut Desk) -> Result<Code> {
     refuse_agents()?;
     desk.may_begin();
     let Some(file) = config::file_to_write(desk.place()) else {
-        return Err(Fail::new("there is no place for a config file: HOME is not set")
-            .hint("give --config FILE")
-            .into());
+        return Err(
+            Fail::new("there is no place for a config file: HOME is not set")
+                .hint("give --config FILE")
+                .into(),
+        );
     };
     if file.exists() && !args.force {
         let hint = "edit it, or give --force: then a new one is written, and a copy of this one kept beside it";
-        return Err(Fail::new(format!("there is a config file already: {}", file.display())).hint(hint).into());
+        return Err(Fail::new(format!(
+            "there is a config file already: {}",
+            file.display()
+        ))
+        .hint(hint)
+        .into());
     }
     let mut ask = Ask::new(args.yes || desk.out.is_json());
     let choices = choose(args, desk, &mut ask)?;
@@ -126,28 +133,52 @@ pub(crate) fn init(args: &InitArgs, desk: &mut Desk) -> Result<Code> {
         tell_written(desk, &file, backup.as_deref(), &projects)?;
     }
     for project in &choices.projects {
-        let not_found = if ask.is_asking() { Vec::new() } else { not_found(args, project, &choices, &file) };
+        let not_found = if ask.is_asking() {
+            Vec::new()
+        } else {
+            not_found(args, project, &choices, &file)
+        };
         for note in not_found.into_iter().chain(not_used(project)) {
             desk.out.note(format!("note: {note}"))?;
         }
     }
     let tried = try_out(args, desk, &projects)?;
-    tell(desk, &Written { file: &file, backup: backup.as_deref(), projects: &projects, tried: &tried }, &choices)
+    tell(
+        desk,
+        &Written {
+            file: &file,
+            backup: backup.as_deref(),
+            projects: &projects,
+            tried: &tried,
+        },
+        &choices,
+    )
 }
 
 fn choose(args: &InitArgs, desk: &mut Desk, ask: &mut Ask) -> Result<Choices> {
     let agent = agent(args, desk, ask)?;
     let review_agent = match &args.review_agent {
         Some(text) => AgentChoice::read(text, "--review-agent")?,
-        None if ask.is_asking() => {
-            ask.until(&mut desk.out, "Who reviews, if it is another?", Some("the same"), |text| {
-                if text == "the same" { Ok(agent.clone()) } else { AgentChoice::read(text, "the reviewer") }
-            })?
-        }
+        None if ask.is_asking() => ask.until(
+            &mut desk.out,
+            "Who reviews, if it is another?",
+            Some("the same"),
+            |text| {
+                if text == "the same" {
+                    Ok(agent.clone())
+                } else {
+                    AgentChoice::read(text, "the reviewer")
+                }
+            },
+        )?,
         None => agent.clone(),
     };
     let mut projects = projects(args, desk, ask)?;
-    let gates = args.gates.iter().map(|gate| words(gate, "--gate")).collect::<Result<Vec<_>>>()?;
+    let gates = args
+        .gates
+        .iter()
+        .map(|gate| words(gate, "--gate"))
+        .collect::<Result<Vec<_>>>()?;
     let gates: Vec<Vec<String>> = gates.into_iter().filter(|gate| !gate.is_empty()).collect();
     for project in &mut projects {
         project.setup = project_setup(args, project, desk, ask)?;
@@ -158,17 +189,26 @@ fn choose(args: &InitArgs, desk: &mut Desk, ask: &mut Ask) -> Result<Choices> {
     let label = match &args.label {
         Some(label) => Some(label.clone()),
         None if ask.is_asking() && projects.iter().any(|project| project.repo.is_some()) => {
-            let question = "Take over open PRs with a label by themselves? Which label, such as `remand`";
+            let question =
+                "Take over open PRs with a label by themselves? Which label, such as `remand`";
             Some(ask.line(&mut desk.out, question, Some("none"))?).filter(|label| label != "none")
         }
         None => None,
     };
     if label.is_some() && !projects.iter().any(|project| project.repo.is_some()) {
-        desk.out.note("note: --label says nothing here: none of the projects is on GitHub")?;
+        desk.out
+            .note("note: --label says nothing here: none of the projects is on GitHub")?;
     }
     let question = "Begin in shadow: agents review, and nothing is fixed, pushed or posted?";
     let shadow = args.shadow || (ask.is_asking() && ask.agrees(&mut desk.out, question)?);
-    Ok(Choices { agent, review_agent, gates, projects, label: label.filter(|label| !label.is_empty()), shadow })
+    Ok(Choices {
+        agent,
+        review_agent,
+        gates,
+        projects,
+        label: label.filter(|label| !label.is_empty()),
+        shadow,
+    })
 }
 
 fn agent(args: &InitArgs, desk: &mut Desk, ask: &mut Ask) -> Result<AgentChoice> {
@@ -178,7 +218,9 @@ fn agent(args: &InitArgs, desk: &mut Desk, ask: &mut Ask) -> Result<AgentChoice>
     let found = detect::on_path("claude").then_some("claude");
     if ask.is_asking() {
         let question = "Who fixes and reviews? `claude`, or a command that reads a prompt on stdin";
-        return ask.until(&mut desk.out, question, found, |text| AgentChoice::read(text, "the agent"));
+        return ask.until(&mut desk.out, question, found, |text| {
+            AgentChoice::read(text, "the agent")
+        });
     }
     let missing = || {
         Fail::usage("who is to work? `claude` is not on the PATH")
@@ -192,8 +234,11 @@ fn projects(args: &InitArgs, desk: &mut Desk, ask: &mut Ask) -> Result<Vec<Proje
     let mut chosen: Vec<ProjectChoice> = Vec::new();
     let mut name = args.name.as_deref();
     if name.is_some() && args.projects.len() > 1 {
-        let hint = "give one --project, and add the others with `remand project add PATH --name NAME`";
-        return Err(Fail::usage("--name is the name of one project").hint(hint).into());
+        let hint =
+            "give one --project, and add the others with `remand project add PATH --name NAME`";
+        return Err(Fail::usage("--name is the name of one project")
+            .hint(hint)
+            .into());
     }
     for path in &args.projects {
         let project = ProjectChoice::at(path, name, desk)?;
@@ -206,7 +251,9 @@ fn projects(args: &InitArgs, desk: &mut Desk, ask: &mut Ask) -> Result<Vec<Proje
         Ok(here) => Some(here),
         Err(error) if is_nowhere(&error) => None,
         Err(error) if ask.is_asking() => {
-            desk.out.line(Line::default().piece(Look::Bad, format!("the repository here: {error:#}")))?;
+            desk.out.line(
+                Line::default().piece(Look::Bad, format!("the repository here: {error:#}")),
+            )?;
             None
         }
         Err(error) => return Err(error),
@@ -216,8 +263,14 @@ fn projects(args: &InitArgs, desk: &mut Desk, ask: &mut Ask) -> Result<Vec<Proje
     }
     let mut default = here.map(|here| here.path);
     loop {
-        let question = if chosen.is_empty() { "A repository to begin with" } else { "Another one" };
-        let shown = default.take().map_or("none".to_owned(), |path| path.display().to_string());
+        let question = if chosen.is_empty() {
+            "A repository to begin with"
+        } else {
+            "Another one"
+        };
+        let shown = default
+            .take()
+            .map_or("none".to_owned(), |path| path.display().to_string());
         let text = ask.line(&mut desk.out, question, Some(&shown))?;
         if text == "none" {
             return Ok(chosen);
@@ -226,14 +279,19 @@ fn projects(args: &InitArgs, desk: &mut Desk, ask: &mut Ask) -> Result<Vec<Proje
         match project.and_then(|project| project.join(&mut chosen)) {
             // It was for the first.
             Ok(()) => name = None,
-            Err(error) => desk.out.line(Line::default().piece(Look::Bad, format!("  {error:#}")))?,
+            Err(error) => desk
+                .out
+                .line(Line::default().piece(Look::Bad, format!("  {error:#}")))?,
         }
     }
 }
 
 /// Not in a repository: that is no trouble.
 fn is_nowhere(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref::<GitError>(), Some(GitError::NotARepository { .. }))
+    matches!(
+        error.downcast_ref::<GitError>(),
+        Some(GitError::NotARepository { .. })
+    )
 }
 
 /// By the flag, by the person's word, or by the lock files that are there.
@@ -245,10 +303,14 @@ fn project_setup(
 ) -> Result<Option<SetupChoice>> {
     let found = project.found.as_ref();
     let proposed = found.and_then(|found| found.setup);
-    let usual = config::without_file(desk.place())?.project(&project.name).setup_again_on;
+    let usual = config::without_file(desk.place())?
+        .project(&project.name)
+        .setup_again_on;
     let read = |text: &str, what: &str| -> Result<Option<SetupChoice>> {
         let command = words(text, what)?;
-        let files = found.filter(|found| found.setup == Some(text)).map(|found| found.again_on.as_slice());
+        let files = found
+            .filter(|found| found.setup == Some(text))
+            .map(|found| found.again_on.as_slice());
         let again_on = with_usual(&usual, files.unwrap_or_default());
         Ok((!command.is_empty()).then_some(SetupChoice { command, again_on }))
     };
@@ -256,9 +318,18 @@ fn project_setup(
         Some(setup) => read(setup, "--setup"),
         None if ask.is_asking() => {
             let question = format!("What makes a fresh worktree of {} ready?", project.name);
-            ask.until(&mut desk.out, &question, Some(proposed.unwrap_or("nothing")), |text| {
-                if text == "nothing" { Ok(None) } else { read(text, "the command") }
-            })
+            ask.until(
+                &mut desk.out,
+                &question,
+                Some(proposed.unwrap_or("nothing")),
+                |text| {
+                    if text == "nothing" {
+                        Ok(None)
+                    } else {
+                        read(text, "the command")
+                    }
+                },
+            )
         }
         None => proposed.map_or(Ok(None), |proposed| read(proposed, "the set-up")),
     }
@@ -267,19 +338,43 @@ fn project_setup(
 /// A list in the config file replaces the default, so it has all of that too. Nothing is written where the default has
 /// all files.
 fn with_usual(usual: &[String], files: &[String]) -> Vec<String> {
-    let more: Vec<String> = files.iter().filter(|file| !usual.contains(file)).cloned().collect();
-    if more.is_empty() { more } else { [usual, &more].concat() }
+    let more: Vec<String> = files
+        .iter()
+        .filter(|file| !usual.contains(file))
+        .cloned()
+        .collect();
+    if more.is_empty() {
+        more
+    } else {
+        [usual, &more].concat()
+    }
 }
 
-fn project_gates(project: &ProjectChoice, desk: &mut Desk, ask: &mut Ask) -> Result<Vec<Vec<String>>> {
+fn project_gates(
+    project: &ProjectChoice,
+    desk: &mut Desk,
+    ask: &mut Ask,
+) -> Result<Vec<Vec<String>>> {
     let found = project.found.as_ref().and_then(|found| found.gate);
     if !ask.is_asking() {
-        return Ok(found.map(|gate| gate.split(' ').map(str::to_owned).collect()).into_iter().collect());
+        return Ok(found
+            .map(|gate| gate.split(' ').map(str::to_owned).collect())
+            .into_iter()
+            .collect());
     }
     let question = format!("What must pass before a fix of {} is pushed?", project.name);
-    ask.until(&mut desk.out, &question, Some(found.unwrap_or("nothing")), |text| {
-        if text == "nothing" { Ok(Vec::new()) } else { Ok(vec![words(text, "the command")?]) }
-    })
+    ask.until(
+        &mut desk.out,
+        &question,
+        Some(found.unwrap_or("nothing")),
+        |text| {
+            if text == "nothing" {
+                Ok(Vec::new())
+            } else {
+                Ok(vec![words(text, "the command")?])
+            }
+        },
+    )
 }
 
 /// By the same way as `project add`; those that are known stay as they are.
@@ -289,7 +384,11 @@ fn add(choices: &Choices, desk: &mut Desk) -> Result<Vec<Project>> {
     for choice in &choices.projects {
         added.push(match &choice.known {
             Some(id) => desk.read(|conn| bb::project(conn, id))?,
-            None => project::put(&project::AddArgs::at(&choice.path).named(Some(&choice.name)), &settings, desk)?,
+            None => project::put(
+                &project::AddArgs::at(&choice.path).named(Some(&choice.name)),
+                &settings,
+                desk,
+            )?,
         });
     }
     Ok(added)
@@ -300,21 +399,32 @@ fn try_out(args: &InitArgs, desk: &mut Desk, projects: &[Project]) -> Result<Vec
     let settings = desk.settings()?;
     let mut tried = Vec::new();
     for project in projects {
-        let Some(commands) = trial::commands(&settings, project).filter(|_| !args.no_try) else { continue };
+        let Some(commands) = trial::commands(&settings, project).filter(|_| !args.no_try) else {
+            continue;
+        };
         let (branch, name) = (&project.default_branch, &project.project_id);
-        desk.out.note(format!("running {commands} once on {branch} of {name}; --no-try leaves it out"))?;
+        desk.out.note(format!(
+            "running {commands} once on {branch} of {name}; --no-try leaves it out"
+        ))?;
         tried.push(trial::run(&settings, project, commands)?);
     }
     Ok(tried)
 }
 
 /// Settings that were neither given nor found.
-fn not_found(args: &InitArgs, project: &ProjectChoice, choices: &Choices, file: &Path) -> Vec<String> {
+fn not_found(
+    args: &InitArgs,
+    project: &ProjectChoice,
+    choices: &Choices,
+    file: &Path,
+) -> Vec<String> {
     let (name, file) = (&project.name, file.display());
     let mut notes = Vec::new();
     // An ecosystem that was found may need none.
     if args.setup.is_none() && project.found.is_none() {
-        notes.push(format!("no set-up found for {name}: set `setup` in {file} if a fresh checkout needs one"));
+        notes.push(format!(
+            "no set-up found for {name}: set `setup` in {file} if a fresh checkout needs one"
+        ));
     }
     if args.gates.is_empty() && project.gates.is_empty() && choices.gates.is_empty() {
         notes
@@ -327,7 +437,10 @@ fn not_found(args: &InitArgs, project: &ProjectChoice, choices: &Choices, file: 
 fn not_used(project: &ProjectChoice) -> Vec<String> {
     let others = project.found.iter().flat_map(|found| &found.others);
     let note = |(tool, file): &(&str, String)| {
-        format!("also found in {}: {tool} ({file}): add it to `setup` and `gates` if needed", project.name)
+        format!(
+            "also found in {}: {tool} ({file}): add it to `setup` and `gates` if needed",
+            project.name
+        )
     };
     others.map(note).collect()
 }
@@ -340,33 +453,70 @@ struct Written<'a> {
     tried: &'a [Tried],
 }
 
-fn tell_written(desk: &mut Desk, file: &Path, backup: Option<&Path>, projects: &[Project]) -> Result<()> {
-    desk.out.line(Line::default().piece(Look::Good, "wrote").plain(format!(" {}", file.display())))?;
+fn tell_written(
+    desk: &mut Desk,
+    file: &Path,
+    backup: Option<&Path>,
+    projects: &[Project],
+) -> Result<()> {
+    desk.out.line(
+        Line::default()
+            .piece(Look::Good, "wrote")
+            .plain(format!(" {}", file.display())),
+    )?;
     if let Some(backup) = backup {
-        desk.out.line(format!("what was there is kept as {}", backup.display()))?;
+        desk.out
+            .line(format!("what was there is kept as {}", backup.display()))?;
     }
-    projects.iter().try_for_each(|project| project::say(project, desk))
+    projects
+        .iter()
+        .try_for_each(|project| project::say(project, desk))
 }
 
 fn tell(desk: &mut Desk, written: &Written<'_>, choices: &Choices) -> Result<Code> {
-    let Written { file, backup, projects, tried } = *written;
+    let Written {
+        file,
+        backup,
+        projects,
+        tried,
+    } = *written;
     let next = next(projects, choices);
     if desk.out.is_json() {
         let next = next.into_iter().map(|(command, _)| command).collect();
-        let (config, backup) = (file.display().to_string(), backup.map(|path| path.display().to_string()));
-        desk.out.json(&Shown { config, backup, projects, tried, next })?;
+        let (config, backup) = (
+            file.display().to_string(),
+            backup.map(|path| path.display().to_string()),
+        );
+        desk.out.json(&Shown {
+            config,
+            backup,
+            projects,
+            tried,
+            next,
+        })?;
         return Ok(Code::Done);
     }
-    tried.iter().try_for_each(|tried| tried.show(&mut desk.out))?;
+    tried
+        .iter()
+        .try_for_each(|tried| tried.show(&mut desk.out))?;
     if projects.iter().any(|project| project.repo.is_some()) {
         let login = wait(detect::login(desk.settings()?.github()))?;
         desk.out.line(login)?;
     }
     desk.out.blank()?;
     desk.out.line("Next:")?;
-    let wide = next.iter().map(|(command, _)| command.len()).max().unwrap_or(0);
+    let wide = next
+        .iter()
+        .map(|(command, _)| command.len())
+        .max()
+        .unwrap_or(0);
     for (command, what) in &next {
-        desk.out.line(Line::default().plain("  ").command(format!("{command:<wide$}")).faint(format!("   {what}")))?;
+        desk.out.line(
+            Line::default()
+                .plain("  ")
+                .command(format!("{command:<wide$}"))
+                .faint(format!("   {what}")),
+        )?;
     }
     Ok(Code::Done)
 }
@@ -374,16 +524,46 @@ fn tell(desk: &mut Desk, written: &Written<'_>, choices: &Choices) -> Result<Cod
 /// The first things to type.
 fn next(projects: &[Project], choices: &Choices) -> Vec<(String, &'static str)> {
     let begin = match projects.iter().find_map(|project| project.repo.as_ref()) {
-        Some(repo) if choices.shadow => (format!("remand watch {repo}#NUMBER"), "have a PR judged, in shadow"),
-        Some(repo) => (format!("remand watch {repo}#NUMBER"), "have a PR reviewed, fixed and pushed until it passes"),
-        None if projects.is_empty() => ("remand project add PATH".to_owned(), "tell remand about a repository"),
-        None if choices.shadow => ("remand review".to_owned(), "in a worktree of it: have its work judged, in shadow"),
-        None => ("remand review".to_owned(), "in a worktree of it: have its work reviewed and fixed"),
+        Some(repo) if choices.shadow => (
+            format!("remand watch {repo}#NUMBER"),
+            "have a PR judged, in shadow",
+        ),
+        Some(repo) => (
+            format!("remand watch {repo}#NUMBER"),
+            "have a PR reviewed, fixed and pushed until it passes",
+        ),
+        None if projects.is_empty() => (
+            "remand project add PATH".to_owned(),
+            "tell remand about a repository",
+        ),
+        None if choices.shadow => (
+            "remand review".to_owned(),
+            "in a worktree of it: have its work judged, in shadow",
+        ),
+        None => (
+            "remand review".to_owned(),
+            "in a worktree of it: have its work reviewed and fixed",
+        ),
     };
-    let doctor = ("remand doctor".to_owned(), "what is still missing, and how to get it");
+    let doctor = (
+        "remand doctor".to_owned(),
+        "what is still missing, and how to get it",
+    );
     if choices.shadow {
-        let run = ("remand run".to_owned(), "the daemon; in shadow agents only review");
-        return vec![doctor, begin, run, ("remand stats --shadow".to_owned(), "what came of it")];
+        let run = (
+            "remand run".to_owned(),
+            "the daemon; in shadow agents only review",
+        );
+        return vec![
+            doctor,
+            begin,
+            run,
+            ("remand stats --shadow".to_owned(), "what came of it"),
+        ];
     }
-    vec![doctor, begin, ("remand run".to_owned(), "the daemon that does it")]
+    vec![
+        doctor,
+        begin,
+        ("remand run".to_owned(), "the daemon that does it"),
+    ]
 }

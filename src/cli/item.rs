@@ -29,8 +29,10 @@ pub(crate) enum ItemCommand {
 
 /// Queue an item for a change
 #[derive(Debug, Args)]
-#[command(after_help = "A review_fix is made from a rejection, never by itself: `remand reject` makes both.\n\n\
-Example:\n  remand item add code_review --change c1 --priority P1")]
+#[command(
+    after_help = "A review_fix is made from a rejection, never by itself: `remand reject` makes both.\n\n\
+Example:\n  remand item add code_review --change c1 --priority P1"
+)]
 pub(crate) struct AddArgs {
     /// What running it means: github, specflow, manual, code_review, review_fix, pull_request, feedback_analysis
     #[arg(value_name = "SOURCE", value_parser = word::<Source>)]
@@ -95,12 +97,19 @@ pub(crate) fn item(command: ItemCommand, desk: &mut Desk) -> Result<Code> {
     }
 }
 
-fn word<T: std::str::FromStr<Err = crate::words::UnknownWord>>(text: &str) -> Result<T, crate::words::UnknownWord> {
+fn word<T: std::str::FromStr<Err = crate::words::UnknownWord>>(
+    text: &str,
+) -> Result<T, crate::words::UnknownWord> {
     text.parse()
 }
 
 fn add(args: &AddArgs, desk: &mut Desk) -> Result<Code> {
-    let extra = args.metadata.as_deref().map(object).transpose()?.unwrap_or_default();
+    let extra = args
+        .metadata
+        .as_deref()
+        .map(object)
+        .transpose()?
+        .unwrap_or_default();
     let change = desk.change(&args.change)?;
     let added = desk.write("item_add", |conn, step| {
         let change = bb::change(conn, &change.change_id)?;
@@ -114,9 +123,10 @@ fn add(args: &AddArgs, desk: &mut Desk) -> Result<Code> {
         return Ok(Code::Done);
     }
     let id = added.item_id.as_str();
-    desk.out.line(
-        Line::default().strong(id).plain(format!(" {} for {} is {}", added.source, change.change_id, added.status)),
-    )?;
+    desk.out.line(Line::default().strong(id).plain(format!(
+        " {} for {} is {}",
+        added.source, change.change_id, added.status
+    )))?;
     Ok(Code::Done)
 }
 
@@ -124,43 +134,66 @@ fn object(text: &str) -> Result<Map<String, Value>> {
     let hint = "a JSON object, such as '{\"note\": \"by hand\"}'";
     match serde_json::from_str(text) {
         Ok(Value::Object(object)) => Ok(object),
-        Ok(_) => Err(Fail::usage("--metadata is JSON, but not an object").hint(hint).into()),
-        Err(error) => Err(Fail::usage(format!("--metadata is not JSON: {error}")).hint(hint).into()),
+        Ok(_) => Err(Fail::usage("--metadata is JSON, but not an object")
+            .hint(hint)
+            .into()),
+        Err(error) => Err(Fail::usage(format!("--metadata is not JSON: {error}"))
+            .hint(hint)
+            .into()),
     }
 }
 
 fn refused(what: impl Into<String>, hint: Option<String>) -> BoardError {
-    BoardError::Refused { what: what.into(), hint }
+    BoardError::Refused {
+        what: what.into(),
+        hint,
+    }
 }
 
-fn new_item(args: &AddArgs, change: &Change, extra: Map<String, Value>, step: &Step) -> bb::Result<NewItem> {
+fn new_item(
+    args: &AddArgs,
+    change: &Change,
+    extra: Map<String, Value>,
+    step: &Step,
+) -> bb::Result<NewItem> {
     let id = &change.change_id;
-    if matches!(change.state, State::Merged | State::Closed | State::Escalated) {
+    if matches!(
+        change.state,
+        State::Merged | State::Closed | State::Escalated
+    ) {
         let what = format!("{id} is {}: no item can be queued for it", change.state);
-        return Err(refused(what, Some(format!("`remand why {id}` says what can be typed"))));
+        return Err(refused(
+            what,
+            Some(format!("`remand why {id}` says what can be typed")),
+        ));
     }
     let key = format!("item_add:{}", uuid::Uuid::now_v7());
     let mut new = match args.source {
         Source::ReviewFix => {
             let hint = format!("`remand reject {id} --text …` makes the rejection and its fix");
-            return Err(refused("a review_fix is made from a rejection, not by itself", Some(hint)));
+            return Err(refused(
+                "a review_fix is made from a rejection, not by itself",
+                Some(hint),
+            ));
         }
         Source::CodeReview => {
             refuse_useless_review(change)?;
             bb::review_item(change, key, &step.actor)
         }
-        Source::Github | Source::Specflow | Source::Manual | Source::PullRequest | Source::FeedbackAnalysis => {
-            NewItem {
-                rejection_id: None,
-                title: change.title.clone(),
-                source: args.source,
-                priority: args.priority,
-                idempotency_key: key,
-                fix_cycle: change.budget.fix_cycle,
-                metadata: json!({}),
-                actor: step.actor.clone(),
-            }
-        }
+        Source::Github
+        | Source::Specflow
+        | Source::Manual
+        | Source::PullRequest
+        | Source::FeedbackAnalysis => NewItem {
+            rejection_id: None,
+            title: change.title.clone(),
+            source: args.source,
+            priority: args.priority,
+            idempotency_key: key,
+            fix_cycle: change.budget.fix_cycle,
+            metadata: json!({}),
+            actor: step.actor.clone(),
+        },
     };
     new.priority = args.priority;
     if let Some(title) = &args.title {
@@ -183,17 +216,28 @@ fn refuse_useless_review(change: &Change) -> bb::Result<()> {
                 "to have a new commit reviewed, {}; `remand why {id}` says where it stands",
                 change.submit_advice()
             );
-            Err(refused(format!("{id} is {}: no review can begin", change.state), Some(hint)))
+            Err(refused(
+                format!("{id} is {}: no review can begin", change.state),
+                Some(hint),
+            ))
         }
     }
 }
 
 fn refuse_second(conn: &Conn, change: &Change, source: Source) -> bb::Result<()> {
-    let mut open = bb::items_of(conn, &change.change_id)?.into_iter().filter(|item| item.status.is_open());
+    let mut open = bb::items_of(conn, &change.change_id)?
+        .into_iter()
+        .filter(|item| item.status.is_open());
     match open.find(|item| item.source == source && source == Source::CodeReview) {
         Some(item) => Err(refused(
-            format!("{} has an open {source} already: {} ({})", change.change_id, item.item_id, item.status),
-            Some(format!("`remand why {}` says what it waits for", item.item_id)),
+            format!(
+                "{} has an open {source} already: {} ({})",
+                change.change_id, item.item_id, item.status
+            ),
+            Some(format!(
+                "`remand why {}` says what it waits for",
+                item.item_id
+            )),
         )),
         None => Ok(()),
     }
@@ -209,7 +253,9 @@ fn list(args: &ListArgs, desk: &mut Desk) -> Result<Code> {
         desk.out.note("no such item")?;
         return Ok(Code::Done);
     }
-    let mut table = Table::new(&["ITEM", "SOURCE", "STATUS", "PRIO", "CHANGE", "TITLE", "MADE"]);
+    let mut table = Table::new(&[
+        "ITEM", "SOURCE", "STATUS", "PRIO", "CHANGE", "TITLE", "MADE",
+    ]);
     for item in &items {
         table.row([
             item.item_id.as_str(),
@@ -228,19 +274,28 @@ fn list(args: &ListArgs, desk: &mut Desk) -> Result<Code> {
 fn requeue(id: &ItemId, desk: &mut Desk) -> Result<Code> {
     let item = desk.write("item_requeue", |conn, step| {
         let item = bb::item(conn, id)?;
-        let Some(change_id) = &item.change_id else { return bb::requeue_item(conn, None, id, step.now) };
+        let Some(change_id) = &item.change_id else {
+            return bb::requeue_item(conn, None, id, step.now);
+        };
         let change = bb::change(conn, change_id)?;
         match (change.state, item.source, item.status) {
             (State::Escalated, _, Status::Failed) => {
                 bb::retry(conn, change_id, &step.actor, step.now)?;
                 bb::item(conn, id)
             }
-            (State::Merged | State::Closed, ..) => {
-                Err(refused(format!("{change_id} is {}: nothing more is done for it", change.state), None))
-            }
+            (State::Merged | State::Closed, ..) => Err(refused(
+                format!(
+                    "{change_id} is {}: nothing more is done for it",
+                    change.state
+                ),
+                None,
+            )),
             (_, Source::ReviewFix, _) => {
                 let hint = format!("`remand refine {change_id}` makes a new fix of what is open");
-                Err(refused(format!("{id} is {}; a fix is not opened again", item.status), Some(hint)))
+                Err(refused(
+                    format!("{id} is {}; a fix is not opened again", item.status),
+                    Some(hint),
+                ))
             }
             _ => reopen(conn, &change, &item, step),
         }
@@ -249,7 +304,13 @@ fn requeue(id: &ItemId, desk: &mut Desk) -> Result<Code> {
 }
 
 fn reopen(conn: &Conn, change: &Change, item: &Item, step: &Step) -> bb::Result<Item> {
-    let change = bb::reopen(conn, &change.change_id, &item.item_id, &step.actor, step.now)?;
+    let change = bb::reopen(
+        conn,
+        &change.change_id,
+        &item.item_id,
+        &step.actor,
+        step.now,
+    )?;
     if item.source == Source::CodeReview {
         refuse_useless_review(&change)?;
         refuse_second(conn, &change, item.source)?;
@@ -259,7 +320,9 @@ fn reopen(conn: &Conn, change: &Change, item: &Item, step: &Step) -> bb::Result<
 
 fn cancel(id: &ItemId, why: Option<&str>, desk: &mut Desk) -> Result<Code> {
     let reason = why.unwrap_or("by hand");
-    let item = desk.write("item_cancel", |conn, step| bb::cancel_item(conn, id, reason, &step.actor, step.now))?;
+    let item = desk.write("item_cancel", |conn, step| {
+        bb::cancel_item(conn, id, reason, &step.actor, step.now)
+    })?;
     done(desk, &item, "is cancelled")
 }
 
@@ -268,7 +331,9 @@ fn done(desk: &mut Desk, item: &Item, what: &str) -> Result<Code> {
         desk.out.json(item)?;
         return Ok(Code::Done);
     }
-    let line = Line::default().strong(item.item_id.as_str()).plain(format!(" {} {what}", item.source));
+    let line = Line::default()
+        .strong(item.item_id.as_str())
+        .plain(format!(" {} {what}", item.source));
     desk.out.line(line)?;
     match &item.change_id {
         Some(change_id) => told(desk, change_id, "now"),

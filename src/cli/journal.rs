@@ -18,7 +18,9 @@ pub(crate) const ERROR: u8 = 3;
 /// Whether stderr goes to the journal.
 #[cfg(target_os = "linux")]
 pub(crate) fn is_journal() -> bool {
-    let Some(journal) = config::journal() else { return false };
+    let Some(journal) = config::journal() else {
+        return false;
+    };
     rustix::fs::fstat(io::stderr()).is_ok_and(|stat| (stat.st_dev, stat.st_ino) == journal)
 }
 
@@ -29,7 +31,9 @@ pub(crate) fn is_journal() -> bool {
 
 /// Every line of the text with its priority: a line without one has that of information.
 pub(crate) fn with_priority(text: &str, priority: u8) -> String {
-    text.lines().map(|line| format!("<{priority}>{line}\n")).collect()
+    text.lines()
+        .map(|line| format!("<{priority}>{line}\n"))
+        .collect()
 }
 
 /// Puts the priority before what another format writes.
@@ -41,9 +45,15 @@ where
     N: for<'a> FormatFields<'a> + 'static,
     F: FormatEvent<S, N>,
 {
-    fn format_event(&self, context: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
         let mut text = String::new();
-        self.0.format_event(context, Writer::new(&mut text), event)?;
+        self.0
+            .format_event(context, Writer::new(&mut text), event)?;
         let priority = match *event.metadata().level() {
             Level::ERROR => ERROR,
             Level::WARN => 4,

@@ -95,14 +95,20 @@ impl Manner {
 
 pub(crate) fn log(args: &LogArgs, desk: &mut Desk) -> Result<Code> {
     let run = which(desk, &args.run)?;
-    let (stream, name) = if args.stderr { (Stream::Stderr, "stderr") } else { (Stream::Stdout, "stdout") };
+    let (stream, name) = if args.stderr {
+        (Stream::Stderr, "stderr")
+    } else {
+        (Stream::Stdout, "stdout")
+    };
     let dir = Path::new(&run.dir);
     let mut manner = Manner::of(args, dir);
     if args.follow {
         return follow(desk, &run, stream, manner);
     }
     if !dir.is_dir() {
-        return Err(Fail::not_found(format!("the files of {} are gone: {}", run.run_id, run.dir)).into());
+        return Err(
+            Fail::not_found(format!("the files of {} are gone: {}", run.run_id, run.dir)).into(),
+        );
     }
     let kept = process::read_output(dir, stream)?;
     if desk.out.is_json() {
@@ -112,7 +118,11 @@ pub(crate) fn log(args: &LogArgs, desk: &mut Desk) -> Result<Code> {
             text: &kept.text,
             bytes_seen: kept.bytes_seen,
             bytes_left_out: kept.bytes_left_out,
-            doing: if run.ended.is_none() { agent::doing(dir)? } else { None },
+            doing: if run.ended.is_none() {
+                agent::doing(dir)?
+            } else {
+                None
+            },
         })?;
         return Ok(Code::Done);
     }
@@ -120,7 +130,8 @@ pub(crate) fn log(args: &LogArgs, desk: &mut Desk) -> Result<Code> {
     manner.end(desk)?;
     if !args.raw {
         if kept.text.is_empty() {
-            desk.out.note(format!("{} wrote nothing to {name}", run.run_id))?;
+            desk.out
+                .note(format!("{} wrote nothing to {name}", run.run_id))?;
         } else if !kept.text.ends_with('\n') {
             desk.out.blank()?;
         }
@@ -138,7 +149,11 @@ fn which(desk: &Desk, text: &str) -> Result<Run> {
             last.map(|id| bb::run(conn, &id)).transpose()
         })?,
         Thing::Review(_, review) => desk.read(|conn| bb::last_run(conn, &review.item_id))?,
-        Thing::Rejection(_) | Thing::Finding(..) | Thing::Event(_) | Thing::Project(_) | Thing::Pull(_) => {
+        Thing::Rejection(_)
+        | Thing::Finding(..)
+        | Thing::Event(_)
+        | Thing::Project(_)
+        | Thing::Pull(_) => {
             return Err(Fail::usage(format!("`{text}` is not a run"))
                 .hint("give a run (r1), an item (w1) or a change (c1)")
                 .into());
@@ -159,7 +174,10 @@ fn follow(desk: &mut Desk, run: &Run, stream: Stream, mut manner: Manner) -> Res
     wait(async move {
         loop {
             // Whether it has ended is asked before the output is read, so that its last words are not missed.
-            let is_over = board.read(|conn| bb::run(conn, &run.run_id))?.ended.is_some();
+            let is_over = board
+                .read(|conn| bb::run(conn, &run.run_id))?
+                .ended
+                .is_some();
             if dir.is_dir() {
                 let more = output.more()?;
                 if more.is_empty() {
@@ -185,7 +203,11 @@ fn say_silent(desk: &mut Desk, dir: &Path, silence: Duration) -> Result<Duration
         return Ok(silence);
     }
     if let Some(doing) = agent::doing(dir)? {
-        desk.out.note(format!("[{}, for {}]", doing.what, span(clock::now().since(doing.since))))?;
+        desk.out.note(format!(
+            "[{}, for {}]",
+            doing.what,
+            span(clock::now().since(doing.since))
+        ))?;
     }
     Ok(silence.saturating_mul(2))
 }

@@ -43,7 +43,10 @@ pub(crate) fn run(_args: &RunArgs, desk: &mut Desk) -> Result<Code> {
         let said = if out.is_json() {
             out.json_line(&serde_json::json!({ "ready": true, "pid": pid, "blackboard": settings.blackboard }))
         } else {
-            let line = format!("remand is ready: pid {pid}, blackboard {}", settings.blackboard.display());
+            let line = format!(
+                "remand is ready: pid {pid}, blackboard {}",
+                settings.blackboard.display()
+            );
             out.line(Line::from(line))
         };
         if let Err(error) = said {
@@ -54,14 +57,23 @@ pub(crate) fn run(_args: &RunArgs, desk: &mut Desk) -> Result<Code> {
     for what in missing {
         tracing::warn!("{what}");
     }
-    let files = Files { load: Box::new(load), words: fail::words };
+    let files = Files {
+        load: Box::new(load),
+        words: fail::words,
+    };
     let write_remedy = service::write_remedy(&settings.blackboard);
-    let front = Front { ready: Box::new(ready), write_remedy, files };
+    let front = Front {
+        ready: Box::new(ready),
+        write_remedy,
+        files,
+    };
     match daemon::serve(settings.clone(), front) {
         Ok(()) => Ok(Code::Done),
         Err(error) => match error.downcast::<AlreadyRunning>() {
             Ok(running) => Err(Fail::needs_person(running.to_string())
-                .hint("one daemon a blackboard; the other commands work beside it, `remand tick` too")
+                .hint(
+                    "one daemon a blackboard; the other commands work beside it, `remand tick` too",
+                )
                 .into()),
             Err(error) => Err(error),
         },
@@ -76,14 +88,32 @@ fn missing(settings: &Loaded, desk: &Desk) -> Result<Vec<String>> {
     };
     let mut missing = Vec::new();
     if projects.is_empty() {
-        missing.push("no project is known, so nothing will happen: `remand project add PATH` adds one".to_owned());
+        missing.push(
+            "no project is known, so nothing will happen: `remand project add PATH` adds one"
+                .to_owned(),
+        );
     }
     let lacks = |project: &str| settings.project(project).agent.is_none();
-    let without: Vec<&str> = projects.iter().map(|known| known.project_id.as_str()).filter(|id| lacks(id)).collect();
+    let without: Vec<&str> = projects
+        .iter()
+        .map(|known| known.project_id.as_str())
+        .filter(|id| lacks(id))
+        .collect();
     if !without.is_empty() || (projects.is_empty() && lacks("")) {
-        let file = settings.file.clone().or_else(config::usual_file).unwrap_or_default();
-        let of = if without.is_empty() { String::new() } else { format!(" for {}", without.join(", ")) };
-        missing.push(format!("no agent is set{of}: set `agent` and [agents.NAME] in {}", file.display()));
+        let file = settings
+            .file
+            .clone()
+            .or_else(config::usual_file)
+            .unwrap_or_default();
+        let of = if without.is_empty() {
+            String::new()
+        } else {
+            format!(" for {}", without.join(", "))
+        };
+        missing.push(format!(
+            "no agent is set{of}: set `agent` and [agents.NAME] in {}",
+            file.display()
+        ));
     }
     Ok(missing)
 }
@@ -104,14 +134,23 @@ pub(crate) fn work(_args: &WorkArgs, desk: &mut Desk) -> Result<Code> {
 
 fn told(desk: &mut Desk, done: daemon::Done) -> Result<Code> {
     if desk.out.is_json() {
-        desk.out.json(&serde_json::json!({ "applied": done.applied, "ran": done.ran }))?;
+        desk.out
+            .json(&serde_json::json!({ "applied": done.applied, "ran": done.ran }))?;
     } else {
-        desk.out.line(format!("{} carried out, {} run", many(done.applied, "proposal"), many(done.ran, "item")))?;
+        desk.out.line(format!(
+            "{} carried out, {} run",
+            many(done.applied, "proposal"),
+            many(done.ran, "item")
+        ))?;
         stop::banner(desk)?;
     }
     Ok(Code::Done)
 }
 
 fn many(n: usize, what: &str) -> String {
-    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+    if n == 1 {
+        format!("1 {what}")
+    } else {
+        format!("{n} {what}s")
+    }
 }

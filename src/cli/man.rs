@@ -18,8 +18,10 @@ use crate::snippet::nearest;
 
 /// Print a page of the manual, or write all pages into a folder
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  remand man | man -l -\n  remand man item add | man -l -\n  \
-remand man --dir ~/.local/share/man/man1     from then on: man remand, man remand-status")]
+#[command(
+    after_help = "Examples:\n  remand man | man -l -\n  remand man item add | man -l -\n  \
+remand man --dir ~/.local/share/man/man1     from then on: man remand, man remand-status"
+)]
 pub(crate) struct ManArgs {
     /// The command whose page it is (`status`, `item add`); without one the page of remand itself
     #[arg(value_name = "COMMAND")]
@@ -61,7 +63,10 @@ pub(crate) fn man(args: &ManArgs, desk: &mut Desk) -> Result<Code> {
 fn print_one(command: &Command, desk: &mut Desk) -> Result<Code> {
     let page = page(command)?;
     if desk.out.is_json() {
-        desk.out.json(&Shown { name: page.file, text: page.text })?;
+        desk.out.json(&Shown {
+            name: page.file,
+            text: page.text,
+        })?;
     } else {
         desk.out.raw(&page.text)?;
     }
@@ -72,19 +77,23 @@ fn print_one(command: &Command, desk: &mut Desk) -> Result<Code> {
 fn named<'a>(root: &'a Command, words: &[String]) -> Result<&'a Command> {
     let mut found = root;
     for word in words {
-        found = shown(found).find(|command| command.get_name() == word).ok_or_else(|| {
-            let fail = Fail::usage(format!("there is no command `remand {}`", words.join(" ")));
-            match nearest(word, shown(found).map(Command::get_name)) {
-                Some(near) => fail.hint(format!("did you mean `{near}`?")),
-                None => fail.hint("`remand --help` lists them"),
-            }
-        })?;
+        found = shown(found)
+            .find(|command| command.get_name() == word)
+            .ok_or_else(|| {
+                let fail = Fail::usage(format!("there is no command `remand {}`", words.join(" ")));
+                match nearest(word, shown(found).map(Command::get_name)) {
+                    Some(near) => fail.hint(format!("did you mean `{near}`?")),
+                    None => fail.hint("`remand --help` lists them"),
+                }
+            })?;
     }
     Ok(found)
 }
 
 fn shown(command: &Command) -> impl Iterator<Item = &Command> {
-    command.get_subcommands().filter(|command| !command.is_hide_set())
+    command
+        .get_subcommands()
+        .filter(|command| !command.is_hide_set())
 }
 
 fn write_all(root: &Command, dir: &Path, desk: &mut Desk) -> Result<Code> {
@@ -99,15 +108,22 @@ fn write_all(root: &Command, dir: &Path, desk: &mut Desk) -> Result<Code> {
     for page in &pages {
         let path = dir.join(&page.file);
         // Everybody may read a manual, unlike all else that remand writes.
-        let written =
-            fs::write(&path, &page.text).and_then(|()| fs::set_permissions(&path, Permissions::from_mode(0o644)));
+        let written = fs::write(&path, &page.text)
+            .and_then(|()| fs::set_permissions(&path, Permissions::from_mode(0o644)));
         written.with_context(|| format!("cannot write {}", path.display()))?;
     }
     let files: Vec<String> = pages.into_iter().map(|page| page.file).collect();
     if desk.out.is_json() {
-        desk.out.json(&Written { dir: dir.to_owned(), files })?;
+        desk.out.json(&Written {
+            dir: dir.to_owned(),
+            files,
+        })?;
     } else {
-        desk.out.line(Line::default().plain(format!("{} pages in {}", files.len(), dir.display())))?;
+        desk.out.line(Line::default().plain(format!(
+            "{} pages in {}",
+            files.len(),
+            dir.display()
+        )))?;
     }
     Ok(Code::Done)
 }
@@ -131,18 +147,27 @@ fn page(command: &Command) -> Result<Page> {
     man.render_name_section(&mut text)?;
     man.render_synopsis_section(&mut text)?;
     man.render_description_section(&mut text)?;
-    if command.get_arguments().any(|argument| !argument.is_hide_set()) {
+    if command
+        .get_arguments()
+        .any(|argument| !argument.is_hide_set())
+    {
         man.render_options_section(&mut text)?;
     }
     if shown(command).next().is_some() {
         man.render_subcommands_section(&mut text)?;
     }
     let mut text = String::from_utf8(text)?;
-    if let Some(after) = command.get_after_long_help().or_else(|| command.get_after_help()) {
+    if let Some(after) = command
+        .get_after_long_help()
+        .or_else(|| command.get_after_help())
+    {
         text.push_str(".SH NOTES\n");
         text.push_str(&notes(&after.to_string()));
     }
-    Ok(Page { file: man.get_filename(), text: in_ascii(&text) })
+    Ok(Page {
+        file: man.get_filename(),
+        text: in_ascii(&text),
+    })
 }
 
 /// What is not ASCII by its number, so that no reader of the page has to guess how it is encoded.
@@ -185,8 +210,16 @@ fn notes(text: &str) -> String {
 
 /// A line of text as roff reads it: a dot or a quote at its beginning would be a request.
 fn escaped(line: &str) -> String {
-    let text = line.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq").replace('`', "\\(ga");
-    if text.starts_with('.') { format!("\\&{text}") } else { text }
+    let text = line
+        .replace('\\', "\\e")
+        .replace('-', "\\-")
+        .replace('\'', "\\(aq")
+        .replace('`', "\\(ga");
+    if text.starts_with('.') {
+        format!("\\&{text}")
+    } else {
+        text
+    }
 }
 
 #[cfg(test)]

@@ -176,21 +176,37 @@ pub(crate) fn main() -> ExitCode {
         Err(error) => {
             // Help goes to stdout with 0, a wrong word to stderr with 2. A closed pipe is nobody to tell.
             drop(error.print());
-            return if error.use_stderr() { Code::Usage } else { Code::Done }.into();
+            return if error.use_stderr() {
+                Code::Usage
+            } else {
+                Code::Done
+            }
+            .into();
         }
     };
-    let format = if cli.global.json { Format::Json } else { Format::Text };
-    let place = Place { config: cli.global.config, db: cli.global.db };
+    let format = if cli.global.json {
+        Format::Json
+    } else {
+        Format::Text
+    };
+    let place = Place {
+        config: cli.global.config,
+        db: cli.global.db,
+    };
     let mut desk = Desk::new(Out::new(format), place, cli.global.verbose);
     let code = match obey(cli.command, &mut desk) {
         Ok(code) => code,
         Err(error) => fail::report(&mut desk.out, &error),
     };
     if desk.knows_nothing() {
-        let has_config = desk.settings().is_ok_and(|settings| settings.file.is_some());
+        let has_config = desk
+            .settings()
+            .is_ok_and(|settings| settings.file.is_some());
         let begin = match has_config {
             true => "`remand project add PATH` tells remand about a repository",
-            false => "`remand init` asks for what is needed; `remand project add PATH` adds a repository",
+            false => {
+                "`remand init` asks for what is needed; `remand project add PATH` adds a repository"
+            }
         };
         // A closed stderr is nobody to tell.
         drop(desk.out.note(format!("hint: nothing yet: {begin}")));

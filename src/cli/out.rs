@@ -82,7 +82,11 @@ impl Out {
     pub(crate) fn draw(&mut self, picture: &str, is_first: bool) -> io::Result<()> {
         if self.is_screen() {
             // Home; each line clears what stood behind it, the last all that stood below.
-            write!(self.stdout, "{}\u{1b}[H", if is_first { "\u{1b}[2J" } else { "" })?;
+            write!(
+                self.stdout,
+                "{}\u{1b}[H",
+                if is_first { "\u{1b}[2J" } else { "" }
+            )?;
             for line in picture.lines() {
                 write!(self.stdout, "{line}\u{1b}[K\r\n")?;
             }
@@ -96,16 +100,23 @@ impl Out {
 
     /// A terminal that can be drawn on.
     pub(crate) fn is_screen(&self) -> bool {
-        self.width.is_some() && !self.is_json() && self.stdout.current_choice() != ColorChoice::Never
+        self.width.is_some()
+            && !self.is_json()
+            && self.stdout.current_choice() != ColorChoice::Never
     }
 
     /// Whoever read our results has gone away, which a program that only waits would never notice.
     pub(crate) fn is_deserted(&self) -> bool {
         let stdout = io::stdout();
         let mut asked = [PollFd::new(&stdout, PollFlags::empty())];
-        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        let now = rustix::event::Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
         rustix::event::poll(&mut asked, Some(&now)).is_ok_and(|found| found > 0)
-            && asked.iter().any(|fd| fd.revents().intersects(PollFlags::ERR | PollFlags::HUP))
+            && asked
+                .iter()
+                .any(|fd| fd.revents().intersects(PollFlags::ERR | PollFlags::HUP))
     }
 
     /// All results come by here.
@@ -133,11 +144,18 @@ impl Out {
     /// nothing is drawn.
     pub(crate) fn live(&mut self, lines: &[Line]) -> io::Result<()> {
         self.erase_live()?;
-        let Some(width) = self.width.filter(|_| self.stdout.current_choice() != ColorChoice::Never) else {
+        let Some(width) = self
+            .width
+            .filter(|_| self.stdout.current_choice() != ColorChoice::Never)
+        else {
             return Ok(());
         };
         for line in lines {
-            writeln!(self.stdout, "{}", line.cut(width.saturating_sub(1)).render())?;
+            writeln!(
+                self.stdout,
+                "{}",
+                line.cut(width.saturating_sub(1)).render()
+            )?;
         }
         self.live = lines.len();
         self.stdout.flush()
@@ -158,14 +176,19 @@ impl Out {
         if !io::stderr().is_terminal() || self.stderr.current_choice() == ColorChoice::Never {
             return;
         }
-        let text: String = plain::line(text).chars().take(self.width.unwrap_or(80).saturating_sub(1)).collect();
+        let text: String = plain::line(text)
+            .chars()
+            .take(self.width.unwrap_or(80).saturating_sub(1))
+            .collect();
         // Nobody who is not there misses it.
         drop(write!(self.stderr, "\r\u{1b}[K{text}").and_then(|()| self.stderr.flush()));
     }
 
     /// A result that is broken between its words on a terminal, and set in by `indent` columns after the first line.
     pub(crate) fn wrapped(&mut self, head: Line, indent: usize, text: &str) -> io::Result<()> {
-        let room = self.width.map_or(usize::MAX, |width| width.saturating_sub(indent).max(20));
+        let room = self
+            .width
+            .map_or(usize::MAX, |width| width.saturating_sub(indent).max(20));
         let mut lines = broken(&plain::line(text), room).into_iter();
         self.line(head.plain(lines.next().unwrap_or_default()))?;
         for line in lines {
@@ -181,7 +204,10 @@ impl Out {
     /// Text of many lines, each set in by `indent` columns.
     pub(crate) fn block(&mut self, text: &str, indent: usize) -> io::Result<()> {
         for line in plain::block(text).trim_end().lines() {
-            self.put(format_args!("{}\n", format!("{:indent$}{line}", "").trim_end()))?;
+            self.put(format_args!(
+                "{}\n",
+                format!("{:indent$}{line}", "").trim_end()
+            ))?;
         }
         Ok(())
     }
@@ -246,7 +272,11 @@ impl Out {
     /// A report that `snippet` drew, in colour where stderr shows colour. It has made the text harmless itself.
     pub(crate) fn snippet(&mut self, draw: impl FnOnce(Colour) -> String) -> io::Result<()> {
         let shows_colour = self.stderr.current_choice() != ColorChoice::Never;
-        let text = draw(if shows_colour { Colour::Ansi } else { Colour::Plain });
+        let text = draw(if shows_colour {
+            Colour::Ansi
+        } else {
+            Colour::Plain
+        });
         writeln!(self.stderr, "{}", text.trim_end())
     }
 
@@ -330,42 +360,69 @@ const CELL_CAP: usize = 2_000;
 
 impl Table {
     pub(crate) fn new(heads: &[&'static str]) -> Self {
-        Self { heads: heads.to_vec(), rows: Vec::new() }
+        Self {
+            heads: heads.to_vec(),
+            rows: Vec::new(),
+        }
     }
 
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = impl AsRef<str>>) {
-        self.rows.push(cells.into_iter().map(|cell| plain::line(&plain::cap(cell.as_ref(), CELL_CAP))).collect());
+        self.rows.push(
+            cells
+                .into_iter()
+                .map(|cell| plain::line(&plain::cap(cell.as_ref(), CELL_CAP)))
+                .collect(),
+        );
     }
 
     /// Within `width` columns by breaking the long cells, or without breaking anything.
     pub(super) fn render(&self, width: Option<usize>) -> String {
         let mut grid = Grid::new();
-        grid.load_style(presets::NOTHING).set_header(self.heads.clone());
+        grid.load_style(presets::NOTHING)
+            .set_header(self.heads.clone());
         grid.add_rows(self.rows.clone());
         let last = self.heads.len().saturating_sub(1);
         for (at, column) in grid.column_iter_mut().enumerate() {
-            column.set_padding((0, if at == last { 0 } else { 2 })).set_cell_alignment(CellAlignment::Left);
+            column
+                .set_padding((0, if at == last { 0 } else { 2 }))
+                .set_cell_alignment(CellAlignment::Left);
         }
         match width.and_then(|width| u16::try_from(width).ok()) {
             Some(width) => {
-                grid.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+                grid.set_content_arrangement(ContentArrangement::Dynamic)
+                    .set_width(width);
                 self.keep_short_columns(&mut grid, width);
             }
             None => {
                 grid.set_content_arrangement(ContentArrangement::Disabled);
             }
         }
-        grid.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+        grid.lines()
+            .map(|line| line.trim_end().to_owned())
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 
     /// Ids, states and times are never broken as long as there is room for something else.
     fn keep_short_columns(&self, grid: &mut Grid, width: u16) {
         let widest = |at: usize| {
-            let cells = self.rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count());
-            cells.chain(self.heads.get(at).map(|head| head.len())).max().unwrap_or(0)
+            let cells = self
+                .rows
+                .iter()
+                .filter_map(|row| row.get(at))
+                .map(|cell| cell.chars().count());
+            cells
+                .chain(self.heads.get(at).map(|head| head.len()))
+                .max()
+                .unwrap_or(0)
         };
         let short: Vec<(usize, u16)> = (0..self.heads.len())
-            .filter_map(|at| Some((at, u16::try_from(widest(at)).ok().filter(|wide| *wide <= 24)?)))
+            .filter_map(|at| {
+                Some((
+                    at,
+                    u16::try_from(widest(at)).ok().filter(|wide| *wide <= 24)?,
+                ))
+            })
             .collect();
         let taken: u16 = short.iter().map(|(_, wide)| wide + 2).sum();
         if taken + 20 > width {
@@ -399,8 +456,15 @@ fn width() -> Option<usize> {
     if !io::stdout().is_terminal() {
         return None;
     }
-    let size = rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| usize::from(size.ws_col));
-    Some(size.filter(|columns| *columns > 0).or_else(crate::config::columns).unwrap_or(80).max(40))
+    let size = rustix::termios::tcgetwinsize(io::stdout())
+        .ok()
+        .map(|size| usize::from(size.ws_col));
+    Some(
+        size.filter(|columns| *columns > 0)
+            .or_else(crate::config::columns)
+            .unwrap_or(80)
+            .max(40),
+    )
 }
 
 #[cfg(test)]
@@ -409,7 +473,11 @@ mod tests {
 
     fn table() -> Table {
         let mut table = Table::new(&["CHANGE", "TITLE", "SINCE"]);
-        table.row(["c1", "a title that is rather long and has to be broken somewhere", "3 min ago"]);
+        table.row([
+            "c1",
+            "a title that is rather long and has to be broken somewhere",
+            "3 min ago",
+        ]);
         table.row(["c2", "short\u{1b}[31m", "now"]);
         table
     }
@@ -417,7 +485,10 @@ mod tests {
     #[test]
     fn a_table_fits_the_terminal() {
         let text = table().render(Some(44));
-        assert!(text.lines().all(|line| line.chars().count() <= 44), "{text}");
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 44),
+            "{text}"
+        );
         insta::assert_snapshot!(text, @"
         CHANGE  TITLE                      SINCE
         c1      a title that is rather     3 min ago

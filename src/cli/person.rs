@@ -13,8 +13,10 @@ use crate::blackboard::{BoardError, Guidance};
 
 /// Try again what failed, after an escalation
 #[derive(Debug, Args)]
-#[command(after_help = "The item that failed is opened again, with its counts of trouble at zero.\n\n\
-Example:\n  remand retry c3")]
+#[command(
+    after_help = "The item that failed is opened again, with its counts of trouble at zero.\n\n\
+Example:\n  remand retry c3"
+)]
 pub(crate) struct RetryArgs {
     #[command(flatten)]
     named: Named,
@@ -77,14 +79,24 @@ pub(crate) fn comment(args: &CommentArgs, desk: &mut Desk) -> Result<Code> {
     let body = said(&args.text)?;
     let id = desk.change(&args.named.change)?.change_id;
     desk.write("comment", |conn, step| {
-        bb::add_guidance(conn, &id, &Guidance { author: step.actor.clone(), body }, step.now)
+        bb::add_guidance(
+            conn,
+            &id,
+            &Guidance {
+                author: step.actor.clone(),
+                body,
+            },
+            step.now,
+        )
     })?;
     told(desk, &id, "has your comment for its next fix")
 }
 
 /// Stop a change where it is, until `resume`
 #[derive(Debug, Args)]
-#[command(after_help = "An agent that runs may finish; nothing new begins and nothing is pushed until then.")]
+#[command(
+    after_help = "An agent that runs may finish; nothing new begins and nothing is pushed until then."
+)]
 pub(crate) struct PauseArgs {
     #[command(flatten)]
     named: Named,
@@ -96,7 +108,9 @@ pub(crate) struct PauseArgs {
 
 pub(crate) fn pause(args: &PauseArgs, desk: &mut Desk) -> Result<Code> {
     let id = desk.change(&args.named.change)?.change_id;
-    desk.write("pause", |conn, step| bb::pause(conn, &id, args.why.as_deref(), &step.actor, step.now))?;
+    desk.write("pause", |conn, step| {
+        bb::pause(conn, &id, args.why.as_deref(), &step.actor, step.now)
+    })?;
     told(desk, &id, "is paused")
 }
 
@@ -110,7 +124,9 @@ pub(crate) struct ResumeArgs {
 pub(crate) fn resume(args: &ResumeArgs, desk: &mut Desk) -> Result<Code> {
     let before = desk.change(&args.named.change)?;
     let id = before.change_id;
-    let after = desk.write("resume", |conn, step| bb::resume(conn, &id, &step.actor, step.now))?;
+    let after = desk.write("resume", |conn, step| {
+        bb::resume(conn, &id, &step.actor, step.now)
+    })?;
     let waited = before.paused || before.held_until.is_some();
     let what = match (after.paused, waited) {
         (true, _) if after.stopped => "goes on when it is started",
@@ -124,7 +140,9 @@ pub(crate) fn resume(args: &ResumeArgs, desk: &mut Desk) -> Result<Code> {
 
 /// Post once more what GitHub refused
 #[derive(Debug, Args)]
-#[command(after_help = "What could not be posted for want of a network, a login or a budget is tried again by itself.")]
+#[command(
+    after_help = "What could not be posted for want of a network, a login or a budget is tried again by itself."
+)]
 pub(crate) struct PostArgs {
     #[command(flatten)]
     named: Named,
@@ -132,7 +150,9 @@ pub(crate) struct PostArgs {
 
 pub(crate) fn post(args: &PostArgs, desk: &mut Desk) -> Result<Code> {
     let id = desk.change(&args.named.change)?.change_id;
-    let opened = desk.write("post", |conn, step| bb::post(conn, &id, &step.actor, step.now))?;
+    let opened = desk.write("post", |conn, step| {
+        bb::post(conn, &id, &step.actor, step.now)
+    })?;
     let said = match opened {
         0 => "has nothing that GitHub refused".to_owned(),
         1 => "has 1 post to be tried again".to_owned(),
@@ -143,7 +163,9 @@ pub(crate) fn post(args: &PostArgs, desk: &mut Desk) -> Result<Code> {
 
 /// Close a change: nothing more is done for it
 #[derive(Debug, Args)]
-#[command(after_help = "Branch, worktree and commits stay as they are: remand deletes none of them.")]
+#[command(
+    after_help = "Branch, worktree and commits stay as they are: remand deletes none of them."
+)]
 pub(crate) struct CancelArgs {
     #[command(flatten)]
     named: Named,
@@ -155,6 +177,8 @@ pub(crate) struct CancelArgs {
 
 pub(crate) fn cancel(args: &CancelArgs, desk: &mut Desk) -> Result<Code> {
     let id = desk.change(&args.named.change)?.change_id;
-    desk.write("cancel", |conn, step| bb::cancel_change(conn, &id, args.why.as_deref(), &step.actor, step.now))?;
+    desk.write("cancel", |conn, step| {
+        bb::cancel_change(conn, &id, args.why.as_deref(), &step.actor, step.now)
+    })?;
     told(desk, &id, "is cancelled")
 }

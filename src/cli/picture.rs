@@ -40,7 +40,14 @@ impl Picture {
         let facts = Facts::gather(conn, change, around)?;
         let why = answer(&facts);
         let brief = brief(&facts, &why);
-        Ok(Self { cycle: facts.row.change.cycle_text(), why, brief, pr: facts.pr, pull: facts.pull, row: facts.row })
+        Ok(Self {
+            cycle: facts.row.change.cycle_text(),
+            why,
+            brief,
+            pr: facts.pr,
+            pull: facts.pull,
+            row: facts.row,
+        })
     }
 
     pub(crate) fn change(&self) -> &Change {
@@ -56,7 +63,11 @@ pub(crate) fn told(desk: &mut Desk, id: &ChangeId, what: &str) -> Result<Code> {
         desk.out.json(&picture)?;
         return Ok(Code::Done);
     }
-    desk.out.line(Line::default().strong(id.as_str()).plain(format!(" {what}")))?;
+    desk.out.line(
+        Line::default()
+            .strong(id.as_str())
+            .plain(format!(" {what}")),
+    )?;
     print_answer(desk, &picture.why)?;
     Ok(Code::Done)
 }
@@ -69,10 +80,19 @@ pub(crate) fn print_answer(desk: &mut Desk, why: &Answer) -> Result<()> {
         "approved" | "merged" => Look::Good,
         _ => Look::Plain,
     };
-    let since = why.since.map(|since| format!("  ({})", ago(since, desk.now))).unwrap_or_default();
-    desk.out.line(Line::default().plain("  ").piece(look, cap(&why.answer, TEXT_CAP)).faint(since))?;
+    let since = why
+        .since
+        .map(|since| format!("  ({})", ago(since, desk.now)))
+        .unwrap_or_default();
+    desk.out.line(
+        Line::default()
+            .plain("  ")
+            .piece(look, cap(&why.answer, TEXT_CAP))
+            .faint(since),
+    )?;
     for command in &why.commands {
-        desk.out.line(Line::default().plain("    ").command(command))?;
+        desk.out
+            .line(Line::default().plain("    ").command(command))?;
     }
     Ok(())
 }
@@ -101,7 +121,11 @@ pub(crate) fn look_of(state: State) -> Look {
 pub(crate) fn field(desk: &mut Desk, label: &str, value: impl AsRef<str>) -> Result<()> {
     let value = value.as_ref();
     if !value.is_empty() {
-        desk.out.line(Line::default().faint(format!("{label:<11}")).plain(cap(value, TEXT_CAP)))?;
+        desk.out.line(
+            Line::default()
+                .faint(format!("{label:<11}"))
+                .plain(cap(value, TEXT_CAP)),
+        )?;
     }
     Ok(())
 }

@@ -55,16 +55,27 @@ pub(crate) struct AddArgs {
 impl AddArgs {
     /// A repository, with all that can be read from it.
     pub(crate) fn at(path: &Path) -> Self {
-        Self { path: path.to_owned(), name: None, repo: None, url: None, default_branch: None }
+        Self {
+            path: path.to_owned(),
+            name: None,
+            repo: None,
+            url: None,
+            default_branch: None,
+        }
     }
 
     pub(crate) fn named(self, name: Option<&str>) -> Self {
-        Self { name: name.map(str::to_owned), ..self }
+        Self {
+            name: name.map(str::to_owned),
+            ..self
+        }
     }
 
     /// Nothing but where it is: that is also asked of a repository that is known already, such as one that was renamed.
     fn moves_only(&self) -> bool {
-        (self.url.is_some() || self.repo.is_some()) && self.name.is_none() && self.default_branch.is_none()
+        (self.url.is_some() || self.repo.is_some())
+            && self.name.is_none()
+            && self.default_branch.is_none()
     }
 }
 
@@ -89,7 +100,9 @@ fn add(args: &AddArgs, desk: &mut Desk) -> Result<Code> {
     }
     say(&project, desk)?;
     say_who_works(&settings, project.project_id.as_str(), desk)?;
-    if let Some((what, remedy)) = service::outside_of_unit(&settings.blackboard, Path::new(&project.common_dir)) {
+    if let Some((what, remedy)) =
+        service::outside_of_unit(&settings.blackboard, Path::new(&project.common_dir))
+    {
         desk.out.note(format!("note: {what}"))?;
         desk.out.note(format!("hint: {remedy}"))?;
     }
@@ -100,10 +113,16 @@ fn add(args: &AddArgs, desk: &mut Desk) -> Result<Code> {
 pub(crate) fn put(args: &AddArgs, settings: &Loaded, desk: &Desk) -> Result<Project> {
     let found = wait(desk.git(settings).project_at(&args.path))??;
     let project = described(&found, args, desk)?;
-    desk.write("project_add", |conn, step| match bb::project_by_common_dir(conn, &project.common_dir)? {
-        Some(known) if args.moves_only() => {
-            bb::move_project(conn, &known.project_id, args.url.as_deref(), args.repo.as_deref())
-        }
+    desk.write("project_add", |conn, step| match bb::project_by_common_dir(
+        conn,
+        &project.common_dir,
+    )? {
+        Some(known) if args.moves_only() => bb::move_project(
+            conn,
+            &known.project_id,
+            args.url.as_deref(),
+            args.repo.as_deref(),
+        ),
         Some(_) | None => {
             bb::insert_project(conn, &project)?;
             let shadow = settings.project(project.project_id.as_str()).shadow;
@@ -116,15 +135,21 @@ pub(crate) fn put(args: &AddArgs, settings: &Loaded, desk: &Desk) -> Result<Proj
 /// What is known of it now.
 pub(crate) fn say(project: &Project, desk: &mut Desk) -> Result<()> {
     let name = project.project_id.as_str();
-    desk.out.line(
-        Line::default().strong(name).plain(format!(" is {}, work goes into {}", project.path, project.default_branch)),
-    )?;
+    desk.out.line(Line::default().strong(name).plain(format!(
+        " is {}, work goes into {}",
+        project.path, project.default_branch
+    )))?;
     if let Some(url) = &project.remote_url {
-        desk.out.line(Line::default().plain(format!("what is pushed goes to {url}")))?;
+        desk.out
+            .line(Line::default().plain(format!("what is pushed goes to {url}")))?;
     } else if let Some(repo) = &project.repo {
-        let what = format!("note: nothing can be pushed to pull requests of {repo}: no URL is pinned");
+        let what =
+            format!("note: nothing can be pushed to pull requests of {repo}: no URL is pinned");
         desk.out.note(what)?;
-        desk.out.note(format!("hint: `remand project add {} --url URL`", project.path))?;
+        desk.out.note(format!(
+            "hint: `remand project add {} --url URL`",
+            project.path
+        ))?;
     }
     Ok(())
 }
@@ -132,9 +157,15 @@ pub(crate) fn say(project: &Project, desk: &mut Desk) -> Result<()> {
 /// Nothing will happen without an agent: better said now than found out later.
 pub(crate) fn say_who_works(settings: &Loaded, project: &str, desk: &mut Desk) -> Result<()> {
     if settings.project(project).agent.is_none() {
-        let file = settings.file.clone().or_else(crate::config::usual_file).unwrap_or_default();
-        let what =
-            format!("note: no agent is set for `{project}` yet: set `agent` and [agents.NAME] in {}", file.display());
+        let file = settings
+            .file
+            .clone()
+            .or_else(crate::config::usual_file)
+            .unwrap_or_default();
+        let what = format!(
+            "note: no agent is set for `{project}` yet: set `agent` and [agents.NAME] in {}",
+            file.display()
+        );
         desk.out.note(what)?;
     }
     Ok(())
@@ -146,7 +177,11 @@ pub(crate) fn plain_project(found: &git::Project, desk: &Desk) -> Result<Project
 }
 
 /// The same with a name that a person gave.
-pub(crate) fn named_project(found: &git::Project, name: Option<&str>, desk: &Desk) -> Result<Project> {
+pub(crate) fn named_project(
+    found: &git::Project,
+    name: Option<&str>,
+    desk: &Desk,
+) -> Result<Project> {
     described(found, &AddArgs::at(&found.path).named(name), desk)
 }
 
@@ -156,7 +191,8 @@ fn described(found: &git::Project, args: &AddArgs, desk: &Desk) -> Result<Projec
         None => folder_name(&found.path),
     };
     let fits = |c: char| c.is_alphanumeric() || ['-', '_', '.'].contains(&c);
-    if name.is_empty() || name.len() > 64 || !name.chars().all(fits) || name.starts_with(['-', '.']) {
+    if name.is_empty() || name.len() > 64 || !name.chars().all(fits) || name.starts_with(['-', '.'])
+    {
         let what = format!("`{name}` can't be the name of a project");
         let hint = "letters, digits, `-`, `_` and `.`, at most 64 bytes, not beginning with `-` or `.`; give one with --name to \
                     `remand init` or `remand project add`";
@@ -166,8 +202,15 @@ fn described(found: &git::Project, args: &AddArgs, desk: &Desk) -> Result<Projec
         Some(repo) => Some(checked_repo(repo)?),
         None => found.origin.as_deref().and_then(repo_of_url),
     };
-    let Some(default_branch) = args.default_branch.clone().or_else(|| found.default_branch.clone()) else {
-        let what = format!("cannot tell which branch of {} work goes into", found.path.display());
+    let Some(default_branch) = args
+        .default_branch
+        .clone()
+        .or_else(|| found.default_branch.clone())
+    else {
+        let what = format!(
+            "cannot tell which branch of {} work goes into",
+            found.path.display()
+        );
         return Err(Fail::new(what)
             .hint("a repository needs at least one commit; `remand project add PATH --default-branch BRANCH` names the branch")
             .into());
@@ -186,12 +229,20 @@ fn described(found: &git::Project, args: &AddArgs, desk: &Desk) -> Result<Projec
 
 /// The main checkout's folder; of a bare repository its own, without `.git`.
 fn folder_name(path: &Path) -> String {
-    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    name.strip_suffix(".git").filter(|rest| !rest.is_empty()).map_or(name.clone(), str::to_owned)
+    let name = path
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    name.strip_suffix(".git")
+        .filter(|rest| !rest.is_empty())
+        .map_or(name.clone(), str::to_owned)
 }
 
 fn text(path: &Path) -> Result<String> {
-    let text = path.to_str().ok_or_else(|| Fail::new(format!("the path {} is not UTF-8", path.display())))?;
+    let text = path
+        .to_str()
+        .ok_or_else(|| Fail::new(format!("the path {} is not UTF-8", path.display())))?;
     Ok(text.to_owned())
 }
 
@@ -199,23 +250,31 @@ fn checked_repo(text: &str) -> Result<String> {
     if is_repo(text) {
         return Ok(text.to_owned());
     }
-    Err(Fail::usage(format!("`{text}` is not the name of a repository"))
-        .hint("as owner/name, like rust-lang/rust")
-        .into())
+    Err(
+        Fail::usage(format!("`{text}` is not the name of a repository"))
+            .hint("as owner/name, like rust-lang/rust")
+            .into(),
+    )
 }
 
 fn is_repo(text: &str) -> bool {
     let fits = |part: &str| {
         !part.is_empty()
             && !part.starts_with('.')
-            && part.chars().all(|c| c.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&c))
+            && part
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&c))
     };
-    text.split_once('/').is_some_and(|(owner, name)| fits(owner) && fits(name))
+    text.split_once('/')
+        .is_some_and(|(owner, name)| fits(owner) && fits(name))
 }
 
 /// `owner/name` of `https://github.com/owner/name.git`, `git@github.com:owner/name` and the like.
 fn repo_of_url(url: &str) -> Option<String> {
-    let rest = url.split_once("github.com")?.1.trim_start_matches([':', '/']);
+    let rest = url
+        .split_once("github.com")?
+        .1
+        .trim_start_matches([':', '/']);
     let rest = rest.trim_end_matches('/');
     let rest = rest.strip_suffix(".git").unwrap_or(rest);
     is_repo(rest).then(|| rest.to_owned())
@@ -227,15 +286,26 @@ fn remote_url(found: &git::Project, args: &AddArgs) -> Result<Option<String>> {
     if let Some(url) = &args.url {
         return match remote_url::unfit(url) {
             None => Ok(Some(url.clone())),
-            Some(unfit) => Err(Fail::usage(format!("--url can't be used: {}", unfit.what())).hint(unfit.hint()).into()),
+            Some(unfit) => Err(
+                Fail::usage(format!("--url can't be used: {}", unfit.what()))
+                    .hint(unfit.hint())
+                    .into(),
+            ),
         };
     }
-    match found.origin.as_deref().map(|url| (url, remote_url::unfit(url))) {
+    match found
+        .origin
+        .as_deref()
+        .map(|url| (url, remote_url::unfit(url)))
+    {
         Some((url, None)) => Ok(Some(url.to_owned())),
         // Whoever works in the repository can read it, agents too.
         Some((_, Some(unfit @ Unfit::Secret))) => {
-            let what =
-                format!("the URL of the remote `origin` of {} can't be used: {}", found.path.display(), unfit.what());
+            let what = format!(
+                "the URL of the remote `origin` of {} can't be used: {}",
+                found.path.display(),
+                unfit.what()
+            );
             Err(Fail::new(what).hint(unfit.hint()).into())
         }
         Some((_, Some(Unfit::Begins | Unfit::Kind | Unfit::Form))) | None => Ok(None),

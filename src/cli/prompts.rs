@@ -23,7 +23,9 @@ pub(crate) struct ListArgs {}
 
 /// Show one prompt as a template
 #[derive(Debug, Args)]
-#[command(after_help = "Example, a copy to change:\n  remand prompts show fix > ~/.config/remand/prompts/fix.md")]
+#[command(
+    after_help = "Example, a copy to change:\n  remand prompts show fix > ~/.config/remand/prompts/fix.md"
+)]
 pub(crate) struct ShowArgs {
     /// Which: review, fix or again
     #[arg(value_name = "NAME", value_parser = |text: &str| text.parse::<Name>())]
@@ -64,7 +66,11 @@ pub(crate) fn prompts(command: PromptsCommand, desk: &mut Desk) -> Result<Code> 
 }
 
 fn shown(prompts: &Prompts) -> Vec<Shown<'_>> {
-    let variable = |v: &crate::prompt::Variable| ShownVariable { name: v.name, fields: v.fields, says: v.says };
+    let variable = |v: &crate::prompt::Variable| ShownVariable {
+        name: v.name,
+        fields: v.fields,
+        says: v.says,
+    };
     prompts
         .list()
         .map(|(name, origin, variables)| Shown {
@@ -92,9 +98,15 @@ fn list(prompts: &Prompts, desk: &mut Desk) -> Result<Code> {
 
 fn one(args: &ShowArgs, prompts: &Prompts, desk: &mut Desk) -> Result<Code> {
     let text = prompts.source(args.name);
-    for one in shown(prompts).into_iter().filter(|one| one.name == args.name) {
+    for one in shown(prompts)
+        .into_iter()
+        .filter(|one| one.name == args.name)
+    {
         if desk.out.is_json() {
-            desk.out.json(&Shown { text: Some(text), ..one })?;
+            desk.out.json(&Shown {
+                text: Some(text),
+                ..one
+            })?;
         } else if args.variables {
             let mut table = Table::new(&["VARIABLE", "FIELDS", "WHAT"]);
             for variable in &one.variables {
@@ -111,9 +123,14 @@ fn one(args: &ShowArgs, prompts: &Prompts, desk: &mut Desk) -> Result<Code> {
 fn check(prompts: &Prompts, desk: &mut Desk) -> Result<Code> {
     let names: Vec<&str> = prompts.list().map(|(name, ..)| name.as_str()).collect();
     if desk.out.is_json() {
-        desk.out.json(&serde_json::json!({ "ok": true, "prompts": names }))?;
+        desk.out
+            .json(&serde_json::json!({ "ok": true, "prompts": names }))?;
         return Ok(Code::Done);
     }
-    desk.out.line(Line::default().piece(Look::Good, "ok").plain(format!("  {}", names.join(", "))))?;
+    desk.out.line(
+        Line::default()
+            .piece(Look::Good, "ok")
+            .plain(format!("  {}", names.join(", "))),
+    )?;
     Ok(Code::Done)
 }

@@ -100,14 +100,22 @@ pub(crate) fn prune(args: &PruneArgs, desk: &mut Desk) -> Result<Code> {
     refuse_agents()?;
     let settings = desk.settings()?;
     if args.vacuum && wake::is_heard(&settings.blackboard) {
-        return Err(Fail::new("--vacuum writes the whole blackboard anew, and a daemon runs on it")
-            .hint("prune without it beside the daemon; or stop the daemon first")
-            .into());
+        return Err(Fail::new(
+            "--vacuum writes the whole blackboard anew, and a daemon runs on it",
+        )
+        .hint("prune without it beside the daemon; or stop the daemon first")
+        .into());
     }
     let before = Time::from_millis(
-        desk.now.millis().saturating_sub(i64::try_from(args.older_than.as_millis()).unwrap_or(i64::MAX)),
+        desk.now
+            .millis()
+            .saturating_sub(i64::try_from(args.older_than.as_millis()).unwrap_or(i64::MAX)),
     );
-    let state = settings.blackboard.parent().map(PathBuf::from).unwrap_or_default();
+    let state = settings
+        .blackboard
+        .parent()
+        .map(PathBuf::from)
+        .unwrap_or_default();
     let mut broom = Broom {
         board: desk.board()?,
         git: desk.git(&settings),
@@ -139,7 +147,9 @@ pub(crate) fn prune(args: &PruneArgs, desk: &mut Desk) -> Result<Code> {
         broom.board.vacuum()?;
         broom.shown.vacuumed = true;
     }
-    broom.shown.bytes = std::fs::metadata(broom.board.path()).map(|meta| meta.len()).unwrap_or_default();
+    broom.shown.bytes = std::fs::metadata(broom.board.path())
+        .map(|meta| meta.len())
+        .unwrap_or_default();
     tell(desk, args, &broom.shown)?;
     Ok(Code::Done)
 }
@@ -168,18 +178,23 @@ impl Broom {
         }
         let before = self.before;
         if !self.is_dry {
-            self.board.write("told", |conn| bb::forget_told(conn, before))?;
+            self.board
+                .write("told", |conn| bb::forget_told(conn, before))?;
         }
         let ids = self.board.read(|conn| bb::over_since(conn, before))?;
         let mut told = Instant::now();
         for (number, id) in ids.iter().enumerate() {
             if told.elapsed() >= TELL {
                 told = Instant::now();
-                desk.out.note(Line::default().faint(format!("{number} of {} changes", ids.len())))?;
+                desk.out
+                    .note(Line::default().faint(format!("{number} of {} changes", ids.len())))?;
             }
             let begun = Instant::now();
             if let Some(reason) = self.one(id).await? {
-                self.shown.kept.push(Kept { change_id: id.clone(), reason });
+                self.shown.kept.push(Kept {
+                    change_id: id.clone(),
+                    reason,
+                });
             }
             if !self.is_dry {
                 // As long as it took: whoever writes beside it has at least half of the time.
@@ -193,7 +208,9 @@ impl Broom {
     async fn one(&mut self, id: &ChangeId) -> Result<Option<String>> {
         let before = self.before;
         let look = self.board.read(|conn| {
-            let Some(change) = bb::still_there(conn, id)? else { return Ok(Err(String::new())) };
+            let Some(change) = bb::still_there(conn, id)? else {
+                return Ok(Err(String::new()));
+            };
             if let Some(reason) = bb::in_the_way(conn, &change, before)? {
                 return Ok(Err(reason));
             }
@@ -218,7 +235,11 @@ impl Broom {
         let folder = self.runs_dir.join(&setup);
         let mut beside = Vec::new();
         if folder.exists() {
-            beside.push(Remnant::named(Where::Run, folder.display().to_string(), setup));
+            beside.push(Remnant::named(
+                Where::Run,
+                folder.display().to_string(),
+                setup,
+            ));
         }
         if !is_shared {
             match self.worktree(&change, &project).await {
@@ -247,15 +268,30 @@ impl Broom {
             let all: Vec<Remnant> = weight.remnants.iter().cloned().chain(beside).collect();
             self.remove(&all).await?;
         }
-        let Change { change_id, title, updated_at, .. } = change;
-        self.shown.pruned.push(Gone { change_id, title, ended_at: updated_at, weight });
+        let Change {
+            change_id,
+            title,
+            updated_at,
+            ..
+        } = change;
+        self.shown.pruned.push(Gone {
+            change_id,
+            title,
+            ended_at: updated_at,
+            weight,
+        });
         Ok(None)
     }
 
     /// The rows. What changed since it was looked at is looked at again in the transaction; what is outside of the
     /// blackboard is written down in it, and goes only when it is certain that the change has gone.
     fn forget(&mut self, change: &Change, beside: &[Remnant]) -> Result<Result<Weight, String>> {
-        let (id, before, now, actor) = (&change.change_id, self.before, self.now, config::user_name());
+        let (id, before, now, actor) = (
+            &change.change_id,
+            self.before,
+            self.now,
+            config::user_name(),
+        );
         let pruned = self.board.write("prune", |conn| {
             let change = bb::change(conn, id)?;
             match bb::in_the_way(conn, &change, before)? {
@@ -274,14 +310,24 @@ impl Broom {
     }
 
     /// The worktree that remand made, if it can go with its change; or why the change stays.
-    async fn worktree(&self, change: &Change, project: &git::Project) -> Result<Option<Remnant>, String> {
+    async fn worktree(
+        &self,
+        change: &Change,
+        project: &git::Project,
+    ) -> Result<Option<Remnant>, String> {
         let path = Path::new(&change.worktree);
-        let own = self.settings.project(change.project_id.as_str()).own_worktrees;
+        let own = self
+            .settings
+            .project(change.project_id.as_str())
+            .own_worktrees;
         if !change.own_worktree || !path.starts_with(&own) {
             return Ok(None);
         }
-        let head_at =
-            if change.detached { HeadAt::Detached(change.change_id.as_str()) } else { HeadAt::Branch(&change.branch) };
+        let head_at = if change.detached {
+            HeadAt::Detached(change.change_id.as_str())
+        } else {
+            HeadAt::Branch(&change.branch)
+        };
         match self.sweepable(project, path, head_at).await {
             Sweep::Gone => Ok(None),
             Sweep::Stays(why) => Err(format!("its worktree {} stays: {why}", change.worktree)),
@@ -291,7 +337,9 @@ impl Broom {
                 repository: project.common_dir.display().to_string(),
                 proof: match head_at {
                     HeadAt::Branch(branch) => branch.to_owned(),
-                    HeadAt::Detached(_) => head_at.ref_name().map_err(|error| plain::chain(&error))?,
+                    HeadAt::Detached(_) => {
+                        head_at.ref_name().map_err(|error| plain::chain(&error))?
+                    }
                 },
             })),
         }
@@ -302,18 +350,32 @@ impl Broom {
         let place = project.repository();
         if !self.wip.contains_key(&change.project_id) {
             // A repository that is gone has none.
-            let found = self.git.refs_below(&place, "refs/remand/wip/").await.unwrap_or_default();
-            self.wip.insert(change.project_id.clone(), found.into_iter().collect());
+            let found = self
+                .git
+                .refs_below(&place, "refs/remand/wip/")
+                .await
+                .unwrap_or_default();
+            self.wip
+                .insert(change.project_id.clone(), found.into_iter().collect());
         }
         let known = self.wip.get(&change.project_id);
         let setup = format!("setup-{}", change.change_id);
-        let names = weight.runs.iter().chain([&setup]).map(|run| format!("refs/remand/wip/{run}"));
-        let mut wip = Wip { proven: Vec::new(), doubtful: Vec::new() };
+        let names = weight
+            .runs
+            .iter()
+            .chain([&setup])
+            .map(|run| format!("refs/remand/wip/{run}"));
+        let mut wip = Wip {
+            proven: Vec::new(),
+            doubtful: Vec::new(),
+        };
         for name in names.filter(|name| known.is_some_and(|known| known.contains(name))) {
             // Every blackboard counts its runs from r1, and several may have work in one repository: what no event of
             // this change names may be another's.
             match self.git.kept_on(&place, &name).await {
-                Ok(kept) if !kept.is_empty() && kept.iter().all(|sha| weight.wips.contains(sha)) => {
+                Ok(kept)
+                    if !kept.is_empty() && kept.iter().all(|sha| weight.wips.contains(sha)) =>
+                {
                     wip.proven.push(Remnant {
                         kind: Where::Ref,
                         path: name,
@@ -322,10 +384,16 @@ impl Broom {
                     });
                 }
                 Ok(_) => {
-                    let reason = format!("there is no record that all of it is of {}", change.change_id);
+                    let reason = format!(
+                        "there is no record that all of it is of {}",
+                        change.change_id
+                    );
                     wip.doubtful.push(Left { path: name, reason });
                 }
-                Err(error) => wip.doubtful.push(Left { path: name, reason: plain::chain(&error) }),
+                Err(error) => wip.doubtful.push(Left {
+                    path: name,
+                    reason: plain::chain(&error),
+                }),
             }
         }
         if change.detached {
@@ -336,7 +404,9 @@ impl Broom {
 
     /// The ref that keeps the commits of a detached worktree.
     async fn kept_commits(&self, change: &Change, project: &git::Project, wip: &mut Wip) {
-        let Ok(name) = HeadAt::Detached(change.change_id.as_str()).ref_name() else { return };
+        let Ok(name) = HeadAt::Detached(change.change_id.as_str()).ref_name() else {
+            return;
+        };
         match self.git.resolve(&project.repository(), &name).await {
             Ok(Some(sha)) if sha == change.head => wip.proven.push(Remnant {
                 kind: Where::Ref,
@@ -349,7 +419,10 @@ impl Broom {
                 wip.doubtful.push(Left { path: name, reason });
             }
             Ok(None) => {}
-            Err(error) => wip.doubtful.push(Left { path: name, reason: plain::chain(&error) }),
+            Err(error) => wip.doubtful.push(Left {
+                path: name,
+                reason: plain::chain(&error),
+            }),
         }
     }
 }
@@ -366,8 +439,16 @@ fn tell(desk: &mut Desk, args: &PruneArgs, shown: &Shown) -> Result<()> {
         return Ok(());
     }
     for gone in &shown.pruned {
-        let Gone { change_id, title, ended_at, weight } = gone;
-        let line = Line::default().strong(change_id.as_str()).plain("  ").plain(title);
+        let Gone {
+            change_id,
+            title,
+            ended_at,
+            weight,
+        } = gone;
+        let line = Line::default()
+            .strong(change_id.as_str())
+            .plain("  ")
+            .plain(title);
         desk.out.line(line.faint(format!(
             "  ended {ended_at}: {} events, {} items, {} runs",
             weight.events,
@@ -376,15 +457,24 @@ fn tell(desk: &mut Desk, args: &PruneArgs, shown: &Shown) -> Result<()> {
         )))?;
     }
     for kept in &shown.kept {
-        let line = Line::default().strong(kept.change_id.as_str()).piece(Look::Notice, "  stays: ").plain(&kept.reason);
+        let line = Line::default()
+            .strong(kept.change_id.as_str())
+            .piece(Look::Notice, "  stays: ")
+            .plain(&kept.reason);
         desk.out.line(line)?;
     }
     for path in &shown.worktrees {
-        desk.out.line(Line::default().plain(format!("worktree {path}")))?;
+        desk.out
+            .line(Line::default().plain(format!("worktree {path}")))?;
     }
     for left in &shown.left {
-        desk.out
-            .note(Line::default().piece(Look::Notice, "left: ").plain(&left.path).plain(": ").plain(&left.reason))?;
+        desk.out.note(
+            Line::default()
+                .piece(Look::Notice, "left: ")
+                .plain(&left.path)
+                .plain(": ")
+                .plain(&left.reason),
+        )?;
     }
     let verb = if shown.dry_run { "would go" } else { "pruned" };
     let changes = shown.pruned.len();
@@ -395,13 +485,25 @@ fn tell(desk: &mut Desk, args: &PruneArgs, shown: &Shown) -> Result<()> {
         shown.folders
     );
     let all = shown.wip_refs;
-    let doubtful = shown.left.iter().filter(|left| left.path.starts_with("refs/")).count();
-    let gone = if shown.dry_run && args.refs { all.saturating_sub(doubtful) } else { shown.wip_refs_removed };
+    let doubtful = shown
+        .left
+        .iter()
+        .filter(|left| left.path.starts_with("refs/"))
+        .count();
+    let gone = if shown.dry_run && args.refs {
+        all.saturating_sub(doubtful)
+    } else {
+        shown.wip_refs_removed
+    };
     if gone > 0 {
         said.push_str(&format!("; {gone} wip refs with them"));
     }
     if all > gone {
-        said.push_str(&format!("; {} wip refs stay{}", all - gone, if args.refs { "" } else { " (--refs)" }));
+        said.push_str(&format!(
+            "; {} wip refs stay{}",
+            all - gone,
+            if args.refs { "" } else { " (--refs)" }
+        ));
     }
     if shown.vacuumed {
         said.push_str(&format!("; the blackboard has {} now", size(shown.bytes)));

@@ -31,7 +31,10 @@ impl PullName {
             None => text.rsplit_once('#')?,
         };
         let is_one = repo.split('/').count() == 2 && repo.split('/').all(|part| !part.is_empty());
-        let number = number.parse().ok().filter(|_| number.bytes().all(|byte| byte.is_ascii_digit()))?;
+        let number = number
+            .parse()
+            .ok()
+            .filter(|_| number.bytes().all(|byte| byte.is_ascii_digit()))?;
         if repo.is_empty() || is_one {
             let repo = Some(repo.to_owned()).filter(|repo| !repo.is_empty());
             return (number > 0).then_some(Self { repo, number });
@@ -43,19 +46,28 @@ impl PullName {
     pub(crate) fn project(&self, desk: &Desk) -> Result<Project> {
         let here = || -> Result<Option<Project>> {
             let git = desk.git(&desk.settings()?);
-            let Ok(found) = wait(git.project_at(Path::new(".")))? else { return Ok(None) };
+            let Ok(found) = wait(git.project_at(Path::new(".")))? else {
+                return Ok(None);
+            };
             let common_dir = found.common_dir.display().to_string();
             desk.read(|conn| bb::project_by_common_dir(conn, &common_dir))
         };
         let Some(repo) = &self.repo else {
             return here()?.ok_or_else(|| {
-                let what =
-                    format!("`#{}` alone means a PR of the project that you are in, and you are in none", self.number);
-                Fail::not_found(what).hint("name it whole, as owner/repo#42").into()
+                let what = format!(
+                    "`#{}` alone means a PR of the project that you are in, and you are in none",
+                    self.number
+                );
+                Fail::not_found(what)
+                    .hint("name it whole, as owner/repo#42")
+                    .into()
             });
         };
         let all = desk.read(bb::list_projects)?;
-        let mut fitting: Vec<Project> = all.into_iter().filter(|project| is_of(project, repo)).collect();
+        let mut fitting: Vec<Project> = all
+            .into_iter()
+            .filter(|project| is_of(project, repo))
+            .collect();
         if fitting.len() > 1
             && let Some(here) = here()?
         {
@@ -64,25 +76,47 @@ impl PullName {
         match fitting.len() {
             0 => {
                 let what = format!("no project is the repository {repo}");
-                Err(Fail::not_found(what).hint(format!("`remand project add PATH --repo {repo}`")).into())
+                Err(Fail::not_found(what)
+                    .hint(format!("`remand project add PATH --repo {repo}`"))
+                    .into())
             }
             1 => Ok(fitting.remove(0)),
             _ => {
-                let names: Vec<&str> = fitting.iter().map(|project| project.project_id.as_str()).collect();
-                let what = format!("{repo} is the repository of several projects: {}", names.join(", "));
-                Err(Fail::new(what).hint(format!("go into the checkout of one and say `#{}`", self.number)).into())
+                let names: Vec<&str> = fitting
+                    .iter()
+                    .map(|project| project.project_id.as_str())
+                    .collect();
+                let what = format!(
+                    "{repo} is the repository of several projects: {}",
+                    names.join(", ")
+                );
+                Err(Fail::new(what)
+                    .hint(format!(
+                        "go into the checkout of one and say `#{}`",
+                        self.number
+                    ))
+                    .into())
             }
         }
     }
 }
 
 fn is_of(project: &Project, repo: &str) -> bool {
-    project.repo.as_ref().is_some_and(|known| known.eq_ignore_ascii_case(repo))
+    project
+        .repo
+        .as_ref()
+        .is_some_and(|known| known.eq_ignore_ascii_case(repo))
 }
 
 /// `owner/repo#42`, with the project's own spelling.
 pub(crate) fn whole(project: &Project, number: i64) -> String {
-    format!("{}#{number}", project.repo.as_deref().unwrap_or(project.project_id.as_str()))
+    format!(
+        "{}#{number}",
+        project
+            .repo
+            .as_deref()
+            .unwrap_or(project.project_id.as_str())
+    )
 }
 
 #[cfg(test)]
@@ -94,10 +128,22 @@ mod tests {
         for (text, expected) in [
             ("ada/engine#42", Some((Some("ada/engine"), 42))),
             ("#42", Some((None, 42))),
-            ("https://github.com/ada/engine/pull/42", Some((Some("ada/engine"), 42))),
-            ("https://github.com/ada/engine/pull/42/files", Some((Some("ada/engine"), 42))),
-            ("https://github.com/ada/engine/pull/42#issuecomment-1", Some((Some("ada/engine"), 42))),
-            ("https://github.com/ada/engine/pull/7?x=1", Some((Some("ada/engine"), 7))),
+            (
+                "https://github.com/ada/engine/pull/42",
+                Some((Some("ada/engine"), 42)),
+            ),
+            (
+                "https://github.com/ada/engine/pull/42/files",
+                Some((Some("ada/engine"), 42)),
+            ),
+            (
+                "https://github.com/ada/engine/pull/42#issuecomment-1",
+                Some((Some("ada/engine"), 42)),
+            ),
+            (
+                "https://github.com/ada/engine/pull/7?x=1",
+                Some((Some("ada/engine"), 7)),
+            ),
             ("https://git.example.org/ada/engine/pull/7", None),
             ("https://github.com/ada/engine/issues/42", None),
             ("https://github.com/a/b/c/pull/42", None),
@@ -114,7 +160,10 @@ mod tests {
             let read = PullName::parse(text);
             assert_eq!(
                 read,
-                expected.map(|(repo, number)| PullName { repo: repo.map(str::to_owned), number }),
+                expected.map(|(repo, number)| PullName {
+                    repo: repo.map(str::to_owned),
+                    number
+                }),
                 "{text}"
             );
         }

@@ -15,7 +15,9 @@ use crate::review::{self, Dialect, Reading};
 
 /// Say how remand reads the text of a review: verdict, findings, and why
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  remand read-review review.md\n  pbpaste | remand read-review - --json")]
+#[command(
+    after_help = "Examples:\n  remand read-review review.md\n  pbpaste | remand read-review - --json"
+)]
 pub(crate) struct ReadReviewArgs {
     /// The file with the text (`-`: stdin)
     #[arg(value_name = "FILE")]
@@ -59,17 +61,43 @@ pub(crate) fn read_review(args: &ReadReviewArgs, desk: &mut Desk) -> Result<Code
         Verdict::Approved => Look::Good,
         Verdict::ChangesRequested | Verdict::NeedsDiscussion | Verdict::Unclear => Look::Notice,
     };
-    desk.out.line(Line::default().faint(format!("{:<11}", "verdict")).piece(look, reading.verdict.as_str()))?;
+    desk.out.line(
+        Line::default()
+            .faint(format!("{:<11}", "verdict"))
+            .piece(look, reading.verdict.as_str()),
+    )?;
     field(desk, "reason", &reading.reason)?;
     field(desk, "dialect", reading.dialect.as_str())?;
-    field(desk, "summary", reading.summary.as_deref().unwrap_or_default())?;
+    field(
+        desk,
+        "summary",
+        reading.summary.as_deref().unwrap_or_default(),
+    )?;
     for finding in &reading.findings {
-        let line = finding.line.map(|line| format!(":{line}")).unwrap_or_default();
-        let place = finding.path.as_deref().map(|path| format!(" {path}{line}")).unwrap_or_default();
-        field(desk, "finding", format!("{} {}{place} {}", finding.severity, finding.category, finding.text))?;
+        let line = finding
+            .line
+            .map(|line| format!(":{line}"))
+            .unwrap_or_default();
+        let place = finding
+            .path
+            .as_deref()
+            .map(|path| format!(" {path}{line}"))
+            .unwrap_or_default();
+        field(
+            desk,
+            "finding",
+            format!(
+                "{} {}{place} {}",
+                finding.severity, finding.category, finding.text
+            ),
+        )?;
     }
     for judgment in &reading.judged {
-        field(desk, "earlier", format!("{} is {}", judgment.id, judgment.outcome))?;
+        field(
+            desk,
+            "earlier",
+            format!("{} is {}", judgment.id, judgment.outcome),
+        )?;
     }
     for missing in &reading.missing {
         field(desk, "missing", missing)?;
@@ -79,7 +107,10 @@ pub(crate) fn read_review(args: &ReadReviewArgs, desk: &mut Desk) -> Result<Code
 
 impl From<Reading> for Shown {
     fn from(reading: Reading) -> Self {
-        let judged = reading.judged.into_iter().map(|judgment| Judged { id: judgment.id, outcome: judgment.outcome });
+        let judged = reading.judged.into_iter().map(|judgment| Judged {
+            id: judgment.id,
+            outcome: judgment.outcome,
+        });
         Self {
             verdict: reading.verdict,
             raw_verdict: reading.raw_verdict,

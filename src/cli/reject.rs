@@ -31,7 +31,12 @@ pub(crate) struct RejectArgs {
     named: Named,
 
     /// Read what is wrong from FILE (`-`: from stdin)
-    #[arg(long, value_name = "FILE", required_unless_present = "text", conflicts_with = "text")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        required_unless_present = "text",
+        conflicts_with = "text"
+    )]
     file: Option<PathBuf>,
 
     /// What is wrong, in your words (`-`: from stdin)
@@ -46,24 +51,34 @@ pub(crate) fn reject(args: &RejectArgs, desk: &mut Desk) -> Result<Code> {
         (None, None) => String::new(),
     };
     if body.trim().is_empty() {
-        return Err(Fail::usage("the rejection says nothing").hint("say what is to be fixed").into());
+        return Err(Fail::usage("the rejection says nothing")
+            .hint("say what is to be fixed")
+            .into());
     }
     let change = desk.change(&args.named.change)?;
     if change.state.is_over() {
-        let what = format!("{} is {}: nothing more is done for it", change.change_id, change.state);
+        let what = format!(
+            "{} is {}: nothing more is done for it",
+            change.change_id, change.state
+        );
         return Err(Fail::new(what).into());
     }
-    let threshold = desk.settings()?.project(change.project_id.as_str()).severity_threshold;
+    let threshold = desk
+        .settings()?
+        .project(change.project_id.as_str())
+        .severity_threshold;
     let findings = review::read(&body, threshold).findings;
     let id = change.change_id.clone();
     desk.write_and_judge("reject", |conn, step| {
-        let event = NewEvent::about(&id, EventType::WorkRejected, summary(&body)).by(&step.actor).with(json!({
-            "verdict": Verdict::ChangesRequested,
-            "head": change.head,
-            "body": body,
-            "findings": findings,
-            "begins_round": true,
-        }));
+        let event = NewEvent::about(&id, EventType::WorkRejected, summary(&body))
+            .by(&step.actor)
+            .with(json!({
+                "verdict": Verdict::ChangesRequested,
+                "head": change.head,
+                "body": body,
+                "findings": findings,
+                "begins_round": true,
+            }));
         bb::append(conn, &event, step.now).map(|_| ())
     })?;
     told(desk, &id, "is rejected")
@@ -71,7 +86,11 @@ pub(crate) fn reject(args: &RejectArgs, desk: &mut Desk) -> Result<Code> {
 
 /// The first line that says something.
 pub(crate) fn summary(body: &str) -> String {
-    let line = body.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    let line = body
+        .lines()
+        .map(str::trim)
+        .find(|line| !line.is_empty())
+        .unwrap_or_default();
     let mut summary: String = line.chars().take(SUMMARY_CAP).collect();
     if summary.len() < line.len() {
         summary.push('…');

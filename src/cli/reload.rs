@@ -56,12 +56,18 @@ pub(crate) fn reload(_args: &ReloadArgs, desk: &mut Desk) -> Result<Code> {
     let blackboard = desk.settings()?.blackboard;
     if daemon::holder(&blackboard).is_none() {
         let what = format!("no daemon is running on {}", blackboard.display());
-        return Err(Fail::new(what).hint("`remand run` reads the configuration when it starts").into());
+        return Err(Fail::new(what)
+            .hint("`remand run` reads the configuration when it starts")
+            .into());
     }
-    let request = desk.write("reload", |conn, step| bb::request_reload(conn, &step.actor, step.now))?;
+    let request = desk.write("reload", |conn, step| {
+        bb::request_reload(conn, &step.actor, step.now)
+    })?;
     let Some(event) = answer(desk, request)? else {
         let what = format!("the daemon has not answered within {} s", LIMIT.as_secs());
-        return Err(Fail::new(what).hint("`remand status` shows whether it works").into());
+        return Err(Fail::new(what)
+            .hint("`remand status` shows whether it works")
+            .into());
     };
     let told = told(&event);
     if desk.out.is_json() {
@@ -69,7 +75,11 @@ pub(crate) fn reload(_args: &ReloadArgs, desk: &mut Desk) -> Result<Code> {
     } else {
         print(desk, &told)?;
     }
-    Ok(if told.applied { Code::Done } else { Code::Config })
+    Ok(if told.applied {
+        Code::Done
+    } else {
+        Code::Config
+    })
 }
 
 fn answer(desk: &Desk, request: i64) -> Result<Option<Event>> {
@@ -97,18 +107,34 @@ fn told(event: &Event) -> Told {
 
 fn print(desk: &mut Desk, told: &Told) -> Result<()> {
     if let Some(reason) = &told.reason {
-        desk.out.line(Line::default().piece(Look::Bad, "refused").plain("  the old settings stay in force"))?;
+        desk.out.line(
+            Line::default()
+                .piece(Look::Bad, "refused")
+                .plain("  the old settings stay in force"),
+        )?;
         desk.out.block(reason, 2)?;
         return Ok(());
     }
-    let file = told.config.as_deref().unwrap_or("no config file: the defaults");
-    desk.out.line(Line::default().piece(Look::Good, "applied").plain(format!("  {file}")))?;
+    let file = told
+        .config
+        .as_deref()
+        .unwrap_or("no config file: the defaults");
+    desk.out.line(
+        Line::default()
+            .piece(Look::Good, "applied")
+            .plain(format!("  {file}")),
+    )?;
     if told.changed.is_empty() && told.files.is_empty() {
         desk.out.line("  nothing changed")?;
     }
     for one in &told.changed {
         let value = |text: &Option<String>| text.clone().unwrap_or_else(|| "(not set)".to_owned());
-        desk.out.line(format!("  {}: {} → {}", one.key, value(&one.from), value(&one.to)))?;
+        desk.out.line(format!(
+            "  {}: {} → {}",
+            one.key,
+            value(&one.from),
+            value(&one.to)
+        ))?;
     }
     if told.more > 0 {
         desk.out.line(format!("  and {} more", told.more))?;
@@ -117,10 +143,14 @@ fn print(desk: &mut Desk, told: &Told) -> Result<()> {
         desk.out.line(format!("  {name}"))?;
     }
     for one in &told.weaker {
-        desk.out.line(Line::default().piece(Look::Notice, "  note: ").plain(one))?;
+        desk.out
+            .line(Line::default().piece(Look::Notice, "  note: ").plain(one))?;
     }
     if !told.kept.is_empty() {
-        desk.out.line(format!("  needs a restart of the daemon: {}", told.kept.join(", ")))?;
+        desk.out.line(format!(
+            "  needs a restart of the daemon: {}",
+            told.kept.join(", ")
+        ))?;
     }
     Ok(())
 }
@@ -135,14 +165,20 @@ pub(crate) fn not_in_force(desk: &Desk) -> Result<Option<bb::Changed>> {
 /// Says that a changed configuration is not in force, before what a command shows.
 pub(crate) fn banner(desk: &mut Desk) -> Result<()> {
     if let Some(changed) = not_in_force(desk)? {
-        let line = Line::default().piece(Look::Notice, sentence(&changed)).plain(": ").command(command(&changed));
+        let line = Line::default()
+            .piece(Look::Notice, sentence(&changed))
+            .plain(": ")
+            .command(command(&changed));
         desk.out.note(line)?;
     }
     Ok(())
 }
 
 pub(crate) fn sentence(changed: &bb::Changed) -> String {
-    format!("a changed configuration is not in force, and nothing is pushed: {}", first_line(&changed.reason))
+    format!(
+        "a changed configuration is not in force, and nothing is pushed: {}",
+        first_line(&changed.reason)
+    )
 }
 
 pub(crate) fn command(changed: &bb::Changed) -> &'static str {
@@ -155,7 +191,8 @@ pub(crate) fn command(changed: &bb::Changed) -> &'static str {
 /// For `why` of a change that is held for it: what is known of the configuration by now.
 pub(super) fn and_not_in_force(mut told: Answer, facts: &Facts) -> Answer {
     if let Some(changed) = &facts.configuration {
-        told.answer.push_str(&format!("; {}", first_line(&changed.reason)));
+        told.answer
+            .push_str(&format!("; {}", first_line(&changed.reason)));
         told.commands.insert(0, command(changed).to_owned());
     }
     told

@@ -39,14 +39,24 @@ pub(super) fn unfit(url: &str) -> Option<Unfit> {
     if url.starts_with('-') {
         return Some(Unfit::Begins);
     }
-    if url.is_empty() || url.chars().any(|c| c.is_control() || c.is_whitespace() && !url.starts_with('/')) {
+    if url.is_empty()
+        || url
+            .chars()
+            .any(|c| c.is_control() || c.is_whitespace() && !url.starts_with('/'))
+    {
         return Some(Unfit::Form);
     }
     if url.starts_with('/') {
         return None;
     }
     match url.split_once("://") {
-        Some(("https", rest)) => of_parts(rest, |user| if user.is_some() { Some(Unfit::Secret) } else { None }),
+        Some(("https", rest)) => of_parts(rest, |user| {
+            if user.is_some() {
+                Some(Unfit::Secret)
+            } else {
+                None
+            }
+        }),
         Some(("ssh", rest)) => of_parts(rest, |user| user.and_then(of_user)),
         Some(("file", rest)) => (!rest.starts_with('/')).then_some(Unfit::Form),
         Some((scheme, rest)) if has_secret(scheme, rest) => Some(Unfit::Secret),
@@ -57,7 +67,9 @@ pub(super) fn unfit(url: &str) -> Option<Unfit> {
 
 /// `[USER@]HOST[:PORT]/PATH`
 fn of_parts(rest: &str, of_user: impl FnOnce(Option<&str>) -> Option<Unfit>) -> Option<Unfit> {
-    let Some((authority, path)) = rest.split_once('/') else { return Some(Unfit::Form) };
+    let Some((authority, path)) = rest.split_once('/') else {
+        return Some(Unfit::Form);
+    };
     let (user, host) = match authority.rsplit_once('@') {
         Some((user, host)) => (Some(user), host),
         None => (None, authority),
@@ -73,8 +85,12 @@ fn of_parts(rest: &str, of_user: impl FnOnce(Option<&str>) -> Option<Unfit>) -> 
 
 /// `USER@HOST:PATH`. Without the user it could not be told from a transport.
 fn of_scp(url: &str) -> Option<Unfit> {
-    let Some((user, rest)) = url.split_once('@') else { return Some(Unfit::Kind) };
-    let Some((host, path)) = rest.split_once(':') else { return Some(Unfit::Kind) };
+    let Some((user, rest)) = url.split_once('@') else {
+        return Some(Unfit::Kind);
+    };
+    let Some((host, path)) = rest.split_once(':') else {
+        return Some(Unfit::Kind);
+    };
     let of_path = || match path.chars().next() {
         Some('-') => Some(Unfit::Begins),
         None | Some(':') => Some(Unfit::Form),
@@ -106,8 +122,12 @@ fn of_host(host: &str) -> Option<Unfit> {
         Some((name, port)) if !port.ends_with(']') => (name, port),
         Some(_) | None => (host, "0"),
     };
-    let inner = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
-    let fits = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&c) || (c == ':' && inner.is_some());
+    let inner = name
+        .strip_prefix('[')
+        .and_then(|name| name.strip_suffix(']'));
+    let fits = |c: char| {
+        c.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&c) || (c == ':' && inner.is_some())
+    };
     let is_name = |name: &str| !name.is_empty() && name.chars().all(fits);
     (!is_name(inner.unwrap_or(name)) || port.parse::<u16>().is_err()).then_some(Unfit::Form)
 }
@@ -115,7 +135,10 @@ fn of_host(host: &str) -> Option<Unfit> {
 /// Of a kind that is not allowed anyway: but it is the secret that a person must hear of first.
 fn has_secret(scheme: &str, rest: &str) -> bool {
     let authority = rest.split('/').next().unwrap_or_default();
-    ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) && authority.contains('@')
+    ["http", "https"]
+        .iter()
+        .any(|known| scheme.eq_ignore_ascii_case(known))
+        && authority.contains('@')
 }
 
 #[cfg(test)]
@@ -143,8 +166,14 @@ mod tests {
     fn what_may_not() {
         let cases = [
             ("https://ada:secret@github.com/ada/engine", Unfit::Secret),
-            ("https://ghp_0123456789@github.com/ada/engine", Unfit::Secret),
-            ("https://x-access-token:t@github.com/ada/engine", Unfit::Secret),
+            (
+                "https://ghp_0123456789@github.com/ada/engine",
+                Unfit::Secret,
+            ),
+            (
+                "https://x-access-token:t@github.com/ada/engine",
+                Unfit::Secret,
+            ),
             ("https://ada:se/cret@github.com/ada/engine", Unfit::Secret),
             ("HTTPS://t@github.com/ada/engine", Unfit::Secret),
             ("http://t@github.com/ada/engine", Unfit::Secret),

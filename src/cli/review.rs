@@ -22,10 +22,12 @@ use look::Found;
 
 /// Have the work in a worktree reviewed, and fixed until it passes
 #[derive(Debug, Args)]
-#[command(after_help = "The worktree must be clean, on a branch of its own, and have commits that its base has not.\n\
+#[command(
+    after_help = "The worktree must be clean, on a branch of its own, and have commits that its base has not.\n\
 It enters the loop as a change; `remand run` or `remand tick` does the rest.\n\n\
 Examples:\n  remand review                                  the worktree that you are in\n  \
-remand review --worktree ~/worktrees/login\n  remand review --branch feature/login           wherever it is checked out")]
+remand review --worktree ~/worktrees/login\n  remand review --branch feature/login           wherever it is checked out"
+)]
 pub(crate) struct ReviewArgs {
     /// The worktree [default: the one that you are in]
     #[arg(long, value_name = "PATH")]
@@ -67,7 +69,9 @@ pub(crate) fn review(args: &ReviewArgs, desk: &mut Desk) -> Result<Code> {
             Standing::Known(what) => return told(desk, &change.change_id, what),
             Standing::Moved => {
                 let id = change.change_id;
-                desk.write("review", |conn, step| bb::review_new_head(conn, &id, &found.head, &step.actor, step.now))?;
+                desk.write("review", |conn, step| {
+                    bb::review_new_head(conn, &id, &found.head, &step.actor, step.now)
+                })?;
                 (id, "has a new head, which is to be reviewed")
             }
         },
@@ -80,7 +84,12 @@ pub(crate) fn review(args: &ReviewArgs, desk: &mut Desk) -> Result<Code> {
 fn enter(args: &ReviewArgs, settings: &Loaded, found: &Found, desk: &Desk) -> Result<ChangeId> {
     let own = settings.project(found.project.project_id.as_str());
     let evaluators = desk.evaluators(settings)?;
-    let most_fixes = settings.max_fix_cycles(found.project.project_id.as_str(), max_fix_cycles(&evaluators)).most;
+    let most_fixes = settings
+        .max_fix_cycles(
+            found.project.project_id.as_str(),
+            max_fix_cycles(&evaluators),
+        )
+        .most;
     let new = |actor: &str, in_force: Shadow| NewChange {
         project_id: found.project.project_id.clone(),
         title: found.title.clone(),
@@ -88,7 +97,10 @@ fn enter(args: &ReviewArgs, settings: &Loaded, found: &Found, desk: &Desk) -> Re
         base: found.base.clone(),
         head: found.head.clone(),
         worktree: found.path.clone(),
-        host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        host: rustix::system::uname()
+            .nodename()
+            .to_string_lossy()
+            .into_owned(),
         state: State::PendingSelfReview,
         on_max_cycles: own.on_max_cycles,
         max_fix_cycles: most_fixes,
@@ -124,8 +136,14 @@ fn refuse_twin(conn: &Conn, project: &Project, branch: &str) -> bb::Result<()> {
         return Ok(());
     }
     Err(bb::BoardError::Refused {
-        what: format!("branch {branch} is {} already, in {}", twin.change_id, twin.worktree),
-        hint: Some(format!("`remand status {0}` shows it, `remand cancel {0}` closes it", twin.change_id)),
+        what: format!(
+            "branch {branch} is {} already, in {}",
+            twin.change_id, twin.worktree
+        ),
+        hint: Some(format!(
+            "`remand status {0}` shows it, `remand cancel {0}` closes it",
+            twin.change_id
+        )),
     })
 }
 
@@ -139,18 +157,31 @@ enum Standing {
 
 fn standing(desk: &Desk, change: &Change, found: &Found) -> Result<Standing> {
     let id = &change.change_id;
-    let (items, review) =
-        desk.read(|conn| Ok((bb::items_of(conn, id)?, bb::review_of_head(conn, id, &found.head)?)))?;
+    let (items, review) = desk.read(|conn| {
+        Ok((
+            bb::items_of(conn, id)?,
+            bb::review_of_head(conn, id, &found.head)?,
+        ))
+    })?;
     let open = items.iter().find(|item| item.status.is_open());
     if change.branch != found.branch {
-        let what =
-            format!("{} is the worktree of {id} on {}, but it is on {} now", found.path, change.branch, found.branch);
-        return Err(Fail::new(what).hint(format!("`git switch {}`, or `remand cancel {id}`", change.branch)).into());
+        let what = format!(
+            "{} is the worktree of {id} on {}, but it is on {} now",
+            found.path, change.branch, found.branch
+        );
+        return Err(Fail::new(what)
+            .hint(format!(
+                "`git switch {}`, or `remand cancel {id}`",
+                change.branch
+            ))
+            .into());
     }
     if change.head == found.head {
         return same_head(change, open, review.is_some());
     }
-    if let Some(item) = open.filter(|item| item.status == Status::Claimed || item.source == Source::ReviewFix) {
+    if let Some(item) =
+        open.filter(|item| item.status == Status::Claimed || item.source == Source::ReviewFix)
+    {
         let (source, item) = (item.source, &item.item_id);
         let what = format!(
             "{id} moved to {} while {source} {item} is under way for {}",
@@ -158,13 +189,16 @@ fn standing(desk: &Desk, change: &Change, found: &Found) -> Result<Standing> {
             short(&change.head)
         );
         return Err(Fail::new(what)
-            .hint(format!("wait for it (`remand why {id}`), or `remand item cancel {item}`"))
+            .hint(format!(
+                "wait for it (`remand why {id}`), or `remand item cancel {item}`"
+            ))
             .into());
     }
     match change.state {
-        State::ReadyForHumanReview | State::Approved | State::Escalated | State::PendingSelfReview => {
-            Ok(Standing::Moved)
-        }
+        State::ReadyForHumanReview
+        | State::Approved
+        | State::Escalated
+        | State::PendingSelfReview => Ok(Standing::Moved),
         State::Queued
         | State::Implementing
         | State::SelfReviewing
@@ -177,8 +211,14 @@ fn standing(desk: &Desk, change: &Change, found: &Found) -> Result<Standing> {
         | State::AddressingFeedback
         | State::Merged
         | State::Closed => {
-            let what = format!("{id} is {}, and its head moved to {}", change.state, short(&found.head));
-            Err(Fail::new(what).hint(format!("`remand why {id}` says what it waits for")).into())
+            let what = format!(
+                "{id} is {}, and its head moved to {}",
+                change.state,
+                short(&found.head)
+            );
+            Err(Fail::new(what)
+                .hint(format!("`remand why {id}` says what it waits for"))
+                .into())
         }
     }
 }
@@ -186,10 +226,15 @@ fn standing(desk: &Desk, change: &Change, found: &Found) -> Result<Standing> {
 fn same_head(change: &Change, open: Option<&Item>, is_judged: bool) -> Result<Standing> {
     let id = &change.change_id;
     if change.state == State::Escalated {
-        let decide = change.decision.clone().unwrap_or_else(|| format!("`remand why {id}`"));
-        return Err(Fail::needs_person(format!("{id} needs you, and its head has not moved since"))
-            .hint(decide)
-            .into());
+        let decide = change
+            .decision
+            .clone()
+            .unwrap_or_else(|| format!("`remand why {id}`"));
+        return Err(Fail::needs_person(format!(
+            "{id} needs you, and its head has not moved since"
+        ))
+        .hint(decide)
+        .into());
     }
     Ok(Standing::Known(match open.map(|item| item.source) {
         Some(Source::CodeReview) => "has a review under way already",

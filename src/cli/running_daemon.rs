@@ -34,26 +34,49 @@ impl RunningDaemon {
             replaced: record.as_ref().map(Record::is_replaced),
             supervised: record.as_ref().is_some_and(|record| record.supervised),
             started_at: record.as_ref().map(|record| record.started_at),
-            program: record.as_ref().map(|record| record.program.display().to_string()),
+            program: record
+                .as_ref()
+                .map(|record| record.program.display().to_string()),
             version: record.map(|record| record.version),
         })
     }
 
     pub(crate) fn sentence(&self) -> String {
-        let version = self.version.as_ref().map(|version| format!(", version {version}")).unwrap_or_default();
-        let replaced = self.replaced_sentence().map(|(what, what_to_do)| format!("; {what}: {what_to_do}"));
-        format!("runs with pid {}{version}{}", self.pid_text(), replaced.unwrap_or_default())
+        let version = self
+            .version
+            .as_ref()
+            .map(|version| format!(", version {version}"))
+            .unwrap_or_default();
+        let replaced = self
+            .replaced_sentence()
+            .map(|(what, what_to_do)| format!("; {what}: {what_to_do}"));
+        format!(
+            "runs with pid {}{version}{}",
+            self.pid_text(),
+            replaced.unwrap_or_default()
+        )
     }
 
     /// States that the program was replaced, and what to type.
     pub(crate) fn replaced_sentence(&self) -> Option<(String, String)> {
-        let program = self.program.as_ref().filter(|_| self.replaced == Some(true))?;
+        let program = self
+            .program
+            .as_ref()
+            .filter(|_| self.replaced == Some(true))?;
         let what = format!("its program {program} was replaced after it was started");
-        Some((what, format!("restart it to run the new version: {}", self.how_to_restart())))
+        Some((
+            what,
+            format!(
+                "restart it to run the new version: {}",
+                self.how_to_restart()
+            ),
+        ))
     }
 
     fn how_to_restart(&self) -> String {
-        let owners = [Owner::User, Owner::Machine].into_iter().filter(|_| self.supervised);
+        let owners = [Owner::User, Owner::Machine]
+            .into_iter()
+            .filter(|_| self.supervised);
         match owners.filter_map(FoundUnit::of).next() {
             Some(unit) => format!("`{}`", unit.restart_command()),
             None => format!("`kill {}`, then `remand run` again", self.pid_text()),
@@ -68,8 +91,15 @@ impl RunningDaemon {
 /// Prints that no daemon runs here while that of the machine uses another blackboard.
 pub(crate) fn elsewhere_note(desk: &mut Desk) -> Result<()> {
     if let Some(elsewhere) = Elsewhere::than(&desk.settings()?.blackboard) {
-        let what = format!("no daemon runs on this blackboard; {}", elsewhere.sentence());
-        desk.out.note(Line::default().piece(Look::Notice, what).plain(format!(": {}", elsewhere.remedy())))?;
+        let what = format!(
+            "no daemon runs on this blackboard; {}",
+            elsewhere.sentence()
+        );
+        desk.out.note(
+            Line::default()
+                .piece(Look::Notice, what)
+                .plain(format!(": {}", elsewhere.remedy())),
+        )?;
     }
     Ok(())
 }

@@ -147,10 +147,18 @@ fn install(args: &InstallArgs, desk: &mut Desk) -> Result<Code> {
     site.may_install()?;
     let text = site.text()?;
     let before = read(&site.file)?;
-    if before.as_deref().is_some_and(|before| !unit::is_ours(before)) && !args.force {
+    if before
+        .as_deref()
+        .is_some_and(|before| !unit::is_ours(before))
+        && !args.force
+    {
         return Err(not_ours(&site.file, "write over it"));
     }
-    let logins = if args.with_logins { Some(site.write_logins()?) } else { None };
+    let logins = if args.with_logins {
+        Some(site.write_logins()?)
+    } else {
+        None
+    };
     let is_new = before.as_deref() != Some(&text);
     if is_new {
         write(&site.file, &text, 0o644)?;
@@ -164,7 +172,11 @@ fn install(args: &InstallArgs, desk: &mut Desk) -> Result<Code> {
     let mut failed = None;
     for step in manager.install_steps(args.no_start || other.is_some()) {
         // What can't be done here is left to be typed, with all that would have followed.
-        match if left.is_empty() { manager.run(&step) } else { Said::NotThere } {
+        match if left.is_empty() {
+            manager.run(&step)
+        } else {
+            Said::NotThere
+        } {
             Said::Well => {}
             Said::NotThere => left.push(step.join(" ")),
             Said::Badly(why) => {
@@ -180,22 +192,37 @@ fn install(args: &InstallArgs, desk: &mut Desk) -> Result<Code> {
         let told = look(&site, &manager, left)?;
         desk.out.json(&told)?;
     } else {
-        let what = if is_new { "is written" } else { "is there already, as it would be written now" };
-        desk.out.line(Line::default().strong(site.file.display().to_string()).plain(format!(" {what}")))?;
+        let what = if is_new {
+            "is written"
+        } else {
+            "is there already, as it would be written now"
+        };
+        desk.out.line(
+            Line::default()
+                .strong(site.file.display().to_string())
+                .plain(format!(" {what}")),
+        )?;
         print_what_holds(&site, desk)?;
         if let Some(file) = &logins {
             field(desk, "logins", file.display().to_string())?;
         }
         for command in &left {
-            desk.out.line(Line::default().plain("  left to type: ").command(command))?;
+            desk.out
+                .line(Line::default().plain("  left to type: ").command(command))?;
         }
         for hint in site.hints(args.with_logins) {
             desk.out.note(hint)?;
         }
     }
     if let (Some(pid), Some(start)) = (other, manager.start_step()) {
-        let what = format!("a daemon with pid {pid} already uses {}", site.blackboard.display());
-        let hint = format!("the file is written; stop that daemon with `kill {pid}`, then `{}`", start.join(" "));
+        let what = format!(
+            "a daemon with pid {pid} already uses {}",
+            site.blackboard.display()
+        );
+        let hint = format!(
+            "the file is written; stop that daemon with `kill {pid}`, then `{}`",
+            start.join(" ")
+        );
         return Err(Fail::new(what).hint(hint).into());
     }
     match failed {
@@ -209,13 +236,24 @@ fn install(args: &InstallArgs, desk: &mut Desk) -> Result<Code> {
 /// The settings, the blackboard and the projects of the daemon: those of a unit of the machine are often not the ones
 /// that the person who installs it works with.
 fn print_what_holds(site: &Site, desk: &mut Desk) -> Result<()> {
-    let settings = site.settings.as_ref().map(|file| file.display().to_string());
-    field(desk, "settings", settings.as_deref().unwrap_or("none, the defaults hold"))?;
+    let settings = site
+        .settings
+        .as_ref()
+        .map(|file| file.display().to_string());
+    field(
+        desk,
+        "settings",
+        settings.as_deref().unwrap_or("none, the defaults hold"),
+    )?;
     field(desk, "blackboard", site.blackboard.display().to_string())?;
     let projects = match &site.projects {
         None => "not known: the blackboard can't be read here".to_owned(),
         Some(none) if none.is_empty() => format!("none yet: `{}`", site.remand("project add PATH")),
-        Some(some) => some.iter().map(|project| project.project_id.as_str()).collect::<Vec<_>>().join(", "),
+        Some(some) => some
+            .iter()
+            .map(|project| project.project_id.as_str())
+            .collect::<Vec<_>>()
+            .join(", "),
     };
     field(desk, "projects", projects)
 }
@@ -228,7 +266,10 @@ fn uninstall(args: &UninstallArgs, desk: &mut Desk) -> Result<Code> {
             let told = look(&site, &Manager::of(&site), Vec::new())?;
             desk.out.json(&told)?;
         } else {
-            desk.out.line(format!("nothing to do: there is no {}", site.file.display()))?;
+            desk.out.line(format!(
+                "nothing to do: there is no {}",
+                site.file.display()
+            ))?;
         }
         return Ok(Code::Done);
     };
@@ -250,10 +291,15 @@ fn uninstall(args: &UninstallArgs, desk: &mut Desk) -> Result<Code> {
             }
             // By now it may run without its file.
             Said::Badly(why) => left.extend(manager.late_stop_step().map(|step| (step, why))),
-            Said::NotThere => left.extend(manager.late_stop_step().map(|late| (late, not_there(&step)))),
+            Said::NotThere => left.extend(
+                manager
+                    .late_stop_step()
+                    .map(|late| (late, not_there(&step))),
+            ),
         }
     }
-    fs::remove_file(&site.file).with_context(|| format!("cannot remove {}", site.file.display()))?;
+    fs::remove_file(&site.file)
+        .with_context(|| format!("cannot remove {}", site.file.display()))?;
     if let Some(step) = manager.reload_step() {
         match manager.run(&step) {
             Said::Well => {}
@@ -262,17 +308,30 @@ fn uninstall(args: &UninstallArgs, desk: &mut Desk) -> Result<Code> {
         }
     }
     if desk.out.is_json() {
-        let told = look(&site, &manager, left.into_iter().map(|(step, _)| step.join(" ")).collect())?;
+        let told = look(
+            &site,
+            &manager,
+            left.into_iter().map(|(step, _)| step.join(" ")).collect(),
+        )?;
         desk.out.json(&told)?;
         return Ok(Code::Done);
     }
-    desk.out
-        .line(format!("{} is removed; blackboard, settings and worktrees stay as they are", site.file.display()))?;
+    desk.out.line(format!(
+        "{} is removed; blackboard, settings and worktrees stay as they are",
+        site.file.display()
+    ))?;
     for (step, why) in left {
-        desk.out.note(Line::default().plain(format!("{why}; left to type: ")).command(step.join(" ")))?;
+        desk.out.note(
+            Line::default()
+                .plain(format!("{why}; left to type: "))
+                .command(step.join(" ")),
+        )?;
     }
     if let Some(pid) = daemon::holder(&site.blackboard) {
-        desk.out.note(format!("a daemon still runs on {}, with pid {pid}", site.blackboard.display()))?;
+        desk.out.note(format!(
+            "a daemon still runs on {}, with pid {pid}",
+            site.blackboard.display()
+        ))?;
     }
     Ok(Code::Done)
 }
@@ -285,7 +344,8 @@ fn print(args: &PrintArgs, desk: &mut Desk) -> Result<Code> {
     let site = Site::find(&args.which, desk)?;
     let text = site.text()?;
     if desk.out.is_json() {
-        desk.out.json(&serde_json::json!({ "file": site.file, "text": text }))?;
+        desk.out
+            .json(&serde_json::json!({ "file": site.file, "text": text }))?;
     } else {
         desk.out.raw(&text)?;
     }
@@ -293,13 +353,18 @@ fn print(args: &PrintArgs, desk: &mut Desk) -> Result<Code> {
         desk.out.note(warning)?;
     }
     if let Some(problem) = &site.problem {
-        desk.out.note(format!("note: this uses the defaults: {}", first_line(problem)))?;
+        desk.out.note(format!(
+            "note: this uses the defaults: {}",
+            first_line(problem)
+        ))?;
     }
     Ok(Code::Done)
 }
 
 fn not_ours(file: &Path, what: &str) -> anyhow::Error {
-    Fail::new(format!("{} was not written by remand", file.display())).hint(format!("--force has remand {what}")).into()
+    Fail::new(format!("{} was not written by remand", file.display()))
+        .hint(format!("--force has remand {what}"))
+        .into()
 }
 
 fn read(file: &Path) -> Result<Option<String>> {
@@ -317,7 +382,12 @@ fn write(file: &Path, text: &str, mode: u32) -> Result<()> {
     fs::create_dir_all(folder).with_context(cannot)?;
     let aside = file.with_extension(format!("new-{}", std::process::id()));
     let written = (|| {
-        let mut new = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&aside)?;
+        let mut new = fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&aside)?;
         new.set_permissions(fs::Permissions::from_mode(mode))?;
         new.write_all(text.as_bytes())?;
         new.sync_all()?;

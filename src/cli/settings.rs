@@ -87,19 +87,26 @@ pub(crate) fn settings(command: ConfigCommand, desk: &mut Desk) -> Result<Code> 
 
 fn show(args: &ShowArgs, desk: &mut Desk) -> Result<Code> {
     let wanted = |key: &str| {
-        args.key
-            .as_deref()
-            .is_none_or(|start| key == start || key.strip_prefix(start).is_some_and(|rest| rest.starts_with('.')))
+        args.key.as_deref().is_none_or(|start| {
+            key == start
+                || key
+                    .strip_prefix(start)
+                    .is_some_and(|rest| rest.starts_with('.'))
+        })
     };
     let settings = desk.settings()?;
     let (in_force, row) = in_force(desk, &settings);
-    let known = row.filter(|_| matches!(in_force, InForce::Yes { .. } | InForce::No { .. })).map(|row| row.settings);
+    let known = row
+        .filter(|_| matches!(in_force, InForce::Yes { .. } | InForce::No { .. }))
+        .map(|row| row.settings);
     let shown: Vec<Shown> = settings
         .explain()
         .into_iter()
         .filter(|setting| wanted(&setting.key))
         .map(|setting| Shown {
-            in_force: known.as_ref().and_then(|known| known.get(&setting.key).cloned()),
+            in_force: known
+                .as_ref()
+                .and_then(|known| known.get(&setting.key).cloned()),
             key: setting.key,
             value: setting.value,
             origin: setting.origin.to_string(),
@@ -119,10 +126,15 @@ fn show(args: &ShowArgs, desk: &mut Desk) -> Result<Code> {
     }
     desk.out.table(&table)?;
     tell_in_force(desk, &in_force)?;
-    for setting in shown.iter().filter(|setting| setting.in_force.as_ref().is_some_and(|value| *value != setting.value))
-    {
+    for setting in shown.iter().filter(|setting| {
+        setting
+            .in_force
+            .as_ref()
+            .is_some_and(|value| *value != setting.value)
+    }) {
         let value = setting.in_force.as_deref().unwrap_or_default();
-        desk.out.note(format!("  in force: {} = {value}", setting.key))?;
+        desk.out
+            .note(format!("  in force: {} = {value}", setting.key))?;
     }
     Ok(Code::Done)
 }
@@ -130,7 +142,9 @@ fn show(args: &ShowArgs, desk: &mut Desk) -> Result<Code> {
 /// How they relate to those of the running daemon. A blackboard that can't be read is no fault of the settings.
 fn in_force(desk: &Desk, settings: &Loaded) -> (InForce, Option<bb::Configuration>) {
     let read = || -> Result<Option<bb::Configuration>> {
-        let Some(mut board) = desk.board_there(settings)? else { return Ok(None) };
+        let Some(mut board) = desk.board_there(settings)? else {
+            return Ok(None);
+        };
         Ok(board.read(bb::configuration)?)
     };
     let row = read().unwrap_or_default();
@@ -142,9 +156,15 @@ fn tell_in_force(desk: &mut Desk, in_force: &InForce) -> Result<()> {
     if *in_force == InForce::NoDaemon {
         return Ok(());
     }
-    let look = if in_force.is_in_force() == Some(false) { Look::Notice } else { Look::Plain };
+    let look = if in_force.is_in_force() == Some(false) {
+        Look::Notice
+    } else {
+        Look::Plain
+    };
     let line = Line::default().piece(look, in_force.sentence());
-    let line = in_force.command().map_or(line.clone(), |command| line.plain(": ").command(command));
+    let line = in_force
+        .command()
+        .map_or(line.clone(), |command| line.plain(": ").command(command));
     desk.out.note(line)?;
     Ok(())
 }
@@ -153,30 +173,62 @@ fn check(desk: &mut Desk) -> Result<Code> {
     let settings = desk.settings()?;
     desk.evaluators(&settings)?;
     Prompts::load(settings.prompts.as_deref())?;
-    let config = settings.file.as_ref().map(|file| file.display().to_string());
+    let config = settings
+        .file
+        .as_ref()
+        .map(|file| file.display().to_string());
     // A blackboard that can't be read is no fault of the settings: `check` and `doctor` say what is wrong with it.
-    let strays = known_projects(desk, &settings).map(|known| settings.strays(&known)).unwrap_or_default();
+    let strays = known_projects(desk, &settings)
+        .map(|known| settings.strays(&known))
+        .unwrap_or_default();
     let (in_force, _) = in_force(desk, &settings);
     if desk.out.is_json() {
-        let warnings = strays.iter().map(|stray| format!("{}: {}", stray.what, stray.hint)).collect();
+        let warnings = strays
+            .iter()
+            .map(|stray| format!("{}: {}", stray.what, stray.hint))
+            .collect();
         let in_force = in_force.is_in_force();
-        desk.out.json(&Checked { ok: true, config, warnings, in_force })?;
+        desk.out.json(&Checked {
+            ok: true,
+            config,
+            warnings,
+            in_force,
+        })?;
         return Ok(Code::Done);
     }
     for stray in &strays {
-        desk.out.note(Line::default().piece(Look::Notice, "warning:").plain(" ").plain(&stray.what))?;
-        desk.out.note(Line::default().piece(Look::Command, "hint:").plain(" ").plain(&stray.hint))?;
+        desk.out.note(
+            Line::default()
+                .piece(Look::Notice, "warning:")
+                .plain(" ")
+                .plain(&stray.what),
+        )?;
+        desk.out.note(
+            Line::default()
+                .piece(Look::Command, "hint:")
+                .plain(" ")
+                .plain(&stray.hint),
+        )?;
     }
     let what = config.unwrap_or_else(|| "there is no config file: the defaults hold".into());
-    desk.out.line(Line::default().piece(Look::Good, "ok").plain(format!("  {what}")))?;
+    desk.out.line(
+        Line::default()
+            .piece(Look::Good, "ok")
+            .plain(format!("  {what}")),
+    )?;
     tell_in_force(desk, &in_force)?;
     Ok(Code::Done)
 }
 
 fn known_projects(desk: &Desk, settings: &Loaded) -> Result<Vec<String>> {
-    let Some(mut board) = desk.board_there(settings)? else { return Ok(Vec::new()) };
+    let Some(mut board) = desk.board_there(settings)? else {
+        return Ok(Vec::new());
+    };
     let known = board.read(bb::list_projects)?;
-    Ok(known.into_iter().map(|project| project.project_id.to_string()).collect())
+    Ok(known
+        .into_iter()
+        .map(|project| project.project_id.to_string())
+        .collect())
 }
 
 /// Works with a file that cannot be used too: whoever has to edit it must find it.
@@ -191,24 +243,35 @@ fn path(desk: &mut Desk) -> Result<Code> {
             Err(_) => config::blackboard_despite(desk.place()),
         };
         let blackboard = blackboard.map(|path| path.display().to_string());
-        desk.out.json(&Where { config, exists, blackboard })?;
+        desk.out.json(&Where {
+            config,
+            exists,
+            blackboard,
+        })?;
         return Ok(Code::Done);
     }
     desk.out.line(config.unwrap_or_default())?;
     match (exists, loaded.is_ok()) {
         (true, true) => {}
-        (true, false) => desk.out.note("note: it cannot be used; `remand config check` says why")?,
+        (true, false) => desk
+            .out
+            .note("note: it cannot be used; `remand config check` says why")?,
         (false, true) => {
-            desk.out.note("note: it is not there, and the defaults hold; `remand init` writes one")?;
+            desk.out
+                .note("note: it is not there, and the defaults hold; `remand init` writes one")?;
         }
-        (false, false) => desk.out.note("note: it is not there; `remand init` writes one")?,
+        (false, false) => desk
+            .out
+            .note("note: it is not there; `remand init` writes one")?,
     }
     Ok(Code::Done)
 }
 
 fn defaults(desk: &mut Desk) -> Result<Code> {
     if desk.out.is_json() {
-        desk.out.json(&Text { text: config::default_text() })?;
+        desk.out.json(&Text {
+            text: config::default_text(),
+        })?;
     } else {
         desk.out.block(config::default_text(), 0)?;
     }

@@ -52,11 +52,15 @@ pub(crate) fn shadow(args: &ShadowArgs, desk: &mut Desk) -> Result<Code> {
         Word::Off => None,
     };
     let was = desk.read(|conn| bb::change_shadow(conn, &bb::change(conn, &id)?))?;
-    desk.write("shadow", |conn, step| bb::set_shadow(conn, &id, mode, &step.actor, step.now))?;
+    desk.write("shadow", |conn, step| {
+        bb::set_shadow(conn, &id, mode, &step.actor, step.now)
+    })?;
     let what = match (was, mode) {
         (Some(was), Some(mode)) if was == mode => "is in shadow already",
         (_, Some(ShadowMode::Dry)) => "is in shadow: nothing is run, pushed or posted for it",
-        (_, Some(ShadowMode::Review)) => "is in shadow: it is reviewed, and nothing is fixed, pushed or posted for it",
+        (_, Some(ShadowMode::Review)) => {
+            "is in shadow: it is reviewed, and nothing is fixed, pushed or posted for it"
+        }
         (Some(_), None) => "is out of shadow: what waits may run",
         (None, None) => "is not in shadow",
     };
@@ -65,8 +69,14 @@ pub(crate) fn shadow(args: &ShadowArgs, desk: &mut Desk) -> Result<Code> {
 
 /// The word of its own that a change has from the start. What the settings say is the daemon's to put in force for a
 /// project; a change that is taken over after a person wrote `shadow` must not run because it was not read yet.
-pub(super) fn word(is_asked: bool, settings: &Loaded, project: &ProjectId, in_force: Shadow) -> Option<bool> {
-    let unread = UnreadShadow::of(settings, project, in_force).is_some_and(|unread| unread.shadow.is_some());
+pub(super) fn word(
+    is_asked: bool,
+    settings: &Loaded,
+    project: &ProjectId,
+    in_force: Shadow,
+) -> Option<bool> {
+    let unread =
+        UnreadShadow::of(settings, project, in_force).is_some_and(|unread| unread.shadow.is_some());
     (is_asked || unread).then_some(true)
 }
 
@@ -92,23 +102,45 @@ pub(super) fn shadowed(facts: &Facts) -> Answer {
     }
     match (item, &facts.shadow) {
         (Some(item), Some(shadow)) => {
-            said.push(format!("it would have run {}", bb::shadow_told(item, shadow)));
-            said.extend(shadow.prompt.as_ref().map(|path| format!("the prompt is in {path}")));
+            said.push(format!(
+                "it would have run {}",
+                bb::shadow_told(item, shadow)
+            ));
+            said.extend(
+                shadow
+                    .prompt
+                    .as_ref()
+                    .map(|path| format!("the prompt is in {path}")),
+            );
         }
         (Some(item), None) => {
             let what = format!("{} {}", item.source, item.item_id);
-            let has_run = facts.row.last_run.as_ref().is_some_and(|run| run.item_id == item.item_id);
+            let has_run = facts
+                .row
+                .last_run
+                .as_ref()
+                .is_some_and(|run| run.item_id == item.item_id);
             said.push(may_finish(facts, false).unwrap_or_else(|| match has_run {
                 true => format!("{what} has run, and what follows from it waits"),
-                false if facts.shadow_mode == Some(ShadowMode::Review) && item.source == Source::CodeReview => {
+                false
+                    if facts.shadow_mode == Some(ShadowMode::Review)
+                        && item.source == Source::CodeReview =>
+                {
                     format!("{what} is run in shadow by `remand run` or `remand tick`")
                 }
-                false => format!("what {what} would do is looked at by `remand run` or `remand tick`"),
+                false => {
+                    format!("what {what} would do is looked at by `remand run` or `remand tick`")
+                }
             }));
         }
         (None, _) => {}
     }
-    said.extend(facts.pending.first().map(|rejection| format!("{} waits for a fix", rejection.rejection_id)));
+    said.extend(
+        facts
+            .pending
+            .first()
+            .map(|rejection| format!("{} waits for a fix", rejection.rejection_id)),
+    );
     let since = facts.in_shadow_since();
     say("shadow", said.join("; "), since, &[command(facts)])
 }
@@ -124,13 +156,19 @@ pub(super) fn and_in_shadow(mut told: Answer, facts: &Facts) -> Answer {
 fn sentence(facts: &Facts) -> String {
     let by = match facts.row.change.shadow_word {
         Some(_) => String::new(),
-        None => format!(", as the settings say (`shadow = {}`)", shadow_written(facts.shadow_mode)),
+        None => format!(
+            ", as the settings say (`shadow = {}`)",
+            shadow_written(facts.shadow_mode)
+        ),
     };
     let what = match facts.shadow_mode {
         Some(ShadowMode::Review) => "agents only review, and nothing is fixed, pushed or posted",
         Some(ShadowMode::Dry) | None => "nothing is run, pushed or posted",
     };
-    format!("it is in shadow{by}: {what}; for real with `{}`", command(facts))
+    format!(
+        "it is in shadow{by}: {what}; for real with `{}`",
+        command(facts)
+    )
 }
 
 fn command(facts: &Facts) -> String {

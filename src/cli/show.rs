@@ -63,7 +63,10 @@ pub(crate) fn find(desk: &Desk, text: &str) -> Result<Thing> {
     match (found, PullName::parse(text)) {
         (Ok(thing), _) => Ok(thing),
         (Err(_), Some(name)) => Ok(Thing::Pull(Box::new(Unwatched::look(desk, &name)?))),
-        (Err(near), None) => Err(desk.pruned(text)?.unwrap_or_else(|| not_there(text, &near)).into()),
+        (Err(near), None) => Err(desk
+            .pruned(text)?
+            .unwrap_or_else(|| not_there(text, &near))
+            .into()),
     }
 }
 
@@ -78,11 +81,11 @@ fn by_id(conn: &Conn, text: &str) -> bb::Result<Option<Thing>> {
     Ok(match letter {
         "w" => maybe(bb::item(conn, &ItemId::new(text)))?.map(Thing::Item),
         "r" => maybe(bb::run(conn, &RunId::new(text)))?.map(Thing::Run),
-        "v" => maybe(bb::review(conn, &ReviewId::new(text)))?.map(|(change, review)| Thing::Review(change, review)),
+        "v" => maybe(bb::review(conn, &ReviewId::new(text)))?
+            .map(|(change, review)| Thing::Review(change, review)),
         "j" => maybe(bb::rejection(conn, &RejectionId::new(text)))?.map(Thing::Rejection),
-        "f" => {
-            maybe(bb::finding(conn, &FindingId::new(text)))?.map(|(change, finding)| Thing::Finding(change, finding))
-        }
+        "f" => maybe(bb::finding(conn, &FindingId::new(text)))?
+            .map(|(change, finding)| Thing::Finding(change, finding)),
         _ => None,
     })
 }
@@ -154,9 +157,21 @@ pub(crate) fn item(desk: &mut Desk, id: &ItemId) -> Result<Code> {
 
 fn show_item(desk: &mut Desk, item: Item) -> Result<Code> {
     let detail = desk.read(|conn| {
-        let (runs, rejections) = (bb::runs_of(conn, &item.item_id)?, bb::rejections_in(conn, &item.item_id)?);
-        let (shadow, shadow_review) = (bb::shadow_of(conn, &item.item_id)?, bb::shadow_review_of(conn, &item.item_id)?);
-        Ok(ItemDetail { shadow, shadow_review, item, runs, rejections })
+        let (runs, rejections) = (
+            bb::runs_of(conn, &item.item_id)?,
+            bb::rejections_in(conn, &item.item_id)?,
+        );
+        let (shadow, shadow_review) = (
+            bb::shadow_of(conn, &item.item_id)?,
+            bb::shadow_review_of(conn, &item.item_id)?,
+        );
+        Ok(ItemDetail {
+            shadow,
+            shadow_review,
+            item,
+            runs,
+            rejections,
+        })
     })?;
     if desk.out.is_json() {
         desk.out.json(&detail)?;
@@ -167,30 +182,81 @@ fn show_item(desk: &mut Desk, item: Item) -> Result<Code> {
     field(desk, "source", item.source.as_str())?;
     field(desk, "status", item.status.as_str())?;
     field(desk, "priority", item.priority.as_str())?;
-    field(desk, "change", item.change_id.as_ref().map_or("", ChangeId::as_str))?;
-    field(desk, "made", format!("{} ({})", item.created_at, ago(item.created_at, desk.now)))?;
-    field(desk, "claimed by", item.claimed_by.as_deref().unwrap_or_default())?;
-    field(desk, "lease", item.lease_expires_at.map(|lease| lease.to_string()).unwrap_or_default())?;
-    field(desk, "not before", item.not_before.map(|moment| moment.to_string()).unwrap_or_default())?;
-    field(desk, "attempt", format!("{} (epoch {})", item.attempt, item.epoch))?;
-    field(desk, "failed", item.failure_reason.as_deref().unwrap_or_default())?;
+    field(
+        desk,
+        "change",
+        item.change_id.as_ref().map_or("", ChangeId::as_str),
+    )?;
+    field(
+        desk,
+        "made",
+        format!("{} ({})", item.created_at, ago(item.created_at, desk.now)),
+    )?;
+    field(
+        desk,
+        "claimed by",
+        item.claimed_by.as_deref().unwrap_or_default(),
+    )?;
+    field(
+        desk,
+        "lease",
+        item.lease_expires_at
+            .map(|lease| lease.to_string())
+            .unwrap_or_default(),
+    )?;
+    field(
+        desk,
+        "not before",
+        item.not_before
+            .map(|moment| moment.to_string())
+            .unwrap_or_default(),
+    )?;
+    field(
+        desk,
+        "attempt",
+        format!("{} (epoch {})", item.attempt, item.epoch),
+    )?;
+    field(
+        desk,
+        "failed",
+        item.failure_reason.as_deref().unwrap_or_default(),
+    )?;
     if let Some(shadow) = &detail.shadow {
-        field(desk, "shadow", format!("would have run {}", bb::shadow_told(item, shadow)))?;
+        field(
+            desk,
+            "shadow",
+            format!("would have run {}", bb::shadow_told(item, shadow)),
+        )?;
         field(desk, "prompt", shadow.prompt.as_deref().unwrap_or_default())?;
     }
     if let Some(review) = &detail.shadow_review {
         field(desk, "in shadow", review.text())?;
         for one in &review.findings {
             let line = one.line.map(|line| format!(":{line}")).unwrap_or_default();
-            let place = one.path.as_deref().map(|path| format!(" {path}{line}")).unwrap_or_default();
-            field(desk, "finding", format!("{}{place} {}", one.severity, one.text))?;
+            let place = one
+                .path
+                .as_deref()
+                .map(|path| format!(" {path}{line}"))
+                .unwrap_or_default();
+            field(
+                desk,
+                "finding",
+                format!("{}{place} {}", one.severity, one.text),
+            )?;
         }
     }
     for run in &detail.runs {
         field(desk, "run", run_line(run))?;
     }
     for rejection in &detail.rejections {
-        field(desk, "rejection", format!("{} ({}): {}", rejection.rejection_id, rejection.state, rejection.summary))?;
+        field(
+            desk,
+            "rejection",
+            format!(
+                "{} ({}): {}",
+                rejection.rejection_id, rejection.state, rejection.summary
+            ),
+        )?;
     }
     metadata(desk, &item.metadata)?;
     Ok(Code::Done)
@@ -198,7 +264,10 @@ fn show_item(desk: &mut Desk, item: Item) -> Result<Code> {
 
 fn run_line(run: &Run) -> String {
     let ended = run.ended.map_or("still runs", |ended| ended.as_str());
-    let status = run.exit_status.map(|status| format!(", status {status}")).unwrap_or_default();
+    let status = run
+        .exit_status
+        .map(|status| format!(", status {status}"))
+        .unwrap_or_default();
     format!("{} by {}: {ended}{status}", run.run_id, run.agent)
 }
 
@@ -212,19 +281,59 @@ fn show_run(desk: &mut Desk, run: &Run) -> Result<Code> {
     field(desk, "change", run.change_id.as_str())?;
     field(desk, "model", run.model.as_deref().unwrap_or_default())?;
     field(desk, "session", run.session.as_deref().unwrap_or_default())?;
-    field(desk, "started", format!("{} ({})", run.started_at, ago(run.started_at, desk.now)))?;
+    field(
+        desk,
+        "started",
+        format!("{} ({})", run.started_at, ago(run.started_at, desk.now)),
+    )?;
     let ended = run.ended.map(|ended| ended.as_str()).unwrap_or("not yet");
-    let status = run.exit_status.map(|status| format!(", status {status}")).unwrap_or_default();
-    let took = run.ended_at.map(|at| format!(", after {}", span(at.since(run.started_at)))).unwrap_or_default();
+    let status = run
+        .exit_status
+        .map(|status| format!(", status {status}"))
+        .unwrap_or_default();
+    let took = run
+        .ended_at
+        .map(|at| format!(", after {}", span(at.since(run.started_at))))
+        .unwrap_or_default();
     field(desk, "ended", format!("{ended}{status}{took}"))?;
     field(desk, "before", short(&run.head_before))?;
-    field(desk, "after", run.head_after.as_deref().map(short).unwrap_or_default())?;
-    field(desk, "discarded", if run.discarded { "its work is on a wip ref, not on the branch" } else { "" })?;
-    field(desk, "gates", run.gates.map(|gates| gates.as_str()).unwrap_or_default())?;
-    field(desk, "tokens", run.tokens.map(|tokens| tokens.to_string()).unwrap_or_default())?;
-    field(desk, "cost", run.cost_micros.map(dollars).unwrap_or_default())?;
+    field(
+        desk,
+        "after",
+        run.head_after.as_deref().map(short).unwrap_or_default(),
+    )?;
+    field(
+        desk,
+        "discarded",
+        if run.discarded {
+            "its work is on a wip ref, not on the branch"
+        } else {
+            ""
+        },
+    )?;
+    field(
+        desk,
+        "gates",
+        run.gates.map(|gates| gates.as_str()).unwrap_or_default(),
+    )?;
+    field(
+        desk,
+        "tokens",
+        run.tokens
+            .map(|tokens| tokens.to_string())
+            .unwrap_or_default(),
+    )?;
+    field(
+        desk,
+        "cost",
+        run.cost_micros.map(dollars).unwrap_or_default(),
+    )?;
     field(desk, "files", &run.dir)?;
-    if let Some(output) = run.gate_output.as_deref().filter(|output| !output.trim().is_empty()) {
+    if let Some(output) = run
+        .gate_output
+        .as_deref()
+        .filter(|output| !output.trim().is_empty())
+    {
         desk.out.blank()?;
         desk.out.block(output, 2)?;
     }
@@ -233,15 +342,42 @@ fn show_run(desk: &mut Desk, run: &Run) -> Result<Code> {
 
 fn show_review(desk: &mut Desk, change_id: &ChangeId, review: &PastReview) -> Result<Code> {
     if desk.out.is_json() {
-        desk.out.json(&Of { change_id, thing: review })?;
+        desk.out.json(&Of {
+            change_id,
+            thing: review,
+        })?;
         return Ok(Code::Done);
     }
-    heading(desk, review.review_id.as_str(), &format!("of {change_id}, {}", review.verdict))?;
-    field(desk, "summary", review.summary.as_deref().unwrap_or_default())?;
-    field(desk, "read as", format!("{}: {}", review.dialect, review.reason))?;
-    field(desk, "commit", format!("{} against {}", short(&review.head), short(&review.base)))?;
+    heading(
+        desk,
+        review.review_id.as_str(),
+        &format!("of {change_id}, {}", review.verdict),
+    )?;
+    field(
+        desk,
+        "summary",
+        review.summary.as_deref().unwrap_or_default(),
+    )?;
+    field(
+        desk,
+        "read as",
+        format!("{}: {}", review.dialect, review.reason),
+    )?;
+    field(
+        desk,
+        "commit",
+        format!("{} against {}", short(&review.head), short(&review.base)),
+    )?;
     field(desk, "item", review.item_id.as_str())?;
-    field(desk, "when", format!("{} ({})", review.created_at, ago(review.created_at, desk.now)))?;
+    field(
+        desk,
+        "when",
+        format!(
+            "{} ({})",
+            review.created_at,
+            ago(review.created_at, desk.now)
+        ),
+    )?;
     desk.out.blank()?;
     desk.out.block(&review.body, 2)?;
     Ok(Code::Done)
@@ -254,9 +390,17 @@ fn show_rejection(desk: &mut Desk, rejection: &Rejection) -> Result<Code> {
     }
     heading(desk, rejection.rejection_id.as_str(), &rejection.summary)?;
     field(desk, "state", rejection.state.as_str())?;
-    field(desk, "reason", rejection.reason.as_deref().unwrap_or_default())?;
+    field(
+        desk,
+        "reason",
+        rejection.reason.as_deref().unwrap_or_default(),
+    )?;
     field(desk, "change", rejection.change_id.as_str())?;
-    field(desk, "fix", rejection.item_id.as_ref().map_or("", ItemId::as_str))?;
+    field(
+        desk,
+        "fix",
+        rejection.item_id.as_ref().map_or("", ItemId::as_str),
+    )?;
     field(desk, "event", rejection.event_id.to_string())?;
     if let Some(body) = rejection.metadata.get("body").and_then(Value::as_str) {
         desk.out.blank()?;
@@ -267,15 +411,26 @@ fn show_rejection(desk: &mut Desk, rejection: &Rejection) -> Result<Code> {
 
 fn show_finding(desk: &mut Desk, change_id: &ChangeId, finding: &OpenFinding) -> Result<Code> {
     if desk.out.is_json() {
-        desk.out.json(&Of { change_id, thing: finding })?;
+        desk.out.json(&Of {
+            change_id,
+            thing: finding,
+        })?;
         return Ok(Code::Done);
     }
     desk.out.line(finding_line(finding))?;
     field(desk, "change", change_id.as_str())?;
     field(desk, "category", finding.finding.category.as_str())?;
-    field(desk, "suggestion", finding.finding.suggestion.as_deref().unwrap_or_default())?;
+    field(
+        desk,
+        "suggestion",
+        finding.finding.suggestion.as_deref().unwrap_or_default(),
+    )?;
     field(desk, "note", finding.note.as_deref().unwrap_or_default())?;
-    field(desk, "resolution", finding.resolution.map_or("", Resolution::as_str))?;
+    field(
+        desk,
+        "resolution",
+        finding.resolution.map_or("", Resolution::as_str),
+    )?;
     Ok(Code::Done)
 }
 
@@ -286,10 +441,22 @@ fn show_event(desk: &mut Desk, event: &Event) -> Result<Code> {
     }
     heading(desk, &event.id.to_string(), &event.summary)?;
     field(desk, "type", event.event_type.as_str())?;
-    field(desk, "when", format!("{} ({})", event.timestamp, ago(event.timestamp, desk.now)))?;
+    field(
+        desk,
+        "when",
+        format!("{} ({})", event.timestamp, ago(event.timestamp, desk.now)),
+    )?;
     field(desk, "by", &event.actor_id)?;
-    field(desk, "about", format!("{} {}", event.target_type, event.target_id))?;
-    field(desk, "change", event.change_id.as_ref().map_or("", ChangeId::as_str))?;
+    field(
+        desk,
+        "about",
+        format!("{} {}", event.target_type, event.target_id),
+    )?;
+    field(
+        desk,
+        "change",
+        event.change_id.as_ref().map_or("", ChangeId::as_str),
+    )?;
     metadata(desk, &event.metadata)?;
     Ok(Code::Done)
 }
@@ -303,7 +470,14 @@ fn show_project(desk: &mut Desk, project: &Project) -> Result<Code> {
     field(desk, "path", &project.path)?;
     field(desk, "branch", &project.default_branch)?;
     field(desk, "repo", project.repo.as_deref().unwrap_or_default())?;
-    field(desk, "pushes to", project.remote_url.as_deref().unwrap_or("nowhere: no URL is pinned"))?;
+    field(
+        desk,
+        "pushes to",
+        project
+            .remote_url
+            .as_deref()
+            .unwrap_or("nowhere: no URL is pinned"),
+    )?;
     Ok(Code::Done)
 }
 
@@ -312,13 +486,28 @@ fn show_unwatched(desk: &mut Desk, unwatched: &Unwatched) -> Result<Code> {
         desk.out.json(unwatched)?;
         return Ok(Code::Done);
     }
-    let title = unwatched.pull.as_ref().map_or("a PR that was never seen", |pull| &pull.title);
+    let title = unwatched
+        .pull
+        .as_ref()
+        .map_or("a PR that was never seen", |pull| &pull.title);
     heading(desk, &unwatched.pr, title)?;
     print_answer(desk, &unwatched.answer(desk.now))?;
     if let Some(pull) = &unwatched.pull {
-        field(desk, "state", if pull.draft { "open, a draft" } else { pull.state.as_str() })?;
+        field(
+            desk,
+            "state",
+            if pull.draft {
+                "open, a draft"
+            } else {
+                pull.state.as_str()
+            },
+        )?;
         field(desk, "author", pull.author.as_deref().unwrap_or("ghost"))?;
-        field(desk, "branch", format!("{} → {}", pull.head_ref, pull.base_ref))?;
+        field(
+            desk,
+            "branch",
+            format!("{} → {}", pull.head_ref, pull.base_ref),
+        )?;
         field(desk, "labels", pull.labels.join(", "))?;
         field(desk, "URL", &pull.url)?;
     }
@@ -326,7 +515,9 @@ fn show_unwatched(desk: &mut Desk, unwatched: &Unwatched) -> Result<Code> {
 }
 
 fn heading(desk: &mut Desk, id: &str, title: &str) -> Result<()> {
-    Ok(desk.out.line(Line::default().strong(id).plain("  ").plain(title))?)
+    Ok(desk
+        .out
+        .line(Line::default().strong(id).plain("  ").plain(title))?)
 }
 
 fn metadata(desk: &mut Desk, value: &Value) -> Result<()> {

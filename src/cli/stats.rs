@@ -33,24 +33,39 @@ pub(crate) fn stats(args: &StatsArgs, desk: &mut Desk) -> Result<Code> {
     // A setting that cannot be read hides no numbers.
     let settings = desk.settings().ok();
     let zone = settings.as_ref().map_or(Zone::Local, Loaded::timezone);
-    let today = settings.map(|settings| today(desk, &settings)).transpose()?.unwrap_or_default();
-    let (projects, spend) = desk.read(|conn| Ok((bb::shadow_sums(conn)?, bb::spend_sums(conn, zone)?)))?;
-    let all = projects.iter().fold(ShadowSum::default(), |all, one| add(&all, one));
+    let today = settings
+        .map(|settings| today(desk, &settings))
+        .transpose()?
+        .unwrap_or_default();
+    let (projects, spend) =
+        desk.read(|conn| Ok((bb::shadow_sums(conn)?, bb::spend_sums(conn, zone)?)))?;
+    let all = projects
+        .iter()
+        .fold(ShadowSum::default(), |all, one| add(&all, one));
     if desk.out.is_json() {
-        desk.out.json(&json!({ "projects": projects, "all": all, "spend": spend, "today": today }))?;
+        desk.out
+            .json(&json!({ "projects": projects, "all": all, "spend": spend, "today": today }))?;
         return Ok(Code::Done);
     }
     if !args.shadow {
         print_spend(desk, &spend)?;
         for one in &today {
-            let on = one.project_id.as_ref().map(|project| format!(" on {project}")).unwrap_or_default();
+            let on = one
+                .project_id
+                .as_ref()
+                .map(|project| format!(" on {project}"))
+                .unwrap_or_default();
             let (spent, most) = (dollars(one.cost_micros), dollars(one.max_cost_micros));
-            desk.out.note(format!("spent{on} today: {spent} of {most} (`{}`)", one.setting))?;
+            desk.out.note(format!(
+                "spent{on} today: {spent} of {most} (`{}`)",
+                one.setting
+            ))?;
         }
     }
     if projects.is_empty() {
         if args.shadow {
-            desk.out.note("nothing is in shadow, and nothing was (`remand shadow CHANGE on`)")?;
+            desk.out
+                .note("nothing is in shadow, and nothing was (`remand shadow CHANGE on`)")?;
         }
         return Ok(Code::Done);
     }
@@ -77,14 +92,24 @@ fn today(desk: &Desk, settings: &Loaded) -> Result<Vec<Today>> {
         if let Some(max_cost_micros) = settings.max_day_micros() {
             let cost_micros = bb::spent_since(conn, start)?;
             let setting = "loop.max_cost_usd_per_day".to_owned();
-            bounds.push(Today { project_id: None, cost_micros, max_cost_micros, setting });
+            bounds.push(Today {
+                project_id: None,
+                cost_micros,
+                max_cost_micros,
+                setting,
+            });
         }
         for project in bb::list_projects(conn)? {
             let id = project.project_id;
             if let Some(day) = settings.project(id.as_str()).max_day {
                 let cost_micros = bb::spent_on_project_since(conn, &id, start)?;
                 let (max_cost_micros, setting) = (day.most_micros, day.key);
-                bounds.push(Today { project_id: Some(id), cost_micros, max_cost_micros, setting });
+                bounds.push(Today {
+                    project_id: Some(id),
+                    cost_micros,
+                    max_cost_micros,
+                    setting,
+                });
             }
         }
         Ok(bounds)
@@ -112,16 +137,23 @@ fn print_spend(desk: &mut Desk, sums: &SpendSums) -> Result<()> {
     }
     let mut by_change = spend_table("CHANGE");
     for one in sums.changes.iter().take(CHANGES) {
-        by_change.row(spend_cells(&format!("{} {}", one.change_id, one.title), &one.spend));
+        by_change.row(spend_cells(
+            &format!("{} {}", one.change_id, one.title),
+            &one.spend,
+        ));
     }
     desk.out.table(&by_project)?;
     for table in [&by_agent, &by_day, &by_change] {
         desk.out.blank()?;
         desk.out.table(table)?;
     }
-    let hidden = [(sums.days.len(), DAYS, "days"), (sums.changes.len(), CHANGES, "changes")];
+    let hidden = [
+        (sums.days.len(), DAYS, "days"),
+        (sums.changes.len(), CHANGES, "changes"),
+    ];
     for (n, shown, what) in hidden.into_iter().filter(|(n, shown, _)| n > shown) {
-        desk.out.note(format!("{} more {what} with --json", n - shown))?;
+        desk.out
+            .note(format!("{} more {what} with --json", n - shown))?;
     }
     if sums.all.without_cost > 0 {
         desk.out.note(format!(
@@ -137,8 +169,18 @@ fn spend_table(by: &'static str) -> Table {
 }
 
 fn spend_cells(name: &str, sum: &Spend) -> [String; 5] {
-    let money = if sum.without_cost == sum.runs { "-".to_owned() } else { dollars(sum.cost_micros) };
-    [name.to_owned(), sum.runs.to_string(), sum.tokens.to_string(), money, format!("{} s", sum.run_ms.div_euclid(1000))]
+    let money = if sum.without_cost == sum.runs {
+        "-".to_owned()
+    } else {
+        dollars(sum.cost_micros)
+    };
+    [
+        name.to_owned(),
+        sum.runs.to_string(),
+        sum.tokens.to_string(),
+        money,
+        format!("{} s", sum.run_ms.div_euclid(1000)),
+    ]
 }
 
 fn print_shadow(desk: &mut Desk, projects: &[ShadowSum], all: &ShadowSum) -> Result<Code> {
@@ -155,7 +197,10 @@ fn print_shadow(desk: &mut Desk, projects: &[ShadowSum], all: &ShadowSum) -> Res
         "TIME",
     ]);
     for sum in projects {
-        table.row(cells(sum.project_id.as_ref().map_or("", |id| id.as_str()), sum));
+        table.row(cells(
+            sum.project_id.as_ref().map_or("", |id| id.as_str()),
+            sum,
+        ));
     }
     if projects.len() > 1 {
         table.row(cells("all", all));
@@ -170,7 +215,11 @@ fn print_shadow(desk: &mut Desk, projects: &[ShadowSum], all: &ShadowSum) -> Res
     ))?;
     if all.reviewed > 0 {
         let passed = all.reviewed - all.rejected;
-        let (were, they) = if all.reviewed == 1 { ("review was", "it") } else { ("reviews were", "they") };
+        let (were, they) = if all.reviewed == 1 {
+            ("review was", "it")
+        } else {
+            ("reviews were", "they")
+        };
         desk.out.note(format!(
             "{} {were} made in shadow: {passed} passed, {} did not; `remand stats` has what {they} cost",
             all.reviewed, all.rejected
@@ -197,8 +246,27 @@ fn add(all: &ShadowSum, one: &ShadowSum) -> ShadowSum {
 }
 
 fn cells(name: &str, sum: &ShadowSum) -> [String; 10] {
-    let counts = [sum.changes, sum.reviewed, sum.reviews, sum.fixes, sum.pushes, sum.posts, sum.tokens];
+    let counts = [
+        sum.changes,
+        sum.reviewed,
+        sum.reviews,
+        sum.fixes,
+        sum.pushes,
+        sum.posts,
+        sum.tokens,
+    ];
     let [changes, reviewed, reviews, fixes, pushes, posts, tokens] = counts.map(|n| n.to_string());
     let time = format!("{} s", sum.run_ms.div_euclid(1000));
-    [name.to_owned(), changes, reviewed, reviews, fixes, pushes, posts, tokens, dollars(sum.cost_micros), time]
+    [
+        name.to_owned(),
+        changes,
+        reviewed,
+        reviews,
+        fixes,
+        pushes,
+        posts,
+        tokens,
+        dollars(sum.cost_micros),
+        time,
+    ]
 }

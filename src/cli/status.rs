@@ -40,7 +40,11 @@ pub(crate) struct StatusArgs {
 }
 
 pub(crate) fn status(args: &StatusArgs, desk: &mut Desk) -> Result<Code> {
-    if args.watch { follow::follow(desk, |desk| once(args, desk)) } else { once(args, desk) }
+    if args.watch {
+        follow::follow(desk, |desk| once(args, desk))
+    } else {
+        once(args, desk)
+    }
 }
 
 fn once(args: &StatusArgs, desk: &mut Desk) -> Result<Code> {
@@ -74,7 +78,10 @@ pub(crate) fn moved(desk: &Desk, change: &Change) -> Result<Option<String>> {
     let moved = moved_to(desk, change)?;
     Ok(moved.map(|head| {
         let (branch, head) = (&change.branch, short(&head));
-        format!("{branch} is at {head} now, which is not reviewed: {}", change.submit_advice())
+        format!(
+            "{branch} is at {head} now, which is not reviewed: {}",
+            change.submit_advice()
+        )
     }))
 }
 
@@ -100,16 +107,32 @@ pub(crate) fn one(desk: &mut Desk, change: Change) -> Result<Code> {
         return Ok(Code::Done);
     }
     let change = detail.picture.change().clone();
-    desk.out.line(Line::default().strong(change.change_id.as_str()).plain("  ").strong(&change.title))?;
+    desk.out.line(
+        Line::default()
+            .strong(change.change_id.as_str())
+            .plain("  ")
+            .strong(&change.title),
+    )?;
     print_answer(desk, &detail.picture.why)?;
     if let Some(doing) = &detail.doing {
-        desk.out.line(Line::default().plain(format!("  {}", doing_line(doing, desk.now))))?;
+        desk.out
+            .line(Line::default().plain(format!("  {}", doing_line(doing, desk.now))))?;
     }
     desk.out.blank()?;
-    let state = Line::default().faint(format!("{:<11}", "state")).piece(look_of(change.state), change.state.as_str());
-    desk.out.line(state.plain(format!(", {} ({})", detail.picture.row.column, change.cycle_text())))?;
+    let state = Line::default()
+        .faint(format!("{:<11}", "state"))
+        .piece(look_of(change.state), change.state.as_str());
+    desk.out.line(state.plain(format!(
+        ", {} ({})",
+        detail.picture.row.column,
+        change.cycle_text()
+    )))?;
     field(desk, "project", change.project_id.as_str())?;
-    field(desk, "branch", format!("{} → {}", change.branch, change.base))?;
+    field(
+        desk,
+        "branch",
+        format!("{} → {}", change.branch, change.base),
+    )?;
     field(desk, "head", short(&change.head))?;
     if let Some(moved) = moved(desk, &change)? {
         field(desk, "moved", moved)?;
@@ -121,13 +144,26 @@ pub(crate) fn one(desk: &mut Desk, change: Change) -> Result<Code> {
         field(desk, "read", read(pull, desk.now))?;
     }
     let silent = desk.read(|conn| bb::agents_without_cost(conn, &change.change_id))?;
-    field(desk, "spent", format!("{}{}", spent(&change.budget), without_cost(&change.budget, &silent)))?;
+    field(
+        desk,
+        "spent",
+        format!(
+            "{}{}",
+            spent(&change.budget),
+            without_cost(&change.budget, &silent)
+        ),
+    )?;
     for review in &detail.reviews {
         let summary = review.summary.as_deref().unwrap_or(&review.reason);
         field(
             desk,
             "review",
-            format!("{} of {}: {}, {summary}", review.review_id, short(&review.head), review.verdict),
+            format!(
+                "{} of {}: {}, {summary}",
+                review.review_id,
+                short(&review.head),
+                review.verdict
+            ),
         )?;
     }
     for open in &detail.open_findings {
@@ -141,21 +177,41 @@ pub(crate) fn one(desk: &mut Desk, change: Change) -> Result<Code> {
 
 /// What an agent is doing, and for how long it has been.
 fn doing_line(doing: &Doing, now: Time) -> String {
-    format!("doing: {}, for {}", doing.what, span(now.since(doing.since)))
+    format!(
+        "doing: {}, for {}",
+        doing.what,
+        span(now.since(doing.since))
+    )
 }
 
 fn read(pull: &SeenPull, now: Time) -> String {
-    let last = pull.read_at.map_or_else(|| "not yet".to_owned(), |read| ago(read, now));
-    let next = pull.next_read.map_or_else(|| "no more".to_owned(), |next| format!("again {}", ahead(next, now)));
-    let trouble = pull.trouble.as_ref().map(|trouble| format!("; {trouble}")).unwrap_or_default();
+    let last = pull
+        .read_at
+        .map_or_else(|| "not yet".to_owned(), |read| ago(read, now));
+    let next = pull.next_read.map_or_else(
+        || "no more".to_owned(),
+        |next| format!("again {}", ahead(next, now)),
+    );
+    let trouble = pull
+        .trouble
+        .as_ref()
+        .map(|trouble| format!("; {trouble}"))
+        .unwrap_or_default();
     format!("{last}, {next}{trouble}")
 }
 
 /// What somebody said on a pull request, in one line: who, what may come of it and what did.
 fn said_line(said: &Feedback) -> String {
-    let kind = said.state.map_or_else(|| said.kind.to_string(), |state| format!("{} {state}", said.kind));
+    let kind = said.state.map_or_else(
+        || said.kind.to_string(),
+        |state| format!("{} {state}", said.kind),
+    );
     let line = said.line.map(|line| format!(":{line}")).unwrap_or_default();
-    let place = said.path.as_deref().map(|path| format!(" {path}{line}")).unwrap_or_default();
+    let place = said
+        .path
+        .as_deref()
+        .map(|path| format!(" {path}{line}"))
+        .unwrap_or_default();
     let trust = match (said.trust, &said.trust_reason) {
         (Trust::ShownOnly, Some(reason)) => format!("{}: {reason}", said.trust),
         (trust, _) => trust.to_string(),
@@ -169,15 +225,28 @@ fn said_line(said: &Feedback) -> String {
     // What a forge does not show, such as our own marks, is not shown here either.
     let body = said.body.split("<!--").next().unwrap_or_default();
     let body: String = body.trim().chars().take(100).collect();
-    format!("{} by {} ({trust}{outcome}) {kind}{place} {body}", said.feedback_id, said.author)
+    format!(
+        "{} by {} ({trust}{outcome}) {kind}{place} {body}",
+        said.feedback_id, said.author
+    )
 }
 
 /// A finding in one line.
 pub(crate) fn finding_line(open: &OpenFinding) -> String {
     let finding = &open.finding;
-    let line = finding.line.map(|line| format!(":{line}")).unwrap_or_default();
-    let place = finding.path.as_deref().map(|path| format!(" {path}{line}")).unwrap_or_default();
-    format!("{} [{}] {}{place} {}", open.finding_id, open.outcome, finding.severity, finding.text)
+    let line = finding
+        .line
+        .map(|line| format!(":{line}"))
+        .unwrap_or_default();
+    let place = finding
+        .path
+        .as_deref()
+        .map(|path| format!(" {path}{line}"))
+        .unwrap_or_default();
+    format!(
+        "{} [{}] {}{place} {}",
+        open.finding_id, open.outcome, finding.severity, finding.text
+    )
 }
 
 /// A bound on money holds only for agents that report what they cost.
@@ -191,22 +260,41 @@ fn without_cost(budget: &Budget, agents: &[WithoutCost]) -> String {
         (without, all) => format!("{without} of {all} runs of {}", one.agent),
     };
     let named: Vec<String> = agents.iter().map(runs).collect();
-    format!(" ({} reported no cost: time and fixes bound those)", named.join(" and "))
+    format!(
+        " ({} reported no cost: time and fixes bound those)",
+        named.join(" and ")
+    )
 }
 
 /// What a change used of its bounds.
 pub(crate) fn spent(budget: &Budget) -> String {
-    let time = |ms: i64| span(std::time::Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
+    let time = |ms: i64| {
+        span(std::time::Duration::from_millis(
+            u64::try_from(ms).unwrap_or(0),
+        ))
+    };
     let mut said = vec![
         format!("{} of {} fixes", budget.total_fixes, budget.max_total_fixes),
-        format!("{} of {} agents' time", time(budget.run_ms), time(budget.max_run_ms)),
+        format!(
+            "{} of {} agents' time",
+            time(budget.run_ms),
+            time(budget.max_run_ms)
+        ),
     ];
     let of = |max: Option<String>| max.map(|max| format!(" of {max}")).unwrap_or_default();
     if budget.tokens > 0 || budget.max_tokens.is_some() {
-        said.push(format!("{}{} tokens", budget.tokens, of(budget.max_tokens.map(|max| max.to_string()))));
+        said.push(format!(
+            "{}{} tokens",
+            budget.tokens,
+            of(budget.max_tokens.map(|max| max.to_string()))
+        ));
     }
     if budget.cost_micros > 0 || budget.max_cost_micros.is_some() {
-        said.push(format!("{}{}", dollars(budget.cost_micros), of(budget.max_cost_micros.map(dollars))));
+        said.push(format!(
+            "{}{}",
+            dollars(budget.cost_micros),
+            of(budget.max_cost_micros.map(dollars))
+        ));
     }
     said.join(", ")
 }
@@ -246,8 +334,24 @@ struct Running {
 
 impl Running {
     fn of(run: Run) -> Self {
-        let Run { run_id, item_id, change_id, agent, started_at, dir, .. } = run;
-        Self { run_id, item_id, change_id, agent, started_at, doing: None, dir }
+        let Run {
+            run_id,
+            item_id,
+            change_id,
+            agent,
+            started_at,
+            dir,
+            ..
+        } = run;
+        Self {
+            run_id,
+            item_id,
+            change_id,
+            agent,
+            started_at,
+            doing: None,
+            dir,
+        }
     }
 }
 
@@ -255,12 +359,27 @@ fn all(desk: &mut Desk) -> Result<Code> {
     let path = desk.settings()?.blackboard;
     let (blackboard, daemon) = (path.display().to_string(), RunningDaemon::of(&path));
     let mut overall = desk.read(|conn| {
-        let bb::Counted { columns, items, needs_you } = bb::counted(conn)?;
+        let bb::Counted {
+            columns,
+            items,
+            needs_you,
+        } = bb::counted(conn)?;
         let projects = bb::list_projects(conn)?.len();
         let running = bb::open_runs(conn)?.into_iter().map(Running::of).collect();
         let (stops, rate) = (bb::stops(conn)?, bb::rate(conn)?);
         let configuration = bb::configuration(conn)?.filter(|_| daemon.is_some());
-        Ok(Overall { blackboard, projects, stops, columns, items, needs_you, running, daemon, rate, configuration })
+        Ok(Overall {
+            blackboard,
+            projects,
+            stops,
+            columns,
+            items,
+            needs_you,
+            running,
+            daemon,
+            rate,
+            configuration,
+        })
     })?;
     for running in &mut overall.running {
         running.doing = agent::doing(Path::new(&running.dir))?;
@@ -269,40 +388,93 @@ fn all(desk: &mut Desk) -> Result<Code> {
         desk.out.json(&overall)?;
         return Ok(Code::Done);
     }
-    let counted: Vec<String> =
-        overall.columns.iter().map(|(column, n)| format!("{n} {}", column.to_lowercase())).collect();
-    let counted = if counted.is_empty() { "none".to_owned() } else { counted.join(", ") };
-    let items: Vec<String> = overall.items.iter().map(|(status, n)| format!("{n} {status}")).collect();
+    let counted: Vec<String> = overall
+        .columns
+        .iter()
+        .map(|(column, n)| format!("{n} {}", column.to_lowercase()))
+        .collect();
+    let counted = if counted.is_empty() {
+        "none".to_owned()
+    } else {
+        counted.join(", ")
+    };
+    let items: Vec<String> = overall
+        .items
+        .iter()
+        .map(|(status, n)| format!("{n} {status}"))
+        .collect();
     for stop in &overall.stops {
-        field(desk, "stopped", format!("{} (`{}`)", stop::sentence(stop), stop::command(stop)))?;
+        field(
+            desk,
+            "stopped",
+            format!("{} (`{}`)", stop::sentence(stop), stop::command(stop)),
+        )?;
     }
-    if let Some(changed) = overall.configuration.as_ref().and_then(|row| row.changed.as_ref()) {
-        field(desk, "config", format!("{} (`{}`)", reload::sentence(changed), reload::command(changed)))?;
+    if let Some(changed) = overall
+        .configuration
+        .as_ref()
+        .and_then(|row| row.changed.as_ref())
+    {
+        field(
+            desk,
+            "config",
+            format!(
+                "{} (`{}`)",
+                reload::sentence(changed),
+                reload::command(changed)
+            ),
+        )?;
     }
     field(desk, "changes", counted)?;
     field(desk, "items", items.join(", "))?;
     field(desk, "projects", overall.projects.to_string())?;
     field(desk, "blackboard", &overall.blackboard)?;
-    field(desk, "daemon", overall.daemon.as_ref().map_or("not running".to_owned(), RunningDaemon::sentence))?;
+    field(
+        desk,
+        "daemon",
+        overall
+            .daemon
+            .as_ref()
+            .map_or("not running".to_owned(), RunningDaemon::sentence),
+    )?;
     running_daemon::elsewhere_note(desk)?;
     if let Some(rate) = &overall.rate {
         let left = if rate.resets_at > desk.now {
-            format!("{} of {} calls left until {}", rate.remaining, rate.allowed, rate.resets_at)
+            format!(
+                "{} of {} calls left until {}",
+                rate.remaining, rate.allowed, rate.resets_at
+            )
         } else {
-            format!("{} calls an hour, none counted since {}", rate.allowed, rate.resets_at)
+            format!(
+                "{} calls an hour, none counted since {}",
+                rate.allowed, rate.resets_at
+            )
         };
         field(desk, "GitHub", left)?;
     }
     for running in &overall.running {
-        let Running { run_id, change_id, agent, started_at, doing, .. } = running;
-        let doing = doing
-            .as_ref()
-            .map_or_else(|| format!("for {}", span(desk.now.since(*started_at))), |doing| doing_line(doing, desk.now));
-        let line = Line::default().strong(change_id.as_str()).plain(format!(" {run_id} by {agent}, {doing}"));
+        let Running {
+            run_id,
+            change_id,
+            agent,
+            started_at,
+            doing,
+            ..
+        } = running;
+        let doing = doing.as_ref().map_or_else(
+            || format!("for {}", span(desk.now.since(*started_at))),
+            |doing| doing_line(doing, desk.now),
+        );
+        let line = Line::default()
+            .strong(change_id.as_str())
+            .plain(format!(" {run_id} by {agent}, {doing}"));
         desk.out.line(line)?;
     }
     for id in &overall.needs_you {
-        let line = Line::default().piece(Look::Bad, id).plain(" needs you: ").command(format!("remand why {id}"));
+        let line = Line::default()
+            .piece(Look::Bad, id)
+            .plain(" needs you: ")
+            .command(format!("remand why {id}"));
         desk.out.line(line)?;
     }
     Ok(Code::Done)

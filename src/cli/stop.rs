@@ -67,9 +67,21 @@ pub(crate) struct StartArgs {
 
 pub(crate) fn stop(args: &StopArgs, desk: &mut Desk) -> Result<Code> {
     whatever_the_settings_say(desk)?;
-    let project = args.project.as_deref().map(|name| known(desk, name)).transpose()?;
-    let order = Order { reason: args.reason.as_deref().filter(|reason| !reason.trim().is_empty()), at_once: args.now };
-    let changed = desk.write("stop", |conn, step| bb::stop(conn, project.as_ref(), order, &step.actor, step.now))?;
+    let project = args
+        .project
+        .as_deref()
+        .map(|name| known(desk, name))
+        .transpose()?;
+    let order = Order {
+        reason: args
+            .reason
+            .as_deref()
+            .filter(|reason| !reason.trim().is_empty()),
+        at_once: args.now,
+    };
+    let changed = desk.write("stop", |conn, step| {
+        bb::stop(conn, project.as_ref(), order, &step.actor, step.now)
+    })?;
     let mut board = desk.board()?;
     if !desk.out.is_json() {
         let stops = board.read(bb::stops)?;
@@ -80,20 +92,30 @@ pub(crate) fn stop(args: &StopArgs, desk: &mut Desk) -> Result<Code> {
         };
         desk.out.line(Line::default().piece(Look::Notice, what))?;
     }
-    let under_way = if args.no_wait { running(&mut board, project.as_ref())? } else { wait_out(desk, board, project)? };
+    let under_way = if args.no_wait {
+        running(&mut board, project.as_ref())?
+    } else {
+        wait_out(desk, board, project)?
+    };
     if desk.out.is_json() {
         return told(desk, changed, &under_way);
     }
     match under_way.as_slice() {
         [] => desk.out.line("nothing runs any more")?,
-        [..] => desk.out.line(format!("still under way: {}", named(&under_way)))?,
+        [..] => desk
+            .out
+            .line(format!("still under way: {}", named(&under_way)))?,
     }
     Ok(Code::Done)
 }
 
 pub(crate) fn start(args: &StartArgs, desk: &mut Desk) -> Result<Code> {
     whatever_the_settings_say(desk)?;
-    let project = args.project.as_deref().map(|name| known(desk, name)).transpose()?;
+    let project = args
+        .project
+        .as_deref()
+        .map(|name| known(desk, name))
+        .transpose()?;
     let changed = desk.write("start", |conn, step| {
         let mut changed = bb::start(conn, project.as_ref(), &step.actor, step.now)?;
         for stop in bb::stops(conn)?.iter().filter(|_| args.all) {
@@ -106,7 +128,10 @@ pub(crate) fn start(args: &StartArgs, desk: &mut Desk) -> Result<Code> {
     }
     let stops = desk.read(bb::stops)?;
     let what = project.as_ref().map_or("everything", ProjectId::as_str);
-    let left: Vec<&Stopped> = stops.iter().filter(|stop| project.is_none() || stop.project_id.is_none()).collect();
+    let left: Vec<&Stopped> = stops
+        .iter()
+        .filter(|stop| project.is_none() || stop.project_id.is_none())
+        .collect();
     let said = match (changed, left.is_empty()) {
         (true, true) => format!("{what} goes on"),
         (true, false) => "that stop is over".to_owned(),
@@ -115,7 +140,11 @@ pub(crate) fn start(args: &StartArgs, desk: &mut Desk) -> Result<Code> {
     };
     desk.out.line(said)?;
     for stop in left {
-        let line = Line::default().plain("but ").piece(Look::Notice, sentence(stop)).plain(": ").command(command(stop));
+        let line = Line::default()
+            .plain("but ")
+            .piece(Look::Notice, sentence(stop))
+            .plain(": ")
+            .command(command(stop));
         desk.out.line(line)?;
     }
     Ok(Code::Done)
@@ -123,22 +152,38 @@ pub(crate) fn start(args: &StartArgs, desk: &mut Desk) -> Result<Code> {
 
 /// A stop needs the blackboard and nothing else: a mistyped setting must not keep anybody from it.
 pub(super) fn whatever_the_settings_say(desk: &mut Desk) -> Result<()> {
-    let Err(error) = desk.settings() else { return Ok(()) };
-    let Some(board) = config::blackboard_despite(desk.place()).filter(|board| board.exists()) else {
+    let Err(error) = desk.settings() else {
+        return Ok(());
+    };
+    let Some(board) = config::blackboard_despite(desk.place()).filter(|board| board.exists())
+    else {
         return Err(error);
     };
     let why = error.to_string();
-    let why = why.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-    desk.out
-        .note(format!("warning: the configuration is invalid ({why}); using the blackboard {}", board.display()))?;
-    desk.move_to(Place { config: Some("/dev/null".into()), db: Some(board) });
+    let why = why
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .trim_start_matches("error: ")
+        .to_owned();
+    desk.out.note(format!(
+        "warning: the configuration is invalid ({why}); using the blackboard {}",
+        board.display()
+    ))?;
+    desk.move_to(Place {
+        config: Some("/dev/null".into()),
+        db: Some(board),
+    });
     Ok(())
 }
 
 /// Says what is stopped, before or after what a command shows.
 pub(crate) fn banner(desk: &mut Desk) -> Result<()> {
     for stop in desk.read(bb::stops)? {
-        let line = Line::default().piece(Look::Notice, sentence(&stop)).plain(": ").command(command(&stop));
+        let line = Line::default()
+            .piece(Look::Notice, sentence(&stop))
+            .plain(": ")
+            .command(command(&stop));
         desk.out.note(line)?;
     }
     Ok(())
@@ -146,22 +191,39 @@ pub(crate) fn banner(desk: &mut Desk) -> Result<()> {
 
 /// What is stopped, by whom and why.
 pub(crate) fn sentence(stop: &Stopped) -> String {
-    let what = stop.project_id.as_ref().map_or("everything", ProjectId::as_str);
-    let reason = stop.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    let what = stop
+        .project_id
+        .as_ref()
+        .map_or("everything", ProjectId::as_str);
+    let reason = stop
+        .reason
+        .as_ref()
+        .map(|reason| format!(": {reason}"))
+        .unwrap_or_default();
     format!("{what} is stopped by {}{reason}", stop.stopped_by)
 }
 
 /// What ends it.
 pub(crate) fn command(stop: &Stopped) -> String {
-    stop.project_id.as_ref().map_or("remand start".to_owned(), |id| format!("remand start {id}"))
+    stop.project_id
+        .as_ref()
+        .map_or("remand start".to_owned(), |id| format!("remand start {id}"))
 }
 
 /// Something waits for it that would run, were it not stopped.
 pub(super) fn stopped(facts: &Facts) -> Answer {
     let mut said: Vec<String> = facts.stops.iter().map(sentence).collect();
-    said.extend(may_finish(facts, facts.stops.iter().any(|stop| stop.at_once)));
+    said.extend(may_finish(
+        facts,
+        facts.stops.iter().any(|stop| stop.at_once),
+    ));
     let commands: Vec<String> = facts.stops.iter().map(command).collect();
-    say("stopped", said.join("; "), facts.stops.first().map(|stop| stop.stopped_at), &commands)
+    say(
+        "stopped",
+        said.join("; "),
+        facts.stops.first().map(|stop| stop.stopped_at),
+        &commands,
+    )
 }
 
 /// What is said of it may wait for a person all the same; nothing that remand does follows before the start.
@@ -175,18 +237,30 @@ pub(super) fn and_stopped(mut told: Answer, facts: &Facts) -> Answer {
 
 fn known(desk: &Desk, name: &str) -> Result<ProjectId> {
     let projects = desk.read(bb::list_projects)?;
-    if let Some(found) = projects.iter().find(|project| project.project_id.as_str() == name) {
+    if let Some(found) = projects
+        .iter()
+        .find(|project| project.project_id.as_str() == name)
+    {
         return Ok(found.project_id.clone());
     }
-    let names: Vec<&str> = projects.iter().map(|project| project.project_id.as_str()).collect();
+    let names: Vec<&str> = projects
+        .iter()
+        .map(|project| project.project_id.as_str())
+        .collect();
     let hint = match names.as_slice() {
         [] => "no project is known yet: `remand project add PATH`".to_owned(),
         [..] => format!("the known ones: {}", names.join(", ")),
     };
-    Err(Fail::not_found(format!("there is no project `{name}`")).hint(hint).into())
+    Err(Fail::not_found(format!("there is no project `{name}`"))
+        .hint(hint)
+        .into())
 }
 
-fn wait_out(desk: &mut Desk, mut board: Board, project: Option<ProjectId>) -> Result<Vec<UnderWay>> {
+fn wait_out(
+    desk: &mut Desk,
+    mut board: Board,
+    project: Option<ProjectId>,
+) -> Result<Vec<UnderWay>> {
     wait(async move {
         let mut said = String::new();
         loop {
@@ -208,19 +282,26 @@ fn wait_out(desk: &mut Desk, mut board: Board, project: Option<ProjectId>) -> Re
 fn running(board: &mut Board, project: Option<&ProjectId>) -> Result<Vec<UnderWay>> {
     let mut found = board.read(|conn| bb::under_way(conn, project))?;
     found.retain(|one| {
-        let alive = one.holder.parse::<ProcessId>().and_then(|process| process.is_alive());
+        let alive = one
+            .holder
+            .parse::<ProcessId>()
+            .and_then(|process| process.is_alive());
         !matches!(alive, Ok(false))
     });
     Ok(found)
 }
 
 fn named(under_way: &[UnderWay]) -> String {
-    let each: Vec<String> = under_way.iter().map(|one| format!("{} of {}", one.what, one.change_id)).collect();
+    let each: Vec<String> = under_way
+        .iter()
+        .map(|one| format!("{} of {}", one.what, one.change_id))
+        .collect();
     each.join(", ")
 }
 
 fn told(desk: &mut Desk, changed: bool, under_way: &[UnderWay]) -> Result<Code> {
     let stops = desk.read(bb::stops)?;
-    desk.out.json(&serde_json::json!({ "changed": changed, "stops": stops, "under_way": under_way }))?;
+    desk.out
+        .json(&serde_json::json!({ "changed": changed, "stops": stops, "under_way": under_way }))?;
     Ok(Code::Done)
 }

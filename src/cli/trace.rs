@@ -25,10 +25,17 @@ pub(crate) fn begin(settings: &Log, verbose: u8, talk: Talk) {
         (Talk::Log | Talk::Warnings, _) => "debug",
     };
     let filter = EnvFilter::builder().parse_lossy(format!("remand={level}"));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_target(false);
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_target(false);
     let begun = match (settings.format, journal::is_journal()) {
         // The journal has a time of its own, people would see two.
-        (LogFormat::Text, true) => builder.with_ansi(false).without_time().map_event_format(Prioritized).try_init(),
+        (LogFormat::Text, true) => builder
+            .with_ansi(false)
+            .without_time()
+            .map_event_format(Prioritized)
+            .try_init(),
         (LogFormat::Json, true) => builder.json().map_event_format(Prioritized).try_init(),
         (LogFormat::Json, false) => builder.json().try_init(),
         (LogFormat::Text, false) => builder.with_ansi(io::stderr().is_terminal()).try_init(),

@@ -34,15 +34,27 @@ impl Unwatched {
     pub(crate) fn look(desk: &Desk, name: &PullName) -> Result<Self> {
         let project = name.project(desk)?;
         let settings = desk.settings()?;
-        let Project { project_id, remote_url, .. } = &project;
-        let (pull, discovery) =
-            desk.read(|conn| Ok((bb::pull_row(conn, project_id, name.number)?, bb::discovery(conn, project_id)?)))?;
+        let Project {
+            project_id,
+            remote_url,
+            ..
+        } = &project;
+        let (pull, discovery) = desk.read(|conn| {
+            Ok((
+                bb::pull_row(conn, project_id, name.number)?,
+                bb::discovery(conn, project_id)?,
+            ))
+        })?;
         Ok(Self {
             pr: whole(&project, name.number),
             project_id: project_id.to_string(),
             pull,
             discovery,
-            rules: settings.project(project_id.as_str()).discover.as_ref().map(in_words),
+            rules: settings
+                .project(project_id.as_str())
+                .discover
+                .as_ref()
+                .map(in_words),
             lacks_url: remote_url.is_none(),
             daemon: desk.around()?.daemon,
         })
@@ -52,27 +64,55 @@ impl Unwatched {
         let (because, answer) = match (&self.rules, &self.pull) {
             (None, _) => {
                 let project = &self.project_id;
-                ("not_looked_for", format!("nothing looks for it: [projects.{project}.discover] is not set"))
+                (
+                    "not_looked_for",
+                    format!("nothing looks for it: [projects.{project}.discover] is not set"),
+                )
             }
             (Some(_), _) if self.lacks_url => {
                 let project = &self.project_id;
-                ("not_looked_for", format!("nothing looks for it: `{project}` has no URL that could be pushed to"))
+                (
+                    "not_looked_for",
+                    format!("nothing looks for it: `{project}` has no URL that could be pushed to"),
+                )
             }
-            (Some(rules), Some(pull)) => {
-                ("passed_over", format!("it is not watched: {}; taken over are {rules}", why(pull)))
-            }
-            (Some(rules), None) => ("not_seen", format!("it was never seen open; taken over are {rules}")),
+            (Some(rules), Some(pull)) => (
+                "passed_over",
+                format!("it is not watched: {}; taken over are {rules}", why(pull)),
+            ),
+            (Some(rules), None) => (
+                "not_seen",
+                format!("it was never seen open; taken over are {rules}"),
+            ),
         };
-        let looks = if because == "not_looked_for" { String::new() } else { format!("; {}", self.looks(now)) };
-        let commands = if self.pull.as_ref().is_some_and(|pull| pull.state != PullState::Open) {
+        let looks = if because == "not_looked_for" {
+            String::new()
+        } else {
+            format!("; {}", self.looks(now))
+        };
+        let commands = if self
+            .pull
+            .as_ref()
+            .is_some_and(|pull| pull.state != PullState::Open)
+        {
             Vec::new()
         } else if self.lacks_url {
             vec!["remand project add PATH --url URL".to_owned()]
         } else {
             vec![format!("remand watch {}", self.pr)]
         };
-        let until = if looks.is_empty() { None } else { self.discovery.next_read };
-        Answer { because, answer: format!("{answer}{looks}"), since: self.discovery.read_at, until, commands }
+        let until = if looks.is_empty() {
+            None
+        } else {
+            self.discovery.next_read
+        };
+        Answer {
+            because,
+            answer: format!("{answer}{looks}"),
+            since: self.discovery.read_at,
+            until,
+            commands,
+        }
     }
 
     /// When it was looked, when it is looked again, and what was in the way.
@@ -91,19 +131,33 @@ impl Unwatched {
 }
 
 fn why(pull: &SeenPull) -> String {
-    pull.passed_over.clone().unwrap_or_else(|| "the next look takes it over".to_owned())
+    pull.passed_over
+        .clone()
+        .unwrap_or_else(|| "the next look takes it over".to_owned())
 }
 
 fn in_words(rules: &Discover) -> String {
     let mut said = Vec::new();
-    said.extend(rules.label.as_ref().map(|label| format!("with the label `{label}`")));
+    said.extend(
+        rules
+            .label
+            .as_ref()
+            .map(|label| format!("with the label `{label}`")),
+    );
     if !rules.authors.is_empty() {
         said.push(format!("by {}", rules.authors.join(" or ")));
     }
     if !rules.branches.is_empty() {
         said.push(format!("from {}", rules.branches.join(" or ")));
     }
-    said.push(if rules.drafts { "drafts too" } else { "no drafts" }.to_owned());
+    said.push(
+        if rules.drafts {
+            "drafts too"
+        } else {
+            "no drafts"
+        }
+        .to_owned(),
+    );
     said.push(format!("at most {} at once", rules.max_open));
     format!("those {}", said.join(", "))
 }

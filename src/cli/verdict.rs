@@ -51,7 +51,11 @@ pub(crate) fn verdict(args: &VerdictArgs, desk: &mut Desk) -> Result<Code> {
     let change = desk.change(&args.named.change)?;
     let id = change.change_id.clone();
     if change.state.is_over() {
-        return Err(Fail::new(format!("{id} is {}: nothing more is done for it", change.state)).into());
+        return Err(Fail::new(format!(
+            "{id} is {}: nothing more is done for it",
+            change.state
+        ))
+        .into());
     }
     match args.verdict {
         Said::Approved => {
@@ -64,7 +68,9 @@ pub(crate) fn verdict(args: &VerdictArgs, desk: &mut Desk) -> Result<Code> {
         }
         Said::ChangesRequested => {
             let asked = asked(desk, &change, text.as_deref())?;
-            desk.write_and_judge("verdict", |conn, step| request_changes(conn, &change, &asked, step))?;
+            desk.write_and_judge("verdict", |conn, step| {
+                request_changes(conn, &change, &asked, step)
+            })?;
             told(desk, &id, "has to be changed")
         }
         Said::NeedsDiscussion => {
@@ -72,7 +78,9 @@ pub(crate) fn verdict(args: &VerdictArgs, desk: &mut Desk) -> Result<Code> {
                 return told(desk, &id, "waits for you already");
             }
             let reason = text.as_deref().map(summary);
-            desk.write("verdict", |conn, step| discuss(conn, &change, reason.as_deref(), step))?;
+            desk.write("verdict", |conn, step| {
+                discuss(conn, &change, reason.as_deref(), step)
+            })?;
             told(desk, &id, "waits for you")
         }
     }
@@ -89,15 +97,23 @@ struct Asked {
 /// The last review that did not approve, and before it what people said, now and since the last fix.
 fn asked(desk: &Desk, change: &Change, text: Option<&str>) -> Result<Asked> {
     let review = desk.read(|conn| bb::last_review(conn, &change.change_id))?;
-    let review = review.filter(|review| review.verdict != Verdict::Approved).map(|review| review.body);
+    let review = review
+        .filter(|review| review.verdict != Verdict::Approved)
+        .map(|review| review.body);
     let unanswered = desk.read(|conn| bb::unanswered(conn, &change.change_id))?;
     let said = unanswered.with(text);
     let body: Vec<String> = said.iter().cloned().chain(review).collect();
     if body.is_empty() {
         let what = format!("{} has no review that asks for anything", change.change_id);
-        return Err(Fail::new(what).hint("say what is to be changed with --text").into());
+        return Err(Fail::new(what)
+            .hint("say what is to be changed with --text")
+            .into());
     }
-    Ok(Asked { body: body.join("\n\n"), said: said.join("\n\n"), unanswered })
+    Ok(Asked {
+        body: body.join("\n\n"),
+        said: said.join("\n\n"),
+        unanswered,
+    })
 }
 
 fn request_changes(conn: &Conn, change: &Change, asked: &Asked, step: &Step) -> bb::Result<()> {
@@ -105,17 +121,22 @@ fn request_changes(conn: &Conn, change: &Change, asked: &Asked, step: &Step) -> 
     note(conn, change, "CHANGES_REQUESTED", step)?;
     // The head has its verdict now: no other is waited for.
     bb::end_reviews(conn, id, &step.actor, step.now)?;
-    let rejected = NewEvent::about(id, EventType::WorkRejected, summary(&asked.body)).by(&step.actor).with(json!({
-        "verdict": Verdict::ChangesRequested,
-        "head": change.head,
-        "body": asked.body,
-        "said": asked.said,
-        "findings": asked.unanswered.findings,
-        "supersedes": true,
-        "supersedes_to": asked.unanswered.to,
-        "begins_round": false,
-    }));
-    if !matches!(change.state, State::SelfReviewFailed | State::Refining | State::AddressingFeedback) {
+    let rejected = NewEvent::about(id, EventType::WorkRejected, summary(&asked.body))
+        .by(&step.actor)
+        .with(json!({
+            "verdict": Verdict::ChangesRequested,
+            "head": change.head,
+            "body": asked.body,
+            "said": asked.said,
+            "findings": asked.unanswered.findings,
+            "supersedes": true,
+            "supersedes_to": asked.unanswered.to,
+            "begins_round": false,
+        }));
+    if !matches!(
+        change.state,
+        State::SelfReviewFailed | State::Refining | State::AddressingFeedback
+    ) {
         bb::advance(conn, id, Trigger::MarkReady, &step.actor, step.now)?;
     }
     bb::append(conn, &rejected, step.now).map(|_| ())
@@ -142,9 +163,12 @@ fn discuss(conn: &Conn, change: &Change, reason: Option<&str>, step: &Step) -> b
 
 fn note(conn: &Conn, change: &Change, verdict: &str, step: &Step) -> bb::Result<()> {
     let actor = &step.actor;
-    let event =
-        NewEvent::about(&change.change_id, EventType::Instructed, format!("{actor} gives the verdict {verdict}"))
-            .by(actor)
-            .with(json!({ "action": "verdict", "text": verdict, "by": actor }));
+    let event = NewEvent::about(
+        &change.change_id,
+        EventType::Instructed,
+        format!("{actor} gives the verdict {verdict}"),
+    )
+    .by(actor)
+    .with(json!({ "action": "verdict", "text": verdict, "by": actor }));
     bb::append(conn, &event, step.now).map(|_| ())
 }

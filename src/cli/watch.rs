@@ -52,10 +52,15 @@ pub(crate) fn watch(args: &WatchArgs, desk: &mut Desk) -> Result<Code> {
     refuse_agents()?;
     let Some(name) = PullName::parse(&args.pull) else {
         let what = format!("`{}` is not the name of a pull request", args.pull);
-        let hint = "as owner/repo#42, as its URL at https://github.com, or as #42 in a project's checkout";
+        let hint =
+            "as owner/repo#42, as its URL at https://github.com, or as #42 in a project's checkout";
         return Err(Fail::usage(what).hint(hint).into());
     };
-    if args.title.as_ref().is_some_and(|title| title.trim().is_empty()) {
+    if args
+        .title
+        .as_ref()
+        .is_some_and(|title| title.trim().is_empty())
+    {
         return Err(Fail::usage("the title is empty").into());
     }
     let settings = desk.settings()?;
@@ -83,16 +88,31 @@ pub(crate) fn watch(args: &WatchArgs, desk: &mut Desk) -> Result<Code> {
         ("--title", args.title.is_some()),
         ("--shadow", args.shadow),
     ];
-    let unused: Vec<&str> = given.iter().filter(|(_, is)| *is && !adopted.is_new).map(|(name, _)| *name).collect();
+    let unused: Vec<&str> = given
+        .iter()
+        .filter(|(_, is)| *is && !adopted.is_new)
+        .map(|(name, _)| *name)
+        .collect();
     if !unused.is_empty() {
         let id = &adopted.change.change_id;
-        let what = format!("{name} is {id}, which is watched already: {} can't be changed by this", unused.join(", "));
+        let what = format!(
+            "{name} is {id}, which is watched already: {} can't be changed by this",
+            unused.join(", ")
+        );
         return Err(Fail::new(what)
             .hint(format!(
                 "`remand budget {id} --fixes +N` gives it more fixes, `remand shadow {id} on` puts it in shadow; `remand show {id}` shows it"
             ))
             .into());
     }
-    let what = if adopted.is_new { "watched from now on" } else { "watched already" };
-    told(desk, &adopted.change.change_id, &format!("is {name}, which is {what}"))
+    let what = if adopted.is_new {
+        "watched from now on"
+    } else {
+        "watched already"
+    };
+    told(
+        desk,
+        &adopted.change.change_id,
+        &format!("is {name}, which is {what}"),
+    )
 }

@@ -26,9 +26,11 @@ const EVENTS: usize = 12;
 
 /// Say what something waits for, or why it stopped, since when, and what to type
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  remand why c3       a change: what is it waiting for?\n  \
+#[command(
+    after_help = "Examples:\n  remand why c3       a change: what is it waiting for?\n  \
 remand why w7       an item: why does it not run?\n  remand why 118      an event: what came of it?\n  \
-remand why ada/engine#7       a PR: why is it not taken over?")]
+remand why ada/engine#7       a PR: why is it not taken over?"
+)]
 pub(crate) struct WhyArgs {
     /// The id: of a change (or its branch, worktree or PR), a PR (owner/repo#7), an item, a run, a review, a rejection, a finding, an event
     #[arg(value_name = "ID")]
@@ -67,10 +69,12 @@ pub(crate) fn why(args: &WhyArgs, desk: &mut Desk) -> Result<Code> {
     if let Thing::Change(change) = &thing
         && let Some(moved) = moved(desk, change)?
     {
-        desk.out.line(Line::default().plain("  ").piece(Look::Notice, moved))?;
+        desk.out
+            .line(Line::default().plain("  ").piece(Look::Notice, moved))?;
     }
     if let Some(rest) = &told.change {
-        desk.out.line(Line::default().strong(rest.change_id.as_str()))?;
+        desk.out
+            .line(Line::default().strong(rest.change_id.as_str()))?;
         print_answer(desk, &rest.answer)?;
     }
     let about = match (&thing, &told.change) {
@@ -80,7 +84,8 @@ pub(crate) fn why(args: &WhyArgs, desk: &mut Desk) -> Result<Code> {
     if let Some(id) = about
         && let Some(unread) = shadow::unread(desk, &desk.read(|conn| bb::change(conn, &id))?)?
     {
-        desk.out.line(Line::default().plain("  ").piece(Look::Notice, unread))?;
+        desk.out
+            .line(Line::default().plain("  ").piece(Look::Notice, unread))?;
     }
     if let Some(bound) = &told.fix_bound {
         let text = format!("fixes per round: at most {} ({})", bound.most, bound.from);
@@ -92,7 +97,13 @@ pub(crate) fn why(args: &WhyArgs, desk: &mut Desk) -> Result<Code> {
         let mut table = Table::new(&["EVENT", "WHEN", "TYPE", "BY", "WHAT"]);
         for event in &told.events {
             let (id, when) = (event.id.to_string(), ago(event.timestamp, desk.now));
-            table.row([&id, &when, event.event_type.as_str(), &event.actor_id, &event.summary]);
+            table.row([
+                &id,
+                &when,
+                event.event_type.as_str(),
+                &event.actor_id,
+                &event.summary,
+            ]);
         }
         desk.out.table(&table)?;
     }
@@ -103,12 +114,27 @@ fn tell(conn: &Conn, thing: &Thing, around: Around) -> bb::Result<Told> {
     let of_change = |id: &ChangeId| Facts::gather(conn, bb::change(conn, id)?, around);
     let with_change = |id: String, own: Answer, change: Option<&ChangeId>| -> bb::Result<Told> {
         let Some(change_id) = change else {
-            return Ok(Told { id, answer: own, change: None, fix_bound: None, events: Vec::new() });
+            return Ok(Told {
+                id,
+                answer: own,
+                change: None,
+                fix_bound: None,
+                events: Vec::new(),
+            });
         };
         let facts = of_change(change_id)?;
-        let rest = Rest { change_id: change_id.clone(), answer: answer(&facts) };
+        let rest = Rest {
+            change_id: change_id.clone(),
+            answer: answer(&facts),
+        };
         let fix_bound = fix_bound(conn, &facts.row.change)?;
-        Ok(Told { id, answer: own, change: Some(rest), fix_bound, events: shown(&facts) })
+        Ok(Told {
+            id,
+            answer: own,
+            change: Some(rest),
+            fix_bound,
+            events: shown(&facts),
+        })
     };
     match thing {
         Thing::Change(change) => {
@@ -121,12 +147,29 @@ fn tell(conn: &Conn, thing: &Thing, around: Around) -> bb::Result<Told> {
                 events: shown(&facts),
             })
         }
-        Thing::Item(item) => with_change(item.item_id.to_string(), of_item(item), item.change_id.as_ref()),
+        Thing::Item(item) => with_change(
+            item.item_id.to_string(),
+            of_item(item),
+            item.change_id.as_ref(),
+        ),
         Thing::Run(run) => {
-            let ended = run.ended.map_or_else(|| "it has not ended".to_owned(), |ended| format!("it ended: {ended}"));
-            let status = run.exit_status.map(|status| format!(", status {status}")).unwrap_or_default();
-            let own = plain("run", format!("{ended}{status}"), run.ended_at.or(Some(run.started_at)));
-            let own = Answer { commands: vec![format!("remand log {}", run.run_id)], ..own };
+            let ended = run.ended.map_or_else(
+                || "it has not ended".to_owned(),
+                |ended| format!("it ended: {ended}"),
+            );
+            let status = run
+                .exit_status
+                .map(|status| format!(", status {status}"))
+                .unwrap_or_default();
+            let own = plain(
+                "run",
+                format!("{ended}{status}"),
+                run.ended_at.or(Some(run.started_at)),
+            );
+            let own = Answer {
+                commands: vec![format!("remand log {}", run.run_id)],
+                ..own
+            };
             with_change(run.run_id.to_string(), own, Some(&run.change_id))
         }
         Thing::Review(change, review) => {
@@ -138,19 +181,32 @@ fn tell(conn: &Conn, thing: &Thing, around: Around) -> bb::Result<Told> {
             with_change(review.review_id.to_string(), own, Some(change))
         }
         Thing::Finding(change, finding) => {
-            let note = finding.note.as_deref().map(|note| format!(": {note}")).unwrap_or_default();
+            let note = finding
+                .note
+                .as_deref()
+                .map(|note| format!(": {note}"))
+                .unwrap_or_default();
             let own = plain("finding", format!("it is {}{note}", finding.outcome), None);
             with_change(finding.finding_id.to_string(), own, Some(change))
         }
-        Thing::Rejection(rejection) => {
-            with_change(rejection.rejection_id.to_string(), of_rejection(rejection), Some(&rejection.change_id))
-        }
+        Thing::Rejection(rejection) => with_change(
+            rejection.rejection_id.to_string(),
+            of_rejection(rejection),
+            Some(&rejection.change_id),
+        ),
         Thing::Event(event) => {
             let (own, change) = of_event(conn, event)?;
             with_change(format!("event {}", event.id), own, change.as_ref())
         }
         Thing::Project(project) => {
-            let own = plain("project", format!("it is a project at {}; projects wait for nothing", project.path), None);
+            let own = plain(
+                "project",
+                format!(
+                    "it is a project at {}; projects wait for nothing",
+                    project.path
+                ),
+                None,
+            );
             with_change(project.project_id.to_string(), own, None)
         }
         Thing::Pull(pull) => with_change(pull.pr.clone(), pull.answer(around.now), None),
@@ -159,32 +215,61 @@ fn tell(conn: &Conn, thing: &Thing, around: Around) -> bb::Result<Told> {
 
 /// Only for a change that may still be fixed.
 fn fix_bound(conn: &Conn, change: &Change) -> bb::Result<Option<FixBound>> {
-    (!change.state.is_over()).then(|| bb::fix_bound(conn, change)).transpose()
+    (!change.state.is_over())
+        .then(|| bb::fix_bound(conn, change))
+        .transpose()
 }
 
 fn plain(because: &'static str, answer: impl Into<String>, since: Option<Time>) -> Answer {
-    Answer { because, answer: answer.into(), since, until: None, commands: Vec::new() }
+    Answer {
+        because,
+        answer: answer.into(),
+        since,
+        until: None,
+        commands: Vec::new(),
+    }
 }
 
 fn shown(facts: &Facts) -> Vec<Event> {
-    led_here(&facts.events, EVENTS).into_iter().cloned().collect()
+    led_here(&facts.events, EVENTS)
+        .into_iter()
+        .cloned()
+        .collect()
 }
 
 fn of_item(item: &Item) -> Answer {
-    let why = item.failure_reason.as_deref().unwrap_or("no reason was recorded");
+    let why = item
+        .failure_reason
+        .as_deref()
+        .unwrap_or("no reason was recorded");
     match item.status {
         Status::Completed => plain("completed", "it is done", item.completed_at),
         Status::Failed => plain("failed", format!("it failed: {why}"), item.completed_at),
-        Status::Cancelled => plain("cancelled", format!("it was cancelled: {why}"), item.completed_at),
+        Status::Cancelled => plain(
+            "cancelled",
+            format!("it was cancelled: {why}"),
+            item.completed_at,
+        ),
         Status::Available => plain("available", "it is queued", Some(item.created_at)),
         Status::Claimed => plain("claimed", "somebody runs it", None),
-        Status::Blocked => plain("blocked", "it is blocked, as its change is paused, stopped, held or in shadow", None),
+        Status::Blocked => plain(
+            "blocked",
+            "it is blocked, as its change is paused, stopped, held or in shadow",
+            None,
+        ),
     }
 }
 
 fn of_rejection(rejection: &Rejection) -> Answer {
-    let fix = rejection.item_id.as_ref().map(|item| format!(" {item}")).unwrap_or_default();
-    let why = rejection.reason.as_deref().unwrap_or("no reason was recorded");
+    let fix = rejection
+        .item_id
+        .as_ref()
+        .map(|item| format!(" {item}"))
+        .unwrap_or_default();
+    let why = rejection
+        .reason
+        .as_deref()
+        .unwrap_or("no reason was recorded");
     let said = match rejection.state {
         RejectionState::Pending => "it waits for its fix".to_owned(),
         RejectionState::InFix => format!("the fix{fix} is to answer it"),
@@ -201,20 +286,44 @@ fn of_event(conn: &Conn, event: &Event) -> bb::Result<(Answer, Option<ChangeId>)
     if let Some(rejection) = bb::rejection_of_event(conn, event.id)? {
         let own = of_rejection(&rejection);
         let answer = format!("it became {}: {}", rejection.rejection_id, own.answer);
-        return Ok((Answer { answer, since: Some(event.timestamp), ..own }, Some(rejection.change_id)));
+        return Ok((
+            Answer {
+                answer,
+                since: Some(event.timestamp),
+                ..own
+            },
+            Some(rejection.change_id),
+        ));
     }
     let about = bb::events_about(conn, TargetType::Event, &event.id.to_string(), 20)?;
-    let own = match about.iter().find(|told| told.event_type == EventType::Skipped) {
+    let own = match about
+        .iter()
+        .find(|told| told.event_type == EventType::Skipped)
+    {
         Some(skipped) => {
-            let told = plain("skipped", format!("nothing was done: {}", skipped.summary), Some(skipped.timestamp));
-            Answer { commands: vec!["remand list --all".into()], ..told }
+            let told = plain(
+                "skipped",
+                format!("nothing was done: {}", skipped.summary),
+                Some(skipped.timestamp),
+            );
+            Answer {
+                commands: vec!["remand list --all".into()],
+                ..told
+            }
         }
         None if event.event_type == EventType::WorkRejected => Answer {
             commands: vec!["remand run".into(), "remand tick".into()],
-            ..plain("waits_for_heartbeat", "the next heartbeat takes it in", Some(event.timestamp))
+            ..plain(
+                "waits_for_heartbeat",
+                "the next heartbeat takes it in",
+                Some(event.timestamp),
+            )
         },
         None => {
-            let said = format!("{} by {}: {}", event.event_type, event.actor_id, event.summary);
+            let said = format!(
+                "{} by {}: {}",
+                event.event_type, event.actor_id, event.summary
+            );
             plain("event", said, Some(event.timestamp))
         }
     };

@@ -9,7 +9,9 @@ use serde::de::{Deserializer, Error, Unexpected, Visitor};
 const MOST_USD: f64 = 1_000_000.0;
 
 /// A whole number from MIN to MAX, for `deserialize_with`.
-pub(super) fn whole<'de, D, T, const MIN: i64, const MAX: i64>(deserializer: D) -> Result<T, D::Error>
+pub(super) fn whole<'de, D, T, const MIN: i64, const MAX: i64>(
+    deserializer: D,
+) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: TryFrom<i64>,
@@ -18,7 +20,9 @@ where
 }
 
 /// Like `whole`, for a setting that may be left out.
-pub(super) fn whole_or_none<'de, D, T, const MIN: i64, const MAX: i64>(deserializer: D) -> Result<Option<T>, D::Error>
+pub(super) fn whole_or_none<'de, D, T, const MIN: i64, const MAX: i64>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: TryFrom<i64>,
@@ -32,7 +36,9 @@ pub(super) fn dollars<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64,
 }
 
 /// Like `dollars`, for a setting that may be left out.
-pub(super) fn dollars_or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+pub(super) fn dollars_or_none<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<f64>, D::Error> {
     dollars(deserializer).map(Some)
 }
 

@@ -22,16 +22,31 @@ pub(super) fn check(config: &Config) -> Vec<Complaint> {
     complaints.extend(times(config));
     complaints.extend(agents(config));
     complaints.extend(named(config, KeyPath::dotted("agent"), Some(&config.agent)));
-    complaints.extend(named(config, KeyPath::dotted("review_agent"), Some(&config.review_agent)));
+    complaints.extend(named(
+        config,
+        KeyPath::dotted("review_agent"),
+        Some(&config.review_agent),
+    ));
     complaints.extend(config.push.complaints(&KeyPath::dotted("push")));
     complaints.extend(config.sandbox.complaints(&KeyPath::dotted("sandbox")));
-    complaints.extend(setup_again(&KeyPath::dotted("setup_again_on"), &config.setup_again_on));
+    complaints.extend(setup_again(
+        &KeyPath::dotted("setup_again_on"),
+        &config.setup_again_on,
+    ));
     for (name, project) in &config.projects {
         let at = KeyPath::dotted("projects").key(name);
         complaints.extend(empty_name(&at, name));
         complaints.extend(project_fixes(config, &at, project));
-        complaints.extend(named(config, at.clone().key("agent"), project.agent.as_ref()));
-        complaints.extend(named(config, at.clone().key("review_agent"), project.review_agent.as_ref()));
+        complaints.extend(named(
+            config,
+            at.clone().key("agent"),
+            project.agent.as_ref(),
+        ));
+        complaints.extend(named(
+            config,
+            at.clone().key("review_agent"),
+            project.review_agent.as_ref(),
+        ));
         complaints.extend(own_tables(&at, project));
     }
     complaints
@@ -40,8 +55,18 @@ pub(super) fn check(config: &Config) -> Vec<Complaint> {
 fn own_tables(at: &KeyPath, project: &ProjectOverrides) -> Vec<Complaint> {
     let again = project.setup_again_on.as_deref().unwrap_or_default();
     let mut complaints = setup_again(&at.clone().key("setup_again_on"), again);
-    complaints.extend(project.push.iter().flat_map(|push| push.complaints(&at.clone().key("push"))));
-    complaints.extend(project.discover.iter().flat_map(|discover| discover.complaints(&at.clone().key("discover"))));
+    complaints.extend(
+        project
+            .push
+            .iter()
+            .flat_map(|push| push.complaints(&at.clone().key("push"))),
+    );
+    complaints.extend(
+        project
+            .discover
+            .iter()
+            .flat_map(|discover| discover.complaints(&at.clone().key("discover"))),
+    );
     complaints
 }
 
@@ -52,14 +77,21 @@ fn setup_again(key: &KeyPath, files: &[String]) -> Vec<Complaint> {
 fn common_fixes(config: &Config) -> [(KeyPath, i64); 2] {
     let key = |name: &str| KeyPath::dotted("loop").key(name);
     let common = &config.r#loop;
-    [(key("max_fix_cycles"), common.max_fix_cycles), (key("max_total_fixes"), common.max_total_fixes)]
+    [
+        (key("max_fix_cycles"), common.max_fix_cycles),
+        (key("max_total_fixes"), common.max_total_fixes),
+    ]
 }
 
 /// Only if the project overrides one of the two: otherwise it was said about all projects already.
 fn project_fixes(config: &Config, at: &KeyPath, project: &ProjectOverrides) -> Option<Complaint> {
     let [cycles, total] = common_fixes(config);
-    let own_cycles = project.max_fix_cycles.map(|n| (at.clone().key("max_fix_cycles"), n));
-    let own_total = project.max_total_fixes.map(|n| (at.clone().key("max_total_fixes"), n));
+    let own_cycles = project
+        .max_fix_cycles
+        .map(|n| (at.clone().key("max_fix_cycles"), n));
+    let own_total = project
+        .max_total_fixes
+        .map(|n| (at.clone().key("max_total_fixes"), n));
     match (own_cycles, own_total) {
         (None, None) => None,
         (Some(own), None) => fixes(own, total),
@@ -90,12 +122,19 @@ fn times(config: &Config) -> Vec<Complaint> {
     if first.1 > longest.1 {
         complaints.push(larger(first, longest, "the first wait is the shortest one"));
     }
-    let runs = [("limits.review_s", limits.review_s), ("limits.fix_s", limits.fix_s)];
+    let runs = [
+        ("limits.review_s", limits.review_s),
+        ("limits.fix_s", limits.fix_s),
+    ];
     let idle = ("limits.idle_s", limits.idle_s);
     if let Some(run) = runs.into_iter().max_by_key(|(_, seconds)| *seconds)
         && idle.1 > run.1
     {
-        complaints.push(larger(idle, run, "no run is long enough to be silent for so long"));
+        complaints.push(larger(
+            idle,
+            run,
+            "no run is long enough to be silent for so long",
+        ));
     }
     let grace = ("limits.grace_s", limits.grace_s);
     let gate = ("limits.gate_s", limits.gate_s);
@@ -111,7 +150,11 @@ fn times(config: &Config) -> Vec<Complaint> {
 }
 
 fn larger((small, is): (&str, u64), (large, bound): (&str, u64), why: &str) -> Complaint {
-    let relation = if is == bound { "is not less than" } else { "is more than" };
+    let relation = if is == bound {
+        "is not less than"
+    } else {
+        "is more than"
+    };
     Complaint {
         keys: vec![KeyPath::dotted(small), KeyPath::dotted(large)],
         title: format!("`{small}` ({is}) {relation} `{large}` ({bound})"),
@@ -128,7 +171,9 @@ fn agents(config: &Config) -> Vec<Complaint> {
         for (i, variable) in agent.env.iter().enumerate() {
             complaints.extend(refusal(variable).map(|reason| Complaint {
                 keys: vec![at.clone().key("env").index(i)],
-                title: format!("the agent `{name}` cannot have `{variable}` of remand's environment"),
+                title: format!(
+                    "the agent `{name}` cannot have `{variable}` of remand's environment"
+                ),
                 help: reason.into(),
             }));
         }
@@ -152,18 +197,23 @@ fn of_kind(at: &KeyPath, name: &str, agent: &Agent, idle_s: u64) -> Vec<Complain
                 ("max_retries", agent.max_retries.is_some()),
                 ("api_timeout_s", agent.api_timeout_s.is_some()),
             ];
-            let unknown = claude.into_iter().filter(|(_, is_set)| *is_set).map(|(key, _)| Complaint {
-                keys: vec![at.clone().key(key)],
-                title: format!("the agent `{name}` of the kind `command` has no `{key}`"),
-                help: "only an agent of the kind `claude` has it".into(),
-            });
+            let unknown = claude
+                .into_iter()
+                .filter(|(_, is_set)| *is_set)
+                .map(|(key, _)| Complaint {
+                    keys: vec![at.clone().key(key)],
+                    title: format!("the agent `{name}` of the kind `command` has no `{key}`"),
+                    help: "only an agent of the kind `claude` has it".into(),
+                });
             missing.into_iter().chain(unknown).collect()
         }
         AgentKind::Claude => {
             let late = agent.api_timeout_s.filter(|timeout| *timeout >= idle_s);
             let late = late.map(|timeout| Complaint {
                 keys: vec![at.clone().key("api_timeout_s")],
-                title: format!("`{at}.api_timeout_s` ({timeout}) is not less than `limits.idle_s` ({idle_s})"),
+                title: format!(
+                    "`{at}.api_timeout_s` ({timeout}) is not less than `limits.idle_s` ({idle_s})"
+                ),
                 help: "an agent whose API is silent would be ended before it could say so".into(),
             });
             late.into_iter().collect()
@@ -180,7 +230,11 @@ fn named(config: &Config, key: KeyPath, name: Option<&String>) -> Option<Complai
     } else {
         format!("agents: {}", known.join(", "))
     };
-    Some(Complaint { title: format!("`{key}` names the agent `{name}`, which is not there"), keys: vec![key], help })
+    Some(Complaint {
+        title: format!("`{key}` names the agent `{name}`, which is not there"),
+        keys: vec![key],
+        help,
+    })
 }
 
 fn empty_name(at: &KeyPath, name: &str) -> Option<Complaint> {

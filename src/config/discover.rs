@@ -38,7 +38,13 @@ pub(crate) struct Discover {
 impl Default for DiscoverTable {
     /// A label that somebody must put there: nothing is taken over only because it is open.
     fn default() -> Self {
-        Self { label: "remand".into(), authors: Vec::new(), branches: Vec::new(), drafts: false, max_open: 5 }
+        Self {
+            label: "remand".into(),
+            authors: Vec::new(),
+            branches: Vec::new(),
+            drafts: false,
+            max_open: 5,
+        }
     }
 }
 
@@ -58,8 +64,15 @@ impl DiscoverTable {
     pub(super) fn complaints(&self, at: &KeyPath) -> Vec<Complaint> {
         let key = |name: &str| at.clone().key(name);
         let mut complaints = names::complaints(&key("authors"), &self.authors, names::of_login);
-        complaints.extend(names::complaints(&key("branches"), &self.branches, names::of_pattern));
-        complaints.extend(names::of_label(&self.label).map(|why| names::complaint(key("label"), &self.label, why)));
+        complaints.extend(names::complaints(
+            &key("branches"),
+            &self.branches,
+            names::of_pattern,
+        ));
+        complaints.extend(
+            names::of_label(&self.label)
+                .map(|why| names::complaint(key("label"), &self.label, why)),
+        );
         complaints
     }
 }

@@ -13,12 +13,15 @@ pub(crate) fn is_inside_a_run() -> bool {
 }
 
 /// What every agent gets, if it is set.
-const FOR_EVERY_AGENT: [&str; 10] =
-    ["PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "USER", "LOGNAME", "SHELL", "TZ"];
+const FOR_EVERY_AGENT: [&str; 10] = [
+    "PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "USER", "LOGNAME", "SHELL", "TZ",
+];
 
-const FORGE: &str = "no forge token reaches an agent: remand pushes and comments, the agent does not";
+const FORGE: &str =
+    "no forge token reaches an agent: remand pushes and comments, the agent does not";
 const KEYS: &str = "it opens the user's keys to the agent: remand pushes, the agent does not";
-const SECRETS: &str = "it belongs to remand or to another service, and an agent reads text that strangers wrote";
+const SECRETS: &str =
+    "it belongs to remand or to another service, and an agent reads text that strangers wrote";
 
 /// Names that begin like this are refused, in any case of letters.
 const REFUSED: [(&str, &str); 12] = [
@@ -39,11 +42,17 @@ const REFUSED: [(&str, &str); 12] = [
 /// Why an agent must not have the variable, if it must not.
 pub(super) fn refusal(name: &str) -> Option<&'static str> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) || !name.chars().all(is_name) {
+    if name.is_empty()
+        || name.starts_with(|c: char| c.is_ascii_digit())
+        || !name.chars().all(is_name)
+    {
         return Some("a variable is named without its value: letters, digits and underscores");
     }
     let upper = name.to_ascii_uppercase();
-    REFUSED.iter().find(|(start, _)| upper.starts_with(start)).map(|(_, reason)| *reason)
+    REFUSED
+        .iter()
+        .find(|(start, _)| upper.starts_with(start))
+        .map(|(_, reason)| *reason)
 }
 
 /// The variables of a process. A test fills one by hand.
@@ -56,21 +65,32 @@ impl Environment {
     pub(super) fn of_process() -> Self {
         let known = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value));
         // A name that is not UTF-8 is none that remand or a setting asks for.
-        Self { vars: std::env::vars_os().filter_map(known).collect() }
+        Self {
+            vars: std::env::vars_os().filter_map(known).collect(),
+        }
     }
 
     /// A variable that is set to something.
     pub(super) fn path(&self, name: &str) -> Option<PathBuf> {
-        self.vars.get(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+        self.vars
+            .get(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
     }
 
     pub(super) fn text(&self, name: &str) -> Option<&str> {
-        self.vars.get(name).and_then(|value| value.to_str()).filter(|value| !value.is_empty())
+        self.vars
+            .get(name)
+            .and_then(|value| value.to_str())
+            .filter(|value| !value.is_empty())
     }
 
     pub(super) fn for_agent(&self, names: &[String]) -> BTreeMap<String, String> {
         // `check` refused such names with a message; here they are refused to whoever did not ask it.
-        let named = names.iter().map(String::as_str).filter(|name| refusal(name).is_none());
+        let named = names
+            .iter()
+            .map(String::as_str)
+            .filter(|name| refusal(name).is_none());
         let mut passed: BTreeMap<String, String> = FOR_EVERY_AGENT
             .into_iter()
             .chain(named)
@@ -81,12 +101,16 @@ impl Environment {
     }
 
     pub(super) fn user_name(&self) -> String {
-        let said = ["REMAND_ACTOR", "USER", "LOGNAME"].into_iter().filter_map(|name| self.text(name));
+        let said = ["REMAND_ACTOR", "USER", "LOGNAME"]
+            .into_iter()
+            .filter_map(|name| self.text(name));
         let mut clean = said.map(|text| {
             let shown: String = text.chars().filter(|c| !c.is_control()).take(80).collect();
             shown.trim().to_owned()
         });
-        clean.find(|name| !name.is_empty()).unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()))
+        clean
+            .find(|name| !name.is_empty())
+            .unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()))
     }
 }
 
@@ -110,9 +134,16 @@ impl Environment {
     pub(super) fn supervision(&self, pid: u32) -> Supervision {
         let socket = self.text("NOTIFY_SOCKET").map(str::to_owned);
         // A variable that was meant for the process that started us is not for us.
-        let is_ours = self.text("WATCHDOG_PID").is_none_or(|of| of.parse() == Ok(pid));
-        let usec = self.text("WATCHDOG_USEC").and_then(|usec| usec.parse().ok()).filter(|usec| *usec > 0);
-        let watchdog = usec.map(Duration::from_micros).filter(|_| is_ours && socket.is_some());
+        let is_ours = self
+            .text("WATCHDOG_PID")
+            .is_none_or(|of| of.parse() == Ok(pid));
+        let usec = self
+            .text("WATCHDOG_USEC")
+            .and_then(|usec| usec.parse().ok())
+            .filter(|usec| *usec > 0);
+        let watchdog = usec
+            .map(Duration::from_micros)
+            .filter(|_| is_ours && socket.is_some());
         Supervision { socket, watchdog }
     }
 }
@@ -122,7 +153,12 @@ mod tests {
     use super::*;
 
     fn environment(vars: &[(&str, &str)]) -> Environment {
-        Environment { vars: vars.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect() }
+        Environment {
+            vars: vars
+                .iter()
+                .map(|(name, value)| ((*name).into(), (*value).into()))
+                .collect(),
+        }
     }
 
     #[test]
@@ -138,8 +174,20 @@ mod tests {
             ("DBUS_SESSION_BUS_ADDRESS", "unix:"),
         ]);
         let names = ["ANTHROPIC_API_KEY", "GH_TOKEN", "TERM", "NOT_SET"].map(String::from);
-        let passed: Vec<String> = given.for_agent(&names).iter().map(|(k, v)| format!("{k}={v}")).collect();
-        assert_eq!(passed, ["ANTHROPIC_API_KEY=k", "HOME=/home/ada", "PATH=/bin", "TERM=dumb"]);
+        let passed: Vec<String> = given
+            .for_agent(&names)
+            .iter()
+            .map(|(k, v)| format!("{k}={v}"))
+            .collect();
+        assert_eq!(
+            passed,
+            [
+                "ANTHROPIC_API_KEY=k",
+                "HOME=/home/ada",
+                "PATH=/bin",
+                "TERM=dumb"
+            ]
+        );
     }
 
     #[test]
@@ -167,7 +215,14 @@ mod tests {
         ] {
             assert!(refusal(name).is_some(), "{name}");
         }
-        for name in ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "RUSTUP_HOME", "http_proxy", "_X", "GHOST"] {
+        for name in [
+            "ANTHROPIC_API_KEY",
+            "OPENAI_API_KEY",
+            "RUSTUP_HOME",
+            "http_proxy",
+            "_X",
+            "GHOST",
+        ] {
             assert_eq!(refusal(name), None, "{name}");
         }
         for name in FOR_EVERY_AGENT {
@@ -180,23 +235,47 @@ mod tests {
         let asked = |vars: &[(&str, &str)]| environment(vars).supervision(7);
         let (socket, usec) = (("NOTIFY_SOCKET", "@x"), ("WATCHDOG_USEC", "3000000"));
         assert_eq!(asked(&[usec]), Supervision::default(), "nowhere to say it");
-        assert_eq!(asked(&[socket]), Supervision { socket: Some("@x".into()), watchdog: None });
+        assert_eq!(
+            asked(&[socket]),
+            Supervision {
+                socket: Some("@x".into()),
+                watchdog: None
+            }
+        );
         let three = Some(Duration::from_secs(3));
         assert_eq!(asked(&[socket, usec]).watchdog, three);
-        assert_eq!(asked(&[socket, usec, ("WATCHDOG_PID", "7")]).watchdog, three);
-        for wrong in
-            [[usec, ("WATCHDOG_PID", "8")], [("WATCHDOG_USEC", "soon"), socket], [("WATCHDOG_USEC", "0"), socket]]
-        {
-            assert_eq!(asked(&[socket, wrong[0], wrong[1]]).watchdog, None, "{wrong:?}");
+        assert_eq!(
+            asked(&[socket, usec, ("WATCHDOG_PID", "7")]).watchdog,
+            three
+        );
+        for wrong in [
+            [usec, ("WATCHDOG_PID", "8")],
+            [("WATCHDOG_USEC", "soon"), socket],
+            [("WATCHDOG_USEC", "0"), socket],
+        ] {
+            assert_eq!(
+                asked(&[socket, wrong[0], wrong[1]]).watchdog,
+                None,
+                "{wrong:?}"
+            );
         }
     }
 
     #[test]
     fn who_is_speaking() {
         let cases: [(&[(&str, &str)], &str); 4] = [
-            (&[("USER", "ada"), ("LOGNAME", "x"), ("REMAND_ACTOR", "ci")], "ci"),
-            (&[("USER", "ada"), ("LOGNAME", "x"), ("REMAND_ACTOR", "")], "ada"),
-            (&[("USER", " \u{1b}"), ("LOGNAME", "l\novelace")], "lovelace"),
+            (
+                &[("USER", "ada"), ("LOGNAME", "x"), ("REMAND_ACTOR", "ci")],
+                "ci",
+            ),
+            (
+                &[("USER", "ada"), ("LOGNAME", "x"), ("REMAND_ACTOR", "")],
+                "ada",
+            ),
+            (
+                &[("USER", " \u{1b}"), ("LOGNAME", "l\novelace")],
+                "lovelace",
+            ),
             (&[("USER", "ada\u{1b}[31m")], "ada[31m"),
         ];
         for (vars, expected) in cases {

@@ -9,7 +9,10 @@ use crate::snippet::{Colour, Problem, Snippet};
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConfigError {
     #[error("error: there is no config file {}, which {named_by} names", path.display())]
-    NotFound { path: PathBuf, named_by: &'static str },
+    NotFound {
+        path: PathBuf,
+        named_by: &'static str,
+    },
     /// The cause is in the text, so it is not a `#[source]`, which would be told a second time.
     #[error("error: cannot read the config file {}: {cause}", path.display())]
     Unreadable { path: PathBuf, cause: io::Error },
@@ -36,8 +39,19 @@ pub(crate) struct Report {
 impl Report {
     pub(crate) fn render(&self, colour: Colour) -> String {
         let file = self.file.display().to_string();
-        let show = |problem| Snippet { file: &file, source: &self.source, problem }.render(colour);
-        self.problems.iter().map(show).collect::<Vec<_>>().join("\n\n")
+        let show = |problem| {
+            Snippet {
+                file: &file,
+                source: &self.source,
+                problem,
+            }
+            .render(colour)
+        };
+        self.problems
+            .iter()
+            .map(show)
+            .collect::<Vec<_>>()
+            .join("\n\n")
     }
 }
 
@@ -48,5 +62,8 @@ impl fmt::Display for Report {
 }
 
 pub(super) fn read_file(path: &Path) -> Result<String, ConfigError> {
-    std::fs::read_to_string(path).map_err(|cause| ConfigError::Unreadable { path: path.into(), cause })
+    std::fs::read_to_string(path).map_err(|cause| ConfigError::Unreadable {
+        path: path.into(),
+        cause,
+    })
 }

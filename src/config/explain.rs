@@ -26,17 +26,29 @@ pub(crate) struct Difference {
 }
 
 /// What differs between two sets of settings, by key. Values are as TOML.
-pub(crate) fn differences(from: &BTreeMap<String, String>, to: &BTreeMap<String, String>) -> Vec<Difference> {
-    let keys = from.keys().chain(to.keys().filter(|key| !from.contains_key(*key)));
+pub(crate) fn differences(
+    from: &BTreeMap<String, String>,
+    to: &BTreeMap<String, String>,
+) -> Vec<Difference> {
+    let keys = from
+        .keys()
+        .chain(to.keys().filter(|key| !from.contains_key(*key)));
     keys.filter(|key| from.get(*key) != to.get(*key))
-        .map(|key| Difference { key: key.clone(), from: from.get(key).cloned(), to: to.get(key).cloned() })
+        .map(|key| Difference {
+            key: key.clone(),
+            from: from.get(key).cloned(),
+            to: to.get(key).cloned(),
+        })
         .collect()
 }
 
 impl Loaded {
     /// Every setting by its key, as TOML.
     pub(crate) fn values(&self) -> BTreeMap<String, String> {
-        self.explain().into_iter().map(|setting| (setting.key, setting.value)).collect()
+        self.explain()
+            .into_iter()
+            .map(|setting| (setting.key, setting.value))
+            .collect()
     }
 
     /// In the order of `config.toml`. The places of remand's own things are shown as they were found.
@@ -62,7 +74,10 @@ impl Loaded {
     pub(super) fn origin_of(&self, key: &str) -> Origin {
         match (key, &self.file, self.lines.get(key)) {
             ("blackboard", _, _) => self.blackboard_from.clone(),
-            (_, Some(file), Some(line)) => Origin::File { path: file.clone(), line: *line },
+            (_, Some(file), Some(line)) => Origin::File {
+                path: file.clone(),
+                line: *line,
+            },
             _ => Origin::Default,
         }
     }

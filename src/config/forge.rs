@@ -49,10 +49,23 @@ const NAMES: [&str; 34] = [
 const BEGINNINGS: [&str; 3] = ["GH_", "LC_", "XDG_"];
 
 /// but these: they name another repository, write what was not asked for between the answers, or start other programs.
-const BENDING: [&str; 7] = ["GH_REPO", "GH_DEBUG", "GH_FORCE_TTY", "GH_PAGER", "GH_BROWSER", "GH_EDITOR", "GH_PATH"];
+const BENDING: [&str; 7] = [
+    "GH_REPO",
+    "GH_DEBUG",
+    "GH_FORCE_TTY",
+    "GH_PAGER",
+    "GH_BROWSER",
+    "GH_EDITOR",
+    "GH_PATH",
+];
 
 /// The variables that are a token, all of it.
-const TOKENS: [&str; 4] = ["GH_TOKEN", "GITHUB_TOKEN", "GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN"];
+const TOKENS: [&str; 4] = [
+    "GH_TOKEN",
+    "GITHUB_TOKEN",
+    "GH_ENTERPRISE_TOKEN",
+    "GITHUB_ENTERPRISE_TOKEN",
+];
 
 /// What is shorter is no token of any forge, and would be found in every diff.
 const SHORTEST_TOKEN: usize = 12;
@@ -78,15 +91,24 @@ impl Environment {
     pub(super) fn for_forge(&self) -> BTreeMap<String, String> {
         let is_passed = |name: &str| {
             NAMES.contains(&name)
-                || (BEGINNINGS.iter().any(|start| name.starts_with(start)) && !BENDING.contains(&name))
+                || (BEGINNINGS.iter().any(|start| name.starts_with(start))
+                    && !BENDING.contains(&name))
         };
         let names = self.vars.keys().filter(|name| is_passed(name));
-        names.filter_map(|name| Some((name.clone(), self.text(name)?.to_owned()))).collect()
+        names
+            .filter_map(|name| Some((name.clone(), self.text(name)?.to_owned())))
+            .collect()
     }
 
     pub(super) fn forge_secrets(&self) -> Vec<Secret> {
-        let tokens = TOKENS.into_iter().filter_map(|name| self.text(name)).map(str::trim);
-        tokens.filter(|token| token.len() >= SHORTEST_TOKEN).map(|token| Secret(token.to_owned())).collect()
+        let tokens = TOKENS
+            .into_iter()
+            .filter_map(|name| self.text(name))
+            .map(str::trim);
+        tokens
+            .filter(|token| token.len() >= SHORTEST_TOKEN)
+            .map(|token| Secret(token.to_owned()))
+            .collect()
     }
 }
 
@@ -95,7 +117,12 @@ mod tests {
     use super::*;
 
     fn environment(vars: &[(&str, &str)]) -> Environment {
-        Environment { vars: vars.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect() }
+        Environment {
+            vars: vars
+                .iter()
+                .map(|(name, value)| ((*name).into(), (*value).into()))
+                .collect(),
+        }
     }
 
     #[test]
@@ -147,18 +174,32 @@ mod tests {
             "SLACK_WEBHOOK",
             "TERM",
         ];
-        let all: Vec<(&str, &str)> = passed.iter().chain(&kept).map(|name| (*name, "x")).collect();
+        let all: Vec<(&str, &str)> = passed
+            .iter()
+            .chain(&kept)
+            .map(|name| (*name, "x"))
+            .collect();
         let given = environment(&all).for_forge();
         assert_eq!(given.keys().map(String::as_str).collect::<Vec<_>>(), passed);
-        assert_eq!(environment(&[("PATH", "")]).for_forge(), BTreeMap::new(), "what is empty is not set");
+        assert_eq!(
+            environment(&[("PATH", "")]).for_forge(),
+            BTreeMap::new(),
+            "what is empty is not set"
+        );
     }
 
     #[test]
     fn a_secret_is_known_and_never_shown() {
-        let set =
-            environment(&[("GH_TOKEN", " ghp_0123456789\n"), ("GITHUB_TOKEN", "short"), ("GH_HOST", "example.org")]);
+        let set = environment(&[
+            ("GH_TOKEN", " ghp_0123456789\n"),
+            ("GITHUB_TOKEN", "short"),
+            ("GH_HOST", "example.org"),
+        ]);
         let secrets = set.forge_secrets();
-        assert_eq!(secrets.iter().map(Secret::reveal).collect::<Vec<_>>(), ["ghp_0123456789"]);
+        assert_eq!(
+            secrets.iter().map(Secret::reveal).collect::<Vec<_>>(),
+            ["ghp_0123456789"]
+        );
         assert_eq!(format!("{secrets:?}"), "[***]");
     }
 }

@@ -112,7 +112,11 @@ impl Loaded {
             fetch_limit: Duration::from_secs(set.fetch_limit_s),
             reserve: set.reserve,
             permission: Duration::from_secs(set.permission_s),
-            bots: named.chain(preset).collect::<BTreeSet<_>>().into_iter().collect(),
+            bots: named
+                .chain(preset)
+                .collect::<BTreeSet<_>>()
+                .into_iter()
+                .collect(),
             reviews: set.reviews,
         }
     }

@@ -78,13 +78,20 @@ pub(crate) fn blackboard_despite(place: &Place) -> Option<PathBuf> {
 fn blackboard_despite_in(place: &Place, environment: &Environment) -> Option<PathBuf> {
     let usual = load_from(place, environment, None).ok()?;
     let file = place::config_file(place, environment).ok().flatten();
-    let text = file.as_deref().and_then(|file| error::read_file(file).ok()).unwrap_or_default();
+    let text = file
+        .as_deref()
+        .and_then(|file| error::read_file(file).ok())
+        .unwrap_or_default();
     // One line alone can be read even where the file is no TOML.
-    let top = text.lines().take_while(|line| !line.trim_start().starts_with('['));
-    let set = top.filter(|line| line.trim_start().starts_with("blackboard")).find_map(|line| {
-        let table: toml::Table = line.parse().ok()?;
-        Some(table.get("blackboard")?.as_str()?.to_owned()).filter(|set| !set.is_empty())
-    });
+    let top = text
+        .lines()
+        .take_while(|line| !line.trim_start().starts_with('['));
+    let set = top
+        .filter(|line| line.trim_start().starts_with("blackboard"))
+        .find_map(|line| {
+            let table: toml::Table = line.parse().ok()?;
+            Some(table.get("blackboard")?.as_str()?.to_owned()).filter(|set| !set.is_empty())
+        });
     match (usual.blackboard_from, set) {
         (Origin::Default | Origin::File { .. }, Some(set)) => {
             Some(place::resolve(&set, file.as_deref(), usual.home.as_deref()))
@@ -122,20 +129,29 @@ pub(crate) fn user_name() -> String {
 
 /// The user's home.
 pub(crate) fn home() -> Option<PathBuf> {
-    Environment::of_process().path("HOME").filter(|path| path.is_absolute())
+    Environment::of_process()
+        .path("HOME")
+        .filter(|path| path.is_absolute())
 }
 
 /// Where the user's programs keep their settings.
 pub(crate) fn config_home() -> Option<PathBuf> {
-    let set = Environment::of_process().path("XDG_CONFIG_HOME").filter(|path| path.is_absolute());
+    let set = Environment::of_process()
+        .path("XDG_CONFIG_HOME")
+        .filter(|path| path.is_absolute());
     set.or_else(|| home().map(|home| home.join(".config")))
 }
 
 /// The folder of the machine's own systemd units, as systemd itself finds it.
 pub(crate) fn machine_units() -> PathBuf {
     let set = Environment::of_process().path("SYSTEMD_UNIT_PATH");
-    let mut folders = set.iter().flat_map(std::env::split_paths).filter(|folder| folder.is_absolute());
-    folders.next().unwrap_or_else(|| "/etc/systemd/system".into())
+    let mut folders = set
+        .iter()
+        .flat_map(std::env::split_paths)
+        .filter(|folder| folder.is_absolute());
+    folders
+        .next()
+        .unwrap_or_else(|| "/etc/systemd/system".into())
 }
 
 /// Where programs are looked for.
@@ -145,9 +161,20 @@ pub(crate) fn search_path() -> Option<String> {
 
 /// What systemctl and launchctl need to find the user's own systemd or launchd.
 pub(crate) fn session_environment() -> BTreeMap<String, String> {
-    let names = ["PATH", "HOME", "USER", "LANG", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"];
+    let names = [
+        "PATH",
+        "HOME",
+        "USER",
+        "LANG",
+        "XDG_CONFIG_HOME",
+        "XDG_RUNTIME_DIR",
+        "DBUS_SESSION_BUS_ADDRESS",
+    ];
     let environment = Environment::of_process();
-    names.into_iter().filter_map(|name| Some((name.to_owned(), environment.text(name)?.to_owned()))).collect()
+    names
+        .into_iter()
+        .filter_map(|name| Some((name.to_owned(), environment.text(name)?.to_owned())))
+        .collect()
 }
 
 /// Device and inode of the stream to systemd's journal, if one was given to this process or to one before it.
@@ -158,19 +185,27 @@ pub(crate) fn journal() -> Option<(u64, u64)> {
 
 /// The user who started this process with sudo.
 pub(crate) fn sudo_user() -> Option<String> {
-    Environment::of_process().text("SUDO_USER").map(str::to_owned)
+    Environment::of_process()
+        .text("SUDO_USER")
+        .map(str::to_owned)
 }
 
 /// The login name of the user.
 pub(crate) fn login_name() -> Option<String> {
     let environment = Environment::of_process();
-    environment.text("USER").or_else(|| environment.text("LOGNAME")).map(str::to_owned)
+    environment
+        .text("USER")
+        .or_else(|| environment.text("LOGNAME"))
+        .map(str::to_owned)
 }
 
 /// The variables that are set here, with their values.
 pub(crate) fn set_variables(names: &[String]) -> Vec<(String, String)> {
     let environment = Environment::of_process();
-    names.iter().filter_map(|name| Some((name.clone(), environment.text(name)?.to_string()))).collect()
+    names
+        .iter()
+        .filter_map(|name| Some((name.clone(), environment.text(name)?.to_string())))
+        .collect()
 }
 
 /// What whoever started this process wants to be told of it.
@@ -180,7 +215,11 @@ pub(crate) fn supervision() -> Supervision {
 
 /// How wide the terminal is, where it does not say so itself: COLUMNS.
 pub(crate) fn columns() -> Option<usize> {
-    Environment::of_process().path("COLUMNS")?.to_str()?.parse().ok()
+    Environment::of_process()
+        .path("COLUMNS")?
+        .to_str()?
+        .parse()
+        .ok()
 }
 
 /// Where the config file is looked for when nobody names one.
@@ -191,35 +230,61 @@ pub(crate) fn usual_file() -> Option<PathBuf> {
 /// Where a config file is to be written: the one that is named, which need not be there yet, or the usual one.
 pub(crate) fn file_to_write(place: &Place) -> Option<PathBuf> {
     let environment = Environment::of_process();
-    place::named_file(place, &environment).map(|(path, _)| path).or_else(|| place::usual_file(&environment))
+    place::named_file(place, &environment)
+        .map(|(path, _)| path)
+        .or_else(|| place::usual_file(&environment))
 }
 
 fn load_in(place: &Place, environment: &Environment) -> Result<Loaded, ConfigError> {
     load_from(place, environment, place::config_file(place, environment)?)
 }
 
-fn load_from(place: &Place, environment: &Environment, file: Option<PathBuf>) -> Result<Loaded, ConfigError> {
-    let text = file.as_deref().map_or(Ok(String::new()), error::read_file)?;
+fn load_from(
+    place: &Place,
+    environment: &Environment,
+    file: Option<PathBuf>,
+) -> Result<Loaded, ConfigError> {
+    let text = file
+        .as_deref()
+        .map_or(Ok(String::new()), error::read_file)?;
     let mut read = read::read(file.as_deref(), &text)?;
     let home = environment.path("HOME");
     if let Some(home) = home.as_deref() {
         read.config.expand_programs(home);
     }
-    let (blackboard, blackboard_from) = place::blackboard(place, environment, file.as_deref(), &read)?;
+    let (blackboard, blackboard_from) =
+        place::blackboard(place, environment, file.as_deref(), &read)?;
     // A person may have prompts of their own and no settings: their folder is where the file would be.
     let beside = file.clone().or_else(|| place::usual_file(environment));
     let watched = Watched {
-        config: file.clone().or_else(|| place::named_file(place, environment).map(|(path, _)| path)).or(beside.clone()),
-        evaluators: place::watched_folder("evaluators", &read.config.evaluators, beside.as_deref(), home.as_deref()),
-        prompts: place::watched_folder("prompts", &read.config.prompts, beside.as_deref(), home.as_deref()),
+        config: file
+            .clone()
+            .or_else(|| place::named_file(place, environment).map(|(path, _)| path))
+            .or(beside.clone()),
+        evaluators: place::watched_folder(
+            "evaluators",
+            &read.config.evaluators,
+            beside.as_deref(),
+            home.as_deref(),
+        ),
+        prompts: place::watched_folder(
+            "prompts",
+            &read.config.prompts,
+            beside.as_deref(),
+            home.as_deref(),
+        ),
     };
     // Before evaluators and prompts are loaded: what changes between is then seen as changed.
     let sources = watched.read_beside(file.is_some().then_some(text.as_str()));
     let folder = |key, set: &str| place::folder(key, set, beside.as_deref(), home.as_deref());
-    let (evaluators, prompts) =
-        (folder("evaluators", &read.config.evaluators), folder("prompts", &read.config.prompts));
-    let missing: Vec<_> =
-        [&evaluators, &prompts].into_iter().filter_map(|found| found.as_ref().err().cloned()).collect();
+    let (evaluators, prompts) = (
+        folder("evaluators", &read.config.evaluators),
+        folder("prompts", &read.config.prompts),
+    );
+    let missing: Vec<_> = [&evaluators, &prompts]
+        .into_iter()
+        .filter_map(|found| found.as_ref().err().cloned())
+        .collect();
     if !missing.is_empty() {
         return Err(read::refuse(file.as_deref(), &text, missing));
     }

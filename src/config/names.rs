@@ -4,13 +4,23 @@ use super::check::Complaint;
 use crate::keypath::KeyPath;
 
 /// One complaint for each of `texts`, the elements of the list at `key`, that is refused.
-pub(super) fn complaints(key: &KeyPath, texts: &[String], refusal: fn(&str) -> Option<&'static str>) -> Vec<Complaint> {
-    let one = |(i, text): (usize, &String)| refusal(text).map(|why| complaint(key.clone().index(i), text, why));
+pub(super) fn complaints(
+    key: &KeyPath,
+    texts: &[String],
+    refusal: fn(&str) -> Option<&'static str>,
+) -> Vec<Complaint> {
+    let one = |(i, text): (usize, &String)| {
+        refusal(text).map(|why| complaint(key.clone().index(i), text, why))
+    };
     texts.iter().enumerate().filter_map(one).collect()
 }
 
 pub(super) fn complaint(key: KeyPath, text: &str, why: &str) -> Complaint {
-    Complaint { title: format!("`{key}` cannot be `{}`", text.escape_debug()), keys: vec![key], help: why.into() }
+    Complaint {
+        title: format!("`{key}` cannot be `{}`", text.escape_debug()),
+        keys: vec![key],
+        help: why.into(),
+    }
 }
 
 /// A path from the top of a repository, with `*`, `?` and `**` in it, or a branch.
@@ -18,7 +28,10 @@ pub(super) fn of_pattern(text: &str) -> Option<&'static str> {
     if text.contains('\\') || text.contains(['[', ']', '{', '}', '!']) {
         return Some("only `*`, `?` and `**` stand for other characters, and none can be escaped");
     }
-    if text.split('/').any(|part| part.contains("**") && part != "**") {
+    if text
+        .split('/')
+        .any(|part| part.contains("**") && part != "**")
+    {
         return Some("`**` stands for whole folders, with `/` around it");
     }
     of_path(text)
@@ -29,7 +42,11 @@ pub(super) fn of_path(text: &str) -> Option<&'static str> {
     if text.is_empty() || text.chars().any(char::is_control) {
         return Some("it is a path, which is not empty and has no control characters");
     }
-    if text.starts_with('/') || text.split('/').any(|part| part.is_empty() || part == "." || part == "..") {
+    if text.starts_with('/')
+        || text
+            .split('/')
+            .any(|part| part.is_empty() || part == "." || part == "..")
+    {
         return Some(
             "it begins at the top of the repository and has no empty part, no `.` and no `..`; a whole folder is `folder/**`",
         );
@@ -41,14 +58,19 @@ pub(super) fn of_path(text: &str) -> Option<&'static str> {
 pub(super) fn of_login(text: &str) -> Option<&'static str> {
     let name = text.strip_suffix("[bot]").unwrap_or(text);
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    let is_login = !name.is_empty() && name.len() <= 100 && !name.starts_with('-') && name.chars().all(fits);
-    (!is_login).then_some("it is a login name without `@`: letters, digits, `-` and `_`; a bot's ends with `[bot]`")
+    let is_login =
+        !name.is_empty() && name.len() <= 100 && !name.starts_with('-') && name.chars().all(fits);
+    (!is_login).then_some(
+        "it is a login name without `@`: letters, digits, `-` and `_`; a bot's ends with `[bot]`",
+    )
 }
 
 /// The empty one is none.
 pub(super) fn of_label(text: &str) -> Option<&'static str> {
-    let fits =
-        text.trim() == text && text.chars().count() <= 50 && !text.contains(',') && !text.contains(char::is_control);
+    let fits = text.trim() == text
+        && text.chars().count() <= 50
+        && !text.contains(',')
+        && !text.contains(char::is_control);
     (!fits).then_some("a label has at most 50 characters, no comma and no blank around it")
 }
 
@@ -58,11 +80,20 @@ mod tests {
 
     #[test]
     fn patterns() {
-        for good in ["CODEOWNERS", ".github/workflows/**", "**/*.lock", "a?b/*", "agent/**", "**"] {
+        for good in [
+            "CODEOWNERS",
+            ".github/workflows/**",
+            "**/*.lock",
+            "a?b/*",
+            "agent/**",
+            "**",
+        ] {
             assert_eq!(of_pattern(good), None, "{good}");
         }
-        for bad in ["", "/etc", "a/", "a//b", "../x", "a/./b", "a**", "a/**b/c", "[ab]", "{a,b}", "!a", "a\\b", "a\nb"]
-        {
+        for bad in [
+            "", "/etc", "a/", "a//b", "../x", "a/./b", "a**", "a/**b/c", "[ab]", "{a,b}", "!a",
+            "a\\b", "a\nb",
+        ] {
             assert!(of_pattern(bad).is_some(), "{bad:?}");
         }
     }

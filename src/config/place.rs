@@ -38,17 +38,31 @@ impl fmt::Display for Origin {
 }
 
 /// The config file. One that was named must be there; the one in the usual folder may be missing.
-pub(super) fn config_file(place: &Place, environment: &Environment) -> Result<Option<PathBuf>, ConfigError> {
+pub(super) fn config_file(
+    place: &Place,
+    environment: &Environment,
+) -> Result<Option<PathBuf>, ConfigError> {
     if let Some((path, named_by)) = named_file(place, environment) {
-        return if path.exists() { Ok(Some(path)) } else { Err(ConfigError::NotFound { path, named_by }) };
+        return if path.exists() {
+            Ok(Some(path))
+        } else {
+            Err(ConfigError::NotFound { path, named_by })
+        };
     }
     Ok(usual_file(environment).filter(|path| path.exists()))
 }
 
 /// The config file that somebody named, and how.
-pub(super) fn named_file(place: &Place, environment: &Environment) -> Option<(PathBuf, &'static str)> {
+pub(super) fn named_file(
+    place: &Place,
+    environment: &Environment,
+) -> Option<(PathBuf, &'static str)> {
     let flag = place.config.clone().map(|path| (path, "--config"));
-    let named = flag.or_else(|| environment.path("REMAND_CONFIG").map(|path| (path, "REMAND_CONFIG")));
+    let named = flag.or_else(|| {
+        environment
+            .path("REMAND_CONFIG")
+            .map(|path| (path, "REMAND_CONFIG"))
+    });
     named.map(|(path, named_by)| (absolute(path), named_by))
 }
 
@@ -73,13 +87,23 @@ pub(super) fn blackboard(
         && !set.is_empty()
     {
         let path = resolve(set, Some(file), environment.path("HOME").as_deref());
-        return Ok((path, Origin::File { path: file.into(), line: *line }));
+        return Ok((
+            path,
+            Origin::File {
+                path: file.into(),
+                line: *line,
+            },
+        ));
     }
-    Ok((usual_blackboard(environment).ok_or(ConfigError::NoHome)?, Origin::Default))
+    Ok((
+        usual_blackboard(environment).ok_or(ConfigError::NoHome)?,
+        Origin::Default,
+    ))
 }
 
 pub(super) fn usual_blackboard(environment: &Environment) -> Option<PathBuf> {
-    usual_folder(environment, "XDG_STATE_HOME", ".local/state").map(|folder| folder.join("blackboard.db"))
+    usual_folder(environment, "XDG_STATE_HOME", ".local/state")
+        .map(|folder| folder.join("blackboard.db"))
 }
 
 /// A folder of a person's own: the one that is set, which must be there, or the one beside the config file.
@@ -105,7 +129,12 @@ pub(super) fn folder(
 }
 
 /// The folder that `folder` finds, also where it is not there yet.
-pub(super) fn watched_folder(key: &str, set: &str, file: Option<&Path>, home: Option<&Path>) -> Option<PathBuf> {
+pub(super) fn watched_folder(
+    key: &str,
+    set: &str,
+    file: Option<&Path>,
+    home: Option<&Path>,
+) -> Option<PathBuf> {
     if set.is_empty() {
         file.and_then(Path::parent).map(|parent| parent.join(key))
     } else {
@@ -117,8 +146,12 @@ pub(super) fn watched_folder(key: &str, set: &str, file: Option<&Path>, home: Op
 pub(super) fn resolve(text: &str, file: Option<&Path>, home: Option<&Path>) -> PathBuf {
     let path = match (text.strip_prefix('~'), home) {
         (Some(""), Some(home)) => home.into(),
-        (Some(rest), Some(home)) if rest.starts_with('/') => home.join(rest.trim_start_matches('/')),
-        _ => file.and_then(Path::parent).map_or_else(|| PathBuf::from(text), |parent| parent.join(text)),
+        (Some(rest), Some(home)) if rest.starts_with('/') => {
+            home.join(rest.trim_start_matches('/'))
+        }
+        _ => file
+            .and_then(Path::parent)
+            .map_or_else(|| PathBuf::from(text), |parent| parent.join(text)),
     };
     absolute(path)
 }
@@ -127,8 +160,13 @@ pub(super) fn resolve(text: &str, file: Option<&Path>, home: Option<&Path>) -> P
 /// not count, by those rules.
 fn usual_folder(environment: &Environment, variable: &str, below_home: &str) -> Option<PathBuf> {
     let absolute = |name: &str| environment.path(name).filter(|path| path.is_absolute());
-    let below_home = if cfg!(target_os = "macos") { "Library/Application Support" } else { below_home };
-    let parent = absolute(variable).or_else(|| absolute("HOME").map(|home| home.join(below_home)))?;
+    let below_home = if cfg!(target_os = "macos") {
+        "Library/Application Support"
+    } else {
+        below_home
+    };
+    let parent =
+        absolute(variable).or_else(|| absolute("HOME").map(|home| home.join(below_home)))?;
     Some(parent.join("remand"))
 }
 

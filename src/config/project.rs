@@ -66,38 +66,74 @@ pub(crate) struct Stray {
 impl Loaded {
     /// The tables `[projects.NAME]` whose name is none of those that are known.
     pub(crate) fn strays(&self, known: &[String]) -> Vec<Stray> {
-        let names = self.config.projects.keys().filter(|name| !known.contains(name));
+        let names = self
+            .config
+            .projects
+            .keys()
+            .filter(|name| !known.contains(name));
         names.map(|name| self.stray(name, known)).collect()
     }
 
     fn stray(&self, name: &str, known: &[String]) -> Stray {
         let table = KeyPath::dotted("projects").key(name).to_string();
         let inside = format!("{table}.");
-        let line = self.lines.iter().filter(|(key, _)| key.starts_with(&inside)).map(|(_, line)| *line).min();
-        let near = line.map(|line| format!(" (near line {line})")).unwrap_or_default();
+        let line = self
+            .lines
+            .iter()
+            .filter(|(key, _)| key.starts_with(&inside))
+            .map(|(_, line)| *line)
+            .min();
+        let near = line
+            .map(|line| format!(" (near line {line})"))
+            .unwrap_or_default();
         let hint = match nearest(name, known.iter().map(String::as_str)) {
-            Some(meant) => format!("did you mean `{meant}`? The projects are: {}", known.join(", ")),
-            None if known.is_empty() => format!("no project is known yet: `remand project add PATH --name {name}`"),
-            None => format!("the projects are: {}; `remand project add PATH --name {name}` adds it", known.join(", ")),
+            Some(meant) => format!(
+                "did you mean `{meant}`? The projects are: {}",
+                known.join(", ")
+            ),
+            None if known.is_empty() => {
+                format!("no project is known yet: `remand project add PATH --name {name}`")
+            }
+            None => format!(
+                "the projects are: {}; `remand project add PATH --name {name}` adds it",
+                known.join(", ")
+            ),
         };
-        Stray { what: format!("[{table}]{near} is about no project that is known"), hint }
+        Stray {
+            what: format!("[{table}]{near} is about no project that is known"),
+            hint,
+        }
     }
 
     /// How many fixes a round may take, for a change without a number of its own: what is written about its project
     /// counts before the evaluator's number, and that before the one for all.
     pub(crate) fn max_fix_cycles(&self, project: &str, evaluator: Option<(i64, &str)>) -> FixBound {
-        let own = self.config.projects.get(project).and_then(|own| own.max_fix_cycles);
+        let own = self
+            .config
+            .projects
+            .get(project)
+            .and_then(|own| own.max_fix_cycles);
         match (own, evaluator) {
             (Some(most), _) => {
-                let key = KeyPath::dotted("projects").key(project).key("max_fix_cycles").to_string();
-                FixBound { most, from: self.named(&key) }
+                let key = KeyPath::dotted("projects")
+                    .key(project)
+                    .key("max_fix_cycles")
+                    .to_string();
+                FixBound {
+                    most,
+                    from: self.named(&key),
+                }
             }
-            (None, Some((most, evaluator))) => {
-                FixBound { most, from: format!("`max_fix_cycles` of the evaluator {evaluator}") }
-            }
+            (None, Some((most, evaluator))) => FixBound {
+                most,
+                from: format!("`max_fix_cycles` of the evaluator {evaluator}"),
+            },
             (None, None) => {
                 let most = self.config.r#loop.max_fix_cycles;
-                FixBound { most, from: self.named("loop.max_fix_cycles") }
+                FixBound {
+                    most,
+                    from: self.named("loop.max_fix_cycles"),
+                }
             }
         }
     }
@@ -111,11 +147,20 @@ impl Loaded {
     pub(crate) fn project(&self, name: &str) -> ProjectSettings {
         let config = &self.config;
         let common = &config.r#loop;
-        let own = config.projects.get(name).cloned().unwrap_or_else(ProjectOverrides::default);
+        let own = config
+            .projects
+            .get(name)
+            .cloned()
+            .unwrap_or_else(ProjectOverrides::default);
         let some_name = |name: String| Some(name).filter(|name| !name.is_empty());
         let agent = some_name(own.agent.unwrap_or_else(|| config.agent.clone()));
-        let review_agent = some_name(own.review_agent.unwrap_or_else(|| config.review_agent.clone()));
-        let roots = own.worktree_roots.unwrap_or_else(|| config.worktree_roots.clone());
+        let review_agent = some_name(
+            own.review_agent
+                .unwrap_or_else(|| config.review_agent.clone()),
+        );
+        let roots = own
+            .worktree_roots
+            .unwrap_or_else(|| config.worktree_roots.clone());
         let root = |text: &String| place::resolve(text, self.file.as_deref(), self.home.as_deref());
         let own_worktrees = own.own_worktrees.as_ref().unwrap_or(&config.own_worktrees);
         ProjectSettings {
@@ -130,16 +175,25 @@ impl Loaded {
             max_run_ms: common.max_run_s.saturating_mul(1000),
             max_tokens: Some(common.max_tokens).filter(|tokens| *tokens > 0),
             max_cost_micros: Some(micros(common.max_cost_usd)).filter(|micros| *micros > 0),
-            max_day: own.max_cost_usd_per_day.map(micros).filter(|micros| *micros > 0).map(|most_micros| ProjectDay {
-                most_micros,
-                key: KeyPath::dotted("projects").key(name).key("max_cost_usd_per_day").to_string(),
-            }),
+            max_day: own
+                .max_cost_usd_per_day
+                .map(micros)
+                .filter(|micros| *micros > 0)
+                .map(|most_micros| ProjectDay {
+                    most_micros,
+                    key: KeyPath::dotted("projects")
+                        .key(name)
+                        .key("max_cost_usd_per_day")
+                        .to_string(),
+                }),
             on_max_cycles: own.on_max_cycles.unwrap_or(common.on_max_cycles),
             severity_threshold: own.severity_threshold.unwrap_or(common.severity_threshold),
             max_gate_rounds: own.max_gate_rounds.unwrap_or(common.max_gate_rounds),
             main_checkout: own.main_checkout.unwrap_or(common.main_checkout),
             setup: own.setup.unwrap_or_else(|| config.setup.clone()),
-            setup_again_on: own.setup_again_on.unwrap_or_else(|| config.setup_again_on.clone()),
+            setup_again_on: own
+                .setup_again_on
+                .unwrap_or_else(|| config.setup_again_on.clone()),
             own_worktrees: self.own_worktrees(own_worktrees),
             shadow: own.shadow.unwrap_or(config.shadow),
             push: config.push.with(own.push.unwrap_or_default()),
@@ -170,7 +224,10 @@ impl Loaded {
 }
 
 /// Rounded up, so that a bound that is set never becomes none.
-#[expect(clippy::cast_possible_truncation, reason = "at most a million dollars: it was checked when it was read")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "at most a million dollars: it was checked when it was read"
+)]
 fn micros(dollars: f64) -> i64 {
     (dollars * 1_000_000.0).ceil() as i64
 }

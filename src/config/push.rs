@@ -49,7 +49,11 @@ impl PushSettings {
     }
 
     pub(super) fn complaints(&self, at: &KeyPath) -> Vec<Complaint> {
-        names::complaints(&at.clone().key("forbidden"), &self.forbidden, names::of_pattern)
+        names::complaints(
+            &at.clone().key("forbidden"),
+            &self.forbidden,
+            names::of_pattern,
+        )
     }
 }
 

@@ -28,7 +28,8 @@ pub(super) struct Read {
 pub(super) fn read(file: Option<&Path>, text: &str) -> Result<Read, ConfigError> {
     let defaults = parse(None, super::default_text())?;
     let own = parse(file, text)?;
-    let config = deserialise(&defaults, &own).map_err(|problems| ConfigError::Invalid(report(file, text, problems)))?;
+    let config = deserialise(&defaults, &own)
+        .map_err(|problems| ConfigError::Invalid(report(file, text, problems)))?;
     let complaints = check::check(&config);
     if !complaints.is_empty() {
         return Err(refuse(file, text, complaints));
@@ -48,19 +49,29 @@ pub(super) fn refuse(file: Option<&Path>, text: &str, complaints: Vec<Complaint>
         label: None,
         help: Some(complaint.help),
     };
-    ConfigError::Invalid(report(file, text, complaints.into_iter().map(problem).collect()))
+    ConfigError::Invalid(report(
+        file,
+        text,
+        complaints.into_iter().map(problem).collect(),
+    ))
 }
 
 fn report(file: Option<&Path>, text: &str, mut problems: Vec<Problem>) -> Report {
     problems.sort_by_key(|problem| problem.span.as_ref().map(|span| span.start));
-    Report { file: file.unwrap_or(Path::new(EMBEDDED)).into(), source: text.into(), problems }
+    Report {
+        file: file.unwrap_or(Path::new(EMBEDDED)).into(),
+        source: text.into(),
+        problems,
+    }
 }
 
 fn parse<'t>(file: Option<&Path>, text: &'t str) -> Result<DeTable<'t>, ConfigError> {
-    DeTable::parse(text).map(Spanned::into_inner).map_err(|error| {
-        let problem = Problem::new("this is not TOML", error.span()).label(error.message());
-        ConfigError::Syntax(report(file, text, vec![problem]))
-    })
+    DeTable::parse(text)
+        .map(Spanned::into_inner)
+        .map_err(|error| {
+            let problem = Problem::new("this is not TOML", error.span()).label(error.message());
+            ConfigError::Syntax(report(file, text, vec![problem]))
+        })
 }
 
 fn deserialise(defaults: &DeTable<'_>, own: &DeTable<'_>) -> Result<Config, Vec<Problem>> {
@@ -88,7 +99,10 @@ fn deserialise(defaults: &DeTable<'_>, own: &DeTable<'_>) -> Result<Config, Vec<
 /// Tables are merged, everything else is replaced.
 fn lay_over<'t>(below: &mut DeTable<'t>, above: &DeTable<'t>) {
     for (key, value) in above {
-        match (below.get_mut(key.get_ref().as_ref()).map(Spanned::get_mut), value.get_ref()) {
+        match (
+            below.get_mut(key.get_ref().as_ref()).map(Spanned::get_mut),
+            value.get_ref(),
+        ) {
             (Some(DeValue::Table(below)), DeValue::Table(above)) => lay_over(below, above),
             _ => {
                 below.insert(key.clone(), value.clone());
@@ -103,16 +117,21 @@ fn explain(path: &KeyPath, message: &str, defaults: &DeTable<'_>, own: &DeTable<
         && let Some(allowed) = keys_allowed(&table, defaults)
         && !allowed.contains(&key.as_str())
     {
-        return Problem::new(format!("`{path}` is not a setting"), spans.and_then(|spans| spans.key))
-            .did_you_mean(key, &allowed)
-            .help(format!("{} has: {}", name_of(&table), allowed.join(", ")));
+        return Problem::new(
+            format!("`{path}` is not a setting"),
+            spans.and_then(|spans| spans.key),
+        )
+        .did_you_mean(key, &allowed)
+        .help(format!("{} has: {}", name_of(&table), allowed.join(", ")));
     }
     let problem = Problem::new(format!("`{path}` cannot be used"), mark(path, own)).label(message);
     if let Some(keys) = keys_allowed(path, defaults) {
         return problem.help(format!("{} has: {}", name_of(path), keys.join(", ")));
     }
     match path.find(defaults) {
-        Some(spans) if spans.is_table => problem.help(format!("write a table for each: [{path}.NAME]")),
+        Some(spans) if spans.is_table => {
+            problem.help(format!("write a table for each: [{path}.NAME]"))
+        }
         Some(spans) => {
             let default = super::default_text().get(spans.value).unwrap_or_default();
             problem.help(format!("without it the default holds: {default}"))
@@ -126,11 +145,17 @@ fn keys_allowed<'d>(path: &KeyPath, defaults: &'d DeTable<'_>) -> Option<Vec<&'d
     match path.steps() {
         [Step::Key(key)] if key == "agents" || key == "projects" => None,
         [Step::Key(key), Step::Key(_)] if key == "agents" => Some(fields_of::<Agent>().to_vec()),
-        [Step::Key(key), Step::Key(_)] if key == "projects" => Some(fields_of::<ProjectOverrides>().to_vec()),
-        [Step::Key(key), Step::Key(_), Step::Key(table)] if key == "projects" && table == "push" => {
+        [Step::Key(key), Step::Key(_)] if key == "projects" => {
+            Some(fields_of::<ProjectOverrides>().to_vec())
+        }
+        [Step::Key(key), Step::Key(_), Step::Key(table)]
+            if key == "projects" && table == "push" =>
+        {
             Some(fields_of::<PushOverrides>().to_vec())
         }
-        [Step::Key(key), Step::Key(_), Step::Key(table)] if key == "projects" && table == "discover" => {
+        [Step::Key(key), Step::Key(_), Step::Key(table)]
+            if key == "projects" && table == "discover" =>
+        {
             Some(fields_of::<DiscoverTable>().to_vec())
         }
         _ => path.keys_in(defaults),
@@ -138,13 +163,21 @@ fn keys_allowed<'d>(path: &KeyPath, defaults: &'d DeTable<'_>) -> Option<Vec<&'d
 }
 
 fn name_of(table: &KeyPath) -> String {
-    if table.steps().is_empty() { "the top level".into() } else { format!("[{table}]") }
+    if table.steps().is_empty() {
+        "the top level".into()
+    } else {
+        format!("[{table}]")
+    }
 }
 
 /// What to point at: the value, or the key if the value is a whole table.
 fn mark(path: &KeyPath, own: &DeTable<'_>) -> Option<Range<usize>> {
     let spans = path.find(own)?;
-    if spans.is_table { spans.key } else { Some(spans.value) }
+    if spans.is_table {
+        spans.key
+    } else {
+        Some(spans.value)
+    }
 }
 
 fn note_lines(table: &DeTable<'_>, at: &KeyPath, text: &str, lines: &mut BTreeMap<String, usize>) {

@@ -54,7 +54,10 @@ impl SandboxTable {
             ));
         }
         if self.kind != Kind::Wrapper && !self.wrapper.is_empty() {
-            complaints.push(complaint("a wrapper that is not used", "it is used with kind = \"wrapper\" only"));
+            complaints.push(complaint(
+                "a wrapper that is not used",
+                "it is used with kind = \"wrapper\" only",
+            ));
         }
         complaints
     }
@@ -64,7 +67,10 @@ impl Loaded {
     pub(crate) fn sandbox(&self) -> SandboxSettings {
         let set = &self.config.sandbox;
         let whole = |paths: &[String]| {
-            paths.iter().map(|text| place::resolve(text, self.file.as_deref(), self.home.as_deref())).collect()
+            paths
+                .iter()
+                .map(|text| place::resolve(text, self.file.as_deref(), self.home.as_deref()))
+                .collect()
         };
         SandboxSettings {
             kind: set.kind,

@@ -53,12 +53,23 @@ pub(crate) struct Config {
 impl Config {
     /// Replaces `~/` with the home folder at the start of every program. Arguments are left alone, as is the rest.
     pub(super) fn expand_programs(&mut self, home: &Path) {
-        let commands = self.agents.values_mut().filter_map(|agent| agent.command.as_mut()).chain(&mut self.gates);
-        let own_gates = self.projects.values_mut().filter_map(|project| project.gates.as_mut()).flatten();
+        let commands = self
+            .agents
+            .values_mut()
+            .filter_map(|agent| agent.command.as_mut())
+            .chain(&mut self.gates);
+        let own_gates = self
+            .projects
+            .values_mut()
+            .filter_map(|project| project.gates.as_mut())
+            .flatten();
         for command in commands.chain(own_gates).chain([self.github.gh_mut()]) {
             expand(&mut command.0, home);
         }
-        let own_setups = self.projects.values_mut().filter_map(|project| project.setup.as_mut());
+        let own_setups = self
+            .projects
+            .values_mut()
+            .filter_map(|project| project.setup.as_mut());
         for words in own_setups.chain([&mut self.setup, &mut self.sandbox.wrapper]) {
             expand(words, home);
         }
@@ -66,9 +77,14 @@ impl Config {
 }
 
 fn expand(words: &mut [String], home: &Path) {
-    let Some(program) = words.first_mut() else { return };
+    let Some(program) = words.first_mut() else {
+        return;
+    };
     if let Some(rest) = program.strip_prefix("~/") {
-        *program = home.join(rest.trim_start_matches('/')).display().to_string();
+        *program = home
+            .join(rest.trim_start_matches('/'))
+            .display()
+            .to_string();
     }
 }
 
@@ -322,7 +338,10 @@ fn shadow<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Shadow, D::Error
         }
 
         fn visit_str<E: de::Error>(self, text: &str) -> Result<Shadow, E> {
-            text.parse().map(Some).ok().ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
+            text.parse()
+                .map(Some)
+                .ok()
+                .ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
         }
     }
 
@@ -333,14 +352,20 @@ fn shadow_if_set<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Sh
     shadow(deserializer).map(Some)
 }
 
-fn shadow_as_written<S: serde::Serializer>(shadow: &Shadow, serializer: S) -> Result<S::Ok, S::Error> {
+fn shadow_as_written<S: serde::Serializer>(
+    shadow: &Shadow,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     match shadow {
         Some(mode) => serializer.serialize_str(mode.as_str()),
         None => serializer.serialize_bool(false),
     }
 }
 
-fn own_shadow_as_written<S: serde::Serializer>(shadow: &Option<Shadow>, serializer: S) -> Result<S::Ok, S::Error> {
+fn own_shadow_as_written<S: serde::Serializer>(
+    shadow: &Option<Shadow>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     shadow_as_written(&shadow.flatten(), serializer)
 }
 
@@ -351,13 +376,17 @@ fn command_or_nothing<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<
     Ok(words)
 }
 
-fn command_or_nothing_if_set<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
+fn command_or_nothing_if_set<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Vec<String>>, D::Error> {
     command_or_nothing(deserializer).map(Some)
 }
 
 fn has_program<E: de::Error>(words: &[String]) -> Result<(), E> {
     match words.first() {
-        Some(program) if program.trim().is_empty() => Err(E::custom("the first word, the program, is empty")),
+        Some(program) if program.trim().is_empty() => {
+            Err(E::custom("the first word, the program, is empty"))
+        }
         Some(_) | None => Ok(()),
     }
 }

@@ -57,10 +57,16 @@ impl Watched {
     /// Reads all files.
     pub(crate) fn read(&self) -> Sources {
         let content = |(name, path, is_read): (String, PathBuf, bool)| {
-            let content = if is_read { Content::read(&path) } else { Content::Other };
+            let content = if is_read {
+                Content::read(&path)
+            } else {
+                Content::Other
+            };
             (name, content)
         };
-        Sources { files: self.files().into_iter().map(content).collect() }
+        Sources {
+            files: self.files().into_iter().map(content).collect(),
+        }
     }
 
     /// As `read`, for a config file whose text was read already: what is parsed and what is compared are the same bytes.
@@ -77,7 +83,11 @@ impl Watched {
     /// Names, paths, and whether the content counts.
     fn files(&self) -> Vec<(String, PathBuf, bool)> {
         let mut files = Vec::new();
-        if let Some(path) = self.config.as_ref().filter(|path| path.symlink_metadata().is_ok()) {
+        if let Some(path) = self
+            .config
+            .as_ref()
+            .filter(|path| path.symlink_metadata().is_ok())
+        {
             files.push((name_of(path), path.clone(), true));
         }
         for (folder, path) in [("evaluators", &self.evaluators), ("prompts", &self.prompts)] {
@@ -86,7 +96,8 @@ impl Watched {
                 Ok(entries) => files.extend(entries.flatten().filter_map(|entry| {
                     let name = entry.file_name().to_string_lossy().into_owned();
                     let is_read = folder == "prompts" || name.ends_with(".toml");
-                    (!name.starts_with('.')).then(|| (format!("{folder}/{name}"), entry.path(), is_read))
+                    (!name.starts_with('.'))
+                        .then(|| (format!("{folder}/{name}"), entry.path(), is_read))
                 })),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(_) => files.push((folder.to_owned(), path.clone(), true)),
@@ -118,20 +129,44 @@ impl Sources {
 
     /// The names of the files that differ.
     pub(crate) fn changed_since(&self, old: &Self) -> Vec<String> {
-        let names = self.files.keys().chain(old.files.keys().filter(|name| !self.files.contains_key(*name)));
-        names.filter(|name| self.files.get(*name) != old.files.get(*name)).cloned().collect()
+        let names = self.files.keys().chain(
+            old.files
+                .keys()
+                .filter(|name| !self.files.contains_key(*name)),
+        );
+        names
+            .filter(|name| self.files.get(*name) != old.files.get(*name))
+            .cloned()
+            .collect()
     }
 
     /// The files that had text and have none any more.
     pub(super) fn emptied_since(&self, old: &Self) -> Vec<String> {
-        let is_blank = |content: Option<&Content>| matches!(content, Some(Content::Text { is_blank: true, .. }));
-        let had_text = |name: &str| matches!(old.files.get(name), Some(Content::Text { is_blank: false, .. }));
-        self.files.keys().filter(|name| is_blank(self.files.get(*name)) && had_text(name)).cloned().collect()
+        let is_blank = |content: Option<&Content>| {
+            matches!(content, Some(Content::Text { is_blank: true, .. }))
+        };
+        let had_text = |name: &str| {
+            matches!(
+                old.files.get(name),
+                Some(Content::Text {
+                    is_blank: false,
+                    ..
+                })
+            )
+        };
+        self.files
+            .keys()
+            .filter(|name| is_blank(self.files.get(*name)) && had_text(name))
+            .cloned()
+            .collect()
     }
 
     /// A file that must not be opened to load it.
     pub(crate) fn special(&self) -> Option<&str> {
-        self.files.iter().find(|(_, content)| **content == Content::Special).map(|(name, _)| name.as_str())
+        self.files
+            .iter()
+            .find(|(_, content)| **content == Content::Special)
+            .map(|(name, _)| name.as_str())
     }
 }
 
@@ -143,7 +178,10 @@ impl Content {
             if !fs::metadata(path)?.is_file() {
                 return Ok(None);
             }
-            let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+            let file = OpenOptions::new()
+                .read(true)
+                .custom_flags(flags)
+                .open(path)?;
             if !file.metadata()?.is_file() {
                 return Ok(None);
             }
@@ -159,13 +197,21 @@ impl Content {
     }
 
     fn of(bytes: &[u8]) -> Self {
-        let bytes = bytes.get(..usize::try_from(CAP).unwrap_or(usize::MAX)).unwrap_or(bytes);
-        Self::Text { hash: fnv(bytes), is_blank: bytes.iter().all(u8::is_ascii_whitespace) }
+        let bytes = bytes
+            .get(..usize::try_from(CAP).unwrap_or(usize::MAX))
+            .unwrap_or(bytes);
+        Self::Text {
+            hash: fnv(bytes),
+            is_blank: bytes.iter().all(u8::is_ascii_whitespace),
+        }
     }
 }
 
 fn name_of(path: &Path) -> String {
-    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    path.file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
 }
 
 fn of_file(meta: &fs::Metadata) -> [i64; 7] {
@@ -207,7 +253,11 @@ mod tests {
         let mut changes = |what: &str, files: &[&str]| {
             let (now, last) = (watched.read(), seen.last().unwrap().clone());
             assert_eq!(now.changed_since(&last), files, "{what}");
-            assert_eq!(now.fingerprint() == last.fingerprint(), files.is_empty(), "{what}");
+            assert_eq!(
+                now.fingerprint() == last.fingerprint(),
+                files.is_empty(),
+                "{what}"
+            );
             seen.push(now);
         };
         let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
@@ -217,7 +267,10 @@ mod tests {
         changes("an empty folder", &[]);
         write("evaluators/mine.toml", "kind = \"command\"\n");
         write("evaluators/run.sh", "#!/bin/sh\n");
-        changes("an evaluator and its program", &["evaluators/mine.toml", "evaluators/run.sh"]);
+        changes(
+            "an evaluator and its program",
+            &["evaluators/mine.toml", "evaluators/run.sh"],
+        );
         write("evaluators/run.sh", "#!/bin/sh\nexit 1\n");
         write("evaluators/.mine.toml.swp", "x");
         changes("the program and an editor's file", &[]);
@@ -234,11 +287,19 @@ mod tests {
         let watched = watched(folder.path());
         let path = folder.path().join("config.toml");
         fs::write(&path, "slots = 1\n").unwrap();
-        let (before, time) = (watched.stats(), fs::metadata(&path).unwrap().modified().unwrap());
+        let (before, time) = (
+            watched.stats(),
+            fs::metadata(&path).unwrap().modified().unwrap(),
+        );
         assert_eq!(watched.stats(), before);
         fs::write(folder.path().join("new"), "slots = 2\n").unwrap();
         fs::rename(folder.path().join("new"), &path).unwrap();
-        fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+        fs::File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_modified(time)
+            .unwrap();
         assert_ne!(watched.stats(), before);
     }
 

@@ -25,7 +25,10 @@ struct Home {
 impl Home {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut home = Self { folder, environment: Environment::default() };
+        let mut home = Self {
+            folder,
+            environment: Environment::default(),
+        };
         let at = home.path("");
         home.set("HOME", &at);
         home
@@ -52,7 +55,8 @@ impl Home {
 
     fn load_text(&self, text: &str) -> Loaded {
         let config = Some(self.write("config.toml", text));
-        self.load(&Place { config, db: None }).unwrap_or_else(|error| panic!("{error}"))
+        self.load(&Place { config, db: None })
+            .unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// With the folder cut out, which is another one each time.
@@ -67,7 +71,10 @@ fn the_embedded_file_passes_its_own_checks() {
     let loaded = home.load(&Place::default()).unwrap();
     assert_eq!(loaded.file, None);
     let written = home.load_text(default_text());
-    assert_eq!(loaded.config, written.config, "what `init` writes changes nothing");
+    assert_eq!(
+        loaded.config, written.config,
+        "what `init` writes changes nothing"
+    );
 }
 
 #[test]
@@ -80,14 +87,26 @@ fn every_setting_has_a_comment_above_it() {
     }
     let comments = |field: &str| default_text().contains(&format!("\n#   {field} = "));
     let tables = ["push", "discover"];
-    for field in [fields_of::<Agent>(), fields_of::<PushOverrides>(), fields_of::<DiscoverTable>()].concat() {
+    for field in [
+        fields_of::<Agent>(),
+        fields_of::<PushOverrides>(),
+        fields_of::<DiscoverTable>(),
+    ]
+    .concat()
+    {
         assert!(comments(field), "`{field}` is not shown in the comments");
     }
-    for field in fields_of::<ProjectOverrides>().iter().filter(|field| !tables.contains(field)) {
+    for field in fields_of::<ProjectOverrides>()
+        .iter()
+        .filter(|field| !tables.contains(field))
+    {
         assert!(comments(field), "`{field}` is not shown in the comments");
     }
     for table in tables {
-        assert!(default_text().contains(&format!("\n#   [projects.website.{table}]")), "[{table}] is not shown");
+        assert!(
+            default_text().contains(&format!("\n#   [projects.website.{table}]")),
+            "[{table}] is not shown"
+        );
     }
 }
 
@@ -95,7 +114,9 @@ fn every_setting_has_a_comment_above_it() {
 fn the_examples_in_the_comments_can_be_used() {
     let example = |line: &str| line.strip_prefix("#   ").map(str::to_owned);
     let text: Vec<String> = default_text().lines().filter_map(example).collect();
-    let config = read::read(None, &text.join("\n")).unwrap_or_else(|error| panic!("{error}")).config;
+    let config = read::read(None, &text.join("\n"))
+        .unwrap_or_else(|error| panic!("{error}"))
+        .config;
     assert_eq!(config.agents["claude"].command(), ["claude"]);
     assert_eq!(config.agents["mine"].command(), ["my-agent", "--batch"]);
     assert_eq!(config.projects["website"].max_fix_cycles, Some(3));
@@ -106,14 +127,36 @@ fn the_examples_in_the_comments_can_be_used() {
 fn a_file_that_was_named_must_be_there() {
     let mut home = Home::new();
     let gone = home.path("gone.toml");
-    let error = home.load(&Place { config: Some(gone.clone()), db: None }).unwrap_err();
-    assert!(matches!(error, ConfigError::NotFound { named_by: "--config", .. }));
+    let error = home
+        .load(&Place {
+            config: Some(gone.clone()),
+            db: None,
+        })
+        .unwrap_err();
+    assert!(matches!(
+        error,
+        ConfigError::NotFound {
+            named_by: "--config",
+            ..
+        }
+    ));
     insta::assert_snapshot!(home.show(&error.to_string()), @"error: there is no config file gone.toml, which --config names");
     home.set("REMAND_CONFIG", &gone);
     let error = home.load(&Place::default()).unwrap_err();
-    assert!(matches!(error, ConfigError::NotFound { named_by: "REMAND_CONFIG", .. }));
+    assert!(matches!(
+        error,
+        ConfigError::NotFound {
+            named_by: "REMAND_CONFIG",
+            ..
+        }
+    ));
     let folder = home.path("");
-    let error = home.load(&Place { config: Some(folder), db: None }).unwrap_err();
+    let error = home
+        .load(&Place {
+            config: Some(folder),
+            db: None,
+        })
+        .unwrap_err();
     assert!(matches!(error, ConfigError::Unreadable { .. }));
 }
 
@@ -121,9 +164,20 @@ fn a_file_that_was_named_must_be_there() {
 fn the_config_file_is_the_first_that_is_named() {
     let mut home = Home::new();
     let slots = |n: u8| format!("dispatch.slots = {n}");
-    let usual = if cfg!(target_os = "macos") { "Library/Application Support" } else { ".config" };
+    let usual = if cfg!(target_os = "macos") {
+        "Library/Application Support"
+    } else {
+        ".config"
+    };
     let load = |home: &Home, config: Option<&PathBuf>| {
-        home.load(&Place { config: config.cloned(), db: None }).unwrap().config.dispatch.slots
+        home.load(&Place {
+            config: config.cloned(),
+            db: None,
+        })
+        .unwrap()
+        .config
+        .dispatch
+        .slots
     };
     assert_eq!(load(&home, None), 2, "the default");
     home.write(&format!("{usual}/remand/config.toml"), &slots(11));
@@ -142,17 +196,33 @@ fn the_config_file_is_the_first_that_is_named() {
 #[test]
 fn the_blackboard_is_the_first_that_is_named() {
     let mut home = Home::new();
-    let usual = if cfg!(target_os = "macos") { "Library/Application Support" } else { ".local/state" };
-    let config = home.write("etc/config.toml", "log.level = 'warn'\nblackboard = 'own.db'\n");
+    let usual = if cfg!(target_os = "macos") {
+        "Library/Application Support"
+    } else {
+        ".local/state"
+    };
+    let config = home.write(
+        "etc/config.toml",
+        "log.level = 'warn'\nblackboard = 'own.db'\n",
+    );
     let mut place = Place::default();
     let load = |home: &Home, place: &Place| {
         let loaded = home.load(place).unwrap();
-        (home.show(&loaded.blackboard.display().to_string()), home.show(&loaded.blackboard_from.to_string()))
+        (
+            home.show(&loaded.blackboard.display().to_string()),
+            home.show(&loaded.blackboard_from.to_string()),
+        )
     };
     let pair = |path: &str, from: &str| (path.to_owned(), from.to_owned());
-    assert_eq!(load(&home, &place), pair(&format!("{usual}/remand/blackboard.db"), "default"));
+    assert_eq!(
+        load(&home, &place),
+        pair(&format!("{usual}/remand/blackboard.db"), "default")
+    );
     home.set("XDG_STATE_HOME", &home.path("state"));
-    assert_eq!(load(&home, &place), pair("state/remand/blackboard.db", "default"));
+    assert_eq!(
+        load(&home, &place),
+        pair("state/remand/blackboard.db", "default")
+    );
     place.config = Some(config);
     assert_eq!(load(&home, &place), pair("etc/own.db", "etc/config.toml:2"));
     home.set("REMAND_DB", &home.path("variable.db"));
@@ -170,8 +240,16 @@ fn without_a_home_the_database_must_be_named() {
     error: cannot tell where the database is: neither HOME nor XDG_STATE_HOME is set to an absolute path
       = help: set one of them, REMAND_DB, `blackboard` in the config file, or give --db FILE
     ");
-    let place = Place { config: None, db: Some("b.db".into()) };
-    assert!(load_in(&place, &environment).unwrap().blackboard.is_absolute());
+    let place = Place {
+        config: None,
+        db: Some("b.db".into()),
+    };
+    assert!(
+        load_in(&place, &environment)
+            .unwrap()
+            .blackboard
+            .is_absolute()
+    );
 }
 
 #[test]
@@ -183,7 +261,10 @@ fn own_folders_are_beside_the_file_or_where_it_says() {
     assert_eq!(loaded.evaluators, Some(home.path("mine")));
     assert_eq!(loaded.prompts, Some(home.path("prompts")));
     assert_eq!(home.load_text("").evaluators, None);
-    let config = Some(home.write("config.toml", "\nevaluators = 'none'\nprompts = 'neither'\n"));
+    let config = Some(home.write(
+        "config.toml",
+        "\nevaluators = 'none'\nprompts = 'neither'\n",
+    ));
     let error = home.load(&Place { config, db: None }).unwrap_err();
     insta::assert_snapshot!(home.show(&error.to_string()), @"
     error: `evaluators` names none, which is not a folder
@@ -242,7 +323,14 @@ fn a_project_overrides_what_it_names() {
         "#,
     );
     let common = loaded.project("another");
-    assert_eq!(common.gates.iter().map(|gate| gate.words().to_vec()).collect::<Vec<_>>(), [["make"]]);
+    assert_eq!(
+        common
+            .gates
+            .iter()
+            .map(|gate| gate.words().to_vec())
+            .collect::<Vec<_>>(),
+        [["make"]]
+    );
     let expected = ProjectSettings {
         agent: Some("claude".into()),
         review_agent: Some("codex".into()),
@@ -274,7 +362,13 @@ fn a_project_overrides_what_it_names() {
         discover: None,
     };
     assert_eq!(common, expected);
-    assert_eq!(loaded.project("docs"), ProjectSettings { agent: Some("codex".into()), ..expected.clone() });
+    assert_eq!(
+        loaded.project("docs"),
+        ProjectSettings {
+            agent: Some("codex".into()),
+            ..expected.clone()
+        }
+    );
     let site = ProjectSettings {
         agent: Some("codex".into()),
         review_agent: Some("codex".into()),
@@ -284,7 +378,10 @@ fn a_project_overrides_what_it_names() {
         worktree_roots: vec![home.path("trees"), "/abs".into()],
         max_fix_cycles: 4,
         max_total_fixes: 5,
-        max_day: Some(ProjectDay { most_micros: 2_500_000, key: "projects.site.max_cost_usd_per_day".into() }),
+        max_day: Some(ProjectDay {
+            most_micros: 2_500_000,
+            key: "projects.site.max_cost_usd_per_day".into(),
+        }),
         on_max_cycles: crate::change::OnMaxCycles::PrAnyway,
         severity_threshold: crate::finding::Severity::Critical,
         max_gate_rounds: 0,
@@ -309,22 +406,37 @@ fn a_project_overrides_what_it_names() {
         ..expected
     };
     assert_eq!(loaded.project("site"), site);
-    assert_eq!(loaded.agent("codex").map(|agent| agent.model.as_str()), Some("m"));
+    assert_eq!(
+        loaded.agent("codex").map(|agent| agent.model.as_str()),
+        Some("m")
+    );
     assert_eq!(loaded.agent("nobody"), None);
     let nothing = Home::new().load_text("").project("p");
     assert_eq!((nothing.agent, nothing.review_agent), (None, None));
-    assert_eq!((nothing.max_tokens, nothing.max_cost_micros), (None, Some(10_000_000)));
+    assert_eq!(
+        (nothing.max_tokens, nothing.max_cost_micros),
+        (None, Some(10_000_000))
+    );
 }
 
 #[test]
 fn a_project_overrides_only_what_it_names_of_a_table() {
     let loaded = Home::new().load_text("push.max_files = 7\nsetup = ['make']\n[projects.p.push]\nmax_file_kb = 3\n[projects.p.discover]\n[projects.q]\nsetup = []\n");
     let own = loaded.project("p");
-    assert_eq!((own.push.max_files, own.push.max_file_kb, own.push.secrets), (7, 3, true));
+    assert_eq!(
+        (own.push.max_files, own.push.max_file_kb, own.push.secrets),
+        (7, 3, true)
+    );
     assert_eq!(own.push.forbidden, loaded.project("another").push.forbidden);
     assert_eq!(own.setup, ["make"]);
     assert_eq!(loaded.project("q").setup, [""; 0]);
-    let all = Discover { label: Some("remand".into()), authors: vec![], branches: vec![], drafts: false, max_open: 5 };
+    let all = Discover {
+        label: Some("remand".into()),
+        authors: vec![],
+        branches: vec![],
+        drafts: false,
+        max_open: 5,
+    };
     assert_eq!(own.discover, Some(all), "an empty table is enough");
 }
 
@@ -341,20 +453,31 @@ fn bots_are_numbers_and_each_is_there_once() {
         reviews: PostReviews::Off,
     };
     assert_eq!(loaded.github(), expected);
-    assert_eq!(Home::new().load_text("").github().bots, [0; 0], "nobody by default");
+    assert_eq!(
+        Home::new().load_text("").github().bots,
+        [0; 0],
+        "nobody by default"
+    );
 }
 
 #[test]
 fn every_preset_is_named_in_the_comments() {
     let mut accounts = Vec::new();
     for preset in github::BotPreset::ALL {
-        assert!(default_text().contains(&format!("\"{preset}\"")), "{preset}");
+        assert!(
+            default_text().contains(&format!("\"{preset}\"")),
+            "{preset}"
+        );
         let loaded = Home::new().load_text(&format!("github.bot_presets = ['{preset}']"));
         accounts.extend(loaded.github().bots);
     }
     accounts.sort_unstable();
     accounts.dedup();
-    assert_eq!(accounts.len(), github::BotPreset::ALL.len(), "each has an account of its own");
+    assert_eq!(
+        accounts.len(),
+        github::BotPreset::ALL.len(),
+        "each has an account of its own"
+    );
 }
 
 #[test]
@@ -365,10 +488,19 @@ fn every_setting_is_shown_with_where_it_comes_from() {
         "agent = 'a'\ngates = [\n  ['make', 'test'], # both\n]\nloop.max_cost_usd = 2\n\n[agents.a]\nkind = 'command'\ncommand = ['a']\n[projects.p]\nmax_fix_cycles = 1\n[projects.p.discover]\nlabel = 'x'\n",
     );
     let show = |setting: Setting| {
-        format!("{} = {}  ({})", setting.key, home.show(&setting.value), home.show(&setting.origin.to_string()))
+        format!(
+            "{} = {}  ({})",
+            setting.key,
+            home.show(&setting.value),
+            home.show(&setting.origin.to_string())
+        )
     };
     let lines: Vec<String> = loaded.explain().into_iter().map(show).collect();
-    let path = if cfg!(target_os = "macos") { "Library/Application Support" } else { ".local/state" };
+    let path = if cfg!(target_os = "macos") {
+        "Library/Application Support"
+    } else {
+        ".local/state"
+    };
     insta::assert_snapshot!(lines.join("\n").replace(path, "STATE"), @r#"
     blackboard = "STATE/remand/blackboard.db"  (default)
     evaluators = ""  (default)

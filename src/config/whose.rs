@@ -19,7 +19,9 @@ impl Whose<'_> {
     fn environment(self) -> Environment {
         match self {
             Self::Caller => Environment::of_process(),
-            Self::User { home } => Environment { vars: [("HOME".to_owned(), home.into())].into() },
+            Self::User { home } => Environment {
+                vars: [("HOME".to_owned(), home.into())].into(),
+            },
         }
     }
 
@@ -37,7 +39,8 @@ impl Whose<'_> {
         let environment = self.environment();
         let mut loaded = load_from(place, &environment, None)?;
         loaded.file = place::config_file(place, &environment)?;
-        let blackboard = blackboard_despite_in(place, &environment).filter(|path| *path != loaded.blackboard);
+        let blackboard =
+            blackboard_despite_in(place, &environment).filter(|path| *path != loaded.blackboard);
         if let (Some(path), Some(blackboard)) = (loaded.file.clone(), blackboard) {
             loaded.blackboard = blackboard;
             loaded.blackboard_from = Origin::File { path, line: 0 };

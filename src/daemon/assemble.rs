@@ -14,8 +14,8 @@ use crate::clock;
 use crate::config::settings::{self, AgentKind, MainCheckout};
 use crate::config::{self, Loaded};
 use crate::dispatch::{
-    Configuration, DayBound, Dispatch, Forge, GateIn, Limits, OnCheckoutChange, PostReviews, ProjectDayBound, RedBase,
-    Rules, Settings, forge_mark,
+    Configuration, DayBound, Dispatch, Forge, GateIn, Limits, OnCheckoutChange, PostReviews,
+    ProjectDayBound, RedBase, Rules, Settings, forge_mark,
 };
 use crate::evaluator::definition::{self, Need};
 use crate::evaluator::{Config, Definition};
@@ -41,7 +41,13 @@ pub(super) const WRITE_REMEDY: &str = "make it writable for the user that remand
 
 impl Daemon {
     pub(crate) fn assemble(loaded: &Loaded) -> anyhow::Result<Self> {
-        Self::assemble_with(loaded, Host { program: program::running()?, write_remedy: WRITE_REMEDY.to_owned() })
+        Self::assemble_with(
+            loaded,
+            Host {
+                program: program::running()?,
+                write_remedy: WRITE_REMEDY.to_owned(),
+            },
+        )
     }
 
     pub(super) fn assemble_with(loaded: &Loaded, host: Host) -> anyhow::Result<Self> {
@@ -62,7 +68,10 @@ impl Daemon {
     /// As this one, by other settings: all of them are loaded and checked, or nothing comes of it.
     pub(super) fn again(&self, loaded: &Loaded) -> anyhow::Result<Self> {
         let now = &self.dispatch.settings;
-        let host = Host { program: now.program.clone(), write_remedy: now.write_remedy.clone() };
+        let host = Host {
+            program: now.program.clone(),
+            write_remedy: now.write_remedy.clone(),
+        };
         let parts = Parts::load(loaded, self.dispatch.holder.clone(), host)?;
         Ok(parts.put_together(loaded, self.lasting.clone()))
     }
@@ -78,11 +87,20 @@ struct Parts {
 impl Parts {
     fn load(loaded: &Loaded, holder: String, host: Host) -> anyhow::Result<Self> {
         let definitions = definition::load(loaded.evaluators.as_deref(), clock::now())?;
-        Ok(Self { definitions, settings: Arc::new(settings(loaded, &holder, host)?), holder })
+        Ok(Self {
+            definitions,
+            settings: Arc::new(settings(loaded, &holder, host)?),
+            holder,
+        })
     }
 
     fn put_together(self, loaded: &Loaded, lasting: Lasting) -> Daemon {
-        let intake = assemble_intake(loaded, &self.definitions, &lasting.door, &lasting.wake_heartbeat);
+        let intake = assemble_intake(
+            loaded,
+            &self.definitions,
+            &lasting.door,
+            &lasting.wake_heartbeat,
+        );
         let kit = kit(loaded, self.holder.clone());
         let dispatch = Dispatch {
             door: lasting.door.clone(),
@@ -120,7 +138,10 @@ pub(crate) fn kit(loaded: &Loaded, holder: String) -> Kit {
 
 /// The settings of dispatch alone, for `remand init`.
 pub(crate) fn dispatch_settings(loaded: &Loaded) -> anyhow::Result<Settings> {
-    let host = Host { program: program::running()?, write_remedy: WRITE_REMEDY.to_owned() };
+    let host = Host {
+        program: program::running()?,
+        write_remedy: WRITE_REMEDY.to_owned(),
+    };
     settings(loaded, &ProcessId::own()?.to_string(), host)
 }
 
@@ -129,7 +150,12 @@ pub(crate) fn intake(loaded: &Loaded) -> anyhow::Result<Intake> {
     let now = clock::now();
     let definitions = definition::load(loaded.evaluators.as_deref(), now)?;
     let door = Door::open(&loaded.blackboard, now)?;
-    Ok(assemble_intake(loaded, &definitions, &door, &Arc::new(Notify::new())))
+    Ok(assemble_intake(
+        loaded,
+        &definitions,
+        &door,
+        &Arc::new(Notify::new()),
+    ))
 }
 
 /// The latest moments that can have been stored by now under these settings.
@@ -139,19 +165,31 @@ pub(crate) fn latest(loaded: &Loaded, now: clock::Time) -> anyhow::Result<Latest
 }
 
 /// How many fixes a round may take in a project.
-fn most_fixes(loaded: &Loaded, definitions: &[Definition]) -> impl Fn(&ProjectId) -> FixBound + use<> {
-    let evaluator = definition::max_fix_cycles(definitions).map(|(most, name)| (most, name.to_owned()));
+fn most_fixes(
+    loaded: &Loaded,
+    definitions: &[Definition],
+) -> impl Fn(&ProjectId) -> FixBound + use<> {
+    let evaluator =
+        definition::max_fix_cycles(definitions).map(|(most, name)| (most, name.to_owned()));
     let known = loaded.clone();
     move |project| {
-        let evaluator = evaluator.as_ref().map(|(most, name)| (*most, name.as_str()));
+        let evaluator = evaluator
+            .as_ref()
+            .map(|(most, name)| (*most, name.as_str()));
         known.max_fix_cycles(project.as_str(), evaluator)
     }
 }
 
 fn intake_settings(loaded: &Loaded, definitions: &[Definition]) -> intake::Settings {
     let (github, dispatch) = (loaded.github(), &loaded.config.dispatch);
-    let reader = definitions.iter().find(|definition| definition.config == Config::PrFeedback);
-    let reader = reader.or_else(|| definitions.iter().find(|definition| definition.needs.contains(&Need::PrFeedback)));
+    let reader = definitions
+        .iter()
+        .find(|definition| definition.config == Config::PrFeedback);
+    let reader = reader.or_else(|| {
+        definitions
+            .iter()
+            .find(|definition| definition.needs.contains(&Need::PrFeedback))
+    });
     let most_fixes = most_fixes(loaded, definitions);
     let known = loaded.clone();
     intake::Settings {
@@ -163,16 +201,33 @@ fn intake_settings(loaded: &Loaded, definitions: &[Definition]) -> intake::Setti
         backoff_first: Duration::from_secs(dispatch.backoff_first_s),
         backoff_max: Duration::from_secs(dispatch.backoff_max_s),
         rules: Box::new(move |project| intake_rules(&known, most_fixes(project).most, project)),
-        host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        host: rustix::system::uname()
+            .nodename()
+            .to_string_lossy()
+            .into_owned(),
     }
 }
 
-fn assemble_intake(loaded: &Loaded, definitions: &[Definition], door: &Door, after: &Arc<Notify>) -> Intake {
+fn assemble_intake(
+    loaded: &Loaded,
+    definitions: &[Definition],
+    door: &Door,
+    after: &Arc<Notify>,
+) -> Intake {
     let github = loaded.github();
-    let state = loaded.blackboard.parent().map(PathBuf::from).unwrap_or_default();
+    let state = loaded
+        .blackboard
+        .parent()
+        .map(PathBuf::from)
+        .unwrap_or_default();
     Intake {
         door: door.clone(),
-        github: Github::new(github.gh, config::forge_environment(), github.call, state.clone()),
+        github: Github::new(
+            github.gh,
+            config::forge_environment(),
+            github.call,
+            state.clone(),
+        ),
         git: git(loaded),
         repository: repository_of(loaded, &Arc::new(sandbox(loaded, &state))),
         settings: intake_settings(loaded, definitions),
@@ -199,20 +254,27 @@ fn intake_rules(loaded: &Loaded, max_fix_cycles: i64, project: &ProjectId) -> Pr
 }
 
 fn discover(loaded: &Loaded, project: &ProjectId) -> Option<Discover> {
-    loaded.project(project.as_str()).discover.map(|discover| Discover {
-        label: discover.label,
-        authors: discover.authors,
-        branches: discover.branches,
-        drafts: discover.drafts,
-        max_open: discover.max_open,
-    })
+    loaded
+        .project(project.as_str())
+        .discover
+        .map(|discover| Discover {
+            label: discover.label,
+            authors: discover.authors,
+            branches: discover.branches,
+            drafts: discover.drafts,
+            max_open: discover.max_open,
+        })
 }
 
 fn settings(loaded: &Loaded, holder: &str, host: Host) -> anyhow::Result<Settings> {
     let prompts = Prompts::load(loaded.prompts.as_deref())?;
     let seconds = Duration::from_secs;
     let (dispatch, limits) = (&loaded.config.dispatch, &loaded.config.limits);
-    let state = loaded.blackboard.parent().map(PathBuf::from).unwrap_or_default();
+    let state = loaded
+        .blackboard
+        .parent()
+        .map(PathBuf::from)
+        .unwrap_or_default();
     let known = loaded.clone();
     let sandbox = Arc::new(sandbox(loaded, &state));
     Ok(Settings {
@@ -232,7 +294,10 @@ fn settings(loaded: &Loaded, holder: &str, host: Host) -> anyhow::Result<Setting
             grace: seconds(limits.grace_s),
             feedback: limits.feedback_kb.saturating_mul(1000),
         },
-        day: DayBound { most_micros: loaded.max_day_micros(), zone: loaded.timezone() },
+        day: DayBound {
+            most_micros: loaded.max_day_micros(),
+            zone: loaded.timezone(),
+        },
         program: host.program,
         write_remedy: host.write_remedy,
         runs_dir: state.join("runs"),
@@ -272,7 +337,10 @@ fn rules(loaded: &Loaded, project: &ProjectId) -> Rules {
             settings::RedBase::Hold => RedBase::Hold,
             settings::RedBase::Ignore => RedBase::Ignore,
         },
-        day: own.max_day.map(|day| ProjectDayBound { most_micros: day.most_micros, key: day.key }),
+        day: own.max_day.map(|day| ProjectDayBound {
+            most_micros: day.most_micros,
+            key: day.key,
+        }),
         worktree_roots: own.worktree_roots,
         severity_threshold: own.severity_threshold,
         max_gate_rounds: own.max_gate_rounds,
@@ -303,23 +371,44 @@ pub(crate) fn sandbox(loaded: &Loaded, state: &Path) -> Sandbox {
         config::sandbox::Kind::Wrapper => Wanted::Wrapper(set.wrapper),
         config::sandbox::Kind::Off => Wanted::Off,
     };
-    let sight = Sight { home: set.home, read: set.read, write: set.write, hidden: vec![state.to_owned()] };
+    let sight = Sight {
+        home: set.home,
+        read: set.read,
+        write: set.write,
+        hidden: vec![state.to_owned()],
+    };
     Sandbox::new(wanted, sight, config::agent_environment(&[]))
 }
 
 /// Git in worktrees and in the user's repositories, confined as agents are.
 pub(crate) fn git(loaded: &Loaded) -> Git {
-    let state = loaded.blackboard.parent().map(PathBuf::from).unwrap_or_default();
+    let state = loaded
+        .blackboard
+        .parent()
+        .map(PathBuf::from)
+        .unwrap_or_default();
     let limit = Duration::from_secs(loaded.config.limits.git_s);
-    Git::new(&config::agent_environment(&[]), limit, &Arc::new(sandbox(loaded, &state)))
+    Git::new(
+        &config::agent_environment(&[]),
+        limit,
+        &Arc::new(sandbox(loaded, &state)),
+    )
 }
 
 /// remand's own repository of each project, with the user's credentials for its remote.
 fn repository_of(loaded: &Loaded, sandbox: &Arc<Sandbox>) -> intake::RepositoryOf {
-    let repos = loaded.blackboard.parent().map(PathBuf::from).unwrap_or_default().join("repos");
+    let repos = loaded
+        .blackboard
+        .parent()
+        .map(PathBuf::from)
+        .unwrap_or_default()
+        .join("repos");
     let (mut env, gh) = (config::forge_environment(), loaded.github().gh);
     // What git and ssh leave running for their next call is known by it.
-    env.insert(process::MARK.to_owned(), format!("remote:{}", loaded.blackboard.display()));
+    env.insert(
+        process::MARK.to_owned(),
+        format!("remote:{}", loaded.blackboard.display()),
+    );
     let limit = Duration::from_secs(loaded.config.limits.git_s);
     let sandbox = Arc::clone(sandbox);
     Box::new(move |project| {
@@ -356,7 +445,10 @@ fn forge(loaded: &Loaded, state: &Path, holder: &str, sandbox: &Arc<Sandbox>) ->
 }
 
 fn secrets() -> Vec<Secret> {
-    config::forge_secrets().iter().map(|secret| Secret::new(secret.reveal())).collect()
+    config::forge_secrets()
+        .iter()
+        .map(|secret| Secret::new(secret.reveal()))
+        .collect()
 }
 
 /// An agent as it is started.
@@ -364,9 +456,16 @@ pub(crate) fn agent(loaded: &Loaded, name: &str) -> Option<Agent> {
     let agent = loaded.agent(name)?;
     let (kind, manner) = match agent.kind {
         AgentKind::Command => (Kind::Command, Manner::Command),
-        AgentKind::Claude => (Kind::Claude, Manner::Claude(claude(agent, loaded.config.limits.idle_s))),
+        AgentKind::Claude => (
+            Kind::Claude,
+            Manner::Claude(claude(agent, loaded.config.limits.idle_s)),
+        ),
     };
-    let names = kind.variables().iter().map(|name| (*name).to_owned()).chain(agent.env.iter().cloned());
+    let names = kind
+        .variables()
+        .iter()
+        .map(|name| (*name).to_owned())
+        .chain(agent.env.iter().cloned());
     Some(Agent {
         name: name.to_owned(),
         command: agent.command(),
@@ -382,12 +481,20 @@ const RETRIES: u32 = 3;
 const API_TIMEOUT_S: u64 = 300;
 
 fn claude(agent: &settings::Agent, idle_s: u64) -> Claude {
-    let timeout = agent.api_timeout_s.unwrap_or_else(|| API_TIMEOUT_S.min(idle_s.div_ceil(2)));
-    #[expect(clippy::cast_possible_truncation, reason = "an amount of the settings, which have a bound")]
+    let timeout = agent
+        .api_timeout_s
+        .unwrap_or_else(|| API_TIMEOUT_S.min(idle_s.div_ceil(2)));
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "an amount of the settings, which have a bound"
+    )]
     let micros = |dollars: f64| (dollars * 1e6).round() as i64;
     Claude {
         max_turns: agent.max_turns,
-        max_cost_micros: agent.max_cost_usd.filter(|dollars| *dollars > 0.0).map(micros),
+        max_cost_micros: agent
+            .max_cost_usd
+            .filter(|dollars| *dollars > 0.0)
+            .map(micros),
         max_retries: agent.max_retries.unwrap_or(RETRIES),
         api_timeout: Duration::from_secs(timeout),
         allow: agent.allow.clone().unwrap_or_default(),

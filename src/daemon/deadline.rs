@@ -65,7 +65,10 @@ impl Bounds {
 
     /// Runs the work on a runtime of its own; `None` when it did not stop in time. Whatever is left of it is dropped, and
     /// its children are ended.
-    pub(super) fn block_on<T>(&self, work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<Option<T>> {
+    pub(super) fn block_on<T>(
+        &self,
+        work: impl Future<Output = anyhow::Result<T>>,
+    ) -> anyhow::Result<Option<T>> {
         process::adopt_orphans()?;
         let runtime = super::runtime()?;
         let done = runtime.block_on(async {
@@ -110,15 +113,20 @@ impl Bounds {
 
     /// Ends the program some time after the first signal, whatever its runtime is waiting for: on a thread of its own.
     pub(super) fn watch_from_outside(&self) -> anyhow::Result<()> {
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_all().build().context("no second runtime")?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .context("no second runtime")?;
         let grace_s = Arc::clone(&self.grace_s);
         let watch = move || {
             runtime.block_on(async {
-                let (Ok(mut terminate), Ok(mut interrupt)) =
-                    (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-                else {
-                    return tracing::warn!("signals can't be listened for from outside the runtime");
+                let (Ok(mut terminate), Ok(mut interrupt)) = (
+                    signal(SignalKind::terminate()),
+                    signal(SignalKind::interrupt()),
+                ) else {
+                    return tracing::warn!(
+                        "signals can't be listened for from outside the runtime"
+                    );
                 };
                 tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
                 tokio::time::sleep(grace(&grace_s) + AT_LAST).await;
@@ -127,7 +135,11 @@ impl Bounds {
                 super::end_at_once();
             });
         };
-        std::thread::Builder::new().name("stop".into()).spawn(watch).map(drop).context("no thread for the stop")
+        std::thread::Builder::new()
+            .name("stop".into())
+            .spawn(watch)
+            .map(drop)
+            .context("no thread for the stop")
     }
 }
 
@@ -146,7 +158,11 @@ fn grace(seconds: &AtomicU64) -> Duration {
 /// Waits until a part is known.
 async fn set<T: Clone>(part: &watch::Sender<Option<T>>) -> T {
     let mut known = part.subscribe();
-    let found = known.wait_for(Option::is_some).await.ok().and_then(|found| found.clone());
+    let found = known
+        .wait_for(Option::is_some)
+        .await
+        .ok()
+        .and_then(|found| found.clone());
     match found {
         Some(found) => found,
         // Its sender is ours and lives as long as we do.

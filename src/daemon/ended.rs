@@ -12,14 +12,17 @@ use crate::work::Run;
 
 /// Before anything is recovered: the runs without an end are those that were cut.
 pub(super) async fn report(door: &Door, left_over: Option<Record>) -> anyhow::Result<()> {
-    let Some((record, since)) = left_over.and_then(|record| record.silent_since.map(|since| (record, since))) else {
+    let Some((record, since)) =
+        left_over.and_then(|record| record.silent_since.map(|since| (record, since)))
+    else {
         return Ok(());
     };
     let pid = record.pid;
     let runs = door.write("daemon_ended", move |conn| {
         let runs = bb::open_runs(conn)?;
         let ids: Vec<&str> = runs.iter().map(|run| run.run_id.as_str()).collect();
-        let metadata = json!({ "cause": "watchdog", "pid": pid, "silent_since": since, "runs": ids });
+        let metadata =
+            json!({ "cause": "watchdog", "pid": pid, "silent_since": since, "runs": ids });
         for event in events(&runs, pid) {
             bb::append(conn, &event.with(metadata.clone()), clock::now())?;
         }
@@ -33,7 +36,8 @@ pub(super) async fn report(door: &Door, left_over: Option<Record>) -> anyhow::Re
 
 /// One for each run that was cut, about its change; with none at work one about the blackboard.
 fn events(runs: &[Run], pid: u32) -> Vec<NewEvent> {
-    let ended = format!("the daemon (pid {pid}) gave no sign of life and was ended by the watchdog");
+    let ended =
+        format!("the daemon (pid {pid}) gave no sign of life and was ended by the watchdog");
     if runs.is_empty() {
         let event = NewEvent::about(&ChangeId::new(""), EventType::DaemonEnded, ended);
         let mut event = event.on(TargetType::Blackboard, "daemon");

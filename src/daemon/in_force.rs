@@ -31,17 +31,30 @@ pub(crate) enum InForce {
 impl InForce {
     /// `row` is what the daemon wrote down.
     pub(crate) fn of(loaded: &Loaded, row: Option<&Configuration>) -> Self {
-        let (Some(pid), Some(row)) = (lock::holder(&loaded.blackboard), row) else { return Self::NoDaemon };
+        let (Some(pid), Some(row)) = (lock::holder(&loaded.blackboard), row) else {
+            return Self::NoDaemon;
+        };
         if row.file != loaded.file.as_ref().map(|file| file.display().to_string()) {
-            return Self::OtherFile { pid, file: row.file.clone() };
+            return Self::OtherFile {
+                pid,
+                file: row.file.clone(),
+            };
         }
         let hash = loaded.sources.fingerprint();
         if row.hash == hash {
-            return Self::Yes { pid, since: row.in_force_since };
+            return Self::Yes {
+                pid,
+                since: row.in_force_since,
+            };
         }
         let changed = row.changed.clone().filter(|changed| changed.hash == hash);
         let differences = differences(&row.settings, &loaded.values());
-        Self::No { pid, since: row.in_force_since, changed, differences }
+        Self::No {
+            pid,
+            since: row.in_force_since,
+            changed,
+            differences,
+        }
     }
 
     /// For JSON; none where no daemon runs.
@@ -61,12 +74,19 @@ impl InForce {
                 let file = file.as_deref().unwrap_or("no config file");
                 format!("not in force: the daemon (pid {pid}) was started with {file}")
             }
-            Self::No { pid, since, changed, .. } => {
+            Self::No {
+                pid,
+                since,
+                changed,
+                ..
+            } => {
                 let why = changed.as_ref().map_or_else(
                     || "the daemon loads a changed file once it has been stable for 2 s".to_owned(),
                     |changed| first_line(&changed.reason).to_owned(),
                 );
-                format!("not in force: the daemon (pid {pid}) uses the settings it loaded at {since}; {why}")
+                format!(
+                    "not in force: the daemon (pid {pid}) uses the settings it loaded at {since}; {why}"
+                )
             }
         }
     }
@@ -75,7 +95,14 @@ impl InForce {
     pub(crate) fn command(&self) -> Option<&'static str> {
         match self {
             Self::NoDaemon | Self::Yes { .. } | Self::OtherFile { .. } => None,
-            Self::No { changed: Some(Changed { kind: ChangedKind::Invalid, .. }), .. } => Some("remand config check"),
+            Self::No {
+                changed:
+                    Some(Changed {
+                        kind: ChangedKind::Invalid,
+                        ..
+                    }),
+                ..
+            } => Some("remand config check"),
             Self::No { .. } => Some("remand reload"),
         }
     }
@@ -83,6 +110,10 @@ impl InForce {
 
 /// The title of a report, without its picture.
 pub(crate) fn first_line(text: &str) -> &str {
-    let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or(text).trim();
+    let line = text
+        .lines()
+        .find(|line| !line.trim().is_empty())
+        .unwrap_or(text)
+        .trim();
     line.strip_prefix("error: ").unwrap_or(line)
 }

@@ -34,7 +34,8 @@ const LINGERS: Duration = Duration::from_secs(5);
 pub(crate) async fn take(blackboard: &Path) -> anyhow::Result<Lock> {
     let path = beside(blackboard, "lock");
     if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make {}", folder.display()))?;
     }
     let mut file = OpenOptions::new()
         .create(true)
@@ -50,8 +51,18 @@ pub(crate) async fn take(blackboard: &Path) -> anyhow::Result<Lock> {
             return Err(error).with_context(|| format!("cannot lock {}", path.display()));
         }
         let pid = pid_in(&mut file);
-        if begun.elapsed() > LINGERS || pid.parse().ok().and_then(Pid::from_raw).is_none_or(is_there) {
-            return Err(AlreadyRunning { path: blackboard.to_owned(), pid }.into());
+        if begun.elapsed() > LINGERS
+            || pid
+                .parse()
+                .ok()
+                .and_then(Pid::from_raw)
+                .is_none_or(is_there)
+        {
+            return Err(AlreadyRunning {
+                path: blackboard.to_owned(),
+                pid,
+            }
+            .into());
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -69,15 +80,23 @@ pub(crate) async fn take(blackboard: &Path) -> anyhow::Result<Lock> {
 pub(crate) fn holder(blackboard: &Path) -> Option<String> {
     let mut file = File::open(beside(blackboard, "lock")).ok()?;
     let pid = pid_in(&mut file);
-    pid.parse().ok().and_then(Pid::from_raw).filter(|pid| is_there(*pid))?;
-    (flock(&file, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK)).then_some(pid)
+    pid.parse()
+        .ok()
+        .and_then(Pid::from_raw)
+        .filter(|pid| is_there(*pid))?;
+    (flock(&file, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK))
+        .then_some(pid)
 }
 
 fn pid_in(file: &mut File) -> String {
     let mut pid = String::new();
     // What can't be read is not known; the refusal stands either way.
     drop(file.rewind().and_then(|()| file.read_to_string(&mut pid)));
-    if pid.trim().is_empty() { "unknown".into() } else { pid.trim().to_owned() }
+    if pid.trim().is_empty() {
+        "unknown".into()
+    } else {
+        pid.trim().to_owned()
+    }
 }
 
 /// Also one of another user.
@@ -102,7 +121,10 @@ mod tests {
     async fn a_second_one_is_refused_at_once_and_told_of_the_first() {
         let own = std::process::id().to_string();
         let (_folder, board, _held) = board_with_lock(&own);
-        let refused = tokio::time::timeout(Duration::from_secs(1), take(&board)).await.unwrap().unwrap_err();
+        let refused = tokio::time::timeout(Duration::from_secs(1), take(&board))
+            .await
+            .unwrap()
+            .unwrap_err();
         assert_eq!(refused.downcast_ref::<AlreadyRunning>().unwrap().pid, own);
         assert_eq!(holder(&board), Some(own));
     }
@@ -113,7 +135,11 @@ mod tests {
         let (_folder, board, held) = board_with_lock("4194303");
         let taken = take(&board);
         tokio::pin!(taken);
-        assert!(tokio::time::timeout(Duration::from_millis(100), &mut taken).await.is_err());
+        assert!(
+            tokio::time::timeout(Duration::from_millis(100), &mut taken)
+                .await
+                .is_err()
+        );
         assert_eq!(holder(&board), None, "who holds it is dead");
         drop(held);
         let _lock = taken.await.unwrap();

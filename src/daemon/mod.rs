@@ -111,12 +111,20 @@ impl Daemon {
     /// found something.
     pub(crate) async fn tick(&self, stop: &CancellationToken) -> anyhow::Result<Done> {
         let mut done = Done::default();
-        self.dispatch.detach_worktrees().await.context("worktrees could not be detached from their branches")?;
-        self.dispatch.settle_pushes().await.context("pushes that were cut could not be looked for")?;
+        self.dispatch
+            .detach_worktrees()
+            .await
+            .context("worktrees could not be detached from their branches")?;
+        self.dispatch
+            .settle_pushes()
+            .await
+            .context("pushes that were cut could not be looked for")?;
         let mut rounds = 0;
         while !stop.is_cancelled() {
             let read = self.intake.pass(stop).await.context("intake failed")?;
-            let beat = heartbeat::pass(self.door(), &self.definitions).await.context("the heartbeat failed")?;
+            let beat = heartbeat::pass(self.door(), &self.definitions)
+                .await
+                .context("the heartbeat failed")?;
             let mut asked = Beat::default();
             if rounds < MOST_ROUNDS {
                 let all = command::all_once(self.door(), &self.definitions, &self.kit, stop);
@@ -124,7 +132,11 @@ impl Daemon {
             }
             rounds += 1;
             let mut ran = self.dispatch.drain(stop).await;
-            ran += self.dispatch.post_due(stop).await.context("posting failed")?;
+            ran += self
+                .dispatch
+                .post_due(stop)
+                .await
+                .context("posting failed")?;
             done.applied += beat.applied + asked.applied;
             done.ran += ran;
             if read.is_quiet() && beat == Beat::default() && asked == Beat::default() && ran == 0 {
@@ -136,8 +148,14 @@ impl Daemon {
 
     /// Runs what is queued, without any heartbeat.
     pub(crate) async fn work(&self, stop: &CancellationToken) -> anyhow::Result<Done> {
-        self.intake.void_implausible().await.context("the stored times could not be checked")?;
-        Ok(Done { applied: 0, ran: self.dispatch.drain(stop).await })
+        self.intake
+            .void_implausible()
+            .await
+            .context("the stored times could not be checked")?;
+        Ok(Done {
+            applied: 0,
+            ran: self.dispatch.drain(stop).await,
+        })
     }
 }
 
@@ -177,8 +195,14 @@ pub(crate) fn serve(mut loaded: Loaded, front: Front<'_>) -> anyhow::Result<()> 
         let supervisor = Arc::new(Supervisor::new(&config::supervision()));
         bounds.set_supervisor(&supervisor);
         let _lock = lock::take(&loaded.blackboard).await?;
-        let write_remedy = front.write_remedy.clone().unwrap_or_else(|| WRITE_REMEDY.to_owned());
-        let host = Host { program: program::kept(&loaded.blackboard)?, write_remedy };
+        let write_remedy = front
+            .write_remedy
+            .clone()
+            .unwrap_or_else(|| WRITE_REMEDY.to_owned());
+        let host = Host {
+            program: program::kept(&loaded.blackboard)?,
+            write_remedy,
+        };
         let mut daemon = Daemon::assemble_with(&loaded, host)?;
         bounds.set_door(daemon.door());
         ended::report(daemon.door(), Record::left_over(&loaded.blackboard)).await?;
@@ -194,7 +218,11 @@ pub(crate) fn serve(mut loaded: Loaded, front: Front<'_>) -> anyhow::Result<()> 
         supervisor.tell(News::Ready, &status);
         let watched = daemon.watched(Arc::clone(&supervisor), Arc::clone(&recorded), stop.clone());
         watched.reopen();
-        let (shower, door, beats) = (Arc::clone(&supervisor), daemon.door().clone(), daemon.lasting.beats.subscribe());
+        let (shower, door, beats) = (
+            Arc::clone(&supervisor),
+            daemon.door().clone(),
+            daemon.lasting.beats.subscribe(),
+        );
         let until = stop.clone();
         watched.spawn(async move { shower.show_work(door, beats, status, until).await });
         watched.close();
@@ -207,10 +235,17 @@ pub(crate) fn serve(mut loaded: Loaded, front: Front<'_>) -> anyhow::Result<()> 
                 Call::Hangup => supervisor.tell(News::Reloading, "reading the settings again"),
                 Call::Wake | Call::Look => {}
             }
-            let Some(order) = daemon.order(call, &mut watch).await else { continue };
+            let Some(order) = daemon.order(call, &mut watch).await else {
+                continue;
+            };
             let said = match reload::reload(&daemon, &loaded, &front.files, order).await {
                 Ok(Reload::Applied(applied)) => {
-                    let Applied { daemon: next, loaded: settings, event, request } = *applied;
+                    let Applied {
+                        daemon: next,
+                        loaded: settings,
+                        event,
+                        request,
+                    } = *applied;
                     (daemon, loaded) = (next, settings);
                     watch = Watch::of(&loaded);
                     bounds.set_grace(loaded.config.dispatch.stop_grace_s);
@@ -219,7 +254,9 @@ pub(crate) fn serve(mut loaded: Loaded, front: Front<'_>) -> anyhow::Result<()> 
                     "goes by the settings as they are now"
                 }
                 Ok(Reload::Refused(fingerprint)) => {
-                    fingerprint.into_iter().for_each(|fingerprint| watch.refused(fingerprint));
+                    fingerprint
+                        .into_iter()
+                        .for_each(|fingerprint| watch.refused(fingerprint));
                     "the settings as they are now were refused, the old ones hold: see the log"
                 }
                 Ok(Reload::Unstable) => continue,
@@ -248,7 +285,9 @@ impl Daemon {
             tracing::warn!("nothing will run without its sandbox: {why}");
         }
         for stop in self.door().read(bb::stops).await? {
-            let project = stop.project_id.map_or("everything".to_owned(), |id| id.to_string());
+            let project = stop
+                .project_id
+                .map_or("everything".to_owned(), |id| id.to_string());
             tracing::warn!(%project, by = ?stop.stopped_by, reason = ?stop.reason, "stopped until `remand start`");
         }
         Ok(())
@@ -258,19 +297,29 @@ impl Daemon {
     async fn order(&self, call: Call, watch: &mut Watch) -> Option<Order> {
         match call {
             Call::Stop | Call::Terminal => None,
-            Call::Hangup => Some(Order { cause: Cause::Signal, request: None, stable: None }),
+            Call::Hangup => Some(Order {
+                cause: Cause::Signal,
+                request: None,
+                stable: None,
+            }),
             Call::Wake => {
                 let open = self.door().read(bb::open_request).await;
                 let request = open.unwrap_or_else(|error| {
                     tracing::error!(error = ?error, "whether a reload was asked for can't be read");
                     None
                 })?;
-                Some(Order { cause: Cause::Request, request: Some(request), stable: None })
+                Some(Order {
+                    cause: Cause::Request,
+                    request: Some(request),
+                    stable: None,
+                })
             }
             Call::Look => match watch.look().await {
-                Look::Stable(fingerprint) => {
-                    Some(Order { cause: Cause::Noticed, request: None, stable: Some(fingerprint) })
-                }
+                Look::Stable(fingerprint) => Some(Order {
+                    cause: Cause::Noticed,
+                    request: None,
+                    stable: Some(fingerprint),
+                }),
                 Look::Back => {
                     watch.begins_anew();
                     self.is_back().await;
@@ -322,19 +371,29 @@ impl Daemon {
 
     /// A fix that saw a changed file just before it came into force may be put on hold just after.
     async fn resume_held(&self) {
-        let is_held = self.door().read(|conn| bb::any_held_for(conn, HoldKind::Configuration)).await;
+        let is_held = self
+            .door()
+            .read(|conn| bb::any_held_for(conn, HoldKind::Configuration))
+            .await;
         if !is_held.unwrap_or(false) {
             return;
         }
         let why = "the configuration is in force";
-        let resume = |conn: &bb::Conn| bb::resume_held_for(conn, HoldKind::Configuration, why, clock::now()).map(drop);
+        let resume = |conn: &bb::Conn| {
+            bb::resume_held_for(conn, HoldKind::Configuration, why, clock::now()).map(drop)
+        };
         if let Err(error) = self.door().write("resume", resume).await {
             tracing::error!(error = ?error, "what waits for the configuration waits until its time");
         }
         self.lasting.wake_dispatch.notify_one();
     }
 
-    fn watched(&self, supervisor: Arc<Supervisor>, recorded: Arc<Recorded>, stop: CancellationToken) -> TaskTracker {
+    fn watched(
+        &self,
+        supervisor: Arc<Supervisor>,
+        recorded: Arc<Recorded>,
+        stop: CancellationToken,
+    ) -> TaskTracker {
         let pulse = Pulse {
             door: self.door().clone(),
             wake_heartbeat: Arc::clone(&self.lasting.wake_heartbeat),
@@ -396,7 +455,11 @@ pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 
 /// What ends a command that ends by itself: a terminal that goes away, too.
 fn every_signal() -> [SignalKind; 3] {
-    [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()]
+    [
+        SignalKind::terminate(),
+        SignalKind::interrupt(),
+        SignalKind::hangup(),
+    ]
 }
 
 /// Cancelled by the first of the signals. A second one ends the program at once: the shims end the agents.
@@ -405,10 +468,11 @@ fn stop_on_signal<const N: usize>(kinds: [SignalKind; N]) -> anyhow::Result<Canc
     let token = stop.clone();
     let (told, mut tells) = mpsc::channel(1);
     for kind in kinds {
-        let mut signals =
-            signal(kind).with_context(|| format!("signal {} can't be listened for", kind.as_raw_value()))?;
+        let mut signals = signal(kind)
+            .with_context(|| format!("signal {} can't be listened for", kind.as_raw_value()))?;
         let told = told.clone();
-        let listen = async move { while signals.recv().await.is_some() && told.send(()).await.is_ok() {} };
+        let listen =
+            async move { while signals.recv().await.is_some() && told.send(()).await.is_ok() {} };
         drop(tokio::runtime::Handle::current().spawn(listen));
     }
     let wait = async move {
@@ -423,7 +487,10 @@ fn stop_on_signal<const N: usize>(kinds: [SignalKind; N]) -> anyhow::Result<Canc
     Ok(stop)
 }
 
-#[expect(clippy::exit, reason = "a person said it twice; every step of ours survives being cut")]
+#[expect(
+    clippy::exit,
+    reason = "a person said it twice; every step of ours survives being cut"
+)]
 fn end_at_once() {
     std::process::exit(1);
 }

@@ -35,7 +35,10 @@ pub(super) fn kept(_blackboard: &Path) -> anyhow::Result<PathBuf> {
 /// Without a name for the running file a copy is kept beside the blackboard. The next daemon replaces it.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn kept(blackboard: &Path) -> anyhow::Result<PathBuf> {
-    let (copy, new) = (beside(blackboard, "program"), beside(blackboard, "program.new"));
+    let (copy, new) = (
+        beside(blackboard, "program"),
+        beside(blackboard, "program.new"),
+    );
     let copied = std::fs::copy(path()?, &new).and_then(|_| std::fs::rename(&new, &copy));
     copied.with_context(|| format!("cannot copy this program to {}", copy.display()))?;
     Ok(copy)

@@ -39,7 +39,10 @@ pub(super) struct Recorded {
 impl Recorded {
     /// Takes no part in the work, so that it also succeeds while the blackboard does not answer.
     pub(super) fn set_silent(&self, since: Option<Time>) {
-        let record = Record { silent_since: since, ..self.record.clone() };
+        let record = Record {
+            silent_since: since,
+            ..self.record.clone()
+        };
         if let Err(error) = record.write(&self.path) {
             tracing::warn!(error = ?error, path = %self.path.display(), "the daemon's record can't be written");
         }
@@ -58,7 +61,8 @@ impl Record {
     pub(super) fn own(supervised: bool) -> anyhow::Result<Self> {
         let program = program::path()?;
         let running = program::running()?;
-        let file = fs::metadata(&running).with_context(|| format!("cannot look at {}", running.display()))?;
+        let file = fs::metadata(&running)
+            .with_context(|| format!("cannot look at {}", running.display()))?;
         Ok(Self {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -73,7 +77,8 @@ impl Record {
     /// Writes it for the blackboard whose lock this process holds.
     pub(super) fn publish(self, blackboard: &Path) -> anyhow::Result<Recorded> {
         let path = path(blackboard);
-        self.write(&path).with_context(|| format!("cannot write {}", path.display()))?;
+        self.write(&path)
+            .with_context(|| format!("cannot write {}", path.display()))?;
         Ok(Recorded { record: self, path })
     }
 

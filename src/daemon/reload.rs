@@ -50,7 +50,11 @@ impl Calls {
         let hangups = signal(SignalKind::hangup()).context("SIGHUP can't be listened for")?;
         let mut looks = tokio::time::interval(LOOK);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        Ok(Self { hangups, had_terminal: std::io::stdin().is_terminal(), looks })
+        Ok(Self {
+            hangups,
+            had_terminal: std::io::stdin().is_terminal(),
+            looks,
+        })
     }
 
     pub(super) async fn next(&mut self, wake: &Notify, stop: &CancellationToken) -> Call {
@@ -104,7 +108,12 @@ pub(super) struct Applied {
 }
 
 /// Loads and checks the files. Nothing is in force before the caller says so; a refusal is recorded here.
-pub(super) async fn reload(daemon: &Daemon, old: &Loaded, files: &Files<'_>, order: Order) -> bb::Result<Reload> {
+pub(super) async fn reload(
+    daemon: &Daemon,
+    old: &Loaded,
+    files: &Files<'_>,
+    order: Order,
+) -> bb::Result<Reload> {
     let watched = old.watched.clone();
     let sources = tokio::task::spawn_blocking(move || watched.read()).await;
     let sources = sources.unwrap_or_else(|error| {
@@ -113,7 +122,10 @@ pub(super) async fn reload(daemon: &Daemon, old: &Loaded, files: &Files<'_>, ord
     });
     let hash = sources.fingerprint();
     let projects = daemon.door().read(bb::list_projects).await?;
-    let projects: Vec<String> = projects.into_iter().map(|project| project.project_id.to_string()).collect();
+    let projects: Vec<String> = projects
+        .into_iter()
+        .map(|project| project.project_id.to_string())
+        .collect();
     let loaded = match sources.special() {
         Some(name) => Err(anyhow::anyhow!("{name} is not a regular file")),
         None => (files.load)(),
@@ -125,17 +137,34 @@ pub(super) async fn reload(daemon: &Daemon, old: &Loaded, files: &Files<'_>, ord
     let new = match loaded {
         Ok(new) => new,
         Err(error) => {
-            let refusal = Refusal { kind: ChangedKind::Invalid, reason: (files.words)(&error), hash };
+            let refusal = Refusal {
+                kind: ChangedKind::Invalid,
+                reason: (files.words)(&error),
+                hash,
+            };
             return refuse(daemon, &order, refusal).await;
         }
     };
-    if order.stable.as_ref().is_some_and(|stable| *stable != new.sources.fingerprint()) {
+    if order
+        .stable
+        .as_ref()
+        .is_some_and(|stable| *stable != new.sources.fingerprint())
+    {
         return Ok(Reload::Unstable);
     }
     let weaker = config::weaker(old, &new, &projects);
     if order.cause == Cause::Noticed && !weaker.is_empty() {
         let reason = format!("{}: `remand reload` applies it", joined(&weaker));
-        return refuse(daemon, &order, Refusal { kind: ChangedKind::NeedsReload, reason, hash }).await;
+        return refuse(
+            daemon,
+            &order,
+            Refusal {
+                kind: ChangedKind::NeedsReload,
+                reason,
+                hash,
+            },
+        )
+        .await;
     }
     let kept = kept(old, &new);
     let mut next = new.clone();
@@ -143,7 +172,11 @@ pub(super) async fn reload(daemon: &Daemon, old: &Loaded, files: &Files<'_>, ord
     let assembled = match daemon.again(&next) {
         Ok(assembled) => assembled,
         Err(error) => {
-            let refusal = Refusal { kind: ChangedKind::Invalid, reason: (files.words)(&error), hash };
+            let refusal = Refusal {
+                kind: ChangedKind::Invalid,
+                reason: (files.words)(&error),
+                hash,
+            };
             return refuse(daemon, &order, refusal).await;
         }
     };
@@ -151,13 +184,28 @@ pub(super) async fn reload(daemon: &Daemon, old: &Loaded, files: &Files<'_>, ord
     if let Err(why) = assembled.dispatch.settings.sandbox.way().await {
         tracing::warn!("nothing will run without its sandbox: {why}");
     }
-    Ok(Reload::Applied(Box::new(Applied { daemon: assembled, loaded: next, event, request: order.request })))
+    Ok(Reload::Applied(Box::new(Applied {
+        daemon: assembled,
+        loaded: next,
+        event,
+        request: order.request,
+    })))
 }
 
-fn applied(old: &Loaded, new: &Loaded, kept: &[&str], weaker: &[config::Weaker], order: &Order) -> NewEvent {
+fn applied(
+    old: &Loaded,
+    new: &Loaded,
+    kept: &[&str],
+    weaker: &[config::Weaker],
+    order: &Order,
+) -> NewEvent {
     let file = new.file.as_ref().map(|file| file.display().to_string());
     tracing::info!(config = ?file, kept = ?kept, cause = %order.cause, "goes by the settings as they are now");
-    let unless = if kept.is_empty() { String::new() } else { format!("; only a restart changes {}", kept.join(", ")) };
+    let unless = if kept.is_empty() {
+        String::new()
+    } else {
+        format!("; only a restart changes {}", kept.join(", "))
+    };
     let changed: Vec<Value> = differences(&old.values(), &new.values())
         .into_iter()
         .map(|one| {
@@ -165,17 +213,20 @@ fn applied(old: &Loaded, new: &Loaded, kept: &[&str], weaker: &[config::Weaker],
             json!({ "key": one.key, "from": value(one.from), "to": value(one.to) })
         })
         .collect();
-    bb::about_configuration(EventType::Reloaded, format!("goes by the settings as they are now{unless}"))
-        .with(json!({
-            "config": file,
-            "kept": kept,
-            "cause": order.cause,
-            "request": order.request,
-            "changed": changed,
-            "files": new.sources.changed_since(&old.sources),
-            "weaker": weaker.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        }))
-        .cut("changed")
+    bb::about_configuration(
+        EventType::Reloaded,
+        format!("goes by the settings as they are now{unless}"),
+    )
+    .with(json!({
+        "config": file,
+        "kept": kept,
+        "cause": order.cause,
+        "request": order.request,
+        "changed": changed,
+        "files": new.sources.changed_since(&old.sources),
+        "weaker": weaker.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    }))
+    .cut("changed")
 }
 
 struct Refusal {
@@ -188,10 +239,17 @@ struct Refusal {
 async fn refuse(daemon: &Daemon, order: &Order, refusal: Refusal) -> bb::Result<Reload> {
     let Refusal { kind, reason, hash } = refusal;
     tracing::error!("the settings as they are now are refused, the old ones hold:\n{reason}");
-    let first = reason.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-    let summary = format!("settings refused, the old ones hold: {}", cap(first, VALUE_CAP));
-    let event = bb::about_configuration(EventType::Skipped, summary)
-        .with(json!({ "reason": reason, "kind": kind, "cause": order.cause, "request": order.request }));
+    let first = reason
+        .lines()
+        .find(|line| !line.trim().is_empty())
+        .unwrap_or_default();
+    let summary = format!(
+        "settings refused, the old ones hold: {}",
+        cap(first, VALUE_CAP)
+    );
+    let event = bb::about_configuration(EventType::Skipped, summary).with(
+        json!({ "reason": reason, "kind": kind, "cause": order.cause, "request": order.request }),
+    );
     let (request, refused) = (order.request, hash.clone());
     daemon
         .door()
@@ -199,7 +257,12 @@ async fn refuse(daemon: &Daemon, order: &Order, refusal: Refusal) -> bb::Result<
             let now = clock::now();
             let event = bb::append(conn, &event, now)?;
             let is_same = bb::configuration(conn)?.is_none_or(|row| row.hash == hash);
-            let changed = Changed { hash, kind, reason, since: now };
+            let changed = Changed {
+                hash,
+                kind,
+                reason,
+                since: now,
+            };
             bb::note_changed(conn, Some(&changed).filter(|_| !is_same))?;
             request.map_or(Ok(()), |request| bb::answer_reload(conn, request, event))
         })
@@ -208,7 +271,10 @@ async fn refuse(daemon: &Daemon, order: &Order, refusal: Refusal) -> bb::Result<
 }
 
 fn joined(all: &[impl Display]) -> String {
-    all.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    all.iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 /// A file that is gone is no wish for the defaults, by which no agent, no gate and no forbidden path would be left.
@@ -227,7 +293,13 @@ fn kept(old: &Loaded, new: &Loaded) -> Vec<&'static str> {
     let differs = [
         ("blackboard", old.blackboard != new.blackboard),
         ("log", old.config.log != new.config.log),
-        ("heartbeat.look_s", old.config.heartbeat.look_s != new.config.heartbeat.look_s),
+        (
+            "heartbeat.look_s",
+            old.config.heartbeat.look_s != new.config.heartbeat.look_s,
+        ),
     ];
-    differs.into_iter().filter_map(|(key, differs)| differs.then_some(key)).collect()
+    differs
+        .into_iter()
+        .filter_map(|(key, differs)| differs.then_some(key))
+        .collect()
 }

@@ -40,7 +40,11 @@ struct Round {
 impl Running {
     pub(super) fn begin(daemon: &Daemon, stop: CancellationToken) -> Self {
         let (dispatch, next) = watch::channel(Arc::clone(&daemon.dispatch));
-        let (wakes_stop, wake_posts, lasting) = (CancellationToken::new(), Arc::new(Notify::new()), TaskTracker::new());
+        let (wakes_stop, wake_posts, lasting) = (
+            CancellationToken::new(),
+            Arc::new(Notify::new()),
+            TaskTracker::new(),
+        );
         let known = &daemon.lasting;
         let wakes = [
             &known.wake_intake,
@@ -51,15 +55,40 @@ impl Running {
             &wake_posts,
         ];
         let wakes = wakes.map(Arc::clone).to_vec();
-        lasting.spawn(wake::listen(daemon.lasting.door.clone(), daemon.look_every, wakes, wakes_stop.clone()));
-        lasting.spawn(Dispatch::run(next, Arc::clone(&daemon.lasting.wake_dispatch), stop.clone()));
+        lasting.spawn(wake::listen(
+            daemon.lasting.door.clone(),
+            daemon.look_every,
+            wakes,
+            wakes_stop.clone(),
+        ));
+        lasting.spawn(Dispatch::run(
+            next,
+            Arc::clone(&daemon.lasting.wake_dispatch),
+            stop.clone(),
+        ));
         let round = Round::begin(daemon, &wake_posts, &stop);
-        Self { stop, wakes_stop, wake_posts, lasting, dispatch, round }
+        Self {
+            stop,
+            wakes_stop,
+            wake_posts,
+            lasting,
+            dispatch,
+            round,
+        }
     }
 
     /// Goes on by the settings of another one, which has the same blackboard. Agents at work are left alone.
-    pub(super) async fn go_on_as(&mut self, daemon: &Daemon, loaded: &Loaded, event: NewEvent, request: Option<i64>) {
-        daemon.lasting.latest.send_replace(Arc::clone(&daemon.dispatch.settings));
+    pub(super) async fn go_on_as(
+        &mut self,
+        daemon: &Daemon,
+        loaded: &Loaded,
+        event: NewEvent,
+        request: Option<i64>,
+    ) {
+        daemon
+            .lasting
+            .latest
+            .send_replace(Arc::clone(&daemon.dispatch.settings));
         self.dispatch.send_replace(Arc::clone(&daemon.dispatch));
         let in_force = daemon.in_force(loaded);
         // Not before: what waited would be taken by the old settings.
@@ -92,7 +121,9 @@ impl Round {
     fn begin(daemon: &Daemon, wake_posts: &Arc<Notify>, stop: &CancellationToken) -> Self {
         let (stop, heartbeat_stop) = (stop.child_token(), CancellationToken::new());
         let (forge, beating) = (TaskTracker::new(), TaskTracker::new());
-        forge.spawn(Arc::clone(&daemon.intake).run(Arc::clone(&daemon.lasting.wake_intake), stop.clone()));
+        forge.spawn(
+            Arc::clone(&daemon.intake).run(Arc::clone(&daemon.lasting.wake_intake), stop.clone()),
+        );
         let heartbeat = Heartbeat {
             door: daemon.lasting.door.clone(),
             definitions: Arc::clone(&daemon.definitions),
@@ -112,7 +143,12 @@ impl Round {
         forge.spawn(Arc::clone(&daemon.dispatch).run_posts(Arc::clone(wake_posts), stop.clone()));
         forge.close();
         beating.close();
-        Self { stop, heartbeat_stop, forge, heartbeat: beating }
+        Self {
+            stop,
+            heartbeat_stop,
+            forge,
+            heartbeat: beating,
+        }
     }
 
     /// The heartbeat last: it is the sign of life, and what is awaited of the forge takes longer than a watchdog waits.

@@ -10,9 +10,14 @@ impl Daemon {
     /// What the configuration says of shadow and of the number of fixes holds before anything runs.
     pub(super) async fn set_shadows(&self) -> bb::Result<()> {
         for project in self.door().read(bb::list_projects).await? {
-            let (id, shadow) = (project.project_id.clone(), (self.shadow)(&project.project_id));
+            let (id, shadow) = (
+                project.project_id.clone(),
+                (self.shadow)(&project.project_id),
+            );
             match shadow {
-                Some(ShadowMode::Dry) => tracing::warn!(project = %id, "in shadow: nothing is run, pushed or posted"),
+                Some(ShadowMode::Dry) => {
+                    tracing::warn!(project = %id, "in shadow: nothing is run, pushed or posted")
+                }
                 Some(ShadowMode::Review) => {
                     tracing::warn!(project = %id, "in shadow: agents review, nothing is fixed, pushed or posted");
                 }
@@ -47,7 +52,11 @@ impl Daemon {
             return Ok(());
         }
         let why = "the settings were read again";
-        self.door().write("resume", move |conn| super::resume_held(conn, why, clock::now())).await
+        self.door()
+            .write("resume", move |conn| {
+                super::resume_held(conn, why, clock::now())
+            })
+            .await
     }
 }
 
@@ -69,7 +78,10 @@ impl UnreadShadow {
     }
 
     pub(crate) fn says(&self) -> String {
-        format!("the config says `shadow = {}` since, which the daemon has not read", written(self.shadow))
+        format!(
+            "the config says `shadow = {}` since, which the daemon has not read",
+            written(self.shadow)
+        )
     }
 
     pub(crate) fn remedy(&self) -> String {

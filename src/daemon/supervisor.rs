@@ -48,7 +48,10 @@ impl Supervisor {
                 None
             }
         });
-        Self { way, watchdog: asked.watchdog }
+        Self {
+            way,
+            watchdog: asked.watchdog,
+        }
     }
 
     pub(super) fn is_there(&self) -> bool {
@@ -56,7 +59,9 @@ impl Supervisor {
     }
 
     pub(super) fn tell(&self, news: News, status: &str) {
-        let Some((socket, address)) = &self.way else { return };
+        let Some((socket, address)) = &self.way else {
+            return;
+        };
         let what = match news {
             News::Ready => "READY=1".to_owned(),
             // systemd tells by the time which reload a READY=1 that follows belongs to.
@@ -66,7 +71,11 @@ impl Supervisor {
             News::Status => String::new(),
         };
         // One line, whatever is in it.
-        let status: String = status.chars().map(|c| if c.is_control() { ' ' } else { c }).take(500).collect();
+        let status: String = status
+            .chars()
+            .map(|c| if c.is_control() { ' ' } else { c })
+            .take(500)
+            .collect();
         let message = format!("{what}\nSTATUS={status}\n");
         let message = message.trim_start();
         if let Err(error) = socket.send_to_addr(message.as_bytes(), address) {
@@ -100,11 +109,22 @@ impl Supervisor {
 
     /// Says that the daemon is alive as often as is wanted, and only if it is: each time the heartbeat made a pass since it was
     /// asked for, and the blackboard took a write.
-    pub(super) async fn keep_alive(&self, mut pulse: Pulse, recorded: Arc<Recorded>, stop: CancellationToken) {
+    pub(super) async fn keep_alive(
+        &self,
+        mut pulse: Pulse,
+        recorded: Arc<Recorded>,
+        stop: CancellationToken,
+    ) {
         // Three times in the time that it waits: one that is late does no harm.
-        let Some(every) = self.watchdog.map(|limit| limit / 3) else { return };
+        let Some(every) = self.watchdog.map(|limit| limit / 3) else {
+            return;
+        };
         let work = async {
-            let mut silence = Silence { recorded: &recorded, heard_at: clock::now(), is_silent: false };
+            let mut silence = Silence {
+                recorded: &recorded,
+                heard_at: clock::now(),
+                is_silent: false,
+            };
             loop {
                 tokio::time::sleep(every).await;
                 let status = {
@@ -173,9 +193,12 @@ pub(super) fn status(conn: &Conn) -> bb::Result<String> {
         1 => "at work on 1 item".to_owned(),
         n => format!("at work on {n} items"),
     };
-    let stops = bb::stops(conn)?
-        .into_iter()
-        .map(|stop| stop.project_id.map_or("; everything is stopped".to_owned(), |id| format!("; {id} is stopped")));
+    let stops = bb::stops(conn)?.into_iter().map(|stop| {
+        stop.project_id
+            .map_or("; everything is stopped".to_owned(), |id| {
+                format!("; {id} is stopped")
+            })
+    });
     Ok(at_work + &stops.collect::<String>())
 }
 
@@ -189,7 +212,10 @@ fn address(socket: &str) -> io::Result<SocketAddr> {
     match socket.strip_prefix('@') {
         Some(name) => in_no_folder(name),
         None if socket.starts_with('/') => SocketAddr::from_pathname(socket),
-        None => Err(io::Error::new(io::ErrorKind::Unsupported, "neither a path nor an abstract name")),
+        None => Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "neither a path nor an abstract name",
+        )),
     }
 }
 
@@ -201,5 +227,8 @@ fn in_no_folder(name: &str) -> io::Result<SocketAddr> {
 
 #[cfg(not(target_os = "linux"))]
 fn in_no_folder(_name: &str) -> io::Result<SocketAddr> {
-    Err(io::Error::new(io::ErrorKind::Unsupported, "only Linux has abstract names"))
+    Err(io::Error::new(
+        io::ErrorKind::Unsupported,
+        "only Linux has abstract names",
+    ))
 }

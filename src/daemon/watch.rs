@@ -70,16 +70,28 @@ impl Watch {
 
     fn judge(&mut self, fingerprint: String) -> Look {
         if fingerprint == self.in_force {
-            return if self.seen.take().is_some() { Look::Back } else { Look::Nothing };
+            return if self.seen.take().is_some() {
+                Look::Back
+            } else {
+                Look::Nothing
+            };
         }
         match &self.seen {
             Some(seen) if seen.fingerprint == fingerprint => {
                 // Timers are not exact to the millisecond.
                 let is_stable = seen.since.elapsed() + Duration::from_millis(50) >= LOOK;
-                if is_stable && !seen.is_judged { Look::Stable(fingerprint) } else { Look::Nothing }
+                if is_stable && !seen.is_judged {
+                    Look::Stable(fingerprint)
+                } else {
+                    Look::Nothing
+                }
             }
             Some(_) | None => {
-                self.seen = Some(Seen { fingerprint, since: Instant::now(), is_judged: false });
+                self.seen = Some(Seen {
+                    fingerprint,
+                    since: Instant::now(),
+                    is_judged: false,
+                });
                 Look::Nothing
             }
         }
@@ -87,7 +99,11 @@ impl Watch {
 
     /// This content was refused: it is not judged again before it changes.
     pub(super) fn refused(&mut self, fingerprint: String) {
-        self.seen = Some(Seen { fingerprint, since: Instant::now(), is_judged: true });
+        self.seen = Some(Seen {
+            fingerprint,
+            since: Instant::now(),
+            is_judged: true,
+        });
     }
 
     /// Whether nothing is known to be out of force, and that has not been so for long.

@@ -17,12 +17,16 @@ pub(super) struct Git {
 impl Git {
     pub(super) async fn commit(&self, at: &Path, message: &str) -> anyhow::Result<()> {
         self.call(at, &["add", "-A"]).await?;
-        self.call(at, &["commit", "--quiet", "--no-verify", "-m", message]).await.map(drop)
+        self.call(at, &["commit", "--quiet", "--no-verify", "-m", message])
+            .await
+            .map(drop)
     }
 
     pub(super) async fn call(&self, at: &Path, args: &[&str]) -> anyhow::Result<String> {
-        let mut env: BTreeMap<OsString, OsString> =
-            config::agent_environment(&[]).into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        let mut env: BTreeMap<OsString, OsString> = config::agent_environment(&[])
+            .into_iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect();
         env.insert("HOME".into(), self.home.clone().into());
         for (name, value) in [
             ("GIT_CONFIG_NOSYSTEM", "1"),
@@ -43,9 +47,15 @@ impl Git {
             cap: 64 * 1024,
             is_wrapped: false,
         };
-        let output = short(&command).await.context("git can't be run; the demo needs it")?;
+        let output = short(&command)
+            .await
+            .context("git can't be run; the demo needs it")?;
         if output.status != Some(0) {
-            bail!("git {} failed: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+            bail!(
+                "git {} failed: {}",
+                args.join(" "),
+                String::from_utf8_lossy(&output.stderr).trim()
+            );
         }
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }

@@ -24,7 +24,9 @@ impl Grace {
 
     /// Speaks if it is her turn: when the review has passed, and when she is asked again.
     pub(crate) async fn look(&mut self, stage: &Stage, change: &Change) -> anyhow::Result<()> {
-        let (Some(part), State::ReadyForHumanReview) = (Self::part(), change.state) else { return Ok(()) };
+        let (Some(part), State::ReadyForHumanReview) = (Self::part(), change.state) else {
+            return Ok(());
+        };
         let pull = format!("repos/{REPO}/pulls/{}", part.number);
         let review = match self {
             Self::Waits => {
@@ -37,8 +39,14 @@ impl Grace {
             }
             Self::AskedForMore => {
                 let seen = stage.people.look(LOGIN, &pull).await?;
-                let asked = seen.get("requested_reviewers").and_then(|list| list.as_array()).cloned();
-                let is_asked = asked.into_iter().flatten().any(|user| user.get("login") == Some(&json!(LOGIN)));
+                let asked = seen
+                    .get("requested_reviewers")
+                    .and_then(|list| list.as_array())
+                    .cloned();
+                let is_asked = asked
+                    .into_iter()
+                    .flatten()
+                    .any(|user| user.get("login") == Some(&json!(LOGIN)));
                 if !is_asked {
                     return Ok(());
                 }
@@ -47,7 +55,10 @@ impl Grace {
             }
             Self::Approved => return Ok(()),
         };
-        stage.people.say(LOGIN, &format!("{pull}/reviews"), &review).await?;
+        stage
+            .people
+            .say(LOGIN, &format!("{pull}/reviews"), &review)
+            .await?;
         Ok(())
     }
 }

@@ -56,7 +56,10 @@ pub(crate) const PARTS: [Part; 3] = [
         branch: "leap-years",
         title: "Tell leap years",
         ends: Ends::Passed(1),
-        files: &[("leap.sh", include_str!("leap.sh")), ("test.sh", include_str!("leap_test.sh"))],
+        files: &[
+            ("leap.sh", include_str!("leap.sh")),
+            ("test.sh", include_str!("leap_test.sh")),
+        ],
     },
     Part {
         number: 2,
@@ -65,7 +68,10 @@ pub(crate) const PARTS: [Part; 3] = [
         ends: Ends::Approved(1),
         files: &[
             ("greet.sh", "greet() { echo \"Hello, $1!\"; }\n"),
-            ("test.sh", ". ./greet.sh\n[ \"$(greet Ada)\" = \"Hello, Ada!\" ] || exit 1\n"),
+            (
+                "test.sh",
+                ". ./greet.sh\n[ \"$(greet Ada)\" = \"Hello, Ada!\" ] || exit 1\n",
+            ),
         ],
     },
     Part {
@@ -73,7 +79,10 @@ pub(crate) const PARTS: [Part; 3] = [
         branch: "banner",
         title: "Add a banner",
         ends: Ends::Escalated(2),
-        files: &[("banner.txt", "remand\n"), ("test.sh", "grep -q remand banner.txt\n")],
+        files: &[
+            ("banner.txt", "remand\n"),
+            ("test.sh", "grep -q remand banner.txt\n"),
+        ],
     },
 ];
 
@@ -104,29 +113,53 @@ pub(crate) struct Stage {
 impl Stage {
     /// Sets the stage in an empty folder.
     pub(crate) async fn set(folder: &Path) -> anyhow::Result<Self> {
-        let (checkout, remote, forge) = (folder.join("calc"), folder.join("remote.git"), folder.join("forge.json"));
-        let git = Git { home: folder.join("home") };
+        let (checkout, remote, forge) = (
+            folder.join("calc"),
+            folder.join("remote.git"),
+            folder.join("forge.json"),
+        );
+        let git = Git {
+            home: folder.join("home"),
+        };
         let (agents, evaluators) = (folder.join("agents"), folder.join("evaluators"));
         for made in [&git.home, &checkout, &remote, &agents, &evaluators] {
             fs::create_dir_all(made).with_context(|| format!("cannot make {}", made.display()))?;
         }
         write(&agents.join("reviewer.sh"), include_str!("reviewer.sh"))?;
         write(&agents.join("fixer.sh"), include_str!("fixer.sh"))?;
-        write(&evaluators.join("pr_feedback.toml"), include_str!("pr_feedback.toml"))?;
-        write(&folder.join("config.toml"), &configuration(&agents, &forge)?)?;
+        write(
+            &evaluators.join("pr_feedback.toml"),
+            include_str!("pr_feedback.toml"),
+        )?;
+        write(
+            &folder.join("config.toml"),
+            &configuration(&agents, &forge)?,
+        )?;
         let heads = plant(&git, &checkout, &remote).await?;
         write(&forge, &open_pulls(&remote, &heads).to_string())?;
-        let place = Place { config: Some(folder.join("config.toml")), db: Some(folder.join("blackboard.db")) };
+        let place = Place {
+            config: Some(folder.join("config.toml")),
+            db: Some(folder.join("blackboard.db")),
+        };
         let loaded = config::load(&place)?;
         let project = enter(&loaded, &checkout, &remote)?;
         let people = People::new(forge, config::agent_environment(&[]));
-        Ok(Self { loaded, project, remote, people, git })
+        Ok(Self {
+            loaded,
+            project,
+            remote,
+            people,
+            git,
+        })
     }
 
     /// The commits of a pull request as the remote has them, newest first.
     pub(crate) async fn pushed(&self, part: &Part) -> anyhow::Result<Vec<String>> {
         let range = format!("main..{}", part.branch);
-        let log = self.git.call(&self.remote, &["log", "--oneline", &range]).await?;
+        let log = self
+            .git
+            .call(&self.remote, &["log", "--oneline", &range])
+            .await?;
         Ok(log.lines().map(str::to_owned).collect())
     }
 }
@@ -134,21 +167,38 @@ impl Stage {
 /// The remote with a branch for each part, and a clone of it on `main`; where the branches are comes back, `main` first.
 async fn plant(git: &Git, checkout: &Path, remote: &Path) -> anyhow::Result<Vec<String>> {
     let url = remote.display().to_string();
-    git.call(remote, &["init", "--quiet", "--bare", "--initial-branch=main"]).await?;
-    git.call(checkout, &["init", "--quiet", "--initial-branch=main"]).await?;
-    git.call(checkout, &["remote", "add", "origin", &url]).await?;
+    git.call(
+        remote,
+        &["init", "--quiet", "--bare", "--initial-branch=main"],
+    )
+    .await?;
+    git.call(checkout, &["init", "--quiet", "--initial-branch=main"])
+        .await?;
+    git.call(checkout, &["remote", "add", "origin", &url])
+        .await?;
     write(&checkout.join("README"), "A small calculator.\n")?;
     write(&checkout.join("test.sh"), "true\n")?;
     git.commit(checkout, "Begin").await?;
-    git.call(checkout, &["push", "--quiet", "origin", "main"]).await?;
+    git.call(checkout, &["push", "--quiet", "origin", "main"])
+        .await?;
     let mut heads = vec![git.call(checkout, &["rev-parse", "HEAD"]).await?];
     for part in &PARTS {
-        git.call(checkout, &["checkout", "--quiet", "--detach", "main"]).await?;
+        git.call(checkout, &["checkout", "--quiet", "--detach", "main"])
+            .await?;
         for (name, text) in part.files {
             write(&checkout.join(name), text)?;
         }
         git.commit(checkout, part.title).await?;
-        git.call(checkout, &["push", "--quiet", "origin", &format!("HEAD:refs/heads/{}", part.branch)]).await?;
+        git.call(
+            checkout,
+            &[
+                "push",
+                "--quiet",
+                "origin",
+                &format!("HEAD:refs/heads/{}", part.branch),
+            ],
+        )
+        .await?;
         heads.push(git.call(checkout, &["rev-parse", "HEAD"]).await?);
     }
     git.call(checkout, &["checkout", "--quiet", "main"]).await?;
@@ -157,7 +207,10 @@ async fn plant(git: &Git, checkout: &Path, remote: &Path) -> anyhow::Result<Vec<
 
 /// The stand-in's file, as `src/forge/state.rs` has it.
 fn open_pulls(remote: &Path, heads: &[String]) -> serde_json::Value {
-    let (main, heads) = heads.split_first().map(|(main, heads)| (main.as_str(), heads)).unwrap_or_default();
+    let (main, heads) = heads
+        .split_first()
+        .map(|(main, heads)| (main.as_str(), heads))
+        .unwrap_or_default();
     let now = clock::now().utc().format("%Y-%m-%dT%H:%M:%SZ").to_string();
     let pulls: BTreeMap<String, serde_json::Value> = PARTS
         .iter()
@@ -194,7 +247,8 @@ fn enter(loaded: &Loaded, checkout: &Path, remote: &Path) -> anyhow::Result<Proj
         default_branch: "main".into(),
         created_at: now,
     };
-    Board::open(&loaded.blackboard, now)?.write("demo", |conn| bb::insert_project(conn, &project))?;
+    Board::open(&loaded.blackboard, now)?
+        .write("demo", |conn| bb::insert_project(conn, &project))?;
     Ok(project)
 }
 

@@ -21,28 +21,45 @@ impl Stage {
         let n = part.number;
         let reviews = self.list(&format!("pulls/{n}/reviews")).await?;
         let comments = self.list(&format!("pulls/{n}/comments")).await?;
-        let is_of =
-            |review: &Value, comment: &&Value| number(comment, "pull_request_review_id") == number(review, "id");
+        let is_of = |review: &Value, comment: &&Value| {
+            number(comment, "pull_request_review_id") == number(review, "id")
+        };
         let mut all: Vec<(i64, Said)> = Vec::new();
         for review in &reviews {
             let mut said = said(review);
-            for inline in comments.iter().filter(|comment| is_of(review, comment)).map(self::said) {
+            for inline in comments
+                .iter()
+                .filter(|comment| is_of(review, comment))
+                .map(self::said)
+            {
                 said.place = inline.place;
                 if said.text.is_empty() {
                     // An answer is wrapped into a review without words.
                     (said.by, said.text) = (inline.by, inline.text);
-                    said.how = if inline.how == "answered" { inline.how } else { said.how };
+                    said.how = if inline.how == "answered" {
+                        inline.how
+                    } else {
+                        said.how
+                    };
                 }
             }
             all.push((number(review, "id"), said));
         }
-        all.extend(self.list(&format!("issues/{n}/comments")).await?.iter().map(|one| (number(one, "id"), said(one))));
+        all.extend(
+            self.list(&format!("issues/{n}/comments"))
+                .await?
+                .iter()
+                .map(|one| (number(one, "id"), said(one))),
+        );
         all.sort_by_key(|(id, _)| *id);
         Ok(all.into_iter().map(|(_, said)| said).collect())
     }
 
     async fn list(&self, path: &str) -> anyhow::Result<Vec<Value>> {
-        let list = self.people.look(ME, &format!("repos/{REPO}/{path}?per_page=100")).await?;
+        let list = self
+            .people
+            .look(ME, &format!("repos/{REPO}/{path}?per_page=100"))
+            .await?;
         Ok(list.as_array().cloned().unwrap_or_default())
     }
 }
@@ -58,10 +75,20 @@ fn said(one: &Value) -> Said {
         _ if one.get("in_reply_to_id").is_some() => "answered",
         _ => "commented",
     };
-    let (shown, marker) = word("body").split_once("<!-- remand:").unwrap_or((word("body"), ""));
-    let login = one.get("user").and_then(|user| user.get("login")).and_then(Value::as_str).unwrap_or_default();
+    let (shown, marker) = word("body")
+        .split_once("<!-- remand:")
+        .unwrap_or((word("body"), ""));
+    let login = one
+        .get("user")
+        .and_then(|user| user.get("login"))
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     Said {
-        by: if marker.is_empty() { login.to_owned() } else { "remand".to_owned() },
+        by: if marker.is_empty() {
+            login.to_owned()
+        } else {
+            "remand".to_owned()
+        },
         how,
         place: path.map(|path| format!("{path}:{}", number(one, "original_line"))),
         text: telling(shown),
@@ -71,8 +98,14 @@ fn said(one: &Value) -> Said {
 /// The first line, or the one after our own heading.
 fn telling(text: &str) -> String {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let first = lines.find(|line| !line.starts_with("**remand**:")).unwrap_or_default();
-    first.strip_prefix("**remand** ").unwrap_or(first).replace("**", "").replace('\u{200b}', "")
+    let first = lines
+        .find(|line| !line.starts_with("**remand**:"))
+        .unwrap_or_default();
+    first
+        .strip_prefix("**remand** ")
+        .unwrap_or(first)
+        .replace("**", "")
+        .replace('\u{200b}', "")
 }
 
 fn number(one: &Value, key: &str) -> i64 {

@@ -26,10 +26,18 @@ impl Task {
             return Ok(Vec::new());
         }
         let (answers, coverage) = (self.all_answers(runs), self.coverage().await?);
-        let left_out = rest.map(|rest| rest.left_out.as_slice()).unwrap_or_default();
+        let left_out = rest
+            .map(|rest| rest.left_out.as_slice())
+            .unwrap_or_default();
         let item = self.item.item_id.clone();
-        let (rejections, undone) =
-            self.read(move |conn| Ok((bb::rejections_in(conn, &item)?, bb::undone_paths(conn, &item)?))).await?;
+        let (rejections, undone) = self
+            .read(move |conn| {
+                Ok((
+                    bb::rejections_in(conn, &item)?,
+                    bb::undone_paths(conn, &item)?,
+                ))
+            })
+            .await?;
         let new = |key: String, kind, payload: Value| NewIntent {
             key,
             kind,
@@ -38,7 +46,10 @@ impl Task {
             epoch: self.claim.epoch,
         };
         let id = self.change.change_id.clone();
-        let author = self.read(move |conn| bb::pull_of_change(conn, &id)).await?.and_then(|pull| pull.author);
+        let author = self
+            .read(move |conn| bb::pull_of_change(conn, &id))
+            .await?
+            .and_then(|pull| pull.author);
         let mut posts = Vec::new();
         let mut logins: Vec<String> = Vec::new();
         let mut done: Vec<Value> = Vec::new();
@@ -50,10 +61,12 @@ impl Task {
                 if !was_told(&coverage, &by_place) {
                     continue;
                 }
-                let answer =
-                    answers.iter().find(|answer| answer.id == by_place || Some(answer.id.as_str()) == word("id"));
+                let answer = answers
+                    .iter()
+                    .find(|answer| answer.id == by_place || Some(answer.id.as_str()) == word("id"));
                 // Whatever the agent says it did there is not in what was pushed.
-                let is_undone = word("path").is_some_and(|path| undone.iter().any(|undone| undone == path));
+                let is_undone =
+                    word("path").is_some_and(|path| undone.iter().any(|undone| undone == path));
                 let (answer, reason) = match answer {
                     _ if is_undone => (Some(Stance::CannotFix), Some(NOT_TAKEN.to_owned())),
                     Some(answer) => (Some(answer.answer), Some(answer.reason.clone())),
@@ -67,7 +80,8 @@ impl Task {
                     "line": finding.get("line"),
                     "text": word("text"),
                 });
-                let comment = word("forge_id").and_then(|id| id.strip_prefix("review_comment:")?.parse::<i64>().ok());
+                let comment = word("forge_id")
+                    .and_then(|id| id.strip_prefix("review_comment:")?.parse::<i64>().ok());
                 match (comment, word("feedback_id")) {
                     (Some(comment), Some(feedback_id)) => {
                         let mut payload = said;
@@ -81,9 +95,13 @@ impl Task {
                 }
             }
             if let Some(command) = rejection.gate() {
-                done.push(json!({ "text": format!("the gate `{}` was red", command.replace('`', "'")) }));
+                done.push(
+                    json!({ "text": format!("the gate `{}` was red", command.replace('`', "'")) }),
+                );
             }
-            let is_whole = !left_out.iter().any(|piece| piece.rejection_id.as_ref() == Some(&rejection.rejection_id));
+            let is_whole = !left_out
+                .iter()
+                .any(|piece| piece.rejection_id.as_ref() == Some(&rejection.rejection_id));
             if let Some(login) = self.person_behind(rejection.event_id).await?
                 && is_whole
                 && !logins.contains(&login)
@@ -95,9 +113,17 @@ impl Task {
         }
         let cycle = self.item.fix_cycle + 1;
         let note = json!({ "what": "fixed", "cycle": cycle, "sha": head, "done": done, "answered": posts.len(), "left_out": left_out });
-        posts.push(new(format!("note:{}", self.item.item_id), IntentKind::Note, note));
+        posts.push(new(
+            format!("note:{}", self.item.item_id),
+            IntentKind::Note,
+            note,
+        ));
         if !logins.is_empty() {
-            posts.push(new(format!("ask:{}", self.item.item_id), IntentKind::Ask, json!({ "logins": logins })));
+            posts.push(new(
+                format!("ask:{}", self.item.item_id),
+                IntentKind::Ask,
+                json!({ "logins": logins }),
+            ));
         }
         Ok(posts)
     }
@@ -106,6 +132,10 @@ impl Task {
     async fn person_behind(&self, event_id: i64) -> Result<Option<String>, Stop> {
         let event = self.read(move |conn| bb::event(conn, event_id)).await?;
         let is_person = event.metadata.get("begins_round").and_then(Value::as_bool) == Some(true);
-        Ok(event.actor_id.strip_prefix("github:").filter(|_| is_person).map(str::to_owned))
+        Ok(event
+            .actor_id
+            .strip_prefix("github:")
+            .filter(|_| is_person)
+            .map(str::to_owned))
     }
 }

@@ -21,22 +21,45 @@ const OUTPUT: usize = 1_200;
 
 impl Task {
     /// Holds the change when the gates are red on its base and on its head; red on the base only is what it repairs.
-    pub(super) async fn base_passes(&self, worktree: &Worktree, base: &str, head: &str) -> Result<(), Stop> {
+    pub(super) async fn base_passes(
+        &self,
+        worktree: &Worktree,
+        base: &str,
+        head: &str,
+    ) -> Result<(), Stop> {
         if !self.tries_gates() {
             return Ok(());
         }
         let (place, bench) = (&worktree.place, self.bench());
-        let (base_tree, head_tree) = (self.git.tree_of(place, base).await?, self.git.tree_of(place, head).await?);
-        match (bench.known_result(&base_tree), bench.known_result(&head_tree)) {
-            (Some(GateResult::Green), _) | (Some(GateResult::Red), Some(GateResult::Green)) => return Ok(()),
+        let (base_tree, head_tree) = (
+            self.git.tree_of(place, base).await?,
+            self.git.tree_of(place, head).await?,
+        );
+        match (
+            bench.known_result(&base_tree),
+            bench.known_result(&head_tree),
+        ) {
+            (Some(GateResult::Green), _) | (Some(GateResult::Red), Some(GateResult::Green)) => {
+                return Ok(());
+            }
             (Some(GateResult::Red) | None, _) => {}
         }
         let repository = self.own_repository();
         repository.ready().await?;
         repository.take(place, &self.change.branch, base).await?;
-        let view = GateView { branch: &self.change.base, ..self.gate_view(place, &repository, base).await? };
-        let tested = Tested { view: &view, tree: &base_tree, made_from: MadeFrom::Base, fix: None };
-        let Some(on_base) = bench.gates_on(repository.path(), &tested).await? else { return Ok(()) };
+        let view = GateView {
+            branch: &self.change.base,
+            ..self.gate_view(place, &repository, base).await?
+        };
+        let tested = Tested {
+            view: &view,
+            tree: &base_tree,
+            made_from: MadeFrom::Base,
+            fix: None,
+        };
+        let Some(on_base) = bench.gates_on(repository.path(), &tested).await? else {
+            return Ok(());
+        };
         match self.gates_on_head(place, head, &head_tree).await? {
             Some(_) => Err(Stop::hold(self.red_without_the_change(base, &on_base))),
             None => Ok(()),
@@ -78,32 +101,55 @@ impl Task {
                 trouble: None,
                 ..self.no_shadow_review(String::new())
             };
-            self.write("shadow_review", move |conn| bb::end_shadow_review(conn, &claim, &review, clock::now())).await?;
+            self.write("shadow_review", move |conn| {
+                bb::end_shadow_review(conn, &claim, &review, clock::now())
+            })
+            .await?;
             return Ok(());
         }
-        let change =
-            self.write("reject_by_gate", move |conn| bb::reject_by_gate(conn, &claim, &red, clock::now())).await?;
+        let change = self
+            .write("reject_by_gate", move |conn| {
+                bb::reject_by_gate(conn, &claim, &red, clock::now())
+            })
+            .await?;
         tracing::info!(item = %self.item.item_id, change = %change.change_id, state = %change.state, "rejected by a gate");
         Ok(())
     }
 
     /// Whether gates run before an agent is paid.
     fn tries_gates(&self) -> bool {
-        !self.rules.gates.is_empty() && self.rules.red_base != RedBase::Ignore && self.rules.gate_in != GateIn::Worktree
+        !self.rules.gates.is_empty()
+            && self.rules.red_base != RedBase::Ignore
+            && self.rules.gate_in != GateIn::Worktree
     }
 
-    async fn gates_on_head(&self, place: &Place, head: &str, tree: &str) -> Result<Option<Red>, Stop> {
+    async fn gates_on_head(
+        &self,
+        place: &Place,
+        head: &str,
+        tree: &str,
+    ) -> Result<Option<Red>, Stop> {
         let repository = self.own_repository();
         repository.ready().await?;
         repository.take(place, &self.change.branch, head).await?;
         let view = self.gate_view(place, &repository, head).await?;
         let made_from = MadeFrom::Change(&self.change.change_id);
-        let tested = Tested { view: &view, tree, made_from, fix: None };
+        let tested = Tested {
+            view: &view,
+            tree,
+            made_from,
+            fix: None,
+        };
         self.bench().gates_on(repository.path(), &tested).await
     }
 
     fn rejection_by(&self, red: &Red, base: &str, head: &str) -> GateRejection {
-        let summary = format!("the gate `{}` is red on {}: {}", red.command, short(head), gate_summary(&red.output));
+        let summary = format!(
+            "the gate `{}` is red on {}: {}",
+            red.command,
+            short(head),
+            gate_summary(&red.output)
+        );
         let body = format!(
             "The gate `{}` is red on this branch ({}). It is not red on {} ({}), so the change is what it fails on.\n\n\
              Its output:\n\n{}",
@@ -125,7 +171,11 @@ impl Task {
 
     fn red_without_the_change(&self, base: &str, red: &Red) -> String {
         let (name, output) = (&self.change.base, &red.output);
-        let from = output.char_indices().rev().nth(OUTPUT).map_or(0, |(at, _)| at);
+        let from = output
+            .char_indices()
+            .rev()
+            .nth(OUTPUT)
+            .map_or(0, |(at, _)| at);
         format!(
             "the gate `{}` is red on {name} ({}) too, so no agent was started: {}; fix {name}, `setup` or `gates`, or set \
              red_base = \"ignore\". Its output: {}",

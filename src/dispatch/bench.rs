@@ -60,7 +60,11 @@ impl Bench<'_> {
             env,
             stdin: command.stdin,
             dir: command.dir.to_owned(),
-            limits: process::Limits { idle: command.limit, total: command.limit, grace: self.settings.limits.grace },
+            limits: process::Limits {
+                idle: command.limit,
+                total: command.limit,
+                grace: self.settings.limits.grace,
+            },
             is_wrapped: false,
         };
         confine(self.settings, job, command.site, None).await
@@ -69,7 +73,9 @@ impl Bench<'_> {
     /// Runs a job until its end, however that comes about: how it ended is read from its folder.
     pub(super) async fn run(&self, job: &Job) -> Result<(), Stop> {
         let mut running = process::start(&self.settings.program, job).await?;
-        self.signs.wait(&mut running, self.settings.stop_grace).await
+        self.signs
+            .wait(&mut running, self.settings.stop_grace)
+            .await
     }
 
     /// A folder of its own for each job of this name, not made yet; what a crash cut of earlier ones is ended first.
@@ -106,6 +112,10 @@ impl Bench<'_> {
 
     /// A command that was ended from outside.
     pub(super) fn stopped(&self) -> Stop {
-        if self.signs.fenced.is_cancelled() { Stop::Fenced } else { Stop::Stopping }
+        if self.signs.fenced.is_cancelled() {
+            Stop::Fenced
+        } else {
+            Stop::Stopping
+        }
     }
 }

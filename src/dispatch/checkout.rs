@@ -87,7 +87,11 @@ impl Slot {
 
 impl Task {
     /// Runs the gates on exactly this commit; returns the first that is red.
-    pub(super) async fn gates_in_checkout(&self, span: Span<'_>, head: &str) -> Result<Option<Red>, Stop> {
+    pub(super) async fn gates_in_checkout(
+        &self,
+        span: Span<'_>,
+        head: &str,
+    ) -> Result<Option<Red>, Stop> {
         let place = self.place()?;
         self.settle_gates(span.run).await?;
         self.untouched(&place, span, head).await?;
@@ -100,7 +104,12 @@ impl Task {
         let view = self.gate_view(&place, &repository, head).await?;
         let tree = self.git.tree_of(&place, head).await?;
         let made_from = MadeFrom::Change(&self.change.change_id);
-        let tested = Tested { view: &view, tree: &tree, made_from, fix: Some(span) };
+        let tested = Tested {
+            view: &view,
+            tree: &tree,
+            made_from,
+            fix: Some(span),
+        };
         self.bench().gates_on(repository.path(), &tested).await
     }
 
@@ -123,26 +132,41 @@ impl Task {
             refs.push((format!("refs/heads/{base}"), sha));
         }
         let url = Some(repository.shown_url()).filter(|url| !url.is_empty());
-        Ok(GateView { branch: &self.change.branch, commit: head, refs, url })
+        Ok(GateView {
+            branch: &self.change.branch,
+            commit: head,
+            refs,
+            url,
+        })
     }
 }
 
 impl Bench<'_> {
     /// Runs set-up, where it is needed, and the gates on exactly one commit; returns the first that is red.
-    pub(super) async fn gates_on(&self, repository: &Path, tested: &Tested<'_>) -> Result<Option<Red>, Stop> {
+    pub(super) async fn gates_on(
+        &self,
+        repository: &Path,
+        tested: &Tested<'_>,
+    ) -> Result<Option<Red>, Stop> {
         let slot = self.take_slot(repository).await?;
         if let Some(failure) = self.fill(&slot, tested).await? {
             let red = self.fault_of_fix(&slot, tested, failure).await?;
             return Ok(Some(self.as_in_worktree(red, &slot, tested.view.commit)));
         }
         let seen = slot.checkout.seen_by_gates();
-        let site = Site { place: &seen, read: Some(slot.checkout.objects()) };
+        let site = Site {
+            place: &seen,
+            read: Some(slot.checkout.objects()),
+        };
         let head = tested.view.commit;
         for (number, command) in self.rules.gates.iter().enumerate() {
             self.go_on().await?;
             let dir = match tested.fix {
                 Some(Span { run, .. }) => gate_folder(run, number)?,
-                None => self.made_job_folder(&format!("{}-gate", self.slot_name(&slot))).await?,
+                None => {
+                    self.made_job_folder(&format!("{}-gate", self.slot_name(&slot)))
+                        .await?
+                }
             };
             slot.is_used_by(&dir)?;
             let mut red = self.gate(site, &dir, command).await?;
@@ -151,7 +175,10 @@ impl Bench<'_> {
                 red = (!changed.is_empty()).then(|| Red {
                     command: command.join(" "),
                     status: Some(0),
-                    output: format!("the gate changed files that are committed: {}", named(&changed)),
+                    output: format!(
+                        "the gate changed files that are committed: {}",
+                        named(&changed)
+                    ),
                 });
             }
             if let Some(red) = red {
@@ -166,13 +193,18 @@ impl Bench<'_> {
     /// Paths as the agent knows them, and what was not there.
     fn as_in_worktree(&self, red: Red, slot: &Slot, head: &str) -> Red {
         let tree = slot.checkout.tree().display().to_string();
-        let there = self.task.map_or(&self.project.path, |task| &task.change.worktree);
+        let there = self
+            .task
+            .map_or(&self.project.path, |task| &task.change.worktree);
         let output = red.output.replace(&tree, there);
         let note = format!(
             "[run in a clean checkout of {}: only committed files and what `setup` makes are there]",
             short(head)
         );
-        Red { output: format!("{note}\n{output}"), ..red }
+        Red {
+            output: format!("{note}\n{output}"),
+            ..red
+        }
     }
 
     /// The first checkout of the project that nobody uses, with nothing alive in it.
@@ -190,7 +222,12 @@ impl Bench<'_> {
             let mut env = settings.env.clone();
             env.insert(process::MARK.into(), mark);
             let git = Git::for_own_clone(&env, settings.limits.git, &settings.sandbox);
-            let slot = Slot { checkout: Checkout::new(&root, repository), root, git, _lock: lock };
+            let slot = Slot {
+                checkout: Checkout::new(&root, repository),
+                root,
+                git,
+                _lock: lock,
+            };
             if let Ok(job) = files::read_text(&slot.job_file(), files::SMALL)
                 && !job.is_empty()
             {
@@ -198,32 +235,65 @@ impl Bench<'_> {
             }
             return Ok(slot);
         }
-        Err(Stop::hold("no number is left for a checkout of the project"))
+        Err(Stop::hold(
+            "no number is left for a checkout of the project",
+        ))
     }
 
     /// Decides whose fault a failed set-up is: that of the fix, which is told like a red gate, or the environment's.
     ///
     /// A fix broke the set-up when it changed a file that the set-up depends on and the set-up works now, on the same
     /// machine, for the commit before the fix. Nothing is remembered of that: after a crash it is found out again.
-    async fn fault_of_fix(&self, slot: &Slot, tested: &Tested<'_>, failure: SetUpFailure) -> Result<Red, Stop> {
-        let Some(Span { first, .. }) = tested.fix else { return Err(failure.hold()) };
+    async fn fault_of_fix(
+        &self,
+        slot: &Slot,
+        tested: &Tested<'_>,
+        failure: SetUpFailure,
+    ) -> Result<Red, Stop> {
+        let Some(Span { first, .. }) = tested.fix else {
+            return Err(failure.hold());
+        };
         let with_fix = self.set_up_inputs(slot).await?;
-        slot.git.check_out(&slot.checkout, first, &Product::default()).await?;
+        slot.git
+            .check_out(&slot.checkout, first, &Product::default())
+            .await?;
         if self.set_up_inputs(slot).await? == with_fix {
             return Err(failure.hold());
         }
         self.go_on().await?;
-        let view = GateView { commit: first, ..tested.view.clone() };
-        if self.fill(slot, &Tested { view: &view, fix: None, ..*tested }).await?.is_some() {
+        let view = GateView {
+            commit: first,
+            ..tested.view.clone()
+        };
+        if self
+            .fill(
+                slot,
+                &Tested {
+                    view: &view,
+                    fix: None,
+                    ..*tested
+                },
+            )
+            .await?
+            .is_some()
+        {
             return Err(failure.hold());
         }
-        let SetUpFailure { what, status, output } = failure;
+        let SetUpFailure {
+            what,
+            status,
+            output,
+        } = failure;
         let output = format!(
             "{what}; it works on {}, the commit before the fix\n{}",
             short(first),
             output_end(output.as_deref().unwrap_or_default(), OUTPUT_TAIL)
         );
-        Ok(Red { command: self.rules.setup.join(" "), status, output })
+        Ok(Red {
+            command: self.rules.setup.join(" "),
+            status,
+            output,
+        })
     }
 
     /// The files of the commit, what the set-up makes of them, and the repository that a gate sees.
@@ -233,7 +303,8 @@ impl Bench<'_> {
         let file = slot.product_file();
         if self.rules.setup.is_empty() {
             Product::forget(&file)?;
-            git.check_out(checkout, view.commit, &Product::default()).await?;
+            git.check_out(checkout, view.commit, &Product::default())
+                .await?;
             git.show_to_gates(checkout, view).await?;
             return Ok(None);
         }
@@ -245,17 +316,28 @@ impl Bench<'_> {
             Product::forget(&file)?;
             crash_point!("checkout.setup.before");
             checkout.clear().await?;
-            git.check_out(checkout, view.commit, &Product::default()).await?;
+            git.check_out(checkout, view.commit, &Product::default())
+                .await?;
             git.show_to_gates(checkout, view).await?;
             if let Some(failure) = self.set_up_checkout(slot).await? {
                 return Ok(Some(failure));
             }
             let changed = git.differing(checkout, view.commit).await?;
             if !changed.is_empty() {
-                let what = format!("the set-up changed files that are committed: {}", named(&changed));
-                return Ok(Some(SetUpFailure { what, status: Some(0), output: None }));
+                let what = format!(
+                    "the set-up changed files that are committed: {}",
+                    named(&changed)
+                );
+                return Ok(Some(SetUpFailure {
+                    what,
+                    status: Some(0),
+                    output: None,
+                }));
             }
-            checkout.product(git, view.commit).await?.store(&file, &tested.made_from.key(&inputs))?;
+            checkout
+                .product(git, view.commit)
+                .await?
+                .store(&file, &tested.made_from.key(&inputs))?;
             crash_point!("checkout.setup.after");
         }
         git.show_to_gates(checkout, view).await?;
@@ -267,18 +349,34 @@ impl Bench<'_> {
         let dir = self.job_folder(&name).await?;
         slot.is_used_by(&dir)?;
         let seen = slot.checkout.seen_by_gates();
-        let site = Site { place: &seen, read: Some(slot.checkout.objects()) };
-        self.run_set_up(SetUp { place: SetUpPlace::Checkout, site, dir, run_id: format!("{name}.setup") }).await
+        let site = Site {
+            place: &seen,
+            read: Some(slot.checkout.objects()),
+        };
+        self.run_set_up(SetUp {
+            place: SetUpPlace::Checkout,
+            site,
+            dir,
+            run_id: format!("{name}.setup"),
+        })
+        .await
     }
 
     fn slot_name(&self, slot: &Slot) -> String {
-        let number = slot.root.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let number = slot
+            .root
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
         format!("gates-{}-{number}", self.project.project_id)
     }
 
     /// The command and the committed files that it depends on.
     async fn set_up_inputs(&self, slot: &Slot) -> Result<String, Stop> {
-        let files = slot.git.checked_out_files(&slot.checkout, &self.rules.setup_again_on).await?;
+        let files = slot
+            .git
+            .checked_out_files(&slot.checkout, &self.rules.setup_again_on)
+            .await?;
         Ok(fingerprint(&self.rules.setup, &files))
     }
 }

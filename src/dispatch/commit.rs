@@ -35,7 +35,11 @@ impl Task {
         let place = self.place()?;
         let run = span.run;
         // A git of ours that was killed in the middle of this commit left its locks.
-        let to = PutBack { head_at: self.head_at(), head_before: &run.head_before, run: run.run_id.as_str() };
+        let to = PutBack {
+            head_at: self.head_at(),
+            head_before: &run.head_before,
+            run: run.run_id.as_str(),
+        };
         self.git.unblock(&place, to).await?;
         let now = self.git.look(&place).await?;
         if !self.head_at().fits(now.branch.as_deref()) {
@@ -47,11 +51,26 @@ impl Task {
             return self.refuse(span, reason).await;
         }
         let Some(head) = now.head else {
-            return self.refuse(span, format!("the agent deleted the branch {}", self.change.branch)).await;
-        };
-        if !self.git.is_ancestor(&place, &run.head_before, &head).await? {
             return self
-                .refuse(span, format!("the agent rewrote the branch: {} is gone from it", short(&run.head_before)))
+                .refuse(
+                    span,
+                    format!("the agent deleted the branch {}", self.change.branch),
+                )
+                .await;
+        };
+        if !self
+            .git
+            .is_ancestor(&place, &run.head_before, &head)
+            .await?
+        {
+            return self
+                .refuse(
+                    span,
+                    format!(
+                        "the agent rewrote the branch: {} is gone from it",
+                        short(&run.head_before)
+                    ),
+                )
                 .await;
         }
         if let Some(reason) = self.oversize_rest(&place).await? {
@@ -62,7 +81,12 @@ impl Task {
         match self.git.commit_rest(&place, self.head_at(), &message).await {
             Ok(_) => {}
             Err(error @ (GitError::NotOnBranch { .. } | GitError::Unfinished { .. })) => {
-                return self.refuse(span, format!("the agent left the worktree unfinished: {error}")).await;
+                return self
+                    .refuse(
+                        span,
+                        format!("the agent left the worktree unfinished: {error}"),
+                    )
+                    .await;
             }
             Err(error) => return Err(error.into()),
         }
@@ -73,7 +97,12 @@ impl Task {
         let left = self.git.status(&place).await?;
         if !left.is_clean() {
             let paths: Vec<String> = left.changed.into_iter().chain(left.untracked).collect();
-            return self.refuse(span, format!("what the agent left can't be committed: {}", named(&paths))).await;
+            return self
+                .refuse(
+                    span,
+                    format!("what the agent left can't be committed: {}", named(&paths)),
+                )
+                .await;
         }
         let head_after = after.head.unwrap_or_default();
         if let Some(reason) = self.oversize(&place, span, &head_after).await? {
@@ -86,7 +115,10 @@ impl Task {
             return self.refuse(span, reason).await;
         }
         let (claim, id) = (self.claim.clone(), run.run_id.clone());
-        self.write("head_after", move |conn| bb::record_head_after(conn, &claim, &id, &head_after)).await?;
+        self.write("head_after", move |conn| {
+            bb::record_head_after(conn, &claim, &id, &head_after)
+        })
+        .await?;
         Ok(())
     }
 
@@ -98,7 +130,10 @@ impl Task {
         runs: &[Run],
         head_after: &str,
     ) -> Result<Option<String>, Stop> {
-        let diff = self.git.diff(place, span.first, head_after, DIFF_CAP).await?;
+        let diff = self
+            .git
+            .diff(place, span.first, head_after, DIFF_CAP)
+            .await?;
         let answers = self.all_answers(runs);
         let said: Vec<String> = answers
             .iter()
@@ -110,21 +145,35 @@ impl Task {
                 [] => "the agent changed nothing".to_owned(),
                 said => format!("the agent changed nothing and says: {}", said.join("; ")),
             };
-            let denied: Vec<String> = runs.iter().flat_map(|run| agent::denied(&PathBuf::from(&run.dir))).collect();
+            let denied: Vec<String> = runs
+                .iter()
+                .flat_map(|run| agent::denied(&PathBuf::from(&run.dir)))
+                .collect();
             return Ok(Some(match denied.as_slice() {
                 [] => reason,
-                denied => format!("{reason}; it wanted and was not allowed to: {}", named(denied)),
+                denied => format!(
+                    "{reason}; it wanted and was not allowed to: {}",
+                    named(denied)
+                ),
             }));
         }
         if self.git.is_empty_tree(place, head_after).await? {
             return Ok(Some("the agent removed every file".to_owned()));
         }
         let change_id = self.change.change_id.clone();
-        let findings = self.read(move |conn| bb::finding_list(conn, &change_id)).await?;
-        let paths: Vec<String> = findings.into_iter().filter_map(|open| open.finding.path).collect();
+        let findings = self
+            .read(move |conn| bb::finding_list(conn, &change_id))
+            .await?;
+        let paths: Vec<String> = findings
+            .into_iter()
+            .filter_map(|open| open.finding.path)
+            .collect();
         if only_prose_about_review(&diff, &paths) {
             let files: Vec<String> = diff.files.into_iter().map(|file| file.path).collect();
-            return Ok(Some(format!("the agent only wrote about the review ({}) and fixed nothing", named(&files))));
+            return Ok(Some(format!(
+                "the agent only wrote about the review ({}) and fixed nothing",
+                named(&files)
+            )));
         }
         Ok(None)
     }
@@ -132,7 +181,10 @@ impl Task {
     /// Writes down why a run's work is not used; `withdraw` does the rest, also after a crash.
     pub(super) async fn refuse(&self, span: Span<'_>, reason: String) -> Result<(), Stop> {
         let (claim, id) = (self.claim.clone(), span.run.run_id.clone());
-        self.write("refuse", move |conn| bb::refuse_run(conn, &claim, &id, &reason)).await?;
+        self.write("refuse", move |conn| {
+            bb::refuse_run(conn, &claim, &id, &reason)
+        })
+        .await?;
         Ok(())
     }
 
@@ -141,16 +193,27 @@ impl Task {
         let place = self.place()?;
         let there = self.pushed_from_here(&place, span.first).await;
         let reason = match &there {
-            Some(sha) => format!("{reason}; and {} is on the remote already, pushed from this repository", short(sha)),
+            Some(sha) => format!(
+                "{reason}; and {} is on the remote already, pushed from this repository",
+                short(sha)
+            ),
             None => reason.to_owned(),
         };
-        let to = PutBack { head_at: self.head_at(), head_before: span.first, run: span.run.run_id.as_str() };
+        let to = PutBack {
+            head_at: self.head_at(),
+            head_before: span.first,
+            run: span.run.run_id.as_str(),
+        };
         crash_point!("git.withdraw.before");
         let restored = self.git.put_back(&place, to).await?;
         restore_branches(&self.git, &place, Path::new(&span.run.dir)).await?;
         crash_point!("git.withdraw.after");
         let runs = self.runs().await?;
-        let (change_id, run_id, kept) = (self.change.change_id.clone(), span.run.run_id.clone(), restored.wip.clone());
+        let (change_id, run_id, kept) = (
+            self.change.change_id.clone(),
+            span.run.run_id.clone(),
+            restored.wip.clone(),
+        );
         let claim = self.claim.clone();
         let see_gates = match span.run.gates {
             Some(GateResult::Red) => format!(", and the gates: `remand show {run_id}`"),
@@ -178,7 +241,10 @@ impl Task {
                 let event = NewEvent::about(
                     &change_id,
                     EventType::Skipped,
-                    format!("the work of {run_id} is kept on refs/remand/wip/{run_id} ({})", short(&wip)),
+                    format!(
+                        "the work of {run_id} is kept on refs/remand/wip/{run_id} ({})",
+                        short(&wip)
+                    ),
                 )
                 .on(TargetType::Run, &run_id)
                 .with(serde_json::json!({ "reason": "its work is not used", "wip": wip }));
@@ -186,7 +252,9 @@ impl Task {
             }
             let failed = bb::fail(conn, &claim, &failure, clock::now())?;
             // Found later, it would look like a person's answer.
-            there.map_or(Ok(()), |sha| bb::move_head(conn, &failed.change_id, &sha, clock::now()).map(drop))
+            there.map_or(Ok(()), |sha| {
+                bb::move_head(conn, &failed.change_id, &sha, clock::now()).map(drop)
+            })
         })
         .await?;
         Ok(())
@@ -194,6 +262,8 @@ impl Task {
 
     /// What the agent answered for each finding.
     pub(super) fn answers(&self, run: &Run) -> Vec<Answer> {
-        agent::answer(&PathBuf::from(&run.dir)).map(|text| read_answers(&text)).unwrap_or_default()
+        agent::answer(&PathBuf::from(&run.dir))
+            .map(|text| read_answers(&text))
+            .unwrap_or_default()
     }
 }

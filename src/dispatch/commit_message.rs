@@ -47,9 +47,13 @@ struct Message<'a> {
 impl Task {
     /// The message of the commit that ends `run`, the last of `runs`.
     pub(super) async fn message(&self, run: &Run, runs: &[Run]) -> Result<String, Stop> {
-        let before: Vec<&Run> =
-            runs.iter().filter(|one| one.run_id != run.run_id && one.head_after.is_some()).collect();
-        let after_red_gates = before.last().is_some_and(|one| one.gates == Some(GateResult::Red));
+        let before: Vec<&Run> = runs
+            .iter()
+            .filter(|one| one.run_id != run.run_id && one.head_after.is_some())
+            .collect();
+        let after_red_gates = before
+            .last()
+            .is_some_and(|one| one.gates == Some(GateResult::Red));
         let message = Message {
             number: self.change.budget.total_fixes + 1,
             part: before.len() + 1,
@@ -57,7 +61,11 @@ impl Task {
             change_id: &self.change.change_id,
             item_id: &self.item.item_id,
             after_red_gates,
-            told: if after_red_gates { Vec::new() } else { self.told(run).await? },
+            told: if after_red_gates {
+                Vec::new()
+            } else {
+                self.told(run).await?
+            },
         };
         Ok(message.text())
     }
@@ -68,17 +76,29 @@ impl Task {
         let (rejections, coverage, undone) = self
             .read(move |conn| {
                 let rejections = bb::rejections_in(conn, &item)?;
-                Ok((rejections, bb::coverage_of_run(conn, &run_id)?, bb::undone_paths(conn, &item)?))
+                Ok((
+                    rejections,
+                    bb::coverage_of_run(conn, &run_id)?,
+                    bb::undone_paths(conn, &item)?,
+                ))
             })
             .await?;
         let answers = self.answers(run);
         let mut told = Vec::new();
         for rejection in &rejections {
-            let findings = rejection.metadata.get("findings").and_then(Value::as_array).map(Vec::as_slice);
+            let findings = rejection
+                .metadata
+                .get("findings")
+                .and_then(Value::as_array)
+                .map(Vec::as_slice);
             let findings = findings.unwrap_or_default();
             let key = rejection.rejection_id.to_string();
             if findings.is_empty() && was_told(&coverage, &key) {
-                told.push(Told { place: String::new(), text: rejection.summary.clone(), answer: None });
+                told.push(Told {
+                    place: String::new(),
+                    text: rejection.summary.clone(),
+                    answer: None,
+                });
             }
             for (at, finding) in findings.iter().enumerate() {
                 let piece = format!("{key}.{}", at + 1);
@@ -86,12 +106,23 @@ impl Task {
                     continue;
                 }
                 let word = |key: &str| finding.get(key).and_then(Value::as_str);
-                let answer = answers.iter().find(|one| one.id == piece || Some(one.id.as_str()) == word("id"));
-                let is_undone = word("path").is_some_and(|path| undone.iter().any(|undone| undone == path));
-                let line = finding.get("line").and_then(Value::as_i64).map(|line| format!(":{line}"));
+                let answer = answers
+                    .iter()
+                    .find(|one| one.id == piece || Some(one.id.as_str()) == word("id"));
+                let is_undone =
+                    word("path").is_some_and(|path| undone.iter().any(|undone| undone == path));
+                let line = finding
+                    .get("line")
+                    .and_then(Value::as_i64)
+                    .map(|line| format!(":{line}"));
                 told.push(Told {
-                    place: word("path").map(|path| format!("{path}{}", line.unwrap_or_default())).unwrap_or_default(),
-                    text: word("text").or(word("description")).unwrap_or(&rejection.summary).to_owned(),
+                    place: word("path")
+                        .map(|path| format!("{path}{}", line.unwrap_or_default()))
+                        .unwrap_or_default(),
+                    text: word("text")
+                        .or(word("description"))
+                        .unwrap_or(&rejection.summary)
+                        .to_owned(),
                     answer: match answer {
                         _ if is_undone => Some((Stance::CannotFix, NOT_TAKEN.to_owned())),
                         Some(answer) => Some((answer.answer, answer.reason.clone())),
@@ -106,7 +137,11 @@ impl Task {
 
 impl Message<'_> {
     fn text(&self) -> String {
-        let part = if self.part > 1 { format!(", part {}", self.part) } else { String::new() };
+        let part = if self.part > 1 {
+            format!(", part {}", self.part)
+        } else {
+            String::new()
+        };
         let mut text = format!("Address review feedback (cycle {}{part})\n", self.number);
         if let Some(number) = self.pr_number {
             text.push_str(&format!("\nFor pull request #{number}.\n"));
@@ -122,8 +157,10 @@ impl Message<'_> {
         ];
         let listed = self.told.get(..LISTED).unwrap_or(&self.told);
         for (title, stance) in sections {
-            let of: Vec<&Told> =
-                listed.iter().filter(|one| one.answer.as_ref().map(|(stance, _)| *stance) == stance).collect();
+            let of: Vec<&Told> = listed
+                .iter()
+                .filter(|one| one.answer.as_ref().map(|(stance, _)| *stance) == stance)
+                .collect();
             if !of.is_empty() {
                 text.push_str(&format!("\n{title}:\n"));
             }
@@ -149,7 +186,11 @@ impl Told {
             place if place.is_empty() => text,
             place => format!("{place}: {text}"),
         };
-        let reason = self.answer.as_ref().map(|(_, reason)| harmless(reason, REASON_CHARS)).unwrap_or_default();
+        let reason = self
+            .answer
+            .as_ref()
+            .map(|(_, reason)| harmless(reason, REASON_CHARS))
+            .unwrap_or_default();
         let mut lines = wrapped(&asked, "- ");
         if !reason.is_empty() {
             lines.push_str(&wrapped(&reason, "  "));
@@ -160,8 +201,10 @@ impl Told {
 
 /// Text of somebody else's as one line that calls nobody, closes no issue, skips no checks, and hides nothing.
 fn harmless(text: &str, most: usize) -> String {
-    let words: Vec<&str> =
-        text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|w| !w.is_empty()).collect();
+    let words: Vec<&str> = text
+        .split(|c: char| c.is_whitespace() || c.is_control())
+        .filter(|w| !w.is_empty())
+        .collect();
     let line = plain::line(&secret::hide(&words.join(" ")));
     let mut out = String::new();
     let mut rest = line.chars().peekable();
@@ -174,7 +217,9 @@ fn harmless(text: &str, most: usize) -> String {
             '*' if next == '*' => {}
             // A mention, an issue, and the address of one: a keyword before these would close it.
             '@' | '#' if next.is_alphanumeric() => out.extend([c, ' ']),
-            '-' if out.to_ascii_lowercase().ends_with("gh") && next.is_ascii_digit() => out.push(' '),
+            '-' if out.to_ascii_lowercase().ends_with("gh") && next.is_ascii_digit() => {
+                out.push(' ')
+            }
             '/' if out.ends_with(":/") => out.extend([c, ' ']),
             _ => out.push(c),
         }
@@ -223,7 +268,11 @@ mod tests {
 
     fn told(text: &str, answer: Option<(Stance, &str)>) -> Told {
         let answer = answer.map(|(stance, reason)| (stance, reason.to_owned()));
-        Told { place: "src/http.rs:40".into(), text: text.into(), answer }
+        Told {
+            place: "src/http.rs:40".into(),
+            text: text.into(),
+            answer,
+        }
     }
 
     #[test]
@@ -231,7 +280,10 @@ mod tests {
         let long = "the retry loop never ends when the server answers 503 twice in a row and then goes away";
         let all = vec![
             told(long, Some((Stance::Fixed, "It stops after five tries."))),
-            told("the name lies", Some((Stance::Disagree, "It is the protocol's name."))),
+            told(
+                "the name lies",
+                Some((Stance::Disagree, "It is the protocol's name.")),
+            ),
             told("the test is slow", Some((Stance::CannotFix, ""))),
             told("say why", None),
         ];
@@ -259,15 +311,24 @@ mod tests {
         Remand-Item: w4
         Remand-Cycle: 3
         ");
-        assert!(message(2, Vec::new()).starts_with("Address review feedback (cycle 3, part 2)\n\nFor pull"));
+        assert!(
+            message(2, Vec::new())
+                .starts_with("Address review feedback (cycle 3, part 2)\n\nFor pull")
+        );
     }
 
     #[test]
     fn what_others_wrote_is_only_text() {
         for (text, expected) in [
-            ("a\nRemand-Item: w9\r\nCo-authored-by: Eve <e@x.org>", "a Remand-Item: w9 Co-authored-by: Eve <e@ x.org>"),
+            (
+                "a\nRemand-Item: w9\r\nCo-authored-by: Eve <e@x.org>",
+                "a Remand-Item: w9 Co-authored-by: Eve <e@ x.org>",
+            ),
             ("fixes #12, GH-7, ask @ada", "fixes # 12, GH 7, ask @ ada"),
-            ("closes https://github.com/a/b/issues/1", "closes https:// github.com/a/b/issues/1"),
+            (
+                "closes https://github.com/a/b/issues/1",
+                "closes https:// github.com/a/b/issues/1",
+            ),
             ("[skip ci] ***NO_CI***", "(skip ci) *NO_CI*"),
             ("a\u{1b}[31mred\u{7}\u{202e}b", "a (31mred <U+202E>b"),
             ("the key AKIAQX7Z3JWLMP5RT2VN leaks", "the key * leaks"),
@@ -275,9 +336,23 @@ mod tests {
             assert_eq!(harmless(text, 200), expected);
         }
         assert_eq!(harmless("größe", 2), "gr…");
-        let many = (0..50).map(|_| told(&"word ".repeat(500), Some((Stance::Fixed, &"so ".repeat(900))))).collect();
+        let many = (0..50)
+            .map(|_| {
+                told(
+                    &"word ".repeat(500),
+                    Some((Stance::Fixed, &"so ".repeat(900))),
+                )
+            })
+            .collect();
         let text = message(1, many);
-        assert!(text.len() < 30 * 700 && text.contains("\nAnd 20 more.\n"), "{}", text.len());
-        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        assert!(
+            text.len() < 30 * 700 && text.contains("\nAnd 20 more.\n"),
+            "{}",
+            text.len()
+        );
+        assert!(
+            text.lines().all(|line| line.chars().count() <= WIDTH),
+            "{text}"
+        );
     }
 }

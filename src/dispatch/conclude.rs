@@ -66,7 +66,11 @@ impl Task {
             Err(GitError::NotThere { .. }) => return self.without_worktree(run, phase, &dir).await,
             found => found?,
         };
-        let to = PutBack { head_at: self.head_at(), head_before: &run.head_before, run: run.run_id.as_str() };
+        let to = PutBack {
+            head_at: self.head_at(),
+            head_before: &run.head_before,
+            run: run.run_id.as_str(),
+        };
         self.git.unblock(&place, to).await?;
         crash_point!("git.unblock.after");
         let dropped = self.git.put_back_config(&place, &swap_record(&dir)).await?;
@@ -79,8 +83,13 @@ impl Task {
             // By a signal that was not ours: counted, or an agent that ends its own shim would run for ever.
             over.end = End::Lost;
         }
-        let is_put_back = over.end != End::Good || phase == Phase::Review || self.is_for_a_person(&over.checkout);
-        let later = if is_put_back { commits_since(&self.git, &place, run).await? } else { Vec::new() };
+        let is_put_back =
+            over.end != End::Good || phase == Phase::Review || self.is_for_a_person(&over.checkout);
+        let later = if is_put_back {
+            commits_since(&self.git, &place, run).await?
+        } else {
+            Vec::new()
+        };
         if !later.is_empty() {
             // A person's, made while nobody was there to look: nothing is taken away from under him.
             over.end = End::Overtaken(later);
@@ -98,7 +107,11 @@ impl Task {
     /// Nothing can be kept or put back; the run is over all the same.
     async fn without_worktree(&self, run: &Run, phase: Phase, dir: &Path) -> Result<(), Stop> {
         let mut over = self.over(run, dir, &[]).await?;
-        over.end = if self.fenced.is_cancelled() { End::Stopped } else { End::NoWorktree };
+        over.end = if self.fenced.is_cancelled() {
+            End::Stopped
+        } else {
+            End::NoWorktree
+        };
         over.tell_outside(run, Vec::new());
         self.commit_end(run, phase, over).await
     }
@@ -128,7 +141,11 @@ impl Task {
             );
         }
         if !told.denied.is_empty() {
-            let summary = format!("{} wanted and was not allowed to: {}", run.agent, named(&told.denied));
+            let summary = format!(
+                "{} wanted and was not allowed to: {}",
+                run.agent,
+                named(&told.denied)
+            );
             events.push(
                 about(EventType::PermissionDenied, summary)
                     .with(json!({ "run_id": run.run_id, "denied": told.denied }))
@@ -139,27 +156,41 @@ impl Task {
         let cost_micros = self.dispatch.cost_of(run, &told).await?;
         let ended = exit.as_ref().map_or(Ended::Lost, |exit| exit.ended);
         // It may say itself that somebody ended it.
-        let ended = if ended == Ended::Agent && end == End::Lost { Ended::Lost } else { ended };
+        let ended = if ended == Ended::Agent && end == End::Lost {
+            Ended::Lost
+        } else {
+            ended
+        };
         let run_end = RunEnd {
             ended: Some(ended),
             exit_status: exit.as_ref().and_then(|exit| exit.status).map(i64::from),
             signal: exit.as_ref().and_then(|exit| exit.signal).map(i64::from),
-            elapsed_ms: exit.as_ref().map_or(0, |exit| i64::try_from(exit.elapsed_ms).unwrap_or(i64::MAX)),
+            elapsed_ms: exit
+                .as_ref()
+                .map_or(0, |exit| i64::try_from(exit.elapsed_ms).unwrap_or(i64::MAX)),
             session: told.session,
             tokens: told.tokens,
             cost_micros,
             wip: None,
             note: told.odd.or_else(|| leftovers(exit.as_ref())),
         };
-        Ok(Over { end, run_end, events, checkout })
+        Ok(Over {
+            end,
+            run_end,
+            events,
+            checkout,
+        })
     }
 
     /// What changed in the main checkout and in what all worktrees share. A mark that can't be taken now is no proof
     /// of a change, and is said in the log.
     async fn checkout_changes(&self, dir: &Path) -> Vec<String> {
-        let before: Option<Mark> =
-            files::read(&mark_file(dir), RECORD).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        let Some(before) = before else { return Vec::new() };
+        let before: Option<Mark> = files::read(&mark_file(dir), RECORD)
+            .ok()
+            .and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let Some(before) = before else {
+            return Vec::new();
+        };
         match self.git.checkout_mark(&self.project_of_git()).await {
             Ok(after) => before.differs(&after),
             Err(error) => {
@@ -170,14 +201,23 @@ impl Task {
     }
 
     async fn commit_end(&self, run: &Run, phase: Phase, over: Over) -> Result<(), Stop> {
-        let Over { end, run_end, events, checkout } = over;
+        let Over {
+            end,
+            run_end,
+            events,
+            checkout,
+        } = over;
         let escalate_checkout = self.is_for_a_person(&checkout);
         // What a fixer wrote while it was elsewhere too is not used; what a reviewer said still counts.
         let discarded = end != End::Good || (escalate_checkout && phase == Phase::Fix);
         let max_lost = self.dispatch.settings.max_lost_runs;
         let fenced = self.fenced.is_cancelled();
-        let (claim, id, change_id, item_id) =
-            (self.claim.clone(), run.run_id.clone(), run.change_id.clone(), run.item_id.clone());
+        let (claim, id, change_id, item_id) = (
+            self.claim.clone(),
+            run.run_id.clone(),
+            run.change_id.clone(),
+            run.item_id.clone(),
+        );
         let wip = run_end.wip.clone();
         let ending = end.clone();
         let lost = self
@@ -206,11 +246,21 @@ impl Task {
         self.see_settings().await?;
         self.dispatch.after.notify_one();
         let fail = |reason: String, decide: &str| {
-            Err(Stop::Fail(Fail { reason, decide: decide.into(), bound: None, final_verdict: None, wip: wip.clone() }))
+            Err(Stop::Fail(Fail {
+                reason,
+                decide: decide.into(),
+                bound: None,
+                final_verdict: None,
+                wip: wip.clone(),
+            }))
         };
         match end {
             End::Good if escalate_checkout => fail(
-                format!("the main checkout changed during {}: {}", run.run_id, named(&checkout)),
+                format!(
+                    "the main checkout changed during {}: {}",
+                    run.run_id,
+                    named(&checkout)
+                ),
                 "look at the main checkout (`git status` there), then retry",
             ),
             End::Good => Ok(()),
@@ -219,9 +269,10 @@ impl Task {
                 "find out what ends them (memory? a restart?), then retry",
             ),
             End::Lost => Ok(()),
-            End::NoWorktree => {
-                fail(format!("{} since {} ran in it", gone(self.worktree()), run.run_id), &self.bring_back())
-            }
+            End::NoWorktree => fail(
+                format!("{} since {} ran in it", gone(self.worktree()), run.run_id),
+                &self.bring_back(),
+            ),
             // Whatever the branch is at now is reviewed.
             End::Overtaken(_) if phase == Phase::Review => Ok(()),
             End::Overtaken(later) => fail(
@@ -230,14 +281,25 @@ impl Task {
                     run.run_id,
                     named(&later)
                 ),
-                &format!("look at them in {}, then {}", self.change.worktree, self.change.submit_advice()),
+                &format!(
+                    "look at them in {}, then {}",
+                    self.change.worktree,
+                    self.change.submit_advice()
+                ),
             ),
             End::NoSession => Ok(()),
             End::Stopped => Err(if fenced { Stop::Fenced } else { Stop::Stopping }),
-            End::Hold { reason, until } => Err(Stop::Hold { kind: HoldKind::Environment, reason, until }),
+            End::Hold { reason, until } => Err(Stop::Hold {
+                kind: HoldKind::Environment,
+                reason,
+                until,
+            }),
             End::Failed(reason) => fail(
                 format!("the {phase} agent `{}` failed: {reason}", run.agent),
-                &format!("see what it said (`remand log {}`), mend it, then retry", run.run_id),
+                &format!(
+                    "see what it said (`remand log {}`), mend it, then retry",
+                    run.run_id
+                ),
             ),
         }
     }
@@ -245,7 +307,12 @@ impl Task {
     /// A run that was cut in this worktree and is not this item's: cleaned up like any other, but it concerns nobody.
     pub(super) async fn recover_others(&self) -> Result<(), Stop> {
         let worktree = self.change.worktree.clone();
-        let Some(run) = self.read(move |conn| bb::open_run_at(conn, &worktree)).await? else { return Ok(()) };
+        let Some(run) = self
+            .read(move |conn| bb::open_run_at(conn, &worktree))
+            .await?
+        else {
+            return Ok(());
+        };
         if run.item_id == self.item.item_id {
             return Ok(());
         }
@@ -257,12 +324,22 @@ impl Task {
     /// The claim is over: what this item left on the branch is kept aside, and the branch is as before.
     pub(super) async fn abandon(&self) -> Result<(), Stop> {
         let runs = self.runs().await?;
-        let (Some(first), Some(last)) = (runs.first(), runs.last()) else { return Ok(()) };
-        let to = PutBack { head_at: self.head_at(), head_before: &first.head_before, run: last.run_id.as_str() };
+        let (Some(first), Some(last)) = (runs.first(), runs.last()) else {
+            return Ok(());
+        };
+        let to = PutBack {
+            head_at: self.head_at(),
+            head_before: &first.head_before,
+            run: last.run_id.as_str(),
+        };
         let place = self.place()?;
         self.git.put_back(&place, to).await?;
         restore_branches(&self.git, &place, Path::new(&last.dir)).await?;
-        self.write("abandon", move |conn| runs.iter().try_for_each(|run| bb::discard_run(conn, &run.run_id))).await?;
+        self.write("abandon", move |conn| {
+            runs.iter()
+                .try_for_each(|run| bb::discard_run(conn, &run.run_id))
+        })
+        .await?;
         Ok(())
     }
 
@@ -297,8 +374,13 @@ impl Dispatch {
             return Ok(told.cost_micros);
         }
         let ended = run.clone();
-        let counted = self.door.read(move |conn| bb::counted_in_session(conn, &ended)).await?;
-        Ok(told.cost_micros.map(|sum| sum.saturating_sub(counted).max(0)))
+        let counted = self
+            .door
+            .read(move |conn| bb::counted_in_session(conn, &ended))
+            .await?;
+        Ok(told
+            .cost_micros
+            .map(|sum| sum.saturating_sub(counted).max(0)))
     }
 }
 
@@ -322,9 +404,17 @@ impl Over {
         if what.is_empty() {
             return;
         }
-        let listed = what.iter().take(SAID).map(String::as_str).collect::<Vec<_>>().join("; ");
+        let listed = what
+            .iter()
+            .take(SAID)
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join("; ");
         let more = if what.len() > SAID { "; and more" } else { "" };
-        let summary = format!("outside the worktree, during {}: {listed}{more}", run.run_id);
+        let summary = format!(
+            "outside the worktree, during {}: {listed}{more}",
+            run.run_id
+        );
         let event = NewEvent::about(&run.change_id, EventType::CheckoutChanged, summary)
             .on(TargetType::Run, &run.run_id)
             .with(json!({ "run_id": run.run_id, "what": what }))
@@ -336,8 +426,10 @@ impl Over {
         self.run_end.wip.clone_from(&restored.wip);
         let kept = restored.wip.is_some() || !restored.moved_aside.is_empty();
         if kept && self.end == End::Good && phase == Phase::Review {
-            let summary =
-                format!("{} edited what it was to review; undone, kept on refs/remand/wip/{}", run.agent, run.run_id);
+            let summary = format!(
+                "{} edited what it was to review; undone, kept on refs/remand/wip/{}",
+                run.agent, run.run_id
+            );
             let event = NewEvent::about(&run.change_id, EventType::EditsUndone, summary)
                 .on(TargetType::Run, &run.run_id)
                 .with(json!({ "run_id": run.run_id, "wip": restored.wip, "moved_aside": restored.moved_aside }));

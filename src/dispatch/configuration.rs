@@ -32,18 +32,32 @@ impl Task {
             .await
             .map_err(|error| Stop::hold(format!("cannot read the configuration: {error}")))?;
         if !changed.is_empty() {
-            return Err(not_in_force(&format!("{} changed and is not in force", changed.join(", "))));
+            return Err(not_in_force(&format!(
+                "{} changed and is not in force",
+                changed.join(", ")
+            )));
         }
-        let Some(row) = self.read(bb::configuration).await? else { return Ok(()) };
+        let Some(row) = self.read(bb::configuration).await? else {
+            return Ok(());
+        };
         let is_same_file = row.file == settings.configuration.file;
-        if is_same_file && row.hash != settings.configuration.fingerprint && self.is_another_daemon(&row.holder) {
-            return Err(not_in_force("the running daemon has another configuration in force than its files"));
+        if is_same_file
+            && row.hash != settings.configuration.fingerprint
+            && self.is_another_daemon(&row.holder)
+        {
+            return Err(not_in_force(
+                "the running daemon has another configuration in force than its files",
+            ));
         }
         Ok(())
     }
 
     fn is_another_daemon(&self, holder: &str) -> bool {
-        let is_alive = |id: &str| id.parse::<ProcessId>().and_then(|process| process.is_alive()).unwrap_or(false);
+        let is_alive = |id: &str| {
+            id.parse::<ProcessId>()
+                .and_then(|process| process.is_alive())
+                .unwrap_or(false)
+        };
         holder != self.dispatch.holder && is_alive(holder)
     }
 
@@ -59,7 +73,11 @@ impl Task {
     /// Records which gates are about to run.
     pub(super) async fn begin_gates(&self, run: &Run) -> Result<(), Stop> {
         let (claim, id, rules) = (self.claim.clone(), run.run_id.clone(), self.gate_rules());
-        Ok(self.write("begin_gates", move |conn| bb::begin_gates(conn, &claim, &id, &rules)).await?)
+        Ok(self
+            .write("begin_gates", move |conn| {
+                bb::begin_gates(conn, &claim, &id, &rules)
+            })
+            .await?)
     }
 
     /// Whether the gates that passed are those in force. If not, their result is forgotten and they run again.
@@ -68,12 +86,20 @@ impl Task {
             return Ok(true);
         }
         let (claim, id) = (self.claim.clone(), run.run_id.clone());
-        self.write("forget_gates", move |conn| bb::forget_gates(conn, &claim, &id)).await?;
+        self.write("forget_gates", move |conn| {
+            bb::forget_gates(conn, &claim, &id)
+        })
+        .await?;
         Ok(false)
     }
 }
 
 fn not_in_force(what: &str) -> Stop {
-    let reason = format!("{what}: nothing is pushed until it is (`remand config check`, `remand reload`)");
-    Stop::Hold { kind: HoldKind::Configuration, reason, until: None }
+    let reason =
+        format!("{what}: nothing is pushed until it is (`remand config check`, `remand reload`)");
+    Stop::Hold {
+        kind: HoldKind::Configuration,
+        reason,
+        until: None,
+    }
 }

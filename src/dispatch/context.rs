@@ -12,7 +12,9 @@ use crate::agent::{self, Agent};
 use crate::blackboard as bb;
 use crate::finding::{Category, Finding, FindingId, Outcome, Severity};
 use crate::git::Diff;
-use crate::prompt::{AgainContext, Comment, Extent, Feedback, FixContext, Issue, OpenFinding, Prompt, ReviewContext};
+use crate::prompt::{
+    AgainContext, Comment, Extent, Feedback, FixContext, Issue, OpenFinding, Prompt, ReviewContext,
+};
 use crate::pull::{LinkedIssue, Trust, last_lines};
 use crate::work::{PlanSource, PromptCut, Rejection, Source};
 
@@ -50,7 +52,9 @@ impl Task {
         };
         let prompts = &self.dispatch.settings.prompts;
         let review = AgentPrompt::of_review(prompts.review(&context)?, source);
-        let Some(again) = again else { return Ok(review) };
+        let Some(again) = again else {
+            return Ok(review);
+        };
         let resumes = again.session.is_some();
         let context = AgainContext {
             base_sha: base.to_owned(),
@@ -62,18 +66,38 @@ impl Task {
             nonce: nonce(),
         };
         let again = AgentPrompt::of_review(prompts.again(&context)?, None);
-        Ok(if resumes { again } else { AgentPrompt { text: format!("{}\n\n{}", review.text, again.text), ..review } })
+        Ok(if resumes {
+            again
+        } else {
+            AgentPrompt {
+                text: format!("{}\n\n{}", review.text, again.text),
+                ..review
+            }
+        })
     }
 
     /// The description of the pull request and the issue that it closes, as far as agents are given them.
     async fn purpose(&self) -> Result<(Option<String>, Option<Issue>), Stop> {
         let id = self.change.change_id.clone();
-        let Some(pull) = self.read(move |conn| bb::pull_of_change(conn, &id)).await? else { return Ok((None, None)) };
-        let description = pull.purpose.description.filter(|description| description.trust == Trust::MayMakeWork);
+        let Some(pull) = self.read(move |conn| bb::pull_of_change(conn, &id)).await? else {
+            return Ok((None, None));
+        };
+        let description = pull
+            .purpose
+            .description
+            .filter(|description| description.trust == Trust::MayMakeWork);
         let issue = match pull.purpose.issue {
-            Some(LinkedIssue::Read { number, title, body, trust: Trust::MayMakeWork, .. }) => {
-                Some(Issue { number, title, body })
-            }
+            Some(LinkedIssue::Read {
+                number,
+                title,
+                body,
+                trust: Trust::MayMakeWork,
+                ..
+            }) => Some(Issue {
+                number,
+                title,
+                body,
+            }),
             Some(LinkedIssue::Read { .. } | LinkedIssue::Unread { .. }) | None => None,
         };
         Ok((description.map(|description| description.text), issue))
@@ -85,17 +109,30 @@ impl Task {
         let id = self.item.item_id.clone();
         let (runs, events) = self
             .read(move |conn| {
-                let events = bb::events_about(conn, crate::event::TargetType::WorkItem, id.as_str(), 20)?;
+                let events =
+                    bb::events_about(conn, crate::event::TargetType::WorkItem, id.as_str(), 20)?;
                 Ok((bb::runs_of(conn, &id)?, events))
             })
             .await?;
-        let told = events.iter().rev().find(|event| event.event_type == crate::event::EventType::ReviewUnclear);
+        let told = events
+            .iter()
+            .rev()
+            .find(|event| event.event_type == crate::event::EventType::ReviewUnclear);
         let told = |key: &str| told.and_then(|event| event.metadata.get(key));
         let missing = told("missing").and_then(Value::as_array);
-        let missing = missing.into_iter().flatten().filter_map(|text| text.as_str().map(str::to_owned)).collect();
+        let missing = missing
+            .into_iter()
+            .flatten()
+            .filter_map(|text| text.as_str().map(str::to_owned))
+            .collect();
         let id = told("run_id").and_then(Value::as_str);
-        let run = runs.iter().rev().find(|run| id.is_none_or(|id| run.run_id.as_str() == id));
-        let is_last = run.zip(runs.last()).is_some_and(|(run, last)| run.run_id == last.run_id);
+        let run = runs
+            .iter()
+            .rev()
+            .find(|run| id.is_none_or(|id| run.run_id.as_str() == id));
+        let is_last = run
+            .zip(runs.last())
+            .is_some_and(|(run, last)| run.run_id == last.run_id);
         let session = run.filter(|run| is_last && agent.can_resume() && run.agent == agent.name);
         Ok(UnclearAnswer {
             missing,
@@ -104,33 +141,65 @@ impl Task {
         })
     }
 
-    pub(super) async fn fix_prompt(&self, base: &str, head: &str, purpose: Purpose) -> Result<AgentPrompt, Stop> {
+    pub(super) async fn fix_prompt(
+        &self,
+        base: &str,
+        head: &str,
+        purpose: Purpose,
+    ) -> Result<AgentPrompt, Stop> {
         let (id, item_id) = (self.change.change_id.clone(), self.item.item_id.clone());
         let (rejections, guidance, findings, items) = self
             .read(move |conn| {
                 let rejections = bb::rejections_in(conn, &item_id)?;
-                Ok((rejections, bb::open_guidance(conn, &id)?, bb::finding_list(conn, &id)?, bb::items_of(conn, &id)?))
+                Ok((
+                    rejections,
+                    bb::open_guidance(conn, &id)?,
+                    bb::finding_list(conn, &id)?,
+                    bb::items_of(conn, &id)?,
+                ))
             })
             .await?;
         let mut closed: Vec<String> = findings
             .iter()
             .filter(|finding| matches!(finding.outcome, Outcome::Resolved | Outcome::Waived))
-            .map(|finding| format!("{} ({}): {}", finding.finding_id, finding.outcome, finding.finding.text))
+            .map(|finding| {
+                format!(
+                    "{} ({}): {}",
+                    finding.finding_id, finding.outcome, finding.finding.text
+                )
+            })
             .collect();
         closed.reverse();
         let mut last_run_tail = None;
-        for item in items.iter().rev().filter(|item| item.source == Source::ReviewFix) {
+        for item in items
+            .iter()
+            .rev()
+            .filter(|item| item.source == Source::ReviewFix)
+        {
             let id = item.item_id.clone();
             if let Some(run) = self.read(move |conn| bb::last_run(conn, &id)).await? {
                 last_run_tail = output_of(&run.dir);
                 break;
             }
         }
-        let guidance = guidance.into_iter().map(|(key, said)| Comment { key, text: said.body }).collect();
+        let guidance = guidance
+            .into_iter()
+            .map(|(key, said)| Comment {
+                key,
+                text: said.body,
+            })
+            .collect();
         let (told, gate_output) = match purpose {
             Purpose::Feedback => {
                 let end = |piece: &bb::Coverage| usize::try_from(piece.end).unwrap_or(0);
-                (self.coverage().await?.into_iter().map(|piece| (piece.piece.clone(), end(&piece))).collect(), None)
+                (
+                    self.coverage()
+                        .await?
+                        .into_iter()
+                        .map(|piece| (piece.piece.clone(), end(&piece)))
+                        .collect(),
+                    None,
+                )
             }
             // Whoever mends what the gates found has to know what it is about, from the most important on.
             Purpose::RedGates(output) => (BTreeMap::new(), output),
@@ -151,8 +220,16 @@ impl Task {
             plan,
             description,
             issue,
-            gates: self.rules.gates.iter().map(|gate| shell_line(gate)).collect(),
-            feedback: rejections.iter().map(|rejection| feedback(rejection, &findings)).collect(),
+            gates: self
+                .rules
+                .gates
+                .iter()
+                .map(|gate| shell_line(gate))
+                .collect(),
+            feedback: rejections
+                .iter()
+                .map(|rejection| feedback(rejection, &findings))
+                .collect(),
             guidance,
             feedback_limit: self.dispatch.settings.limits.feedback,
             told,
@@ -163,17 +240,36 @@ impl Task {
             nonce: nonce(),
         };
         let prompt = self.dispatch.settings.prompts.fix(&context)?;
-        let coverage = prompt.extents.iter().map(|extent| covered(extent, &rejections, &context)).collect();
-        Ok(AgentPrompt { text: prompt.text, part, plan: source, coverage, cuts: prompt.cuts })
+        let coverage = prompt
+            .extents
+            .iter()
+            .map(|extent| covered(extent, &rejections, &context))
+            .collect();
+        Ok(AgentPrompt {
+            text: prompt.text,
+            part,
+            plan: source,
+            coverage,
+            cuts: prompt.cuts,
+        })
     }
 }
 
 /// A command as it is typed in a shell.
 fn shell_line(words: &[String]) -> String {
-    let is_plain =
-        |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "/._-+=:@%,".contains(c));
-    let quoted =
-        |word: &String| if is_plain(word) { word.clone() } else { format!("'{}'", word.replace('\'', r"'\''")) };
+    let is_plain = |word: &str| {
+        !word.is_empty()
+            && word
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "/._-+=:@%,".contains(c))
+    };
+    let quoted = |word: &String| {
+        if is_plain(word) {
+            word.clone()
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
+    };
     words.iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
@@ -207,9 +303,18 @@ pub(super) struct AgentPrompt {
 impl AgentPrompt {
     /// The pieces of a reviewer's prompt are findings of the ledger.
     fn of_review(prompt: Prompt, plan: Option<PlanSource>) -> Self {
-        let finding = |extent: &Extent| bb::Coverage { finding_id: Some(FindingId::new(&extent.key)), ..bare(extent) };
+        let finding = |extent: &Extent| bb::Coverage {
+            finding_id: Some(FindingId::new(&extent.key)),
+            ..bare(extent)
+        };
         let coverage = prompt.extents.iter().map(finding).collect();
-        Self { text: prompt.text, part: 1, plan, coverage, cuts: prompt.cuts }
+        Self {
+            text: prompt.text,
+            part: 1,
+            plan,
+            coverage,
+            cuts: prompt.cuts,
+        }
     }
 }
 
@@ -227,13 +332,25 @@ fn bare(extent: &Extent) -> bb::Coverage {
 
 /// A piece of a fixer's prompt, with the rejection and the finding of the ledger that it is of.
 fn covered(extent: &Extent, rejections: &[Rejection], context: &FixContext) -> bb::Coverage {
-    let of = context.feedback.iter().zip(rejections).find_map(|(feedback, rejection)| {
-        let open = feedback.findings.iter().find(|open| open.key == extent.key);
-        (open.is_some() || feedback.key == extent.key).then_some((rejection, open))
-    });
-    let Some((rejection, open)) = of else { return bare(extent) };
-    let finding_id = open.map(|open| open.id.clone()).filter(|id| id.as_str() != extent.key);
-    bb::Coverage { rejection_id: Some(rejection.rejection_id.clone()), finding_id, ..bare(extent) }
+    let of = context
+        .feedback
+        .iter()
+        .zip(rejections)
+        .find_map(|(feedback, rejection)| {
+            let open = feedback.findings.iter().find(|open| open.key == extent.key);
+            (open.is_some() || feedback.key == extent.key).then_some((rejection, open))
+        });
+    let Some((rejection, open)) = of else {
+        return bare(extent);
+    };
+    let finding_id = open
+        .map(|open| open.id.clone())
+        .filter(|id| id.as_str() != extent.key);
+    bb::Coverage {
+        rejection_id: Some(rejection.rejection_id.clone()),
+        finding_id,
+        ..bare(extent)
+    }
 }
 
 fn nonce() -> u128 {
@@ -241,16 +358,28 @@ fn nonce() -> u128 {
 }
 
 fn output_of(dir: &str) -> Option<String> {
-    agent::answer(&PathBuf::from(dir)).ok().filter(|text| !text.trim().is_empty())
+    agent::answer(&PathBuf::from(dir))
+        .ok()
+        .filter(|text| !text.trim().is_empty())
 }
 
 fn prompt_finding(open: bb::OpenFinding) -> OpenFinding {
-    OpenFinding { key: open.finding_id.to_string(), id: open.finding_id, finding: open.finding }
+    OpenFinding {
+        key: open.finding_id.to_string(),
+        id: open.finding_id,
+        finding: open.finding,
+    }
 }
 
 /// A rejection as its event tells it; one made by hand has only its summary.
 fn feedback(rejection: &Rejection, ledger: &[bb::OpenFinding]) -> Feedback {
-    let text = |key: &str| rejection.metadata.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
+    let text = |key: &str| {
+        rejection
+            .metadata
+            .get(key)
+            .and_then(Value::as_str)
+            .filter(|text| !text.trim().is_empty())
+    };
     let findings = rejection.metadata.get("findings").and_then(Value::as_array);
     Feedback {
         key: rejection.rejection_id.to_string(),
@@ -271,25 +400,48 @@ fn feedback(rejection: &Rejection, ledger: &[bb::OpenFinding]) -> Feedback {
 }
 
 fn with_context(text: String, hunk: Option<String>) -> String {
-    let Some(hunk) = hunk.filter(|hunk| !hunk.trim().is_empty()) else { return text };
-    format!("{text}\n\nIt stands under these lines of the diff:\n{}", last_lines(&hunk))
+    let Some(hunk) = hunk.filter(|hunk| !hunk.trim().is_empty()) else {
+        return text;
+    };
+    format!(
+        "{text}\n\nIt stands under these lines of the diff:\n{}",
+        last_lines(&hunk)
+    )
 }
 
 /// Findings in an event may come from another program: what can't be read as one of ours is still feedback. An id stands
 /// in our own sentences, so only one of the ledger is taken over.
-fn finding(rejection: &Rejection, ledger: &[bb::OpenFinding], at: usize, value: &Value) -> OpenFinding {
+fn finding(
+    rejection: &Rejection,
+    ledger: &[bb::OpenFinding],
+    at: usize,
+    value: &Value,
+) -> OpenFinding {
     let text = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
-    let known = text("id").filter(|id| ledger.iter().any(|finding| finding.finding_id.as_str() == id));
+    let known = text("id").filter(|id| {
+        ledger
+            .iter()
+            .any(|finding| finding.finding_id.as_str() == id)
+    });
     let key = format!("{}.{}", rejection.rejection_id, at + 1);
-    let said = text("text").or_else(|| text("description")).unwrap_or_else(|| value.to_string());
+    let said = text("text")
+        .or_else(|| text("description"))
+        .unwrap_or_else(|| value.to_string());
     OpenFinding {
         id: FindingId::new(known.unwrap_or_else(|| key.clone())),
         key,
         finding: Finding {
-            severity: text("severity").and_then(|word| word.parse().ok()).unwrap_or(Severity::Medium),
-            category: text("category").and_then(|word| word.parse().ok()).unwrap_or(Category::Logic),
+            severity: text("severity")
+                .and_then(|word| word.parse().ok())
+                .unwrap_or(Severity::Medium),
+            category: text("category")
+                .and_then(|word| word.parse().ok())
+                .unwrap_or(Category::Logic),
             path: text("path"),
-            line: value.get("line").and_then(Value::as_u64).and_then(|line| u32::try_from(line).ok()),
+            line: value
+                .get("line")
+                .and_then(Value::as_u64)
+                .and_then(|line| u32::try_from(line).ok()),
             text: with_context(said, text("context")),
             suggestion: text("suggestion"),
         },

@@ -34,7 +34,10 @@ impl Task {
         let (id, run_id) = (self.change.change_id.clone(), run.run_id.clone());
         let (open, raised, coverage) = self
             .read(move |conn| {
-                let (open, raised) = (bb::open_findings(conn, &id)?, bb::heads_of_findings(conn, &id)?);
+                let (open, raised) = (
+                    bb::open_findings(conn, &id)?,
+                    bb::heads_of_findings(conn, &id)?,
+                );
                 Ok((open, raised, bb::coverage_of_run(conn, &run_id)?))
             })
             .await?;
@@ -45,33 +48,57 @@ impl Task {
         let mut changed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         let mut earlier = Vec::new();
         for open in open {
-            let head = raised.iter().find(|(id, _)| *id == open.finding_id).map(|(_, head)| head.clone());
+            let head = raised
+                .iter()
+                .find(|(id, _)| *id == open.finding_id)
+                .map(|(_, head)| head.clone());
             let path = match (&open.finding.path, head) {
                 (None, _) => PathState::Changed,
                 (Some(_), None) => PathState::Untouched,
                 (Some(path), Some(head)) => {
                     if !changed.contains_key(&head) {
-                        changed.insert(head.clone(), self.changed_paths(&place, &head, &run.head_before).await?);
+                        changed.insert(
+                            head.clone(),
+                            self.changed_paths(&place, &head, &run.head_before).await?,
+                        );
                     }
-                    let touched = changed.get(&head).is_some_and(|paths| paths.iter().any(|file| is_at(file, path)));
-                    if touched { PathState::Changed } else { PathState::Untouched }
+                    let touched = changed
+                        .get(&head)
+                        .is_some_and(|paths| paths.iter().any(|file| is_at(file, path)));
+                    if touched {
+                        PathState::Changed
+                    } else {
+                        PathState::Untouched
+                    }
                 }
             };
             // Nothing recorded is the run of an older version: whoever does not know closes nothing.
             let shown = !coverage.is_empty() && was_told(&coverage, open.finding_id.as_str());
-            let prompt = if shown { Shown::InPrompt } else { Shown::LeftOut };
+            let prompt = if shown {
+                Shown::InPrompt
+            } else {
+                Shown::LeftOut
+            };
             earlier.push(EarlierFinding { open, prompt, path });
         }
         Ok(earlier)
     }
 
     /// The paths that differ between two commits; none when the first is gone, as after a rewrite of the branch.
-    async fn changed_paths(&self, place: &Place, from: &str, to: &str) -> Result<BTreeSet<String>, Stop> {
+    async fn changed_paths(
+        &self,
+        place: &Place,
+        from: &str,
+        to: &str,
+    ) -> Result<BTreeSet<String>, Stop> {
         if self.git.resolve(place, from).await?.is_none() {
             return Ok(BTreeSet::new());
         }
         let files = self.git.changed_files(place, from, to).await?;
-        Ok(files.into_iter().flat_map(|file| file.old_path.into_iter().chain([file.path])).collect())
+        Ok(files
+            .into_iter()
+            .flat_map(|file| file.old_path.into_iter().chain([file.path]))
+            .collect())
     }
 }
 
@@ -79,8 +106,12 @@ impl Task {
 fn is_at(file: &str, path: &str) -> bool {
     let path = path.trim_matches('/');
     file == path
-        || file.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'))
-        || file.strip_suffix(path).is_some_and(|rest| rest.ends_with('/'))
+        || file
+            .strip_prefix(path)
+            .is_some_and(|rest| rest.starts_with('/'))
+        || file
+            .strip_suffix(path)
+            .is_some_and(|rest| rest.ends_with('/'))
 }
 
 #[cfg(test)]

@@ -61,7 +61,9 @@ impl Task {
             let runs = self.runs().await?;
             let first = runs.iter().rev().find_map(|run| run.rebased_onto.as_ref());
             let first = first.or_else(|| runs.first().map(|run| &run.head_before));
-            let span = first.zip(runs.last()).map(|(first, run)| Span { first, run });
+            let span = first
+                .zip(runs.last())
+                .map(|(first, run)| Span { first, run });
             let remaining = self.remaining(&runs).await?;
             match (next_step(runs.last(), remaining), span) {
                 (Step::Begin, _) | (_, None) => {
@@ -73,14 +75,16 @@ impl Task {
                 (Step::Commit, Some(span)) => self.commit(span, &runs).await?,
                 (Step::Withdraw(reason), Some(span)) => return self.withdraw(span, &reason).await,
                 (Step::NextRun(head), Some(span)) => self.next_run(span, &head).await?,
-                (Step::Gates(head), Some(span)) => match self.changes_nothing(span, &runs, &head).await? {
-                    Some(reason) => self.refuse(span, reason).await?,
-                    None => {
-                        self.configuration_in_force().await?;
-                        self.begin_gates(span.run).await?;
-                        self.gates(span, &head).await?;
+                (Step::Gates(head), Some(span)) => {
+                    match self.changes_nothing(span, &runs, &head).await? {
+                        Some(reason) => self.refuse(span, reason).await?,
+                        None => {
+                            self.configuration_in_force().await?;
+                            self.begin_gates(span.run).await?;
+                            self.gates(span, &head).await?;
+                        }
                     }
-                },
+                }
                 (Step::Again(head), Some(span)) => self.again(span, &head).await?,
                 (Step::Finish(head), Some(span)) => {
                     if self.change.has_pr() && self.is_pushed(&head).await? {
@@ -99,7 +103,12 @@ impl Task {
         }
     }
 
-    async fn run_fixer(&self, worktree: &Worktree, head: &str, purpose: Purpose) -> Result<(), Stop> {
+    async fn run_fixer(
+        &self,
+        worktree: &Worktree,
+        head: &str,
+        purpose: Purpose,
+    ) -> Result<(), Stop> {
         let agent = self.agent(Phase::Fix)?;
         let base = self.base_of(worktree, head).await?;
         if matches!(purpose, Purpose::Feedback) {
@@ -107,7 +116,16 @@ impl Task {
         }
         let prompt = self.fix_prompt(&base, head, purpose).await?;
         let session = agent.session(None);
-        self.launch(Launch { phase: Phase::Fix, agent: &agent, session, worktree, base: &base, head, prompt }).await
+        self.launch(Launch {
+            phase: Phase::Fix,
+            agent: &agent,
+            session,
+            worktree,
+            base: &base,
+            head,
+            prompt,
+        })
+        .await
     }
 
     /// The next part of the feedback, on top of what the runs before committed.
@@ -120,14 +138,23 @@ impl Task {
                     "the worktree has changed since {} was committed (other commits); nothing was taken away",
                     span.run.run_id
                 ),
-                format!("look at {}, then {}", self.change.worktree, self.change.submit_advice()),
+                format!(
+                    "look at {}, then {}",
+                    self.change.worktree,
+                    self.change.submit_advice()
+                ),
             ));
         }
         self.run_fixer(&worktree, head, Purpose::Feedback).await
     }
 
     /// Runs that are told in turn are judged together: a run that changed nothing is fine if another one did.
-    async fn changes_nothing(&self, span: Span<'_>, runs: &[Run], head: &str) -> Result<Option<String>, Stop> {
+    async fn changes_nothing(
+        &self,
+        span: Span<'_>,
+        runs: &[Run],
+        head: &str,
+    ) -> Result<Option<String>, Stop> {
         // A single run that was told everything was judged when it was committed, and so was what was replayed elsewhere.
         let is_judged = runs.len() < 2 && self.coverage().await?.iter().all(Coverage::is_complete);
         if is_judged || span.run.rebased_onto.is_some() {
@@ -145,19 +172,34 @@ impl Task {
                 1 => ", also after the agent was sent back once".to_owned(),
                 n => format!(", also after the agent was sent back {n} times"),
             };
-            Some(format!("the gates are red{sent_back}: {}", what_gates_said(span.run)))
+            Some(format!(
+                "the gates are red{sent_back}: {}",
+                what_gates_said(span.run)
+            ))
         } else if let Err(Stop::Fail(spent)) = budget_left(&self.change_now().await?) {
-            Some(format!("the gates are red ({}), and {}", what_gates_said(span.run), spent.reason))
+            Some(format!(
+                "the gates are red ({}), and {}",
+                what_gates_said(span.run),
+                spent.reason
+            ))
         } else {
             None
         };
         if let Some(reason) = given_up {
             let (claim, id) = (self.claim.clone(), span.run.run_id.clone());
-            self.write("refuse", move |conn| bb::refuse_run(conn, &claim, &id, &reason)).await?;
+            self.write("refuse", move |conn| {
+                bb::refuse_run(conn, &claim, &id, &reason)
+            })
+            .await?;
             return Ok(());
         }
         let worktree = self.look().await?;
-        self.run_fixer(&worktree, head, Purpose::RedGates(span.run.gate_output.clone())).await
+        self.run_fixer(
+            &worktree,
+            head,
+            Purpose::RedGates(span.run.gate_output.clone()),
+        )
+        .await
     }
 
     async fn finish(&self, span: Span<'_>, runs: &[Run], head: &str) -> Result<(), Stop> {
@@ -174,25 +216,36 @@ impl Task {
             })
         };
         let all = self.all_answers(runs);
-        let answers = all.into_iter().filter(|answer| !is_left_out(&answer.id)).map(|answer| {
-            let outcome = match answer.answer {
-                Stance::Fixed => Outcome::Addressed,
-                Stance::CannotFix | Stance::Disagree => Outcome::Disputed,
-            };
-            (answer.id, outcome, answer.reason)
-        });
+        let answers = all
+            .into_iter()
+            .filter(|answer| !is_left_out(&answer.id))
+            .map(|answer| {
+                let outcome = match answer.answer {
+                    Stance::Fixed => Outcome::Addressed,
+                    Stance::CannotFix | Stance::Disagree => Outcome::Disputed,
+                };
+                (answer.id, outcome, answer.reason)
+            });
         let done = FixDone {
             head_before: span.first.to_owned(),
             head_after: head.to_owned(),
             commits: commits.len(),
             files: diff.into_iter().map(|file| file.path).collect(),
             answers: answers.collect(),
-            pushed_to: self.project.remote_url.clone().filter(|_| self.change.has_pr()),
+            pushed_to: self
+                .project
+                .remote_url
+                .clone()
+                .filter(|_| self.change.has_pr()),
             posts: self.answers_to_post(runs, head, rest.as_ref()).await?,
             rest,
         };
         let claim = self.claim.clone();
-        let change = self.write("finish_fix", move |conn| bb::finish_fix(conn, &claim, &done, clock::now())).await?;
+        let change = self
+            .write("finish_fix", move |conn| {
+                bb::finish_fix(conn, &claim, &done, clock::now())
+            })
+            .await?;
         tracing::info!(item = %self.item.item_id, change = %change.change_id, state = %change.state, "fix finished");
         Ok(())
     }
@@ -200,8 +253,16 @@ impl Task {
 
 /// The command and what failed.
 fn what_gates_said(run: &Run) -> String {
-    let (command, output) = run.gate_output.as_deref().and_then(|said| said.split_once('\n')).unwrap_or(("?", ""));
-    format!("{}: {}", command.chars().take(200).collect::<String>(), gate_summary(output))
+    let (command, output) = run
+        .gate_output
+        .as_deref()
+        .and_then(|said| said.split_once('\n'))
+        .unwrap_or(("?", ""));
+    format!(
+        "{}: {}",
+        command.chars().take(200).collect::<String>(),
+        gate_summary(output)
+    )
 }
 
 #[cfg(test)]
@@ -244,16 +305,37 @@ mod tests {
         assert_eq!(step(None), Step::Begin);
         let cut = run();
         assert_eq!(step(Some(&cut)), Step::Conclude);
-        let good = Run { ended: Some(Ended::Agent), ..cut };
+        let good = Run {
+            ended: Some(Ended::Agent),
+            ..cut
+        };
         assert_eq!(step(Some(&good)), Step::Commit);
-        let refused = Run { refused: Some("nothing changed".into()), ..good.clone() };
-        assert_eq!(step(Some(&refused)), Step::Withdraw("nothing changed".into()));
-        let committed = Run { head_after: Some("c".into()), ..good };
+        let refused = Run {
+            refused: Some("nothing changed".into()),
+            ..good.clone()
+        };
+        assert_eq!(
+            step(Some(&refused)),
+            Step::Withdraw("nothing changed".into())
+        );
+        let committed = Run {
+            head_after: Some("c".into()),
+            ..good
+        };
         assert_eq!(step(Some(&committed)), Step::Gates("c".into()));
-        assert_eq!(next_step(Some(&committed), Remaining::AnotherRun), Step::NextRun("c".into()));
-        let red = Run { gates: Some(GateResult::Red), ..committed.clone() };
+        assert_eq!(
+            next_step(Some(&committed), Remaining::AnotherRun),
+            Step::NextRun("c".into())
+        );
+        let red = Run {
+            gates: Some(GateResult::Red),
+            ..committed.clone()
+        };
         assert_eq!(step(Some(&red)), Step::Again("c".into()));
-        let green = Run { gates: Some(GateResult::Green), ..committed };
+        let green = Run {
+            gates: Some(GateResult::Green),
+            ..committed
+        };
         assert_eq!(step(Some(&green)), Step::Finish("c".into()));
     }
 }

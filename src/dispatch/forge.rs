@@ -18,7 +18,8 @@ use crate::pull::{Pull, PullState};
 use crate::remote::{Ours, Remote, RemoteError, Secret, Undone};
 
 /// Of a fix that was under way when that was found out, and then cut.
-pub(super) const TAKEN_BACK: &str = "a person took a fix of ours back, so no more are made by themselves";
+pub(super) const TAKEN_BACK: &str =
+    "a person took a fix of ours back, so no more are made by themselves";
 
 /// remand's own bare clone of a project.
 pub(crate) type RepositoryOf = Box<dyn Fn(&Project) -> Remote + Send + Sync>;
@@ -48,7 +49,10 @@ pub(crate) enum PostReviews {
 impl Forge {
     /// None: the project has no URL to push to.
     pub(super) fn remote(&self, project: &Project) -> Option<Remote> {
-        project.remote_url.is_some().then(|| (self.repository)(project))
+        project
+            .remote_url
+            .is_some()
+            .then(|| (self.repository)(project))
     }
 }
 
@@ -61,15 +65,27 @@ impl Task {
     /// The pull request is open, else the change is over and nobody waits for this item any more; the rules that took it
     /// over still do, else the change is paused; and its branch is not what GitHub calls the default by now.
     pub(super) async fn look_at_pull(&self) -> Result<(), Stop> {
-        let Some((repo, number)) = self.pull_name() else { return Ok(()) };
-        let pull = match self.dispatch.settings.forge.github.pull(&repo, number, None).await? {
+        let Some((repo, number)) = self.pull_name() else {
+            return Ok(());
+        };
+        let pull = match self
+            .dispatch
+            .settings
+            .forge
+            .github
+            .pull(&repo, number, None)
+            .await?
+        {
             Answer::New { value, .. } => value,
             // Nothing was said to be known.
             Answer::Unchanged => return Ok(()),
         };
         if pull.state == PullState::Open && pull.default_branch == self.change.branch {
             return Err(Stop::fail(
-                format!("{} is the default branch of {repo}, and nothing is ever pushed there", self.change.branch),
+                format!(
+                    "{} is the default branch of {repo}, and nothing is ever pushed there",
+                    self.change.branch
+                ),
                 "make another branch the default there, or open the PR from a branch of its own",
             ));
         }
@@ -78,8 +94,13 @@ impl Task {
             let is_theirs = self.change.adopted_by == Some(AdoptedBy::Discovery);
             let passes_over = &self.dispatch.settings.forge.passes_over;
             let project_id = self.project.project_id.clone();
-            let Some(reason) = passes_over(&project_id, &pull).filter(|_| is_theirs) else { return Ok(()) };
-            self.write("unwanted", move |conn| bb::unwanted(conn, &id, &pull, &reason, clock::now())).await?;
+            let Some(reason) = passes_over(&project_id, &pull).filter(|_| is_theirs) else {
+                return Ok(());
+            };
+            self.write("unwanted", move |conn| {
+                bb::unwanted(conn, &id, &pull, &reason, clock::now())
+            })
+            .await?;
             return Err(Stop::Paused);
         }
         self.write("pull_over", move |conn| {
@@ -104,18 +125,27 @@ impl Task {
         let settings = remote.push_settings().await?;
         let id = self.change.change_id.clone();
         let judged = self.write("git_settings", move |conn| {
-            let settings = bb::GitSettings { fingerprint: &settings.fingerprint, keys: &settings.keys };
+            let settings = bb::GitSettings {
+                fingerprint: &settings.fingerprint,
+                keys: &settings.keys,
+            };
             bb::judge_git_settings(conn, &id, settings, clock::now())
         });
         match judged.await? {
             SettingsVerdict::Trusted => Ok(()),
-            SettingsVerdict::AskedAt(other) => {
-                Err(Stop::hold(format!("the settings of git that decide a push changed; a person is asked at {other}")))
-            }
+            SettingsVerdict::AskedAt(other) => Err(Stop::hold(format!(
+                "the settings of git that decide a push changed; a person is asked at {other}"
+            ))),
             SettingsVerdict::Ask { keys } => {
-                let which = if keys.is_empty() { String::new() } else { format!(" ({})", named(&keys)) };
+                let which = if keys.is_empty() {
+                    String::new()
+                } else {
+                    format!(" ({})", named(&keys))
+                };
                 Err(Stop::fail(
-                    format!("settings of git that decide a push changed while an agent ran{which}: nothing is pushed"),
+                    format!(
+                        "settings of git that decide a push changed while an agent ran{which}: nothing is pushed"
+                    ),
                     format!(
                         "are they yours? then `remand retry {} --accept-git-settings`; if not, remove them from your git \
                          configuration",
@@ -129,29 +159,52 @@ impl Task {
     /// After a run: settings that are still the trusted ones were not changed by it, so a later change of them is the
     /// user's. A look that fails leaves the question for when credentials are needed.
     pub(super) async fn see_settings(&self) -> Result<(), Stop> {
-        let Some(remote) = self.dispatch.settings.forge.remote(&self.project).filter(|_| self.change.has_pr()) else {
+        let Some(remote) = self
+            .dispatch
+            .settings
+            .forge
+            .remote(&self.project)
+            .filter(|_| self.change.has_pr())
+        else {
             return Ok(());
         };
-        let Ok(settings) = remote.marked(&git_mark(&self.change.worktree)).push_settings().await else { return Ok(()) };
+        let Ok(settings) = remote
+            .marked(&git_mark(&self.change.worktree))
+            .push_settings()
+            .await
+        else {
+            return Ok(());
+        };
         Ok(self
-            .write("see_settings", move |conn| bb::see_git_settings(conn, &settings.fingerprint, clock::now()))
+            .write("see_settings", move |conn| {
+                bb::see_git_settings(conn, &settings.fingerprint, clock::now())
+            })
             .await?)
     }
 
     fn pinned_remote(&self) -> Result<Remote, Stop> {
-        let remote = self.dispatch.settings.forge.remote(&self.project).ok_or_else(|| {
-            Stop::fail(
-                format!("the project {} has no URL to push to", self.project.project_id),
-                "add the project again with --url",
-            )
-        })?;
+        let remote = self
+            .dispatch
+            .settings
+            .forge
+            .remote(&self.project)
+            .ok_or_else(|| {
+                Stop::fail(
+                    format!(
+                        "the project {} has no URL to push to",
+                        self.project.project_id
+                    ),
+                    "add the project again with --url",
+                )
+            })?;
         // What a killed daemon leaves of it is ended with its git in the worktree, before anything is done there.
         Ok(remote.marked(&git_mark(&self.change.worktree)))
     }
 
     /// remand's own bare clone, for what needs no URL.
     pub(super) fn own_repository(&self) -> Remote {
-        (self.dispatch.settings.forge.repository)(&self.project).marked(&git_mark(&self.change.worktree))
+        (self.dispatch.settings.forge.repository)(&self.project)
+            .marked(&git_mark(&self.change.worktree))
     }
 
     /// What the remote has of the branch, in our bare clone.
@@ -181,7 +234,9 @@ impl Task {
         self.not_taken_back(&remote, &theirs).await?;
         let branch = &self.change.branch;
         if self.git.is_ancestor(place, &here, &theirs).await? {
-            self.git.forward(place, self.head_at(), &here, &theirs).await?;
+            self.git
+                .forward(place, self.head_at(), &here, &theirs)
+                .await?;
         } else if !self.git.is_ancestor(place, &theirs, &here).await? {
             if self.was_on_remote(place, &here).await? {
                 self.follow(place, &here, &theirs).await?;
@@ -199,7 +254,11 @@ impl Task {
             self.go_back(place, &theirs, &here).await?;
         } else {
             return Err(Stop::fail(
-                format!("{} has commits that are not on the remote ({})", self.change.worktree, short(&here)),
+                format!(
+                    "{} has commits that are not on the remote ({})",
+                    self.change.worktree,
+                    short(&here)
+                ),
                 "push them, or take them off the branch, then retry",
             ));
         }
@@ -209,13 +268,22 @@ impl Task {
     /// A person who takes a fix of ours back does not want it made again. It is said once of each fix.
     pub(super) async fn not_taken_back(&self, remote: &Remote, head: &str) -> Result<(), Stop> {
         let mut pushes = self.pushes_that("done").await?;
-        let Some(last) = pushes.last().map(|(_, ours)| ours.after.clone()) else { return Ok(()) };
+        let Some(last) = pushes.last().map(|(_, ours)| ours.after.clone()) else {
+            return Ok(());
+        };
         let mut told: Option<Undone> = None;
         let mut keys = Vec::new();
         loop {
             let ours: Vec<Ours> = pushes.iter().map(|(_, ours)| ours.clone()).collect();
-            let Some(undone) = remote.undone(&last, head, &ours).await? else { break };
-            keys.extend(pushes.iter().filter(|(_, ours)| ours.after == undone.after).map(|(key, _)| key.clone()));
+            let Some(undone) = remote.undone(&last, head, &ours).await? else {
+                break;
+            };
+            keys.extend(
+                pushes
+                    .iter()
+                    .filter(|(_, ours)| ours.after == undone.after)
+                    .map(|(key, _)| key.clone()),
+            );
             pushes.retain(|(_, ours)| ours.after != undone.after);
             told.get_or_insert(undone);
         }
@@ -226,17 +294,38 @@ impl Task {
             short(&undone.ours),
             short(&undone.commit)
         );
-        Err(Stop::TakenBack(TakenBack { reason, pushes: keys, head: head.to_owned() }))
+        Err(Stop::TakenBack(TakenBack {
+            reason,
+            pushes: keys,
+            head: head.to_owned(),
+        }))
     }
 
     /// The pushes of this change that ended so, oldest first, each with its key.
     async fn pushes_that(&self, result: &str) -> Result<Vec<(String, Ours)>, Stop> {
         let id = self.change.change_id.clone();
-        let pushes = self.read(move |conn| bb::intents_of(conn, &id, bb::IntentKind::Push)).await?;
-        let sha = |push: &bb::Intent, key: &str| push.payload.get(key).and_then(Value::as_str).map(str::to_owned);
-        let ended = pushes.iter().filter(|push| push.result.as_deref() == Some(result));
+        let pushes = self
+            .read(move |conn| bb::intents_of(conn, &id, bb::IntentKind::Push))
+            .await?;
+        let sha = |push: &bb::Intent, key: &str| {
+            push.payload
+                .get(key)
+                .and_then(Value::as_str)
+                .map(str::to_owned)
+        };
+        let ended = pushes
+            .iter()
+            .filter(|push| push.result.as_deref() == Some(result));
         Ok(ended
-            .filter_map(|push| Some((push.key.clone(), Ours { before: sha(push, "from")?, after: sha(push, "to")? })))
+            .filter_map(|push| {
+                Some((
+                    push.key.clone(),
+                    Ours {
+                        before: sha(push, "from")?,
+                        after: sha(push, "to")?,
+                    },
+                ))
+            })
             .collect())
     }
 
@@ -261,7 +350,9 @@ impl Task {
     /// Whether a commit that the worktree is at is nobody's to lose: the remote had it, before somebody rewrote the branch.
     async fn was_on_remote(&self, place: &Place, sha: &str) -> Result<bool, Stop> {
         let (id, at) = (self.change.change_id.clone(), sha.to_owned());
-        let is_known = self.read(move |conn| bb::was_on_remote(conn, &id, &at)).await?;
+        let is_known = self
+            .read(move |conn| bb::was_on_remote(conn, &id, &at))
+            .await?;
         Ok(is_known || self.git.was_brought_in(place, sha).await?)
     }
 
@@ -291,12 +382,22 @@ impl Task {
     /// Whether what the remote lacks is nothing but fixes of ours that were taken off the branch there.
     async fn was_taken_off(&self, theirs: &str, here: &str) -> Result<bool, Stop> {
         let taken = self.pushes_that("taken_back").await?;
-        Ok(taken.iter().any(|(_, ours)| ours.after == here) && taken.iter().any(|(_, ours)| ours.before == theirs))
+        Ok(taken.iter().any(|(_, ours)| ours.after == here)
+            && taken.iter().any(|(_, ours)| ours.before == theirs))
     }
 
     async fn go_back(&self, place: &Place, theirs: &str, here: &str) -> Result<(), Stop> {
         let run = format!("taken-back-{here}");
-        self.git.put_back(place, PutBack { head_at: self.head_at(), head_before: theirs, run: &run }).await?;
+        self.git
+            .put_back(
+                place,
+                PutBack {
+                    head_at: self.head_at(),
+                    head_before: theirs,
+                    run: &run,
+                },
+            )
+            .await?;
         let summary = format!(
             "the worktree went back to {}, where the remote is; {} is kept on refs/remand/wip/{run}",
             short(theirs),
@@ -304,7 +405,10 @@ impl Task {
         );
         let event = NewEvent::about(&self.change.change_id, EventType::EditsUndone, summary)
             .with(json!({ "wip": here, "to": theirs }));
-        self.write("went_back", move |conn| bb::append(conn, &event, clock::now()).map(drop)).await?;
+        self.write("went_back", move |conn| {
+            bb::append(conn, &event, clock::now()).map(drop)
+        })
+        .await?;
         Ok(())
     }
 }
@@ -313,7 +417,11 @@ impl From<GithubError> for Stop {
     fn from(error: GithubError) -> Self {
         let said = format!("{} ({})", error, error.hint());
         match error {
-            GithubError::Limited { until } => Self::Hold { kind: HoldKind::Environment, reason: said, until },
+            GithubError::Limited { until } => Self::Hold {
+                kind: HoldKind::Environment,
+                reason: said,
+                until,
+            },
             GithubError::NoGh
             | GithubError::LoggedOut
             | GithubError::Auth { .. }
@@ -345,7 +453,9 @@ impl From<RemoteError> for Stop {
             | RemoteError::Rewrite { .. }
             | RemoteError::Output { .. }
             | RemoteError::Failed { .. }
-            | RemoteError::File { .. } => Self::fail(chain(&error), "look at the remote, then retry"),
+            | RemoteError::File { .. } => {
+                Self::fail(chain(&error), "look at the remote, then retry")
+            }
         }
     }
 }

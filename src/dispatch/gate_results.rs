@@ -18,7 +18,11 @@ impl Bench<'_> {
     /// The result that is known for a tree.
     pub(super) fn known_result(&self, tree: &str) -> Option<GateResult> {
         let key = self.result_key(tree);
-        self.results().into_iter().rev().find(|(_, known)| *known == key).map(|(result, _)| result)
+        self.results()
+            .into_iter()
+            .rev()
+            .find(|(_, known)| *known == key)
+            .map(|(result, _)| result)
     }
 
     /// Gates of several changes may end at the same time: one after the other writes the file.
@@ -28,11 +32,18 @@ impl Bench<'_> {
             .await
             .map_err(file_trouble("lock", &file))?;
         let key = self.result_key(tree);
-        let mut all: Vec<(GateResult, String)> =
-            self.results().into_iter().filter(|(_, known)| *known != key).collect();
+        let mut all: Vec<(GateResult, String)> = self
+            .results()
+            .into_iter()
+            .filter(|(_, known)| *known != key)
+            .collect();
         all.push((result, key));
         let from = all.len().saturating_sub(KEPT);
-        let text: String = all.iter().skip(from).map(|(result, key)| format!("{result} {key}\n")).collect();
+        let text: String = all
+            .iter()
+            .skip(from)
+            .map(|(result, key)| format!("{result} {key}\n"))
+            .collect();
         file.parent().map_or(Ok(()), make_folder)?;
         write(&file, text.as_bytes())
     }
@@ -48,13 +59,20 @@ impl Bench<'_> {
 
     /// Beside the checkouts, where no gate can write.
     fn results_file(&self) -> PathBuf {
-        self.settings.gates_dir.join(self.project.project_id.as_str()).join("results")
+        self.settings
+            .gates_dir
+            .join(self.project.project_id.as_str())
+            .join("results")
     }
 
     fn result_key(&self, tree: &str) -> String {
         let rules = self.rules;
         let mut words = vec![tree.to_owned()];
-        for list in rules.gates.iter().chain([&rules.setup, &rules.setup_again_on]) {
+        for list in rules
+            .gates
+            .iter()
+            .chain([&rules.setup, &rules.setup_again_on])
+        {
             words.push(list.len().to_string());
             words.extend(list.iter().cloned());
         }

@@ -50,7 +50,12 @@ pub(super) fn gate_summary(output: &str) -> String {
 }
 
 fn listed(found: &[String]) -> String {
-    let mut line = found.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join("; ");
+    let mut line = found
+        .iter()
+        .take(NAMED)
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .join("; ");
     line = short(&line, LINE);
     if found.len() > NAMED {
         line.push_str(&format!(" and {} more", found.len() - NAMED));
@@ -61,26 +66,48 @@ fn listed(found: &[String]) -> String {
 /// The last line that is not only the epilogue of a runner.
 fn last_line(lines: &[&str]) -> String {
     let is_epilogue = |line: &str| {
-        ["Node.js v", "npm ERR!", "npm error", "npm notice", "error Command failed", "info Visit", "make: ***"]
-            .iter()
-            .any(|begin| line.starts_with(begin))
+        [
+            "Node.js v",
+            "npm ERR!",
+            "npm error",
+            "npm notice",
+            "error Command failed",
+            "info Visit",
+            "make: ***",
+        ]
+        .iter()
+        .any(|begin| line.starts_with(begin))
     };
-    let lines = || lines.iter().rev().map(|line| line.trim()).filter(|line| !line.is_empty());
-    let line = lines().find(|line| !is_epilogue(line)).or_else(|| lines().next());
+    let lines = || {
+        lines
+            .iter()
+            .rev()
+            .map(|line| line.trim())
+            .filter(|line| !line.is_empty())
+    };
+    let line = lines()
+        .find(|line| !is_epilogue(line))
+        .or_else(|| lines().next());
     line.map_or_else(|| "no output".to_owned(), |line| short(line, 200))
 }
 
 /// `test calc::adds ... FAILED`, or `---- calc::adds stdout ----` where the list of tests was cut off.
 fn cargo_test(lines: &[&str], at: usize) -> Option<String> {
     let line = line(lines, at);
-    let name = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED"));
-    name.or_else(|| line.strip_prefix("---- ")?.strip_suffix(" stdout ----")).map(str::to_owned)
+    let name = line
+        .strip_prefix("test ")
+        .and_then(|rest| rest.strip_suffix(" ... FAILED"));
+    name.or_else(|| line.strip_prefix("---- ")?.strip_suffix(" stdout ----"))
+        .map(str::to_owned)
 }
 
 /// `error[E0308]: mismatched types`, and the place below it.
 fn rustc(lines: &[&str], at: usize) -> Option<String> {
     let text = line(lines, at);
-    let message = text.strip_prefix("error[").and_then(|rest| rest.split_once("]: ")).map(|(_, message)| message);
+    let message = text
+        .strip_prefix("error[")
+        .and_then(|rest| rest.split_once("]: "))
+        .map(|(_, message)| message);
     let message = message.or_else(|| text.strip_prefix("error: "))?;
     let place = line(lines, at + 1).trim().strip_prefix("--> ")?;
     Some(format!("{place}: {message}"))
@@ -89,9 +116,14 @@ fn rustc(lines: &[&str], at: usize) -> Option<String> {
 /// `FAILED tests/test_a.py::test_b - assert 1 == 2`, `ERROR tests/test_a.py - ImportError`.
 fn pytest(lines: &[&str], at: usize) -> Option<String> {
     let rest = line(lines, at);
-    let rest = rest.strip_prefix("FAILED ").or_else(|| rest.strip_prefix("ERROR "))?;
+    let rest = rest
+        .strip_prefix("FAILED ")
+        .or_else(|| rest.strip_prefix("ERROR "))?;
     let name = rest.split(" - ").next().unwrap_or(rest);
-    name.split("::").next().is_some_and(|file| file.ends_with(".py")).then(|| name.to_owned())
+    name.split("::")
+        .next()
+        .is_some_and(|file| file.ends_with(".py"))
+        .then(|| name.to_owned())
 }
 
 /// ` FAIL  src/a.test.ts > sum > adds`.
@@ -103,7 +135,9 @@ fn vitest(lines: &[&str], at: usize) -> Option<String> {
 /// `  ● sum › adds`, or `  ● Test suite failed to run`.
 fn jest(lines: &[&str], at: usize) -> Option<String> {
     let line = line(lines, at);
-    line.strip_prefix("  ● ").filter(|name| *name != "Console" && !name.starts_with("Console ")).map(str::to_owned)
+    line.strip_prefix("  ● ")
+        .filter(|name| *name != "Console" && !name.starts_with("Console "))
+        .map(str::to_owned)
 }
 
 /// `--- FAIL: TestAdd (0.00s)`, and a subtest, which is indented.
@@ -115,14 +149,21 @@ fn go_test(lines: &[&str], at: usize) -> Option<String> {
 /// `rspec ./spec/calc_spec.rb:5 # Calc adds`.
 fn rspec(lines: &[&str], at: usize) -> Option<String> {
     let (place, name) = line(lines, at).strip_prefix("rspec ")?.split_once(" # ")?;
-    Some(format!("{name} ({})", place.trim().trim_start_matches("./")))
+    Some(format!(
+        "{name} ({})",
+        place.trim().trim_start_matches("./")
+    ))
 }
 
 /// `1) CalcTest::testAdd`, below "There was 1 failure:".
 fn phpunit(lines: &[&str], at: usize) -> Option<String> {
     let (number, name) = line(lines, at).split_once(") ")?;
     let is_number = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
-    let is_name = name.contains("::") && !name.split(" with data set").next().is_some_and(|name| name.contains(' '));
+    let is_name = name.contains("::")
+        && !name
+            .split(" with data set")
+            .next()
+            .is_some_and(|name| name.contains(' '));
     (is_number && is_name).then(|| name.to_owned())
 }
 
@@ -134,7 +175,9 @@ fn gradle_test(lines: &[&str], at: usize) -> Option<String> {
 
 /// `> Task :compileJava FAILED`.
 fn gradle_task(lines: &[&str], at: usize) -> Option<String> {
-    let task = line(lines, at).strip_prefix("> Task ")?.strip_suffix(" FAILED")?;
+    let task = line(lines, at)
+        .strip_prefix("> Task ")?
+        .strip_suffix(" FAILED")?;
     Some(format!("task {task}"))
 }
 
@@ -142,24 +185,49 @@ fn gradle_task(lines: &[&str], at: usize) -> Option<String> {
 fn tsc(lines: &[&str], at: usize) -> Option<String> {
     let (place, message) = line(lines, at).split_once("error TS")?;
     let place = place.trim_end_matches([' ', '-', ':']).trim_end();
-    let message = message.split_once(": ").map_or(message, |(_, message)| message);
-    let place = match place.strip_suffix(')').and_then(|place| place.rsplit_once('(')) {
+    let message = message
+        .split_once(": ")
+        .map_or(message, |(_, message)| message);
+    let place = match place
+        .strip_suffix(')')
+        .and_then(|place| place.rsplit_once('('))
+    {
         Some((file, numbers)) => format!("{file}:{}", numbers.replace(',', ":")),
         None => place.to_owned(),
     };
-    Some(if place.is_empty() { message.to_owned() } else { format!("{place}: {message}") })
+    Some(if place.is_empty() {
+        message.to_owned()
+    } else {
+        format!("{place}: {message}")
+    })
 }
 
 /// `  1:7  error  message  rule`, below the path of its file.
 fn eslint(lines: &[&str], at: usize) -> Option<String> {
     let text = line(lines, at).strip_prefix("  ")?.trim_start();
     let (place, rest) = text.split_once("  ")?;
-    let is_place = place.split(':').all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()));
-    let message = rest.trim_start().strip_prefix("error ").filter(|_| is_place && place.contains(':'))?;
+    let is_place = place
+        .split(':')
+        .all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()));
+    let message = rest
+        .trim_start()
+        .strip_prefix("error ")
+        .filter(|_| is_place && place.contains(':'))?;
     let above = lines.get(..at)?.iter().rev();
-    let file = above.take_while(|line| !line.is_empty()).last().map(|line| line.trim()).unwrap_or_default();
-    let words: Vec<&str> = message.split("  ").map(str::trim).filter(|word| !word.is_empty()).collect();
-    Some(format!("{file}:{place}: {}", words.first().copied().unwrap_or_default()))
+    let file = above
+        .take_while(|line| !line.is_empty())
+        .last()
+        .map(|line| line.trim())
+        .unwrap_or_default();
+    let words: Vec<&str> = message
+        .split("  ")
+        .map(str::trim)
+        .filter(|word| !word.is_empty())
+        .collect();
+    Some(format!(
+        "{file}:{place}: {}",
+        words.first().copied().unwrap_or_default()
+    ))
 }
 
 /// `src/a.c:3:5: error: message`, as most compilers and linters write it; `./a.go:3:5: message`.
@@ -184,12 +252,24 @@ fn go_build(lines: &[&str], at: usize) -> Option<String> {
 /// `npm error code EUSAGE`, and the first line below it that is a message. What a script of npm's failed with has no such
 /// code, and is named by the script's own output.
 fn npm(lines: &[&str], at: usize) -> Option<String> {
-    let text = |line: &str| line.strip_prefix("npm error").or_else(|| line.strip_prefix("npm ERR!")).map(str::to_owned);
+    let text = |line: &str| {
+        line.strip_prefix("npm error")
+            .or_else(|| line.strip_prefix("npm ERR!"))
+            .map(str::to_owned)
+    };
     let code = text(line(lines, at))?;
-    let code = code.strip_prefix(" code ").filter(|code| code.starts_with('E') && *code != "ELIFECYCLE")?;
-    let is_detail = |text: &str| ["errno ", "syscall ", "path ", "dest "].iter().any(|begin| text.starts_with(begin));
+    let code = code
+        .strip_prefix(" code ")
+        .filter(|code| code.starts_with('E') && *code != "ELIFECYCLE")?;
+    let is_detail = |text: &str| {
+        ["errno ", "syscall ", "path ", "dest "]
+            .iter()
+            .any(|begin| text.starts_with(begin))
+    };
     let below = lines.get(at + 1..)?.iter().map_while(|line| text(line));
-    let message = below.map(|text| text.trim().to_owned()).find(|text| !text.is_empty() && !is_detail(text))?;
+    let message = below
+        .map(|text| text.trim().to_owned())
+        .find(|text| !text.is_empty() && !is_detail(text))?;
     Some(format!("{code}: {message}"))
 }
 
@@ -200,7 +280,8 @@ fn thrown(lines: &[&str], at: usize) -> Option<String> {
     let name = kind.rsplit(['.', ' ']).next().unwrap_or(kind);
     let is_kind = name.chars().next().is_some_and(char::is_uppercase) && !kind.contains("npm");
     let is_thrown = ["Error", "Exception"].iter().any(|end| name.ends_with(end));
-    (is_kind && is_thrown && name.chars().all(|c| c.is_alphanumeric() || c == '_')).then(|| text.to_owned())
+    (is_kind && is_thrown && name.chars().all(|c| c.is_alphanumeric() || c == '_'))
+        .then(|| text.to_owned())
 }
 
 fn line<'a>(lines: &[&'a str], at: usize) -> &'a str {
@@ -238,7 +319,10 @@ mod tests {
     fn what_no_format_finds_is_the_last_line_that_says_anything() {
         assert_eq!(gate_summary(""), "no output");
         assert_eq!(gate_summary("one\ntwo\n\n"), "two");
-        assert_eq!(gate_summary("it is wrong\nNode.js v20.20.2\n"), "it is wrong");
+        assert_eq!(
+            gate_summary("it is wrong\nNode.js v20.20.2\n"),
+            "it is wrong"
+        );
         assert_eq!(gate_summary("Node.js v20.20.2\n"), "Node.js v20.20.2");
         let crash = "node:internal/modules/cjs/loader:1143\n  throw err;\n  ^\n\nError: Cannot find module 'express'\nRequire stack:\n- /x/a.js\n    at Module._load (node:internal)\n\nNode.js v20.20.2\n";
         assert_eq!(gate_summary(crash), "Error: Cannot find module 'express'");
@@ -246,11 +330,19 @@ mod tests {
             gate_summary("cc -c a.c\na.c:3:5: error: unknown type\nmake: *** [a.o] Error 1\n"),
             "a.c:3:5: error: unknown type"
         );
-        assert_eq!(gate_summary("# x\n./a.go:3:2: undefined: y\nFAIL\tx [build failed]\n"), "./a.go:3:2: undefined: y");
+        assert_eq!(
+            gate_summary("# x\n./a.go:3:2: undefined: y\nFAIL\tx [build failed]\n"),
+            "./a.go:3:2: undefined: y"
+        );
         let red = "error[E0425]: cannot find value `x`\n --> src/lib.rs:2:5\n  |\nerror: could not compile `a` (lib)\n";
         assert_eq!(gate_summary(red), "src/lib.rs:2:5: cannot find value `x`");
-        let many = (1..=5).map(|n| format!("test t{n} ... FAILED\n")).collect::<String>();
+        let many = (1..=5)
+            .map(|n| format!("test t{n} ... FAILED\n"))
+            .collect::<String>();
         assert_eq!(gate_summary(&many), "t1; t2; t3 and 2 more");
-        assert_eq!(gate_summary("\u{1b}[31m  ● sum › adds\u{1b}[0m\n"), "sum › adds");
+        assert_eq!(
+            gate_summary("\u{1b}[31m  ● sum › adds\u{1b}[0m\n"),
+            "sum › adds"
+        );
     }
 }

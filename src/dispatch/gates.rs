@@ -59,7 +59,11 @@ impl Task {
     async fn gates_in_worktree(&self, span: Span<'_>, head: &str) -> Result<Option<Red>, Stop> {
         let place = self.place()?;
         let run = span.run;
-        let to = PutBack { head_at: self.head_at(), head_before: head, run: run.run_id.as_str() };
+        let to = PutBack {
+            head_at: self.head_at(),
+            head_before: head,
+            run: run.run_id.as_str(),
+        };
         let cut = self.settle_gates(run).await?;
         self.end_cut_setup(&place).await?;
         self.as_committed(&place, to, cut).await?;
@@ -87,8 +91,17 @@ impl Task {
     }
 
     /// The worktree is as the fix was committed, else somebody is at work there, and a person decides.
-    pub(super) async fn untouched(&self, place: &Place, span: Span<'_>, head: &str) -> Result<(), Stop> {
-        let to = PutBack { head_at: self.head_at(), head_before: head, run: span.run.run_id.as_str() };
+    pub(super) async fn untouched(
+        &self,
+        place: &Place,
+        span: Span<'_>,
+        head: &str,
+    ) -> Result<(), Stop> {
+        let to = PutBack {
+            head_at: self.head_at(),
+            head_before: head,
+            run: span.run.run_id.as_str(),
+        };
         self.end_cut_setup(place).await?;
         self.as_committed(place, to, Cut::Never).await
     }
@@ -105,17 +118,29 @@ impl Task {
         }
         let theirs = match (&now.head, cut) {
             (_, Cut::Never) => true,
-            (Some(head), Cut::Before(seconds)) => {
-                !self.git.committed_since(place, to.head_before, head, seconds + 1).await?.is_empty()
-            }
+            (Some(head), Cut::Before(seconds)) => !self
+                .git
+                .committed_since(place, to.head_before, head, seconds + 1)
+                .await?
+                .is_empty(),
             (None, Cut::Before(_)) | (_, Cut::JustNow) => false,
         };
         if theirs {
             let paths: Vec<String> = status.changed.into_iter().chain(status.untracked).collect();
-            let what = if paths.is_empty() { "other commits".to_owned() } else { named(&paths) };
+            let what = if paths.is_empty() {
+                "other commits".to_owned()
+            } else {
+                named(&paths)
+            };
             return Err(Stop::fail(
-                format!("the worktree has changed since the fix was committed ({what}); nothing was taken away"),
-                format!("commit what is to stay in {}, then {}", self.change.worktree, self.change.submit_advice()),
+                format!(
+                    "the worktree has changed since the fix was committed ({what}); nothing was taken away"
+                ),
+                format!(
+                    "commit what is to stay in {}, then {}",
+                    self.change.worktree,
+                    self.change.submit_advice()
+                ),
             ));
         }
         crash_point!("git.gates_clean.before");
@@ -134,10 +159,14 @@ impl Task {
         let now = self.git.look(place).await?;
         let status = self.git.status(place).await?;
         let is_on_branch = self.head_at().fits(now.branch.as_deref());
-        let is_at_head = now.head.as_deref() == Some(to.head_before) && is_on_branch && now.operation.is_none();
+        let is_at_head =
+            now.head.as_deref() == Some(to.head_before) && is_on_branch && now.operation.is_none();
         if !is_at_head || !status.changed.is_empty() {
             let output = if !status.changed.is_empty() {
-                format!("the gates changed files that are committed: {}", named(&status.changed))
+                format!(
+                    "the gates changed files that are committed: {}",
+                    named(&status.changed)
+                )
             } else if is_on_branch {
                 "a gate moved HEAD away from the commit that it was to test".to_owned()
             } else {
@@ -146,7 +175,11 @@ impl Task {
                     HeadAt::Detached(_) => "a gate switched to a branch".to_owned(),
                 }
             };
-            return Ok(Some(Red { command: self.all_gates(), status: Some(0), output }));
+            return Ok(Some(Red {
+                command: self.all_gates(),
+                status: Some(0),
+                output,
+            }));
         }
         if status.untracked.is_empty() {
             return Ok(None);
@@ -156,18 +189,30 @@ impl Task {
             self.git.put_back(place, to).await?;
         } else {
             let (id, paths) = (self.change.change_id.clone(), status.untracked.clone());
-            self.write("gate_leftovers", move |conn| bb::add_gate_leftovers(conn, &id, &paths)).await?;
+            self.write("gate_leftovers", move |conn| {
+                bb::add_gate_leftovers(conn, &id, &paths)
+            })
+            .await?;
             self.git.pass_over(&status.untracked);
         }
         Ok(None)
     }
 
     pub(super) fn all_gates(&self) -> String {
-        self.rules.gates.iter().map(|gate| gate.join(" ")).collect::<Vec<_>>().join("; ")
+        self.rules
+            .gates
+            .iter()
+            .map(|gate| gate.join(" "))
+            .collect::<Vec<_>>()
+            .join("; ")
     }
 
     async fn record(&self, run: &Run, red: Option<Red>) -> Result<(), Stop> {
-        let (claim, id, change_id) = (self.claim.clone(), run.run_id.clone(), run.change_id.clone());
+        let (claim, id, change_id) = (
+            self.claim.clone(),
+            run.run_id.clone(),
+            run.change_id.clone(),
+        );
         self.write("gates", move |conn| {
             let Some(red) = red else { return bb::record_gates(conn, &claim, &id, GateResult::Green, "").map(drop) };
             let said = format!("$ {}\n{}", red.command, red.output);
@@ -186,9 +231,16 @@ impl Task {
     /// Gates that a crash cut: nothing of them may be alive when the worktree is touched.
     pub(super) async fn settle_gates(&self, run: &Run) -> Result<Cut, Stop> {
         let dir = Path::new(&run.dir);
-        let Ok(names) = files::names(dir) else { return Ok(Cut::Never) };
-        let gates = names.iter().filter(|name| name.to_string_lossy().starts_with("gate")).map(|name| dir.join(name));
-        let cut: Vec<PathBuf> = gates.filter(|path| path.symlink_metadata().is_ok_and(|meta| meta.is_dir())).collect();
+        let Ok(names) = files::names(dir) else {
+            return Ok(Cut::Never);
+        };
+        let gates = names
+            .iter()
+            .filter(|name| name.to_string_lossy().starts_with("gate"))
+            .map(|name| dir.join(name));
+        let cut: Vec<PathBuf> = gates
+            .filter(|path| path.symlink_metadata().is_ok_and(|meta| meta.is_dir()))
+            .collect();
         let mut over = Cut::Never;
         for dir in cut {
             process::settle(&dir, SETTLE).await?;
@@ -208,10 +260,23 @@ impl Task {
 
 impl Bench<'_> {
     /// Runs a gate until its end; returns what was red.
-    pub(super) async fn gate(&self, site: Site<'_>, dir: &Path, command: &[String]) -> Result<Option<Red>, Stop> {
-        let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    pub(super) async fn gate(
+        &self,
+        site: Site<'_>,
+        dir: &Path,
+        command: &[String],
+    ) -> Result<Option<Red>, Stop> {
+        let name = |path: &Path| {
+            path.file_name()
+                .map(|name| name.to_string_lossy().into_owned())
+                .unwrap_or_default()
+        };
         let gate = ProjectCommand {
-            run_id: format!("{}.{}", dir.parent().map(name).unwrap_or_default(), name(dir)),
+            run_id: format!(
+                "{}.{}",
+                dir.parent().map(name).unwrap_or_default(),
+                name(dir)
+            ),
             phase: "gate",
             argv: command,
             site,
@@ -236,31 +301,63 @@ impl Bench<'_> {
             let reason = format!("the gate `{command}` vanished without a word");
             return Err(Stop::hold_by(HoldKind::GateEnded, reason));
         };
-        let Exit { ended, status, signal, .. } = exit;
+        let Exit {
+            ended,
+            status,
+            signal,
+            ..
+        } = exit;
         let output = || {
-            let text = |stream| process::read_output(dir, stream).map(|kept| kept.text).unwrap_or_default();
-            output_end(&format!("{}{}", text(Stream::Stdout), text(Stream::Stderr)), OUTPUT_TAIL).to_owned()
+            let text = |stream| {
+                process::read_output(dir, stream)
+                    .map(|kept| kept.text)
+                    .unwrap_or_default()
+            };
+            output_end(
+                &format!("{}{}", text(Stream::Stdout), text(Stream::Stderr)),
+                OUTPUT_TAIL,
+            )
+            .to_owned()
         };
         match (ended, status) {
             (Ended::Agent, Some(0)) => Ok(None),
-            (Ended::Agent, _) => Ok(Some(Red { command, status, output: output() })),
+            (Ended::Agent, _) => Ok(Some(Red {
+                command,
+                status,
+                output: output(),
+            })),
             (Ended::IdleLimit | Ended::TotalLimit, _) => {
                 let limit = self.settings.limits.gate.as_secs();
                 let output = format!("it was ended after {limit} s\n{}", output());
-                Ok(Some(Red { command, status, output }))
+                Ok(Some(Red {
+                    command,
+                    status,
+                    output,
+                }))
             }
             (Ended::NotStarted, _) => {
                 let why = exit.detail.unwrap_or_else(|| "it is not there".into());
-                Err(Stop::hold(format!("the gate `{command}` can't be started: {why}")))
+                Err(Stop::hold(format!(
+                    "the gate `{command}` can't be started: {why}"
+                )))
             }
             (Ended::Stopped, _) => Err(self.stopped()),
             (Ended::Lost, _) if signal.is_some_and(is_own_doing) => {
-                let output = format!("it crashed (signal {})\n{}", signal.unwrap_or_default(), output());
-                Ok(Some(Red { command, status, output }))
+                let output = format!(
+                    "it crashed (signal {})\n{}",
+                    signal.unwrap_or_default(),
+                    output()
+                );
+                Ok(Some(Red {
+                    command,
+                    status,
+                    output,
+                }))
             }
-            (Ended::DaemonGone | Ended::Lost, _) => {
-                Err(Stop::hold_by(HoldKind::GateEnded, format!("the gate `{command}` was killed")))
-            }
+            (Ended::DaemonGone | Ended::Lost, _) => Err(Stop::hold_by(
+                HoldKind::GateEnded,
+                format!("the gate `{command}` was killed"),
+            )),
         }
     }
 }
@@ -280,17 +377,33 @@ pub(super) fn gate_folder(run: &Run, number: usize) -> Result<PathBuf, Stop> {
 /// Signals that a program brings upon itself: its code's fault, not the machine's.
 fn is_own_doing(signal: i32) -> bool {
     use rustix::process::Signal;
-    [Signal::ABORT, Signal::BUS, Signal::FPE, Signal::ILL, Signal::SEGV, Signal::SYS, Signal::TRAP]
-        .iter()
-        .any(|own| own.as_raw() == signal)
+    [
+        Signal::ABORT,
+        Signal::BUS,
+        Signal::FPE,
+        Signal::ILL,
+        Signal::SEGV,
+        Signal::SYS,
+        Signal::TRAP,
+    ]
+    .iter()
+    .any(|own| own.as_raw() == signal)
 }
 
 /// At most this many bytes from the end of an output, beginning with a whole line where that is possible.
 pub(super) fn output_end(text: &str, most: usize) -> &str {
     let from = text.len().saturating_sub(most);
-    let from = (from..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
+    let from = (from..=text.len())
+        .find(|at| text.is_char_boundary(*at))
+        .unwrap_or(text.len());
     let end = text.get(from..).unwrap_or_default();
-    let is_cut = from > 0 && !text.get(..from).is_some_and(|before| before.ends_with('\n'));
-    let whole = end.split_once('\n').map(|(_, rest)| rest).filter(|rest| is_cut && !rest.trim().is_empty());
+    let is_cut = from > 0
+        && !text
+            .get(..from)
+            .is_some_and(|before| before.ends_with('\n'));
+    let whole = end
+        .split_once('\n')
+        .map(|(_, rest)| rest)
+        .filter(|rest| is_cut && !rest.trim().is_empty());
     whole.unwrap_or(end)
 }

@@ -71,20 +71,36 @@ impl Task {
         let run = self.record_start(&launch).await?;
         let job = match self.prepare(&launch, &run, mark).await {
             Ok(job) => job,
-            Err(stop) => return Err(self.never_started(&launch.worktree.place, &run, stop).await?),
+            Err(stop) => {
+                return Err(self
+                    .never_started(&launch.worktree.place, &run, stop)
+                    .await?);
+            }
         };
         crash_point!("spawn.before");
         let mut running = match process::start(&self.dispatch.settings.program, &job).await {
             Ok(running) => running,
-            Err(error) => return Err(self.never_started(&launch.worktree.place, &run, error.into()).await?),
+            Err(error) => {
+                return Err(self
+                    .never_started(&launch.worktree.place, &run, error.into())
+                    .await?);
+            }
         };
         crash_point!("spawn.after");
         let (id, shim) = (run.run_id.clone(), running.shim().clone());
         self.write("record_shim", move |conn| {
-            bb::record_shim(conn, &id, i64::from(shim.pid), i64::try_from(shim.start_time).unwrap_or(0), &shim.boot_id)
+            bb::record_shim(
+                conn,
+                &id,
+                i64::from(shim.pid),
+                i64::try_from(shim.start_time).unwrap_or(0),
+                &shim.boot_id,
+            )
         })
         .await?;
-        self.signs().wait(&mut running, self.dispatch.settings.stop_grace).await?;
+        self.signs()
+            .wait(&mut running, self.dispatch.settings.stop_grace)
+            .await?;
         crash_point!("exit.seen");
         Ok(())
     }
@@ -97,10 +113,16 @@ impl Task {
         process::end_adopted().await?;
         let writers = files::aside(|| process::writers(&place.path));
         let in_git = |writer: &Writer| writer.path.starts_with(".git");
-        let writers: Vec<Writer> = writers.into_iter().filter(|writer| !in_git(writer)).collect();
+        let writers: Vec<Writer> = writers
+            .into_iter()
+            .filter(|writer| !in_git(writer))
+            .collect();
         let paths: Vec<&Path> = writers.iter().map(|writer| writer.path.as_path()).collect();
         let ignored = self.git.ignored(place, &paths).await?;
-        match writers.iter().find(|writer| !ignored.contains(&writer.path)) {
+        match writers
+            .iter()
+            .find(|writer| !ignored.contains(&writer.path))
+        {
             None => Ok(()),
             Some(Writer { pid, name, path }) => Err(Stop::hold(format!(
                 "{} is open for writing in process {pid} ({name}): no agent works beside it",
@@ -110,7 +132,12 @@ impl Task {
     }
 
     /// The run's folder, its prompt, and the base's agent configuration in the worktree.
-    async fn prepare(&self, launch: &Launch<'_>, run: &Run, mark: Option<Mark>) -> Result<process::Job, Stop> {
+    async fn prepare(
+        &self,
+        launch: &Launch<'_>,
+        run: &Run,
+        mark: Option<Mark>,
+    ) -> Result<process::Job, Stop> {
         let dir = PathBuf::from(&run.dir);
         process::claim_folder(&dir, SETTLE).await?;
         write(&agent::prompt_file(&dir), launch.prompt.text.as_bytes())?;
@@ -122,11 +149,16 @@ impl Task {
         }
         note_branches(&self.git, &launch.worktree.place, &run.head_before, &dir).await?;
         crash_point!("git.swap.before");
-        let swapped = self.git.swap_in_base_config(&launch.worktree.place, launch.base, &swap_record(&dir)).await?;
+        let swapped = self
+            .git
+            .swap_in_base_config(&launch.worktree.place, launch.base, &swap_record(&dir))
+            .await?;
         crash_point!("git.swap.after");
         let limits = self.dispatch.settings.limits;
         let budget = self.change_now().await?.budget;
-        let change_left = budget.max_cost_micros.map(|most| most.saturating_sub(budget.cost_micros));
+        let change_left = budget
+            .max_cost_micros
+            .map(|most| most.saturating_sub(budget.cost_micros));
         let day_left = self.day_left().await?;
         let errand = Errand {
             run_id: run.run_id.as_str(),
@@ -141,7 +173,11 @@ impl Task {
             dir: &dir,
             limits: process::Limits {
                 idle: limits.idle,
-                total: if launch.phase == Phase::Review { limits.review } else { limits.fix },
+                total: if launch.phase == Phase::Review {
+                    limits.review
+                } else {
+                    limits.fix
+                },
                 grace: limits.grace,
             },
             session: &launch.session,
@@ -151,7 +187,13 @@ impl Task {
         make_folder(&agent::answers(&dir))?;
         let job = launch.agent.job(&errand);
         let own = launch.agent.own_folder();
-        confine(&self.dispatch.settings, job, Site::of(&launch.worktree.place), own.as_deref()).await
+        confine(
+            &self.dispatch.settings,
+            job,
+            Site::of(&launch.worktree.place),
+            own.as_deref(),
+        )
+        .await
     }
 
     async fn record_start(&self, launch: &Launch<'_>) -> Result<Run, Stop> {
@@ -167,14 +209,24 @@ impl Task {
             cuts: launch.prompt.cuts.clone(),
             plan: launch.prompt.plan.clone(),
         };
-        Ok(self.write("start_run", move |conn| bb::start_run(conn, &claim, &change, &new, clock::now())).await?)
+        Ok(self
+            .write("start_run", move |conn| {
+                bb::start_run(conn, &claim, &change, &new, clock::now())
+            })
+            .await?)
     }
 
     /// Not even a shim could be started: nothing ran, so nothing has to be kept.
     async fn never_started(&self, place: &Place, run: &Run, stop: Stop) -> Result<Stop, Stop> {
-        self.git.put_back_config(place, &swap_record(Path::new(&run.dir))).await?;
+        self.git
+            .put_back_config(place, &swap_record(Path::new(&run.dir)))
+            .await?;
         let id = run.run_id.clone();
-        let end = RunEnd { ended: Some(Ended::NotStarted), note: stop.reason(), ..RunEnd::default() };
+        let end = RunEnd {
+            ended: Some(Ended::NotStarted),
+            note: stop.reason(),
+            ..RunEnd::default()
+        };
         self.write("end_run", move |conn| {
             bb::end_run(conn, &id, &end, clock::now())?;
             bb::discard_run(conn, &id)
@@ -220,7 +272,11 @@ pub(super) fn swap_record(dir: &Path) -> PathBuf {
 }
 
 pub(super) fn make_folder(dir: &Path) -> Result<(), Stop> {
-    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(file_trouble("make", dir))
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .map_err(file_trouble("make", dir))
 }
 
 pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), Stop> {

@@ -12,7 +12,12 @@ use crate::work::Claim;
 impl Dispatch {
     /// Renews for ever. A claim that is over cancels `fenced`; so does a blackboard that could not be written until
     /// the lease was nearly over, since somebody else may have the item by then. A person's `stop --now` cancels `halted`.
-    pub(super) async fn keep_lease(&self, claim: Claim, fenced: CancellationToken, halted: CancellationToken) {
+    pub(super) async fn keep_lease(
+        &self,
+        claim: Claim,
+        fenced: CancellationToken,
+        halted: CancellationToken,
+    ) {
         let lease = self.settings.lease;
         let mut look = tokio::time::interval(LOOK.min(lease / 3));
         let mut renewed = tokio::time::Instant::now();
@@ -27,7 +32,13 @@ impl Dispatch {
                 continue;
             }
             let ours = claim.clone();
-            match self.door.write("renew", move |conn| bb::renew(conn, &ours, lease, clock::now())).await {
+            match self
+                .door
+                .write("renew", move |conn| {
+                    bb::renew(conn, &ours, lease, clock::now())
+                })
+                .await
+            {
                 Ok(()) => renewed = tokio::time::Instant::now(),
                 Err(BoardError::Stale { .. }) => return fenced.cancel(),
                 Err(error) => {
@@ -51,7 +62,11 @@ impl Dispatch {
             if item.epoch != ours.epoch || item.claimed_by.is_none() {
                 return Ok(Standing::Over);
             }
-            Ok(if bb::is_halted(conn, &item.project_id)? { Standing::Halted } else { Standing::Ours })
+            Ok(if bb::is_halted(conn, &item.project_id)? {
+                Standing::Halted
+            } else {
+                Standing::Ours
+            })
         });
         // A look that failed is no proof that the claim is over; the next renewal will tell.
         looked.await.unwrap_or(Standing::Ours)

@@ -36,7 +36,11 @@ impl Task {
             }
             Err(GitError::NotARepository { path } | GitError::NotThisWorktree { path, .. }) => {
                 return Err(Stop::fail(
-                    format!("{} is no longer a worktree of {}", path.display(), self.project.project_id),
+                    format!(
+                        "{} is no longer a worktree of {}",
+                        path.display(),
+                        self.project.project_id
+                    ),
                     "bring the worktree back, then retry",
                 ));
             }
@@ -44,7 +48,11 @@ impl Task {
         };
         if worktree.place.common_dir != Path::new(&self.project.common_dir) {
             return Err(Stop::fail(
-                format!("{} belongs to another repository than {}", path.display(), self.project.path),
+                format!(
+                    "{} belongs to another repository than {}",
+                    path.display(),
+                    self.project.path
+                ),
                 "bring the worktree back, then retry",
             ));
         }
@@ -68,10 +76,19 @@ impl Task {
         let worktree = self.detached_again(worktree).await?;
         let is_own_branch = worktree.branch.as_deref() == Some(self.change.branch.as_str());
         // Attached although it should not be: then there is work in it, which is reported below.
-        if !(self.head_at().fits(worktree.branch.as_deref()) || self.change.detached && is_own_branch) {
-            let found = worktree.branch.as_deref().unwrap_or("no branch (detached HEAD)");
+        if !(self.head_at().fits(worktree.branch.as_deref())
+            || self.change.detached && is_own_branch)
+        {
+            let found = worktree
+                .branch
+                .as_deref()
+                .unwrap_or("no branch (detached HEAD)");
             return Err(Stop::fail(
-                format!("{} is on {found}, not on {}", path.display(), self.head_at().expected()),
+                format!(
+                    "{} is on {found}, not on {}",
+                    path.display(),
+                    self.head_at().expected()
+                ),
                 match self.head_at() {
                     HeadAt::Branch(branch) => {
                         format!(
@@ -81,7 +98,10 @@ impl Task {
                         )
                     }
                     HeadAt::Detached(_) => {
-                        format!("detach it (`git -C {} switch --detach`), then retry", typed(path))
+                        format!(
+                            "detach it (`git -C {} switch --detach`), then retry",
+                            typed(path)
+                        )
                     }
                 },
             ));
@@ -93,7 +113,11 @@ impl Task {
         if !status.is_clean() {
             let paths: Vec<String> = status.changed.into_iter().chain(status.untracked).collect();
             return Err(Stop::fail(
-                format!("{} has changes that are not committed: {}", path.display(), named(&paths)),
+                format!(
+                    "{} has changes that are not committed: {}",
+                    path.display(),
+                    named(&paths)
+                ),
                 "commit them, or stash them, then retry",
             ));
         }
@@ -120,15 +144,27 @@ impl Task {
         if let Some(most) = most_micros {
             let spent = self.read(move |conn| bb::spent_since(conn, start)).await?;
             if spent >= most {
-                return Err(hold(spent, String::new(), "loop.max_cost_usd_per_day", most));
+                return Err(hold(
+                    spent,
+                    String::new(),
+                    "loop.max_cost_usd_per_day",
+                    most,
+                ));
             }
             left = Some(most - spent);
         }
         if let Some(own) = &self.rules.day {
             let project = self.change.project_id.clone();
-            let spent = self.read(move |conn| bb::spent_on_project_since(conn, &project, start)).await?;
+            let spent = self
+                .read(move |conn| bb::spent_on_project_since(conn, &project, start))
+                .await?;
             if spent >= own.most_micros {
-                return Err(hold(spent, format!(" on {}", self.change.project_id), &own.key, own.most_micros));
+                return Err(hold(
+                    spent,
+                    format!(" on {}", self.change.project_id),
+                    &own.key,
+                    own.most_micros,
+                ));
             }
             left = left.into_iter().chain([own.most_micros - spent]).min();
         }
@@ -143,7 +179,8 @@ impl Task {
     /// A worktree of ours that is on the branch of its change although it should be on none: it is detached, unless there
     /// is work in it.
     async fn detached_again(&self, worktree: Worktree) -> Result<Worktree, Stop> {
-        if !self.change.detached || worktree.branch.as_deref() != Some(self.change.branch.as_str()) {
+        if !self.change.detached || worktree.branch.as_deref() != Some(self.change.branch.as_str())
+        {
             return Ok(worktree);
         }
         if !self.git.status(&worktree.place).await?.is_clean() {
@@ -159,9 +196,13 @@ impl Task {
         let (repository, worktree) = (Path::new(&self.project.common_dir), self.worktree());
         let remedy = &self.dispatch.settings.write_remedy;
         let denied = |path: &Path, error: Errno| {
-            Stop::hold(format!("the daemon can't write to {}: {error}; {remedy}", path.display()))
+            Stop::hold(format!(
+                "the daemon can't write to {}: {error}; {remedy}",
+                path.display()
+            ))
         };
-        access(repository, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| denied(repository, error))?;
+        access(repository, Access::WRITE_OK | Access::EXEC_OK)
+            .map_err(|error| denied(repository, error))?;
         // Anything else in its place is reported by the look that follows.
         if !worktree.is_dir() {
             return Ok(());
@@ -190,7 +231,11 @@ impl Task {
     /// What to type when the worktree is gone. The repository still has it in its list, hence `--force`.
     pub(super) fn bring_back(&self) -> String {
         let (repository, path) = (Path::new(&self.project.path), self.worktree());
-        let first = if path.symlink_metadata().is_ok() { "move away what stands there, then " } else { "" };
+        let first = if path.symlink_metadata().is_ok() {
+            "move away what stands there, then "
+        } else {
+            ""
+        };
         format!(
             "{first}bring it back with `git -C {} worktree add --force {} {}`, then retry",
             typed(repository),
@@ -212,10 +257,16 @@ impl Task {
             let own = &self.rules.own_worktrees;
             roots.push(own.canonicalize().unwrap_or_else(|_| own.clone()));
         }
-        if roots.iter().any(|root| worktree.place.path.starts_with(root)) {
+        if roots
+            .iter()
+            .any(|root| worktree.place.path.starts_with(root))
+        {
             return Ok(());
         }
-        let allowed: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
+        let allowed: Vec<String> = roots
+            .iter()
+            .map(|root| root.display().to_string())
+            .collect();
         Err(Stop::fail(
             format!(
                 "{} is outside the folders that worktrees may be in ({})",
@@ -247,23 +298,36 @@ impl Task {
                     short(&head),
                     short(&expected)
                 ),
-                format!("look at it in {}, then {}", self.change.worktree, self.change.submit_advice()),
+                format!(
+                    "look at it in {}, then {}",
+                    self.change.worktree,
+                    self.change.submit_advice()
+                ),
             ));
         }
         let (id, to) = (self.change.change_id.clone(), head.clone());
-        self.write("move_head", move |conn| bb::move_head(conn, &id, &to, clock::now())).await?;
+        self.write("move_head", move |conn| {
+            bb::move_head(conn, &id, &to, clock::now())
+        })
+        .await?;
         Ok(head)
     }
 
     /// Where the branch left the base: reviews and fixes are about all that came since.
     pub(super) async fn base_of(&self, worktree: &Worktree, head: &str) -> Result<String, Stop> {
         let base = self.base_head(worktree).await?.ok_or_else(|| {
-            Stop::fail(format!("the base branch {} is gone", self.change.base), "bring it back, then retry")
+            Stop::fail(
+                format!("the base branch {} is gone", self.change.base),
+                "bring it back, then retry",
+            )
         })?;
         let merge_base = self.git.merge_base(&worktree.place, &base, head).await?;
         merge_base.ok_or_else(|| {
             Stop::fail(
-                format!("{} and {} have no commit in common", self.change.branch, self.change.base),
+                format!(
+                    "{} and {} have no commit in common",
+                    self.change.branch, self.change.base
+                ),
                 "look at the branch, then retry",
             )
         })
@@ -277,24 +341,37 @@ impl Task {
         }
         let remote = self.remote().await?;
         remote.ready().await?;
-        let Some(sha) = remote.fetch(base).await? else { return Ok(None) };
-        self.git.bring_in(&worktree.place, remote.path(), &sha).await?;
+        let Some(sha) = remote.fetch(base).await? else {
+            return Ok(None);
+        };
+        self.git
+            .bring_in(&worktree.place, remote.path(), &sha)
+            .await?;
         Ok(Some(sha))
     }
 }
 
 /// Where HEAD of a change's worktree belongs.
 pub(super) fn head_at(change: &Change) -> HeadAt<'_> {
-    if change.detached { HeadAt::Detached(change.change_id.as_str()) } else { HeadAt::Branch(&change.branch) }
+    if change.detached {
+        HeadAt::Detached(change.change_id.as_str())
+    } else {
+        HeadAt::Branch(&change.branch)
+    }
 }
 
 /// Absolute budgets, looked at before each spend.
 pub(super) fn budget_left(change: &Change) -> Result<(), Stop> {
-    let Some(spent) = change.budget.spent() else { return Ok(()) };
+    let Some(spent) = change.budget.spent() else {
+        return Ok(());
+    };
     let id = &change.change_id;
     Err(Stop::Fail(Fail {
         reason: format!("{id} {} — requires human review", change.budget.used(spent)),
-        decide: format!("allow more (`{}`), or finish it by hand (`remand cancel {id}`)", change.more_command(spent)),
+        decide: format!(
+            "allow more (`{}`), or finish it by hand (`remand cancel {id}`)",
+            change.more_command(spent)
+        ),
         bound: Some(spent.word()),
         final_verdict: None,
         wip: None,
@@ -308,13 +385,24 @@ pub(crate) fn allowed_roots(configured: &[PathBuf], checkout: &Path) -> Vec<Path
     } else {
         configured.to_vec()
     };
-    roots.into_iter().map(|root| root.canonicalize().unwrap_or(root)).collect()
+    roots
+        .into_iter()
+        .map(|root| root.canonicalize().unwrap_or(root))
+        .collect()
 }
 
 /// What is where the worktree's folder was.
 pub(super) fn gone(path: &Path) -> String {
-    let instead = path.symlink_metadata().ok().map(|meta| if meta.is_symlink() { "a symlink" } else { "a file" });
-    let instead = instead.map(|thing| format!(": {thing} stands in its place")).unwrap_or_default();
+    let instead = path.symlink_metadata().ok().map(|meta| {
+        if meta.is_symlink() {
+            "a symlink"
+        } else {
+            "a file"
+        }
+    });
+    let instead = instead
+        .map(|thing| format!(": {thing} stands in its place"))
+        .unwrap_or_default();
     format!("the worktree {} is gone{instead}", path.display())
 }
 
@@ -322,11 +410,20 @@ pub(super) fn gone(path: &Path) -> String {
 fn typed(path: &Path) -> String {
     let text = path.display().to_string();
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+=:@%,".contains(c);
-    if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+    if text.chars().all(is_plain) {
+        text
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
 }
 
 pub(super) fn named(paths: &[String]) -> String {
-    let mut text = paths.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let mut text = paths
+        .iter()
+        .take(NAMED)
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .join(", ");
     if paths.len() > NAMED {
         text.push_str(&format!(" and {} more", paths.len() - NAMED));
     }

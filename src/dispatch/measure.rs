@@ -16,14 +16,25 @@ impl Task {
     }
 
     /// Why a committed fix is too large to be taken over, if it is. Only names and sizes are read.
-    pub(super) async fn oversize(&self, place: &Place, span: Span<'_>, head: &str) -> Result<Option<String>, Stop> {
+    pub(super) async fn oversize(
+        &self,
+        place: &Place,
+        span: Span<'_>,
+        head: &str,
+    ) -> Result<Option<String>, Stop> {
         let files = self.git.net_files(place, span.first, head).await?;
         if let Some(reason) = self.too_large(files.len(), 0) {
             return Ok(Some(reason));
         }
-        let blobs: Vec<String> = files.iter().filter(|file| file.has_blob()).map(|file| file.blob.clone()).collect();
+        let blobs: Vec<String> = files
+            .iter()
+            .filter(|file| file.has_blob())
+            .map(|file| file.blob.clone())
+            .collect();
         let sizes = self.git.blob_sizes(place, &blobs).await?;
-        let bytes = sizes.iter().fold(0_u64, |sum, size| sum.saturating_add(*size));
+        let bytes = sizes
+            .iter()
+            .fold(0_u64, |sum, size| sum.saturating_add(*size));
         // Commits on the way may carry what the last one has no more.
         let carried = self.git.new_objects_size(place, span.first, head).await?;
         Ok(self.too_large(files.len(), bytes.max(carried)))
@@ -32,9 +43,15 @@ impl Task {
     fn too_large(&self, files: usize, bytes: u64) -> Option<String> {
         let rules = &self.rules.push;
         let what = if bytes > rules.max_total_bytes {
-            Wrong::TooMuch { bytes, most: rules.max_total_bytes }
+            Wrong::TooMuch {
+                bytes,
+                most: rules.max_total_bytes,
+            }
         } else if self.change.has_pr() && files > rules.max_files {
-            Wrong::TooManyFiles { files, most: rules.max_files }
+            Wrong::TooManyFiles {
+                files,
+                most: rules.max_files,
+            }
         } else {
             return None;
         };

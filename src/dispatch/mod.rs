@@ -53,7 +53,9 @@ use crate::clock;
 pub(crate) use configuration::Configuration;
 pub(crate) use forge::{Forge, PostReviews};
 pub(crate) use post::forge_mark;
-pub(crate) use rules::{DayBound, GateIn, Limits, OnCheckoutChange, ProjectDayBound, RedBase, Rules, Settings};
+pub(crate) use rules::{
+    DayBound, GateIn, Limits, OnCheckoutChange, ProjectDayBound, RedBase, Rules, Settings,
+};
 pub(crate) use trial::{Trial, try_out};
 
 use slots::Slots;
@@ -77,7 +79,11 @@ pub(crate) struct Dispatch {
 impl Dispatch {
     /// Runs until `stop`; then takes nothing new, gives agents at work the grace, ends them and gives their items back.
     /// `current` may be changed for one with other settings: what is claimed from then on goes by those.
-    pub(crate) async fn run(current: watch::Receiver<Arc<Self>>, wake: Arc<Notify>, stop: CancellationToken) {
+    pub(crate) async fn run(
+        current: watch::Receiver<Arc<Self>>,
+        wake: Arc<Notify>,
+        stop: CancellationToken,
+    ) {
         let mut slots = Slots::default();
         loop {
             let dispatch = Arc::clone(&current.borrow());
@@ -142,18 +148,36 @@ impl Dispatch {
     }
 
     async fn claim(&self) -> bb::Result<Option<Claimed>> {
-        let holding = Holding { holder: self.holder.clone(), lease: self.settings.lease };
-        if self.door.read(|conn| bb::anything_ready(conn, clock::now())).await? {
+        let holding = Holding {
+            holder: self.holder.clone(),
+            lease: self.settings.lease,
+        };
+        if self
+            .door
+            .read(|conn| bb::anything_ready(conn, clock::now()))
+            .await?
+        {
             let real = holding.clone();
-            let claimed = self.door.write("claim", move |conn| bb::claim(conn, &real, clock::now())).await?;
+            let claimed = self
+                .door
+                .write("claim", move |conn| bb::claim(conn, &real, clock::now()))
+                .await?;
             if claimed.is_some() {
                 return Ok(claimed);
             }
         }
-        if !self.door.read(|conn| bb::any_shadow_review_due(conn, clock::now())).await? {
+        if !self
+            .door
+            .read(|conn| bb::any_shadow_review_due(conn, clock::now()))
+            .await?
+        {
             return Ok(None);
         }
-        self.door.write("claim_shadow", move |conn| bb::claim_shadow_review(conn, &holding, clock::now())).await
+        self.door
+            .write("claim_shadow", move |conn| {
+                bb::claim_shadow_review(conn, &holding, clock::now())
+            })
+            .await
     }
 
     /// How long nothing can become due by itself.

@@ -53,7 +53,9 @@ impl Task {
             Made::Not => {
                 let remote = self.remote().await?;
                 let head = self.remote_head(&remote).await?;
-                self.git.bring_in(&project.repository(), remote.path(), &head).await?;
+                self.git
+                    .bring_in(&project.repository(), remote.path(), &head)
+                    .await?;
                 head
             }
         };
@@ -62,9 +64,14 @@ impl Task {
         }
         let id = self.change.change_id.clone();
         // Whatever was set up before went with the folder.
-        self.write("worktree_making", move |conn| bb::set_up_for(conn, &id, MAKING)).await?;
+        self.write("worktree_making", move |conn| {
+            bb::set_up_for(conn, &id, MAKING)
+        })
+        .await?;
         crash_point!("git.worktree.before");
-        self.git.add_worktree(&project, self.worktree(), self.head_at(), &head).await?;
+        self.git
+            .add_worktree(&project, self.worktree(), self.head_at(), &head)
+            .await?;
         crash_point!("git.worktree.after");
         self.worktree_is_made().await
     }
@@ -74,14 +81,22 @@ impl Task {
         if self.change_now().await?.setup_done.as_deref() != Some(MAKING) {
             return Ok(());
         }
-        let (id, path, branch) = (self.change.change_id.clone(), self.change.worktree.clone(), &self.change.branch);
+        let (id, path, branch) = (
+            self.change.change_id.clone(),
+            self.change.worktree.clone(),
+            &self.change.branch,
+        );
         let head = self.git.look(&self.place()?).await?.head;
         let (is_there, branch) = (self.change.change_id.clone(), branch.clone());
         self.write("worktree_made", move |conn| {
             let is_restored = bb::has_event(conn, &is_there, EventType::WorktreeMade)?;
             let verb = if is_restored { "restored" } else { "made" };
-            let event = NewEvent::about(&id, EventType::WorktreeMade, format!("{verb} the worktree {path}"))
-                .with(json!({ "path": path, "branch": branch, "head": head, "restored": is_restored }));
+            let event = NewEvent::about(
+                &id,
+                EventType::WorktreeMade,
+                format!("{verb} the worktree {path}"),
+            )
+            .with(json!({ "path": path, "branch": branch, "head": head, "restored": is_restored }));
             bb::append(conn, &event, clock::now())?;
             bb::set_up_for(conn, &id, "")
         })
@@ -103,9 +118,15 @@ impl Task {
         let name = self.setup_name();
         let dir = self.bench().job_folder(&name).await?;
         let id = self.change.change_id.clone();
-        self.write("setup_begun", move |conn| bb::set_up_for(conn, &id, BEGUN)).await?;
+        self.write("setup_begun", move |conn| bb::set_up_for(conn, &id, BEGUN))
+            .await?;
         let run_id = format!("{}.setup", self.change.change_id);
-        let set_up = SetUp { place: SetUpPlace::Worktree, site: Site::of(place), dir, run_id };
+        let set_up = SetUp {
+            place: SetUpPlace::Worktree,
+            site: Site::of(place),
+            dir,
+            run_id,
+        };
         if let Some(failure) = self.bench().run_set_up(set_up).await? {
             return Err(failure.hold());
         }
@@ -118,7 +139,8 @@ impl Task {
             )));
         }
         let id = self.change.change_id.clone();
-        self.write("set_up", move |conn| bb::set_up_for(conn, &id, &wanted)).await?;
+        self.write("set_up", move |conn| bb::set_up_for(conn, &id, &wanted))
+            .await?;
         Ok(())
     }
 
@@ -129,22 +151,39 @@ impl Task {
     /// Takes away what a set-up that failed or was cut left in a worktree of ours, and keeps it: it is nobody's work, and
     /// nothing else can run there before the set-up has.
     pub(super) async fn end_cut_setup(&self, place: &Place) -> Result<(), Stop> {
-        if !self.change.own_worktree || self.change_now().await?.setup_done.as_deref() != Some(BEGUN) {
+        if !self.change.own_worktree
+            || self.change_now().await?.setup_done.as_deref() != Some(BEGUN)
+        {
             return Ok(());
         }
         // What a killed daemon left of it must not write on.
         self.bench().job_folder(&self.setup_name()).await?;
         let now = self.git.look(place).await?;
-        if let Some(head) = now.head.filter(|_| self.head_at().fits(now.branch.as_deref())) {
+        if let Some(head) = now
+            .head
+            .filter(|_| self.head_at().fits(now.branch.as_deref()))
+        {
             let run = format!("setup-{}", self.change.change_id);
-            self.git.put_back(place, PutBack { head_at: self.head_at(), head_before: &head, run: &run }).await?;
+            self.git
+                .put_back(
+                    place,
+                    PutBack {
+                        head_at: self.head_at(),
+                        head_before: &head,
+                        run: &run,
+                    },
+                )
+                .await?;
         }
         Ok(())
     }
 
     /// The command and the committed files that it depends on: what it leaves there itself, ignored, is none of them.
     async fn setup_key(&self, place: &Place) -> Result<String, Stop> {
-        let files = self.git.listed_files(place, &self.rules.setup_again_on).await?;
+        let files = self
+            .git
+            .listed_files(place, &self.rules.setup_again_on)
+            .await?;
         Ok(fingerprint(&self.rules.setup, &files))
     }
 }

@@ -31,12 +31,28 @@ pub(super) fn plan(worktree: &Path, branch: &str) -> Plan {
     }
     found.sort();
     if found.is_empty() {
-        return Plan { text: None, source: None };
+        return Plan {
+            text: None,
+            source: None,
+        };
     }
-    let folders: BTreeSet<&Path> = found.iter().filter_map(|path| path.parent()).filter(|path| *path != top).collect();
-    let names: Vec<String> = folders.iter().filter_map(|path| path.file_name()).map(lossy).collect();
-    let choice = choose(branch, &names.iter().map(String::as_str).collect::<Vec<_>>());
-    let chosen = choice.folder.and_then(|name| names.iter().position(|other| other == name));
+    let folders: BTreeSet<&Path> = found
+        .iter()
+        .filter_map(|path| path.parent())
+        .filter(|path| *path != top)
+        .collect();
+    let names: Vec<String> = folders
+        .iter()
+        .filter_map(|path| path.file_name())
+        .map(lossy)
+        .collect();
+    let choice = choose(
+        branch,
+        &names.iter().map(String::as_str).collect::<Vec<_>>(),
+    );
+    let chosen = choice
+        .folder
+        .and_then(|name| names.iter().position(|other| other == name));
     let chosen = chosen.and_then(|at| folders.iter().nth(at)).copied();
     let has_top_level = found.iter().any(|path| path.parent() == Some(&top));
     let (folder, reason) = match chosen {
@@ -44,9 +60,21 @@ pub(super) fn plan(worktree: &Path, branch: &str) -> Plan {
         None if has_top_level => (Some(top.as_path()), PlanReason::TopLevel),
         None => (None, choice.reason),
     };
-    let mut files: Vec<&PathBuf> = found.iter().filter(|path| path.parent() == folder).collect();
-    files.sort_by_key(|path| NAMES.iter().position(|name| path.file_name().is_some_and(|file| file == *name)));
-    let shown = |path: &Path| path.strip_prefix(worktree).unwrap_or(path).display().to_string();
+    let mut files: Vec<&PathBuf> = found
+        .iter()
+        .filter(|path| path.parent() == folder)
+        .collect();
+    files.sort_by_key(|path| {
+        NAMES
+            .iter()
+            .position(|name| path.file_name().is_some_and(|file| file == *name))
+    });
+    let shown = |path: &Path| {
+        path.strip_prefix(worktree)
+            .unwrap_or(path)
+            .display()
+            .to_string()
+    };
     let (mut texts, mut unread) = (Vec::new(), Vec::new());
     for path in files {
         match read(worktree, path) {
@@ -56,11 +84,22 @@ pub(super) fn plan(worktree: &Path, branch: &str) -> Plan {
     }
     let source = PlanSource {
         folder: folder.filter(|_| !texts.is_empty()).map(shown),
-        reason: if folder.is_some() && texts.is_empty() { PlanReason::Unreadable } else { reason },
-        folders: folders.iter().take(FOLDERS).map(|path| shown(path)).collect(),
+        reason: if folder.is_some() && texts.is_empty() {
+            PlanReason::Unreadable
+        } else {
+            reason
+        },
+        folders: folders
+            .iter()
+            .take(FOLDERS)
+            .map(|path| shown(path))
+            .collect(),
         unread,
     };
-    Plan { text: (!texts.is_empty()).then(|| texts.join("\n\n")), source: Some(source) }
+    Plan {
+        text: (!texts.is_empty()).then(|| texts.join("\n\n")),
+        source: Some(source),
+    }
 }
 
 fn lossy(name: &OsStr) -> String {
@@ -69,7 +108,9 @@ fn lossy(name: &OsStr) -> String {
 
 fn collect(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     // A folder that can't be read holds no plan for us; the agent sees the same.
-    let Ok(names) = files::names(folder) else { return };
+    let Ok(names) = files::names(folder) else {
+        return;
+    };
     for name in names {
         let path = folder.join(&name);
         if is_folder(&path) {
@@ -89,7 +130,8 @@ fn is_folder(path: &Path) -> bool {
 
 fn read(worktree: &Path, path: &Path) -> Option<String> {
     let name = path.strip_prefix(worktree).unwrap_or(path);
-    let text = String::from_utf8_lossy(&files::read_below(worktree, name, FILE_CAP).ok()?).into_owned();
+    let text =
+        String::from_utf8_lossy(&files::read_below(worktree, name, FILE_CAP).ok()?).into_owned();
     Some(format!("## {}\n\n{text}", name.display()))
 }
 
@@ -110,12 +152,30 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(plan(folder.path(), "x").text, None);
         write(folder.path(), ".specify/specs/f-020-loop/tasks.md", "do it");
-        write(folder.path(), ".specify/specs/f-020-loop/spec.md", "the loop");
-        write(folder.path(), ".specify/specs/f-021-other/spec.md", "another");
+        write(
+            folder.path(),
+            ".specify/specs/f-020-loop/spec.md",
+            "the loop",
+        );
+        write(
+            folder.path(),
+            ".specify/specs/f-021-other/spec.md",
+            "another",
+        );
         let text = plan(folder.path(), "feature/F-020-loop").text.unwrap();
-        assert!(text.contains("the loop") && text.contains("do it") && !text.contains("another"), "{text}");
-        assert!(text.find("the loop") < text.find("do it"), "the spec comes first");
-        assert_eq!(plan(folder.path(), "main-work").text, None, "which of the two is meant can't be known");
+        assert!(
+            text.contains("the loop") && text.contains("do it") && !text.contains("another"),
+            "{text}"
+        );
+        assert!(
+            text.find("the loop") < text.find("do it"),
+            "the spec comes first"
+        );
+        assert_eq!(
+            plan(folder.path(), "main-work").text,
+            None,
+            "which of the two is meant can't be known"
+        );
     }
 
     #[test]
@@ -124,7 +184,11 @@ mod tests {
         let outside = tempfile::tempdir().unwrap();
         fs::write(outside.path().join("spec.md"), "secret").unwrap();
         fs::create_dir(folder.path().join(".specify")).unwrap();
-        std::os::unix::fs::symlink(outside.path().join("spec.md"), folder.path().join(".specify/spec.md")).unwrap();
+        std::os::unix::fs::symlink(
+            outside.path().join("spec.md"),
+            folder.path().join(".specify/spec.md"),
+        )
+        .unwrap();
         std::os::unix::fs::symlink(outside.path(), folder.path().join(".specify/more")).unwrap();
         assert_eq!(plan(folder.path(), "x").text, None);
     }

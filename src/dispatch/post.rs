@@ -69,7 +69,10 @@ impl Dispatch {
 
     /// Posts what may be posted now; says how much was.
     pub(crate) async fn post_due(&self, stop: &CancellationToken) -> bb::Result<usize> {
-        let due = self.door.read(|conn| bb::open_posts(conn, clock::now())).await?;
+        let due = self
+            .door
+            .read(|conn| bb::open_posts(conn, clock::now()))
+            .await?;
         let mut posted = 0;
         for intent in due {
             if stop.is_cancelled() {
@@ -88,9 +91,17 @@ impl Dispatch {
     }
 
     async fn post(&self, intent: Intent) -> bb::Result<bool> {
-        let (key, from, holder) = (intent.key.clone(), intent.claimed_by.clone(), self.holder.clone());
-        let claimed =
-            self.door.write("claim_post", move |conn| bb::claim_post(conn, &key, from.as_deref(), &holder)).await?;
+        let (key, from, holder) = (
+            intent.key.clone(),
+            intent.claimed_by.clone(),
+            self.holder.clone(),
+        );
+        let claimed = self
+            .door
+            .write("claim_post", move |conn| {
+                bb::claim_post(conn, &key, from.as_deref(), &holder)
+            })
+            .await?;
         if !claimed {
             return Ok(false);
         }
@@ -107,14 +118,21 @@ impl Dispatch {
             })
             .await?;
         let (Some(repo), Some(number)) = (project.repo, change.pr_number) else {
-            return self.give_up(intent, "the project has no repository on the forge").await;
+            return self
+                .give_up(intent, "the project has no repository on the forge")
+                .await;
         };
         if change.state.is_over() {
             let reason = format!("the change is {}", change.state);
             return self.give_up(intent, &reason).await;
         }
         self.door.check()?;
-        let page = Page { github: &self.settings.forge.github, repo, number, change };
+        let page = Page {
+            github: &self.settings.forge.github,
+            repo,
+            number,
+            change,
+        };
         let done = match self.find_or_post(&page, &intent).await {
             Ok(done) => done,
             Err(Unposted::Never(reason)) => return self.give_up(intent, &reason).await,
@@ -122,7 +140,11 @@ impl Dispatch {
             Err(Unposted::Forge(error)) => return self.put_off(intent, error).await,
         };
         crash_point!("post.{}.after", intent.kind);
-        self.door.write("post_done", move |conn| bb::post_done(conn, &intent, &done, clock::now())).await?;
+        self.door
+            .write("post_done", move |conn| {
+                bb::post_done(conn, &intent, &done, clock::now())
+            })
+            .await?;
         self.after.notify_one();
         Ok(true)
     }
@@ -130,13 +152,19 @@ impl Dispatch {
     /// A killed remand leaves its gh running, and what that posts is not there yet when we look. It is ended; what the
     /// forge makes of what it had sent by then is looked at later.
     async fn is_still_at_work(&self, intent: &Intent) -> Option<GithubError> {
-        let dead = intent.claimed_by.as_ref().filter(|holder| **holder != self.holder)?;
+        let dead = intent
+            .claimed_by
+            .as_ref()
+            .filter(|holder| **holder != self.holder)?;
         let what = match process::end_marked(forge_mark(dead).as_ref()).await {
             Ok(0) => return None,
             Ok(_) => "a gh of a remand that died was at work on it".to_owned(),
             Err(error) => chain(&error),
         };
-        Some(GithubError::Transient { path: intent.key.clone(), what })
+        Some(GithubError::Transient {
+            path: intent.key.clone(),
+            what,
+        })
     }
 
     async fn find_or_post(&self, page: &Page<'_>, intent: &Intent) -> Result<PostDone, Unposted> {
@@ -162,13 +190,22 @@ impl Dispatch {
                 };
                 let body = self.fit(&text::answer(&intent.payload), intent)?;
                 crash_point!("post.{}.before", intent.kind);
-                let posted = page.github.reply(&page.repo, page.number, comment, &body).await?;
+                let posted = page
+                    .github
+                    .reply(&page.repo, page.number, comment, &body)
+                    .await?;
                 Ok(done(intent, SaidKind::ReviewComment, &posted, "done"))
             }
             IntentKind::Note => {
-                let body = self.fit(&text::note(&intent.payload, &page.change, &page.name()), intent)?;
+                let body = self.fit(
+                    &text::note(&intent.payload, &page.change, &page.name()),
+                    intent,
+                )?;
                 crash_point!("post.{}.before", intent.kind);
-                let posted = page.github.post_comment(&page.repo, page.number, &body).await?;
+                let posted = page
+                    .github
+                    .post_comment(&page.repo, page.number, &body)
+                    .await?;
                 Ok(done(intent, SaidKind::IssueComment, &posted, "done"))
             }
             IntentKind::Ask => {
@@ -184,25 +221,55 @@ impl Dispatch {
                 crash_point!("post.{}.before", intent.kind);
                 let asked = page.ask(logins).await?;
                 let summary = format!("{} asked to review again", asked.join(", "));
-                Ok(PostDone { result: "done".into(), forge_id: None, url: None, summary })
+                Ok(PostDone {
+                    result: "done".into(),
+                    forge_id: None,
+                    url: None,
+                    summary,
+                })
             }
-            IntentKind::Push | IntentKind::Review => Err(Unposted::Never("it is not posted like this".into())),
+            IntentKind::Push | IntentKind::Review => {
+                Err(Unposted::Never("it is not posted like this".into()))
+            }
         }
     }
 
     /// Our review, and what it means for those before it. Both are done again when the second could not be.
-    async fn put_review(&self, page: &Page<'_>, intent: &Intent, there: Option<Said>) -> Result<PostDone, Unposted> {
-        let id = ReviewId::new(intent.payload.get("review_id").and_then(Value::as_str).unwrap_or_default());
-        let (_, review) = self.door.read(move |conn| bb::review(conn, &id)).await.map_err(Unposted::Blackboard)?;
+    async fn put_review(
+        &self,
+        page: &Page<'_>,
+        intent: &Intent,
+        there: Option<Said>,
+    ) -> Result<PostDone, Unposted> {
+        let id = ReviewId::new(
+            intent
+                .payload
+                .get("review_id")
+                .and_then(Value::as_str)
+                .unwrap_or_default(),
+        );
+        let (_, review) = self
+            .door
+            .read(move |conn| bb::review(conn, &id))
+            .await
+            .map_err(Unposted::Blackboard)?;
         let id = page.change.change_id.clone();
-        let last = self.door.read(move |conn| bb::last_review(conn, &id)).await.map_err(Unposted::Blackboard)?;
+        let last = self
+            .door
+            .read(move |conn| bb::last_review(conn, &id))
+            .await
+            .map_err(Unposted::Blackboard)?;
         // This one may come late: what counts is whether we still object.
         let objects = last.as_ref().unwrap_or(&review).verdict == Verdict::ChangesRequested;
         let mut done = match there {
             Some(said) => found(intent, &said),
             None => {
                 let rejects = objects && review.verdict == Verdict::ChangesRequested;
-                let event = if rejects { ReviewEvent::RequestChanges } else { ReviewEvent::Comment };
+                let event = if rejects {
+                    ReviewEvent::RequestChanges
+                } else {
+                    ReviewEvent::Comment
+                };
                 self.post_review(page, intent, &review, event).await?
             }
         };
@@ -226,32 +293,55 @@ impl Dispatch {
     ) -> Result<PostDone, Unposted> {
         let mode = self.settings.forge.reviews;
         if mode == PostReviews::Off {
-            return Err(Unposted::Never("reviews are not posted (`reviews = \"off\"`)".into()));
+            return Err(Unposted::Never(
+                "reviews are not posted (`reviews = \"off\"`)".into(),
+            ));
         }
-        let findings = intent.payload.get("findings").and_then(Value::as_array).cloned().unwrap_or_default();
+        let findings = intent
+            .payload
+            .get("findings")
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default();
         let event = match event {
-            ReviewEvent::RequestChanges if mode == PostReviews::RequestChanges && !self.is_by_us(page).await? => event,
+            ReviewEvent::RequestChanges
+                if mode == PostReviews::RequestChanges && !self.is_by_us(page).await? =>
+            {
+                event
+            }
             ReviewEvent::RequestChanges | ReviewEvent::Comment => ReviewEvent::Comment,
         };
         let (mut placed, mut rest) = (Vec::new(), Vec::new());
         for finding in &findings {
             match inline(finding, review) {
                 // Each has the marker, so that it is known as ours however early it is read.
-                Some(one) => placed.push(NewInline { body: self.fit(&one.body, intent)?, ..one }),
+                Some(one) => placed.push(NewInline {
+                    body: self.fit(&one.body, intent)?,
+                    ..one
+                }),
                 None => rest.push(finding.clone()),
             }
         }
         self.must_not_tell(review.summary.as_deref().unwrap_or_default())?;
         let body = |listed: &[Value]| self.fit(&text::review(review, listed, &page.change), intent);
         let whole = body(&findings)?;
-        let in_review = if event == ReviewEvent::RequestChanges { REQUEST_CHANGES } else { "comment" };
+        let in_review = if event == ReviewEvent::RequestChanges {
+            REQUEST_CHANGES
+        } else {
+            "comment"
+        };
         // What stands at its line is not said twice.
         let mut ways = vec![(Vec::new(), whole.clone())];
         if !placed.is_empty() {
             ways.insert(0, (placed, body(&rest)?));
         }
         for (comments, body) in ways {
-            let new = NewReview { commit: review.head.clone(), body, event, comments };
+            let new = NewReview {
+                commit: review.head.clone(),
+                body,
+                event,
+                comments,
+            };
             crash_point!("post.{}.before", intent.kind);
             match page.github.post_review(&page.repo, page.number, &new).await {
                 Ok(posted) => return Ok(done(intent, SaidKind::Review, &posted, in_review)),
@@ -262,15 +352,27 @@ impl Dispatch {
             }
         }
         crash_point!("post.{}.before", intent.kind);
-        let posted = page.github.post_comment(&page.repo, page.number, &whole).await?;
-        Ok(done(intent, SaidKind::IssueComment, &posted, "issue_comment"))
+        let posted = page
+            .github
+            .post_comment(&page.repo, page.number, &whole)
+            .await?;
+        Ok(done(
+            intent,
+            SaidKind::IssueComment,
+            &posted,
+            "issue_comment",
+        ))
     }
 
     /// Whether the pull request is by the account that gh is logged in with: GitHub lets nobody request changes on a pull
     /// request of their own.
     async fn is_by_us(&self, page: &Page<'_>) -> Result<bool, Unposted> {
         let id = page.change.change_id.clone();
-        let pull = self.door.read(move |conn| bb::pull_of_change(conn, &id)).await.map_err(Unposted::Blackboard)?;
+        let pull = self
+            .door
+            .read(move |conn| bb::pull_of_change(conn, &id))
+            .await
+            .map_err(Unposted::Blackboard)?;
         match pull.and_then(|pull| pull.author_id) {
             Some(author) => Ok(page.github.is_logged_in_as(author).await?),
             None => Ok(false),
@@ -281,13 +383,20 @@ impl Dispatch {
     /// back. Nobody else's is touched. What the forge does not allow is left.
     async fn withdraw_earlier(&self, page: &Page<'_>, intent: &Intent) -> Result<(), Unposted> {
         let id = page.change.change_id.clone();
-        let earlier = self.door.read(move |conn| bb::reviews_on_pull(conn, &id)).await.map_err(Unposted::Blackboard)?;
-        let stands = |old: &&Intent| old.key != intent.key && old.result.as_deref() == Some(REQUEST_CHANGES);
+        let earlier = self
+            .door
+            .read(move |conn| bb::reviews_on_pull(conn, &id))
+            .await
+            .map_err(Unposted::Blackboard)?;
+        let stands =
+            |old: &&Intent| old.key != intent.key && old.result.as_deref() == Some(REQUEST_CHANGES);
         for old in earlier.iter().filter(stands) {
             page.dismiss(old.forge_id.as_deref()).await?;
             let key = old.key.clone();
             self.door
-                .write("dismissed", move |conn| bb::change_result(conn, &key, DISMISSED))
+                .write("dismissed", move |conn| {
+                    bb::change_result(conn, &key, DISMISSED)
+                })
                 .await
                 .map_err(Unposted::Blackboard)?;
         }
@@ -333,14 +442,18 @@ impl Dispatch {
             return self.give_up(intent, &reason).await;
         }
         if never {
-            self.door.write("refused_post", move |conn| bb::refused_post(conn, &intent, &reason, clock::now())).await?;
+            self.door
+                .write("refused_post", move |conn| {
+                    bb::refused_post(conn, &intent, &reason, clock::now())
+                })
+                .await?;
             return Ok(true);
         }
         let now = clock::now();
         let until: Option<Time> = match error {
-            GithubError::Limited { until } => {
-                until.filter(|until| *until > now).map(|until| until.min(now.plus(bb::RATE_WINDOW)))
-            }
+            GithubError::Limited { until } => until
+                .filter(|until| *until > now)
+                .map(|until| until.min(now.plus(bb::RATE_WINDOW))),
             GithubError::NoGh
             | GithubError::LoggedOut
             | GithubError::Auth { .. }
@@ -351,13 +464,21 @@ impl Dispatch {
         };
         let until = until.unwrap_or_else(|| self.settings.backoff(intent.tries, now));
         tracing::warn!(key = %intent.key, reason = ?reason, until = %until, "not posted now");
-        self.door.write("put_off_post", move |conn| bb::put_off_post(conn, &intent.key, &reason, until)).await?;
+        self.door
+            .write("put_off_post", move |conn| {
+                bb::put_off_post(conn, &intent.key, &reason, until)
+            })
+            .await?;
         Ok(false)
     }
 
     async fn give_up(&self, intent: Intent, reason: &str) -> bb::Result<bool> {
         let reason = reason.to_owned();
-        self.door.write("give_up_post", move |conn| bb::give_up_post(conn, &intent, &reason, clock::now())).await?;
+        self.door
+            .write("give_up_post", move |conn| {
+                bb::give_up_post(conn, &intent, &reason, clock::now())
+            })
+            .await?;
         Ok(true)
     }
 }
@@ -378,15 +499,28 @@ impl Page<'_> {
         all.extend(github.review_comments(repo, number, &none).await?.items);
         // The comments of a review are as old as their lines: they may be older than the review itself.
         let is_inline = |said: &Said| said.kind == SaidKind::ReviewComment;
-        let marked = all.into_iter().filter(|said| marker_of(&said.body) == Some(marker));
+        let marked = all
+            .into_iter()
+            .filter(|said| marker_of(&said.body) == Some(marker));
         let meant = marked.filter(|said| is_inline(said) == (kind == IntentKind::Answer));
         Ok(meant.min_by(|a, b| a.created_at.cmp(&b.created_at)))
     }
 
     /// Takes a review of ours back, if the forge lets us.
     async fn dismiss(&self, forge_id: Option<&str>) -> Result<(), GithubError> {
-        let Some(review) = forge_id.and_then(|id| id.split_once(':')?.1.parse().ok()) else { return Ok(()) };
-        match self.github.dismiss(&self.repo, self.number, review, "A later review by remand passed.").await {
+        let Some(review) = forge_id.and_then(|id| id.split_once(':')?.1.parse().ok()) else {
+            return Ok(());
+        };
+        match self
+            .github
+            .dismiss(
+                &self.repo,
+                self.number,
+                review,
+                "A later review by remand passed.",
+            )
+            .await
+        {
             Ok(()) | Err(GithubError::NotFound { .. } | GithubError::Auth { .. }) => Ok(()),
             Err(GithubError::Refused { status, .. }) if !is_elsewhere(status) => Ok(()),
             Err(error) => Err(error),
@@ -395,20 +529,32 @@ impl Page<'_> {
 
     /// Asks them to review; those whom the forge does not let be asked keep nobody else from it.
     async fn ask(&self, logins: Vec<String>) -> Result<Vec<String>, GithubError> {
-        let refused = match self.github.ask_reviewers(&self.repo, self.number, &logins).await {
+        let refused = match self
+            .github
+            .ask_reviewers(&self.repo, self.number, &logins)
+            .await
+        {
             Ok(()) => return Ok(logins),
             Err(error @ GithubError::Refused { .. }) if logins.len() > 1 => error,
             Err(error) => return Err(error),
         };
         let mut asked = Vec::new();
         for login in logins {
-            match self.github.ask_reviewers(&self.repo, self.number, std::slice::from_ref(&login)).await {
+            match self
+                .github
+                .ask_reviewers(&self.repo, self.number, std::slice::from_ref(&login))
+                .await
+            {
                 Ok(()) => asked.push(login),
                 Err(GithubError::Refused { .. }) => {}
                 Err(error) => return Err(error),
             }
         }
-        if asked.is_empty() { Err(refused) } else { Ok(asked) }
+        if asked.is_empty() {
+            Err(refused)
+        } else {
+            Ok(asked)
+        }
     }
 }
 
@@ -442,16 +588,23 @@ fn done(intent: &Intent, kind: SaidKind, posted: &Posted, result: &str) -> PostD
 /// An earlier try had come through.
 fn found(intent: &Intent, said: &Said) -> PostDone {
     let result = match (intent.kind, said.kind, said.state) {
-        (IntentKind::Review, SaidKind::Review, Some(ReviewState::ChangesRequested)) => REQUEST_CHANGES,
+        (IntentKind::Review, SaidKind::Review, Some(ReviewState::ChangesRequested)) => {
+            REQUEST_CHANGES
+        }
         (IntentKind::Review, SaidKind::Review, _) => "comment",
         (IntentKind::Review, _, _) => "issue_comment",
-        (IntentKind::Push | IntentKind::Answer | IntentKind::Note | IntentKind::Ask, _, _) => "done",
+        (IntentKind::Push | IntentKind::Answer | IntentKind::Note | IntentKind::Ask, _, _) => {
+            "done"
+        }
     };
     PostDone {
         result: result.to_owned(),
         forge_id: Some(said.key()),
         url: Some(said.url.clone()),
-        summary: format!("{} is on the pull request already: {}", intent.key, said.url),
+        summary: format!(
+            "{} is on the pull request already: {}",
+            intent.key, said.url
+        ),
     }
 }
 
@@ -463,6 +616,14 @@ fn number(payload: &Value, key: &str) -> Option<i64> {
 fn inline(finding: &Value, review: &PastReview) -> Option<NewInline> {
     let path = finding.get("path")?.as_str()?;
     let line = finding.get("line")?.as_i64().filter(|line| *line > 0)?;
-    let is_in_diff = review.files.as_array()?.iter().any(|file| file.as_str() == Some(path));
-    is_in_diff.then(|| NewInline { path: path.to_owned(), line, body: text::inline(finding) })
+    let is_in_diff = review
+        .files
+        .as_array()?
+        .iter()
+        .any(|file| file.as_str() == Some(path));
+    is_in_diff.then(|| NewInline {
+        path: path.to_owned(),
+        line,
+        body: text::inline(finding),
+    })
 }

@@ -28,22 +28,39 @@ pub(super) fn words_of(payload: &Value) -> String {
 pub(super) fn review(review: &PastReview, findings: &[Value], change: &Change) -> String {
     let head = short(&review.head);
     let mut text = match review.verdict {
-        Verdict::Approved => format!("**remand**: no objections, in an agent's review of {head}.\n"),
-        Verdict::ChangesRequested => format!("**remand**: changes requested, in an agent's review of {head}.\n"),
-        Verdict::NeedsDiscussion => format!("**remand**: an agent's review of {head} asks for a discussion.\n"),
-        Verdict::Unclear => format!("**remand**: an agent's review of {head} could not be read as a verdict.\n"),
+        Verdict::Approved => {
+            format!("**remand**: no objections, in an agent's review of {head}.\n")
+        }
+        Verdict::ChangesRequested => {
+            format!("**remand**: changes requested, in an agent's review of {head}.\n")
+        }
+        Verdict::NeedsDiscussion => {
+            format!("**remand**: an agent's review of {head} asks for a discussion.\n")
+        }
+        Verdict::Unclear => {
+            format!("**remand**: an agent's review of {head} could not be read as a verdict.\n")
+        }
     };
     if let Some(summary) = &review.summary {
         push(&mut text, &format!("\n{}\n", quiet(summary)));
     }
     for one in findings {
-        push(&mut text, &format!("\n- {}\n", finding(one, &place(one)).replace('\n', "\n  ")));
+        push(
+            &mut text,
+            &format!("\n- {}\n", finding(one, &place(one)).replace('\n', "\n  ")),
+        );
     }
     let (next, most) = (review.cycle + 1, change.budget.max_fix_cycles);
     match review.verdict {
-        Verdict::Approved => push(&mut text, "\nThis is not an approval: that is a person's to give.\n"),
+        Verdict::Approved => push(
+            &mut text,
+            "\nThis is not an approval: that is a person's to give.\n",
+        ),
         Verdict::ChangesRequested if next <= most => {
-            push(&mut text, &format!("\nAn agent is to fix this, as fix {next} of at most {most}.\n"));
+            push(
+                &mut text,
+                &format!("\nAn agent is to fix this, as fix {next} of at most {most}.\n"),
+            );
         }
         Verdict::ChangesRequested | Verdict::NeedsDiscussion | Verdict::Unclear => {}
     }
@@ -57,10 +74,15 @@ pub(super) fn inline(one: &Value) -> String {
 
 fn finding(finding: &Value, place: &str) -> String {
     let word = |key: &str| finding.get(key).and_then(Value::as_str).unwrap_or_default();
-    let mut text = format!("**{}** {place}", word("severity")).trim_end().to_owned();
+    let mut text = format!("**{}** {place}", word("severity"))
+        .trim_end()
+        .to_owned();
     push(&mut text, &format!(": {}", quiet(word("text"))));
     if !word("suggestion").is_empty() {
-        push(&mut text, &format!("\n\nSuggestion: {}", quiet(word("suggestion"))));
+        push(
+            &mut text,
+            &format!("\n\nSuggestion: {}", quiet(word("suggestion"))),
+        );
     }
     text
 }
@@ -90,16 +112,38 @@ pub(super) fn note(payload: &Value, change: &Change, name: &str) -> String {
     }
     let number = |key: &str| payload.get(key).and_then(Value::as_i64).unwrap_or_default();
     let (sha, most) = (short(word("sha")), change.budget.max_fix_cycles);
-    let is_whole = payload.get("left_out").and_then(Value::as_array).is_none_or(Vec::is_empty);
-    let next = if is_whole { "It is reviewed again." } else { "Not all of what was asked for could be addressed." };
-    let mut text = format!("**remand** pushed {sha}, fix {} of at most {most}. {next}\n", number("cycle"));
-    for one in payload.get("done").and_then(Value::as_array).into_iter().flatten() {
-        push(&mut text, &format!("\n- {}\n", done(one).replace('\n', "\n  ")));
+    let is_whole = payload
+        .get("left_out")
+        .and_then(Value::as_array)
+        .is_none_or(Vec::is_empty);
+    let next = if is_whole {
+        "It is reviewed again."
+    } else {
+        "Not all of what was asked for could be addressed."
+    };
+    let mut text = format!(
+        "**remand** pushed {sha}, fix {} of at most {most}. {next}\n",
+        number("cycle")
+    );
+    for one in payload
+        .get("done")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+    {
+        push(
+            &mut text,
+            &format!("\n- {}\n", done(one).replace('\n', "\n  ")),
+        );
     }
     if number("answered") > 0 {
         push(&mut text, "\nComments are answered where they stand.\n");
     }
-    let rest = payload.get("left_out").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let rest = payload
+        .get("left_out")
+        .and_then(Value::as_array)
+        .map(Vec::as_slice)
+        .unwrap_or_default();
     if !rest.is_empty() {
         push(&mut text, &left_out(rest));
     }
@@ -108,14 +152,26 @@ pub(super) fn note(payload: &Value, change: &Change, name: &str) -> String {
 
 /// Comments that no agent was told: they are left to a person.
 fn left_out(rest: &[Value]) -> String {
-    let comments = if rest.len() == 1 { "1 comment was".to_owned() } else { format!("{} comments were", rest.len()) };
-    let mut text =
-        format!("\n{comments} too much for the agent's prompts. No agent has seen this, and it is not addressed:\n");
+    let comments = if rest.len() == 1 {
+        "1 comment was".to_owned()
+    } else {
+        format!("{} comments were", rest.len())
+    };
+    let mut text = format!(
+        "\n{comments} too much for the agent's prompts. No agent has seen this, and it is not addressed:\n"
+    );
     for one in rest.iter().take(LISTED) {
         let word = |key: &str| one.get(key).and_then(Value::as_str).unwrap_or_default();
-        let what = format!("{} {}", place(one), quiet(word("text"))).trim().to_owned();
-        let link = Some(word("url")).filter(|url| url.starts_with("https://")).map(|url| format!(" ({url})"));
-        push(&mut text, &format!("\n- {what}{}\n", link.unwrap_or_default()));
+        let what = format!("{} {}", place(one), quiet(word("text")))
+            .trim()
+            .to_owned();
+        let link = Some(word("url"))
+            .filter(|url| url.starts_with("https://"))
+            .map(|url| format!(" ({url})"));
+        push(
+            &mut text,
+            &format!("\n- {what}{}\n", link.unwrap_or_default()),
+        );
     }
     if rest.len() > LISTED {
         push(&mut text, &format!("\nand {} more.\n", rest.len() - LISTED));
@@ -127,8 +183,14 @@ fn left_out(rest: &[Value]) -> String {
 fn escalated(kind: &str, change: &Change) -> String {
     let (budget, number) = (&change.budget, change.pr_number.unwrap_or_default());
     match kind {
-        "cycles" => format!("PR #{number} exceeded max fix cycles ({}) — requires human review", budget.max_fix_cycles),
-        "total_fixes" => format!("PR #{number} used all {} fixes that it may have", budget.max_total_fixes),
+        "cycles" => format!(
+            "PR #{number} exceeded max fix cycles ({}) — requires human review",
+            budget.max_fix_cycles
+        ),
+        "total_fixes" => format!(
+            "PR #{number} used all {} fixes that it may have",
+            budget.max_total_fixes
+        ),
         "time" => "its agents used all the time that they may".to_owned(),
         "tokens" => "its agents used all the tokens that they may".to_owned(),
         "money" => "its agents spent all the money that they may".to_owned(),
@@ -166,10 +228,18 @@ fn because(said: &str, reason: &str) -> String {
 }
 
 fn place(finding: &Value) -> String {
-    let Some(path) = finding.get("path").and_then(Value::as_str).filter(|path| !path.is_empty()) else {
+    let Some(path) = finding
+        .get("path")
+        .and_then(Value::as_str)
+        .filter(|path| !path.is_empty())
+    else {
         return String::new();
     };
-    let line = finding.get("line").and_then(Value::as_i64).map(|line| format!(":{line}")).unwrap_or_default();
+    let line = finding
+        .get("line")
+        .and_then(Value::as_i64)
+        .map(|line| format!(":{line}"))
+        .unwrap_or_default();
     format!("`{}{line}`", path.replace('`', "'"))
 }
 
@@ -190,7 +260,8 @@ fn quiet(text: &str) -> String {
             '-' => {
                 let mut before = out.chars().rev();
                 let names = (before.next(), before.next());
-                matches!(names, (Some('h' | 'H'), Some('g' | 'G'))) && rest.starts_with(|c: char| c.is_ascii_digit())
+                matches!(names, (Some('h' | 'H'), Some('g' | 'G')))
+                    && rest.starts_with(|c: char| c.is_ascii_digit())
             }
             _ => false,
         };
@@ -214,14 +285,20 @@ fn open_fence(text: &str) -> Option<String> {
         let inner = line.trim_start_matches(' ');
         let is_code = line.len() - inner.len() >= 4;
         let mark: String = match inner.chars().next() {
-            Some(first @ ('`' | '~')) if !is_code => inner.chars().take_while(|c| *c == first).collect(),
+            Some(first @ ('`' | '~')) if !is_code => {
+                inner.chars().take_while(|c| *c == first).collect()
+            }
             Some(_) | None => continue,
         };
         let after = inner.get(mark.len()..).unwrap_or_default();
         match &open {
-            Some(fence) if mark.starts_with(fence.as_str()) && after.trim().is_empty() => open = None,
+            Some(fence) if mark.starts_with(fence.as_str()) && after.trim().is_empty() => {
+                open = None
+            }
             Some(_) => {}
-            None if mark.len() >= 3 && !(mark.starts_with('`') && after.contains('`')) => open = Some(mark),
+            None if mark.len() >= 3 && !(mark.starts_with('`') && after.contains('`')) => {
+                open = Some(mark)
+            }
             None => {}
         }
     }
@@ -236,7 +313,10 @@ fn push(text: &mut String, more: &str) {
 fn cut(text: &str) -> String {
     let mut text = text.trim_end().to_owned();
     if text.len() > MOST {
-        let at = (0..=MOST).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        let at = (0..=MOST)
+            .rev()
+            .find(|at| text.is_char_boundary(*at))
+            .unwrap_or(0);
         text.truncate(at);
         text.push_str("\n\n(cut here; the whole is on the blackboard)");
     }
@@ -257,11 +337,36 @@ mod tests {
     fn what_a_fix_did_is_said_in_the_agents_words_or_not_at_all() {
         let on = |answer: Value, reason: &str| json!({ "sha": "05cb3ec1881234", "answer": answer, "reason": reason, "text": "It leaks\nmore", "path": "a.rs", "line": 3 });
         for (answer, reason, at_its_line, in_a_note) in [
-            (json!("fixed"), "Closed.", "Addressed in 05cb3ec188: Closed.", "`a.rs:3` It leaks\nAddressed: Closed."),
-            (json!("cannot_fix"), "No.", "Not fixed in 05cb3ec188: No.", "`a.rs:3` It leaks\nNot fixed: No."),
-            (json!("disagree"), "Why?", "Left as it is in 05cb3ec188: Why?", "`a.rs:3` It leaks\nLeft as it is: Why?"),
-            (json!("fixed"), "", "Addressed in 05cb3ec188.", "`a.rs:3` It leaks\nAddressed."),
-            (json!(null), "", "05cb3ec188 is meant to address this.", "`a.rs:3` It leaks"),
+            (
+                json!("fixed"),
+                "Closed.",
+                "Addressed in 05cb3ec188: Closed.",
+                "`a.rs:3` It leaks\nAddressed: Closed.",
+            ),
+            (
+                json!("cannot_fix"),
+                "No.",
+                "Not fixed in 05cb3ec188: No.",
+                "`a.rs:3` It leaks\nNot fixed: No.",
+            ),
+            (
+                json!("disagree"),
+                "Why?",
+                "Left as it is in 05cb3ec188: Why?",
+                "`a.rs:3` It leaks\nLeft as it is: Why?",
+            ),
+            (
+                json!("fixed"),
+                "",
+                "Addressed in 05cb3ec188.",
+                "`a.rs:3` It leaks\nAddressed.",
+            ),
+            (
+                json!(null),
+                "",
+                "05cb3ec188 is meant to address this.",
+                "`a.rs:3` It leaks",
+            ),
         ] {
             assert_eq!(super::answer(&on(answer.clone(), reason)), at_its_line);
             assert_eq!(done(&on(answer, reason)), in_a_note);
@@ -271,10 +376,12 @@ mod tests {
 
     #[test]
     fn a_finding_names_its_place_only_where_it_does_not_stand() {
-        let one =
-            json!({ "severity": "high", "path": "a.rs", "line": 3, "text": "It leaks", "suggestion": "Close it" });
+        let one = json!({ "severity": "high", "path": "a.rs", "line": 3, "text": "It leaks", "suggestion": "Close it" });
         assert_eq!(inline(&one), "**high**: It leaks\n\nSuggestion: Close it");
-        assert_eq!(finding(&one, &place(&one)), "**high** `a.rs:3`: It leaks\n\nSuggestion: Close it");
+        assert_eq!(
+            finding(&one, &place(&one)),
+            "**high** `a.rs:3`: It leaks\n\nSuggestion: Close it"
+        );
     }
 
     #[test]
@@ -290,10 +397,16 @@ mod tests {
             "&#64;carol &#x23;12",
         ] {
             let said = quiet(text);
-            assert!(!said.contains("@c") && !said.contains("@a") && !said.contains("#1"), "{said}");
+            assert!(
+                !said.contains("@c") && !said.contains("@a") && !said.contains("#1"),
+                "{said}"
+            );
             assert!(!said.contains("&#6") && !said.contains("&#x"), "{said}");
             let seen = said.replace(APART, "");
-            assert!(seen.starts_with(text.trim()), "people read the same: {seen}");
+            assert!(
+                seen.starts_with(text.trim()),
+                "people read the same: {seen}"
+            );
         }
         assert_eq!(
             quiet("GH-12 gh-7 GH-x &commat;a &num;1"),
@@ -314,7 +427,11 @@ mod tests {
             ("```\n~~~\n````  \nafter", ""),
         ] {
             let said = quiet(text);
-            let expected = if closed_by.is_empty() { text.to_owned() } else { format!("{text}\n{closed_by}") };
+            let expected = if closed_by.is_empty() {
+                text.to_owned()
+            } else {
+                format!("{text}\n{closed_by}")
+            };
             assert_eq!(said, expected);
         }
     }

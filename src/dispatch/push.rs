@@ -34,8 +34,17 @@ impl Dispatch {
     /// As for a change at work, but without a question: whoever goes on with the change asks it.
     async fn has_trusted_settings(&self, id: &ChangeId, remote: &Remote) -> Result<(), Stop> {
         let settings = remote.push_settings().await?;
-        let known = self.door.read(move |conn| bb::may_use_git_settings(conn, &settings.fingerprint)).await?;
-        if known { Ok(()) } else { Err(Stop::hold(format!("settings of git that decide a push changed ({id})"))) }
+        let known = self
+            .door
+            .read(move |conn| bb::may_use_git_settings(conn, &settings.fingerprint))
+            .await?;
+        if known {
+            Ok(())
+        } else {
+            Err(Stop::hold(format!(
+                "settings of git that decide a push changed ({id})"
+            )))
+        }
     }
 
     async fn settle_push(&self, push: &Intent) -> Result<(), Stop> {
@@ -49,20 +58,37 @@ impl Dispatch {
             })
             .await?;
         // Whoever holds it may be in the middle of that push.
-        let Ok(Some(_lock)) = WorktreeLock::try_take(&self.settings.locks_dir, &change.worktree) else { return Ok(()) };
+        let Ok(Some(_lock)) = WorktreeLock::try_take(&self.settings.locks_dir, &change.worktree)
+        else {
+            return Ok(());
+        };
         process::end_marked(git_mark(&change.worktree).as_ref()).await?;
-        let Some(remote) = self.settings.forge.remote(&project) else { return Ok(()) };
-        let sha = push.payload.get("to").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let Some(remote) = self.settings.forge.remote(&project) else {
+            return Ok(());
+        };
+        let sha = push
+            .payload
+            .get("to")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned();
         let remote = remote.marked(&git_mark(&change.worktree));
         remote.ready().await?;
-        self.has_trusted_settings(&change.change_id, &remote).await?;
+        self.has_trusted_settings(&change.change_id, &remote)
+            .await?;
         let there = match remote.fetch(&change.branch).await? {
             Some(head) => head == sha || remote.contains(&head, &sha).await?,
             None => false,
         };
-        let (result, became) =
-            if there { ("done", "is on the remote") } else { ("given_up", "did not reach the remote") };
-        let summary = format!("nobody goes on with the push of {}: it {became}", short(&sha));
+        let (result, became) = if there {
+            ("done", "is on the remote")
+        } else {
+            ("given_up", "did not reach the remote")
+        };
+        let summary = format!(
+            "nobody goes on with the push of {}: it {became}",
+            short(&sha)
+        );
         let event = NewEvent::about(&change.change_id, EventType::Skipped, summary)
             .with(json!({ "reason": "its item was over", "key": push.key, "result": result }));
         let key = push.key.clone();
@@ -98,12 +124,20 @@ impl Task {
             return self.refuse(span, TAKEN_BACK.to_owned()).await;
         }
         if change.branch == self.project.default_branch {
-            return self.refuse(span, format!("{} is the project's default branch", change.branch)).await;
+            return self
+                .refuse(
+                    span,
+                    format!("{} is the project's default branch", change.branch),
+                )
+                .await;
         }
         let remote = self.remote().await?;
         remote.ready().await?;
         remote.take(&self.place()?, &change.branch, head).await?;
-        let files = self.git.changed_files(&self.place()?, span.first, head).await?;
+        let files = self
+            .git
+            .changed_files(&self.place()?, span.first, head)
+            .await?;
         let config: Vec<String> = files
             .into_iter()
             .flat_map(|file| std::iter::once(file.path).chain(file.old_path))
@@ -113,16 +147,25 @@ impl Task {
             return self
                 .refuse(
                     span,
-                    format!("the fix must not be pushed: it changes what agents take orders from ({})", named(&config)),
+                    format!(
+                        "the fix must not be pushed: it changes what agents take orders from ({})",
+                        named(&config)
+                    ),
                 )
                 .await;
         }
-        let objections = remote.objections(span.first, head, &self.rules.push).await?;
+        let objections = remote
+            .objections(span.first, head, &self.rules.push)
+            .await?;
         if !objections.is_empty() {
             return self.refuse(span, objected(&objections)).await;
         }
         self.look_at_pull().await?;
-        let push = Push { branch: change.branch, from: span.first.to_owned(), to: head.to_owned() };
+        let push = Push {
+            branch: change.branch,
+            from: span.first.to_owned(),
+            to: head.to_owned(),
+        };
         // The last look: the checks above took time, and went by these settings.
         self.configuration_in_force().await?;
         self.with_trusted_settings(&remote).await?;
@@ -151,7 +194,11 @@ impl Task {
             epoch: self.claim.epoch,
         };
         let claim = self.claim.clone();
-        let may = self.write("intend_push", move |conn| bb::intend_push(conn, &claim, &intent, clock::now())).await?;
+        let may = self
+            .write("intend_push", move |conn| {
+                bb::intend_push(conn, &claim, &intent, clock::now())
+            })
+            .await?;
         if may { Ok(()) } else { Err(Stop::Paused) }
     }
 
@@ -170,10 +217,20 @@ impl Task {
     }
 
     /// Somebody pushed while the fix was made: it is replayed on top if that is clean, and its gates run again.
-    async fn replay(&self, span: Span<'_>, head: &str, remote: &Remote, theirs: &str) -> Result<(), Stop> {
+    async fn replay(
+        &self,
+        span: Span<'_>,
+        head: &str,
+        remote: &Remote,
+        theirs: &str,
+    ) -> Result<(), Stop> {
         let now = self.remote_head(remote).await?;
         let key = self.push_key(head);
-        let theirs = if now == theirs { theirs.to_owned() } else { now };
+        let theirs = if now == theirs {
+            theirs.to_owned()
+        } else {
+            now
+        };
         if !remote.contains(&theirs, span.first).await? {
             self.give_up_push(key, &theirs).await?;
             let reason = format!(
@@ -190,14 +247,23 @@ impl Task {
         }
         let place = self.place()?;
         self.git.bring_in(&place, remote.path(), &theirs).await?;
-        let rebase =
-            Rebase { head_at: self.head_at(), first: span.first, head, onto: &theirs, run: span.run.run_id.as_str() };
+        let rebase = Rebase {
+            head_at: self.head_at(),
+            first: span.first,
+            head,
+            onto: &theirs,
+            run: span.run.run_id.as_str(),
+        };
         crash_point!("git.rebase.before");
         let rebased = self.git.rebase_onto(&place, rebase).await?;
         crash_point!("git.rebase.after");
         match rebased {
             Rebased::Clean(new) => {
-                let (claim, run_id, id) = (self.claim.clone(), span.run.run_id.clone(), self.change.change_id.clone());
+                let (claim, run_id, id) = (
+                    self.claim.clone(),
+                    span.run.run_id.clone(),
+                    self.change.change_id.clone(),
+                );
                 self.write("rebased", move |conn| {
                     bb::record_rebase(conn, &claim, &run_id, &theirs, &new)?;
                     bb::end_intent(conn, &key, "moved", None, clock::now())?;
@@ -218,8 +284,17 @@ impl Task {
         }
     }
 
-    async fn refuse_taken_back(&self, span: Span<'_>, key: String, taken: TakenBack) -> Result<(), Stop> {
-        let (claim, run_id, id) = (self.claim.clone(), span.run.run_id.clone(), self.change.change_id.clone());
+    async fn refuse_taken_back(
+        &self,
+        span: Span<'_>,
+        key: String,
+        taken: TakenBack,
+    ) -> Result<(), Stop> {
+        let (claim, run_id, id) = (
+            self.claim.clone(),
+            span.run.run_id.clone(),
+            self.change.change_id.clone(),
+        );
         self.write("taken_back", move |conn| {
             bb::end_intent(conn, &key, "moved", None, clock::now())?;
             bb::refuse_run(conn, &claim, &run_id, &taken.reason)?;

@@ -34,7 +34,9 @@ impl Dispatch {
     pub(super) async fn recover_orphans(&self) -> bb::Result<()> {
         for (run, change) in self.door.read(bb::orphaned_runs).await? {
             let locks = &self.settings.locks_dir;
-            let Ok(Some(_lock)) = WorktreeLock::try_take(locks, &change.worktree) else { continue };
+            let Ok(Some(_lock)) = WorktreeLock::try_take(locks, &change.worktree) else {
+                continue;
+            };
             let id = change.project_id.clone();
             let project = self.door.read(move |conn| bb::project(conn, &id)).await?;
             if let Err(stop) = self.recover(&project, &change, &run).await {
@@ -45,7 +47,12 @@ impl Dispatch {
     }
 
     /// Ends one cut run. The caller holds the worktree's lock.
-    pub(super) async fn recover(&self, project: &Project, change: &Change, run: &Run) -> Result<(), Stop> {
+    pub(super) async fn recover(
+        &self,
+        project: &Project,
+        change: &Change,
+        run: &Run,
+    ) -> Result<(), Stop> {
         let dir = PathBuf::from(&run.dir);
         process::end_marked(git_mark(&change.worktree).as_ref()).await?;
         process::settle(&dir, SETTLE).await?;
@@ -54,16 +61,30 @@ impl Dispatch {
         let git = Git::new(&env, self.settings.limits.git, &self.settings.sandbox);
         let (wip, said) = match clean_up(&git, project, change, run).await {
             Ok(Cleaned::PutBack { wip: Some(wip), .. }) => {
-                let said =
-                    format!("what {} left is kept on refs/remand/wip/{} ({})", run.run_id, run.run_id, short(&wip));
+                let said = format!(
+                    "what {} left is kept on refs/remand/wip/{} ({})",
+                    run.run_id,
+                    run.run_id,
+                    short(&wip)
+                );
                 (Some(wip), Some(said))
             }
             Ok(Cleaned::PutBack { wip: None }) => (None, None),
-            Ok(Cleaned::LeftAlone(why)) => {
-                (None, Some(format!("the worktree was left as it is after {}: {why}", run.run_id)))
-            }
+            Ok(Cleaned::LeftAlone(why)) => (
+                None,
+                Some(format!(
+                    "the worktree was left as it is after {}: {why}",
+                    run.run_id
+                )),
+            ),
             // A worktree that can't be put back must not keep its run open for ever.
-            Err(Stop::Fail(fail)) => (None, Some(format!("{} could not be cleaned up: {}", run.run_id, fail.reason))),
+            Err(Stop::Fail(fail)) => (
+                None,
+                Some(format!(
+                    "{} could not be cleaned up: {}",
+                    run.run_id, fail.reason
+                )),
+            ),
             Err(other) => return Err(other),
         };
         let exit = process::read_exit(&dir)?;
@@ -72,7 +93,9 @@ impl Dispatch {
             ended: Some(exit.as_ref().map_or(Ended::Lost, |exit| exit.ended)),
             exit_status: exit.as_ref().and_then(|exit| exit.status).map(i64::from),
             signal: exit.as_ref().and_then(|exit| exit.signal).map(i64::from),
-            elapsed_ms: exit.as_ref().map_or(0, |exit| i64::try_from(exit.elapsed_ms).unwrap_or(i64::MAX)),
+            elapsed_ms: exit
+                .as_ref()
+                .map_or(0, |exit| i64::try_from(exit.elapsed_ms).unwrap_or(i64::MAX)),
             // What it used was used, though nobody goes on with it.
             tokens: told.tokens,
             cost_micros: self.cost_of(run, &told).await?,
@@ -102,23 +125,39 @@ enum Cleaned {
     LeftAlone(String),
 }
 
-async fn clean_up(git: &Git, project: &Project, change: &Change, run: &Run) -> Result<Cleaned, Stop> {
+async fn clean_up(
+    git: &Git,
+    project: &Project,
+    change: &Change,
+    run: &Run,
+) -> Result<Cleaned, Stop> {
     let place = match Place::find(Path::new(&project.common_dir), Path::new(&change.worktree)) {
         Ok(place) => place,
         Err(error) => return Ok(Cleaned::LeftAlone(chain(&error))),
     };
-    let to = PutBack { head_at: head_at(change), head_before: &run.head_before, run: run.run_id.as_str() };
+    let to = PutBack {
+        head_at: head_at(change),
+        head_before: &run.head_before,
+        run: run.run_id.as_str(),
+    };
     git.unblock(&place, to).await?;
-    git.put_back_config(&place, &swap_record(Path::new(&run.dir))).await?;
+    git.put_back_config(&place, &swap_record(Path::new(&run.dir)))
+        .await?;
     let now = git.look(&place).await?;
     // An agent that died on a branch of a worktree that is ours alone is put back; a person's branch is left alone.
     if !change.detached && now.branch.as_deref() != Some(change.branch.as_str()) {
         let found = now.branch.as_deref().unwrap_or("a detached HEAD");
-        return Ok(Cleaned::LeftAlone(format!("it is on {found}, not on {}", change.branch)));
+        return Ok(Cleaned::LeftAlone(format!(
+            "it is on {found}, not on {}",
+            change.branch
+        )));
     }
     let later = commits_since(git, &place, run).await?;
     if !later.is_empty() {
-        return Ok(Cleaned::LeftAlone(format!("somebody has committed there since ({})", named(&later))));
+        return Ok(Cleaned::LeftAlone(format!(
+            "somebody has committed there since ({})",
+            named(&later)
+        )));
     }
     let wip = git.put_back(&place, to).await?.wip;
     restore_branches(git, &place, Path::new(&run.dir)).await?;
@@ -127,10 +166,20 @@ async fn clean_up(git: &Git, project: &Project, change: &Change, run: &Run) -> R
 
 /// Commits on the branch that a run can't have made, since it had ended before: a person's. None is known when nobody
 /// can say when the run ended.
-pub(super) async fn commits_since(git: &Git, place: &Place, run: &Run) -> Result<Vec<String>, Stop> {
-    let Some(ended) = process::ended_at(Path::new(&run.dir))? else { return Ok(Vec::new()) };
-    let Some(head) = git.look(place).await?.head else { return Ok(Vec::new()) };
+pub(super) async fn commits_since(
+    git: &Git,
+    place: &Place,
+    run: &Run,
+) -> Result<Vec<String>, Stop> {
+    let Some(ended) = process::ended_at(Path::new(&run.dir))? else {
+        return Ok(Vec::new());
+    };
+    let Some(head) = git.look(place).await?.head else {
+        return Ok(Vec::new());
+    };
     // Commits carry whole seconds.
-    let commits = git.committed_since(place, &run.head_before, &head, ended + 1).await?;
+    let commits = git
+        .committed_since(place, &run.head_before, &head, ended + 1)
+        .await?;
     Ok(commits.iter().map(|sha| short(sha)).collect())
 }

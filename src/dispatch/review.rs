@@ -41,7 +41,10 @@ impl Task {
         let worktree = self.ready_worktree().await?;
         let head = self.head_to_review(&worktree).await?;
         let base = self.base_of(&worktree, &head).await?;
-        let diff = self.git.diff(&worktree.place, &base, &head, DIFF_CAP).await?;
+        let diff = self
+            .git
+            .diff(&worktree.place, &base, &head, DIFF_CAP)
+            .await?;
         if diff.files.is_empty() {
             return Err(Stop::fail(
                 format!(
@@ -55,7 +58,11 @@ impl Task {
             self.finish_by_gate(red).await?;
             return Ok(Turn::Done);
         }
-        let again = if self.item_now().await?.asked_again { Some(self.unclear(&agent).await?) } else { None };
+        let again = if self.item_now().await?.asked_again {
+            Some(self.unclear(&agent).await?)
+        } else {
+            None
+        };
         let session = agent.session(again.as_ref().and_then(|unclear| unclear.session.clone()));
         let prompt = self.review_prompt(&base, &head, &diff, again).await?;
         self.launch(Launch {
@@ -76,7 +83,10 @@ impl Task {
         let head = worktree.head.clone().ok_or_else(|| self.no_branch())?;
         if head != self.change.head {
             let (id, to) = (self.change.change_id.clone(), head.clone());
-            self.write("move_head", move |conn| bb::move_head(conn, &id, &to, clock::now())).await?;
+            self.write("move_head", move |conn| {
+                bb::move_head(conn, &id, &to, clock::now())
+            })
+            .await?;
         }
         Ok(head)
     }
@@ -90,7 +100,11 @@ impl Task {
         let (reading, entries) = settle(read(&text, threshold), &earlier, threshold);
         let claim = self.claim.clone();
         if reading.verdict == Verdict::Unclear && !self.item_now().await?.asked_again {
-            let unclear = bb::Unclear { run_id: run.run_id.clone(), reason: reading.reason, missing: reading.missing };
+            let unclear = bb::Unclear {
+                run_id: run.run_id.clone(),
+                reason: reading.reason,
+                missing: reading.missing,
+            };
             self.write("ask_again", move |conn| {
                 bb::discard_run(conn, &unclear.run_id)?;
                 bb::ask_again(conn, &claim, &unclear, clock::now())
@@ -103,18 +117,30 @@ impl Task {
             self.finish_in_shadow(run, done).await?;
             return Ok(Turn::Done);
         }
-        let change =
-            self.write("finish_review", move |conn| bb::finish_review(conn, &claim, &done, clock::now())).await?;
+        let change = self
+            .write("finish_review", move |conn| {
+                bb::finish_review(conn, &claim, &done, clock::now())
+            })
+            .await?;
         tracing::info!(item = %self.item.item_id, change = %change.change_id, state = %change.state, "review finished");
         Ok(Turn::Done)
     }
 
     /// What the reviewer was given, computed from the commit that the run began at.
-    async fn receipt(&self, run: &Run, reading: Reading, judged: Vec<Entry>, body: String) -> Result<ReviewDone, Stop> {
+    async fn receipt(
+        &self,
+        run: &Run,
+        reading: Reading,
+        judged: Vec<Entry>,
+        body: String,
+    ) -> Result<ReviewDone, Stop> {
         let worktree = self.git.look(&self.place()?).await?;
         let head = run.head_before.clone();
         let base = self.base_of(&worktree, &head).await?;
-        let files = self.git.changed_files(&worktree.place, &base, &head).await?;
+        let files = self
+            .git
+            .changed_files(&worktree.place, &base, &head)
+            .await?;
         let lines: u64 = files.iter().map(|file| file.added + file.deleted).sum();
         Ok(ReviewDone {
             tree: self.git.tree_of(&worktree.place, &head).await?,
@@ -129,7 +155,10 @@ impl Task {
             summary: reading.summary,
             body,
             findings: reading.findings,
-            judged: judged.into_iter().map(|entry| (entry.id, entry.outcome, entry.resolution)).collect(),
+            judged: judged
+                .into_iter()
+                .map(|entry| (entry.id, entry.outcome, entry.resolution))
+                .collect(),
             threshold: self.rules.severity_threshold,
             agent: run.agent.clone(),
             model: run.model.clone(),

@@ -128,7 +128,9 @@ impl Settings {
     /// When a change that was held `holds` times in a row is looked at again: twice as long each time.
     pub(crate) fn backoff(&self, holds: i64, now: Time) -> Time {
         let doublings = u32::try_from(holds.clamp(0, 16)).unwrap_or(16);
-        let wait = self.backoff_first.saturating_mul(2_u32.saturating_pow(doublings));
+        let wait = self
+            .backoff_first
+            .saturating_mul(2_u32.saturating_pow(doublings));
         now.plus(wait.min(self.backoff_max))
     }
 }

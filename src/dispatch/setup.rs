@@ -71,7 +71,12 @@ impl SetUpFailure {
 impl Bench<'_> {
     /// Runs the project's set-up command to its end, and appends what came of it.
     pub(super) async fn run_set_up(&self, set_up: SetUp<'_>) -> Result<Option<SetUpFailure>, Stop> {
-        let SetUp { place, site, dir, run_id } = set_up;
+        let SetUp {
+            place,
+            site,
+            dir,
+            run_id,
+        } = set_up;
         make_folder(&dir)?;
         let command = ProjectCommand {
             run_id,
@@ -90,7 +95,8 @@ impl Bench<'_> {
             process::settle(&dir, SETTLE).await?;
         }
         if let Some(task) = self.task {
-            task.record_set_up(place, &site.place.path, process::read_exit(&dir)?).await?;
+            task.record_set_up(place, &site.place.path, process::read_exit(&dir)?)
+                .await?;
         }
         self.judge_setup(&dir)
     }
@@ -98,15 +104,27 @@ impl Bench<'_> {
     fn judge_setup(&self, dir: &Path) -> Result<Option<SetUpFailure>, Stop> {
         let command = self.rules.setup.join(" ");
         let Some(exit) = process::read_exit(dir)? else {
-            return Err(Stop::hold(format!("the set-up `{command}` vanished without a word")));
+            return Err(Stop::hold(format!(
+                "the set-up `{command}` vanished without a word"
+            )));
         };
         let Exit { ended, status, .. } = exit;
         let failure = |what: String| {
-            let text = |stream| process::read_output(dir, stream).map(|kept| kept.text).unwrap_or_default();
-            SetUpFailure { what, status, output: Some(format!("{}{}", text(Stream::Stdout), text(Stream::Stderr))) }
+            let text = |stream| {
+                process::read_output(dir, stream)
+                    .map(|kept| kept.text)
+                    .unwrap_or_default()
+            };
+            SetUpFailure {
+                what,
+                status,
+                output: Some(format!("{}{}", text(Stream::Stdout), text(Stream::Stderr))),
+            }
         };
         let failed = || {
-            let status = status.map(|status| format!(" (status {status})")).unwrap_or_default();
+            let status = status
+                .map(|status| format!(" (status {status})"))
+                .unwrap_or_default();
             failure(format!("the set-up `{command}` failed{status}"))
         };
         match (ended, status) {
@@ -115,11 +133,15 @@ impl Bench<'_> {
             (Ended::Stopped, _) => Err(self.stopped()),
             (Ended::NotStarted, _) => {
                 let why = exit.detail.unwrap_or_else(|| "it is not there".into());
-                Err(Stop::hold(format!("the set-up `{command}` can't be started: {why}")))
+                Err(Stop::hold(format!(
+                    "the set-up `{command}` can't be started: {why}"
+                )))
             }
             (Ended::IdleLimit | Ended::TotalLimit, _) => {
                 let limit = self.settings.limits.setup.as_secs();
-                Ok(Some(failure(format!("the set-up `{command}` was ended after {limit} s"))))
+                Ok(Some(failure(format!(
+                    "the set-up `{command}` was ended after {limit} s"
+                ))))
             }
             (Ended::DaemonGone | Ended::Lost, _) => Err(failed().hold()),
         }
@@ -130,12 +152,21 @@ impl Bench<'_> {
 fn explained(output: &str) -> String {
     let summary = gate_summary(output);
     let end = output_end(output, OUTPUT_TAIL).trim();
-    if end.is_empty() || end == summary { summary } else { format!("{summary}\n{end}") }
+    if end.is_empty() || end == summary {
+        summary
+    } else {
+        format!("{summary}\n{end}")
+    }
 }
 
 impl Task {
     /// A set-up that somebody stopped is not one that ran.
-    pub(super) async fn record_set_up(&self, place: SetUpPlace, path: &Path, exit: Option<Exit>) -> Result<(), Stop> {
+    pub(super) async fn record_set_up(
+        &self,
+        place: SetUpPlace,
+        path: &Path,
+        exit: Option<Exit>,
+    ) -> Result<(), Stop> {
         let result = match exit.as_ref().map(|exit| (exit.ended, exit.status)) {
             Some((Ended::Stopped, _)) => return Ok(()),
             Some((Ended::Agent, Some(0))) => SetUpResult::Done,
@@ -144,12 +175,19 @@ impl Task {
             Some((Ended::Agent | Ended::DaemonGone | Ended::Lost, _)) | None => SetUpResult::Failed,
         };
         let elapsed_ms = exit.as_ref().map_or(0, |exit| exit.elapsed_ms);
-        let summary = format!("set-up of the {place} {}: {result} after {elapsed_ms} ms", path.display());
-        let event = NewEvent::about(&self.change.change_id, EventType::SetupRun, summary).with(json!({
-            "place": place, "path": path, "command": self.rules.setup, "result": result,
-            "status": exit.and_then(|exit| exit.status), "elapsed_ms": elapsed_ms,
-        }));
-        self.write("setup_run", move |conn| bb::append(conn, &event, clock::now()).map(drop)).await?;
+        let summary = format!(
+            "set-up of the {place} {}: {result} after {elapsed_ms} ms",
+            path.display()
+        );
+        let event =
+            NewEvent::about(&self.change.change_id, EventType::SetupRun, summary).with(json!({
+                "place": place, "path": path, "command": self.rules.setup, "result": result,
+                "status": exit.and_then(|exit| exit.status), "elapsed_ms": elapsed_ms,
+            }));
+        self.write("setup_run", move |conn| {
+            bb::append(conn, &event, clock::now()).map(drop)
+        })
+        .await?;
         Ok(())
     }
 }
@@ -165,7 +203,11 @@ mod tests {
         let recorded = include_str!("../../tests/fixtures/gates/npm_ci.txt");
         let text = explained(recorded);
         let (summary, end) = text.split_once('\n').unwrap();
-        assert!(summary.starts_with("EUSAGE: `npm ci` can only install packages when your package.json"), "{summary}");
+        assert!(
+            summary
+                .starts_with("EUSAGE: `npm ci` can only install packages when your package.json"),
+            "{summary}"
+        );
         assert!(end.starts_with("npm error") && end.len() <= 1_200, "{end}");
         assert!(recorded.contains(&format!("\n{end}\n")), "{end}");
     }

@@ -31,7 +31,10 @@ const TOKENS_A_SECOND: i64 = 200;
 impl Dispatch {
     /// Writes down what would run, once an item.
     pub(super) async fn shadow_due(self: &Arc<Self>, stop: &CancellationToken) -> bb::Result<()> {
-        let due = self.door.read(|conn| bb::unshadowed(conn, clock::now())).await?;
+        let due = self
+            .door
+            .read(|conn| bb::unshadowed(conn, clock::now()))
+            .await?;
         for item in due {
             if stop.is_cancelled() {
                 break;
@@ -42,12 +45,31 @@ impl Dispatch {
     }
 
     async fn shadow(self: &Arc<Self>, item: Item, stop: &CancellationToken) -> bb::Result<()> {
-        let Some(id) = item.change_id.clone() else { return Ok(()) };
+        let Some(id) = item.change_id.clone() else {
+            return Ok(());
+        };
         let change = self.door.read(move |conn| bb::change(conn, &id)).await?;
         // Never claimed: the claim's epoch is one that no write would be let through with, and none is made.
-        let signs = Signs { fenced: CancellationToken::new(), stop: stop.clone(), halted: CancellationToken::new() };
-        let task = Task::begin(self, Claimed { item: item.clone(), change, in_shadow: false }, signs).await?;
-        let phase = if item.source == Source::ReviewFix { Phase::Fix } else { Phase::Review };
+        let signs = Signs {
+            fenced: CancellationToken::new(),
+            stop: stop.clone(),
+            halted: CancellationToken::new(),
+        };
+        let task = Task::begin(
+            self,
+            Claimed {
+                item: item.clone(),
+                change,
+                in_shadow: false,
+            },
+            signs,
+        )
+        .await?;
+        let phase = if item.source == Source::ReviewFix {
+            Phase::Fix
+        } else {
+            Phase::Review
+        };
         let agent = task.agent(phase).ok();
         let (prompt, trouble) = match task.shadow_prompt(phase).await {
             Ok(prompt) => (Some(prompt), None),
@@ -56,7 +78,12 @@ impl Dispatch {
                     .map(|until| until.min(clock::now().plus(bb::RATE_WINDOW)))
                     .unwrap_or_else(|| self.settings.backoff(0, clock::now()));
                 tracing::warn!(item = %item.item_id, reason = ?reason, until = %until, "its prompt can't be made now");
-                return self.door.write("put_off", move |conn| bb::put_off_shadow(conn, &item.item_id, until)).await;
+                return self
+                    .door
+                    .write("put_off", move |conn| {
+                        bb::put_off_shadow(conn, &item.item_id, until)
+                    })
+                    .await;
             }
             Err(Stop::Blackboard(error)) => return Err(error),
             Err(
@@ -66,12 +93,20 @@ impl Dispatch {
                 | Stop::Stopping
                 | Stop::Reloaded
                 | Stop::Paused),
-            ) => (None, Some(stop.reason().unwrap_or_else(|| "it was cut short".into()))),
+            ) => (
+                None,
+                Some(stop.reason().unwrap_or_else(|| "it was cut short".into())),
+            ),
         };
-        let bytes = prompt.as_ref().map(|(_, text)| i64::try_from(text.len()).unwrap_or(i64::MAX));
+        let bytes = prompt
+            .as_ref()
+            .map(|(_, text)| i64::try_from(text.len()).unwrap_or(i64::MAX));
         let name = agent.as_ref().map(|agent| agent.name.clone());
         let (of, source) = (name.clone().unwrap_or_default(), item.source);
-        let past = self.door.read(move |conn| bb::past_runs(conn, &of, source, RUNS)).await?;
+        let past = self
+            .door
+            .read(move |conn| bb::past_runs(conn, &of, source, RUNS))
+            .await?;
         let shadowed = Shadowed {
             item_id: item.item_id.clone(),
             change_id: task.change.change_id.clone(),
@@ -84,7 +119,11 @@ impl Dispatch {
             trouble,
         };
         tracing::info!(item = %item.item_id, change = %shadowed.change_id, "in shadow: not run");
-        self.door.write("shadow", move |conn| bb::record_shadow(conn, &item, &shadowed, clock::now())).await?;
+        self.door
+            .write("shadow", move |conn| {
+                bb::record_shadow(conn, &item, &shadowed, clock::now())
+            })
+            .await?;
         Ok(())
     }
 }
@@ -93,7 +132,12 @@ impl Task {
     /// Whether nothing may begin for the change now. Its shadow is in the way of all but the reviews made in it.
     pub(super) fn waits(&self, change: &Change) -> bool {
         let is_paused = match self.in_shadow {
-            true => change.paused_by_person || change.paused_by_rules || change.stopped || !change.shadow,
+            true => {
+                change.paused_by_person
+                    || change.paused_by_rules
+                    || change.stopped
+                    || !change.shadow
+            }
             false => change.paused,
         };
         is_paused || change.held_until.is_some()
@@ -116,14 +160,20 @@ impl Task {
         };
         let claim = self.claim.clone();
         tracing::info!(item = %self.item.item_id, verdict = ?review.verdict, "reviewed in shadow");
-        self.write("shadow_review", move |conn| bb::end_shadow_review(conn, &claim, &review, clock::now())).await?;
+        self.write("shadow_review", move |conn| {
+            bb::end_shadow_review(conn, &claim, &review, clock::now())
+        })
+        .await?;
         Ok(())
     }
 
     /// No review came of it, and in shadow nobody is asked.
     pub(super) async fn end_in_shadow(&self, reason: String) -> bb::Result<()> {
         let (claim, review) = (self.claim.clone(), self.no_shadow_review(reason));
-        self.write("shadow_review", move |conn| bb::end_shadow_review(conn, &claim, &review, clock::now())).await
+        self.write("shadow_review", move |conn| {
+            bb::end_shadow_review(conn, &claim, &review, clock::now())
+        })
+        .await
     }
 
     pub(super) fn no_shadow_review(&self, trouble: String) -> ShadowReview {
@@ -172,7 +222,10 @@ impl Task {
         let remote = self.remote().await?;
         let head = self.remote_head(&remote).await?;
         let base = remote.fetch(&self.change.base).await?.ok_or_else(|| {
-            Stop::fail(format!("the base branch {} is gone", self.change.base), "bring it back, then retry")
+            Stop::fail(
+                format!("the base branch {} is gone", self.change.base),
+                "bring it back, then retry",
+            )
         })?;
         for sha in [&head, &base] {
             self.git.bring_in(&place, remote.path(), sha).await?;
@@ -184,9 +237,18 @@ impl Task {
 
 /// From what such runs cost here; where none is known, from the prompt's size.
 fn estimate(agent: Option<&str>, past: &[PastRun], bytes: Option<i64>) -> Estimate {
-    let Some(agent) = agent else { return Estimate { basis: "no agent is configured".into(), ..Estimate::default() } };
+    let Some(agent) = agent else {
+        return Estimate {
+            basis: "no agent is configured".into(),
+            ..Estimate::default()
+        };
+    };
     if !past.is_empty() {
-        let runs = if past.len() == 1 { "1 run".to_owned() } else { format!("{} runs", past.len()) };
+        let runs = if past.len() == 1 {
+            "1 run".to_owned()
+        } else {
+            format!("{} runs", past.len())
+        };
         return Estimate {
             tokens: median(past.iter().filter_map(|run| run.tokens)),
             cost_micros: median(past.iter().filter_map(|run| run.cost_micros)),
@@ -195,7 +257,10 @@ fn estimate(agent: Option<&str>, past: &[PastRun], bytes: Option<i64>) -> Estima
         };
     }
     let Some(bytes) = bytes else {
-        return Estimate { basis: format!("no run of {agent} is known here"), ..Estimate::default() };
+        return Estimate {
+            basis: format!("no run of {agent} is known here"),
+            ..Estimate::default()
+        };
     };
     let tokens = (bytes / BYTES_A_TOKEN).saturating_mul(TIMES_ITS_PROMPT);
     Estimate {
@@ -221,14 +286,35 @@ mod tests {
 
     #[test]
     fn an_estimate_is_of_what_is_known_and_says_so() {
-        let run = |tokens, run_ms| PastRun { tokens, cost_micros: None, run_ms };
-        let known =
-            estimate(Some("claude"), &[run(Some(900), 3_000), run(None, 1_000), run(Some(100), 2_000)], Some(4));
-        assert_eq!((known.tokens, known.cost_micros, known.run_ms), (Some(900), None, Some(2_000)));
+        let run = |tokens, run_ms| PastRun {
+            tokens,
+            cost_micros: None,
+            run_ms,
+        };
+        let known = estimate(
+            Some("claude"),
+            &[
+                run(Some(900), 3_000),
+                run(None, 1_000),
+                run(Some(100), 2_000),
+            ],
+            Some(4),
+        );
+        assert_eq!(
+            (known.tokens, known.cost_micros, known.run_ms),
+            (Some(900), None, Some(2_000))
+        );
         assert_eq!(known.basis, "the median of 3 runs of claude here");
         let assumed = estimate(Some("claude"), &[], Some(4_000));
-        assert_eq!((assumed.tokens, assumed.cost_micros, assumed.run_ms), (Some(20_000), Some(60_000), Some(100_000)));
-        assert!(assumed.basis.starts_with("an assumption"), "{}", assumed.basis);
+        assert_eq!(
+            (assumed.tokens, assumed.cost_micros, assumed.run_ms),
+            (Some(20_000), Some(60_000), Some(100_000))
+        );
+        assert!(
+            assumed.basis.starts_with("an assumption"),
+            "{}",
+            assumed.basis
+        );
         let nobody = estimate(None, &[], Some(4_000));
         assert_eq!((nobody.tokens, nobody.text()), (None, None));
     }

@@ -54,8 +54,9 @@ impl Dispatch {
             }
             let (ours, now) = (claim.clone(), clock::now());
             let again = self.settings.backoff(0, now);
-            let given =
-                self.door.write("give_back_unwritten", move |conn| bb::give_back(conn, &ours, Some(again), now));
+            let given = self.door.write("give_back_unwritten", move |conn| {
+                bb::give_back(conn, &ours, Some(again), now)
+            });
             match given.await {
                 Ok(()) => {
                     tracing::warn!(item = %claim.item_id, again_at = %again, "its end could not be written; again later");

@@ -20,7 +20,11 @@ pub(super) enum Stop {
     /// A person took fixes of ours back: a person is needed.
     TakenBack(TakenBack),
     /// The environment is in the way; again later.
-    Hold { kind: HoldKind, reason: String, until: Option<Time> },
+    Hold {
+        kind: HoldKind,
+        reason: String,
+        until: Option<Time>,
+    },
     /// The claim is over: somebody cancelled the item. Nothing may be written for it.
     Fenced,
     /// The program is stopping: the item goes back, with its attempt.
@@ -62,7 +66,13 @@ impl TakenBack {
 
 impl Stop {
     pub(super) fn fail(reason: impl Into<String>, decide: impl Into<String>) -> Self {
-        Self::Fail(Fail { reason: reason.into(), decide: decide.into(), bound: None, final_verdict: None, wip: None })
+        Self::Fail(Fail {
+            reason: reason.into(),
+            decide: decide.into(),
+            bound: None,
+            final_verdict: None,
+            wip: None,
+        })
     }
 
     /// In words, where there are any.
@@ -78,17 +88,29 @@ impl Stop {
 
     /// For a kind of hold that goes to a person when it comes again and again.
     pub(super) fn hold_by(kind: HoldKind, reason: impl Into<String>) -> Self {
-        Self::Hold { kind, reason: reason.into(), until: None }
+        Self::Hold {
+            kind,
+            reason: reason.into(),
+            until: None,
+        }
     }
 
     pub(super) fn hold(reason: impl Into<String>) -> Self {
-        Self::Hold { kind: HoldKind::Environment, reason: reason.into(), until: None }
+        Self::Hold {
+            kind: HoldKind::Environment,
+            reason: reason.into(),
+            until: None,
+        }
     }
 }
 
 impl From<BoardError> for Stop {
     fn from(error: BoardError) -> Self {
-        if matches!(error, BoardError::Stale { .. }) { Self::Fenced } else { Self::Blackboard(error) }
+        if matches!(error, BoardError::Stale { .. }) {
+            Self::Fenced
+        } else {
+            Self::Blackboard(error)
+        }
     }
 }
 
@@ -106,7 +128,9 @@ impl From<GitError> for Stop {
             | GitError::TooOld { .. }
             | GitError::NotTrusted { .. }
             | GitError::Process(_) => Self::hold(chain(&error)),
-            GitError::File { source, .. } if source.kind() == io::ErrorKind::StorageFull => Self::hold(chain(&error)),
+            GitError::File { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+                Self::hold(chain(&error))
+            }
             GitError::NotThere { .. }
             | GitError::NotARepository { .. }
             | GitError::NotThisWorktree { .. }
@@ -131,9 +155,10 @@ impl From<GitError> for Stop {
             | GitError::SpecialFile { .. }
             | GitError::ConfigTooBig { .. }
             | GitError::RecordThere { .. }
-            | GitError::BadRecord { .. } => {
-                Self::fail(chain(&error), "look at the worktree with git, mend it, then retry")
-            }
+            | GitError::BadRecord { .. } => Self::fail(
+                chain(&error),
+                "look at the worktree with git, mend it, then retry",
+            ),
         }
     }
 }
@@ -146,7 +171,10 @@ impl From<ProcessError> for Stop {
 
 impl From<PromptError> for Stop {
     fn from(error: PromptError) -> Self {
-        Self::fail(chain(&error), "mend the prompt (`remand prompts check`), then retry")
+        Self::fail(
+            chain(&error),
+            "mend the prompt (`remand prompts check`), then retry",
+        )
     }
 }
 

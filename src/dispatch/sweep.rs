@@ -13,22 +13,37 @@ impl Dispatch {
             .door
             .read(move |conn| {
                 let due = bb::anything_held_is_due(conn, clock::now())?;
-                Ok((bb::foreign_claims(conn, &holder)?, due, bb::any_unknown_source(conn)?))
+                Ok((
+                    bb::foreign_claims(conn, &holder)?,
+                    due,
+                    bb::any_unknown_source(conn)?,
+                ))
             })
             .await?;
         if due {
-            let resumed = self.door.write("resume", |conn| bb::resume_due(conn, clock::now())).await?;
+            let resumed = self
+                .door
+                .write("resume", |conn| bb::resume_due(conn, clock::now()))
+                .await?;
             for change in resumed {
                 tracing::info!(change = %change.change_id, "hold is over");
             }
         }
         if unknown {
-            self.door.write("skip_sources", |conn| bb::skip_unknown_sources(conn, clock::now())).await?;
+            self.door
+                .write("skip_sources", |conn| {
+                    bb::skip_unknown_sources(conn, clock::now())
+                })
+                .await?;
         }
         for (claim, holder) in foreign {
             if is_dead(&holder) {
                 tracing::warn!(item = %claim.item_id, holder = ?holder, "taken from a process that died");
-                self.door.write("take_from_dead", move |conn| bb::take_from_dead(conn, &claim, clock::now())).await?;
+                self.door
+                    .write("take_from_dead", move |conn| {
+                        bb::take_from_dead(conn, &claim, clock::now())
+                    })
+                    .await?;
             }
         }
         self.recover_orphans().await

@@ -82,12 +82,18 @@ impl Task {
     /// Runs a claimed item to its end, whatever that is; every end is written down.
     pub(super) async fn run(dispatch: Arc<Dispatch>, claimed: Claimed, stop: CancellationToken) {
         let claim = claimed.claim();
-        let signs = Signs { fenced: CancellationToken::new(), stop, halted: CancellationToken::new() };
+        let signs = Signs {
+            fenced: CancellationToken::new(),
+            stop,
+            halted: CancellationToken::new(),
+        };
         let lease = dispatch.keep_lease(claim.clone(), signs.fenced.clone(), signs.halted.clone());
         let work = async {
             let task = match Self::begin(&dispatch, claimed, signs).await {
                 Ok(task) => task,
-                Err(error) => return tracing::error!(item = %claim.item_id, error = ?error, "an item can't be begun"),
+                Err(error) => {
+                    return tracing::error!(item = %claim.item_id, error = ?error, "an item can't be begun");
+                }
             };
             tracing::info!(item = %task.item.item_id, change = %task.change.change_id, source = %task.item.source, "begins");
             if let Err(stop) = task.work().await {
@@ -101,15 +107,31 @@ impl Task {
         }
     }
 
-    pub(super) async fn begin(dispatch: &Arc<Dispatch>, claimed: Claimed, signs: Signs) -> bb::Result<Self> {
+    pub(super) async fn begin(
+        dispatch: &Arc<Dispatch>,
+        claimed: Claimed,
+        signs: Signs,
+    ) -> bb::Result<Self> {
         let id = claimed.change.project_id.clone();
-        let project = dispatch.door.read(move |conn| bb::project(conn, &id)).await?;
+        let project = dispatch
+            .door
+            .read(move |conn| bb::project(conn, &id))
+            .await?;
         let rules = (dispatch.settings.rules)(&project.project_id);
         let mut env = dispatch.settings.env.clone();
         env.insert(process::MARK.into(), git_mark(&claimed.change.worktree));
-        let git = Git::new(&env, dispatch.settings.limits.git, &dispatch.settings.sandbox);
+        let git = Git::new(
+            &env,
+            dispatch.settings.limits.git,
+            &dispatch.settings.sandbox,
+        );
         let id = claimed.change.change_id.clone();
-        git.pass_over(&dispatch.door.read(move |conn| bb::gate_leftovers(conn, &id)).await?);
+        git.pass_over(
+            &dispatch
+                .door
+                .read(move |conn| bb::gate_leftovers(conn, &id))
+                .await?,
+        );
         Ok(Self {
             claim: claimed.claim(),
             in_shadow: claimed.in_shadow,
@@ -126,7 +148,11 @@ impl Task {
     }
 
     pub(super) fn signs(&self) -> Signs {
-        Signs { fenced: self.fenced.clone(), stop: self.stop.clone(), halted: self.halted.clone() }
+        Signs {
+            fenced: self.fenced.clone(),
+            stop: self.stop.clone(),
+            halted: self.halted.clone(),
+        }
     }
 
     async fn work(&self) -> Result<(), Stop> {
@@ -141,9 +167,11 @@ impl Task {
             Source::ReviewFix => self.fix().await,
             Source::CodeReview => self.review().await,
             // The claim takes only the two.
-            Source::Github | Source::Specflow | Source::Manual | Source::PullRequest | Source::FeedbackAnalysis => {
-                Ok(())
-            }
+            Source::Github
+            | Source::Specflow
+            | Source::Manual
+            | Source::PullRequest
+            | Source::FeedbackAnalysis => Ok(()),
         };
         if matches!(done, Err(Stop::Fenced)) {
             self.abandon().await?;
@@ -160,11 +188,17 @@ impl Task {
                 Ok(())
             }
             Stop::Stopping | Stop::Reloaded | Stop::Paused => self.give_back().await,
-            Stop::Hold { kind, reason, until } => {
+            Stop::Hold {
+                kind,
+                reason,
+                until,
+            } => {
                 tracing::warn!(%item, reason = ?reason, "held");
                 self.hold(kind, reason, until).await
             }
-            Stop::Fail(Fail { reason, .. }) | Stop::TakenBack(TakenBack { reason, .. }) if self.in_shadow => {
+            Stop::Fail(Fail { reason, .. }) | Stop::TakenBack(TakenBack { reason, .. })
+                if self.in_shadow =>
+            {
                 tracing::warn!(%item, reason = ?reason, "not reviewed in shadow");
                 self.end_in_shadow(reason).await
             }
@@ -179,12 +213,22 @@ impl Task {
 
     async fn give_back(&self) -> bb::Result<()> {
         let claim = self.claim.clone();
-        self.write("give_back", move |conn| bb::give_back(conn, &claim, None, clock::now())).await
+        self.write("give_back", move |conn| {
+            bb::give_back(conn, &claim, None, clock::now())
+        })
+        .await
     }
 
-    async fn hold(&self, kind: HoldKind, reason: String, until: Option<clock::Time>) -> bb::Result<()> {
+    async fn hold(
+        &self,
+        kind: HoldKind,
+        reason: String,
+        until: Option<clock::Time>,
+    ) -> bb::Result<()> {
         let now = clock::now();
-        let until = until.filter(|moment| *moment > now).map(|moment| moment.min(now.plus(bb::LONGEST_HOLD)));
+        let until = until
+            .filter(|moment| *moment > now)
+            .map(|moment| moment.min(now.plus(bb::LONGEST_HOLD)));
         let until = until.unwrap_or_else(|| self.dispatch.settings.backoff(self.change.holds, now));
         let (claim, change_id) = (self.claim.clone(), self.change.change_id.clone());
         let again = Failure {
@@ -197,8 +241,14 @@ impl Task {
             final_verdict: None,
             wip: None,
         };
-        let hold = Hold { kind, reason, until };
-        let in_shadow = self.in_shadow.then(|| self.no_shadow_review(again.reason.clone()));
+        let hold = Hold {
+            kind,
+            reason,
+            until,
+        };
+        let in_shadow = self
+            .in_shadow
+            .then(|| self.no_shadow_review(again.reason.clone()));
         self.write("hold", move |conn| {
             if bb::is_held_too_often(&bb::change(conn, &change_id)?, kind, now) {
                 if let Some(review) = &in_shadow {
@@ -226,14 +276,19 @@ impl Task {
             final_verdict: fail.final_verdict,
             wip: fail.wip,
         };
-        self.write("fail", move |conn| bb::fail(conn, &claim, &failure, clock::now()).map(drop)).await
+        self.write("fail", move |conn| {
+            bb::fail(conn, &claim, &failure, clock::now()).map(drop)
+        })
+        .await
     }
 
     async fn fail_taken_back(&self, taken: TakenBack) -> bb::Result<()> {
         let (claim, id) = (self.claim.clone(), self.change.change_id.clone());
         let failure = Failure {
             reason: taken.reason.clone(),
-            decide: format!("say what is wanted instead (`remand refine {id} --text …`), or leave it"),
+            decide: format!(
+                "say what is wanted instead (`remand refine {id} --text …`), or leave it"
+            ),
             bound: None,
             final_verdict: None,
             wip: None,
@@ -263,8 +318,14 @@ impl Task {
     /// The item as it stands on the blackboard now, if it is still ours.
     pub(super) async fn item_now(&self) -> Result<Item, Stop> {
         let claim = self.claim.clone();
-        let item = self.read(move |conn| bb::item(conn, &claim.item_id)).await?;
-        if item.epoch == self.claim.epoch { Ok(item) } else { Err(Stop::Fenced) }
+        let item = self
+            .read(move |conn| bb::item(conn, &claim.item_id))
+            .await?;
+        if item.epoch == self.claim.epoch {
+            Ok(item)
+        } else {
+            Err(Stop::Fenced)
+        }
     }
 
     /// The runs of this item whose work counts, oldest first.
@@ -279,7 +340,11 @@ impl Task {
         if self.fenced.is_cancelled() {
             return Err(Stop::Fenced);
         }
-        if self.is_told_to_end() { Err(Stop::Stopping) } else { Ok(()) }
+        if self.is_told_to_end() {
+            Err(Stop::Stopping)
+        } else {
+            Ok(())
+        }
     }
 
     /// By the program that stops, or by a person's `stop --now`: what is cut then is nobody's failure.
@@ -289,7 +354,11 @@ impl Task {
 
     /// Before something new begins inside this item: a stop lets only what is at work finish.
     pub(super) async fn not_stopped(&self) -> Result<(), Stop> {
-        if self.change_now().await?.stopped { Err(Stop::Paused) } else { Ok(()) }
+        if self.change_now().await?.stopped {
+            Err(Stop::Paused)
+        } else {
+            Ok(())
+        }
     }
 
     pub(super) fn worktree(&self) -> &Path {

@@ -35,28 +35,57 @@ pub(crate) enum Trial {
 pub(crate) async fn try_out(settings: &Settings, project: &Project, git: &Git) -> Trial {
     match run(settings, project, git).await {
         Ok(trial) => trial,
-        Err(stop) => Trial::NotRun { reason: stop.reason().unwrap_or_else(|| "it was stopped".to_owned()) },
+        Err(stop) => Trial::NotRun {
+            reason: stop.reason().unwrap_or_else(|| "it was stopped".to_owned()),
+        },
     }
 }
 
 async fn run(settings: &Settings, project: &Project, git: &Git) -> Result<Trial, Stop> {
     let place = git.project_at(Path::new(&project.path)).await?.repository();
     let Some(commit) = git.base_head(&place, &project.default_branch).await? else {
-        return Ok(Trial::NotRun { reason: format!("the branch {} has no commit", project.default_branch) });
+        return Ok(Trial::NotRun {
+            reason: format!("the branch {} has no commit", project.default_branch),
+        });
     };
     let tree = git.tree_of(&place, &commit).await?;
     let rules = (settings.rules)(&project.project_id);
-    let signs =
-        Signs { fenced: CancellationToken::new(), stop: CancellationToken::new(), halted: CancellationToken::new() };
-    let bench = Bench { settings, rules: &rules, project, signs, task: None };
+    let signs = Signs {
+        fenced: CancellationToken::new(),
+        stop: CancellationToken::new(),
+        halted: CancellationToken::new(),
+    };
+    let bench = Bench {
+        settings,
+        rules: &rules,
+        project,
+        signs,
+        task: None,
+    };
     let repository = (settings.forge.repository)(project).marked(&git_mark(&project.path));
     repository.ready().await?;
-    repository.take(&place, &project.default_branch, &commit).await?;
+    repository
+        .take(&place, &project.default_branch, &commit)
+        .await?;
     let url = Some(repository.shown_url()).filter(|url| !url.is_empty());
-    let view = GateView { branch: &project.default_branch, commit: &commit, refs: Vec::new(), url };
-    let tested = Tested { view: &view, tree: &tree, made_from: MadeFrom::Base, fix: None };
+    let view = GateView {
+        branch: &project.default_branch,
+        commit: &commit,
+        refs: Vec::new(),
+        url,
+    };
+    let tested = Tested {
+        view: &view,
+        tree: &tree,
+        made_from: MadeFrom::Base,
+        fix: None,
+    };
     Ok(match bench.gates_on(repository.path(), &tested).await? {
-        Some(red) => Trial::Red { command: red.command, summary: gate_summary(&red.output), output: red.output },
+        Some(red) => Trial::Red {
+            command: red.command,
+            summary: gate_summary(&red.output),
+            output: red.output,
+        },
         None => Trial::Green,
     })
 }

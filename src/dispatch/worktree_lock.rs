@@ -43,8 +43,15 @@ impl WorktreeLock {
 }
 
 fn open(locks_dir: &Path, worktree: &str) -> io::Result<File> {
-    DirBuilder::new().recursive(true).mode(0o700).create(locks_dir)?;
-    OpenOptions::new().create(true).append(true).mode(0o600).open(locks_dir.join(file_name(worktree)))
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(locks_dir)?;
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(locks_dir.join(file_name(worktree)))
 }
 
 /// A name that is as long as a name may be and different for different paths: what is not plain is written in hex.
@@ -52,9 +59,15 @@ fn file_name(worktree: &str) -> String {
     // FNV-1a: only has to be stable and spread; two worktrees under one lock would merely wait for each other.
     let hash = worktree
         .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
     let tail: String = worktree.chars().rev().take(40).collect();
-    let tail: String = tail.chars().rev().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let tail: String = tail
+        .chars()
+        .rev()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .collect();
     format!("{hash:016x}{tail}.lock")
 }
 

@@ -13,11 +13,22 @@ use crate::process::{self, Short};
 
 pub(super) async fn agent(around: Arc<Surroundings>, name: String) -> Vec<Check> {
     let check = format!("agent {name}");
-    let Some(agent) = daemon::agent(&around.loaded, &name) else { return Vec::new() };
+    let Some(agent) = daemon::agent(&around.loaded, &name) else {
+        return Vec::new();
+    };
     let program = agent.command.first().cloned().unwrap_or_default();
     let Some(found) = found(&agent, &program) else {
-        let r#do = format!("install it, put it on the PATH, or give its path as `command` in [agents.{name}]");
-        return vec![around.judged(&name, Check::fail(&check, format!("the program `{program}` was not found"), r#do))];
+        let r#do = format!(
+            "install it, put it on the PATH, or give its path as `command` in [agents.{name}]"
+        );
+        return vec![around.judged(
+            &name,
+            Check::fail(
+                &check,
+                format!("the program `{program}` was not found"),
+                r#do,
+            ),
+        )];
     };
     let version = match agent.version_words() {
         Some(words) => version(&agent, &words).await,
@@ -36,7 +47,10 @@ pub(super) async fn agent(around: Arc<Surroundings>, name: String) -> Vec<Check>
     vec![match agent.login() {
         Login::Found(how) => Check::ok(&check, format!("{says}, logged in by {how}")),
         Login::NotLookedAt(why) => Check::ok(&check, format!("{says}; {why}")),
-        Login::Missing { r#do } => around.judged(&name, Check::fail(&check, format!("{says}, not logged in"), r#do)),
+        Login::Missing { r#do } => around.judged(
+            &name,
+            Check::fail(&check, format!("{says}, not logged in"), r#do),
+        ),
     }]
 }
 
@@ -53,18 +67,34 @@ async fn version(agent: &Agent, words: &[String]) -> Result<Option<String>, Stri
         program: words.first().cloned().unwrap_or_default().into(),
         args: words.iter().skip(1).map(OsString::from).collect(),
         cwd: "/".into(),
-        env: agent.env.iter().map(|(name, value)| (name.into(), value.into())).collect(),
+        env: agent
+            .env
+            .iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect(),
         stdin: None,
         limit: CALL,
         cap: 4096,
         is_wrapped: false,
     };
-    let output = process::short(&short).await.map_err(|error| error.to_string())?;
-    let line =
-        |bytes: &[u8]| crate::plain::line(String::from_utf8_lossy(bytes).lines().next().unwrap_or_default().trim());
+    let output = process::short(&short)
+        .await
+        .map_err(|error| error.to_string())?;
+    let line = |bytes: &[u8]| {
+        crate::plain::line(
+            String::from_utf8_lossy(bytes)
+                .lines()
+                .next()
+                .unwrap_or_default()
+                .trim(),
+        )
+    };
     match output.status {
         Some(0) => Ok(Some(line(&output.stdout)).filter(|line| !line.is_empty())),
-        Some(status) => Err(format!("it ended with status {status}: {}", line(&output.stderr))),
+        Some(status) => Err(format!(
+            "it ended with status {status}: {}",
+            line(&output.stderr)
+        )),
         None => Err("it was ended by a signal".to_owned()),
     }
 }
@@ -74,9 +104,23 @@ impl Surroundings {
     fn judged(&self, name: &str, check: Check) -> Check {
         let of = |project: &str| {
             let set = self.loaded.project(project);
-            [set.agent, set.review_agent].into_iter().flatten().any(|used| used == name)
+            [set.agent, set.review_agent]
+                .into_iter()
+                .flatten()
+                .any(|used| used == name)
         };
-        let is_used = of("") || self.projects.iter().any(|project| of(project.project_id.as_str()));
-        if is_used { check } else { Check { state: super::State::Warn, ..check } }
+        let is_used = of("")
+            || self
+                .projects
+                .iter()
+                .any(|project| of(project.project_id.as_str()));
+        if is_used {
+            check
+        } else {
+            Check {
+                state: super::State::Warn,
+                ..check
+            }
+        }
     }
 }

@@ -33,17 +33,32 @@ pub(super) async fn onlook(loaded: &Loaded, now: Time) -> Known {
     match path.metadata() {
         Ok(meta) if meta.is_dir() || meta.len() > 0 => {}
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {}
-        Ok(_) | Err(_) => return Known { checks: vec![missing(loaded)], ..Known::default() },
+        Ok(_) | Err(_) => {
+            return Known {
+                checks: vec![missing(loaded)],
+                ..Known::default()
+            };
+        }
     }
     // Settings that cannot be read are reported elsewhere.
     let latest = daemon::latest(loaded, now).ok();
     let looked = tokio::task::spawn_blocking(move || look(&path, latest, now)).await;
     match looked {
         Ok(Ok(known)) => known,
-        Ok(Err(error)) => Known { checks: vec![unreadable(&error)], ..Known::default() },
+        Ok(Err(error)) => Known {
+            checks: vec![unreadable(&error)],
+            ..Known::default()
+        },
         Err(error) => {
-            let check = Check::fail(NAME, error.to_string(), "please report this as a bug of remand");
-            Known { checks: vec![check], ..Known::default() }
+            let check = Check::fail(
+                NAME,
+                error.to_string(),
+                "please report this as a bug of remand",
+            );
+            Known {
+                checks: vec![check],
+                ..Known::default()
+            }
         }
     }
 }
@@ -56,9 +71,11 @@ fn missing(loaded: &Loaded) -> Check {
             format!("there is none at {path}, which {name} names"),
             "check the name; `remand project add PATH` begins a new one there",
         ),
-        Origin::Default | Origin::File { .. } => {
-            Check::warn(NAME, format!("there is none yet at {path}"), "`remand project add PATH` begins one")
-        }
+        Origin::Default | Origin::File { .. } => Check::warn(
+            NAME,
+            format!("there is none yet at {path}"),
+            "`remand project add PATH` begins one",
+        ),
     }
 }
 
@@ -80,10 +97,16 @@ fn look(path: &Path, latest: Option<bb::Latest>, now: Time) -> bb::Result<Known>
         let shadow = |id: &ProjectId| Ok((id.clone(), bb::project_shadow(conn, id)?));
         Ok(Known {
             checks: modes(path).into_iter().chain(unwritable(path)).collect(),
-            shadows: projects.iter().map(|project| shadow(&project.project_id)).collect::<bb::Result<_>>()?,
+            shadows: projects
+                .iter()
+                .map(|project| shadow(&project.project_id))
+                .collect::<bb::Result<_>>()?,
             projects,
             configuration: bb::configuration(conn)?,
-            last_beat: bb::evaluator_rows(conn)?.into_iter().filter_map(|row| row.last_run).max(),
+            last_beat: bb::evaluator_rows(conn)?
+                .into_iter()
+                .filter_map(|row| row.last_run)
+                .max(),
             standing: bb::stops(conn)?
                 .iter()
                 .map(stopped)
@@ -99,19 +122,31 @@ fn modes(path: &Path) -> Vec<Check> {
     let folder = path.parent().map(Path::to_owned).unwrap_or_default();
     let open = |path: &Path, to: &str| {
         let mode = path.metadata().ok()?.permissions().mode() & 0o777;
-        let says = format!("{} can be opened by others (mode {mode:03o})", path.display());
-        (mode & 0o077 != 0).then(|| Check::warn(NAME, says, format!("chmod {to} {}", path.display())))
+        let says = format!(
+            "{} can be opened by others (mode {mode:03o})",
+            path.display()
+        );
+        (mode & 0o077 != 0)
+            .then(|| Check::warn(NAME, says, format!("chmod {to} {}", path.display())))
     };
-    [open(path, "600"), open(&folder, "700")].into_iter().flatten().collect()
+    [open(path, "600"), open(&folder, "700")]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// It can be looked at by this, and by no other command.
 fn unwritable(path: &Path) -> Option<Check> {
     let folder = path.parent().unwrap_or(Path::new("/"));
-    let written = access(path, Access::WRITE_OK).and_then(|()| access(folder, Access::WRITE_OK | Access::EXEC_OK));
+    let written = access(path, Access::WRITE_OK)
+        .and_then(|()| access(folder, Access::WRITE_OK | Access::EXEC_OK));
     let error = written.err()?;
     let says = format!("{} can't be written: {error}", path.display());
-    Some(Check::fail(NAME, says, "make the file and its folder yours; if its disk is read-only, look why (`dmesg`)"))
+    Some(Check::fail(
+        NAME,
+        says,
+        "make the file and its folder yours; if its disk is read-only, look why (`dmesg`)",
+    ))
 }
 
 /// Whether its file is whole, as far as that can be told in a moment.
@@ -122,14 +157,22 @@ pub(super) async fn integrity(around: Arc<Surroundings>) -> Vec<Check> {
         return Vec::new();
     }
     let shown = format!("{}, {}", path.display(), bytes(size));
-    let looked = tokio::task::spawn_blocking(move || Onlook::open(&path)?.quick_check(CALL / 2)).await;
+    let looked =
+        tokio::task::spawn_blocking(move || Onlook::open(&path)?.quick_check(CALL / 2)).await;
     match looked {
         Ok(Ok(Quick::Whole)) => vec![Check::ok(NAME, format!("{shown}, whole"))],
         Ok(Ok(Quick::NotInTime)) => {
-            vec![Check::ok(NAME, format!("{shown}; too large to be checked in a moment: `remand check` does it"))]
+            vec![Check::ok(
+                NAME,
+                format!("{shown}; too large to be checked in a moment: `remand check` does it"),
+            )]
         }
         Ok(Ok(Quick::Damaged(what))) => {
-            vec![Check::fail(NAME, format!("{shown}, is damaged: {what}"), "stop remand and bring back a backup of it")]
+            vec![Check::fail(
+                NAME,
+                format!("{shown}, is damaged: {what}"),
+                "stop remand and bring back a backup of it",
+            )]
         }
         // Said already, when it was opened first.
         Ok(Err(_)) | Err(_) => Vec::new(),
@@ -143,11 +186,17 @@ fn size(path: &Path) -> u64 {
         name.push("-wal");
         PathBuf::from(name)
     };
-    [path, &wal].into_iter().filter_map(|path| path.metadata().ok()).map(|meta| meta.len()).sum()
+    [path, &wal]
+        .into_iter()
+        .filter_map(|path| path.metadata().ok())
+        .map(|meta| meta.len())
+        .sum()
 }
 
 pub(super) fn daemon(around: &Surroundings, last_beat: Option<Time>) -> Check {
-    let beat = last_beat.map(|beat| format!(", its last look was at {beat}")).unwrap_or_default();
+    let beat = last_beat
+        .map(|beat| format!(", its last look was at {beat}"))
+        .unwrap_or_default();
     match daemon::holder(&around.loaded.blackboard) {
         Some(pid) => Check::ok("daemon", format!("runs with pid {pid}{beat}")),
         None => Check::warn(
@@ -159,13 +208,24 @@ pub(super) fn daemon(around: &Surroundings, last_beat: Option<Time>) -> Check {
 }
 
 /// Whether the daemon uses what the files say; `loaded` is none where they can't be loaded.
-pub(super) fn in_force(loaded: Option<&Loaded>, blackboard: &Path, row: Option<&bb::Configuration>) -> Option<Check> {
+pub(super) fn in_force(
+    loaded: Option<&Loaded>,
+    blackboard: &Path,
+    row: Option<&bb::Configuration>,
+) -> Option<Check> {
     const NAME: &str = "configuration";
     let Some(loaded) = loaded else {
         // The files were checked before this; here counts only that the daemon goes on with the old ones.
         let row = row.filter(|_| daemon::holder(blackboard).is_some())?;
-        let says = format!("the daemon uses the settings it loaded at {}; nothing is pushed", row.in_force_since);
-        return Some(Check::warn(NAME, says, "fix the file: the daemon loads it then"));
+        let says = format!(
+            "the daemon uses the settings it loaded at {}; nothing is pushed",
+            row.in_force_since
+        );
+        return Some(Check::warn(
+            NAME,
+            says,
+            "fix the file: the daemon loads it then",
+        ));
     };
     let in_force = InForce::of(loaded, row);
     match in_force.is_in_force() {
@@ -184,55 +244,103 @@ pub(super) fn in_force(loaded: Option<&Loaded>, blackboard: &Path, row: Option<&
 /// Which projects are in shadow, and where the settings say something else than the daemon goes by.
 pub(super) fn shadow(loaded: &Loaded, shadows: &[(ProjectId, Shadow)]) -> Vec<Check> {
     let runs = daemon::holder(&loaded.blackboard).is_some();
-    let mode = |(id, in_force): &(ProjectId, Shadow)| if runs { *in_force } else { loaded.project(id.as_str()).shadow };
+    let mode = |(id, in_force): &(ProjectId, Shadow)| {
+        if runs {
+            *in_force
+        } else {
+            loaded.project(id.as_str()).shadow
+        }
+    };
     let mut checks = Vec::new();
     for (in_mode, what) in [
-        (ShadowMode::Review, "agents only review, and nothing is fixed, pushed or posted"),
+        (
+            ShadowMode::Review,
+            "agents only review, and nothing is fixed, pushed or posted",
+        ),
         (ShadowMode::Dry, "nothing is run, pushed or posted"),
     ] {
-        let on: Vec<&str> =
-            shadows.iter().filter(|one| mode(one) == Some(in_mode)).map(|(id, _)| id.as_str()).collect();
+        let on: Vec<&str> = shadows
+            .iter()
+            .filter(|one| mode(one) == Some(in_mode))
+            .map(|(id, _)| id.as_str())
+            .collect();
         if !on.is_empty() {
-            checks.push(Check::ok("shadow", format!("on for {}: {what}; `remand stats --shadow`", on.join(", "))));
+            checks.push(Check::ok(
+                "shadow",
+                format!("on for {}: {what}; `remand stats --shadow`", on.join(", ")),
+            ));
         }
     }
     checks.extend(shadows.iter().filter_map(|(id, in_force)| {
         let unread = daemon::UnreadShadow::of(loaded, id, *in_force)?;
-        Some(Check::warn("shadow", format!("{id}: {}", unread.says()), unread.remedy()))
+        Some(Check::warn(
+            "shadow",
+            format!("{id}: {}", unread.says()),
+            unread.remedy(),
+        ))
     }));
     checks
 }
 
 /// Somebody said so, and may have forgotten it.
 fn stopped(stop: &bb::Stopped) -> Check {
-    let what = stop.project_id.as_ref().map_or("everything", |id| id.as_str());
-    let reason = stop.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-    let says = format!("{what}, by {} at {}{reason}", stop.stopped_by, stop.stopped_at);
-    let name = stop.project_id.as_ref().map(|id| format!(" {id}")).unwrap_or_default();
-    Check::warn("stopped", says, format!("`remand start{name}` when it is to go on"))
+    let what = stop
+        .project_id
+        .as_ref()
+        .map_or("everything", |id| id.as_str());
+    let reason = stop
+        .reason
+        .as_ref()
+        .map(|reason| format!(": {reason}"))
+        .unwrap_or_default();
+    let says = format!(
+        "{what}, by {} at {}{reason}",
+        stop.stopped_by, stop.stopped_at
+    );
+    let name = stop
+        .project_id
+        .as_ref()
+        .map(|id| format!(" {id}"))
+        .unwrap_or_default();
+    Check::warn(
+        "stopped",
+        says,
+        format!("`remand start{name}` when it is to go on"),
+    )
 }
 
 /// Times of the future among those of what was done, and waits that no right clock can have stored.
 fn clock_jumps(conn: &bb::Conn, latest: Option<bb::Latest>, now: Time) -> bb::Result<Vec<Check>> {
     let mut checks = Vec::new();
     if let Some(done) = bb::latest_stored(conn)?.filter(|done| bb::is_ahead(*done, now)) {
-        let says = format!("it was set back: the blackboard has times up to {done}, and it is {now} now");
+        let says =
+            format!("it was set back: the blackboard has times up to {done}, and it is {now} now");
         checks.push(Check::warn(
             "clock",
             says,
             "check the clock; what was put off by the wrong one is tried again now",
         ));
     }
-    let found = latest.map(|latest| bb::implausible(conn, &latest)).transpose()?.unwrap_or_default();
+    let found = latest
+        .map(|latest| bb::implausible(conn, &latest))
+        .transpose()?
+        .unwrap_or_default();
     if let Some(first) = found.first() {
-        let stored = first.stored.map(|stored| format!(" until {stored}")).unwrap_or_default();
+        let stored = first
+            .stored
+            .map(|stored| format!(" until {stored}"))
+            .unwrap_or_default();
         let says = format!(
             "{} of what was put off waits too long, such as the {} of {}{stored}",
             found.len(),
             first.deadline,
             first.id
         );
-        checks.push(Check::warn("clock", says, "`remand run` or `remand tick` goes on with it at once"));
+        checks.push(Check::warn(
+            "clock",
+            says,
+            "`remand run` or `remand tick` goes on with it at once",
+        ));
     }
     Ok(checks)
 }
@@ -241,7 +349,8 @@ fn changes(rows: &[bb::BoardRow], now: Time) -> Option<Check> {
     if rows.is_empty() {
         return None;
     }
-    let count = |fits: &dyn Fn(&Change) -> bool| rows.iter().filter(|row| fits(&row.change)).count();
+    let count =
+        |fits: &dyn Fn(&Change) -> bool| rows.iter().filter(|row| fits(&row.change)).count();
     let needs_you = count(&|change| change.state == State::Escalated);
     let paused = count(&|change| change.paused_by_person || change.paused_by_rules);
     let held = count(&|change| change.held_until.is_some_and(|until| until > now));
@@ -253,7 +362,11 @@ fn changes(rows: &[bb::BoardRow], now: Time) -> Option<Check> {
     }
     let says = parts.join(", ");
     Some(if needs_you + held > 0 {
-        Check::warn("changes", says, "`remand list` shows them, `remand why CHANGE` what to do")
+        Check::warn(
+            "changes",
+            says,
+            "`remand list` shows them, `remand why CHANGE` what to do",
+        )
     } else {
         Check::ok("changes", says)
     })

@@ -15,12 +15,23 @@ const SKEW_S: i64 = 60;
 
 pub(super) async fn gh(around: Arc<Surroundings>) -> Vec<Check> {
     let set = around.loaded.github();
-    let github = Github::new(set.gh.clone(), config::forge_environment(), set.call.min(CALL), "/".into());
+    let github = Github::new(
+        set.gh.clone(),
+        config::forge_environment(),
+        set.call.min(CALL),
+        "/".into(),
+    );
     let (version, account) = tokio::join!(github.version(), ask(&around, &github));
     let mut checks = vec![match &version {
         Ok(version) => of_version(&set.gh.join(" "), version),
-        Err(GithubError::NoGh) => around.severity("gh", &GithubError::NoGh, GithubError::NoGh.hint()),
-        Err(error) => around.severity("gh", error, "try `gh --version` by hand: it has to say `gh version …`"),
+        Err(GithubError::NoGh) => {
+            around.severity("gh", &GithubError::NoGh, GithubError::NoGh.hint())
+        }
+        Err(error) => around.severity(
+            "gh",
+            error,
+            "try `gh --version` by hand: it has to say `gh version …`",
+        ),
     }];
     // Without gh there is nobody to ask.
     if !matches!(version, Err(GithubError::NoGh)) {
@@ -30,15 +41,17 @@ pub(super) async fn gh(around: Arc<Surroundings>) -> Vec<Check> {
         ));
     }
     if !checks.iter().any(|check| check.check == CLOCK) {
-        let says =
-            "not compared, since GitHub did not say what time it is (`timedatectl` tells whether it is kept right)";
+        let says = "not compared, since GitHub did not say what time it is (`timedatectl` tells whether it is kept right)";
         checks.push(Check::ok(CLOCK, says));
     }
     checks
 }
 
 /// The account, and when it was told; none where nobody is to be asked.
-async fn ask(around: &Surroundings, github: &Github) -> Option<(Result<Account, GithubError>, Time)> {
+async fn ask(
+    around: &Surroundings,
+    github: &Github,
+) -> Option<(Result<Account, GithubError>, Time)> {
     if !around.asks_network() {
         return None;
     }
@@ -58,16 +71,34 @@ fn of_version(program: &str, version: &str) -> Check {
     let [oldest, newest] = TRIED;
     let says = format!("{version} ({program})");
     if (major, minor) < oldest {
-        let says = format!("{says} is older than any that remand was tried with ({}.{})", oldest.0, oldest.1);
-        Check::warn("gh", says, "install a newer one from https://cli.github.com")
+        let says = format!(
+            "{says} is older than any that remand was tried with ({}.{})",
+            oldest.0, oldest.1
+        );
+        Check::warn(
+            "gh",
+            says,
+            "install a newer one from https://cli.github.com",
+        )
     } else if (major, minor) > newest {
-        Check::ok("gh", format!("{says}, newer than any that remand was tried with ({}.{})", newest.0, newest.1))
+        Check::ok(
+            "gh",
+            format!(
+                "{says}, newer than any that remand was tried with ({}.{})",
+                newest.0, newest.1
+            ),
+        )
     } else {
         Check::ok("gh", says)
     }
 }
 
-fn of_account(around: &Surroundings, github: &Github, account: &Result<Account, GithubError>, at: Time) -> Vec<Check> {
+fn of_account(
+    around: &Surroundings,
+    github: &Github,
+    account: &Result<Account, GithubError>,
+    at: Time,
+) -> Vec<Check> {
     match account {
         Ok(account) => {
             let mut checks = vec![rights(account)];
@@ -83,27 +114,48 @@ fn of_account(around: &Surroundings, github: &Github, account: &Result<Account, 
 fn rights(account: &Account) -> Check {
     let who = format!("logged in as {}", account.author.login);
     let Some(scopes) = &account.scopes else {
-        return Check::ok("GitHub", format!("{who}; what its token may do is not told (fine-grained, or an app's)"));
+        return Check::ok(
+            "GitHub",
+            format!("{who}; what its token may do is not told (fine-grained, or an app's)"),
+        );
     };
     let has = |scope: &str| scopes.iter().any(|known| known == scope);
-    let list = if scopes.is_empty() { "none".to_owned() } else { scopes.join(", ") };
+    let list = if scopes.is_empty() {
+        "none".to_owned()
+    } else {
+        scopes.join(", ")
+    };
     if has("repo") {
         Check::ok("GitHub", format!("{who}, token scopes: {list}"))
     } else if has("public_repo") {
-        let says = format!("{who}, but its token reaches public repositories only (scopes: {list})");
-        Check::warn("GitHub", says, "for private ones: `gh auth refresh -s repo`")
+        let says =
+            format!("{who}, but its token reaches public repositories only (scopes: {list})");
+        Check::warn(
+            "GitHub",
+            says,
+            "for private ones: `gh auth refresh -s repo`",
+        )
     } else {
         let says = format!("{who}, but its token may not write to repositories (scopes: {list})");
-        Check::fail("GitHub", says, "`gh auth refresh -s repo`, or give GH_TOKEN a token with the scope `repo`")
+        Check::fail(
+            "GitHub",
+            says,
+            "`gh auth refresh -s repo`, or give GH_TOKEN a token with the scope `repo`",
+        )
     }
 }
 
 fn left(around: &Surroundings, github: &Github) -> Option<Check> {
     let rate = github.rate()?;
     let reserve = around.loaded.github().reserve;
-    let says = format!("{} of {} calls left until {}", rate.remaining, rate.limit, rate.reset);
+    let says = format!(
+        "{} of {} calls left until {}",
+        rate.remaining, rate.limit, rate.reset
+    );
     Some(if rate.remaining < reserve {
-        let says = format!("{says}: fewer than `reserve` ({reserve}) leaves to you, so nothing is read until then");
+        let says = format!(
+            "{says}: fewer than `reserve` ({reserve}) leaves to you, so nothing is read until then"
+        );
         Check::warn("rate limit", says, "wait, or lower `reserve` in [github]")
     } else {
         Check::ok("rate limit", says)
@@ -116,16 +168,23 @@ fn clock(theirs: Time, ours: Time) -> Check {
         return Check::ok(CLOCK, "as GitHub's");
     }
     let which = if off_s > 0 { "ahead of" } else { "behind" };
-    let says = format!("{} s {which} GitHub's: waits and limits are counted wrongly", off_s.abs());
-    Check::warn(CLOCK, says, "set it by the network: `sudo timedatectl set-ntp true`, or what your system has for that")
+    let says = format!(
+        "{} s {which} GitHub's: waits and limits are counted wrongly",
+        off_s.abs()
+    );
+    Check::warn(
+        CLOCK,
+        says,
+        "set it by the network: `sudo timedatectl set-ntp true`, or what your system has for that",
+    )
 }
 
 impl Surroundings {
     /// Without a project on GitHub nothing is lost yet.
     fn severity(&self, check: &str, error: &GithubError, hint: &str) -> Check {
         // Before there is a project nobody knows: a login that is missing then is what a new user stumbles over.
-        let is_logged_out =
-            matches!(error, GithubError::LoggedOut | GithubError::Auth { .. }) && self.projects.is_empty();
+        let is_logged_out = matches!(error, GithubError::LoggedOut | GithubError::Auth { .. })
+            && self.projects.is_empty();
         let is_needed = is_logged_out || self.projects.iter().any(|project| project.repo.is_some());
         let passes = matches!(error, GithubError::Limited { .. });
         if is_needed && !passes {
@@ -162,8 +221,19 @@ mod tests {
     fn a_clock_that_is_wrong() {
         let theirs = Time::from_millis(1_800_000_000_000);
         let after = |s: i64| clock(theirs, Time::from_millis(theirs.millis() + s * 1000));
-        assert_eq!([after(0).state, after(59).state, after(-59).state], [State::Ok; 3]);
-        assert!(after(61).says.starts_with("61 s ahead of"), "{}", after(61).says);
-        assert!(after(-3600).says.starts_with("3600 s behind"), "{}", after(-3600).says);
+        assert_eq!(
+            [after(0).state, after(59).state, after(-59).state],
+            [State::Ok; 3]
+        );
+        assert!(
+            after(61).says.starts_with("61 s ahead of"),
+            "{}",
+            after(61).says
+        );
+        assert!(
+            after(-3600).says.starts_with("3600 s behind"),
+            "{}",
+            after(-3600).says
+        );
     }
 }

@@ -16,18 +16,33 @@ const TOO_LITTLE: u64 = 100 * 1024 * 1024;
 const LITTLE: u64 = 1024 * 1024 * 1024;
 
 pub(super) fn closed_git(around: &Surroundings) -> Git {
-    let state = around.loaded.blackboard.parent().map(PathBuf::from).unwrap_or_default();
-    Git::new(&config::agent_environment(&[]), CALL, &Arc::new(daemon::sandbox(&around.loaded, &state)))
+    let state = around
+        .loaded
+        .blackboard
+        .parent()
+        .map(PathBuf::from)
+        .unwrap_or_default();
+    Git::new(
+        &config::agent_environment(&[]),
+        CALL,
+        &Arc::new(daemon::sandbox(&around.loaded, &state)),
+    )
 }
 
 pub(super) async fn git(around: Arc<Surroundings>) -> Vec<Check> {
     let git = closed_git(&around);
     let version = match git.version().await {
         Ok((major, minor)) => Check::ok("git", format!("{major}.{minor}")),
-        Err(GitError::NoGit) => Check::fail("git", "it was not found", "install git, or put it on the PATH"),
-        Err(error @ GitError::TooOld { .. }) => {
-            Check::fail("git", error.to_string(), format!("install git {}.{} or newer", MINIMUM.0, MINIMUM.1))
-        }
+        Err(GitError::NoGit) => Check::fail(
+            "git",
+            "it was not found",
+            "install git, or put it on the PATH",
+        ),
+        Err(error @ GitError::TooOld { .. }) => Check::fail(
+            "git",
+            error.to_string(),
+            format!("install git {}.{} or newer", MINIMUM.0, MINIMUM.1),
+        ),
         Err(error) => Check::fail("git", error.to_string(), "try `git version` by hand"),
     };
     let is_there = version.state == super::State::Ok;
@@ -53,21 +68,40 @@ pub(super) fn nameless(knows: Option<bool>, check: &str) -> Option<Check> {
 /// What an agent can read, said plainly.
 pub(super) async fn sandbox(around: Arc<Surroundings>) -> Vec<Check> {
     const OPEN: &str = "an agent can read all that your user can, keys and tokens too";
-    let state = around.loaded.blackboard.parent().map(PathBuf::from).unwrap_or_default();
+    let state = around
+        .loaded
+        .blackboard
+        .parent()
+        .map(PathBuf::from)
+        .unwrap_or_default();
     let sandbox = daemon::sandbox(&around.loaded, &state);
     let check = match sandbox.way().await {
         Ok(Way::Bubblewrap(found)) if !found.can_cut_network => Check::warn(
             "sandbox",
-            format!("bubblewrap ({}), but git in worktrees keeps the network", found.program.display()),
+            format!(
+                "bubblewrap ({}), but git in worktrees keeps the network",
+                found.program.display()
+            ),
             "network namespaces must be allowed: see what `bwrap --unshare-net --ro-bind / / true` reports",
         ),
-        Ok(Way::Bubblewrap(found)) => Check::ok("sandbox", format!("bubblewrap ({})", found.program.display())),
-        Ok(Way::Wrapper(words)) => Check::ok("sandbox", format!("your own wrapper: {}", words.join(" "))),
-        Ok(Way::Open(why)) if why.contains("sandbox.kind") => {
-            Check::warn("sandbox", format!("none ({why}): {OPEN}"), "set `kind = \"auto\"` in [sandbox]")
+        Ok(Way::Bubblewrap(found)) => Check::ok(
+            "sandbox",
+            format!("bubblewrap ({})", found.program.display()),
+        ),
+        Ok(Way::Wrapper(words)) => {
+            Check::ok("sandbox", format!("your own wrapper: {}", words.join(" ")))
         }
+        Ok(Way::Open(why)) if why.contains("sandbox.kind") => Check::warn(
+            "sandbox",
+            format!("none ({why}): {OPEN}"),
+            "set `kind = \"auto\"` in [sandbox]",
+        ),
         Ok(Way::Open(why)) => Check::warn("sandbox", format!("none ({why}): {OPEN}"), mend(why)),
-        Err(why) => Check::fail("sandbox", format!("nothing runs without it, and {why}"), mend(why)),
+        Err(why) => Check::fail(
+            "sandbox",
+            format!("nothing runs without it, and {why}"),
+            mend(why),
+        ),
     };
     vec![check]
 }
@@ -84,7 +118,14 @@ fn mend(why: &str) -> &'static str {
 }
 
 pub(super) async fn disk(around: Arc<Surroundings>) -> Vec<Check> {
-    let mut places = vec![around.loaded.blackboard.parent().map(Path::to_owned).unwrap_or_default()];
+    let mut places = vec![
+        around
+            .loaded
+            .blackboard
+            .parent()
+            .map(Path::to_owned)
+            .unwrap_or_default(),
+    ];
     for project in &around.projects {
         let set = around.loaded.project(project.project_id.as_str());
         places.push(set.own_worktrees);
@@ -92,14 +133,19 @@ pub(super) async fn disk(around: Arc<Surroundings>) -> Vec<Check> {
         places.push(project.path.clone().into());
     }
     // A disk that does not answer must keep nobody else waiting.
-    tokio::task::spawn_blocking(move || rooms(&places)).await.unwrap_or_default()
+    tokio::task::spawn_blocking(move || rooms(&places))
+        .await
+        .unwrap_or_default()
 }
 
 /// Each disk once.
 fn rooms(places: &[PathBuf]) -> Vec<Check> {
     let mut seen = BTreeSet::new();
     let there = places.iter().filter_map(|place| existing(place));
-    there.filter(|place| place.metadata().is_ok_and(|meta| seen.insert(meta.dev()))).map(room).collect()
+    there
+        .filter(|place| place.metadata().is_ok_and(|meta| seen.insert(meta.dev())))
+        .map(room)
+        .collect()
 }
 
 /// The place, or the nearest folder above it that there is.
@@ -111,10 +157,15 @@ fn room(place: &Path) -> Check {
     let shown = place.display();
     let free = match rustix::fs::statvfs(place) {
         Ok(stat) => stat.f_bavail.saturating_mul(stat.f_frsize),
-        Err(error) => return Check::warn("disk", format!("{shown}: {error}"), "look at it with `df`"),
+        Err(error) => {
+            return Check::warn("disk", format!("{shown}: {error}"), "look at it with `df`");
+        }
     };
     let says = format!("{} free at {shown}", bytes(free));
-    let r#do = format!("make room there: worktrees, builds and logs need some ({} at least)", bytes(LITTLE));
+    let r#do = format!(
+        "make room there: worktrees, builds and logs need some ({} at least)",
+        bytes(LITTLE)
+    );
     if free < TOO_LITTLE {
         Check::fail("disk", says, r#do)
     } else if free < LITTLE {

@@ -79,47 +79,83 @@ pub(crate) async fn look(
 ) -> Result<Seen, ConfigError> {
     let (loaded, bad_settings) = settings::load(place)?;
     let onlook = board::onlook(&loaded, now).await;
-    let around = Surroundings { loaded, network, now, projects: onlook.projects.clone() };
+    let around = Surroundings {
+        loaded,
+        network,
+        now,
+        projects: onlook.projects.clone(),
+    };
     let mut checks = settings::checks(&around, bad_settings.as_ref());
     checks.extend(onlook.checks);
     let around = Arc::new(around);
     let mut looks = Looks::default();
     looks.add("blackboard", board::integrity(Arc::clone(&around)));
-    looks.add("daemon", std::future::ready(vec![board::daemon(&around, onlook.last_beat)]));
+    looks.add(
+        "daemon",
+        std::future::ready(vec![board::daemon(&around, onlook.last_beat)]),
+    );
     looks.add("git", machine::git(Arc::clone(&around)));
     looks.add("gh", forge::gh(Arc::clone(&around)));
     looks.add("sandbox", machine::sandbox(Arc::clone(&around)));
     looks.add("disk", machine::disk(Arc::clone(&around)));
     for name in around.loaded.config.agents.keys() {
-        looks.add(&format!("agent {name}"), agents::agent(Arc::clone(&around), name.clone()));
+        looks.add(
+            &format!("agent {name}"),
+            agents::agent(Arc::clone(&around), name.clone()),
+        );
     }
     for project in &around.projects {
-        looks.add(&format!("project {}", project.project_id), projects::project(Arc::clone(&around), project.clone()));
+        looks.add(
+            &format!("project {}", project.project_id),
+            projects::project(Arc::clone(&around), project.clone()),
+        );
     }
     checks.extend(looks.take(LIMIT, waits_for).await);
     let usable = Some(&around.loaded).filter(|_| bad_settings.is_none());
-    let in_force = board::in_force(usable, &around.loaded.blackboard, onlook.configuration.as_ref());
-    let after = checks.iter().rposition(|check| check.check == "daemon").map_or(checks.len(), |at| at + 1);
+    let in_force = board::in_force(
+        usable,
+        &around.loaded.blackboard,
+        onlook.configuration.as_ref(),
+    );
+    let after = checks
+        .iter()
+        .rposition(|check| check.check == "daemon")
+        .map_or(checks.len(), |at| at + 1);
     checks.splice(after..after, in_force);
     // Settings that can't be read say nothing of it.
     if bad_settings.is_none() {
         checks.extend(board::shadow(&around.loaded, &onlook.shadows));
     }
     checks.extend(onlook.standing);
-    Ok(Seen { checks, bad_settings })
+    Ok(Seen {
+        checks,
+        bad_settings,
+    })
 }
 
 impl Check {
     pub(crate) fn ok(check: &str, says: impl Into<String>) -> Self {
-        Self { check: check.to_owned(), state: State::Ok, says: says.into(), r#do: None }
+        Self {
+            check: check.to_owned(),
+            state: State::Ok,
+            says: says.into(),
+            r#do: None,
+        }
     }
 
     pub(crate) fn warn(check: &str, says: impl Into<String>, r#do: impl Into<String>) -> Self {
-        Self { state: State::Warn, r#do: Some(r#do.into()), ..Self::ok(check, says) }
+        Self {
+            state: State::Warn,
+            r#do: Some(r#do.into()),
+            ..Self::ok(check, says)
+        }
     }
 
     fn fail(check: &str, says: impl Into<String>, r#do: impl Into<String>) -> Self {
-        Self { state: State::Fail, ..Self::warn(check, says, r#do) }
+        Self {
+            state: State::Fail,
+            ..Self::warn(check, says, r#do)
+        }
     }
 }
 
@@ -153,18 +189,29 @@ impl Looks {
         }
         loop {
             waits_for(&waiting.values().map(String::as_str).collect::<Vec<_>>());
-            let Some(done) = set.join_next().await else { break };
+            let Some(done) = set.join_next().await else {
+                break;
+            };
             // One that panicked stays among those that are waited for.
             let Ok((at, checks)) = done else { continue };
             let name = waiting.remove(&at).unwrap_or_default();
-            let late =
-                |_| vec![Check::fail(&name, format!("no answer within {limit:?}"), "see what hangs, and try again")];
+            let late = |_| {
+                vec![Check::fail(
+                    &name,
+                    format!("no answer within {limit:?}"),
+                    "see what hangs, and try again",
+                )]
+            };
             seen.insert(at, checks.unwrap_or_else(late));
         }
         for (at, name) in waiting {
             seen.insert(
                 at,
-                vec![Check::fail(&name, "the look itself failed", "please report this as a bug of remand")],
+                vec![Check::fail(
+                    &name,
+                    "the look itself failed",
+                    "please report this as a bug of remand",
+                )],
             );
         }
         seen.into_values().flatten().collect()
@@ -184,7 +231,11 @@ fn bytes(n: u64) -> String {
         unit += 1;
     }
     let name = UNITS.get(unit).copied().unwrap_or_default();
-    if tenths >= 100 { format!("{} {name}", tenths / 10) } else { format!("{}.{} {name}", tenths / 10, tenths % 10) }
+    if tenths >= 100 {
+        format!("{} {name}", tenths / 10)
+    } else {
+        format!("{}.{} {name}", tenths / 10, tenths % 10)
+    }
 }
 
 #[cfg(test)]
@@ -193,8 +244,22 @@ mod tests {
 
     #[test]
     fn sizes_as_people_say_them() {
-        let said: Vec<String> = [0, 1023, 1024, 1536, 20_480, 1_572_864, u64::MAX].into_iter().map(bytes).collect();
-        assert_eq!(said, ["0 bytes", "1023 bytes", "1.0 KiB", "1.5 KiB", "20 KiB", "1.5 MiB", "1638 PiB"]);
+        let said: Vec<String> = [0, 1023, 1024, 1536, 20_480, 1_572_864, u64::MAX]
+            .into_iter()
+            .map(bytes)
+            .collect();
+        assert_eq!(
+            said,
+            [
+                "0 bytes",
+                "1023 bytes",
+                "1.0 KiB",
+                "1.5 KiB",
+                "20 KiB",
+                "1.5 MiB",
+                "1638 PiB"
+            ]
+        );
     }
 
     #[tokio::test]
@@ -204,12 +269,22 @@ mod tests {
         looks.add("panics", async { panic!("a bug") });
         looks.add("answers", async { vec![Check::ok("answers", "yes")] });
         let mut waits = Vec::new();
-        let seen = looks.take(Duration::from_millis(20), |waiting| waits.push(waiting.len())).await;
-        let said: Vec<String> =
-            seen.iter().map(|check| format!("{} {}: {}", check.state, check.check, check.says)).collect();
+        let seen = looks
+            .take(Duration::from_millis(20), |waiting| {
+                waits.push(waiting.len())
+            })
+            .await;
+        let said: Vec<String> = seen
+            .iter()
+            .map(|check| format!("{} {}: {}", check.state, check.check, check.says))
+            .collect();
         assert_eq!(
             said,
-            ["fail hangs: no answer within 20ms", "fail panics: the look itself failed", "ok answers: yes"]
+            [
+                "fail hangs: no answer within 20ms",
+                "fail panics: the look itself failed",
+                "ok answers: yes"
+            ]
         );
         assert_eq!(waits.first(), Some(&3));
     }

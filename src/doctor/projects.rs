@@ -16,11 +16,19 @@ use crate::process;
 use crate::remote::{Reach, Remote, RemoteError};
 
 pub(super) async fn project(around: Arc<Surroundings>, project: Project) -> Vec<Check> {
-    let look = Look { name: format!("project {}", project.project_id), around: &around, project: &project };
+    let look = Look {
+        name: format!("project {}", project.project_id),
+        around: &around,
+        project: &project,
+    };
     let (mut checks, remote) = tokio::join!(look.here(), look.remote());
     checks.extend(remote);
     // One line where there is nothing to say.
-    let troubles: Vec<Check> = checks.iter().filter(|check| check.r#do.is_some()).cloned().collect();
+    let troubles: Vec<Check> = checks
+        .iter()
+        .filter(|check| check.r#do.is_some())
+        .cloned()
+        .collect();
     if !troubles.is_empty() {
         return troubles;
     }
@@ -56,9 +64,16 @@ impl Look<'_> {
                 (vec![Check::ok(&self.name, path)], Some(found))
             }
             Ok(found) => {
-                let says = format!("{path} is another repository now ({})", found.common_dir.display());
+                let says = format!(
+                    "{path} is another repository now ({})",
+                    found.common_dir.display()
+                );
                 (
-                    vec![Check::fail(&self.name, says, format!("put {} back in its place", self.project.common_dir))],
+                    vec![Check::fail(
+                        &self.name,
+                        says,
+                        format!("put {} back in its place", self.project.common_dir),
+                    )],
                     None,
                 )
             }
@@ -66,7 +81,8 @@ impl Look<'_> {
             // Each is reported by a check of its own.
             Err(GitError::NoGit | GitError::Sandbox { .. }) => (Vec::new(), None),
             Err(error) => {
-                let r#do = format!("put the repository back at {path}, and see that git works there");
+                let r#do =
+                    format!("put the repository back at {path}, and see that git works there");
                 (vec![Check::fail(&self.name, error.to_string(), r#do)], None)
             }
         }
@@ -101,23 +117,40 @@ impl Look<'_> {
 
     fn unwritable(&self, folder: &Path, key: &str) -> Option<Check> {
         let error = access(folder, Access::WRITE_OK | Access::EXEC_OK).err()?;
-        let says = format!("the folder for worktrees {} can't be written: {error}", folder.display());
-        Some(Check::fail(&self.name, says, format!("make it yours, or name another in `{key}`")))
+        let says = format!(
+            "the folder for worktrees {} can't be written: {error}",
+            folder.display()
+        );
+        Some(Check::fail(
+            &self.name,
+            says,
+            format!("make it yours, or name another in `{key}`"),
+        ))
     }
 
     /// Only a bare name can be looked for: a path is one of the worktree.
     fn gates(&self) -> Vec<Check> {
         let set = self.around.loaded.project(self.project.project_id.as_str());
-        let path = config::agent_environment(&[]).get("PATH").map(std::ffi::OsString::from);
+        let path = config::agent_environment(&[])
+            .get("PATH")
+            .map(std::ffi::OsString::from);
         let setup = set.setup.first().map(|program| ("setup", program.clone()));
-        let gates = set.gates.iter().filter_map(|gate| Some(("gates", gate.words().first()?.clone())));
+        let gates = set
+            .gates
+            .iter()
+            .filter_map(|gate| Some(("gates", gate.words().first()?.clone())));
         let missing = gates.chain(setup).filter(|(_, program)| {
-            !program.contains('/') && process::find(program.as_ref(), path.as_deref(), Path::new("/")).is_none()
+            !program.contains('/')
+                && process::find(program.as_ref(), path.as_deref(), Path::new("/")).is_none()
         });
         missing
             .map(|(key, program)| {
                 let says = format!("`{key}` starts `{program}`, which was not found");
-                Check::fail(&self.name, says, format!("install `{program}`, or mend `{key}` in the settings"))
+                Check::fail(
+                    &self.name,
+                    says,
+                    format!("install `{program}`, or mend `{key}` in the settings"),
+                )
             })
             .collect()
     }
@@ -138,7 +171,10 @@ impl Look<'_> {
         let hidden = |url: &str| url.contains('@') && url.contains("://");
         (pinned != origin && !hidden(origin) && !origin.starts_with('-')).then(|| {
             let says = format!("pushes go to {pinned}, but its `origin` is {origin} now");
-            let r#do = format!("if it moved: `remand project add {} --url {origin}`", self.project.path);
+            let r#do = format!(
+                "if it moved: `remand project add {} --url {origin}`",
+                self.project.path
+            );
             Check::warn(&self.name, says, r#do)
         })
     }
@@ -146,7 +182,8 @@ impl Look<'_> {
     async fn remote(&self) -> Option<Check> {
         let Some(url) = self.project.remote_url.clone() else {
             let repo = self.project.repo.as_ref()?;
-            let says = format!("nothing can be pushed to pull requests of {repo}: no URL is pinned");
+            let says =
+                format!("nothing can be pushed to pull requests of {repo}: no URL is pinned");
             return Some(Check::warn(
                 &self.name,
                 says,
@@ -154,14 +191,24 @@ impl Look<'_> {
             ));
         };
         if !self.around.asks_network() {
-            return Some(Check::ok(&self.name, format!("{url} was not asked (--offline)")));
+            return Some(Check::ok(
+                &self.name,
+                format!("{url} was not asked (--offline)"),
+            ));
         }
         let branch = &self.project.default_branch;
         Some(match self.head(url.clone()).await {
             Ok(Some(_)) => Check::ok(&self.name, format!("{url} answers, {branch} is there")),
             Ok(None) => {
                 let says = format!("{url} has no branch {branch}, which work goes into");
-                Check::fail(&self.name, says, format!("push it: `git -C {} push origin {branch}`", self.project.path))
+                Check::fail(
+                    &self.name,
+                    says,
+                    format!(
+                        "push it: `git -C {} push origin {branch}`",
+                        self.project.path
+                    ),
+                )
             }
             Err(error) => Check::fail(&self.name, error.to_string(), mend(&error, &url)),
         })
@@ -190,7 +237,9 @@ fn mend(error: &RemoteError, url: &str) -> String {
     if is_auth && url.starts_with("https://") {
         "log in: `gh auth login`, or set a credential helper of git".to_owned()
     } else if is_auth {
-        format!("see that your key is in the agent (`ssh-add -l`) and that `git ls-remote {url}` works by hand")
+        format!(
+            "see that your key is in the agent (`ssh-add -l`) and that `git ls-remote {url}` works by hand"
+        )
     } else if is_gone {
         "if it was renamed: `remand project add PATH --url URL --repo OWNER/NAME`".to_owned()
     } else {

@@ -17,7 +17,10 @@ pub(super) fn load(place: &Place) -> Result<(Loaded, Option<ConfigError>), Confi
 
 pub(super) fn checks(around: &Surroundings, bad: Option<&ConfigError>) -> Vec<Check> {
     if let Some(error) = bad {
-        let says = format!("{}; what follows was looked at with the defaults", first_line(&error.to_string()));
+        let says = format!(
+            "{}; what follows was looked at with the defaults",
+            first_line(&error.to_string())
+        );
         let r#do = match error {
             ConfigError::NotFound { .. } => "check the name; `remand init` writes one",
             ConfigError::Unreadable { .. } => "make it readable for you",
@@ -28,8 +31,15 @@ pub(super) fn checks(around: &Surroundings, bad: Option<&ConfigError>) -> Vec<Ch
         return vec![Check::fail(NAME, says, r#do)];
     }
     let loaded = &around.loaded;
-    let known: Vec<String> = around.projects.iter().map(|project| project.project_id.to_string()).collect();
-    let strays = loaded.strays(&known).into_iter().map(|stray| Check::warn(NAME, stray.what, stray.hint));
+    let known: Vec<String> = around
+        .projects
+        .iter()
+        .map(|project| project.project_id.to_string())
+        .collect();
+    let strays = loaded
+        .strays(&known)
+        .into_iter()
+        .map(|stray| Check::warn(NAME, stray.what, stray.hint));
     let mut checks = vec![file(around)];
     checks.extend(strays);
     checks.extend(nobody(around));
@@ -41,11 +51,19 @@ fn file(around: &Surroundings) -> Check {
     let evaluators = definition::load(loaded.evaluators.as_deref(), around.now).map(|_| ());
     let prompts = Prompts::load(loaded.prompts.as_deref()).map(|_| ());
     let wrong = [
-        evaluators.err().map(|error| (error.to_string(), "remand evaluators check")),
-        prompts.err().map(|error| (error.to_string(), "remand prompts check")),
+        evaluators
+            .err()
+            .map(|error| (error.to_string(), "remand evaluators check")),
+        prompts
+            .err()
+            .map(|error| (error.to_string(), "remand prompts check")),
     ];
     if let Some((what, command)) = wrong.into_iter().flatten().next() {
-        return Check::fail(NAME, first_line(&what), format!("`{command}` shows where: mend it there"));
+        return Check::fail(
+            NAME,
+            first_line(&what),
+            format!("`{command}` shows where: mend it there"),
+        );
     }
     match &loaded.file {
         Some(file) => Check::ok(NAME, file.display().to_string()),
@@ -67,14 +85,25 @@ fn nobody(around: &Surroundings) -> Option<Check> {
         None => "`remand init` writes a config file".to_owned(),
     };
     if around.projects.is_empty() && loaded.project("").agent.is_none() {
-        return Some(Check::warn("agents", "none is set: nothing can be reviewed or fixed", r#do));
+        return Some(Check::warn(
+            "agents",
+            "none is set: nothing can be reviewed or fixed",
+            r#do,
+        ));
     }
-    let says = format!("none is set for {}: nothing can be reviewed or fixed there", lacking.join(", "));
+    let says = format!(
+        "none is set for {}: nothing can be reviewed or fixed there",
+        lacking.join(", ")
+    );
     (!lacking.is_empty()).then(|| Check::warn("agents", says, r#do))
 }
 
 /// The title of a report, without its picture.
 fn first_line(text: &str) -> String {
-    let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or(text).trim();
+    let line = text
+        .lines()
+        .find(|line| !line.trim().is_empty())
+        .unwrap_or(text)
+        .trim();
     line.strip_prefix("error: ").unwrap_or(line).to_owned()
 }

@@ -263,43 +263,94 @@ enum Raw {
 fn read_line(line: &str) -> Result<Asked, String> {
     let raw: Raw = serde_json::from_str(line).map_err(|error| error.to_string())?;
     let (key, what) = match raw {
-        Raw::Item { key, change, project, title, description, source, priority } => {
+        Raw::Item {
+            key,
+            change,
+            project,
+            title,
+            description,
+            source,
+            priority,
+        } => {
             let (change_id, project_id) = (change.map(ChangeId::new), project.map(ProjectId::new));
             if change_id.is_none() && project_id.is_none() {
                 return Err("an item needs a `change` or a `project`".into());
             }
             let source = word(source)?.unwrap_or(Source::Manual);
             match source {
-                Source::Manual | Source::Github | Source::Specflow | Source::PullRequest | Source::FeedbackAnalysis => {
-                }
+                Source::Manual
+                | Source::Github
+                | Source::Specflow
+                | Source::PullRequest
+                | Source::FeedbackAnalysis => {}
                 Source::CodeReview | Source::ReviewFix => {
-                    return Err(format!("`{source}` items are made by remand itself: propose `reject` instead"));
+                    return Err(format!(
+                        "`{source}` items are made by remand itself: propose `reject` instead"
+                    ));
                 }
             }
             let priority = word(priority)?.unwrap_or(Priority::P3);
             let title = fit("title", &title, MOST_TITLE)?;
             let description = at_most("description", &description, MOST_TEXT)?;
-            (key, Ask::Item { change_id, project_id, source, priority, title, description })
-        }
-        Raw::Reject { key, change, text } => {
-            (key, Ask::Reject { change_id: ChangeId::new(change), text: fit("text", &text, MOST_TEXT)? })
-        }
-        Raw::Escalate { key, change, reason, decide } => {
-            let decide = decide.map(|decide| fit("decide", &decide, MOST_TEXT)).transpose()?;
             (
                 key,
-                Ask::Escalate { change_id: ChangeId::new(change), reason: fit("reason", &reason, MOST_TEXT)?, decide },
+                Ask::Item {
+                    change_id,
+                    project_id,
+                    source,
+                    priority,
+                    title,
+                    description,
+                },
             )
         }
-        Raw::Comment { key, change, text } => {
-            (key, Ask::Comment { change_id: ChangeId::new(change), text: fit("text", &text, MOST_TEXT)? })
+        Raw::Reject { key, change, text } => (
+            key,
+            Ask::Reject {
+                change_id: ChangeId::new(change),
+                text: fit("text", &text, MOST_TEXT)?,
+            },
+        ),
+        Raw::Escalate {
+            key,
+            change,
+            reason,
+            decide,
+        } => {
+            let decide = decide
+                .map(|decide| fit("decide", &decide, MOST_TEXT))
+                .transpose()?;
+            (
+                key,
+                Ask::Escalate {
+                    change_id: ChangeId::new(change),
+                    reason: fit("reason", &reason, MOST_TEXT)?,
+                    decide,
+                },
+            )
         }
+        Raw::Comment { key, change, text } => (
+            key,
+            Ask::Comment {
+                change_id: ChangeId::new(change),
+                text: fit("text", &text, MOST_TEXT)?,
+            },
+        ),
     };
-    Ok(Asked { key: fit("key", &key, MOST_KEY)?, what })
+    Ok(Asked {
+        key: fit("key", &key, MOST_KEY)?,
+        what,
+    })
 }
 
-fn word<T: std::str::FromStr<Err = crate::words::UnknownWord>>(text: Option<String>) -> Result<Option<T>, String> {
-    text.map(|text| text.parse().map_err(|error: crate::words::UnknownWord| error.to_string())).transpose()
+fn word<T: std::str::FromStr<Err = crate::words::UnknownWord>>(
+    text: Option<String>,
+) -> Result<Option<T>, String> {
+    text.map(|text| {
+        text.parse()
+            .map_err(|error: crate::words::UnknownWord| error.to_string())
+    })
+    .transpose()
 }
 
 fn fit(what: &str, text: &str, most: usize) -> Result<String, String> {
@@ -311,7 +362,9 @@ fn fit(what: &str, text: &str, most: usize) -> Result<String, String> {
 
 fn at_most(what: &str, text: &str, most: usize) -> Result<String, String> {
     match text.chars().count() {
-        length if length > most => Err(format!("`{what}` has {length} characters; {most} are the most")),
+        length if length > most => Err(format!(
+            "`{what}` has {length} characters; {most} are the most"
+        )),
         // It is stored, and may be shown to an agent or posted.
         _ => Ok(secret::hide(text)),
     }
@@ -330,12 +383,17 @@ mod tests {
             Line::Asked(asked) => format!("{}: ok", asked.key),
             Line::Unread(unread) => format!("{}: {}", unread.number, unread.reason),
         };
-        read(printed.as_bytes()).unwrap().into_iter().map(told).collect()
+        read(printed.as_bytes())
+            .unwrap()
+            .into_iter()
+            .map(told)
+            .collect()
     }
 
     #[test]
     fn an_item_has_defaults_that_disturb_nobody() {
-        let line = r#"{"propose": "item", "key": "k", "project": "website", "title": "Look at it"}"#;
+        let line =
+            r#"{"propose": "item", "key": "k", "project": "website", "title": "Look at it"}"#;
         let asked = Asked {
             key: "k".into(),
             what: Ask::Item {
@@ -363,7 +421,9 @@ mod tests {
             r#"{"propose": "item", "key": "6", "change": "c1", "title": "t", "source": "code_review"}"#,
             r#"{"propose": "item", "key": "7", "change": "c1", "title": "t", "priority": "P0"}"#,
             r#"{"propose": "escalate", "key": "8", "change": "c1", "reason": "r", "text": "t"}"#,
-            format_args!(r#"{{"propose": "reject", "key": "9", "change": "c1", "text": "{long}"}}"#),
+            format_args!(
+                r#"{{"propose": "reject", "key": "9", "change": "c1", "text": "{long}"}}"#
+            ),
         );
         insta::assert_snapshot!(reasons(&printed).join("\n"), @"
         1: ok
@@ -381,9 +441,16 @@ mod tests {
 
     #[test]
     fn more_than_anybody_reads_is_a_flood() {
-        let line = "{\"propose\": \"comment\", \"key\": \"k\", \"change\": \"c1\", \"text\": \"t\"}\n";
-        assert_eq!(read(line.repeat(MOST_PROPOSALS).as_bytes()).unwrap().len(), MOST_PROPOSALS);
+        let line =
+            "{\"propose\": \"comment\", \"key\": \"k\", \"change\": \"c1\", \"text\": \"t\"}\n";
+        assert_eq!(
+            read(line.repeat(MOST_PROPOSALS).as_bytes()).unwrap().len(),
+            MOST_PROPOSALS
+        );
         let flood = read(line.repeat(MOST_PROPOSALS + 1).as_bytes()).unwrap_err();
-        assert_eq!(flood.to_string(), "it printed 101 proposals; 100 are the most of one pass");
+        assert_eq!(
+            flood.to_string(),
+            "it printed 101 proposals; 100 are the most of one pass"
+        );
     }
 }

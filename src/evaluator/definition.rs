@@ -78,7 +78,11 @@ impl Command {
         if let (Ok(rest), Some(home)) = (program.strip_prefix("~"), home) {
             return home.join(rest);
         }
-        if program.components().count() > 1 { self.folder.join(program) } else { program.to_owned() }
+        if program.components().count() > 1 {
+            self.folder.join(program)
+        } else {
+            program.to_owned()
+        }
     }
 }
 
@@ -110,7 +114,12 @@ pub(crate) enum DefinitionError {
     Name { path: PathBuf },
     /// `report` shows the place.
     #[error("{report}")]
-    Fault { file: String, line: usize, fault: Fault, report: String },
+    Fault {
+        file: String,
+        line: usize,
+        fault: Fault,
+        report: String,
+    },
 }
 
 /// What is wrong with a definition.
@@ -144,8 +153,14 @@ impl fmt::Display for Origin {
 }
 
 const STOCK: &[(&str, &str)] = &[
-    ("pr_feedback", include_str!("../../evaluators/pr_feedback.toml")),
-    ("review_feedback", include_str!("../../evaluators/review_feedback.toml")),
+    (
+        "pr_feedback",
+        include_str!("../../evaluators/pr_feedback.toml"),
+    ),
+    (
+        "review_feedback",
+        include_str!("../../evaluators/review_feedback.toml"),
+    ),
 ];
 const MAX_FIX_CYCLES: RangeInclusive<i64> = 0..=100;
 /// A command that takes longer than its limit is ended.
@@ -158,7 +173,14 @@ const EXAMPLE: &str = "`evaluators/review_feedback.toml` among the stock files s
 pub(crate) fn load(folder: Option<&Path>, now: Time) -> Result<Vec<Definition>, DefinitionError> {
     let mut all = Vec::new();
     for &(name, source) in STOCK {
-        all.extend(Page { name, origin: Origin::Stock, source }.read(now)?);
+        all.extend(
+            Page {
+                name,
+                origin: Origin::Stock,
+                source,
+            }
+            .read(now)?,
+        );
     }
     for (name, path) in folder.map(files_of).transpose()?.unwrap_or_default() {
         let read = read_file(&name, path, now)?;
@@ -171,21 +193,35 @@ pub(crate) fn load(folder: Option<&Path>, now: Time) -> Result<Vec<Definition>, 
 
 /// How many fixes the evaluators allow, where one of them says so, and its name.
 pub(crate) fn max_fix_cycles(definitions: &[Definition]) -> Option<(i64, &str)> {
-    definitions.iter().find_map(|definition| match definition.config {
-        Config::ReviewFeedback(config) => config.max_fix_cycles.map(|most| (most, definition.name.as_str())),
-        Config::PrFeedback | Config::Command(_) => None,
-    })
+    definitions
+        .iter()
+        .find_map(|definition| match definition.config {
+            Config::ReviewFeedback(config) => config
+                .max_fix_cycles
+                .map(|most| (most, definition.name.as_str())),
+            Config::PrFeedback | Config::Command(_) => None,
+        })
 }
 
 /// What one file defines; nothing when it is switched off. The file need not be in the folder.
 pub(crate) fn load_file(path: &Path, now: Time) -> Result<Option<Definition>, DefinitionError> {
-    let name = name_of(path).ok_or_else(|| DefinitionError::Name { path: path.to_owned() })?;
+    let name = name_of(path).ok_or_else(|| DefinitionError::Name {
+        path: path.to_owned(),
+    })?;
     read_file(&name, path.to_owned(), now)
 }
 
 fn read_file(name: &str, path: PathBuf, now: Time) -> Result<Option<Definition>, DefinitionError> {
-    let source = fs::read_to_string(&path).map_err(|source| DefinitionError::File { path: path.clone(), source })?;
-    Page { name, origin: Origin::File(path), source: &source }.read(now)
+    let source = fs::read_to_string(&path).map_err(|source| DefinitionError::File {
+        path: path.clone(),
+        source,
+    })?;
+    Page {
+        name,
+        origin: Origin::File(path),
+        source: &source,
+    }
+    .read(now)
 }
 
 /// A file under examination.
@@ -238,7 +274,13 @@ impl Page<'_> {
         let needs = self.words(&raw.needs)?;
         let allowed = "allowed: review_feedback, pr_feedback, command";
         let Some(kind) = raw.kind else {
-            return Err(self.fault(Fault::Form, 0..0, "missing key `kind`", "no `kind` in this file", allowed));
+            return Err(self.fault(
+                Fault::Form,
+                0..0,
+                "missing key `kind`",
+                "no `kind` in this file",
+                allowed,
+            ));
         };
         let config = match kind.as_ref() {
             Kind::ReviewFeedback => Config::ReviewFeedback(self.review_feedback()?),
@@ -249,13 +291,29 @@ impl Page<'_> {
             Kind::Command => Config::Command(self.command(kind.span())?),
         };
         let zone = raw.timezone.unwrap_or(Zone::Utc);
-        let schedule = raw.schedule.map(|text| self.schedule(&text, zone, now)).transpose()?;
+        let schedule = raw
+            .schedule
+            .map(|text| self.schedule(&text, zone, now))
+            .transpose()?;
         if on.is_empty() && schedule.is_none() {
             let title = "nothing ever wakes this evaluator";
             let help = "give it `on = [\"work_rejected\"]`, a `schedule`, or `enabled = false`";
-            return Err(self.fault(Fault::NeverWoken, kind.span(), title, "no `on` and no `schedule`", help));
+            return Err(self.fault(
+                Fault::NeverWoken,
+                kind.span(),
+                title,
+                "no `on` and no `schedule`",
+                help,
+            ));
         }
-        Ok(Some(Definition { name: self.name.into(), on, needs, schedule, config, origin: self.origin }))
+        Ok(Some(Definition {
+            name: self.name.into(),
+            on,
+            needs,
+            schedule,
+            config,
+            origin: self.origin,
+        }))
     }
 
     fn parse<C: DeserializeOwned>(&self) -> Result<Raw<C>, DefinitionError> {
@@ -265,11 +323,20 @@ impl Page<'_> {
         })
     }
 
-    fn words<T: FromStr<Err = UnknownWord>>(&self, raw: &[Spanned<String>]) -> Result<Vec<T>, DefinitionError> {
+    fn words<T: FromStr<Err = UnknownWord>>(
+        &self,
+        raw: &[Spanned<String>],
+    ) -> Result<Vec<T>, DefinitionError> {
         raw.iter()
             .map(|word| {
                 word.as_ref().parse().map_err(|error: UnknownWord| {
-                    self.fault(Fault::Form, word.span(), &error.to_string(), "here", EXAMPLE)
+                    self.fault(
+                        Fault::Form,
+                        word.span(),
+                        &error.to_string(),
+                        "here",
+                        EXAMPLE,
+                    )
                 })
             })
             .collect()
@@ -277,23 +344,53 @@ impl Page<'_> {
 
     fn review_feedback(&self) -> Result<ReviewFeedback, DefinitionError> {
         let raw: RawReviewFeedback = self.parse()?.config.unwrap_or_default();
-        let Some(cycles) = raw.max_fix_cycles else { return Ok(ReviewFeedback::default()) };
+        let Some(cycles) = raw.max_fix_cycles else {
+            return Ok(ReviewFeedback::default());
+        };
         let count = *cycles.as_ref();
         if MAX_FIX_CYCLES.contains(&count) {
-            return Ok(ReviewFeedback { max_fix_cycles: Some(count) });
+            return Ok(ReviewFeedback {
+                max_fix_cycles: Some(count),
+            });
         }
-        let help = format!("allowed: {} to {}", MAX_FIX_CYCLES.start(), MAX_FIX_CYCLES.end());
-        Err(self.fault(Fault::MaxFixCycles, cycles.span(), "`max_fix_cycles` is out of range", "here", &help))
+        let help = format!(
+            "allowed: {} to {}",
+            MAX_FIX_CYCLES.start(),
+            MAX_FIX_CYCLES.end()
+        );
+        Err(self.fault(
+            Fault::MaxFixCycles,
+            cycles.span(),
+            "`max_fix_cycles` is out of range",
+            "here",
+            &help,
+        ))
     }
 
     fn command(&self, kind: Range<usize>) -> Result<Command, DefinitionError> {
         let raw: RawCommand = self.parse()?.config.unwrap_or_default();
         let help = "under [config], for example `command = [\"./old_prs.py\"]`: the program, then its arguments";
         let Some(command) = raw.command else {
-            return Err(self.fault(Fault::Command, kind, "missing key `command`", "this kind needs one", help));
+            return Err(self.fault(
+                Fault::Command,
+                kind,
+                "missing key `command`",
+                "this kind needs one",
+                help,
+            ));
         };
-        if command.as_ref().first().is_none_or(|program| program.trim().is_empty()) {
-            return Err(self.fault(Fault::Command, command.span(), "`command` names no program", "here", help));
+        if command
+            .as_ref()
+            .first()
+            .is_none_or(|program| program.trim().is_empty())
+        {
+            return Err(self.fault(
+                Fault::Command,
+                command.span(),
+                "`command` names no program",
+                "here",
+                help,
+            ));
         }
         let limit = match raw.limit_s {
             None => DEFAULT_LIMIT,
@@ -302,53 +399,108 @@ impl Page<'_> {
             }
             Some(seconds) => {
                 let help = format!("allowed: {} to {}", LIMIT_S.start(), LIMIT_S.end());
-                return Err(self.fault(Fault::Command, seconds.span(), "`limit_s` is out of range", "here", &help));
+                return Err(self.fault(
+                    Fault::Command,
+                    seconds.span(),
+                    "`limit_s` is out of range",
+                    "here",
+                    &help,
+                ));
             }
         };
         let folder = match &self.origin {
-            Origin::File(path) => path.parent().filter(|folder| !folder.as_os_str().is_empty()),
+            Origin::File(path) => path
+                .parent()
+                .filter(|folder| !folder.as_os_str().is_empty()),
             Origin::Stock => None,
         };
         let folder = folder.unwrap_or(Path::new("."));
         // One that can't be made absolute is gone, which whoever runs the command notices.
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
-        Ok(Command { argv: command.into_inner(), limit, folder })
-    }
-
-    fn schedule(&self, text: &Spanned<String>, zone: Zone, now: Time) -> Result<Schedule, DefinitionError> {
-        Schedule::parse(text.as_ref(), zone, now).map_err(|error| {
-            let (label, hint) = (error.to_string(), error.hint());
-            self.fault(Fault::Schedule, text.span(), "this `schedule` cannot be used", &label, hint)
+        Ok(Command {
+            argv: command.into_inner(),
+            limit,
+            folder,
         })
     }
 
-    fn fault(&self, fault: Fault, place: Range<usize>, title: &str, label: &str, help: &str) -> DefinitionError {
+    fn schedule(
+        &self,
+        text: &Spanned<String>,
+        zone: Zone,
+        now: Time,
+    ) -> Result<Schedule, DefinitionError> {
+        Schedule::parse(text.as_ref(), zone, now).map_err(|error| {
+            let (label, hint) = (error.to_string(), error.hint());
+            self.fault(
+                Fault::Schedule,
+                text.span(),
+                "this `schedule` cannot be used",
+                &label,
+                hint,
+            )
+        })
+    }
+
+    fn fault(
+        &self,
+        fault: Fault,
+        place: Range<usize>,
+        title: &str,
+        label: &str,
+        help: &str,
+    ) -> DefinitionError {
         let file = match &self.origin {
             Origin::Stock => format!("evaluators/{}.toml", self.name),
             Origin::File(path) => path.display().to_string(),
         };
-        let line = self.source.bytes().take(place.start).filter(|&byte| byte == b'\n').count() + 1;
+        let line = self
+            .source
+            .bytes()
+            .take(place.start)
+            .filter(|&byte| byte == b'\n')
+            .count()
+            + 1;
         let report = snippet(&file, self.source, place, title, label, help);
-        DefinitionError::Fault { file, line, fault, report }
+        DefinitionError::Fault {
+            file,
+            line,
+            fault,
+            report,
+        }
     }
 }
 
 /// An evaluator is called as its file is.
 fn name_of(path: &Path) -> Option<String> {
     let is_name = |stem: &&str| {
-        !stem.is_empty() && stem.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+        !stem.is_empty()
+            && stem
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
     };
-    path.file_name()?.to_str()?.strip_suffix(".toml").filter(is_name).map(str::to_owned)
+    path.file_name()?
+        .to_str()?
+        .strip_suffix(".toml")
+        .filter(is_name)
+        .map(str::to_owned)
 }
 
 /// The definitions of a folder, in the order of their names. Hidden files are a file manager's business; folders and
 /// programs are those of command evaluators.
 fn files_of(folder: &Path) -> Result<Vec<(String, PathBuf)>, DefinitionError> {
-    let fail = |source| DefinitionError::Folder { path: folder.to_path_buf(), source };
+    let fail = |source| DefinitionError::Folder {
+        path: folder.to_path_buf(),
+        source,
+    };
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).map_err(fail)? {
         let path = entry.map_err(fail)?.path();
-        let file_name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let file_name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         if file_name.starts_with('.') {
             continue;
         }
@@ -367,9 +519,21 @@ pub(crate) fn is_program(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-fn snippet(file: &str, source: &str, place: Range<usize>, title: &str, label: &str, help: &str) -> String {
+fn snippet(
+    file: &str,
+    source: &str,
+    place: Range<usize>,
+    title: &str,
+    label: &str,
+    help: &str,
+) -> String {
     let problem = Problem::new(title, Some(place)).label(label).help(help);
-    Snippet { file, source, problem: &problem }.render(Colour::Plain)
+    Snippet {
+        file,
+        source,
+        problem: &problem,
+    }
+    .render(Colour::Plain)
 }
 
 #[cfg(test)]

@@ -11,8 +11,11 @@ fn load_with(files: &[(&str, &str)]) -> Result<Vec<Definition>, String> {
     for (file, source) in files {
         fs::write(folder.path().join(file), source).unwrap();
     }
-    load(Some(folder.path()), now())
-        .map_err(|error| error.to_string().replace(&folder.path().display().to_string(), "FOLDER"))
+    load(Some(folder.path()), now()).map_err(|error| {
+        error
+            .to_string()
+            .replace(&folder.path().display().to_string(), "FOLDER")
+    })
 }
 
 fn error_of(source: &str) -> String {
@@ -22,12 +25,17 @@ fn error_of(source: &str) -> String {
 #[test]
 fn the_stock_set() {
     let stock = load(None, now()).unwrap();
-    let [pulls, review] = stock.as_slice() else { panic!("{stock:?}") };
+    let [pulls, review] = stock.as_slice() else {
+        panic!("{stock:?}")
+    };
     assert_eq!(
         (pulls.name.as_str(), pulls.kind(), &pulls.config),
         ("pr_feedback", Kind::PrFeedback, &Config::PrFeedback)
     );
-    assert_eq!(pulls.schedule.as_ref().map(Schedule::text), Some("* * * * *"));
+    assert_eq!(
+        pulls.schedule.as_ref().map(Schedule::text),
+        Some("* * * * *")
+    );
     assert_eq!(pulls.needs, [Need::PrFeedback]);
     assert_eq!(
         *review,
@@ -36,7 +44,9 @@ fn the_stock_set() {
             on: vec![EventType::WorkRejected, EventType::WorkApproved],
             needs: vec![Need::PrFeedback],
             schedule: None,
-            config: Config::ReviewFeedback(ReviewFeedback { max_fix_cycles: None }),
+            config: Config::ReviewFeedback(ReviewFeedback {
+                max_fix_cycles: None
+            }),
             origin: Origin::Stock,
         }
     );
@@ -44,17 +54,41 @@ fn the_stock_set() {
 
 #[test]
 fn a_users_folder_adds_replaces_and_switches_off() {
-    let mine =
-        "kind = 'review_feedback'\nschedule = '*/5 * * * *'\nneeds = ['pr_feedback']\n[config]\nmax_fix_cycles = 3";
-    let names = |all: Vec<Definition>| all.into_iter().map(|d| (d.name, d.origin != Origin::Stock)).collect::<Vec<_>>();
+    let mine = "kind = 'review_feedback'\nschedule = '*/5 * * * *'\nneeds = ['pr_feedback']\n[config]\nmax_fix_cycles = 3";
+    let names = |all: Vec<Definition>| {
+        all.into_iter()
+            .map(|d| (d.name, d.origin != Origin::Stock))
+            .collect::<Vec<_>>()
+    };
     let added = load_with(&[("mine.toml", mine), (".mine.toml.swp", "?")]).unwrap();
-    assert_eq!(added[0].config, Config::ReviewFeedback(ReviewFeedback { max_fix_cycles: Some(3) }));
-    assert_eq!(added[0].schedule.as_ref().map(Schedule::text), Some("*/5 * * * *"));
+    assert_eq!(
+        added[0].config,
+        Config::ReviewFeedback(ReviewFeedback {
+            max_fix_cycles: Some(3)
+        })
+    );
+    assert_eq!(
+        added[0].schedule.as_ref().map(Schedule::text),
+        Some("*/5 * * * *")
+    );
     assert_eq!(added[0].needs, [Need::PrFeedback]);
     assert_eq!(added[0].kind(), Kind::ReviewFeedback);
-    assert_eq!(names(added), [("mine".into(), true), ("pr_feedback".into(), false), ("review_feedback".into(), false)]);
+    assert_eq!(
+        names(added),
+        [
+            ("mine".into(), true),
+            ("pr_feedback".into(), false),
+            ("review_feedback".into(), false)
+        ]
+    );
     let replaced = load_with(&[("review_feedback.toml", mine)]).unwrap();
-    assert_eq!(names(replaced), [("pr_feedback".into(), false), ("review_feedback".into(), true)]);
+    assert_eq!(
+        names(replaced),
+        [
+            ("pr_feedback".into(), false),
+            ("review_feedback".into(), true)
+        ]
+    );
     let off = load_with(&[("review_feedback.toml", "enabled = false")]).unwrap();
     assert_eq!(names(off), [("pr_feedback".into(), false)]);
 }
@@ -87,7 +121,8 @@ fn an_unknown_key() {
 
 #[test]
 fn an_unknown_key_of_the_config() {
-    let source = "kind = \"review_feedback\"\non = [\"work_rejected\"]\n\n[config]\nmax_cycles = 3\n";
+    let source =
+        "kind = \"review_feedback\"\non = [\"work_rejected\"]\n\n[config]\nmax_cycles = 3\n";
     assert_snapshot!(error_of(source), @r#"
     error: unknown field `max_cycles`, expected `max_fix_cycles`
      --> FOLDER/mine.toml:5:1
@@ -114,8 +149,13 @@ fn a_value_of_the_wrong_sort() {
 
 #[test]
 fn an_unknown_event() {
-    let error = error_of("kind = \"review_feedback\"\non = [\"work_rejected\", \"work_refused\"]\n");
-    let all = EventType::ALL.iter().map(|one| one.as_str()).collect::<Vec<_>>().join(", ");
+    let error =
+        error_of("kind = \"review_feedback\"\non = [\"work_rejected\", \"work_refused\"]\n");
+    let all = EventType::ALL
+        .iter()
+        .map(|one| one.as_str())
+        .collect::<Vec<_>>()
+        .join(", ");
     assert_snapshot!(error.replace(&all, "ALL"), @r#"
     error: unknown event_type `work_refused`; allowed: ALL
      --> FOLDER/mine.toml:2:24
@@ -170,16 +210,29 @@ fn no_kind() {
 fn a_command() {
     let line = "kind = 'command'\non = ['escalated']\n[config]\ncommand = ['./look', '7']\n";
     let mine = load_with(&[("mine.toml", line)]).unwrap().remove(0);
-    let Config::Command(command) = &mine.config else { panic!("{mine:?}") };
-    assert_eq!((command.argv.join(" "), command.limit), ("./look 7".into(), DEFAULT_LIMIT));
+    let Config::Command(command) = &mine.config else {
+        panic!("{mine:?}")
+    };
+    assert_eq!(
+        (command.argv.join(" "), command.limit),
+        ("./look 7".into(), DEFAULT_LIMIT)
+    );
     assert_eq!(mine.origin, Origin::File(command.folder.join("mine.toml")));
-    let limited = load_with(&[("mine.toml", &format!("{line}limit_s = 5"))]).unwrap().remove(0);
-    assert!(matches!(limited.config, Config::Command(command) if command.limit == Duration::from_secs(5)));
+    let limited = load_with(&[("mine.toml", &format!("{line}limit_s = 5"))])
+        .unwrap()
+        .remove(0);
+    assert!(
+        matches!(limited.config, Config::Command(command) if command.limit == Duration::from_secs(5))
+    );
 }
 
 #[test]
 fn a_command_without_a_program() {
-    let of = |config: &str| error_of(&format!("on = [\"work_rejected\"]\nkind = \"command\"\n{config}"));
+    let of = |config: &str| {
+        error_of(&format!(
+            "on = [\"work_rejected\"]\nkind = \"command\"\n{config}"
+        ))
+    };
     assert_snapshot!(of(""), @r#"
     error: missing key `command`
      --> FOLDER/mine.toml:2:8
@@ -190,7 +243,10 @@ fn a_command_without_a_program() {
       = help: under [config], for example `command = ["./old_prs.py"]`: the program, then its arguments
     "#);
     let first = |config: &str| of(config).lines().take(2).collect::<Vec<_>>().join("");
-    assert_eq!(first("[config]\ncommand = []\n"), "error: `command` names no program --> FOLDER/mine.toml:4:11");
+    assert_eq!(
+        first("[config]\ncommand = []\n"),
+        "error: `command` names no program --> FOLDER/mine.toml:4:11"
+    );
     assert_eq!(
         first("[config]\nrun = [\"./look\"]\n"),
         "error: unknown field `run`, expected `command` or `limit_s` --> FOLDER/mine.toml:4:1"
@@ -207,7 +263,13 @@ fn programs_and_folders_may_lie_beside_evaluators() {
     fs::create_dir(folder.path().join("lib")).unwrap();
     let program = folder.path().join("look.py");
     fs::write(&program, "").unwrap();
-    assert!(matches!(load(Some(folder.path()), now()), Err(DefinitionError::Name { .. })), "a misspelt .toml is found");
+    assert!(
+        matches!(
+            load(Some(folder.path()), now()),
+            Err(DefinitionError::Name { .. })
+        ),
+        "a misspelt .toml is found"
+    );
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     assert_eq!(load(Some(folder.path()), now()).unwrap().len(), STOCK.len());
 }
@@ -227,7 +289,8 @@ fn never_woken() {
 
 #[test]
 fn too_many_cycles() {
-    let source = "kind = \"review_feedback\"\non = [\"work_rejected\"]\nconfig.max_fix_cycles = -1\n";
+    let source =
+        "kind = \"review_feedback\"\non = [\"work_rejected\"]\nconfig.max_fix_cycles = -1\n";
     assert_snapshot!(error_of(source), @r#"
     error: `max_fix_cycles` is out of range
      --> FOLDER/mine.toml:3:25

@@ -32,7 +32,10 @@ pub(super) fn fit(review: &Feedback, comments: &[&Feedback]) -> Fitted {
             taken.push(comment.feedback_id.clone());
             continue;
         }
-        let (text, path) = (cut(&comment.body, TEXT), comment.path.as_deref().map(|path| cut(path, TEXT)));
+        let (text, path) = (
+            cut(&comment.body, TEXT),
+            comment.path.as_deref().map(|path| cut(path, TEXT)),
+        );
         let context = comment.hunk.as_deref().map(|hunk| cut(hunk, TEXT));
         let finding = json!({
             "severity": Severity::Medium,
@@ -51,14 +54,21 @@ pub(super) fn fit(review: &Feedback, comments: &[&Feedback]) -> Fitted {
         taken.push(comment.feedback_id.clone());
         findings.push(finding);
     }
-    Fitted { body: cut(&review.body, TEXT), findings, taken, left_out }
+    Fitted {
+        body: cut(&review.body, TEXT),
+        findings,
+        taken,
+        left_out,
+    }
 }
 
 /// The beginning of a text, and how much is missing of it.
 fn cut(text: &str, cap: usize) -> String {
     let end = text.floor_char_boundary(cap);
     match text.get(..end) {
-        Some(kept) if end < text.len() => format!("{kept}\n… ({} bytes are left out)", text.len() - end),
+        Some(kept) if end < text.len() => {
+            format!("{kept}\n… ({} bytes are left out)", text.len() - end)
+        }
         Some(_) | None => text.to_owned(),
     }
 }
@@ -85,7 +95,10 @@ mod tests {
             commit: None,
             path: Some("src/".to_owned() + &"p".repeat(4000)),
             line: Some(1),
-            hunk: Some(last_lines(&format!("@@ -1 +1 @@\n{}", "\u{1}".repeat(500_000)))),
+            hunk: Some(last_lines(&format!(
+                "@@ -1 +1 @@\n{}",
+                "\u{1}".repeat(500_000)
+            ))),
             review: None,
             in_reply_to: None,
             url: None,
@@ -98,7 +111,9 @@ mod tests {
     }
 
     fn size(fitted: &Fitted) -> usize {
-        json!({ "body": fitted.body, "findings": fitted.findings }).to_string().len()
+        json!({ "body": fitted.body, "findings": fitted.findings })
+            .to_string()
+            .len()
     }
 
     /// 65 536 characters are what GitHub takes: of four bytes each, or of the kind that is quoted with six.
@@ -107,10 +122,16 @@ mod tests {
         for letter in ["a", "🦀", "\u{1}", "\""] {
             let largest = letter.repeat(65_536);
             let review = said(0, SaidKind::Review, &largest);
-            let comments: Vec<Feedback> = (1..=300).map(|n| said(n, SaidKind::ReviewComment, &largest)).collect();
+            let comments: Vec<Feedback> = (1..=300)
+                .map(|n| said(n, SaidKind::ReviewComment, &largest))
+                .collect();
             let fitted = fit(&review, &comments.iter().collect::<Vec<_>>());
             assert!(size(&fitted) < 10_000_000, "{letter:?}: {}", size(&fitted));
-            assert!(fitted.findings.len() >= 12, "{letter:?}: {}", fitted.findings.len());
+            assert!(
+                fitted.findings.len() >= 12,
+                "{letter:?}: {}",
+                fitted.findings.len()
+            );
             assert_eq!(fitted.taken.len() + fitted.left_out.len(), 300);
             assert_eq!(fitted.taken.len(), fitted.findings.len());
         }
@@ -128,6 +149,9 @@ mod tests {
         let fitted = fit(&review, &[&comment, &empty]);
         assert_eq!((fitted.body.as_str(), fitted.findings.len()), ("no", 1));
         assert_eq!(fitted.findings[0]["text"], json!("here"));
-        assert_eq!((fitted.taken, fitted.left_out.len()), (vec!["g1".to_owned(), "g2".to_owned()], 0));
+        assert_eq!(
+            (fitted.taken, fitted.left_out.len()),
+            (vec!["g1".to_owned(), "g2".to_owned()], 0)
+        );
     }
 }

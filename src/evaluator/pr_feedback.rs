@@ -52,24 +52,36 @@ pub(crate) struct Judged {
 pub(crate) fn judge(case: &PullCase) -> Judged {
     let mut steps = Vec::new();
     match (case.pull.state, case.change.state) {
-        (PullState::Merged, State::Merged) | (PullState::Closed, State::Merged | State::Closed) => {}
+        (PullState::Merged, State::Merged) | (PullState::Closed, State::Merged | State::Closed) => {
+        }
         (PullState::Merged, _) => steps.push(PullStep::Merged),
         (PullState::Closed, _) => steps.push(PullStep::Closed),
         (PullState::Open, State::Closed) if case.pull.acted_on == Some(PullState::Closed) => {
             // What else there is to see is looked at once it is back.
             return match &case.taken_by {
-                None => Judged { steps: vec![PullStep::Reopened], is_settled: false },
-                Some(reason) => {
-                    Judged { steps: vec![PullStep::StaysClosed { reason: reason.clone() }], is_settled: true }
-                }
+                None => Judged {
+                    steps: vec![PullStep::Reopened],
+                    is_settled: false,
+                },
+                Some(reason) => Judged {
+                    steps: vec![PullStep::StaysClosed {
+                        reason: reason.clone(),
+                    }],
+                    is_settled: true,
+                },
             };
         }
         (PullState::Open, State::Merged | State::Closed) => {}
         (PullState::Open, _) => return while_open(case),
     }
-    if case.pull.state == PullState::Closed && (!steps.is_empty() || case.pull.acted_on == Some(PullState::Closed)) {
+    if case.pull.state == PullState::Closed
+        && (!steps.is_empty() || case.pull.acted_on == Some(PullState::Closed))
+    {
         // It may be reopened: what is said until then is judged then.
-        return Judged { steps, is_settled: true };
+        return Judged {
+            steps,
+            is_settled: true,
+        };
     }
     let over = if case.pull.state == PullState::Open {
         "the change is over".to_owned()
@@ -80,7 +92,10 @@ pub(crate) fn judge(case: &PullCase) -> Judged {
         Trust::MayMakeWork if is_request(said) => pass_over(said, over.clone()),
         Trust::MayMakeWork | Trust::ShownOnly | Trust::Ours => settle(said, &over),
     }));
-    Judged { steps, is_settled: true }
+    Judged {
+        steps,
+        is_settled: true,
+    }
 }
 
 fn while_open(case: &PullCase) -> Judged {
@@ -89,14 +104,18 @@ fn while_open(case: &PullCase) -> Judged {
     if change.adopted_by == Some(AdoptedBy::Discovery) {
         match &pull.passed_over {
             Some(reason) if !change.paused_by_rules => {
-                steps.push(PullStep::Unwanted { reason: reason.clone() });
+                steps.push(PullStep::Unwanted {
+                    reason: reason.clone(),
+                });
             }
             None if change.paused_by_rules => steps.push(PullStep::Wanted),
             Some(_) | None => {}
         }
     }
     if pull.base_ref != change.base {
-        steps.push(PullStep::Retargeted { to: pull.base_ref.clone() });
+        steps.push(PullStep::Retargeted {
+            to: pull.base_ref.clone(),
+        });
     }
     let mut is_settled = true;
     match moved(case) {
@@ -104,9 +123,16 @@ fn while_open(case: &PullCase) -> Judged {
         // Looked at again after a later read, which may show nothing new.
         Moved::Perhaps => is_settled = false,
         Moved::Yes if case.is_busy || change.state.is_running() => is_settled = false,
-        Moved::Yes => steps.push(PullStep::HeadMoved { to: pull.head_sha.clone() }),
+        Moved::Yes => steps.push(PullStep::HeadMoved {
+            to: pull.head_sha.clone(),
+        }),
     }
-    let early: Vec<&str> = case.unjudged.iter().filter(|said| waits_for_comments(case, said)).map(id_of).collect();
+    let early: Vec<&str> = case
+        .unjudged
+        .iter()
+        .filter(|said| waits_for_comments(case, said))
+        .map(id_of)
+        .collect();
     is_settled &= early.is_empty();
     steps.extend(feedback_steps(case, &early));
     Judged { steps, is_settled }
@@ -128,8 +154,15 @@ fn moved(case: &PullCase) -> Moved {
         return Moved::No;
     }
     // That the forge lags was seen when it was read: intake stores where the remote has the branch.
-    let is_under_way = case.pushes.iter().any(|push| push.from == *head && push.done_at.is_none());
-    if is_under_way { Moved::Perhaps } else { Moved::Yes }
+    let is_under_way = case
+        .pushes
+        .iter()
+        .any(|push| push.from == *head && push.done_at.is_none());
+    if is_under_way {
+        Moved::Perhaps
+    } else {
+        Moved::Yes
+    }
 }
 
 /// `early` are left for a later look.
@@ -137,31 +170,57 @@ fn feedback_steps(case: &PullCase, early: &[&str]) -> Vec<PullStep> {
     let mut steps = Vec::new();
     let mut standing = case.standing.clone();
     let mut taken: Vec<&str> = early.to_vec();
-    for said in case.unjudged.iter().filter(|said| is_request(said) && !early.contains(&id_of(said))) {
+    for said in case
+        .unjudged
+        .iter()
+        .filter(|said| is_request(said) && !early.contains(&id_of(said)))
+    {
         let with_it = comments_of(said, case);
         let step = request(case, said, &with_it);
         if let PullStep::Reject(rejected) = &step {
             standing.push(rejected.by.clone());
         } else {
             // What came with a request that makes no work goes the same way.
-            steps.extend(with_it.iter().map(|comment| settle(comment, "it came with a review that made no work")));
+            steps.extend(
+                with_it
+                    .iter()
+                    .map(|comment| settle(comment, "it came with a review that made no work")),
+            );
         }
         taken.extend(with_it.iter().map(|comment| id_of(comment)));
         taken.push(id_of(said));
         steps.push(step);
     }
-    for said in case.unjudged.iter().filter(|said| said.state == Some(ReviewState::Dismissed)) {
+    for said in case
+        .unjudged
+        .iter()
+        .filter(|said| said.state == Some(ReviewState::Dismissed))
+    {
         let with_it = comments_of(said, case);
-        steps.extend(with_it.iter().map(|comment| settle(comment, "it came with a review that was dismissed")));
+        steps.extend(
+            with_it
+                .iter()
+                .map(|comment| settle(comment, "it came with a review that was dismissed")),
+        );
         taken.extend(with_it.iter().map(|comment| id_of(comment)));
     }
-    for said in case.unjudged.iter().filter(|said| !taken.contains(&id_of(said))) {
+    for said in case
+        .unjudged
+        .iter()
+        .filter(|said| !taken.contains(&id_of(said)))
+    {
         steps.push(match (said.trust, said.state) {
-            (Trust::MayMakeWork, Some(ReviewState::Approved)) if said.is_person => approval(case, said, &standing),
+            (Trust::MayMakeWork, Some(ReviewState::Approved)) if said.is_person => {
+                approval(case, said, &standing)
+            }
             (Trust::MayMakeWork, Some(ReviewState::Dismissed)) => settle(said, "it was dismissed"),
-            (Trust::MayMakeWork, _) if said.body.trim().is_empty() => settle(said, "it says nothing"),
+            (Trust::MayMakeWork, _) if said.body.trim().is_empty() => {
+                settle(said, "it says nothing")
+            }
             (Trust::MayMakeWork, _) => settle(said, "context"),
-            (Trust::ShownOnly, Some(ReviewState::Approved)) => pass_over(said, why_shown_only(said)),
+            (Trust::ShownOnly, Some(ReviewState::Approved)) => {
+                pass_over(said, why_shown_only(said))
+            }
             (Trust::ShownOnly, _) => settle(said, &why_shown_only(said)),
             (Trust::Ours, _) => settle(said, "ours"),
         });
@@ -175,7 +234,9 @@ fn is_request(said: &Feedback) -> bool {
     match said.state {
         Some(ReviewState::ChangesRequested) => said.trust != Trust::Ours,
         Some(ReviewState::Commented) | None => {
-            said.trust == Trust::MayMakeWork && said.kind != SaidKind::ReviewComment && says_no(&said.body)
+            said.trust == Trust::MayMakeWork
+                && said.kind != SaidKind::ReviewComment
+                && says_no(&said.body)
         }
         Some(ReviewState::Approved | ReviewState::Dismissed | ReviewState::Pending) => false,
     }
@@ -198,7 +259,10 @@ fn waits_for_comments(case: &PullCase, said: &Feedback) -> bool {
 }
 
 fn says_nothing(said: &Feedback, comments: &[&Feedback]) -> bool {
-    said.body.trim().is_empty() && comments.iter().all(|comment| comment.body.trim().is_empty())
+    said.body.trim().is_empty()
+        && comments
+            .iter()
+            .all(|comment| comment.body.trim().is_empty())
 }
 
 fn comments_of<'a>(review: &Feedback, case: &'a PullCase) -> Vec<&'a Feedback> {
@@ -209,7 +273,9 @@ fn comments_of<'a>(review: &Feedback, case: &'a PullCase) -> Vec<&'a Feedback> {
     case.alone
         .iter()
         .chain(&case.unjudged)
-        .filter(|said| said.kind == SaidKind::ReviewComment && said.review.is_some() && said.review == number)
+        .filter(|said| {
+            said.kind == SaidKind::ReviewComment && said.review.is_some() && said.review == number
+        })
         .filter(|said| said.author_id == review.author_id && said.trust == review.trust)
         .collect()
 }
@@ -219,16 +285,23 @@ fn request(case: &PullCase, said: &Feedback, comments: &[&Feedback]) -> PullStep
         return pass_over(said, why_shown_only(said));
     }
     // The forge asks nobody to review his own.
-    let ask_again = Some(&said.author).filter(|author| said.is_person && case.pull.author.as_ref() != Some(author));
+    let ask_again = Some(&said.author)
+        .filter(|author| said.is_person && case.pull.author.as_ref() != Some(author));
     if !is_live(case, said) {
         let head = short(&case.pull.head_sha);
         let why = match &said.commit {
             Some(about) => format!("it is about {}, and the head is {head} now", short(about)),
             None => format!("it was said before {head} came"),
         };
-        let asked = ask_again.map(|author| format!("; {author} is asked to look again")).unwrap_or_default();
+        let asked = ask_again
+            .map(|author| format!("; {author} is asked to look again"))
+            .unwrap_or_default();
         let feedback_id = said.feedback_id.clone();
-        return PullStep::PassOver { feedback_id, reason: format!("{why}{asked}"), ask_again: ask_again.cloned() };
+        return PullStep::PassOver {
+            feedback_id,
+            reason: format!("{why}{asked}"),
+            ask_again: ask_again.cloned(),
+        };
     }
     if says_nothing(said, comments) {
         return PullStep::PassOver {
@@ -237,7 +310,12 @@ fn request(case: &PullCase, said: &Feedback, comments: &[&Feedback]) -> PullStep
             ask_again: ask_again.cloned(),
         };
     }
-    let Fitted { body, findings, taken, left_out } = fit(said, comments);
+    let Fitted {
+        body,
+        findings,
+        taken,
+        left_out,
+    } = fit(said, comments);
     let more = if left_out.is_empty() {
         String::new()
     } else {
@@ -250,11 +328,20 @@ fn request(case: &PullCase, said: &Feedback, comments: &[&Feedback]) -> PullStep
     PullStep::Reject(Rejected {
         by: said.author.clone(),
         begins_round: said.is_person,
-        head: said.commit.clone().unwrap_or_else(|| case.pull.head_sha.clone()),
-        summary: format!("{} requests changes{}{more}", said.author, first_line(said, comments)),
+        head: said
+            .commit
+            .clone()
+            .unwrap_or_else(|| case.pull.head_sha.clone()),
+        summary: format!(
+            "{} requests changes{}{more}",
+            said.author,
+            first_line(said, comments)
+        ),
         body,
         findings,
-        feedback: std::iter::once(said.feedback_id.clone()).chain(taken).collect(),
+        feedback: std::iter::once(said.feedback_id.clone())
+            .chain(taken)
+            .collect(),
         left_out,
     })
 }
@@ -262,8 +349,12 @@ fn request(case: &PullCase, said: &Feedback, comments: &[&Feedback]) -> PullStep
 /// Whether it is about the head, or about one that only pushes of ours have replaced since: then it came during the fix,
 /// and waits for the next.
 fn is_live(case: &PullCase, said: &Feedback) -> bool {
-    let Some(commit) = &said.commit else { return is_after_head(case, said) };
-    let is_head = |sha: &str| sha == case.pull.head_sha || (sha == case.change.head && moved(case) != Moved::Yes);
+    let Some(commit) = &said.commit else {
+        return is_after_head(case, said);
+    };
+    let is_head = |sha: &str| {
+        sha == case.pull.head_sha || (sha == case.change.head && moved(case) != Moved::Yes)
+    };
     let mut sha = commit.as_str();
     // Oldest first: one walk follows the whole chain of pushes.
     for push in &case.pushes {
@@ -283,7 +374,10 @@ fn is_after_head(case: &PullCase, said: &Feedback) -> bool {
     if case.pushes.iter().any(|push| push.to == case.pull.head_sha) {
         return true;
     }
-    let said_at = said.created_at.as_deref().and_then(|text| Time::parse(text).ok());
+    let said_at = said
+        .created_at
+        .as_deref()
+        .and_then(|text| Time::parse(text).ok());
     match (said_at, case.pull.head_since) {
         (Some(said_at), Some(since)) => said_at >= since,
         (None, _) | (_, None) => true,
@@ -291,23 +385,39 @@ fn is_after_head(case: &PullCase, said: &Feedback) -> bool {
 }
 
 fn approval(case: &PullCase, said: &Feedback, standing: &[String]) -> PullStep {
-    let head = said.commit.clone().unwrap_or_else(|| case.pull.head_sha.clone());
+    let head = said
+        .commit
+        .clone()
+        .unwrap_or_else(|| case.pull.head_sha.clone());
     if head != case.change.head || head != case.pull.head_sha {
         return pass_over(
             said,
-            format!("it approves {}, and the head is {} now", short(&head), short(&case.pull.head_sha)),
+            format!(
+                "it approves {}, and the head is {} now",
+                short(&head),
+                short(&case.pull.head_sha)
+            ),
         );
     }
     match standing.iter().find(|by| **by != said.author) {
         Some(by) => pass_over(said, format!("{by} {STILL_STANDS}")),
-        None => PullStep::Approve { by: said.author.clone(), head, feedback_id: said.feedback_id.clone() },
+        None => PullStep::Approve {
+            by: said.author.clone(),
+            head,
+            feedback_id: said.feedback_id.clone(),
+        },
     }
 }
 
 fn first_line(said: &Feedback, comments: &[&Feedback]) -> String {
-    let bodies = std::iter::once(said.body.as_str()).chain(comments.iter().map(|comment| comment.body.as_str()));
-    let line = bodies.flat_map(str::lines).map(str::trim).find(|line| !line.is_empty());
-    line.map(|line| format!(": {}", line.chars().take(160).collect::<String>())).unwrap_or_default()
+    let bodies = std::iter::once(said.body.as_str())
+        .chain(comments.iter().map(|comment| comment.body.as_str()));
+    let line = bodies
+        .flat_map(str::lines)
+        .map(str::trim)
+        .find(|line| !line.is_empty());
+    line.map(|line| format!(": {}", line.chars().take(160).collect::<String>()))
+        .unwrap_or_default()
 }
 
 fn id_of(said: &Feedback) -> &str {
@@ -315,15 +425,24 @@ fn id_of(said: &Feedback) -> &str {
 }
 
 fn why_shown_only(said: &Feedback) -> String {
-    said.trust_reason.clone().unwrap_or_else(|| format!("{} may not make work", said.author))
+    said.trust_reason
+        .clone()
+        .unwrap_or_else(|| format!("{} may not make work", said.author))
 }
 
 fn settle(said: &Feedback, outcome: &str) -> PullStep {
-    PullStep::Settle { feedback_id: said.feedback_id.clone(), outcome: outcome.to_owned() }
+    PullStep::Settle {
+        feedback_id: said.feedback_id.clone(),
+        outcome: outcome.to_owned(),
+    }
 }
 
 fn pass_over(said: &Feedback, reason: String) -> PullStep {
-    PullStep::PassOver { feedback_id: said.feedback_id.clone(), reason, ask_again: None }
+    PullStep::PassOver {
+        feedback_id: said.feedback_id.clone(),
+        reason,
+        ask_again: None,
+    }
 }
 
 fn short(sha: &str) -> String {

@@ -36,10 +36,18 @@ pub(crate) fn propose(case: &Case) -> Option<Proposal> {
         });
     }
     let change = &case.change;
-    let fix_cycle = if begins_round { 0 } else { change.budget.fix_cycle };
+    let fix_cycle = if begins_round {
+        0
+    } else {
+        change.budget.fix_cycle
+    };
     Some(Proposal::Fix(Fix {
         change_id: change.change_id.clone(),
-        rejections: case.pending.iter().map(|rejection| rejection.rejection_id.clone()).collect(),
+        rejections: case
+            .pending
+            .iter()
+            .map(|rejection| rejection.rejection_id.clone())
+            .collect(),
         begins_round,
         metadata: ReviewFixMetadata {
             pr_number: change.pr_number,
@@ -58,7 +66,10 @@ pub(crate) fn propose(case: &Case) -> Option<Proposal> {
 /// States in which a fix may begin. In the others a rejection waits: for the review or the fix under way.
 pub(crate) fn takes_fixes(state: State) -> bool {
     match state {
-        State::SelfReviewFailed | State::AwaitingPrFeedback | State::ReadyForHumanReview | State::Approved => true,
+        State::SelfReviewFailed
+        | State::AwaitingPrFeedback
+        | State::ReadyForHumanReview
+        | State::Approved => true,
         State::Queued
         | State::Implementing
         | State::PendingSelfReview
@@ -84,19 +95,35 @@ struct Bound {
 fn reached(case: &Case, begins_round: bool) -> Option<Bound> {
     let budget = &case.change.budget;
     let id = &case.change.change_id;
-    let subject = case.change.pr_number.map_or_else(|| id.to_string(), |number| format!("PR #{number}"));
-    let bound = |name, reason, decide| Some(Bound { name, reason, decide });
+    let subject = case
+        .change
+        .pr_number
+        .map_or_else(|| id.to_string(), |number| format!("PR #{number}"));
+    let bound = |name, reason, decide| {
+        Some(Bound {
+            name,
+            reason,
+            decide,
+        })
+    };
     if !case.change.auto_fix && !begins_round {
         return bound(
             "reverted",
-            format!("a person took a fix of {subject} back, so no more are made by themselves — requires human review"),
-            format!("say what is wanted (`remand refine {id} --text …`), or accept it (`remand approve {id}`)"),
+            format!(
+                "a person took a fix of {subject} back, so no more are made by themselves — requires human review"
+            ),
+            format!(
+                "say what is wanted (`remand refine {id} --text …`), or accept it (`remand approve {id}`)"
+            ),
         );
     }
     if budget.total_fixes >= budget.max_total_fixes {
         return bound(
             "total_fixes",
-            format!("{subject} used all {} fixes of its life — requires human review", budget.max_total_fixes),
+            format!(
+                "{subject} used all {} fixes of its life — requires human review",
+                budget.max_total_fixes
+            ),
             format!(
                 "finish it by hand and `remand approve {id}`, or allow one more fix: `remand budget {id} --fixes +1`"
             ),
@@ -106,7 +133,10 @@ fn reached(case: &Case, begins_round: bool) -> Option<Bound> {
     if cycle >= budget.max_fix_cycles {
         return bound(
             "cycles",
-            format!("{subject} exceeded max fix cycles ({}) — requires human review", budget.max_fix_cycles),
+            format!(
+                "{subject} exceeded max fix cycles ({}) — requires human review",
+                budget.max_fix_cycles
+            ),
             format!(
                 "accept it (`remand approve {id}`), or go on (`remand budget {id} --fixes +1`, or `remand refine {id} --text …` with your guidance)"
             ),
@@ -117,7 +147,11 @@ fn reached(case: &Case, begins_round: bool) -> Option<Bound> {
             "allow more (`{}`), accept it (`remand approve {id}`), or close it (`remand cancel {id}`)",
             case.change.more_command(spent)
         );
-        return bound(spent.word(), format!("{subject} {} — requires human review", budget.used(spent)), decide);
+        return bound(
+            spent.word(),
+            format!("{subject} {} — requires human review", budget.used(spent)),
+            decide,
+        );
     }
     if begins_round {
         return None;
@@ -131,8 +165,11 @@ fn reached(case: &Case, begins_round: bool) -> Option<Bound> {
 }
 
 fn escalation(case: &Case, bound: &Bound) -> Escalation {
-    let rejected_item =
-        case.pending.iter().rev().find_map(|rejection| rejection.metadata.get("item_id")?.as_str().map(ItemId::new));
+    let rejected_item = case
+        .pending
+        .iter()
+        .rev()
+        .find_map(|rejection| rejection.metadata.get("item_id")?.as_str().map(ItemId::new));
     Escalation {
         reason: bound.reason.clone(),
         decide: bound.decide.clone(),
@@ -147,13 +184,32 @@ fn escalation(case: &Case, bound: &Bound) -> Escalation {
 fn comments(pending: &[Rejection]) -> String {
     let mut text = String::new();
     for rejection in pending {
-        let body = rejection.metadata.get("body").and_then(Value::as_str).filter(|body| !body.trim().is_empty());
+        let body = rejection
+            .metadata
+            .get("body")
+            .and_then(Value::as_str)
+            .filter(|body| !body.trim().is_empty());
         text.push_str(body.unwrap_or(&rejection.summary));
         text.push('\n');
-        for finding in rejection.metadata.get("findings").and_then(Value::as_array).into_iter().flatten() {
+        for finding in rejection
+            .metadata
+            .get("findings")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+        {
             let word = |key: &str| finding.get(key).and_then(Value::as_str).unwrap_or("");
-            let line = finding.get("line").and_then(Value::as_i64).map(|line| format!(":{line}")).unwrap_or_default();
-            text.push_str(&format!("- [{}] {}{line} {}\n", word("severity"), word("path"), word("text")));
+            let line = finding
+                .get("line")
+                .and_then(Value::as_i64)
+                .map(|line| format!(":{line}"))
+                .unwrap_or_default();
+            text.push_str(&format!(
+                "- [{}] {}{line} {}\n",
+                word("severity"),
+                word("path"),
+                word("text")
+            ));
             for line in word("context").lines() {
                 text.push_str(&format!("    | {line}\n"));
             }
@@ -164,7 +220,9 @@ fn comments(pending: &[Rejection]) -> String {
     let left_out = text.len() - cut;
     if left_out > 0 {
         text.truncate(cut);
-        text.push_str(&format!("\n… ({left_out} more bytes are in the events of its rejections)\n"));
+        text.push_str(&format!(
+            "\n… ({left_out} more bytes are in the events of its rejections)\n"
+        ));
     }
     text
 }

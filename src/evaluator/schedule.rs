@@ -1,7 +1,10 @@
 //! When an evaluator looks by itself. Wraps the `cron` crate, which reads some expressions otherwise than people who
 //! know cron expect: whatever has two readings is refused. It must not read the clock.
 
-use chrono::{DateTime, Datelike as _, Local, LocalResult, NaiveDateTime, Offset as _, TimeDelta, TimeZone, Utc};
+use chrono::{
+    DateTime, Datelike as _, Local, LocalResult, NaiveDateTime, Offset as _, TimeDelta, TimeZone,
+    Utc,
+};
 use cron::TimeUnitSpec as _;
 
 use crate::clock::{Time, Zone};
@@ -24,11 +27,15 @@ pub(crate) enum ScheduleError {
     Every,
     #[error("unknown shorthand `{text}`; allowed: {SHORTHANDS}")]
     Shorthand { text: String },
-    #[error("{count} fields instead of 5 (minute hour day month weekday), 6 (second first) or 7 (year last)")]
+    #[error(
+        "{count} fields instead of 5 (minute hour day month weekday), 6 (second first) or 7 (year last)"
+    )]
     FieldCount { count: usize },
     #[error("`{text}` is not a field")]
     Field { text: String },
-    #[error("weekday `{text}` has two readings: cron counts from Sunday = 0, this parser from Sunday = 1")]
+    #[error(
+        "weekday `{text}` has two readings: cron counts from Sunday = 0, this parser from Sunday = 1"
+    )]
     WeekdayNumber { text: String },
     #[error(
         "day `{day}` and weekday `{weekday}` together have two readings: cron fires when either fits, this parser when both do"
@@ -54,7 +61,9 @@ impl ScheduleError {
             Self::Field { .. } => {
                 "a field is `*`, a value, a range `1-5`, a list `1,15`, any of them with a step `*/10`; no spaces in it"
             }
-            Self::WeekdayNumber { .. } => "write the weekday's name: Sun, Mon, Tue, Wed, Thu, Fri, Sat",
+            Self::WeekdayNumber { .. } => {
+                "write the weekday's name: Sun, Mon, Tue, Wed, Thu, Fri, Sat"
+            }
             Self::DayAndWeekday { .. } => "restrict one of them and leave the other `*`",
             Self::Never => "look at the day, the month and the year",
             Self::Cron { .. } => {
@@ -67,8 +76,14 @@ impl ScheduleError {
 impl Schedule {
     /// `now` decides whether it will ever fire.
     pub(crate) fn parse(text: &str, zone: Zone, now: Time) -> Result<Self, ScheduleError> {
-        let cron = unambiguous(text.trim())?.parse().map_err(|source| ScheduleError::Cron { source })?;
-        let schedule = Self { text: text.trim().to_string(), cron, zone };
+        let cron = unambiguous(text.trim())?
+            .parse()
+            .map_err(|source| ScheduleError::Cron { source })?;
+        let schedule = Self {
+            text: text.trim().to_string(),
+            cron,
+            zone,
+        };
         match schedule.next_after(now) {
             Some(first) if first.utc() - now.utc() <= HORIZON => Ok(schedule),
             Some(_) | None => Err(ScheduleError::Never),
@@ -98,7 +113,9 @@ impl Schedule {
 
     /// The first `count` moments later than `after`.
     pub(crate) fn next(&self, after: Time, count: usize) -> Vec<Time> {
-        std::iter::successors(self.next_after(after), |&last| self.next_after(last)).take(count).collect()
+        std::iter::successors(self.next_after(after), |&last| self.next_after(last))
+            .take(count)
+            .collect()
     }
 
     /// The crate steps by wall clock, so that around a change of the offset it goes backwards or leaves an hour out.
@@ -106,19 +123,36 @@ impl Schedule {
     fn next_in<Z: TimeZone>(&self, zone: &Z, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let offset = |at: DateTime<Utc>| zone.offset_from_utc_datetime(&at.naive_utc()).fix();
         let here = offset(after);
-        let simple = self.cron.after(&after.with_timezone(&here)).next()?.with_timezone(&Utc);
-        let is_steady = [after - LONGEST_CHANGE, simple, simple + LONGEST_CHANGE].iter().all(|&at| offset(at) == here);
+        let simple = self
+            .cron
+            .after(&after.with_timezone(&here))
+            .next()?
+            .with_timezone(&Utc);
+        let is_steady = [after - LONGEST_CHANGE, simple, simple + LONGEST_CHANGE]
+            .iter()
+            .all(|&at| offset(at) == here);
         if is_steady {
             return Some(simple);
         }
         let from = (after - LONGEST_CHANGE).with_timezone(&here).naive_local();
         let mut best: Option<DateTime<Utc>> = None;
-        for wall in self.cron.after(&from.and_utc()).map(|wall| wall.naive_utc()) {
-            for moment in self.moments(zone, wall).into_iter().flatten().filter(|&moment| moment > after) {
+        for wall in self
+            .cron
+            .after(&from.and_utc())
+            .map(|wall| wall.naive_utc())
+        {
+            for moment in self
+                .moments(zone, wall)
+                .into_iter()
+                .flatten()
+                .filter(|&moment| moment > after)
+            {
                 best = Some(best.map_or(moment, |best| best.min(moment)));
             }
             // Later wall-clock times cannot be earlier moments once the clock has moved on by more than any change.
-            if best.is_some_and(|best| wall > best.with_timezone(&offset(best)).naive_local() + LONGEST_CHANGE) {
+            if best.is_some_and(|best| {
+                wall > best.with_timezone(&offset(best)).naive_local() + LONGEST_CHANGE
+            }) {
                 break;
             }
         }
@@ -130,14 +164,20 @@ impl Schedule {
         let names_hours = !self.cron.hours().is_all();
         match zone.from_local_datetime(&wall) {
             LocalResult::Single(moment) => [Some(moment.with_timezone(&Utc)), None],
-            LocalResult::Ambiguous(first, _) if names_hours => [Some(first.with_timezone(&Utc)), None],
-            LocalResult::Ambiguous(first, second) => {
-                [Some(first.with_timezone(&Utc)), Some(second.with_timezone(&Utc))]
+            LocalResult::Ambiguous(first, _) if names_hours => {
+                [Some(first.with_timezone(&Utc)), None]
             }
+            LocalResult::Ambiguous(first, second) => [
+                Some(first.with_timezone(&Utc)),
+                Some(second.with_timezone(&Utc)),
+            ],
             // By the offset from before the gap: 02:30 becomes 03:30.
             LocalResult::None if names_hours => {
                 let before = zone.from_local_datetime(&(wall - LONGEST_CHANGE)).latest();
-                [before.map(|before| before.with_timezone(&Utc) + LONGEST_CHANGE), None]
+                [
+                    before.map(|before| before.with_timezone(&Utc) + LONGEST_CHANGE),
+                    None,
+                ]
             }
             LocalResult::None => [None, None],
         }
@@ -163,7 +203,9 @@ fn unambiguous(text: &str) -> Result<String, ScheduleError> {
     }
     let mut fields: Vec<&str> = text.split_whitespace().collect();
     if !(5..=7).contains(&fields.len()) {
-        return Err(ScheduleError::FieldCount { count: fields.len() });
+        return Err(ScheduleError::FieldCount {
+            count: fields.len(),
+        });
     }
     // The crate takes spaces within a field and needs none between two, so that `*1` would be two fields.
     if let Some(field) = fields.iter().find(|field| !field.split(',').all(is_item)) {
@@ -173,14 +215,22 @@ fn unambiguous(text: &str) -> Result<String, ScheduleError> {
         fields.insert(0, "0");
     }
     if let [_, _, _, day, _, weekday, ..] = fields.as_slice() {
-        let is_number =
-            |item: &str| item.split('/').next().is_some_and(|item| item.contains(|c: char| c.is_ascii_digit()));
+        let is_number = |item: &str| {
+            item.split('/')
+                .next()
+                .is_some_and(|item| item.contains(|c: char| c.is_ascii_digit()))
+        };
         if weekday.split(',').any(is_number) {
-            return Err(ScheduleError::WeekdayNumber { text: short(weekday) });
+            return Err(ScheduleError::WeekdayNumber {
+                text: short(weekday),
+            });
         }
         let is_restricted = |field: &str| field != "*" && field != "?";
         if is_restricted(day) && is_restricted(weekday) {
-            return Err(ScheduleError::DayAndWeekday { day: short(day), weekday: short(weekday) });
+            return Err(ScheduleError::DayAndWeekday {
+                day: short(day),
+                weekday: short(weekday),
+            });
         }
     }
     Ok(fields.join(" "))
@@ -189,9 +239,14 @@ fn unambiguous(text: &str) -> Result<String, ScheduleError> {
 /// `*`, `?`, `5`, `Mon`, `1-5`, `Mon-Fri`, each perhaps with a step `/2`.
 fn is_item(item: &str) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    let is_value = |text: &str| is_number(text) || !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphabetic());
-    let (range, step) = item.split_once('/').map_or((item, None), |(range, step)| (range, Some(step)));
-    step.is_none_or(is_number) && (range == "*" || range == "?" || range.splitn(2, '-').all(is_value))
+    let is_value = |text: &str| {
+        is_number(text) || !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphabetic())
+    };
+    let (range, step) = item
+        .split_once('/')
+        .map_or((item, None), |(range, step)| (range, Some(step)));
+    step.is_none_or(is_number)
+        && (range == "*" || range == "?" || range.splitn(2, '-').all(is_value))
 }
 
 fn short(text: &str) -> String {

@@ -51,12 +51,20 @@ pub(super) fn not_found() -> Refusal {
 }
 
 pub(super) fn refusal(status: u16, message: impl Into<String>) -> Refusal {
-    Refusal { status, message: message.into(), errors: Vec::new() }
+    Refusal {
+        status,
+        message: message.into(),
+        errors: Vec::new(),
+    }
 }
 
 /// A 422 whose reason is in its list of errors, as the endpoints of reviews have it.
 pub(super) fn unprocessable(reason: &str) -> Refusal {
-    Refusal { status: 422, message: "Unprocessable Entity".into(), errors: vec![reason.into()] }
+    Refusal {
+        status: 422,
+        message: "Unprocessable Entity".into(),
+        errors: vec![reason.into()],
+    }
 }
 
 impl Refusal {
@@ -77,25 +85,43 @@ impl Refusal {
 
 impl Answer {
     pub(super) fn json(status: u16, body: &Value) -> Self {
-        Self::new(status, "application/json; charset=utf-8", body.to_string().into_bytes())
+        Self::new(
+            status,
+            "application/json; charset=utf-8",
+            body.to_string().into_bytes(),
+        )
     }
 
     pub(super) fn new(status: u16, content_type: &str, body: Vec<u8>) -> Self {
-        Self { status, headers: Vec::new(), body }
-            .with("Content-Type", content_type)
-            .with("Date", clock::now().utc().format("%a, %d %b %Y %H:%M:%S GMT").to_string())
-            .with("Server", "github.com")
+        Self {
+            status,
+            headers: Vec::new(),
+            body,
+        }
+        .with("Content-Type", content_type)
+        .with(
+            "Date",
+            clock::now()
+                .utc()
+                .format("%a, %d %b %Y %H:%M:%S GMT")
+                .to_string(),
+        )
+        .with("Server", "github.com")
     }
 
     /// With this header, and no other of its name.
     pub(super) fn with(mut self, name: &str, value: impl Into<String>) -> Self {
-        self.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        self.headers
+            .retain(|(known, _)| !known.eq_ignore_ascii_case(name));
         self.headers.push((name.to_owned(), value.into()));
         self
     }
 
     pub(super) fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
     }
 
     pub(super) fn status_text(&self) -> &'static str {

@@ -34,7 +34,9 @@ pub(super) fn place(diff: &str, path: &str, line: i64, side: Side) -> Place {
 
 /// `+++ b/path`, or `--- a/path` of a file that is gone. A name with a blank in it has a tab behind it.
 fn is_name(text: &str, path: &str) -> bool {
-    let name = text.strip_prefix("+++ b/").or_else(|| text.strip_prefix("--- a/"));
+    let name = text
+        .strip_prefix("+++ b/")
+        .or_else(|| text.strip_prefix("--- a/"));
     name.is_some_and(|name| name.trim_end_matches('\t') == path)
 }
 
@@ -48,8 +50,20 @@ impl Hunk {
     /// `@@ -1,3 +1,4 @@ …`.
     fn begin(text: &str) -> Option<Self> {
         let mut words = text.split(' ').skip(1);
-        let mut start = |sign: char| words.next()?.strip_prefix(sign)?.split(',').next()?.parse::<i64>().ok();
-        Some(Self { text: text.to_owned(), old: start('-')?, new: start('+')? })
+        let mut start = |sign: char| {
+            words
+                .next()?
+                .strip_prefix(sign)?
+                .split(',')
+                .next()?
+                .parse::<i64>()
+                .ok()
+        };
+        Some(Self {
+            text: text.to_owned(),
+            old: start('-')?,
+            new: start('+')?,
+        })
     }
 
     /// Whether this is the line that is looked for.
@@ -101,15 +115,29 @@ deleted file mode 100644
         let hunk = "@@ -1,3 +1,3 @@\n one\n-two";
         for (path, line, side, expected) in [
             ("a.txt", 2, Side::Left, found(hunk)),
-            ("a.txt", 2, Side::Right, found(&format!("{hunk}\n+++ b/c.txt"))),
-            ("a.txt", 21, Side::Right, found("@@ -20 +20,2 @@ over there\n twenty\n+more")),
+            (
+                "a.txt",
+                2,
+                Side::Right,
+                found(&format!("{hunk}\n+++ b/c.txt")),
+            ),
+            (
+                "a.txt",
+                21,
+                Side::Right,
+                found("@@ -20 +20,2 @@ over there\n twenty\n+more"),
+            ),
             ("a.txt", 21, Side::Left, Place::NoLine),
             ("a.txt", 10, Side::Right, Place::NoLine),
             ("gone", 1, Side::Left, found("@@ -1 +0,0 @@\n-x")),
             ("gone", 1, Side::Right, Place::NoLine),
             ("c.txt", 1, Side::Right, Place::NoPath),
         ] {
-            assert_eq!(place(DIFF, path, line, side), expected, "{path}:{line} {side:?}");
+            assert_eq!(
+                place(DIFF, path, line, side),
+                expected,
+                "{path}:{line} {side:?}"
+            );
         }
     }
 }

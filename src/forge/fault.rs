@@ -111,7 +111,11 @@ fn once() -> u32 {
     1
 }
 
-pub(super) async fn answer(forge: &mut Forge, git: &Git, request: &Request) -> Result<Sent, ForgeError> {
+pub(super) async fn answer(
+    forge: &mut Forge,
+    git: &Git,
+    request: &Request,
+) -> Result<Sent, ForgeError> {
     if forge.me.is_none() {
         return Ok(Sent::NoToken);
     }
@@ -137,7 +141,10 @@ pub(super) async fn answer(forge: &mut Forge, git: &Git, request: &Request) -> R
 
 /// The first fault that fits and is due.
 fn meet(faults: &mut [Fault], request: &Request) -> Option<Then> {
-    for fault in faults.iter_mut().filter(|fault| fault.fits(request) && fault.times > 0) {
+    for fault in faults
+        .iter_mut()
+        .filter(|fault| fault.fits(request) && fault.times > 0)
+    {
         if fault.skip > 0 {
             fault.skip -= 1;
         } else {
@@ -151,7 +158,9 @@ fn meet(faults: &mut [Fault], request: &Request) -> Option<Then> {
 impl Fault {
     fn fits(&self, request: &Request) -> bool {
         let is_later_page = || Page::of(request).number > 1;
-        self.method.as_ref().is_none_or(|method| *method == request.method)
+        self.method
+            .as_ref()
+            .is_none_or(|method| *method == request.method)
             && contains(request.path_and_query(), &self.path)
             && (!matches!(self.then, Then::DuplicatePage) || is_later_page())
     }
@@ -161,7 +170,9 @@ impl Fault {
 fn contains(text: &str, pattern: &str) -> bool {
     let mut rest = Some(text);
     for piece in pattern.split('*') {
-        rest = rest.and_then(|rest| rest.split_once(piece)).map(|(_, after)| after);
+        rest = rest
+            .and_then(|rest| rest.split_once(piece))
+            .map(|(_, after)| after);
     }
     rest.is_some()
 }
@@ -169,11 +180,27 @@ fn contains(text: &str, pattern: &str) -> bool {
 /// What comes in the place of an answer, for trouble that keeps the request from being done.
 fn instead(then: &Then) -> Option<Sent> {
     Some(match then {
-        Then::Status { status, headers, body } => {
-            let answer = Answer::new(*status, "application/json; charset=utf-8", body.clone().into_bytes());
-            Sent::Whole(headers.iter().fold(answer, |answer, (name, value)| answer.with(name, value)))
+        Then::Status {
+            status,
+            headers,
+            body,
+        } => {
+            let answer = Answer::new(
+                *status,
+                "application/json; charset=utf-8",
+                body.clone().into_bytes(),
+            );
+            Sent::Whole(
+                headers
+                    .iter()
+                    .fold(answer, |answer, (name, value)| answer.with(name, value)),
+            )
         }
-        Then::Html502 => Sent::Whole(Answer::new(502, "text/html", include_str!("502.html").into())),
+        Then::Html502 => Sent::Whole(Answer::new(
+            502,
+            "text/html",
+            include_str!("502.html").into(),
+        )),
         Then::Hang => Sent::Never,
         Then::Refused => Sent::Refused,
         Then::NoToken => Sent::NoToken,
@@ -190,11 +217,21 @@ fn instead(then: &Then) -> Option<Sent> {
         }
         Then::SecondaryLimit { retry_after_s } => {
             let message = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again.";
-            Sent::Whole(refusal(403, message).answer().with("Retry-After", retry_after_s.to_string()))
+            Sent::Whole(
+                refusal(403, message)
+                    .answer()
+                    .with("Retry-After", retry_after_s.to_string()),
+            )
         }
-        Then::Exit { code, stdout, stderr } => {
-            Sent::Exit { code: *code, stdout: stdout.clone(), stderr: stderr.clone() }
-        }
+        Then::Exit {
+            code,
+            stdout,
+            stderr,
+        } => Sent::Exit {
+            code: *code,
+            stdout: stdout.clone(),
+            stderr: stderr.clone(),
+        },
         Then::Killed => Sent::Killed,
         Then::Empty
         | Then::Half
@@ -231,12 +268,20 @@ fn after(then: &Then, mut answer: Answer) -> Sent {
     Sent::Whole(answer)
 }
 
-async fn page_before(forge: &mut Forge, git: &Git, request: &Request, page: Answer) -> Result<Answer, ForgeError> {
+async fn page_before(
+    forge: &mut Forge,
+    git: &Git,
+    request: &Request,
+    page: Answer,
+) -> Result<Answer, ForgeError> {
     let mut before = request.clone();
     before.headers.clear();
     before.target = format!("{}&page={}", request.target, Page::of(request).number - 1);
     Ok(match route::answer(forge, git, &before).await? {
-        Said::Answer(before) => Answer { body: before.body, ..page },
+        Said::Answer(before) => Answer {
+            body: before.body,
+            ..page
+        },
         Said::Unknown(_) => page,
     })
 }
@@ -260,7 +305,12 @@ mod tests {
     }
 
     fn get(target: &str) -> Request {
-        Request { method: "GET".into(), target: target.into(), headers: Vec::new(), body: Vec::new() }
+        Request {
+            method: "GET".into(),
+            target: target.into(),
+            headers: Vec::new(),
+            body: Vec::new(),
+        }
     }
 
     #[test]
@@ -271,7 +321,9 @@ mod tests {
         ]));
         let met = |faults: &mut [Fault], target: &str| meet(faults, &get(target)).is_some();
         assert!(!met(&mut faults, "repos/o/r/pulls"));
-        let asked: Vec<bool> = (0..4).map(|_| met(&mut faults, "repos/o/r/pulls/7/reviews?page=1")).collect();
+        let asked: Vec<bool> = (0..4)
+            .map(|_| met(&mut faults, "repos/o/r/pulls/7/reviews?page=1"))
+            .collect();
         assert_eq!(asked, [false, true, true, false]);
     }
 

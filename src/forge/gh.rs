@@ -41,7 +41,9 @@ struct Printed {
 
 pub(super) async fn call(store: &Store, words: &[&str]) -> Result<ExitCode, ForgeError> {
     let printed = match words {
-        ["--version"] => said("gh version 2.102.0 (2026-09-30)\nhttps://github.com/cli/cli/releases/tag/v2.102.0\n"),
+        ["--version"] => said(
+            "gh version 2.102.0 (2026-09-30)\nhttps://github.com/cli/cli/releases/tag/v2.102.0\n",
+        ),
         // Nobody's password is here; git then goes on without one.
         ["auth", "git-credential", "get" | "store" | "erase"] => Printed::default(),
         ["api", rest @ ..] => match Call::read(rest) {
@@ -50,7 +52,9 @@ pub(super) async fn call(store: &Store, words: &[&str]) -> Result<ExitCode, Forg
         },
         _ => misused(store, &format!("`gh {}`", words.join(" ")))?,
     };
-    let written = io::stdout().write_all(&printed.stdout).and_then(|()| io::stderr().write_all(&printed.stderr));
+    let written = io::stdout()
+        .write_all(&printed.stdout)
+        .and_then(|()| io::stderr().write_all(&printed.stderr));
     written.map_err(ForgeError::system("print"))?;
     Ok(ExitCode::from(printed.code))
 }
@@ -65,33 +69,53 @@ impl Call {
                 Some((flag, value)) if flag.starts_with("--") => (flag, Some(value)),
                 _ => (arg, None),
             };
-            let mut value = || glued.or_else(|| args.next()).ok_or_else(|| format!("`{flag}` without a value"));
+            let mut value = || {
+                glued
+                    .or_else(|| args.next())
+                    .ok_or_else(|| format!("`{flag}` without a value"))
+            };
             match flag {
                 "-i" | "--include" => call.is_with_headers = true,
                 "--silent" => call.is_silent = true,
                 "-X" | "--method" => call.method = Some(value()?.to_uppercase()),
                 "-H" | "--header" => {
                     let header = value()?;
-                    let (name, value) = header.split_once(':').ok_or_else(|| format!("the header `{header}`"))?;
-                    call.headers.push((name.trim().to_owned(), value.trim().to_owned()));
+                    let (name, value) = header
+                        .split_once(':')
+                        .ok_or_else(|| format!("the header `{header}`"))?;
+                    call.headers
+                        .push((name.trim().to_owned(), value.trim().to_owned()));
                 }
                 "--input" if value()? == "-" => call.reads_stdin = true,
                 "--hostname" if value()? == "github.com" => {}
-                _ if arg.starts_with('-') || !call.target.is_empty() => return Err(format!("`{arg}`")),
+                _ if arg.starts_with('-') || !call.target.is_empty() => {
+                    return Err(format!("`{arg}`"));
+                }
                 _ => call.target = arg.to_owned(),
             }
         }
-        if call.target.is_empty() { Err("`gh api` without an endpoint".into()) } else { Ok(call) }
+        if call.target.is_empty() {
+            Err("`gh api` without an endpoint".into())
+        } else {
+            Ok(call)
+        }
     }
 
     fn request(&self) -> Result<Request, ForgeError> {
         let mut body = Vec::new();
         if self.reads_stdin {
-            io::stdin().read_to_end(&mut body).map_err(ForgeError::system("read stdin"))?;
+            io::stdin()
+                .read_to_end(&mut body)
+                .map_err(ForgeError::system("read stdin"))?;
         }
         let usual = if self.reads_stdin { "POST" } else { "GET" };
         let method = self.method.clone().unwrap_or_else(|| usual.into());
-        Ok(Request { method, target: self.target.clone(), headers: self.headers.clone(), body })
+        Ok(Request {
+            method,
+            target: self.target.clone(),
+            headers: self.headers.clone(),
+            body,
+        })
     }
 }
 
@@ -104,18 +128,31 @@ async fn api(store: &Store, call: &Call) -> Result<Printed, ForgeError> {
             None => return deliver(call, &request, sent).await,
         }
     }
-    Ok(failed(&format!("{}: stopped after {MOST_REDIRECTS} redirects", transfer(&request))))
+    Ok(failed(&format!(
+        "{}: stopped after {MOST_REDIRECTS} redirects",
+        transfer(&request)
+    )))
 }
 
 /// The request that a redirect leads to. A write becomes a read by the older kinds, and by the newer ones stays where it
 /// is: what came by stdin can't be sent twice.
 fn led_on(request: &Request, sent: &Sent) -> Option<Request> {
-    let Sent::Whole(answer) = sent else { return None };
+    let Sent::Whole(answer) = sent else {
+        return None;
+    };
     let target = answer.header("Location")?.to_owned();
     let is_read = ["GET", "HEAD"].contains(&request.method.as_str());
     match answer.status {
-        301..=303 if !is_read => Some(Request { method: "GET".into(), target, body: Vec::new(), ..request.clone() }),
-        301..=303 | 307 | 308 if is_read => Some(Request { target, ..request.clone() }),
+        301..=303 if !is_read => Some(Request {
+            method: "GET".into(),
+            target,
+            body: Vec::new(),
+            ..request.clone()
+        }),
+        301..=303 | 307 | 308 if is_read => Some(Request {
+            target,
+            ..request.clone()
+        }),
         _ => None,
     }
 }
@@ -129,14 +166,28 @@ async fn deliver(call: &Call, request: &Request, sent: Sent) -> Result<Printed, 
         }
         Sent::Cut(answer) => print_cut(call, &answer),
         Sent::Dropped => failed(&format!("{}: EOF", transfer(request))),
-        Sent::Refused => {
-            failed(&format!("{}: dial tcp 140.82.121.6:443: connect: connection refused", transfer(request)))
-        }
+        Sent::Refused => failed(&format!(
+            "{}: dial tcp 140.82.121.6:443: connect: connection refused",
+            transfer(request)
+        )),
         Sent::Never => std::future::pending().await,
-        Sent::NoToken => Printed { stderr: LOGIN.into(), code: NEEDS_LOGIN, ..Printed::default() },
-        Sent::Exit { code, stdout, stderr } => Printed { stdout: stdout.into(), stderr: stderr.into(), code },
+        Sent::NoToken => Printed {
+            stderr: LOGIN.into(),
+            code: NEEDS_LOGIN,
+            ..Printed::default()
+        },
+        Sent::Exit {
+            code,
+            stdout,
+            stderr,
+        } => Printed {
+            stdout: stdout.into(),
+            stderr: stderr.into(),
+            code,
+        },
         Sent::Killed => {
-            kill_process(getpid(), Signal::KILL).map_err(|error| ForgeError::system("end")(error.into()))?;
+            kill_process(getpid(), Signal::KILL)
+                .map_err(|error| ForgeError::system("end")(error.into()))?;
             std::future::pending().await
         }
         Sent::Unknown(what) => unknown(&what),
@@ -146,7 +197,11 @@ async fn deliver(call: &Call, request: &Request, sent: Sent) -> Result<Printed, 
 /// How Go names a request that failed: `Get "https://api.github.com/user"`.
 fn transfer(request: &Request) -> String {
     let mut letters = request.method.chars();
-    let method: String = letters.next().into_iter().chain(letters.map(|c| c.to_ascii_lowercase())).collect();
+    let method: String = letters
+        .next()
+        .into_iter()
+        .chain(letters.map(|c| c.to_ascii_lowercase()))
+        .collect();
     format!("{method} \"{API}/{}\"", request.path_and_query())
 }
 
@@ -155,7 +210,13 @@ fn print(call: &Call, answer: &Answer) -> Printed {
     let body = clean(answer, &answer.body);
     let is_bad = answer.status >= 400 && is_json(answer);
     let message = match is_bad.then(|| message(answer.status, &body)) {
-        Some(Err(reason)) => return Printed { stdout, stderr: format!("{reason}\n").into(), code: 1 },
+        Some(Err(reason)) => {
+            return Printed {
+                stdout,
+                stderr: format!("{reason}\n").into(),
+                code: 1,
+            };
+        }
         Some(Ok(message)) => message,
         None => None,
     };
@@ -163,17 +224,31 @@ fn print(call: &Call, answer: &Answer) -> Printed {
         stdout.extend_from_slice(&body);
     }
     if answer.status <= 299 {
-        return Printed { stdout, ..Printed::default() };
+        return Printed {
+            stdout,
+            ..Printed::default()
+        };
     }
     let message = message.unwrap_or_else(|| format!("HTTP {}", answer.status));
     let hint = scope_hint(answer).unwrap_or_default();
-    Printed { stdout, stderr: format!("gh: {message}\n{hint}").into(), code: 1 }
+    Printed {
+        stdout,
+        stderr: format!("gh: {message}\n{hint}").into(),
+        code: 1,
+    }
 }
 
 /// What gh says when the token may be too weak.
 fn scope_hint(answer: &Answer) -> Option<String> {
-    let had: Vec<&str> = answer.header("X-OAuth-Scopes")?.split(',').map(str::trim).collect();
-    let mut needed = answer.header("X-Accepted-OAuth-Scopes")?.split(',').map(str::trim);
+    let had: Vec<&str> = answer
+        .header("X-OAuth-Scopes")?
+        .split(',')
+        .map(str::trim)
+        .collect();
+    let mut needed = answer
+        .header("X-Accepted-OAuth-Scopes")?
+        .split(',')
+        .map(str::trim);
     let lacks = needed.find(|scope| !scope.is_empty() && !had.contains(scope))?;
     let is_meant = (400..500).contains(&answer.status) && answer.status != 422 && had != [""];
     let text = format!("This API operation needs the \"{lacks}\" scope. To request it, run:");
@@ -185,20 +260,36 @@ fn print_cut(call: &Call, answer: &Answer) -> Printed {
     let mut stdout = headers(call, answer);
     if answer.status <= 299 && !call.is_silent {
         let came = answer.body.len() / 2;
-        let shown = if is_json(answer) { came.saturating_sub(LOOKAHEAD) } else { came };
+        let shown = if is_json(answer) {
+            came.saturating_sub(LOOKAHEAD)
+        } else {
+            came
+        };
         stdout.extend_from_slice(&clean(answer, answer.body.get(..shown).unwrap_or_default()));
     }
-    Printed { stdout, ..failed("unexpected EOF") }
+    Printed {
+        stdout,
+        ..failed("unexpected EOF")
+    }
 }
 
 fn headers(call: &Call, answer: &Answer) -> Vec<u8> {
     if !call.is_with_headers {
         return Vec::new();
     }
-    let mut lines: Vec<String> =
-        answer.headers.iter().map(|(name, value)| format!("{}: {value}\r\n", canonical(name))).collect();
+    let mut lines: Vec<String> = answer
+        .headers
+        .iter()
+        .map(|(name, value)| format!("{}: {value}\r\n", canonical(name)))
+        .collect();
     lines.sort();
-    format!("HTTP/2.0 {} {}\n{}\r\n", answer.status, answer.status_text(), lines.concat()).into_bytes()
+    format!(
+        "HTTP/2.0 {} {}\n{}\r\n",
+        answer.status,
+        answer.status_text(),
+        lines.concat()
+    )
+    .into_bytes()
 }
 
 /// As Go writes a header: `X-RateLimit-Used` is `X-Ratelimit-Used`.
@@ -206,26 +297,42 @@ fn canonical(name: &str) -> String {
     let word = |word: &str| {
         let mut letters = word.chars();
         let first = letters.next().map(|c| c.to_ascii_uppercase());
-        first.into_iter().chain(letters.map(|c| c.to_ascii_lowercase())).collect::<String>()
+        first
+            .into_iter()
+            .chain(letters.map(|c| c.to_ascii_lowercase()))
+            .collect::<String>()
     };
     name.split('-').map(word).collect::<Vec<_>>().join("-")
 }
 
 fn is_json(answer: &Answer) -> bool {
     let content_type = answer.header("Content-Type").unwrap_or_default();
-    content_type.split(';').next().is_some_and(|kind| kind.ends_with("/json") || kind.ends_with("+json"))
+    content_type
+        .split(';')
+        .next()
+        .is_some_and(|kind| kind.ends_with("/json") || kind.ends_with("+json"))
 }
 
 /// What gh says about an error, or why it could not read the answer. Nothing: the answer has no words of its own.
 fn message(status: u16, body: &[u8]) -> Result<Option<String>, String> {
     let value: serde_json::Value = serde_json::from_slice(body).map_err(|error| {
-        let first = body.iter().find(|byte| !byte.is_ascii_whitespace()).map(|byte| char::from(*byte));
+        let first = body
+            .iter()
+            .find(|byte| !byte.is_ascii_whitespace())
+            .map(|byte| char::from(*byte));
         match first {
-            Some(first) if !error.is_eof() => format!("invalid character '{first}' looking for beginning of value"),
+            Some(first) if !error.is_eof() => {
+                format!("invalid character '{first}' looking for beginning of value")
+            }
             _ => "unexpected end of JSON input".to_owned(),
         }
     })?;
-    let text = |key: &str| value.get(key).and_then(|text| text.as_str()).filter(|text| !text.is_empty());
+    let text = |key: &str| {
+        value
+            .get(key)
+            .and_then(|text| text.as_str())
+            .filter(|text| !text.is_empty())
+    };
     Ok(match (text("errors"), text("message")) {
         (Some(errors), Some(message)) => Some(format!("{errors} ({message})")),
         (Some(errors), None) => Some(errors.to_owned()),
@@ -247,18 +354,31 @@ fn clean(answer: &Answer, body: &[u8]) -> Vec<u8> {
         }
         let letter = char::from((code & 0x1f) + 0x40);
         // It is still JSON, where a backslash is two.
-        let caret = if letter == '\\' { "^\\\\".to_owned() } else { format!("^{letter}") };
-        text = text.replace(&format!("\\u{code:04x}"), &caret).replace(char::from(code), &caret);
+        let caret = if letter == '\\' {
+            "^\\\\".to_owned()
+        } else {
+            format!("^{letter}")
+        };
+        text = text
+            .replace(&format!("\\u{code:04x}"), &caret)
+            .replace(char::from(code), &caret);
     }
     text.into_bytes()
 }
 
 fn said(text: &str) -> Printed {
-    Printed { stdout: text.into(), ..Printed::default() }
+    Printed {
+        stdout: text.into(),
+        ..Printed::default()
+    }
 }
 
 fn failed(text: &str) -> Printed {
-    Printed { stderr: format!("{text}\n").into(), code: 1, ..Printed::default() }
+    Printed {
+        stderr: format!("{text}\n").into(),
+        code: 1,
+        ..Printed::default()
+    }
 }
 
 fn misused(store: &Store, what: &str) -> Result<Printed, ForgeError> {
@@ -267,7 +387,9 @@ fn misused(store: &Store, what: &str) -> Result<Printed, ForgeError> {
 }
 
 fn unknown(what: &str) -> Printed {
-    failed(&format!("remand __gh: the stand-in for GitHub does not know {what}"))
+    failed(&format!(
+        "remand __gh: the stand-in for GitHub does not know {what}"
+    ))
 }
 
 #[cfg(test)]
@@ -276,8 +398,20 @@ mod tests {
 
     #[test]
     fn only_known_arguments_are_taken() {
-        let call = Call::read(&["-i", "--method=put", "-H", "Accept: x/y", "--input", "-", "user"]).unwrap();
-        assert_eq!((call.method.as_deref(), call.target.as_str()), (Some("PUT"), "user"));
+        let call = Call::read(&[
+            "-i",
+            "--method=put",
+            "-H",
+            "Accept: x/y",
+            "--input",
+            "-",
+            "user",
+        ])
+        .unwrap();
+        assert_eq!(
+            (call.method.as_deref(), call.target.as_str()),
+            (Some("PUT"), "user")
+        );
         assert_eq!(call.headers, [("Accept".to_owned(), "x/y".to_owned())]);
         for args in [
             &["user", "-f", "a=b"][..],
@@ -295,21 +429,38 @@ mod tests {
     #[test]
     fn control_characters_are_shown() {
         let answer = Answer::json(200, &serde_json::json!("\u{1b}[31m\u{7}\t\u{9b}é"));
-        assert_eq!(String::from_utf8(clean(&answer, &answer.body)).unwrap(), r#""^[[31m^G\t^[é""#);
+        assert_eq!(
+            String::from_utf8(clean(&answer, &answer.body)).unwrap(),
+            r#""^[[31m^G\t^[é""#
+        );
     }
 
     #[test]
     fn what_gh_says_about_errors() {
         for (body, expected) in [
-            (r#"{"message":"Not Found"}"#, Ok(Some("Not Found (HTTP 404)"))),
-            (r#"{"message":"Invalid","errors":["a"]}"#, Ok(Some("Invalid (HTTP 404)"))),
-            (r#"{"message":"Invalid","errors":"a"}"#, Ok(Some("a (Invalid)"))),
+            (
+                r#"{"message":"Not Found"}"#,
+                Ok(Some("Not Found (HTTP 404)")),
+            ),
+            (
+                r#"{"message":"Invalid","errors":["a"]}"#,
+                Ok(Some("Invalid (HTTP 404)")),
+            ),
+            (
+                r#"{"message":"Invalid","errors":"a"}"#,
+                Ok(Some("a (Invalid)")),
+            ),
             ("{}", Ok(None)),
             ("", Err("unexpected end of JSON input")),
             (r#"{"mess"#, Err("unexpected end of JSON input")),
-            ("<html>", Err("invalid character '<' looking for beginning of value")),
+            (
+                "<html>",
+                Err("invalid character '<' looking for beginning of value"),
+            ),
         ] {
-            let expected = expected.map(|text| text.map(str::to_owned)).map_err(str::to_owned);
+            let expected = expected
+                .map(|text| text.map(str::to_owned))
+                .map_err(str::to_owned);
             assert_eq!(message(404, body.as_bytes()), expected, "{body}");
         }
     }

@@ -25,13 +25,26 @@ pub(super) struct Commit {
 
 impl Git {
     /// None: there is no such commit.
-    pub(super) async fn commit(&self, git_dir: &Path, sha: &str) -> Result<Option<Commit>, ForgeError> {
+    pub(super) async fn commit(
+        &self,
+        git_dir: &Path,
+        sha: &str,
+    ) -> Result<Option<Commit>, ForgeError> {
         let format = "--format=%H%x00%T%x00%P%x00%an%x00%ae%x00%ad%x00%cn%x00%ce%x00%cd%x00%B";
         // As UTC: see `call`.
-        let args = ["show", "--no-patch", "--date=format-local:%Y-%m-%dT%H:%M:%SZ", format, "--end-of-options", sha];
+        let args = [
+            "show",
+            "--no-patch",
+            "--date=format-local:%Y-%m-%dT%H:%M:%SZ",
+            format,
+            "--end-of-options",
+            sha,
+        ];
         let text = match self.call(git_dir, &args).await {
             Ok(text) => text,
-            Err(ForgeError::GitFailed { stderr, .. }) if stderr.contains("bad object") => return Ok(None),
+            Err(ForgeError::GitFailed { stderr, .. }) if stderr.contains("bad object") => {
+                return Ok(None);
+            }
             Err(error) => return Err(error),
         };
         let mut parts = text.splitn(10, '\0').map(str::to_owned);
@@ -48,17 +61,39 @@ impl Git {
     }
 
     /// The commits of a pull request.
-    pub(super) async fn commits(&self, git_dir: &Path, base: &str, head: &str) -> Result<Vec<String>, ForgeError> {
+    pub(super) async fn commits(
+        &self,
+        git_dir: &Path,
+        base: &str,
+        head: &str,
+    ) -> Result<Vec<String>, ForgeError> {
         let range = format!("{base}..{head}");
-        let text = self.call(git_dir, &["rev-list", "--end-of-options", &range, "--"]).await?;
+        let text = self
+            .call(git_dir, &["rev-list", "--end-of-options", &range, "--"])
+            .await?;
         Ok(text.lines().map(str::to_owned).collect())
     }
 
     /// From where the head left the base, as a pull request shows it.
-    pub(super) async fn diff(&self, git_dir: &Path, base: &str, head: &str) -> Result<String, ForgeError> {
+    pub(super) async fn diff(
+        &self,
+        git_dir: &Path,
+        base: &str,
+        head: &str,
+    ) -> Result<String, ForgeError> {
         let range = format!("{base}...{head}");
-        let options = ["diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "-U3"];
-        let args: Vec<&str> = options.into_iter().chain(["--end-of-options", &range, "--"]).collect();
+        let options = [
+            "diff",
+            "--no-color",
+            "--no-ext-diff",
+            "--no-textconv",
+            "--no-renames",
+            "-U3",
+        ];
+        let args: Vec<&str> = options
+            .into_iter()
+            .chain(["--end-of-options", &range, "--"])
+            .collect();
         self.call(git_dir, &args).await
     }
 
@@ -69,9 +104,16 @@ impl Git {
         env.insert("TZ".into(), "UTC".into());
         let command = Short {
             program: "git".into(),
-            args: ["-c", "core.quotePath=false"].iter().chain(args).map(Into::into).collect(),
+            args: ["-c", "core.quotePath=false"]
+                .iter()
+                .chain(args)
+                .map(Into::into)
+                .collect(),
             cwd: git_dir.to_owned(),
-            env: env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            env: env
+                .into_iter()
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect(),
             stdin: None,
             limit: Duration::from_secs(30),
             cap: 64 * 1024 * 1024,
@@ -82,7 +124,11 @@ impl Git {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
         }
         let stderr = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        Err(ForgeError::GitFailed { args: args.join(" "), git_dir: git_dir.to_owned(), stderr })
+        Err(ForgeError::GitFailed {
+            args: args.join(" "),
+            git_dir: git_dir.to_owned(),
+            stderr,
+        })
     }
 }
 
@@ -90,9 +136,14 @@ impl Git {
 /// moved makes its pull request newer.
 pub(super) fn follow_branches(forge: &mut Forge, repo: &str) -> Result<(), ForgeError> {
     let mut moved = Vec::new();
-    let Some(home) = forge.repos.get(repo) else { return Ok(()) };
+    let Some(home) = forge.repos.get(repo) else {
+        return Ok(());
+    };
     for (number, pull) in home.pulls.iter().filter(|(_, pull)| pull.is_open()) {
-        let head_home = pull.head_repo.as_ref().and_then(|name| forge.repos.get(name));
+        let head_home = pull
+            .head_repo
+            .as_ref()
+            .and_then(|name| forge.repos.get(name));
         let head = match head_home {
             Some(head_home) => branch(&head_home.git_dir, &pull.head_ref)?,
             None => None,
@@ -105,7 +156,11 @@ pub(super) fn follow_branches(forge: &mut Forge, repo: &str) -> Result<(), Forge
     }
     for (number, head, base) in moved {
         let at = forge.stamp()?;
-        if let Some(pull) = forge.repos.get_mut(repo).and_then(|home| home.pulls.get_mut(&number)) {
+        if let Some(pull) = forge
+            .repos
+            .get_mut(repo)
+            .and_then(|home| home.pulls.get_mut(&number))
+        {
             if pull.head_sha != head {
                 pull.updated_at = at;
             }
@@ -127,6 +182,9 @@ fn branch(git_dir: &Path, name: &str) -> Result<Option<String>, ForgeError> {
         return Ok(Some(text.trim().to_owned()));
     }
     let packed = read(&git_dir.join("packed-refs"))?.unwrap_or_default();
-    let found = packed.lines().filter_map(|line| line.split_once(' ')).find(|(_, known)| *known == full);
+    let found = packed
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .find(|(_, known)| *known == full);
     Ok(found.map(|(sha, _)| sha.to_owned()))
 }

@@ -48,7 +48,10 @@ impl Forge {
 }
 
 fn common(repo: &str, number: i64) -> Value {
-    let (api, url) = (format!("{API}/repos/{repo}"), format!("{API}/repos/{repo}/issues/{number}"));
+    let (api, url) = (
+        format!("{API}/repos/{repo}"),
+        format!("{API}/repos/{repo}/issues/{number}"),
+    );
     json!({
         "url": url,
         "repository_url": api,

@@ -53,11 +53,20 @@ pub(crate) enum ForgeError {
     #[error("git can't be run")]
     Git(#[source] ProcessError),
     #[error("`git {args}` failed in {}: {stderr}", git_dir.display())]
-    GitFailed { args: String, git_dir: PathBuf, stderr: String },
+    GitFailed {
+        args: String,
+        git_dir: PathBuf,
+        stderr: String,
+    },
     #[error("`now` of the forge's state is not a time")]
     Clock(#[source] crate::clock::BadTime),
     #[error("{login} is refused {path}: {status} {said}")]
-    Refused { login: String, path: String, status: u16, said: String },
+    Refused {
+        login: String,
+        path: String,
+        status: u16,
+        said: String,
+    },
     #[error("the stand-in for GitHub does not know {what}")]
     Unknown { what: String },
     #[error("cannot {doing}")]
@@ -71,7 +80,11 @@ pub(crate) enum ForgeError {
 impl ForgeError {
     fn file(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
-        move |source| Self::File { doing, path, source }
+        move |source| Self::File {
+            doing,
+            path,
+            source,
+        }
     }
 
     fn system(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
@@ -101,9 +114,17 @@ pub(crate) fn gh_main(args: Vec<OsString>, env: BTreeMap<String, String>) -> Exi
 
 async fn run(args: Vec<OsString>, env: BTreeMap<String, String>) -> Result<ExitCode, ForgeError> {
     let mut args = args.into_iter();
-    let store = store::Store::new(PathBuf::from(args.next().unwrap_or_default()), git::Git { env });
+    let store = store::Store::new(
+        PathBuf::from(args.next().unwrap_or_default()),
+        git::Git { env },
+    );
     let words: Vec<String> = args.map(|arg| arg.to_string_lossy().into_owned()).collect();
-    match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+    match words
+        .iter()
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .as_slice()
+    {
         ["serve", socket] => serve::serve(store, Path::new(socket)).await,
         ["check"] => store.check().map(|()| ExitCode::SUCCESS),
         words => gh::call(&store, words).await,

@@ -16,10 +16,16 @@ impl Page {
     pub(super) fn of(request: &Request) -> Self {
         let asked = |name: &str| {
             let query = request.query();
-            query.iter().rfind(|(known, _)| known == name).and_then(|(_, value)| value.parse::<usize>().ok())
+            query
+                .iter()
+                .rfind(|(known, _)| known == name)
+                .and_then(|(_, value)| value.parse::<usize>().ok())
         };
         Self {
-            size: asked("per_page").filter(|size| *size > 0).unwrap_or(30).min(100),
+            size: asked("per_page")
+                .filter(|size| *size > 0)
+                .unwrap_or(30)
+                .min(100),
             number: asked("page").filter(|number| *number > 0).unwrap_or(1),
         }
     }
@@ -51,15 +57,23 @@ impl Page {
             .filter(|part| !part.is_empty() && !part.starts_with("page="))
             .flat_map(|part| [part, "&"])
             .collect();
-        let link = |(number, rel): &(usize, &str)| format!("<{API}/{home}?{rest}page={number}>; rel=\"{rel}\"");
-        answer.with("Link", links.iter().map(link).collect::<Vec<_>>().join(", "))
+        let link = |(number, rel): &(usize, &str)| {
+            format!("<{API}/{home}?{rest}page={number}>; rel=\"{rel}\"")
+        };
+        answer.with(
+            "Link",
+            links.iter().map(link).collect::<Vec<_>>().join(", "),
+        )
     }
 }
 
 /// Refuses parameters that the stand-in would pass over in silence.
 pub(super) fn only(request: &Request, known: &[&str]) -> Result<(), Stop> {
     let query = request.query();
-    match query.iter().find(|(name, _)| !known.contains(&name.as_str()) && name != "page" && name != "per_page") {
+    match query
+        .iter()
+        .find(|(name, _)| !known.contains(&name.as_str()) && name != "page" && name != "per_page")
+    {
         Some((name, value)) => Err(Stop::Unknown(format!("the parameter {name}={value}"))),
         None => Ok(()),
     }
@@ -71,10 +85,18 @@ mod tests {
 
     fn answered(query: &str) -> (String, Option<String>) {
         let target = format!("repos/o/r/pulls?{query}");
-        let request = Request { method: "GET".into(), target, headers: Vec::new(), body: Vec::new() };
+        let request = Request {
+            method: "GET".into(),
+            target,
+            headers: Vec::new(),
+            body: Vec::new(),
+        };
         let all = (1..=5).map(Value::from).collect();
         let answer = Page::of(&request).answer(all, &request, "repositories/7/pulls");
-        (String::from_utf8(answer.body.clone()).unwrap(), answer.header("Link").map(str::to_owned))
+        (
+            String::from_utf8(answer.body.clone()).unwrap(),
+            answer.header("Link").map(str::to_owned),
+        )
     }
 
     #[test]
@@ -84,8 +106,9 @@ mod tests {
         let (items, link) = answered("state=open&per_page=2&page=2");
         assert_eq!(items, "[3,4]");
         let at = "https://api.github.com/repositories/7/pulls?state=open&per_page=2&page=";
-        let expected =
-            format!("<{at}1>; rel=\"prev\", <{at}3>; rel=\"next\", <{at}3>; rel=\"last\", <{at}1>; rel=\"first\"");
+        let expected = format!(
+            "<{at}1>; rel=\"prev\", <{at}3>; rel=\"next\", <{at}3>; rel=\"last\", <{at}1>; rel=\"first\""
+        );
         assert_eq!(link.unwrap(), expected);
         let (items, link) = answered("per_page=2&page=9");
         assert_eq!(items, "[]");

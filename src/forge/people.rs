@@ -18,7 +18,9 @@ pub(crate) struct People {
 impl People {
     /// `file` is the forge's; `env` is for git, which is asked about commits.
     pub(crate) fn new(file: PathBuf, env: BTreeMap<String, String>) -> Self {
-        Self { store: Store::new(file, Git { env }) }
+        Self {
+            store: Store::new(file, Git { env }),
+        }
     }
 
     /// What somebody sees at a path of the API.
@@ -27,17 +29,39 @@ impl People {
     }
 
     /// Somebody writes to a path of the API.
-    pub(crate) async fn say(&self, login: &str, path: &str, body: &Value) -> Result<Value, ForgeError> {
-        self.ask(login, "POST", path, body.to_string().into_bytes()).await
+    pub(crate) async fn say(
+        &self,
+        login: &str,
+        path: &str,
+        body: &Value,
+    ) -> Result<Value, ForgeError> {
+        self.ask(login, "POST", path, body.to_string().into_bytes())
+            .await
     }
 
-    async fn ask(&self, login: &str, method: &str, path: &str, body: Vec<u8>) -> Result<Value, ForgeError> {
-        let request = Request { method: method.into(), target: path.into(), headers: Vec::new(), body };
+    async fn ask(
+        &self,
+        login: &str,
+        method: &str,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<Value, ForgeError> {
+        let request = Request {
+            method: method.into(),
+            target: path.into(),
+            headers: Vec::new(),
+            body,
+        };
         let answer = self.store.answer_as(login, &request).await?;
         if (200..300).contains(&answer.status) {
             return Ok(serde_json::from_slice(&answer.body).unwrap_or_default());
         }
         let said = String::from_utf8_lossy(&answer.body).into_owned();
-        Err(ForgeError::Refused { login: login.into(), path: path.into(), status: answer.status, said })
+        Err(ForgeError::Refused {
+            login: login.into(),
+            path: path.into(),
+            status: answer.status,
+            said,
+        })
     }
 }

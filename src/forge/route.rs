@@ -26,11 +26,18 @@ pub(super) enum Said {
 }
 
 /// For somebody who is logged in.
-pub(super) async fn answer(forge: &mut Forge, git: &Git, request: &Request) -> Result<Said, ForgeError> {
+pub(super) async fn answer(
+    forge: &mut Forge,
+    git: &Git,
+    request: &Request,
+) -> Result<Said, ForgeError> {
     renew(forge);
     if forge.rate.remaining <= 0 {
         let me = forge.me.as_ref().and_then(|me| forge.users.get(me));
-        return Ok(Said::Answer(rated(forge, exceeded(me.map_or(0, |user| user.id)))));
+        return Ok(Said::Answer(rated(
+            forge,
+            exceeded(me.map_or(0, |user| user.id)),
+        )));
     }
     let found = endpoint(forge, git, request).await;
     let answer = match found {
@@ -39,7 +46,11 @@ pub(super) async fn answer(forge: &mut Forge, git: &Git, request: &Request) -> R
         Err(Stop::Unknown(what)) => return Ok(Said::Unknown(what)),
         Err(Stop::Failed(error)) => return Err(error),
     };
-    let answer = if request.is_write() { answer } else { as_news(answer, request) };
+    let answer = if request.is_write() {
+        answer
+    } else {
+        as_news(answer, request)
+    };
     if answer.status != 304 && request.segments() != ["rate_limit"] {
         forge.rate.remaining -= 1;
     }
@@ -61,7 +72,10 @@ fn rated(forge: &Forge, answer: Answer) -> Answer {
         .with("X-RateLimit-Limit", rate.limit.to_string())
         .with("X-RateLimit-Remaining", rate.remaining.max(0).to_string())
         .with("X-RateLimit-Reset", rate.reset.to_string())
-        .with("X-RateLimit-Used", (rate.limit - rate.remaining.max(0)).to_string())
+        .with(
+            "X-RateLimit-Used",
+            (rate.limit - rate.remaining.max(0)).to_string(),
+        )
         .with("X-RateLimit-Resource", "core")
 }
 
@@ -81,12 +95,18 @@ fn as_news(answer: Answer, request: &Request) -> Answer {
     answer.body.hash(&mut hash);
     answer.header("Link").hash(&mut hash);
     let etag = format!("W/\"{:016x}\"", hash.finish());
-    let is_known = request.header("If-None-Match").is_some_and(|known| known.split(',').any(|one| one.trim() == etag));
-    let mut answer = answer.with("ETag", etag).with("Cache-Control", "private, max-age=60, s-maxage=60");
+    let is_known = request
+        .header("If-None-Match")
+        .is_some_and(|known| known.split(',').any(|one| one.trim() == etag));
+    let mut answer = answer
+        .with("ETag", etag)
+        .with("Cache-Control", "private, max-age=60, s-maxage=60");
     if is_known {
         answer.status = 304;
         answer.body.clear();
-        answer.headers.retain(|(name, _)| name != "Content-Type" && name != "Link");
+        answer
+            .headers
+            .retain(|(name, _)| name != "Content-Type" && name != "Link");
     }
     answer
 }
@@ -103,7 +123,11 @@ async fn endpoint(forge: &mut Forge, git: &Git, request: &Request) -> Result<Ans
             None => moved(forge, request, &format!("{owner}/{name}"), rest),
         },
         (_, ["repositories", id, rest @ ..]) => {
-            let repo = forge.repos.iter().find(|(_, repo)| repo.id.to_string() == *id).map(|(name, _)| name.clone());
+            let repo = forge
+                .repos
+                .iter()
+                .find(|(_, repo)| repo.id.to_string() == *id)
+                .map(|(name, _)| name.clone());
             in_repo(forge, git, request, &repo.ok_or_else(not_found)?, rest).await
         }
         _ => Err(unknown(request)),
@@ -113,7 +137,11 @@ async fn endpoint(forge: &mut Forge, git: &Git, request: &Request) -> Result<Ans
 /// A repository that was renamed is found by its number.
 fn moved(forge: &Forge, request: &Request, name: &str, rest: &[&str]) -> Result<Answer, Stop> {
     let was = |known: &String| known.eq_ignore_ascii_case(name);
-    let repo = forge.repos.values().find(|repo| repo.formerly.iter().any(was)).ok_or_else(not_found)?;
+    let repo = forge
+        .repos
+        .values()
+        .find(|repo| repo.formerly.iter().any(was))
+        .ok_or_else(not_found)?;
     let mut url = format!("{API}/repositories/{}", repo.id);
     for part in rest {
         url = format!("{url}/{part}");
@@ -121,14 +149,28 @@ fn moved(forge: &Forge, request: &Request, name: &str, rest: &[&str]) -> Result<
     if let Some((_, query)) = request.path_and_query().split_once('?') {
         url = format!("{url}?{query}");
     }
-    let (status, message) = if request.is_write() { (307, "Temporary Redirect") } else { (301, "Moved Permanently") };
+    let (status, message) = if request.is_write() {
+        (307, "Temporary Redirect")
+    } else {
+        (301, "Moved Permanently")
+    };
     let body = json!({ "message": message, "url": url, "documentation_url": "https://docs.github.com/rest" });
     Ok(Answer::json(status, &body).with("Location", url))
 }
 
-async fn in_repo(forge: &mut Forge, git: &Git, request: &Request, repo: &str, rest: &[&str]) -> Result<Answer, Stop> {
+async fn in_repo(
+    forge: &mut Forge,
+    git: &Git,
+    request: &Request,
+    repo: &str,
+    rest: &[&str],
+) -> Result<Answer, Stop> {
     let me = forge.me.clone().unwrap_or_default();
-    if forge.repos.get(repo).is_none_or(|home| forge.permission(home, &me) == Permission::None) {
+    if forge
+        .repos
+        .get(repo)
+        .is_none_or(|home| forge.permission(home, &me) == Permission::None)
+    {
         return Err(not_found().into());
     }
     follow_branches(forge, repo)?;
@@ -148,13 +190,23 @@ async fn in_repo(forge: &mut Forge, git: &Git, request: &Request, repo: &str, re
         ("GET", ["collaborators", login, "permission"]) => look::permission(forge, repo, login)?,
         ("POST", ["pulls", n, "reviews"]) => say::review(forge, git, &on(n)?, request).await?,
         ("POST", ["issues", n, "comments"]) => say::issue_comment(forge, &on(n)?, request)?,
-        ("POST", ["pulls", n, "comments", id, "replies"]) => say::reply(forge, &on(n)?, id, request)?,
-        ("POST", ["pulls", n, "requested_reviewers"]) => say::request_reviewers(forge, &on(n)?, request)?,
-        ("PUT", ["pulls", n, "reviews", id, "dismissals"]) => say::dismiss(forge, &on(n)?, id, request)?,
+        ("POST", ["pulls", n, "comments", id, "replies"]) => {
+            say::reply(forge, &on(n)?, id, request)?
+        }
+        ("POST", ["pulls", n, "requested_reviewers"]) => {
+            say::request_reviewers(forge, &on(n)?, request)?
+        }
+        ("PUT", ["pulls", n, "reviews", id, "dismissals"]) => {
+            say::dismiss(forge, &on(n)?, id, request)?
+        }
         _ => return Err(unknown(request)),
     };
     let id = forge.repos.get(repo).map_or(0, |home| home.id);
-    Ok(finish(reply, request, &format!("repositories/{id}/{}", rest.join("/"))))
+    Ok(finish(
+        reply,
+        request,
+        &format!("repositories/{id}/{}", rest.join("/")),
+    ))
 }
 
 fn unknown(request: &Request) -> Stop {

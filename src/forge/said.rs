@@ -79,7 +79,9 @@ impl Forge {
             "reactions": reactions(&format!("{url}/reactions")),
         });
         // Left out rather than null.
-        let answers = comment.in_reply_to.map_or(json!({}), |id| json!({ "in_reply_to_id": id }));
+        let answers = comment
+            .in_reply_to
+            .map_or(json!({}), |id| json!({ "in_reply_to_id": id }));
         join(value, answers)
     }
 

@@ -28,7 +28,8 @@ enum Then {
 
 pub(super) async fn serve(store: Store, socket: &Path) -> Result<ExitCode, ForgeError> {
     let listener = UnixListener::bind(socket).map_err(ForgeError::file("listen on", socket))?;
-    let mut end = signal(SignalKind::terminate()).map_err(ForgeError::system("listen for signals"))?;
+    let mut end =
+        signal(SignalKind::terminate()).map_err(ForgeError::system("listen for signals"))?;
     let store = Arc::new(Mutex::new(store));
     let (tracker, stop) = (TaskTracker::new(), CancellationToken::new());
     loop {
@@ -39,7 +40,10 @@ pub(super) async fn serve(store: Store, socket: &Path) -> Result<ExitCode, Forge
         let (store, stop) = (Arc::clone(&store), stop.clone());
         tracker.spawn(async move {
             // A client that is gone has no use for an error, and one that stays sees the connection break.
-            stop.run_until_cancelled(attend(stream, &store)).await.transpose().ok();
+            stop.run_until_cancelled(attend(stream, &store))
+                .await
+                .transpose()
+                .ok();
         });
     }
     stop.cancel();
@@ -64,12 +68,20 @@ async fn attend(mut stream: UnixStream, store: &Mutex<Store>) -> io::Result<()> 
                     return Ok(());
                 }
             }
-            Read::Bad(what) => return stream.write_all(&wire::whole(&refusal(400, what).answer())).await,
+            Read::Bad(what) => {
+                return stream
+                    .write_all(&wire::whole(&refusal(400, what).answer()))
+                    .await;
+            }
         }
     }
 }
 
-async fn answer(stream: &mut UnixStream, store: &Mutex<Store>, request: &Request) -> io::Result<Then> {
+async fn answer(
+    stream: &mut UnixStream,
+    store: &Mutex<Store>,
+    request: &Request,
+) -> io::Result<Then> {
     let sent = store.lock().await.answer(request).await;
     let answer = match sent {
         Ok(Sent::Whole(answer)) => answer,
@@ -82,17 +94,23 @@ async fn answer(stream: &mut UnixStream, store: &Mutex<Store>, request: &Request
             return Ok(Then::Close);
         }
         // A server can't refuse a connection that it has taken, and can't end its client: what is left is to go away.
-        Ok(Sent::Dropped | Sent::Refused | Sent::Exit { .. } | Sent::Killed) => return Ok(Then::Close),
+        Ok(Sent::Dropped | Sent::Refused | Sent::Exit { .. } | Sent::Killed) => {
+            return Ok(Then::Close);
+        }
         Ok(Sent::Never) => {
             // Until the client goes.
             while stream.read_buf(&mut Vec::with_capacity(1024)).await? > 0 {}
             return Ok(Then::Close);
         }
         Ok(Sent::NoToken) => refusal(401, "Requires authentication").answer(),
-        Ok(Sent::Unknown(what)) => refusal(501, format!("the stand-in for GitHub does not know {what}")).answer(),
+        Ok(Sent::Unknown(what)) => {
+            refusal(501, format!("the stand-in for GitHub does not know {what}")).answer()
+        }
         Err(error) => refusal(500, format!("the stand-in for GitHub failed: {error}")).answer(),
     };
     stream.write_all(&wire::whole(&answer)).await?;
-    let is_last = request.header("Connection").is_some_and(|how| how.eq_ignore_ascii_case("close"));
+    let is_last = request
+        .header("Connection")
+        .is_some_and(|how| how.eq_ignore_ascii_case("close"));
     Ok(if is_last { Then::Close } else { Then::Next })
 }

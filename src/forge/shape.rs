@@ -50,7 +50,10 @@ const REPO_URLS: &[(&str, &str)] = &[
     ("languages_url", "/languages"),
     ("merges_url", "/merges"),
     ("milestones_url", "/milestones{/number}"),
-    ("notifications_url", "/notifications{?since,all,participating}"),
+    (
+        "notifications_url",
+        "/notifications{?since,all,participating}",
+    ),
     ("pulls_url", "/pulls{/number}"),
     ("releases_url", "/releases{/id}"),
     ("stargazers_url", "/stargazers"),
@@ -73,7 +76,8 @@ pub(super) fn join(mut value: Value, more: Value) -> Value {
 }
 
 fn urls(base: &str, list: &[(&str, &str)]) -> Value {
-    let pair = |(name, rest): &(&str, &str)| ((*name).to_owned(), Value::from(format!("{base}{rest}")));
+    let pair =
+        |(name, rest): &(&str, &str)| ((*name).to_owned(), Value::from(format!("{base}{rest}")));
     Value::Object(list.iter().map(pair).collect::<Map<_, _>>())
 }
 
@@ -84,7 +88,11 @@ pub(super) fn node_id(kind: &str, id: i64) -> String {
 impl Forge {
     /// Null for somebody who is gone.
     pub(super) fn user(&self, login: &str) -> Value {
-        let Some((login, user)) = self.users.iter().find(|(known, _)| known.eq_ignore_ascii_case(login)) else {
+        let Some((login, user)) = self
+            .users
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(login))
+        else {
             return Value::Null;
         };
         let kind = match user.kind {
@@ -122,14 +130,22 @@ impl Forge {
     }
 
     pub(super) fn collaborator(&self, login: &str, permission: Permission) -> Value {
-        join(self.user(login), json!({ "permissions": permissions(permission), "role_name": permission.as_str() }))
+        join(
+            self.user(login),
+            json!({ "permissions": permissions(permission), "role_name": permission.as_str() }),
+        )
     }
 
     pub(super) fn repo(&self, name: &str) -> Value {
-        let Some(repo) = self.repos.get(name) else { return Value::Null };
+        let Some(repo) = self.repos.get(name) else {
+            return Value::Null;
+        };
         let (owner, short) = name.split_once('/').unwrap_or((name, name));
         let open = repo.pulls.values().filter(|pull| pull.is_open()).count();
-        let mine = self.me.as_ref().map_or(Permission::Read, |me| self.permission(repo, me));
+        let mine = self
+            .me
+            .as_ref()
+            .map_or(Permission::Read, |me| self.permission(repo, me));
         let more = json!({
             "id": repo.id,
             "node_id": node_id("R", repo.id),
@@ -148,17 +164,26 @@ impl Forge {
             "svn_url": format!("{WEB}/{name}"),
             "permissions": permissions(mine),
         });
-        join(urls(&format!("{API}/repos/{name}"), REPO_URLS), join(more, plain_facts(open)))
+        join(
+            urls(&format!("{API}/repos/{name}"), REPO_URLS),
+            join(more, plain_facts(open)),
+        )
     }
 
     /// With what only the page of one repository has.
     pub(super) fn full_repo(&self, name: &str) -> Value {
-        join(self.repo(name), json!({ "network_count": 0, "subscribers_count": 0 }))
+        join(
+            self.repo(name),
+            json!({ "network_count": 0, "subscribers_count": 0 }),
+        )
     }
 
     /// As in a list.
     pub(super) fn pull(&self, repo: &str, number: i64, pull: &Pull) -> Value {
-        let (api, web) = (format!("{API}/repos/{repo}"), format!("{WEB}/{repo}/pull/{number}"));
+        let (api, web) = (
+            format!("{API}/repos/{repo}"),
+            format!("{WEB}/{repo}/pull/{number}"),
+        );
         let url = format!("{api}/pulls/{number}");
         let issue = format!("{api}/issues/{number}");
         let head = pull.shown_head.as_ref().unwrap_or(&pull.head_sha);
@@ -166,7 +191,11 @@ impl Forge {
         let review_comment = format!("{api}/pulls/comments{{/number}}");
         let link = |href: &str| json!({ "href": href });
         let label = |name: &String| {
-            let id = 1 + pull.labels.iter().position(|known| known == name).unwrap_or_default();
+            let id = 1 + pull
+                .labels
+                .iter()
+                .position(|known| known == name)
+                .unwrap_or_default();
             json!({
                 "id": id, "node_id": format!("LA_{id}"), "url": format!("{api}/labels/{name}"), "name": name,
                 "description": "", "color": "ededed", "default": false,
@@ -238,7 +267,10 @@ impl Forge {
     }
 
     pub(super) fn commit(&self, repo: &str, commit: &Commit) -> Value {
-        let (url, web) = (format!("{API}/repos/{repo}/git"), format!("{WEB}/{repo}/commit"));
+        let (url, web) = (
+            format!("{API}/repos/{repo}/git"),
+            format!("{WEB}/{repo}/commit"),
+        );
         let signed = |[name, email, date]: &[String; 3]| json!({ "name": name, "email": email, "date": date });
         let parent = |sha: &String| json!({ "sha": sha, "url": format!("{url}/commits/{sha}"), "html_url": format!("{web}/{sha}") });
         json!({

@@ -195,7 +195,11 @@ pub(super) struct Rate {
 
 impl Default for Rate {
     fn default() -> Self {
-        Self { limit: 5000, remaining: 5000, reset: 0 }
+        Self {
+            limit: 5000,
+            remaining: 5000,
+            reset: 0,
+        }
     }
 }
 
@@ -228,8 +232,14 @@ impl Forge {
 
     /// The moment of a write.
     pub(super) fn stamp(&mut self) -> Result<String, ForgeError> {
-        let Some(text) = &self.now else { return Ok(to_the_second(clock::now())) };
-        let stepped = to_the_second(Time::parse(text).map_err(ForgeError::Clock)?.plus(Duration::from_secs(1)));
+        let Some(text) = &self.now else {
+            return Ok(to_the_second(clock::now()));
+        };
+        let stepped = to_the_second(
+            Time::parse(text)
+                .map_err(ForgeError::Clock)?
+                .plus(Duration::from_secs(1)),
+        );
         self.now = Some(stepped.clone());
         Ok(stepped)
     }
@@ -237,12 +247,25 @@ impl Forge {
     /// The repository by its name now, in any case of letters.
     pub(super) fn name_of(&self, owner: &str, name: &str) -> Option<String> {
         let wanted = format!("{owner}/{name}");
-        self.repos.keys().find(|known| known.eq_ignore_ascii_case(&wanted)).cloned()
+        self.repos
+            .keys()
+            .find(|known| known.eq_ignore_ascii_case(&wanted))
+            .cloned()
     }
 
     pub(super) fn permission(&self, repo: &Repo, login: &str) -> Permission {
-        let given = repo.permissions.iter().find(|(known, _)| known.eq_ignore_ascii_case(login));
-        given.map_or(if repo.private { Permission::None } else { Permission::Read }, |(_, permission)| *permission)
+        let given = repo
+            .permissions
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(login));
+        given.map_or(
+            if repo.private {
+                Permission::None
+            } else {
+                Permission::Read
+            },
+            |(_, permission)| *permission,
+        )
     }
 }
 

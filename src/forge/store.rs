@@ -34,7 +34,11 @@ impl Store {
     }
 
     /// Answers one request of somebody who is logged in somewhere else.
-    pub(super) async fn answer_as(&self, login: &str, request: &Request) -> Result<Answer, ForgeError> {
+    pub(super) async fn answer_as(
+        &self,
+        login: &str,
+        request: &Request,
+    ) -> Result<Answer, ForgeError> {
         let _lock = self.lock()?;
         let mut forge = load(&self.path)?;
         let me = forge.me.replace(login.to_owned());
@@ -78,12 +82,17 @@ impl Store {
 fn load(path: &Path) -> Result<Forge, ForgeError> {
     let text = fs::read_to_string(path).map_err(ForgeError::file("read", path))?;
     let mut json = serde_json::Deserializer::from_str(&text);
-    serde_path_to_error::deserialize(&mut json).map_err(|source| ForgeError::State { path: path.to_owned(), source })
+    serde_path_to_error::deserialize(&mut json).map_err(|source| ForgeError::State {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 fn save(path: &Path, forge: &Forge) -> Result<(), ForgeError> {
     let new = beside(path, "new");
-    let written = serde_json::to_vec_pretty(forge).map_err(std::io::Error::from).and_then(|text| fs::write(&new, text));
+    let written = serde_json::to_vec_pretty(forge)
+        .map_err(std::io::Error::from)
+        .and_then(|text| fs::write(&new, text));
     written.map_err(ForgeError::file("write", &new))?;
     fs::rename(&new, path).map_err(ForgeError::file("replace", path))
 }

@@ -18,29 +18,47 @@ pub(super) fn read(bytes: &[u8]) -> Read {
     if bytes.len() > MOST {
         return Read::Bad("the request is too long");
     }
-    let Some(end) = find(bytes, b"\r\n\r\n") else { return Read::More };
+    let Some(end) = find(bytes, b"\r\n\r\n") else {
+        return Read::More;
+    };
     let Ok(head) = std::str::from_utf8(bytes.get(..end).unwrap_or_default()) else {
         return Read::Bad("its head is not UTF-8");
     };
     let mut lines = head.split("\r\n");
     let mut words = lines.next().unwrap_or_default().split(' ');
-    let (Some(method), Some(target), Some("HTTP/1.1"), None) = (words.next(), words.next(), words.next(), words.next())
+    let (Some(method), Some(target), Some("HTTP/1.1"), None) =
+        (words.next(), words.next(), words.next(), words.next())
     else {
         return Read::Bad("its first line is not of HTTP/1.1");
     };
     let mut headers = Vec::new();
     for line in lines {
-        let Some((name, value)) = line.split_once(':') else { return Read::Bad("a header has no colon") };
+        let Some((name, value)) = line.split_once(':') else {
+            return Read::Bad("a header has no colon");
+        };
         headers.push((name.to_owned(), value.trim().to_owned()));
     }
-    let mut request = Request { method: method.into(), target: target.into(), headers, body: Vec::new() };
+    let mut request = Request {
+        method: method.into(),
+        target: target.into(),
+        headers,
+        body: Vec::new(),
+    };
     let rest = bytes.get(end + 4..).unwrap_or_default();
-    let body = if request.header("Transfer-Encoding").is_some_and(|how| how.eq_ignore_ascii_case("chunked")) {
+    let body = if request
+        .header("Transfer-Encoding")
+        .is_some_and(|how| how.eq_ignore_ascii_case("chunked"))
+    {
         chunks(rest)
     } else {
-        let length = request.header("Content-Length").map_or(Ok(0), str::parse::<usize>);
+        let length = request
+            .header("Content-Length")
+            .map_or(Ok(0), str::parse::<usize>);
         match length {
-            Ok(length) => rest.get(..length).map(|body| (body.to_vec(), length)).ok_or(Read::More),
+            Ok(length) => rest
+                .get(..length)
+                .map(|body| (body.to_vec(), length))
+                .ok_or(Read::More),
             Err(_) => Err(Read::Bad("its length is not a number")),
         }
     };
@@ -62,7 +80,9 @@ fn chunks(bytes: &[u8]) -> Result<(Vec<u8>, usize), Read> {
         let end = find(rest, b"\r\n").ok_or(Read::More)?;
         let line = std::str::from_utf8(rest.get(..end).unwrap_or_default()).unwrap_or_default();
         let size = line.split(';').next().unwrap_or_default().trim();
-        let Ok(size) = usize::from_str_radix(size, 16) else { return Err(Read::Bad("a chunk has no size")) };
+        let Ok(size) = usize::from_str_radix(size, 16) else {
+            return Err(Read::Bad("a chunk has no size"));
+        };
         if size > MOST {
             return Err(Read::Bad("a chunk is too long"));
         }
@@ -93,7 +113,9 @@ pub(super) fn whole(answer: &Answer) -> Vec<u8> {
 /// An answer that breaks off in the middle of its body.
 pub(super) fn cut(answer: &Answer) -> Vec<u8> {
     let mut bytes = head(answer);
-    bytes.extend(chunk(answer.body.get(..answer.body.len() / 2).unwrap_or_default()));
+    bytes.extend(chunk(
+        answer.body.get(..answer.body.len() / 2).unwrap_or_default(),
+    ));
     bytes
 }
 
@@ -117,7 +139,9 @@ fn chunk(data: &[u8]) -> Vec<u8> {
 }
 
 fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
-    bytes.windows(wanted.len()).position(|window| window == wanted)
+    bytes
+        .windows(wanted.len())
+        .position(|window| window == wanted)
 }
 
 #[cfg(test)]
@@ -132,8 +156,13 @@ mod tests {
         for length in 0..whole {
             assert!(matches!(read(&CHUNKED[..length]), Read::More), "{length}");
         }
-        let Read::Request(request, taken) = read(CHUNKED) else { panic!("no request") };
-        assert_eq!((request.method.as_str(), request.target.as_str(), taken), ("POST", "/x?y", whole));
+        let Read::Request(request, taken) = read(CHUNKED) else {
+            panic!("no request")
+        };
+        assert_eq!(
+            (request.method.as_str(), request.target.as_str(), taken),
+            ("POST", "/x?y", whole)
+        );
         assert_eq!(request.body, b"abcde");
     }
 

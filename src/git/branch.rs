@@ -11,15 +11,25 @@ pub(crate) struct BadBranchName {
 /// Narrower than `git check-ref-format`: letters and digits (of any script) and `._/@#+=,-`, begun by a
 /// letter, a digit or `_`. What passes is a branch for git too, and never an option.
 pub(crate) fn check_branch_name(name: &str) -> Result<(), BadBranchName> {
-    let refused = |why| Err(BadBranchName { name: name.chars().take(120).collect(), why });
-    let Some(first) = name.chars().next() else { return refused("it is empty") };
+    let refused = |why| {
+        Err(BadBranchName {
+            name: name.chars().take(120).collect(),
+            why,
+        })
+    };
+    let Some(first) = name.chars().next() else {
+        return refused("it is empty");
+    };
     if name.len() > 240 {
         return refused("it is longer than 240 bytes");
     }
     if !first.is_alphanumeric() && first != '_' {
         return refused("it does not begin with a letter, a digit or `_`");
     }
-    if !name.chars().all(|c| c.is_alphanumeric() || "_./@#+=,-".contains(c)) {
+    if !name
+        .chars()
+        .all(|c| c.is_alphanumeric() || "_./@#+=,-".contains(c))
+    {
         return refused("only letters, digits and _ . / @ # + = , - are allowed in it");
     }
     if name == "HEAD" {
@@ -28,7 +38,9 @@ pub(crate) fn check_branch_name(name: &str) -> Result<(), BadBranchName> {
     if name.contains("..") || name.contains("//") || name.contains("@{") {
         return refused("it has `..`, `//` or `@{` in it");
     }
-    let bad = |part: &str| part.is_empty() || part.starts_with('.') || part.ends_with('.') || part.ends_with(".lock");
+    let bad = |part: &str| {
+        part.is_empty() || part.starts_with('.') || part.ends_with('.') || part.ends_with(".lock")
+    };
     if name.split('/').any(bad) {
         return refused("a part of it is empty, begins or ends with a dot, or ends with `.lock`");
     }
@@ -41,9 +53,14 @@ mod tests {
 
     #[test]
     fn names_that_people_and_bots_use() {
-        for name in
-            ["main", "fix/login-2", "dependabot/npm_and_yarn/@types/node-20.1.0", "claude/issue#12", "größe", "_x"]
-        {
+        for name in [
+            "main",
+            "fix/login-2",
+            "dependabot/npm_and_yarn/@types/node-20.1.0",
+            "claude/issue#12",
+            "größe",
+            "_x",
+        ] {
             assert_eq!(check_branch_name(name), Ok(()), "{name}");
         }
     }

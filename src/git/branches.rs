@@ -13,18 +13,30 @@ impl Git {
         repository: &Place,
         branches: &[&str],
     ) -> Result<BTreeMap<String, String>, GitError> {
-        let mut call = Call::at(repository, ["for-each-ref", "--format=%(objectname) %(refname)"]);
+        let mut call = Call::at(
+            repository,
+            ["for-each-ref", "--format=%(objectname) %(refname)"],
+        );
         for branch in branches {
             check_branch_name(branch)?;
             call = call.arg(format!("refs/heads/{branch}"));
         }
         let listed = text("for-each-ref", self.bytes(call).await?)?;
-        let tips = listed.lines().filter_map(|line| line.split_once(" refs/heads/"));
-        Ok(tips.map(|(sha, branch)| (branch.to_owned(), sha.to_owned())).collect())
+        let tips = listed
+            .lines()
+            .filter_map(|line| line.split_once(" refs/heads/"));
+        Ok(tips
+            .map(|(sha, branch)| (branch.to_owned(), sha.to_owned()))
+            .collect())
     }
 
     /// Whether a commit is in a branch already, here or as the remote was when it was last fetched.
-    pub(crate) async fn is_in_branch(&self, repository: &Place, sha: &str, branch: &str) -> Result<bool, GitError> {
+    pub(crate) async fn is_in_branch(
+        &self,
+        repository: &Place,
+        sha: &str,
+        branch: &str,
+    ) -> Result<bool, GitError> {
         check_branch_name(branch)?;
         let call = Call::at(repository, ["for-each-ref", "--format=%(refname)"])
             .arg(format!("--contains={sha}"))

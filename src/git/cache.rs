@@ -14,7 +14,8 @@ const FILES: [&str; 1] = [".DS_Store"];
 /// Whether an untracked path is a file of a cache. A name that ends in `/` is a git repository of its own, and never is.
 pub(super) fn is_cache(path: &[u8]) -> bool {
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-    !name.is_empty() && (folder_of(path).is_some() || FILES.iter().any(|file| file.as_bytes() == name))
+    !name.is_empty()
+        && (folder_of(path).is_some() || FILES.iter().any(|file| file.as_bytes() == name))
 }
 
 /// The outermost folder of a cache that a path is in.
@@ -32,23 +33,53 @@ fn folder_of(path: &[u8]) -> Option<&[u8]> {
 
 /// All of them in the notation of `.gitignore`.
 pub(super) fn ignore_patterns() -> impl Iterator<Item = String> {
-    FOLDERS.iter().map(|name| format!("{name}/")).chain(FILES.iter().map(|name| (*name).to_owned()))
+    FOLDERS
+        .iter()
+        .map(|name| format!("{name}/"))
+        .chain(FILES.iter().map(|name| (*name).to_owned()))
 }
 
 impl Git {
     /// The untracked caches of a worktree: folders, and single files where something beside them is tracked. `index` is
     /// used instead of the worktree's own.
-    pub(super) async fn untracked_caches(&self, place: &Place, index: Option<&Path>) -> Result<Vec<Vec<u8>>, GitError> {
-        let by_index = |call: Call| if let Some(index) = index { call.index(index) } else { call };
-        let others = by_index(Call::at(place, ["ls-files", "-o", "-z", "--exclude-standard"]));
-        let others: Vec<Vec<u8>> = self.paths(others).await?.into_iter().filter(|path| is_cache(path)).collect();
+    pub(super) async fn untracked_caches(
+        &self,
+        place: &Place,
+        index: Option<&Path>,
+    ) -> Result<Vec<Vec<u8>>, GitError> {
+        let by_index = |call: Call| {
+            if let Some(index) = index {
+                call.index(index)
+            } else {
+                call
+            }
+        };
+        let others = by_index(Call::at(
+            place,
+            ["ls-files", "-o", "-z", "--exclude-standard"],
+        ));
+        let others: Vec<Vec<u8>> = self
+            .paths(others)
+            .await?
+            .into_iter()
+            .filter(|path| is_cache(path))
+            .collect();
         if others.is_empty() {
             return Ok(others);
         }
-        let tracked = self.paths(by_index(Call::at(place, ["ls-files", "-z"]))).await?;
+        let tracked = self
+            .paths(by_index(Call::at(place, ["ls-files", "-z"])))
+            .await?;
         let mixed: BTreeSet<&[u8]> = tracked.iter().filter_map(|path| folder_of(path)).collect();
-        let whole = |path: &Vec<u8>| folder_of(path).filter(|folder| !mixed.contains(folder)).map(<[u8]>::to_vec);
-        let found: BTreeSet<Vec<u8>> = others.iter().map(|path| whole(path).unwrap_or_else(|| path.clone())).collect();
+        let whole = |path: &Vec<u8>| {
+            folder_of(path)
+                .filter(|folder| !mixed.contains(folder))
+                .map(<[u8]>::to_vec)
+        };
+        let found: BTreeSet<Vec<u8>> = others
+            .iter()
+            .map(|path| whole(path).unwrap_or_else(|| path.clone()))
+            .collect();
         Ok(found.into_iter().collect())
     }
 
@@ -71,12 +102,29 @@ mod tests {
 
     #[test]
     fn only_files_of_known_caches_are_caches() {
-        for path in ["__pycache__/x.pyc", "a/__pycache__/b/x", ".DS_Store", "a/.DS_Store", ".ruff_cache/0/x"] {
+        for path in [
+            "__pycache__/x.pyc",
+            "a/__pycache__/b/x",
+            ".DS_Store",
+            "a/.DS_Store",
+            ".ruff_cache/0/x",
+        ] {
             assert!(is_cache(path.as_bytes()), "{path}");
         }
-        for path in ["x.pyc", "__pycache__", "a/my__pycache__/x", "__pycache__/repository/", "x.DS_Store", "a/", ""] {
+        for path in [
+            "x.pyc",
+            "__pycache__",
+            "a/my__pycache__/x",
+            "__pycache__/repository/",
+            "x.DS_Store",
+            "a/",
+            "",
+        ] {
             assert!(!is_cache(path.as_bytes()), "{path}");
         }
-        assert_eq!(folder_of(b"a/__pycache__/.mypy_cache/x"), Some(&b"a/__pycache__"[..]));
+        assert_eq!(
+            folder_of(b"a/__pycache__/.mypy_cache/x"),
+            Some(&b"a/__pycache__"[..])
+        );
     }
 }

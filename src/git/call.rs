@@ -19,8 +19,12 @@ const STALE_LOCK: Duration = Duration::from_secs(20);
 /// Git itself gives up after a second when it finds the file locked.
 const STALE_PACKED_REFS: Duration = Duration::from_secs(60);
 /// Pauses before a call is tried again that met a worktree which was just being made.
-const MOMENTS: [Duration; 4] =
-    [Duration::from_millis(20), Duration::from_millis(80), Duration::from_millis(300), Duration::from_millis(1000)];
+const MOMENTS: [Duration; 4] = [
+    Duration::from_millis(20),
+    Duration::from_millis(80),
+    Duration::from_millis(300),
+    Duration::from_millis(1000),
+];
 const MOVING_LOCK: &str = "/refs/worktree/remand-moving.lock";
 
 /// Switched off for every call: what a poisoned repository could start, and what would change it unasked.
@@ -79,7 +83,10 @@ pub(super) struct Call {
 impl Call {
     /// In a worktree whose git dir is known: nothing is discovered.
     pub(super) fn at<const N: usize>(place: &Place, args: [&str; N]) -> Self {
-        Self { place: Some(place.clone()), ..Self::anywhere(&place.path, args) }
+        Self {
+            place: Some(place.clone()),
+            ..Self::anywhere(&place.path, args)
+        }
     }
 
     /// Wherever git's own discovery leads from a folder: only for looking what is there.
@@ -87,7 +94,18 @@ impl Call {
         let args = args.iter().map(OsString::from).collect();
         let (stdin, env, config, index) = (None, Vec::new(), &[][..], None);
         let (read, write) = (Vec::new(), Vec::new());
-        Self { cwd: cwd.to_owned(), place: None, args, stdin, env, config, index, cap: CAP, read, write }
+        Self {
+            cwd: cwd.to_owned(),
+            place: None,
+            args,
+            stdin,
+            env,
+            config,
+            index,
+            cap: CAP,
+            read,
+            write,
+        }
     }
 
     pub(super) fn arg(mut self, arg: impl Into<OsString>) -> Self {
@@ -124,7 +142,10 @@ impl Call {
 
     /// Another call in the same repository.
     pub(super) fn in_same_place<const N: usize>(&self, args: [&str; N]) -> Self {
-        Self { place: self.place.clone(), ..Self::anywhere(&self.cwd, args) }
+        Self {
+            place: self.place.clone(),
+            ..Self::anywhere(&self.cwd, args)
+        }
     }
 
     pub(super) fn is(&self, command: &str) -> bool {
@@ -134,7 +155,9 @@ impl Call {
     /// Whether its first arguments are these words.
     pub(super) fn begins_with(&self, words: &str) -> bool {
         let mut args = self.args.iter();
-        words.split(' ').all(|word| args.next().is_some_and(|arg| arg == word))
+        words
+            .split(' ')
+            .all(|word| args.next().is_some_and(|arg| arg == word))
     }
 
     /// Lets it read what is outside of the repository.
@@ -209,8 +232,20 @@ impl Call {
         }
         args.extend(self.args.iter().cloned());
         let (cwd, stdin) = (self.cwd.clone(), self.stdin.clone());
-        let env = env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-        Ok(Short { program: "git".into(), args, cwd, env, stdin, limit: git.limit, cap: self.cap, is_wrapped: false })
+        let env = env
+            .into_iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect();
+        Ok(Short {
+            program: "git".into(),
+            args,
+            cwd,
+            env,
+            stdin,
+            limit: git.limit,
+            cap: self.cap,
+            is_wrapped: false,
+        })
     }
 }
 
@@ -219,7 +254,10 @@ impl Git {
     pub(super) async fn bytes(&self, call: Call) -> Result<Vec<u8>, GitError> {
         let output = self.ended(&call).await?;
         match output.status {
-            Some(0) if output.truncated => Err(GitError::TooMuch { args: call.words(), cap: call.cap }),
+            Some(0) if output.truncated => Err(GitError::TooMuch {
+                args: call.words(),
+                cap: call.cap,
+            }),
             Some(0) => Ok(output.stdout),
             Some(_) | None => Err(failure(&call, &output)),
         }
@@ -231,7 +269,10 @@ impl Git {
         let text = text(&args, self.bytes(call).await?)?;
         let line = text.strip_suffix('\n').unwrap_or(&text);
         if line.is_empty() || line.contains('\n') {
-            return Err(GitError::Output { args, found: shown(&text) });
+            return Err(GitError::Output {
+                args,
+                found: shown(&text),
+            });
         }
         Ok(line.to_owned())
     }
@@ -262,18 +303,28 @@ impl Git {
     /// Output that may be cut at the call's cap, and whether it was.
     pub(super) async fn head(&self, call: Call) -> Result<(Vec<u8>, bool), GitError> {
         let output = self.ended(&call).await?;
-        if output.status == Some(0) { Ok((output.stdout, output.truncated)) } else { Err(failure(&call, &output)) }
+        if output.status == Some(0) {
+            Ok((output.stdout, output.truncated))
+        } else {
+            Err(failure(&call, &output))
+        }
     }
 
     async fn ended(&self, call: &Call) -> Result<ShortOutput, GitError> {
         // A symlink in the place of the folder would lead all that follows to a stranger's files.
         let is_folder = call.cwd.symlink_metadata().is_ok_and(|m| m.is_dir());
         if !is_folder {
-            return Err(GitError::NotThere { path: call.cwd.clone() });
+            return Err(GitError::NotThere {
+                path: call.cwd.clone(),
+            });
         }
         if let Some(place) = &call.place {
             special::check(place)?;
-        } else if call.args.first().is_some_and(|command| command == "worktree") {
+        } else if call
+            .args
+            .first()
+            .is_some_and(|command| command == "worktree")
+        {
             special::check_admin_dirs(&call.cwd)?;
         }
         let step = call.changes_something();
@@ -301,7 +352,10 @@ impl Git {
     pub(super) async fn listed_settings(&self, call: &Call) -> Result<Option<Vec<u8>>, GitError> {
         let output = self.confined(call, &[]).await?;
         match output.status {
-            Some(0) if output.truncated => Err(GitError::TooMuch { args: call.words(), cap: call.cap }),
+            Some(0) if output.truncated => Err(GitError::TooMuch {
+                args: call.words(),
+                cap: call.cap,
+            }),
             Some(0) => Ok(Some(output.stdout)),
             Some(1) if !complains(&output) => Ok(None),
             Some(_) | None => Err(failure(call, &output)),
@@ -320,17 +374,28 @@ impl Git {
             && !self.sandbox.is_open().await.map_err(held)?
         {
             reach.read.extend_from_slice(self.user_files().await?);
-            short = self.sandbox.confine_git(short, &reach).await.map_err(held)?;
+            short = self
+                .sandbox
+                .confine_git(short, &reach)
+                .await
+                .map_err(held)?;
         }
         let is_wrapped = short.is_wrapped;
         let output = process::short(&short).await.map_err(|error| {
             if let ProcessError::TimedOut { limit, .. } = error {
                 return match call.place.as_ref().and_then(special::find) {
                     Some(path) => GitError::SpecialFile { path },
-                    None => GitError::TimedOut { args: call.words(), limit },
+                    None => GitError::TimedOut {
+                        args: call.words(),
+                        limit,
+                    },
                 };
             }
-            if let ProcessError::NotFound { .. } = error { GitError::NoGit } else { GitError::Process(error) }
+            if let ProcessError::NotFound { .. } = error {
+                GitError::NoGit
+            } else {
+                GitError::Process(error)
+            }
         })?;
         if is_wrapped && output.status != Some(0) {
             let stderr = String::from_utf8_lossy(&output.stderr);
@@ -346,34 +411,53 @@ impl Git {
 /// A warning is no complaint: a planted one would keep every answer from us.
 fn complains(output: &ShortOutput) -> bool {
     let stderr = String::from_utf8_lossy(&output.stderr);
-    stderr.lines().any(|line| line.starts_with("error:") || line.starts_with("fatal:"))
+    stderr
+        .lines()
+        .any(|line| line.starts_with("error:") || line.starts_with("fatal:"))
 }
 
 /// Git has one status (128) for most of its troubles, so some are told apart by what is on the disk, and
 /// the rest by words that are stable under `LC_ALL=C`.
 fn failure(call: &Call, output: &ShortOutput) -> GitError {
     let stderr = String::from_utf8_lossy(&output.stderr);
-    if output.was_killed() || stderr.contains("died of signal") || (call.is("fetch") && is_cut(&stderr)) {
+    if output.was_killed()
+        || stderr.contains("died of signal")
+        || (call.is("fetch") && is_cut(&stderr))
+    {
         return GitError::Killed { args: call.words() };
     }
     if is_half_made(output) {
-        return GitError::HalfMade { path: call.cwd.clone() };
+        return GitError::HalfMade {
+            path: call.cwd.clone(),
+        };
     }
     if stderr.contains("No space left on device") || stderr.contains("Disk quota exceeded") {
         return GitError::NoSpace { args: call.words() };
     }
     if stderr.contains("dubious ownership") {
-        return GitError::NotTrusted { path: call.cwd.clone() };
+        return GitError::NotTrusted {
+            path: call.cwd.clone(),
+        };
     }
     if stderr.contains("not a git repository") {
-        return GitError::NotARepository { path: call.cwd.clone() };
+        return GitError::NotARepository {
+            path: call.cwd.clone(),
+        };
     }
     if let Some(path) = lock_in_the_way(&stderr).filter(|_| call.index.is_none()) {
         remove_if_stale(&path);
         return GitError::Locked { path };
     }
-    let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    GitError::Failed { args: call.words(), status: output.status.unwrap_or_default(), stderr: shown(&lines.join("; ")) }
+    let lines: Vec<&str> = stderr
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect();
+    GitError::Failed {
+        args: call.words(),
+        status: output.status.unwrap_or_default(),
+        stderr: shown(&lines.join("; ")),
+    }
 }
 
 /// Another git is at the moment making or removing a worktree of the repository.
@@ -391,7 +475,8 @@ fn is_half_made(output: &ShortOutput) -> bool {
 /// The git at the other side of a fetch by path was ended, and gave no reason.
 fn is_cut(stderr: &str) -> bool {
     const ENDS: [&str; 2] = ["the remote end hung up unexpectedly", "early EOF"];
-    let is_reason = |line: &str| line.starts_with("remote: fatal:") || line.starts_with("remote: error:");
+    let is_reason =
+        |line: &str| line.starts_with("remote: fatal:") || line.starts_with("remote: error:");
     ENDS.iter().any(|end| stderr.contains(end)) && !stderr.lines().any(is_reason)
 }
 
@@ -407,14 +492,20 @@ fn lock_in_the_way(stderr: &str) -> Option<PathBuf> {
 /// remove. So for the file of packed refs, which stops every git in the repository: it is locked while one file is
 /// written. Other locks of others are theirs.
 fn remove_if_stale(lock: &Path) {
-    let is_own = lock.to_str().is_some_and(|path| path.contains("/refs/remand/") || path.contains(MOVING_LOCK));
+    let is_own = lock
+        .to_str()
+        .is_some_and(|path| path.contains("/refs/remand/") || path.contains(MOVING_LOCK));
     let aged = match lock.file_name() {
         _ if is_own => STALE_LOCK,
         Some(name) if name == "packed-refs.lock" => STALE_PACKED_REFS,
         _ => return,
     };
-    let Ok(modified) = lock.symlink_metadata().and_then(|meta| meta.modified()) else { return };
-    let age = clock::now().utc().signed_duration_since(chrono::DateTime::<chrono::Utc>::from(modified));
+    let Ok(modified) = lock.symlink_metadata().and_then(|meta| meta.modified()) else {
+        return;
+    };
+    let age = clock::now()
+        .utc()
+        .signed_duration_since(chrono::DateTime::<chrono::Utc>::from(modified));
     if age.to_std().is_ok_and(|age| age > aged) {
         // Somebody else may have been quicker, and else it is still in the way the next time.
         fs::remove_file(lock).ok();
@@ -429,7 +520,11 @@ pub(super) fn text(args: &str, bytes: Vec<u8>) -> Result<String, GitError> {
 }
 
 pub(super) fn utf8(path: &Path) -> Result<String, GitError> {
-    path.to_str().map(str::to_owned).ok_or_else(|| GitError::NotUtf8 { path: path.to_owned() })
+    path.to_str()
+        .map(str::to_owned)
+        .ok_or_else(|| GitError::NotUtf8 {
+            path: path.to_owned(),
+        })
 }
 
 fn shown(text: &str) -> String {

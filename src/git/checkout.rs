@@ -87,7 +87,10 @@ pub(super) type Entries = BTreeMap<Vec<u8>, Entry>;
 
 impl Checkout {
     pub(crate) fn new(root: &Path, repository: &Path) -> Self {
-        Self { root: root.to_owned(), objects: repository.join("objects") }
+        Self {
+            root: root.to_owned(),
+            objects: repository.join("objects"),
+        }
     }
 
     /// Where the files are, and where gates run.
@@ -103,19 +106,31 @@ impl Checkout {
     /// The tree with the repository that a gate sees there.
     pub(crate) fn seen_by_gates(&self) -> Place {
         let git_dir = self.tree().join(".git");
-        Place { path: self.tree(), git_dir: git_dir.clone(), common_dir: git_dir }
+        Place {
+            path: self.tree(),
+            git_dir: git_dir.clone(),
+            common_dir: git_dir,
+        }
     }
 
     /// The private git dir alone: what needs no work tree is asked without one, whatever a gate left there.
     fn repository(&self) -> Place {
         let git_dir = self.place().git_dir;
-        Place { path: git_dir.clone(), git_dir: git_dir.clone(), common_dir: git_dir }
+        Place {
+            path: git_dir.clone(),
+            git_dir: git_dir.clone(),
+            common_dir: git_dir,
+        }
     }
 
     /// The tree with the private git dir.
     fn place(&self) -> Place {
         let git_dir = self.root.join("git");
-        Place { path: self.tree(), git_dir: git_dir.clone(), common_dir: git_dir }
+        Place {
+            path: self.tree(),
+            git_dir: git_dir.clone(),
+            common_dir: git_dir,
+        }
     }
 
     /// Where converted files are made.
@@ -126,7 +141,11 @@ impl Checkout {
     /// The folder of converted files with a private git dir that converts.
     pub(super) fn converting(&self) -> Place {
         let git_dir = self.root.join("git-as-cloned");
-        Place { path: self.converted(), git_dir: git_dir.clone(), common_dir: git_dir }
+        Place {
+            path: self.converted(),
+            git_dir: git_dir.clone(),
+            common_dir: git_dir,
+        }
     }
 
     /// Makes the folders, and the private git dirs anew.
@@ -139,7 +158,10 @@ impl Checkout {
             make_folder(&folder)?;
         }
         remove_all(&self.seen_by_gates().git_dir)?;
-        for (git_dir, attributes) in [(self.place().git_dir, AS_COMMITTED), (self.converting().git_dir, AS_CLONED)] {
+        for (git_dir, attributes) in [
+            (self.place().git_dir, AS_COMMITTED),
+            (self.converting().git_dir, AS_CLONED),
+        ] {
             remove_all(&git_dir)?;
             self.make_git_dir(&git_dir, attributes)?;
         }
@@ -178,7 +200,12 @@ impl Checkout {
         let found = blocking(move || walk(&tree)).await?;
         let folders = folders_of(&entries);
         let is_other = |path: &Vec<u8>| !entries.contains_key(path) && !folders.contains(path);
-        Ok(Product::new(found.into_iter().filter(|(path, _)| is_other(path)).collect()))
+        Ok(Product::new(
+            found
+                .into_iter()
+                .filter(|(path, _)| is_other(path))
+                .collect(),
+        ))
     }
 }
 
@@ -199,15 +226,23 @@ impl Git {
         let tree = place.path.clone();
         let found = blocking(move || walk(&tree)).await?;
         let folders = folders_of(&entries);
-        let kept = if product.is_whole(&found, |path| entries.contains_key(path) || folders.contains(path)) {
+        let kept = if product.is_whole(&found, |path| {
+            entries.contains_key(path) || folders.contains(path)
+        }) {
             Kept::Product
         } else {
             Kept::Stale
         };
         let unknown = unknown(&found, &entries, &folders, product);
         let tree = place.path.clone();
-        blocking(move || unknown.iter().try_for_each(|path| remove_all(&tree.join(path_of(path))))).await?;
-        self.bytes(Call::at(&checkout.repository(), ["read-tree", commit])).await?;
+        blocking(move || {
+            unknown
+                .iter()
+                .try_for_each(|path| remove_all(&tree.join(path_of(path))))
+        })
+        .await?;
+        self.bytes(Call::at(&checkout.repository(), ["read-tree", commit]))
+            .await?;
         let wrong = self.wrong(checkout, &entries, &found).await?;
         if !wrong.is_empty() {
             self.write_files(checkout, &entries, wrong).await?;
@@ -216,42 +251,83 @@ impl Git {
                 return Err(GitError::StillDirty { paths: still });
             }
         }
-        for path in entries.iter().filter(|(_, entry)| entry.mode == SUBMODULE).map(|(path, _)| path) {
+        for path in entries
+            .iter()
+            .filter(|(_, entry)| entry.mode == SUBMODULE)
+            .map(|(path, _)| path)
+        {
             make_folder(&place.path.join(path_of(path)))?;
         }
         Ok(kept)
     }
 
-    async fn write_files(&self, checkout: &Checkout, entries: &Entries, wrong: Vec<Vec<u8>>) -> Result<(), GitError> {
+    async fn write_files(
+        &self,
+        checkout: &Checkout,
+        entries: &Entries,
+        wrong: Vec<Vec<u8>>,
+    ) -> Result<(), GitError> {
         let place = checkout.place();
         let (tree, paths) = (place.path.clone(), wrong.clone());
-        blocking(move || paths.iter().try_for_each(|path| remove_all(&tree.join(path_of(path))))).await?;
+        blocking(move || {
+            paths
+                .iter()
+                .try_for_each(|path| remove_all(&tree.join(path_of(path))))
+        })
+        .await?;
         crash_point!("checkout.write.before");
-        let is_converted = |path: &Vec<u8>| entries.get(path).is_some_and(|entry| entry.is_converted);
+        let is_converted =
+            |path: &Vec<u8>| entries.get(path).is_some_and(|entry| entry.is_converted);
         let (converted, plain): (Vec<_>, Vec<_>) = wrong.into_iter().partition(is_converted);
         if !plain.is_empty() {
-            let list = plain.iter().flat_map(|path| path.iter().copied().chain([0])).collect();
-            self.bytes(Call::at(&place, ["checkout-index", "--force", "--quiet", "-z", "--stdin"]).stdin(list)).await?;
+            let list = plain
+                .iter()
+                .flat_map(|path| path.iter().copied().chain([0]))
+                .collect();
+            self.bytes(
+                Call::at(
+                    &place,
+                    ["checkout-index", "--force", "--quiet", "-z", "--stdin"],
+                )
+                .stdin(list),
+            )
+            .await?;
         }
         let (from, tree) = (checkout.converted(), place.path);
-        blocking(move || converted.iter().try_for_each(|path| copy(&from, &tree, path))).await?;
+        blocking(move || {
+            converted
+                .iter()
+                .try_for_each(|path| copy(&from, &tree, path))
+        })
+        .await?;
         crash_point!("checkout.write.after");
         Ok(())
     }
 
     /// The paths of a commit whose file in the tree is not byte for byte what the commit has: changed, of another kind or
     /// mode, or gone.
-    pub(crate) async fn differing(&self, checkout: &Checkout, commit: &str) -> Result<Vec<String>, GitError> {
+    pub(crate) async fn differing(
+        &self,
+        checkout: &Checkout,
+        commit: &str,
+    ) -> Result<Vec<String>, GitError> {
         let entries = self.expected(checkout, commit).await?;
         let tree = checkout.tree();
         let found = blocking(move || walk(&tree)).await?;
         let wrong = self.wrong(checkout, &entries, &found).await?;
-        Ok(wrong.iter().map(|path| String::from_utf8_lossy(path).into_owned()).collect())
+        Ok(wrong
+            .iter()
+            .map(|path| String::from_utf8_lossy(path).into_owned())
+            .collect())
     }
 
     /// The files of a commit, in a form that is only good for comparing, as far as their names are listed: see
     /// [`Git::listed_files`].
-    pub(crate) async fn checked_out_files(&self, checkout: &Checkout, names: &[String]) -> Result<Vec<u8>, GitError> {
+    pub(crate) async fn checked_out_files(
+        &self,
+        checkout: &Checkout,
+        names: &[String],
+    ) -> Result<Vec<u8>, GitError> {
         self.listed_files(&checkout.repository(), names).await
     }
 
@@ -264,7 +340,12 @@ impl Git {
 
     async fn entries(&self, place: &Place, commit: &str) -> Result<Entries, GitError> {
         check_sha(commit)?;
-        let bytes = self.bytes(Call::at(place, ["ls-tree", "-r", "-z", "--full-tree", commit])).await?;
+        let bytes = self
+            .bytes(Call::at(
+                place,
+                ["ls-tree", "-r", "-z", "--full-tree", commit],
+            ))
+            .await?;
         read_entries(&bytes).ok_or_else(|| GitError::Output {
             args: "ls-tree -r -z".to_owned(),
             found: String::from_utf8_lossy(&bytes).chars().take(200).collect(),
@@ -281,8 +362,12 @@ impl Git {
         let (mut files, mut links) = (Vec::new(), Vec::new());
         for (path, entry) in entries.iter().filter(|(_, entry)| entry.mode != SUBMODULE) {
             match found.get(path) {
-                Some(found) if entry.mode == LINK && found.kind == Kind::Link => links.push((path, entry)),
-                Some(found) if entry.mode != LINK && found.is_plain_file(entry.mode == EXECUTABLE) => {
+                Some(found) if entry.mode == LINK && found.kind == Kind::Link => {
+                    links.push((path, entry))
+                }
+                Some(found)
+                    if entry.mode != LINK && found.is_plain_file(entry.mode == EXECUTABLE) =>
+                {
                     files.push((path, entry));
                 }
                 Some(_) | None => wrong.push(path.clone()),
@@ -292,18 +377,28 @@ impl Git {
         let full = |path: &[u8]| quoted(tree.join(path_of(path)).as_os_str().as_bytes());
         let list: Vec<u8> = files.iter().flat_map(|(path, _)| full(path)).collect();
         if !files.is_empty() {
-            let call = Call::at(place, ["hash-object", "--no-filters", "--stdin-paths"]).stdin(list);
+            let call =
+                Call::at(place, ["hash-object", "--no-filters", "--stdin-paths"]).stdin(list);
             let hashes = super::call::text("hash-object", self.bytes(call).await?)?;
             let hashes: Vec<&str> = hashes.lines().collect();
             if hashes.len() != files.len() {
                 let found = format!("{} lines for {} files", hashes.len(), files.len());
-                return Err(GitError::Output { args: "hash-object --stdin-paths".to_owned(), found });
+                return Err(GitError::Output {
+                    args: "hash-object --stdin-paths".to_owned(),
+                    found,
+                });
             }
-            let differs = files.iter().zip(hashes).filter(|((_, entry), hash)| entry.blob != *hash);
+            let differs = files
+                .iter()
+                .zip(hashes)
+                .filter(|((_, entry), hash)| entry.blob != *hash);
             wrong.extend(differs.map(|((path, _), _)| (*path).clone()));
         }
         let blobs: Vec<String> = links.iter().map(|(_, entry)| entry.blob.clone()).collect();
-        for ((path, _), target) in links.iter().zip(self.blobs(place, &blobs, 64 * 1024).await?) {
+        for ((path, _), target) in links
+            .iter()
+            .zip(self.blobs(place, &blobs, 64 * 1024).await?)
+        {
             let here = fs::read_link(tree.join(path_of(path)));
             if !here.is_ok_and(|here| here.as_os_str().as_bytes() == target) {
                 wrong.push((*path).clone());
@@ -318,7 +413,10 @@ fn read_entries(bytes: &[u8]) -> Option<Entries> {
     let mut entries = Entries::new();
     for record in bytes.split(|b| *b == 0).filter(|record| !record.is_empty()) {
         let tab = record.iter().position(|b| *b == b'\t')?;
-        let (head, path) = (std::str::from_utf8(record.get(..tab)?).ok()?, record.get(tab + 1..)?);
+        let (head, path) = (
+            std::str::from_utf8(record.get(..tab)?).ok()?,
+            record.get(tab + 1..)?,
+        );
         let mut words = head.split(' ');
         let mode = u32::from_str_radix(words.next()?, 8).ok()?;
         let blob = words.nth(1)?.to_owned();
@@ -326,7 +424,14 @@ fn read_entries(bytes: &[u8]) -> Option<Entries> {
         if !is_inside(&path_of(path)) || path.split(|b| *b == b'/').any(is_git) {
             return None;
         }
-        entries.insert(path.to_vec(), Entry { mode, blob, is_converted: false });
+        entries.insert(
+            path.to_vec(),
+            Entry {
+                mode,
+                blob,
+                is_converted: false,
+            },
+        );
     }
     Some(entries)
 }
@@ -357,9 +462,17 @@ fn unknown(
         if folders.contains(path) {
             return is_folder;
         }
-        if entries.contains_key(path) { !is_folder } else { product.has(path, found) }
+        if entries.contains_key(path) {
+            !is_folder
+        } else {
+            product.has(path, found)
+        }
     };
-    found.iter().filter(|(path, found)| !is_known(path, found)).map(|(path, _)| path.clone()).collect()
+    found
+        .iter()
+        .filter(|(path, found)| !is_known(path, found))
+        .map(|(path, _)| path.clone())
+        .collect()
 }
 
 /// A line for `hash-object --stdin-paths`, which reads a name that begins with a quotation mark as one with escapes.
@@ -384,7 +497,11 @@ pub(super) fn quoted(path: &[u8]) -> Vec<u8> {
 }
 
 pub(super) fn make_folder(path: &Path) -> Result<(), GitError> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(at("make", path))
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(at("make", path))
 }
 
 /// Removes whatever is there, also folders that nobody may write, which package caches have.
@@ -409,7 +526,11 @@ pub(super) fn remove_all(path: &Path) -> Result<(), GitError> {
 /// Whatever cannot be opened up is reported by the removal that follows.
 fn open_up(folder: &Path) {
     open_folder(folder);
-    for path in files::names(folder).into_iter().flatten().map(|name| folder.join(name)) {
+    for path in files::names(folder)
+        .into_iter()
+        .flatten()
+        .map(|name| folder.join(name))
+    {
         if path.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
             open_up(&path);
         }
@@ -442,7 +563,14 @@ mod tests {
     fn paths_that_lead_elsewhere_are_refused() {
         let record = |path: &str| format!("100644 blob {}\t{path}\0", "a".repeat(40)).into_bytes();
         assert_eq!(read_entries(&record("a/b c")).unwrap().len(), 1);
-        for path in ["../x", "/etc/x", "a/../../x", ".git/config", "a/.GIT/hooks/x", ""] {
+        for path in [
+            "../x",
+            "/etc/x",
+            "a/../../x",
+            ".git/config",
+            "a/.GIT/hooks/x",
+            "",
+        ] {
             assert!(read_entries(&record(path)).is_none(), "{path}");
         }
     }

@@ -22,7 +22,10 @@ impl Git {
         head_at.ref_name()?;
         let now = self.look(place).await?;
         if !head_at.fits(now.branch.as_deref()) {
-            return Err(GitError::NotOnBranch { expected: head_at.expected(), found: now.branch });
+            return Err(GitError::NotOnBranch {
+                expected: head_at.expected(),
+                found: now.branch,
+            });
         }
         if let Some(operation) = now.operation {
             return Err(GitError::Unfinished { operation });
@@ -32,22 +35,45 @@ impl Git {
         left_out.extend(self.untracked_caches(place, None).await?);
         self.bytes(add_all(place, &left_out)).await?;
         if self
-            .yes(Call::at(place, ["diff-index", "--cached", "--quiet", "--ignore-submodules=none", "HEAD", "--"]))
+            .yes(Call::at(
+                place,
+                [
+                    "diff-index",
+                    "--cached",
+                    "--quiet",
+                    "--ignore-submodules=none",
+                    "HEAD",
+                    "--",
+                ],
+            ))
             .await?
         {
             return Ok(None);
         }
-        let call =
-            Call::at(place, ["commit", "--quiet", "--no-verify", "--no-gpg-sign", "--cleanup=whitespace", "-F", "-"]);
+        let call = Call::at(
+            place,
+            [
+                "commit",
+                "--quiet",
+                "--no-verify",
+                "--no-gpg-sign",
+                "--cleanup=whitespace",
+                "-F",
+                "-",
+            ],
+        );
         let identity = self.identity(place).await?;
-        self.bytes(call.stdin(message.as_bytes().to_vec()).env(&identity)).await?;
+        self.bytes(call.stdin(message.as_bytes().to_vec()).env(&identity))
+            .await?;
         self.resolve(place, "HEAD").await
     }
 
     /// Whether git's configuration has a name and an address for commits made here.
     pub(crate) async fn knows_who(&self, folder: &Path) -> Result<bool, GitError> {
         for key in ["user.name", "user.email"] {
-            let set = self.maybe_line(Call::anywhere(folder, ["config", "--get", key])).await?;
+            let set = self
+                .maybe_line(Call::anywhere(folder, ["config", "--get", key]))
+                .await?;
             if !set.is_some_and(|text| is_set(&text)) {
                 return Ok(false);
             }
@@ -57,10 +83,15 @@ impl Git {
 
     /// Whose name stands on our commits: the user's, as git's configuration has it in this worktree, else
     /// remand's own. A name without an address, or an address without a name, is not guessed at.
-    pub(super) async fn identity(&self, place: &Place) -> Result<[(&'static str, String); 4], GitError> {
+    pub(super) async fn identity(
+        &self,
+        place: &Place,
+    ) -> Result<[(&'static str, String); 4], GitError> {
         let mut found = [const { None::<String> }; 2];
         for (slot, key) in found.iter_mut().zip(["user.name", "user.email"]) {
-            *slot = self.maybe_line(Call::at(place, ["config", "--get", key])).await?;
+            *slot = self
+                .maybe_line(Call::at(place, ["config", "--get", key]))
+                .await?;
         }
         let (name, address) = match found {
             [Some(name), Some(address)] if is_set(&name) && is_set(&address) => (name, address),
@@ -88,5 +119,9 @@ pub(super) fn add_all(place: &Place, left_out: &[Vec<u8>]) -> Call {
         paths.extend_from_slice(path);
         paths.push(0);
     }
-    Call::at(place, ["add", "-A", "--pathspec-from-file=-", "--pathspec-file-nul"]).stdin(paths)
+    Call::at(
+        place,
+        ["add", "-A", "--pathspec-from-file=-", "--pathspec-file-nul"],
+    )
+    .stdin(paths)
 }

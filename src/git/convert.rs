@@ -7,7 +7,9 @@ use std::fs;
 use std::path::Path;
 
 use super::call::Call;
-use super::checkout::{Checkout, Entries, Entry, SUBMODULE, blocking, make_folder, quoted, remove_all};
+use super::checkout::{
+    Checkout, Entries, Entry, SUBMODULE, blocking, make_folder, quoted, remove_all,
+};
 use super::disk::{at, path_of};
 use super::{Git, GitError};
 
@@ -22,17 +24,30 @@ impl Git {
         commit: &str,
         entries: &mut Entries,
     ) -> Result<(), GitError> {
-        let is_attributes = |path: &[u8]| path == b".gitattributes" || path.ends_with(b"/.gitattributes");
+        let is_attributes =
+            |path: &[u8]| path == b".gitattributes" || path.ends_with(b"/.gitattributes");
         if !entries.keys().any(|path| is_attributes(path)) {
             return Ok(());
         }
         let (folder, place) = (checkout.converted(), checkout.converting());
         blocking(move || remove_all(&folder).and_then(|()| make_folder(&folder))).await?;
         self.bytes(Call::at(&place, ["read-tree", commit])).await?;
-        let files = entries.iter().filter(|(_, entry)| entry.is_file()).map(|(path, _)| path);
-        let list: Vec<u8> = files.flat_map(|path| path.iter().copied().chain([0])).collect();
+        let files = entries
+            .iter()
+            .filter(|(_, entry)| entry.is_file())
+            .map(|(path, _)| path);
+        let list: Vec<u8> = files
+            .flat_map(|path| path.iter().copied().chain([0]))
+            .collect();
         let call = Call::at(&place, ["check-attr", "--cached", "--stdin", "-z"]).env(&no_system());
-        let answer = self.bytes(ATTRIBUTES.iter().fold(call, |call, name| call.arg(*name)).stdin(list)).await?;
+        let answer = self
+            .bytes(
+                ATTRIBUTES
+                    .iter()
+                    .fold(call, |call, name| call.arg(*name))
+                    .stdin(list),
+            )
+            .await?;
         let converted = read(&answer).ok_or_else(|| GitError::Output {
             args: "check-attr -z".to_owned(),
             found: String::from_utf8_lossy(&answer).chars().take(200).collect(),
@@ -40,10 +55,18 @@ impl Git {
         if converted.is_empty() {
             return Ok(());
         }
-        let list = converted.iter().flat_map(|path| path.iter().copied().chain([0])).collect();
+        let list = converted
+            .iter()
+            .flat_map(|path| path.iter().copied().chain([0]))
+            .collect();
         // The work tree is empty, so all attributes come from the index.
         self.bytes(
-            Call::at(&place, ["checkout-index", "--force", "--quiet", "-z", "--stdin"]).env(&no_system()).stdin(list),
+            Call::at(
+                &place,
+                ["checkout-index", "--force", "--quiet", "-z", "--stdin"],
+            )
+            .env(&no_system())
+            .stdin(list),
         )
         .await?;
         let list = converted.iter().flat_map(|path| quoted(path)).collect();

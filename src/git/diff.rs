@@ -55,18 +55,43 @@ const DIFF: [&str; 9] = [
 
 impl Git {
     /// From one commit to another, net: what lies between them does not count. The text is cut at `cap` bytes.
-    pub(crate) async fn diff(&self, place: &Place, from: &str, to: &str, cap: usize) -> Result<Diff, GitError> {
+    pub(crate) async fn diff(
+        &self,
+        place: &Place,
+        from: &str,
+        to: &str,
+        cap: usize,
+    ) -> Result<Diff, GitError> {
         let files = self.changed_files(place, from, to).await?;
-        let call = Call::at(place, DIFF).arg("-p").arg("--end-of-options").arg(from).arg(to).cap(cap);
+        let call = Call::at(place, DIFF)
+            .arg("-p")
+            .arg("--end-of-options")
+            .arg(from)
+            .arg(to)
+            .cap(cap);
         let (bytes, truncated) = self.head(call).await?;
-        Ok(Diff { text: String::from_utf8_lossy(&bytes).into_owned(), truncated, files })
+        Ok(Diff {
+            text: String::from_utf8_lossy(&bytes).into_owned(),
+            truncated,
+            files,
+        })
     }
 
-    pub(crate) async fn changed_files(&self, place: &Place, from: &str, to: &str) -> Result<Vec<FileChange>, GitError> {
+    pub(crate) async fn changed_files(
+        &self,
+        place: &Place,
+        from: &str,
+        to: &str,
+    ) -> Result<Vec<FileChange>, GitError> {
         check_sha(from)?;
         check_sha(to)?;
-        let call = Call::at(place, DIFF).arg("--raw").arg("--numstat").arg("-z");
-        let bytes = self.bytes(call.arg("--end-of-options").arg(from).arg(to)).await?;
+        let call = Call::at(place, DIFF)
+            .arg("--raw")
+            .arg("--numstat")
+            .arg("-z");
+        let bytes = self
+            .bytes(call.arg("--end-of-options").arg(from).arg(to))
+            .await?;
         read(&bytes).ok_or_else(|| GitError::Output {
             args: "diff-tree --raw --numstat -z".to_owned(),
             found: String::from_utf8_lossy(&bytes).chars().take(200).collect(),
@@ -96,9 +121,20 @@ fn read(bytes: &[u8]) -> Option<Vec<FileChange>> {
         let first = lossy(fields.next()?);
         let (old_path, path) = match status {
             FileStatus::Renamed | FileStatus::Copied => (Some(first), lossy(fields.next()?)),
-            FileStatus::Added | FileStatus::Modified | FileStatus::Deleted | FileStatus::TypeChanged => (None, first),
+            FileStatus::Added
+            | FileStatus::Modified
+            | FileStatus::Deleted
+            | FileStatus::TypeChanged => (None, first),
         };
-        files.push(FileChange { path, old_path, status, mode, added: 0, deleted: 0, binary: false });
+        files.push(FileChange {
+            path,
+            old_path,
+            status,
+            mode,
+            added: 0,
+            deleted: 0,
+            binary: false,
+        });
     }
     for file in &mut files {
         let mut counts = fields.next()?.splitn(3, |b| *b == b'\t');
@@ -124,7 +160,14 @@ mod tests {
         let whole = b":000000 100644 0 a A\0new\0:100644 100644 a b R090\0old\0to\0\x31\t0\tnew\0\x32\t3\t\0old\0to\0";
         let files = read(whole).unwrap();
         assert_eq!(files.len(), 2);
-        assert_eq!((files[1].old_path.as_deref(), files[1].added, files[1].deleted), (Some("old"), 2, 3));
+        assert_eq!(
+            (
+                files[1].old_path.as_deref(),
+                files[1].added,
+                files[1].deleted
+            ),
+            (Some("old"), 2, 3)
+        );
         for cut in 1..whole.len() {
             assert_eq!(read(&whole[..cut]), None, "cut at {cut}");
         }

@@ -24,13 +24,23 @@ pub(super) enum Thing {
 }
 
 /// Makes the error of an action on a path.
-pub(super) fn at<'a>(action: &'static str, path: &'a Path) -> impl Fn(io::Error) -> GitError + use<'a> {
+pub(super) fn at<'a>(
+    action: &'static str,
+    path: &'a Path,
+) -> impl Fn(io::Error) -> GitError + use<'a> {
     move |source| {
-        let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded].contains(&source.kind());
+        let full =
+            [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded].contains(&source.kind());
         if full {
-            return GitError::NoSpace { args: format!("({action} {})", path.display()) };
+            return GitError::NoSpace {
+                args: format!("({action} {})", path.display()),
+            };
         }
-        GitError::File { action, path: path.to_owned(), source }
+        GitError::File {
+            action,
+            path: path.to_owned(),
+            source,
+        }
     }
 }
 
@@ -41,7 +51,9 @@ pub(super) fn path_of(bytes: &[u8]) -> PathBuf {
 pub(super) fn thing(path: &Path) -> Result<Thing, GitError> {
     let meta = match path.symlink_metadata() {
         Ok(meta) => meta,
-        Err(error) if [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory].contains(&error.kind()) => {
+        Err(error)
+            if [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory].contains(&error.kind()) =>
+        {
             return Ok(Thing::Absent);
         }
         Err(error) => return Err(at("look at", path)(error)),
@@ -52,7 +64,9 @@ pub(super) fn thing(path: &Path) -> Result<Thing, GitError> {
     } else if kind.is_symlink() {
         Thing::Link
     } else if kind.is_file() {
-        Thing::File { mode: meta.permissions().mode() & 0o777 }
+        Thing::File {
+            mode: meta.permissions().mode() & 0o777,
+        }
     } else {
         Thing::Other
     })
@@ -96,7 +110,11 @@ pub(super) fn remove(path: &Path) -> Result<(), GitError> {
 
 /// Removes the folders above `path` that became empty, up to `root`.
 pub(super) fn remove_empty_parents(root: &Path, path: &Path) {
-    for parent in path.ancestors().skip(1).filter(|p| !p.as_os_str().is_empty()) {
+    for parent in path
+        .ancestors()
+        .skip(1)
+        .filter(|p| !p.as_os_str().is_empty())
+    {
         // It is not empty, then: which is what stops us.
         if fs::remove_dir(root.join(parent)).is_err() {
             return;
@@ -108,10 +126,15 @@ pub(super) fn remove_empty_parents(root: &Path, path: &Path) {
 pub(super) fn write_new(root: &Path, path: &Path, bytes: &[u8], mode: u32) -> Result<(), GitError> {
     make_parents(root, path)?;
     let full = root.join(path);
-    let mut file =
-        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&full).map_err(at("write", &full))?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&full)
+        .map_err(at("write", &full))?;
     file.write_all(bytes).map_err(at("write", &full))?;
-    file.set_permissions(Permissions::from_mode(mode)).map_err(at("set the mode of", &full))
+    file.set_permissions(Permissions::from_mode(mode))
+        .map_err(at("set the mode of", &full))
 }
 
 pub(super) fn link_new(root: &Path, path: &Path, target: &[u8]) -> Result<(), GitError> {
@@ -134,7 +157,11 @@ pub(super) fn names(path: &Path) -> Result<Vec<PathBuf>, GitError> {
     if thing(path)? != Thing::Folder {
         return Ok(Vec::new());
     }
-    Ok(files::names(path).map_err(at("read", path))?.into_iter().map(PathBuf::from).collect())
+    Ok(files::names(path)
+        .map_err(at("read", path))?
+        .into_iter()
+        .map(PathBuf::from)
+        .collect())
 }
 
 /// Writes a file so that after a power cut there is the old one or the new one, whole.
@@ -144,5 +171,7 @@ pub(super) fn replace_durably(path: &Path, bytes: &[u8]) -> Result<(), GitError>
 }
 
 pub(super) fn sync_folder(path: &Path) -> Result<(), GitError> {
-    File::open(path).and_then(|dir| dir.sync_all()).map_err(at("sync", path))
+    File::open(path)
+        .and_then(|dir| dir.sync_all())
+        .map_err(at("sync", path))
 }

@@ -30,8 +30,7 @@ const TOUCHES_NO_FILES: &[&str] = &[
     "worktree list",
 ];
 
-const KEYS: &str =
-    r"^(filter\..*\.(clean|smudge|process|required)|merge\..*\.driver|core\.(attributesfile|excludesfile))$";
+const KEYS: &str = r"^(filter\..*\.(clean|smudge|process|required)|merge\..*\.driver|core\.(attributesfile|excludesfile))$";
 
 /// Settings that name a file with rules, which git reads whole. A longer one is a device or a trap.
 const RULES: [&str; 2] = ["core.attributesfile", "core.excludesfile"];
@@ -54,16 +53,31 @@ pub(super) type Setting = (String, String);
 impl Git {
     /// Settings that switch off the drivers which the repository of a call defines.
     pub(super) async fn without_drivers(&self, call: &Call) -> Result<Vec<Setting>, GitError> {
-        if TOUCHES_NO_FILES.iter().any(|command| call.begins_with(command)) {
+        if TOUCHES_NO_FILES
+            .iter()
+            .any(|command| call.begins_with(command))
+        {
             return Ok(Vec::new());
         }
-        let list = call.in_same_place(["config", "-z", "--show-scope", "--includes", "--get-regexp", KEYS]);
-        let Some(listed) = self.listed_settings(&list).await? else { return Ok(Vec::new()) };
+        let list = call.in_same_place([
+            "config",
+            "-z",
+            "--show-scope",
+            "--includes",
+            "--get-regexp",
+            KEYS,
+        ]);
+        let Some(listed) = self.listed_settings(&list).await? else {
+            return Ok(Vec::new());
+        };
         let listed = text("config --get-regexp", listed)?;
         let mut settings = overrides(&listed);
         settings.extend(self.endless_rules(&listed, &call.cwd));
         if settings.len() > MOST {
-            return Err(GitError::TooMuch { args: "config --get-regexp".to_owned(), cap: MOST });
+            return Err(GitError::TooMuch {
+                args: "config --get-regexp".to_owned(),
+                cap: MOST,
+            });
         }
         Ok(settings)
     }
@@ -85,7 +99,9 @@ impl Git {
             meta.is_ok_and(|meta| !meta.is_dir() && (!meta.is_file() || meta.len() > MOST_RULES))
         };
         let endless = named.into_iter().filter(|(_, value)| is_endless(value));
-        endless.map(|(key, _)| (key.to_owned(), String::new())).collect()
+        endless
+            .map(|(key, _)| (key.to_owned(), String::new()))
+            .collect()
     }
 }
 
@@ -103,7 +119,9 @@ fn overrides(listed: &str) -> Vec<Setting> {
     let mut users: BTreeMap<String, String> = BTreeMap::new();
     let mut planted: BTreeSet<(String, String)> = BTreeSet::new();
     for (scope, key, value) in entries(listed).filter(|(_, key, _)| !RULES.contains(key)) {
-        let Some((driver, name)) = key.rsplit_once('.') else { continue };
+        let Some((driver, name)) = key.rsplit_once('.') else {
+            continue;
+        };
         let is_users = matches!(scope, "system" | "global");
         if is_users || LFS.contains(&value) {
             users.insert(key.to_owned(), value.to_owned());
@@ -111,7 +129,12 @@ fn overrides(listed: &str) -> Vec<Setting> {
             planted.insert((driver.to_owned(), name.to_owned()));
         }
     }
-    let value = |key: &str, otherwise: &str| users.get(key).cloned().unwrap_or_else(|| otherwise.to_owned());
+    let value = |key: &str, otherwise: &str| {
+        users
+            .get(key)
+            .cloned()
+            .unwrap_or_else(|| otherwise.to_owned())
+    };
     let mut settings = BTreeMap::new();
     for (driver, name) in planted {
         if name == "driver" {
@@ -135,7 +158,10 @@ mod tests {
     use super::*;
 
     fn listed(entries: &[(&str, &str, &str)]) -> String {
-        entries.iter().map(|(scope, key, value)| format!("{scope}\0{key}\n{value}\0")).collect()
+        entries
+            .iter()
+            .map(|(scope, key, value)| format!("{scope}\0{key}\n{value}\0"))
+            .collect()
     }
 
     #[test]
@@ -156,7 +182,10 @@ mod tests {
             ("filter.e.x.smudge", ""),
             ("merge.e.driver", "false"),
         ];
-        assert_eq!(overrides(&all), expected.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        assert_eq!(
+            overrides(&all),
+            expected.map(|(key, value)| (key.to_owned(), value.to_owned()))
+        );
     }
 
     #[test]
@@ -175,9 +204,14 @@ mod tests {
             ("filter.lfs.smudge", ""),
             ("merge.mine.driver", "mine %A"),
         ];
-        assert_eq!(overrides(&all), expected.map(|(key, value)| (key.to_owned(), value.to_owned())));
-        let local =
-            listed(&[("local", "filter.lfs.clean", "git-lfs clean -- %f"), ("local", "filter.lfs.required", "")]);
+        assert_eq!(
+            overrides(&all),
+            expected.map(|(key, value)| (key.to_owned(), value.to_owned()))
+        );
+        let local = listed(&[
+            ("local", "filter.lfs.clean", "git-lfs clean -- %f"),
+            ("local", "filter.lfs.required", ""),
+        ]);
         assert_eq!(overrides(&local), []);
     }
 }

@@ -23,7 +23,10 @@ pub(crate) enum GitError {
     #[error("the path {} is not UTF-8", path.display())]
     NotUtf8 { path: PathBuf },
     #[error("HEAD is not on {expected} but {}", found.as_deref().unwrap_or("detached"))]
-    NotOnBranch { expected: String, found: Option<String> },
+    NotOnBranch {
+        expected: String,
+        found: Option<String>,
+    },
     #[error("a {operation} is not finished")]
     Unfinished { operation: Operation },
     #[error("{} is there: another git is at work, or one was killed (then remove the file)", path.display())]
@@ -39,7 +42,11 @@ pub(crate) enum GitError {
     #[error("a worktree in {} is half made: another git is at work there, or one was killed (then `git worktree prune`)", path.display())]
     HalfMade { path: PathBuf },
     #[error("`git {args}` failed (status {status}): {stderr}")]
-    Failed { args: String, status: i32, stderr: String },
+    Failed {
+        args: String,
+        status: i32,
+        stderr: String,
+    },
     #[error("`git {args}` said what cannot be read: {found}")]
     Output { args: String, found: String },
     #[error("`git {args}` said more than {cap} bytes")]
@@ -68,7 +75,11 @@ pub(crate) enum GitError {
     #[error("the worktree is not clean after it was put back: {}", paths.join(", "))]
     StillDirty { paths: Vec<String> },
     #[error("{branch} is at {} and not at {expected}", found.as_deref().unwrap_or("no commit"))]
-    Elsewhere { branch: String, expected: String, found: Option<String> },
+    Elsewhere {
+        branch: String,
+        expected: String,
+        found: Option<String>,
+    },
     /// To go on would lose commits.
     #[error("{to} does not descend from {from}")]
     NotForward { from: String, to: String },

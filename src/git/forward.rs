@@ -27,7 +27,10 @@ impl Git {
         check_sha(from)?;
         check_sha(to)?;
         if !self.is_ancestor(place, from, to).await? {
-            return Err(GitError::NotForward { from: from.to_owned(), to: to.to_owned() });
+            return Err(GitError::NotForward {
+                from: from.to_owned(),
+                to: to.to_owned(),
+            });
         }
         match self.clean_head(place, head_at).await {
             Ok(head) if head.as_deref() == Some(to) => {}
@@ -35,14 +38,26 @@ impl Git {
                 self.merge_forward(place, from, to).await?;
             }
             Ok(found) => {
-                return Err(GitError::Elsewhere { branch: head_at.expected(), expected: from.to_owned(), found });
+                return Err(GitError::Elsewhere {
+                    branch: head_at.expected(),
+                    expected: from.to_owned(),
+                    found,
+                });
             }
             Err(error) => {
                 if self.moving(place).await.ok().flatten().as_deref() != Some(to) {
                     return Err(error);
                 }
                 let run = format!("forward-{to}");
-                self.put_back(place, PutBack { head_at, head_before: to, run: &run }).await?;
+                self.put_back(
+                    place,
+                    PutBack {
+                        head_at,
+                        head_before: to,
+                        run: &run,
+                    },
+                )
+                .await?;
             }
         }
         self.keep_head(place, head_at).await?;
@@ -66,16 +81,22 @@ impl Git {
         check_sha(to)?;
         let found = self.clean_head(place, head_at).await?;
         if found.as_deref() != Some(from) {
-            return Err(GitError::Elsewhere { branch: head_at.expected(), expected: from.to_owned(), found });
+            return Err(GitError::Elsewhere {
+                branch: head_at.expected(),
+                expected: from.to_owned(),
+                found,
+            });
         }
         let blocked = self.in_the_way(place, from, to).await?;
         if !blocked.is_empty() {
             return Err(GitError::InTheWay { paths: blocked });
         }
         let kept = wip_ref(&format!("rewritten-{from}"))?;
-        self.bytes(Call::at(place, ["update-ref", "--no-deref", &kept, from])).await?;
+        self.bytes(Call::at(place, ["update-ref", "--no-deref", &kept, from]))
+            .await?;
         self.begin_moving(place, to).await?;
-        self.bytes(Call::at(place, ["reset", "--quiet", "--hard", to, "--"])).await?;
+        self.bytes(Call::at(place, ["reset", "--quiet", "--hard", to, "--"]))
+            .await?;
         self.keep_head(place, head_at).await?;
         self.end_moving(place).await
     }
@@ -86,25 +107,45 @@ impl Git {
             return Err(GitError::InTheWay { paths: blocked });
         }
         self.begin_moving(place, to).await?;
-        let call = Call::at(place, ["merge", "--quiet", "--ff-only", "--no-autostash", "--no-overwrite-ignore"])
-            .arg("--no-verify-signatures")
-            .arg("--no-stat")
-            .arg(to);
+        let call = Call::at(
+            place,
+            [
+                "merge",
+                "--quiet",
+                "--ff-only",
+                "--no-autostash",
+                "--no-overwrite-ignore",
+            ],
+        )
+        .arg("--no-verify-signatures")
+        .arg("--no-stat")
+        .arg(to);
         self.bytes(call).await.map(drop)
     }
 
     /// Paths that a commit adds and at which something stands that git does not track.
-    pub(super) async fn in_the_way(&self, place: &Place, from: &str, to: &str) -> Result<Vec<String>, GitError> {
+    pub(super) async fn in_the_way(
+        &self,
+        place: &Place,
+        from: &str,
+        to: &str,
+    ) -> Result<Vec<String>, GitError> {
         let files = self.net_files(place, from, to).await?;
         // A file that only changes the case of its name, or becomes a folder, is git's own.
-        let gone: BTreeSet<String> = files.iter().filter(|f| f.mode == 0).map(|f| f.shown().to_lowercase()).collect();
+        let gone: BTreeSet<String> = files
+            .iter()
+            .filter(|f| f.mode == 0)
+            .map(|f| f.shown().to_lowercase())
+            .collect();
         let mut paths = Vec::new();
         for file in files.iter().filter(|file| file.old_mode == 0) {
-            let Some((stands, what)) = standing(&place.path, &path_of(&file.path))? else { continue };
+            let Some((stands, what)) = standing(&place.path, &path_of(&file.path))? else {
+                continue;
+            };
             let stands = stands.to_string_lossy().to_lowercase();
             let below = format!("{stands}/");
-            let is_git_s =
-                gone.contains(&stands) || (what == Thing::Folder && gone.iter().any(|g| g.starts_with(&below)));
+            let is_git_s = gone.contains(&stands)
+                || (what == Thing::Folder && gone.iter().any(|g| g.starts_with(&below)));
             if !is_git_s {
                 paths.push(file.shown());
             }

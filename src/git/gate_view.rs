@@ -23,7 +23,11 @@ pub(crate) struct GateView<'a> {
 impl Git {
     /// Writes the repository that a gate sees. It borrows the objects of remand's own clone, which a confined gate can
     /// only read; a hard link or a worktree of the clone would let the gate write there.
-    pub(crate) async fn show_to_gates(&self, checkout: &Checkout, view: &GateView<'_>) -> Result<(), GitError> {
+    pub(crate) async fn show_to_gates(
+        &self,
+        checkout: &Checkout,
+        view: &GateView<'_>,
+    ) -> Result<(), GitError> {
         check_branch_name(view.branch)?;
         check_sha(view.commit)?;
         let git_dir = checkout.seen_by_gates().git_dir;
@@ -31,31 +35,54 @@ impl Git {
         for folder in ["refs/heads", "info", "objects/info"] {
             make_folder(&git_dir.join(folder))?;
         }
-        let mut refs = BTreeMap::from([(format!("refs/heads/{}", view.branch), view.commit.to_owned())]);
+        let mut refs = BTreeMap::from([(
+            format!("refs/heads/{}", view.branch),
+            view.commit.to_owned(),
+        )]);
         for (name, sha) in &view.refs {
             check_sha(sha)?;
             refs.entry(name.clone()).or_insert_with(|| sha.clone());
         }
-        let refs: String = refs.iter().map(|(name, sha)| format!("{sha} {name}\n")).collect();
-        let mut config = "[core]\n\trepositoryFormatVersion = 0\n\tfileMode = true\n\tbare = false\n".to_owned();
+        let refs: String = refs
+            .iter()
+            .map(|(name, sha)| format!("{sha} {name}\n"))
+            .collect();
+        let mut config =
+            "[core]\n\trepositoryFormatVersion = 0\n\tfileMode = true\n\tbare = false\n".to_owned();
         // A quotation mark or a backslash is in no URL that remand takes; a line break would be another setting.
-        if let Some(url) = view.url.as_deref().filter(|url| !url.contains(['"', '\\', '\n', '\r'])) {
+        if let Some(url) = view
+            .url
+            .as_deref()
+            .filter(|url| !url.contains(['"', '\\', '\n', '\r']))
+        {
             let fetch = "+refs/heads/*:refs/remotes/origin/*";
-            config.push_str(&format!("[remote \"origin\"]\n\turl = \"{url}\"\n\tfetch = {fetch}\n"));
+            config.push_str(&format!(
+                "[remote \"origin\"]\n\turl = \"{url}\"\n\tfetch = {fetch}\n"
+            ));
         }
         let alternates = format!("{}\n", utf8(&checkout.objects)?);
         let head = format!("ref: refs/heads/{}\n", view.branch);
-        for (name, text) in
-            [("config", &config), ("packed-refs", &refs), ("objects/info/alternates", &alternates), ("HEAD", &head)]
-        {
+        for (name, text) in [
+            ("config", &config),
+            ("packed-refs", &refs),
+            ("objects/info/alternates", &alternates),
+            ("HEAD", &head),
+        ] {
             let path = git_dir.join(name);
             fs::write(&path, text).map_err(at("write", &path))?;
         }
         // With the times of the files, so that the gate's git need not read them all.
         let index = git_dir.join("index");
-        let place = Place { path: checkout.tree(), ..checkout.converting() };
-        self.bytes(Call::at(&place, ["read-tree", view.commit])).await?;
-        self.yes(Call::at(&place, ["update-index", "-q", "--refresh"])).await?;
-        fs::copy(place.git_dir.join("index"), &index).map(drop).map_err(at("write", &index))
+        let place = Place {
+            path: checkout.tree(),
+            ..checkout.converting()
+        };
+        self.bytes(Call::at(&place, ["read-tree", view.commit]))
+            .await?;
+        self.yes(Call::at(&place, ["update-index", "-q", "--refresh"]))
+            .await?;
+        fs::copy(place.git_dir.join("index"), &index)
+            .map(drop)
+            .map_err(at("write", &index))
     }
 }

@@ -25,7 +25,8 @@ impl<'a> From<&'a str> for HeadAt<'a> {
 impl<'a> HeadAt<'a> {
     /// Reads what [`HeadAt::ref_name`] or a branch's name says.
     pub(crate) fn parse(name: &'a str) -> Self {
-        name.strip_prefix(CHANGES).map_or(Self::Branch(name), Self::Detached)
+        name.strip_prefix(CHANGES)
+            .map_or(Self::Branch(name), Self::Detached)
     }
 
     /// The full name of the ref that moves with HEAD.
@@ -36,10 +37,13 @@ impl<'a> HeadAt<'a> {
                 Ok(format!("refs/heads/{branch}"))
             }
             Self::Detached(change) => {
-                let is_id =
-                    !change.is_empty() && change.len() <= 100 && change.bytes().all(|b| b.is_ascii_alphanumeric());
+                let is_id = !change.is_empty()
+                    && change.len() <= 100
+                    && change.bytes().all(|b| b.is_ascii_alphanumeric());
                 if !is_id {
-                    return Err(GitError::NotARef { text: change.chars().take(80).collect() });
+                    return Err(GitError::NotARef {
+                        text: change.chars().take(80).collect(),
+                    });
                 }
                 Ok(format!("{CHANGES}{change}"))
             }
@@ -66,36 +70,61 @@ impl<'a> HeadAt<'a> {
 impl Git {
     /// Puts HEAD where it belongs, at this commit. Index and files stay as they are. The ref that keeps the commit moves
     /// first: cut between the two, no commit is without a ref.
-    pub(super) async fn set_head(&self, place: &Place, head_at: HeadAt<'_>, sha: &str) -> Result<(), GitError> {
+    pub(super) async fn set_head(
+        &self,
+        place: &Place,
+        head_at: HeadAt<'_>,
+        sha: &str,
+    ) -> Result<(), GitError> {
         check_sha(sha)?;
         let name = head_at.ref_name()?;
         // Not through a symbolic ref: one planted here would reset the branch that it points at.
-        self.bytes(Call::at(place, ["update-ref", "--no-deref", &name, sha])).await?;
+        self.bytes(Call::at(place, ["update-ref", "--no-deref", &name, sha]))
+            .await?;
         match head_at {
-            HeadAt::Branch(_) => self.bytes(Call::at(place, ["symbolic-ref", "HEAD", &name])).await?,
-            HeadAt::Detached(_) => self.bytes(Call::at(place, ["update-ref", "--no-deref", "HEAD", sha])).await?,
+            HeadAt::Branch(_) => {
+                self.bytes(Call::at(place, ["symbolic-ref", "HEAD", &name]))
+                    .await?
+            }
+            HeadAt::Detached(_) => {
+                self.bytes(Call::at(place, ["update-ref", "--no-deref", "HEAD", sha]))
+                    .await?
+            }
         };
         Ok(())
     }
 
     /// Moves the ref that keeps the commits of a detached worktree to where its HEAD is. A branch moves with HEAD by itself.
-    pub(crate) async fn keep_head(&self, place: &Place, head_at: HeadAt<'_>) -> Result<(), GitError> {
+    pub(crate) async fn keep_head(
+        &self,
+        place: &Place,
+        head_at: HeadAt<'_>,
+    ) -> Result<(), GitError> {
         if let HeadAt::Branch(_) = head_at {
             return Ok(());
         }
-        let head = self.resolve(place, "HEAD").await?.ok_or_else(|| GitError::NotARef { text: "HEAD".to_owned() })?;
+        let head = self
+            .resolve(place, "HEAD")
+            .await?
+            .ok_or_else(|| GitError::NotARef {
+                text: "HEAD".to_owned(),
+            })?;
         let name = head_at.ref_name()?;
         if self.resolve(place, &name).await?.as_ref() == Some(&head) {
             return Ok(());
         }
-        self.bytes(Call::at(place, ["update-ref", "--no-deref", &name, &head])).await.map(drop)
+        self.bytes(Call::at(place, ["update-ref", "--no-deref", &name, &head]))
+            .await
+            .map(drop)
     }
 
     /// Detaches HEAD of a worktree that is on a branch, at the commit where it is. Nothing else changes; the branch stays.
     pub(crate) async fn detach(&self, place: &Place, head_at: HeadAt<'_>) -> Result<(), GitError> {
         match self.resolve(place, "HEAD").await? {
             Some(head) => self.set_head(place, head_at, &head).await,
-            None => Err(GitError::NotARef { text: "HEAD".to_owned() }),
+            None => Err(GitError::NotARef {
+                text: "HEAD".to_owned(),
+            }),
         }
     }
 }

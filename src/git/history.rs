@@ -19,35 +19,67 @@ const FILE_CAP: usize = 16 * 1024 * 1024;
 
 impl Git {
     /// The commit behind `HEAD`, a full ref (`refs/…`) or a full id; none when there is no such thing.
-    pub(crate) async fn resolve(&self, place: &Place, name: &str) -> Result<Option<String>, GitError> {
+    pub(crate) async fn resolve(
+        &self,
+        place: &Place,
+        name: &str,
+    ) -> Result<Option<String>, GitError> {
         let full = name == "HEAD" || is_full_ref(name) || check_sha(name).is_ok();
         if !full {
-            return Err(GitError::NotARef { text: name.chars().take(200).collect() });
+            return Err(GitError::NotARef {
+                text: name.chars().take(200).collect(),
+            });
         }
-        let call = Call::at(place, ["rev-parse", "--verify", "--quiet", "--end-of-options"]);
-        self.maybe_line(call.arg(format!("{name}^{{commit}}"))).await
+        let call = Call::at(
+            place,
+            ["rev-parse", "--verify", "--quiet", "--end-of-options"],
+        );
+        self.maybe_line(call.arg(format!("{name}^{{commit}}")))
+            .await
     }
 
     /// Where a branch that work goes into stands: as the remote had it when it was last fetched, else as it is here.
-    pub(crate) async fn base_head(&self, place: &Place, branch: &str) -> Result<Option<String>, GitError> {
+    pub(crate) async fn base_head(
+        &self,
+        place: &Place,
+        branch: &str,
+    ) -> Result<Option<String>, GitError> {
         check_branch_name(branch)?;
-        match self.resolve(place, &format!("refs/remotes/origin/{branch}")).await? {
+        match self
+            .resolve(place, &format!("refs/remotes/origin/{branch}"))
+            .await?
+        {
             Some(sha) => Ok(Some(sha)),
             None => self.resolve(place, &format!("refs/heads/{branch}")).await,
         }
     }
 
     /// None when the two have no common history.
-    pub(crate) async fn merge_base(&self, place: &Place, a: &str, b: &str) -> Result<Option<String>, GitError> {
+    pub(crate) async fn merge_base(
+        &self,
+        place: &Place,
+        a: &str,
+        b: &str,
+    ) -> Result<Option<String>, GitError> {
         check_sha(a)?;
         check_sha(b)?;
-        self.maybe_line(Call::at(place, ["merge-base", "--end-of-options", a, b])).await
+        self.maybe_line(Call::at(place, ["merge-base", "--end-of-options", a, b]))
+            .await
     }
 
-    pub(crate) async fn is_ancestor(&self, place: &Place, a: &str, b: &str) -> Result<bool, GitError> {
+    pub(crate) async fn is_ancestor(
+        &self,
+        place: &Place,
+        a: &str,
+        b: &str,
+    ) -> Result<bool, GitError> {
         check_sha(a)?;
         check_sha(b)?;
-        self.yes(Call::at(place, ["merge-base", "--is-ancestor", "--end-of-options", a, b])).await
+        self.yes(Call::at(
+            place,
+            ["merge-base", "--is-ancestor", "--end-of-options", a, b],
+        ))
+        .await
     }
 
     pub(crate) async fn tree_of(&self, place: &Place, commit: &str) -> Result<String, GitError> {
@@ -56,15 +88,41 @@ impl Git {
         self.line(call.arg(format!("{commit}^{{tree}}"))).await
     }
 
-    pub(crate) async fn is_empty_tree(&self, place: &Place, commit: &str) -> Result<bool, GitError> {
+    pub(crate) async fn is_empty_tree(
+        &self,
+        place: &Place,
+        commit: &str,
+    ) -> Result<bool, GitError> {
         check_sha(commit)?;
-        Ok(self.bytes(Call::at(place, ["ls-tree", "--full-tree", "--end-of-options", commit])).await?.is_empty())
+        Ok(self
+            .bytes(Call::at(
+                place,
+                ["ls-tree", "--full-tree", "--end-of-options", commit],
+            ))
+            .await?
+            .is_empty())
     }
 
     /// A regular file as it is in a commit; none for what is not there, a folder, a symlink, a submodule.
-    pub(crate) async fn show_file(&self, place: &Place, commit: &str, path: &str) -> Result<Option<Vec<u8>>, GitError> {
+    pub(crate) async fn show_file(
+        &self,
+        place: &Place,
+        commit: &str,
+        path: &str,
+    ) -> Result<Option<Vec<u8>>, GitError> {
         check_sha(commit)?;
-        let call = Call::at(place, ["ls-tree", "-z", "--full-tree", "--end-of-options", commit, "--", path]);
+        let call = Call::at(
+            place,
+            [
+                "ls-tree",
+                "-z",
+                "--full-tree",
+                "--end-of-options",
+                commit,
+                "--",
+                path,
+            ],
+        );
         for file in super::swap_list::read_tree(&self.bytes(call).await?)? {
             if file.path == path.as_bytes() && file.blob.mode & 0o170_000 == 0o100_000 {
                 return self.blob(place, &file.blob.sha).await.map(Some);
@@ -75,22 +133,39 @@ impl Git {
 
     pub(super) async fn blob(&self, place: &Place, sha: &str) -> Result<Vec<u8>, GitError> {
         check_sha(sha)?;
-        self.bytes(Call::at(place, ["cat-file", "blob", sha]).cap(FILE_CAP)).await
+        self.bytes(Call::at(place, ["cat-file", "blob", sha]).cap(FILE_CAP))
+            .await
     }
 
     /// The commits that `to` has and `from` has not, newest first.
-    pub(crate) async fn log(&self, place: &Place, from: &str, to: &str) -> Result<Vec<Commit>, GitError> {
+    pub(crate) async fn log(
+        &self,
+        place: &Place,
+        from: &str,
+        to: &str,
+    ) -> Result<Vec<Commit>, GitError> {
         check_sha(from)?;
         check_sha(to)?;
-        let call =
-            Call::at(place, ["log", "-z", "--no-show-signature", "--no-notes", "--no-color", "--encoding=UTF-8"])
-                .arg("--format=%H%x00%an <%ae>%x00%s%x00%b%x00%(trailers:only=true,unfold=true)")
-                .arg("--end-of-options")
-                .arg(format!("{from}..{to}"));
+        let call = Call::at(
+            place,
+            [
+                "log",
+                "-z",
+                "--no-show-signature",
+                "--no-notes",
+                "--no-color",
+                "--encoding=UTF-8",
+            ],
+        )
+        .arg("--format=%H%x00%an <%ae>%x00%s%x00%b%x00%(trailers:only=true,unfold=true)")
+        .arg("--end-of-options")
+        .arg(format!("{from}..{to}"));
         let bytes = self.bytes(call).await?;
         let text = String::from_utf8_lossy(&bytes);
-        read_log(&text)
-            .ok_or_else(|| GitError::Output { args: "log".to_owned(), found: text.chars().take(200).collect() })
+        read_log(&text).ok_or_else(|| GitError::Output {
+            args: "log".to_owned(),
+            found: text.chars().take(200).collect(),
+        })
     }
 }
 
@@ -109,7 +184,10 @@ impl Git {
             .arg(format!("--max-age={seconds}"))
             .arg("--end-of-options")
             .arg(format!("{from}..{to}"));
-        Ok(text("rev-list", self.bytes(call).await?)?.lines().map(str::to_owned).collect())
+        Ok(text("rev-list", self.bytes(call).await?)?
+            .lines()
+            .map(str::to_owned)
+            .collect())
     }
 }
 
@@ -121,7 +199,9 @@ fn read_log(text: &str) -> Option<Vec<Commit>> {
     }
     let fields: Vec<&str> = text.split('\0').collect();
     let commit = |fields: &[&str]| {
-        let [sha, author, subject, body, trailers] = fields else { return None };
+        let [sha, author, subject, body, trailers] = fields else {
+            return None;
+        };
         check_sha(sha).ok()?;
         let trailers = trailers.lines().filter_map(|line| line.split_once(": "));
         Some(Commit {
@@ -129,7 +209,9 @@ fn read_log(text: &str) -> Option<Vec<Commit>> {
             author: (*author).to_owned(),
             subject: (*subject).to_owned(),
             body: body.trim_end().to_owned(),
-            trailers: trailers.map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
+            trailers: trailers
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .collect(),
         })
     };
     fields.chunks(5).map(commit).collect()
@@ -137,13 +219,18 @@ fn read_log(text: &str) -> Option<Vec<Commit>> {
 
 /// A full id in lower case, SHA-1 or SHA-256: nothing that could be an option, a path or a guess.
 pub(crate) fn check_sha(text: &str) -> Result<(), GitError> {
-    let hex = text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+    let hex = text
+        .bytes()
+        .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
     if hex && (text.len() == 40 || text.len() == 64) {
         return Ok(());
     }
-    Err(GitError::NotACommit { text: text.chars().take(80).collect() })
+    Err(GitError::NotACommit {
+        text: text.chars().take(80).collect(),
+    })
 }
 
 fn is_full_ref(name: &str) -> bool {
-    name.strip_prefix("refs/").is_some_and(|rest| check_branch_name(rest).is_ok())
+    name.strip_prefix("refs/")
+        .is_some_and(|rest| check_branch_name(rest).is_ok())
 }

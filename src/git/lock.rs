@@ -24,12 +24,15 @@ impl RepositoryLock {
     /// Locks the folder itself, so that nothing that an agent puts there (a FIFO, a symlink) is opened.
     pub(super) async fn take(common_dir: &Path) -> Result<Self, GitError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let folder = open(common_dir, flags, Mode::empty()).map_err(|error| at("open", common_dir)(error.into()))?;
+        let folder = open(common_dir, flags, Mode::empty())
+            .map_err(|error| at("open", common_dir)(error.into()))?;
         let folder = File::from(folder);
         let begun = Instant::now();
         while flock(&folder, FlockOperation::NonBlockingLockExclusive).is_err() {
             if begun.elapsed() > LONGEST {
-                return Err(GitError::Locked { path: common_dir.to_owned() });
+                return Err(GitError::Locked {
+                    path: common_dir.to_owned(),
+                });
             }
             tokio::time::sleep(PAUSE).await;
         }

@@ -25,16 +25,26 @@ pub(crate) enum Made {
 
 impl Git {
     /// How far an [`Git::add_worktree`] at this path came.
-    pub(crate) async fn made_so_far(&self, project: &Project, path: &Path) -> Result<Made, GitError> {
+    pub(crate) async fn made_so_far(
+        &self,
+        project: &Project,
+        path: &Path,
+    ) -> Result<Made, GitError> {
         if path.symlink_metadata().is_err() || unborn(project, path)?.is_some() {
             return Ok(Made::Not);
         }
-        let Ok(place) = Place::find(&project.common_dir, path) else { return Ok(Made::Whole) };
+        let Ok(place) = Place::find(&project.common_dir, path) else {
+            return Ok(Made::Whole);
+        };
         // Git writes it last, when all files are there.
         if place.git_dir.join("index").symlink_metadata().is_ok() {
             return Ok(Made::Whole);
         }
-        Ok(self.look(&place).await?.head.map_or(Made::Whole, |head| Made::Empty { head }))
+        Ok(self
+            .look(&place)
+            .await?
+            .head
+            .map_or(Made::Whole, |head| Made::Empty { head }))
     }
 
     /// Makes a worktree at `path` with `sha` checked out, a commit that is in the repository already, and HEAD where it
@@ -62,8 +72,11 @@ impl Git {
                 // here, or HEAD would be detached; its name is no option.
                 let parent = path.parent().unwrap_or(path);
                 fs::create_dir_all(parent).map_err(at("make", parent))?;
-                let mut call = Call::anywhere(&project.common_dir, ["worktree", "add", "--quiet", "--no-checkout"])
-                    .writes(&parent.canonicalize().map_err(at("resolve", parent))?);
+                let mut call = Call::anywhere(
+                    &project.common_dir,
+                    ["worktree", "add", "--quiet", "--no-checkout"],
+                )
+                .writes(&parent.canonicalize().map_err(at("resolve", parent))?);
                 if was_there {
                     call = call.arg("--force");
                 }
@@ -79,7 +92,10 @@ impl Git {
         drop(lock);
         let found = self.look(&place).await?;
         if !head_at.fits(found.branch.as_deref()) {
-            return Err(GitError::NotOnBranch { expected: head_at.expected(), found: found.branch });
+            return Err(GitError::NotOnBranch {
+                expected: head_at.expected(),
+                found: found.branch,
+            });
         }
         if found.head.as_deref() != Some(sha) {
             return Err(GitError::Elsewhere {
@@ -102,23 +118,36 @@ impl Git {
             return Ok(());
         }
         remove(&place.index_lock())?;
-        self.bytes(Call::at(place, ["reset", "--quiet", "--hard", sha, "--"])).await?;
+        self.bytes(Call::at(place, ["reset", "--quiet", "--hard", sha, "--"]))
+            .await?;
         self.end_moving(place).await
     }
 
     /// Whether the repository still has a worktree at this place in its list, whose folder is gone.
-    async fn lead_ref(&self, project: &Project, path: &Path, head_at: HeadAt<'_>, sha: &str) -> Result<bool, GitError> {
+    async fn lead_ref(
+        &self,
+        project: &Project,
+        path: &Path,
+        head_at: HeadAt<'_>,
+        sha: &str,
+    ) -> Result<bool, GitError> {
         let repository = project.repository();
         if self.resolve(&repository, sha).await?.is_none() {
-            return Err(GitError::NotACommit { text: sha.to_owned() });
+            return Err(GitError::NotACommit {
+                text: sha.to_owned(),
+            });
         }
         let listed = self.worktrees(project).await?;
         let is_this = |other: &Listed| other.path == path && path.symlink_metadata().is_err();
         let was_there = listed.iter().any(is_this);
         if let HeadAt::Branch(branch) = head_at {
-            let is_used = |other: &Listed| other.branch.as_deref() == Some(branch) && !is_this(other);
+            let is_used =
+                |other: &Listed| other.branch.as_deref() == Some(branch) && !is_this(other);
             if let Some(used) = listed.into_iter().find(is_used) {
-                return Err(GitError::BranchInUse { branch: branch.to_owned(), path: used.path });
+                return Err(GitError::BranchInUse {
+                    branch: branch.to_owned(),
+                    path: used.path,
+                });
             }
         }
         let name = head_at.ref_name()?;
@@ -129,18 +158,30 @@ impl Git {
             match head_at {
                 HeadAt::Branch(branch) => {
                     let found = Some(old.clone());
-                    return Err(GitError::Elsewhere { branch: branch.to_owned(), expected: sha.to_owned(), found });
+                    return Err(GitError::Elsewhere {
+                        branch: branch.to_owned(),
+                        expected: sha.to_owned(),
+                        found,
+                    });
                 }
                 // What a worktree that is gone had and the remote has not is kept.
                 HeadAt::Detached(_) => {
                     let kept = wip_ref(&format!("rewritten-{old}"))?;
-                    self.bytes(Call::at(&repository, ["update-ref", "--no-deref", &kept, old])).await?;
+                    self.bytes(Call::at(
+                        &repository,
+                        ["update-ref", "--no-deref", &kept, old],
+                    ))
+                    .await?;
                 }
             }
         }
         if old.as_deref() != Some(sha) {
             let old = old.unwrap_or_else(|| "0".repeat(sha.len()));
-            self.bytes(Call::at(&repository, ["update-ref", "--no-deref", &name, sha, &old])).await?;
+            self.bytes(Call::at(
+                &repository,
+                ["update-ref", "--no-deref", &name, sha, &old],
+            ))
+            .await?;
         }
         Ok(was_there)
     }
@@ -162,7 +203,8 @@ fn unborn(project: &Project, path: &Path) -> Result<Option<PathBuf>, GitError> {
         let reads = |name: &str| files::read_text(&dir.join(name), SMALL).unwrap_or_default();
         let is_unborn = reads("locked").trim_end() == "initializing" && !dir.join("index").exists();
         let is_its = Path::new(reads("gitdir").trim_end()) == path.join(".git");
-        if is_unborn && is_its && (!path.exists() || names(path)?.iter().all(|name| name == ".git")) {
+        if is_unborn && is_its && (!path.exists() || names(path)?.iter().all(|name| name == ".git"))
+        {
             return Ok(Some(dir));
         }
     }

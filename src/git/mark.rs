@@ -30,7 +30,10 @@ impl Mark {
     pub(crate) fn differs(&self, later: &Self) -> Vec<String> {
         let mut words = Vec::new();
         if self.head != later.head {
-            words.push(format!("HEAD of the main checkout moved from {} to {}", self.head, later.head));
+            words.push(format!(
+                "HEAD of the main checkout moved from {} to {}",
+                self.head, later.head
+            ));
         }
         compare(
             &self.files,
@@ -39,7 +42,13 @@ impl Mark {
             " the main checkout",
             &mut words,
         );
-        compare(&self.shared, &later.shared, ["was added", "was changed", "was removed"], "", &mut words);
+        compare(
+            &self.shared,
+            &later.shared,
+            ["was added", "was changed", "was removed"],
+            "",
+            &mut words,
+        );
         words
     }
 }
@@ -58,13 +67,23 @@ fn compare(
             Some(_) => {}
         }
     }
-    words
-        .extend(before.keys().filter(|path| !after.contains_key(*path)).map(|path| format!("{path} {removed}{place}")));
+    words.extend(
+        before
+            .keys()
+            .filter(|path| !after.contains_key(*path))
+            .map(|path| format!("{path} {removed}{place}")),
+    );
 }
 
 /// Beside the hooks: where commands, filters, objects or other repositories can be named.
-const SHARED: &[&str] =
-    &["config", "config.worktree", "info/attributes", "info/exclude", "info/grafts", "objects/info/alternates"];
+const SHARED: &[&str] = &[
+    "config",
+    "config.worktree",
+    "info/attributes",
+    "info/exclude",
+    "info/grafts",
+    "objects/info/alternates",
+];
 
 /// Larger files are compared by size and time.
 const MOST_HASHED: u64 = 8 * 1024 * 1024;
@@ -73,9 +92,19 @@ impl Git {
     /// A person at work in the main checkout changes it too: the caller decides what a difference means.
     pub(crate) async fn checkout_mark(&self, project: &Project) -> Result<Mark, GitError> {
         let path = project.path.clone();
-        let place = Place { path, git_dir: project.common_dir.clone(), common_dir: project.common_dir.clone() };
-        let branch = self.head_ref(&place).await?.unwrap_or_else(|| "detached".to_owned());
-        let commit = self.resolve(&place, "HEAD").await?.unwrap_or_else(|| "no commit".to_owned());
+        let place = Place {
+            path,
+            git_dir: project.common_dir.clone(),
+            common_dir: project.common_dir.clone(),
+        };
+        let branch = self
+            .head_ref(&place)
+            .await?
+            .unwrap_or_else(|| "detached".to_owned());
+        let commit = self
+            .resolve(&place, "HEAD")
+            .await?
+            .unwrap_or_else(|| "no commit".to_owned());
         let mut files = BTreeMap::new();
         if !project.bare {
             for entry in self.status_entries(&place).await? {
@@ -88,14 +117,21 @@ impl Git {
             }
         }
         let shared = self.shared_files(&place).await?;
-        Ok(Mark { head: format!("{branch} {commit}"), files, shared })
+        Ok(Mark {
+            head: format!("{branch} {commit}"),
+            files,
+            shared,
+        })
     }
 
     async fn shared_files(&self, place: &Place) -> Result<BTreeMap<String, String>, GitError> {
         let mut paths: Vec<PathBuf> = SHARED.iter().map(PathBuf::from).collect();
         for name in names(&place.common_dir.join("hooks"))? {
             // Git never runs a sample.
-            if name.extension().is_none_or(|extension| extension != "sample") {
+            if name
+                .extension()
+                .is_none_or(|extension| extension != "sample")
+            {
                 paths.push(Path::new("hooks").join(name));
             }
         }
@@ -111,14 +147,21 @@ impl Git {
                 Thing::Other => "special file".to_owned(),
                 Thing::Link => {
                     let target = fs::read_link(&full).map_err(at("read", &full))?;
-                    format!("link {}", self.id_of(place, target.as_os_str().as_bytes().to_vec()).await?)
+                    format!(
+                        "link {}",
+                        self.id_of(place, target.as_os_str().as_bytes().to_vec())
+                            .await?
+                    )
                 }
                 Thing::File { mode } => {
                     match files::read(&full, MOST_HASHED) {
                         Ok(bytes) => format!("{mode:o} {}", self.id_of(place, bytes).await?),
                         // Its size and its times tell one endless file from another.
                         Err(error) if Refused::of(&error).is_some() => {
-                            format!("{mode:o} {}", stamp(&place.common_dir, path.as_os_str().as_bytes())?)
+                            format!(
+                                "{mode:o} {}",
+                                stamp(&place.common_dir, path.as_os_str().as_bytes())?
+                            )
                         }
                         Err(error) => return Err(at("read", &full)(error)),
                     }
@@ -131,7 +174,8 @@ impl Git {
 
     /// Git's own id of some bytes: a cryptographic hash without a crate for it.
     pub(crate) async fn id_of(&self, place: &Place, bytes: Vec<u8>) -> Result<String, GitError> {
-        self.line(Call::at(place, ["hash-object", "--no-filters", "--stdin"]).stdin(bytes)).await
+        self.line(Call::at(place, ["hash-object", "--no-filters", "--stdin"]).stdin(bytes))
+            .await
     }
 }
 
@@ -143,5 +187,10 @@ fn stamp(root: &Path, path: &[u8]) -> Result<String, GitError> {
         return Ok("-".to_owned());
     }
     let meta = full.symlink_metadata().map_err(at("look at", &full))?;
-    Ok(format!("{} {}.{}", meta.size(), meta.ctime(), meta.ctime_nsec()))
+    Ok(format!(
+        "{} {}.{}",
+        meta.size(),
+        meta.ctime(),
+        meta.ctime_nsec()
+    ))
 }

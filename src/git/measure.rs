@@ -28,12 +28,21 @@ impl Git {
     }
 
     /// Objects on the disk that one commit leads to and the other does not, so also those that a later commit removed.
-    pub(crate) async fn new_objects_size(&self, place: &Place, from: &str, to: &str) -> Result<u64, GitError> {
+    pub(crate) async fn new_objects_size(
+        &self,
+        place: &Place,
+        from: &str,
+        to: &str,
+    ) -> Result<u64, GitError> {
         check_sha(from)?;
         check_sha(to)?;
-        let call = Call::at(place, ["rev-list", "--objects", "--disk-usage", to]).arg(format!("^{from}"));
+        let call =
+            Call::at(place, ["rev-list", "--objects", "--disk-usage", to]).arg(format!("^{from}"));
         let line = self.line(call).await?;
         let bytes = line.trim().parse().ok();
-        bytes.ok_or(GitError::Output { args: "rev-list --disk-usage".to_owned(), found: line })
+        bytes.ok_or(GitError::Output {
+            args: "rev-list --disk-usage".to_owned(),
+            found: line,
+        })
     }
 }

@@ -102,30 +102,66 @@ enum Whose {
 impl Git {
     /// `env` is the agent's environment: PATH, HOME and the like, no secrets. Of its `GIT_*` variables only
     /// those that say where the user's configuration and identity are stay: the others could move the repository.
-    pub(crate) fn new(env: &BTreeMap<String, String>, limit: Duration, sandbox: &Arc<Sandbox>) -> Self {
+    pub(crate) fn new(
+        env: &BTreeMap<String, String>,
+        limit: Duration,
+        sandbox: &Arc<Sandbox>,
+    ) -> Self {
         let kept = |name: &str| {
             !name.starts_with("GIT_")
                 || name.starts_with("GIT_AUTHOR_")
                 || name.starts_with("GIT_COMMITTER_")
-                || ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"].contains(&name)
+                || [
+                    "GIT_CONFIG_GLOBAL",
+                    "GIT_CONFIG_SYSTEM",
+                    "GIT_CONFIG_NOSYSTEM",
+                ]
+                .contains(&name)
         };
-        let env = env.iter().filter(|(name, _)| kept(name)).map(|(n, v)| (n.clone(), v.clone())).collect();
+        let env = env
+            .iter()
+            .filter(|(name, _)| kept(name))
+            .map(|(n, v)| (n.clone(), v.clone()))
+            .collect();
         let sandbox = Arc::clone(sandbox);
-        Self { env, limit, sandbox, whose: Whose::Agents, user_files: Arc::default(), passed_over: Arc::default() }
+        Self {
+            env,
+            limit,
+            sandbox,
+            whose: Whose::Agents,
+            user_files: Arc::default(),
+            passed_over: Arc::default(),
+        }
     }
 
     /// For repositories that no agent can write: the bare clones and the checkouts of remand's own.
-    pub(crate) fn for_own_clone(env: &BTreeMap<String, String>, limit: Duration, sandbox: &Arc<Sandbox>) -> Self {
-        Self { whose: Whose::Own, ..Self::new(env, limit, sandbox) }
+    pub(crate) fn for_own_clone(
+        env: &BTreeMap<String, String>,
+        limit: Duration,
+        sandbox: &Arc<Sandbox>,
+    ) -> Self {
+        Self {
+            whose: Whose::Own,
+            ..Self::new(env, limit, sandbox)
+        }
     }
 
     /// The version of git, refused when it is older than [`MINIMUM`].
     pub(crate) async fn version(&self) -> Result<(u32, u32), GitError> {
         let call = Call::anywhere("/".as_ref(), ["version"]);
         let text = self.line(call).await?;
-        let found =
-            read_version(&text).ok_or_else(|| GitError::Output { args: "version".into(), found: text.clone() })?;
-        if found < MINIMUM { Err(GitError::TooOld { found: text, minimum: MINIMUM }) } else { Ok(found) }
+        let found = read_version(&text).ok_or_else(|| GitError::Output {
+            args: "version".into(),
+            found: text.clone(),
+        })?;
+        if found < MINIMUM {
+            Err(GitError::TooOld {
+                found: text,
+                minimum: MINIMUM,
+            })
+        } else {
+            Ok(found)
+        }
     }
 }
 

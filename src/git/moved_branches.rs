@@ -34,11 +34,19 @@ pub(crate) struct MovedBranch {
 
 impl Git {
     /// The commits of all local branches that no worktree is on. A branch that one is on moves with the work there.
-    pub(crate) async fn free_branches(&self, place: &Place, head: &str) -> Result<FreeBranches, GitError> {
+    pub(crate) async fn free_branches(
+        &self,
+        place: &Place,
+        head: &str,
+    ) -> Result<FreeBranches, GitError> {
         let tips = self.branches_and_worktrees(place).await?;
         let free = tips.into_iter().filter(|(_, tip)| tip.worktree.is_empty());
         let tips = free.map(|(name, tip)| (name, tip.sha)).collect();
-        Ok(FreeBranches { tips, head: head.to_owned(), head_log: head_log(place).len() })
+        Ok(FreeBranches {
+            tips,
+            head: head.to_owned(),
+            head_log: head_log(place).len(),
+        })
     }
 
     /// Branches that moved, appeared or vanished since they were listed by [`Git::free_branches`]. Branches that another
@@ -49,55 +57,101 @@ impl Git {
         before: &FreeBranches,
     ) -> Result<Vec<MovedBranch>, GitError> {
         let mut now = self.branches_and_worktrees(place).await?;
-        let elsewhere = |tip: &Tip| !tip.worktree.is_empty() && Path::new(&tip.worktree) != place.path;
+        let elsewhere =
+            |tip: &Tip| !tip.worktree.is_empty() && Path::new(&tip.worktree) != place.path;
         let log = head_log(place);
         let log = String::from_utf8_lossy(log.get(before.head_log..).unwrap_or_default());
-        let own: BTreeSet<&str> =
-            log.lines().filter_map(|line| line.split(' ').nth(1)).filter(|sha| *sha != before.head).collect();
+        let own: BTreeSet<&str> = log
+            .lines()
+            .filter_map(|line| line.split(' ').nth(1))
+            .filter(|sha| *sha != before.head)
+            .collect();
         let mut moved = Vec::new();
         for (name, old) in &before.tips {
             let tip = now.remove(name);
-            if tip.as_ref().is_some_and(|tip| tip.sha == *old || elsewhere(tip)) {
+            if tip
+                .as_ref()
+                .is_some_and(|tip| tip.sha == *old || elsewhere(tip))
+            {
                 continue;
             }
             let after = tip.map(|tip| tip.sha);
             let by_run = after.as_ref().is_some_and(|sha| own.contains(sha.as_str()));
-            moved.push(MovedBranch { name: name.clone(), before: Some(old.clone()), after, by_run });
+            moved.push(MovedBranch {
+                name: name.clone(),
+                before: Some(old.clone()),
+                after,
+                by_run,
+            });
         }
         let created = now.into_iter().filter(|(_, tip)| tip.worktree.is_empty());
         moved.extend(created.map(|(name, tip)| {
             let by_run = own.contains(tip.sha.as_str());
-            MovedBranch { name, before: None, after: Some(tip.sha), by_run }
+            MovedBranch {
+                name,
+                before: None,
+                after: Some(tip.sha),
+                by_run,
+            }
         }));
         Ok(moved)
     }
 
     /// Puts a branch that a run moved back to where it was, and keeps where it led on `refs/remand/wip/branch-SHA`. Leaves
     /// it alone when it moved again, when a worktree is on it, and when the run created or deleted it: true when put back.
-    pub(crate) async fn put_branch_back(&self, place: &Place, moved: &MovedBranch) -> Result<bool, GitError> {
-        let (Some(before), Some(after), true) = (&moved.before, &moved.after, moved.by_run) else { return Ok(false) };
+    pub(crate) async fn put_branch_back(
+        &self,
+        place: &Place,
+        moved: &MovedBranch,
+    ) -> Result<bool, GitError> {
+        let (Some(before), Some(after), true) = (&moved.before, &moved.after, moved.by_run) else {
+            return Ok(false);
+        };
         let tips = self.branches_and_worktrees(place).await?;
-        if tips.get(&moved.name).is_none_or(|tip| tip.sha != *after || !tip.worktree.is_empty()) {
+        if tips
+            .get(&moved.name)
+            .is_none_or(|tip| tip.sha != *after || !tip.worktree.is_empty())
+        {
             return Ok(false);
         }
         let kept = wip_ref(&format!("branch-{after}"))?;
-        self.bytes(Call::at(place, ["update-ref", "--no-deref", &kept, after])).await?;
+        self.bytes(Call::at(place, ["update-ref", "--no-deref", &kept, after]))
+            .await?;
         let name = format!("refs/heads/{}", moved.name);
-        self.bytes(Call::at(place, ["update-ref", "--no-deref", &name, before, after])).await?;
+        self.bytes(Call::at(
+            place,
+            ["update-ref", "--no-deref", &name, before, after],
+        ))
+        .await?;
         Ok(true)
     }
 
-    async fn branches_and_worktrees(&self, place: &Place) -> Result<BTreeMap<String, Tip>, GitError> {
+    async fn branches_and_worktrees(
+        &self,
+        place: &Place,
+    ) -> Result<BTreeMap<String, Tip>, GitError> {
         let format = "--format=%(objectname)%00%(refname)%00%(worktreepath)";
-        let listed = text("for-each-ref", self.bytes(Call::at(place, ["for-each-ref", format, "refs/heads/"])).await?)?;
+        let listed = text(
+            "for-each-ref",
+            self.bytes(Call::at(place, ["for-each-ref", format, "refs/heads/"]))
+                .await?,
+        )?;
         let mut tips = BTreeMap::new();
         for line in listed.lines() {
             let mut fields = line.split('\0');
-            let (Some(sha), Some(name), Some(worktree)) = (fields.next(), fields.next(), fields.next()) else {
+            let (Some(sha), Some(name), Some(worktree)) =
+                (fields.next(), fields.next(), fields.next())
+            else {
                 continue;
             };
             if let Some(name) = name.strip_prefix("refs/heads/") {
-                tips.insert(name.to_owned(), Tip { sha: sha.to_owned(), worktree: worktree.to_owned() });
+                tips.insert(
+                    name.to_owned(),
+                    Tip {
+                        sha: sha.to_owned(),
+                        worktree: worktree.to_owned(),
+                    },
+                );
             }
         }
         Ok(tips)

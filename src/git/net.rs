@@ -31,14 +31,29 @@ impl NetFile {
 }
 
 impl Git {
-    pub(crate) async fn net_files(&self, place: &Place, from: &str, to: &str) -> Result<Vec<NetFile>, GitError> {
+    pub(crate) async fn net_files(
+        &self,
+        place: &Place,
+        from: &str,
+        to: &str,
+    ) -> Result<Vec<NetFile>, GitError> {
         check_sha(from)?;
         check_sha(to)?;
-        let call = Call::at(place, ["diff-tree", "-r", "--raw", "-z", "--no-renames", "--full-index"])
-            .arg("--ignore-submodules=none")
-            .arg("--end-of-options")
-            .arg(from)
-            .arg(to);
+        let call = Call::at(
+            place,
+            [
+                "diff-tree",
+                "-r",
+                "--raw",
+                "-z",
+                "--no-renames",
+                "--full-index",
+            ],
+        )
+        .arg("--ignore-submodules=none")
+        .arg("--end-of-options")
+        .arg(from)
+        .arg(to);
         let bytes = self.bytes(call).await?;
         read(&bytes).ok_or_else(|| GitError::Output {
             args: "diff-tree --raw -z".to_owned(),
@@ -55,7 +70,13 @@ impl Git {
         known: &str,
     ) -> Result<Vec<String>, GitError> {
         let call = Call::at(place, ["rev-list"]);
-        Ok(text("rev-list", self.bytes(beyond(call, from, to, known)?).await?)?.lines().map(str::to_owned).collect())
+        Ok(text(
+            "rev-list",
+            self.bytes(beyond(call, from, to, known)?).await?,
+        )?
+        .lines()
+        .map(str::to_owned)
+        .collect())
     }
 
     /// The blobs that those commits bring along, each with a path at which it stood: also those that a later one removed.
@@ -66,7 +87,15 @@ impl Git {
         to: &str,
         known: &str,
     ) -> Result<Vec<(String, String)>, GitError> {
-        let call = Call::at(place, ["rev-list", "--objects", "--filter=object:type=blob", "--filter-provided-objects"]);
+        let call = Call::at(
+            place,
+            [
+                "rev-list",
+                "--objects",
+                "--filter=object:type=blob",
+                "--filter-provided-objects",
+            ],
+        );
         let said = self.bytes(beyond(call, from, to, known)?).await?;
         let said = String::from_utf8_lossy(&said);
         let blob = |line: &str| {
@@ -77,19 +106,34 @@ impl Git {
     }
 
     /// How many bytes each blob has, in the order asked.
-    pub(crate) async fn blob_sizes(&self, place: &Place, blobs: &[String]) -> Result<Vec<u64>, GitError> {
-        let call = Call::at(place, ["cat-file", "--batch-check=%(objecttype) %(objectsize)"]).stdin(lines(blobs)?);
+    pub(crate) async fn blob_sizes(
+        &self,
+        place: &Place,
+        blobs: &[String],
+    ) -> Result<Vec<u64>, GitError> {
+        let call = Call::at(
+            place,
+            ["cat-file", "--batch-check=%(objecttype) %(objectsize)"],
+        )
+        .stdin(lines(blobs)?);
         let said = text("cat-file --batch-check", self.bytes(call).await?)?;
         let size = |line: &str| line.strip_prefix("blob ")?.parse().ok();
         let sizes: Option<Vec<u64>> = said.lines().map(size).collect();
-        sizes.filter(|sizes| sizes.len() == blobs.len()).ok_or_else(|| GitError::Output {
-            args: "cat-file --batch-check".to_owned(),
-            found: said.chars().take(200).collect(),
-        })
+        sizes
+            .filter(|sizes| sizes.len() == blobs.len())
+            .ok_or_else(|| GitError::Output {
+                args: "cat-file --batch-check".to_owned(),
+                found: said.chars().take(200).collect(),
+            })
     }
 
     /// The contents of each blob, in the order asked, cut at `cap`.
-    pub(crate) async fn blobs(&self, place: &Place, blobs: &[String], cap: u64) -> Result<Vec<Vec<u8>>, GitError> {
+    pub(crate) async fn blobs(
+        &self,
+        place: &Place,
+        blobs: &[String],
+        cap: u64,
+    ) -> Result<Vec<Vec<u8>>, GitError> {
         let sizes = self.blob_sizes(place, blobs).await?;
         let mut contents = Vec::with_capacity(blobs.len());
         let mut batch: Vec<(String, u64)> = Vec::new();
@@ -98,7 +142,11 @@ impl Git {
             if size > cap {
                 contents.extend(self.batch(place, &std::mem::take(&mut batch)).await?);
                 let call = Call::at(place, ["cat-file", "blob", blob]);
-                contents.push(self.head(call.cap(usize::try_from(cap).unwrap_or(usize::MAX))).await?.0);
+                contents.push(
+                    self.head(call.cap(usize::try_from(cap).unwrap_or(usize::MAX)))
+                        .await?
+                        .0,
+                );
                 continue;
             }
             if held + size > BATCH {
@@ -110,12 +158,18 @@ impl Git {
         Ok(contents)
     }
 
-    async fn batch(&self, place: &Place, batch: &[(String, u64)]) -> Result<Vec<Vec<u8>>, GitError> {
+    async fn batch(
+        &self,
+        place: &Place,
+        batch: &[(String, u64)],
+    ) -> Result<Vec<Vec<u8>>, GitError> {
         let names: Vec<String> = batch.iter().map(|(blob, _)| blob.clone()).collect();
         if names.is_empty() {
             return Ok(Vec::new());
         }
-        let said = self.bytes(Call::at(place, ["cat-file", "--batch=%(objectsize)"]).stdin(lines(&names)?)).await?;
+        let said = self
+            .bytes(Call::at(place, ["cat-file", "--batch=%(objectsize)"]).stdin(lines(&names)?))
+            .await?;
         let mut rest = said.as_slice();
         let mut contents = Vec::with_capacity(names.len());
         while contents.len() < names.len() {
@@ -133,7 +187,11 @@ impl Git {
 fn beyond(call: Call, from: &str, to: &str, known: &str) -> Result<Call, GitError> {
     check_sha(from)?;
     check_sha(to)?;
-    Ok(call.arg(to).arg(format!("^{from}")).arg("--not").arg(format!("--glob={known}*")))
+    Ok(call
+        .arg(to)
+        .arg(format!("^{from}"))
+        .arg("--not")
+        .arg(format!("--glob={known}*")))
 }
 
 fn lines(blobs: &[String]) -> Result<Vec<u8>, GitError> {
@@ -166,7 +224,9 @@ fn read(bytes: &[u8]) -> Option<Vec<NetFile>> {
         }
         let raw = std::str::from_utf8(raw).ok()?.strip_prefix(':')?;
         let words: Vec<&str> = raw.split(' ').collect();
-        let [old_mode, mode, old_blob, blob, _letter] = words.as_slice() else { return None };
+        let [old_mode, mode, old_blob, blob, _letter] = words.as_slice() else {
+            return None;
+        };
         files.push(NetFile {
             path: fields.next().filter(|path| !path.is_empty())?.to_vec(),
             old_mode: u32::from_str_radix(old_mode, 8).ok()?,

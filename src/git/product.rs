@@ -51,7 +51,10 @@ impl Found {
     /// A regular file with this permission to execute, under one name only and without special bits.
     pub(super) fn is_plain_file(&self, executable: bool) -> bool {
         let is_executable = self.mode & 0o100 != 0;
-        self.kind == Kind::File && self.links == 1 && self.mode & 0o7000 == 0 && is_executable == executable
+        self.kind == Kind::File
+            && self.links == 1
+            && self.mode & 0o7000 == 0
+            && is_executable == executable
     }
 
     fn of(meta: &Metadata) -> Self {
@@ -71,7 +74,12 @@ impl Found {
             modified: (meta.mtime(), meta.mtime_nsec()),
             changed: (meta.ctime(), meta.ctime_nsec()),
         };
-        Self { kind, mode: meta.mode() & 0o7777, links: meta.nlink(), stamp }
+        Self {
+            kind,
+            mode: meta.mode() & 0o7777,
+            links: meta.nlink(),
+            stamp,
+        }
     }
 
     fn stamp(&self) -> Option<Stamp> {
@@ -103,7 +111,12 @@ pub(super) fn walk(top: &Path) -> Result<BTreeMap<Vec<u8>, Found>, GitError> {
 
 impl Product {
     pub(super) fn new(found: BTreeMap<Vec<u8>, Found>) -> Self {
-        Self { paths: found.into_iter().map(|(path, found)| (path, found.stamp())).collect() }
+        Self {
+            paths: found
+                .into_iter()
+                .map(|(path, found)| (path, found.stamp()))
+                .collect(),
+        }
     }
 
     #[cfg(test)]
@@ -116,9 +129,15 @@ impl Product {
     }
 
     /// Whether all of it is there unchanged, but for what a commit has in its place.
-    pub(super) fn is_whole(&self, found: &BTreeMap<Vec<u8>, Found>, is_committed: impl Fn(&Vec<u8>) -> bool) -> bool {
+    pub(super) fn is_whole(
+        &self,
+        found: &BTreeMap<Vec<u8>, Found>,
+        is_committed: impl Fn(&Vec<u8>) -> bool,
+    ) -> bool {
         let is_there = |path: &Vec<u8>| found.get(path).is_some_and(|found| self.has(path, found));
-        self.paths.keys().all(|path| is_committed(path) || is_there(path))
+        self.paths
+            .keys()
+            .all(|path| is_committed(path) || is_there(path))
     }
 
     /// Stores it with the key that the set-up was run for.
@@ -126,9 +145,20 @@ impl Product {
         let mut bytes = key.as_bytes().to_vec();
         bytes.push(0);
         for (path, stamp) in &self.paths {
-            let numbers = stamp.map_or_else(String::new, |Stamp { inode, size, modified, changed }| {
-                format!("{inode} {size} {} {} {} {}", modified.0, modified.1, changed.0, changed.1)
-            });
+            let numbers = stamp.map_or_else(
+                String::new,
+                |Stamp {
+                     inode,
+                     size,
+                     modified,
+                     changed,
+                 }| {
+                    format!(
+                        "{inode} {size} {} {} {} {}",
+                        modified.0, modified.1, changed.0, changed.1
+                    )
+                },
+            );
             bytes.extend_from_slice(numbers.as_bytes());
             bytes.push(b'\t');
             bytes.extend_from_slice(path);
@@ -142,7 +172,9 @@ impl Product {
         let bytes = files::read(file, files::RECORD).ok()?;
         let mut records = bytes.strip_suffix(b"\0")?.split(|b| *b == 0);
         let key = String::from_utf8(records.next()?.to_vec()).ok()?;
-        let paths = records.map(read_record).collect::<Option<BTreeMap<_, _>>>()?;
+        let paths = records
+            .map(read_record)
+            .collect::<Option<BTreeMap<_, _>>>()?;
         Some((key, Self { paths }))
     }
 
@@ -163,7 +195,15 @@ fn read_record(record: &[u8]) -> Option<(Vec<u8>, Option<Stamp>)> {
     let (inode, size) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
     let mut time = || Some((words.next()?.parse().ok()?, words.next()?.parse().ok()?));
     let (modified, changed) = (time()?, time()?);
-    Some((path, Some(Stamp { inode, size, modified, changed })))
+    Some((
+        path,
+        Some(Stamp {
+            inode,
+            size,
+            modified,
+            changed,
+        }),
+    ))
 }
 
 #[cfg(test)]
@@ -184,12 +224,24 @@ mod tests {
         let (key, product) = Product::load(&file).unwrap();
         assert_eq!(key, "key");
         assert!(product.is_whole(&found, |_| false));
-        let before = fs::metadata(tree.join("modules/a\tb\n")).unwrap().modified().unwrap();
+        let before = fs::metadata(tree.join("modules/a\tb\n"))
+            .unwrap()
+            .modified()
+            .unwrap();
         fs::write(tree.join("modules/a\tb\n"), "two").unwrap();
-        fs::File::open(tree.join("modules/a\tb\n")).unwrap().set_modified(before).unwrap();
+        fs::File::open(tree.join("modules/a\tb\n"))
+            .unwrap()
+            .set_modified(before)
+            .unwrap();
         let found = walk(&tree).unwrap();
-        assert!(!product.is_whole(&found, |_| false), "same size and time, another content");
-        assert!(product.is_whole(&found, |path| path.ends_with(b"\n")), "the commit has it in its place");
+        assert!(
+            !product.is_whole(&found, |_| false),
+            "same size and time, another content"
+        );
+        assert!(
+            product.is_whole(&found, |path| path.ends_with(b"\n")),
+            "the commit has it in its place"
+        );
         fs::write(&file, "key\0 1 2\tcut").unwrap();
         assert!(Product::load(&file).is_none());
     }

@@ -9,12 +9,20 @@ use super::{Diff, FileChange, FileStatus};
 /// anything below `docs/` is a real fix, as is everything that is not plainly prose. What is left counts when
 /// its name speaks of the review, or its text does.
 pub(crate) fn only_prose_about_review(diff: &Diff, named_by_findings: &[String]) -> bool {
-    !diff.files.is_empty() && diff.files.iter().all(|file| is_about_review(diff, file, named_by_findings))
+    !diff.files.is_empty()
+        && diff
+            .files
+            .iter()
+            .all(|file| is_about_review(diff, file, named_by_findings))
 }
 
 fn is_about_review(diff: &Diff, file: &FileChange, named: &[String]) -> bool {
     let is_plain_new = file.status == FileStatus::Added && file.mode == 0o100_644 && !file.binary;
-    if !is_plain_new || named.iter().any(|path| path.trim_start_matches("./") == file.path) {
+    if !is_plain_new
+        || named
+            .iter()
+            .any(|path| path.trim_start_matches("./") == file.path)
+    {
         return false;
     }
     let (folder, name) = file.path.rsplit_once('/').unwrap_or(("", &file.path));
@@ -25,9 +33,15 @@ fn is_about_review(diff: &Diff, file: &FileChange, named: &[String]) -> bool {
         "" => speaks_of_review(stem),
         _ => false,
     };
-    let is_expected = folder.split('/').any(|part| ["doc", "docs", "adr"].contains(&part))
-        || EXPECTED.iter().any(|expected| stem.eq_ignore_ascii_case(expected));
-    is_document && (speaks_of_review(stem) || (!is_expected && speaks_of_review(&added_text(diff, &file.path))))
+    let is_expected = folder
+        .split('/')
+        .any(|part| ["doc", "docs", "adr"].contains(&part))
+        || EXPECTED
+            .iter()
+            .any(|expected| stem.eq_ignore_ascii_case(expected));
+    is_document
+        && (speaks_of_review(stem)
+            || (!is_expected && speaks_of_review(&added_text(diff, &file.path))))
 }
 
 /// Documents that a review may well ask for without naming the file.
@@ -50,9 +64,18 @@ const EXPECTED: &[&str] = &[
 ];
 
 fn speaks_of_review(text: &str) -> bool {
-    let words = text.split(|c: char| !c.is_alphanumeric()).flat_map(camel_words);
+    let words = text
+        .split(|c: char| !c.is_alphanumeric())
+        .flat_map(camel_words);
     let words: Vec<String> = words.map(|word| word.to_lowercase()).collect();
-    let about = ["review", "reviews", "reviewer", "reviewers", "feedback", "findings"];
+    let about = [
+        "review",
+        "reviews",
+        "reviewer",
+        "reviewers",
+        "feedback",
+        "findings",
+    ];
     words.iter().any(|word| about.contains(&word.as_str()))
 }
 
@@ -110,33 +133,66 @@ mod tests {
     }
 
     fn judged(files: &[(&str, &str)], named: &[&str]) -> bool {
-        let (files, texts): (Vec<_>, Vec<_>) = files.iter().map(|(path, text)| new(path, text)).unzip();
+        let (files, texts): (Vec<_>, Vec<_>) =
+            files.iter().map(|(path, text)| new(path, text)).unzip();
         let named: Vec<String> = named.iter().map(|&n| n.to_owned()).collect();
-        only_prose_about_review(&Diff { text: texts.concat(), truncated: false, files }, &named)
+        only_prose_about_review(
+            &Diff {
+                text: texts.concat(),
+                truncated: false,
+                files,
+            },
+            &named,
+        )
     }
 
     #[test]
     fn words_about_the_review_are_no_fix() {
-        for path in
-            ["REVIEW_RESPONSE.md", "review-response.txt", "docs/ReviewFeedback.md", "REVIEW_RESPONSE", "FEEDBACK.rst"]
-        {
+        for path in [
+            "REVIEW_RESPONSE.md",
+            "review-response.txt",
+            "docs/ReviewFeedback.md",
+            "REVIEW_RESPONSE",
+            "FEEDBACK.rst",
+        ] {
             assert!(judged(&[(path, "x")], &[]), "{path}");
         }
-        assert!(judged(&[("NOTES.md", "I could not address the reviewer's point.")], &[]));
-        assert!(judged(&[("REVIEW.md", "x"), ("SUMMARY.md", "All findings are addressed")], &[]));
+        assert!(judged(
+            &[("NOTES.md", "I could not address the reviewer's point.")],
+            &[]
+        ));
+        assert!(judged(
+            &[
+                ("REVIEW.md", "x"),
+                ("SUMMARY.md", "All findings are addressed")
+            ],
+            &[]
+        ));
     }
 
     #[test]
     fn real_fixes_are_not_called_prose() {
         assert!(!judged(&[], &[]), "nothing changed is another case");
-        for path in
-            ["README.md", "docs/usage.md", "CHANGELOG.md", "src/main.rs", "Makefile", "requirements.txt", "review.py"]
-        {
-            assert!(!judged(&[(path, "how to run the review")], &[]) || path == "requirements.txt", "{path}");
+        for path in [
+            "README.md",
+            "docs/usage.md",
+            "CHANGELOG.md",
+            "src/main.rs",
+            "Makefile",
+            "requirements.txt",
+            "review.py",
+        ] {
+            assert!(
+                !judged(&[(path, "how to run the review")], &[]) || path == "requirements.txt",
+                "{path}"
+            );
         }
         assert!(!judged(&[("requirements.txt", "serde==1")], &[]));
         assert!(!judged(&[("GUIDE.md", "how to build")], &[]));
-        assert!(!judged(&[("REVIEW_GUIDE.md", "x")], &["./REVIEW_GUIDE.md"]), "a finding asked for it");
+        assert!(
+            !judged(&[("REVIEW_GUIDE.md", "x")], &["./REVIEW_GUIDE.md"]),
+            "a finding asked for it"
+        );
         assert!(
             !judged(&[("REVIEW.md", "x"), ("requirements.txt", "serde==1")], &[]),
             "each file is judged by its own text"
@@ -148,6 +204,13 @@ mod tests {
     fn an_edit_of_a_document_is_a_fix() {
         let (mut file, text) = new("REVIEW.md", "x");
         file.status = FileStatus::Modified;
-        assert!(!only_prose_about_review(&Diff { text, truncated: false, files: vec![file] }, &[]));
+        assert!(!only_prose_about_review(
+            &Diff {
+                text,
+                truncated: false,
+                files: vec![file]
+            },
+            &[]
+        ));
     }
 }

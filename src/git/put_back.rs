@@ -55,7 +55,9 @@ impl Git {
         mend_git_file(place, to.run)?;
         let head = self.resolve(place, "HEAD").await?;
         // The one cheap question for which git must read the index.
-        let asked = self.bytes(Call::at(place, ["rev-parse", "--shared-index-path"])).await;
+        let asked = self
+            .bytes(Call::at(place, ["rev-parse", "--shared-index-path"]))
+            .await;
         if let Err(GitError::Failed { .. }) = asked {
             let index = place.git_dir.join("index");
             move_aside(place, to.run, &index)?;
@@ -76,22 +78,37 @@ impl Git {
     /// nobody has. A linked worktree of this repository stays where it is: it may be a person's.
     ///
     /// Said twice, or after a crash anywhere in it, it ends in the same place.
-    pub(crate) async fn put_back(&self, place: &Place, to: PutBack<'_>) -> Result<Restored, GitError> {
+    pub(crate) async fn put_back(
+        &self,
+        place: &Place,
+        to: PutBack<'_>,
+    ) -> Result<Restored, GitError> {
         check_sha(to.head_before)?;
         self.unblock(place, to).await?;
-        let mut wip = self.save_wip(place, to.head_at, to.head_before, to.run).await?;
+        let mut wip = self
+            .save_wip(place, to.head_at, to.head_before, to.run)
+            .await?;
         let mut moved_aside = self.move_repositories_aside(place, to).await?;
         self.quit_operations(place).await?;
         self.set_head(place, to.head_at, to.head_before).await?;
-        self.bytes(Call::at(place, ["reset", "--quiet", "--hard", to.head_before, "--"])).await?;
+        self.bytes(Call::at(
+            place,
+            ["reset", "--quiet", "--hard", to.head_before, "--"],
+        ))
+        .await?;
         // With the old ignore rules back, files may show that were ignored, and not kept, before.
         moved_aside.extend(self.move_repositories_aside(place, to).await?);
         if self.has_unkept(place, wip.as_deref()).await? {
-            wip = self.save_wip(place, to.head_at, to.head_before, to.run).await?;
+            wip = self
+                .save_wip(place, to.head_at, to.head_before, to.run)
+                .await?;
         }
         let mut clean = Call::at(place, ["clean", "--quiet", "-f", "-d"]);
         for path in self.passed_over() {
-            clean = clean.arg(format!("--exclude=/{}", escaped(&String::from_utf8_lossy(&path))));
+            clean = clean.arg(format!(
+                "--exclude=/{}",
+                escaped(&String::from_utf8_lossy(&path))
+            ));
         }
         for pattern in ignore_patterns() {
             clean = clean.arg(format!("--exclude={pattern}"));
@@ -99,14 +116,20 @@ impl Git {
         self.bytes(clean).await?;
         let left = self.status(place).await?;
         if !left.is_clean() {
-            return Err(GitError::StillDirty { paths: [left.changed, left.untracked].concat() });
+            return Err(GitError::StillDirty {
+                paths: [left.changed, left.untracked].concat(),
+            });
         }
         // Whatever move was under way here has ended now.
         self.end_moving(place).await?;
         Ok(Restored { wip, moved_aside })
     }
 
-    async fn move_repositories_aside(&self, place: &Place, to: PutBack<'_>) -> Result<Vec<PathBuf>, GitError> {
+    async fn move_repositories_aside(
+        &self,
+        place: &Place,
+        to: PutBack<'_>,
+    ) -> Result<Vec<PathBuf>, GitError> {
         let mut moved = Vec::new();
         for path in self.nested_repositories(place).await? {
             let full = place.path.join(path_of(&path));
@@ -134,7 +157,10 @@ impl Git {
         for file in ["MERGE_AUTOSTASH", "REBASE_HEAD"] {
             remove(&place.git_dir.join(file))?;
         }
-        let call = Call::at(place, ["for-each-ref", "--format=delete %(refname)", "refs/bisect/"]);
+        let call = Call::at(
+            place,
+            ["for-each-ref", "--format=delete %(refname)", "refs/bisect/"],
+        );
         let deletions = text("for-each-ref", self.bytes(call).await?)?;
         if !deletions.is_empty() {
             let call = Call::at(place, ["update-ref", "--no-deref", "--stdin"]);
@@ -145,14 +171,25 @@ impl Git {
 
     /// Whether something untracked is not in what was kept.
     async fn has_unkept(&self, place: &Place, wip: Option<&str>) -> Result<bool, GitError> {
-        let untracked = self.paths(Call::at(place, ["ls-files", "-o", "-z", "--exclude-standard"])).await?;
+        let untracked = self
+            .paths(Call::at(
+                place,
+                ["ls-files", "-o", "-z", "--exclude-standard"],
+            ))
+            .await?;
         let kept = match wip {
             Some(wip) => {
-                self.paths(Call::at(place, ["ls-tree", "-r", "-z", "--name-only", "--full-tree", wip])).await?
+                self.paths(Call::at(
+                    place,
+                    ["ls-tree", "-r", "-z", "--name-only", "--full-tree", wip],
+                ))
+                .await?
             }
             None => BTreeSet::new(),
         };
-        Ok(untracked.iter().any(|path| !path.ends_with(b"/") && !is_cache(path) && !kept.contains(path)))
+        Ok(untracked
+            .iter()
+            .any(|path| !path.ends_with(b"/") && !is_cache(path) && !kept.contains(path)))
     }
 }
 
@@ -160,7 +197,11 @@ impl Git {
 fn mend_head(place: &Place, to: PutBack<'_>) -> Result<(), GitError> {
     let head = place.git_dir.join("HEAD");
     let is_file = matches!(thing(&head)?, Thing::File { .. });
-    let text = if is_file { files::read(&head, SMALL).unwrap_or_default() } else { Vec::new() };
+    let text = if is_file {
+        files::read(&head, SMALL).unwrap_or_default()
+    } else {
+        Vec::new()
+    };
     let text = text.trim_ascii_end();
     let is_commit = std::str::from_utf8(text).is_ok_and(|text| check_sha(text).is_ok());
     if is_commit || text.starts_with(b"ref: refs/") {
@@ -171,7 +212,10 @@ fn mend_head(place: &Place, to: PutBack<'_>) -> Result<(), GitError> {
     }
     let text = match to.head_at {
         HeadAt::Branch(branch) => format!("ref: refs/heads/{branch}\n"),
-        HeadAt::Detached(_) => format!("{}\n", last_head(place).unwrap_or_else(|| to.head_before.to_owned())),
+        HeadAt::Detached(_) => format!(
+            "{}\n",
+            last_head(place).unwrap_or_else(|| to.head_before.to_owned())
+        ),
     };
     replace_durably(&head, text.as_bytes())
 }
@@ -193,7 +237,10 @@ fn mend_common_dir(place: &Place, run: &str) -> Result<(), GitError> {
     if let Thing::File { .. } = thing(&file)? {
         let text = files::read(&file, SMALL).unwrap_or_default();
         let target = place.git_dir.join(path_of(text.trim_ascii_end()));
-        if target.canonicalize().is_ok_and(|dir| dir == place.common_dir) {
+        if target
+            .canonicalize()
+            .is_ok_and(|dir| dir == place.common_dir)
+        {
             return Ok(());
         }
     }
@@ -211,15 +258,22 @@ fn mend_git_file(place: &Place, run: &str) -> Result<(), GitError> {
     let file = place.path.join(".git");
     if let Thing::File { .. } = thing(&file)? {
         let text = files::read(&file, SMALL).unwrap_or_default();
-        let target = text.trim_ascii_end().strip_prefix(b"gitdir: ").map(|target| place.path.join(path_of(target)));
-        if target.is_some_and(|target| target.canonicalize().is_ok_and(|dir| dir == place.git_dir)) {
+        let target = text
+            .trim_ascii_end()
+            .strip_prefix(b"gitdir: ")
+            .map(|target| place.path.join(path_of(target)));
+        if target.is_some_and(|target| target.canonicalize().is_ok_and(|dir| dir == place.git_dir))
+        {
             return Ok(());
         }
     }
     if thing(&file)? != Thing::Absent {
         move_aside(place, run, &file)?;
     }
-    replace_durably(&file, format!("gitdir: {}\n", utf8(&place.git_dir)?).as_bytes())
+    replace_durably(
+        &file,
+        format!("gitdir: {}\n", utf8(&place.git_dir)?).as_bytes(),
+    )
 }
 
 /// Moves a file or folder to where nothing removes it: the common dir, or beside the worktree when that is
@@ -227,7 +281,11 @@ fn mend_git_file(place: &Place, run: &str) -> Result<(), GitError> {
 fn move_aside(place: &Place, run: &str, path: &Path) -> Result<PathBuf, GitError> {
     let into = |folder: PathBuf| -> Result<Result<PathBuf, io::Error>, GitError> {
         fs::create_dir_all(&folder).map_err(at("make", &folder))?;
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         let taken = names(&folder)?.len();
         let target = folder.join(format!("{taken}-{name}"));
         Ok(fs::rename(path, &target).map(|()| target))

@@ -25,17 +25,40 @@ impl Call {
     /// None where there is no repository: then nothing in it can start a command.
     pub(super) fn reach(&self) -> Option<GitReach> {
         let (worktree, repository, mut write, mut read) = if let Some(place) = &self.place {
-            let write = vec![place.path.clone(), place.git_dir.clone(), place.common_dir.clone()];
-            (place.path.clone(), place.common_dir.clone(), write, Vec::new())
+            let write = vec![
+                place.path.clone(),
+                place.git_dir.clone(),
+                place.common_dir.clone(),
+            ];
+            (
+                place.path.clone(),
+                place.common_dir.clone(),
+                write,
+                Vec::new(),
+            )
         } else {
             let found = discover(&self.cwd)?;
-            let all = vec![found.top.clone(), found.git_dir, found.common_dir.clone(), self.cwd.clone()];
-            let (write, read) = if self.changes_something().is_some() { (all, Vec::new()) } else { (Vec::new(), all) };
+            let all = vec![
+                found.top.clone(),
+                found.git_dir,
+                found.common_dir.clone(),
+                self.cwd.clone(),
+            ];
+            let (write, read) = if self.changes_something().is_some() {
+                (all, Vec::new())
+            } else {
+                (Vec::new(), all)
+            };
             (found.top, found.common_dir, write, read)
         };
         write.extend(self.write.iter().cloned());
         read.extend(self.read.iter().cloned());
-        Some(GitReach { worktree, repository, write, read })
+        Some(GitReach {
+            worktree,
+            repository,
+            write,
+            read,
+        })
     }
 }
 
@@ -44,19 +67,36 @@ impl Git {
     /// attributes that it names. Without them a confined git would commit under another name, and files that the user
     /// ignores everywhere. Asked outside of any repository, once per [`Git`].
     pub(super) async fn user_files(&self) -> Result<&[PathBuf], GitError> {
-        self.user_files.get_or_try_init(|| self.find_user_files()).await.map(Vec::as_slice)
+        self.user_files
+            .get_or_try_init(|| self.find_user_files())
+            .await
+            .map(Vec::as_slice)
     }
 
     async fn find_user_files(&self) -> Result<Vec<PathBuf>, GitError> {
-        let args = ["config", "--global", "--includes", "--list", "--show-origin", "-z"];
-        let short = Call::anywhere("/".as_ref(), args).cap(CONFIG_CAP).short(self, &[])?;
+        let args = [
+            "config",
+            "--global",
+            "--includes",
+            "--list",
+            "--show-origin",
+            "-z",
+        ];
+        let short = Call::anywhere("/".as_ref(), args)
+            .cap(CONFIG_CAP)
+            .short(self, &[])?;
         // Without a configuration git fails here, and then nothing is needed.
         let output = process::short(&short).await.map_err(GitError::Process)?;
         let home = self.env.get("HOME").map(PathBuf::from);
-        let set = ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"].into_iter().filter_map(|name| self.env.get(name));
+        let set = ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"]
+            .into_iter()
+            .filter_map(|name| self.env.get(name));
         let mut files: BTreeSet<PathBuf> = set.map(PathBuf::from).collect();
         files.extend(named_files(&output.stdout, home.as_deref()));
-        Ok(files.into_iter().filter(|path| path.is_absolute() && path.is_file()).collect())
+        Ok(files
+            .into_iter()
+            .filter(|path| path.is_absolute() && path.is_file())
+            .collect())
     }
 }
 
@@ -65,16 +105,23 @@ fn named_files(listed: &[u8], home: Option<&Path>) -> BTreeSet<PathBuf> {
     let mut fields = listed.split(|byte| *byte == 0);
     let mut files = BTreeSet::new();
     while let (Some(origin), Some(entry)) = (fields.next(), fields.next()) {
-        let Some(origin) = origin.strip_prefix(b"file:").map(path_of) else { continue };
+        let Some(origin) = origin.strip_prefix(b"file:").map(path_of) else {
+            continue;
+        };
         let entry = String::from_utf8_lossy(entry);
         let (key, value) = entry.split_once('\n').unwrap_or((&entry, ""));
-        let is_include = key == "include.path" || (key.starts_with("includeif.") && key.ends_with(".path"));
+        let is_include =
+            key == "include.path" || (key.starts_with("includeif.") && key.ends_with(".path"));
         if is_include || key == "core.excludesfile" || key == "core.attributesfile" {
             let path = match (value.strip_prefix("~/"), home) {
                 (Some(rest), Some(home)) => home.join(rest),
                 _ => PathBuf::from(value),
             };
-            files.insert(origin.parent().map_or(path.clone(), |folder| folder.join(path)));
+            files.insert(
+                origin
+                    .parent()
+                    .map_or(path.clone(), |folder| folder.join(path)),
+            );
         }
         files.insert(origin);
     }
@@ -88,12 +135,23 @@ fn discover(from: &Path) -> Option<Found> {
         let dot_git = folder.join(".git");
         if is_git_dir(&dot_git) {
             let git_dir = dot_git.canonicalize().ok()?;
-            return Some(Found { top: folder.to_owned(), common_dir: common_dir(&git_dir)?, git_dir });
+            return Some(Found {
+                top: folder.to_owned(),
+                common_dir: common_dir(&git_dir)?,
+                git_dir,
+            });
         }
         if let Some(text) = one_line(&dot_git) {
-            let git_dir = folder.join(text.strip_prefix("gitdir: ")?).canonicalize().ok()?;
+            let git_dir = folder
+                .join(text.strip_prefix("gitdir: ")?)
+                .canonicalize()
+                .ok()?;
             let common_dir = common_dir(&git_dir)?;
-            return Some(Found { top: folder.to_owned(), git_dir, common_dir });
+            return Some(Found {
+                top: folder.to_owned(),
+                git_dir,
+                common_dir,
+            });
         }
         is_git_dir(folder).then(|| Found {
             top: folder.to_owned(),
@@ -114,11 +172,18 @@ fn common_dir(git_dir: &Path) -> Option<PathBuf> {
 
 fn is_git_dir(path: &Path) -> bool {
     let is_linked = path.join("commondir").is_file();
-    path.is_dir() && path.join("HEAD").symlink_metadata().is_ok() && (is_linked || path.join("objects").is_dir())
+    path.is_dir()
+        && path.join("HEAD").symlink_metadata().is_ok()
+        && (is_linked || path.join("objects").is_dir())
 }
 
 fn one_line(path: &Path) -> Option<String> {
-    Some(files::read_text(path, files::SMALL).ok()?.trim_end().to_owned())
+    Some(
+        files::read_text(path, files::SMALL)
+            .ok()?
+            .trim_end()
+            .to_owned(),
+    )
 }
 
 #[cfg(test)]
@@ -144,12 +209,19 @@ mod tests {
         fs::create_dir_all(&secret).unwrap();
         fs::create_dir_all(&inside).unwrap();
         fs::write(secret.join("HEAD"), "").unwrap();
-        fs::write(dir.path().join("tree/.git"), format!("gitdir: {}\n", secret.display())).unwrap();
+        fs::write(
+            dir.path().join("tree/.git"),
+            format!("gitdir: {}\n", secret.display()),
+        )
+        .unwrap();
         assert_eq!(discover(&inside), None);
         for folder in ["objects", "refs"] {
             fs::create_dir(secret.join(folder)).unwrap();
         }
         let found = discover(&inside).unwrap();
-        assert_eq!((found.top, found.common_dir), (dir.path().join("tree"), secret.canonicalize().unwrap()));
+        assert_eq!(
+            (found.top, found.common_dir),
+            (dir.path().join("tree"), secret.canonicalize().unwrap())
+        );
     }
 }

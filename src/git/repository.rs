@@ -69,7 +69,11 @@ impl Project {
     /// The repository itself, for what needs no worktree: its history, its refs, commits brought into it.
     pub(crate) fn repository(&self) -> Place {
         let dir = self.common_dir.clone();
-        Place { path: dir.clone(), git_dir: dir.clone(), common_dir: dir }
+        Place {
+            path: dir.clone(),
+            git_dir: dir.clone(),
+            common_dir: dir,
+        }
     }
 }
 
@@ -79,7 +83,9 @@ impl Git {
         let ask = |what: &str| Call::anywhere(&path, ["rev-parse", "--path-format=absolute", what]);
         let common_dir = canonical(self.line(ask("--git-common-dir")).await?.as_ref())?;
         let git_dir = canonical(self.line(ask("--git-dir")).await?.as_ref())?;
-        let format = self.line(Call::anywhere(&path, ["rev-parse", "--show-object-format"])).await?;
+        let format = self
+            .line(Call::anywhere(&path, ["rev-parse", "--show-object-format"]))
+            .await?;
         if format != "sha1" {
             return Err(GitError::ObjectFormat { path, format });
         }
@@ -89,13 +95,30 @@ impl Git {
         } else if git_dir == common_dir {
             canonical(self.line(ask("--show-toplevel")).await?.as_ref())?
         } else {
-            let first = self.listed(Call::anywhere(&path, LIST)).await?.into_iter().next();
-            first.ok_or(GitError::NotARepository { path: path.clone() })?.path
+            let first = self
+                .listed(Call::anywhere(&path, LIST))
+                .await?
+                .into_iter()
+                .next();
+            first
+                .ok_or(GitError::NotARepository { path: path.clone() })?
+                .path
         };
         let bare = bare || canonical(&main)? == common_dir;
-        let origin = self.maybe_line(Call::anywhere(&path, ["config", "--get", "remote.origin.url"])).await?;
+        let origin = self
+            .maybe_line(Call::anywhere(
+                &path,
+                ["config", "--get", "remote.origin.url"],
+            ))
+            .await?;
         let default_branch = self.default_branch(&path).await?;
-        Ok(Project { path: canonical(&main)?, common_dir, bare, default_branch, origin })
+        Ok(Project {
+            path: canonical(&main)?,
+            common_dir,
+            bare,
+            default_branch,
+            origin,
+        })
     }
 
     /// What the remote calls its default, else `main` or `master`, else the only branch there is.
@@ -104,18 +127,34 @@ impl Git {
         if let Some(name) = self.maybe_line(named).await? {
             return Ok(name.strip_prefix("refs/remotes/origin/").map(str::to_owned));
         }
-        let call = Call::anywhere(path, ["for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads/"]);
+        let call = Call::anywhere(
+            path,
+            [
+                "for-each-ref",
+                "--format=%(refname:lstrip=2)",
+                "refs/heads/",
+            ],
+        );
         let branches = text("for-each-ref", self.bytes(call).await?)?;
         let branches: Vec<&str> = branches.lines().collect();
-        let usual = ["main", "master"].into_iter().find(|name| branches.contains(name));
-        let only = if let [only] = branches.as_slice() { Some(*only) } else { None };
+        let usual = ["main", "master"]
+            .into_iter()
+            .find(|name| branches.contains(name));
+        let only = if let [only] = branches.as_slice() {
+            Some(*only)
+        } else {
+            None
+        };
         Ok(usual.or(only).map(str::to_owned))
     }
 
     /// The top of the worktree that a folder is in, for a person who stands somewhere below it.
     pub(crate) async fn top_of(&self, path: &Path) -> Result<PathBuf, GitError> {
         let path = canonical(path)?;
-        let call = Call::anywhere(&path, ["rev-parse", "--path-format=absolute", "--show-toplevel"]);
+        let call = Call::anywhere(
+            &path,
+            ["rev-parse", "--path-format=absolute", "--show-toplevel"],
+        );
         canonical(self.line(call).await?.as_ref())
     }
 
@@ -146,7 +185,8 @@ impl Git {
 
     /// The full name of the ref that HEAD names, through every symbolic ref on the way.
     pub(super) async fn head_ref(&self, place: &Place) -> Result<Option<String>, GitError> {
-        self.maybe_line(Call::at(place, ["symbolic-ref", "-q", "HEAD"])).await
+        self.maybe_line(Call::at(place, ["symbolic-ref", "-q", "HEAD"]))
+            .await
     }
 
     /// All worktrees of a project, the main checkout first.
@@ -170,17 +210,33 @@ fn read_list(bytes: &[u8]) -> Vec<Listed> {
     let mut all: Vec<Listed> = Vec::new();
     for line in bytes.split(|b| *b == 0) {
         let (key, value) = match line.iter().position(|b| *b == b' ') {
-            Some(at) => (line.get(..at).unwrap_or_default(), line.get(at + 1..).unwrap_or_default()),
+            Some(at) => (
+                line.get(..at).unwrap_or_default(),
+                line.get(at + 1..).unwrap_or_default(),
+            ),
             None => (line, &[][..]),
         };
         if key == b"worktree" {
-            all.push(Listed { path: path_of(value), head: None, branch: None, bare: false, prunable: false });
+            all.push(Listed {
+                path: path_of(value),
+                head: None,
+                branch: None,
+                bare: false,
+                prunable: false,
+            });
         }
         let Some(last) = all.last_mut() else { continue };
         let value = String::from_utf8_lossy(value);
         match key {
             b"HEAD" => last.head = Some(value.into_owned()),
-            b"branch" => last.branch = Some(value.strip_prefix("refs/heads/").unwrap_or(&value).to_owned()),
+            b"branch" => {
+                last.branch = Some(
+                    value
+                        .strip_prefix("refs/heads/")
+                        .unwrap_or(&value)
+                        .to_owned(),
+                )
+            }
             b"bare" => last.bare = true,
             _ => {}
         }
@@ -198,24 +254,44 @@ impl Place {
     fn search(common_dir: &Path, path: &Path) -> Result<Self, GitError> {
         let path = canonical(path)?;
         let common_dir = canonical(common_dir)?;
-        let place = |git_dir: PathBuf| Self { path: path.clone(), git_dir, common_dir: common_dir.clone() };
+        let place = |git_dir: PathBuf| Self {
+            path: path.clone(),
+            git_dir,
+            common_dir: common_dir.clone(),
+        };
         for git_dir in admin_dirs(&common_dir)? {
-            let Ok(link) = files::read(&git_dir.join("gitdir"), SMALL) else { continue };
+            let Ok(link) = files::read(&git_dir.join("gitdir"), SMALL) else {
+                continue;
+            };
             let link = git_dir.join(path_of(link.trim_ascii_end()));
             let top = link.parent().and_then(|top| top.canonicalize().ok());
             if top.as_ref() == Some(&path) {
                 return Ok(place(git_dir));
             }
         }
-        if path.join(".git").canonicalize().is_ok_and(|dir| dir == common_dir) || points_at(&path, &common_dir) {
+        if path
+            .join(".git")
+            .canonicalize()
+            .is_ok_and(|dir| dir == common_dir)
+            || points_at(&path, &common_dir)
+        {
             return Ok(place(common_dir.clone()));
         }
-        Err(GitError::NotThisWorktree { path: path.clone(), common_dir: common_dir.clone() })
+        Err(GitError::NotThisWorktree {
+            path: path.clone(),
+            common_dir: common_dir.clone(),
+        })
     }
 
     /// Still a folder, and no symlink to another: asked before files are written without git.
     pub(super) fn check(&self) -> Result<(), GitError> {
-        if canonical(&self.path)? == self.path { Ok(()) } else { Err(GitError::NotThere { path: self.path.clone() }) }
+        if canonical(&self.path)? == self.path {
+            Ok(())
+        } else {
+            Err(GitError::NotThere {
+                path: self.path.clone(),
+            })
+        }
     }
 
     /// Its git dir is not the one that all worktrees share.
@@ -250,21 +326,31 @@ impl Place {
 pub(super) fn admin_dirs(common_dir: &Path) -> Result<Vec<PathBuf>, GitError> {
     let dir = common_dir.join("worktrees");
     let all = names(&dir)?.into_iter().map(|name| dir.join(name));
-    Ok(all.filter(|path| path.symlink_metadata().is_ok_and(|meta| meta.is_dir())).collect())
+    Ok(all
+        .filter(|path| path.symlink_metadata().is_ok_and(|meta| meta.is_dir()))
+        .collect())
 }
 
 /// A `.git` file that names the common dir itself: a submodule, or a separate git dir.
 fn points_at(path: &Path, common_dir: &Path) -> bool {
-    let Ok(text) = files::read(&path.join(".git"), SMALL) else { return false };
-    let Some(target) = text.trim_ascii_end().strip_prefix(b"gitdir: ") else { return false };
-    path.join(path_of(target)).canonicalize().is_ok_and(|dir| dir == common_dir)
+    let Ok(text) = files::read(&path.join(".git"), SMALL) else {
+        return false;
+    };
+    let Some(target) = text.trim_ascii_end().strip_prefix(b"gitdir: ") else {
+        return false;
+    };
+    path.join(path_of(target))
+        .canonicalize()
+        .is_ok_and(|dir| dir == common_dir)
 }
 
 /// The canonical path of a folder that is no symlink itself.
 fn canonical(path: &Path) -> Result<PathBuf, GitError> {
     let there = path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
     if !there {
-        return Err(GitError::NotThere { path: path.to_owned() });
+        return Err(GitError::NotThere {
+            path: path.to_owned(),
+        });
     }
     path.canonicalize().map_err(at("resolve", path))
 }

@@ -45,7 +45,14 @@ const SHARED: &[&str] = &[
 const TREE: &[&str] = &[".git", ".gitattributes", ".gitignore", ".mailmap"];
 
 /// Files of each worktree that `git worktree` reads.
-const ADMIN: &[&str] = &["HEAD", "commondir", "gitdir", "locked", "index", "config.worktree"];
+const ADMIN: &[&str] = &[
+    "HEAD",
+    "commondir",
+    "gitdir",
+    "locked",
+    "index",
+    "config.worktree",
+];
 
 /// Maximum number of names looked at after a time-out.
 const MOST_LOOKED_AT: usize = 50_000;
@@ -64,7 +71,10 @@ pub(super) fn check(place: &Place) -> Result<(), GitError> {
 pub(super) fn check_admin_dirs(common_dir: &Path) -> Result<(), GitError> {
     files::aside(|| {
         let dirs = admin_dirs(common_dir)?;
-        refuse(dirs.iter().flat_map(|dir| ADMIN.iter().map(|name| dir.join(name))))
+        refuse(
+            dirs.iter()
+                .flat_map(|dir| ADMIN.iter().map(|name| dir.join(name))),
+        )
     })
 }
 
@@ -73,10 +83,14 @@ pub(super) fn find(place: &Place) -> Option<PathBuf> {
     files::aside(|| {
         let mut left = MOST_LOOKED_AT;
         let is_any = |_: &Path| true;
-        let is_rules =
-            |path: &Path| path.file_name().is_some_and(|name| name == ".gitignore" || name == ".gitattributes");
+        let is_rules = |path: &Path| {
+            path.file_name()
+                .is_some_and(|name| name == ".gitignore" || name == ".gitattributes")
+        };
         let roots = [&place.git_dir, &place.common_dir].map(|dir| dir.join("refs"));
-        let refs = roots.iter().find_map(|root| search(root, is_any, &mut left));
+        let refs = roots
+            .iter()
+            .find_map(|root| search(root, is_any, &mut left));
         refs.or_else(|| search(&place.path, is_rules, &mut left))
     })
 }
@@ -87,7 +101,11 @@ pub(super) fn remove_own(place: &Place) -> Result<(), GitError> {
     let steps = ["rebase-merge", "rebase-apply", "sequencer"];
     let mut found: Vec<PathBuf> = TREE.iter().map(|name| place.path.join(name)).collect();
     if place.is_linked() {
-        found.extend(names(&place.git_dir)?.iter().map(|name| place.git_dir.join(name)));
+        found.extend(
+            names(&place.git_dir)?
+                .iter()
+                .map(|name| place.git_dir.join(name)),
+        );
     } else {
         found.extend(OWN.iter().map(|name| place.git_dir.join(name)));
     }

@@ -41,33 +41,61 @@ pub(super) enum Entry {
 
 impl Git {
     /// Those of some paths below the worktree that git ignores.
-    pub(crate) async fn ignored(&self, place: &Place, paths: &[&Path]) -> Result<BTreeSet<PathBuf>, GitError> {
+    pub(crate) async fn ignored(
+        &self,
+        place: &Place,
+        paths: &[&Path],
+    ) -> Result<BTreeSet<PathBuf>, GitError> {
         if paths.is_empty() {
             return Ok(BTreeSet::new());
         }
-        let stdin = paths.iter().flat_map(|path| [path.as_os_str().as_bytes(), b"\0"].concat()).collect();
+        let stdin = paths
+            .iter()
+            .flat_map(|path| [path.as_os_str().as_bytes(), b"\0"].concat())
+            .collect();
         let call = Call::at(place, ["check-ignore", "-z", "--stdin"]).stdin(stdin);
         // Status 1 says that none is.
         let found = self.maybe_line(call).await?.unwrap_or_default();
-        let caches = paths.iter().filter(|path| is_cache(path.as_os_str().as_bytes())).map(|path| path.to_path_buf());
-        Ok(found.split('\0').filter(|path| !path.is_empty()).map(PathBuf::from).chain(caches).collect())
+        let caches = paths
+            .iter()
+            .filter(|path| is_cache(path.as_os_str().as_bytes()))
+            .map(|path| path.to_path_buf());
+        Ok(found
+            .split('\0')
+            .filter(|path| !path.is_empty())
+            .map(PathBuf::from)
+            .chain(caches)
+            .collect())
     }
 
     pub(crate) async fn status(&self, place: &Place) -> Result<Status, GitError> {
         let mut status = Status::default();
         for entry in self.status_entries(place).await? {
             match entry {
-                Entry::Changed { path, .. } => status.changed.push(String::from_utf8_lossy(&path).into_owned()),
-                Entry::Untracked { path } => status.untracked.push(String::from_utf8_lossy(&path).into_owned()),
+                Entry::Changed { path, .. } => status
+                    .changed
+                    .push(String::from_utf8_lossy(&path).into_owned()),
+                Entry::Untracked { path } => status
+                    .untracked
+                    .push(String::from_utf8_lossy(&path).into_owned()),
             }
         }
         Ok(status)
     }
 
     pub(super) async fn status_entries(&self, place: &Place) -> Result<Vec<Entry>, GitError> {
-        let call = Call::at(place, ["status", "--porcelain=v2", "-z", "--untracked-files=all", "--ignored=no"])
-            .arg("--ignore-submodules=dirty")
-            .arg("--no-renames");
+        let call = Call::at(
+            place,
+            [
+                "status",
+                "--porcelain=v2",
+                "-z",
+                "--untracked-files=all",
+                "--ignored=no",
+            ],
+        )
+        .arg("--ignore-submodules=dirty")
+        .arg("--no-renames");
         let passed_over = self.passed_over();
         let is_shown = |entry: &Entry| match entry {
             Entry::Untracked { path } => !passed_over.contains(path) && !is_cache(path),
@@ -84,27 +112,48 @@ impl Git {
     /// From now on untracked files at these paths are neither shown as new, committed nor removed: a command of the project
     /// left them in a worktree that is not ours to clean. Once tracked, they are files like any other.
     pub(crate) fn pass_over(&self, paths: &[String]) {
-        let mut all = self.passed_over.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self
+            .passed_over
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         all.extend(paths.iter().map(|path| path.clone().into_bytes()));
     }
 
     pub(super) fn passed_over(&self) -> BTreeSet<Vec<u8>> {
-        self.passed_over.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.passed_over
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// Those of them that are there and untracked.
-    pub(super) async fn untracked_passed_over(&self, place: &Place) -> Result<Vec<Vec<u8>>, GitError> {
+    pub(super) async fn untracked_passed_over(
+        &self,
+        place: &Place,
+    ) -> Result<Vec<Vec<u8>>, GitError> {
         let passed_over = self.passed_over();
         if passed_over.is_empty() {
             return Ok(Vec::new());
         }
-        let untracked = self.paths(Call::at(place, ["ls-files", "-o", "-z", "--exclude-standard"])).await?;
-        Ok(untracked.into_iter().filter(|path| passed_over.contains(path)).collect())
+        let untracked = self
+            .paths(Call::at(
+                place,
+                ["ls-files", "-o", "-z", "--exclude-standard"],
+            ))
+            .await?;
+        Ok(untracked
+            .into_iter()
+            .filter(|path| passed_over.contains(path))
+            .collect())
     }
 
     /// The tracked files of these names, with the ids of their contents, in a form that is only good for comparing. A name
     /// is meant in every folder, a path from the top.
-    pub(crate) async fn listed_files(&self, place: &Place, names: &[String]) -> Result<Vec<u8>, GitError> {
+    pub(crate) async fn listed_files(
+        &self,
+        place: &Place,
+        names: &[String],
+    ) -> Result<Vec<u8>, GitError> {
         if names.is_empty() {
             return Ok(Vec::new());
         }
@@ -123,16 +172,27 @@ impl Git {
     /// All tracked files of the worktree whose top this folder is. Names that are not UTF-8 are left out.
     pub(crate) async fn tracked_files(&self, top: &Path) -> Result<Vec<String>, GitError> {
         let paths = self.paths(Call::anywhere(top, ["ls-files", "-z"])).await?;
-        Ok(paths.into_iter().filter_map(|path| String::from_utf8(path).ok()).collect())
+        Ok(paths
+            .into_iter()
+            .filter_map(|path| String::from_utf8(path).ok())
+            .collect())
     }
 
     /// Untracked repositories inside the worktree, without the slash. They cannot be kept in a commit.
-    pub(super) async fn nested_repositories(&self, place: &Place) -> Result<Vec<Vec<u8>>, GitError> {
+    pub(super) async fn nested_repositories(
+        &self,
+        place: &Place,
+    ) -> Result<Vec<Vec<u8>>, GitError> {
         let nested = |entry| match entry {
             Entry::Untracked { path } => path.strip_suffix(b"/").map(<[u8]>::to_vec),
             Entry::Changed { .. } => None,
         };
-        Ok(self.status_entries(place).await?.into_iter().filter_map(nested).collect())
+        Ok(self
+            .status_entries(place)
+            .await?
+            .into_iter()
+            .filter_map(nested)
+            .collect())
     }
 }
 
@@ -155,7 +215,9 @@ fn read(bytes: &[u8]) -> Option<Vec<Entry>> {
         let fields_before_path = match record.first() {
             None | Some(b'#' | b'!') => continue,
             Some(b'?') => {
-                entries.push(Entry::Untracked { path: record.get(2..)?.to_vec() });
+                entries.push(Entry::Untracked {
+                    path: record.get(2..)?.to_vec(),
+                });
                 continue;
             }
             Some(b'1') => 8,
@@ -163,9 +225,14 @@ fn read(bytes: &[u8]) -> Option<Vec<Entry>> {
             Some(b'u') => 10,
             Some(_) => return None,
         };
-        let fields: Vec<&[u8]> = record.splitn(fields_before_path + 1, |b| *b == b' ').collect();
+        let fields: Vec<&[u8]> = record
+            .splitn(fields_before_path + 1, |b| *b == b' ')
+            .collect();
         let letters = String::from_utf8(fields.get(1)?.to_vec()).ok()?;
-        let path = fields.get(fields_before_path).filter(|path| !path.is_empty())?.to_vec();
+        let path = fields
+            .get(fields_before_path)
+            .filter(|path| !path.is_empty())?
+            .to_vec();
         if record.starts_with(b"2") {
             records.next()?;
         }
@@ -185,15 +252,22 @@ mod tests {
             2 R. N... 100644 100644 100644 aa bb R100 new\0old\0\
             u UU N... 100644 100644 100644 100644 aa bb cc both\0\
             ? -x\n\xff\0? repo/\0";
-        let changed = |letters: &str, path: &[u8]| Entry::Changed { letters: letters.to_owned(), path: path.to_vec() };
+        let changed = |letters: &str, path: &[u8]| Entry::Changed {
+            letters: letters.to_owned(),
+            path: path.to_vec(),
+        };
         assert_eq!(
             read(recorded).unwrap(),
             [
                 changed(".M", b"a file with  spaces"),
                 changed("R.", b"new"),
                 changed("UU", b"both"),
-                Entry::Untracked { path: b"-x\n\xff".to_vec() },
-                Entry::Untracked { path: b"repo/".to_vec() },
+                Entry::Untracked {
+                    path: b"-x\n\xff".to_vec()
+                },
+                Entry::Untracked {
+                    path: b"repo/".to_vec()
+                },
             ]
         );
     }

@@ -8,7 +8,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::call::{Call, utf8};
-use super::disk::{Thing, first_non_folder, names, path_of, remove, remove_empty_parents, replace_durably, thing};
+use super::disk::{
+    Thing, first_non_folder, names, path_of, remove, remove_empty_parents, replace_durably, thing,
+};
 use super::history::check_sha;
 use super::swap_list::{Blob, config_on_disk, is_at_top, link_target, read_tree};
 use super::swap_record::{Before, Bytes, Content, LIMIT, Record, RecordFiles, SwapEntry};
@@ -40,20 +42,33 @@ impl Git {
         check_sha(base)?;
         let files = RecordFiles::new(record);
         files.begin()?;
-        let mut record =
-            Record { base: base.to_owned(), complete: false, entries: self.plan(place, base, &files).await? };
+        let mut record = Record {
+            base: base.to_owned(),
+            complete: false,
+            entries: self.plan(place, base, &files).await?,
+        };
         let ignore = self.write_ignore(place, &record.entries, &files).await?;
         crash_point!("swap.record.before");
         files.store(&record)?;
         crash_point!("swap.record.after");
-        self.hide(place, record.entries.iter().filter(|entry| entry.index.is_some())).await?;
-        for entry in record.entries.iter().filter(|entry| entry.before != Before::Folder) {
+        self.hide(
+            place,
+            record.entries.iter().filter(|entry| entry.index.is_some()),
+        )
+        .await?;
+        for entry in record
+            .entries
+            .iter()
+            .filter(|entry| entry.before != Before::Folder)
+        {
             take_away(&place.path, &path_of(&entry.path.0))?;
             crash_point!("swap.taken_away");
         }
         for entry in &record.entries {
             if let Some(blob) = &entry.placed {
-                self.content_of(place, blob).await?.write(&place.path, &path_of(&entry.path.0))?;
+                self.content_of(place, blob)
+                    .await?
+                    .write(&place.path, &path_of(&entry.path.0))?;
                 crash_point!("swap.placed");
             }
         }
@@ -63,8 +78,14 @@ impl Git {
         Ok(ignore)
     }
 
-    async fn hide(&self, place: &Place, entries: impl Iterator<Item = &SwapEntry>) -> Result<(), GitError> {
-        let paths: Vec<u8> = entries.flat_map(|entry| [entry.path.0.as_slice(), b"\0"].concat()).collect();
+    async fn hide(
+        &self,
+        place: &Place,
+        entries: impl Iterator<Item = &SwapEntry>,
+    ) -> Result<(), GitError> {
+        let paths: Vec<u8> = entries
+            .flat_map(|entry| [entry.path.0.as_slice(), b"\0"].concat())
+            .collect();
         if !paths.is_empty() {
             let call = Call::at(place, ["update-index", "--skip-worktree", "-z", "--stdin"]);
             self.bytes(call.stdin(paths)).await?;
@@ -72,23 +93,38 @@ impl Git {
         Ok(())
     }
 
-    async fn plan(&self, place: &Place, base: &str, files: &RecordFiles) -> Result<Vec<SwapEntry>, GitError> {
+    async fn plan(
+        &self,
+        place: &Place,
+        base: &str,
+        files: &RecordFiles,
+    ) -> Result<Vec<SwapEntry>, GitError> {
         let head = self.config_in_head(place).await?;
         let index = self.config_in_index(place).await?;
         let base_files = self.config_in_commit(place, base).await?;
         let mut paths: BTreeSet<Vec<u8>> = config_on_disk(&place.path)?;
         paths.extend(head.keys().cloned());
         paths.extend(index.keys().cloned());
-        paths.extend(base_files.keys().filter(|path| can_be_placed(place, path)).cloned());
+        paths.extend(
+            base_files
+                .keys()
+                .filter(|path| can_be_placed(place, path))
+                .cloned(),
+        );
         let mut entries = Vec::new();
         for (number, path) in paths.into_iter().enumerate() {
             let content = Content::on_disk(&place.path, &path_of(&path))?;
             let full = place.path.join(path_of(&path));
             if content == Content::Other && matches!(thing(&full)?, Thing::File { .. }) {
-                return Err(GitError::ConfigTooBig { path: full, limit: LIMIT });
+                return Err(GitError::ConfigTooBig {
+                    path: full,
+                    limit: LIMIT,
+                });
             }
             let placed = match base_files.get(&path) {
-                Some(blob) if can_be_placed(place, &path) => self.file_behind(place, base, &path, blob).await?,
+                Some(blob) if can_be_placed(place, &path) => {
+                    self.file_behind(place, base, &path, blob).await?
+                }
                 Some(_) | None => None,
             };
             let staged = index.get(&path).cloned().flatten();
@@ -127,10 +163,24 @@ impl Git {
             if !blob.is_link() {
                 return Ok(None);
             }
-            let Some(target) = link_target(&path, &self.blob(place, &blob.sha).await?) else { return Ok(None) };
-            let call = Call::at(place, ["ls-tree", "-z", "--full-tree", "--end-of-options", commit, "--"]);
+            let Some(target) = link_target(&path, &self.blob(place, &blob.sha).await?) else {
+                return Ok(None);
+            };
+            let call = Call::at(
+                place,
+                [
+                    "ls-tree",
+                    "-z",
+                    "--full-tree",
+                    "--end-of-options",
+                    commit,
+                    "--",
+                ],
+            );
             let found = read_tree(&self.bytes(call.arg(path_of(&target))).await?)?;
-            let Some(next) = found.into_iter().find(|file| file.path == target) else { return Ok(None) };
+            let Some(next) = found.into_iter().find(|file| file.path == target) else {
+                return Ok(None);
+            };
             (path, blob) = (next.path, next.blob);
         }
         Ok(None)
@@ -144,7 +194,10 @@ impl Git {
         Ok(if blob.is_link() {
             Content::Link { target: bytes }
         } else {
-            Content::File { mode: if blob.mode & 0o100 == 0 { 0o644 } else { 0o755 }, bytes }
+            Content::File {
+                mode: if blob.mode & 0o100 == 0 { 0o644 } else { 0o755 },
+                bytes,
+            }
         })
     }
 
@@ -154,8 +207,10 @@ impl Git {
         entries: &[SwapEntry],
         files: &RecordFiles,
     ) -> Result<Swapped, GitError> {
-        let only_base: Vec<_> =
-            entries.iter().filter(|entry| entry.placed.is_some() && entry.index.is_none()).collect();
+        let only_base: Vec<_> = entries
+            .iter()
+            .filter(|entry| entry.placed.is_some() && entry.index.is_none())
+            .collect();
         if only_base.is_empty() {
             return Ok(Swapped::default());
         }
@@ -165,7 +220,10 @@ impl Git {
             None => Vec::new(),
         };
         text.push(b'\n');
-        for entry in only_base.into_iter().filter(|entry| !entry.path.0.contains(&b'\n')) {
+        for entry in only_base
+            .into_iter()
+            .filter(|entry| !entry.path.0.contains(&b'\n'))
+        {
             text.push(b'/');
             for byte in &entry.path.0 {
                 if b"\\*?[ !#".contains(byte) {
@@ -176,25 +234,44 @@ impl Git {
             text.push(b'\n');
         }
         replace_durably(&files.ignore, &text)?;
-        let pairs =
-            [("COUNT", "1".to_owned()), ("KEY_0", "core.excludesFile".to_owned()), ("VALUE_0", utf8(&files.ignore)?)];
-        Ok(Swapped { env: pairs.into_iter().map(|(name, value)| (format!("GIT_CONFIG_{name}"), value)).collect() })
+        let pairs = [
+            ("COUNT", "1".to_owned()),
+            ("KEY_0", "core.excludesFile".to_owned()),
+            ("VALUE_0", utf8(&files.ignore)?),
+        ];
+        Ok(Swapped {
+            env: pairs
+                .into_iter()
+                .map(|(name, value)| (format!("GIT_CONFIG_{name}"), value))
+                .collect(),
+        })
     }
 
     async fn users_ignore_file(&self, place: &Place) -> Result<Option<PathBuf>, GitError> {
-        let call = Call::at(place, ["config", "--type=path", "--get", "core.excludesFile"]);
+        let call = Call::at(
+            place,
+            ["config", "--type=path", "--get", "core.excludesFile"],
+        );
         if let Some(path) = self.maybe_line(call).await? {
             return Ok(Some(place.path.join(path)));
         }
         let folder = self.env.get("XDG_CONFIG_HOME").map(PathBuf::from);
-        let folder = folder.or_else(|| self.env.get("HOME").map(|home| Path::new(home).join(".config")));
+        let folder = folder.or_else(|| {
+            self.env
+                .get("HOME")
+                .map(|home| Path::new(home).join(".config"))
+        });
         Ok(folder.map(|folder| folder.join("git/ignore")))
     }
 
     /// Undoes [`Git::swap_in_base_config`], however far it came, and says which configuration the agent had
     /// edited: those edits are gone. What the agent *committed* is in HEAD, and stays for the checks of the diff.
     /// Without a record there is nothing to do. Said twice, or after a crash anywhere in it, it does and says the same.
-    pub(crate) async fn put_back_config(&self, place: &Place, record: &Path) -> Result<Vec<String>, GitError> {
+    pub(crate) async fn put_back_config(
+        &self,
+        place: &Place,
+        record: &Path,
+    ) -> Result<Vec<String>, GitError> {
         place.check()?;
         let files = RecordFiles::new(record);
         let Some(record) = files.load()? else {
@@ -205,16 +282,24 @@ impl Git {
         let dropped = match files.load_dropped()? {
             Some(dropped) => dropped,
             None => {
-                let dropped = if record.complete { edited(place, &goals)? } else { Vec::new() };
+                let dropped = if record.complete {
+                    edited(place, &goals)?
+                } else {
+                    Vec::new()
+                };
                 files.store_dropped(&dropped)?;
                 dropped
             }
         };
         crash_point!("config_back.dropped");
-        self.bytes(Call::at(place, ["update-index", "-z", "--index-info"]).stdin(index)).await?;
+        self.bytes(Call::at(place, ["update-index", "-z", "--index-info"]).stdin(index))
+            .await?;
         // A sparse checkout, or a person, had hidden them before.
         let staged = self.config_in_index(place).await?;
-        let hidden = record.entries.iter().filter(|entry| entry.was_hidden && staged.contains_key(&entry.path.0));
+        let hidden = record
+            .entries
+            .iter()
+            .filter(|entry| entry.was_hidden && staged.contains_key(&entry.path.0));
         self.hide(place, hidden).await?;
         let mut changed = Vec::new();
         // From the last to the first: what is in a folder goes before the folder.
@@ -245,7 +330,11 @@ impl Git {
     ) -> Result<(Vec<Goal>, Vec<u8>), GitError> {
         let head = self.config_in_head(place).await?;
         let index = self.config_in_index(place).await?;
-        let swapped: BTreeMap<&[u8], &SwapEntry> = record.entries.iter().map(|e| (e.path.0.as_slice(), e)).collect();
+        let swapped: BTreeMap<&[u8], &SwapEntry> = record
+            .entries
+            .iter()
+            .map(|e| (e.path.0.as_slice(), e))
+            .collect();
         let mut paths: BTreeSet<Vec<u8>> = swapped.keys().map(|path| path.to_vec()).collect();
         paths.extend(head.keys().cloned());
         paths.extend(index.keys().cloned());
@@ -259,7 +348,9 @@ impl Git {
             let entry = swapped.get(path.as_slice());
             let now = head.get(&path);
             let (disk, staged) = match entry {
-                Some(entry) if entry.head.as_ref() == now => (files.content(&entry.before)?, entry.index.clone()),
+                Some(entry) if entry.head.as_ref() == now => {
+                    (files.content(&entry.before)?, entry.index.clone())
+                }
                 Some(_) | None => match now {
                     Some(blob) => (self.content_of(place, blob).await?, Some(blob.clone())),
                     None => (Content::Absent, None),
@@ -269,7 +360,14 @@ impl Git {
                 lines.extend([format!("0 {none}\t").as_bytes(), &path, b"\0"].concat());
             }
             if let Some(blob) = staged {
-                lines.extend([format!("{:o} {}\t", blob.mode, blob.sha).as_bytes(), &path, b"\0"].concat());
+                lines.extend(
+                    [
+                        format!("{:o} {}\t", blob.mode, blob.sha).as_bytes(),
+                        &path,
+                        b"\0",
+                    ]
+                    .concat(),
+                );
             }
             let given = match entry.and_then(|entry| entry.placed.as_ref()) {
                 Some(blob) => self.content_of(place, blob).await?,
@@ -304,8 +402,14 @@ struct Goal {
 
 /// Whether something that the agent was given lies below a path.
 fn holds_given(goals: &[Goal], path: &[u8]) -> bool {
-    let is_below = |goal: &Goal| goal.path.strip_prefix(path).is_some_and(|rest| rest.starts_with(b"/"));
-    goals.iter().any(|goal| goal.given != Content::Absent && is_below(goal))
+    let is_below = |goal: &Goal| {
+        goal.path
+            .strip_prefix(path)
+            .is_some_and(|rest| rest.starts_with(b"/"))
+    };
+    goals
+        .iter()
+        .any(|goal| goal.given != Content::Absent && is_below(goal))
 }
 
 /// Removes a file or symlink, never what is behind one, and the folders that become empty by it.
@@ -334,5 +438,6 @@ fn remove_empty_folders(path: &Path) -> Result<(), GitError> {
 
 /// Instructions of a folder that the branch does not have, or has as a symlink, are left out.
 fn can_be_placed(place: &Place, path: &[u8]) -> bool {
-    is_at_top(path) || first_non_folder(&place.path, &path_of(path)).is_ok_and(|found| found.is_none())
+    is_at_top(path)
+        || first_non_folder(&place.path, &path_of(path)).is_ok_and(|found| found.is_none())
 }

@@ -41,7 +41,13 @@ const TOP: &[&str] = &[
 ];
 
 /// Instructions that agents read in the folder where they work, at any depth.
-const INSTRUCTIONS: &[&str] = &["claude.md", "claude.local.md", "agents.md", "agents.override.md", "gemini.md"];
+const INSTRUCTIONS: &[&str] = &[
+    "claude.md",
+    "claude.local.md",
+    "agents.md",
+    "agents.override.md",
+    "gemini.md",
+];
 
 /// Names are compared without regard to case: some disks do not know the difference. What lies below such a
 /// name is configuration too: a folder may stand where a file is meant. `.github` itself can only be asked
@@ -53,9 +59,17 @@ pub(crate) fn is_agent_config(path: &str) -> bool {
 
 pub(super) fn is_config(path: &[u8]) -> bool {
     let lower = path.to_ascii_lowercase();
-    let is_at_or_below =
-        |name: &&str| lower.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"));
-    let is_named = |part: &[u8]| FOLDERS.iter().chain(INSTRUCTIONS).any(|name| name.as_bytes() == part);
+    let is_at_or_below = |name: &&str| {
+        lower
+            .strip_prefix(name.as_bytes())
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+    };
+    let is_named = |part: &[u8]| {
+        FOLDERS
+            .iter()
+            .chain(INSTRUCTIONS)
+            .any(|name| name.as_bytes() == part)
+    };
     lower.starts_with(b".aider")
         || lower == b".github"
         || TOP.iter().any(is_at_or_below)
@@ -66,7 +80,9 @@ pub(super) fn is_config(path: &[u8]) -> bool {
 pub(super) fn is_at_top(path: &[u8]) -> bool {
     let lower = path.to_ascii_lowercase();
     let first = lower.split(|b| *b == b'/').next().unwrap_or_default();
-    !lower.contains(&b'/') || first == b".github" || FOLDERS.iter().any(|name| name.as_bytes() == first)
+    !lower.contains(&b'/')
+        || first == b".github"
+        || FOLDERS.iter().any(|name| name.as_bytes() == first)
 }
 
 /// A file as git has it.
@@ -106,14 +122,33 @@ impl Git {
         place: &Place,
         commit: &str,
     ) -> Result<BTreeMap<Vec<u8>, Blob>, GitError> {
-        let call = Call::at(place, ["ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit]);
+        let call = Call::at(
+            place,
+            [
+                "ls-tree",
+                "-r",
+                "-z",
+                "--full-tree",
+                "--end-of-options",
+                commit,
+            ],
+        );
         let files = read_tree(&self.bytes(call).await?)?;
-        Ok(files.into_iter().filter(|file| is_config(&file.path)).map(|file| (file.path, file.blob)).collect())
+        Ok(files
+            .into_iter()
+            .filter(|file| is_config(&file.path))
+            .map(|file| (file.path, file.blob))
+            .collect())
     }
 
     /// Nothing stands for a path in conflict.
-    pub(super) async fn config_in_index(&self, place: &Place) -> Result<BTreeMap<Vec<u8>, Option<Staged>>, GitError> {
-        let bytes = self.bytes(Call::at(place, ["ls-files", "-t", "-s", "-z"])).await?;
+    pub(super) async fn config_in_index(
+        &self,
+        place: &Place,
+    ) -> Result<BTreeMap<Vec<u8>, Option<Staged>>, GitError> {
+        let bytes = self
+            .bytes(Call::at(place, ["ls-files", "-t", "-s", "-z"]))
+            .await?;
         let mut found = BTreeMap::new();
         for record in bytes.split(|b| *b == 0).filter(|record| !record.is_empty()) {
             let (words, path) = split(record, "ls-files -t -s -z")?;
@@ -121,8 +156,14 @@ impl Git {
                 let [tag, mode, sha, stage] = words.as_slice() else {
                     return Err(unreadable("ls-files -t -s -z", record));
                 };
-                let blob = Blob { mode: octal(mode, record)?, sha: sha.clone() };
-                let staged = Staged { blob, hidden: tag == "S" };
+                let blob = Blob {
+                    mode: octal(mode, record)?,
+                    sha: sha.clone(),
+                };
+                let staged = Staged {
+                    blob,
+                    hidden: tag == "S",
+                };
                 found.insert(path.to_vec(), (stage == "0").then_some(staged));
             }
         }
@@ -130,9 +171,20 @@ impl Git {
     }
 
     /// New files that are configuration below the top, where ignored ones are not looked for.
-    pub(super) async fn config_untracked(&self, place: &Place) -> Result<BTreeSet<Vec<u8>>, GitError> {
-        let paths = self.paths(Call::at(place, ["ls-files", "-o", "-z", "--exclude-standard"])).await?;
-        Ok(paths.into_iter().filter(|path| is_config(path) && !path.ends_with(b"/") && !in_worktrees(path)).collect())
+    pub(super) async fn config_untracked(
+        &self,
+        place: &Place,
+    ) -> Result<BTreeSet<Vec<u8>>, GitError> {
+        let paths = self
+            .paths(Call::at(
+                place,
+                ["ls-files", "-o", "-z", "--exclude-standard"],
+            ))
+            .await?;
+        Ok(paths
+            .into_iter()
+            .filter(|path| is_config(path) && !path.ends_with(b"/") && !in_worktrees(path))
+            .collect())
     }
 }
 
@@ -177,8 +229,16 @@ pub(super) fn read_tree(bytes: &[u8]) -> Result<Vec<TreeFile>, GitError> {
     let records = bytes.split(|b| *b == 0).filter(|record| !record.is_empty());
     let file = |record: &[u8]| {
         let (words, path) = split(record, "ls-tree -z")?;
-        let [mode, _kind, sha] = words.as_slice() else { return Err(unreadable("ls-tree -z", record)) };
-        Ok(TreeFile { path: path.to_vec(), blob: Blob { mode: octal(mode, record)?, sha: sha.clone() } })
+        let [mode, _kind, sha] = words.as_slice() else {
+            return Err(unreadable("ls-tree -z", record));
+        };
+        Ok(TreeFile {
+            path: path.to_vec(),
+            blob: Blob {
+                mode: octal(mode, record)?,
+                sha: sha.clone(),
+            },
+        })
     };
     records.map(file).collect()
 }
@@ -187,15 +247,26 @@ fn split<'a>(record: &'a [u8], args: &str) -> Result<(Vec<String>, &'a [u8]), Gi
     let tab = record.iter().position(|b| *b == b'\t');
     let parts = tab.and_then(|tab| Some((record.get(..tab)?, record.get(tab + 1..)?)));
     let (words, path) = parts.ok_or_else(|| unreadable(args, record))?;
-    Ok((String::from_utf8_lossy(words).split(' ').map(str::to_owned).collect(), path))
+    Ok((
+        String::from_utf8_lossy(words)
+            .split(' ')
+            .map(str::to_owned)
+            .collect(),
+        path,
+    ))
 }
 
 fn octal(text: &str, record: &[u8]) -> Result<u32, GitError> {
-    u32::from_str_radix(text, 8).ok().ok_or_else(|| unreadable("ls-tree", record))
+    u32::from_str_radix(text, 8)
+        .ok()
+        .ok_or_else(|| unreadable("ls-tree", record))
 }
 
 fn unreadable(args: &str, record: &[u8]) -> GitError {
-    GitError::Output { args: args.to_owned(), found: String::from_utf8_lossy(record).chars().take(200).collect() }
+    GitError::Output {
+        args: args.to_owned(),
+        found: String::from_utf8_lossy(record).chars().take(200).collect(),
+    }
 }
 
 /// Where a symlink of a commit leads, as a path in that commit; none when it leaves it.
@@ -255,9 +326,13 @@ mod tests {
 
     #[test]
     fn links_that_leave_the_commit_lead_nowhere() {
-        let target =
-            |link: &str, to: &str| link_target(link.as_bytes(), to.as_bytes()).map(|p| String::from_utf8(p).unwrap());
-        assert_eq!(target("CLAUDE.md", "AGENTS.md").as_deref(), Some("AGENTS.md"));
+        let target = |link: &str, to: &str| {
+            link_target(link.as_bytes(), to.as_bytes()).map(|p| String::from_utf8(p).unwrap())
+        };
+        assert_eq!(
+            target("CLAUDE.md", "AGENTS.md").as_deref(),
+            Some("AGENTS.md")
+        );
         assert_eq!(target("a/b/CLAUDE.md", "../.././x").as_deref(), Some("x"));
         assert_eq!(target("CLAUDE.md", "../x"), None);
         assert_eq!(target("CLAUDE.md", "/etc/passwd"), None);

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::GitError;
-use super::disk::{self, Thing, at, first_non_folder, path_of, replace_durably, sync_folder, thing};
+use super::disk::{
+    self, Thing, at, first_non_folder, path_of, replace_durably, sync_folder, thing,
+};
 use super::swap_list::Blob;
 use crate::files::{self, RECORD, Refused};
 
@@ -110,7 +112,9 @@ impl Content {
             Thing::Other => Self::Other,
             Thing::Link => {
                 let target = fs::read_link(&full).map_err(at("read", &full))?;
-                Self::Link { target: target.as_os_str().as_bytes().to_vec() }
+                Self::Link {
+                    target: target.as_os_str().as_bytes().to_vec(),
+                }
             }
             Thing::File { mode } => match files::read_below(root, path, LIMIT) {
                 Ok(bytes) => Self::File { mode, bytes },
@@ -123,7 +127,9 @@ impl Content {
     /// As git sees it: of the mode only whether it can be executed counts.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::File { mode: a, bytes: x }, Self::File { mode: b, bytes: y }) => a & 0o100 == b & 0o100 && x == y,
+            (Self::File { mode: a, bytes: x }, Self::File { mode: b, bytes: y }) => {
+                a & 0o100 == b & 0o100 && x == y
+            }
             _ => self == other,
         }
     }
@@ -168,24 +174,42 @@ impl RecordFiles {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(at("read", &self.record)(error)),
         };
-        let bad = |source| GitError::BadRecord { path: self.record.clone(), source };
+        let bad = |source| GitError::BadRecord {
+            path: self.record.clone(),
+            source,
+        };
         let record: Record = serde_json::from_slice(&bytes).map_err(bad)?;
-        if let Some(outside) = record.entries.iter().find(|entry| !disk::is_inside(&path_of(&entry.path.0))) {
-            let text = format!("`{}` leaves the worktree", String::from_utf8_lossy(&outside.path.0));
+        if let Some(outside) = record
+            .entries
+            .iter()
+            .find(|entry| !disk::is_inside(&path_of(&entry.path.0)))
+        {
+            let text = format!(
+                "`{}` leaves the worktree",
+                String::from_utf8_lossy(&outside.path.0)
+            );
             return Err(bad(serde::de::Error::custom(text)));
         }
         Ok(Some(record))
     }
 
     pub(super) fn store(&self, record: &Record) -> Result<(), GitError> {
-        let bad = |source| GitError::BadRecord { path: self.record.clone(), source };
-        replace_durably(&self.record, &serde_json::to_vec_pretty(record).map_err(bad)?)
+        let bad = |source| GitError::BadRecord {
+            path: self.record.clone(),
+            source,
+        };
+        replace_durably(
+            &self.record,
+            &serde_json::to_vec_pretty(record).map_err(bad)?,
+        )
     }
 
     /// Makes an empty folder for copies; older ones without a record belong to a swap that never began.
     pub(super) fn begin(&self) -> Result<(), GitError> {
         if thing(&self.record)? != Thing::Absent {
-            return Err(GitError::RecordThere { path: self.record.clone() });
+            return Err(GitError::RecordThere {
+                path: self.record.clone(),
+            });
         }
         self.remove_copies()?;
         disk::remove(&self.dropped)?;
@@ -197,7 +221,9 @@ impl RecordFiles {
         Ok(match content {
             Content::Absent | Content::Other => Before::Absent,
             Content::Folder => Before::Folder,
-            Content::Link { target } => Before::Link { target: Bytes(target.clone()) },
+            Content::Link { target } => Before::Link {
+                target: Bytes(target.clone()),
+            },
             Content::File { mode, bytes } => {
                 let copy = number.to_string();
                 replace_durably(&self.copies.join(&copy), bytes)?;
@@ -210,10 +236,15 @@ impl RecordFiles {
         Ok(match before {
             Before::Absent => Content::Absent,
             Before::Folder => Content::Folder,
-            Before::Link { target } => Content::Link { target: target.0.clone() },
+            Before::Link { target } => Content::Link {
+                target: target.0.clone(),
+            },
             Before::File { mode, copy } => {
                 let path = self.copies.join(copy);
-                Content::File { mode: *mode, bytes: files::read(&path, LIMIT).map_err(at("read", &path))? }
+                Content::File {
+                    mode: *mode,
+                    bytes: files::read(&path, LIMIT).map_err(at("read", &path))?,
+                }
             }
         })
     }
@@ -221,16 +252,24 @@ impl RecordFiles {
     /// What the run had edited, once that was looked at: it can't be seen any more when files were put back.
     pub(super) fn load_dropped(&self) -> Result<Option<Vec<String>>, GitError> {
         match files::read(&self.dropped, RECORD) {
-            Ok(bytes) => serde_json::from_slice(&bytes)
-                .map(Some)
-                .map_err(|source| GitError::BadRecord { path: self.dropped.clone(), source }),
+            Ok(bytes) => {
+                serde_json::from_slice(&bytes)
+                    .map(Some)
+                    .map_err(|source| GitError::BadRecord {
+                        path: self.dropped.clone(),
+                        source,
+                    })
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(at("read", &self.dropped)(error)),
         }
     }
 
     pub(super) fn store_dropped(&self, dropped: &[String]) -> Result<(), GitError> {
-        let bad = |source| GitError::BadRecord { path: self.dropped.clone(), source };
+        let bad = |source| GitError::BadRecord {
+            path: self.dropped.clone(),
+            source,
+        };
         replace_durably(&self.dropped, &serde_json::to_vec(dropped).map_err(bad)?)
     }
 
@@ -246,7 +285,9 @@ impl RecordFiles {
 
     fn remove_copies(&self) -> Result<(), GitError> {
         match fs::remove_dir_all(&self.copies) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at("remove", &self.copies)(error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(at("remove", &self.copies)(error))
+            }
             Ok(()) | Err(_) => Ok(()),
         }
     }

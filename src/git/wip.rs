@@ -43,7 +43,9 @@ impl Git {
             return Ok(kept);
         }
         if let Some(kept) = &kept {
-            if tree == self.tree_of(place, kept).await? && self.contains(place, kept, &parents).await? {
+            if tree == self.tree_of(place, kept).await?
+                && self.contains(place, kept, &parents).await?
+            {
                 return Ok(Some(kept.clone()));
             }
             parents.push(kept.clone());
@@ -57,43 +59,97 @@ impl Git {
         }
         let message = format!("{LEFT}{run}\n\nIt began at {head_before}.\n");
         let identity = self.identity(place).await?;
-        let sha = self.line(call.arg(&tree).stdin(message.into_bytes()).env(&identity)).await?;
+        let sha = self
+            .line(call.arg(&tree).stdin(message.into_bytes()).env(&identity))
+            .await?;
         // Only from what we saw: a second keeper of the same run must not lose the first one's work.
         let old = kept.unwrap_or_else(|| "0".repeat(sha.len()));
-        self.bytes(Call::at(place, ["update-ref", "--no-deref", &name, &sha, &old])).await?;
+        self.bytes(Call::at(
+            place,
+            ["update-ref", "--no-deref", &name, &sha, &old],
+        ))
+        .await?;
         Ok(Some(sha))
     }
 
     /// The commit on a ref, and those below it, on no branch, that keep what a run left: of whichever run, since another
     /// one of the same name finds the ref there and keeps both.
     pub(crate) async fn kept_on(&self, place: &Place, name: &str) -> Result<Vec<String>, GitError> {
-        let Some(tip) = self.resolve(place, name).await? else { return Ok(Vec::new()) };
+        let Some(tip) = self.resolve(place, name).await? else {
+            return Ok(Vec::new());
+        };
         let grep = format!("--grep=^{LEFT}");
-        let below = Call::at(place, ["rev-list", &grep, &tip, "--not", "--branches", "--remotes", "--tags"]);
+        let below = Call::at(
+            place,
+            [
+                "rev-list",
+                &grep,
+                &tip,
+                "--not",
+                "--branches",
+                "--remotes",
+                "--tags",
+            ],
+        );
         let below = text("rev-list", self.bytes(below).await?)?;
         let others = below.lines().filter(|sha| *sha != tip).map(str::to_owned);
-        Ok([tip.clone()].into_iter().chain(others.collect::<Vec<_>>()).collect())
+        Ok([tip.clone()]
+            .into_iter()
+            .chain(others.collect::<Vec<_>>())
+            .collect())
     }
 
     /// The worktree as a tree. Read into an empty index, so that neither old file times nor flags that
     /// hide files (`assume-unchanged`) can make a change look like none.
-    async fn worktree_tree(&self, place: &Place, head_before: &str, index: &Path) -> Result<String, GitError> {
-        let head = self.resolve(place, "HEAD").await.ok().flatten().unwrap_or_else(|| head_before.to_owned());
-        self.bytes(Call::at(place, ["read-tree", &head]).index(index)).await?;
+    async fn worktree_tree(
+        &self,
+        place: &Place,
+        head_before: &str,
+        index: &Path,
+    ) -> Result<String, GitError> {
+        let head = self
+            .resolve(place, "HEAD")
+            .await
+            .ok()
+            .flatten()
+            .unwrap_or_else(|| head_before.to_owned());
+        self.bytes(Call::at(place, ["read-tree", &head]).index(index))
+            .await?;
         let nested = self.nested_repositories_by(place, index).await?;
         let caches = self.untracked_caches(place, Some(index)).await?;
-        self.bytes(add_all(place, &[nested.as_slice(), &caches].concat()).index(index)).await?;
+        self.bytes(add_all(place, &[nested.as_slice(), &caches].concat()).index(index))
+            .await?;
         // A file that is ignored now but tracked by the worktree's index (`add -f`) or by `head_before` would
         // be overwritten or removed by the reset.
-        let have = self.paths(Call::at(place, ["ls-files", "-z"]).index(index)).await?;
-        let before = Call::at(place, ["ls-tree", "-r", "-z", "--name-only", "--full-tree", head_before]);
+        let have = self
+            .paths(Call::at(place, ["ls-files", "-z"]).index(index))
+            .await?;
+        let before = Call::at(
+            place,
+            [
+                "ls-tree",
+                "-r",
+                "-z",
+                "--name-only",
+                "--full-tree",
+                head_before,
+            ],
+        );
         let mut wanted = self.paths(before).await?;
         // A broken index has nothing to tell; what it knew is on the disk.
-        wanted.extend(self.paths(Call::at(place, ["ls-files", "-z"])).await.unwrap_or_default());
+        wanted.extend(
+            self.paths(Call::at(place, ["ls-files", "-z"]))
+                .await
+                .unwrap_or_default(),
+        );
         let mut forced = BTreeSet::new();
-        for path in wanted.difference(&have).filter(|path| !nested.contains(path)) {
+        for path in wanted
+            .difference(&have)
+            .filter(|path| !nested.contains(path))
+        {
             // A file may stand in the place of the folder that it was in, and a folder in the place of the file.
-            let file = first_non_folder(&place.path, &path_of(path))?.unwrap_or_else(|| path_of(path));
+            let file =
+                first_non_folder(&place.path, &path_of(path))?.unwrap_or_else(|| path_of(path));
             let bytes = file.as_os_str().as_bytes();
             if holds_files(&place.path.join(&file))? && !have.contains(bytes) {
                 forced.insert([b":(top,literal)", bytes, b"\0"].concat());
@@ -101,32 +157,55 @@ impl Git {
         }
         let forced: Vec<u8> = forced.into_iter().flatten().collect();
         if !forced.is_empty() {
-            let call = Call::at(place, ["add", "-f", "--pathspec-from-file=-", "--pathspec-file-nul"]);
+            let call = Call::at(
+                place,
+                ["add", "-f", "--pathspec-from-file=-", "--pathspec-file-nul"],
+            );
             self.bytes(call.stdin(forced).index(index)).await?;
         }
-        self.line(Call::at(place, ["write-tree"]).index(index)).await
+        self.line(Call::at(place, ["write-tree"]).index(index))
+            .await
     }
 
-    async fn nested_repositories_by(&self, place: &Place, index: &Path) -> Result<Vec<Vec<u8>>, GitError> {
+    async fn nested_repositories_by(
+        &self,
+        place: &Place,
+        index: &Path,
+    ) -> Result<Vec<Vec<u8>>, GitError> {
         let others = Call::at(place, ["ls-files", "-o", "-z", "--exclude-standard"]).index(index);
         let others = self.paths(others).await?;
-        Ok(others.iter().filter_map(|path| path.strip_suffix(b"/").map(<[u8]>::to_vec)).collect())
+        Ok(others
+            .iter()
+            .filter_map(|path| path.strip_suffix(b"/").map(<[u8]>::to_vec))
+            .collect())
     }
 
     pub(super) async fn paths(&self, call: Call) -> Result<BTreeSet<Vec<u8>>, GitError> {
         let bytes = self.bytes(call).await?;
-        Ok(bytes.split(|b| *b == 0).filter(|path| !path.is_empty()).map(<[u8]>::to_vec).collect())
+        Ok(bytes
+            .split(|b| *b == 0)
+            .filter(|path| !path.is_empty())
+            .map(<[u8]>::to_vec)
+            .collect())
     }
 
     /// Commits that the reset to `head_before` would leave to the garbage collector, nearest first.
-    async fn leads(&self, place: &Place, head_at: HeadAt<'_>, head_before: &str) -> Result<Vec<String>, GitError> {
+    async fn leads(
+        &self,
+        place: &Place,
+        head_at: HeadAt<'_>,
+        head_before: &str,
+    ) -> Result<Vec<String>, GitError> {
         let mut found = Vec::new();
         // A HEAD that is broken leads nowhere; the branch is asked by itself.
         found.extend(self.resolve(place, "HEAD").await.ok().flatten());
         found.extend(self.resolve(place, &head_at.ref_name()?).await?);
-        for file in
-            ["rebase-merge/orig-head", "rebase-merge/autostash", "rebase-apply/orig-head", "rebase-apply/autostash"]
-        {
+        for file in [
+            "rebase-merge/orig-head",
+            "rebase-merge/autostash",
+            "rebase-apply/orig-head",
+            "rebase-apply/autostash",
+        ] {
             found.extend(self.commit_in(place, file).await);
         }
         for file in ["MERGE_HEAD", "MERGE_AUTOSTASH", "CHERRY_PICK_HEAD"] {
@@ -154,7 +233,12 @@ impl Git {
         self.resolve(place, sha).await.ok().flatten()
     }
 
-    async fn contains(&self, place: &Place, commit: &str, parts: &[String]) -> Result<bool, GitError> {
+    async fn contains(
+        &self,
+        place: &Place,
+        commit: &str,
+        parts: &[String],
+    ) -> Result<bool, GitError> {
         for part in parts {
             if !self.is_ancestor(place, part, commit).await? {
                 return Ok(false);
@@ -181,10 +265,15 @@ fn holds_files(path: &Path) -> Result<bool, GitError> {
 
 /// `refs/remand/wip/RUN`.
 pub(super) fn wip_ref(run: &str) -> Result<String, GitError> {
-    let plain =
-        !run.is_empty() && run.len() <= 100 && run.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b));
+    let plain = !run.is_empty()
+        && run.len() <= 100
+        && run
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b));
     if !plain || run.starts_with('-') {
-        return Err(GitError::BadRunName { text: run.chars().take(80).collect() });
+        return Err(GitError::BadRunName {
+            text: run.chars().take(80).collect(),
+        });
     }
     Ok(format!("refs/remand/wip/{run}"))
 }
@@ -196,7 +285,9 @@ struct ScratchIndex {
 
 impl ScratchIndex {
     fn new(place: &Place, run: &str) -> Self {
-        Self { path: place.git_dir.join(format!("remand-{run}.index")) }
+        Self {
+            path: place.git_dir.join(format!("remand-{run}.index")),
+        }
     }
 
     fn remove(&self) -> Result<(), GitError> {

@@ -36,16 +36,30 @@ pub(super) struct Call {
 
 impl Call {
     pub(super) fn get(path: String) -> Self {
-        Self { method: Method::Get, path, etag: None, body: None }
+        Self {
+            method: Method::Get,
+            path,
+            etag: None,
+            body: None,
+        }
     }
 
     /// A body goes through stdin only: arguments are seen by everybody on the machine, and `-f x=@file` reads files.
-    pub(super) fn write(method: Method, path: String, body: &impl Serialize) -> Result<Self, GithubError> {
+    pub(super) fn write(
+        method: Method,
+        path: String,
+        body: &impl Serialize,
+    ) -> Result<Self, GithubError> {
         let body = serde_json::to_vec(body).map_err(|error| GithubError::Broken {
             path: path.clone(),
             what: format!("it cannot be asked: {error}"),
         })?;
-        Ok(Self { method, path, etag: None, body: Some(body) })
+        Ok(Self {
+            method,
+            path,
+            etag: None,
+            body: Some(body),
+        })
     }
 
     /// "Not modified" costs nothing of the rate limit.
@@ -100,7 +114,13 @@ impl Github {
         if let Some(rate) = split(&output.stdout).and_then(|(head, _)| head.rate()) {
             self.shared.rate.send_replace(Some(rate));
         }
-        classify(Asked { path: &call.path, is_conditional: call.etag.is_some() }, &output)
+        classify(
+            Asked {
+                path: &call.path,
+                is_conditional: call.etag.is_some(),
+            },
+            &output,
+        )
     }
 
     /// Starts gh with these words after its own.
@@ -111,11 +131,17 @@ impl Github {
         deadline: Instant,
     ) -> Result<ShortOutput, ProcessError> {
         let shared = &self.shared;
-        let (program, leading) =
-            shared.argv.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
+        let (program, leading) = shared
+            .argv
+            .split_first()
+            .map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
         let short = Short {
             program: program.into(),
-            args: leading.iter().map(OsString::from).chain(words.iter().cloned()).collect(),
+            args: leading
+                .iter()
+                .map(OsString::from)
+                .chain(words.iter().cloned())
+                .collect(),
             cwd: shared.cwd.clone(),
             env: shared.env.clone(),
             stdin,
@@ -137,13 +163,23 @@ impl Github {
         } else {
             matches!(error, ProcessError::NotFound { .. })
         };
-        if is_missing { GithubError::NoGh } else { GithubError::Transient { path: path.to_owned(), what } }
+        if is_missing {
+            GithubError::NoGh
+        } else {
+            GithubError::Transient {
+                path: path.to_owned(),
+                what,
+            }
+        }
     }
 }
 
 /// A body as what it must be. What is unknown in it is passed over; what is missing or of another kind is named.
 pub(super) fn read_body<T: DeserializeOwned>(path: &str, body: &[u8]) -> Result<T, GithubError> {
-    let broken = |what: String| GithubError::Broken { path: path.to_owned(), what };
+    let broken = |what: String| GithubError::Broken {
+        path: path.to_owned(),
+        what,
+    };
     let mut json = serde_json::Deserializer::from_slice(body);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let (place, why) = (error.path().to_string(), error.inner());
@@ -154,11 +190,17 @@ pub(super) fn read_body<T: DeserializeOwned>(path: &str, body: &[u8]) -> Result<
 }
 
 fn is_no_program(error: &std::io::Error) -> bool {
-    let kinds = [ErrorKind::NotFound, ErrorKind::PermissionDenied, ErrorKind::NotADirectory];
+    let kinds = [
+        ErrorKind::NotFound,
+        ErrorKind::PermissionDenied,
+        ErrorKind::NotADirectory,
+    ];
     kinds.contains(&error.kind()) || error.raw_os_error() == Some(ENOEXEC)
 }
 
 fn chain(error: &ProcessError) -> String {
-    let source = std::error::Error::source(error).map(|source| format!(": {source}")).unwrap_or_default();
+    let source = std::error::Error::source(error)
+        .map(|source| format!(": {source}"))
+        .unwrap_or_default();
     format!("{error}{source}")
 }

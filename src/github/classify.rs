@@ -24,8 +24,14 @@ pub(super) struct Asked<'a> {
 
 /// The status of HTTP counts where there is one, whatever gh left with; an answer is good only if gh was content too.
 pub(super) fn classify(asked: Asked<'_>, output: &ShortOutput) -> Result<Reply, GithubError> {
-    let transient = |what: String| GithubError::Transient { path: asked.path.to_owned(), what };
-    let broken = |what: String| GithubError::Broken { path: asked.path.to_owned(), what };
+    let transient = |what: String| GithubError::Transient {
+        path: asked.path.to_owned(),
+        what,
+    };
+    let broken = |what: String| GithubError::Broken {
+        path: asked.path.to_owned(),
+        what,
+    };
     let Some(exit) = output.status else {
         return Err(transient("gh was ended by a signal".to_owned()));
     };
@@ -36,8 +42,14 @@ pub(super) fn classify(asked: Asked<'_>, output: &ShortOutput) -> Result<Reply, 
         200..=299 if output.truncated && output.stdout.len() >= CAP => {
             Err(broken(format!("it is larger than {CAP} bytes")))
         }
-        200..=299 if exit != 0 => Err(transient(format!("the answer was cut: {}", said(&output.stderr)))),
-        200..=299 => Ok(Reply::New { body: body.to_vec(), head }),
+        200..=299 if exit != 0 => Err(transient(format!(
+            "the answer was cut: {}",
+            said(&output.stderr)
+        ))),
+        200..=299 => Ok(Reply::New {
+            body: body.to_vec(),
+            head,
+        }),
         304 if asked.is_conditional => Ok(Reply::Unchanged { head }),
         304 => Err(broken("not modified, which was not asked".to_owned())),
         _ => Err(failure(asked.path, &head, body)),
@@ -49,33 +61,61 @@ fn without_head(path: &str, exit: i32, output: &ShortOutput) -> GithubError {
     let stderr = String::from_utf8_lossy(&output.stderr);
     let what = said(&output.stderr);
     let is_network = stderr.lines().any(|line| {
-        ["Get \"", "Post \"", "Put \"", "error connecting to", "unexpected EOF", "unexpected end of JSON input"]
-            .iter()
-            .any(|start| line.starts_with(start))
+        [
+            "Get \"",
+            "Post \"",
+            "Put \"",
+            "error connecting to",
+            "unexpected EOF",
+            "unexpected end of JSON input",
+        ]
+        .iter()
+        .any(|start| line.starts_with(start))
     });
     match exit {
-        0 => GithubError::Broken { path: path.to_owned(), what: format!("no HTTP head in `{}`", said(&output.stdout)) },
+        0 => GithubError::Broken {
+            path: path.to_owned(),
+            what: format!("no HTTP head in `{}`", said(&output.stdout)),
+        },
         NEEDS_LOGIN => GithubError::LoggedOut,
-        CANCELLED => GithubError::Transient { path: path.to_owned(), what: format!("gh was cancelled: {what}") },
-        _ if is_network => GithubError::Transient { path: path.to_owned(), what },
-        _ => GithubError::Broken { path: path.to_owned(), what: format!("gh left with {exit}: {what}") },
+        CANCELLED => GithubError::Transient {
+            path: path.to_owned(),
+            what: format!("gh was cancelled: {what}"),
+        },
+        _ if is_network => GithubError::Transient {
+            path: path.to_owned(),
+            what,
+        },
+        _ => GithubError::Broken {
+            path: path.to_owned(),
+            what: format!("gh left with {exit}: {what}"),
+        },
     }
 }
 
 fn failure(path: &str, head: &Head, body: &[u8]) -> GithubError {
     let message = Complaint::read(body).unwrap_or_else(|| said(body));
     match head.status {
-        403 | 429 if is_limit(head, &message) => GithubError::Limited { until: head.retry_at() },
+        403 | 429 if is_limit(head, &message) => GithubError::Limited {
+            until: head.retry_at(),
+        },
         401 => GithubError::Auth { message, url: None },
-        403 if is_about_rights(head, &message) => GithubError::Auth { message, url: sign_on(head) },
-        404 => GithubError::NotFound { path: path.to_owned() },
-        status @ (408 | 500..=599) => {
-            GithubError::Transient { path: path.to_owned(), what: format!("HTTP {status}: {message}") }
-        }
+        403 if is_about_rights(head, &message) => GithubError::Auth {
+            message,
+            url: sign_on(head),
+        },
+        404 => GithubError::NotFound {
+            path: path.to_owned(),
+        },
+        status @ (408 | 500..=599) => GithubError::Transient {
+            path: path.to_owned(),
+            what: format!("HTTP {status}: {message}"),
+        },
         // gh follows what it may: a write does not go to another address.
-        status @ 300..=399 => {
-            GithubError::Refused { status, message: format!("the repository has another name now ({message})") }
-        }
+        status @ 300..=399 => GithubError::Refused {
+            status,
+            message: format!("the repository has another name now ({message})"),
+        },
         status => GithubError::Refused { status, message },
     }
 }
@@ -92,14 +132,32 @@ fn is_limit(head: &Head, message: &str) -> bool {
 /// A 403 that is about the account or its token. Others are about the thing: archived, locked, blocked.
 fn is_about_rights(head: &Head, message: &str) -> bool {
     let message = message.to_lowercase();
-    let words = ["bad credentials", "not accessible by", "saml", "must have", "ip allow list", "two-factor", "scope"];
-    head.get("x-github-sso").is_some() || lacks_scope(head) || words.iter().any(|word| message.contains(word))
+    let words = [
+        "bad credentials",
+        "not accessible by",
+        "saml",
+        "must have",
+        "ip allow list",
+        "two-factor",
+        "scope",
+    ];
+    head.get("x-github-sso").is_some()
+        || lacks_scope(head)
+        || words.iter().any(|word| message.contains(word))
 }
 
 /// Only classic tokens have scopes.
 fn lacks_scope(head: &Head) -> bool {
-    let scopes = |name| head.get(name).map(|text| text.split(',').map(str::trim).filter(|word| !word.is_empty()));
-    let (Some(mut accepted), Some(has)) = (scopes("x-accepted-oauth-scopes"), scopes("x-oauth-scopes")) else {
+    let scopes = |name| {
+        head.get(name).map(|text| {
+            text.split(',')
+                .map(str::trim)
+                .filter(|word| !word.is_empty())
+        })
+    };
+    let (Some(mut accepted), Some(has)) =
+        (scopes("x-accepted-oauth-scopes"), scopes("x-oauth-scopes"))
+    else {
         return false;
     };
     let has: Vec<&str> = has.collect();
@@ -130,7 +188,11 @@ impl Complaint {
             Value::String(text) => vec![text.clone()],
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => Vec::new(),
         };
-        let details = if details.is_empty() { String::new() } else { format!(": {}", details.join("; ")) };
+        let details = if details.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", details.join("; "))
+        };
         Some(shown(&format!("{message}{details}")))
     }
 }
@@ -147,8 +209,16 @@ fn detail(error: &Value) -> Option<String> {
 pub(super) fn said(bytes: &[u8]) -> String {
     let start = bytes.get(..4_000).unwrap_or(bytes);
     let text = String::from_utf8_lossy(start);
-    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    if lines.is_empty() { "nothing was said".to_owned() } else { shown(&lines.join("; ")) }
+    let lines: Vec<&str> = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect();
+    if lines.is_empty() {
+        "nothing was said".to_owned()
+    } else {
+        shown(&lines.join("; "))
+    }
 }
 
 fn shown(text: &str) -> String {

@@ -49,7 +49,9 @@ impl GithubError {
             }
             Self::Limited { .. } => "nothing is lost: it goes on when the limit is over",
             Self::Refused { .. } => "asking again will not help: change what the message names",
-            Self::Transient { .. } => "check the network and https://www.githubstatus.com; it is tried again by itself",
+            Self::Transient { .. } => {
+                "check the network and https://www.githubstatus.com; it is tried again by itself"
+            }
             Self::Broken { .. } => {
                 "try `gh api` with the same path by hand, and a newer gh; a proxy may answer in GitHub's place"
             }
@@ -58,5 +60,6 @@ impl GithubError {
 }
 
 fn authorize(url: Option<&str>) -> String {
-    url.map(|url| format!(" (authorize it at {url})")).unwrap_or_default()
+    url.map(|url| format!(" (authorize it at {url})"))
+        .unwrap_or_default()
 }

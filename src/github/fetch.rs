@@ -33,12 +33,18 @@ pub(crate) struct Fetch {
 impl Github {
     /// Begins a fetch that must be over after `limit`. `kept` are the pages of one that ran out of time.
     pub(crate) fn begin_fetch(limit: Duration, kept: KeptPages) -> Fetch {
-        Fetch { deadline: Instant::now() + limit, kept }
+        Fetch {
+            deadline: Instant::now() + limit,
+            kept,
+        }
     }
 
     /// A fetch of one question.
     pub(super) fn single_fetch(&self) -> Fetch {
-        Fetch { deadline: self.deadline(), kept: KeptPages::default() }
+        Fetch {
+            deadline: self.deadline(),
+            kept: KeptPages::default(),
+        }
     }
 }
 

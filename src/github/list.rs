@@ -47,13 +47,20 @@ impl Marks {
 
 impl<T> Pages<T> {
     pub(super) fn filter_map<U>(self, each: impl FnMut(T) -> Option<U>) -> Pages<U> {
-        Pages { items: self.items.into_iter().filter_map(each).collect(), marks: self.marks }
+        Pages {
+            items: self.items.into_iter().filter_map(each).collect(),
+            marks: self.marks,
+        }
     }
 }
 
 impl Github {
     /// A whole list or an error. `path` has its own query, if any; the page is added to it.
-    pub(super) async fn list<T: DeserializeOwned>(&self, path: &str, known: &Marks) -> Result<Pages<T>, GithubError> {
+    pub(super) async fn list<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        known: &Marks,
+    ) -> Result<Pages<T>, GithubError> {
         self.list_in(&mut self.single_fetch(), path, known).await
     }
 
@@ -66,7 +73,10 @@ impl Github {
     ) -> Result<Pages<T>, GithubError> {
         let deadline = fetch.deadline().min(self.deadline());
         let joint = if path.contains('?') { '&' } else { '?' };
-        let mut pages = Pages { items: Vec::new(), marks: Marks::default() };
+        let mut pages = Pages {
+            items: Vec::new(),
+            marks: Marks::default(),
+        };
         let at = |page: usize| format!("{path}{joint}per_page={FULL}&page={page}");
         for page in 1..=MOST_PAGES {
             let path = at(page);
@@ -84,7 +94,10 @@ impl Github {
                 None => mark.cloned(),
                 Some(body) => {
                     let items: Vec<T> = read_body(&path, body.as_bytes())?;
-                    let mark = Mark { etag: kept.etag.clone(), count: items.len() };
+                    let mark = Mark {
+                        etag: kept.etag.clone(),
+                        count: items.len(),
+                    };
                     pages.items.extend(items);
                     Some(mark)
                 }
@@ -100,19 +113,30 @@ impl Github {
                 return Ok(pages);
             }
         }
-        Err(GithubError::Broken { path: path.to_owned(), what: format!("the list does not end in {MOST_PAGES} pages") })
+        Err(GithubError::Broken {
+            path: path.to_owned(),
+            what: format!("the list does not end in {MOST_PAGES} pages"),
+        })
     }
 }
 
 fn to_keep(path: &str, reply: Reply, known_next: Option<&Mark>) -> Result<KeptPage, GithubError> {
     match reply {
-        Reply::Unchanged { head } => {
-            Ok(KeptPage { etag: String::new(), leads_on: head.has_next() || known_next.is_some(), body: None })
-        }
+        Reply::Unchanged { head } => Ok(KeptPage {
+            etag: String::new(),
+            leads_on: head.has_next() || known_next.is_some(),
+            body: None,
+        }),
         Reply::New { head, body } => {
-            let body = String::from_utf8(body)
-                .map_err(|error| GithubError::Broken { path: path.to_owned(), what: error.to_string() })?;
-            Ok(KeptPage { etag: head.etag().unwrap_or_default(), leads_on: head.has_next(), body: Some(body) })
+            let body = String::from_utf8(body).map_err(|error| GithubError::Broken {
+                path: path.to_owned(),
+                what: error.to_string(),
+            })?;
+            Ok(KeptPage {
+                etag: head.etag().unwrap_or_default(),
+                leads_on: head.has_next(),
+                body: Some(body),
+            })
         }
     }
 }

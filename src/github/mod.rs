@@ -87,14 +87,23 @@ impl Github {
     /// `argv` is the program and its leading words, `env` its complete environment, `limit` the time for one question
     /// with all of its pages, `cwd` any folder that exists. A `GH_HOST` in `env` stays: then everything goes to that
     /// host, which is what its owner wants on a GitHub Enterprise Server and nowhere else.
-    pub(crate) fn new(argv: Vec<String>, env: BTreeMap<String, String>, limit: Duration, cwd: PathBuf) -> Self {
+    pub(crate) fn new(
+        argv: Vec<String>,
+        env: BTreeMap<String, String>,
+        limit: Duration,
+        cwd: PathBuf,
+    ) -> Self {
         let mut env: BTreeMap<OsString, OsString> = env
             .into_iter()
             .filter(|(name, _)| !NOT_THESE.contains(&name.as_str()))
             .map(|(name, value)| (name.into(), value.into()))
             .collect();
         let limit = limit.min(LONGEST);
-        env.extend(ENVIRONMENT.iter().map(|(name, value)| (name.into(), value.into())));
+        env.extend(
+            ENVIRONMENT
+                .iter()
+                .map(|(name, value)| (name.into(), value.into())),
+        );
         Self {
             shared: Arc::new(Shared {
                 argv,
@@ -112,8 +121,14 @@ impl Github {
         let output = self.run(&["--version".into()], None, self.deadline()).await;
         let output = output.map_err(|error| self.not_run("--version", &error))?;
         let said = String::from_utf8_lossy(&output.stdout);
-        let version = said.split_whitespace().skip_while(|word| *word != "version").nth(1);
-        let broken = || GithubError::Broken { path: "--version".to_owned(), what: classify::said(&output.stdout) };
+        let version = said
+            .split_whitespace()
+            .skip_while(|word| *word != "version")
+            .nth(1);
+        let broken = || GithubError::Broken {
+            path: "--version".to_owned(),
+            what: classify::said(&output.stdout),
+        };
         version.map(str::to_owned).ok_or_else(broken)
     }
 
@@ -126,6 +141,9 @@ impl Github {
 /// Without the environment: it may hold a token.
 impl fmt::Debug for Github {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Github").field("argv", &self.shared.argv).field("limit", &self.shared.limit).finish()
+        f.debug_struct("Github")
+            .field("argv", &self.shared.argv)
+            .field("limit", &self.shared.limit)
+            .finish()
     }
 }

@@ -5,7 +5,9 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 
 use crate::clock::{BadTime, Time};
-use crate::pull::{Author, AuthorKind, Issue, Permission, Pull, PullState, ReviewState, Said, SaidKind, last_lines};
+use crate::pull::{
+    Author, AuthorKind, Issue, Permission, Pull, PullState, ReviewState, Said, SaidKind, last_lines,
+};
 
 #[derive(Deserialize)]
 pub(super) struct User {
@@ -171,7 +173,9 @@ struct Signature {
 struct Moment(String);
 
 /// Null is fine, nothing at all is not.
-fn there<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+fn there<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
     Option::deserialize(deserializer)
 }
 
@@ -182,7 +186,11 @@ impl From<User> for Author {
             "Bot" => AuthorKind::Bot,
             _ => AuthorKind::Other,
         };
-        Self { id: user.id, login: user.login, kind }
+        Self {
+            id: user.id,
+            login: user.login,
+            kind,
+        }
     }
 }
 

@@ -4,21 +4,35 @@ use super::GithubError;
 
 /// `repos/owner/name`. A name that cannot be one is of no repository.
 pub(super) fn repository(repo: &str) -> Result<String, GithubError> {
-    let is_one = repo.split_once('/').is_some_and(|(owner, name)| is_owner(owner) && is_name(name));
-    if is_one { Ok(format!("repos/{repo}")) } else { Err(GithubError::NotFound { path: shown(repo) }) }
+    let is_one = repo
+        .split_once('/')
+        .is_some_and(|(owner, name)| is_owner(owner) && is_name(name));
+    if is_one {
+        Ok(format!("repos/{repo}"))
+    } else {
+        Err(GithubError::NotFound { path: shown(repo) })
+    }
 }
 
 /// `repos/owner/name/pulls/7`, or the same with `issues`.
 pub(super) fn numbered(repo: &str, kind: &str, number: i64) -> Result<String, GithubError> {
     let path = format!("{}/{kind}/{number}", repository(repo)?);
-    if number > 0 { Ok(path) } else { Err(GithubError::NotFound { path }) }
+    if number > 0 {
+        Ok(path)
+    } else {
+        Err(GithubError::NotFound { path })
+    }
 }
 
 /// `repos/owner/name/git/commits/SHA`
 pub(super) fn commit(repo: &str, sha: &str) -> Result<String, GithubError> {
     let path = format!("{}/git/commits/{}", repository(repo)?, shown(sha));
     let is_one = !sha.is_empty() && sha.chars().all(|c| c.is_ascii_hexdigit());
-    if is_one { Ok(path) } else { Err(GithubError::NotFound { path }) }
+    if is_one {
+        Ok(path)
+    } else {
+        Err(GithubError::NotFound { path })
+    }
 }
 
 /// A login as one part of a path: those of bots end in `[bot]`. Nothing when it cannot be one.
@@ -50,5 +64,8 @@ fn is_name(text: &str) -> bool {
 }
 
 fn shown(text: &str) -> String {
-    text.chars().take(200).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    text.chars()
+        .take(200)
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect()
 }

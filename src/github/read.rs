@@ -7,7 +7,9 @@ use tokio::time::Instant;
 use super::call::{Call, read_body};
 use super::fetch::Fetch;
 use super::list::{Marks, Pages};
-use super::model::{CommentJson, CommitJson, InlineJson, IssueJson, PermissionJson, PullJson, Review, User};
+use super::model::{
+    CommentJson, CommitJson, InlineJson, IssueJson, PermissionJson, PullJson, Review, User,
+};
 use super::reply::Reply;
 use super::{Github, GithubError, place};
 use crate::clock::Time;
@@ -73,25 +75,40 @@ impl Github {
             Err(GithubError::LoggedOut | GithubError::Auth { .. }) => return Ok(false),
             Err(error) => return Err(error),
         };
-        self.shared.account.send_replace(Some(KnownAccount { id: me, asked_at }));
+        self.shared
+            .account
+            .send_replace(Some(KnownAccount { id: me, asked_at }));
         Ok(me == Some(id))
     }
 
     /// The account that gh is logged in with, and what its answer tells besides.
     pub(crate) async fn me(&self) -> Result<Account, GithubError> {
         let path = "user";
-        match self.ask(&Call::get(path.to_owned()), self.deadline()).await? {
+        match self
+            .ask(&Call::get(path.to_owned()), self.deadline())
+            .await?
+        {
             Reply::New { head, body } => {
                 let author = read_body::<User>(path, &body)?.into();
-                Ok(Account { author, scopes: head.scopes(), at: head.date() })
+                Ok(Account {
+                    author,
+                    scopes: head.scopes(),
+                    at: head.date(),
+                })
             }
-            Reply::Unchanged { .. } => {
-                Err(GithubError::Broken { path: path.to_owned(), what: "not modified".to_owned() })
-            }
+            Reply::Unchanged { .. } => Err(GithubError::Broken {
+                path: path.to_owned(),
+                what: "not modified".to_owned(),
+            }),
         }
     }
 
-    pub(crate) async fn pull(&self, repo: &str, number: i64, etag: Option<&str>) -> Result<Answer<Pull>, GithubError> {
+    pub(crate) async fn pull(
+        &self,
+        repo: &str,
+        number: i64,
+        etag: Option<&str>,
+    ) -> Result<Answer<Pull>, GithubError> {
         self.pull_in(&self.single_fetch(), repo, number, etag).await
     }
 
@@ -103,23 +120,45 @@ impl Github {
         etag: Option<&str>,
     ) -> Result<Answer<Pull>, GithubError> {
         let path = place::numbered(repo, "pulls", number)?;
-        match self.ask(&Call::get(path.clone()).unless(etag), fetch.deadline().min(self.deadline())).await? {
+        match self
+            .ask(
+                &Call::get(path.clone()).unless(etag),
+                fetch.deadline().min(self.deadline()),
+            )
+            .await?
+        {
             Reply::Unchanged { .. } => Ok(Answer::Unchanged),
             Reply::New { head, body } => {
                 let json: PullJson = read_body(&path, &body)?;
-                Ok(Answer::New { value: json.into(), etag: head.etag() })
+                Ok(Answer::New {
+                    value: json.into(),
+                    etag: head.etag(),
+                })
             }
         }
     }
 
-    pub(crate) async fn open_pulls(&self, repo: &str, known: &Marks) -> Result<Pages<Pull>, GithubError> {
+    pub(crate) async fn open_pulls(
+        &self,
+        repo: &str,
+        known: &Marks,
+    ) -> Result<Pages<Pull>, GithubError> {
         let path = format!("{}/pulls?state=open", place::repository(repo)?);
-        Ok(self.list::<PullJson>(&path, known).await?.filter_map(|json| Some(json.into())))
+        Ok(self
+            .list::<PullJson>(&path, known)
+            .await?
+            .filter_map(|json| Some(json.into())))
     }
 
     /// Without a draft of our own.
-    pub(crate) async fn reviews(&self, repo: &str, number: i64, known: &Marks) -> Result<Pages<Said>, GithubError> {
-        self.reviews_in(&mut self.single_fetch(), repo, number, known).await
+    pub(crate) async fn reviews(
+        &self,
+        repo: &str,
+        number: i64,
+        known: &Marks,
+    ) -> Result<Pages<Said>, GithubError> {
+        self.reviews_in(&mut self.single_fetch(), repo, number, known)
+            .await
     }
 
     async fn reviews_in(
@@ -130,7 +169,10 @@ impl Github {
         known: &Marks,
     ) -> Result<Pages<Said>, GithubError> {
         let path = format!("{}/reviews", place::numbered(repo, "pulls", number)?);
-        Ok(self.list_in::<Review>(fetch, &path, known).await?.filter_map(|Review(said)| said))
+        Ok(self
+            .list_in::<Review>(fetch, &path, known)
+            .await?
+            .filter_map(|Review(said)| said))
     }
 
     /// Those that stand at lines of the diff.
@@ -140,7 +182,8 @@ impl Github {
         number: i64,
         known: &Marks,
     ) -> Result<Pages<Said>, GithubError> {
-        self.review_comments_in(&mut self.single_fetch(), repo, number, known).await
+        self.review_comments_in(&mut self.single_fetch(), repo, number, known)
+            .await
     }
 
     async fn review_comments_in(
@@ -151,7 +194,10 @@ impl Github {
         known: &Marks,
     ) -> Result<Pages<Said>, GithubError> {
         let path = format!("{}/comments", place::numbered(repo, "pulls", number)?);
-        Ok(self.list_in::<InlineJson>(fetch, &path, known).await?.filter_map(|json| Some(json.into())))
+        Ok(self
+            .list_in::<InlineJson>(fetch, &path, known)
+            .await?
+            .filter_map(|json| Some(json.into())))
     }
 
     /// Those under the pull request.
@@ -161,7 +207,8 @@ impl Github {
         number: i64,
         known: &Marks,
     ) -> Result<Pages<Said>, GithubError> {
-        self.issue_comments_in(&mut self.single_fetch(), repo, number, known).await
+        self.issue_comments_in(&mut self.single_fetch(), repo, number, known)
+            .await
     }
 
     async fn issue_comments_in(
@@ -172,7 +219,10 @@ impl Github {
         known: &Marks,
     ) -> Result<Pages<Said>, GithubError> {
         let path = format!("{}/comments", place::numbered(repo, "issues", number)?);
-        Ok(self.list_in::<CommentJson>(fetch, &path, known).await?.filter_map(|json| Some(json.into())))
+        Ok(self
+            .list_in::<CommentJson>(fetch, &path, known)
+            .await?
+            .filter_map(|json| Some(json.into())))
     }
 
     /// An issue, within the time of a fetch.
@@ -184,11 +234,20 @@ impl Github {
         etag: Option<&str>,
     ) -> Result<Answer<Issue>, GithubError> {
         let path = place::numbered(repo, "issues", number)?;
-        match self.ask(&Call::get(path.clone()).unless(etag), fetch.deadline().min(self.deadline())).await? {
+        match self
+            .ask(
+                &Call::get(path.clone()).unless(etag),
+                fetch.deadline().min(self.deadline()),
+            )
+            .await?
+        {
             Reply::Unchanged { .. } => Ok(Answer::Unchanged),
             Reply::New { head, body } => {
                 let json: IssueJson = read_body(&path, &body)?;
-                Ok(Answer::New { value: json.into(), etag: head.etag() })
+                Ok(Answer::New {
+                    value: json.into(),
+                    etag: head.etag(),
+                })
             }
         }
     }
@@ -204,18 +263,34 @@ impl Github {
     ) -> Result<Feedback, GithubError> {
         let pull = self.pull_in(fetch, repo, number, known.etag).await?;
         let reviews = self.reviews_in(fetch, repo, number, &known.reviews).await?;
-        let review_comments = self.review_comments_in(fetch, repo, number, &known.review_comments).await?;
-        let issue_comments = self.issue_comments_in(fetch, repo, number, &known.issue_comments).await?;
-        Ok(Feedback { pull, reviews, review_comments, issue_comments })
+        let review_comments = self
+            .review_comments_in(fetch, repo, number, &known.review_comments)
+            .await?;
+        let issue_comments = self
+            .issue_comments_in(fetch, repo, number, &known.issue_comments)
+            .await?;
+        Ok(Feedback {
+            pull,
+            reviews,
+            review_comments,
+            issue_comments,
+        })
     }
 
     /// What this account may do to a repository: nothing, when its name is another's by now or GitHub knows of none.
-    pub(crate) async fn permission(&self, repo: &str, author: &Author) -> Result<Permission, GithubError> {
+    pub(crate) async fn permission(
+        &self,
+        repo: &str,
+        author: &Author,
+    ) -> Result<Permission, GithubError> {
         let repository = place::repository(repo)?;
         let Some(login) = place::login(&author.login) else {
             return Ok(Permission::None);
         };
-        match self.read::<PermissionJson>(format!("{repository}/collaborators/{login}/permission")).await {
+        match self
+            .read::<PermissionJson>(format!("{repository}/collaborators/{login}/permission"))
+            .await
+        {
             Ok(json) => Ok(json.of(author)),
             Err(GithubError::NotFound { .. }) => Ok(Permission::None),
             Err(error) => Err(error),
@@ -223,7 +298,11 @@ impl Github {
     }
 
     /// The date of a commit; none where GitHub has no such commit.
-    pub(crate) async fn commit_date(&self, repo: &str, sha: &str) -> Result<Option<String>, GithubError> {
+    pub(crate) async fn commit_date(
+        &self,
+        repo: &str,
+        sha: &str,
+    ) -> Result<Option<String>, GithubError> {
         match self.read::<CommitJson>(place::commit(repo, sha)?).await {
             Ok(json) => Ok(Some(json.date())),
             Err(GithubError::NotFound { .. }) => Ok(None),
@@ -235,7 +314,10 @@ impl Github {
         let call = Call::get(path.clone());
         match self.ask(&call, self.deadline()).await? {
             Reply::New { body, .. } => read_body(&path, &body),
-            Reply::Unchanged { .. } => Err(GithubError::Broken { path, what: "not modified".to_owned() }),
+            Reply::Unchanged { .. } => Err(GithubError::Broken {
+                path,
+                what: "not modified".to_owned(),
+            }),
         }
     }
 }

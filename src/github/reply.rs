@@ -56,26 +56,43 @@ impl Head {
     }
 
     pub(super) fn etag(&self) -> Option<String> {
-        self.get("etag").filter(|etag| is_etag(etag)).map(str::to_owned)
+        self.get("etag")
+            .filter(|etag| is_etag(etag))
+            .map(str::to_owned)
     }
 
     /// `Link: <…page=2>; rel="next", <…page=5>; rel="last"`
     pub(super) fn has_next(&self) -> bool {
         let links = self.get("link").unwrap_or_default();
-        links.split(',').any(|link| link.split(';').skip(1).any(|word| word.trim() == "rel=\"next\""))
+        links.split(',').any(|link| {
+            link.split(';')
+                .skip(1)
+                .any(|word| word.trim() == "rel=\"next\"")
+        })
     }
 
     /// Of the ordinary questions: search and others are counted apart.
     pub(super) fn rate(&self) -> Option<Rate> {
-        if self.get("x-ratelimit-resource").is_some_and(|resource| resource != "core") {
+        if self
+            .get("x-ratelimit-resource")
+            .is_some_and(|resource| resource != "core")
+        {
             return None;
         }
-        Some(Rate { limit: self.number("limit")?, remaining: self.number("remaining")?, reset: self.reset()? })
+        Some(Rate {
+            limit: self.number("limit")?,
+            remaining: self.number("remaining")?,
+            reset: self.reset()?,
+        })
     }
 
     /// Of a classic token, which may have none at all.
     pub(super) fn scopes(&self) -> Option<Vec<String>> {
-        let scopes = self.get("x-oauth-scopes")?.split(',').map(str::trim).filter(|scope| !scope.is_empty());
+        let scopes = self
+            .get("x-oauth-scopes")?
+            .split(',')
+            .map(str::trim)
+            .filter(|scope| !scope.is_empty());
         Some(scopes.map(str::to_owned).collect())
     }
 
@@ -115,12 +132,16 @@ pub(super) fn is_etag(text: &str) -> bool {
 fn read_status(line: &str) -> Option<u16> {
     let mut words = line.strip_prefix("HTTP/")?.split(' ');
     let code = words.nth(1)?;
-    code.parse().ok().filter(|status| code.len() == 3 && (100..600).contains(status))
+    code.parse()
+        .ok()
+        .filter(|status| code.len() == 3 && (100..600).contains(status))
 }
 
 /// `Mon, 16 Nov 2026 02:29:53 GMT`
 fn date(text: &str) -> Option<Time> {
-    DateTime::parse_from_rfc2822(text).ok().map(|moment| Time::from_millis(moment.timestamp_millis()))
+    DateTime::parse_from_rfc2822(text)
+        .ok()
+        .map(|moment| Time::from_millis(moment.timestamp_millis()))
 }
 
 fn line(bytes: &[u8]) -> Option<(String, &[u8])> {

@@ -84,15 +84,34 @@ struct Numbered {
 }
 
 impl Github {
-    pub(crate) async fn post_review(&self, repo: &str, number: i64, review: &NewReview) -> Result<Posted, GithubError> {
+    pub(crate) async fn post_review(
+        &self,
+        repo: &str,
+        number: i64,
+        review: &NewReview,
+    ) -> Result<Posted, GithubError> {
         let path = format!("{}/reviews", place::numbered(repo, "pulls", number)?);
         let comments = review.comments.iter().map(InlineBody::from).collect();
         let (commit_id, body, event) = (&review.commit, &review.body, review.event);
-        self.post(path, &ReviewBody { commit_id, body, event, comments }).await
+        self.post(
+            path,
+            &ReviewBody {
+                commit_id,
+                body,
+                event,
+                comments,
+            },
+        )
+        .await
     }
 
     /// Under the pull request.
-    pub(crate) async fn post_comment(&self, repo: &str, number: i64, body: &str) -> Result<Posted, GithubError> {
+    pub(crate) async fn post_comment(
+        &self,
+        repo: &str,
+        number: i64,
+        body: &str,
+    ) -> Result<Posted, GithubError> {
         let path = format!("{}/comments", place::numbered(repo, "issues", number)?);
         self.post(path, &CommentBody { body }).await
     }
@@ -105,13 +124,26 @@ impl Github {
         comment_id: i64,
         body: &str,
     ) -> Result<Posted, GithubError> {
-        let path = format!("{}/comments/{comment_id}/replies", place::numbered(repo, "pulls", number)?);
+        let path = format!(
+            "{}/comments/{comment_id}/replies",
+            place::numbered(repo, "pulls", number)?
+        );
         self.post(path, &CommentBody { body }).await
     }
 
-    pub(crate) async fn ask_reviewers(&self, repo: &str, number: i64, logins: &[String]) -> Result<(), GithubError> {
-        let path = format!("{}/requested_reviewers", place::numbered(repo, "pulls", number)?);
-        self.write::<Numbered>(Method::Post, path, &ReviewersBody { reviewers: logins }).await.map(drop)
+    pub(crate) async fn ask_reviewers(
+        &self,
+        repo: &str,
+        number: i64,
+        logins: &[String],
+    ) -> Result<(), GithubError> {
+        let path = format!(
+            "{}/requested_reviewers",
+            place::numbered(repo, "pulls", number)?
+        );
+        self.write::<Numbered>(Method::Post, path, &ReviewersBody { reviewers: logins })
+            .await
+            .map(drop)
     }
 
     /// A review of ours that no longer holds.
@@ -122,8 +154,20 @@ impl Github {
         review_id: i64,
         message: &str,
     ) -> Result<(), GithubError> {
-        let path = format!("{}/reviews/{review_id}/dismissals", place::numbered(repo, "pulls", number)?);
-        self.write::<PostedJson>(Method::Put, path, &DismissalBody { message, event: "DISMISS" }).await.map(drop)
+        let path = format!(
+            "{}/reviews/{review_id}/dismissals",
+            place::numbered(repo, "pulls", number)?
+        );
+        self.write::<PostedJson>(
+            Method::Put,
+            path,
+            &DismissalBody {
+                message,
+                event: "DISMISS",
+            },
+        )
+        .await
+        .map(drop)
     }
 
     async fn post(&self, path: String, body: &impl Serialize) -> Result<Posted, GithubError> {
@@ -142,13 +186,21 @@ impl Github {
         let call = Call::write(method, path.clone(), body)?;
         match self.ask(&call, self.deadline()).await? {
             Reply::New { body, .. } => read_body(&path, &body),
-            Reply::Unchanged { .. } => Err(GithubError::Broken { path, what: "not modified".to_owned() }),
+            Reply::Unchanged { .. } => Err(GithubError::Broken {
+                path,
+                what: "not modified".to_owned(),
+            }),
         }
     }
 }
 
 impl<'a> From<&'a NewInline> for InlineBody<'a> {
     fn from(comment: &'a NewInline) -> Self {
-        Self { path: &comment.path, line: comment.line, side: "RIGHT", body: &comment.body }
+        Self {
+            path: &comment.path,
+            line: comment.line,
+            side: "RIGHT",
+            body: &comment.body,
+        }
     }
 }

@@ -17,7 +17,8 @@ use crate::change::ProjectId;
 use crate::clock::{self, Time};
 use crate::crash::crash_point;
 use crate::evaluator::command::{
-    Line, MOST_BYTES, MOST_EVENTS, MOST_ROWS, ShownChange, ShownItem, ShownProject, ShownPull, Snapshot, VERSION, read,
+    Line, MOST_BYTES, MOST_EVENTS, MOST_ROWS, ShownChange, ShownItem, ShownProject, ShownPull,
+    Snapshot, VERSION, read,
 };
 use crate::evaluator::definition::{Command, Need};
 use crate::evaluator::{Config, Definition};
@@ -91,9 +92,17 @@ pub(crate) fn look(conn: &Conn, definition: &Definition, now: Time) -> Result<Vi
     };
     let projects = bb::list_projects(conn)?;
     let stops = bb::stops(conn)?;
-    let is_stopped = |id: &ProjectId| stops.iter().any(|stop| stop.project_id.as_ref().is_none_or(|one| one == id));
-    let repo_of =
-        |id| projects.iter().find(|project| project.project_id == id).and_then(|project| project.repo.clone());
+    let is_stopped = |id: &ProjectId| {
+        stops
+            .iter()
+            .any(|stop| stop.project_id.as_ref().is_none_or(|one| one == id))
+    };
+    let repo_of = |id| {
+        projects
+            .iter()
+            .find(|project| project.project_id == id)
+            .and_then(|project| project.repo.clone())
+    };
     let pulls = bb::open_pulls(conn, MOST_ROWS)?;
     let mut changes = Vec::new();
     for change in bb::live_changes(conn, MOST_ROWS)? {
@@ -107,7 +116,10 @@ pub(crate) fn look(conn: &Conn, definition: &Definition, now: Time) -> Result<Vi
         events,
         more_events,
         changes,
-        items: bb::open_items(conn, MOST_ROWS)?.into_iter().map(|item| ShownItem::new(item, now)).collect(),
+        items: bb::open_items(conn, MOST_ROWS)?
+            .into_iter()
+            .map(|item| ShownItem::new(item, now))
+            .collect(),
         pulls: pulls
             .into_iter()
             .map(|pull| (repo_of(pull.project_id.clone()), pull))
@@ -131,10 +143,19 @@ pub(crate) fn look(conn: &Conn, definition: &Definition, now: Time) -> Result<Vi
 pub(crate) async fn ask(command: &Command, view: &View, kit: &Kit) -> Printed {
     let mut stdin = serde_json::to_vec(&view.snapshot).map_err(|error| plain::chain(&error))?;
     stdin.push(b'\n');
-    let mut env: BTreeMap<OsString, OsString> =
-        kit.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
-    env.insert("REMAND_EVALUATOR".into(), view.snapshot.evaluator.clone().into());
-    env.insert(process::MARK.into(), format!("{}{}", kit.mark, kit.holder).into());
+    let mut env: BTreeMap<OsString, OsString> = kit
+        .env
+        .iter()
+        .map(|(name, value)| (name.into(), value.into()))
+        .collect();
+    env.insert(
+        "REMAND_EVALUATOR".into(),
+        view.snapshot.evaluator.clone().into(),
+    );
+    env.insert(
+        process::MARK.into(),
+        format!("{}{}", kit.mark, kit.holder).into(),
+    );
     let home = kit.env.get("HOME").map(Path::new);
     let short = Short {
         program: command.program(home).into(),
@@ -153,18 +174,40 @@ pub(crate) async fn ask(command: &Command, view: &View, kit: &Kit) -> Printed {
     let output = match output {
         Ok(output) => output,
         Err(ProcessError::TimedOut { limit, .. }) => {
-            return Err(format!("it was ended after its limit of {} s", limit.as_secs()));
+            return Err(format!(
+                "it was ended after its limit of {} s",
+                limit.as_secs()
+            ));
         }
         Err(error) => return Err(plain::chain(&error)),
     };
     let said = String::from_utf8_lossy(&output.stderr);
-    let said = said.lines().rev().map(str::trim).find(|line| !line.is_empty());
+    let said = said
+        .lines()
+        .rev()
+        .map(str::trim)
+        .find(|line| !line.is_empty());
     let said = said.map(secret::hide);
-    let said = said.map(|line| format!(": {}", plain::line(&line.chars().take(300).collect::<String>())));
+    let said = said.map(|line| {
+        format!(
+            ": {}",
+            plain::line(&line.chars().take(300).collect::<String>())
+        )
+    });
     match output.status {
         Some(0) => {}
-        Some(status) => return Err(format!("it ended with status {status}{}", said.unwrap_or_default())),
-        None => return Err(format!("it was ended by a signal{}", said.unwrap_or_default())),
+        Some(status) => {
+            return Err(format!(
+                "it ended with status {status}{}",
+                said.unwrap_or_default()
+            ));
+        }
+        None => {
+            return Err(format!(
+                "it was ended by a signal{}",
+                said.unwrap_or_default()
+            ));
+        }
     }
     if output.truncated {
         return Err(format!("it printed more than {} KiB", MOST_BYTES / 1024));
@@ -189,12 +232,16 @@ pub(crate) fn settle(
             return Ok(Beat::default());
         }
     };
-    let mut done = Beat { taken_in: view.snapshot.events.len(), applied: 0 };
+    let mut done = Beat {
+        taken_in: view.snapshot.events.len(),
+        applied: 0,
+    };
     let mut unread = 0;
     for line in lines {
         match line {
             Line::Asked(asked) => {
-                done.applied += usize::from(bb::apply(conn, name, &Proposal::Asked(asked.clone()), now)?);
+                done.applied +=
+                    usize::from(bb::apply(conn, name, &Proposal::Asked(asked.clone()), now)?);
             }
             Line::Unread(line) if unread < MOST_UNREAD => {
                 unread += 1;
@@ -204,8 +251,15 @@ pub(crate) fn settle(
         }
     }
     bb::end_trouble(conn, name, now)?;
-    let next = definition.schedule.as_ref().and_then(|schedule| schedule.next_after(now));
-    let next = if view.snapshot.more_events { next.map(|_| now) } else { next };
+    let next = definition
+        .schedule
+        .as_ref()
+        .and_then(|schedule| schedule.next_after(now));
+    let next = if view.snapshot.more_events {
+        next.map(|_| now)
+    } else {
+        next
+    };
     bb::set_cursor(conn, name, view.cursor, next, now)?;
     Ok(done)
 }
@@ -215,7 +269,10 @@ impl Kit {
     pub(crate) async fn end_left(&self) {
         match process::end_left(&self.mark).await {
             Ok(0) => {}
-            Ok(ended) => tracing::warn!(ended, "programs of evaluators that outlived whoever started them were ended"),
+            Ok(ended) => tracing::warn!(
+                ended,
+                "programs of evaluators that outlived whoever started them were ended"
+            ),
             Err(error) => {
                 tracing::error!(error = ?error, "programs of evaluators may have outlived whoever started them");
             }
@@ -224,18 +281,28 @@ impl Kit {
 
     fn try_again(&self, failures: i64, now: Time) -> Time {
         let doublings = u32::try_from(failures.clamp(0, 16)).unwrap_or(16);
-        now.plus(self.backoff_first.saturating_mul(2_u32.saturating_pow(doublings)).min(self.backoff_max))
+        now.plus(
+            self.backoff_first
+                .saturating_mul(2_u32.saturating_pow(doublings))
+                .min(self.backoff_max),
+        )
     }
 }
 
 /// One pass if it is due; nothing when it is not.
 async fn pass(door: &Door, definition: &Arc<Definition>, kit: &Arc<Kit>) -> Result<Option<Beat>> {
-    let Config::Command(command) = &definition.config else { return Ok(None) };
+    let Config::Command(command) = &definition.config else {
+        return Ok(None);
+    };
     let looked = Arc::clone(definition);
     let view = door
         .read(move |conn| {
             let now = clock::now();
-            if is_due(conn, &looked, now)? { look(conn, &looked, now).map(Some) } else { Ok(None) }
+            if is_due(conn, &looked, now)? {
+                look(conn, &looked, now).map(Some)
+            } else {
+                Ok(None)
+            }
         })
         .await?;
     let Some(view) = view else { return Ok(None) };
@@ -247,8 +314,11 @@ async fn pass(door: &Door, definition: &Arc<Definition>, kit: &Arc<Kit>) -> Resu
         tracing::warn!(evaluator = %name, reason = ?reason, "nothing of an evaluator is used");
     }
     let (definition, kit) = (Arc::clone(definition), Arc::clone(kit));
-    let done =
-        door.write("evaluator", move |conn| settle(conn, &definition, (&view, &printed), &kit, clock::now())).await?;
+    let done = door
+        .write("evaluator", move |conn| {
+            settle(conn, &definition, (&view, &printed), &kit, clock::now())
+        })
+        .await?;
     Ok(Some(done))
 }
 
@@ -265,11 +335,24 @@ impl Commands {
     pub(crate) async fn run(self, stop: CancellationToken) {
         self.kit.end_left().await;
         let (mut loops, mut wakes) = (JoinSet::new(), Vec::new());
-        for definition in self.definitions.iter().filter(|definition| super::is_command(definition)) {
+        for definition in self
+            .definitions
+            .iter()
+            .filter(|definition| super::is_command(definition))
+        {
             let wake = Arc::new(Notify::new());
             wakes.push(Arc::clone(&wake));
-            let around = (self.door.clone(), Arc::clone(&self.kit), Arc::clone(&self.after));
-            loops.spawn(run(Arc::new(definition.clone()), around, wake, stop.clone()));
+            let around = (
+                self.door.clone(),
+                Arc::clone(&self.kit),
+                Arc::clone(&self.after),
+            );
+            loops.spawn(run(
+                Arc::new(definition.clone()),
+                around,
+                wake,
+                stop.clone(),
+            ));
         }
         loop {
             tokio::select! {
@@ -328,7 +411,8 @@ async fn next_look(door: &Door, definition: &Arc<Definition>) -> Duration {
         Ok(trouble.max(super::next_firing(conn, std::slice::from_ref(&*looked))?))
     });
     let next = next.await.ok().flatten();
-    next.map_or(LOOK_AGAIN, |moment| moment.since(clock::now())).clamp(Duration::from_millis(20), LOOK_AGAIN)
+    next.map_or(LOOK_AGAIN, |moment| moment.since(clock::now()))
+        .clamp(Duration::from_millis(20), LOOK_AGAIN)
 }
 
 /// One pass of each that is due, side by side.
@@ -342,7 +426,10 @@ pub(crate) async fn all_once(
     if definitions.iter().any(super::is_command) {
         kit.end_left().await;
     }
-    for definition in definitions.iter().filter(|definition| super::is_command(definition)) {
+    for definition in definitions
+        .iter()
+        .filter(|definition| super::is_command(definition))
+    {
         let (door, definition, kit) = (door.clone(), Arc::new(definition.clone()), Arc::clone(kit));
         passes.spawn(async move { pass(&door, &definition, &kit).await });
     }
@@ -359,7 +446,9 @@ pub(crate) async fn all_once(
                 all.taken_in += done.taken_in;
                 all.applied += done.applied;
             }
-            Some(Err(error)) => tracing::error!(error = ?error, "the pass of an evaluator panicked"),
+            Some(Err(error)) => {
+                tracing::error!(error = ?error, "the pass of an evaluator panicked")
+            }
         }
     }
 }

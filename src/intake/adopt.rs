@@ -11,7 +11,9 @@ use crate::clock;
 use crate::git::{GitError, check_branch_name};
 use crate::github::{Answer, Github, GithubError, KeptPages, Marks};
 use crate::plain;
-use crate::pull::{Author, AuthorKind, Pull, PullState, Purpose, ReviewState, Said, is_by_a_remand};
+use crate::pull::{
+    Author, AuthorKind, Pull, PullState, Purpose, ReviewState, Said, is_by_a_remand,
+};
 
 /// Longer titles are cut.
 const TITLE: usize = 200;
@@ -82,11 +84,15 @@ impl Refusal {
     fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Over(_) => Some("only open pull requests are watched"),
-            Self::Fork => {
-                Some("nothing can be pushed there: push the branch to the repository itself and open a PR from it")
+            Self::Fork => Some(
+                "nothing can be pushed there: push the branch to the repository itself and open a PR from it",
+            ),
+            Self::DefaultBranch => {
+                Some("remand never pushes to it: open the PR from a branch of its own")
             }
-            Self::DefaultBranch => Some("remand never pushes to it: open the PR from a branch of its own"),
-            Self::BranchName(_) => Some("open the PR from a branch with letters, digits and . _ / - in its name"),
+            Self::BranchName(_) => {
+                Some("open the PR from a branch with letters, digits and . _ / - in its name")
+            }
         }
     }
 }
@@ -102,7 +108,10 @@ pub(super) fn refusal(pull: &Pull, project: &Project) -> Option<Refusal> {
         return Some(Refusal::DefaultBranch);
     }
     let names = [&pull.head_ref, &pull.base_ref];
-    names.iter().find_map(|name| check_branch_name(name).err()).map(|bad| Refusal::BranchName(bad.to_string()))
+    names
+        .iter()
+        .find_map(|name| check_branch_name(name).err())
+        .map(|bad| Refusal::BranchName(bad.to_string()))
 }
 
 impl Intake {
@@ -110,27 +119,45 @@ impl Intake {
     pub(crate) async fn adopt(&self, ask: &Ask) -> Result<Adopted, AdoptError> {
         let project = &ask.project;
         let (id, number) = (project.project_id.clone(), ask.number);
-        if let Some(change) = self.door.read(move |conn| watched(conn, &id, number)).await? {
-            return Ok(Adopted { change, is_new: false });
+        if let Some(change) = self
+            .door
+            .read(move |conn| watched(conn, &id, number))
+            .await?
+        {
+            return Ok(Adopted {
+                change,
+                is_new: false,
+            });
         }
         let repo = repo_to_push_to(project)?;
         let pull = self.seen(ask, repo).await?;
         let name = format!("{repo}#{number}");
         if let Some(refused) = refusal(&pull, project) {
             let hint = refused.hint().map(str::to_owned);
-            return Err(AdoptError::Refused { what: format!("{name} can't be watched: {refused}"), hint });
+            return Err(AdoptError::Refused {
+                what: format!("{name} can't be watched: {refused}"),
+                hint,
+            });
         }
         let (id, branch) = (project.project_id.clone(), pull.head_ref.clone());
-        self.door.read(move |conn| refuse_twin(conn, &id, &branch)).await?;
+        self.door
+            .read(move |conn| refuse_twin(conn, &id, &branch))
+            .await?;
         let rules = (self.settings.rules)(&project.project_id);
-        let wanted = Wanted { project, rules: &rules, branch: &pull.head_ref, number };
+        let wanted = Wanted {
+            project,
+            rules: &rules,
+            branch: &pull.head_ref,
+            number,
+        };
         let place = match &ask.worktree {
             Some(path) => place::named(&self.git, &wanted, path).await?,
             None => place::found_or_planned(&self.git, &wanted).await?,
         };
         let state = self.entry_state(repo, &pull).await??;
         let fetch = Github::begin_fetch(self.settings.fetch_limit, KeptPages::default());
-        let purpose = Box::pin(self.purpose(&fetch, repo, Some(&pull), &Purpose::default())).await??;
+        let purpose =
+            Box::pin(self.purpose(&fetch, repo, Some(&pull), &Purpose::default())).await??;
         let change = NewChange {
             project_id: project.project_id.clone(),
             title: title(ask, &pull),
@@ -150,8 +177,14 @@ impl Intake {
             shadow: ask.shadow,
             actor: ask.actor.clone(),
         };
-        let adoption =
-            Adoption { change, pull, purpose, repo: repo.to_owned(), by: ask.by, own_worktree: place.is_own };
+        let adoption = Adoption {
+            change,
+            pull,
+            purpose,
+            repo: repo.to_owned(),
+            by: ask.by,
+            own_worktree: place.is_own,
+        };
         let step = move |conn: &Conn| bb::adopt(conn, &adoption, clock::now());
         let (change, is_new) = self.door.write("adopt", step).await?;
         self.after.notify_one();
@@ -166,14 +199,22 @@ impl Intake {
             Answer::New { value, .. } => Ok(value),
             Answer::Unchanged => {
                 let path = format!("{repo}#{}", ask.number);
-                Err(GithubError::Broken { path, what: "not modified, which was not asked".to_owned() }.into())
+                Err(GithubError::Broken {
+                    path,
+                    what: "not modified, which was not asked".to_owned(),
+                }
+                .into())
             }
         }
     }
 
     /// One that a person who may write has approved as it is, and to which nobody says no, needs no review of ours.
     async fn entry_state(&self, repo: &str, pull: &Pull) -> bb::Result<Asked<State>> {
-        let reviews = match self.github.reviews(repo, pull.number, &Marks::default()).await {
+        let reviews = match self
+            .github
+            .reviews(repo, pull.number, &Marks::default())
+            .await
+        {
             Ok(reviews) => reviews.items,
             Err(error) => return Ok(Err(error)),
         };
@@ -188,8 +229,12 @@ impl Intake {
                 AuthorKind::Other => false,
             };
             match verdict {
-                ReviewState::ChangesRequested if may_make_work => return Ok(Ok(State::AwaitingPrFeedback)),
-                ReviewState::Approved if may_make_work && author.kind == AuthorKind::User => is_approved = true,
+                ReviewState::ChangesRequested if may_make_work => {
+                    return Ok(Ok(State::AwaitingPrFeedback));
+                }
+                ReviewState::Approved if may_make_work && author.kind == AuthorKind::User => {
+                    is_approved = true
+                }
                 ReviewState::Approved
                 | ReviewState::ChangesRequested
                 | ReviewState::Commented
@@ -197,7 +242,11 @@ impl Intake {
                 | ReviewState::Pending => {}
             }
         }
-        Ok(Ok(if is_approved { State::Approved } else { State::AwaitingPrFeedback }))
+        Ok(Ok(if is_approved {
+            State::Approved
+        } else {
+            State::AwaitingPrFeedback
+        }))
     }
 }
 
@@ -205,30 +254,50 @@ impl Intake {
 /// account is not his word.
 pub(super) fn standing<'a>(reviews: &'a [Said], head: &str) -> Vec<(&'a Author, ReviewState)> {
     let mut last: BTreeMap<i64, (&Author, ReviewState, bool)> = BTreeMap::new();
-    for review in reviews.iter().filter(|review| !is_by_a_remand(&review.body)) {
-        let (Some(author), Some(state)) = (&review.author, review.state) else { continue };
+    for review in reviews
+        .iter()
+        .filter(|review| !is_by_a_remand(&review.body))
+    {
+        let (Some(author), Some(state)) = (&review.author, review.state) else {
+            continue;
+        };
         match state {
             ReviewState::Approved | ReviewState::ChangesRequested | ReviewState::Dismissed => {
-                last.insert(author.id, (author, state, review.commit.as_deref() == Some(head)));
+                last.insert(
+                    author.id,
+                    (author, state, review.commit.as_deref() == Some(head)),
+                );
             }
             ReviewState::Commented | ReviewState::Pending => {}
         }
     }
-    last.into_values().filter(|(_, _, is_of_head)| *is_of_head).map(|(author, state, _)| (author, state)).collect()
+    last.into_values()
+        .filter(|(_, _, is_of_head)| *is_of_head)
+        .map(|(author, state, _)| (author, state))
+        .collect()
 }
 
 /// The live change of a pull request.
 fn watched(conn: &Conn, id: &crate::change::ProjectId, number: i64) -> bb::Result<Option<Change>> {
-    let Some(change_id) = bb::pull_row(conn, id, number)?.and_then(|row| row.change_id) else { return Ok(None) };
+    let Some(change_id) = bb::pull_row(conn, id, number)?.and_then(|row| row.change_id) else {
+        return Ok(None);
+    };
     Ok(Some(bb::change(conn, &change_id)?).filter(|change| !change.state.is_over()))
 }
 
 fn refuse_twin(conn: &Conn, id: &crate::change::ProjectId, branch: &str) -> bb::Result<()> {
-    let Some(twin) = bb::live_change_on(conn, id, branch)? else { return Ok(()) };
+    let Some(twin) = bb::live_change_on(conn, id, branch)? else {
+        return Ok(());
+    };
     let change = &twin.change_id;
     Err(BoardError::Refused {
-        what: format!("its branch {branch} is {change} already, in {}", twin.worktree),
-        hint: Some(format!("`remand status {change}` shows it; `remand cancel {change}` closes it, then watch the PR")),
+        what: format!(
+            "its branch {branch} is {change} already, in {}",
+            twin.worktree
+        ),
+        hint: Some(format!(
+            "`remand status {change}` shows it; `remand cancel {change}` closes it, then watch the PR"
+        )),
     })
 }
 
@@ -239,10 +308,16 @@ fn repo_to_push_to(project: &Project) -> Result<&str, AdoptError> {
         hint: Some(hint),
     };
     let Some(repo) = &project.repo else {
-        return Err(refused("name on GitHub", format!("`remand project add {} --repo OWNER/NAME`", project.path)));
+        return Err(refused(
+            "name on GitHub",
+            format!("`remand project add {} --repo OWNER/NAME`", project.path),
+        ));
     };
     if project.remote_url.is_none() {
-        let hint = format!("`remand project add {} --url URL` pins where its fixes are pushed to", project.path);
+        let hint = format!(
+            "`remand project add {} --url URL` pins where its fixes are pushed to",
+            project.path
+        );
         return Err(refused("URL that fixes could be pushed to", hint));
     }
     Ok(repo)
@@ -251,5 +326,9 @@ fn repo_to_push_to(project: &Project) -> Result<&str, AdoptError> {
 fn title(ask: &Ask, pull: &Pull) -> String {
     let text = ask.title.as_deref().unwrap_or(&pull.title);
     let text: String = plain::line(text.trim()).chars().take(TITLE).collect();
-    if text.is_empty() { pull.head_ref.clone() } else { text }
+    if text.is_empty() {
+        pull.head_ref.clone()
+    } else {
+        text
+    }
 }

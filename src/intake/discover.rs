@@ -30,21 +30,33 @@ impl Intake {
         let all = self
             .door
             .read(|conn| {
-                let with_row = |project: Project| Ok((bb::discovery(conn, &project.project_id)?, project));
-                bb::list_projects(conn)?.into_iter().map(with_row).collect::<bb::Result<Vec<_>>>()
+                let with_row =
+                    |project: Project| Ok((bb::discovery(conn, &project.project_id)?, project));
+                bb::list_projects(conn)?
+                    .into_iter()
+                    .map(with_row)
+                    .collect::<bb::Result<Vec<_>>>()
             })
             .await?;
         let now = clock::now();
         let mut looking = Vec::new();
         for (row, project) in all {
             let has_place = project.repo.is_some() && project.remote_url.is_some();
-            if has_place && (self.settings.rules)(&project.project_id).discover.is_some() {
+            if has_place
+                && (self.settings.rules)(&project.project_id)
+                    .discover
+                    .is_some()
+            {
                 if row.next_read.is_none_or(|next| next <= now) {
                     looking.push(project);
                 }
             } else if row.next_read.is_some() {
                 // It looked before its settings were changed.
-                self.door.write("end_discovery", move |conn| bb::end_discovery(conn, &project.project_id)).await?;
+                self.door
+                    .write("end_discovery", move |conn| {
+                        bb::end_discovery(conn, &project.project_id)
+                    })
+                    .await?;
             }
         }
         Ok(looking)
@@ -55,8 +67,13 @@ impl Intake {
         project: &Project,
         in_the_way: &mut Option<GithubError>,
     ) -> bb::Result<Passed> {
-        let Some(rules) = (self.settings.rules)(&project.project_id).discover else { return Ok(Passed::default()) };
-        let mut passed = Passed { reads: 1, ..Passed::default() };
+        let Some(rules) = (self.settings.rules)(&project.project_id).discover else {
+            return Ok(Passed::default());
+        };
+        let mut passed = Passed {
+            reads: 1,
+            ..Passed::default()
+        };
         let (trouble, marks) = match self.spent().await? {
             Some(spent) => (Some(spent), None),
             None => {
@@ -101,7 +118,11 @@ impl Intake {
 
     async fn not_had(&self, project: &Project, error: &GithubError) -> bb::Result<Trouble> {
         let id = project.project_id.clone();
-        let failures = self.door.read(move |conn| bb::discovery(conn, &id)).await?.failures;
+        let failures = self
+            .door
+            .read(move |conn| bb::discovery(conn, &id))
+            .await?
+            .failures;
         let backoff = (self.settings.backoff_first, self.settings.backoff_max);
         let trouble = trouble(error, failures, backoff, clock::now());
         let (project, again_at) = (project.project_id.as_str(), trouble.next_read);
@@ -119,12 +140,20 @@ impl Intake {
     ) -> bb::Result<Asked<Option<Value>>> {
         let repo = project.repo.clone().unwrap_or_default();
         let id = project.project_id.clone();
-        let known = self.door.read(move |conn| bb::discovery(conn, &id)).await?.marks;
+        let known = self
+            .door
+            .read(move |conn| bb::discovery(conn, &id))
+            .await?
+            .marks;
         let settled = |marks: &Marks| json!({ "rules": rules, "project": project, "pages": marks });
-        let pages = known.as_ref().and_then(|known| Marks::deserialize(&known["pages"]).ok());
+        let pages = known
+            .as_ref()
+            .and_then(|known| Marks::deserialize(&known["pages"]).ok());
         if let Some(pages) = pages.filter(|pages| known.as_ref() == Some(&settled(pages))) {
             match self.github.open_pulls(&repo, &pages).await {
-                Ok(listed) if listed.items.is_empty() && listed.marks == pages => return Ok(Ok(known)),
+                Ok(listed) if listed.items.is_empty() && listed.marks == pages => {
+                    return Ok(Ok(known));
+                }
                 Ok(_) => {}
                 Err(error) => return Ok(Err(error)),
             }
@@ -135,11 +164,16 @@ impl Intake {
             Err(error) => return Ok(Err(error)),
         };
         // A list that moves while it is read may have one twice.
-        let pulls: BTreeMap<i64, Pull> = listed.into_iter().map(|pull| (pull.number, pull)).collect();
+        let pulls: BTreeMap<i64, Pull> =
+            listed.into_iter().map(|pull| (pull.number, pull)).collect();
         let mut waits = false;
         let (seen_of, looked) = (project.clone(), rules.clone());
-        let fitting =
-            self.door.write("discover", move |conn| see_all(conn, &seen_of, &looked, &pulls, clock::now())).await?;
+        let fitting = self
+            .door
+            .write("discover", move |conn| {
+                see_all(conn, &seen_of, &looked, &pulls, clock::now())
+            })
+            .await?;
         for pull in fitting {
             match self.take_or_pass_over(project, rules, &pull).await {
                 Ok(is_new) => passed.adopted += usize::from(is_new),
@@ -162,9 +196,17 @@ impl Intake {
         Ok(Ok((!waits).then(|| settled(&marks))))
     }
 
-    async fn take_or_pass_over(&self, project: &Project, rules: &Discover, pull: &Pull) -> Result<bool, AdoptError> {
+    async fn take_or_pass_over(
+        &self,
+        project: &Project,
+        rules: &Discover,
+        pull: &Pull,
+    ) -> Result<bool, AdoptError> {
         let id = project.project_id.clone();
-        let open = self.door.read(move |conn| bb::open_adoptions(conn, &id)).await?;
+        let open = self
+            .door
+            .read(move |conn| bb::open_adoptions(conn, &id))
+            .await?;
         if usize::try_from(open).is_ok_and(|open| open >= rules.max_open) {
             let what = format!("{open} are open already (max_open)");
             return Err(AdoptError::Refused { what, hint: None });
@@ -185,8 +227,15 @@ impl Intake {
 
     async fn pass_over(&self, project: &Project, pull: &Pull, reason: String) -> bb::Result<()> {
         let (project, pull) = (project.clone(), pull.clone());
-        let why = PassedOver { reason, was_wanted: true };
-        self.door.write("pass_over", move |conn| see(conn, &project, &pull, Some(&why), clock::now()).map(drop)).await
+        let why = PassedOver {
+            reason,
+            was_wanted: true,
+        };
+        self.door
+            .write("pass_over", move |conn| {
+                see(conn, &project, &pull, Some(&why), clock::now()).map(drop)
+            })
+            .await
     }
 }
 
@@ -206,11 +255,20 @@ fn see_all(
             look_again(conn, &known, &change_id, now)?;
             continue;
         }
-        let by_rules = rules.passes_over(pull).map(|reason| PassedOver { reason, was_wanted: false });
-        let had_its_turn = bb::pruned_pull(conn, &project.project_id, pull.number)?
-            .map(|reason| PassedOver { reason, was_wanted: true });
+        let by_rules = rules.passes_over(pull).map(|reason| PassedOver {
+            reason,
+            was_wanted: false,
+        });
+        let had_its_turn =
+            bb::pruned_pull(conn, &project.project_id, pull.number)?.map(|reason| PassedOver {
+                reason,
+                was_wanted: true,
+            });
         let why = by_rules.or(had_its_turn).or_else(|| {
-            refusal(pull, project).map(|refused| PassedOver { reason: refused.to_string(), was_wanted: true })
+            refusal(pull, project).map(|refused| PassedOver {
+                reason: refused.to_string(),
+                was_wanted: true,
+            })
         });
         let is_fitting = why.is_none();
         // What fits keeps its reason until it is taken over or there is another.
@@ -235,23 +293,48 @@ fn look_again(conn: &Conn, row: &SeenPull, change_id: &ChangeId, now: Time) -> b
 
 /// Every passing over is in the row, where `why` finds it. It is an event, too, when the rules wanted it or it is not
 /// what it was before: not one for each of the hundreds that nobody meant.
-fn see(conn: &Conn, project: &Project, pull: &Pull, why: Option<&PassedOver>, now: Time) -> bb::Result<SeenPull> {
+fn see(
+    conn: &Conn,
+    project: &Project,
+    pull: &Pull,
+    why: Option<&PassedOver>,
+    now: Time,
+) -> bb::Result<SeenPull> {
     let before = bb::pull_row(conn, &project.project_id, pull.number)?;
-    let row = bb::see_pull(conn, &project.project_id, pull, why.map(|why| why.reason.as_str()))?;
+    let row = bb::see_pull(
+        conn,
+        &project.project_id,
+        pull,
+        why.map(|why| why.reason.as_str()),
+    )?;
     if let Some(why) = why
-        && before.as_ref().map_or(why.was_wanted, |before| before.passed_over.as_ref() != Some(&why.reason))
+        && before.as_ref().map_or(why.was_wanted, |before| {
+            before.passed_over.as_ref() != Some(&why.reason)
+        })
     {
-        bb::append(conn, &not_taken(&project.project_id, project.repo.as_deref(), pull, &why.reason), now)?;
+        bb::append(
+            conn,
+            &not_taken(
+                &project.project_id,
+                project.repo.as_deref(),
+                pull,
+                &why.reason,
+            ),
+            now,
+        )?;
     }
     Ok(row)
 }
 
 fn not_taken(project_id: &ProjectId, repo: Option<&str>, pull: &Pull, reason: &str) -> NewEvent {
     let name = format!("{}#{}", repo.unwrap_or_default(), pull.number);
-    let mut event =
-        NewEvent::about(&ChangeId::new(""), EventType::Skipped, format!("{name} is not taken over: {reason}"))
-            .on(TargetType::Project, project_id)
-            .with(json!({ "reason": reason, "pull": name }));
+    let mut event = NewEvent::about(
+        &ChangeId::new(""),
+        EventType::Skipped,
+        format!("{name} is not taken over: {reason}"),
+    )
+    .on(TargetType::Project, project_id)
+    .with(json!({ "reason": reason, "pull": name }));
     event.change_id = None;
     event
 }

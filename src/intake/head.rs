@@ -21,7 +21,12 @@ impl Intake {
     /// The head to store.
     ///
     /// The remote is asked only where the forge contradicts what is known, so that a quiet poll costs nothing.
-    pub(super) async fn actual_head(&self, before: &Before, row: &SeenPull, shown: &Shown<'_>) -> bb::Result<String> {
+    pub(super) async fn actual_head(
+        &self,
+        before: &Before,
+        row: &SeenPull,
+        shown: &Shown<'_>,
+    ) -> bb::Result<String> {
         if shown.state != PullState::Open || !contradicts(&before.change.head, shown) {
             return Ok(shown.head.to_owned());
         }
@@ -30,8 +35,15 @@ impl Intake {
         }
         // Nobody can confirm it: an older head is lag, a new one can only come from a push.
         let (id, head) = (before.change.change_id.clone(), shown.head.to_owned());
-        let is_older = self.door.read(move |conn| bb::was_on_remote(conn, &id, &head)).await?;
-        Ok(if is_older { row.head_sha.clone() } else { shown.head.to_owned() })
+        let is_older = self
+            .door
+            .read(move |conn| bb::was_on_remote(conn, &id, &head))
+            .await?;
+        Ok(if is_older {
+            row.head_sha.clone()
+        } else {
+            shown.head.to_owned()
+        })
     }
 
     /// None: the remote could not be asked, or has no such branch.
@@ -42,7 +54,10 @@ impl Intake {
             remote.ready().await?;
             let settings = remote.push_settings().await?;
             // An agent may have changed where credentials go: a person is asked when a push needs them.
-            let known = self.door.read(move |conn| bb::may_use_git_settings(conn, &settings.fingerprint)).await;
+            let known = self
+                .door
+                .read(move |conn| bb::may_use_git_settings(conn, &settings.fingerprint))
+                .await;
             if !matches!(known, Ok(true)) {
                 return Ok(None);
             }
@@ -67,7 +82,11 @@ fn contradicts(known: &str, shown: &Shown<'_>) -> bool {
     let is_of_another_head = |taken: &bb::TakenSaid| {
         taken.trust == Trust::MayMakeWork
             && taken.said.kind == SaidKind::Review
-            && taken.said.commit.as_deref().is_some_and(|commit| commit != shown.head)
+            && taken
+                .said
+                .commit
+                .as_deref()
+                .is_some_and(|commit| commit != shown.head)
     };
     shown.head != known || shown.new.iter().any(is_of_another_head)
 }

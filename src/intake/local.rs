@@ -42,12 +42,17 @@ impl Looks {
 
     fn is_left_alone(&self, repository: &Place) -> bool {
         let times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        times.failed.get(&repository.common_dir).is_some_and(|failed| failed.elapsed() < LEFT_ALONE)
+        times
+            .failed
+            .get(&repository.common_dir)
+            .is_some_and(|failed| failed.elapsed() < LEFT_ALONE)
     }
 
     fn leave_alone(&self, repository: &Place) {
         let mut times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        times.failed.insert(repository.common_dir.clone(), Instant::now());
+        times
+            .failed
+            .insert(repository.common_dir.clone(), Instant::now());
     }
 }
 
@@ -60,8 +65,16 @@ impl Intake {
         let mut repositories: BTreeMap<PathBuf, (Place, Vec<Change>)> = BTreeMap::new();
         for (path, common_dir, change) in self.door.read(bb::judged_without_pull).await? {
             let common_dir = PathBuf::from(common_dir);
-            let place = Place { path: path.into(), git_dir: common_dir.clone(), common_dir: common_dir.clone() };
-            repositories.entry(common_dir).or_insert_with(|| (place, Vec::new())).1.push(change);
+            let place = Place {
+                path: path.into(),
+                git_dir: common_dir.clone(),
+                common_dir: common_dir.clone(),
+            };
+            repositories
+                .entry(common_dir)
+                .or_insert_with(|| (place, Vec::new()))
+                .1
+                .push(change);
         }
         let mut taken_back = 0;
         for (repository, changes) in repositories.into_values() {
@@ -69,7 +82,9 @@ impl Intake {
                 continue;
             }
             let look = tokio::time::timeout(LIMIT, self.moved(&repository, &changes));
-            let Some(looked) = until(stop, look).await else { break };
+            let Some(looked) = until(stop, look).await else {
+                break;
+            };
             let error = match looked {
                 Ok(Ok(moved)) => {
                     taken_back += self.take_back(moved).await?;
@@ -86,8 +101,15 @@ impl Intake {
     }
 
     /// The changes whose branch is elsewhere, and where.
-    async fn moved(&self, repository: &Place, changes: &[Change]) -> Result<Vec<(Change, String)>, GitError> {
-        let names: Vec<&str> = changes.iter().map(|change| change.branch.as_str()).collect();
+    async fn moved(
+        &self,
+        repository: &Place,
+        changes: &[Change],
+    ) -> Result<Vec<(Change, String)>, GitError> {
+        let names: Vec<&str> = changes
+            .iter()
+            .map(|change| change.branch.as_str())
+            .collect();
         let tips = self.git.branch_tips(repository, &names).await?;
         let mut moved = Vec::new();
         for change in changes {
@@ -104,7 +126,8 @@ impl Intake {
     async fn take_back(&self, moved: Vec<(Change, String)>) -> bb::Result<usize> {
         let mut taken_back = 0;
         for (change, tip) in moved {
-            let step = move |conn: &bb::Conn| bb::take_back_verdict(conn, &change, &tip, clock::now());
+            let step =
+                move |conn: &bb::Conn| bb::take_back_verdict(conn, &change, &tip, clock::now());
             taken_back += usize::from(self.door.write("take_back", step).await?);
         }
         Ok(taken_back)

@@ -119,7 +119,10 @@ impl Settings {
     }
 
     fn next_read(&self, now: Time) -> Time {
-        self.every.as_ref().and_then(|every| every.next_after(now)).unwrap_or_else(|| now.plus(READ_EVERY))
+        self.every
+            .as_ref()
+            .and_then(|every| every.next_after(now))
+            .unwrap_or_else(|| now.plus(READ_EVERY))
     }
 }
 
@@ -142,7 +145,9 @@ impl Intake {
                 }
                 Err(error) => {
                     tracing::error!(error = ?error, "intake failed");
-                    again = Some(again.map_or(TRY_AGAIN, |pause: Duration| (pause * 2).min(LOOK_AGAIN)));
+                    again = Some(
+                        again.map_or(TRY_AGAIN, |pause: Duration| (pause * 2).min(LOOK_AGAIN)),
+                    );
                 }
             }
             let pause = match again {
@@ -160,10 +165,20 @@ impl Intake {
     /// Makes due what waits for a moment that a clock which was ahead has stored.
     pub(crate) async fn void_implausible(&self) -> bb::Result<()> {
         let latest = self.settings.latest(clock::now());
-        if self.door.read(move |conn| bb::implausible(conn, &latest)).await?.is_empty() {
+        if self
+            .door
+            .read(move |conn| bb::implausible(conn, &latest))
+            .await?
+            .is_empty()
+        {
             return Ok(());
         }
-        let voided = self.door.write("void_implausible", move |conn| bb::void_implausible(conn, &latest)).await?;
+        let voided = self
+            .door
+            .write("void_implausible", move |conn| {
+                bb::void_implausible(conn, &latest)
+            })
+            .await?;
         tracing::warn!(voided, "the clock was ahead: what it put off is due now");
         Ok(())
     }
@@ -176,7 +191,8 @@ impl Intake {
         let mut in_the_way = None;
         passed = passed.and(self.read_due(stop, &mut in_the_way).await?);
         for project in self.looking().await? {
-            let Some(one) = until(stop, self.discover_or_put_off(&project, &mut in_the_way)).await else {
+            let Some(one) = until(stop, self.discover_or_put_off(&project, &mut in_the_way)).await
+            else {
                 return Ok(passed);
             };
             passed = passed.and(one?);
@@ -197,17 +213,34 @@ impl Intake {
         Ok(passed)
     }
 
-    async fn read_due(&self, stop: &CancellationToken, in_the_way: &mut Option<GithubError>) -> bb::Result<Passed> {
+    async fn read_due(
+        &self,
+        stop: &CancellationToken,
+        in_the_way: &mut Option<GithubError>,
+    ) -> bb::Result<Passed> {
         let mut passed = Passed::default();
-        for row in self.door.read(|conn| bb::due_pulls(conn, clock::now())).await? {
-            let Some(one) = until(stop, self.read_or_put_off(&row, in_the_way)).await else { return Ok(passed) };
+        for row in self
+            .door
+            .read(|conn| bb::due_pulls(conn, clock::now()))
+            .await?
+        {
+            let Some(one) = until(stop, self.read_or_put_off(&row, in_the_way)).await else {
+                return Ok(passed);
+            };
             passed = passed.and(one?);
         }
         Ok(passed)
     }
 
-    async fn read_or_put_off(&self, row: &SeenPull, in_the_way: &mut Option<GithubError>) -> bb::Result<Passed> {
-        let reads = Passed { reads: 1, ..Passed::default() };
+    async fn read_or_put_off(
+        &self,
+        row: &SeenPull,
+        in_the_way: &mut Option<GithubError>,
+    ) -> bb::Result<Passed> {
+        let reads = Passed {
+            reads: 1,
+            ..Passed::default()
+        };
         if let Some(spent) = self.spent().await? {
             self.put_off(row, spent).await?;
             return Ok(reads);
@@ -221,8 +254,16 @@ impl Intake {
             Err(error) if error.is_everywhere() => Err(error),
             // What can't be written of one is no reason to leave the others unread.
             Err(error) => {
-                tracing::error!(number = row.number, ?error, "what was read could not be written down");
-                self.put_off(row, trouble::not_kept(&error, self.settings.next_read(clock::now()))).await?;
+                tracing::error!(
+                    number = row.number,
+                    ?error,
+                    "what was read could not be written down"
+                );
+                self.put_off(
+                    row,
+                    trouble::not_kept(&error, self.settings.next_read(clock::now())),
+                )
+                .await?;
                 Ok(reads)
             }
             Ok(Err(error)) => {
@@ -255,8 +296,12 @@ impl Intake {
     }
 
     async fn remember_rate(&self) -> bb::Result<()> {
-        let Some(rate) = self.rate(clock::now()) else { return Ok(()) };
-        self.door.write("rate", move |conn| bb::set_rate(conn, &rate)).await
+        let Some(rate) = self.rate(clock::now()) else {
+            return Ok(());
+        };
+        self.door
+            .write("rate", move |conn| bb::set_rate(conn, &rate))
+            .await
     }
 
     /// How long nothing can become due by itself.

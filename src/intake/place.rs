@@ -29,32 +29,52 @@ pub(super) struct Place {
 pub(super) async fn found_or_planned(git: &Git, wanted: &Wanted<'_>) -> Result<Place, AdoptError> {
     let found = git.project_at(Path::new(&wanted.project.path)).await?;
     if found.common_dir != Path::new(&wanted.project.common_dir) {
-        let what = format!("{} is another repository than when it was added", wanted.project.path);
+        let what = format!(
+            "{} is another repository than when it was added",
+            wanted.project.path
+        );
         return Err(refused(what, "look at `remand project list`".to_owned()));
     }
     let all = git.worktrees(&found).await?;
     // The main checkout is the user's to work in, on whichever branch.
-    let is_fit =
-        |one: &&Listed| one.branch.as_deref() == Some(wanted.branch) && !one.prunable && one.path != found.path;
+    let is_fit = |one: &&Listed| {
+        one.branch.as_deref() == Some(wanted.branch) && !one.prunable && one.path != found.path
+    };
     let Some(listed) = all.iter().find(is_fit) else {
         return planned(wanted, &all);
     };
-    wanted.checked(&listed.path.canonicalize().unwrap_or_else(|_| listed.path.clone()), &found.path)
+    wanted.checked(
+        &listed
+            .path
+            .canonicalize()
+            .unwrap_or_else(|_| listed.path.clone()),
+        &found.path,
+    )
 }
 
 /// The worktree that somebody named, which must be one of the project, on the branch.
-pub(super) async fn named(git: &Git, wanted: &Wanted<'_>, path: &Path) -> Result<Place, AdoptError> {
+pub(super) async fn named(
+    git: &Git,
+    wanted: &Wanted<'_>,
+    path: &Path,
+) -> Result<Place, AdoptError> {
     let worktree = git.worktree_at(&git.top_of(path).await?).await?;
     let shown = worktree.place.path.display();
     let project = wanted.project;
     if worktree.place.common_dir != Path::new(&project.common_dir) {
         let what = format!("{shown} is no worktree of {}", project.path);
-        return Err(refused(what, format!("`git -C {} worktree list` shows them", project.path)));
+        return Err(refused(
+            what,
+            format!("`git -C {} worktree list` shows them", project.path),
+        ));
     }
     if worktree.branch.as_deref() != Some(wanted.branch) {
         let on = worktree.branch.as_deref().unwrap_or("no branch");
         let what = format!("{shown} is on {on}, the PR is of {}", wanted.branch);
-        return Err(refused(what, format!("`git -C {shown} switch {}`", wanted.branch)));
+        return Err(refused(
+            what,
+            format!("`git -C {shown} switch {}`", wanted.branch),
+        ));
     }
     wanted.checked(&worktree.place.path, Path::new(&project.path))
 }
@@ -64,7 +84,9 @@ impl Wanted<'_> {
         let shown = path.display();
         if path == main {
             let branch = self.branch;
-            let what = format!("{shown} is the project's main checkout, which is yours to work in, and is on {branch}");
+            let what = format!(
+                "{shown} is the project's main checkout, which is yours to work in, and is on {branch}"
+            );
             let hint = "leave --worktree out: then remand makes a worktree of its own".to_owned();
             return Err(refused(what, hint));
         }
@@ -75,12 +97,22 @@ impl Wanted<'_> {
             roots.extend(Path::new(&self.project.path).parent().map(Path::to_owned));
         }
         if !is_own && !roots.iter().any(is_in) {
-            let roots: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
-            let what = format!("{shown} is not in a folder where worktrees may be: {}", roots.join(", "));
-            let hint = "add its folder to `worktree_roots` in the settings, or move the worktree".to_owned();
+            let roots: Vec<String> = roots
+                .iter()
+                .map(|root| root.display().to_string())
+                .collect();
+            let what = format!(
+                "{shown} is not in a folder where worktrees may be: {}",
+                roots.join(", ")
+            );
+            let hint = "add its folder to `worktree_roots` in the settings, or move the worktree"
+                .to_owned();
             return Err(refused(what, hint));
         }
-        Ok(Place { path: text(path)?, is_own })
+        Ok(Place {
+            path: text(path)?,
+            is_own,
+        })
     }
 }
 
@@ -89,14 +121,25 @@ fn planned(wanted: &Wanted<'_>, all: &[Listed]) -> Result<Place, AdoptError> {
     let folder = settled(&wanted.rules.own_worktrees).join(wanted.project.project_id.as_str());
     let first = format!("pr-{}", wanted.number);
     let others = (2..NAMES).map(|n| format!("{first}-{n}"));
-    let free = std::iter::once(first.clone()).chain(others).map(|name| folder.join(name));
-    let is_ours = |path: &Path| all.iter().any(|one| one.path == path && one.branch.is_none() && !one.prunable);
+    let free = std::iter::once(first.clone())
+        .chain(others)
+        .map(|name| folder.join(name));
+    let is_ours = |path: &Path| {
+        all.iter()
+            .any(|one| one.path == path && one.branch.is_none() && !one.prunable)
+    };
     let is_free = |path: &PathBuf| path.symlink_metadata().is_err() || is_ours(path);
     let Some(path) = free.into_iter().find(is_free) else {
         let what = format!("{} is full of worktrees for this PR", folder.display());
-        return Err(refused(what, "remove those that are not used any more: `git worktree remove PATH`".to_owned()));
+        return Err(refused(
+            what,
+            "remove those that are not used any more: `git worktree remove PATH`".to_owned(),
+        ));
     };
-    Ok(Place { path: text(&path)?, is_own: true })
+    Ok(Place {
+        path: text(&path)?,
+        is_own: true,
+    })
 }
 
 /// The path as it will be once it is there: what exists of it is followed to where it leads.
@@ -112,10 +155,15 @@ fn settled(path: &Path) -> PathBuf {
 }
 
 fn text(path: &Path) -> Result<String, AdoptError> {
-    let text = path.to_str().ok_or_else(|| GitError::NotUtf8 { path: path.to_owned() })?;
+    let text = path.to_str().ok_or_else(|| GitError::NotUtf8 {
+        path: path.to_owned(),
+    })?;
     Ok(text.to_owned())
 }
 
 fn refused(what: String, hint: String) -> AdoptError {
-    AdoptError::Refused { what, hint: Some(hint) }
+    AdoptError::Refused {
+        what,
+        hint: Some(hint),
+    }
 }

@@ -11,7 +11,9 @@ use crate::pull::{Author, Description, Issue, LinkedIssue, Pull, Purpose, Trust}
 const TEXT_CAP: usize = 64 * 1024;
 
 /// The words with which a pull request says that it closes an issue.
-const KEYWORDS: [&str; 9] = ["close", "closes", "closed", "fix", "fixes", "fixed", "resolve", "resolves", "resolved"];
+const KEYWORDS: [&str; 9] = [
+    "close", "closes", "closed", "fix", "fixes", "fixed", "resolve", "resolves", "resolved",
+];
 
 impl Intake {
     /// What a pull request is for, as it is now. `pull` is none where it is as it was; then the issue is only asked for if
@@ -31,16 +33,27 @@ impl Intake {
             },
         };
         // Whoever is not trusted does not choose what else an agent is given.
-        let trusted = description.as_ref().filter(|description| description.trust == Trust::MayMakeWork);
+        let trusted = description
+            .as_ref()
+            .filter(|description| description.trust == Trust::MayMakeWork);
         let Some(number) = trusted.and_then(|description| closes(&description.text, repo)) else {
-            return Ok(Ok(Purpose { description, issue: None }));
+            return Ok(Ok(Purpose {
+                description,
+                issue: None,
+            }));
         };
-        let known = known.issue.as_ref().filter(|known| known.number() == number);
+        let known = known
+            .issue
+            .as_ref()
+            .filter(|known| known.number() == number);
         let issue = match known {
             Some(known) if pull.is_none() && !known.is_to_be_read() => known.clone(),
             Some(_) | None => self.linked_issue(fetch, repo, number, known).await?,
         };
-        Ok(Ok(Purpose { description, issue: Some(issue) }))
+        Ok(Ok(Purpose {
+            description,
+            issue: Some(issue),
+        }))
     }
 
     async fn description(&self, repo: &str, pull: &Pull) -> bb::Result<Asked<Option<Description>>> {
@@ -48,11 +61,16 @@ impl Intake {
         if text.trim().is_empty() {
             return Ok(Ok(None));
         }
-        let Decision { trust, reason, .. } = match self.trust_of(repo, pull.author.as_ref()).await? {
+        let Decision { trust, reason, .. } = match self.trust_of(repo, pull.author.as_ref()).await?
+        {
             Ok(decision) => decision,
             Err(error) => return Ok(Err(error)),
         };
-        Ok(Ok(Some(Description { text: capped(text), trust, reason })))
+        Ok(Ok(Some(Description {
+            text: capped(text),
+            trust,
+            reason,
+        })))
     }
 
     /// What was read before stands when it cannot be read now.
@@ -67,21 +85,41 @@ impl Intake {
         let (issue, etag) = match self.github.issue(fetch, repo, number, etag).await {
             Ok(Answer::New { value, etag }) => (value, etag),
             Ok(Answer::Unchanged) => {
-                let unread = LinkedIssue::Unread { number, reason: "not modified".to_owned(), is_lasting: false };
+                let unread = LinkedIssue::Unread {
+                    number,
+                    reason: "not modified".to_owned(),
+                    is_lasting: false,
+                };
                 return Ok(known.cloned().unwrap_or(unread));
             }
             Err(error) => return Ok(unread(number, known, &error)),
         };
-        let Issue { title, body, author, is_pull } = issue;
+        let Issue {
+            title,
+            body,
+            author,
+            is_pull,
+        } = issue;
         if is_pull {
             let reason = "it is a pull request".to_owned();
-            return Ok(LinkedIssue::Unread { number, reason, is_lasting: true });
+            return Ok(LinkedIssue::Unread {
+                number,
+                reason,
+                is_lasting: true,
+            });
         }
         let Decision { trust, reason, .. } = match self.trust_of(repo, author.as_ref()).await? {
             Ok(decision) => decision,
             Err(error) => return Ok(unread(number, known, &error)),
         };
-        Ok(LinkedIssue::Read { number, title: capped(&title), body: capped(&body), trust, reason, etag })
+        Ok(LinkedIssue::Read {
+            number,
+            title: capped(&title),
+            body: capped(&body),
+            trust,
+            reason,
+            etag,
+        })
     }
 
     /// By the rules for comments.
@@ -106,7 +144,11 @@ fn unread(number: i64, known: Option<&LinkedIssue>, error: &GithubError) -> Link
         | GithubError::Transient { .. }
         | GithubError::Broken { .. } => false,
     };
-    LinkedIssue::Unread { number, reason: error.to_string(), is_lasting }
+    LinkedIssue::Unread {
+        number,
+        reason: error.to_string(),
+        is_lasting,
+    }
 }
 
 /// The first issue of the same repository that a text closes, in one of the forms that GitHub knows: `Fixes #12`,
@@ -115,23 +157,37 @@ fn closes(text: &str, repo: &str) -> Option<i64> {
     let shown = without_comments(text);
     let words: Vec<&str> = shown.split_whitespace().collect();
     let is_keyword = |word: &str| {
-        let word = word.strip_suffix(':').unwrap_or(word).trim_start_matches(['(', '*', '_', '-', '>']);
-        KEYWORDS.iter().any(|keyword| word.eq_ignore_ascii_case(keyword))
+        let word = word
+            .strip_suffix(':')
+            .unwrap_or(word)
+            .trim_start_matches(['(', '*', '_', '-', '>']);
+        KEYWORDS
+            .iter()
+            .any(|keyword| word.eq_ignore_ascii_case(keyword))
     };
-    words.iter().zip(words.iter().skip(1)).find_map(|(word, next)| reference(next, repo).filter(|_| is_keyword(word)))
+    words
+        .iter()
+        .zip(words.iter().skip(1))
+        .find_map(|(word, next)| reference(next, repo).filter(|_| is_keyword(word)))
 }
 
 fn reference(word: &str, repo: &str) -> Option<i64> {
     let word = word.trim_end_matches(['.', ',', ';', ':', '!', ')', ']', '*', '_']);
     let (place, number) = word.rsplit_once(['#', '/'])?;
     let is_here = if word.contains("://") {
-        place.to_ascii_lowercase().strip_prefix("https://github.com/").and_then(|rest| rest.strip_suffix("/issues"))
+        place
+            .to_ascii_lowercase()
+            .strip_prefix("https://github.com/")
+            .and_then(|rest| rest.strip_suffix("/issues"))
             == Some(repo.to_ascii_lowercase().as_str())
     } else {
         word.contains('#') && (place.is_empty() || place.eq_ignore_ascii_case(repo))
     };
     let is_number = !number.is_empty() && number.chars().all(|c| c.is_ascii_digit());
-    number.parse().ok().filter(|number| is_here && is_number && *number > 0)
+    number
+        .parse()
+        .ok()
+        .filter(|number| is_here && is_number && *number > 0)
 }
 
 /// Templates of descriptions have examples in comments.
@@ -146,7 +202,9 @@ fn without_comments(text: &str) -> String {
 }
 
 fn capped(text: &str) -> String {
-    text.get(..text.floor_char_boundary(TEXT_CAP)).unwrap_or_default().to_owned()
+    text.get(..text.floor_char_boundary(TEXT_CAP))
+        .unwrap_or_default()
+        .to_owned()
 }
 
 #[cfg(test)]

@@ -59,7 +59,9 @@ pub(super) struct Before {
 impl Intake {
     /// Reads and stores; how many things that were said are new, or why it could not be read.
     pub(super) async fn read_pull(&self, row: &SeenPull) -> bb::Result<Asked<usize>> {
-        let Some(change_id) = row.change_id.clone() else { return Ok(Ok(0)) };
+        let Some(change_id) = row.change_id.clone() else {
+            return Ok(Ok(0));
+        };
         let begun = clock::now();
         let id = change_id.clone();
         let before = self.door.read(move |conn| before(conn, &id)).await?;
@@ -74,7 +76,8 @@ impl Intake {
             Err(error) => return Ok(Err(error)),
         };
         let marks = marks(row);
-        fetched.marks.early = keep_for_their_review(&mut fetched.said, &before.said, &marks.early, begun);
+        fetched.marks.early =
+            keep_for_their_review(&mut fetched.said, &before.said, &marks.early, begun);
         if !fetched.marks.early.is_empty() {
             fetched.marks.review_comments = marks.review_comments;
         }
@@ -83,7 +86,10 @@ impl Intake {
             Err(error) => return Ok(Err(error)),
         };
         let pull = fetched.pull.as_ref().map(|(pull, _)| pull);
-        let purpose = match self.purpose(&fetch, &before.repo, pull, &row.purpose).await? {
+        let purpose = match self
+            .purpose(&fetch, &before.repo, pull, &row.purpose)
+            .await?
+        {
             Ok(purpose) => purpose,
             Err(error) => return Ok(Err(error)),
         };
@@ -91,7 +97,17 @@ impl Intake {
             Some((pull, _)) => (pull.state, pull.head_sha.as_str()),
             None => (row.state, row.head_sha.as_str()),
         };
-        let head = self.actual_head(&before, row, &Shown { state, head: shown, new: &said }).await?;
+        let head = self
+            .actual_head(
+                &before,
+                row,
+                &Shown {
+                    state,
+                    head: shown,
+                    new: &said,
+                },
+            )
+            .await?;
         let head_since = match self.head_since(&before.repo, row, &head, &said).await {
             Ok(date) => date.map(|date| date.min(begun)),
             Err(error) => return Ok(Err(error)),
@@ -102,7 +118,11 @@ impl Intake {
             project_id: row.project_id.clone(),
             number: row.number,
             change_id,
-            passed_over: self.passed_over(&before.change, row, fetched.pull.as_ref().map(|(pull, _)| pull)),
+            passed_over: self.passed_over(
+                &before.change,
+                row,
+                fetched.pull.as_ref().map(|(pull, _)| pull),
+            ),
             pull: fetched.pull,
             purpose,
             head,
@@ -111,16 +131,38 @@ impl Intake {
             marks: serde_json::to_value(&fetched.marks)?,
             begun,
             after: before.newest,
-            next_read: if is_reopened { Some(next) } else { next_read(&before.change, state, next, begun) },
+            next_read: if is_reopened {
+                Some(next)
+            } else {
+                next_read(&before.change, state, next, begun)
+            },
         };
         let (row, known_head) = (row.clone(), before.change.head);
-        self.door.write("read", move |conn| store(conn, &row, &known_head, read, clock::now())).await.map(Ok)
+        self.door
+            .write("read", move |conn| {
+                store(conn, &row, &known_head, read, clock::now())
+            })
+            .await
+            .map(Ok)
     }
 
     async fn fetch(&self, fetch: &mut Fetch, repo: &str, row: &SeenPull) -> Asked<Fetched> {
-        let ListMarks { reviews, review_comments, issue_comments, .. } = marks(row);
-        let known = KnownPull { etag: row.etag.as_deref(), reviews, review_comments, issue_comments };
-        let read = self.github.feedback(fetch, repo, row.number, &known).await?;
+        let ListMarks {
+            reviews,
+            review_comments,
+            issue_comments,
+            ..
+        } = marks(row);
+        let known = KnownPull {
+            etag: row.etag.as_deref(),
+            reviews,
+            review_comments,
+            issue_comments,
+        };
+        let read = self
+            .github
+            .feedback(fetch, repo, row.number, &known)
+            .await?;
         let pull = match read.pull {
             Answer::New { value, etag } => Some((value, etag)),
             Answer::Unchanged => None,
@@ -141,7 +183,13 @@ impl Intake {
     async fn keep_for_next_fetch(&self, row: &SeenPull, fetch: Fetch) -> bb::Result<()> {
         let kept = fetch.into_kept();
         let backoff = (self.settings.backoff_first, self.settings.backoff_max);
-        let slow = too_slow(self.settings.fetch_limit, kept.len(), row.failures, backoff, clock::now());
+        let slow = too_slow(
+            self.settings.fetch_limit,
+            kept.len(),
+            row.failures,
+            backoff,
+            clock::now(),
+        );
         tracing::warn!(
             change = row.change_id.as_ref().map(ChangeId::as_str),
             number = row.number,
@@ -170,9 +218,17 @@ impl Intake {
             if !seen.insert(said.key()) {
                 continue;
             }
-            let Decision { trust, reason, is_person } = if before.said.contains_key(&said.key()) {
+            let Decision {
+                trust,
+                reason,
+                is_person,
+            } = if before.said.contains_key(&said.key()) {
                 let reason = "it was decided when it was taken in".to_owned();
-                Decision { trust: Trust::ShownOnly, reason, is_person: false }
+                Decision {
+                    trust: Trust::ShownOnly,
+                    reason,
+                    is_person: false,
+                }
             } else {
                 match known(&said, &written, &self.settings.bots) {
                     Known::Decided(decision) => decision,
@@ -182,15 +238,27 @@ impl Intake {
                     },
                 }
             };
-            taken.push(TakenSaid { said, trust, reason, is_person });
+            taken.push(TakenSaid {
+                said,
+                trust,
+                reason,
+                is_person,
+            });
         }
         Ok(Ok(taken))
     }
 
     /// The date of the head's commit, if something new needs it that does not say which commit it is about.
-    async fn head_since(&self, repo: &str, row: &SeenPull, head: &str, said: &[TakenSaid]) -> Asked<Option<Time>> {
+    async fn head_since(
+        &self,
+        repo: &str,
+        row: &SeenPull,
+        head: &str,
+        said: &[TakenSaid],
+    ) -> Asked<Option<Time>> {
         let is_known = row.head_since.is_some() && *head == row.head_sha;
-        let needs_it = |taken: &TakenSaid| taken.trust == Trust::MayMakeWork && taken.said.commit.is_none();
+        let needs_it =
+            |taken: &TakenSaid| taken.trust == Trust::MayMakeWork && taken.said.commit.is_none();
         if is_known || !said.iter().any(needs_it) {
             return Ok(None);
         }
@@ -199,9 +267,16 @@ impl Intake {
     }
 
     /// As it was last answered, if that still holds; else the forge is asked.
-    pub(super) async fn permission(&self, repo: &str, author: &Author) -> bb::Result<Asked<Permission>> {
+    pub(super) async fn permission(
+        &self,
+        repo: &str,
+        author: &Author,
+    ) -> bb::Result<Asked<Permission>> {
         let (holds, id, name) = (self.settings.permission_holds, author.id, repo.to_owned());
-        let known = self.door.read(move |conn| bb::known_permission(conn, &name, id, holds, clock::now())).await?;
+        let known = self
+            .door
+            .read(move |conn| bb::known_permission(conn, &name, id, holds, clock::now()))
+            .await?;
         if let Some(permission) = known {
             return Ok(Ok(permission));
         }
@@ -212,7 +287,9 @@ impl Intake {
         };
         let (author, name) = (author.clone(), repo.to_owned());
         self.door
-            .write("permission", move |conn| bb::set_permission(conn, &name, &author, permission, asked_at))
+            .write("permission", move |conn| {
+                bb::set_permission(conn, &name, &author, permission, asked_at)
+            })
             .await?;
         Ok(Ok(permission))
     }
@@ -244,7 +321,11 @@ impl Intake {
 
     pub(super) async fn put_off(&self, row: &SeenPull, trouble: Trouble) -> bb::Result<()> {
         let row = row.clone();
-        self.door.write("put_off", move |conn| put_off(conn, &row, &trouble, clock::now())).await
+        self.door
+            .write("put_off", move |conn| {
+                put_off(conn, &row, &trouble, clock::now())
+            })
+            .await
     }
 }
 
@@ -253,7 +334,13 @@ fn before(conn: &Conn, id: &ChangeId) -> bb::Result<Before> {
     // A project without one has no pull requests to read; the forge would refuse the empty name.
     let project = bb::project(conn, &change.project_id)?;
     let repo = project.repo.clone().unwrap_or_default();
-    Ok(Before { said: bb::known_said(conn, id)?, newest: bb::newest_event(conn)?, change, project, repo })
+    Ok(Before {
+        said: bb::known_said(conn, id)?,
+        newest: bb::newest_event(conn)?,
+        change,
+        project,
+        repo,
+    })
 }
 
 /// A review's state is no update to the forge: reviews are always looked at.
@@ -276,10 +363,14 @@ pub(super) fn keep_for_their_review(
     seen: &BTreeMap<i64, String>,
     now: Time,
 ) -> BTreeMap<i64, String> {
-    let reviews: BTreeSet<i64> =
-        said.iter().filter(|said| said.kind == SaidKind::Review).map(|said| said.forge_id).collect();
-    let is_there =
-        |review: i64| reviews.contains(&review) || known.contains_key(&format!("{}:{review}", SaidKind::Review));
+    let reviews: BTreeSet<i64> = said
+        .iter()
+        .filter(|said| said.kind == SaidKind::Review)
+        .map(|said| said.forge_id)
+        .collect();
+    let is_there = |review: i64| {
+        reviews.contains(&review) || known.contains_key(&format!("{}:{review}", SaidKind::Review))
+    };
     let is_alone = |said: &Said| {
         said.kind == SaidKind::ReviewComment
             && !known.contains_key(&said.key())
@@ -287,7 +378,9 @@ pub(super) fn keep_for_their_review(
     };
     let mut early = BTreeMap::new();
     said.retain(|said| {
-        let first = seen.get(&said.forge_id).and_then(|first| Time::parse(first).ok());
+        let first = seen
+            .get(&said.forge_id)
+            .and_then(|first| Time::parse(first).ok());
         // A clock that was set back begins anew.
         let first = first.filter(|first| *first <= now).unwrap_or(now);
         let is_early = is_alone(said) && now.since(first) < REVIEW_LAG;
@@ -315,8 +408,16 @@ fn unread(conn: &Conn, row: &SeenPull) -> bb::Result<Option<SeenPull>> {
 }
 
 /// `known_head` is the head that the read began with.
-fn store(conn: &Conn, row: &SeenPull, known_head: &str, mut read: bb::Read, now: Time) -> bb::Result<usize> {
-    let Some(found) = unread(conn, row)? else { return Ok(0) };
+fn store(
+    conn: &Conn,
+    row: &SeenPull,
+    known_head: &str,
+    mut read: bb::Read,
+    now: Time,
+) -> bb::Result<usize> {
+    let Some(found) = unread(conn, row)? else {
+        return Ok(0);
+    };
     // Dispatch moved the head during the read: what was read may be older. It stays due, and is read again.
     if bb::change(conn, &read.change_id)?.head != known_head {
         return Ok(0);
@@ -334,18 +435,28 @@ fn store(conn: &Conn, row: &SeenPull, known_head: &str, mut read: bb::Read, now:
 }
 
 fn put_off(conn: &Conn, row: &SeenPull, trouble: &Trouble, now: Time) -> bb::Result<()> {
-    let Some(found) = unread(conn, row)? else { return Ok(()) };
-    let Some(change_id) = &found.change_id else { return Ok(()) };
+    let Some(found) = unread(conn, row)? else {
+        return Ok(());
+    };
+    let Some(change_id) = &found.change_id else {
+        return Ok(());
+    };
     let change = bb::change(conn, change_id)?;
     let matters = match trouble.kind {
         Kind::Holds | Kind::Refused => true,
         Kind::HoldsIfNeeded | Kind::TooSlow => waits(conn, &change)?,
     };
-    let is_held_longer = change.held_until.is_some_and(|until| until > trouble.next_read);
-    let failed =
-        FailedRead { reason: trouble.reason.clone(), next_read: trouble.next_read, holds: matters && !is_held_longer };
+    let is_held_longer = change
+        .held_until
+        .is_some_and(|until| until > trouble.next_read);
+    let failed = FailedRead {
+        reason: trouble.reason.clone(),
+        next_read: trouble.next_read,
+        holds: matters && !is_held_longer,
+    };
     bb::fail_read(conn, &found, &failed, now)?;
-    let is_again = found.failures + 1 >= REFUSALS && found.trouble.as_ref() == Some(&trouble.reason);
+    let is_again =
+        found.failures + 1 >= REFUSALS && found.trouble.as_ref() == Some(&trouble.reason);
     if change.state.is_over() || change.state == State::Escalated {
         return Ok(());
     }
@@ -353,7 +464,12 @@ fn put_off(conn: &Conn, row: &SeenPull, trouble: &Trouble, now: Time) -> bb::Res
         bb::escalate(conn, change_id, &refused(&change, &trouble.reason), now)?;
     }
     if trouble.kind == Kind::TooSlow && found.slow_reads >= SLOW_READS {
-        bb::escalate(conn, change_id, &unread_in_time(&change, found.slow_reads, &trouble.reason), now)?;
+        bb::escalate(
+            conn,
+            change_id,
+            &unread_in_time(&change, found.slow_reads, &trouble.reason),
+            now,
+        )?;
     }
     Ok(())
 }
@@ -361,7 +477,9 @@ fn put_off(conn: &Conn, row: &SeenPull, trouble: &Trouble, now: Time) -> bb::Res
 fn unread_in_time(change: &Change, times: i64, reason: &str) -> Escalation {
     let id = &change.change_id;
     Escalation {
-        reason: format!("the feedback on its PR could not be read in time, {times} times in a row: {reason}"),
+        reason: format!(
+            "the feedback on its PR could not be read in time, {times} times in a row: {reason}"
+        ),
         decide: format!(
             "is GitHub slow, or is the PR too long? Raise `github.fetch_limit_s`; it goes on by itself when it was read, \
              or at once with `remand retry {id}`; else `remand cancel {id}`"

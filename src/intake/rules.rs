@@ -59,13 +59,23 @@ pub(crate) struct Traits<'a> {
 impl<'a> From<&'a Pull> for Traits<'a> {
     fn from(pull: &'a Pull) -> Self {
         let author = pull.author.as_ref().map(|author| author.login.as_str());
-        Self { labels: &pull.labels, draft: pull.draft, author, branch: &pull.head_ref }
+        Self {
+            labels: &pull.labels,
+            draft: pull.draft,
+            author,
+            branch: &pull.head_ref,
+        }
     }
 }
 
 impl<'a> From<&'a SeenPull> for Traits<'a> {
     fn from(pull: &'a SeenPull) -> Self {
-        Self { labels: &pull.labels, draft: pull.draft, author: pull.author.as_deref(), branch: &pull.head_ref }
+        Self {
+            labels: &pull.labels,
+            draft: pull.draft,
+            author: pull.author.as_deref(),
+            branch: &pull.head_ref,
+        }
     }
 }
 
@@ -75,7 +85,10 @@ impl Discover {
     pub(crate) fn passes_over<'a>(&self, pull: impl Into<Traits<'a>>) -> Option<String> {
         let pull = pull.into();
         if let Some(label) = &self.label
-            && !pull.labels.iter().any(|has| has.eq_ignore_ascii_case(label))
+            && !pull
+                .labels
+                .iter()
+                .any(|has| has.eq_ignore_ascii_case(label))
         {
             return Some(format!("it has no label `{label}`"));
         }
@@ -83,11 +96,25 @@ impl Discover {
             return Some("it is a draft".to_owned());
         }
         let author = pull.author.unwrap_or("ghost");
-        if !self.authors.is_empty() && !self.authors.iter().any(|login| login.eq_ignore_ascii_case(author)) {
+        if !self.authors.is_empty()
+            && !self
+                .authors
+                .iter()
+                .any(|login| login.eq_ignore_ascii_case(author))
+        {
             return Some(format!("its author {author} is not among the authors"));
         }
-        if !self.branches.is_empty() && !self.branches.iter().any(|pattern| fits(pattern, pull.branch)) {
-            return Some(format!("its branch {} matches none of {}", pull.branch, self.branches.join(", ")));
+        if !self.branches.is_empty()
+            && !self
+                .branches
+                .iter()
+                .any(|pattern| fits(pattern, pull.branch))
+        {
+            return Some(format!(
+                "its branch {} matches none of {}",
+                pull.branch,
+                self.branches.join(", ")
+            ));
         }
         None
     }
@@ -95,7 +122,8 @@ impl Discover {
 
 /// `*` is any part of a name, `?` one character, `**` any names with `/` between.
 fn fits(pattern: &str, branch: &str) -> bool {
-    let (pattern, branch): (Vec<&str>, Vec<&str>) = (pattern.split('/').collect(), branch.split('/').collect());
+    let (pattern, branch): (Vec<&str>, Vec<&str>) =
+        (pattern.split('/').collect(), branch.split('/').collect());
     all_fit(&pattern, &branch)
 }
 
@@ -105,12 +133,18 @@ fn all_fit(pattern: &[&str], names: &[&str]) -> bool {
         (None, Some(_)) => false,
         (Some((&"**", rest)), _) => {
             // Whatever is left of the names may begin the rest of the pattern; at least one name is behind a last `**`.
-            let most = if rest.is_empty() { names.len().saturating_sub(1) } else { names.len() };
-            !names.is_empty() && (0..=most).any(|skip| rest_fits(rest, names.get(skip..).unwrap_or_default()))
+            let most = if rest.is_empty() {
+                names.len().saturating_sub(1)
+            } else {
+                names.len()
+            };
+            !names.is_empty()
+                && (0..=most).any(|skip| rest_fits(rest, names.get(skip..).unwrap_or_default()))
         }
         (Some(_), None) => false,
         (Some((part, rest)), Some((name, names))) => {
-            let (part, name): (Vec<char>, Vec<char>) = (part.chars().collect(), name.chars().collect());
+            let (part, name): (Vec<char>, Vec<char>) =
+                (part.chars().collect(), name.chars().collect());
             name_fits(&part, &name) && all_fit(rest, names)
         }
     }
@@ -124,7 +158,9 @@ fn name_fits(pattern: &[char], name: &[char]) -> bool {
     match (pattern.split_first(), name.split_first()) {
         (None, None) => true,
         (None, Some(_)) => false,
-        (Some(('*', rest)), _) => (0..=name.len()).any(|skip| name_fits(rest, name.get(skip..).unwrap_or_default())),
+        (Some(('*', rest)), _) => {
+            (0..=name.len()).any(|skip| name_fits(rest, name.get(skip..).unwrap_or_default()))
+        }
         (Some(('?', rest)), Some((_, name))) => name_fits(rest, name),
         (Some((c, rest)), Some((d, name))) => c == d && name_fits(rest, name),
         (Some(_), None) => false,
@@ -168,18 +204,69 @@ mod tests {
             max_open: 5,
         };
         let labels = vec!["bug".to_owned(), "Remand".to_owned()];
-        let fitting = Traits { labels: &labels, draft: false, author: Some("Ada"), branch: "agent/login" };
+        let fitting = Traits {
+            labels: &labels,
+            draft: false,
+            author: Some("Ada"),
+            branch: "agent/login",
+        };
         let why = |traits: Traits<'_>| rules.passes_over(traits);
         assert_eq!(why(fitting), None);
-        assert_eq!(why(Traits { labels: &[], ..fitting }).as_deref(), Some("it has no label `remand`"));
-        assert_eq!(why(Traits { draft: true, ..fitting }).as_deref(), Some("it is a draft"));
-        let eve = Traits { author: Some("eve"), ..fitting };
-        assert_eq!(why(eve).as_deref(), Some("its author eve is not among the authors"));
-        let ghost = Traits { author: None, ..fitting };
-        assert_eq!(why(ghost).as_deref(), Some("its author ghost is not among the authors"));
-        let branch = Traits { branch: "main", ..fitting };
-        assert_eq!(why(branch).as_deref(), Some("its branch main matches none of agent/**, fix-*"));
-        let open = Discover { label: None, authors: vec![], branches: vec![], drafts: true, max_open: 5 };
-        assert_eq!(open.passes_over(Traits { labels: &[], draft: true, author: None, branch: "x" }), None);
+        assert_eq!(
+            why(Traits {
+                labels: &[],
+                ..fitting
+            })
+            .as_deref(),
+            Some("it has no label `remand`")
+        );
+        assert_eq!(
+            why(Traits {
+                draft: true,
+                ..fitting
+            })
+            .as_deref(),
+            Some("it is a draft")
+        );
+        let eve = Traits {
+            author: Some("eve"),
+            ..fitting
+        };
+        assert_eq!(
+            why(eve).as_deref(),
+            Some("its author eve is not among the authors")
+        );
+        let ghost = Traits {
+            author: None,
+            ..fitting
+        };
+        assert_eq!(
+            why(ghost).as_deref(),
+            Some("its author ghost is not among the authors")
+        );
+        let branch = Traits {
+            branch: "main",
+            ..fitting
+        };
+        assert_eq!(
+            why(branch).as_deref(),
+            Some("its branch main matches none of agent/**, fix-*")
+        );
+        let open = Discover {
+            label: None,
+            authors: vec![],
+            branches: vec![],
+            drafts: true,
+            max_open: 5,
+        };
+        assert_eq!(
+            open.passes_over(Traits {
+                labels: &[],
+                draft: true,
+                author: None,
+                branch: "x"
+            }),
+            None
+        );
     }
 }

@@ -34,19 +34,32 @@ pub(super) enum Kind {
 }
 
 /// `failures` are those in a row before this one.
-pub(super) fn trouble(error: &GithubError, failures: i64, backoff: (Duration, Duration), now: Time) -> Trouble {
+pub(super) fn trouble(
+    error: &GithubError,
+    failures: i64,
+    backoff: (Duration, Duration),
+    now: Time,
+) -> Trouble {
     let later = now.plus(pause(failures, backoff));
     let (next_read, kind) = match error {
         GithubError::Limited { until } => {
             // By the forge's clock: ours may be behind.
-            let until = until.filter(|until| *until > now).map(|until| until.min(now.plus(RATE_WINDOW)));
+            let until = until
+                .filter(|until| *until > now)
+                .map(|until| until.min(now.plus(RATE_WINDOW)));
             (until.unwrap_or(later), Kind::Holds)
         }
-        GithubError::NoGh | GithubError::LoggedOut | GithubError::Auth { .. } => (later, Kind::Holds),
+        GithubError::NoGh | GithubError::LoggedOut | GithubError::Auth { .. } => {
+            (later, Kind::Holds)
+        }
         GithubError::NotFound { .. } | GithubError::Refused { .. } => (later, Kind::Refused),
         GithubError::Transient { .. } | GithubError::Broken { .. } => (later, Kind::HoldsIfNeeded),
     };
-    Trouble { reason: format!("{error}; {}", error.hint()), next_read, kind }
+    Trouble {
+        reason: format!("{error}; {}", error.hint()),
+        next_read,
+        kind,
+    }
 }
 
 /// The fetch ran out of time after so many pages.
@@ -61,13 +74,24 @@ pub(super) fn too_slow(
         "GitHub did not send all of it within {} s; the {pages} pages that were read are kept for the next try",
         limit.as_secs()
     );
-    Trouble { reason, next_read: now.plus(pause(failures, backoff)), kind: Kind::TooSlow }
+    Trouble {
+        reason,
+        next_read: now.plus(pause(failures, backoff)),
+        kind: Kind::TooSlow,
+    }
 }
 
 /// It was had, and the blackboard would not take it.
 pub(super) fn not_kept(error: &BoardError, next_read: Time) -> Trouble {
-    let reason = format!("what was read could not be written down: {}", plain::chain(error));
-    Trouble { reason, next_read, kind: Kind::HoldsIfNeeded }
+    let reason = format!(
+        "what was read could not be written down: {}",
+        plain::chain(error)
+    );
+    Trouble {
+        reason,
+        next_read,
+        kind: Kind::HoldsIfNeeded,
+    }
 }
 
 /// The next question would be answered like this one, whatever it is about.
@@ -77,10 +101,18 @@ pub(super) fn is_everywhere(error: &GithubError) -> bool {
 
 /// The budget of calls is used up but for the reserve, and not yet renewed.
 pub(super) fn spent(rate: &Rate, reserve: i64, now: Time) -> Option<Trouble> {
-    if rate.remaining >= reserve || clock::is_due(rate.resets_at, now, RATE_WINDOW) || is_ahead(rate.seen_at, now) {
+    if rate.remaining >= reserve
+        || clock::is_due(rate.resets_at, now, RATE_WINDOW)
+        || is_ahead(rate.seen_at, now)
+    {
         return None;
     }
-    let Rate { remaining, allowed, resets_at, .. } = rate;
+    let Rate {
+        remaining,
+        allowed,
+        resets_at,
+        ..
+    } = rate;
     Some(Trouble {
         reason: format!(
             "GitHub's budget is used up but for the reserve: {remaining} of {allowed} left until {resets_at}"
@@ -93,7 +125,9 @@ pub(super) fn spent(rate: &Rate, reserve: i64, now: Time) -> Option<Trouble> {
 /// Twice as long with each failure in a row, up to the longest.
 fn pause(failures: i64, (first, longest): (Duration, Duration)) -> Duration {
     let doublings = u32::try_from(failures.clamp(0, 20)).unwrap_or(20);
-    first.saturating_mul(2_u32.saturating_pow(doublings)).min(longest)
+    first
+        .saturating_mul(2_u32.saturating_pow(doublings))
+        .min(longest)
 }
 
 #[cfg(test)]
@@ -112,14 +146,70 @@ mod tests {
         for (error, failures, next_read, kind) in [
             (GithubError::NoGh, 0, at(160), Kind::Holds),
             (GithubError::LoggedOut, 1, at(220), Kind::Holds),
-            (GithubError::Auth { message: text(), url: None }, 1, at(220), Kind::Holds),
-            (GithubError::Limited { until: Some(at(900)) }, 3, at(900), Kind::Holds),
-            (GithubError::Limited { until: Some(at(50)) }, 0, at(160), Kind::Holds),
-            (GithubError::Limited { until: None }, 2, at(340), Kind::Holds),
-            (GithubError::NotFound { path: text() }, 0, at(160), Kind::Refused),
-            (GithubError::Refused { status: 451, message: text() }, 0, at(160), Kind::Refused),
-            (GithubError::Transient { path: text(), what: text() }, 60, at(3700), Kind::HoldsIfNeeded),
-            (GithubError::Broken { path: text(), what: text() }, 0, at(160), Kind::HoldsIfNeeded),
+            (
+                GithubError::Auth {
+                    message: text(),
+                    url: None,
+                },
+                1,
+                at(220),
+                Kind::Holds,
+            ),
+            (
+                GithubError::Limited {
+                    until: Some(at(900)),
+                },
+                3,
+                at(900),
+                Kind::Holds,
+            ),
+            (
+                GithubError::Limited {
+                    until: Some(at(50)),
+                },
+                0,
+                at(160),
+                Kind::Holds,
+            ),
+            (
+                GithubError::Limited { until: None },
+                2,
+                at(340),
+                Kind::Holds,
+            ),
+            (
+                GithubError::NotFound { path: text() },
+                0,
+                at(160),
+                Kind::Refused,
+            ),
+            (
+                GithubError::Refused {
+                    status: 451,
+                    message: text(),
+                },
+                0,
+                at(160),
+                Kind::Refused,
+            ),
+            (
+                GithubError::Transient {
+                    path: text(),
+                    what: text(),
+                },
+                60,
+                at(3700),
+                Kind::HoldsIfNeeded,
+            ),
+            (
+                GithubError::Broken {
+                    path: text(),
+                    what: text(),
+                },
+                0,
+                at(160),
+                Kind::HoldsIfNeeded,
+            ),
         ] {
             let told = trouble(&error, failures, BACKOFF, at(100));
             assert_eq!((told.next_read, told.kind), (next_read, kind), "{error}");
@@ -129,7 +219,12 @@ mod tests {
 
     #[test]
     fn the_reserve_is_the_users() {
-        let rate = |remaining| Rate { allowed: 5000, remaining, resets_at: at(900), seen_at: at(0) };
+        let rate = |remaining| Rate {
+            allowed: 5000,
+            remaining,
+            resets_at: at(900),
+            seen_at: at(0),
+        };
         assert_eq!(spent(&rate(500), 500, at(100)), None);
         assert_eq!(spent(&rate(480), 500, at(900)), None, "it is renewed");
         let told = spent(&rate(480), 500, at(100)).unwrap();

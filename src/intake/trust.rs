@@ -4,7 +4,9 @@
 use std::collections::BTreeSet;
 
 use crate::blackboard::OurPosts;
-use crate::pull::{Author, AuthorKind, Permission, Said, SaidKind, Trust, is_by_a_remand, marker_of};
+use crate::pull::{
+    Author, AuthorKind, Permission, Said, SaidKind, Trust, is_by_a_remand, marker_of,
+};
 
 /// What may come of something that was said, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +36,11 @@ pub(super) fn known<'a>(said: &'a Said, written: &Written, bots: &[i64]) -> Know
         return decided(Trust::Ours, "remand wrote it", false);
     }
     if written.is_by_another(said) {
-        return decided(Trust::ShownOnly, "it is by another remand, or by this one with another blackboard", false);
+        return decided(
+            Trust::ShownOnly,
+            "it is by another remand, or by this one with another blackboard",
+            false,
+        );
     }
     by_account(said.author.as_ref(), bots)
 }
@@ -45,37 +51,68 @@ pub(super) fn by_account<'a>(author: Option<&'a Author>, bots: &[i64]) -> Known<
         return decided(Trust::ShownOnly, "its author's account is gone", false);
     };
     match author.kind {
-        AuthorKind::User if !is_users_name(&author.login) => {
-            decided(Trust::ShownOnly, "no user can have such a name: no permission on the repository", false)
-        }
+        AuthorKind::User if !is_users_name(&author.login) => decided(
+            Trust::ShownOnly,
+            "no user can have such a name: no permission on the repository",
+            false,
+        ),
         AuthorKind::User => Known::Ask(author),
-        AuthorKind::Bot if bots.contains(&author.id) => {
-            decided(Trust::MayMakeWork, &format!("the bot {} is listed", author.id), false)
-        }
-        AuthorKind::Bot => decided(Trust::ShownOnly, &format!("the bot {} is not listed", author.id), false),
-        AuthorKind::Other => decided(Trust::ShownOnly, "its author is neither a user nor a bot", false),
+        AuthorKind::Bot if bots.contains(&author.id) => decided(
+            Trust::MayMakeWork,
+            &format!("the bot {} is listed", author.id),
+            false,
+        ),
+        AuthorKind::Bot => decided(
+            Trust::ShownOnly,
+            &format!("the bot {} is not listed", author.id),
+            false,
+        ),
+        AuthorKind::Other => decided(
+            Trust::ShownOnly,
+            "its author is neither a user nor a bot",
+            false,
+        ),
     }
 }
 
 pub(super) fn by_permission(permission: Permission) -> Decision {
-    let trust = if permission.may_write() { Trust::MayMakeWork } else { Trust::ShownOnly };
+    let trust = if permission.may_write() {
+        Trust::MayMakeWork
+    } else {
+        Trust::ShownOnly
+    };
     let reason = match permission {
         Permission::None => "its author has no permission on the repository".to_owned(),
-        Permission::Admin | Permission::Maintain | Permission::Write | Permission::Triage | Permission::Read => {
+        Permission::Admin
+        | Permission::Maintain
+        | Permission::Write
+        | Permission::Triage
+        | Permission::Read => {
             format!("its author's permission on the repository is {permission}")
         }
     };
-    Decision { trust, reason, is_person: true }
+    Decision {
+        trust,
+        reason,
+        is_person: true,
+    }
 }
 
 impl Written {
     /// With what stands in what was just read.
     pub(super) fn new(ours: OurPosts, said: &[Said]) -> Self {
-        let mut written = Self { ours, others: BTreeSet::new() };
-        let answers = said.iter().filter(|said| said.in_reply_to.is_some() && written.is_ours(said));
+        let mut written = Self {
+            ours,
+            others: BTreeSet::new(),
+        };
+        let answers = said
+            .iter()
+            .filter(|said| said.in_reply_to.is_some() && written.is_ours(said));
         let wraps: Vec<i64> = answers.filter_map(|said| said.review).collect();
         written.ours.wraps.extend(wraps);
-        let foreign = said.iter().filter(|said| is_by_a_remand(&said.body) && !written.is_ours(said));
+        let foreign = said
+            .iter()
+            .filter(|said| is_by_a_remand(&said.body) && !written.is_ours(said));
         let reviews = foreign.filter_map(|said| match (said.kind, said.in_reply_to) {
             (SaidKind::Review, _) => Some(said.forge_id),
             (SaidKind::ReviewComment, Some(_)) => said.review,
@@ -93,7 +130,9 @@ impl Written {
         if is_wordless_review(said) && ours.wraps.contains(&said.forge_id) {
             return true;
         }
-        let came_with = said.review.map(|review| format!("{}:{review}", SaidKind::Review));
+        let came_with = said
+            .review
+            .map(|review| format!("{}:{review}", SaidKind::Review));
         let is_recorded = |key: &String| *key == said.key() || came_with.as_ref() == Some(key);
         let is_marked = |marker: &String| marker_of(&said.body) == Some(marker);
         ours.forge_ids.iter().any(is_recorded) || ours.markers.iter().any(is_marked)
@@ -103,7 +142,9 @@ impl Written {
     /// answer that does. Whoever has such an account, two programs that take each other for people never come to rest.
     fn is_by_another(&self, said: &Said) -> bool {
         is_by_a_remand(&said.body)
-            || said.review.is_some_and(|review| self.others.contains(&review))
+            || said
+                .review
+                .is_some_and(|review| self.others.contains(&review))
             || (is_wordless_review(said) && self.others.contains(&said.forge_id))
     }
 }
@@ -114,9 +155,16 @@ fn is_wordless_review(said: &Said) -> bool {
 
 /// As the forge gives them out; brackets are for bots.
 fn is_users_name(login: &str) -> bool {
-    !login.is_empty() && login.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
+    !login.is_empty()
+        && login
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
 }
 
 fn decided<'a>(trust: Trust, reason: &str, is_person: bool) -> Known<'a> {
-    Known::Decided(Decision { trust, reason: reason.to_owned(), is_person })
+    Known::Decided(Decision {
+        trust,
+        reason: reason.to_owned(),
+        is_person,
+    })
 }

@@ -41,7 +41,9 @@ pub(super) fn start<C, E>(
     let mut known = known();
     let child = spawn()?;
     let pid = pid(&child).and_then(|pid| i32::try_from(pid).ok());
-    let key = pid.and_then(|pid| table::look(pid).ok().flatten()).map(|entry| entry.key());
+    let key = pid
+        .and_then(|pid| table::look(pid).ok().flatten())
+        .map(|entry| entry.key());
     known.extend(key);
     Ok((child, Known(key)))
 }
@@ -83,13 +85,24 @@ pub(crate) async fn end_adopted() -> Result<u32, ProcessError> {
         }
         if begun.elapsed() > GIVE_UP {
             let pids = alive.iter().map(|entry| entry.pid).collect();
-            return Err(ProcessError::StillAlive { mark: "(adopted)".to_owned(), pids });
+            return Err(ProcessError::StillAlive {
+                mark: "(adopted)".to_owned(),
+                pids,
+            });
         }
-        tokio::time::sleep(if alive.is_empty() { Duration::from_millis(1) } else { PAUSE }).await;
+        tokio::time::sleep(if alive.is_empty() {
+            Duration::from_millis(1)
+        } else {
+            PAUSE
+        })
+        .await;
     }
     let ended = u32::try_from(ended.len()).unwrap_or(u32::MAX);
     if ended > 0 {
-        tracing::warn!(ended, "processes that had outlived whoever started them were ended");
+        tracing::warn!(
+            ended,
+            "processes that had outlived whoever started them were ended"
+        );
     }
     Ok(ended)
 }
@@ -142,18 +155,27 @@ fn adopted() -> Result<Vec<Entry>, ProcessError> {
             roots.insert(entry.pid);
         }
     }
-    let mut found: Vec<Entry> = entries.iter().filter(|entry| roots.contains(&entry.pid)).copied().collect();
+    let mut found: Vec<Entry> = entries
+        .iter()
+        .filter(|entry| roots.contains(&entry.pid))
+        .copied()
+        .collect();
     found.extend(table::descendants(&entries, roots));
     found.retain(|entry| !entry.is_dead);
     Ok(found)
 }
 
 fn is_spared(pid: i32) -> bool {
-    SPARED.iter().any(|mark| table::mark_that_begins(pid, &format!("{MARK}={mark}")).is_some())
+    SPARED
+        .iter()
+        .any(|mark| table::mark_that_begins(pid, &format!("{MARK}={mark}")).is_some())
 }
 
 fn children() -> Result<Vec<Entry>, ProcessError> {
-    Ok(scan()?.into_iter().filter(|entry| entry.parent == own()).collect())
+    Ok(scan()?
+        .into_iter()
+        .filter(|entry| entry.parent == own())
+        .collect())
 }
 
 fn scan() -> Result<Vec<Entry>, ProcessError> {

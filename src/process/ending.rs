@@ -37,7 +37,12 @@ pub(super) enum Agent {
 
 impl Ending {
     /// Begins `wait` from now.
-    pub(super) fn begin(now: Instant, wait: Duration, grace: Duration, spared: Option<Pid>) -> Self {
+    pub(super) fn begin(
+        now: Instant,
+        wait: Duration,
+        grace: Duration,
+        spared: Option<Pid>,
+    ) -> Self {
         let ask_at = later(now, wait);
         Self {
             spared,
@@ -85,7 +90,12 @@ impl Ending {
             found.extend(entries.iter().filter(|e| self.groups.contains(&e.group)));
         }
         found.retain(|entry| !entry.is_dead);
-        self.groups.extend(found.iter().map(|entry| entry.group).filter(|group| *group != own));
+        self.groups.extend(
+            found
+                .iter()
+                .map(|entry| entry.group)
+                .filter(|group| *group != own),
+        );
         self.alive = Some(found.iter().map(Entry::key).collect::<BTreeSet<_>>().len());
         if now < self.ask_at {
             return;
@@ -94,7 +104,10 @@ impl Ending {
             kill(&found, own);
         } else {
             let spared = self.spared.map(|pid| pid.as_raw_nonzero().get());
-            for entry in found.iter().filter(|entry| !self.asked.contains(&entry.key())) {
+            for entry in found
+                .iter()
+                .filter(|entry| !self.asked.contains(&entry.key()))
+            {
                 if Some(entry.pid) != spared {
                     ask(entry);
                 }
@@ -138,7 +151,11 @@ fn ask(entry: &Entry) {
 
 /// By group first: the kernel does that in one go, so that nobody in the group can fork out of it.
 fn kill(found: &[Entry], own: i32) {
-    let groups: BTreeSet<i32> = found.iter().map(|entry| entry.group).filter(|group| *group != own).collect();
+    let groups: BTreeSet<i32> = found
+        .iter()
+        .map(|entry| entry.group)
+        .filter(|group| *group != own)
+        .collect();
     for group in groups.into_iter().filter_map(Pid::from_raw) {
         // Its members follow one by one.
         rustix::process::kill_process_group(group, Signal::KILL).ok();

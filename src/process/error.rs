@@ -56,10 +56,17 @@ pub(crate) enum ProcessError {
 impl ProcessError {
     /// For `map_err`: what was being done to which file.
     pub(super) fn file(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::File { action, path: path.to_owned(), source }
+        move |source| Self::File {
+            action,
+            path: path.to_owned(),
+            source,
+        }
     }
 
     pub(super) fn system<E: Into<io::Error>>(action: &'static str) -> impl FnOnce(E) -> Self {
-        move |source| Self::System { action, source: source.into() }
+        move |source| Self::System {
+            action,
+            source: source.into(),
+        }
     }
 }

@@ -15,9 +15,13 @@ use crate::files::{self, Refused, SMALL};
 pub(crate) fn read_exit(dir: &Path) -> Result<Option<Exit>, ProcessError> {
     let path = exit_path(dir);
     match files::read(&path, SMALL) {
-        Ok(text) => serde_json::from_slice(&text).map(Some).map_err(|source| ProcessError::BadExit { path, source }),
+        Ok(text) => serde_json::from_slice(&text)
+            .map(Some)
+            .map_err(|source| ProcessError::BadExit { path, source }),
         // A shim puts a regular file there: anything else was put there by somebody else, and says nothing.
-        Err(error) if error.kind() == ErrorKind::NotFound || Refused::of(&error).is_some() => Ok(None),
+        Err(error) if error.kind() == ErrorKind::NotFound || Refused::of(&error).is_some() => {
+            Ok(None)
+        }
         Err(error) => Err(ProcessError::file("read", &path)(error)),
     }
 }
@@ -29,9 +33,19 @@ pub(super) struct Lock {
 
 /// Makes the folder of a run that is about to start.
 pub(super) fn make(dir: &Path) -> Result<(), ProcessError> {
-    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(ProcessError::file("make", dir))?;
-    if is_over(dir)? || shim_path(dir).try_exists().map_err(ProcessError::file("look at", dir))? {
-        return Err(ProcessError::FolderUsed { dir: dir.to_owned() });
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .map_err(ProcessError::file("make", dir))?;
+    if is_over(dir)?
+        || shim_path(dir)
+            .try_exists()
+            .map_err(ProcessError::file("look at", dir))?
+    {
+        return Err(ProcessError::FolderUsed {
+            dir: dir.to_owned(),
+        });
     }
     Ok(())
 }
@@ -44,7 +58,9 @@ pub(super) fn make_new(dir: &Path) -> Result<bool, ProcessError> {
         builder
     };
     if let Some(parent) = dir.parent() {
-        private(true).create(parent).map_err(ProcessError::file("make", parent))?;
+        private(true)
+            .create(parent)
+            .map_err(ProcessError::file("make", parent))?;
     }
     match private(false).create(dir) {
         Ok(()) => Ok(true),
@@ -85,7 +101,9 @@ pub(crate) fn remove_folder(dir: &Path) -> Result<bool, ProcessError> {
         fs::remove_file(dir).map_err(ProcessError::file("remove", dir))?;
         return Ok(true);
     }
-    let Some(_lock) = try_lock(dir)? else { return Ok(false) };
+    let Some(_lock) = try_lock(dir)? else {
+        return Ok(false);
+    };
     fs::remove_dir_all(dir).map_err(ProcessError::file("remove", dir))?;
     Ok(true)
 }
@@ -116,7 +134,10 @@ pub(super) fn lock_path(dir: &Path) -> PathBuf {
 /// Whether this run ended, or was given up before it began.
 pub(super) fn is_over(dir: &Path) -> Result<bool, ProcessError> {
     for path in [exit_path(dir), settled_path(dir)] {
-        if path.try_exists().map_err(ProcessError::file("look at", &path))? {
+        if path
+            .try_exists()
+            .map_err(ProcessError::file("look at", &path))?
+        {
             return Ok(true);
         }
     }
@@ -140,7 +161,9 @@ pub(super) fn read_shim(dir: &Path) -> Result<Option<ProcessId>, ProcessError> {
         // Cut short by a power failure, or the agent wrote into it: what does not name a process must not keep anybody
         // from settling the run by its mark.
         Ok(text) => Ok(text.parse().ok()),
-        Err(error) if error.kind() == ErrorKind::NotFound || Refused::of(&error).is_some() => Ok(None),
+        Err(error) if error.kind() == ErrorKind::NotFound || Refused::of(&error).is_some() => {
+            Ok(None)
+        }
         Err(error) => Err(ProcessError::file("read", &path)(error)),
     }
 }
@@ -150,8 +173,15 @@ pub(super) fn read_shim(dir: &Path) -> Result<Option<ProcessId>, ProcessError> {
 pub(crate) fn ended_at(dir: &Path) -> Result<Option<u64>, ProcessError> {
     let path = exit_path(dir);
     match fs::symlink_metadata(&path).and_then(|meta| meta.modified()) {
-        Ok(time) => return Ok(time.duration_since(std::time::UNIX_EPOCH).ok().map(|since| since.as_secs())),
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(ProcessError::file("look at", &path)(error)),
+        Ok(time) => {
+            return Ok(time
+                .duration_since(std::time::UNIX_EPOCH)
+                .ok()
+                .map(|since| since.as_secs()));
+        }
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            return Err(ProcessError::file("look at", &path)(error));
+        }
         Err(_) => {}
     }
     match read_shim(dir)? {
@@ -162,13 +192,20 @@ pub(crate) fn ended_at(dir: &Path) -> Result<Option<u64>, ProcessError> {
 
 fn came_up_at() -> Option<u64> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
-    stat.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()
+    stat.lines()
+        .find_map(|line| line.strip_prefix("btime "))?
+        .trim()
+        .parse()
+        .ok()
 }
 
 /// Whole or not at all, also when the power fails: written beside, made durable, then given its name.
 pub(super) fn write_exit(dir: &Path, exit: &Exit) -> Result<(), ProcessError> {
     let path = exit_path(dir);
-    let text = serde_json::to_vec(exit).map_err(|source| ProcessError::BadExit { path: path.clone(), source })?;
+    let text = serde_json::to_vec(exit).map_err(|source| ProcessError::BadExit {
+        path: path.clone(),
+        source,
+    })?;
     let write = || {
         files::replace(&path, &text)?;
         File::open(dir)?.sync_all()
@@ -178,7 +215,12 @@ pub(super) fn write_exit(dir: &Path, exit: &Exit) -> Result<(), ProcessError> {
 
 pub(super) fn complaints(dir: &Path) -> Result<File, ProcessError> {
     let path = dir.join("shim.err");
-    OpenOptions::new().create(true).append(true).mode(0o600).open(&path).map_err(ProcessError::file("open", &path))
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(&path)
+        .map_err(ProcessError::file("open", &path))
 }
 
 fn exit_path(dir: &Path) -> PathBuf {
@@ -219,7 +261,10 @@ mod tests {
         make(dir.path()).unwrap();
         write_exit(dir.path(), &exit()).unwrap();
         assert_eq!(read_exit(dir.path()).unwrap(), Some(exit()));
-        assert!(matches!(make(dir.path()), Err(ProcessError::FolderUsed { .. })));
+        assert!(matches!(
+            make(dir.path()),
+            Err(ProcessError::FolderUsed { .. })
+        ));
     }
 
     #[test]

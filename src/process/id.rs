@@ -21,13 +21,17 @@ impl ProcessId {
     }
 
     pub(super) fn of(pid: i32) -> Result<Self, ProcessError> {
-        let entry = table::look(pid).map_err(ProcessError::system("look at a process"))?.ok_or_else(|| {
-            ProcessError::System {
+        let entry = table::look(pid)
+            .map_err(ProcessError::system("look at a process"))?
+            .ok_or_else(|| ProcessError::System {
                 action: "find a process that should be there",
                 source: rustix::io::Errno::SRCH.into(),
-            }
-        })?;
-        Ok(Self { boot_id: boot_id()?, pid, start_time: entry.start_time })
+            })?;
+        Ok(Self {
+            boot_id: boot_id()?,
+            pid,
+            start_time: entry.start_time,
+        })
     }
 
     /// Whether it runs. A zombie does not.
@@ -59,16 +63,21 @@ impl FromStr for ProcessId {
     type Err = ProcessError;
 
     fn from_str(text: &str) -> Result<Self, ProcessError> {
-        let bad = || ProcessError::BadProcessId { text: text.chars().take(80).collect() };
+        let bad = || ProcessError::BadProcessId {
+            text: text.chars().take(80).collect(),
+        };
         let mut parts = text.split(':');
-        let (Some(boot_id), Some(pid), Some(start), None) = (parts.next(), parts.next(), parts.next(), parts.next())
+        let (Some(boot_id), Some(pid), Some(start), None) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
         else {
             return Err(bad());
         };
         match (pid.parse(), start.parse()) {
-            (Ok(pid), Ok(start_time)) if pid > 0 && !boot_id.is_empty() => {
-                Ok(Self { boot_id: boot_id.to_owned(), pid, start_time })
-            }
+            (Ok(pid), Ok(start_time)) if pid > 0 && !boot_id.is_empty() => Ok(Self {
+                boot_id: boot_id.to_owned(),
+                pid,
+                start_time,
+            }),
             (Ok(_) | Err(_), Ok(_) | Err(_)) => Err(bad()),
         }
     }
@@ -91,7 +100,21 @@ mod tests {
     fn another_boot_or_start_is_another_process() {
         let own = ProcessId::own().unwrap();
         assert!(own.is_alive().unwrap());
-        assert!(!ProcessId { start_time: own.start_time + 1, ..own.clone() }.is_alive().unwrap());
-        assert!(!ProcessId { boot_id: "another".to_owned(), ..own }.is_alive().unwrap());
+        assert!(
+            !ProcessId {
+                start_time: own.start_time + 1,
+                ..own.clone()
+            }
+            .is_alive()
+            .unwrap()
+        );
+        assert!(
+            !ProcessId {
+                boot_id: "another".to_owned(),
+                ..own
+            }
+            .is_alive()
+            .unwrap()
+        );
     }
 }

@@ -18,6 +18,12 @@ pub(crate) fn close_memory() -> Result<(), ProcessError> {
 /// For systems where the other does not do it. Inherited: a program that wants a core may allow itself one again.
 fn no_core() -> io::Result<()> {
     let allowed = rustix::process::getrlimit(Resource::Core);
-    rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), ..allowed })?;
+    rustix::process::setrlimit(
+        Resource::Core,
+        Rlimit {
+            current: Some(0),
+            ..allowed
+        },
+    )?;
     Ok(())
 }

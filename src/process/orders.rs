@@ -40,14 +40,19 @@ pub(super) struct Orders {
 impl Orders {
     pub(super) fn open() -> io::Result<Self> {
         let stdin = rustix::stdio::stdin().try_clone_to_owned()?;
-        Ok(Self { pipe: Some(pipe::Receiver::from_owned_fd(stdin)?), read: Vec::new() })
+        Ok(Self {
+            pipe: Some(pipe::Receiver::from_owned_fd(stdin)?),
+            read: Vec::new(),
+        })
     }
 
     /// The first line; nothing when the daemon died before it was written.
     pub(super) async fn job(&mut self) -> Result<Option<Job>, ProcessError> {
         loop {
             if let Some(line) = self.line() {
-                return serde_json::from_slice(&line).map(Some).map_err(ProcessError::Job);
+                return serde_json::from_slice(&line)
+                    .map(Some)
+                    .map_err(ProcessError::Job);
             }
             if self.read.len() > MAX_JOB {
                 return Err(ProcessError::System {
@@ -63,10 +68,20 @@ impl Orders {
 
     /// What has been said already, without waiting for more.
     pub(super) async fn waiting(&mut self) -> Option<Order> {
-        let Some(pipe) = &self.pipe else { return Some(Order::DaemonGone) };
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let is_silent = rustix::event::poll(&mut [PollFd::new(pipe, PollFlags::IN)], Some(&now)) == Ok(0);
-        if self.read.is_empty() && is_silent { None } else { Some(self.next().await) }
+        let Some(pipe) = &self.pipe else {
+            return Some(Order::DaemonGone);
+        };
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let is_silent =
+            rustix::event::poll(&mut [PollFd::new(pipe, PollFlags::IN)], Some(&now)) == Ok(0);
+        if self.read.is_empty() && is_silent {
+            None
+        } else {
+            Some(self.next().await)
+        }
     }
 
     /// Waits for the next order. That the daemon is gone is told once.
@@ -98,7 +113,9 @@ impl Orders {
 
     /// Reads what there is; false at the end. A pipe that fails has nobody at its other end either.
     async fn fill(&mut self) -> bool {
-        let Some(pipe) = &mut self.pipe else { return false };
+        let Some(pipe) = &mut self.pipe else {
+            return false;
+        };
         match pipe.read_buf(&mut self.read).await {
             Ok(0) | Err(_) => {
                 self.pipe = None;

@@ -41,19 +41,33 @@ pub(crate) fn read_output(dir: &Path, stream: Stream) -> Result<Kept, ProcessErr
     let bytes_seen = pieces.last().map_or(0, |piece| piece.offset + piece.length);
     let tail_from = bytes_seen.saturating_sub(TAIL);
     for piece in &pieces {
-        let from = if piece.offset == 0 { 0 } else { tail_from.max(piece.offset) };
+        let from = if piece.offset == 0 {
+            0
+        } else {
+            tail_from.max(piece.offset)
+        };
         runs.push(from, &piece.read(from)?);
     }
-    Ok(Kept { text: runs.text(), bytes_seen, bytes_left_out: runs.left_out })
+    Ok(Kept {
+        text: runs.text(),
+        bytes_seen,
+        bytes_left_out: runs.left_out,
+    })
 }
 
 /// When the last byte of a stream was written; nothing when there is none yet.
 pub(crate) fn written_at(dir: &Path, stream: Stream) -> Result<Option<Time>, ProcessError> {
-    let Some(piece) = pieces(dir, stream)?.pop() else { return Ok(None) };
+    let Some(piece) = pieces(dir, stream)?.pop() else {
+        return Ok(None);
+    };
     match fs::symlink_metadata(&piece.path).and_then(|meta| meta.modified()) {
         Ok(time) => {
-            let since = time.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-            Ok(Some(Time::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))))
+            let since = time
+                .duration_since(std::time::UNIX_EPOCH)
+                .unwrap_or_default();
+            Ok(Some(Time::from_millis(
+                i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
+            )))
         }
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(ProcessError::file("look at", &piece.path)(error)),
@@ -72,12 +86,20 @@ pub(crate) struct Follow {
 impl Follow {
     /// From the first byte that is kept.
     pub(crate) fn new(dir: &Path, stream: Stream) -> Self {
-        Self { dir: dir.to_owned(), stream, next: 0, held: Vec::new() }
+        Self {
+            dir: dir.to_owned(),
+            stream,
+            next: 0,
+            held: Vec::new(),
+        }
     }
 
     /// What was written since the last call, with a line for what came and went meanwhile.
     pub(crate) fn more(&mut self) -> Result<String, ProcessError> {
-        let mut runs = Runs { next: self.next, ..Runs::default() };
+        let mut runs = Runs {
+            next: self.next,
+            ..Runs::default()
+        };
         runs.bytes.append(&mut self.held);
         for piece in pieces(&self.dir, self.stream)? {
             if piece.offset + piece.length > self.next {
@@ -86,7 +108,9 @@ impl Follow {
                 self.next = runs.next;
             }
         }
-        self.held = runs.bytes.split_off(runs.bytes.len() - unfinished(&runs.bytes));
+        self.held = runs
+            .bytes
+            .split_off(runs.bytes.len() - unfinished(&runs.bytes));
         Ok(runs.text())
     }
 }
@@ -107,7 +131,15 @@ pub(super) struct Keeper {
 impl Keeper {
     pub(super) fn new(dir: &Path, stream: Stream) -> Self {
         let dir = dir.to_owned();
-        Self { dir, stream, seen: 0, current: None, room: 0, tail: VecDeque::new(), trouble: None }
+        Self {
+            dir,
+            stream,
+            seen: 0,
+            current: None,
+            room: 0,
+            tail: VecDeque::new(),
+            trouble: None,
+        }
     }
 
     pub(super) fn seen(&self) -> u64 {
@@ -124,7 +156,9 @@ impl Keeper {
             if self.room == 0 {
                 self.begin_piece();
             }
-            let fits = bytes.len().min(usize::try_from(self.room).unwrap_or(usize::MAX));
+            let fits = bytes
+                .len()
+                .min(usize::try_from(self.room).unwrap_or(usize::MAX));
             let (now, later) = bytes.split_at(fits);
             if let Some(file) = &mut self.current
                 && let Err(error) = file.write_all(now)
@@ -135,7 +169,11 @@ impl Keeper {
             }
             let taken = u64::try_from(fits).unwrap_or(u64::MAX);
             self.seen += taken;
-            self.room = if self.current.is_some() { self.room - taken } else { 0 };
+            self.room = if self.current.is_some() {
+                self.room - taken
+            } else {
+                0
+            };
             bytes = later;
         }
     }
@@ -143,7 +181,12 @@ impl Keeper {
     fn begin_piece(&mut self) {
         self.room = if self.seen == 0 { HEAD } else { PIECE };
         let path = piece_path(&self.dir, self.stream, self.seen);
-        match OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path) {
+        match OpenOptions::new()
+            .create_new(true)
+            .write(true)
+            .mode(0o600)
+            .open(&path)
+        {
             Ok(file) => self.current = Some(file),
             Err(error) => {
                 self.trouble.get_or_insert(error);
@@ -177,11 +220,14 @@ impl Piece {
         let mut read = || {
             let mut file = files::open(&self.path)?;
             file.seek(SeekFrom::Start(skip))?;
-            file.take(self.length.saturating_sub(skip)).read_to_end(&mut bytes)
+            file.take(self.length.saturating_sub(skip))
+                .read_to_end(&mut bytes)
         };
         match read() {
             Ok(_) => Ok(bytes),
-            Err(error) if error.kind() == ErrorKind::NotFound || Refused::of(&error).is_some() => Ok(Vec::new()),
+            Err(error) if error.kind() == ErrorKind::NotFound || Refused::of(&error).is_some() => {
+                Ok(Vec::new())
+            }
             Err(error) => Err(ProcessError::file("read", &self.path)(error)),
         }
     }
@@ -203,7 +249,8 @@ impl Runs {
         if from > self.next {
             let missing = from - self.next;
             self.left_out += missing;
-            self.bytes.extend_from_slice(format!("\n[{missing} bytes left out]\n").as_bytes());
+            self.bytes
+                .extend_from_slice(format!("\n[{missing} bytes left out]\n").as_bytes());
         }
         self.bytes.extend_from_slice(bytes);
         self.next = from + u64::try_from(bytes.len()).unwrap_or(u64::MAX);
@@ -240,11 +287,18 @@ fn pieces(dir: &Path, stream: Stream) -> Result<Vec<Piece>, ProcessError> {
     for entry in entries {
         let entry = entry.map_err(ProcessError::file("list", dir))?;
         let name = entry.file_name();
-        let offset = name.to_str().and_then(|name| name.strip_prefix(stream.prefix())).and_then(|n| n.parse().ok());
+        let offset = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(stream.prefix()))
+            .and_then(|n| n.parse().ok());
         let Some(offset) = offset else { continue };
         match entry.metadata() {
             // No keeper makes a larger one: that is somebody else's.
-            Ok(metadata) => pieces.push(Piece { path: entry.path(), offset, length: metadata.len().min(TAIL) }),
+            Ok(metadata) => pieces.push(Piece {
+                path: entry.path(),
+                offset,
+                length: metadata.len().min(TAIL),
+            }),
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(ProcessError::file("look at", &entry.path())(error)),
         }

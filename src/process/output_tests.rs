@@ -9,9 +9,24 @@ fn little_output_is_kept_whole() {
     let dir = tempfile::tempdir().unwrap();
     keeper(dir.path()).take(b"one\ntwo\n");
     let kept = read_output(dir.path(), Stream::Stdout).unwrap();
-    assert_eq!(kept, Kept { text: "one\ntwo\n".to_owned(), bytes_seen: 8, bytes_left_out: 0 });
-    assert_eq!(read_output(dir.path(), Stream::Stderr).unwrap().bytes_seen, 0);
-    assert_eq!(read_output(&dir.path().join("none"), Stream::Stdout).unwrap().bytes_seen, 0);
+    assert_eq!(
+        kept,
+        Kept {
+            text: "one\ntwo\n".to_owned(),
+            bytes_seen: 8,
+            bytes_left_out: 0
+        }
+    );
+    assert_eq!(
+        read_output(dir.path(), Stream::Stderr).unwrap().bytes_seen,
+        0
+    );
+    assert_eq!(
+        read_output(&dir.path().join("none"), Stream::Stdout)
+            .unwrap()
+            .bytes_seen,
+        0
+    );
 }
 
 #[test]
@@ -35,10 +50,20 @@ fn of_a_flood_head_and_tail_stay_and_the_disk_stays_small() {
     assert!(keeper.trouble().is_none());
     let kept = read_output(dir.path(), Stream::Stdout).unwrap();
     let seen = 400 * 50_001 + 10;
-    assert_eq!((kept.bytes_seen, kept.bytes_left_out), (seen, seen - HEAD - TAIL));
+    assert_eq!(
+        (kept.bytes_seen, kept.bytes_left_out),
+        (seen, seen - HEAD - TAIL)
+    );
     assert!(kept.text.starts_with("begin ") && kept.text.ends_with(" end"));
-    assert!(kept.text.contains(&format!("\n[{} bytes left out]\n", kept.bytes_left_out)));
-    let on_disk: u64 = pieces(dir.path(), Stream::Stdout).unwrap().iter().map(|piece| piece.length).sum();
+    assert!(
+        kept.text
+            .contains(&format!("\n[{} bytes left out]\n", kept.bytes_left_out))
+    );
+    let on_disk: u64 = pieces(dir.path(), Stream::Stdout)
+        .unwrap()
+        .iter()
+        .map(|piece| piece.length)
+        .sum();
     assert!(on_disk <= HEAD + TAIL + PIECE, "{on_disk}");
 }
 

@@ -48,19 +48,38 @@ pub(crate) async fn start(shim_program: &Path, job: &Job) -> Result<Running, Pro
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(folder::complaints(&job.dir)?);
-    let (mut child, known) = children::start(|| command.spawn(), Child::id)
-        .map_err(|source| ProcessError::Spawn { program: shim_program.display().to_string(), source })?;
+    let (mut child, known) =
+        children::start(|| command.spawn(), Child::id).map_err(|source| ProcessError::Spawn {
+            program: shim_program.display().to_string(),
+            source,
+        })?;
     crash_point!("start_after_shim");
-    let hand_over = |source| ProcessError::HandOver { run_id: job.run_id.clone(), source };
+    let hand_over = |source| ProcessError::HandOver {
+        run_id: job.run_id.clone(),
+        source,
+    };
     // Both are there until the child is waited for.
     let gone = || hand_over(rustix::io::Errno::SRCH.into());
-    let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).ok_or_else(gone)?;
+    let pid = child
+        .id()
+        .and_then(|pid| i32::try_from(pid).ok())
+        .ok_or_else(gone)?;
     let shim = ProcessId::of(pid)?;
     let mut stdin = child.stdin.take().ok_or_else(gone)?;
     stdin.write_all(&line).await.map_err(hand_over)?;
     crash_point!("start_after_job");
-    let overdue_at = later(Instant::now(), job.limits.total.saturating_add(job.limits.grace)) + SHIM_OVERDUE;
-    Ok(Running { shim, child, _known: known, stdin: Some(stdin), dir: job.dir.clone(), overdue_at })
+    let overdue_at = later(
+        Instant::now(),
+        job.limits.total.saturating_add(job.limits.grace),
+    ) + SHIM_OVERDUE;
+    Ok(Running {
+        shim,
+        child,
+        _known: known,
+        stdin: Some(stdin),
+        dir: job.dir.clone(),
+        overdue_at,
+    })
 }
 
 impl Running {

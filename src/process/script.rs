@@ -11,8 +11,16 @@ use std::process::{Command, Stdio};
 pub(crate) fn write_script(path: &Path, text: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let mut writer = Command::new("/bin/sh");
-    writer.args(["-c", "cat > \"$1\" && chmod 755 \"$1\"", "sh"]).arg(path).stdin(Stdio::piped());
+    writer
+        .args(["-c", "cat > \"$1\" && chmod 755 \"$1\"", "sh"])
+        .arg(path)
+        .stdin(Stdio::piped());
     let mut child = writer.spawn().unwrap();
-    child.stdin.take().unwrap().write_all(format!("#!/bin/sh\n{text}\n").as_bytes()).unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(format!("#!/bin/sh\n{text}\n").as_bytes())
+        .unwrap();
     assert!(child.wait().unwrap().success());
 }

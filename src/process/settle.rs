@@ -24,12 +24,17 @@ const GIVE_UP: Duration = Duration::from_secs(10);
 /// many that were. A shim that holds the lock for longer than `limit` is killed, and what it watched over is ended
 /// here. After this no shim can start an agent in this folder. For a run that nobody waits for any more.
 pub(crate) async fn settle(dir: &Path, limit: Duration) -> Result<u32, ProcessError> {
-    if !dir.try_exists().map_err(ProcessError::file("look at", dir))? {
+    if !dir
+        .try_exists()
+        .map_err(ProcessError::file("look at", dir))?
+    {
         return end_marked(dir.as_os_str()).await;
     }
     let _lock = take_lock(dir, limit).await?;
     folder::mark_settled(dir)?;
-    let ended = Sweep::new(dir.as_os_str(), folder::read_shim(dir)?)?.end_all().await?;
+    let ended = Sweep::new(dir.as_os_str(), folder::read_shim(dir)?)?
+        .end_all()
+        .await?;
     // Those who hid from its mark came to us when the shim died.
     Ok(ended + end_adopted().await?)
 }
@@ -63,7 +68,10 @@ pub(crate) async fn end_left(prefix: &str) -> Result<u32, ProcessError> {
     }
     let mut ended = 0;
     for holder in holders {
-        if holder.parse::<ProcessId>().is_ok_and(|id| matches!(id.is_alive(), Ok(false))) {
+        if holder
+            .parse::<ProcessId>()
+            .is_ok_and(|id| matches!(id.is_alive(), Ok(false)))
+        {
             ended += end_marked(format!("{prefix}{holder}").as_ref()).await?;
         }
     }
@@ -76,13 +84,17 @@ async fn take_lock(dir: &Path, limit: Duration) -> Result<Lock, ProcessError> {
     }
     if let Some(shim) = folder::read_shim(dir)?
         && shim.is_alive()?
-        && let Some(entry) = table::look(shim.pid).map_err(ProcessError::system("look at a shim"))?
+        && let Some(entry) =
+            table::look(shim.pid).map_err(ProcessError::system("look at a shim"))?
         && entry.start_time == shim.start_time
     {
         tracing::warn!(%shim, run_dir = %dir.display(), "the shim holds its lock for too long and is killed");
         table::signal(&entry, Signal::KILL).map_err(ProcessError::system("kill a shim"))?;
     }
-    let held = || ProcessError::LockHeld { path: folder::lock_path(dir), limit };
+    let held = || ProcessError::LockHeld {
+        path: folder::lock_path(dir),
+        limit,
+    };
     wait_for_lock(dir, GRACE).await?.ok_or_else(held)
 }
 
@@ -127,7 +139,11 @@ impl Sweep {
         };
         let mut mark = OsString::from(format!("{MARK}="));
         mark.push(value);
-        Ok(Self { mark, shim, known: BTreeMap::new() })
+        Ok(Self {
+            mark,
+            shim,
+            known: BTreeMap::new(),
+        })
     }
 
     /// Until two looks in a row find nobody: one look is not a moment, and a process can be born behind its back.
@@ -146,12 +162,24 @@ impl Sweep {
             let now = Instant::now();
             if now >= kill_at + GIVE_UP {
                 let pids = alive.iter().map(|entry| entry.pid).collect();
-                return Err(ProcessError::StillAlive { mark: self.mark.to_string_lossy().into_owned(), pids });
+                return Err(ProcessError::StillAlive {
+                    mark: self.mark.to_string_lossy().into_owned(),
+                    pids,
+                });
             }
             for entry in &alive {
-                if now >= kill_at { kill(entry) } else { self.ask(entry) }
+                if now >= kill_at {
+                    kill(entry)
+                } else {
+                    self.ask(entry)
+                }
             }
-            tokio::time::sleep(if alive.is_empty() { Duration::from_millis(1) } else { PAUSE }).await;
+            tokio::time::sleep(if alive.is_empty() {
+                Duration::from_millis(1)
+            } else {
+                PAUSE
+            })
+            .await;
         }
     }
 
@@ -160,12 +188,22 @@ impl Sweep {
         let entries = table::scan().map_err(ProcessError::system("list the processes"))?;
         // A daemon may itself run under an agent whose run has the same name: it must not end its own ancestors.
         let own = table::ancestry(&entries, rustix::process::getpid().as_raw_nonzero().get());
-        let roots: BTreeSet<i32> = self.roots(&entries).filter(|pid| !own.contains(pid)).collect();
-        let below: BTreeSet<i32> = table::descendants(&entries, roots.iter().copied()).iter().map(|e| e.pid).collect();
+        let roots: BTreeSet<i32> = self
+            .roots(&entries)
+            .filter(|pid| !own.contains(pid))
+            .collect();
+        let below: BTreeSet<i32> = table::descendants(&entries, roots.iter().copied())
+            .iter()
+            .map(|e| e.pid)
+            .collect();
         let alive: Vec<Entry> = entries
             .into_iter()
             .filter(|e| !e.is_dead && !own.contains(&e.pid))
-            .filter(|e| roots.contains(&e.pid) || below.contains(&e.pid) || self.known.contains_key(&e.key()))
+            .filter(|e| {
+                roots.contains(&e.pid)
+                    || below.contains(&e.pid)
+                    || self.known.contains_key(&e.key())
+            })
             .collect();
         for entry in &alive {
             self.known.entry(entry.key()).or_insert(Asked::No);
@@ -186,10 +224,19 @@ impl Sweep {
     fn roots<'a>(&'a self, entries: &'a [Entry]) -> impl Iterator<Item = i32> + 'a {
         let since = self.shim.as_ref().map_or(0, |shim| shim.start_time);
         // The session's number stays taken while anyone is in it: a stranger who has it now shows that all are gone.
-        let stranger = |shim: &&ProcessId| entries.iter().any(|e| e.pid == shim.pid && e.start_time != shim.start_time);
-        let session = self.shim.as_ref().filter(|shim| !stranger(shim)).map(|shim| shim.pid);
+        let stranger = |shim: &&ProcessId| {
+            entries
+                .iter()
+                .any(|e| e.pid == shim.pid && e.start_time != shim.start_time)
+        };
+        let session = self
+            .shim
+            .as_ref()
+            .filter(|shim| !stranger(shim))
+            .map(|shim| shim.pid);
         let belongs = move |entry: &&Entry| {
-            entry.start_time >= since && (session == Some(entry.session) || table::carries(entry.pid, &self.mark))
+            entry.start_time >= since
+                && (session == Some(entry.session) || table::carries(entry.pid, &self.mark))
         };
         entries.iter().filter(belongs).map(|entry| entry.pid)
     }
@@ -208,14 +255,36 @@ mod tests {
     fn a_session_is_not_the_shims_when_a_stranger_has_its_number() {
         // Beyond any pid that a system gives.
         let pid = i32::MAX - 1;
-        let shim = ProcessId { boot_id: "b".into(), pid, start_time: 10 };
-        let sweep = Sweep { mark: format!("{MARK}=/nowhere").into(), shim: Some(shim), known: BTreeMap::new() };
-        let entry =
-            |pid, start_time| Entry { pid, parent: 1, group: pid, session: i32::MAX - 1, start_time, is_dead: false };
+        let shim = ProcessId {
+            boot_id: "b".into(),
+            pid,
+            start_time: 10,
+        };
+        let sweep = Sweep {
+            mark: format!("{MARK}=/nowhere").into(),
+            shim: Some(shim),
+            known: BTreeMap::new(),
+        };
+        let entry = |pid, start_time| Entry {
+            pid,
+            parent: 1,
+            group: pid,
+            session: i32::MAX - 1,
+            start_time,
+            is_dead: false,
+        };
         let roots = |entries: &[Entry]| sweep.roots(entries).collect::<Vec<_>>();
         assert_eq!(roots(&[entry(pid, 10), entry(pid + 1, 20)]), [pid, pid + 1]);
-        assert_eq!(roots(&[entry(pid + 1, 20)]), [pid + 1], "the shim is gone, its session is not");
-        assert_eq!(roots(&[entry(pid, 15), entry(pid + 1, 20)]), [0; 0], "the number is somebody else's now");
+        assert_eq!(
+            roots(&[entry(pid + 1, 20)]),
+            [pid + 1],
+            "the shim is gone, its session is not"
+        );
+        assert_eq!(
+            roots(&[entry(pid, 15), entry(pid + 1, 20)]),
+            [0; 0],
+            "the number is somebody else's now"
+        );
         assert_eq!(roots(&[entry(pid + 1, 9)]), [0; 0], "older than the shim");
     }
 }

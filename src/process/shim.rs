@@ -30,7 +30,9 @@ pub(crate) fn shim_main() -> ExitCode {
     match attend() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let source = std::error::Error::source(&error).map(|source| format!(": {source}")).unwrap_or_default();
+            let source = std::error::Error::source(&error)
+                .map(|source| format!(": {source}"))
+                .unwrap_or_default();
             // Into `shim.err`; when even that fails there is nobody left to tell.
             writeln!(io::stderr(), "{error}{source}").ok();
             ExitCode::FAILURE
@@ -51,11 +53,16 @@ fn attend() -> Result<(), ProcessError> {
 
 async fn run() -> Result<(), ProcessError> {
     let mut orders = Orders::open().map_err(ProcessError::system("read the shim's stdin"))?;
-    let Some(job) = orders.job().await? else { return Ok(()) };
+    let Some(job) = orders.job().await? else {
+        return Ok(());
+    };
     let mut signals = Signals::listen().map_err(ProcessError::system("listen for signals"))?;
     crash_point!("shim_before_lock");
     let Some(_lock) = folder::try_lock(&job.dir)? else {
-        return Err(ProcessError::LockHeld { path: folder::lock_path(&job.dir), limit: Duration::ZERO });
+        return Err(ProcessError::LockHeld {
+            path: folder::lock_path(&job.dir),
+            limit: Duration::ZERO,
+        });
     };
     crash_point!("shim_after_lock");
     if folder::is_over(&job.dir)? {
@@ -63,7 +70,10 @@ async fn run() -> Result<(), ProcessError> {
     }
     folder::write_shim(&job.dir, &ProcessId::own()?)?;
     let exit = if let Some(order) = orders.waiting().await {
-        Exit { detail: Some("before it began".to_owned()), ..never_ran(order.ended()) }
+        Exit {
+            detail: Some("before it began".to_owned()),
+            ..never_ran(order.ended())
+        }
     } else {
         crash_point!("shim_before_spawn");
         match spawn(&job) {
@@ -71,7 +81,10 @@ async fn run() -> Result<(), ProcessError> {
                 crash_point!("shim_after_spawn");
                 watch(&job, child, &mut orders, &mut signals).await
             }
-            Err(detail) => Exit { detail: Some(detail), ..never_ran(Ended::NotStarted) },
+            Err(detail) => Exit {
+                detail: Some(detail),
+                ..never_ran(Ended::NotStarted)
+            },
         }
     };
     crash_point!("shim_before_exit_json");
@@ -82,14 +95,17 @@ async fn run() -> Result<(), ProcessError> {
 
 /// Starts the agent, or says for people why not.
 fn spawn(job: &Job) -> Result<Child, String> {
-    let Some((program, args)) = job.argv.split_first() else { return Err("no program was given".to_owned()) };
+    let Some((program, args)) = job.argv.split_first() else {
+        return Err("no program was given".to_owned());
+    };
     if !job.cwd.is_dir() {
         return Err(format!("the folder {} is not there", job.cwd.display()));
     }
-    let stdin = File::open(&job.stdin).map_err(|error| format!("cannot open {}: {error}", job.stdin.display()))?;
+    let stdin = File::open(&job.stdin)
+        .map_err(|error| format!("cannot open {}: {error}", job.stdin.display()))?;
     let path = job.env.get("PATH").map(OsStr::new);
-    let path =
-        find(OsStr::new(program), path, &job.cwd).ok_or_else(|| format!("the program `{program}` was not found"))?;
+    let path = find(OsStr::new(program), path, &job.cwd)
+        .ok_or_else(|| format!("the program `{program}` was not found"))?;
     let failed = |error: io::Error| format!("cannot start `{program}`: {error}");
     // All that can fail comes before the spawn: afterwards there would be an agent that nobody watches.
     let (stdout, to_stdout) = stream().map_err(failed)?;
@@ -106,7 +122,11 @@ fn spawn(job: &Job) -> Result<Child, String> {
         .stderr(to_stderr)
         .spawn()
         .map_err(failed)?;
-    Ok(Child { pid: Pid::from_child(&child), stdout, stderr })
+    Ok(Child {
+        pid: Pid::from_child(&child),
+        stdout,
+        stderr,
+    })
 }
 
 fn stream() -> io::Result<(pipe::Receiver, io::PipeWriter)> {

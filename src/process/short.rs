@@ -64,11 +64,16 @@ pub(crate) async fn short(cmd: &Short) -> Result<ShortOutput, ProcessError> {
     let (mut child, _known) = spawn(cmd)?;
     let group = Group::of(&child);
     let (mut stdout, mut stderr) = (Capped::new(cmd.cap), Capped::new(cmd.cap));
-    let (to_stdin, from_stdout, from_stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let (to_stdin, from_stdout, from_stderr) =
+        (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let ended = {
         let mut streams = pin!(async {
             let input = cmd.stdin.as_deref().unwrap_or_default();
-            tokio::join!(feed(to_stdin, input), stdout.fill(from_stdout), stderr.fill(from_stderr));
+            tokio::join!(
+                feed(to_stdin, input),
+                stdout.fill(from_stdout),
+                stderr.fill(from_stderr)
+            );
         });
         let mut limit = pin!(tokio::time::sleep(cmd.limit));
         let mut are_closed = false;
@@ -90,16 +95,28 @@ pub(crate) async fn short(cmd: &Short) -> Result<ShortOutput, ProcessError> {
     };
     let Some(ended) = ended else {
         end(&mut child, &group, cmd).await;
-        return Err(ProcessError::TimedOut { program: name(cmd), limit: cmd.limit });
+        return Err(ProcessError::TimedOut {
+            program: name(cmd),
+            limit: cmd.limit,
+        });
     };
-    let status = ended.map_err(ProcessError::system("wait for a command"))?.code();
+    let status = ended
+        .map_err(ProcessError::system("wait for a command"))?
+        .code();
     let truncated = stdout.is_truncated || stderr.is_truncated;
-    Ok(ShortOutput { status, stdout: stdout.bytes, stderr: stderr.bytes, truncated })
+    Ok(ShortOutput {
+        status,
+        stdout: stdout.bytes,
+        stderr: stderr.bytes,
+        truncated,
+    })
 }
 
 fn spawn(cmd: &Short) -> Result<(Child, Known), ProcessError> {
     if !cmd.cwd.is_dir() {
-        return Err(ProcessError::file("enter", &cmd.cwd)(ErrorKind::NotFound.into()));
+        return Err(ProcessError::file("enter", &cmd.cwd)(
+            ErrorKind::NotFound.into(),
+        ));
     }
     let not_found = || ProcessError::NotFound { program: name(cmd) };
     let path = cmd.env.get(OsStr::new("PATH")).map(OsString::as_os_str);
@@ -110,14 +127,21 @@ fn spawn(cmd: &Short) -> Result<(Child, Known), ProcessError> {
         .current_dir(&cmd.cwd)
         .envs(&cmd.env)
         .process_group(0)
-        .stdin(if cmd.stdin.is_some() { Stdio::piped() } else { Stdio::null() })
+        .stdin(if cmd.stdin.is_some() {
+            Stdio::piped()
+        } else {
+            Stdio::null()
+        })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     children::start(|| command.spawn(), Child::id).map_err(|source| {
         if source.kind() == ErrorKind::NotFound {
             not_found()
         } else {
-            ProcessError::Spawn { program: name(cmd), source }
+            ProcessError::Spawn {
+                program: name(cmd),
+                source,
+            }
         }
     })
 }
@@ -145,12 +169,19 @@ struct Group(Option<Pid>);
 
 impl Group {
     fn of(child: &Child) -> Self {
-        Self(child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw))
+        Self(
+            child
+                .id()
+                .and_then(|pid| i32::try_from(pid).ok())
+                .and_then(Pid::from_raw),
+        )
     }
 
     /// SIGTERM to all descendants of the leader, and not to itself.
     fn ask_descendants(&self) {
-        let Some(leader) = self.0.map(|pid| pid.as_raw_nonzero().get()) else { return };
+        let Some(leader) = self.0.map(|pid| pid.as_raw_nonzero().get()) else {
+            return;
+        };
         let entries = table::scan().unwrap_or_default();
         for entry in table::descendants(&entries, [leader]) {
             // It may have ended since.
@@ -188,7 +219,11 @@ struct Capped {
 
 impl Capped {
     fn new(cap: usize) -> Self {
-        Self { bytes: Vec::new(), cap, is_truncated: false }
+        Self {
+            bytes: Vec::new(),
+            cap,
+            is_truncated: false,
+        }
     }
 
     /// Reads to the end, also what is not kept: the command must not hang on a full pipe.
@@ -199,7 +234,8 @@ impl Capped {
             && n > 0
         {
             let keep = n.min(self.cap - self.bytes.len());
-            self.bytes.extend_from_slice(buffer.get(..keep).unwrap_or_default());
+            self.bytes
+                .extend_from_slice(buffer.get(..keep).unwrap_or_default());
             self.is_truncated |= keep < n;
         }
     }

@@ -10,7 +10,8 @@ mod system;
 mod system;
 
 pub(super) use system::{
-    ORPHANS_COME_TO_US, become_reaper, boot_id, carries, close_to_others, look, mark_that_begins, scan, signal,
+    ORPHANS_COME_TO_US, become_reaper, boot_id, carries, close_to_others, look, mark_that_begins,
+    scan, signal,
 };
 
 /// A process as the table showed it a moment ago.
@@ -70,14 +71,31 @@ mod tests {
     use super::*;
 
     fn entry(pid: i32, parent: i32) -> Entry {
-        Entry { pid, parent, group: pid, session: pid, start_time: 1, is_dead: false }
+        Entry {
+            pid,
+            parent,
+            group: pid,
+            session: pid,
+            start_time: 1,
+            is_dead: false,
+        }
     }
 
     #[test]
     fn a_tree_is_walked_whatever_the_order_of_pids() {
-        let table = [entry(1, 0), entry(2, 9), entry(9, 5), entry(5, 1), entry(7, 1), entry(3, 2)];
+        let table = [
+            entry(1, 0),
+            entry(2, 9),
+            entry(9, 5),
+            entry(5, 1),
+            entry(7, 1),
+            entry(3, 2),
+        ];
         let pids = |roots: &[i32]| -> BTreeSet<i32> {
-            descendants(&table, roots.iter().copied()).iter().map(|e| e.pid).collect()
+            descendants(&table, roots.iter().copied())
+                .iter()
+                .map(|e| e.pid)
+                .collect()
         };
         assert_eq!(pids(&[5]), BTreeSet::from([2, 3, 9]));
         assert_eq!(pids(&[7]), BTreeSet::new());

@@ -15,23 +15,31 @@ pub(in crate::process) const ORPHANS_COME_TO_US: bool = true;
 
 /// Orphans below us become our children.
 pub(in crate::process) fn become_reaper() -> io::Result<()> {
-    Ok(rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?)
+    Ok(rustix::process::set_child_subreaper(Some(
+        rustix::process::getpid(),
+    ))?)
 }
 
 /// What `/proc` has of us is root's alone, but for what is anybody's (`stat`, `status`). Nor can an agent hold a shim's
 /// descriptors open through it: it would keep the daemon's end of the pipe alive.
 pub(in crate::process) fn close_to_others() -> io::Result<()> {
-    Ok(rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
+    Ok(rustix::process::set_dumpable_behavior(
+        DumpableBehavior::NotDumpable,
+    )?)
 }
 
 pub(in crate::process) fn boot_id() -> io::Result<String> {
-    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
+    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?
+        .trim()
+        .to_owned())
 }
 
 pub(in crate::process) fn scan() -> io::Result<Vec<Entry>> {
     let mut entries = Vec::new();
     for dir in fs::read_dir("/proc")? {
-        let Some(pid) = dir?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let Some(pid) = dir?.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
         entries.extend(look(pid)?);
     }
     Ok(entries)
@@ -39,7 +47,9 @@ pub(in crate::process) fn scan() -> io::Result<Vec<Entry>> {
 
 pub(in crate::process) fn look(pid: i32) -> io::Result<Option<Entry>> {
     match fs::read(format!("/proc/{pid}/stat")) {
-        Ok(stat) => parse_stat(&stat).map(Some).ok_or_else(|| io::Error::from(ErrorKind::InvalidData)),
+        Ok(stat) => parse_stat(&stat)
+            .map(Some)
+            .ok_or_else(|| io::Error::from(ErrorKind::InvalidData)),
         Err(error) if is_gone(&error) => Ok(None),
         Err(error) => Err(error),
     }
@@ -47,19 +57,24 @@ pub(in crate::process) fn look(pid: i32) -> io::Result<Option<Entry>> {
 
 /// Whether the process was started with `mark` (`NAME=value`) in its environment. What we may not read is not ours.
 pub(in crate::process) fn carries(pid: i32, mark: &OsStr) -> bool {
-    fs::read(format!("/proc/{pid}/environ")).is_ok_and(|env| env.split(|b| *b == 0).any(|v| v == mark.as_bytes()))
+    fs::read(format!("/proc/{pid}/environ"))
+        .is_ok_and(|env| env.split(|b| *b == 0).any(|v| v == mark.as_bytes()))
 }
 
 /// What follows in its environment on this beginning of a `NAME=value`.
 pub(in crate::process) fn mark_that_begins(pid: i32, begins: &str) -> Option<String> {
     let env = fs::read(format!("/proc/{pid}/environ")).ok()?;
-    let rest = env.split(|b| *b == 0).find_map(|value| value.strip_prefix(begins.as_bytes()))?;
+    let rest = env
+        .split(|b| *b == 0)
+        .find_map(|value| value.strip_prefix(begins.as_bytes()))?;
     String::from_utf8(rest.to_vec()).ok()
 }
 
 /// Sends a signal to the process that was seen, never to one that got its pid since.
 pub(in crate::process) fn signal(to: &Entry, signal: Signal) -> io::Result<()> {
-    let Some(pid) = Pid::from_raw(to.pid) else { return Ok(()) };
+    let Some(pid) = Pid::from_raw(to.pid) else {
+        return Ok(());
+    };
     let sent = match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
         // The descriptor holds on to whoever has the pid now; the start time says whether that is the one.
         Ok(held) => match look(to.pid)? {
@@ -82,8 +97,15 @@ pub(in crate::process) fn signal(to: &Entry, signal: Signal) -> io::Result<()> {
 fn parse_stat(stat: &[u8]) -> Option<Entry> {
     let open = stat.iter().position(|b| *b == b'(')?;
     let close = stat.iter().rposition(|b| *b == b')')?;
-    let pid = str::from_utf8(stat.get(..open)?).ok()?.trim().parse().ok()?;
-    let fields: Vec<&str> = str::from_utf8(stat.get(close + 1..)?).ok()?.split_ascii_whitespace().collect();
+    let pid = str::from_utf8(stat.get(..open)?)
+        .ok()?
+        .trim()
+        .parse()
+        .ok()?;
+    let fields: Vec<&str> = str::from_utf8(stat.get(close + 1..)?)
+        .ok()?
+        .split_ascii_whitespace()
+        .collect();
     let field = |nth: usize| fields.get(nth - 3).copied();
     let threads: u32 = field(20)?.parse().ok()?;
     Some(Entry {
@@ -107,15 +129,27 @@ mod tests {
 
     #[test]
     fn a_name_may_hold_parentheses_spaces_and_any_byte() {
-        let stat = b"77 (a) S (\xff 1 2) S 3 4 5 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2 3\n";
-        let expected = Entry { pid: 77, parent: 3, group: 4, session: 5, start_time: 987_654, is_dead: false };
+        let stat =
+            b"77 (a) S (\xff 1 2) S 3 4 5 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2 3\n";
+        let expected = Entry {
+            pid: 77,
+            parent: 3,
+            group: 4,
+            session: 5,
+            start_time: 987_654,
+            is_dead: false,
+        };
         assert_eq!(parse_stat(stat), Some(expected));
     }
 
     #[test]
     fn a_zombie_with_threads_is_alive() {
         let stat = |state: &str, threads: u32| {
-            parse_stat(format!("7 (x) {state} 3 4 5 0 -1 0 1 2 3 4 5 6 7 8 20 0 {threads} 0 9 1").as_bytes()).unwrap()
+            parse_stat(
+                format!("7 (x) {state} 3 4 5 0 -1 0 1 2 3 4 5 6 7 8 20 0 {threads} 0 9 1")
+                    .as_bytes(),
+            )
+            .unwrap()
         };
         assert!(stat("Z", 1).is_dead);
         assert!(!stat("Z", 2).is_dead);

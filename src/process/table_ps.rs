@@ -25,35 +25,54 @@ pub(in crate::process) fn close_to_others() -> io::Result<()> {
 }
 
 pub(in crate::process) fn boot_id() -> io::Result<String> {
-    Ok(print("/usr/sbin/sysctl", &["-n", "kern.bootsessionuuid"])?.1.trim().to_owned())
+    Ok(print("/usr/sbin/sysctl", &["-n", "kern.bootsessionuuid"])?
+        .1
+        .trim()
+        .to_owned())
 }
 
 pub(in crate::process) fn scan() -> io::Result<Vec<Entry>> {
     let (ps, lines) = print("/bin/ps", &["-A", "-o", COLUMNS])?;
-    Ok(lines.lines().filter_map(parse_line).filter(|entry| entry.pid.cast_unsigned() != ps).collect())
+    Ok(lines
+        .lines()
+        .filter_map(parse_line)
+        .filter(|entry| entry.pid.cast_unsigned() != ps)
+        .collect())
 }
 
 pub(in crate::process) fn look(pid: i32) -> io::Result<Option<Entry>> {
-    Ok(print("/bin/ps", &["-p", &pid.to_string(), "-o", COLUMNS])?.1.lines().find_map(parse_line))
+    Ok(print("/bin/ps", &["-p", &pid.to_string(), "-o", COLUMNS])?
+        .1
+        .lines()
+        .find_map(parse_line))
 }
 
 /// A mark may have spaces in it, as a path may.
 pub(in crate::process) fn carries(pid: i32, mark: &OsStr) -> bool {
     let mark = format!(" {} ", mark.to_string_lossy());
-    print("/bin/ps", &["-E", "-ww", "-p", &pid.to_string(), "-o", "command="])
-        .is_ok_and(|(_, line)| format!(" {} ", line.trim_end()).contains(&mark))
+    print(
+        "/bin/ps",
+        &["-E", "-ww", "-p", &pid.to_string(), "-o", "command="],
+    )
+    .is_ok_and(|(_, line)| format!(" {} ", line.trim_end()).contains(&mark))
 }
 
 /// What follows in its environment on this beginning of a `NAME=value`, up to the next space.
 pub(in crate::process) fn mark_that_begins(pid: i32, begins: &str) -> Option<String> {
-    let (_, line) = print("/bin/ps", &["-E", "-ww", "-p", &pid.to_string(), "-o", "command="]).ok()?;
+    let (_, line) = print(
+        "/bin/ps",
+        &["-E", "-ww", "-p", &pid.to_string(), "-o", "command="],
+    )
+    .ok()?;
     let (_, rest) = line.split_once(&format!(" {begins}"))?;
     rest.split_ascii_whitespace().next().map(str::to_owned)
 }
 
 /// Between the look and the signal the pid could change hands; there is no descriptor to hold it with.
 pub(in crate::process) fn signal(to: &Entry, signal: Signal) -> io::Result<()> {
-    let Some(pid) = Pid::from_raw(to.pid) else { return Ok(()) };
+    let Some(pid) = Pid::from_raw(to.pid) else {
+        return Ok(());
+    };
     if look(to.pid)?.is_none_or(|now| now.key() != to.key()) {
         return Ok(());
     }
@@ -75,7 +94,14 @@ fn parse_line(line: &str) -> Option<Entry> {
     let started = words.collect::<Vec<_>>().join(" ");
     let started = chrono::NaiveDateTime::parse_from_str(&started, "%a %b %e %H:%M:%S %Y").ok()?;
     let start_time = u64::try_from(started.and_utc().timestamp()).ok()?;
-    Some(Entry { pid, parent, group, session: group, start_time, is_dead })
+    Some(Entry {
+        pid,
+        parent,
+        group,
+        session: group,
+        start_time,
+        is_dead,
+    })
 }
 
 /// What a program prints, and which process it was: it sees itself in the table.
@@ -89,7 +115,10 @@ fn print(program: &str, args: &[&str]) -> io::Result<(u32, String)> {
         .spawn()?;
     let pid = child.id();
     let text = String::from_utf8(child.wait_with_output()?.stdout);
-    Ok((pid, text.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?))
+    Ok((
+        pid,
+        text.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?,
+    ))
 }
 
 #[cfg(test)]
@@ -99,9 +128,16 @@ mod tests {
     #[test]
     fn a_line_of_ps() {
         let entry = parse_line("  501   1   500 Ss   Mon Sep 28 12:34:56 2026   ").unwrap();
-        assert_eq!((entry.pid, entry.parent, entry.group, entry.is_dead), (501, 1, 500, false));
+        assert_eq!(
+            (entry.pid, entry.parent, entry.group, entry.is_dead),
+            (501, 1, 500, false)
+        );
         assert_eq!(entry.start_time, 1_790_598_896);
-        assert!(parse_line("1 0 1 Z+ Mon Sep  7 02:04:06 2026").unwrap().is_dead);
+        assert!(
+            parse_line("1 0 1 Z+ Mon Sep  7 02:04:06 2026")
+                .unwrap()
+                .is_dead
+        );
         assert_eq!(parse_line("PID PPID"), None);
     }
 }

@@ -49,11 +49,15 @@ impl Case {
     }
 
     async fn start(&self) -> Running {
-        start(&std::env::current_exe().unwrap(), &self.job).await.unwrap()
+        start(&std::env::current_exe().unwrap(), &self.job)
+            .await
+            .unwrap()
     }
 
     async fn settle(&self) -> u32 {
-        settle(&self.job.dir, Duration::from_secs(60)).await.unwrap()
+        settle(&self.job.dir, Duration::from_secs(60))
+            .await
+            .unwrap()
     }
 
     async fn has(&self, name: &str) {
@@ -63,7 +67,11 @@ impl Case {
     /// How many processes carry the run's mark.
     fn alive(&self) -> usize {
         let mark = format!("{MARK}={}", self.job.dir.display());
-        table::scan().unwrap().iter().filter(|e| !e.is_dead && table::carries(e.pid, mark.as_ref())).count()
+        table::scan()
+            .unwrap()
+            .iter()
+            .filter(|e| !e.is_dead && table::carries(e.pid, mark.as_ref()))
+            .count()
     }
 
     fn pid_in(&self, name: &str) -> ProcessId {
@@ -75,7 +83,10 @@ impl Case {
 async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let started = Instant::now();
     while !is_so() {
-        assert!(started.elapsed() < Duration::from_secs(30), "waited in vain: {what}");
+        assert!(
+            started.elapsed() < Duration::from_secs(30),
+            "waited in vain: {what}"
+        );
         sleep(Duration::from_millis(5)).await;
     }
 }
@@ -88,8 +99,14 @@ async fn a_run_from_start_to_end() {
     let exit = running.wait().await.unwrap().unwrap();
     assert_eq!((exit.ended, exit.status), (Ended::Agent, Some(4)));
     assert_eq!(read_exit(&case.job.dir).unwrap(), Some(exit));
-    assert_eq!(read_output(&case.job.dir, Stream::Stdout).unwrap().text, "the prompt");
-    assert_eq!(fs::metadata(&case.job.dir).unwrap().permissions().mode() & 0o777, 0o700);
+    assert_eq!(
+        read_output(&case.job.dir, Stream::Stdout).unwrap().text,
+        "the prompt"
+    );
+    assert_eq!(
+        fs::metadata(&case.job.dir).unwrap().permissions().mode() & 0o777,
+        0o700
+    );
     assert!(!running.shim().is_alive().unwrap());
     let again = start(Path::new("/proc/self/exe"), &case.job).await;
     assert!(matches!(again, Err(ProcessError::FolderUsed { .. })));
@@ -107,9 +124,15 @@ async fn a_shim_has_no_environment_but_its_mark() {
     let env = case.job.dir.join("env");
     until("it has told", || env.exists()).await;
     let text = fs::read_to_string(env).unwrap();
-    let names: Vec<&str> = text.lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
+    let names: Vec<&str> = text
+        .lines()
+        .filter_map(|line| Some(line.split_once('=')?.0))
+        .collect();
     let of_the_shell = ["PWD", "SHLVL", "OLDPWD", "_"];
-    let mut given: Vec<&str> = names.into_iter().filter(|name| !of_the_shell.contains(name)).collect();
+    let mut given: Vec<&str> = names
+        .into_iter()
+        .filter(|name| !of_the_shell.contains(name))
+        .collect();
     given.sort_unstable();
     assert_eq!(given, [RUN, MARK]);
 }
@@ -139,12 +162,18 @@ async fn a_run_is_stopped_and_followed_while_it_lives() {
 
 #[tokio::test]
 async fn a_run_that_nobody_holds_any_more_is_ended_and_settled() {
-    let case = Case::sh("dropped", "trap '' TERM; setsid sleep 300 & touch ready; while :; do sleep 1; done");
+    let case = Case::sh(
+        "dropped",
+        "trap '' TERM; setsid sleep 300 & touch ready; while :; do sleep 1; done",
+    );
     let running = case.start().await;
     case.has("ready").await;
     drop(running);
     assert_eq!(case.settle().await, 0);
-    assert_eq!(read_exit(&case.job.dir).unwrap().unwrap().ended, Ended::DaemonGone);
+    assert_eq!(
+        read_exit(&case.job.dir).unwrap().unwrap().ended,
+        Ended::DaemonGone
+    );
     assert_eq!(case.alive(), 0);
 }
 
@@ -178,7 +207,10 @@ async fn an_agent_that_stops_its_shim_is_ended_too() {
     case.has("ready").await;
     drop(running);
     case.settle().await;
-    assert_eq!(read_exit(&case.job.dir).unwrap().unwrap().ended, Ended::DaemonGone);
+    assert_eq!(
+        read_exit(&case.job.dir).unwrap().unwrap().ended,
+        Ended::DaemonGone
+    );
     assert_eq!(case.alive(), 0);
 }
 
@@ -208,7 +240,10 @@ async fn a_folder_of_an_earlier_life_is_moved_aside_with_nobody_alive_in_it() {
     let case = Case::sh("claimed", "echo earlier; touch ready; sleep 300");
     let limit = Duration::from_secs(60);
     claim_folder(&case.job.dir, limit).await.unwrap();
-    assert_eq!(fs::metadata(&case.job.dir).unwrap().permissions().mode() & 0o777, 0o700);
+    assert_eq!(
+        fs::metadata(&case.job.dir).unwrap().permissions().mode() & 0o777,
+        0o700
+    );
     let earlier = case.start().await;
     case.has("ready").await;
     drop(earlier);
@@ -217,7 +252,10 @@ async fn a_folder_of_an_earlier_life_is_moved_aside_with_nobody_alive_in_it() {
     assert_eq!(read_exit(&case.job.dir).unwrap(), None);
     assert_eq!(fs::read_dir(&case.job.dir).unwrap().count(), 0);
     let aside = |n: u8| case.dir.path().join(format!("run.old-{n}"));
-    assert_eq!(read_exit(&aside(1)).unwrap().unwrap().ended, Ended::DaemonGone);
+    assert_eq!(
+        read_exit(&aside(1)).unwrap().unwrap().ended,
+        Ended::DaemonGone
+    );
     fs::write(case.job.dir.join("result.json"), "{}").unwrap();
     claim_folder(&case.job.dir, limit).await.unwrap();
     assert!(aside(2).join("result.json").exists());
@@ -229,7 +267,10 @@ async fn a_folder_of_an_earlier_life_is_moved_aside_with_nobody_alive_in_it() {
 #[tokio::test]
 async fn a_shim_that_is_not_there_is_an_error() {
     let case = Case::sh("no-shim", "true");
-    let error = start(Path::new("/no/such/remand"), &case.job).await.err().unwrap();
+    let error = start(Path::new("/no/such/remand"), &case.job)
+        .await
+        .err()
+        .unwrap();
     assert!(matches!(error, ProcessError::Spawn { .. }), "{error}");
 }
 

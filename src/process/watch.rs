@@ -32,7 +32,12 @@ pub(super) struct Child {
     pub(super) stderr: pipe::Receiver,
 }
 
-pub(super) async fn watch(job: &Job, child: Child, orders: &mut Orders, signals: &mut Signals) -> Exit {
+pub(super) async fn watch(
+    job: &Job,
+    child: Child,
+    orders: &mut Orders,
+    signals: &mut Signals,
+) -> Exit {
     let mut run = Watched::new(child.pid, job.limits, job.is_wrapped);
     let mut stdout = Drain::new(child.stdout, Keeper::new(&job.dir, Stream::Stdout));
     let mut stderr = Drain::new(child.stderr, Keeper::new(&job.dir, Stream::Stderr));
@@ -72,7 +77,15 @@ enum Look {
 impl Watched {
     fn new(agent: Pid, limits: Limits, is_wrapped: bool) -> Self {
         let started = Instant::now();
-        Self { agent, is_wrapped, limits, started, heard: started, status: None, ending: None }
+        Self {
+            agent,
+            is_wrapped,
+            limits,
+            started,
+            heard: started,
+            status: None,
+            ending: None,
+        }
     }
 
     /// Takes in who ended, and ends what must be ended; tells when to look again.
@@ -81,12 +94,23 @@ impl Watched {
         if let Some(status) = status {
             crash_point!("shim_agent_exited");
             self.status = Some(status);
-            let why = if self.was_killed(status) { Ended::Lost } else { Ended::Agent };
+            let why = if self.was_killed(status) {
+                Ended::Lost
+            } else {
+                Ended::Agent
+            };
             self.end(why, SHORT_GRACE, now);
         }
-        let (total, idle) = (later(self.started, self.limits.total), later(self.heard, self.limits.idle));
+        let (total, idle) = (
+            later(self.started, self.limits.total),
+            later(self.heard, self.limits.idle),
+        );
         if self.ending.is_none() && now >= total.min(idle) {
-            let why = if now >= total { Ended::TotalLimit } else { Ended::IdleLimit };
+            let why = if now >= total {
+                Ended::TotalLimit
+            } else {
+                Ended::IdleLimit
+            };
             self.end(why, self.limits.grace, now);
         }
         match &mut self.ending {
@@ -116,7 +140,11 @@ impl Watched {
         } else {
             crash_point!("shim_before_ending");
             let spared = self.is_wrapped.then_some(self.agent);
-            let wait = if self.status.is_some() { TIME_TO_END } else { Duration::ZERO };
+            let wait = if self.status.is_some() {
+                TIME_TO_END
+            } else {
+                Duration::ZERO
+            };
             self.ending = Some((why, Ending::begin(now, wait, grace, spared)));
         }
     }
@@ -129,7 +157,10 @@ impl Watched {
             signal: self.status.and_then(WaitStatus::terminating_signal),
             stdout_bytes: stdout.seen(),
             stderr_bytes: stderr.seen(),
-            leftovers: self.ending.as_ref().map_or(0, |(_, ending)| ending.leftovers()),
+            leftovers: self
+                .ending
+                .as_ref()
+                .map_or(0, |(_, ending)| ending.leftovers()),
             survivors,
             elapsed_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
             detail: trouble.map(|error| format!("the output could not be kept: {error}")),
@@ -142,7 +173,14 @@ fn pass(ending: &mut Ending, now: Instant, agent: Option<WaitStatus>, children: 
         return Look::Over { survivors };
     }
     if now >= ending.next_pass() {
-        ending.pass(now, if agent.is_some() { Agent::Gone } else { Agent::Alive });
+        ending.pass(
+            now,
+            if agent.is_some() {
+                Agent::Gone
+            } else {
+                Agent::Alive
+            },
+        );
     }
     Look::Again(ending.next_pass())
 }
@@ -157,12 +195,18 @@ struct Drain {
 
 impl Drain {
     fn new(pipe: pipe::Receiver, keeper: Keeper) -> Self {
-        Self { pipe: Some(pipe), keeper, buffer: vec![0; 64 * 1024] }
+        Self {
+            pipe: Some(pipe),
+            keeper,
+            buffer: vec![0; 64 * 1024],
+        }
     }
 
     /// Takes the next bytes; waits for ever when there will be none.
     async fn next(&mut self) {
-        let Some(pipe) = &mut self.pipe else { return std::future::pending().await };
+        let Some(pipe) = &mut self.pipe else {
+            return std::future::pending().await;
+        };
         match pipe.read(&mut self.buffer).await {
             Ok(n) if n > 0 => self.keeper.take(self.buffer.get(..n).unwrap_or_default()),
             Ok(_) | Err(_) => self.pipe = None,
@@ -172,7 +216,11 @@ impl Drain {
     /// Takes what is in the pipe already. It does not wait for its end: somebody out of our reach may hold it open.
     fn finish(mut self) -> Keeper {
         let until = Instant::now() + LAST_READ;
-        let mut rest = self.pipe.take().and_then(|pipe| pipe.into_nonblocking_fd().ok()).map(File::from);
+        let mut rest = self
+            .pipe
+            .take()
+            .and_then(|pipe| pipe.into_nonblocking_fd().ok())
+            .map(File::from);
         while let Some(pipe) = &mut rest
             && Instant::now() < until
         {

@@ -19,22 +19,37 @@ pub(crate) fn writers(folder: &Path) -> Vec<Writer> {
     use std::fs;
     let own = std::process::id().to_string();
     let mut found = Vec::new();
-    let Ok(processes) = fs::read_dir("/proc") else { return found };
+    let Ok(processes) = fs::read_dir("/proc") else {
+        return found;
+    };
     for process in processes.flatten() {
         let pid = process.file_name().to_string_lossy().into_owned();
-        let Ok(number) = pid.parse::<i32>() else { continue };
+        let Ok(number) = pid.parse::<i32>() else {
+            continue;
+        };
         // What we may not see is another user's.
-        let Ok(files) = fs::read_dir(process.path().join("fd")) else { continue };
+        let Ok(files) = fs::read_dir(process.path().join("fd")) else {
+            continue;
+        };
         if pid == own {
             continue;
         }
         for file in files.flatten() {
-            let Ok(target) = fs::read_link(file.path()) else { continue };
-            let Ok(path) = target.strip_prefix(folder) else { continue };
-            let info = fs::read_to_string(process.path().join("fdinfo").join(file.file_name())).unwrap_or_default();
+            let Ok(target) = fs::read_link(file.path()) else {
+                continue;
+            };
+            let Ok(path) = target.strip_prefix(folder) else {
+                continue;
+            };
+            let info = fs::read_to_string(process.path().join("fdinfo").join(file.file_name()))
+                .unwrap_or_default();
             if is_writing(&info) && target.is_file() {
                 let name = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
-                found.push(Writer { pid: number, name: name.trim_end().to_owned(), path: path.to_owned() });
+                found.push(Writer {
+                    pid: number,
+                    name: name.trim_end().to_owned(),
+                    path: path.to_owned(),
+                });
             }
         }
     }
@@ -51,7 +66,9 @@ pub(crate) fn writers(_folder: &Path) -> Vec<Writer> {
 #[cfg(target_os = "linux")]
 fn is_writing(info: &str) -> bool {
     let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
-    flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok()).is_some_and(|flags| flags & 0o3 != 0)
+    flags
+        .and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok())
+        .is_some_and(|flags| flags & 0o3 != 0)
 }
 
 #[cfg(all(test, target_os = "linux"))]

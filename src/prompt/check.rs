@@ -23,7 +23,11 @@ pub(crate) enum Fault {
 }
 
 /// The environment that renders `source`, when nothing is wrong with it.
-pub(super) fn check(name: Name, file: &str, source: &str) -> Result<Environment<'static>, PromptError> {
+pub(super) fn check(
+    name: Name,
+    file: &str,
+    source: &str,
+) -> Result<Environment<'static>, PromptError> {
     let page = Page { name, file, source };
     let mut environment = environment();
     environment
@@ -42,8 +46,11 @@ fn environment() -> Environment<'static> {
     environment.add_filter("fence", fence::fence);
     // It prints every value at once, outside of any fence.
     environment.remove_global("debug");
-    if let Ok(syntax) =
-        SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).keep_trailing_newline(true).build()
+    if let Ok(syntax) = SyntaxConfig::builder()
+        .trim_blocks(true)
+        .lstrip_blocks(true)
+        .keep_trailing_newline(true)
+        .build()
     {
         environment.set_syntax(syntax);
     }
@@ -59,8 +66,9 @@ struct Page<'a> {
 
 impl Page<'_> {
     fn known_variables(&self, environment: &Environment<'_>) -> Result<(), PromptError> {
-        let template =
-            environment.get_template(self.name.as_str()).map_err(|error| self.failure(Fault::Syntax, &error))?;
+        let template = environment
+            .get_template(self.name.as_str())
+            .map_err(|error| self.failure(Fault::Syntax, &error))?;
         let is_global = |path: &str| environment.globals().any(|(global, _)| global == path);
         let unknown = template
             .undeclared_variables(true)
@@ -109,20 +117,42 @@ impl Page<'_> {
     }
 
     fn fault(&self, fault: Fault, place: Range<usize>, title: &str, label: &str) -> PromptError {
-        let line = self.source.bytes().take(place.start).filter(|&byte| byte == b'\n').count() + 1;
+        let line = self
+            .source
+            .bytes()
+            .take(place.start)
+            .filter(|&byte| byte == b'\n')
+            .count()
+            + 1;
         let help = match fault {
-            Fault::Syntax => "the language of templates: https://docs.rs/minijinja/3/minijinja/syntax/".to_string(),
-            Fault::UnknownVariable | Fault::Fails => format!("allowed in `{}`: {}", self.name, self.name.allowed()),
-            Fault::Unfenced => "wrap it: {% filter fence(\"a label\") %} … {% endfilter %}".to_string(),
+            Fault::Syntax => {
+                "the language of templates: https://docs.rs/minijinja/3/minijinja/syntax/"
+                    .to_string()
+            }
+            Fault::UnknownVariable | Fault::Fails => {
+                format!("allowed in `{}`: {}", self.name, self.name.allowed())
+            }
+            Fault::Unfenced => {
+                "wrap it: {% filter fence(\"a label\") %} … {% endfilter %}".to_string()
+            }
         };
         let report = snippet(self.file, self.source, place, title, label, &help);
-        PromptError::Template { file: self.file.into(), line, fault, report }
+        PromptError::Template {
+            file: self.file.into(),
+            line,
+            fault,
+            report,
+        }
     }
 
     /// The bytes of a line, counted from 1, without its indentation and end.
     fn line(&self, number: usize) -> Range<usize> {
         let mut lines = self.source.split_inclusive('\n');
-        let start: usize = lines.by_ref().take(number.saturating_sub(1)).map(str::len).sum();
+        let start: usize = lines
+            .by_ref()
+            .take(number.saturating_sub(1))
+            .map(str::len)
+            .sum();
         let line = lines.next().unwrap_or_default();
         let start = start + line.len() - line.trim_start().len();
         start..start + line.trim().len()
@@ -135,13 +165,17 @@ impl Page<'_> {
         [path, last]
             .iter()
             .find_map(|needle| {
-                self.source.match_indices(needle).map(|(at, _)| at..at + needle.len()).find(|place| {
-                    let before = self.source.get(..place.start).unwrap_or_default();
-                    let after = self.source.get(place.end..).unwrap_or_default();
-                    let is_whole = !after.starts_with(is_part)
-                        && (*needle != path && before.ends_with('.') || !before.ends_with(is_part));
-                    is_whole && in_tag(before)
-                })
+                self.source
+                    .match_indices(needle)
+                    .map(|(at, _)| at..at + needle.len())
+                    .find(|place| {
+                        let before = self.source.get(..place.start).unwrap_or_default();
+                        let after = self.source.get(place.end..).unwrap_or_default();
+                        let is_whole = !after.starts_with(is_part)
+                            && (*needle != path && before.ends_with('.')
+                                || !before.ends_with(is_part));
+                        is_whole && in_tag(before)
+                    })
             })
             .unwrap_or(0..0)
     }
@@ -154,7 +188,19 @@ fn in_tag(before: &str) -> bool {
     opened.is_some() && opened > closed
 }
 
-fn snippet(file: &str, source: &str, place: Range<usize>, title: &str, label: &str, help: &str) -> String {
+fn snippet(
+    file: &str,
+    source: &str,
+    place: Range<usize>,
+    title: &str,
+    label: &str,
+    help: &str,
+) -> String {
     let problem = Problem::new(title, Some(place)).label(label).help(help);
-    Snippet { file, source, problem: &problem }.render(Colour::Plain)
+    Snippet {
+        file,
+        source,
+        problem: &problem,
+    }
+    .render(Colour::Plain)
 }

@@ -23,7 +23,11 @@ const LINE_CAP: usize = 512;
 /// A title, branch or path: one line, short.
 pub(super) fn line(raw: &str) -> Cleaned {
     let visible = visible(raw);
-    let text = visible.text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = visible
+        .text
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
     cut(Cleaned { text, ..visible }, LINE_CAP, Keep::Head)
 }
 
@@ -37,7 +41,15 @@ pub(super) fn comment(raw: &str, cap: usize) -> Cleaned {
     let visible = visible(raw);
     let text = without_html_comments(&visible.text);
     let stripped = visible.stripped + visible.text.len() - text.len();
-    cut(Cleaned { text, stripped, left_out: 0 }, cap, Keep::Head)
+    cut(
+        Cleaned {
+            text,
+            stripped,
+            left_out: 0,
+        },
+        cap,
+        Keep::Head,
+    )
 }
 
 fn visible(raw: &str) -> Cleaned {
@@ -57,7 +69,11 @@ fn visible(raw: &str) -> Cleaned {
             c => text.push(c),
         }
     }
-    Cleaned { text, stripped, left_out: 0 }
+    Cleaned {
+        text,
+        stripped,
+        left_out: 0,
+    }
 }
 
 /// Characters that take no room on the screen, change the order of what is on it, or speak to a terminal.
@@ -96,7 +112,11 @@ fn without_html_comments(text: &str) -> String {
 }
 
 fn cut(cleaned: Cleaned, cap: usize, keep: Keep) -> Cleaned {
-    let Cleaned { mut text, stripped, left_out } = cleaned;
+    let Cleaned {
+        mut text,
+        stripped,
+        left_out,
+    } = cleaned;
     let before = text.len();
     if before > cap {
         match keep {
@@ -105,7 +125,11 @@ fn cut(cleaned: Cleaned, cap: usize, keep: Keep) -> Cleaned {
         }
     }
     let left_out = left_out + before - text.len();
-    Cleaned { text, stripped, left_out }
+    Cleaned {
+        text,
+        stripped,
+        left_out,
+    }
 }
 
 #[cfg(test)]
@@ -128,7 +152,11 @@ mod tests {
             ("Grüße, 你好, 👍", "Grüße, 你好, 👍", 0),
         ] {
             let cleaned = block(raw, 1000, Keep::Head);
-            assert_eq!((cleaned.text.as_str(), cleaned.stripped), (text, stripped), "{raw:?}");
+            assert_eq!(
+                (cleaned.text.as_str(), cleaned.stripped),
+                (text, stripped),
+                "{raw:?}"
+            );
         }
     }
 
@@ -145,20 +173,43 @@ mod tests {
         ] {
             assert_eq!(comment(raw, 1000).text, text, "{raw:?}");
         }
-        assert_eq!(block("+<!-- nav -->", 1000, Keep::Head).text, "+<!-- nav -->");
+        assert_eq!(
+            block("+<!-- nav -->", 1000, Keep::Head).text,
+            "+<!-- nav -->"
+        );
     }
 
     #[test]
     fn long_texts_are_cut_between_characters() {
-        assert_eq!(block("äöü", 3, Keep::Head), Cleaned { text: "ä".into(), stripped: 0, left_out: 4 });
-        assert_eq!(block("äöü", 3, Keep::Tail), Cleaned { text: "ü".into(), stripped: 0, left_out: 4 });
+        assert_eq!(
+            block("äöü", 3, Keep::Head),
+            Cleaned {
+                text: "ä".into(),
+                stripped: 0,
+                left_out: 4
+            }
+        );
+        assert_eq!(
+            block("äöü", 3, Keep::Tail),
+            Cleaned {
+                text: "ü".into(),
+                stripped: 0,
+                left_out: 4
+            }
+        );
         let mib = comment(&"x".repeat(1 << 20), 16 << 10);
-        assert_eq!((mib.text.len(), mib.left_out), (16 << 10, (1 << 20) - (16 << 10)));
+        assert_eq!(
+            (mib.text.len(), mib.left_out),
+            (16 << 10, (1 << 20) - (16 << 10))
+        );
     }
 
     #[test]
     fn a_line_is_one_line() {
-        assert_eq!(line(" fix\n\n## New task\tnow ").text, "fix ## New task now");
+        assert_eq!(
+            line(" fix\n\n## New task\tnow ").text,
+            "fix ## New task now"
+        );
         assert_eq!(line(&"é".repeat(1000)).text.len(), LINE_CAP);
     }
 

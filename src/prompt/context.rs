@@ -152,8 +152,14 @@ impl ReviewContext {
         let mut tally = Tally::default();
         let mut pieces = Pieces::default();
         pieces.findings(0, "", &self.open_findings);
-        let open = pieces.choose(self.feedback_limit, &BTreeMap::new(), &mut tally).findings;
-        let incomplete = tally.extents.iter().filter(|extent| extent.end < extent.total).count();
+        let open = pieces
+            .choose(self.feedback_limit, &BTreeMap::new(), &mut tally)
+            .findings;
+        let incomplete = tally
+            .extents
+            .iter()
+            .filter(|extent| extent.end < extent.total)
+            .count();
         tally.cut(Section::OpenFindings, incomplete, Unit::Findings);
         let values = context! {
             title => tally.line(&self.title),
@@ -188,9 +194,21 @@ impl FixContext {
             pieces.body(at, feedback);
             pieces.findings(at, &feedback.from, &feedback.findings);
         }
-        let total: usize = self.feedback.iter().map(|feedback| feedback.findings.len()).sum();
-        let Chosen { guidance, feedback, findings } = pieces.choose(self.feedback_limit, &self.told, &mut tally);
-        let later = tally.extents.iter().filter(|extent| extent.end < extent.total).count();
+        let total: usize = self
+            .feedback
+            .iter()
+            .map(|feedback| feedback.findings.len())
+            .sum();
+        let Chosen {
+            guidance,
+            feedback,
+            findings,
+        } = pieces.choose(self.feedback_limit, &self.told, &mut tally);
+        let later = tally
+            .extents
+            .iter()
+            .filter(|extent| extent.end < extent.total)
+            .count();
         let values = context! {
             title => tally.line(&self.title),
             branch => tally.line(&self.branch),
@@ -226,8 +244,14 @@ impl AgainContext {
         let mut tally = Tally::default();
         let mut pieces = Pieces::default();
         pieces.findings(0, "", &self.open_findings);
-        let open = pieces.choose(self.feedback_limit, &BTreeMap::new(), &mut tally).findings;
-        let incomplete = tally.extents.iter().filter(|extent| extent.end < extent.total).count();
+        let open = pieces
+            .choose(self.feedback_limit, &BTreeMap::new(), &mut tally)
+            .findings;
+        let incomplete = tally
+            .extents
+            .iter()
+            .filter(|extent| extent.end < extent.total)
+            .count();
         tally.cut(Section::OpenFindings, incomplete, Unit::Findings);
         let values = context! {
             base_sha => hex(&self.base_sha),
@@ -270,13 +294,27 @@ impl<'a> Pieces<'a> {
     fn guidance(&mut self, at: usize, comment: &'a Comment) {
         let text = clean::comment(&comment.text, usize::MAX);
         let rank = Rank::Guidance(Reverse(at));
-        self.all.push(Piece { key: &comment.key, rank, text, suggestion: None, from: "", finding: None });
+        self.all.push(Piece {
+            key: &comment.key,
+            rank,
+            text,
+            suggestion: None,
+            from: "",
+            finding: None,
+        });
     }
 
     fn body(&mut self, at: usize, feedback: &'a Feedback) {
         let text = clean::comment(&feedback.body, usize::MAX);
         let rank = Rank::Body(Reverse(at));
-        self.all.push(Piece { key: &feedback.key, rank, text, suggestion: None, from: &feedback.from, finding: None });
+        self.all.push(Piece {
+            key: &feedback.key,
+            rank,
+            text,
+            suggestion: None,
+            from: &feedback.from,
+            finding: None,
+        });
     }
 
     fn findings(&mut self, at: usize, from: &'a str, findings: &'a [OpenFinding]) {
@@ -285,7 +323,11 @@ impl<'a> Pieces<'a> {
                 key: &open.key,
                 rank: Rank::Finding(open.finding.severity, Reverse(at), n),
                 text: clean::comment(&open.finding.text, usize::MAX),
-                suggestion: open.finding.suggestion.as_deref().map(|raw| clean::comment(raw, usize::MAX)),
+                suggestion: open
+                    .finding
+                    .suggestion
+                    .as_deref()
+                    .map(|raw| clean::comment(raw, usize::MAX)),
                 from,
                 finding: Some(open),
             });
@@ -296,12 +338,21 @@ impl<'a> Pieces<'a> {
     fn choose(self, limit: usize, told: &BTreeMap<String, usize>, tally: &mut Tally) -> Chosen {
         let waiting: Vec<Waiting> = self.all.iter().map(|piece| piece.waiting(told)).collect();
         let ends = portion(&waiting, limit);
-        let mut chosen = Chosen { guidance: Vec::new(), feedback: Vec::new(), findings: Vec::new() };
+        let mut chosen = Chosen {
+            guidance: Vec::new(),
+            feedback: Vec::new(),
+            findings: Vec::new(),
+        };
         let mut findings: Vec<(Rank, Value)> = Vec::new();
         for ((piece, waiting), end) in self.all.iter().zip(&waiting).zip(ends) {
             let end = piece.boundary(end);
             let (start, total) = (piece.boundary(waiting.start), waiting.total);
-            tally.extents.push(Extent { key: piece.key.to_owned(), start, end, total });
+            tally.extents.push(Extent {
+                key: piece.key.to_owned(),
+                start,
+                end,
+                total,
+            });
             // A text of which nothing is left after cleaning is shown once, as the empty text that people see.
             let is_new_and_empty = total == 0 && !told.contains_key(piece.key);
             if start == end && !is_new_and_empty {
@@ -323,9 +374,17 @@ impl<'a> Pieces<'a> {
 
 impl Piece<'_> {
     fn waiting(&self, told: &BTreeMap<String, usize>) -> Waiting {
-        let total = self.text.text.len() + self.suggestion.as_ref().map_or(0, |suggestion| suggestion.text.len());
+        let total = self.text.text.len()
+            + self
+                .suggestion
+                .as_ref()
+                .map_or(0, |suggestion| suggestion.text.len());
         let start = told.get(self.key).copied().unwrap_or(0).min(total);
-        Waiting { rank: self.rank, start, total }
+        Waiting {
+            rank: self.rank,
+            start,
+            total,
+        }
     }
 
     /// The next place at or before `at` that is between two characters.
@@ -346,8 +405,13 @@ impl Piece<'_> {
         };
         let text = slice(&self.text, start.min(text_len), end.min(text_len));
         let suggestion = self.suggestion.as_ref().filter(|_| end > text_len);
-        let suggestion = suggestion.map(|all| slice(all, start.saturating_sub(text_len), end - text_len));
-        let total = self.text.text.len() + self.suggestion.as_ref().map_or(0, |suggestion| suggestion.text.len());
+        let suggestion =
+            suggestion.map(|all| slice(all, start.saturating_sub(text_len), end - text_len));
+        let total = self.text.text.len()
+            + self
+                .suggestion
+                .as_ref()
+                .map_or(0, |suggestion| suggestion.text.len());
         let (earlier, left_out) = (start, total - end);
         tally.left_out += left_out;
         match (self.rank, self.finding) {
@@ -366,7 +430,9 @@ impl Piece<'_> {
             (Rank::Body(_), _) => {
                 context! { from => tally.line(self.from), body => tally.mark(&text), earlier, left_out }
             }
-            (Rank::Guidance(_) | Rank::Finding(..), _) => context! { text => tally.mark(&text), earlier, left_out },
+            (Rank::Guidance(_) | Rank::Finding(..), _) => {
+                context! { text => tally.mark(&text), earlier, left_out }
+            }
         }
     }
 }
@@ -426,17 +492,35 @@ impl Tally {
 
     fn cut(&mut self, what: Section, left_out: usize, unit: Unit) {
         if left_out > 0 {
-            self.cuts.push(PromptCut { what, left_out, unit });
+            self.cuts.push(PromptCut {
+                what,
+                left_out,
+                unit,
+            });
         }
     }
 
     fn with(self, values: Value) -> Values {
-        let Self { stripped, left_out, extents, cuts } = self;
-        Values { values, stripped, left_out, extents, cuts }
+        let Self {
+            stripped,
+            left_out,
+            extents,
+            cuts,
+        } = self;
+        Values {
+            values,
+            stripped,
+            left_out,
+            extents,
+            cuts,
+        }
     }
 }
 
 /// A commit's name and nothing else: it stands in our own sentences.
 fn hex(sha: &str) -> String {
-    sha.chars().filter(char::is_ascii_hexdigit).take(64).collect()
+    sha.chars()
+        .filter(char::is_ascii_hexdigit)
+        .take(64)
+        .collect()
 }

@@ -16,7 +16,13 @@ pub(super) fn mark(cleaned: &Cleaned) -> String {
 /// The first text from outside that stands outside of every fence.
 pub(super) fn unfenced(rendered: &str) -> Option<String> {
     let (_, after) = rendered.split_once([OPEN, CLOSE])?;
-    Some(after.split([OPEN, CLOSE]).next().unwrap_or_default().to_string())
+    Some(
+        after
+            .split([OPEN, CLOSE])
+            .next()
+            .unwrap_or_default()
+            .to_string(),
+    )
 }
 
 /// How the nonce is written in a prompt.
@@ -26,16 +32,28 @@ pub(super) fn nonce_text(nonce: u128) -> String {
 
 /// The filter: `{% filter fence("diff") %}…{% endfilter %}`.
 pub(super) fn fence(state: &State, content: &str, label: &str) -> Result<String, Error> {
-    let nonce = state.lookup("nonce").map(|value| value.to_string()).unwrap_or_default();
+    let nonce = state
+        .lookup("nonce")
+        .map(|value| value.to_string())
+        .unwrap_or_default();
     if nonce.is_empty() {
-        return Err(Error::new(ErrorKind::UndefinedError, "a fence needs the variable `nonce`"));
+        return Err(Error::new(
+            ErrorKind::UndefinedError,
+            "a fence needs the variable `nonce`",
+        ));
     }
     // The marks are control characters, so this also keeps outside text out of the label.
     if label.contains(char::is_control) {
-        return Err(Error::new(ErrorKind::InvalidOperation, "the label of a fence is a word of the template's own"));
+        return Err(Error::new(
+            ErrorKind::InvalidOperation,
+            "the label of a fence is a word of the template's own",
+        ));
     }
     let inside = without(content.replace([OPEN, CLOSE], ""), &nonce);
-    Ok(format!("begin {nonce} {label}\n{}\nend {nonce}\n", inside.trim_matches('\n')))
+    Ok(format!(
+        "begin {nonce} {label}\n{}\nend {nonce}\n",
+        inside.trim_matches('\n')
+    ))
 }
 
 /// Whoever wrote the text could not know the nonce. Should it be there all the same, it is taken out until it is gone.
@@ -54,12 +72,21 @@ mod tests {
     fn the_nonce_does_not_come_back_when_it_is_taken_out() {
         let nonce = nonce_text(0xabc);
         let (left, right) = nonce.split_at(10);
-        assert_eq!(without(format!("x{left}{nonce}{right}y{}z", nonce.to_uppercase()), &nonce), "xyz");
+        assert_eq!(
+            without(
+                format!("x{left}{nonce}{right}y{}z", nonce.to_uppercase()),
+                &nonce
+            ),
+            "xyz"
+        );
     }
 
     #[test]
     fn what_is_left_outside_is_named() {
-        let text = mark(&Cleaned { text: "title".into(), ..Cleaned::default() });
+        let text = mark(&Cleaned {
+            text: "title".into(),
+            ..Cleaned::default()
+        });
         assert_eq!(unfenced(&format!("Fix {text} now")), Some("title".into()));
         assert_eq!(unfenced("Fix it now"), None);
     }

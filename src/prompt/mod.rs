@@ -18,7 +18,9 @@ use std::path::{Path, PathBuf};
 use minijinja::Environment;
 
 pub(crate) use check::Fault;
-pub(crate) use context::{AgainContext, Comment, Extent, Feedback, FixContext, Issue, OpenFinding, ReviewContext};
+pub(crate) use context::{
+    AgainContext, Comment, Extent, Feedback, FixContext, Issue, OpenFinding, ReviewContext,
+};
 pub(crate) use variables::Variable;
 
 use crate::words::words;
@@ -81,7 +83,12 @@ pub(crate) enum PromptError {
     UnknownFile { path: PathBuf },
     /// A template that cannot be used; `report` shows the place.
     #[error("{report}")]
-    Template { file: String, line: usize, fault: Fault, report: String },
+    Template {
+        file: String,
+        line: usize,
+        fault: Fault,
+        report: String,
+    },
     #[error("the prompt `{name}` cannot be written")]
     Render {
         name: Name,
@@ -102,8 +109,10 @@ impl Prompts {
         };
         if let Some(folder) = folder {
             for (name, path) in files_of(folder)? {
-                let source =
-                    fs::read_to_string(&path).map_err(|source| PromptError::File { path: path.clone(), source })?;
+                let source = fs::read_to_string(&path).map_err(|source| PromptError::File {
+                    path: path.clone(),
+                    source,
+                })?;
                 *prompts.template_mut(name) = Template::check(name, Origin::File(path), source)?;
             }
         }
@@ -124,7 +133,9 @@ impl Prompts {
 
     /// Each prompt with where it comes from and what it may use.
     pub(crate) fn list(&self) -> impl Iterator<Item = (Name, &Origin, &'static [Variable])> {
-        Name::ALL.iter().map(|&name| (name, &self.template(name).origin, name.variables()))
+        Name::ALL
+            .iter()
+            .map(|&name| (name, &self.template(name).origin, name.variables()))
     }
 
     /// The template that is in force.
@@ -188,26 +199,52 @@ impl Template {
             Origin::File(path) => path.display().to_string(),
         };
         let environment = check::check(name, &file, &source)?;
-        Ok(Self { name, origin, source, environment })
+        Ok(Self {
+            name,
+            origin,
+            source,
+            environment,
+        })
     }
 
     fn write(&self, values: Values) -> Result<Prompt, PromptError> {
-        let Values { values, stripped, left_out, extents, cuts } = values;
+        let Values {
+            values,
+            stripped,
+            left_out,
+            extents,
+            cuts,
+        } = values;
         let text = self
             .environment
             .get_template(self.name.as_str())
             .and_then(|template| template.render(values))
-            .map_err(|source| PromptError::Render { name: self.name, source })?;
+            .map_err(|source| PromptError::Render {
+                name: self.name,
+                source,
+            })?;
         match fence::unfenced(&text) {
-            None => Ok(Prompt { text, stripped, left_out, extents, cuts }),
-            Some(outside) => Err(PromptError::Unfenced { name: self.name, start: outside.chars().take(40).collect() }),
+            None => Ok(Prompt {
+                text,
+                stripped,
+                left_out,
+                extents,
+                cuts,
+            }),
+            Some(outside) => Err(PromptError::Unfenced {
+                name: self.name,
+                start: outside.chars().take(40).collect(),
+            }),
         }
     }
 }
 
 /// The prompts of a folder, in the order of their names. Hidden files are a file manager's business.
 fn files_of(folder: &Path) -> Result<Vec<(Name, PathBuf)>, PromptError> {
-    let fail = |source| PromptError::Folder { path: folder.to_path_buf(), source };
+    let fail = |source| PromptError::Folder {
+        path: folder.to_path_buf(),
+        source,
+    };
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).map_err(fail)? {
         let path = entry.map_err(fail)?.path();
@@ -215,7 +252,9 @@ fn files_of(folder: &Path) -> Result<Vec<(Name, PathBuf)>, PromptError> {
         if file_name.starts_with('.') {
             continue;
         }
-        let name = file_name.strip_suffix(".md").and_then(|stem| stem.parse().ok());
+        let name = file_name
+            .strip_suffix(".md")
+            .and_then(|stem| stem.parse().ok());
         match name {
             Some(name) => files.push((name, path)),
             None => return Err(PromptError::UnknownFile { path }),

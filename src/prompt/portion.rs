@@ -67,16 +67,28 @@ mod tests {
     use super::*;
 
     fn body(n: usize, total: usize) -> Waiting {
-        Waiting { rank: Rank::Body(Reverse(n)), start: 0, total }
+        Waiting {
+            rank: Rank::Body(Reverse(n)),
+            start: 0,
+            total,
+        }
     }
 
     fn finding(n: usize, severity: Severity, total: usize) -> Waiting {
-        Waiting { rank: Rank::Finding(severity, Reverse(0), n), start: 0, total }
+        Waiting {
+            rank: Rank::Finding(severity, Reverse(0), n),
+            start: 0,
+            total,
+        }
     }
 
     #[test]
     fn the_reviews_own_text_and_the_worst_findings_come_first() {
-        let waiting = [finding(0, Severity::Low, 900), finding(1, Severity::Critical, 900), body(0, 900)];
+        let waiting = [
+            finding(0, Severity::Low, 900),
+            finding(1, Severity::Critical, 900),
+            body(0, 900),
+        ];
         assert_eq!(portion(&waiting, 4_000), [900, 900, 900]);
         assert_eq!(portion(&waiting, 3_700), [900, 900, 900].map(|n| n));
         let waiting = waiting.map(|text| Waiting { total: 900, ..text });
@@ -97,7 +109,10 @@ mod tests {
         assert_eq!(portion(&[body(1, 2_000), whole], 4_000), [2_000, 0]);
         let huge = body(0, 10_000);
         assert_eq!(portion(&[huge], 4_000), [4_000 - FRAME]);
-        let rest = Waiting { start: 4_000 - FRAME, ..huge };
+        let rest = Waiting {
+            start: 4_000 - FRAME,
+            ..huge
+        };
         assert_eq!(portion(&[rest], 4_000), [2 * (4_000 - FRAME)]);
     }
 

@@ -60,7 +60,10 @@ fn fix_of(text: &str) -> FixContext {
             key: "j1".into(),
             from: text.into(),
             body: text.into(),
-            findings: vec![finding("f4", Severity::Low, text), finding("f3", Severity::Critical, text)],
+            findings: vec![
+                finding("f4", Severity::Low, text),
+                finding("f3", Severity::Critical, text),
+            ],
         }],
         guidance: vec![comment(text)],
         feedback_limit: LIMIT,
@@ -86,11 +89,18 @@ fn again_of(text: &str) -> AgainContext {
 }
 
 fn issue(text: &str) -> Issue {
-    Issue { number: 7, title: text.into(), body: text.into() }
+    Issue {
+        number: 7,
+        title: text.into(),
+        body: text.into(),
+    }
 }
 
 fn comment(text: &str) -> Comment {
-    Comment { key: "g1".into(), text: text.into() }
+    Comment {
+        key: "g1".into(),
+        text: text.into(),
+    }
 }
 
 fn finding(id: &str, severity: Severity, text: &str) -> OpenFinding {
@@ -115,7 +125,10 @@ fn outside(prompt: &str) -> String {
     let mut kept = String::new();
     for line in prompt.lines() {
         if is_inside {
-            assert!(line == end || !line.contains(&format!("{NONCE:032x}")), "the nonce is inside of a fence: {line}");
+            assert!(
+                line == end || !line.contains(&format!("{NONCE:032x}")),
+                "the nonce is inside of a fence: {line}"
+            );
             is_inside = line != end;
         } else if line.starts_with(&begin) {
             is_inside = true;
@@ -134,21 +147,50 @@ fn all_three(text: &str) -> [String; 3] {
     // Nothing is left for another run.
     let feedback_limit = 1 << 30;
     [
-        prompts.review(&ReviewContext { feedback_limit, ..review_of(text) }).unwrap().text,
-        prompts.fix(&FixContext { feedback_limit, ..fix_of(text) }).unwrap().text,
-        prompts.again(&AgainContext { feedback_limit, ..again_of(text) }).unwrap().text,
+        prompts
+            .review(&ReviewContext {
+                feedback_limit,
+                ..review_of(text)
+            })
+            .unwrap()
+            .text,
+        prompts
+            .fix(&FixContext {
+                feedback_limit,
+                ..fix_of(text)
+            })
+            .unwrap()
+            .text,
+        prompts
+            .again(&AgainContext {
+                feedback_limit,
+                ..again_of(text)
+            })
+            .unwrap()
+            .text,
     ]
 }
 
 /// What the prompts say around the fences does not depend on what is in them, but for the counts of what was lost.
 fn own_words(text: &str) -> [String; 3] {
-    all_three(text).map(|prompt| outside(&prompt).lines().filter(|line| !is_count(line)).collect::<Vec<_>>().join("\n"))
+    all_three(text).map(|prompt| {
+        outside(&prompt)
+            .lines()
+            .filter(|line| !is_count(line))
+            .collect::<Vec<_>>()
+            .join("\n")
+    })
 }
 
 fn is_count(line: &str) -> bool {
     let words = line.trim_start_matches(|c: char| c.is_ascii_digit());
-    let is_counted = words.len() < line.len() && [" bytes of ", " more "].iter().any(|start| words.starts_with(start));
-    is_counted || line.starts_with("Only the end of the output is shown") || line.starts_with("deceive a reader")
+    let is_counted = words.len() < line.len()
+        && [" bytes of ", " more "]
+            .iter()
+            .any(|start| words.starts_with(start));
+    is_counted
+        || line.starts_with("Only the end of the output is shown")
+        || line.starts_with("deceive a reader")
 }
 
 #[test]
@@ -173,18 +215,35 @@ proptest! {
 #[test]
 fn a_template_in_outside_text_stays_text() {
     for prompt in all_three("{{ 7*7 }} {% include 'fix.md' %} {# gone? #}") {
-        assert!(prompt.contains("{{ 7*7 }} {% include 'fix.md' %} {# gone? #}"), "{prompt}");
+        assert!(
+            prompt.contains("{{ 7*7 }} {% include 'fix.md' %} {# gone? #}"),
+            "{prompt}"
+        );
         assert!(!prompt.contains("49"), "{prompt}");
     }
 }
 
 #[test]
 fn what_was_taken_out_is_counted() {
-    let prompt = prompts().fix(&FixContext { guidance: vec![comment("a<!-- b -->\u{200b}c")], ..fix_of("x") }).unwrap();
+    let prompt = prompts()
+        .fix(&FixContext {
+            guidance: vec![comment("a<!-- b -->\u{200b}c")],
+            ..fix_of("x")
+        })
+        .unwrap();
     assert_eq!((prompt.stripped, prompt.left_out), (13, 0));
     assert!(prompt.text.contains("\nac\n"), "{}", prompt.text);
-    let prompt = prompts().review(&ReviewContext { diff: "+\u{202e}a".into(), ..review_of("x") }).unwrap();
-    assert!(prompt.text.contains("\n3 bytes of invisible characters"), "{}", prompt.text);
+    let prompt = prompts()
+        .review(&ReviewContext {
+            diff: "+\u{202e}a".into(),
+            ..review_of("x")
+        })
+        .unwrap();
+    assert!(
+        prompt.text.contains("\n3 bytes of invisible characters"),
+        "{}",
+        prompt.text
+    );
 }
 
 #[test]
@@ -193,11 +252,17 @@ fn the_prompt_does_not_grow_with_the_cycles() {
         let mut context = fix_of("text");
         context.cycle = i64::try_from(cycle).unwrap();
         context.max_cycles = 99;
-        context.closed =
-            (0..cycle * 20).map(|n| format!("f{:04} resolved: off by one in the retry", n % 1000)).collect();
+        context.closed = (0..cycle * 20)
+            .map(|n| format!("f{:04} resolved: off by one in the retry", n % 1000))
+            .collect();
         prompts().fix(&context).unwrap().text.len()
     };
-    assert!(size(90) <= size(10) + 1, "{} bytes at cycle 10, {} at cycle 90", size(10), size(90));
+    assert!(
+        size(90) <= size(10) + 1,
+        "{} bytes at cycle 10, {} at cycle 90",
+        size(10),
+        size(90)
+    );
 }
 
 #[test]
@@ -208,11 +273,22 @@ fn a_mebibyte_everywhere_is_still_a_bounded_prompt() {
     fix.feedback = vec![fix.feedback.remove(0); 50];
     let fix = prompts.fix(&fix).unwrap();
     // Plan, description, issue, feedback, two outputs, the settled ones, and our own words.
-    assert!(fix.text.len() < LIMIT + ((64 + 16 + 16 + 16 + 16 + 24 + 32) << 10), "{} bytes", fix.text.len());
+    assert!(
+        fix.text.len() < LIMIT + ((64 + 16 + 16 + 16 + 16 + 24 + 32) << 10),
+        "{} bytes",
+        fix.text.len()
+    );
     assert!(fix.left_out > 1 << 20);
     let review = prompts.review(&review_of(&text)).unwrap();
-    assert!(review.text.len() < LIMIT + ((200 + 64 + 16 + 16 + 16) << 10), "{} bytes", review.text.len());
-    let cut = format!("{} bytes of the diff are left out here: run `git diff 1111", text.len() - (200 << 10));
+    assert!(
+        review.text.len() < LIMIT + ((200 + 64 + 16 + 16 + 16) << 10),
+        "{} bytes",
+        review.text.len()
+    );
+    let cut = format!(
+        "{} bytes of the diff are left out here: run `git diff 1111",
+        text.len() - (200 << 10)
+    );
     assert!(review.text.contains(&cut), "{cut}");
 }
 
@@ -220,15 +296,22 @@ fn a_mebibyte_everywhere_is_still_a_bounded_prompt() {
 fn our_own_words_are_no_verdict() {
     for (_, source) in Name::ALL.iter().map(|&name| (name, name.stock())) {
         for line in source.lines() {
-            let Some(said) = line.trim_start_matches(['*', '`', '-', ' ']).strip_prefix("REVIEW_RESULT:") else {
+            let Some(said) = line
+                .trim_start_matches(['*', '`', '-', ' '])
+                .strip_prefix("REVIEW_RESULT:")
+            else {
                 continue;
             };
             assert!(said.contains('|'), "{line}");
         }
         for block in source.split("```json").skip(1) {
-            let json: serde_json::Value = serde_json::from_str(block.split("```").next().unwrap()).unwrap();
+            let json: serde_json::Value =
+                serde_json::from_str(block.split("```").next().unwrap()).unwrap();
             for finding in json["findings"].as_array().into_iter().flatten() {
-                assert!(serde_json::from_value::<Finding>(finding.clone()).is_err(), "{finding}");
+                assert!(
+                    serde_json::from_value::<Finding>(finding.clone()).is_err(),
+                    "{finding}"
+                );
             }
         }
     }
@@ -236,7 +319,12 @@ fn our_own_words_are_no_verdict() {
 
 #[test]
 fn review_and_again_ask_for_the_same_form() {
-    let form = |name: Name| name.stock().split_once("End with these four lines").unwrap().1;
+    let form = |name: Name| {
+        name.stock()
+            .split_once("End with these four lines")
+            .unwrap()
+            .1
+    };
     assert_eq!(form(Name::Review), form(Name::Again));
 }
 
@@ -280,9 +368,18 @@ fn a_fix_prompt_is_complete() {
     ] {
         assert!(text.contains(part), "{part:?} is not in\n{text}");
     }
-    assert!(text.find("f3 (critical, logic)") < text.find("f4 (low, logic)"), "critical first");
+    assert!(
+        text.find("f3 (critical, logic)") < text.find("f4 (low, logic)"),
+        "critical first"
+    );
     context.pr_number = None;
-    assert!(prompts().fix(&context).unwrap().text.contains("This branch is local and has no pull request."));
+    assert!(
+        prompts()
+            .fix(&context)
+            .unwrap()
+            .text
+            .contains("This branch is local and has no pull request.")
+    );
 }
 
 #[test]
@@ -297,7 +394,13 @@ fn a_small_review_prompt_whole() {
     context.files = vec!["src/retry.rs".into()];
     context.diff = "--- a/src/retry.rs\n+++ b/src/retry.rs\n+loop {}\n".into();
     let text = prompts().review(&context).unwrap().text;
-    let start = text.split_once("## The change\n").unwrap().1.split_once("## Your answer").unwrap().0;
+    let start = text
+        .split_once("## The change\n")
+        .unwrap()
+        .1
+        .split_once("## Your answer")
+        .unwrap()
+        .0;
     assert_snapshot!(start.trim(), @r#"
     begin 0123456789abcdef0123456789abcdef change
     title: Retry with back-off

@@ -61,22 +61,39 @@ pub(super) struct Ended {
 
 impl Remote {
     /// The output of a call that must succeed.
-    pub(super) async fn say(&self, name: &'static str, args: &[&str]) -> Result<String, RemoteError> {
+    pub(super) async fn say(
+        &self,
+        name: &'static str,
+        args: &[&str],
+    ) -> Result<String, RemoteError> {
         let ended = self.call(name, args).await?;
-        if ended.status == Some(0) { Ok(ended.stdout) } else { Err(self.trouble(name, &ended)) }
+        if ended.status == Some(0) {
+            Ok(ended.stdout)
+        } else {
+            Err(self.trouble(name, &ended))
+        }
     }
 
     pub(super) fn trouble(&self, name: &'static str, ended: &Ended) -> RemoteError {
         if let Err(killed) = self.not_killed(name, ended) {
             return killed;
         }
-        trouble::of(&Failure { args: name, url: &self.reach.url, stderr: &ended.stderr, hidden: &self.hidden() })
+        trouble::of(&Failure {
+            args: name,
+            url: &self.reach.url,
+            stderr: &ended.stderr,
+            hidden: &self.hidden(),
+        })
     }
 
     /// A git that was ended by a signal has answered nothing.
     #[expect(clippy::unused_self, reason = "a step of a call like the others")]
     fn not_killed(&self, name: &'static str, ended: &Ended) -> Result<(), RemoteError> {
-        if ended.is_killed { Err(RemoteError::Killed { args: name }) } else { Ok(()) }
+        if ended.is_killed {
+            Err(RemoteError::Killed { args: name })
+        } else {
+            Ok(())
+        }
     }
 
     /// What the remote said, fit to be shown.
@@ -90,18 +107,38 @@ impl Remote {
     }
 
     /// One call with credentials. The pinned URL stands where `args` has `{url}`.
-    pub(super) async fn call(&self, name: &'static str, args: &[&str]) -> Result<Ended, RemoteError> {
+    pub(super) async fn call(
+        &self,
+        name: &'static str,
+        args: &[&str],
+    ) -> Result<Ended, RemoteError> {
         let pinned = self.way(&self.reach.url)?;
         self.check()?;
         let mut env = self.environment();
         // Where the user's own configuration leads: to a mirror, perhaps, or to a path in a test.
-        let real = self.run(name, &["ls-remote", "--get-url", "{url}"], &[], env.clone()).await?;
+        let real = self
+            .run(name, &["ls-remote", "--get-url", "{url}"], &[], env.clone())
+            .await?;
         self.not_killed(name, &real)?;
-        let real = if real.status == Some(0) { url::way(real.stdout.trim_end()).unwrap_or(pinned) } else { pinned };
-        env.insert("GIT_ALLOW_PROTOCOL".to_owned(), allowed(pinned, real).to_owned());
+        let real = if real.status == Some(0) {
+            url::way(real.stdout.trim_end()).unwrap_or(pinned)
+        } else {
+            pinned
+        };
+        env.insert(
+            "GIT_ALLOW_PROTOCOL".to_owned(),
+            allowed(pinned, real).to_owned(),
+        );
         let has_own = env.contains_key("GIT_SSH_COMMAND") || env.contains_key("GIT_SSH");
         if real != Way::Path && !has_own {
-            let own = self.run(name, &["config", "--get", "core.sshCommand"], &[], env.clone()).await?;
+            let own = self
+                .run(
+                    name,
+                    &["config", "--get", "core.sshCommand"],
+                    &[],
+                    env.clone(),
+                )
+                .await?;
             self.not_killed(name, &own)?;
             if own.status != Some(0) {
                 env.insert("GIT_SSH_COMMAND".to_owned(), SSH.to_owned());
@@ -112,7 +149,10 @@ impl Remote {
     }
 
     fn way(&self, text: &str) -> Result<Way, RemoteError> {
-        url::way(text).map_err(|why| RemoteError::BadUrl { url: self.shown_url(), why })
+        url::way(text).map_err(|why| RemoteError::BadUrl {
+            url: self.shown_url(),
+            why,
+        })
     }
 
     /// The helper comes after the user's own ones, so it is asked when they know nothing.
@@ -141,8 +181,15 @@ impl Remote {
                 || name.starts_with("GIT_SSL_")
                 || name.starts_with("GIT_PROXY_SSL_")
         };
-        let given = self.reach.env.iter().filter(|(name, _)| kept(name)).map(|(n, v)| (n.clone(), v.clone()));
-        let ours = ENVIRONMENT.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let given = self
+            .reach
+            .env
+            .iter()
+            .filter(|(name, _)| kept(name))
+            .map(|(n, v)| (n.clone(), v.clone()));
+        let ours = ENVIRONMENT
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         given.chain(ours).collect()
     }
 
@@ -154,42 +201,90 @@ impl Remote {
         mut env: BTreeMap<String, String>,
     ) -> Result<Ended, RemoteError> {
         let git_dir = self.path();
-        let dir = git_dir.to_str().ok_or_else(|| GitError::NotUtf8 { path: git_dir.to_owned() })?;
+        let dir = git_dir.to_str().ok_or_else(|| GitError::NotUtf8 {
+            path: git_dir.to_owned(),
+        })?;
         env.insert("GIT_DIR".to_owned(), dir.to_owned());
         let mut all: Vec<OsString> = vec!["--no-pager".into()];
-        for setting in CONFIG.iter().copied().chain(settings.iter().map(String::as_str)) {
+        for setting in CONFIG
+            .iter()
+            .copied()
+            .chain(settings.iter().map(String::as_str))
+        {
             all.extend(["-c".into(), setting.into()]);
         }
-        all.extend(args.iter().map(|arg| OsString::from(if *arg == "{url}" { self.reach.url.as_str() } else { *arg })));
-        let env = env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        all.extend(args.iter().map(|arg| {
+            OsString::from(if *arg == "{url}" {
+                self.reach.url.as_str()
+            } else {
+                *arg
+            })
+        }));
+        let env = env
+            .into_iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect();
         let (cwd, limit) = (git_dir.to_owned(), self.reach.limit);
-        let short =
-            Short { program: "git".into(), args: all, cwd, env, stdin: None, limit, cap: CAP, is_wrapped: false };
-        let output = process::short(&short).await.map_err(|error| self.not_run(error))?;
+        let short = Short {
+            program: "git".into(),
+            args: all,
+            cwd,
+            env,
+            stdin: None,
+            limit,
+            cap: CAP,
+            is_wrapped: false,
+        };
+        let output = process::short(&short)
+            .await
+            .map_err(|error| self.not_run(error))?;
         let is_killed = output.was_killed();
-        let ShortOutput { status, stdout, stderr, truncated } = output;
+        let ShortOutput {
+            status,
+            stdout,
+            stderr,
+            truncated,
+        } = output;
         if truncated && status == Some(0) {
             return Err(RemoteError::Output { args: name });
         }
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        Ok(Ended { status, is_killed, stdout: text(stdout), stderr: text(stderr) })
+        Ok(Ended {
+            status,
+            is_killed,
+            stdout: text(stdout),
+            stderr: text(stderr),
+        })
     }
 
     fn not_run(&self, error: ProcessError) -> RemoteError {
         if let ProcessError::TimedOut { limit, .. } = error {
-            return RemoteError::TimedOut { url: self.shown_url(), limit };
+            return RemoteError::TimedOut {
+                url: self.shown_url(),
+                limit,
+            };
         }
         let is_missing = matches!(error, ProcessError::NotFound { .. });
-        RemoteError::Git(if is_missing { GitError::NoGit } else { GitError::Process(error) })
+        RemoteError::Git(if is_missing {
+            GitError::NoGit
+        } else {
+            GitError::Process(error)
+        })
     }
 
     /// Values of the environment that no error may show.
     fn hidden(&self) -> Vec<String> {
         let is_secret = |name: &str| {
             let name = name.to_ascii_uppercase();
-            ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "KEY", "CREDENTIAL"].iter().any(|word| name.contains(word))
+            ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "KEY", "CREDENTIAL"]
+                .iter()
+                .any(|word| name.contains(word))
         };
-        let values = self.reach.env.iter().filter(|(name, value)| is_secret(name) && value.len() >= 6);
+        let values = self
+            .reach
+            .env
+            .iter()
+            .filter(|(name, value)| is_secret(name) && value.len() >= 6);
         values.map(|(_, value)| value.clone()).collect()
     }
 }

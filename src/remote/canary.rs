@@ -30,12 +30,20 @@ pub(super) struct Canaries {
 
 impl Canaries {
     pub(super) fn new(secrets: &[Secret]) -> Self {
-        let long = secrets.iter().map(|secret| secret.0.trim().as_bytes()).filter(|bytes| bytes.len() >= SHORTEST);
+        let long = secrets
+            .iter()
+            .map(|secret| secret.0.trim().as_bytes())
+            .filter(|bytes| bytes.len() >= SHORTEST);
         let mut needles = Vec::new();
         for bytes in long {
             needles.push(bytes.to_vec());
             needles.push(bytes.iter().rev().copied().collect());
-            needles.push(bytes.iter().flat_map(|b| format!("{b:02x}").into_bytes()).collect());
+            needles.push(
+                bytes
+                    .iter()
+                    .flat_map(|b| format!("{b:02x}").into_bytes())
+                    .collect(),
+            );
             for shift in 0..3 {
                 let coded = base64_inside(bytes, shift);
                 needles.push(
@@ -62,7 +70,9 @@ impl Canaries {
 
     /// Where one begins.
     pub(super) fn find(&self, bytes: &[u8]) -> Option<(usize, &[u8])> {
-        self.needles.iter().find_map(|needle| Some((position(bytes, needle)?, needle.as_slice())))
+        self.needles
+            .iter()
+            .find_map(|needle| Some((position(bytes, needle)?, needle.as_slice())))
     }
 }
 
@@ -71,14 +81,23 @@ fn base64_inside(bytes: &[u8], shift: usize) -> Vec<u8> {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let bits: Vec<bool> = vec![false; shift * 8]
         .into_iter()
-        .chain(bytes.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1 == 1)))
+        .chain(
+            bytes
+                .iter()
+                .flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1 == 1)),
+        )
         .collect();
     let letter = |six: &[bool]| {
-        let index = six.iter().fold(0, |index, bit| index * 2 + usize::from(*bit));
+        let index = six
+            .iter()
+            .fold(0, |index, bit| index * 2 + usize::from(*bit));
         LETTERS.get(index).copied().unwrap_or(b'A')
     };
     // A letter of six whole bits of the text; the first ones hold bits of what stands before it.
-    bits.chunks_exact(6).skip((shift * 8).div_ceil(6)).map(letter).collect()
+    bits.chunks_exact(6)
+        .skip((shift * 8).div_ceil(6))
+        .map(letter)
+        .collect()
 }
 
 #[cfg(test)]

@@ -93,10 +93,20 @@ impl Remote {
         if let Ok(meta) = dir.symlink_metadata()
             && !meta.is_dir()
         {
-            return Err(RemoteError::NotReady { path: dir.to_owned() });
+            return Err(RemoteError::NotReady {
+                path: dir.to_owned(),
+            });
         }
-        for folder in [dir.to_owned(), dir.join("objects"), dir.join("objects/info"), dir.join("refs")] {
-            let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+        for folder in [
+            dir.to_owned(),
+            dir.join("objects"),
+            dir.join("objects/info"),
+            dir.join("refs"),
+        ] {
+            let made = fs::DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(&folder);
             made.map_err(RemoteError::file("make", &folder))?;
         }
         remove(&dir.join("objects/info/alternates"))?;
@@ -114,10 +124,19 @@ impl Remote {
         let reads = |name: &str| fs::read_to_string(dir.join(name)).unwrap_or_default();
         let is_folder = dir.symlink_metadata().is_ok_and(|meta| meta.is_dir());
         let is_ours = reads("config") == CONFIG && reads("HEAD") == HEAD;
-        let borrows = dir.join("objects/info/alternates").symlink_metadata().is_ok()
+        let borrows = dir
+            .join("objects/info/alternates")
+            .symlink_metadata()
+            .is_ok()
             || dir.join("commondir").symlink_metadata().is_ok()
             || dir.join("config.worktree").symlink_metadata().is_ok();
-        if is_folder && is_ours && !borrows { Ok(()) } else { Err(RemoteError::NotReady { path: dir.to_owned() }) }
+        if is_folder && is_ours && !borrows {
+            Ok(())
+        } else {
+            Err(RemoteError::NotReady {
+                path: dir.to_owned(),
+            })
+        }
     }
 }
 
@@ -130,7 +149,9 @@ fn replace(path: &Path, text: &str) -> Result<(), RemoteError> {
         .mode(0o600)
         .open(&new)
         .map_err(RemoteError::file("write", &new))?;
-    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(RemoteError::file("write", &new))?;
+    file.write_all(text.as_bytes())
+        .and_then(|()| file.sync_all())
+        .map_err(RemoteError::file("write", &new))?;
     fs::rename(&new, path).map_err(RemoteError::file("replace", path))
 }
 
@@ -147,7 +168,11 @@ fn locks_below(folder: &Path) -> Result<Vec<PathBuf>, RemoteError> {
         for entry in entries {
             let entry = entry.map_err(RemoteError::file("read", &folder))?;
             let path = entry.path();
-            if entry.file_type().map_err(RemoteError::file("look at", &path))?.is_dir() {
+            if entry
+                .file_type()
+                .map_err(RemoteError::file("look at", &path))?
+                .is_dir()
+            {
                 folders.push(path);
             } else if path.extension().is_some_and(|ending| ending == "lock") {
                 locks.push(path);
@@ -158,14 +183,24 @@ fn locks_below(folder: &Path) -> Result<Vec<PathBuf>, RemoteError> {
 }
 
 fn remove_stale(lock: &Path, aged: Duration) -> Result<(), RemoteError> {
-    let Ok(modified) = lock.symlink_metadata().and_then(|meta| meta.modified()) else { return Ok(()) };
-    let age = clock::now().utc().signed_duration_since(chrono::DateTime::<chrono::Utc>::from(modified));
-    if age.to_std().is_ok_and(|age| age > aged) { remove(lock) } else { Ok(()) }
+    let Ok(modified) = lock.symlink_metadata().and_then(|meta| meta.modified()) else {
+        return Ok(());
+    };
+    let age = clock::now()
+        .utc()
+        .signed_duration_since(chrono::DateTime::<chrono::Utc>::from(modified));
+    if age.to_std().is_ok_and(|age| age > aged) {
+        remove(lock)
+    } else {
+        Ok(())
+    }
 }
 
 fn remove(path: &Path) -> Result<(), RemoteError> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(RemoteError::file("remove", path)(error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(RemoteError::file("remove", path)(error))
+        }
         Ok(()) | Err(_) => Ok(()),
     }
 }

@@ -65,13 +65,21 @@ impl RemoteError {
             if [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded].contains(&source.kind()) {
                 return Self::NoSpace;
             }
-            Self::File { action, path: path.clone(), source }
+            Self::File {
+                action,
+                path: path.clone(),
+                source,
+            }
         }
     }
 }
 
 impl From<GitError> for RemoteError {
     fn from(error: GitError) -> Self {
-        if let GitError::NoSpace { .. } = error { Self::NoSpace } else { Self::Git(error) }
+        if let GitError::NoSpace { .. } = error {
+            Self::NoSpace
+        } else {
+            Self::Git(error)
+        }
     }
 }

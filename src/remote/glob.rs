@@ -17,13 +17,25 @@ pub(super) fn is_above(pattern: &str, path: &str) -> bool {
     let pattern: Vec<&str> = pattern.iter().map(String::as_str).collect();
     // A pattern that begins anywhere would be below every folder.
     let is_anchored = pattern.first() != Some(&"**");
-    is_anchored && (1..pattern.len()).any(|end| pattern.get(..end).is_some_and(|start| matches_from(start, &path)))
+    is_anchored
+        && (1..pattern.len()).any(|end| {
+            pattern
+                .get(..end)
+                .is_some_and(|start| matches_from(start, &path))
+        })
 }
 
 fn segments(pattern: &str) -> Vec<String> {
     let lower = pattern.to_lowercase();
-    let (anchored, below) = (lower.trim_end_matches('/').contains('/'), lower.ends_with('/'));
-    let mut segments: Vec<String> = lower.split('/').filter(|s| !s.is_empty()).map(str::to_owned).collect();
+    let (anchored, below) = (
+        lower.trim_end_matches('/').contains('/'),
+        lower.ends_with('/'),
+    );
+    let mut segments: Vec<String> = lower
+        .split('/')
+        .filter(|s| !s.is_empty())
+        .map(str::to_owned)
+        .collect();
     if !anchored && !segments.is_empty() {
         segments.insert(0, "**".to_owned());
     }

@@ -9,7 +9,12 @@ impl Remote {
     pub(crate) async fn head_of(&self, branch: &str) -> Result<Option<String>, RemoteError> {
         check_branch_name(branch).map_err(GitError::from)?;
         let name = format!("refs/heads/{branch}");
-        let said = self.say("ls-remote", &["ls-remote", "--quiet", "--refs", "--", "{url}", &name]).await?;
+        let said = self
+            .say(
+                "ls-remote",
+                &["ls-remote", "--quiet", "--refs", "--", "{url}", &name],
+            )
+            .await?;
         read_refs(&said, &name)
     }
 
@@ -26,8 +31,17 @@ impl Remote {
         self.make_room(branch).await?;
         let refspec = format!("+refs/heads/{branch}:{name}");
         crash_point!("remote.fetch.before");
-        let args = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--refmap="];
-        let ended = self.say("fetch", &[&args[..], &["--", "{url}", &refspec]].concat()).await;
+        let args = [
+            "fetch",
+            "--quiet",
+            "--no-tags",
+            "--no-write-fetch-head",
+            "--no-recurse-submodules",
+            "--refmap=",
+        ];
+        let ended = self
+            .say("fetch", &[&args[..], &["--", "{url}", &refspec]].concat())
+            .await;
         crash_point!("remote.fetch.after");
         let now = self.git.resolve(&self.place, &name).await?;
         // Another may have fetched it at the same time, and held the ref.
@@ -46,11 +60,23 @@ impl Remote {
 
     /// Takes the finished commit out of the repository of a worktree, by path and with the closed environment, and keeps
     /// it on `refs/remand/taken/SHA`.
-    pub(crate) async fn take(&self, from: &Place, branch: &str, sha: &str) -> Result<(), RemoteError> {
+    pub(crate) async fn take(
+        &self,
+        from: &Place,
+        branch: &str,
+        sha: &str,
+    ) -> Result<(), RemoteError> {
         check_branch_name(branch).map_err(GitError::from)?;
         check_sha(sha)?;
         self.check()?;
-        self.git.fetch_commit(&self.place, &from.common_dir, sha, &format!("refs/remand/taken/{sha}")).await?;
+        self.git
+            .fetch_commit(
+                &self.place,
+                &from.common_dir,
+                sha,
+                &format!("refs/remand/taken/{sha}"),
+            )
+            .await?;
         Ok(())
     }
 
@@ -69,14 +95,20 @@ impl Remote {
         check_sha(sha)?;
         match self.git.resolve(&self.place, sha).await? {
             Some(_) => Ok(()),
-            None => Err(RemoteError::Missing { sha: sha.to_owned(), path: self.path().to_owned() }),
+            None => Err(RemoteError::Missing {
+                sha: sha.to_owned(),
+                path: self.path().to_owned(),
+            }),
         }
     }
 
     /// A branch `a` that was fetched once leaves no room for `a/b`, and the other way round. Since the remote cannot have
     /// both, the other one is gone there.
     async fn make_room(&self, branch: &str) -> Result<(), RemoteError> {
-        let mut names = self.git.refs_below(&self.place, &format!("{}/", fetched(branch))).await?;
+        let mut names = self
+            .git
+            .refs_below(&self.place, &format!("{}/", fetched(branch)))
+            .await?;
         for (at, _) in branch.match_indices('/') {
             names.extend(branch.get(..at).map(fetched));
         }
@@ -119,7 +151,10 @@ mod tests {
     #[test]
     fn only_the_whole_name_counts() {
         let sha = "a".repeat(40);
-        let said = format!("{}\trefs/heads/x/refs/heads/fix\n{sha}\trefs/heads/fix\n", "b".repeat(40));
+        let said = format!(
+            "{}\trefs/heads/x/refs/heads/fix\n{sha}\trefs/heads/fix\n",
+            "b".repeat(40)
+        );
         assert_eq!(read_refs(&said, "refs/heads/fix").unwrap(), Some(sha));
         assert_eq!(read_refs("", "refs/heads/fix").unwrap(), None);
         assert!(read_refs("fatal: x\n", "refs/heads/fix").is_err());

@@ -66,15 +66,24 @@ pub(crate) struct Remote {
 
 /// Whether a text that is about to leave has a secret in it: one that is known, or one that looks like one.
 pub(crate) fn tells_a_secret(text: &str, known: &[Secret]) -> bool {
-    crate::secret::has_any(text.as_bytes()) || canary::Canaries::new(known).find(text.as_bytes()).is_some()
+    crate::secret::has_any(text.as_bytes())
+        || canary::Canaries::new(known).find(text.as_bytes()).is_some()
 }
 
 impl Remote {
     pub(crate) fn new(reach: Reach) -> Self {
         let dir = reach.git_dir.clone();
-        let place = Place { path: dir.clone(), git_dir: dir.clone(), common_dir: dir };
+        let place = Place {
+            path: dir.clone(),
+            git_dir: dir.clone(),
+            common_dir: dir,
+        };
         let git = Git::for_own_clone(&reach.closed, reach.limit, &reach.sandbox);
-        Self { git, reach: Arc::new(reach), place }
+        Self {
+            git,
+            reach: Arc::new(reach),
+            place,
+        }
     }
 
     /// The same, with what every git of its own carries in its environment.

@@ -73,17 +73,31 @@ impl fmt::Display for Objection {
         let path = plain::line(self.path.as_deref().unwrap_or("the change"));
         match &self.what {
             Wrong::Forbidden { pattern } => {
-                write!(f, "{path} may not be changed by an agent: it is forbidden by `{}`", plain::line(pattern))
+                write!(
+                    f,
+                    "{path} may not be changed by an agent: it is forbidden by `{}`",
+                    plain::line(pattern)
+                )
             }
-            Wrong::TooBig { bytes, most } => write!(f, "{path} has {bytes} bytes, and {most} are allowed"),
-            Wrong::TooManyFiles { files, most } => write!(f, "{files} files are changed, and {most} are allowed"),
+            Wrong::TooBig { bytes, most } => {
+                write!(f, "{path} has {bytes} bytes, and {most} are allowed")
+            }
+            Wrong::TooManyFiles { files, most } => {
+                write!(f, "{files} files are changed, and {most} are allowed")
+            }
             Wrong::TooMuch { bytes, most } => {
                 write!(f, "{path} has {bytes} bytes in all, and {most} are allowed")
             }
-            Wrong::Symlink => write!(f, "{path} is a symlink that leads out of the repository or into .git"),
+            Wrong::Symlink => write!(
+                f,
+                "{path} is a symlink that leads out of the repository or into .git"
+            ),
             Wrong::Submodule => write!(f, "{path} changes a submodule, which an agent may not"),
             Wrong::Secret { kind, line } => {
-                write!(f, "{path} has what looks like {kind} in line {line}; remove it, and revoke it if it is real")
+                write!(
+                    f,
+                    "{path} has what looks like {kind} in line {line}; remove it, and revoke it if it is real"
+                )
             }
             Wrong::SecretInHistory { kind } => {
                 write!(
@@ -114,13 +128,19 @@ impl Remote {
         let files = self.git.net_files(&self.place, from, to).await?;
         let mut objections = Vec::new();
         if files.len() > rules.max_files {
-            let what = Wrong::TooManyFiles { files: files.len(), most: rules.max_files };
+            let what = Wrong::TooManyFiles {
+                files: files.len(),
+                most: rules.max_files,
+            };
             objections.push(Objection { what, path: None });
         }
         let judge = Judge::new(self, rules);
         for file in &files {
             let path = Some(judge.covered(&file.path));
-            objections.extend(by_path(file, rules).into_iter().map(|what| Objection { what, path: path.clone() }));
+            objections.extend(by_path(file, rules).into_iter().map(|what| Objection {
+                what,
+                path: path.clone(),
+            }));
         }
         // Who commits ten thousand files has an objection already; they are not read.
         if files.len() <= rules.max_files {
@@ -128,11 +148,15 @@ impl Remote {
             let carried = judge.history(from, to, &files).await?;
             // A secret that is still there was there in the commits before, too.
             let is_said = |objection: &Objection| {
-                let same =
-                    |other: &Objection| other.path == objection.path && matches!(other.what, Wrong::Secret { .. });
+                let same = |other: &Objection| {
+                    other.path == objection.path && matches!(other.what, Wrong::Secret { .. })
+                };
                 objection.path.is_some() && objections.iter().any(same)
             };
-            let carried: Vec<Objection> = carried.into_iter().filter(|objection| !is_said(objection)).collect();
+            let carried: Vec<Objection> = carried
+                .into_iter()
+                .filter(|objection| !is_said(objection))
+                .collect();
             objections.extend(carried);
         }
         Ok(objections)
@@ -142,10 +166,21 @@ impl Remote {
 fn by_path(file: &NetFile, rules: &PushRules) -> Vec<Wrong> {
     let path = file.shown();
     let is_link = [LINK, SUBMODULE].contains(&file.mode);
-    let forbids = |pattern: &&String| glob::matches(pattern, &path) || (is_link && glob::is_above(pattern, &path));
+    let forbids = |pattern: &&String| {
+        glob::matches(pattern, &path) || (is_link && glob::is_above(pattern, &path))
+    };
     let mut wrong: Vec<Wrong> = Vec::new();
-    wrong.extend(rules.forbidden.iter().find(forbids).map(|pattern| Wrong::Forbidden { pattern: pattern.clone() }));
-    if file.mode == SUBMODULE || file.old_mode == SUBMODULE || path.to_lowercase() == ".gitmodules" {
+    wrong.extend(
+        rules
+            .forbidden
+            .iter()
+            .find(forbids)
+            .map(|pattern| Wrong::Forbidden {
+                pattern: pattern.clone(),
+            }),
+    );
+    if file.mode == SUBMODULE || file.old_mode == SUBMODULE || path.to_lowercase() == ".gitmodules"
+    {
         wrong.push(Wrong::Submodule);
     }
     wrong
@@ -189,7 +224,11 @@ mod tests {
             ("link", ".GIT/hooks", false),
             ("link", "", false),
         ] {
-            assert_eq!(stays_inside(link.as_bytes(), target.as_bytes()), inside, "{link} -> {target}");
+            assert_eq!(
+                stays_inside(link.as_bytes(), target.as_bytes()),
+                inside,
+                "{link} -> {target}"
+            );
         }
     }
 }

@@ -39,7 +39,10 @@ impl Remote {
         check_sha(&push.from)?;
         self.have(&push.to).await?;
         if !self.contains(&push.to, &push.from).await? {
-            return Err(RemoteError::Rewrite { from: push.from.clone(), to: push.to.clone() });
+            return Err(RemoteError::Rewrite {
+                from: push.from.clone(),
+                to: push.to.clone(),
+            });
         }
         if let Found::Other(found) = self.find(push).await? {
             return Ok(found);
@@ -61,13 +64,18 @@ impl Remote {
         let said = |why: &str| self.said(&format!("{why}\n{}", remote_lines(&ended.stderr)));
         match refusal(&ended.stdout) {
             Some(Refusal::Stays(why)) => Ok(Pushed::Refused(said(why))),
-            Some(Refusal::Passes(why)) => Err(RemoteError::Busy { url: self.shown_url(), said: said(why) }),
+            Some(Refusal::Passes(why)) => Err(RemoteError::Busy {
+                url: self.shown_url(),
+                said: said(why),
+            }),
             None => Err(self.trouble("push", &ended)),
         }
     }
 
     async fn find(&self, push: &Push) -> Result<Found, RemoteError> {
-        let Some(head) = self.head_of(&push.branch).await? else { return Ok(Found::Other(Pushed::Moved(None))) };
+        let Some(head) = self.head_of(&push.branch).await? else {
+            return Ok(Found::Other(Pushed::Moved(None)));
+        };
         if head == push.to {
             return Ok(Found::Other(Pushed::Done));
         }
@@ -75,16 +83,40 @@ impl Remote {
             return Ok(Found::AsExpected);
         }
         // It may move once more while it is fetched.
-        let Some(head) = self.fetch(&push.branch).await? else { return Ok(Found::Other(Pushed::Moved(None))) };
+        let Some(head) = self.fetch(&push.branch).await? else {
+            return Ok(Found::Other(Pushed::Moved(None)));
+        };
         let is_ahead = self.contains(&head, &push.to).await?;
-        Ok(Found::Other(if is_ahead { Pushed::Ahead(head) } else { Pushed::Moved(Some(head)) }))
+        Ok(Found::Other(if is_ahead {
+            Pushed::Ahead(head)
+        } else {
+            Pushed::Moved(Some(head))
+        }))
     }
 
     async fn send(&self, push: &Push) -> Result<Ended, RemoteError> {
-        let lease = format!("--force-with-lease=refs/heads/{}:{}", push.branch, push.from);
+        let lease = format!(
+            "--force-with-lease=refs/heads/{}:{}",
+            push.branch, push.from
+        );
         let refspec = format!("{}:refs/heads/{}", push.to, push.branch);
-        let args = ["push", "--porcelain", "--no-verify", "--no-signed", "--no-follow-tags", "--recurse-submodules=no"];
-        self.call("push", &[&args[..], &[lease.as_str(), "--", "{url}", refspec.as_str()]].concat()).await
+        let args = [
+            "push",
+            "--porcelain",
+            "--no-verify",
+            "--no-signed",
+            "--no-follow-tags",
+            "--recurse-submodules=no",
+        ];
+        self.call(
+            "push",
+            &[
+                &args[..],
+                &[lease.as_str(), "--", "{url}", refspec.as_str()],
+            ]
+            .concat(),
+        )
+        .await
     }
 }
 
@@ -108,16 +140,33 @@ enum Refusal<'a> {
 
 /// Nothing if it was our own git that did, or nobody.
 fn refusal(stdout: &str) -> Option<Refusal<'_>> {
-    const PASSING: [&str; 5] =
-        ["failed to update ref", "cannot lock ref", "failed to lock", "unpacker error", "internal server error"];
-    let summary = stdout.lines().find_map(|line| line.strip_prefix("!\t")?.split('\t').nth(1))?;
+    const PASSING: [&str; 5] = [
+        "failed to update ref",
+        "cannot lock ref",
+        "failed to lock",
+        "unpacker error",
+        "internal server error",
+    ];
+    let summary = stdout
+        .lines()
+        .find_map(|line| line.strip_prefix("!\t")?.split('\t').nth(1))?;
     let why = summary.strip_prefix("[remote rejected]")?.trim();
-    let passes = PASSING.iter().any(|passing| why.to_ascii_lowercase().contains(passing));
-    Some(if passes { Refusal::Passes(why) } else { Refusal::Stays(why) })
+    let passes = PASSING
+        .iter()
+        .any(|passing| why.to_ascii_lowercase().contains(passing));
+    Some(if passes {
+        Refusal::Passes(why)
+    } else {
+        Refusal::Stays(why)
+    })
 }
 
 fn remote_lines(stderr: &str) -> String {
-    let lines: Vec<&str> = stderr.lines().filter_map(|line| line.strip_prefix("remote:")).map(str::trim).collect();
+    let lines: Vec<&str> = stderr
+        .lines()
+        .filter_map(|line| line.strip_prefix("remote:"))
+        .map(str::trim)
+        .collect();
     lines.join("\n")
 }
 
@@ -129,16 +178,25 @@ mod tests {
     fn what_stays_refused() {
         let line = |why: &str| format!("To /x\n!\tabc:refs/heads/fix\t{why}\nDone\n");
         let declined = line("[remote rejected] (pre-receive hook declined)");
-        assert_eq!(refusal(&declined), Some(Refusal::Stays("(pre-receive hook declined)")));
+        assert_eq!(
+            refusal(&declined),
+            Some(Refusal::Stays("(pre-receive hook declined)"))
+        );
         let protected = line("[remote rejected] (protected branch hook declined)");
         assert!(matches!(refusal(&protected), Some(Refusal::Stays(_))));
-        for passing in ["(failed to update ref)", "(unpacker error)", "(Internal Server Error)"] {
+        for passing in [
+            "(failed to update ref)",
+            "(unpacker error)",
+            "(Internal Server Error)",
+        ] {
             let line = line(&format!("[remote rejected] {passing}"));
             assert_eq!(refusal(&line), Some(Refusal::Passes(passing)));
         }
-        for passing in
-            ["[rejected] (stale info)", "[rejected] (fetch first)", "[remote failure] (remote failed to report status)"]
-        {
+        for passing in [
+            "[rejected] (stale info)",
+            "[rejected] (fetch first)",
+            "[remote failure] (remote failed to report status)",
+        ] {
             assert_eq!(refusal(&line(passing)), None, "{passing}");
         }
         assert_eq!(refusal(""), None);

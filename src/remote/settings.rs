@@ -38,11 +38,17 @@ impl Remote {
             return Err(self.trouble("config", &ended));
         }
         let deciding = deciding(&ended.stdout);
-        let mut keys: Vec<String> =
-            deciding.iter().filter_map(|entry| entry.split('\n').next()).map(shown_key).collect();
+        let mut keys: Vec<String> = deciding
+            .iter()
+            .filter_map(|entry| entry.split('\n').next())
+            .map(shown_key)
+            .collect();
         keys.sort();
         keys.dedup();
-        let fingerprint = self.git.id_of(&self.place, deciding.join("\0").into_bytes()).await?;
+        let fingerprint = self
+            .git
+            .id_of(&self.place, deciding.join("\0").into_bytes())
+            .await?;
         Ok(PushSettings { fingerprint, keys })
     }
 }
@@ -53,7 +59,13 @@ fn deciding(listed: &str) -> Vec<&str> {
     let mut entries = Vec::new();
     while let (Some(scope), Some(entry)) = (fields.next(), fields.next()) {
         let key = entry.split('\n').next().unwrap_or_default();
-        let decides = DECIDE.iter().any(|name| if name.ends_with('.') { key.starts_with(name) } else { key == *name });
+        let decides = DECIDE.iter().any(|name| {
+            if name.ends_with('.') {
+                key.starts_with(name)
+            } else {
+                key == *name
+            }
+        });
         if scope != "command" && decides {
             entries.push(entry);
         }
@@ -76,7 +88,17 @@ mod tests {
             global\0url.https://u:p@h/.insteadof\nx\0command\0http.lowspeedlimit\n100\0local\0core.sshcommand\nssh\0\
             local\0core.sshcommandx\ny\0";
         let found = deciding(listed);
-        assert_eq!(found, ["credential.helper\nstore", "url.https://u:p@h/.insteadof\nx", "core.sshcommand\nssh"]);
-        assert_eq!(shown_key("url.https://u:p@h/.insteadof"), "url.https://h/.insteadof");
+        assert_eq!(
+            found,
+            [
+                "credential.helper\nstore",
+                "url.https://u:p@h/.insteadof\nx",
+                "core.sshcommand\nssh"
+            ]
+        );
+        assert_eq!(
+            shown_key("url.https://u:p@h/.insteadof"),
+            "url.https://h/.insteadof"
+        );
     }
 }

@@ -8,7 +8,10 @@ use crate::{plain, secret};
 const WORDS: &[(Kind, &[&str])] = &[
     // A git that our own git started, such as index-pack.
     (Kind::Killed, &["died of signal"]),
-    (Kind::NoSpace, &["No space left on device", "Disk quota exceeded"]),
+    (
+        Kind::NoSpace,
+        &["No space left on device", "Disk quota exceeded"],
+    ),
     (Kind::Locked, &[".lock': File exists"]),
     (
         Kind::Protocol,
@@ -99,10 +102,23 @@ enum Kind {
 
 /// What a call that failed means.
 pub(super) fn of(failure: &Failure<'_>) -> RemoteError {
-    let own: Vec<&str> = failure.stderr.lines().filter(|line| !line.starts_with("remote:")).collect();
-    let has = |words: &&[&str]| own.iter().any(|line| words.iter().any(|word| line.contains(word)));
-    let kind = WORDS.iter().find(|(_, words)| has(words)).map(|(kind, _)| *kind);
-    let (url, said) = (url::without_userinfo(failure.url), said(failure.stderr, failure.hidden));
+    let own: Vec<&str> = failure
+        .stderr
+        .lines()
+        .filter(|line| !line.starts_with("remote:"))
+        .collect();
+    let has = |words: &&[&str]| {
+        own.iter()
+            .any(|line| words.iter().any(|word| line.contains(word)))
+    };
+    let kind = WORDS
+        .iter()
+        .find(|(_, words)| has(words))
+        .map(|(kind, _)| *kind);
+    let (url, said) = (
+        url::without_userinfo(failure.url),
+        said(failure.stderr, failure.hidden),
+    );
     match kind {
         Some(Kind::Killed) => RemoteError::Killed { args: failure.args },
         Some(Kind::NoSpace) => RemoteError::NoSpace,
@@ -111,7 +127,10 @@ pub(super) fn of(failure: &Failure<'_>) -> RemoteError {
         Some(Kind::Auth) => RemoteError::Auth { url, said },
         Some(Kind::NotFound) => RemoteError::NotFound { url, said },
         Some(Kind::Unreachable) => RemoteError::Unreachable { url, said },
-        None => RemoteError::Failed { args: failure.args, said },
+        None => RemoteError::Failed {
+            args: failure.args,
+            said,
+        },
     }
 }
 
@@ -130,9 +149,20 @@ pub(super) fn said(text: &str, hidden: &[String]) -> String {
         text = text.replace(value.as_str(), "***");
     }
     let text = secret::hide(&url::without_userinfo(&text));
-    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let hints = ["Please make sure you have the correct access rights", "and the repository exists."];
-    let lines: Vec<String> = lines.into_iter().filter(|line| !hints.contains(line)).map(plain::line).collect();
+    let lines: Vec<&str> = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect();
+    let hints = [
+        "Please make sure you have the correct access rights",
+        "and the repository exists.",
+    ];
+    let lines: Vec<String> = lines
+        .into_iter()
+        .filter(|line| !hints.contains(line))
+        .map(plain::line)
+        .collect();
     lines.join("; ").chars().take(1_000).collect()
 }
 
@@ -141,7 +171,12 @@ mod tests {
     use super::*;
 
     fn named(stderr: &str) -> &'static str {
-        let failure = Failure { args: "x", url: "https://u:p@h/r", stderr, hidden: &["hidden-value".to_owned()] };
+        let failure = Failure {
+            args: "x",
+            url: "https://u:p@h/r",
+            stderr,
+            hidden: &["hidden-value".to_owned()],
+        };
         let error = of(&failure);
         assert!(!error.to_string().contains("u:p"), "{error}");
         assert!(!error.to_string().contains("hidden-value"), "{error}");
@@ -149,45 +184,112 @@ mod tests {
             ("killed", matches!(error, RemoteError::Killed { .. })),
             ("locked", matches!(error, RemoteError::Locked { .. })),
             ("auth", matches!(error, RemoteError::Auth { .. })),
-            ("unreachable", matches!(error, RemoteError::Unreachable { .. })),
+            (
+                "unreachable",
+                matches!(error, RemoteError::Unreachable { .. }),
+            ),
             ("not found", matches!(error, RemoteError::NotFound { .. })),
             ("protocol", matches!(error, RemoteError::Protocol { .. })),
             ("no space", matches!(error, RemoteError::NoSpace)),
             ("failed", matches!(error, RemoteError::Failed { .. })),
         ];
-        kinds.into_iter().find(|(_, is)| *is).map(|(name, _)| name).unwrap()
+        kinds
+            .into_iter()
+            .find(|(_, is)| *is)
+            .map(|(name, _)| name)
+            .unwrap()
     }
 
     #[test]
     fn what_git_says() {
         for (stderr, expected) in [
-            ("fatal: Authentication failed for 'https://u:p@github.com/o/r/'", "auth"),
-            ("fatal: could not read Username for 'https://github.com': terminal prompts disabled", "auth"),
-            ("git@github.com: Permission denied (publickey).\nfatal: Could not read from remote repository.", "auth"),
-            ("Host key verification failed.\nfatal: Could not read from remote repository.", "auth"),
+            (
+                "fatal: Authentication failed for 'https://u:p@github.com/o/r/'",
+                "auth",
+            ),
+            (
+                "fatal: could not read Username for 'https://github.com': terminal prompts disabled",
+                "auth",
+            ),
+            (
+                "git@github.com: Permission denied (publickey).\nfatal: Could not read from remote repository.",
+                "auth",
+            ),
+            (
+                "Host key verification failed.\nfatal: Could not read from remote repository.",
+                "auth",
+            ),
             (
                 "remote: Permission to o/r.git denied to ada.\n\
                  fatal: unable to access 'https://github.com/o/r/': The requested URL returned error: 403",
                 "auth",
             ),
-            ("ERROR: Permission to o/r.git denied to ada.\nfatal: Could not read from remote repository.", "auth"),
-            ("remote: Repository not found.\nfatal: repository 'https://github.com/o/r/' not found", "not found"),
-            ("ERROR: Repository not found.\nfatal: Could not read from remote repository.", "not found"),
-            ("fatal: '/srv/x' does not appear to be a git repository", "not found"),
-            ("fatal: unable to access 'https://h/': Could not resolve host: h", "unreachable"),
-            ("ssh: connect to host h port 22: Connection refused\nfatal: Could not read from remote", "unreachable"),
-            ("ssh: Could not resolve hostname h: Name or service not known", "unreachable"),
-            ("fatal: unable to access 'https://h/': The requested URL returned error: 503", "unreachable"),
-            ("error: RPC failed; curl 56 hidden-value\nfatal: the remote end hung up unexpectedly", "unreachable"),
-            ("fatal: unable to access 'https://h/': server certificate verification failed", "unreachable"),
-            ("error: index-pack died of signal 9\nfatal: fetch-pack: invalid index-pack output", "killed"),
-            ("remote: error: index-pack died of signal 9\nfatal: early EOF", "unreachable"),
+            (
+                "ERROR: Permission to o/r.git denied to ada.\nfatal: Could not read from remote repository.",
+                "auth",
+            ),
+            (
+                "remote: Repository not found.\nfatal: repository 'https://github.com/o/r/' not found",
+                "not found",
+            ),
+            (
+                "ERROR: Repository not found.\nfatal: Could not read from remote repository.",
+                "not found",
+            ),
+            (
+                "fatal: '/srv/x' does not appear to be a git repository",
+                "not found",
+            ),
+            (
+                "fatal: unable to access 'https://h/': Could not resolve host: h",
+                "unreachable",
+            ),
+            (
+                "ssh: connect to host h port 22: Connection refused\nfatal: Could not read from remote",
+                "unreachable",
+            ),
+            (
+                "ssh: Could not resolve hostname h: Name or service not known",
+                "unreachable",
+            ),
+            (
+                "fatal: unable to access 'https://h/': The requested URL returned error: 503",
+                "unreachable",
+            ),
+            (
+                "error: RPC failed; curl 56 hidden-value\nfatal: the remote end hung up unexpectedly",
+                "unreachable",
+            ),
+            (
+                "fatal: unable to access 'https://h/': server certificate verification failed",
+                "unreachable",
+            ),
+            (
+                "error: index-pack died of signal 9\nfatal: fetch-pack: invalid index-pack output",
+                "killed",
+            ),
+            (
+                "remote: error: index-pack died of signal 9\nfatal: early EOF",
+                "unreachable",
+            ),
             ("fatal: transport 'ext' not allowed", "protocol"),
             ("fatal: write error: No space left on device", "no space"),
-            ("error: cannot lock ref 'refs/x': Unable to create '/r/refs/x.lock': File exists.", "locked"),
-            ("remote: error: Unable to create '/r/refs/x.lock': File exists.", "failed"),
-            ("remote: fatal: No space left on device\nsomething else", "failed"),
-            ("remote: Authentication failed\n ! [remote rejected] x", "failed"),
+            (
+                "error: cannot lock ref 'refs/x': Unable to create '/r/refs/x.lock': File exists.",
+                "locked",
+            ),
+            (
+                "remote: error: Unable to create '/r/refs/x.lock': File exists.",
+                "failed",
+            ),
+            (
+                "remote: fatal: No space left on device\nsomething else",
+                "failed",
+            ),
+            (
+                "remote: Authentication failed\n ! [remote rejected] x",
+                "failed",
+            ),
             ("", "failed"),
         ] {
             assert_eq!(named(stderr), expected, "{stderr}");

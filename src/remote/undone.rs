@@ -26,7 +26,12 @@ impl Remote {
     /// Whether one of our commits was taken back on the way from one head of the branch to another: by a commit that says
     /// so, by one that brings back the files as they were before a fix, or by taking our commits off the branch. Commits
     /// of ours do not count.
-    pub(crate) async fn undone(&self, from: &str, to: &str, ours: &[Ours]) -> Result<Option<Undone>, RemoteError> {
+    pub(crate) async fn undone(
+        &self,
+        from: &str,
+        to: &str,
+        ours: &[Ours],
+    ) -> Result<Option<Undone>, RemoteError> {
         self.have(to).await?;
         // A clone that was made anew has only what is on the remote: nothing can be said of what is not.
         if self.git.resolve(&self.place, from).await?.is_none() {
@@ -40,7 +45,14 @@ impl Remote {
             }
             let commits = self.git.log(&self.place, &fix.before, &fix.after).await?;
             let tree = self.git.tree_of(&self.place, &fix.before).await?;
-            fixes.push((fix, commits.into_iter().map(|commit| commit.sha).collect::<Vec<_>>(), tree));
+            fixes.push((
+                fix,
+                commits
+                    .into_iter()
+                    .map(|commit| commit.sha)
+                    .collect::<Vec<_>>(),
+                tree,
+            ));
         }
         for commit in self.git.log(&self.place, from, to).await? {
             if fixes.iter().any(|(_, shas, _)| shas.contains(&commit.sha)) {
@@ -49,13 +61,23 @@ impl Remote {
             let tree = self.git.tree_of(&self.place, &commit.sha).await?;
             let named = reverted(&commit.body);
             for (fix, shas, before) in &fixes {
-                let by_name = shas.iter().find(|sha| named.iter().any(|name| sha.starts_with(name)));
+                let by_name = shas
+                    .iter()
+                    .find(|sha| named.iter().any(|name| sha.starts_with(name)));
                 let is_back = *before == tree && self.contains(&commit.sha, &fix.after).await?;
                 if let Some(sha) = by_name.or(is_back.then_some(&fix.after)) {
-                    let author = commit.author.rsplit_once(" <").map_or(commit.author.as_str(), |(name, _)| name);
+                    let author = commit
+                        .author
+                        .rsplit_once(" <")
+                        .map_or(commit.author.as_str(), |(name, _)| name);
                     let by = Some(plain::line(author).chars().take(100).collect());
                     let (ours, after) = (sha.clone(), fix.after.clone());
-                    return Ok(Some(Undone { commit: commit.sha, ours, after, by }));
+                    return Ok(Some(Undone {
+                        commit: commit.sha,
+                        ours,
+                        after,
+                        by,
+                    }));
                 }
             }
         }
@@ -64,7 +86,12 @@ impl Remote {
             let was_there = self.contains(from, &fix.after).await?;
             if was_there && (*before == tree || self.contains(&fix.before, to).await?) {
                 let (ours, after) = (fix.after.clone(), fix.after.clone());
-                return Ok(Some(Undone { commit: to.to_owned(), ours, after, by: None }));
+                return Ok(Some(Undone {
+                    commit: to.to_owned(),
+                    ours,
+                    after,
+                    by: None,
+                }));
             }
         }
         Ok(None)
@@ -74,10 +101,12 @@ impl Remote {
 /// The ids that a message says it reverts; `git revert --reference` shortens them.
 fn reverted(message: &str) -> Vec<&str> {
     let id = |rest: &'_ str| rest.bytes().take_while(u8::is_ascii_hexdigit).count();
-    let named = message.match_indices("This reverts commit ").filter_map(|(at, words)| {
-        let rest = message.get(at + words.len()..)?;
-        rest.get(..id(rest))
-    });
+    let named = message
+        .match_indices("This reverts commit ")
+        .filter_map(|(at, words)| {
+            let rest = message.get(at + words.len()..)?;
+            rest.get(..id(rest))
+        });
     named.filter(|name| name.len() >= 7).collect()
 }
 
@@ -87,7 +116,10 @@ mod tests {
 
     #[test]
     fn ids_in_a_message() {
-        assert_eq!(reverted("x\n\nThis reverts commit 0123456789abcdef.\n"), ["0123456789abcdef"]);
+        assert_eq!(
+            reverted("x\n\nThis reverts commit 0123456789abcdef.\n"),
+            ["0123456789abcdef"]
+        );
         assert_eq!(
             reverted("This reverts commit abcdef0 (Fix, 2026-11-16), This reverts commit 1234567."),
             ["abcdef0", "1234567"]

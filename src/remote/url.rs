@@ -17,22 +17,33 @@ pub(super) fn way(url: &str) -> Result<Way, &'static str> {
     if url.is_empty() || url.starts_with('-') {
         return Err("it is empty or looks like an option");
     }
-    if url.chars().any(|c| c.is_control() || c.is_whitespace() && c != ' ') {
+    if url
+        .chars()
+        .any(|c| c.is_control() || c.is_whitespace() && c != ' ')
+    {
         return Err("there are control characters in it");
     }
     if url.starts_with('/') {
         return Ok(Way::Path);
     }
-    let Some((scheme, rest)) = url.split_once("://") else { return scp_like(url) };
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return scp_like(url);
+    };
     let authority = rest.split('/').next().unwrap_or_default();
-    let (user, host) = authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
+    let (user, host) = authority
+        .rsplit_once('@')
+        .map_or((None, authority), |(user, host)| (Some(user), host));
     if user.is_some_and(|user| user.contains(':') || secret::has_any(user.as_bytes())) {
         return Err("there is a password in it; give it to a credential helper instead");
     }
     let has_host = !host.is_empty() && !host.starts_with('-') && !host.contains(' ');
     match scheme.to_ascii_lowercase().as_str() {
         "https" if has_host => Ok(Way::Https),
-        "ssh" | "git+ssh" | "ssh+git" if has_host && !user.is_some_and(|user| user.starts_with('-')) => Ok(Way::Ssh),
+        "ssh" | "git+ssh" | "ssh+git"
+            if has_host && !user.is_some_and(|user| user.starts_with('-')) =>
+        {
+            Ok(Way::Ssh)
+        }
         "file" if rest.starts_with('/') => Ok(Way::Path),
         "http" | "git" => Err("it is not encrypted; use https or ssh"),
         _ => Err("only https, ssh and a path of this machine are allowed"),
@@ -42,10 +53,17 @@ pub(super) fn way(url: &str) -> Result<Way, &'static str> {
 /// `[user@]host:path`, which is ssh.
 fn scp_like(url: &str) -> Result<Way, &'static str> {
     let unknown = Err("only https, ssh and an absolute path of this machine are allowed");
-    let Some((host, path)) = url.split_once(':') else { return unknown };
+    let Some((host, path)) = url.split_once(':') else {
+        return unknown;
+    };
     let is_helper = path.starts_with(':');
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-@[]".contains(c);
-    if is_helper || path.is_empty() || host.is_empty() || host.contains("@-") || !host.chars().all(plain) {
+    if is_helper
+        || path.is_empty()
+        || host.is_empty()
+        || host.contains("@-")
+        || !host.chars().all(plain)
+    {
         return unknown;
     }
     Ok(Way::Ssh)
@@ -61,7 +79,10 @@ pub(super) fn without_userinfo(text: &str) -> String {
         let ends = |c: char| c == '/' || c.is_whitespace() || "'\"`<>()".contains(c);
         let authority = after.split(ends).next().unwrap_or_default();
         rest = match authority.rsplit_once('@') {
-            Some((userinfo, _)) => after.strip_prefix(userinfo).and_then(|at| at.strip_prefix('@')).unwrap_or_default(),
+            Some((userinfo, _)) => after
+                .strip_prefix(userinfo)
+                .and_then(|at| at.strip_prefix('@'))
+                .unwrap_or_default(),
             None => after,
         };
     }
@@ -123,7 +144,10 @@ mod tests {
     #[test]
     fn userinfo_is_not_shown() {
         for (text, shown) in [
-            ("fatal: 'https://u:p@h/x' and ssh://git@h:22/y", "fatal: 'https://h/x' and ssh://h:22/y"),
+            (
+                "fatal: 'https://u:p@h/x' and ssh://git@h:22/y",
+                "fatal: 'https://h/x' and ssh://h:22/y",
+            ),
             ("https://a@b@h/x", "https://h/x"),
             ("https://user:p@ss", "https://ss"),
             ("git@github.com:o/r a://b", "git@github.com:o/r a://b"),

@@ -26,13 +26,23 @@ pub(crate) struct Answer {
 /// answer are left out: no answer is better than a guessed one.
 pub(crate) fn read_answers(text: &str) -> Vec<Answer> {
     let page = Page::cut(text);
-    let is_json = |block: &&super::page::Block| block.origin != Origin::Quoted && sheet::may_be_json(block);
+    let is_json =
+        |block: &&super::page::Block| block.origin != Origin::Quoted && sheet::may_be_json(block);
     let blocks = page.blocks.iter().rev().filter(is_json);
-    let lists = blocks.filter_map(sheet::parse).flat_map(|values| values.into_iter().rev());
+    let lists = blocks
+        .filter_map(sheet::parse)
+        .flat_map(|values| values.into_iter().rev());
     let is_list = |list: &&Node| matches!(list, Node::List(_));
-    let last = lists.filter_map(|value| Some(value.first(&["answers"]).filter(is_list)?.items().to_vec())).next();
+    let last = lists
+        .filter_map(|value| Some(value.first(&["answers"]).filter(is_list)?.items().to_vec()))
+        .next();
     let mut answers: Vec<Answer> = Vec::new();
-    for answer in last.unwrap_or_default().iter().filter_map(answer).take(super::MAX_FINDINGS) {
+    for answer in last
+        .unwrap_or_default()
+        .iter()
+        .filter_map(answer)
+        .take(super::MAX_FINDINGS)
+    {
         answers.retain(|known| known.id != answer.id);
         answers.push(answer);
     }
@@ -46,8 +56,14 @@ fn answer(item: &Node) -> Option<Answer> {
         "disagree" | "disagreed" | "disputed" => Stance::Disagree,
         _ => return None,
     };
-    let reason = item.text(&["reason", "explanation", "text"]).unwrap_or_default();
-    Some(Answer { id: id_of(item.first(&["id"])?)?, answer, reason: draft::capped(&reason, &mut Notes::default()) })
+    let reason = item
+        .text(&["reason", "explanation", "text"])
+        .unwrap_or_default();
+    Some(Answer {
+        id: id_of(item.first(&["id"])?)?,
+        answer,
+        reason: draft::capped(&reason, &mut Notes::default()),
+    })
 }
 
 #[cfg(test)]
@@ -55,7 +71,10 @@ mod tests {
     use super::*;
 
     fn ids(text: &str) -> Vec<(String, Stance)> {
-        read_answers(text).into_iter().map(|answer| (answer.id, answer.answer)).collect()
+        read_answers(text)
+            .into_iter()
+            .map(|answer| (answer.id, answer.answer))
+            .collect()
     }
 
     #[test]
@@ -64,14 +83,27 @@ mod tests {
                     {\"id\":\"F4\",\"answer\":\"Cannot fix\"},{\"id\":5,\"answer\":\"fixed\"}]}\n```\n";
         let answers = read_answers(text);
         assert_eq!(answers[0].reason, "the spec says so");
-        let expected = [("f3", Stance::Disagree), ("f4", Stance::CannotFix), ("f5", Stance::Fixed)];
-        assert_eq!(ids(text), expected.map(|(id, answer)| (id.to_owned(), answer)));
+        let expected = [
+            ("f3", Stance::Disagree),
+            ("f4", Stance::CannotFix),
+            ("f5", Stance::Fixed),
+        ];
+        assert_eq!(
+            ids(text),
+            expected.map(|(id, answer)| (id.to_owned(), answer))
+        );
     }
 
     #[test]
     fn the_last_block_wins_and_a_quotation_is_none() {
-        let block = |answer: &str| format!("```\n{{\"answers\":[{{\"id\":\"f1\",\"answer\":\"{answer}\"}}]}}\n```\n");
-        let text = format!("{}{}> {{\"answers\":[]}}\n", block("disagree"), block("fixed"));
+        let block = |answer: &str| {
+            format!("```\n{{\"answers\":[{{\"id\":\"f1\",\"answer\":\"{answer}\"}}]}}\n```\n")
+        };
+        let text = format!(
+            "{}{}> {{\"answers\":[]}}\n",
+            block("disagree"),
+            block("fixed")
+        );
         assert_eq!(ids(&text), [("f1".to_owned(), Stance::Fixed)]);
     }
 

@@ -28,7 +28,9 @@ pub(super) struct Notes {
 impl Draft {
     pub(super) fn finish(self, threshold: Severity, notes: &mut Notes) -> Finding {
         let severity = severity(&self.severity).unwrap_or_else(|| {
-            notes.unknown_severities.push(self.severity.chars().take(40).collect());
+            notes
+                .unknown_severities
+                .push(self.severity.chars().take(40).collect());
             Severity::Medium.min(threshold)
         });
         let mut text = self.text.trim().to_owned();
@@ -66,14 +68,28 @@ pub(super) fn severity(word: &str) -> Option<Severity> {
 
 /// Whether a text only says that there is no finding.
 pub(super) fn is_nothing(text: &str) -> bool {
-    const WORDS: &[&str] =
-        &["", "0", "na", "nil", "no", "none", "nonefound", "nofindings", "noissues", "noissuesfound", "nothing"];
+    const WORDS: &[&str] = &[
+        "",
+        "0",
+        "na",
+        "nil",
+        "no",
+        "none",
+        "nonefound",
+        "nofindings",
+        "noissues",
+        "noissuesfound",
+        "nothing",
+    ];
     WORDS.contains(&super::json::squashed(text).as_str())
 }
 
 /// Its first word decides: "Code Quality", "Test Coverage".
 pub(super) fn category(words: &str) -> Option<Category> {
-    let first = words.split(|c: char| !c.is_alphabetic()).find(|word| !word.is_empty())?.to_lowercase();
+    let first = words
+        .split(|c: char| !c.is_alphabetic())
+        .find(|word| !word.is_empty())?
+        .to_lowercase();
     match first.as_str() {
         "compliance" => Some(Category::Compliance),
         "security" => Some(Category::Security),
@@ -98,7 +114,10 @@ pub(super) enum Place {
 /// `./src/a.rs:12-14` is `src/a.rs`, line 12.
 pub(super) fn place(text: &str) -> Place {
     let text = text.trim().trim_matches(['`', '*', '"', '\'']);
-    if matches!(text.to_lowercase().as_str(), "" | "-" | "n/a" | "none" | "null" | "general") {
+    if matches!(
+        text.to_lowercase().as_str(),
+        "" | "-" | "n/a" | "none" | "null" | "general"
+    ) {
         return Place::Nowhere;
     }
     let (path, line) = match text.rsplit_once(':') {
@@ -115,14 +134,22 @@ pub(super) fn place(text: &str) -> Place {
         || path.contains(':')
         || path.contains(char::is_control)
         || path.split('/').any(|part| part == "..");
-    if is_odd { Place::Outside } else { Place::Path(path, line) }
+    if is_odd {
+        Place::Outside
+    } else {
+        Place::Path(path, line)
+    }
 }
 
 /// The 12 of `12`, `12-14`, `L12` and `12:5`.
 pub(super) fn first_number(text: &str) -> Option<u32> {
-    let text = text.trim().trim_start_matches(['L', 'l', '#', '[', '`', '*']);
+    let text = text
+        .trim()
+        .trim_start_matches(['L', 'l', '#', '[', '`', '*']);
     let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
-    let is_range = rest.chars().all(|c| c.is_ascii_digit() || " -–,:Ll]`*".contains(c));
+    let is_range = rest
+        .chars()
+        .all(|c| c.is_ascii_digit() || " -–,:Ll]`*".contains(c));
     is_range.then(|| text.get(..text.len() - rest.len())?.parse().ok())?
 }
 
@@ -142,9 +169,14 @@ impl Notes {
             let n = self.unknown_severities.len();
             format!("{n} findings with an unknown severity (`{word}`) count as blocking.")
         });
-        let odd =
-            (self.odd_paths > 0).then(|| format!("{} paths outside the worktree are kept as text.", self.odd_paths));
-        let cut = (self.cut_texts > 0).then(|| format!("{} texts were cut at {TEXT_BYTES} bytes.", self.cut_texts));
+        let odd = (self.odd_paths > 0).then(|| {
+            format!(
+                "{} paths outside the worktree are kept as text.",
+                self.odd_paths
+            )
+        });
+        let cut = (self.cut_texts > 0)
+            .then(|| format!("{} texts were cut at {TEXT_BYTES} bytes.", self.cut_texts));
         [unknown, odd, cut].into_iter().flatten().collect()
     }
 }

@@ -17,7 +17,11 @@ impl Fields {
     /// With what the JSON says beside its verdict, where that is worse.
     pub(super) fn with(self, sheet: &Sheet) -> Self {
         let severity = self.severity.into_iter().chain(sheet.severity).min();
-        Self { count: self.count.max(sheet.count), severity, summary: self.summary }
+        Self {
+            count: self.count.max(sheet.count),
+            severity,
+            summary: self.summary,
+        }
     }
 }
 
@@ -29,12 +33,18 @@ pub(super) fn fields(page: &Page<'_>, verdict_at: Option<usize>) -> Fields {
     let from = verdict_at.unwrap_or(0);
     let (mut count_after, mut severity_after, mut summary_after) = (false, false, false);
     for (at, line) in page.body() {
-        let Some((key, value)) = keyed(&line.text) else { continue };
+        let Some((key, value)) = keyed(&line.text) else {
+            continue;
+        };
         let after = at >= from;
         match key {
-            Key::FindingsCount => take(&mut fields.count, &mut count_after, after, || number(value)),
+            Key::FindingsCount => {
+                take(&mut fields.count, &mut count_after, after, || number(value))
+            }
             Key::Severity => take(&mut worst, &mut severity_after, after, || severity(value)),
-            Key::Summary => take(&mut fields.summary, &mut summary_after, after, || paragraph(page, at, value)),
+            Key::Summary => take(&mut fields.summary, &mut summary_after, after, || {
+                paragraph(page, at, value)
+            }),
             Key::ReviewResult | Key::Verdict | Key::Decision => {}
         }
     }
@@ -42,7 +52,12 @@ pub(super) fn fields(page: &Page<'_>, verdict_at: Option<usize>) -> Fields {
     fields
 }
 
-fn take<T>(slot: &mut Option<T>, settled: &mut bool, after: bool, read: impl FnOnce() -> Option<T>) {
+fn take<T>(
+    slot: &mut Option<T>,
+    settled: &mut bool,
+    after: bool,
+    read: impl FnOnce() -> Option<T>,
+) {
     if *settled {
         return;
     }
@@ -55,16 +70,24 @@ fn take<T>(slot: &mut Option<T>, settled: &mut bool, after: bool, read: impl FnO
 /// `critical`, also with an explanation behind it, or `none`; not the choices of a template.
 fn severity(value: &str) -> Option<Option<Severity>> {
     let value = value.trim_matches(|c: char| is_emphasis(c) || c == '.');
-    let (word, rest) = value.split_once(|c: char| !c.is_alphabetic()).unwrap_or((value, ""));
+    let (word, rest) = value
+        .split_once(|c: char| !c.is_alphabetic())
+        .unwrap_or((value, ""));
     if draft::is_nothing(word) {
         return Some(None).filter(|_| !value.is_empty());
     }
-    draft::severity(word).filter(|_| !rest.contains(['|', '/'])).map(Some)
+    draft::severity(word)
+        .filter(|_| !rest.contains(['|', '/']))
+        .map(Some)
 }
 
 fn number(value: &str) -> Option<usize> {
     let value = value.trim_start_matches(is_emphasis);
-    let digits: String = value.chars().take_while(char::is_ascii_digit).take(9).collect();
+    let digits: String = value
+        .chars()
+        .take_while(char::is_ascii_digit)
+        .take(9)
+        .collect();
     if digits.is_empty() && value.to_lowercase().starts_with("none") {
         return Some(0);
     }
@@ -80,7 +103,8 @@ fn paragraph(page: &Page<'_>, at: usize, value: &str) -> Option<String> {
         if text.is_empty() && words.iter().all(|word| word.is_empty()) {
             continue;
         }
-        let new_part = text.is_empty() || text.starts_with(['#', '-', '*', '|', '{']) || keyed(text).is_some();
+        let new_part =
+            text.is_empty() || text.starts_with(['#', '-', '*', '|', '{']) || keyed(text).is_some();
         if new_part || line.place != Place::Body {
             break;
         }

@@ -67,26 +67,41 @@ impl Closings {
     }
 
     fn closes_after(&self, name: &str, at: usize) -> bool {
-        self.elements.iter().any(|(known, last)| *known == name && *last > at)
+        self.elements
+            .iter()
+            .any(|(known, last)| *known == name && *last > at)
     }
 }
 
 /// What the line opens. A tag in the middle of a line is often only a word about HTML: it counts if it is closed later.
-pub(super) fn opened_by(line: &str, inner: &str, at: usize, closings: &Closings) -> Option<Opening> {
+pub(super) fn opened_by(
+    line: &str,
+    inner: &str,
+    at: usize,
+    closings: &Closings,
+) -> Option<Opening> {
     let tags = tags(line);
     let starts = line.len() - inner.len();
-    let first = tags.first().filter(|tag| tag.at == starts && !tag.closes).copied();
+    let first = tags
+        .first()
+        .filter(|tag| tag.at == starts && !tag.closes)
+        .copied();
     if let Some(tag) = first {
         return Some(Opening::AtStart(tag.place, left_open(&tags, tag)));
     }
     for tag in tags.iter().filter(|tag| !tag.closes) {
-        if let Some(element) = left_open(&tags, *tag).filter(|_| closings.closes_after(tag.name, at)) {
+        if let Some(element) =
+            left_open(&tags, *tag).filter(|_| closings.closes_after(tag.name, at))
+        {
             return Some(Opening::Behind(element));
         }
     }
     let parts = outside_code(line).into_iter();
-    let comment = parts.filter_map(|(_, part)| part.rfind("<!--").map(|open| (part, open))).next_back();
-    let is_open = comment.is_some_and(|(part, open)| !part.get(open..).unwrap_or_default().contains("-->"));
+    let comment = parts
+        .filter_map(|(_, part)| part.rfind("<!--").map(|open| (part, open)))
+        .next_back();
+    let is_open =
+        comment.is_some_and(|(part, open)| !part.get(open..).unwrap_or_default().contains("-->"));
     (is_open && closings.comment.is_some_and(|last| last > at)).then_some(Opening::CommentBehind)
 }
 
@@ -95,7 +110,11 @@ impl Element {
     pub(super) fn after(self, line: &str) -> Option<Self> {
         let mut depth = self.depth;
         for tag in tags(line).into_iter().filter(|tag| tag.name == self.name) {
-            depth = if tag.closes { depth.saturating_sub(1) } else { depth + 1 };
+            depth = if tag.closes {
+                depth.saturating_sub(1)
+            } else {
+                depth + 1
+            };
             if depth == 0 {
                 return None;
             }
@@ -110,9 +129,21 @@ impl Element {
 }
 
 fn left_open(tags: &[Tag], first: Tag) -> Option<Element> {
-    let same = tags.iter().filter(|tag| tag.name == first.name && tag.at >= first.at);
-    let depth = same.fold(0usize, |depth, tag| if tag.closes { depth.saturating_sub(1) } else { depth + 1 });
-    (depth > 0).then_some(Element { name: first.name, place: first.place, depth })
+    let same = tags
+        .iter()
+        .filter(|tag| tag.name == first.name && tag.at >= first.at);
+    let depth = same.fold(0usize, |depth, tag| {
+        if tag.closes {
+            depth.saturating_sub(1)
+        } else {
+            depth + 1
+        }
+    });
+    (depth > 0).then_some(Element {
+        name: first.name,
+        place: first.place,
+        depth,
+    })
 }
 
 /// The line without tags, for lines that are only dressed in HTML.
@@ -145,11 +176,21 @@ fn tags(line: &str) -> Vec<Tag> {
             let after = part.get(at + 1..).unwrap_or_default();
             let name_on = after.strip_prefix('/').unwrap_or(after);
             let rest = name_on.trim_start_matches(|c: char| c.is_ascii_alphanumeric());
-            let name = name_on.get(..name_on.len() - rest.len()).unwrap_or_default();
-            let ends = rest.is_empty() || rest.starts_with(|c: char| c.is_whitespace() || matches!(c, '>' | '/'));
-            let known = ELEMENTS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+            let name = name_on
+                .get(..name_on.len() - rest.len())
+                .unwrap_or_default();
+            let ends = rest.is_empty()
+                || rest.starts_with(|c: char| c.is_whitespace() || matches!(c, '>' | '/'));
+            let known = ELEMENTS
+                .iter()
+                .find(|(known, _)| known.eq_ignore_ascii_case(name));
             if let Some((name, place)) = known.filter(|_| ends && !escaped) {
-                tags.push(Tag { name, place: *place, closes: after.starts_with('/'), at: offset + at });
+                tags.push(Tag {
+                    name,
+                    place: *place,
+                    closes: after.starts_with('/'),
+                    at: offset + at,
+                });
             }
         }
     }
@@ -162,9 +203,16 @@ fn outside_code(line: &str) -> Vec<(usize, &str)> {
     let (mut from, mut look) = (0, 0);
     while let Some(ahead) = line.get(look..).and_then(|rest| rest.find('`')) {
         let open = look + ahead;
-        let ticks = line.get(open..).unwrap_or_default().chars().take_while(|c| *c == '`').count();
+        let ticks = line
+            .get(open..)
+            .unwrap_or_default()
+            .chars()
+            .take_while(|c| *c == '`')
+            .count();
         let body = line.get(open + ticks..).unwrap_or_default();
-        let Some(end) = closing_ticks(body, ticks) else { break };
+        let Some(end) = closing_ticks(body, ticks) else {
+            break;
+        };
         parts.push((from, line.get(from..open).unwrap_or_default()));
         from = open + ticks + end + ticks;
         look = from;
@@ -191,18 +239,37 @@ mod tests {
     use super::*;
 
     fn names(line: &str) -> Vec<String> {
-        tags(line).iter().map(|tag| format!("{}{}@{}", if tag.closes { "/" } else { "" }, tag.name, tag.at)).collect()
+        tags(line)
+            .iter()
+            .map(|tag| {
+                format!(
+                    "{}{}@{}",
+                    if tag.closes { "/" } else { "" },
+                    tag.name,
+                    tag.at
+                )
+            })
+            .collect()
     }
 
     #[test]
     fn tags_outside_of_code() {
-        assert_eq!(names("a <PRE class=x>b</pre> `<pre>` ``a ` <q>`` <q"), ["pre@2", "/pre@16", "q@43"]);
-        assert_eq!(names("<prefix> <sub> < pre> \\<pre> <p>"), Vec::<String>::new());
+        assert_eq!(
+            names("a <PRE class=x>b</pre> `<pre>` ``a ` <q>`` <q"),
+            ["pre@2", "/pre@16", "q@43"]
+        );
+        assert_eq!(
+            names("<prefix> <sub> < pre> \\<pre> <p>"),
+            Vec::<String>::new()
+        );
         assert_eq!(names("an odd ` tick <pre>"), ["pre@14"]);
     }
 
     #[test]
     fn tags_are_taken_off() {
-        assert_eq!(without_tags("<b>Verdict: <i class=\"a\">x</i></b> 1 < 2 > <"), "Verdict: x 1 < 2 > <");
+        assert_eq!(
+            without_tags("<b>Verdict: <i class=\"a\">x</i></b> 1 < 2 > <"),
+            "Verdict: x 1 < 2 > <"
+        );
     }
 }

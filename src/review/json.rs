@@ -38,16 +38,27 @@ pub(super) struct Located {
 /// bounded by a multiple of the length.
 pub(super) fn find(text: &str) -> Found {
     const WORK_PER_BYTE: usize = 8;
-    let mut work_left = text.len().saturating_mul(WORK_PER_BYTE).saturating_add(1 << 16);
+    let mut work_left = text
+        .len()
+        .saturating_mul(WORK_PER_BYTE)
+        .saturating_add(1 << 16);
     let mut found = Found::default();
     let mut at = 0;
-    while let Some(start) = text.get(at..).and_then(|rest| rest.find(['{', '['])).map(|ahead| at + ahead) {
+    while let Some(start) = text
+        .get(at..)
+        .and_then(|rest| rest.find(['{', '[']))
+        .map(|ahead| at + ahead)
+    {
         let rest = text.get(start..).unwrap_or_default();
         let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Node>();
         let read = match values.next() {
             Some(Ok(node)) => {
                 let length = values.byte_offset().max(1);
-                found.values.push(Located { start, end: start + length, node });
+                found.values.push(Located {
+                    start,
+                    end: start + length,
+                    node,
+                });
                 at = start + length;
                 length
             }
@@ -68,12 +79,18 @@ pub(super) fn find(text: &str) -> Found {
 
 /// The values of a text that holds nothing else, one or several.
 pub(super) fn whole(text: &str) -> Option<Vec<Node>> {
-    let values: Result<Vec<Node>, _> = serde_json::Deserializer::from_str(text).into_iter::<Node>().collect();
+    let values: Result<Vec<Node>, _> = serde_json::Deserializer::from_str(text)
+        .into_iter::<Node>()
+        .collect();
     values.ok().filter(|values| !values.is_empty())
 }
 
 fn position(text: &str, error: &serde_json::Error) -> usize {
-    let before: usize = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
+    let before: usize = text
+        .split_inclusive('\n')
+        .take(error.line().saturating_sub(1))
+        .map(str::len)
+        .sum();
     before + error.column()
 }
 
@@ -93,7 +110,10 @@ impl Node {
 
     /// The first text under one of the keys that is not empty.
     pub(super) fn text(&self, keys: &[&str]) -> Option<String> {
-        self.all(keys).filter_map(Self::as_text).map(|text| text.trim().to_owned()).find(|text| !text.is_empty())
+        self.all(keys)
+            .filter_map(Self::as_text)
+            .map(|text| text.trim().to_owned())
+            .find(|text| !text.is_empty())
     }
 
     pub(super) fn fields(&self) -> &[(String, Self)] {
@@ -126,7 +146,9 @@ impl Node {
     /// A whole number that fits.
     pub(super) fn as_u32(&self) -> Option<u32> {
         match self {
-            Self::Number(number) => number.as_u64().and_then(|number| u32::try_from(number).ok()),
+            Self::Number(number) => number
+                .as_u64()
+                .and_then(|number| u32::try_from(number).ok()),
             Self::Null | Self::Bool(_) | Self::Text(_) | Self::List(_) | Self::Object(_) => None,
         }
     }
@@ -134,7 +156,11 @@ impl Node {
 
 /// A word without case and punctuation, cut at a length that no key of ours has.
 pub(super) fn squashed(word: &str) -> String {
-    word.chars().filter(|c| c.is_alphanumeric()).take(40).flat_map(char::to_lowercase).collect()
+    word.chars()
+        .filter(|c| c.is_alphanumeric())
+        .take(40)
+        .flat_map(char::to_lowercase)
+        .collect()
 }
 
 impl fmt::Display for Node {
@@ -150,8 +176,10 @@ impl fmt::Display for Node {
                 write!(f, "[{}]", items.join(","))
             }
             Self::Object(fields) => {
-                let fields: Vec<String> =
-                    fields.iter().map(|(key, value)| format!("{}:{value}", quoted(key))).collect();
+                let fields: Vec<String> = fields
+                    .iter()
+                    .map(|(key, value)| format!("{}:{value}", quoted(key)))
+                    .collect();
                 write!(f, "{{{}}}", fields.join(","))
             }
         }
@@ -233,7 +261,11 @@ mod tests {
     #[test]
     fn values_are_found_behind_brackets_that_open_none() {
         let found = find("{ a } [x](y) {\"b\": [ {\"c\": 1} and [2] {");
-        let values: Vec<String> = found.values.iter().map(|value| value.node.to_string()).collect();
+        let values: Vec<String> = found
+            .values
+            .iter()
+            .map(|value| value.node.to_string())
+            .collect();
         assert_eq!(values, [r#"{"c":1}"#, "[2]"]);
         assert!(!found.gave_up);
         assert!(find(&"[".repeat(1 << 15)).gave_up);

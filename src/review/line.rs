@@ -36,7 +36,8 @@ pub(super) fn keyed(line: &str) -> Option<(Key, &str)> {
     }
     let value = rest.strip_prefix([':', '：', '–', '—', '→']).or_else(|| {
         let dash = rest.strip_prefix("->").or_else(|| rest.strip_prefix("- "));
-        dash.or_else(|| rest.strip_prefix("=>")).or_else(|| rest.strip_prefix('='))
+        dash.or_else(|| rest.strip_prefix("=>"))
+            .or_else(|| rest.strip_prefix('='))
     })?;
     Some((key, value.trim()))
 }

@@ -78,16 +78,24 @@ impl Reading {
     /// without listing one.
     fn with_summary_as_finding(mut self, threshold: Severity) -> Self {
         let lists_reason = match self.raw_verdict {
-            Some(Verdict::Approved) => self.findings.iter().any(|finding| finding.severity.blocks_at(threshold)),
+            Some(Verdict::Approved) => self
+                .findings
+                .iter()
+                .any(|finding| finding.severity.blocks_at(threshold)),
             Some(_) | None => !self.findings.is_empty(),
         };
-        let summary = self.summary.as_ref().filter(|text| !draft::is_nothing(text));
+        let summary = self
+            .summary
+            .as_ref()
+            .filter(|text| !draft::is_nothing(text));
         if self.verdict != Verdict::ChangesRequested || lists_reason {
             return self;
         }
         if let Some(text) = summary {
             self.findings.push(Finding {
-                severity: self.severity.unwrap_or_else(|| Severity::Medium.min(threshold)),
+                severity: self
+                    .severity
+                    .unwrap_or_else(|| Severity::Medium.min(threshold)),
                 category: Category::Logic,
                 path: None,
                 line: None,
@@ -132,9 +140,15 @@ pub(crate) fn read(text: &str, threshold: Severity) -> Reading {
     let mut findings = finish(drafts, threshold, &mut notes);
     let mut elsewhere = std::mem::take(&mut sheet.earlier);
     elsewhere.append(&mut sheet.loose);
-    let mut left_out = not_in(&findings, finish(elsewhere, threshold, &mut Notes::default()));
+    let mut left_out = not_in(
+        &findings,
+        finish(elsewhere, threshold, &mut Notes::default()),
+    );
     let in_json = left_out.len();
-    left_out.extend(not_in(&findings, finish(prose, threshold, &mut Notes::default())));
+    left_out.extend(not_in(
+        &findings,
+        finish(prose, threshold, &mut Notes::default()),
+    ));
     let summary = fields.summary.clone().or(sheet.summary.take());
     let evidence = Evidence {
         claims: &claims,
@@ -148,8 +162,14 @@ pub(crate) fn read(text: &str, threshold: Severity) -> Reading {
         unparsed: &sheet.unparsed,
         suspect: suspect::first(&page, threshold),
         odd_statuses: sheet.odd_statuses,
-        has_text: has_text(&page, &claims) || sheet.judged.iter().any(|judgment| judgment.outcome == Outcome::Open),
-        has_summary: summary.as_deref().is_some_and(|text| !draft::is_nothing(text)),
+        has_text: has_text(&page, &claims)
+            || sheet
+                .judged
+                .iter()
+                .any(|judgment| judgment.outcome == Outcome::Open),
+        has_summary: summary
+            .as_deref()
+            .is_some_and(|text| !draft::is_nothing(text)),
         stands_elsewhere: verdict::stands_elsewhere(&page),
         threshold,
     };
@@ -165,7 +185,9 @@ pub(crate) fn read(text: &str, threshold: Severity) -> Reading {
     if found > MAX_FINDINGS {
         findings.sort_by_key(|finding| finding.severity);
         findings.truncate(MAX_FINDINGS);
-        reason.push(format!("Of {found} findings the {MAX_FINDINGS} worst were kept."));
+        reason.push(format!(
+            "Of {found} findings the {MAX_FINDINGS} worst were kept."
+        ));
     }
     let summary = summary.map(|text| draft::capped(&text, &mut notes));
     reason.extend(notes.sentences());
@@ -182,12 +204,22 @@ pub(crate) fn read(text: &str, threshold: Severity) -> Reading {
         missing: judged.missing,
     };
     // Whoever judges an earlier finding to be open has said what to do.
-    let says_open = reading.judged.iter().any(|judgment| judgment.outcome == Outcome::Open);
-    if says_open { reading } else { reading.with_summary_as_finding(threshold) }
+    let says_open = reading
+        .judged
+        .iter()
+        .any(|judgment| judgment.outcome == Outcome::Open);
+    if says_open {
+        reading
+    } else {
+        reading.with_summary_as_finding(threshold)
+    }
 }
 
 fn finish(drafts: Vec<Draft>, threshold: Severity, notes: &mut Notes) -> Vec<Finding> {
-    drafts.into_iter().map(|draft| draft.finish(threshold, notes)).collect()
+    drafts
+        .into_iter()
+        .map(|draft| draft.finish(threshold, notes))
+        .collect()
 }
 
 fn not_in(listed: &[Finding], elsewhere: Vec<Finding>) -> Vec<Finding> {
@@ -195,19 +227,32 @@ fn not_in(listed: &[Finding], elsewhere: Vec<Finding>) -> Vec<Finding> {
         return elsewhere;
     }
     let mut known: HashSet<String> = listed.iter().map(Finding::fingerprint).collect();
-    elsewhere.into_iter().filter(|finding| known.insert(finding.fingerprint())).collect()
+    elsewhere
+        .into_iter()
+        .filter(|finding| known.insert(finding.fingerprint()))
+        .collect()
 }
 
 /// Whether there is anything to read besides the lines of the contract, headings and JSON.
 fn has_text(page: &Page<'_>, claims: &[Claim]) -> bool {
     let claimed: HashSet<usize> = claims.iter().map(|claim| claim.at).collect();
-    let blocks: HashMap<usize, bool> = page.blocks.iter().map(|block| (block.at, sheet::may_be_json(block))).collect();
+    let blocks: HashMap<usize, bool> = page
+        .blocks
+        .iter()
+        .map(|block| (block.at, sheet::may_be_json(block)))
+        .collect();
     let mut in_json = false;
     page.lines.iter().enumerate().any(|(at, line)| {
-        in_json = blocks.get(&at).copied().unwrap_or(in_json && line.place == Place::Fence);
+        in_json = blocks
+            .get(&at)
+            .copied()
+            .unwrap_or(in_json && line.place == Place::Fence);
         let text = line.text.trim_start();
         let is_mark = text.starts_with('#') || text.starts_with("```") || text.starts_with("~~~");
-        let is_own = matches!(line.place, Place::Body | Place::Fence | Place::Code | Place::Folded) && !in_json;
+        let is_own = matches!(
+            line.place,
+            Place::Body | Place::Fence | Place::Code | Place::Folded
+        ) && !in_json;
         is_own
             && !is_mark
             && !claimed.contains(&at)

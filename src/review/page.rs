@@ -61,7 +61,11 @@ pub(super) struct Page<'a> {
 
 impl<'a> Page<'a> {
     pub(super) fn cut(text: &'a str) -> Self {
-        let mut page = Self { lines: Vec::new(), blocks: Vec::new(), gave_up: false };
+        let mut page = Self {
+            lines: Vec::new(),
+            blocks: Vec::new(),
+            gave_up: false,
+        };
         let raw_lines: Vec<&str> = text.split_inclusive('\n').collect();
         let bare = |raw: &'a str| raw.trim_end_matches('\n').trim_end_matches('\r');
         let mut closings = Closings::default();
@@ -80,13 +84,27 @@ impl<'a> Page<'a> {
                 }
                 (true, false, Some(block)) => block.closed = true,
                 (false, true, _) => {
-                    let info = after_markers(&line).trim_start_matches(['`', '~']).trim().to_lowercase();
-                    let origin = origin(cutter.element.map_or(Place::Body, |element| element.place));
-                    page.blocks.push(Block { info, text: String::new(), closed: false, origin, at });
+                    let info = after_markers(&line)
+                        .trim_start_matches(['`', '~'])
+                        .trim()
+                        .to_lowercase();
+                    let origin =
+                        origin(cutter.element.map_or(Place::Body, |element| element.place));
+                    page.blocks.push(Block {
+                        info,
+                        text: String::new(),
+                        closed: false,
+                        origin,
+                        at,
+                    });
                 }
                 (false, false, _) | (true, _, None) => {}
             }
-            page.lines.push(Line { text: line, place, ended: raw.ends_with('\n') });
+            page.lines.push(Line {
+                text: line,
+                place,
+                ended: raw.ends_with('\n'),
+            });
         }
         page.lift_bare_json();
         page
@@ -94,15 +112,24 @@ impl<'a> Page<'a> {
 
     /// The reviewer's own lines, with their numbers.
     pub(super) fn body(&self) -> impl Iterator<Item = (usize, &Line<'a>)> {
-        self.lines.iter().enumerate().filter(|(_, line)| line.place == Place::Body)
+        self.lines
+            .iter()
+            .enumerate()
+            .filter(|(_, line)| line.place == Place::Body)
     }
 
     /// Makes a block of each JSON object, and of each list of objects, that stands outside of fences and quotations.
     fn lift_bare_json(&mut self) {
-        let may_hold = |line: &Line<'_>| !matches!(line.place, Place::Fence | Place::Quote | Place::Comment);
+        let may_hold =
+            |line: &Line<'_>| !matches!(line.place, Place::Fence | Place::Quote | Place::Comment);
         let mut first = 0;
         while first < self.lines.len() {
-            let length = self.lines.iter().skip(first).take_while(|line| may_hold(line)).count();
+            let length = self
+                .lines
+                .iter()
+                .skip(first)
+                .take_while(|line| may_hold(line))
+                .count();
             self.lift_from(first, length);
             first += length.max(1);
         }
@@ -110,7 +137,13 @@ impl<'a> Page<'a> {
     }
 
     fn lift_from(&mut self, first: usize, length: usize) {
-        let region: Vec<&str> = self.lines.iter().skip(first).take(length).map(|line| &*line.text).collect();
+        let region: Vec<&str> = self
+            .lines
+            .iter()
+            .skip(first)
+            .take(length)
+            .map(|line| &*line.text)
+            .collect();
         let region = region.join("\n");
         if !region.contains('{') {
             return;
@@ -118,9 +151,17 @@ impl<'a> Page<'a> {
         let found = json::find(&region);
         self.gave_up |= found.gave_up;
         let (mut at, mut counted) = (first, 0);
-        for value in found.values.iter().filter(|value| holds_object(&value.node)) {
+        for value in found
+            .values
+            .iter()
+            .filter(|value| holds_object(&value.node))
+        {
             let before = region.get(..value.start).unwrap_or_default();
-            at += before.get(counted..).unwrap_or_default().matches('\n').count();
+            at += before
+                .get(counted..)
+                .unwrap_or_default()
+                .matches('\n')
+                .count();
             counted = value.start;
             let text = region.get(value.start..value.end).unwrap_or_default();
             let place = self.lines.get(at).map_or(Place::Body, |line| line.place);
@@ -132,7 +173,13 @@ impl<'a> Page<'a> {
                 }
             }
             let origin = origin(place);
-            self.blocks.push(Block { info: "json".into(), text: text.into(), closed: true, origin, at });
+            self.blocks.push(Block {
+                info: "json".into(),
+                text: text.into(),
+                closed: true,
+                origin,
+                at,
+            });
         }
     }
 }
@@ -161,7 +208,13 @@ struct Cutter {
 
 impl Default for Cutter {
     fn default() -> Self {
-        Self { fence: None, element: None, comment: false, blank_before: true, in_list: false }
+        Self {
+            fence: None,
+            element: None,
+            comment: false,
+            blank_before: true,
+            in_list: false,
+        }
     }
 }
 
@@ -231,7 +284,11 @@ impl Fence {
         let info = line.trim_start_matches(mark);
         let length = line.len() - info.len();
         // "```x```" on one line is inline code.
-        (length >= 3 && !(mark == '`' && info.contains('`'))).then_some(Self { mark, length, indent })
+        (length >= 3 && !(mark == '`' && info.contains('`'))).then_some(Self {
+            mark,
+            length,
+            indent,
+        })
     }
 
     fn closes(&self, line: &str) -> bool {
@@ -262,7 +319,10 @@ fn marker(line: &str) -> Option<&str> {
 }
 
 fn columns(line: &str) -> usize {
-    line.chars().take_while(|c| c.is_whitespace()).map(|c| if c == '\t' { 4 } else { 1 }).sum()
+    line.chars()
+        .take_while(|c| c.is_whitespace())
+        .map(|c| if c == '\t' { 4 } else { 1 })
+        .sum()
 }
 
 /// Drops what nobody sees and makes every space a plain one.
@@ -271,8 +331,19 @@ pub(super) fn clean(text: &str) -> Cow<'_, str> {
     if !text.contains(odd) {
         return Cow::Borrowed(text);
     }
-    let plain = |c: char| if c.is_whitespace() && !c.is_ascii() { ' ' } else { c };
-    Cow::Owned(text.chars().filter(|c| !is_invisible(*c)).map(plain).collect())
+    let plain = |c: char| {
+        if c.is_whitespace() && !c.is_ascii() {
+            ' '
+        } else {
+            c
+        }
+    };
+    Cow::Owned(
+        text.chars()
+            .filter(|c| !is_invisible(*c))
+            .map(plain)
+            .collect(),
+    )
 }
 
 fn is_invisible(c: char) -> bool {

@@ -40,21 +40,39 @@ pub(crate) fn stuck(history: &[Cycle]) -> Option<Stuck> {
         }
     }
     let (_, now) = *reviews.last()?;
-    same_finding(&reviews, now).or_else(|| tree_seen_before(&reviews, now)).or_else(|| more_findings(&reviews, now))
+    same_finding(&reviews, now)
+        .or_else(|| tree_seen_before(&reviews, now))
+        .or_else(|| more_findings(&reviews, now))
 }
 
 fn same_finding(reviews: &[(usize, &Cycle)], now: &Cycle) -> Option<Stuck> {
     let fixes = |fingerprint: &String| {
-        reviews.iter().rev().skip(1).take_while(|(_, cycle)| cycle.blocking.contains(fingerprint)).count()
+        reviews
+            .iter()
+            .rev()
+            .skip(1)
+            .take_while(|(_, cycle)| cycle.blocking.contains(fingerprint))
+            .count()
     };
-    let longest =
-        now.blocking.iter().map(|fingerprint| (fixes(fingerprint), fingerprint)).rev().max_by_key(|(n, _)| *n);
+    let longest = now
+        .blocking
+        .iter()
+        .map(|fingerprint| (fixes(fingerprint), fingerprint))
+        .rev()
+        .max_by_key(|(n, _)| *n);
     let (fixes, fingerprint) = longest.filter(|(fixes, _)| *fixes >= 2)?;
-    Some(Stuck::SameFinding { fingerprint: fingerprint.clone(), fixes })
+    Some(Stuck::SameFinding {
+        fingerprint: fingerprint.clone(),
+        fixes,
+    })
 }
 
 fn tree_seen_before(reviews: &[(usize, &Cycle)], now: &Cycle) -> Option<Stuck> {
-    let (index, _) = reviews.iter().rev().skip(1).find(|(_, cycle)| same_tree(cycle, now))?;
+    let (index, _) = reviews
+        .iter()
+        .rev()
+        .skip(1)
+        .find(|(_, cycle)| same_tree(cycle, now))?;
     Some(Stuck::TreeSeenBefore { index: *index })
 }
 
@@ -75,14 +93,28 @@ impl fmt::Display for Stuck {
             Self::SameFinding { fingerprint, fixes } => {
                 let (path, text) = fingerprint.split_once('|').unwrap_or(("-", fingerprint));
                 let text: String = text.chars().take(120).collect();
-                let place = if path == "-" { String::new() } else { format!(" in {path}") };
-                write!(f, "the same finding{place} is still open after {fixes} fixes: {text}")
+                let place = if path == "-" {
+                    String::new()
+                } else {
+                    format!(" in {path}")
+                };
+                write!(
+                    f,
+                    "the same finding{place} is still open after {fixes} fixes: {text}"
+                )
             }
             Self::TreeSeenBefore { index } => {
-                write!(f, "the code is again exactly what review {} saw: the fixes go in a circle", index + 1)
+                write!(
+                    f,
+                    "the code is again exactly what review {} saw: the fixes go in a circle",
+                    index + 1
+                )
             }
             Self::MoreFindings { now, then } => {
-                write!(f, "the last review has {now} blocking findings, two fixes ago it was {then}")
+                write!(
+                    f,
+                    "the last review has {now} blocking findings, two fixes ago it was {then}"
+                )
             }
         }
     }
@@ -105,15 +137,32 @@ mod tests {
         let two = history(&[("a", &["x"]), ("b", &["x"])]);
         assert_eq!(stuck(&two), None, "one fix may miss");
         let three = history(&[("a", &["x", "y"]), ("b", &["x", "z"]), ("c", &["w", "x"])]);
-        assert_eq!(stuck(&three), Some(Stuck::SameFinding { fingerprint: "x".into(), fixes: 2 }));
+        assert_eq!(
+            stuck(&three),
+            Some(Stuck::SameFinding {
+                fingerprint: "x".into(),
+                fixes: 2
+            })
+        );
         let gap = history(&[("a", &["x"]), ("b", &["y"]), ("c", &["x"])]);
         assert_eq!(stuck(&gap), None, "it was gone in between");
     }
 
     #[test]
     fn the_finding_open_for_longest_is_named() {
-        let four = history(&[("a", &["y"]), ("b", &["x", "y"]), ("c", &["x", "y"]), ("d", &["x", "y"])]);
-        assert_eq!(stuck(&four), Some(Stuck::SameFinding { fingerprint: "y".into(), fixes: 3 }));
+        let four = history(&[
+            ("a", &["y"]),
+            ("b", &["x", "y"]),
+            ("c", &["x", "y"]),
+            ("d", &["x", "y"]),
+        ]);
+        assert_eq!(
+            stuck(&four),
+            Some(Stuck::SameFinding {
+                fingerprint: "y".into(),
+                fixes: 3
+            })
+        );
     }
 
     #[test]
@@ -128,23 +177,38 @@ mod tests {
         assert_eq!(stuck(&again), None);
         let after = history(&[("a", &["x"]), ("a", &["x"]), ("b", &["x"]), ("b", &["x"])]);
         assert_eq!(stuck(&after), None, "one fix only");
-        assert_eq!(stuck(&history(&[("", &["x"]), ("", &["y"])])), None, "an unknown tree is like no other");
+        assert_eq!(
+            stuck(&history(&[("", &["x"]), ("", &["y"])])),
+            None,
+            "an unknown tree is like no other"
+        );
     }
 
     #[test]
     fn more_findings_than_two_cycles_ago() {
         let grows = history(&[("a", &["x"]), ("b", &["y"]), ("c", &["z", "w"])]);
         assert_eq!(stuck(&grows), Some(Stuck::MoreFindings { now: 2, then: 1 }));
-        let level = history(&[("a", &["x", "y"]), ("b", &["p", "q", "r"]), ("c", &["z", "w"])]);
+        let level = history(&[
+            ("a", &["x", "y"]),
+            ("b", &["p", "q", "r"]),
+            ("c", &["z", "w"]),
+        ]);
         assert_eq!(stuck(&level), None);
         let new_round = history(&[("a", &[]), ("b", &["y"]), ("c", &["z"])]);
-        assert_eq!(stuck(&new_round), None, "an approval ended the round before");
+        assert_eq!(
+            stuck(&new_round),
+            None,
+            "an approval ended the round before"
+        );
         assert_eq!(stuck(&[]), None);
     }
 
     #[test]
     fn each_reason_is_a_sentence_for_a_person() {
-        let finding = Stuck::SameFinding { fingerprint: "src/a.rs|off by one".into(), fixes: 2 };
+        let finding = Stuck::SameFinding {
+            fingerprint: "src/a.rs|off by one".into(),
+            fixes: 2,
+        };
         insta::assert_snapshot!(finding, @"the same finding in src/a.rs is still open after 2 fixes: off by one");
         insta::assert_snapshot!(Stuck::TreeSeenBefore { index: 0 }, @"the code is again exactly what review 1 saw: the fixes go in a circle");
         insta::assert_snapshot!(Stuck::MoreFindings { now: 3, then: 1 }, @"the last review has 3 blocking findings, two fixes ago it was 1");

@@ -83,8 +83,15 @@ const LINE: &[&str] = &["line", "linestart", "startline", "lines"];
 
 impl Sheet {
     pub(super) fn gather(page: &Page<'_>) -> Self {
-        let mut sheet = Self { is_broken: page.gave_up, ..Self::default() };
-        for block in page.blocks.iter().filter(|block| block.origin != Origin::Quoted) {
+        let mut sheet = Self {
+            is_broken: page.gave_up,
+            ..Self::default()
+        };
+        for block in page
+            .blocks
+            .iter()
+            .filter(|block| block.origin != Origin::Quoted)
+        {
             match (may_be_json(block), parse(block)) {
                 (true, Some(values)) => sheet.add(&values, block.origin),
                 (true, None) => sheet.add_broken(block),
@@ -92,7 +99,12 @@ impl Sheet {
                 (false, _) => {}
             }
         }
-        let is_open = |place| matches!(place, Place::Body | Place::Code | Place::Folded | Place::Html);
+        let is_open = |place| {
+            matches!(
+                place,
+                Place::Body | Place::Code | Place::Folded | Place::Html
+            )
+        };
         for line in page.lines.iter().filter(|line| is_open(line.place)) {
             sheet.unparsed.extend(severities_in(&line.text));
         }
@@ -124,8 +136,11 @@ impl Sheet {
             self.loose.append(&mut part.loose);
         }
         if let Some(answer) = values.iter().rev().find(|value| answers(value)) {
-            let word = answer.text(VERDICTS).and_then(|word| verdict::of_word(&word));
-            self.verdict = word.filter(|said| origin == Origin::Body || *said != Said::Verdict(Verdict::Approved));
+            let word = answer
+                .text(VERDICTS)
+                .and_then(|word| verdict::of_word(&word));
+            self.verdict = word
+                .filter(|said| origin == Origin::Body || *said != Said::Verdict(Verdict::Approved));
             self.summary = answer.text(&["summary"]);
         }
         if let Some(statuses) = part.statuses {
@@ -161,7 +176,9 @@ impl Sheet {
     /// An id judged twice is open if either says so.
     fn judge(&mut self, id: String, status: &str) {
         let outcome = match squashed(status).as_str() {
-            "resolved" | "fixed" | "addressed" | "closed" | "done" | "withdrawn" => Outcome::Resolved,
+            "resolved" | "fixed" | "addressed" | "closed" | "done" | "withdrawn" => {
+                Outcome::Resolved
+            }
             "open" | "unresolved" | "stillopen" | "notresolved" | "notfixed" => Outcome::Open,
             _ => {
                 self.odd_statuses += 1;
@@ -198,13 +215,20 @@ impl Part {
             self.walk(item, severity);
         }
         let holds_lists = node.fields().iter().any(|(key, _)| list_key(key).is_some());
-        let is_answer = holds_lists || node.all(VERDICTS).chain(node.all(PREVIOUS)).next().is_some();
+        let is_answer = holds_lists
+            || node
+                .all(VERDICTS)
+                .chain(node.all(PREVIOUS))
+                .next()
+                .is_some();
         let own = worst(node);
         let severity = own.as_deref().unwrap_or(severity);
         if is_answer {
             self.severity = worse(self.severity, own.as_deref().and_then(draft::severity));
             let counts = node.all(&["findingscount"]).filter_map(Node::as_u32);
-            self.count = self.count.max(counts.max().and_then(|count| usize::try_from(count).ok()));
+            self.count = self
+                .count
+                .max(counts.max().and_then(|count| usize::try_from(count).ok()));
         } else if is_finding(node) {
             self.loose.extend(draft(node, severity));
         }
@@ -221,14 +245,22 @@ impl Part {
             self.list(value, if stated.is_empty() { severity } else { stated });
         } else if PREVIOUS.contains(&key) {
             self.is_own_form = true;
-            self.statuses.get_or_insert_default().extend(statuses(value));
-            for item in value.items().iter().filter(|item| item.all(STATUS).next().is_none()) {
+            self.statuses
+                .get_or_insert_default()
+                .extend(statuses(value));
+            for item in value
+                .items()
+                .iter()
+                .filter(|item| item.all(STATUS).next().is_none())
+            {
                 self.walk(item, severity);
             }
         } else if VERDICTS.contains(&key) {
             let said = match value.as_text() {
                 Some(word) => verdict::of_word(&word),
-                None => Some(Said::Unreadable(value.to_string().chars().take(80).collect())),
+                None => Some(Said::Unreadable(
+                    value.to_string().chars().take(80).collect(),
+                )),
             };
             self.verdicts.extend(said.filter(|_| *value != Node::Null));
         } else if DECISIONS.contains(&key) && value.as_text().is_some() {
@@ -243,7 +275,10 @@ impl Part {
 
     /// Findings in whatever shape they are listed: a list, one object, an object of lists by severity, a text.
     fn list(&mut self, value: &Node, severity: &str) {
-        let blank = || Draft { severity: severity.into(), ..Draft::default() };
+        let blank = || Draft {
+            severity: severity.into(),
+            ..Draft::default()
+        };
         match value {
             Node::List(items) => {
                 for item in items {
@@ -253,12 +288,15 @@ impl Part {
                         Node::List(_) => self.list(item, severity),
                         Node::Text(_) | Node::Number(_) => {
                             let text = item.as_text().filter(|text| !draft::is_nothing(text));
-                            self.drafts.extend(text.map(|text| Draft { text, ..blank() }));
+                            self.drafts
+                                .extend(text.map(|text| Draft { text, ..blank() }));
                         }
                     }
                 }
             }
-            Node::Object(fields) if is_entry(value) || fields.iter().all(|(_, value)| is_scalar(value)) => {
+            Node::Object(fields)
+                if is_entry(value) || fields.iter().all(|(_, value)| is_scalar(value)) =>
+            {
                 // Counts by severity that are all zero, or nothing at all.
                 let says = |(_, value): &(String, Node)| !value.is_zero() && *value != Node::Null;
                 if fields.iter().any(says) {
@@ -271,9 +309,15 @@ impl Part {
                     self.list(value, stated);
                 }
             }
-            Node::Text(text) if !draft::is_nothing(text) => self.drafts.push(Draft { text: text.clone(), ..blank() }),
+            Node::Text(text) if !draft::is_nothing(text) => self.drafts.push(Draft {
+                text: text.clone(),
+                ..blank()
+            }),
             Node::Number(count) if !value.is_zero() => {
-                self.drafts.push(Draft { text: format!("{count} findings, not listed"), ..blank() });
+                self.drafts.push(Draft {
+                    text: format!("{count} findings, not listed"),
+                    ..blank()
+                });
             }
             Node::Null | Node::Bool(_) | Node::Text(_) | Node::Number(_) => {}
         }
@@ -298,12 +342,24 @@ pub(super) fn may_be_json(block: &Block) -> bool {
 fn is_plain(block: &Block) -> bool {
     matches!(
         language(block),
-        "" | "text" | "txt" | "plain" | "plaintext" | "markdown" | "md" | "js" | "javascript" | "ndjson"
+        "" | "text"
+            | "txt"
+            | "plain"
+            | "plaintext"
+            | "markdown"
+            | "md"
+            | "js"
+            | "javascript"
+            | "ndjson"
     )
 }
 
 fn language(block: &Block) -> &str {
-    block.info.split(|c: char| !c.is_alphanumeric()).find(|word| !word.is_empty()).unwrap_or_default()
+    block
+        .info
+        .split(|c: char| !c.is_alphanumeric())
+        .find(|word| !word.is_empty())
+        .unwrap_or_default()
 }
 
 pub(super) fn parse(block: &Block) -> Option<Vec<Node>> {
@@ -313,7 +369,10 @@ pub(super) fn parse(block: &Block) -> Option<Vec<Node>> {
 /// `f3`, however it was written.
 pub(super) fn id_of(value: &Node) -> Option<String> {
     let text = value.as_text()?;
-    let id = text.trim().trim_matches(['`', '#', '[', ']']).to_lowercase();
+    let id = text
+        .trim()
+        .trim_matches(['`', '#', '[', ']'])
+        .to_lowercase();
     if id.chars().all(|c| c.is_ascii_digit()) && !id.is_empty() {
         return Some(format!("f{id}"));
     }
@@ -322,18 +381,27 @@ pub(super) fn id_of(value: &Node) -> Option<String> {
 
 fn list_key(key: &str) -> Option<&'static str> {
     let key = squashed(key);
-    LISTS.iter().find(|(known, _)| *known == key).map(|(_, severity)| *severity)
+    LISTS
+        .iter()
+        .find(|(known, _)| *known == key)
+        .map(|(_, severity)| *severity)
 }
 
 /// Whether a value is an answer by itself: an object with a list of findings.
 fn answers(value: &Node) -> bool {
-    value.all(ANSWER_LISTS).any(|list| matches!(list, Node::List(_)))
+    value
+        .all(ANSWER_LISTS)
+        .any(|list| matches!(list, Node::List(_)))
 }
 
 /// Whether an object anywhere looks like a finding: a severity and at least one other text.
 fn is_finding(node: &Node) -> bool {
     let is_text = |value: &Node| matches!(value, Node::Text(text) if !text.trim().is_empty());
-    let texts = node.fields().iter().filter(|(key, value)| squashed(key) != "severity" && is_text(value)).count();
+    let texts = node
+        .fields()
+        .iter()
+        .filter(|(key, value)| squashed(key) != "severity" && is_text(value))
+        .count();
     texts > 0 && worst(node).is_some()
 }
 
@@ -351,8 +419,15 @@ fn is_scalar(node: &Node) -> bool {
 fn worst(node: &Node) -> Option<String> {
     let rank = |word: &String| draft::severity(word).unwrap_or(Severity::Medium);
     let words: Vec<String> = node.all(SEVERITY).filter_map(Node::as_text).collect();
-    let levels = node.all(LEVEL).filter_map(Node::as_text).filter(|word| draft::severity(word).is_some());
-    let stated: Vec<String> = words.into_iter().chain(levels).filter(|word| !is_template(word)).collect();
+    let levels = node
+        .all(LEVEL)
+        .filter_map(Node::as_text)
+        .filter(|word| draft::severity(word).is_some());
+    let stated: Vec<String> = words
+        .into_iter()
+        .chain(levels)
+        .filter(|word| !is_template(word))
+        .collect();
     stated.into_iter().min_by_key(rank)
 }
 
@@ -367,18 +442,27 @@ fn worse(one: Option<Severity>, other: Option<Severity>) -> Option<Severity> {
 }
 
 fn draft(item: &Node, severity: &str) -> Option<Draft> {
-    if item.all(SEVERITY).filter_map(Node::as_text).any(|word| is_template(&word)) && worst(item).is_none() {
+    if item
+        .all(SEVERITY)
+        .filter_map(Node::as_text)
+        .any(|word| is_template(&word))
+        && worst(item).is_none()
+    {
         return None;
     }
     let text = item.text(TEXT).unwrap_or_else(|| item.to_string());
-    let title = item.text(&["title"]).filter(|title| !text.contains(title.as_str()));
+    let title = item
+        .text(&["title"])
+        .filter(|title| !text.contains(title.as_str()));
     Some(Draft {
         severity: worst(item).unwrap_or_else(|| severity.to_owned()),
         category: item.text(&["category", "type"]).unwrap_or_default(),
         path: item.text(PATH).unwrap_or_default(),
         line: item.first(LINE).and_then(line),
         text: title.map_or(text.clone(), |title| format!("{title}: {text}")),
-        suggestion: item.text(&["suggestion", "suggestedfix", "fix"]).unwrap_or_default(),
+        suggestion: item
+            .text(&["suggestion", "suggestedfix", "fix"])
+            .unwrap_or_default(),
     })
 }
 
@@ -397,10 +481,12 @@ fn statuses(previous: &Node) -> Vec<(String, String)> {
         let status = item.text(STATUS).unwrap_or_default();
         Some((id_of(item.first(&["id"])?)?, status))
     });
-    let of_object = previous
-        .fields()
-        .iter()
-        .filter_map(|(id, status)| Some((id_of(&Node::Text(id.clone()))?, status.as_text().unwrap_or_default())));
+    let of_object = previous.fields().iter().filter_map(|(id, status)| {
+        Some((
+            id_of(&Node::Text(id.clone()))?,
+            status.as_text().unwrap_or_default(),
+        ))
+    });
     of_list.chain(of_object).collect()
 }
 
@@ -410,11 +496,21 @@ fn severities_in(text: &str) -> Vec<Severity> {
     let lower = text.to_lowercase();
     let mut found = Vec::new();
     for (at, key) in lower.match_indices("severity") {
-        let after = lower.get(at + key.len()..).unwrap_or_default().trim_start_matches(is_quote).trim_start();
-        let Some(value) = after.strip_prefix(':').map(str::trim_start).and_then(|v| v.strip_prefix(is_quote)) else {
+        let after = lower
+            .get(at + key.len()..)
+            .unwrap_or_default()
+            .trim_start_matches(is_quote)
+            .trim_start();
+        let Some(value) = after
+            .strip_prefix(':')
+            .map(str::trim_start)
+            .and_then(|v| v.strip_prefix(is_quote))
+        else {
             continue;
         };
-        let Some((word, behind)) = value.split_once(is_quote) else { continue };
+        let Some((word, behind)) = value.split_once(is_quote) else {
+            continue;
+        };
         if !behind.trim_start().starts_with('|') {
             found.extend(draft::severity(word));
         }

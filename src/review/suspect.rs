@@ -9,7 +9,11 @@ use crate::finding::Severity;
 /// The first such line.
 pub(super) fn first(page: &Page<'_>, threshold: Severity) -> Option<String> {
     let mut in_section = false;
-    for line in page.lines.iter().filter(|line| matches!(line.place, Place::Body | Place::Folded)) {
+    for line in page
+        .lines
+        .iter()
+        .filter(|line| matches!(line.place, Place::Body | Place::Folded))
+    {
         let text = line.text.trim();
         if text.starts_with('#') || is_bold_title(text) {
             in_section = is_section(text, threshold);
@@ -40,9 +44,14 @@ fn is_bold_title(text: &str) -> bool {
 fn is_section(title: &str, threshold: Severity) -> bool {
     let title = title.trim_matches(|c| is_decoration(c) || c == ':');
     let (word, rest) = first_word(title);
-    let rest = rest.trim_matches(|c: char| is_decoration(c) || c == ':').to_lowercase();
+    let rest = rest
+        .trim_matches(|c: char| is_decoration(c) || c == ':')
+        .to_lowercase();
     severity(word).is_some_and(|severity| severity.blocks_at(threshold))
-        && matches!(rest.as_str(), "" | "issues" | "issue" | "findings" | "problems" | "bugs")
+        && matches!(
+            rest.as_str(),
+            "" | "issues" | "issue" | "findings" | "problems" | "bugs"
+        )
 }
 
 /// `CRITICAL: …`, `🔴 **CRITICAL** …`, `(critical) …`, `[P0] …`, `| CRITICAL | …`: what stands after the label.
@@ -50,12 +59,17 @@ fn labelled(item: &str) -> Option<(Severity, &str)> {
     let is_front = |c: char| is_decoration(c) || matches!(c, '(' | '[' | '|');
     let (word, rest) = first_word(item.trim_start_matches(is_front));
     let is_closed = rest.starts_with([':', ')', ']', '*', '_', '`', '|'])
-        || rest.trim_start().starts_with(['|', '-', '–', '—', ':']) && rest.starts_with(char::is_whitespace);
-    severity(word).filter(|_| is_closed).map(|severity| (severity, rest))
+        || rest.trim_start().starts_with(['|', '-', '–', '—', ':'])
+            && rest.starts_with(char::is_whitespace);
+    severity(word)
+        .filter(|_| is_closed)
+        .map(|severity| (severity, rest))
 }
 
 fn first_word(text: &str) -> (&str, &str) {
-    let end = text.find(|c: char| !c.is_alphanumeric()).unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !c.is_alphanumeric())
+        .unwrap_or(text.len());
     text.split_at_checked(end).unwrap_or((text, ""))
 }
 
@@ -72,11 +86,22 @@ fn is_settled(text: &str) -> bool {
     let text = text.trim_matches(|c: char| !c.is_alphanumeric() && c != '~');
     let is_struck = text.starts_with("~~");
     let lower = text.to_lowercase();
-    let mut words = lower.split(|c: char| !c.is_alphanumeric() && c != '\'').filter(|word| !word.is_empty());
+    let mut words = lower
+        .split(|c: char| !c.is_alphanumeric() && c != '\'')
+        .filter(|word| !word.is_empty());
     let first = words.clone().next().unwrap_or_default();
     let is_none = draft::is_nothing(text) || matches!(first, "no" | "none" | "nothing" | "0" | "n");
-    let is_done = words.clone().any(|word| matches!(word, "resolved" | "fixed" | "addressed" | "verified" | "closed"))
-        && !words.any(|word| matches!(word, "not" | "isn't" | "wasn't" | "never" | "still" | "unresolved"));
+    let is_done = words.clone().any(|word| {
+        matches!(
+            word,
+            "resolved" | "fixed" | "addressed" | "verified" | "closed"
+        )
+    }) && !words.any(|word| {
+        matches!(
+            word,
+            "not" | "isn't" | "wasn't" | "never" | "still" | "unresolved"
+        )
+    });
     is_struck || is_none || is_done
 }
 

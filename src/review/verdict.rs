@@ -133,22 +133,35 @@ pub(super) fn claims(page: &Page<'_>) -> Vec<Claim> {
             }
             (Some((dialect, value)), _) => {
                 let said = value_of(value, PHRASES, line.ended);
-                (dialect, said.filter(|said| dialect != Dialect::Bracket || said.names_a_verdict()))
+                (
+                    dialect,
+                    said.filter(|said| dialect != Dialect::Bracket || said.names_a_verdict()),
+                )
             }
             (None, _) if line.text.trim().is_empty() => continue,
             (None, None) => (Dialect::Bracket, bracketed(&line.text)),
             // "## Verdict", and the verdict alone on the next line. Prose there is a justification.
             (None, Some(dialect)) => {
                 let said = value_of(&line.text, PHRASES, line.ended);
-                let goes_on = claims.last().is_some_and(|last: &Claim| last.is_under_heading);
+                let goes_on = claims
+                    .last()
+                    .is_some_and(|last: &Claim| last.is_under_heading);
                 let is_section = goes_on && line.text.trim_start().starts_with('#');
-                (dialect, said.filter(|said| matches!(said, Said::Verdict(_)) && !is_section))
+                (
+                    dialect,
+                    said.filter(|said| matches!(said, Said::Verdict(_)) && !is_section),
+                )
             }
         };
         // Each line that follows and is a verdict is one more.
         let is_under_heading = keyed.is_none() && heading.is_some() && said.is_some();
         heading = heading.filter(|_| is_under_heading);
-        claims.extend(said.map(|said| Claim { said, dialect, at, is_under_heading }));
+        claims.extend(said.map(|said| Claim {
+            said,
+            dialect,
+            at,
+            is_under_heading,
+        }));
     }
     claims
 }
@@ -159,11 +172,18 @@ pub(super) fn bystanders(page: &Page<'_>) -> Vec<(usize, Verdict)> {
     let mut found = Vec::new();
     let mut before = Before::Break;
     for (at, line) in page.lines.iter().enumerate() {
-        let said = (line.place == Place::Body).then(|| loose_verdict(&line.text, before)).flatten();
+        let said = (line.place == Place::Body)
+            .then(|| loose_verdict(&line.text, before))
+            .flatten();
         found.extend(said.map(|verdict| (at, verdict)));
         let text = line.text.trim_start();
-        let is_prose = !text.is_empty() && !text.starts_with('#') && keyed(text).is_none() && said.is_none();
-        before = if is_prose && line.place == Place::Body { Before::Prose } else { Before::Break };
+        let is_prose =
+            !text.is_empty() && !text.starts_with('#') && keyed(text).is_none() && said.is_none();
+        before = if is_prose && line.place == Place::Body {
+            Before::Prose
+        } else {
+            Before::Break
+        };
     }
     found
 }
@@ -179,19 +199,34 @@ fn loose_verdict(line: &str, before: Before) -> Option<Verdict> {
     let dressed = html::without_tags(line);
     let text = match dressed.trim().strip_prefix('|') {
         Some(row) => {
-            let cells: Vec<&str> = row.split('|').map(str::trim).filter(|cell| !cell.is_empty()).take(3).collect();
+            let cells: Vec<&str> = row
+                .split('|')
+                .map(str::trim)
+                .filter(|cell| !cell.is_empty())
+                .take(3)
+                .collect();
             (cells.len() < 3).then(|| cells.join(": "))?
         }
         None => dressed,
     };
-    let keyed_verdict = keyed(&text).filter(|(key, _)| dialect(*key).is_some()).and_then(|(_, value)| of_word(value));
+    let keyed_verdict = keyed(&text)
+        .filter(|(key, _)| dialect(*key).is_some())
+        .and_then(|(_, value)| of_word(value));
     if let Some(Said::Verdict(verdict)) = keyed_verdict {
         return Some(verdict);
     }
     let plain = undecorated(&text);
     let behind_key = phrase(plain, LOOSE_KEYS).and_then(|(_, rest)| {
-        let value = rest.trim_start_matches(is_emphasis).strip_prefix([':', '=', '–', '—'])?;
-        alone(value.trim().trim_end_matches(['.', '!']).trim_matches(['[', ']']), BARE)
+        let value = rest
+            .trim_start_matches(is_emphasis)
+            .strip_prefix([':', '=', '–', '—'])?;
+        alone(
+            value
+                .trim()
+                .trim_end_matches(['.', '!'])
+                .trim_matches(['[', ']']),
+            BARE,
+        )
     });
     behind_key.or_else(|| bare(&text, before))
 }
@@ -204,13 +239,17 @@ fn bare(line: &str, before: Before) -> Option<Verdict> {
     let (verdict, rest) = phrase(plain, BARE)?;
     let words = plain.get(..plain.len() - rest.len()).unwrap_or_default();
     let is_token = words.contains('_') || !words.contains(char::is_lowercase);
-    let is_title = line.starts_with('#') || line.ends_with(':') || (line.starts_with("**") && line.ends_with("**"));
+    let is_title = line.starts_with('#')
+        || line.ends_with(':')
+        || (line.starts_with("**") && line.ends_with("**"));
     let rest = rest.trim_matches(|c: char| is_decoration(c) || is_quotation(c));
     if rest.trim_matches(['.', '!']).is_empty() {
         let is_one_word = verdict != Verdict::Approved && words.eq_ignore_ascii_case("rejected");
-        return (is_token || (before == Before::Break && (!is_title || is_one_word))).then_some(verdict);
+        return (is_token || (before == Before::Break && (!is_title || is_one_word)))
+            .then_some(verdict);
     }
-    let is_explained = is_token && verdict != Verdict::Approved && rest.starts_with([':', '-', '–', '—', '(']);
+    let is_explained =
+        is_token && verdict != Verdict::Approved && rest.starts_with([':', '-', '–', '—', '(']);
     is_explained.then_some(verdict)
 }
 
@@ -222,12 +261,15 @@ pub(super) fn of_word(word: &str) -> Option<Said> {
 /// Whether a verdict stands where none counts, to say so to whoever looks for it.
 pub(super) fn stands_elsewhere(page: &Page<'_>) -> bool {
     let elsewhere = page.lines.iter().filter(|line| line.place != Place::Body);
-    elsewhere.map(|line| line.text.trim_start().trim_start_matches('>')).any(is_verdict_like)
+    elsewhere
+        .map(|line| line.text.trim_start().trim_start_matches('>'))
+        .any(is_verdict_like)
 }
 
 /// Whether a line is about the verdict, wherever it stands.
 pub(super) fn is_verdict_like(line: &str) -> bool {
-    let is_keyed = keyed(line).is_some_and(|(key, value)| dialect(key).is_some() && of_word(value).is_some());
+    let is_keyed =
+        keyed(line).is_some_and(|(key, value)| dialect(key).is_some() && of_word(value).is_some());
     is_keyed || bracketed(line).is_some()
 }
 
@@ -260,7 +302,9 @@ impl Said {
     fn names_a_verdict(&self) -> bool {
         match self {
             Self::Verdict(_) => true,
-            Self::Unreadable(text) => ["approv", "reject"].iter().any(|stem| text.to_lowercase().contains(stem)),
+            Self::Unreadable(text) => ["approv", "reject"]
+                .iter()
+                .any(|stem| text.to_lowercase().contains(stem)),
         }
     }
 }
@@ -271,7 +315,10 @@ fn value_of(value: &str, table: &[(&str, Verdict)], ended: bool) -> Option<Said>
     if inner.is_empty() || inner.starts_with(['<', '{']) {
         return None;
     }
-    if let Some((inside, after)) = inner.strip_prefix(['[', '(']).and_then(|rest| rest.split_once([']', ')'])) {
+    if let Some((inside, after)) = inner
+        .strip_prefix(['[', '('])
+        .and_then(|rest| rest.split_once([']', ')']))
+    {
         return match alone(inside, table) {
             Some(verdict) => with_tail(verdict, after, value),
             None if inside.contains(['|', '/', ',']) || inside.contains(" or ") => None,
@@ -293,7 +340,13 @@ fn bracketed(line: &str) -> Option<Said> {
     let (inside, after) = undecorated(line).strip_prefix('[')?.split_once(']')?;
     match alone(inside, BRACKETED) {
         // "**[APPROVED]** - if the implementation …" is the prompt that explains its words.
-        Some(_) if after.trim_start_matches(|c: char| !c.is_alphanumeric()).starts_with("if ") => None,
+        Some(_)
+            if after
+                .trim_start_matches(|c: char| !c.is_alphanumeric())
+                .starts_with("if ") =>
+        {
+            None
+        }
         Some(verdict) if !after.starts_with(['(', ':', '[']) => with_tail(verdict, after, line),
         Some(_) | None => None,
     }
@@ -301,33 +354,52 @@ fn bracketed(line: &str) -> Option<Said> {
 
 fn alone(text: &str, table: &[(&str, Verdict)]) -> Option<Verdict> {
     let text = text.trim_matches(|c: char| is_decoration(c) || is_quotation(c));
-    phrase(text, table).filter(|(_, rest)| rest.is_empty()).map(|(verdict, _)| verdict)
+    phrase(text, table)
+        .filter(|(_, rest)| rest.is_empty())
+        .map(|(verdict, _)| verdict)
 }
 
 /// What follows the verdict may explain it, list the other choices (then it is the template) or take it back.
 fn with_tail(verdict: Verdict, tail: &str, whole: &str) -> Option<Said> {
-    let glued = tail.strip_prefix(['-', '_']).is_some_and(|rest| rest.starts_with(char::is_alphanumeric));
+    let glued = tail
+        .strip_prefix(['-', '_'])
+        .is_some_and(|rest| rest.starts_with(char::is_alphanumeric));
     let tail = tail.trim_matches(|c: char| is_emphasis(c) || is_quotation(c) || is_picture(c));
     let words = tail.trim_start_matches(|c: char| !c.is_alphanumeric());
     let start = words.chars().take(24).collect::<String>().to_lowercase();
-    let next = phrase(words, PHRASES).map(|(next, _)| next).filter(|next| *next != verdict);
-    if tail.starts_with(['|', '/']) || begins_with(&start, "or") || (tail.starts_with(',') && next.is_some()) {
+    let next = phrase(words, PHRASES)
+        .map(|(next, _)| next)
+        .filter(|next| *next != verdict);
+    if tail.starts_with(['|', '/'])
+        || begins_with(&start, "or")
+        || (tail.starts_with(',') && next.is_some())
+    {
         return None;
     }
     if verdict != Verdict::Approved {
         return Some(Said::Verdict(verdict));
     }
-    let explained =
-        tail.is_empty() || tail.starts_with(['.', '!', ',', ';', ':', '–', '—', '-', '(', '[', '…', ')', ']']);
-    let is_denied = words.trim_end_matches(|c: char| !c.is_alphanumeric()).eq_ignore_ascii_case("no");
-    if is_denied || glued || !explained || next.is_some() || HEDGES.iter().any(|hedge| begins_with(&start, hedge)) {
+    let explained = tail.is_empty()
+        || tail.starts_with([
+            '.', '!', ',', ';', ':', '–', '—', '-', '(', '[', '…', ')', ']',
+        ]);
+    let is_denied = words
+        .trim_end_matches(|c: char| !c.is_alphanumeric())
+        .eq_ignore_ascii_case("no");
+    if is_denied
+        || glued
+        || !explained
+        || next.is_some()
+        || HEDGES.iter().any(|hedge| begins_with(&start, hedge))
+    {
         return Some(Said::unreadable(whole));
     }
     Some(Said::Verdict(verdict))
 }
 
 fn begins_with(text: &str, words: &str) -> bool {
-    text.strip_prefix(words).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
+    text.strip_prefix(words)
+        .is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
 }
 
 fn is_quotation(c: char) -> bool {

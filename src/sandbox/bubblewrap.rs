@@ -12,8 +12,13 @@ const HIDDEN: [&str; 5] = ["/home", "/root", "/run", "/tmp", "/var/tmp"];
 /// What names are looked up with; /etc/resolv.conf leads there.
 const NAMES: [&str; 3] = ["/run/systemd/resolve", "/run/resolvconf", "/run/nscd"];
 /// Secrets of other programs in folders that are shown, below the home.
-const MASKED: [&str; 5] =
-    [".cargo/credentials", ".cargo/credentials.toml", ".config/git/credentials", ".npm/_auth", ".local/share/keyrings"];
+const MASKED: [&str; 5] = [
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".config/git/credentials",
+    ".npm/_auth",
+    ".local/share/keyrings",
+];
 
 /// Whether it works at all: the same namespaces, and nothing else.
 pub(super) fn trial(network: Network) -> Vec<String> {
@@ -26,9 +31,21 @@ pub(super) fn trial(network: Network) -> Vec<String> {
 /// Its end is not tied to that of its parent: bubblewrap itself ends at once when it is asked to, and what it holds must
 /// have its grace. The shim ends what is left.
 pub(super) fn walls() -> Vec<String> {
-    ["--unshare-pid", "--unshare-ipc", "--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
-        .map(str::to_owned)
-        .to_vec()
+    [
+        "--unshare-pid",
+        "--unshare-ipc",
+        "--cap-drop",
+        "ALL",
+        "--ro-bind",
+        "/",
+        "/",
+        "--dev",
+        "/dev",
+        "--proc",
+        "/proc",
+    ]
+    .map(str::to_owned)
+    .to_vec()
 }
 
 /// Words that cut the network off.
@@ -38,7 +55,9 @@ pub(super) fn cut(network: Network) -> Option<String> {
 
 pub(super) fn confine(program: &Path, sight: &Sight, mut job: Job, reach: Reach<'_>) -> Job {
     let path = job.env.get("PATH").map(std::ffi::OsString::from);
-    let Some(first) = job.argv.first() else { return job };
+    let Some(first) = job.argv.first() else {
+        return job;
+    };
     let Some(found) = process::find(first.as_ref(), path.as_deref(), &job.cwd) else {
         // Whoever starts it says that it is not there better than bubblewrap does.
         return job;
@@ -49,13 +68,18 @@ pub(super) fn confine(program: &Path, sight: &Sight, mut job: Job, reach: Reach<
     if let Some(path) = reach.own {
         words.show("--bind-try", path);
     }
-    for path in [Some(reach.repository), Some(reach.worktree), reach.answers].into_iter().flatten() {
+    for path in [Some(reach.repository), Some(reach.worktree), reach.answers]
+        .into_iter()
+        .flatten()
+    {
         words.show("--bind", path);
     }
     if let Some(path) = reach.read {
         words.show("--ro-bind", path);
     }
-    words.0.extend(["--setenv", "TMPDIR", "/tmp", "--chdir"].map(str::to_owned));
+    words
+        .0
+        .extend(["--setenv", "TMPDIR", "/tmp", "--chdir"].map(str::to_owned));
     words.0.push(job.cwd.display().to_string());
     words.0.push("--".to_owned());
     words.0.append(&mut job.argv);
@@ -77,7 +101,10 @@ impl Words {
         for path in NAMES {
             self.show("--ro-bind-try", Path::new(path));
         }
-        for path in programs.iter().filter(|path| hidden.iter().any(|hidden| path.starts_with(hidden))) {
+        for path in programs
+            .iter()
+            .filter(|path| hidden.iter().any(|hidden| path.starts_with(hidden)))
+        {
             self.show("--ro-bind-try", path);
         }
         for path in &sight.read {
@@ -86,10 +113,20 @@ impl Words {
         for path in &sight.write {
             self.show("--bind-try", path);
         }
-        for path in sight.home.iter().flat_map(|home| MASKED.iter().map(move |name| home.join(name))) {
+        for path in sight
+            .home
+            .iter()
+            .flat_map(|home| MASKED.iter().map(move |name| home.join(name)))
+        {
             if path.is_dir() {
                 self.add("--tmpfs", &path);
-            } else if path.exists() && sight.read.iter().chain(&sight.write).any(|shown| path.starts_with(shown)) {
+            } else if path.exists()
+                && sight
+                    .read
+                    .iter()
+                    .chain(&sight.write)
+                    .any(|shown| path.starts_with(shown))
+            {
                 self.show_as("--ro-bind", Path::new("/dev/null"), &path);
             }
         }
@@ -104,14 +141,25 @@ impl Words {
     }
 
     fn show_as(&mut self, word: &str, from: &Path, to: &Path) {
-        self.0.extend([word.to_owned(), from.display().to_string(), to.display().to_string()]);
+        self.0.extend([
+            word.to_owned(),
+            from.display().to_string(),
+            to.display().to_string(),
+        ]);
     }
 }
 
 /// Each once, and none that is inside another; what is not there can't be covered, and a link is covered where it leads.
 fn hidden(sight: &Sight) -> Vec<PathBuf> {
-    let all = HIDDEN.iter().map(PathBuf::from).chain(sight.home.clone()).chain(sight.hidden.iter().cloned());
-    let all: BTreeSet<PathBuf> = all.filter_map(|path| path.canonicalize().ok()).filter(|path| path.is_dir()).collect();
+    let all = HIDDEN
+        .iter()
+        .map(PathBuf::from)
+        .chain(sight.home.clone())
+        .chain(sight.hidden.iter().cloned());
+    let all: BTreeSet<PathBuf> = all
+        .filter_map(|path| path.canonicalize().ok())
+        .filter(|path| path.is_dir())
+        .collect();
     let mut hidden: Vec<PathBuf> = Vec::new();
     // In this order a folder comes before what is inside it.
     for path in all {
@@ -127,7 +175,12 @@ fn hidden(sight: &Sight) -> Vec<PathBuf> {
 pub(super) fn programs(found: &Path, path: Option<&std::ffi::OsStr>) -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = path.into_iter().flat_map(std::env::split_paths).collect();
     folders.extend(found.parent().map(PathBuf::from));
-    folders.extend(found.canonicalize().ok().and_then(|real| real.parent().map(PathBuf::from)));
+    folders.extend(
+        found
+            .canonicalize()
+            .ok()
+            .and_then(|real| real.parent().map(PathBuf::from)),
+    );
     folders.retain(|folder| folder.is_absolute() && folder.is_dir());
     folders.dedup();
     folders

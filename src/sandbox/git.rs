@@ -24,7 +24,11 @@ impl Sandbox {
     }
 
     /// The same call of git, confined.
-    pub(crate) async fn confine_git(&self, mut short: Short, reach: &GitReach) -> Result<Short, String> {
+    pub(crate) async fn confine_git(
+        &self,
+        mut short: Short,
+        reach: &GitReach,
+    ) -> Result<Short, String> {
         let path = short.env.get(std::ffi::OsStr::new("PATH")).cloned();
         let Some(found) = process::find(&short.program, path.as_deref(), &short.cwd) else {
             // Whoever starts it reports better than a sandbox that it is not there.
@@ -33,7 +37,10 @@ impl Sandbox {
         let words: Vec<OsString> = match self.way().await? {
             Way::Open(_) => return Ok(short),
             Way::Wrapper(words) => {
-                for (name, path) in [("REMAND_WORKTREE", &reach.worktree), ("REMAND_REPOSITORY", &reach.repository)] {
+                for (name, path) in [
+                    ("REMAND_WORKTREE", &reach.worktree),
+                    ("REMAND_REPOSITORY", &reach.repository),
+                ] {
                     short.env.insert(name.into(), path.into());
                 }
                 short.env.insert("REMAND_PHASE".into(), "git".into());
@@ -41,11 +48,16 @@ impl Sandbox {
             }
             Way::Bubblewrap(bubblewrap) => {
                 let programs = bubblewrap::programs(&found, path.as_deref());
-                words(bubblewrap, &self.sight, &programs, &short.cwd, reach).into_iter().map(OsString::from).collect()
+                words(bubblewrap, &self.sight, &programs, &short.cwd, reach)
+                    .into_iter()
+                    .map(OsString::from)
+                    .collect()
             }
         };
         let mut words = words.into_iter();
-        let Some(first) = words.next() else { return Ok(short) };
+        let Some(first) = words.next() else {
+            return Ok(short);
+        };
         let own = std::iter::once(found.into_os_string()).chain(std::mem::take(&mut short.args));
         short.args = words.chain(own).collect();
         short.program = first;
@@ -54,25 +66,45 @@ impl Sandbox {
     }
 }
 
-fn words(bubblewrap: &Bubblewrap, sight: &Sight, programs: &[PathBuf], cwd: &Path, reach: &GitReach) -> Vec<String> {
-    let network = if bubblewrap.can_cut_network { Network::Cut } else { Network::Shared };
+fn words(
+    bubblewrap: &Bubblewrap,
+    sight: &Sight,
+    programs: &[PathBuf],
+    cwd: &Path,
+    reach: &GitReach,
+) -> Vec<String> {
+    let network = if bubblewrap.can_cut_network {
+        Network::Cut
+    } else {
+        Network::Shared
+    };
     let mut words = Words(vec![bubblewrap.program.display().to_string()]);
     words.0.extend(bubblewrap::walls());
     words.0.extend(bubblewrap::cut(network));
     // Neither `--die-with-parent` nor `--new-session`: the one is about the thread that started it, and with the other the
     // process that holds the namespace would leave the group, which is killed when the call ends.
-    let sight = Sight { write: Vec::new(), ..sight.clone() };
+    let sight = Sight {
+        write: Vec::new(),
+        ..sight.clone()
+    };
     words.hide_and_show(&sight, programs);
     let mut shown: Vec<(&PathBuf, &str)> = Vec::new();
     shown.extend(reach.read.iter().map(|path| (path, "--ro-bind-try")));
     shown.extend(reach.write.iter().map(|path| (path, "--bind-try")));
     // A folder before what is inside it.
     shown.sort();
-    let is_inside = |path: &Path| reach.write.iter().any(|outer| path.starts_with(outer) && path != outer);
+    let is_inside = |path: &Path| {
+        reach
+            .write
+            .iter()
+            .any(|outer| path.starts_with(outer) && path != outer)
+    };
     for (path, word) in shown.into_iter().filter(|(path, _)| !is_inside(path)) {
         words.show(word, path);
     }
-    words.0.extend(["--setenv", "TMPDIR", "/tmp", "--chdir"].map(str::to_owned));
+    words
+        .0
+        .extend(["--setenv", "TMPDIR", "/tmp", "--chdir"].map(str::to_owned));
     words.0.push(cwd.display().to_string());
     words.0.push("--".to_owned());
     words.0

@@ -83,17 +83,29 @@ pub(crate) struct Sandbox {
 
 impl Sandbox {
     pub(crate) fn new(wanted: Wanted, sight: Sight, env: BTreeMap<String, String>) -> Self {
-        Self { wanted, sight, env, way: OnceCell::new(), is_logged: AtomicBool::new(false) }
+        Self {
+            wanted,
+            sight,
+            env,
+            way: OnceCell::new(),
+            is_logged: AtomicBool::new(false),
+        }
     }
 
     /// How commands are confined, found out once. An error is a sandbox that is wanted and does not work.
     pub(crate) async fn way(&self) -> Result<&Way, &str> {
-        self.way.get_or_init(|| self.find()).await.as_ref().map_err(String::as_str)
+        self.way
+            .get_or_init(|| self.find())
+            .await
+            .as_ref()
+            .map_err(String::as_str)
     }
 
     async fn find(&self) -> Result<Way, String> {
         match &self.wanted {
-            Wanted::Off => Ok(Way::Open("the setting `sandbox.kind` is \"off\"".to_owned())),
+            Wanted::Off => Ok(Way::Open(
+                "the setting `sandbox.kind` is \"off\"".to_owned(),
+            )),
             Wanted::Wrapper(words) => Ok(Way::Wrapper(words.clone())),
             Wanted::Bubblewrap => self.bubblewrap().await,
             Wanted::Auto => Ok(self.bubblewrap().await.unwrap_or_else(Way::Open)),
@@ -107,24 +119,39 @@ impl Sandbox {
         };
         let first = self.trial(&program, Network::Cut).await;
         if first.is_ok() {
-            return Ok(Way::Bubblewrap(Bubblewrap { program, can_cut_network: true }));
+            return Ok(Way::Bubblewrap(Bubblewrap {
+                program,
+                can_cut_network: true,
+            }));
         }
         self.trial(&program, Network::Shared).await?;
-        Ok(Way::Bubblewrap(Bubblewrap { program, can_cut_network: false }))
+        Ok(Way::Bubblewrap(Bubblewrap {
+            program,
+            can_cut_network: false,
+        }))
     }
 
     async fn trial(&self, program: &Path, network: Network) -> Result<(), String> {
         let short = Short {
             program: program.into(),
-            args: bubblewrap::trial(network).into_iter().map(OsString::from).collect(),
+            args: bubblewrap::trial(network)
+                .into_iter()
+                .map(OsString::from)
+                .collect(),
             cwd: "/".into(),
-            env: self.env.iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            env: self
+                .env
+                .iter()
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect(),
             stdin: None,
             limit: LIMIT,
             cap: 4096,
             is_wrapped: false,
         };
-        let output = process::short(&short).await.map_err(|error| format!("bubblewrap does not work here: {error}"))?;
+        let output = process::short(&short)
+            .await
+            .map_err(|error| format!("bubblewrap does not work here: {error}"))?;
         if output.status == Some(0) {
             return Ok(());
         }
@@ -143,7 +170,9 @@ impl Sandbox {
                 Ok(job)
             }
             Way::Wrapper(words) => Ok(in_wrapper(words, job, reach)),
-            Way::Bubblewrap(found) => Ok(bubblewrap::confine(&found.program, &self.sight, job, reach)),
+            Way::Bubblewrap(found) => {
+                Ok(bubblewrap::confine(&found.program, &self.sight, job, reach))
+            }
         }
     }
 

@@ -2,7 +2,12 @@ use super::*;
 use proptest::prelude::*;
 
 fn facts() -> Facts {
-    Facts { has_pr: false, self_review: true, on_max_cycles: OnMaxCycles::Escalate, escalated_from: None }
+    Facts {
+        has_pr: false,
+        self_review: true,
+        on_max_cycles: OnMaxCycles::Escalate,
+        escalated_from: None,
+    }
 }
 
 fn all_facts() -> Vec<Facts> {
@@ -10,8 +15,18 @@ fn all_facts() -> Vec<Facts> {
     for has_pr in [false, true] {
         for self_review in [false, true] {
             for on_max_cycles in [OnMaxCycles::Escalate, OnMaxCycles::PrAnyway] {
-                all.push(Facts { has_pr, self_review, on_max_cycles, escalated_from: None });
-                all.push(Facts { has_pr, self_review, on_max_cycles, escalated_from: Some(State::SelfReviewFailed) });
+                all.push(Facts {
+                    has_pr,
+                    self_review,
+                    on_max_cycles,
+                    escalated_from: None,
+                });
+                all.push(Facts {
+                    has_pr,
+                    self_review,
+                    on_max_cycles,
+                    escalated_from: Some(State::SelfReviewFailed),
+                });
             }
         }
     }
@@ -62,7 +77,10 @@ const CLAIMED_AGAIN: &[(State, Trigger)] = &[
 
 /// Every state with every trigger: what the drawing has is a move, what it does not have is refused.
 #[test]
-#[expect(clippy::wildcard_enum_match_arm, reason = "what is not named is refused, which is the point")]
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "what is not named is refused, which is the point"
+)]
 fn every_state_with_every_trigger() {
     use State as S;
     use Trigger as T;
@@ -71,25 +89,38 @@ fn every_state_with_every_trigger() {
         for &trigger in T::ALL {
             let expected = if CLAIMED_AGAIN.contains(&(state, trigger)) {
                 Ok(Move::Stay)
-            } else if let Some(&(_, _, to)) = LOCAL.iter().find(|(s, t, _)| (*s, *t) == (state, trigger)) {
+            } else if let Some(&(_, _, to)) =
+                LOCAL.iter().find(|(s, t, _)| (*s, *t) == (state, trigger))
+            {
                 Ok(Move::To(to))
             } else {
                 match trigger {
                     T::Merged if state != S::Merged => Ok(Move::To(S::Merged)),
                     T::Closed if state != S::Merged => Ok(to_or_stay(state, S::Closed)),
-                    T::MarkReady if !state.is_over() => Ok(to_or_stay(state, S::ReadyForHumanReview)),
+                    T::MarkReady if !state.is_over() => {
+                        Ok(to_or_stay(state, S::ReadyForHumanReview))
+                    }
                     T::Approve if !state.is_over() => Ok(to_or_stay(state, S::Approved)),
                     T::SkipToPr if !state.is_over() => Ok(to_or_stay(state, S::SelfReviewPassed)),
-                    T::NeedsPerson if !state.is_over() && state != S::Escalated => Ok(Move::To(S::Escalated)),
+                    T::NeedsPerson if !state.is_over() && state != S::Escalated => {
+                        Ok(Move::To(S::Escalated))
+                    }
                     _ => Err(NoSuchMove { state, trigger }),
                 }
             };
-            assert_eq!(next(state, trigger, facts()), expected, "{state} on {trigger}");
+            assert_eq!(
+                next(state, trigger, facts()),
+                expected,
+                "{state} on {trigger}"
+            );
             refused += usize::from(expected.is_err());
         }
     }
     assert_eq!(S::ALL.len() * T::ALL.len(), 384);
-    assert!(refused > 200, "most pairs are not moves, {refused} were refused");
+    assert!(
+        refused > 200,
+        "most pairs are not moves, {refused} were refused"
+    );
 }
 
 fn to_or_stay(from: State, to: State) -> Move {
@@ -98,31 +129,67 @@ fn to_or_stay(from: State, to: State) -> Move {
 
 #[test]
 fn a_change_with_a_pr_goes_back_to_its_pr() {
-    let pr = Facts { has_pr: true, ..facts() };
+    let pr = Facts {
+        has_pr: true,
+        ..facts()
+    };
     for state in [State::ReadyForHumanReview, State::Approved] {
-        assert_eq!(next(state, Trigger::NewRejection, pr), Ok(Move::To(State::AwaitingPrFeedback)));
-        assert_eq!(next(state, Trigger::HeadMoved, pr), Ok(Move::To(State::AwaitingPrFeedback)));
+        assert_eq!(
+            next(state, Trigger::NewRejection, pr),
+            Ok(Move::To(State::AwaitingPrFeedback))
+        );
+        assert_eq!(
+            next(state, Trigger::HeadMoved, pr),
+            Ok(Move::To(State::AwaitingPrFeedback))
+        );
     }
-    assert_eq!(next(State::Closed, Trigger::Reopened, pr), Ok(Move::To(State::AwaitingPrFeedback)));
+    assert_eq!(
+        next(State::Closed, Trigger::Reopened, pr),
+        Ok(Move::To(State::AwaitingPrFeedback))
+    );
 }
 
 #[test]
 fn settings_that_change_a_move() {
-    let anyway = Facts { on_max_cycles: OnMaxCycles::PrAnyway, ..facts() };
-    assert_eq!(next(State::SelfReviewFailed, Trigger::BoundReached, anyway), Ok(Move::To(State::SelfReviewPassed)));
-    assert_eq!(next(State::AwaitingPrFeedback, Trigger::BoundReached, anyway), Ok(Move::To(State::Escalated)));
-    let off = Facts { self_review: false, ..facts() };
-    assert_eq!(next(State::Implementing, Trigger::ImplementDone, off), Ok(Move::To(State::SelfReviewPassed)));
+    let anyway = Facts {
+        on_max_cycles: OnMaxCycles::PrAnyway,
+        ..facts()
+    };
+    assert_eq!(
+        next(State::SelfReviewFailed, Trigger::BoundReached, anyway),
+        Ok(Move::To(State::SelfReviewPassed))
+    );
+    assert_eq!(
+        next(State::AwaitingPrFeedback, Trigger::BoundReached, anyway),
+        Ok(Move::To(State::Escalated))
+    );
+    let off = Facts {
+        self_review: false,
+        ..facts()
+    };
+    assert_eq!(
+        next(State::Implementing, Trigger::ImplementDone, off),
+        Ok(Move::To(State::SelfReviewPassed))
+    );
 }
 
 #[test]
 fn an_escalated_change_goes_back_to_where_it_rested() {
     for &state in State::ALL {
         let back = resting(state);
-        assert!(!back.is_running(), "{state} rests in {back}, where nothing runs");
+        assert!(
+            !back.is_running(),
+            "{state} rests in {back}, where nothing runs"
+        );
         if !matches!(state, State::Escalated | State::Merged | State::Closed) {
-            let escalated = Facts { escalated_from: Some(back), ..facts() };
-            assert_eq!(next(State::Escalated, Trigger::Retry, escalated), Ok(Move::To(back)));
+            let escalated = Facts {
+                escalated_from: Some(back),
+                ..facts()
+            };
+            assert_eq!(
+                next(State::Escalated, Trigger::Retry, escalated),
+                Ok(Move::To(back))
+            );
         }
     }
     assert!(next(State::Escalated, Trigger::Retry, facts()).is_err());
@@ -158,8 +225,14 @@ impl Model {
             self.created_this_round = 0;
         }
         let bound = self.cycle >= MAX_CYCLES || self.total >= MAX_TOTAL;
-        let trigger = if trigger == Trigger::FixCreated && bound { Trigger::BoundReached } else { trigger };
-        let Ok(moved) = next(self.state, trigger, self.facts) else { return };
+        let trigger = if trigger == Trigger::FixCreated && bound {
+            Trigger::BoundReached
+        } else {
+            trigger
+        };
+        let Ok(moved) = next(self.state, trigger, self.facts) else {
+            return;
+        };
         if let Move::To(to) = moved {
             if trigger == Trigger::FixCreated {
                 self.created_this_round += 1;

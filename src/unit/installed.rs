@@ -23,13 +23,24 @@ pub(crate) fn installed(kind: Kind, text: &str) -> Installed {
         Kind::Systemd => {
             let value = |key: &str| text.lines().rev().find_map(|line| line.strip_prefix(key));
             let words = value("ExecStart=").map(systemd_words).unwrap_or_default();
-            (words, value("User=").and_then(|user| systemd_words(user).into_iter().next()))
+            (
+                words,
+                value("User=").and_then(|user| systemd_words(user).into_iter().next()),
+            )
         }
         Kind::Launchd => {
-            let after = |key: &str| text.split_once(&format!("<key>{key}</key>")).map(|(_, rest)| rest);
+            let after = |key: &str| {
+                text.split_once(&format!("<key>{key}</key>"))
+                    .map(|(_, rest)| rest)
+            };
             let list = after("ProgramArguments").and_then(|rest| rest.split_once("</array>"));
-            let words = list.map(|(list, _)| plist_strings(list)).unwrap_or_default();
-            (words, after("UserName").and_then(|rest| plist_strings(rest).into_iter().next()))
+            let words = list
+                .map(|(list, _)| plist_strings(list))
+                .unwrap_or_default();
+            (
+                words,
+                after("UserName").and_then(|rest| plist_strings(rest).into_iter().next()),
+            )
         }
     };
     let option = |name: &str| {
@@ -42,22 +53,31 @@ pub(crate) fn installed(kind: Kind, text: &str) -> Installed {
         program: words.first().map(PathBuf::from),
         config: option("--config"),
         db: option("--db"),
-        writable: if kind == Kind::Systemd { writable(text) } else { Vec::new() },
+        writable: if kind == Kind::Systemd {
+            writable(text)
+        } else {
+            Vec::new()
+        },
     }
 }
 
 fn writable(text: &str) -> Vec<PathBuf> {
     let values = text.lines().filter_map(|line| {
-        let bound = line.strip_prefix("BindPaths=").map(|value| value.replace("\\:", ":"));
+        let bound = line
+            .strip_prefix("BindPaths=")
+            .map(|value| value.replace("\\:", ":"));
         bound.or_else(|| line.strip_prefix("ReadWritePaths=").map(str::to_owned))
     });
     let words = values.flat_map(|value| systemd_words(&value));
-    words.map(|word| PathBuf::from(word.strip_prefix('-').unwrap_or(&word))).collect()
+    words
+        .map(|word| PathBuf::from(word.strip_prefix('-').unwrap_or(&word)))
+        .collect()
 }
 
 /// The words of a value, as `quoted` writes them.
 fn systemd_words(value: &str) -> Vec<String> {
-    let (mut words, mut word, mut is_quoted, mut has_word) = (Vec::new(), String::new(), false, false);
+    let (mut words, mut word, mut is_quoted, mut has_word) =
+        (Vec::new(), String::new(), false, false);
     let mut chars = value.chars().peekable();
     while let Some(c) = chars.next() {
         match c {
@@ -80,7 +100,14 @@ fn systemd_words(value: &str) -> Vec<String> {
 }
 
 fn plist_strings(list: &str) -> Vec<String> {
-    let plain = |text: &str| text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
-    let strings = list.split("<string>").skip(1).filter_map(|rest| rest.split_once("</string>"));
+    let plain = |text: &str| {
+        text.replace("&lt;", "<")
+            .replace("&gt;", ">")
+            .replace("&amp;", "&")
+    };
+    let strings = list
+        .split("<string>")
+        .skip(1)
+        .filter_map(|rest| rest.split_once("</string>"));
     strings.map(|(text, _)| plain(text)).collect()
 }

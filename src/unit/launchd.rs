@@ -61,6 +61,9 @@ pub(super) fn plist(wish: &Wish) -> Result<String, Unfit> {
 }
 
 fn string(text: &str) -> Result<String, Unfit> {
-    let text = fit(text)?.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let text = fit(text)?
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;");
     Ok(format!("<string>{text}</string>"))
 }

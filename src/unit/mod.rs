@@ -60,19 +60,26 @@ impl Wish {
         for paths in [&mut self.writable, &mut self.readable] {
             *paths = paths.iter().map(seen).collect();
         }
-        self.args = self.args.iter().map(|arg| seen(&PathBuf::from(arg)).to_string_lossy().into_owned()).collect();
+        self.args = self
+            .args
+            .iter()
+            .map(|arg| seen(&PathBuf::from(arg)).to_string_lossy().into_owned())
+            .collect();
     }
 }
 
 /// A path as it is from inside a file system that is at `root` now.
 pub(crate) fn seen_from(root: &Path, path: &Path) -> PathBuf {
-    path.strip_prefix(root).map_or_else(|_| path.to_owned(), |rest| Path::new("/").join(rest))
+    path.strip_prefix(root)
+        .map_or_else(|_| path.to_owned(), |rest| Path::new("/").join(rest))
 }
 
 /// A path or a word that has no place in such a text.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unfit {
-    #[error("{what:?} can't be written into a unit: it has a control character in it, or is not UTF-8")]
+    #[error(
+        "{what:?} can't be written into a unit: it has a control character in it, or is not UTF-8"
+    )]
     Text { what: String },
     #[error("systemd starts no program with a quote or a backslash in its path, such as {}: move it elsewhere", program.display())]
     Program { program: PathBuf },
@@ -108,8 +115,13 @@ pub(crate) fn is_same(one: &str, other: &str) -> bool {
 
 fn fit(text: &str) -> Result<&str, Unfit> {
     // What is not UTF-8 was turned into text with this in it.
-    if text.chars().any(|c| c.is_control() || c == char::REPLACEMENT_CHARACTER) {
-        return Err(Unfit::Text { what: text.to_owned() });
+    if text
+        .chars()
+        .any(|c| c.is_control() || c == char::REPLACEMENT_CHARACTER)
+    {
+        return Err(Unfit::Text {
+            what: text.to_owned(),
+        });
     }
     Ok(text)
 }

@@ -16,9 +16,12 @@ pub(super) fn unit(wish: &Wish) -> Result<String, Unfit> {
         Scope::User => "systemctl --user edit remand",
         Scope::System { .. } => "systemctl edit remand",
     };
-    let mut text =
-        format!("# {MARK}: changes made here are lost with the next one, those made with\n# `{edit}` are kept.\n\n");
-    text.push_str("[Unit]\nDescription=remand: sends rejected work back to the agent that can fix it\n");
+    let mut text = format!(
+        "# {MARK}: changes made here are lost with the next one, those made with\n# `{edit}` are kept.\n\n"
+    );
+    text.push_str(
+        "[Unit]\nDescription=remand: sends rejected work back to the agent that can fix it\n",
+    );
     if wish.scope != Scope::User {
         text.push_str("After=network-online.target\nWants=network-online.target\n");
     }
@@ -29,7 +32,11 @@ pub(super) fn unit(wish: &Wish) -> Result<String, Unfit> {
         Scope::User => text.push_str(AS_A_USER),
         Scope::System { run_as } => text.push_str(&for_the_machine(wish, run_as)?),
     }
-    let target = if wish.scope == Scope::User { "default.target" } else { "multi-user.target" };
+    let target = if wish.scope == Scope::User {
+        "default.target"
+    } else {
+        "multi-user.target"
+    };
     Ok(format!("{text}\n[Install]\nWantedBy={target}\n"))
 }
 
@@ -37,7 +44,9 @@ fn how_to_run(wish: &Wish) -> Result<String, Unfit> {
     let program = wish.program.to_string_lossy();
     // However they are escaped: "Executable name contains special characters". All others are fine.
     if program.contains(['\'', '"', '\\']) {
-        return Err(Unfit::Program { program: wish.program.clone() });
+        return Err(Unfit::Program {
+            program: wish.program.clone(),
+        });
     }
     let mut words = vec![quoted(&program)?];
     for arg in &wish.args {
@@ -46,7 +55,11 @@ fn how_to_run(wish: &Wish) -> Result<String, Unfit> {
     }
     // Taken as it is, but for percent signs.
     let environment = fit(&wish.environment.to_string_lossy())?.replace('%', "%%");
-    let (exec, path, stop_s) = (words.join(" "), quoted(&format!("PATH={}", wish.path))?, wish.stop_s);
+    let (exec, path, stop_s) = (
+        words.join(" "),
+        quoted(&format!("PATH={}", wish.path))?,
+        wish.stop_s,
+    );
     Ok(format!(
         "# Ready is said when it works, and only by the daemon itself: agents have no word here.
 Type=notify
@@ -127,31 +140,50 @@ ProtectSystem=strict
 "
     );
     // The root would make everything writable, and it contains every other path.
-    let writable: Vec<PathBuf> = wish.writable.iter().filter(|path| *path != Path::new("/")).cloned().collect();
+    let writable: Vec<PathBuf> = wish
+        .writable
+        .iter()
+        .filter(|path| *path != Path::new("/"))
+        .cloned()
+        .collect();
     let writable = outermost(&writable);
     let is_hidden = |path: &Path| HOMES.iter().any(|home| path.starts_with(home));
     let bound: Vec<&PathBuf> = writable.iter().filter(|path| is_hidden(path)).collect();
     let within = |path: &Path| writable.iter().any(|outer| path.starts_with(outer));
     let readable = outermost(&wish.readable);
-    let seen: Vec<&PathBuf> = readable.iter().filter(|path| is_hidden(path) && !within(path)).collect();
+    let seen: Vec<&PathBuf> = readable
+        .iter()
+        .filter(|path| is_hidden(path) && !within(path))
+        .collect();
     let mut line = |key: &str, paths: &[&PathBuf]| -> Result<(), Unfit> {
         for path in paths {
             // A folder that is not there yet is no reason not to start.
             let path = format!("-{}", path.display());
             let word = quoted(&path)?;
             // There a colon stands between a path and the place where it is shown.
-            let word = if key.starts_with("Bind") { word.replace(':', "\\:") } else { word };
+            let word = if key.starts_with("Bind") {
+                word.replace(':', "\\:")
+            } else {
+                word
+            };
             text.push_str(&format!("{key}={word}\n"));
         }
         Ok(())
     };
     line(
         "ReadWritePaths",
-        &writable.iter().filter(|path| !is_hidden(path) && !path.starts_with(STATE)).collect::<Vec<_>>(),
+        &writable
+            .iter()
+            .filter(|path| !is_hidden(path) && !path.starts_with(STATE))
+            .collect::<Vec<_>>(),
     )?;
     line("BindPaths", &bound)?;
     line("BindReadOnlyPaths", &seen)?;
-    let homes = if bound.is_empty() && seen.is_empty() { "yes" } else { "tmpfs" };
+    let homes = if bound.is_empty() && seen.is_empty() {
+        "yes"
+    } else {
+        "tmpfs"
+    };
     Ok(format!("{text}ProtectHome={homes}\n"))
 }
 
@@ -170,11 +202,16 @@ fn outermost(paths: &[PathBuf]) -> Vec<PathBuf> {
 
 /// One word of a value: quotes and backslashes are systemd's, and so is a percent sign.
 fn quoted(word: &str) -> Result<String, Unfit> {
-    let word = fit(word)?.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%");
+    let word = fit(word)?
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('%', "%%");
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@,%".contains(c);
-    Ok(if !word.is_empty() && !word.starts_with("PATH=") && word.chars().all(is_plain) {
-        word
-    } else {
-        format!("\"{word}\"")
-    })
+    Ok(
+        if !word.is_empty() && !word.starts_with("PATH=") && word.chars().all(is_plain) {
+            word
+        } else {
+            format!("\"{word}\"")
+        },
+    )
 }

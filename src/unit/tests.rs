@@ -4,31 +4,56 @@ fn wish(scope: Scope) -> Wish {
     Wish {
         scope,
         program: "/opt/my tools/100%/$re;mand".into(),
-        args: ["--db", "/srv/50% of $it/b.db", "run"].map(String::from).to_vec(),
+        args: ["--db", "/srv/50% of $it/b.db", "run"]
+            .map(String::from)
+            .to_vec(),
         path: "/usr/bin:/opt/a b%/bin".into(),
         environment: "/etc/re mand/100%.env".into(),
         state: "/var/lib/remand".into(),
-        writable: ["/srv/src", "/srv/src/website", "/var/lib/remand/worktrees", "/home/ada/src 1%"]
-            .map(PathBuf::from)
-            .to_vec(),
-        readable: ["/opt/my tools/100%", "/home/ada/src 1%/settings", "/home/eve/bin"].map(PathBuf::from).to_vec(),
+        writable: [
+            "/srv/src",
+            "/srv/src/website",
+            "/var/lib/remand/worktrees",
+            "/home/ada/src 1%",
+        ]
+        .map(PathBuf::from)
+        .to_vec(),
+        readable: [
+            "/opt/my tools/100%",
+            "/home/ada/src 1%/settings",
+            "/home/eve/bin",
+        ]
+        .map(PathBuf::from)
+        .to_vec(),
         stop_s: 55,
     }
 }
 
 fn system() -> Wish {
-    wish(Scope::System { run_as: "remand".into() })
+    wish(Scope::System {
+        run_as: "remand".into(),
+    })
 }
 
 fn lines<'a>(text: &'a str, keys: &[&str]) -> Vec<&'a str> {
-    text.lines().filter(|line| keys.iter().any(|key| line.starts_with(&format!("{key}=")))).collect()
+    text.lines()
+        .filter(|line| keys.iter().any(|key| line.starts_with(&format!("{key}="))))
+        .collect()
 }
 
 #[test]
 fn what_systemd_would_read_otherwise_is_escaped() {
     let text = text(Kind::Systemd, &wish(Scope::User)).unwrap();
     assert_eq!(
-        lines(&text, &["ExecStart", "Environment", "EnvironmentFile", "TimeoutStopSec"]),
+        lines(
+            &text,
+            &[
+                "ExecStart",
+                "Environment",
+                "EnvironmentFile",
+                "TimeoutStopSec"
+            ]
+        ),
         [
             r#"ExecStart="/opt/my tools/100%%/$re;mand" --db "/srv/50%% of $$it/b.db" run"#,
             r#"Environment="PATH=/usr/bin:/opt/a b%%/bin""#,
@@ -36,14 +61,28 @@ fn what_systemd_would_read_otherwise_is_escaped() {
             "TimeoutStopSec=55",
         ]
     );
-    assert_eq!(lines(&text, &["User", "ProtectSystem", "ReadWritePaths"]), [""; 0], "nothing that a user may not");
+    assert_eq!(
+        lines(&text, &["User", "ProtectSystem", "ReadWritePaths"]),
+        [""; 0],
+        "nothing that a user may not"
+    );
 }
 
 #[test]
 fn what_is_in_a_home_is_shown_and_the_rest_of_it_is_not() {
     let text = text(Kind::Systemd, &system()).unwrap();
     assert_eq!(
-        lines(&text, &["User", "ProtectSystem", "ReadWritePaths", "BindPaths", "BindReadOnlyPaths", "ProtectHome"]),
+        lines(
+            &text,
+            &[
+                "User",
+                "ProtectSystem",
+                "ReadWritePaths",
+                "BindPaths",
+                "BindReadOnlyPaths",
+                "ProtectHome"
+            ]
+        ),
         [
             "User=remand",
             "ProtectSystem=strict",
@@ -53,27 +92,63 @@ fn what_is_in_a_home_is_shown_and_the_rest_of_it_is_not() {
             "ProtectHome=tmpfs",
         ]
     );
-    let plain = Wish { writable: vec!["/srv".into()], readable: Vec::new(), ..system() };
+    let plain = Wish {
+        writable: vec!["/srv".into()],
+        readable: Vec::new(),
+        ..system()
+    };
     let plain = super::text(Kind::Systemd, &plain).unwrap();
-    assert_eq!(lines(&plain, &["ReadWritePaths", "ProtectHome"]), ["ReadWritePaths=-/srv", "ProtectHome=yes"]);
+    assert_eq!(
+        lines(&plain, &["ReadWritePaths", "ProtectHome"]),
+        ["ReadWritePaths=-/srv", "ProtectHome=yes"]
+    );
 }
 
 /// Tried with the same mounts made by hand: each of them leaves bubblewrap without a /proc, or shims out of sight.
 #[test]
 fn what_keeps_agents_from_their_sandbox_is_not_set() {
-    let keys = ["ProtectProc", "ProcSubset", "ProtectKernelTunables", "ProtectKernelLogs", "ProtectHostname"];
+    let keys = [
+        "ProtectProc",
+        "ProcSubset",
+        "ProtectKernelTunables",
+        "ProtectKernelLogs",
+        "ProtectHostname",
+    ];
     for wish in [wish(Scope::User), system()] {
         let text = text(Kind::Systemd, &wish).unwrap();
         assert_eq!(lines(&text, &keys), [""; 0]);
-        assert_eq!(lines(&text, &["RestrictNamespaces", "MemoryDenyWriteExecute", "PrivateNetwork"]), [""; 0]);
+        assert_eq!(
+            lines(
+                &text,
+                &[
+                    "RestrictNamespaces",
+                    "MemoryDenyWriteExecute",
+                    "PrivateNetwork"
+                ]
+            ),
+            [""; 0]
+        );
     }
 }
 
 #[test]
 fn an_installed_text_is_read_back() {
     for kind in [Kind::Systemd, Kind::Launchd] {
-        let args = ["--config", "/srv/a \"b\" & <c>/\\d.toml", "--db", "/srv/50% of $it/b.db", "run"];
-        let known = text(kind, &Wish { args: args.map(String::from).to_vec(), ..system() }).unwrap();
+        let args = [
+            "--config",
+            "/srv/a \"b\" & <c>/\\d.toml",
+            "--db",
+            "/srv/50% of $it/b.db",
+            "run",
+        ];
+        let known = text(
+            kind,
+            &Wish {
+                args: args.map(String::from).to_vec(),
+                ..system()
+            },
+        )
+        .unwrap();
         let expected = Installed {
             is_ours: true,
             user: Some("remand".into()),
@@ -86,7 +161,10 @@ fn an_installed_text_is_read_back() {
             },
         };
         assert_eq!(installed(kind, &known), expected, "{kind:?}");
-        assert_eq!(installed(kind, &text(kind, &wish(Scope::User)).unwrap()).user, None);
+        assert_eq!(
+            installed(kind, &text(kind, &wish(Scope::User)).unwrap()).user,
+            None
+        );
         assert_eq!(installed(kind, "nothing of ours"), Installed::default());
     }
 }
@@ -94,11 +172,24 @@ fn an_installed_text_is_read_back() {
 #[test]
 fn what_would_begin_a_line_of_its_own_is_refused() {
     for bad in ["/srv/a\nExecStart=/bin/evil", "/srv/\u{0}", "/srv/\u{fffd}"] {
-        let wish = Wish { args: vec![bad.into()], ..system() };
+        let wish = Wish {
+            args: vec![bad.into()],
+            ..system()
+        };
         for kind in [Kind::Systemd, Kind::Launchd] {
             assert!(text(kind, &wish).is_err(), "{bad:?}");
         }
-        assert!(text(Kind::Systemd, &Wish { writable: vec![bad.into()], ..system() }).is_err(), "{bad:?}");
+        assert!(
+            text(
+                Kind::Systemd,
+                &Wish {
+                    writable: vec![bad.into()],
+                    ..system()
+                }
+            )
+            .is_err(),
+            "{bad:?}"
+        );
     }
 }
 
@@ -107,10 +198,24 @@ fn another_path_is_no_difference_and_all_else_is() {
     for kind in [Kind::Systemd, Kind::Launchd] {
         let known = text(kind, &system()).unwrap();
         assert!(is_ours(&known));
-        let elsewhere = text(kind, &Wish { path: "/bin".into(), ..system() }).unwrap();
+        let elsewhere = text(
+            kind,
+            &Wish {
+                path: "/bin".into(),
+                ..system()
+            },
+        )
+        .unwrap();
         assert_ne!(known, elsewhere);
         assert!(is_same(&known, &elsewhere), "{kind:?}");
-        let other = text(kind, &Wish { stop_s: 56, ..system() }).unwrap();
+        let other = text(
+            kind,
+            &Wish {
+                stop_s: 56,
+                ..system()
+            },
+        )
+        .unwrap();
         assert!(!is_same(&known, &other), "{kind:?}");
     }
     assert!(!is_ours("[Service]\nExecStart=/bin/true\n"));

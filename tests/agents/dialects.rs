@@ -4,8 +4,7 @@
 use crate::support::play::{Play, Script};
 use crate::support::pull_play::PullPlay;
 
-const FOUR_LINES: &str =
-    "printf 'REVIEW_RESULT: approved\\nFINDINGS_COUNT: 0\\nSEVERITY: none\\nSUMMARY: it is fixed\\n'";
+const FOUR_LINES: &str = "printf 'REVIEW_RESULT: approved\\nFINDINGS_COUNT: 0\\nSEVERITY: none\\nSUMMARY: it is fixed\\n'";
 const REJECTS_IN_OWN_FORM: &str = "says changes_requested no \"$(finding work.txt 1 'say fixed')\"";
 
 /// A reviewer that rejects until `work.txt` says "fixed".
@@ -16,25 +15,45 @@ fn reviewer(rejects: &str, approves: &str) -> String {
 /// Rejection, fix, approval, all in one form: the change is ready, and the finding closed as said.
 #[track_caller]
 fn loops(rejects: &str, approves: &str, dialect: &str, finding: &str) -> Play {
-    let play = Play::new(&Script { reviewer: &reviewer(rejects, approves), ..Script::default() });
+    let play = Play::new(&Script {
+        reviewer: &reviewer(rejects, approves),
+        ..Script::default()
+    });
     play.tick().ok();
     play.is_ready(1);
-    let reviews = play.world.sqlite("SELECT verdict, raw_verdict, dialect FROM reviews ORDER BY review_id");
-    assert_eq!(reviews, format!("changes_requested|changes_requested|{dialect}\napproved|approved|{dialect}"));
-    let findings = play.world.sqlite("SELECT text, path, outcome, resolution FROM findings");
+    let reviews = play
+        .world
+        .sqlite("SELECT verdict, raw_verdict, dialect FROM reviews ORDER BY review_id");
+    assert_eq!(
+        reviews,
+        format!("changes_requested|changes_requested|{dialect}\napproved|approved|{dialect}")
+    );
+    let findings = play
+        .world
+        .sqlite("SELECT text, path, outcome, resolution FROM findings");
     assert_eq!(findings, finding);
-    assert_eq!(play.count("events WHERE event_type = 'review_unclear'"), 0, "{:#?}", play.events());
+    assert_eq!(
+        play.count("events WHERE event_type = 'review_unclear'"),
+        0,
+        "{:#?}",
+        play.events()
+    );
     play
 }
 
 /// NFR-1: the four lines are the whole contract. A rejection without JSON has its summary as its finding.
 #[test]
 fn the_four_lines_of_the_contract() {
-    let rejects =
-        "printf 'REVIEW_RESULT: changes_requested\\nFINDINGS_COUNT: 1\\nSEVERITY: high\\nSUMMARY: say fixed\\n'";
-    let play = loops(rejects, FOUR_LINES, "contract", "say fixed||resolved|not_raised_again");
-    let event =
-        play.world.sqlite("SELECT metadata ->> 'not_raised_again' FROM events WHERE event_type = 'work_approved'");
+    let rejects = "printf 'REVIEW_RESULT: changes_requested\\nFINDINGS_COUNT: 1\\nSEVERITY: high\\nSUMMARY: say fixed\\n'";
+    let play = loops(
+        rejects,
+        FOUR_LINES,
+        "contract",
+        "say fixed||resolved|not_raised_again",
+    );
+    let event = play.world.sqlite(
+        "SELECT metadata ->> 'not_raised_again' FROM events WHERE event_type = 'work_approved'",
+    );
     assert_eq!(event, "[\"f1\"]");
     let severity = play.world.sqlite("SELECT severity FROM findings");
     assert_eq!(severity, "high");
@@ -44,61 +63,107 @@ fn the_four_lines_of_the_contract() {
 #[test]
 fn the_four_lines_and_a_list() {
     let rejects = "printf -- '- [HIGH] work.txt:1 - say fixed\\n\\nREVIEW_RESULT: changes_requested\\nSUMMARY: no\\n'";
-    loops(rejects, FOUR_LINES, "contract", "say fixed|work.txt|resolved|not_raised_again");
+    loops(
+        rejects,
+        FOUR_LINES,
+        "contract",
+        "say fixed|work.txt|resolved|not_raised_again",
+    );
 }
 
 #[test]
 fn a_verdict_line() {
-    let rejects = "printf '## Summary\\n\\nsay fixed\\n\\n## Verdict\\n\\n**Verdict: CHANGES_REQUESTED**\\n'";
+    let rejects =
+        "printf '## Summary\\n\\nsay fixed\\n\\n## Verdict\\n\\n**Verdict: CHANGES_REQUESTED**\\n'";
     let approves = "printf '## Summary\\n\\nfine\\n\\n**Verdict: APPROVED**\\n'";
-    loops(rejects, approves, "verdict_line", "say fixed||resolved|not_raised_again");
+    loops(
+        rejects,
+        approves,
+        "verdict_line",
+        "say fixed||resolved|not_raised_again",
+    );
 }
 
 /// S1-49: the decision in brackets, the issues with their category, severity and file.
 #[test]
 fn a_decision_in_brackets() {
     let rejects = "printf '**[REJECTED]**\\n\\n### Issues Found\\n- **[CODE]** - error: say fixed\\n  - File: work.txt\\n  - Line: 1\\n\\n### Summary\\nIt has to be fixed.\\n'";
-    let approves = "printf '**[APPROVED]**\\n\\n### Issues Found\\nNone\\n\\n### Summary\\nFine.\\n'";
-    loops(rejects, approves, "bracket", "say fixed|work.txt|resolved|not_raised_again");
+    let approves =
+        "printf '**[APPROVED]**\\n\\n### Issues Found\\nNone\\n\\n### Summary\\nFine.\\n'";
+    loops(
+        rejects,
+        approves,
+        "bracket",
+        "say fixed|work.txt|resolved|not_raised_again",
+    );
 }
 
 /// S0-26, S0-27: the self-review JSON; its issues get ids of ours.
 #[test]
 fn the_self_review_json() {
     let issue = r#"{"severity": "high", "category": "logic", "file": "work.txt", "lineStart": 1, "lineEnd": 1, "description": "say fixed"}"#;
-    let rejects =
-        format!("printf '%s\\n' '{{\"verdict\": \"needs_work\", \"issues\": [{issue}], \"summary\": \"no\"}}'");
+    let rejects = format!(
+        "printf '%s\\n' '{{\"verdict\": \"needs_work\", \"issues\": [{issue}], \"summary\": \"no\"}}'"
+    );
     let approves = r#"printf '%s\n' '{"verdict": "pass", "issues": [], "summary": "fine"}'"#;
-    let play = loops(&rejects, approves, "json", "say fixed|work.txt|resolved|not_raised_again");
+    let play = loops(
+        &rejects,
+        approves,
+        "json",
+        "say fixed|work.txt|resolved|not_raised_again",
+    );
     assert_eq!(play.world.sqlite("SELECT finding_id FROM findings"), "f1");
 }
 
 #[test]
 fn our_own_json_form() {
-    loops(REJECTS_IN_OWN_FORM, "says approved fine", "contract", "say fixed|work.txt|resolved|judged");
+    loops(
+        REJECTS_IN_OWN_FORM,
+        "says approved fine",
+        "contract",
+        "say fixed|work.txt|resolved|judged",
+    );
 }
 
 /// The reviewer answers in four lines to a finding that needs its word, and is asked for that once.
 #[track_caller]
 fn needs_a_word(fixer: &str, settled: &str) {
-    let approves =
-        format!("if grep -q '{settled}' notes.txt 2>/dev/null; then {FOUR_LINES}; else {REJECTS_IN_OWN_FORM}; fi");
-    let play = Play::new(&Script { reviewer: &approves, fixer, ..Script::default() });
+    let approves = format!(
+        "if grep -q '{settled}' notes.txt 2>/dev/null; then {FOUR_LINES}; else {REJECTS_IN_OWN_FORM}; fi"
+    );
+    let play = Play::new(&Script {
+        reviewer: &approves,
+        fixer,
+        ..Script::default()
+    });
     play.tick().ok();
     play.is_escalated("does not say whether f1 of earlier reviews are resolved");
     assert_eq!(play.count("events WHERE event_type = 'review_unclear'"), 1);
     assert_eq!(play.count("findings WHERE outcome = 'resolved'"), 0);
-    assert!(play.prompt_of_run("r4").contains("a status, resolved or open, for f1"), "{}", play.prompt_of_run("r4"));
+    assert!(
+        play.prompt_of_run("r4")
+            .contains("a status, resolved or open, for f1"),
+        "{}",
+        play.prompt_of_run("r4")
+    );
 
     let judges = format!(
         "if grep -q '{settled}' notes.txt 2>/dev/null; then \
            if [ -e \"$PROMPTS/asked\" ]; then says approved fine; else : >\"$PROMPTS/asked\"; {FOUR_LINES}; fi; \
          else {REJECTS_IN_OWN_FORM}; fi"
     );
-    let play = Play::new(&Script { reviewer: &judges, fixer, ..Script::default() });
+    let play = Play::new(&Script {
+        reviewer: &judges,
+        fixer,
+        ..Script::default()
+    });
     play.tick().ok();
     play.is_ready(1);
-    assert_eq!(play.world.sqlite("SELECT outcome, resolution FROM findings"), "resolved|judged");
+    assert_eq!(
+        play.world
+            .sqlite("SELECT outcome, resolution FROM findings"),
+        "resolved|judged"
+    );
 }
 
 #[test]
@@ -110,7 +175,10 @@ fn a_disputed_finding_needs_an_explicit_judgment() {
 
 #[test]
 fn a_finding_where_nothing_changed_needs_an_explicit_judgment() {
-    needs_a_word("cat >/dev/null\necho elsewhere >notes.txt\necho done\n", "elsewhere");
+    needs_a_word(
+        "cat >/dev/null\necho elsewhere >notes.txt\necho done\n",
+        "elsewhere",
+    );
 }
 
 /// Findings that had no room in the prompt are not closed by an approval that could not know them.
@@ -121,25 +189,43 @@ fn a_finding_that_was_not_in_the_prompt_is_not_closed() {
         printf '\\nREVIEW_RESULT: changes_requested\\nSUMMARY: a lot\\n'";
     let reviewer = reviewer(rejects, FOUR_LINES);
     let tables = "[limits]\nfeedback_kb = 32\n";
-    let play = Play::new(&Script { reviewer: &reviewer, tables, ..Script::default() });
+    let play = Play::new(&Script {
+        reviewer: &reviewer,
+        tables,
+        ..Script::default()
+    });
     play.tick().ok();
-    let second = play.world.sqlite("SELECT verdict, raw_verdict FROM reviews ORDER BY review_id LIMIT 1 OFFSET 1");
+    let second = play
+        .world
+        .sqlite("SELECT verdict, raw_verdict FROM reviews ORDER BY review_id LIMIT 1 OFFSET 1");
     assert_eq!(second, "changes_requested|approved", "{:#?}", play.events());
-    let raised = play.world.sqlite("SELECT json_array_length(blocking) FROM reviews ORDER BY review_id LIMIT 2");
+    let raised = play
+        .world
+        .sqlite("SELECT json_array_length(blocking) FROM reviews ORDER BY review_id LIMIT 2");
     let raised: Vec<i64> = raised.lines().map(|line| line.parse().unwrap()).collect();
-    assert!(raised[0] == 6 && raised[1] > 0 && raised[1] < 6, "{raised:?}");
+    assert!(
+        raised[0] == 6 && raised[1] > 0 && raised[1] < 6,
+        "{raised:?}"
+    );
 }
 
 #[test]
 fn an_approval_that_counts_blocking_findings_is_a_rejection() {
-    let rejects =
-        "printf 'REVIEW_RESULT: approved\\nFINDINGS_COUNT: 2\\nSEVERITY: high\\nSUMMARY: the loop never ends\\n'";
-    let play = Play::new(&Script { reviewer: &reviewer(rejects, FOUR_LINES), ..Script::default() });
+    let rejects = "printf 'REVIEW_RESULT: approved\\nFINDINGS_COUNT: 2\\nSEVERITY: high\\nSUMMARY: the loop never ends\\n'";
+    let play = Play::new(&Script {
+        reviewer: &reviewer(rejects, FOUR_LINES),
+        ..Script::default()
+    });
     play.tick().ok();
     play.is_ready(1);
-    let first = play.world.sqlite("SELECT verdict, raw_verdict FROM reviews WHERE review_id = 'v1'");
+    let first = play
+        .world
+        .sqlite("SELECT verdict, raw_verdict FROM reviews WHERE review_id = 'v1'");
     assert_eq!(first, "changes_requested|approved");
-    assert_eq!(play.world.sqlite("SELECT text, severity FROM findings"), "the loop never ends|high");
+    assert_eq!(
+        play.world.sqlite("SELECT text, severity FROM findings"),
+        "the loop never ends|high"
+    );
     let event = play.world.sqlite(
         "SELECT metadata ->> 'verdict', metadata ->> 'raw_verdict' FROM events WHERE event_type = 'work_rejected'",
     );
@@ -149,11 +235,17 @@ fn an_approval_that_counts_blocking_findings_is_a_rejection() {
 #[test]
 fn an_approval_that_counts_blocking_findings_and_names_none_is_unclear() {
     let says = "printf 'REVIEW_RESULT: approved\\nFINDINGS_COUNT: 2\\nSEVERITY: high\\n'";
-    let play = Play::new(&Script { reviewer: says, ..Script::default() });
+    let play = Play::new(&Script {
+        reviewer: says,
+        ..Script::default()
+    });
     play.tick().ok();
     play.is_escalated("can't be read as a verdict, also when asked again");
     let says = "printf 'REVIEW_RESULT: changes_requested\\nFINDINGS_COUNT: 0\\n'";
-    let play = Play::new(&Script { reviewer: says, ..Script::default() });
+    let play = Play::new(&Script {
+        reviewer: says,
+        ..Script::default()
+    });
     play.tick().ok();
     play.is_escalated("asks for changes but names none");
 }
@@ -161,11 +253,19 @@ fn an_approval_that_counts_blocking_findings_and_names_none_is_unclear() {
 /// A person's findings are for that person to judge: our review passes in four lines, and the change waits for them.
 #[test]
 fn what_a_person_found_waits_for_that_person() {
-    let play = PullPlay::new(&Script { reviewer: FOUR_LINES, ..Script::default() });
+    let play = PullPlay::new(&Script {
+        reviewer: FOUR_LINES,
+        ..Script::default()
+    });
     play.forge.add_user("grace", "write");
     play.tick();
     play.is_ready(0);
-    play.review("grace", "CHANGES_REQUESTED", "please", &[("work.txt", 1, "say fixed")]);
+    play.review(
+        "grace",
+        "CHANGES_REQUESTED",
+        "please",
+        &[("work.txt", 1, "say fixed")],
+    );
     play.tick();
     play.is_ready(1);
     play.tick();
@@ -178,18 +278,38 @@ fn what_a_person_found_waits_for_that_person() {
 /// GZ-14: where there is a plan, the reviewer is shown it and asked to compare; without one, the title stands in for it.
 #[test]
 fn a_review_compares_with_the_plan() {
-    let play = Play::without_change(&Script { reviewer: FOUR_LINES, ..Script::default() });
+    let play = Play::without_change(&Script {
+        reviewer: FOUR_LINES,
+        ..Script::default()
+    });
     let folder = play.worktree.join(".specify/specs/feature");
     std::fs::create_dir_all(&folder).unwrap();
-    play.world.commit(&folder, "plan.md", "first the parser, then the rest", "plan");
+    play.world.commit(
+        &folder,
+        "plan.md",
+        "first the parser, then the rest",
+        "plan",
+    );
     play.world.remand_in(&play.worktree, &["review"]).ok();
     play.tick().ok();
     play.is_ready(0);
     let prompt = play.prompt_of_run("r1");
-    assert!(prompt.contains("first the parser, then the rest"), "{prompt}");
-    assert!(prompt.contains("hold the code against the plan above"), "{prompt}");
+    assert!(
+        prompt.contains("first the parser, then the rest"),
+        "{prompt}"
+    );
+    assert!(
+        prompt.contains("hold the code against the plan above"),
+        "{prompt}"
+    );
 
-    let play = Play::new(&Script { reviewer: FOUR_LINES, ..Script::default() });
+    let play = Play::new(&Script {
+        reviewer: FOUR_LINES,
+        ..Script::default()
+    });
     play.tick().ok();
-    assert!(play.prompt_of_run("r1").contains("the title and the commit messages"));
+    assert!(
+        play.prompt_of_run("r1")
+            .contains("the title and the commit messages")
+    );
 }

@@ -9,19 +9,33 @@ fn gated(gate: &str, fixer: &str, tables: &str) -> Play {
 
 /// The same, with other settings at the top.
 fn gated_with(settings: &str, gate: &str, fixer: &str, tables: &str) -> Play {
-    let play = Play::without_change(&Script { fixer, tables, settings, ..Script::default() });
+    let play = Play::without_change(&Script {
+        fixer,
+        tables,
+        settings,
+        ..Script::default()
+    });
     let path = set_gate(&play, gate);
     let config = play.world.root().join("config/remand/config.toml");
     let text = std::fs::read_to_string(&config).unwrap();
-    std::fs::write(&config, format!("gates = [[\"{}\"]]\n{text}", path.display())).unwrap();
-    play.world.remand_in(&play.worktree, &["review", "--title", "Feature"]).ok();
+    std::fs::write(
+        &config,
+        format!("gates = [[\"{}\"]]\n{text}", path.display()),
+    )
+    .unwrap();
+    play.world
+        .remand_in(&play.worktree, &["review", "--title", "Feature"])
+        .ok();
     play
 }
 
 const IN_WORKTREE: &str = "gate_in = \"worktree\"";
 
 fn set_gate(play: &Play, gate: &str) -> std::path::PathBuf {
-    play.world.script("gate", &format!("SEEN='{}'\n{gate}", play.seen("").display()))
+    play.world.script(
+        "gate",
+        &format!("SEEN='{}'\n{gate}", play.seen("").display()),
+    )
 }
 
 const FIXES_MORE: &str = "cat >/dev/null\necho fixed >>work.txt\n";
@@ -38,8 +52,9 @@ fn red_with(settings: &str, gate: &str, tables: &str, reason: &str) -> Play {
     play.tick().ok();
     play.is_escalated("the gates are red");
     assert!(play.answer().contains("remand show r"), "{}", play.answer());
-    let output =
-        play.world.sqlite("SELECT metadata ->> '$.output' FROM events WHERE event_type = 'gate_failed' LIMIT 1");
+    let output = play.world.sqlite(
+        "SELECT metadata ->> '$.output' FROM events WHERE event_type = 'gate_failed' LIMIT 1",
+    );
     assert!(output.contains(reason), "{output}");
     play.worktree_is_at(&before);
     assert_eq!(play.count("work_items WHERE source = 'code_review'"), 1);
@@ -53,21 +68,48 @@ fn red_once_and_then_green() {
     play.tick().ok();
     play.is_ready(1);
     assert_eq!(play.count("events WHERE event_type = 'gate_failed'"), 1);
-    assert!(play.prompt_of_run("r3").contains("test_of_two FAILED: wants it twice"));
-    assert_eq!(play.world.sqlite("SELECT fix_cycle FROM changes"), "1", "a red gate is no cycle");
-    assert_eq!(play.world.sqlite("SELECT group_concat(gates) FROM runs WHERE gates IS NOT NULL"), "red,green");
+    assert!(
+        play.prompt_of_run("r3")
+            .contains("test_of_two FAILED: wants it twice")
+    );
+    assert_eq!(
+        play.world.sqlite("SELECT fix_cycle FROM changes"),
+        "1",
+        "a red gate is no cycle"
+    );
+    assert_eq!(
+        play.world
+            .sqlite("SELECT group_concat(gates) FROM runs WHERE gates IS NOT NULL"),
+        "red,green"
+    );
 }
 
 #[test]
 fn red_for_ever_is_for_a_person() {
-    let play = red_for_ever("echo 'never satisfied'\nexit 1\n", "[loop]\nmax_gate_rounds = 1\n", "never satisfied");
+    let play = red_for_ever(
+        "echo 'never satisfied'\nexit 1\n",
+        "[loop]\nmax_gate_rounds = 1\n",
+        "never satisfied",
+    );
     assert_eq!(play.count("runs"), 3, "one review, the fix, and one more");
-    assert!(play.answer().contains("also after the agent was sent back once: $ "), "{}", play.answer());
-    assert!(play.answer().contains(": never satisfied. Decide"), "{}", play.answer());
+    assert!(
+        play.answer()
+            .contains("also after the agent was sent back once: $ "),
+        "{}",
+        play.answer()
+    );
+    assert!(
+        play.answer().contains(": never satisfied. Decide"),
+        "{}",
+        play.answer()
+    );
     assert_eq!(play.kept("r3", "work.txt"), "work\nfixed\nfixed");
     set_gate(&play, "exit 0\n");
     play.retry_finishes();
-    assert_eq!(std::fs::read_to_string(play.worktree.join("work.txt")).unwrap(), "work\nfixed\n");
+    assert_eq!(
+        std::fs::read_to_string(play.worktree.join("work.txt")).unwrap(),
+        "work\nfixed\n"
+    );
 }
 
 const NO_ROUNDS: &str = "[loop]\nmax_gate_rounds = 0\n";
@@ -80,8 +122,16 @@ fn changes_committed_files() {
         "the gate changed files that are committed: work.txt",
     );
     assert!(play.answer().contains("work.txt"), "{}", play.answer());
-    red_for_ever("git reset -q --hard HEAD~1\n", NO_ROUNDS, "the gate changed files that are committed: work.txt");
-    red_for_ever("chmod +x work.txt\n", NO_ROUNDS, "the gate changed files that are committed: work.txt");
+    red_for_ever(
+        "git reset -q --hard HEAD~1\n",
+        NO_ROUNDS,
+        "the gate changed files that are committed: work.txt",
+    );
+    red_for_ever(
+        "chmod +x work.txt\n",
+        NO_ROUNDS,
+        "the gate changed files that are committed: work.txt",
+    );
 }
 
 #[test]
@@ -110,9 +160,19 @@ grep -c fixed work.txt | grep -qx 2 || { echo "not yet"; exit 1; }
     play.tick().ok();
     play.is_ready(1);
     assert_eq!(play.noted("branches"), "feature\nfeature\n");
-    assert_eq!(play.count("events WHERE event_type = 'gate_failed'"), 1, "{:#?}", play.events());
-    let output = play.world.sqlite("SELECT metadata ->> '$.output' FROM events WHERE event_type = 'gate_failed'");
-    assert!(output.contains("clean checkout of") && output.contains("not yet"), "{output}");
+    assert_eq!(
+        play.count("events WHERE event_type = 'gate_failed'"),
+        1,
+        "{:#?}",
+        play.events()
+    );
+    let output = play
+        .world
+        .sqlite("SELECT metadata ->> '$.output' FROM events WHERE event_type = 'gate_failed'");
+    assert!(
+        output.contains("clean checkout of") && output.contains("not yet"),
+        "{output}"
+    );
     assert!(!play.worktree.join("left.txt").exists());
 }
 
@@ -120,9 +180,16 @@ grep -c fixed work.txt | grep -qx 2 || { echo "not yet"; exit 1; }
 fn sees_paths_and_refs_as_in_the_worktree() {
     let gate = "git rev-parse HEAD main >>\"$SEEN/refs\"\ngit status --porcelain >>\"$SEEN/refs\"\necho \"$PWD/work.txt is wrong\"\nexit 1\n";
     let play = red_for_ever(gate, NO_ROUNDS, "is wrong");
-    let output = play.world.sqlite("SELECT metadata ->> '$.output' FROM events WHERE event_type = 'gate_failed'");
-    assert!(output.contains(&format!("{}/work.txt is wrong", play.worktree.display())), "{output}");
-    let head = play.world.sqlite("SELECT head_after FROM runs WHERE run_id = 'r2'");
+    let output = play
+        .world
+        .sqlite("SELECT metadata ->> '$.output' FROM events WHERE event_type = 'gate_failed'");
+    assert!(
+        output.contains(&format!("{}/work.txt is wrong", play.worktree.display())),
+        "{output}"
+    );
+    let head = play
+        .world
+        .sqlite("SELECT head_after FROM runs WHERE run_id = 'r2'");
     let main = play.world.git(&play.repo, &["rev-parse", "main"]);
     assert_eq!(play.noted("refs"), format!("{head}\n{main}\n"));
 }
@@ -149,16 +216,25 @@ esac
     });
     play.world.script("prepare", setup);
     set_gate(&play, gate);
-    play.world.remand_in(&play.worktree, &["review", "--title", "Feature"]).ok();
+    play.world
+        .remand_in(&play.worktree, &["review", "--title", "Feature"])
+        .ok();
     play.tick().ok();
     play.is_ready(1);
     let ran = std::fs::read_to_string(play.world.root().join("home/setups")).unwrap();
     assert_eq!(ran.lines().count(), 2, "{:#?}", play.events());
-    assert_eq!(play.world.sqlite("SELECT group_concat(gates) FROM runs WHERE gates IS NOT NULL"), "red,red,green");
+    assert_eq!(
+        play.world
+            .sqlite("SELECT group_concat(gates) FROM runs WHERE gates IS NOT NULL"),
+        "red,red,green"
+    );
     let event = "SELECT group_concat(metadata ->> '$.place' || ' ' || (metadata ->> '$.result') || ' ' || (metadata ->> '$.status'))
                  FROM events WHERE event_type = 'setup_run' AND metadata ->> '$.elapsed_ms' >= 0";
     assert_eq!(play.world.sqlite(event), "checkout done 0,checkout done 0");
-    assert!(!play.worktree.join("modules").exists(), "a user's own worktree is never set up");
+    assert!(
+        !play.worktree.join("modules").exists(),
+        "a user's own worktree is never set up"
+    );
 }
 
 #[test]
@@ -175,7 +251,8 @@ fn a_set_up_that_changes_committed_files_holds() {
     play.world.remand(&["resume", "c1"]).ok();
     play.tick().ok();
     play.is_ready(1);
-    let results = "SELECT group_concat(metadata ->> '$.result') FROM events WHERE event_type = 'setup_run'";
+    let results =
+        "SELECT group_concat(metadata ->> '$.result') FROM events WHERE event_type = 'setup_run'";
     assert_eq!(play.world.sqlite(results), "done,failed,done");
 }
 
@@ -188,12 +265,18 @@ fn with_lock_file(settings: &str, fixer: &str) -> Play {
         ..Script::default()
     });
     let down = play.world.root().join("down");
-    let setup =
-        "if grep -q broken package-lock.json 2>/dev/null; then echo 'EUSAGE: the lock file is broken'; exit 4; fi";
-    play.world
-        .script("prepare", &format!("[ ! -e '{}' ] || {{ echo no network; exit 5; }}\n{setup}\n", down.display()));
+    let setup = "if grep -q broken package-lock.json 2>/dev/null; then echo 'EUSAGE: the lock file is broken'; exit 4; fi";
+    play.world.script(
+        "prepare",
+        &format!(
+            "[ ! -e '{}' ] || {{ echo no network; exit 5; }}\n{setup}\n",
+            down.display()
+        ),
+    );
     set_gate(&play, "exit 0\n");
-    play.world.remand_in(&play.worktree, &["review", "--title", "Feature"]).ok();
+    play.world
+        .remand_in(&play.worktree, &["review", "--title", "Feature"])
+        .ok();
     play
 }
 
@@ -207,20 +290,35 @@ fn a_fix_that_breaks_the_set_up_goes_back_to_the_agent() {
     play.tick().ok();
     play.is_ready(1);
     let prompt = play.prompt_of_run("r3");
-    assert!(prompt.contains("EUSAGE: the lock file is broken"), "{prompt}");
-    assert!(prompt.contains("the set-up `prepare` failed (status 4); it works on "), "{prompt}");
+    assert!(
+        prompt.contains("EUSAGE: the lock file is broken"),
+        "{prompt}"
+    );
+    assert!(
+        prompt.contains("the set-up `prepare` failed (status 4); it works on "),
+        "{prompt}"
+    );
     let event = "SELECT (metadata ->> '$.command') || ' ' || (metadata ->> '$.status') || ' ' || (metadata ->> '$.round') || ' ' || summary
                  FROM events WHERE event_type = 'gate_failed'";
     insta::assert_snapshot!(play.world.sqlite(event), @"prepare 4 1 gate red: prepare: EUSAGE: the lock file is broken");
-    assert_eq!(play.world.sqlite("SELECT group_concat(gates) FROM runs WHERE gates IS NOT NULL"), "red,green");
+    assert_eq!(
+        play.world
+            .sqlite("SELECT group_concat(gates) FROM runs WHERE gates IS NOT NULL"),
+        "red,green"
+    );
 }
 
 #[test]
 fn a_fix_that_breaks_the_set_up_for_ever_is_for_a_person() {
-    let play = with_lock_file("", "cat >/dev/null\necho fixed >>work.txt\necho broken >>package-lock.json\n");
+    let play = with_lock_file(
+        "",
+        "cat >/dev/null\necho fixed >>work.txt\necho broken >>package-lock.json\n",
+    );
     let before = play.head();
     play.tick().ok();
-    play.is_escalated("the gates are red, also after the agent was sent back once: $ prepare: EUSAGE");
+    play.is_escalated(
+        "the gates are red, also after the agent was sent back once: $ prepare: EUSAGE",
+    );
     play.worktree_is_at(&before);
     assert_eq!(play.count("events WHERE event_type = 'gate_failed'"), 2);
 }
@@ -244,7 +342,10 @@ fn a_set_up_that_fails_without_the_fix_too_holds() {
 /// The fix has nothing to do with it, so the set-up is not even tried without the fix.
 #[test]
 fn a_set_up_that_fails_although_the_fix_changed_none_of_its_files_holds() {
-    let play = with_lock_file("red_base = \"ignore\"\n", "cat >/dev/null\necho fixed >>work.txt\n");
+    let play = with_lock_file(
+        "red_base = \"ignore\"\n",
+        "cat >/dev/null\necho fixed >>work.txt\n",
+    );
     std::fs::write(play.world.root().join("down"), "").unwrap();
     play.tick().ok();
     play.is_held("the set-up `prepare` failed (status 5): no network");
@@ -253,13 +354,25 @@ fn a_set_up_that_fails_although_the_fix_changed_none_of_its_files_holds() {
 
 #[test]
 fn leaves_only_ignored_files() {
-    let play = Play::without_change(&Script { settings: IN_WORKTREE, ..Script::default() });
-    play.world.commit(&play.worktree, ".gitignore", "target/\n", "ignore");
-    let gate = play.world.script("gate", "mkdir -p target\necho built >target/x\n");
+    let play = Play::without_change(&Script {
+        settings: IN_WORKTREE,
+        ..Script::default()
+    });
+    play.world
+        .commit(&play.worktree, ".gitignore", "target/\n", "ignore");
+    let gate = play
+        .world
+        .script("gate", "mkdir -p target\necho built >target/x\n");
     let config = play.world.root().join("config/remand/config.toml");
     let text = std::fs::read_to_string(&config).unwrap();
-    std::fs::write(&config, format!("gates = [[\"{}\"]]\n{text}", gate.display())).unwrap();
-    play.world.remand_in(&play.worktree, &["review", "--title", "Feature"]).ok();
+    std::fs::write(
+        &config,
+        format!("gates = [[\"{}\"]]\n{text}", gate.display()),
+    )
+    .unwrap();
+    play.world
+        .remand_in(&play.worktree, &["review", "--title", "Feature"])
+        .ok();
     play.tick().ok();
     play.is_ready(1);
     assert!(play.worktree.join("target/x").exists());
@@ -277,7 +390,12 @@ fn moves_head_of_the_worktree() {
 
 #[test]
 fn switches_the_branch_of_the_worktree() {
-    let play = red_with(IN_WORKTREE, "git switch -qc elsewhere\n", NO_ROUNDS, "a gate left the branch feature");
+    let play = red_with(
+        IN_WORKTREE,
+        "git switch -qc elsewhere\n",
+        NO_ROUNDS,
+        "a gate left the branch feature",
+    );
     assert!(play.kept("r2", "work.txt").contains("fixed"));
 }
 
@@ -293,7 +411,11 @@ fn hangs() {
 
 #[test]
 fn leaves_children() {
-    let play = gated("setsid sleep 1000 &\nsleep 1000 &\nexit 0\n", FIXES_MORE, "[limits]\ngrace_s = 1\n");
+    let play = gated(
+        "setsid sleep 1000 &\nsleep 1000 &\nexit 0\n",
+        FIXES_MORE,
+        "[limits]\ngrace_s = 1\n",
+    );
     play.tick().ok();
     play.is_ready(1);
 }
@@ -311,14 +433,27 @@ fn is_not_there() {
     play.world.remand(&["resume", "c1"]).ok();
     play.tick().ok();
     play.is_ready(1);
-    assert_eq!(play.count("runs"), 3, "the fix was not made again: one fix, two reviews");
+    assert_eq!(
+        play.count("runs"),
+        3,
+        "the fix was not made again: one fix, two reviews"
+    );
 }
 
 #[test]
 fn crashes() {
-    let play =
-        red_for_ever("echo 'about to crash'\nkill -SEGV $$\n", "[loop]\nmax_gate_rounds = 0\n", "about to crash");
-    assert!(play.world.remand(&["show", "r2"]).ok().stdout.contains("it crashed (signal 11)"));
+    let play = red_for_ever(
+        "echo 'about to crash'\nkill -SEGV $$\n",
+        "[loop]\nmax_gate_rounds = 0\n",
+        "about to crash",
+    );
+    assert!(
+        play.world
+            .remand(&["show", "r2"])
+            .ok()
+            .stdout
+            .contains("it crashed (signal 11)")
+    );
 }
 
 #[test]
@@ -336,15 +471,29 @@ fn is_killed_by_somebody() {
 #[test]
 fn gates_of_two_changes_run_at_the_same_time() {
     let gate = "pwd >>\"$SEEN/began\"\nuntil [ \"$(wc -l <\"$SEEN/began\")\" -ge 2 ]; do sleep 0.02; done\n";
-    let play = gated(gate, FIXES_MORE, "[dispatch]\nslots = 2\n[limits]\ngate_s = 100\n");
+    let play = gated(
+        gate,
+        FIXES_MORE,
+        "[dispatch]\nslots = 2\n[limits]\ngate_s = 100\n",
+    );
     play.another("second");
     play.tick().ok();
     let states = play.world.sqlite("SELECT group_concat(state) FROM changes");
-    assert_eq!(states, "ready_for_human_review,ready_for_human_review", "{:#?}", play.events());
+    assert_eq!(
+        states,
+        "ready_for_human_review,ready_for_human_review",
+        "{:#?}",
+        play.events()
+    );
     let began = play.noted("began");
     let places: std::collections::BTreeSet<&str> = began.lines().collect();
     assert_eq!(places.len(), 2, "{began}");
-    assert_eq!(play.count("events WHERE event_type = 'gate_failed'"), 0, "{:#?}", play.events());
+    assert_eq!(
+        play.count("events WHERE event_type = 'gate_failed'"),
+        0,
+        "{:#?}",
+        play.events()
+    );
 }
 
 /// A hold by a step of ours is tried twice more, and then a person is asked; whoever says `resume` is given three tries.
@@ -378,7 +527,11 @@ fn no_gate_configured_is_no_gate() {
     let play = Play::new(&Script::default());
     play.tick().ok();
     play.is_ready(1);
-    assert_eq!(play.world.sqlite("SELECT gates FROM runs WHERE run_id = 'r2'"), "green");
+    assert_eq!(
+        play.world
+            .sqlite("SELECT gates FROM runs WHERE run_id = 'r2'"),
+        "green"
+    );
     assert_eq!(play.count("events WHERE event_type = 'gate_failed'"), 0);
 }
 
@@ -417,7 +570,9 @@ fn the_summary_of_a_red_gate_names_what_failed() {
     let play = gated(&gate, FIXES_MORE, "[loop]\nmax_gate_rounds = 10\n");
     play.tick().ok();
     play.is_escalated("the gates are red");
-    let summaries = play.world.sqlite("SELECT summary FROM events WHERE event_type = 'gate_failed' ORDER BY id");
+    let summaries = play
+        .world
+        .sqlite("SELECT summary FROM events WHERE event_type = 'gate_failed' ORDER BY id");
     let gate = play.world.root().join("bin/gate");
     let expected = SUMMARIES.map(|(_, line)| format!("gate red: {}: {line}", gate.display()));
     assert_eq!(summaries.lines().collect::<Vec<_>>(), expected);

@@ -6,24 +6,37 @@ use crate::support::play::{Play, Script};
 /// with a better fixer ends well.
 #[track_caller]
 fn refused(fixer: &str, reason: &str, kept: &[(&str, &str)]) -> Play {
-    let play = Play::new(&Script { fixer, ..Script::default() });
+    let play = Play::new(&Script {
+        fixer,
+        ..Script::default()
+    });
     let before = play.head();
     play.tick().ok();
     play.is_escalated(reason);
     play.worktree_is_at(&before);
-    assert_eq!(play.count("work_items WHERE source = 'code_review'"), 1, "nothing is reviewed that was not used");
+    assert_eq!(
+        play.count("work_items WHERE source = 'code_review'"),
+        1,
+        "nothing is reviewed that was not used"
+    );
     for (path, text) in kept {
         assert_eq!(&play.kept("r2", path), text);
     }
     play.retry_finishes();
-    assert_eq!(std::fs::read_to_string(play.worktree.join("work.txt")).unwrap(), "work\nfixed\n");
+    assert_eq!(
+        std::fs::read_to_string(play.worktree.join("work.txt")).unwrap(),
+        "work\nfixed\n"
+    );
     play
 }
 
 /// A fixer whose ways are odd and whose work counts.
 #[track_caller]
 fn accepted(fixer: &str) -> Play {
-    let play = Play::new(&Script { fixer, ..Script::default() });
+    let play = Play::new(&Script {
+        fixer,
+        ..Script::default()
+    });
     play.tick().ok();
     play.is_ready(1);
     play
@@ -32,7 +45,10 @@ fn accepted(fixer: &str) -> Play {
 #[track_caller]
 fn log_of(play: &Play) -> Vec<String> {
     play.world
-        .git(&play.worktree, &["log", "--reverse", "--format=%s", "main..feature"])
+        .git(
+            &play.worktree,
+            &["log", "--reverse", "--format=%s", "main..feature"],
+        )
         .lines()
         .map(str::to_owned)
         .collect()
@@ -52,9 +68,21 @@ cat <<'END'
   {"id": "f2", "answer": "disagree", "reason": "It does not lie."}]}
 END
 "#;
-    let play = Play::new(&Script { reviewer, fixer, ..Script::default() });
+    let play = Play::new(&Script {
+        reviewer,
+        fixer,
+        ..Script::default()
+    });
     play.tick().ok();
-    let message = play.world.git(&play.worktree, &["log", "--format=%B", "--grep=Address review feedback", "feature"]);
+    let message = play.world.git(
+        &play.worktree,
+        &[
+            "log",
+            "--format=%B",
+            "--grep=Address review feedback",
+            "feature",
+        ],
+    );
     insta::assert_snapshot!(message, @"
     Address review feedback (cycle 1)
 
@@ -74,19 +102,34 @@ END
     Remand-Item: w2
     Remand-Cycle: 1
     ");
-    let trailers = play.world.git(&play.worktree, &["log", "-1", "--format=%(trailers:only,unfold)", "feature"]);
-    assert_eq!(trailers.trim(), "Remand-Change: c1\nRemand-Item: w2\nRemand-Cycle: 1");
+    let trailers = play.world.git(
+        &play.worktree,
+        &["log", "-1", "--format=%(trailers:only,unfold)", "feature"],
+    );
+    assert_eq!(
+        trailers.trim(),
+        "Remand-Change: c1\nRemand-Item: w2\nRemand-Cycle: 1"
+    );
 }
 
 /// Red gates send the agent back: its next commit is another part of the same fix.
 #[test]
 fn no_two_commits_have_the_same_subject() {
     let fixer = "cat >/dev/null\necho fixed >>work.txt\n";
-    let play = Play::new(&Script { fixer, settings: "gates = [[\"gate\"]]", ..Script::default() });
-    play.world.script("gate", "test $(grep -c fixed work.txt) -ge 2");
+    let play = Play::new(&Script {
+        fixer,
+        settings: "gates = [[\"gate\"]]",
+        ..Script::default()
+    });
+    play.world
+        .script("gate", "test $(grep -c fixed work.txt) -ge 2");
     play.tick().ok();
     play.is_ready(1);
-    let subjects = ["add work.txt", "Address review feedback (cycle 1)", "Address review feedback (cycle 1, part 2)"];
+    let subjects = [
+        "add work.txt",
+        "Address review feedback (cycle 1)",
+        "Address review feedback (cycle 1, part 2)",
+    ];
     assert_eq!(log_of(&play), subjects);
 }
 
@@ -97,20 +140,40 @@ fn killed_after_one_of_three_edits_was_committed() {
         if [ ! -e \"$PROMPTS/killed\" ]; then : >\"$PROMPTS/killed\"; edits commit; kill -9 $$; fi
         edits\n";
     let play = accepted(fixer);
-    assert_eq!(log_of(&play), ["add work.txt", "Address review feedback (cycle 1)"]);
+    assert_eq!(
+        log_of(&play),
+        ["add work.txt", "Address review feedback (cycle 1)"]
+    );
     assert_eq!(play.kept("r2", "work.txt"), "work\nfixed");
     assert_eq!(play.kept("r2", "two.txt"), "two");
     assert_eq!(play.kept("r2", "README.md"), "hello\nthree");
-    assert_eq!(play.world.git(&play.repo, &["log", "-1", "--format=%s", "refs/remand/wip/r2^"]), "one");
-    assert_eq!(std::fs::read_to_string(play.worktree.join("work.txt")).unwrap(), "work\nfixed\n", "done twice");
+    assert_eq!(
+        play.world.git(
+            &play.repo,
+            &["log", "-1", "--format=%s", "refs/remand/wip/r2^"]
+        ),
+        "one"
+    );
+    assert_eq!(
+        std::fs::read_to_string(play.worktree.join("work.txt")).unwrap(),
+        "work\nfixed\n",
+        "done twice"
+    );
     assert_eq!(play.count("events WHERE event_type = 'run_lost'"), 1);
-    assert_eq!(play.world.sqlite("SELECT fix_cycle, total_fixes FROM changes"), "1|1");
+    assert_eq!(
+        play.world
+            .sqlite("SELECT fix_cycle, total_fixes FROM changes"),
+        "1|1"
+    );
 }
 
 #[test]
 fn killed_five_times_in_a_row() {
     let fixer = "cat >/dev/null\necho $REMAND_RUN >>work.txt\nkill -9 $$\n";
-    let play = Play::new(&Script { fixer, ..Script::default() });
+    let play = Play::new(&Script {
+        fixer,
+        ..Script::default()
+    });
     let before = play.head();
     play.tick().ok();
     play.is_escalated("5 runs in a row vanished");
@@ -141,9 +204,21 @@ fn commits_everything_by_itself() {
 /// LOST-6
 #[test]
 fn commits_a_part_and_leaves_the_rest() {
-    let play = accepted("cat >/dev/null\necho fixed >>work.txt\ngit commit -qam 'my own'\necho rest >rest.txt\n");
-    assert_eq!(log_of(&play), ["add work.txt", "my own", "Address review feedback (cycle 1)"]);
-    assert_eq!(play.world.git(&play.worktree, &["show", "HEAD:rest.txt"]), "rest");
+    let play = accepted(
+        "cat >/dev/null\necho fixed >>work.txt\ngit commit -qam 'my own'\necho rest >rest.txt\n",
+    );
+    assert_eq!(
+        log_of(&play),
+        [
+            "add work.txt",
+            "my own",
+            "Address review feedback (cycle 1)"
+        ]
+    );
+    assert_eq!(
+        play.world.git(&play.worktree, &["show", "HEAD:rest.txt"]),
+        "rest"
+    );
 }
 
 #[test]
@@ -153,7 +228,12 @@ fn switches_to_another_branch() {
         "the agent left the branch feature for elsewhere",
         &[("work.txt", "work\nfixed"), ("more.txt", "more")],
     );
-    assert_eq!(play.world.git(&play.repo, &["log", "-1", "--format=%s", "elsewhere"]), "there", "no branch is deleted");
+    assert_eq!(
+        play.world
+            .git(&play.repo, &["log", "-1", "--format=%s", "elsewhere"]),
+        "there",
+        "no branch is deleted"
+    );
 }
 
 #[test]
@@ -252,15 +332,22 @@ fn removes_its_git_file_and_fixes() {
 
 #[test]
 fn makes_its_worktree_a_repository_of_its_own() {
-    let play =
-        accepted("cat >/dev/null\necho fixed >>work.txt\nrm -f .git\ngit init -q\ngit add -A\ngit commit -qm mine\n");
+    let play = accepted(
+        "cat >/dev/null\necho fixed >>work.txt\nrm -f .git\ngit init -q\ngit add -A\ngit commit -qm mine\n",
+    );
     assert_eq!(log_of(&play).len(), 2);
-    assert!(play.repo.join(".git/remand-kept/r2").is_dir(), "its repository is kept");
+    assert!(
+        play.repo.join(".git/remand-kept/r2").is_dir(),
+        "its repository is kept"
+    );
 }
 
 #[test]
 fn removes_the_worktree_itself() {
-    let play = Play::new(&Script { fixer: "cat >/dev/null\nrm -rf \"$PWD\"\n", ..Script::default() });
+    let play = Play::new(&Script {
+        fixer: "cat >/dev/null\nrm -rf \"$PWD\"\n",
+        ..Script::default()
+    });
     let before = play.head();
     play.tick().ok();
     play.is_escalated("is gone");
@@ -279,6 +366,14 @@ fn makes_a_repository_inside() {
     );
     assert!(!play.worktree.join("inner").exists());
     let kept = play.repo.join(".git/remand-kept/r2");
-    let inner = std::fs::read_dir(kept).unwrap().next().unwrap().unwrap().path();
-    assert_eq!(std::fs::read_to_string(inner.join("deep.txt")).unwrap(), "deep\n");
+    let inner = std::fs::read_dir(kept)
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
+    assert_eq!(
+        std::fs::read_to_string(inner.join("deep.txt")).unwrap(),
+        "deep\n"
+    );
 }

@@ -13,13 +13,25 @@ const WRITES_OUTSIDE: &str = r#"cat >/dev/null
 /// LOST-10
 #[test]
 fn writes_into_the_main_checkout() {
-    let play = Play::new(&Script { fixer: WRITES_OUTSIDE, ..Script::default() });
+    let play = Play::new(&Script {
+        fixer: WRITES_OUTSIDE,
+        ..Script::default()
+    });
     play.tick().ok();
     play.is_ready(1);
-    let told = play.world.sqlite("SELECT summary FROM events WHERE event_type = 'checkout_changed'");
-    assert!(told.contains("stray.txt") && told.contains("README.md") && told.contains("r2"), "{told}");
+    let told = play
+        .world
+        .sqlite("SELECT summary FROM events WHERE event_type = 'checkout_changed'");
+    assert!(
+        told.contains("stray.txt") && told.contains("README.md") && told.contains("r2"),
+        "{told}"
+    );
     assert!(play.why().contains("stray.txt"), "{}", play.why());
-    assert_eq!(fs::read_to_string(play.repo.join("stray.txt")).unwrap(), "stray\n", "it is not ours to undo");
+    assert_eq!(
+        fs::read_to_string(play.repo.join("stray.txt")).unwrap(),
+        "stray\n",
+        "it is not ours to undo"
+    );
 }
 
 /// LOST-10
@@ -67,20 +79,39 @@ const PLANTS: &str = r#"cat >/dev/null
 /// Looked at before the test calls git itself, which would start all of it.
 #[test]
 fn plants_commands_in_the_shared_configuration() {
-    let play = Play::new(&Script { fixer: PLANTS, ..Script::default() });
+    let play = Play::new(&Script {
+        fixer: PLANTS,
+        ..Script::default()
+    });
     play.tick().ok();
     play.tick().ok();
-    assert_eq!(play.state(), "ready_for_human_review", "{:#?}", play.events());
-    for args in
-        [&["why", "c1"][..], &["show", "c1"], &["status", "c1"], &["diff", "c1"], &["check"], &["project", "list"]]
-    {
+    assert_eq!(
+        play.state(),
+        "ready_for_human_review",
+        "{:#?}",
+        play.events()
+    );
+    for args in [
+        &["why", "c1"][..],
+        &["show", "c1"],
+        &["status", "c1"],
+        &["diff", "c1"],
+        &["check"],
+        &["project", "list"],
+    ] {
         play.world.remand(args).ok();
     }
     play.world.remand_in(&play.worktree, &["review"]);
     let marker = fs::read_to_string(play.seen("marker")).unwrap_or_default();
     assert_eq!(marker, "", "our own git started what an agent had planted");
-    let told = play.world.sqlite("SELECT summary FROM events WHERE event_type = 'checkout_changed'");
-    for what in ["config was changed", "hooks/pre-commit was added", "info/attributes was added"] {
+    let told = play
+        .world
+        .sqlite("SELECT summary FROM events WHERE event_type = 'checkout_changed'");
+    for what in [
+        "config was changed",
+        "hooks/pre-commit was added",
+        "info/attributes was added",
+    ] {
         assert!(told.contains(what), "{what} is not in {told}");
     }
     play.check();
@@ -96,13 +127,27 @@ fn plants_a_filter() {
         chmod +x "$common/evil"
         git config filter.planted.clean "$common/evil"
         printf '* filter=planted\n' >"$common/info/attributes""#;
-    let play = Play::new(&Script { fixer, ..Script::default() });
+    let play = Play::new(&Script {
+        fixer,
+        ..Script::default()
+    });
     with_canaries(&play);
     play.tick().ok();
     play.tick().ok();
-    assert_eq!(play.state(), "ready_for_human_review", "{:#?}", play.events());
-    assert_eq!(fs::read_to_string(play.seen("filter")).unwrap_or_default(), "", "our own git started a planted filter");
-    let told = play.world.sqlite("SELECT summary FROM events WHERE event_type = 'checkout_changed'");
+    assert_eq!(
+        play.state(),
+        "ready_for_human_review",
+        "{:#?}",
+        play.events()
+    );
+    assert_eq!(
+        fs::read_to_string(play.seen("filter")).unwrap_or_default(),
+        "",
+        "our own git started a planted filter"
+    );
+    let told = play
+        .world
+        .sqlite("SELECT summary FROM events WHERE event_type = 'checkout_changed'");
     assert!(told.contains("config was changed"), "{told}");
 }
 
@@ -135,7 +180,8 @@ fn with_canaries(play: &Play) {
 }
 
 /// Prints its environment's names and its open files.
-const LOOKS: &str = r#"env >"$PROMPTS/env.$REMAND_PHASE"; ls -l /proc/self/fd >"$PROMPTS/fd.$REMAND_PHASE""#;
+const LOOKS: &str =
+    r#"env >"$PROMPTS/env.$REMAND_PHASE"; ls -l /proc/self/fd >"$PROMPTS/fd.$REMAND_PHASE""#;
 
 #[test]
 fn agents_and_gates_have_a_closed_environment_and_three_files() {
@@ -147,10 +193,24 @@ fn agents_and_gates_have_a_closed_environment_and_three_files() {
     let fixer = format!("cat >/dev/null\n{LOOKS}\necho fixed >>work.txt\n");
     let gate = format!("PROMPTS='{}'; {LOOKS}", prompts.display()).replace('"', "\\\"");
     let settings = format!("gates = [[\"sh\", \"-c\", \"{gate}\"]]");
-    let play = Play::new(&Script { reviewer: &reviewer, fixer: &fixer, settings: &settings, ..Script::default() });
+    let play = Play::new(&Script {
+        reviewer: &reviewer,
+        fixer: &fixer,
+        settings: &settings,
+        ..Script::default()
+    });
     with_canaries(&play);
     play.is_ready(1);
-    let of_every = ["HOME", "LC_ALL", "PATH", "PWD", "REMAND_PHASE", "REMAND_RUN", "REMAND_RUN_DIR", "TERM"];
+    let of_every = [
+        "HOME",
+        "LC_ALL",
+        "PATH",
+        "PWD",
+        "REMAND_PHASE",
+        "REMAND_RUN",
+        "REMAND_RUN_DIR",
+        "TERM",
+    ];
     let of_agents = [
         "REMAND_BASE",
         "REMAND_BRANCH",
@@ -160,17 +220,31 @@ fn agents_and_gates_have_a_closed_environment_and_three_files() {
         "REMAND_ITEM",
         "REMAND_RESULT",
     ];
-    for (phase, own, more) in [("review", &play, &of_agents[..]), ("fix", &play, &of_agents), ("gate", &play, &[])] {
-        let folder = if phase == "gate" { prompts.clone() } else { own.seen("") };
+    for (phase, own, more) in [
+        ("review", &play, &of_agents[..]),
+        ("fix", &play, &of_agents),
+        ("gate", &play, &[]),
+    ] {
+        let folder = if phase == "gate" {
+            prompts.clone()
+        } else {
+            own.seen("")
+        };
         let env = fs::read_to_string(folder.join(format!("env.{phase}"))).unwrap();
-        let names: BTreeSet<&str> = env.lines().filter_map(|line| line.split_once('=')).map(|(name, _)| name).collect();
+        let names: BTreeSet<&str> = env
+            .lines()
+            .filter_map(|line| line.split_once('='))
+            .map(|(name, _)| name)
+            .collect();
         let expected: BTreeSet<&str> = of_every.iter().chain(more).copied().collect();
         assert_eq!(names, expected, "{phase}");
         assert!(!env.contains("canary"), "{env}");
         assert!(env.contains("TERM=dumb"), "{env}");
         let open = fs::read_to_string(folder.join(format!("fd.{phase}"))).unwrap();
-        let open: Vec<&str> =
-            open.lines().filter(|line| line.contains(" -> ") && !line.contains(" -> /proc/")).collect();
+        let open: Vec<&str> = open
+            .lines()
+            .filter(|line| line.contains(" -> ") && !line.contains(" -> /proc/"))
+            .collect();
         assert_eq!(open.len(), 3, "{phase}: {open:#?}");
     }
 }
@@ -180,21 +254,40 @@ fn a_prompt_of_a_megabyte_of_feedback_is_on_stdin() {
     let reviewer = "says approved fine";
     let fixer = r#"cat >"$PROMPTS/prompt"; ps -eo args >"$PROMPTS/ps"; cat /proc/[0-9]*/environ >"$PROMPTS/environ" 2>/dev/null; echo fixed >>work.txt"#;
     let tables = "[limits]\nfeedback_kb = 1100\n";
-    let play = Play::new(&Script { reviewer, fixer, tables, ..Script::default() });
+    let play = Play::new(&Script {
+        reviewer,
+        fixer,
+        tables,
+        ..Script::default()
+    });
     play.tick().ok();
     let file = play.world.root().join("feedback.md");
     let line = "the marmalade cat sat on `work.txt` and $(said) \"nothing\"; it should say fixed\n";
     fs::write(&file, line.repeat((1 << 20) / line.len())).unwrap();
-    play.world.remand(&["reject", "c1", "--file", file.to_str().unwrap()]).ok();
+    play.world
+        .remand(&["reject", "c1", "--file", file.to_str().unwrap()])
+        .ok();
     play.tick().ok();
     play.is_ready(1);
     let prompt = fs::read_to_string(play.seen("prompt")).unwrap();
     assert_eq!(prompt, play.prompt_of_run("r2"), "all of it arrived");
-    assert!(prompt.len() > 1 << 20 && prompt.contains("the marmalade cat"), "{}", prompt.len());
-    let stored = play.world.sqlite("SELECT max(length(metadata)) FROM events WHERE event_type = 'work_rejected'");
-    assert!(stored.parse::<usize>().unwrap() > 1_000_000, "the whole text is on the blackboard: {stored}");
+    assert!(
+        prompt.len() > 1 << 20 && prompt.contains("the marmalade cat"),
+        "{}",
+        prompt.len()
+    );
+    let stored = play
+        .world
+        .sqlite("SELECT max(length(metadata)) FROM events WHERE event_type = 'work_rejected'");
+    assert!(
+        stored.parse::<usize>().unwrap() > 1_000_000,
+        "the whole text is on the blackboard: {stored}"
+    );
     for name in ["ps", "environ"] {
         let seen = fs::read(play.seen(name)).unwrap();
-        assert!(!String::from_utf8_lossy(&seen).contains("marmalade"), "the prompt is in {name}");
+        assert!(
+            !String::from_utf8_lossy(&seen).contains("marmalade"),
+            "the prompt is in {name}"
+        );
     }
 }

@@ -43,12 +43,21 @@ struct Trap {
 
 impl Trap {
     fn new(test: &str, fixer: &str) -> Option<Self> {
-        let trial = Command::new("bwrap").args(["--unshare-all", "--ro-bind", "/", "/", "true"]).output();
+        let trial = Command::new("bwrap")
+            .args(["--unshare-all", "--ro-bind", "/", "/", "true"])
+            .output();
         if !trial.is_ok_and(|output| output.status.success()) {
-            skip(test, "bubblewrap (bwrap) is not installed, or does not work here");
+            skip(
+                test,
+                "bubblewrap (bwrap) is not installed, or does not work here",
+            );
             return None;
         }
-        let stage = PullPlay::new(&Script { fixer, tables: BUBBLEWRAP, ..rejecting() });
+        let stage = PullPlay::new(&Script {
+            fixer,
+            tables: BUBBLEWRAP,
+            ..rejecting()
+        });
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = server.local_addr().unwrap().port();
         let connections = Arc::new(AtomicUsize::new(0));
@@ -61,11 +70,19 @@ impl Trap {
         let home = stage.play.world.root().join("home");
         fs::create_dir_all(home.join(".config/gh")).unwrap();
         fs::write(home.join(".config/gh/hosts.yml"), CANARY).unwrap();
-        let trap = Self { stage, port, connections };
+        let trap = Self {
+            stage,
+            port,
+            connections,
+        };
         let script = trap.script();
         fs::create_dir_all(script.parent().unwrap()).unwrap();
         fs::write(&script, escape(&home, port)).unwrap();
-        Command::new("chmod").arg("+x").arg(&script).status().unwrap();
+        Command::new("chmod")
+            .arg("+x")
+            .arg(&script)
+            .status()
+            .unwrap();
         Some(trap)
     }
 
@@ -90,12 +107,14 @@ impl Trap {
             assert!(!report.contains(escape), "{report}");
         }
         assert_eq!(self.connections.load(Ordering::SeqCst), 0);
-        let config = fs::read_to_string(self.stage.play.world.root().join("home/.gitconfig")).unwrap();
+        let config =
+            fs::read_to_string(self.stage.play.world.root().join("home/.gitconfig")).unwrap();
         assert!(!config.contains("planted"), "{config}");
         let name = format!("outlives-{}", self.port);
         wait_for("nothing that was started lives on", || {
             let processes = fs::read_dir("/proc").unwrap().flatten();
-            let mut commands = processes.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+            let mut commands =
+                processes.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
             !commands.any(|command| String::from_utf8_lossy(&command).starts_with(&name))
         });
     }
@@ -113,24 +132,56 @@ const PLANTS_A_FILTER: &str = r#"cat >/dev/null
 
 #[test]
 fn a_filter_that_a_confined_agent_plants_does_not_run() {
-    let Some(trap) = Trap::new("a_filter_that_a_confined_agent_plants_does_not_run", PLANTS_A_FILTER) else { return };
+    let Some(trap) = Trap::new(
+        "a_filter_that_a_confined_agent_plants_does_not_run",
+        PLANTS_A_FILTER,
+    ) else {
+        return;
+    };
     trap.tick();
     trap.nothing_got_out();
     assert_eq!(trap.report(), "", "the filter ran");
-    assert_eq!(trap.stage.fixes(), (1, 1), "{:#?}", trap.stage.play.events());
+    assert_eq!(
+        trap.stage.fixes(),
+        (1, 1),
+        "{:#?}",
+        trap.stage.play.events()
+    );
 }
 
 /// A filter of the user's own runs, since files would be damaged without it, and in the same confinement.
 #[test]
 fn a_filter_of_the_user_s_own_runs_confined() {
     let fixer = "cat >/dev/null\necho fixed >>work.txt";
-    let Some(trap) = Trap::new("a_filter_of_the_user_s_own_runs_confined", fixer) else { return };
+    let Some(trap) = Trap::new("a_filter_of_the_user_s_own_runs_confined", fixer) else {
+        return;
+    };
     let (world, script) = (&trap.stage.play.world, trap.script());
-    world.git(&trap.stage.play.repo, &["config", "--global", "filter.own.clean", script.to_str().unwrap()]);
+    world.git(
+        &trap.stage.play.repo,
+        &[
+            "config",
+            "--global",
+            "filter.own.clean",
+            script.to_str().unwrap(),
+        ],
+    );
     fs::create_dir_all(trap.stage.play.repo.join(".git/info")).unwrap();
-    fs::write(trap.stage.play.repo.join(".git/info/attributes"), "* filter=own\n").unwrap();
+    fs::write(
+        trap.stage.play.repo.join(".git/info/attributes"),
+        "* filter=own\n",
+    )
+    .unwrap();
     trap.tick();
     trap.nothing_got_out();
-    assert!(trap.report().contains("ran"), "the user's own filter did not run");
-    assert_eq!(trap.stage.fixes(), (1, 1), "{:#?}", trap.stage.play.events());
+    assert!(
+        trap.report().contains("ran"),
+        "the user's own filter did not run"
+    );
+    assert_eq!(
+        trap.stage.fixes(),
+        (1, 1),
+        "{:#?}",
+        trap.stage.play.events()
+    );
 }

@@ -4,7 +4,10 @@ use crate::support::play::{Play, Script};
 
 #[track_caller]
 fn play(reviewer: &str) -> Play {
-    let play = Play::new(&Script { reviewer, ..Script::default() });
+    let play = Play::new(&Script {
+        reviewer,
+        ..Script::default()
+    });
     play.tick().ok();
     play
 }
@@ -23,14 +26,23 @@ fn retry_finishes(play: &Play) {
 
 #[track_caller]
 fn undone(reviewer: &str, kept: &[(&str, &str)]) {
-    let play = Play::new(&Script { reviewer: &format!("{reviewer}\nsays approved fine"), ..Script::default() });
+    let play = Play::new(&Script {
+        reviewer: &format!("{reviewer}\nsays approved fine"),
+        ..Script::default()
+    });
     let before = play.head();
     play.tick().ok();
     play.is_ready(0);
     assert_eq!(play.head(), before);
-    let told = play.world.sqlite("SELECT summary FROM events WHERE event_type = 'edits_undone'");
+    let told = play
+        .world
+        .sqlite("SELECT summary FROM events WHERE event_type = 'edits_undone'");
     assert!(told.contains("refs/remand/wip/r1"), "{told:?}");
-    assert!(play.why().contains("edited what it was to review"), "{}", play.why());
+    assert!(
+        play.why().contains("edited what it was to review"),
+        "{}",
+        play.why()
+    );
     for (path, text) in kept {
         assert_eq!(&play.kept("r1", path), text);
     }
@@ -38,17 +50,26 @@ fn undone(reviewer: &str, kept: &[(&str, &str)]) {
 
 #[test]
 fn edits_files() {
-    undone("echo better >>work.txt; echo new >new.txt", &[("work.txt", "work\nbetter"), ("new.txt", "new")]);
+    undone(
+        "echo better >>work.txt; echo new >new.txt",
+        &[("work.txt", "work\nbetter"), ("new.txt", "new")],
+    );
 }
 
 #[test]
 fn commits() {
-    undone("echo better >>work.txt; git commit -qam better", &[("work.txt", "work\nbetter")]);
+    undone(
+        "echo better >>work.txt; git commit -qam better",
+        &[("work.txt", "work\nbetter")],
+    );
 }
 
 #[test]
 fn switches_branch_and_commits_there() {
-    undone("git switch -qc mine; echo better >>work.txt; git commit -qam better", &[("work.txt", "work\nbetter")]);
+    undone(
+        "git switch -qc mine; echo better >>work.txt; git commit -qam better",
+        &[("work.txt", "work\nbetter")],
+    );
 }
 
 #[test]
@@ -82,7 +103,11 @@ fn is_unclear_once_and_then_clear() {
     );
     play.is_ready(0);
     assert_eq!(play.count("events WHERE event_type = 'review_unclear'"), 1);
-    assert!(play.prompt_of_run("r2").contains("Looks good to me, I think."), "it is told what was missing");
+    assert!(
+        play.prompt_of_run("r2")
+            .contains("Looks good to me, I think."),
+        "it is told what was missing"
+    );
     assert_eq!(play.count("reviews"), 1);
 }
 
@@ -91,7 +116,11 @@ fn is_unclear_twice() {
     let play = play("echo 'I would rather not say.'");
     play.is_escalated("can't be read as a verdict, also when asked again");
     assert_eq!(play.count("runs"), 2);
-    assert!(play.answer().contains("remand verdict c1"), "{}", play.answer());
+    assert!(
+        play.answer().contains("remand verdict c1"),
+        "{}",
+        play.answer()
+    );
     retry_finishes(&play);
 }
 
@@ -112,7 +141,8 @@ fn approves_with_a_critical_finding() {
     );
     play.is_ready(1);
     assert_eq!(
-        play.world.sqlite("SELECT raw_verdict, verdict FROM reviews WHERE review_id = 'v1'"),
+        play.world
+            .sqlite("SELECT raw_verdict, verdict FROM reviews WHERE review_id = 'v1'"),
         "approved|changes_requested"
     );
 }
@@ -131,7 +161,9 @@ fn echoes_its_whole_prompt() {
     let play = Play::without_change(&Script::default());
     let reviewer = "#!/bin/sh\ncat\n";
     std::fs::write(play.world.root().join("bin/reviewer"), reviewer).unwrap();
-    play.world.remand_in(&play.worktree, &["review", "--title", "Feature"]).ok();
+    play.world
+        .remand_in(&play.worktree, &["review", "--title", "Feature"])
+        .ok();
     play.tick().ok();
     play.is_escalated("can't be read as a verdict");
 }
@@ -142,14 +174,22 @@ fn puts_its_verdict_into_a_fence() {
         "printf 'For example:\\n```\\nREVIEW_RESULT: approved\\nFINDINGS_COUNT: 0\\nSEVERITY: none\\nSUMMARY: fine\\n```\\nand so on.\\n'",
     );
     play.is_escalated("can't be read as a verdict");
-    assert!(play.answer().contains("fence") || play.why().contains("fence"), "{}", play.why());
+    assert!(
+        play.answer().contains("fence") || play.why().contains("fence"),
+        "{}",
+        play.why()
+    );
 }
 
 #[test]
 fn fails() {
     let play = play("says approved fine; echo 'out of memory' >&2; exit 1");
     play.is_escalated("the review agent `reviewer` failed: it ended with status 1: out of memory");
-    assert_eq!(play.count("reviews"), 0, "the word of an agent that failed does not count");
+    assert_eq!(
+        play.count("reviews"),
+        0,
+        "the word of an agent that failed does not count"
+    );
     retry_finishes(&play);
 }
 
@@ -172,12 +212,14 @@ fn is_killed() {
 #[test]
 fn has_nothing_to_review() {
     let play = Play::new(&Script::default());
-    play.world.git(&play.repo, &["merge", "-q", "--ff-only", "feature"]);
+    play.world
+        .git(&play.repo, &["merge", "-q", "--ff-only", "feature"]);
     play.tick().ok();
     play.is_escalated("there is nothing to review: feature has no change against main");
     assert_eq!(play.count("runs"), 0);
     assert_eq!(play.count("reviews"), 0, "an empty diff is no approval");
-    play.world.commit(&play.worktree, "work.txt", "work\nfixed\n", "more");
+    play.world
+        .commit(&play.worktree, "work.txt", "work\nfixed\n", "more");
     play.world.remand(&["retry", "c1"]).ok();
     play.tick().ok();
     play.is_ready(0);
@@ -185,7 +227,10 @@ fn has_nothing_to_review() {
 
 #[test]
 fn is_not_there() {
-    let play = Play::new(&Script { reviewer: "says approved fine", ..Script::default() });
+    let play = Play::new(&Script {
+        reviewer: "says approved fine",
+        ..Script::default()
+    });
     let script = play.world.root().join("bin/reviewer");
     let aside = play.world.root().join("bin/aside");
     std::fs::rename(&script, &aside).unwrap();
@@ -205,11 +250,22 @@ fn passes_over_what_was_open() {
     let once = format!("{reviewer}\nif grep -q fixed work.txt; then rm \"$PROMPTS/over\"; fi");
     let play = play(&once);
     play.is_ready(1);
-    assert_eq!(play.count("events WHERE event_type = 'review_unclear'"), 1, "{:#?}", play.events());
+    assert_eq!(
+        play.count("events WHERE event_type = 'review_unclear'"),
+        1,
+        "{:#?}",
+        play.events()
+    );
     let asked = play.prompt_of_run("r4");
-    assert!(asked.contains("a status, resolved or open, for f1"), "{asked}");
+    assert!(
+        asked.contains("a status, resolved or open, for f1"),
+        "{asked}"
+    );
 
     let play = self::play(reviewer);
     play.is_escalated("does not say whether f1 of earlier reviews are resolved");
-    assert_eq!(play.world.sqlite("SELECT outcome FROM findings"), "addressed");
+    assert_eq!(
+        play.world.sqlite("SELECT outcome FROM findings"),
+        "addressed"
+    );
 }

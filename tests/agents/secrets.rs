@@ -37,19 +37,40 @@ fn no_child_reads_the_memory_or_the_environment_of_the_remand_above_it() {
         settings: "gates = [[\"look\"]]",
         ..Script::default()
     });
-    play.world.script("look", &format!("PROMPTS='{}'\n{LOOK}", play.seen("").display()));
-    let Some(mut tick) = as_nobody(&play) else { return };
-    for name in ["GH_TOKEN", "GITHUB_TOKEN", "GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN"] {
+    play.world.script(
+        "look",
+        &format!("PROMPTS='{}'\n{LOOK}", play.seen("").display()),
+    );
+    let Some(mut tick) = as_nobody(&play) else {
+        return;
+    };
+    for name in [
+        "GH_TOKEN",
+        "GITHUB_TOKEN",
+        "GH_ENTERPRISE_TOKEN",
+        "GITHUB_ENTERPRISE_TOKEN",
+    ] {
         tick.env(name, CANARY);
     }
     run(tick.arg("tick")).ok();
-    assert_eq!(play.state(), "ready_for_human_review", "{:#?}", play.events());
+    assert_eq!(
+        play.state(),
+        "ready_for_human_review",
+        "{:#?}",
+        play.events()
+    );
     for phase in ["review", "fix", "gate"] {
         let tried = play.noted(&format!("{phase}.tried"));
-        assert!(tried.lines().count() >= 2, "{phase}: the shim and the one that started it: {tried:?}");
+        assert!(
+            tried.lines().count() >= 2,
+            "{phase}: the shim and the one that started it: {tried:?}"
+        );
         assert_eq!(play.noted(&format!("{phase}.opened")), "", "{phase}");
         let env = play.noted(&format!("{phase}.env"));
-        assert!(env.contains("REMAND_RUN=") && !env.contains(CANARY), "{phase}: {env}");
+        assert!(
+            env.contains("REMAND_RUN=") && !env.contains(CANARY),
+            "{phase}: {env}"
+        );
     }
 }
 
@@ -61,17 +82,32 @@ pub(crate) fn as_nobody(play: &Play) -> Option<Command> {
         return Some(play.world.command(binary));
     }
     let mut drop_root = play.world.command("setpriv");
-    drop_root.args([format!("--reuid={NOBODY}"), format!("--regid={NOBODY}"), "--clear-groups".into()]);
+    drop_root.args([
+        format!("--reuid={NOBODY}"),
+        format!("--regid={NOBODY}"),
+        "--clear-groups".into(),
+    ]);
     let mut tried = play.world.command("setpriv");
-    tried.args(drop_root.get_args()).arg("true").current_dir("/");
+    tried
+        .args(drop_root.get_args())
+        .arg("true")
+        .current_dir("/");
     if !tried.output().is_ok_and(|output| output.status.success()) {
-        skip("no_child_reads_the_memory", "root may read everything, and setpriv can't make us another user here");
+        skip(
+            "no_child_reads_the_memory",
+            "root may read everything, and setpriv can't make us another user here",
+        );
         return None;
     }
     // Where everybody can reach it, whatever folder it was built in.
     let own = play.world.root().join("bin/remand");
     run(play.world.command("cp").arg(binary).arg(&own)).ok();
-    run(play.world.command("chown").args(["-R", NOBODY]).arg(play.world.root())).ok();
+    run(play
+        .world
+        .command("chown")
+        .args(["-R", NOBODY])
+        .arg(play.world.root()))
+    .ok();
     assert!(fs::metadata(&own).is_ok());
     drop_root.arg(own);
     Some(drop_root)

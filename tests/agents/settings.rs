@@ -5,7 +5,12 @@ use std::os::unix::fs::symlink;
 
 use crate::support::play::{Play, Script};
 
-const NAMES: [&str; 4] = ["CLAUDE.md", ".claude/settings.json", ".mcp.json", "AGENTS.md"];
+const NAMES: [&str; 4] = [
+    "CLAUDE.md",
+    ".claude/settings.json",
+    ".mcp.json",
+    "AGENTS.md",
+];
 
 /// Prints all that it sees of its configuration, and edits it.
 const LOOKS: &str = r#"cat >/dev/null
@@ -20,22 +25,30 @@ fn play(fixer: &str, bring: impl Fn(&Play)) -> Play {
     let reviewer = format!(
         "{LOOKS}\nif grep -q fixed work.txt; then says approved fine; else says changes_requested no \"$(finding work.txt 1 'say fixed')\"; fi"
     );
-    let play = Play::without_change(&Script { reviewer: &reviewer, fixer, ..Script::default() });
+    let play = Play::without_change(&Script {
+        reviewer: &reviewer,
+        fixer,
+        ..Script::default()
+    });
     fs::create_dir(play.repo.join(".claude")).unwrap();
     for name in &NAMES[..3] {
         fs::write(play.repo.join(name), "of the base\n").unwrap();
     }
     play.world.git(&play.repo, &["add", "-A"]);
-    play.world.git(&play.repo, &["commit", "-qm", "configuration"]);
-    play.world.git(&play.worktree, &["reset", "-q", "--hard", "main"]);
+    play.world
+        .git(&play.repo, &["commit", "-qm", "configuration"]);
+    play.world
+        .git(&play.worktree, &["reset", "-q", "--hard", "main"]);
     bring(&play);
-    play.world.commit(&play.worktree, "work.txt", "work\n", "work");
-    play.world.remand_in(&play.worktree, &["review", "--title", "Feature"]).ok();
+    play.world
+        .commit(&play.worktree, "work.txt", "work\n", "work");
+    play.world
+        .remand_in(&play.worktree, &["review", "--title", "Feature"])
+        .ok();
     play
 }
 
-const BASE_SEEN: &str =
-    "CLAUDE.md: of the base\n.claude/settings.json: of the base\n.mcp.json: of the base\nAGENTS.md: nothing\n";
+const BASE_SEEN: &str = "CLAUDE.md: of the base\n.claude/settings.json: of the base\n.mcp.json: of the base\nAGENTS.md: nothing\n";
 
 #[test]
 fn the_base_decides_and_the_branch_is_back_afterwards() {
@@ -50,17 +63,42 @@ fn the_base_decides_and_the_branch_is_back_afterwards() {
     play.tick().ok();
     play.is_ready(1);
     for phase in ["review", "fix"] {
-        assert_eq!(fs::read_to_string(play.seen(&format!("{phase}.saw"))).unwrap(), BASE_SEEN, "{phase}");
-        assert_eq!(fs::read_to_string(play.seen(&format!("{phase}.status"))).unwrap(), "", "{phase}");
+        assert_eq!(
+            fs::read_to_string(play.seen(&format!("{phase}.saw"))).unwrap(),
+            BASE_SEEN,
+            "{phase}"
+        );
+        assert_eq!(
+            fs::read_to_string(play.seen(&format!("{phase}.status"))).unwrap(),
+            "",
+            "{phase}"
+        );
     }
     for name in NAMES {
-        assert_eq!(fs::read_to_string(play.worktree.join(name)).unwrap(), "of the branch\n", "{name}");
-        assert_eq!(play.world.git(&play.worktree, &["show", &format!("HEAD:{name}")]), "of the branch", "{name}");
+        assert_eq!(
+            fs::read_to_string(play.worktree.join(name)).unwrap(),
+            "of the branch\n",
+            "{name}"
+        );
+        assert_eq!(
+            play.world
+                .git(&play.worktree, &["show", &format!("HEAD:{name}")]),
+            "of the branch",
+            "{name}"
+        );
     }
-    let undone = play.world.sqlite("SELECT summary FROM events WHERE event_type = 'edits_undone'");
-    assert!(undone.contains("CLAUDE.md") && undone.contains("AGENTS.md"), "{undone}");
+    let undone = play
+        .world
+        .sqlite("SELECT summary FROM events WHERE event_type = 'edits_undone'");
+    assert!(
+        undone.contains("CLAUDE.md") && undone.contains("AGENTS.md"),
+        "{undone}"
+    );
     let hidden = play.world.git(&play.worktree, &["ls-files", "-v"]);
-    assert!(!hidden.lines().any(|line| line.starts_with('S')), "still marked: {hidden}");
+    assert!(
+        !hidden.lines().any(|line| line.starts_with('S')),
+        "still marked: {hidden}"
+    );
 }
 
 #[test]
@@ -71,7 +109,11 @@ fn symlinks_of_the_branch_are_not_followed() {
         fs::write(&outside, "of nobody\n").unwrap();
         fs::remove_dir_all(play.worktree.join(".claude")).unwrap();
         fs::create_dir(play.worktree.join("theirs")).unwrap();
-        fs::write(play.worktree.join("theirs/settings.json"), "of the branch\n").unwrap();
+        fs::write(
+            play.worktree.join("theirs/settings.json"),
+            "of the branch\n",
+        )
+        .unwrap();
         symlink("theirs", play.worktree.join(".claude")).unwrap();
         for name in ["CLAUDE.md", ".mcp.json"] {
             fs::remove_file(play.worktree.join(name)).unwrap();
@@ -82,10 +124,34 @@ fn symlinks_of_the_branch_are_not_followed() {
     play.tick().ok();
     play.is_ready(1);
     assert_eq!(fs::read_to_string(play.seen("fix.saw")).unwrap(), BASE_SEEN);
-    assert_eq!(fs::read_link(play.worktree.join(".claude")).unwrap().to_str(), Some("theirs"));
-    assert_eq!(fs::read_link(play.worktree.join("AGENTS.md")).unwrap().to_str(), Some("theirs/settings.json"));
-    assert_eq!(fs::read_link(play.worktree.join("CLAUDE.md")).unwrap(), play.world.root().join("secret"));
-    assert_eq!(fs::read_to_string(play.worktree.join("theirs/settings.json")).unwrap(), "of the branch\n");
-    assert_eq!(fs::read_to_string(play.world.root().join("secret")).unwrap(), "of nobody\n");
-    assert_eq!(play.count("events WHERE event_type = 'edits_undone'"), 0, "{:#?}", play.events());
+    assert_eq!(
+        fs::read_link(play.worktree.join(".claude"))
+            .unwrap()
+            .to_str(),
+        Some("theirs")
+    );
+    assert_eq!(
+        fs::read_link(play.worktree.join("AGENTS.md"))
+            .unwrap()
+            .to_str(),
+        Some("theirs/settings.json")
+    );
+    assert_eq!(
+        fs::read_link(play.worktree.join("CLAUDE.md")).unwrap(),
+        play.world.root().join("secret")
+    );
+    assert_eq!(
+        fs::read_to_string(play.worktree.join("theirs/settings.json")).unwrap(),
+        "of the branch\n"
+    );
+    assert_eq!(
+        fs::read_to_string(play.world.root().join("secret")).unwrap(),
+        "of nobody\n"
+    );
+    assert_eq!(
+        play.count("events WHERE event_type = 'edits_undone'"),
+        0,
+        "{:#?}",
+        play.events()
+    );
 }

@@ -29,8 +29,13 @@ impl Stage {
     pub(crate) fn new(claude: &str, url: &str, agent: &str, settings: &str) -> Self {
         let play = Play::without_change(&Script::default());
         by_claude(&play.world, claude, agent, settings);
-        play.world.remand_in(&play.worktree, &["review", "--title", "Feature"]).ok();
-        Self { play, url: url.to_owned() }
+        play.world
+            .remand_in(&play.worktree, &["review", "--title", "Feature"])
+            .ok();
+        Self {
+            play,
+            url: url.to_owned(),
+        }
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
@@ -57,7 +62,10 @@ impl Stage {
 /// remand with a login for claude, and with what no agent may have.
 pub(crate) fn command(world: &World, url: &str, args: &[&str]) -> Command {
     let mut command = world.remand_command(args);
-    command.env("ANTHROPIC_BASE_URL", url).env("ANTHROPIC_API_KEY", "key-of-the-test").env("GH_TOKEN", "never-seen");
+    command
+        .env("ANTHROPIC_BASE_URL", url)
+        .env("ANTHROPIC_API_KEY", "key-of-the-test")
+        .env("GH_TOKEN", "never-seen");
     command
 }
 
@@ -65,7 +73,9 @@ pub(crate) fn command(world: &World, url: &str, args: &[&str]) -> Command {
 pub(crate) fn by_claude(world: &World, claude: &str, agent: &str, settings: &str) {
     let path = world.root().join("config/remand/config.toml");
     let text = std::fs::read_to_string(&path).unwrap();
-    let text = text.replace("review_agent = \"reviewer\"\n", "").replace("red_base = \"ignore\"\n", "");
+    let text = text
+        .replace("review_agent = \"reviewer\"\n", "")
+        .replace("red_base = \"ignore\"\n", "");
     // The settings may end with a table: what is for the top comes before.
     let top = format!("agent = \"claude\"\nred_base = \"ignore\"\n{settings}");
     let text = text.replace("agent = \"fixer\"", &top);
@@ -89,13 +99,22 @@ pub(crate) fn is_review(asked: &Asked) -> bool {
 
 /// A reviewer that looks at the diff and wants `work.txt` to say "fixed", and a fixer that makes it so.
 pub(crate) fn reviews_and_fixes(asked: &Asked) -> Reply {
-    if is_review(asked) { reviews(asked) } else { fixes(asked) }
+    if is_review(asked) {
+        reviews(asked)
+    } else {
+        fixes(asked)
+    }
 }
 
 pub(crate) fn reviews(asked: &Asked) -> Reply {
     match asked.results.as_slice() {
-        [] => uses("Bash", json!({ "command": "git diff main...HEAD", "description": "Look at the diff" })),
-        [diff, ..] if diff.contains("+fixed") => says(verdict("approved", &[], &open_findings(asked))),
+        [] => uses(
+            "Bash",
+            json!({ "command": "git diff main...HEAD", "description": "Look at the diff" }),
+        ),
+        [diff, ..] if diff.contains("+fixed") => {
+            says(verdict("approved", &[], &open_findings(asked)))
+        }
         [..] => {
             let finding = json!({ "severity": "high", "category": "logic", "path": "work.txt", "line": 1, "text": "say fixed here" });
             says(verdict("changes_requested", &[finding], &[]))
@@ -107,7 +126,10 @@ pub(crate) fn fixes(asked: &Asked) -> Reply {
     let file = format!("{}/work.txt", folder(asked));
     match asked.results.len() {
         0 => uses("Read", json!({ "file_path": file })),
-        1 => uses("Edit", json!({ "file_path": file, "old_string": "work", "new_string": "fixed" })),
+        1 => uses(
+            "Edit",
+            json!({ "file_path": file, "old_string": "work", "new_string": "fixed" }),
+        ),
         _ => says("I wrote `fixed` into work.txt."),
     }
 }
@@ -118,17 +140,28 @@ pub(crate) fn uses(name: &'static str, input: Value) -> Reply {
 
 /// The folder that claude says it works in.
 pub(crate) fn folder(asked: &Asked) -> String {
-    let (_, rest) = asked.everything.split_once("Primary working directory: ").unwrap();
+    let (_, rest) = asked
+        .everything
+        .split_once("Primary working directory: ")
+        .unwrap();
     rest.lines().next().unwrap().trim().to_owned()
 }
 
 fn open_findings(asked: &Asked) -> Vec<Value> {
-    let ids = asked.prompt.lines().filter_map(|line| line.split_once(" (").map(|(id, _)| id));
+    let ids = asked
+        .prompt
+        .lines()
+        .filter_map(|line| line.split_once(" (").map(|(id, _)| id));
     let mut ids: Vec<&str> = ids
-        .filter(|id| id.strip_prefix('f').is_some_and(|n| !n.is_empty() && n.chars().all(|c| c.is_ascii_digit())))
+        .filter(|id| {
+            id.strip_prefix('f')
+                .is_some_and(|n| !n.is_empty() && n.chars().all(|c| c.is_ascii_digit()))
+        })
         .collect();
     ids.dedup();
-    ids.into_iter().map(|id| json!({ "id": id, "status": "resolved" })).collect()
+    ids.into_iter()
+        .map(|id| json!({ "id": id, "status": "resolved" }))
+        .collect()
 }
 
 pub(crate) fn verdict(word: &str, findings: &[Value], previous: &[Value]) -> String {

@@ -9,7 +9,10 @@ const HOSTILE: &str = "x\u{1b}[31mred\u{1b}]0;t\u{7}\u{1b}]8;;https://evil.examp
 fn assert_harmless(text: &str, what: &str) {
     for c in text.chars() {
         let hidden = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
-        assert!(c == '\n' || !c.is_control() && !hidden, "{what}: {c:?} in {text:?}");
+        assert!(
+            c == '\n' || !c.is_control() && !hidden,
+            "{what}: {c:?} in {text:?}"
+        );
     }
 }
 
@@ -33,11 +36,26 @@ fn nothing_in_the_database_reaches_the_terminal() {
         "INSERT INTO events (event_type, actor_id, target_type, target_id, change_id, summary, metadata) VALUES ('skipped', T, 'change', 'c1', 'c1', T, json_object('x', T))",
         "INSERT INTO events (event_type, actor_id, target_type, target_id, summary) VALUES ('work_rejected', T, 'change', T, T)",
     ] {
-        site.world.sqlite(&sql.replace(" T", &format!(" {text}")).replace("(T", &format!("({text}")));
+        site.world.sqlite(
+            &sql.replace(" T", &format!(" {text}"))
+                .replace("(T", &format!("({text}")),
+        );
     }
     let newest = site.world.sqlite("SELECT max(id) FROM events");
     let before = (newest.parse::<i64>().unwrap() - 1).to_string();
-    let ids = ["c1", "w1", "w2", "r1", "r2", "v1", "f1", "j1", "site", newest.as_str(), before.as_str()];
+    let ids = [
+        "c1",
+        "w1",
+        "w2",
+        "r1",
+        "r2",
+        "v1",
+        "f1",
+        "j1",
+        "site",
+        newest.as_str(),
+        before.as_str(),
+    ];
     let mut looks: Vec<Vec<&str>> = vec![
         vec![],
         vec!["list", "--all"],
@@ -52,7 +70,10 @@ fn nothing_in_the_database_reaches_the_terminal() {
         vec!["check"],
         vec!["events", "--change", "c1"],
     ];
-    looks.extend(ids.iter().flat_map(|id| [vec!["show", id], vec!["why", id]]));
+    looks.extend(
+        ids.iter()
+            .flat_map(|id| [vec!["show", id], vec!["why", id]]),
+    );
     for look in &looks {
         for json in [false, true] {
             let mut args = look.clone();
@@ -62,12 +83,19 @@ fn nothing_in_the_database_reaches_the_terminal() {
             assert_harmless(&output.stdout, &format!("{args:?}"));
             assert_harmless(&output.stderr, &format!("{args:?}"));
             assert!(
-                !output.stdout.lines().chain(output.stderr.lines()).any(|line| line.starts_with("error: forged")),
+                !output
+                    .stdout
+                    .lines()
+                    .chain(output.stderr.lines())
+                    .any(|line| line.starts_with("error: forged")),
                 "{args:?}"
             );
         }
     }
-    let title = site.world.json(&["status", "c1"])["title"].as_str().unwrap().to_owned();
+    let title = site.world.json(&["status", "c1"])["title"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     assert_eq!(title, HOSTILE, "JSON says the same to a parser");
 }
 
@@ -106,14 +134,35 @@ fn an_agents_output_and_a_diff_are_harmless_unless_asked_for_raw() {
         "reviewer",
         "cat > /dev/null\nprintf 'a\\033[31mb\\nREVIEW_RESULT: approved\\nSUMMARY: \\033[31mfine\\n'\n",
     );
-    site.world.commit(&site.worktree, "evil.txt", "\u{1b}[2J\u{9b}1m", "\u{1b}]0;subject\u{7}");
+    site.world.commit(
+        &site.worktree,
+        "evil.txt",
+        "\u{1b}[2J\u{9b}1m",
+        "\u{1b}]0;subject\u{7}",
+    );
     site.world.remand_in(&site.worktree, &["review"]).ok();
     site.remand(&["tick"]).ok();
-    for args in [&["log", "r1"][..], &["diff", "c1"], &["list"], &["show", "v1"], &["log", "r1", "-f"]] {
+    for args in [
+        &["log", "r1"][..],
+        &["diff", "c1"],
+        &["list"],
+        &["show", "v1"],
+        &["log", "r1", "-f"],
+    ] {
         assert_harmless(&site.remand(args).ok().stdout, &format!("{args:?}"));
     }
-    assert!(site.remand(&["log", "r1", "--raw"]).ok().stdout.contains("\u{1b}[31m"));
-    assert!(site.remand(&["diff", "c1", "--raw"]).ok().stdout.contains("\u{1b}[2J"));
+    assert!(
+        site.remand(&["log", "r1", "--raw"])
+            .ok()
+            .stdout
+            .contains("\u{1b}[31m")
+    );
+    assert!(
+        site.remand(&["diff", "c1", "--raw"])
+            .ok()
+            .stdout
+            .contains("\u{1b}[2J")
+    );
 }
 
 #[test]
@@ -134,8 +183,18 @@ fn an_event_of_megabytes_is_one_line() {
     ] {
         let shown = site.remand(args).ok().stdout;
         assert!(shown.len() < 40_000, "{args:?}: {} bytes", shown.len());
-        assert!(args == ["list"] || shown.contains("begins 0000"), "{args:?}: {shown}");
+        assert!(
+            args == ["list"] || shown.contains("begins 0000"),
+            "{args:?}: {shown}"
+        );
     }
-    let whole = site.remand(&["events", "--limit", "1", "--json"]).ok().stdout;
-    assert!(whole.len() > 15_000_000, "JSON has all of it: {}", whole.len());
+    let whole = site
+        .remand(&["events", "--limit", "1", "--json"])
+        .ok()
+        .stdout;
+    assert!(
+        whole.len() > 15_000_000,
+        "JSON has all of it: {}",
+        whole.len()
+    );
 }

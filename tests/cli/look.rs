@@ -11,7 +11,11 @@ fn an_empty_board_says_what_to_do() {
     let world = World::new();
     let output = world.remand(&[]).ok();
     assert_eq!(output.stdout, "Nothing is on the board.\n");
-    assert!(output.stderr.contains("remand project add"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("remand project add"),
+        "{}",
+        output.stderr
+    );
     assert_eq!(world.json(&[]), serde_json::json!([]));
     let site = Site::new();
     assert!(site.remand(&[]).ok().stderr.contains("remand review"));
@@ -30,9 +34,11 @@ fn the_whole_loop_as_people_see_it() {
     c1      Waiting approval  1/2  add work.txt  waits for you to approve it  just now
     ");
     let status = site.shows(&["status", "c1"]);
-    let (spent, rest): (Vec<&str>, Vec<&str>) = status.lines().partition(|line| line.starts_with("spent"));
+    let (spent, rest): (Vec<&str>, Vec<&str>) =
+        status.lines().partition(|line| line.starts_with("spent"));
     assert!(
-        spent[0].contains("1 of 8 fixes") && spent[0].contains("of 4 h agents' time, $0.00 of $10.00"),
+        spent[0].contains("1 of 8 fixes")
+            && spent[0].contains("of 4 h agents' time, $0.00 of $10.00"),
         "{spent:?}"
     );
     let silent = "(the run of fixer and the 2 runs of reviewer reported no cost: time and fixes bound those)";
@@ -164,8 +170,14 @@ fn the_whole_loop_as_people_see_it() {
     ");
     assert_eq!(site.shows(&["log", "r2"]), "done\n");
     assert_eq!(site.shows(&["log", "w2", "--stderr"]), "careful\n");
-    assert!(site.shows(&["log", "c1"]).starts_with("REVIEW_RESULT: approved"));
-    assert_eq!(site.shows(&["log", "c1", "-f"]), site.shows(&["log", "c1", "--raw"]));
+    assert!(
+        site.shows(&["log", "c1"])
+            .starts_with("REVIEW_RESULT: approved")
+    );
+    assert_eq!(
+        site.shows(&["log", "c1", "-f"]),
+        site.shows(&["log", "c1", "--raw"])
+    );
     assert!(site.shows(&["show", "r2"]).contains("agent, status 0"));
     insta::assert_snapshot!(site.shows(&["check"]), @"ok  WORLD/state/remand/blackboard.db");
 }
@@ -196,7 +208,12 @@ fn json_has_the_shapes_that_are_documented() {
     assert_eq!(json(&["show", "site"])["project_id"], "site");
     let why = json(&["why", "c1"]);
     assert_eq!(why["id"], "c1");
-    assert!(why["commands"][1].as_str().unwrap().starts_with("remand approve"));
+    assert!(
+        why["commands"][1]
+            .as_str()
+            .unwrap()
+            .starts_with("remand approve")
+    );
     assert!(!why["events"].as_array().unwrap().is_empty());
     assert!(is_time(why["since"].as_str().unwrap()));
     assert_eq!(json(&["log", "r2"])["text"], "done\n");
@@ -204,8 +221,14 @@ fn json_has_the_shapes_that_are_documented() {
     assert_eq!(diff["files"][1]["path"], "work.txt");
     assert_eq!(diff["to"], status["head"]);
     assert_eq!(json(&["check"])["ok"], true);
-    let lines = site.remand(&["events", "--json", "--limit", "3"]).ok().stdout;
-    let events: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines = site
+        .remand(&["events", "--json", "--limit", "3"])
+        .ok()
+        .stdout;
+    let events: Vec<serde_json::Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     assert_eq!(events.len(), 3);
     assert!(events[0]["id"].as_i64() < events[2]["id"].as_i64());
 }
@@ -238,14 +261,24 @@ fn what_is_not_there_is_not_found() {
     site.remand(&["log", "1"]).fails(2, "`1` is not a run");
     site.remand(&["diff", "c1", "--cycle", "0"]).fails(2, "0");
     site.remand(&["events", "--limit", "0"]).fails(2, "0");
-    site.remand(&["log", "c1", "-f", "--json"]).fails(2, "cannot be used with");
+    site.remand(&["log", "c1", "-f", "--json"])
+        .fails(2, "cannot be used with");
 }
 
 /// The first words of `why`, and what it says to type.
 fn why(site: &Site, id: &str) -> (String, String, Vec<String>) {
     let told = site.world.json(&["why", id]);
-    let commands = told["commands"].as_array().unwrap().iter().map(|c| c.as_str().unwrap().to_owned()).collect();
-    (told["because"].as_str().unwrap().to_owned(), told["answer"].as_str().unwrap().to_owned(), commands)
+    let commands = told["commands"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| c.as_str().unwrap().to_owned())
+        .collect();
+    (
+        told["because"].as_str().unwrap().to_owned(),
+        told["answer"].as_str().unwrap().to_owned(),
+        commands,
+    )
 }
 
 #[test]
@@ -253,19 +286,35 @@ fn why_answers_for_whatever_a_change_waits_for() {
     let site = Site::under_review();
     let set = |sql: &str| site.world.sqlite(sql);
     let (because, answer, commands) = why(&site, "c1");
-    assert_eq!((because.as_str(), commands.join(", ").as_str()), ("queued", "remand run, remand tick"));
-    assert_eq!(answer, "code_review w1 is queued; no daemon runs that would take it");
+    assert_eq!(
+        (because.as_str(), commands.join(", ").as_str()),
+        ("queued", "remand run, remand tick")
+    );
+    assert_eq!(
+        answer,
+        "code_review w1 is queued; no daemon runs that would take it"
+    );
 
     set("UPDATE work_items SET not_before = '2999-01-01T00:00:00.000Z'");
     let (because, answer, _) = why(&site, "c1");
     assert_eq!(because, "delayed");
-    assert!(answer.contains("waits until 2999-01-01T00:00:00.000Z (in "), "{answer}");
+    assert!(
+        answer.contains("waits until 2999-01-01T00:00:00.000Z (in "),
+        "{answer}"
+    );
     set("UPDATE work_items SET not_before = NULL");
 
     set("UPDATE changes SET held_until = '2999-01-01T00:00:00.000Z', hold_reason = 'no network'");
     let (because, answer, commands) = why(&site, "feature/login");
-    assert_eq!((because.as_str(), commands[0].as_str()), ("held", "remand resume c1"));
-    assert!(answer.contains("held until 2999-01-01T00:00:00.000Z (in ") && answer.ends_with("no network"), "{answer}");
+    assert_eq!(
+        (because.as_str(), commands[0].as_str()),
+        ("held", "remand resume c1")
+    );
+    assert!(
+        answer.contains("held until 2999-01-01T00:00:00.000Z (in ")
+            && answer.ends_with("no network"),
+        "{answer}"
+    );
     set("UPDATE changes SET held_until = NULL, hold_reason = NULL");
 
     set(
@@ -273,7 +322,10 @@ fn why_answers_for_whatever_a_change_waits_for() {
     );
     let (because, answer, _) = why(&site, "c1");
     assert_eq!(because, "holder_died");
-    assert!(answer.starts_with("the process that ran code_review w1 is dead"), "{answer}");
+    assert!(
+        answer.starts_with("the process that ran code_review w1 is dead"),
+        "{answer}"
+    );
     set("UPDATE work_items SET claimed_by = 'somebody'");
     assert!(why(&site, "c1").1.contains("can't tell whether that lives"));
     set("UPDATE work_items SET status = 'available', claimed_by = NULL, lease_expires_at = NULL");
@@ -289,7 +341,11 @@ fn why_answers_for_whatever_a_change_waits_for() {
         "UPDATE work_items SET status = 'claimed', claimed_by = 'boot:1:1', lease_expires_at = '2999-01-01T00:00:00.000Z' WHERE item_id = 'w2'",
     );
     let (because, answer, _) = why(&site, "c1");
-    assert_eq!((because.as_str(), answer.contains("1 of 1 are in use")), ("waits_for_slot", true), "{answer}");
+    assert_eq!(
+        (because.as_str(), answer.contains("1 of 1 are in use")),
+        ("waits_for_slot", true),
+        "{answer}"
+    );
 }
 
 #[test]
@@ -299,7 +355,13 @@ fn why_answers_for_an_end() {
     let (because, answer, commands) = why(&site, "c1");
     assert_eq!(because, "needs_you");
     assert!(answer.contains("Decide: "), "{answer}");
-    assert!(commands.iter().all(|command| command.starts_with("remand ")) && !commands.is_empty(), "{commands:?}");
+    assert!(
+        commands
+            .iter()
+            .all(|command| command.starts_with("remand "))
+            && !commands.is_empty(),
+        "{commands:?}"
+    );
     insta::assert_snapshot!(site.shows(&["why", "c1"]).lines().take(5).collect::<Vec<_>>().join("\n"), @"
     c1
       it needs you: the agent changed nothing. Decide: read the review and what the agent said (`remand log r2`); then `remand refine c1 --text …`, `remand retry c1`, or fix it by hand and run `remand review --worktree WORLD/src/site-feature-login`  (just now)
@@ -307,30 +369,60 @@ fn why_answers_for_an_end() {
         remand refine c1 --text …
         remand retry c1
     ");
-    assert_eq!(site.world.json(&["status"])["needs_you"], serde_json::json!(["c1"]));
+    assert_eq!(
+        site.world.json(&["status"])["needs_you"],
+        serde_json::json!(["c1"])
+    );
     site.remand(&["approve", "c1"]).ok();
-    assert_eq!(why(&site, "c1").1, "it was approved by ada: merge feature/login when you like");
-    site.remand(&["cancel", "c1", "--why", "done elsewhere"]).ok();
+    assert_eq!(
+        why(&site, "c1").1,
+        "it was approved by ada: merge feature/login when you like"
+    );
+    site.remand(&["cancel", "c1", "--why", "done elsewhere"])
+        .ok();
     let (because, answer, _) = why(&site, "c1");
     assert_eq!(because, "closed");
-    assert!(answer.ends_with("ada says cancel: done elsewhere"), "{answer}");
+    assert!(
+        answer.ends_with("ada says cancel: done elsewhere"),
+        "{answer}"
+    );
 }
 
 #[test]
 fn why_answers_for_a_running_agent() {
     let site = Site::with_agents(FIXER);
     let gate = site.world.root().join("gate");
-    let script = format!("cat > /dev/null\necho thinking\nwhile [ ! -e {} ]; do sleep 0.05; done\n", gate.display());
+    let script = format!(
+        "cat > /dev/null\necho thinking\nwhile [ ! -e {} ]; do sleep 0.05; done\n",
+        gate.display()
+    );
     site.world.script("reviewer", &script);
-    let mut tick = site.world.remand_command(&["tick"]).stdout(Stdio::null()).spawn().unwrap();
-    wait_for("the run", || site.world.sqlite("SELECT count(*) FROM runs WHERE pid IS NOT NULL") == "1");
-    let mut follow = site.world.remand_command(&["log", "r1", "-f"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut tick = site
+        .world
+        .remand_command(&["tick"])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_for("the run", || {
+        site.world
+            .sqlite("SELECT count(*) FROM runs WHERE pid IS NOT NULL")
+            == "1"
+    });
+    let mut follow = site
+        .world
+        .remand_command(&["log", "r1", "-f"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut first = String::new();
     let mut lines = BufReader::new(follow.stdout.take().unwrap());
     lines.read_line(&mut first).unwrap();
     assert_eq!(first, "thinking\n");
     let (because, answer, commands) = why(&site, "c1");
-    assert_eq!((because.as_str(), commands.join("").as_str()), ("running", "remand log r1 -f"));
+    assert_eq!(
+        (because.as_str(), commands.join("").as_str()),
+        ("running", "remand log r1 -f")
+    );
     assert_eq!(answer, "code_review w1 is being run by reviewer (r1)");
     site.remand(&["pause", "c1"]).ok();
     assert!(why(&site, "c1").1.contains("may still finish"));
@@ -353,12 +445,16 @@ fn why_answers_for_an_event_that_made_no_work() {
     let unknown = event("c99");
     assert_eq!(why(&site, &unknown).0, "waits_for_heartbeat");
     let known = event("c1");
-    site.remand(&["reject", "c1", "--text", "so that the heartbeat looks"]).ok();
+    site.remand(&["reject", "c1", "--text", "so that the heartbeat looks"])
+        .ok();
     let (because, answer, _) = why(&site, &unknown);
     assert_eq!(because, "skipped");
     assert!(answer.contains("change `c99` is not known"), "{answer}");
     let (because, answer, _) = why(&site, &known);
-    assert_eq!((because.as_str(), answer.as_str()), ("pending", "it became j1: it waits for its fix"));
+    assert_eq!(
+        (because.as_str(), answer.as_str()),
+        ("pending", "it became j1: it waits for its fix")
+    );
     assert_eq!(why(&site, "1").0, "event");
 }
 
@@ -378,7 +474,8 @@ fn events_are_followed_and_filtered() {
         let mut all = vec!["events", "--json"];
         all.extend(args);
         let lines = site.remand(&all).ok().stdout;
-        let id = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["id"].to_string();
+        let id =
+            |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["id"].to_string();
         lines.lines().map(id).collect::<Vec<_>>().join(" ")
     };
     assert_eq!(ids(&["--change", "c2"]), "3 4");
@@ -386,8 +483,12 @@ fn events_are_followed_and_filtered() {
     assert_eq!(ids(&["--change", "c2", "--since", "3"]), "4");
     assert_eq!(ids(&["--limit", "1"]), "4");
 
-    let mut follow =
-        site.world.remand_command(&["events", "-f", "--change", "c1"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut follow = site
+        .world
+        .remand_command(&["events", "-f", "--change", "c1"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut lines = BufReader::new(follow.stdout.take().unwrap()).lines();
     lines.next().unwrap().unwrap();
     lines.next().unwrap().unwrap();
@@ -416,5 +517,11 @@ fn a_closed_pipe_ends_quietly() {
         .unwrap();
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
-    assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap().as_str()), (Some(0), ""));
+    assert_eq!(
+        (
+            output.status.code(),
+            String::from_utf8(output.stderr).unwrap().as_str()
+        ),
+        (Some(0), "")
+    );
 }

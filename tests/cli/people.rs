@@ -6,7 +6,9 @@ use super::{FIXER, Site};
 fn a_rejection_of_finished_work_makes_its_fix_at_once() {
     let site = Site::with_agents(FIXER);
     site.remand(&["tick"]).ok();
-    let output = site.remand(&["reject", "c1", "--text", "the retry loop never ends"]).ok();
+    let output = site
+        .remand(&["reject", "c1", "--text", "the retry loop never ends"])
+        .ok();
     insta::assert_snapshot!(site.world.plain(&output.stdout), @"
     c1 is rejected
       review_fix w4 is queued; no daemon runs that would take it  (just now)
@@ -17,26 +19,53 @@ fn a_rejection_of_finished_work_makes_its_fix_at_once() {
     let fix = "SELECT source, status, rejection_id FROM work_items ORDER BY created_at DESC, rowid DESC LIMIT 1";
     assert_eq!(site.world.sqlite(fix), "review_fix|available|j2");
     let event = "SELECT actor_id, summary, json_extract(metadata, '$.body') FROM events WHERE event_type = 'work_rejected' ORDER BY id DESC LIMIT 1";
-    assert_eq!(site.world.sqlite(event), "ada|the retry loop never ends|the retry loop never ends");
+    assert_eq!(
+        site.world.sqlite(event),
+        "ada|the retry loop never ends|the retry loop never ends"
+    );
     site.remand(&["check"]).ok();
 }
 
 #[test]
 fn a_rejection_is_read_from_a_file_or_stdin_by_branch_or_path() {
     let site = Site::under_review();
-    std::fs::write(site.world.root().join("review.md"), "# Review\n\nIt is wrong.\n").unwrap();
-    site.remand(&["reject", "feature/login", "--file", "review.md"]).ok();
-    site.world.remand_with_stdin(&["reject", "src/site-feature-login", "--file", "-"], "from stdin\n").ok();
-    site.world.remand_with_stdin(&["reject", "c1", "--text", "-"], "also\n").ok();
-    assert_eq!(site.world.sqlite("SELECT count(*) FROM rejections WHERE state = 'pending' AND by_person"), "3");
-    assert!(site.shows(&["why", "c1"]).contains("j1, j2, j3 wait until then"));
-    site.remand(&["reject", "c1", "--file", "nowhere.md"]).fails(4, "there is no file nowhere.md");
-    site.remand(&["reject", "c1", "--text", " "]).fails(2, "the text is empty");
+    std::fs::write(
+        site.world.root().join("review.md"),
+        "# Review\n\nIt is wrong.\n",
+    )
+    .unwrap();
+    site.remand(&["reject", "feature/login", "--file", "review.md"])
+        .ok();
+    site.world
+        .remand_with_stdin(
+            &["reject", "src/site-feature-login", "--file", "-"],
+            "from stdin\n",
+        )
+        .ok();
+    site.world
+        .remand_with_stdin(&["reject", "c1", "--text", "-"], "also\n")
+        .ok();
+    assert_eq!(
+        site.world
+            .sqlite("SELECT count(*) FROM rejections WHERE state = 'pending' AND by_person"),
+        "3"
+    );
+    assert!(
+        site.shows(&["why", "c1"])
+            .contains("j1, j2, j3 wait until then")
+    );
+    site.remand(&["reject", "c1", "--file", "nowhere.md"])
+        .fails(4, "there is no file nowhere.md");
+    site.remand(&["reject", "c1", "--text", " "])
+        .fails(2, "the text is empty");
     site.remand(&["reject", "c1"]).fails(2, "--file");
-    site.remand(&["reject", "c1", "--text", "a", "--file", "b"]).fails(2, "cannot be used with");
-    site.remand(&["reject", "c7", "--text", "a"]).fails(4, "hint: did you mean `c1`?");
+    site.remand(&["reject", "c1", "--text", "a", "--file", "b"])
+        .fails(2, "cannot be used with");
+    site.remand(&["reject", "c7", "--text", "a"])
+        .fails(4, "hint: did you mean `c1`?");
     site.remand(&["cancel", "c1"]).ok();
-    site.remand(&["reject", "c1", "--text", "late"]).fails(1, "c1 is closed");
+    site.remand(&["reject", "c1", "--text", "late"])
+        .fails(1, "c1 is closed");
 }
 
 #[test]
@@ -48,10 +77,21 @@ fn approving_ends_what_is_open() {
     c1 is approved
       it was approved by ada: merge feature/login when you like  (just now)
     ");
-    assert_eq!(site.world.sqlite("SELECT state, final_verdict FROM changes"), "approved|APPROVED");
-    assert_eq!(site.world.sqlite("SELECT status FROM work_items"), "cancelled");
-    assert_eq!(site.world.sqlite("SELECT state, reason FROM rejections"), "skipped|approved by ada");
-    site.remand(&["approve", "nobody"]).fails(4, "there is no change `nobody`");
+    assert_eq!(
+        site.world
+            .sqlite("SELECT state, final_verdict FROM changes"),
+        "approved|APPROVED"
+    );
+    assert_eq!(
+        site.world.sqlite("SELECT status FROM work_items"),
+        "cancelled"
+    );
+    assert_eq!(
+        site.world.sqlite("SELECT state, reason FROM rejections"),
+        "skipped|approved by ada"
+    );
+    site.remand(&["approve", "nobody"])
+        .fails(4, "there is no change `nobody`");
     site.remand(&["check"]).ok();
 }
 
@@ -59,13 +99,22 @@ fn approving_ends_what_is_open() {
 #[test]
 fn a_branch_that_moved_is_not_approved() {
     let site = Site::under_review();
-    site.world.git(&site.worktree, &["commit", "--allow-empty", "-qm", "one more"]);
-    site.remand(&["approve", "c1"]).fails(1, "feature/login has moved to");
-    site.remand(&["verdict", "c1", "approved"]).fails(1, "feature/login has moved to");
-    site.remand(&["review", "--worktree", site.worktree.to_str().unwrap()]).ok();
+    site.world.git(
+        &site.worktree,
+        &["commit", "--allow-empty", "-qm", "one more"],
+    );
+    site.remand(&["approve", "c1"])
+        .fails(1, "feature/login has moved to");
+    site.remand(&["verdict", "c1", "approved"])
+        .fails(1, "feature/login has moved to");
+    site.remand(&["review", "--worktree", site.worktree.to_str().unwrap()])
+        .ok();
     site.remand(&["approve", "c1"]).ok();
     assert!(!site.shows(&["status", "c1"]).contains("moved"));
-    site.world.git(&site.worktree, &["commit", "--allow-empty", "-qm", "and another"]);
+    site.world.git(
+        &site.worktree,
+        &["commit", "--allow-empty", "-qm", "and another"],
+    );
     for command in ["status", "why"] {
         let said = site.shows(&[command, "c1"]);
         assert!(said.contains("which is not reviewed"), "{said}");
@@ -81,16 +130,26 @@ fn pause_and_resume() {
       it was paused by ada: lunch  (just now)
         remand resume c1
     ");
-    assert_eq!(site.world.sqlite("SELECT status FROM work_items"), "blocked");
+    assert_eq!(
+        site.world.sqlite("SELECT status FROM work_items"),
+        "blocked"
+    );
     assert_eq!(site.world.json(&["resume", "c1"])["paused"], false);
-    assert_eq!(site.world.sqlite("SELECT status FROM work_items"), "available");
-    assert!(site.shows(&["resume", "c1"]).starts_with("c1 was neither paused nor held"));
+    assert_eq!(
+        site.world.sqlite("SELECT status FROM work_items"),
+        "available"
+    );
+    assert!(
+        site.shows(&["resume", "c1"])
+            .starts_with("c1 was neither paused nor held")
+    );
 }
 
 #[test]
 fn a_fix_that_changed_nothing_is_tried_again_or_refined_or_given_more() {
     let site = Site::with_agents("true\n");
-    site.remand(&["retry", "c1"]).fails(1, "there is nothing to retry");
+    site.remand(&["retry", "c1"])
+        .fails(1, "there is nothing to retry");
     site.remand(&["tick"]).ok();
     assert_eq!(site.state("c1"), "escalated");
     site.remand(&["retry", "c1"]).ok();
@@ -98,32 +157,49 @@ fn a_fix_that_changed_nothing_is_tried_again_or_refined_or_given_more() {
     site.remand(&["tick"]).ok();
     assert_eq!(site.state("c1"), "escalated");
 
-    assert_eq!(site.world.json(&["cycles", "c1", "3"])["budget"]["max_fix_cycles"], 5);
+    assert_eq!(
+        site.world.json(&["cycles", "c1", "3"])["budget"]["max_fix_cycles"],
+        5
+    );
     assert_eq!(site.state("c1"), "refining");
     site.remand(&["check"]).ok();
     site.remand(&["tick"]).ok();
     site.remand(&["comment", "c1", "use the old way"]).ok();
-    site.remand(&["refine", "c1", "--text", "write better"]).ok();
+    site.remand(&["refine", "c1", "--text", "write better"])
+        .ok();
     assert_eq!(site.state("c1"), "refining");
-    assert_eq!(site.world.sqlite("SELECT body FROM feedback"), "use the old way");
-    for bad in
-        [&["cycles", "c1", "0"][..], &["cycles", "c1", "x"], &["refine", "c1", "--text", ""], &["comment", "c1", ""]]
-    {
+    assert_eq!(
+        site.world.sqlite("SELECT body FROM feedback"),
+        "use the old way"
+    );
+    for bad in [
+        &["cycles", "c1", "0"][..],
+        &["cycles", "c1", "x"],
+        &["refine", "c1", "--text", ""],
+        &["comment", "c1", ""],
+    ] {
         assert_eq!(site.remand(bad).status, 2, "{bad:?}");
     }
     site.remand(&["cancel", "c1", "--why", "not needed"]).ok();
     assert_eq!(site.state("c1"), "closed");
-    site.remand(&["refine", "c1"]).fails(1, "nothing more is done for it");
+    site.remand(&["refine", "c1"])
+        .fails(1, "nothing more is done for it");
     site.remand(&["check"]).ok();
 }
 
 #[test]
 fn a_person_gives_the_verdict_that_a_review_did_not() {
     let site = Site::with_agents(FIXER);
-    site.world.script("reviewer", "cat > /dev/null\necho 'I looked at it. Some of it is odd.'\n");
+    site.world.script(
+        "reviewer",
+        "cat > /dev/null\necho 'I looked at it. Some of it is odd.'\n",
+    );
     site.remand(&["tick"]).ok();
     assert_eq!(site.state("c1"), "escalated");
-    site.remand(&["verdict", "c1", "MAYBE"]).fails(2, "possible values: APPROVED, CHANGES_REQUESTED, NEEDS_DISCUSSION");
+    site.remand(&["verdict", "c1", "MAYBE"]).fails(
+        2,
+        "possible values: APPROVED, CHANGES_REQUESTED, NEEDS_DISCUSSION",
+    );
     site.remand(&["verdict", "c1", "NEEDS_DISCUSSION"]).ok();
     site.remand(&["verdict", "c1", "CHANGES_REQUESTED"]).ok();
     assert_eq!(site.state("c1"), "refining");
@@ -138,16 +214,23 @@ fn a_person_gives_the_verdict_that_a_review_did_not() {
 #[test]
 fn a_verdict_before_any_review_needs_words() {
     let site = Site::under_review();
-    site.remand(&["verdict", "c1", "CHANGES_REQUESTED"]).fails(1, "--text");
-    site.remand(&["verdict", "c1", "CHANGES_REQUESTED", "--text", "rename it"]).ok();
+    site.remand(&["verdict", "c1", "CHANGES_REQUESTED"])
+        .fails(1, "--text");
+    site.remand(&["verdict", "c1", "CHANGES_REQUESTED", "--text", "rename it"])
+        .ok();
     assert_eq!(site.state("c1"), "refining");
     assert_eq!(
         site.world.sqlite("SELECT source, status FROM work_items"),
         "code_review|cancelled\nreview_fix|available"
     );
     site.remand(&["check"]).ok();
-    site.remand(&["verdict", "c1", "NEEDS_DISCUSSION", "--text", "which name?"]).ok();
-    assert_eq!(site.world.sqlite("SELECT state, final_verdict FROM changes"), "escalated|NEEDS_DISCUSSION");
+    site.remand(&["verdict", "c1", "NEEDS_DISCUSSION", "--text", "which name?"])
+        .ok();
+    assert_eq!(
+        site.world
+            .sqlite("SELECT state, final_verdict FROM changes"),
+        "escalated|NEEDS_DISCUSSION"
+    );
     site.remand(&["check"]).ok();
 }
 
@@ -184,16 +267,33 @@ fn items_are_added_with_the_checks_of_all_others() {
     w2    manual       available  P1    c1      add work.txt         just now
     w1    code_review  available  P2    c1      Review add work.txt  just now
     ");
-    assert_eq!(site.world.json(&["item", "list", "--status", "available"]).as_array().unwrap().len(), 2);
-    assert_eq!(site.world.json(&["item", "list", "--status", "failed"]).as_array().unwrap().len(), 0);
-    site.remand(&["item", "list", "--status", "done"]).fails(2, "allowed: available, claimed");
+    assert_eq!(
+        site.world
+            .json(&["item", "list", "--status", "available"])
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
+    assert_eq!(
+        site.world
+            .json(&["item", "list", "--status", "failed"])
+            .as_array()
+            .unwrap()
+            .len(),
+        0
+    );
+    site.remand(&["item", "list", "--status", "done"])
+        .fails(2, "allowed: available, claimed");
     assert!(site.shows(&["why", "w2"]).contains("it is queued"));
 }
 
 #[test]
 fn an_item_that_is_cancelled_leaves_no_change_behind() {
     let site = Site::under_review();
-    let output = site.remand(&["item", "cancel", "w1", "--why", "wrong branch"]).ok();
+    let output = site
+        .remand(&["item", "cancel", "w1", "--why", "wrong branch"])
+        .ok();
     insta::assert_snapshot!(site.world.plain(&output.stdout), @"
     w1 code_review is cancelled
     c1 now
@@ -204,13 +304,20 @@ fn an_item_that_is_cancelled_leaves_no_change_behind() {
     ");
     assert_eq!(site.state("c1"), "escalated");
     site.remand(&["check"]).ok();
-    site.remand(&["item", "cancel", "w1"]).fails(1, "w1 is cancelled and can't be cancelled");
+    site.remand(&["item", "cancel", "w1"])
+        .fails(1, "w1 is cancelled and can't be cancelled");
     site.remand(&["item", "requeue", "w1"]).ok();
     assert_eq!(site.state("c1"), "pending_self_review");
-    assert_eq!(site.world.sqlite("SELECT status FROM work_items"), "available");
-    site.remand(&["item", "requeue", "w1"]).fails(1, "open code_review already");
-    site.remand(&["item", "requeue", "w9"]).fails(4, "no work item `w9`");
-    site.remand(&["item", "show", "w9"]).fails(4, "no work item `w9`");
+    assert_eq!(
+        site.world.sqlite("SELECT status FROM work_items"),
+        "available"
+    );
+    site.remand(&["item", "requeue", "w1"])
+        .fails(1, "open code_review already");
+    site.remand(&["item", "requeue", "w9"])
+        .fails(4, "no work item `w9`");
+    site.remand(&["item", "show", "w9"])
+        .fails(4, "no work item `w9`");
     site.remand(&["check"]).ok();
 }
 
@@ -222,7 +329,12 @@ fn a_broken_evaluator_stops_no_word_that_stops_work() {
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("review_feedback.toml"), "kind = \"nonsense\"\n").unwrap();
     site.remand(&["pause", "c1"]).ok();
-    site.remand(&["reject", "c1", "--text", "no"]).fails(3, "nonsense");
-    assert_eq!(site.world.sqlite("SELECT count(*) FROM events WHERE event_type = 'work_rejected'"), "0");
+    site.remand(&["reject", "c1", "--text", "no"])
+        .fails(3, "nonsense");
+    assert_eq!(
+        site.world
+            .sqlite("SELECT count(*) FROM events WHERE event_type = 'work_rejected'"),
+        "0"
+    );
     site.remand(&["cancel", "c1"]).ok();
 }

@@ -13,18 +13,39 @@ fn settings_are_shown_with_their_origin() {
     heartbeat.look_s  1      default
     ");
     let path = world.remand(&["config", "path"]).ok();
-    assert_eq!(world.plain(&path.stdout), "WORLD/config/remand/config.toml\n");
+    assert_eq!(
+        world.plain(&path.stdout),
+        "WORLD/config/remand/config.toml\n"
+    );
     assert!(path.stderr.contains("it is not there"));
     assert_eq!(world.json(&["config", "path"])["exists"], false);
     let defaults = world.remand(&["config", "defaults"]).ok().stdout;
     world.config(&defaults);
-    assert!(world.remand(&["config", "check"]).ok().stdout.starts_with("ok"));
+    assert!(
+        world
+            .remand(&["config", "check"])
+            .ok()
+            .stdout
+            .starts_with("ok")
+    );
     world.config("[loop]\nmax_fix_cycles = 3\n");
     let shown = world.json(&["config", "show", "loop.max_fix_cycles"]);
     assert_eq!(shown[0]["value"], "3");
-    assert!(shown[0]["origin"].as_str().unwrap().ends_with("config.toml:2"));
-    world.remand(&["config", "show", "loops"]).fails(4, "there is no setting `loops`");
-    assert!(world.json(&["config", "defaults"])["text"].as_str().unwrap().contains("max_fix_cycles"));
+    assert!(
+        shown[0]["origin"]
+            .as_str()
+            .unwrap()
+            .ends_with("config.toml:2")
+    );
+    world
+        .remand(&["config", "show", "loops"])
+        .fails(4, "there is no setting `loops`");
+    assert!(
+        world.json(&["config", "defaults"])["text"]
+            .as_str()
+            .unwrap()
+            .contains("max_fix_cycles")
+    );
 }
 
 #[test]
@@ -34,18 +55,35 @@ fn the_path_of_a_broken_config_file_is_printed() {
         world.config(text);
         world.remand(&["config", "check"]).fails(3, "");
         let path = world.remand(&["config", "path"]).ok();
-        assert_eq!(world.plain(&path.stdout), "WORLD/config/remand/config.toml\n");
-        assert!(path.stderr.contains("`remand config check` says why"), "{}", path.stderr);
+        assert_eq!(
+            world.plain(&path.stdout),
+            "WORLD/config/remand/config.toml\n"
+        );
+        assert!(
+            path.stderr.contains("`remand config check` says why"),
+            "{}",
+            path.stderr
+        );
         let shown = world.json(&["config", "path"]);
         assert_eq!(shown["exists"], true);
         assert_eq!(shown["blackboard"], world.db().to_str().unwrap());
     }
-    let named = world.remand(&["config", "path", "--config", "nowhere.toml"]).ok();
-    assert!(named.stdout.ends_with("/nowhere.toml\n"), "{}", named.stdout);
+    let named = world
+        .remand(&["config", "path", "--config", "nowhere.toml"])
+        .ok();
+    assert!(
+        named.stdout.ends_with("/nowhere.toml\n"),
+        "{}",
+        named.stdout
+    );
     let mut homeless = world.remand_command(&["config", "path", "--json", "--db", "x.db"]);
     homeless.env_remove("HOME").env_remove("XDG_CONFIG_HOME");
-    let shown: serde_json::Value = serde_json::from_str(&crate::support::run(&mut homeless).ok().stdout).unwrap();
-    assert_eq!((&shown["config"], &shown["exists"]), (&serde_json::Value::Null, &false.into()));
+    let shown: serde_json::Value =
+        serde_json::from_str(&crate::support::run(&mut homeless).ok().stdout).unwrap();
+    assert_eq!(
+        (&shown["config"], &shown["exists"]),
+        (&serde_json::Value::Null, &false.into())
+    );
 }
 
 /// Every program that the settings name: agents, gates, set-up, the sandbox's wrapper, `gh`, and those of evaluators.
@@ -53,12 +91,26 @@ fn the_path_of_a_broken_config_file_is_printed() {
 fn a_program_in_the_home_is_found() {
     let play = Play::without_change(&Script::default());
     let world = &play.world;
-    let reviewer = format!("PROMPTS='{}'\n{REVIEWER}\n{REVIEWS_FIXED}", play.seen("").display());
-    let wrapper = format!("echo \"$@\" >>'{}'\nexec \"$@\"", play.seen("wrapped").display());
+    let reviewer = format!(
+        "PROMPTS='{}'\n{REVIEWER}\n{REVIEWS_FIXED}",
+        play.seen("").display()
+    );
+    let wrapper = format!(
+        "echo \"$@\" >>'{}'\nexec \"$@\"",
+        play.seen("wrapped").display()
+    );
     let gate = format!("echo gate >>'{}'", play.seen("gates").display());
     let setup = format!("echo setup >>'{}'", play.seen("gates").display());
-    let scripts = [("bot", FIXES), ("critic", &reviewer), ("jail", &wrapper), ("gate", &gate), ("setup", &setup)];
-    let scripts = scripts.into_iter().chain([("hub", "exit 1"), ("look", "echo 'not JSON'")]);
+    let scripts = [
+        ("bot", FIXES),
+        ("critic", &reviewer),
+        ("jail", &wrapper),
+        ("gate", &gate),
+        ("setup", &setup),
+    ];
+    let scripts = scripts
+        .into_iter()
+        .chain([("hub", "exit 1"), ("look", "echo 'not JSON'")]);
     for (name, text) in scripts {
         let path = world.script(name, text);
         let own = world.root().join("home/own");
@@ -84,9 +136,20 @@ fn a_program_in_the_home_is_found() {
         "kind = \"command\"\nschedule = \"@yearly\"\n[config]\ncommand = [\"~/own/look\"]\n",
     )
     .unwrap();
-    assert!(world.remand(&["evaluators", "check"]).ok().stdout.contains("look"));
+    assert!(
+        world
+            .remand(&["evaluators", "check"])
+            .ok()
+            .stdout
+            .contains("look")
+    );
     let look = world.remand(&["evaluators", "run", "look"]);
-    assert!(look.stdout.contains("not JSON"), "it was started: {} {}", look.stdout, look.stderr);
+    assert!(
+        look.stdout.contains("not JSON"),
+        "it was started: {} {}",
+        look.stdout,
+        look.stderr
+    );
     assert_eq!(
         world.json(&["config", "show", "github.gh"])[0]["value"],
         format!("[\"{}/home/own/hub\"]", world.root().display())
@@ -94,9 +157,16 @@ fn a_program_in_the_home_is_found() {
     world.remand_in(&play.worktree, &["review"]).ok();
     play.tick().ok();
     play.is_ready(1);
-    assert!(play.noted("gates").contains("setup\ngate\n"), "{}", play.noted("gates"));
+    assert!(
+        play.noted("gates").contains("setup\ngate\n"),
+        "{}",
+        play.noted("gates")
+    );
     let wrapped = play.noted("wrapped");
-    assert!(wrapped.contains("home/own/bot ~/own/argument"), "arguments are left alone: {wrapped}");
+    assert!(
+        wrapped.contains("home/own/bot ~/own/argument"),
+        "arguments are left alone: {wrapped}"
+    );
 }
 
 #[test]
@@ -104,22 +174,45 @@ fn a_wrong_setting_shows_its_line_and_ends_with_3() {
     let world = World::new();
     world.config("[loop]\nmax_fix_cycels = 3\n");
     for args in [&["list"][..], &["config", "check"], &["check"], &["tick"]] {
-        let output = world.remand(args).fails(3, "did you mean `max_fix_cycles`?");
+        let output = world
+            .remand(args)
+            .fails(3, "did you mean `max_fix_cycles`?");
         assert!(output.stderr.starts_with("error: "), "{}", output.stderr);
-        assert!(output.stderr.contains("config.toml:2:1"), "{}", output.stderr);
+        assert!(
+            output.stderr.contains("config.toml:2:1"),
+            "{}",
+            output.stderr
+        );
     }
-    world.remand(&["--config", "nowhere.toml", "list"]).fails(3, "there is no config file");
+    world
+        .remand(&["--config", "nowhere.toml", "list"])
+        .fails(3, "there is no config file");
 }
 
 #[test]
 fn a_database_of_somebody_else_is_left_alone() {
     let world = World::new();
-    fs::write(world.root().join("text.db"), "this is no database, and long enough to be seen as none").unwrap();
-    world.remand(&["--db", "text.db", "list"]).fails(1, "not a SQLite database");
+    fs::write(
+        world.root().join("text.db"),
+        "this is no database, and long enough to be seen as none",
+    )
+    .unwrap();
+    world
+        .remand(&["--db", "text.db", "list"])
+        .fails(1, "not a SQLite database");
     let foreign = world.root().join("foreign.db");
     let mut sqlite = world.command("sqlite3");
-    assert!(sqlite.arg(&foreign).arg("CREATE TABLE t (x)").status().unwrap().success());
-    world.remand(&["--db", "foreign.db", "list"]).fails(3, "not a blackboard of remand");
+    assert!(
+        sqlite
+            .arg(&foreign)
+            .arg("CREATE TABLE t (x)")
+            .status()
+            .unwrap()
+            .success()
+    );
+    world
+        .remand(&["--db", "foreign.db", "list"])
+        .fails(3, "not a blackboard of remand");
 }
 
 #[test]
@@ -138,15 +231,30 @@ fn evaluators_are_listed_shown_and_checked() {
     taken in   event 0
     from       stock
     ");
-    assert_eq!(world.json(&["evaluators", "list"])[1]["name"], "review_feedback");
+    assert_eq!(
+        world.json(&["evaluators", "list"])[1]["name"],
+        "review_feedback"
+    );
     assert_eq!(world.json(&["evaluators", "check"])["ok"], true);
-    world.remand(&["evaluators", "show", "reviw_feedback"]).fails(4, "did you mean `review_feedback`?");
+    world
+        .remand(&["evaluators", "show", "reviw_feedback"])
+        .fails(4, "did you mean `review_feedback`?");
     world.config("");
     let folder = world.root().join("config/remand/evaluators");
     fs::create_dir_all(&folder).unwrap();
-    fs::write(folder.join("review_feedback.toml"), "kind = \"review_feedback\"\non = [\"work_rejekted\"]\n").unwrap();
-    let output = world.remand(&["evaluators", "check"]).fails(3, "work_rejekted");
-    assert!(output.stderr.contains("review_feedback.toml:2"), "{}", output.stderr);
+    fs::write(
+        folder.join("review_feedback.toml"),
+        "kind = \"review_feedback\"\non = [\"work_rejekted\"]\n",
+    )
+    .unwrap();
+    let output = world
+        .remand(&["evaluators", "check"])
+        .fails(3, "work_rejekted");
+    assert!(
+        output.stderr.contains("review_feedback.toml:2"),
+        "{}",
+        output.stderr
+    );
 }
 
 #[test]
@@ -159,12 +267,24 @@ fn prompts_are_listed_shown_and_checked() {
     again   stock
     ");
     let fix = world.remand(&["prompts", "show", "fix"]).ok().stdout;
-    assert_eq!(world.json(&["prompts", "show", "fix"])["text"].as_str().unwrap().trim_end(), fix.trim_end());
+    assert_eq!(
+        world.json(&["prompts", "show", "fix"])["text"]
+            .as_str()
+            .unwrap()
+            .trim_end(),
+        fix.trim_end()
+    );
     assert!(
-        world.remand(&["prompts", "show", "fix", "--variables"]).ok().stdout.contains("every finding of the feedback")
+        world
+            .remand(&["prompts", "show", "fix", "--variables"])
+            .ok()
+            .stdout
+            .contains("every finding of the feedback")
     );
     assert_eq!(world.json(&["prompts", "check"])["ok"], true);
-    world.remand(&["prompts", "show", "fox"]).fails(2, "allowed: review, fix, again");
+    world
+        .remand(&["prompts", "show", "fox"])
+        .fails(2, "allowed: review, fix, again");
     world.config("");
     let folder = world.root().join("config/remand/prompts");
     fs::create_dir_all(&folder).unwrap();
@@ -176,7 +296,8 @@ fn prompts_are_listed_shown_and_checked() {
 #[test]
 fn a_review_is_read_aloud() {
     let world = World::new();
-    let text = "Fine, but see src/a.rs.\n\nREVIEW_RESULT: approved\nFINDINGS_COUNT: 0\nSUMMARY: fine\n";
+    let text =
+        "Fine, but see src/a.rs.\n\nREVIEW_RESULT: approved\nFINDINGS_COUNT: 0\nSUMMARY: fine\n";
     fs::write(world.root().join("review.md"), text).unwrap();
     insta::assert_snapshot!(world.remand(&["read-review", "review.md"]).ok().stdout, @"
     verdict    approved
@@ -189,9 +310,15 @@ fn a_review_is_read_aloud() {
     assert_eq!(read["dialect"], "contract");
     assert_eq!(read["findings"], serde_json::json!([]));
     assert!(read["reason"].is_string());
-    let unclear = world.remand_with_stdin(&["read-review", "-", "--json"], "hm\n").ok();
+    let unclear = world
+        .remand_with_stdin(&["read-review", "-", "--json"], "hm\n")
+        .ok();
     assert!(unclear.stdout.contains("\"unclear\""), "{}", unclear.stdout);
-    world.remand(&["read-review", "nowhere.md"]).fails(4, "there is no file nowhere.md");
-    world.remand(&["read-review", "review.md", "--threshold", "bad"]).fails(2, "allowed: critical");
+    world
+        .remand(&["read-review", "nowhere.md"])
+        .fails(4, "there is no file nowhere.md");
+    world
+        .remand(&["read-review", "review.md", "--threshold", "bad"])
+        .fails(2, "allowed: critical");
     world.remand(&["read-review"]).fails(2, "FILE");
 }

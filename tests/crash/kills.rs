@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::stage::{
-    ALONE, Dice, PATIENCE, Seen, Show, Stage, check, command_of, end, is_long, outcome, parent_of, stage,
+    ALONE, Dice, PATIENCE, Seen, Show, Stage, check, command_of, end, is_long, outcome, parent_of,
+    stage,
 };
 use crate::support::play::{Play, Script};
 
@@ -42,7 +43,9 @@ fn crowd(batch: usize) -> Play {
         tables: "[dispatch]\nslots = 3\nbackoff_first_s = 1\nbackoff_max_s = 1\nmax_lost_runs = 1000\n[limits]\ngrace_s = 1\n",
         ..Script::default()
     });
-    play.world.remand_in(&play.worktree, &["review", "--title", "Feature"]).ok();
+    play.world
+        .remand_in(&play.worktree, &["review", "--title", "Feature"])
+        .ok();
     add_changes(&play, 1, batch);
     play
 }
@@ -50,13 +53,20 @@ fn crowd(batch: usize) -> Play {
 fn add_changes(play: &Play, from: usize, to: usize) {
     for number in from..to {
         let worktree = play.world.worktree(&play.repo, &format!("f{number}"));
-        play.world.remand_in(&worktree, &["review", "--title", &format!("Feature {number}")]).ok();
+        play.world
+            .remand_in(
+                &worktree,
+                &["review", "--title", &format!("Feature {number}")],
+            )
+            .ok();
     }
 }
 
 #[test]
 fn killed_at_random_moments_all_changes_come_to_their_ends() {
-    let seed = std::env::var("REMAND_SEED").ok().and_then(|text| text.parse().ok());
+    let seed = std::env::var("REMAND_SEED")
+        .ok()
+        .and_then(|text| text.parse().ok());
     let seed = seed.unwrap_or_else(|| u64::from(std::process::id()) ^ 0x5eed_0000);
     println!("REMAND_SEED={seed}");
     let wanted = if is_long() { 10_000 } else { 200 };
@@ -84,18 +94,28 @@ fn killed_at_random_moments_all_changes_come_to_their_ends() {
         }
     }
     let seen = show.watch(&mut daemon);
-    assert_eq!(seen, Seen::AllEnded, "seed {seed}: the daemon is gone\n{}", play.log());
+    assert_eq!(
+        seen,
+        Seen::AllEnded,
+        "seed {seed}: the daemon is gone\n{}",
+        play.log()
+    );
     assert!(end(daemon).success());
     println!("{kills:?} on {changes} changes in {:?}", begun.elapsed());
     assert_eq!(
         changes,
         usize::try_from(play.count("changes WHERE state = 'ready_for_human_review'")).unwrap(),
         "seed {seed}: {}",
-        play.world.sqlite("SELECT change_id, state, hold_reason FROM changes")
+        play.world
+            .sqlite("SELECT change_id, state, hold_reason FROM changes")
     );
     check(&play);
     for number in 0..changes {
-        let branch = if number == 0 { "feature".to_owned() } else { format!("f{number}") };
+        let branch = if number == 0 {
+            "feature".to_owned()
+        } else {
+            format!("f{number}")
+        };
         let worktree = play.repo.with_file_name(format!("calc-{branch}"));
         whole(&play, &worktree, &branch, seed);
     }
@@ -104,9 +124,21 @@ fn killed_at_random_moments_all_changes_come_to_their_ends() {
         i64::try_from(2 * changes).unwrap(),
         "seed {seed}"
     );
-    assert_eq!(play.count("work_items WHERE status <> 'completed'"), 0, "seed {seed}");
-    assert_eq!(play.count("reviews"), i64::try_from(3 * changes).unwrap(), "seed {seed}");
-    assert_eq!(play.count("work_items WHERE attempt > 1"), 0, "seed {seed}: a kill spent an attempt");
+    assert_eq!(
+        play.count("work_items WHERE status <> 'completed'"),
+        0,
+        "seed {seed}"
+    );
+    assert_eq!(
+        play.count("reviews"),
+        i64::try_from(3 * changes).unwrap(),
+        "seed {seed}"
+    );
+    assert_eq!(
+        play.count("work_items WHERE attempt > 1"),
+        0,
+        "seed {seed}: a kill spent an attempt"
+    );
 }
 
 #[derive(Debug, Default)]
@@ -139,12 +171,19 @@ pub(crate) fn kill_one(play: &Play, dice: &mut Dice, fits: fn(i32) -> bool) -> u
     let until = Instant::now() + Duration::from_secs(2);
     while Instant::now() < until {
         let pid = |line: String| line.split(' ').next().unwrap().parse().unwrap();
-        let found: Vec<i32> = play.alive().into_iter().map(pid).filter(|pid| fits(*pid)).collect();
+        let found: Vec<i32> = play
+            .alive()
+            .into_iter()
+            .map(pid)
+            .filter(|pid| fits(*pid))
+            .collect();
         if found.is_empty() {
             std::thread::sleep(Duration::from_millis(2));
             continue;
         }
-        std::thread::sleep(Duration::from_millis(u64::try_from(dice.below(40)).unwrap()));
+        std::thread::sleep(Duration::from_millis(
+            u64::try_from(dice.below(40)).unwrap(),
+        ));
         let pid = found[dice.below(found.len())];
         if fits(pid) && kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).is_ok() {
             return 1;
@@ -156,18 +195,54 @@ pub(crate) fn kill_one(play: &Play, dice: &mut Dice, fits: fn(i32) -> bool) -> u
 /// One series of commits for each item, each once, in a clean worktree on its branch.
 fn whole(play: &Play, worktree: &Path, branch: &str, seed: u64) {
     let world = &play.world;
-    assert_eq!(world.git(worktree, &["rev-parse", "--abbrev-ref", "HEAD"]), branch, "seed {seed}");
-    assert_eq!(world.git(worktree, &["status", "--porcelain"]), "", "seed {seed}");
-    assert_eq!(std::fs::read_to_string(worktree.join("work.txt")).unwrap(), "work\nfix 1\nfix 2\n", "seed {seed}");
-    assert_eq!(std::fs::read_to_string(worktree.join("part.txt")).unwrap(), "part 1\npart 2\n", "seed {seed}");
-    let log = world.git(worktree, &["log", "--reverse", "--format=%s", &format!("main..{branch}")]);
-    let subjects: Vec<&str> = log.lines().map(|line| line.split(" of w").next().unwrap()).collect();
-    let expected =
-        ["add work.txt", "part 1", "Address review feedback (cycle 1)", "part 2", "Address review feedback (cycle 2)"];
+    assert_eq!(
+        world.git(worktree, &["rev-parse", "--abbrev-ref", "HEAD"]),
+        branch,
+        "seed {seed}"
+    );
+    assert_eq!(
+        world.git(worktree, &["status", "--porcelain"]),
+        "",
+        "seed {seed}"
+    );
+    assert_eq!(
+        std::fs::read_to_string(worktree.join("work.txt")).unwrap(),
+        "work\nfix 1\nfix 2\n",
+        "seed {seed}"
+    );
+    assert_eq!(
+        std::fs::read_to_string(worktree.join("part.txt")).unwrap(),
+        "part 1\npart 2\n",
+        "seed {seed}"
+    );
+    let log = world.git(
+        worktree,
+        &[
+            "log",
+            "--reverse",
+            "--format=%s",
+            &format!("main..{branch}"),
+        ],
+    );
+    let subjects: Vec<&str> = log
+        .lines()
+        .map(|line| line.split(" of w").next().unwrap())
+        .collect();
+    let expected = [
+        "add work.txt",
+        "part 1",
+        "Address review feedback (cycle 1)",
+        "part 2",
+        "Address review feedback (cycle 2)",
+    ];
     assert_eq!(subjects, expected, "seed {seed} {branch}");
     let items = world.git(
         worktree,
-        &["log", "--format=%(trailers:key=Remand-Item,valueonly,separator=)", &format!("main..{branch}")],
+        &[
+            "log",
+            "--format=%(trailers:key=Remand-Item,valueonly,separator=)",
+            &format!("main..{branch}"),
+        ],
     );
     let mut items: Vec<&str> = items.lines().filter(|line| !line.is_empty()).collect();
     items.sort_unstable();
@@ -181,17 +256,31 @@ fn a_daemon_killed_while_its_git_is_at_work_comes_to_the_same_end() {
     let undisturbed = stage();
     Show::new(&undisturbed).to_the_end(&["run"]);
     let expected = outcome(&undisturbed);
-    let steps = ["commit", "reset", "update-ref", "update-index", "add", "clean", "symbolic-ref", "read-tree"];
+    let steps = [
+        "commit",
+        "reset",
+        "update-ref",
+        "update-index",
+        "add",
+        "clean",
+        "symbolic-ref",
+        "read-tree",
+    ];
     kill_in_each_git(stage, &steps, &expected);
 }
 
 /// One play for each step and fate.
 pub(crate) fn kill_in_each_git<S: Stage>(stage: fn() -> S, steps: &[&str], expected: &str) {
-    let cases: Vec<(&str, Fate)> =
-        steps.iter().flat_map(|step| [(*step, Fate::GoesOn), (*step, Fate::Killed)]).collect();
+    let cases: Vec<(&str, Fate)> = steps
+        .iter()
+        .flat_map(|step| [(*step, Fate::GoesOn), (*step, Fate::Killed)])
+        .collect();
     std::thread::scope(|scope| {
         for some in cases.chunks(4) {
-            scope.spawn(move || some.iter().for_each(|(step, fate)| kill_in_git(&stage(), step, *fate, expected)));
+            scope.spawn(move || {
+                some.iter()
+                    .for_each(|(step, fate)| kill_in_git(&stage(), step, *fate, expected))
+            });
         }
     });
 }
@@ -205,12 +294,21 @@ fn kill_in_git(stage: &impl Stage, step: &str, fate: Fate, expected: &str) {
     kill(&mut daemon);
     if fate == Fate::Killed {
         // As by the kernel when memory runs out: with its lock held, and nobody removes it.
-        let pid = std::fs::read_to_string(&slow).unwrap().trim().parse().unwrap();
+        let pid = std::fs::read_to_string(&slow)
+            .unwrap()
+            .trim()
+            .parse()
+            .unwrap();
         kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).ok();
         leave_locks(play, step);
     }
     show.to_the_end(&["run"]);
-    assert_eq!(stage.outcome(), expected, "git {step}, {fate:?}\n{}", play.log());
+    assert_eq!(
+        stage.outcome(),
+        expected,
+        "git {step}, {fate:?}\n{}",
+        play.log()
+    );
     stage.check();
 }
 
@@ -227,7 +325,12 @@ fn kill(child: &mut Child) {
 
 /// A git that, the first time that remand lets it do `step`, says so and takes its time.
 fn slow_git(play: &Play, step: &str) {
-    let real = play.world.command("sh").args(["-c", "command -v git"]).output().unwrap();
+    let real = play
+        .world
+        .command("sh")
+        .args(["-c", "command -v git"])
+        .output()
+        .unwrap();
     let real = String::from_utf8(real.stdout).unwrap();
     let slow = play.world.root().join("slow");
     play.world.script(
@@ -243,7 +346,9 @@ fn slow_git(play: &Play, step: &str) {
 /// What a git that is killed in the middle of this leaves behind.
 fn leave_locks(play: &Play, step: &str) {
     let common = play.repo.join(".git");
-    let own = common.join("worktrees").join(play.worktree.file_name().unwrap());
+    let own = common
+        .join("worktrees")
+        .join(play.worktree.file_name().unwrap());
     match step {
         "commit" => {
             std::fs::write(own.join("index.lock"), "").unwrap();
@@ -293,6 +398,11 @@ esac
         ..Script::default()
     });
     play.tick().ok();
-    assert_eq!(play.state(), "ready_for_human_review", "{}", play.events().join("\n"));
+    assert_eq!(
+        play.state(),
+        "ready_for_human_review",
+        "{}",
+        play.events().join("\n")
+    );
     assert_eq!(play.count("events WHERE event_type = 'run_lost'"), 2);
 }

@@ -27,21 +27,35 @@ enum Victim {
 
 #[test]
 fn killed_at_random_moments_every_pull_request_is_pushed_and_answered_once() {
-    let twentieths = [(Victim::Daemon, 9), (Victim::Shim, 4), (Victim::Agent, 4), (Victim::Git, 2), (Victim::Gh, 1)];
+    let twentieths = [
+        (Victim::Daemon, 9),
+        (Victim::Shim, 4),
+        (Victim::Agent, 4),
+        (Victim::Git, 2),
+        (Victim::Gh, 1),
+    ];
     kill_at_random(&twentieths, if is_long() { 5_000 } else { 100 });
 }
 
 /// As by the kernel when memory runs out: it says nothing about the work.
 #[test]
 fn a_git_or_a_gh_that_is_killed_is_no_more_than_a_delay() {
-    kill_at_random(&[(Victim::Git, 4), (Victim::Gh, 1)], if is_long() { 2_000 } else { 40 });
+    kill_at_random(
+        &[(Victim::Git, 4), (Victim::Gh, 1)],
+        if is_long() { 2_000 } else { 40 },
+    );
 }
 
 fn kill_at_random(shares: &[(Victim, usize)], wanted: usize) {
-    let seed = std::env::var("REMAND_SEED").ok().and_then(|text| text.parse().ok());
+    let seed = std::env::var("REMAND_SEED")
+        .ok()
+        .and_then(|text| text.parse().ok());
     let seed = seed.unwrap_or_else(|| u64::from(std::process::id()) ^ 0x9011_0000);
     println!("REMAND_SEED={seed}");
-    let victims: Vec<Victim> = shares.iter().flat_map(|(victim, share)| vec![*victim; *share]).collect();
+    let victims: Vec<Victim> = shares
+        .iter()
+        .flat_map(|(victim, share)| vec![*victim; *share])
+        .collect();
     let (mut dice, mut kills, begun) = (Dice::new(seed), BTreeMap::new(), Instant::now());
     let stage = WHOLE.unwatched("slots = 3\nmax_lost_runs = 1000\n");
     stage.pull.watch();
@@ -76,13 +90,29 @@ fn kill_at_random(shares: &[(Victim, usize)], wanted: usize) {
         };
     }
     let seen = show.watch(&mut daemon);
-    assert_eq!(seen, Seen::AllEnded, "seed {seed}: the daemon is gone\n{}", play.log());
+    assert_eq!(
+        seen,
+        Seen::AllEnded,
+        "seed {seed}: the daemon is gone\n{}",
+        play.log()
+    );
     assert!(end(daemon).success());
-    println!("{kills:?} on {pulls} pull requests in {:?}", begun.elapsed());
+    println!(
+        "{kills:?} on {pulls} pull requests in {:?}",
+        begun.elapsed()
+    );
     stage.check();
     let fixes = 2 * i64::try_from(pulls).unwrap();
-    assert_eq!(play.count("work_items WHERE source = 'review_fix' AND status = 'completed'"), fixes, "seed {seed}");
-    assert_eq!(play.count("events WHERE event_type = 'escalated'"), 0, "seed {seed}");
+    assert_eq!(
+        play.count("work_items WHERE source = 'review_fix' AND status = 'completed'"),
+        fixes,
+        "seed {seed}"
+    );
+    assert_eq!(
+        play.count("events WHERE event_type = 'escalated'"),
+        0,
+        "seed {seed}"
+    );
 }
 
 /// Kills a process that the daemon waits for, as soon as there is one that fits.
@@ -94,7 +124,9 @@ fn kill_child(daemon: &Child, dice: &mut Dice, fits: impl Fn(&str) -> bool) -> u
             std::thread::sleep(Duration::from_millis(1));
             continue;
         };
-        std::thread::sleep(Duration::from_micros(u64::try_from(dice.below(5_000)).unwrap()));
+        std::thread::sleep(Duration::from_micros(
+            u64::try_from(dice.below(5_000)).unwrap(),
+        ));
         if kill_process(Pid::from_raw(*pid).unwrap(), Signal::KILL).is_ok() {
             return 1;
         }
@@ -105,8 +137,16 @@ fn kill_child(daemon: &Child, dice: &mut Dice, fits: impl Fn(&str) -> bool) -> u
 fn children(parent: u32, fits: impl Fn(&str) -> bool) -> Vec<i32> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        if parent_of(pid).and_then(|of| u32::try_from(of).ok()) == Some(parent) && fits(&command_of(pid)) {
+        let Some(pid) = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok())
+        else {
+            continue;
+        };
+        if parent_of(pid).and_then(|of| u32::try_from(of).ok()) == Some(parent)
+            && fits(&command_of(pid))
+        {
             found.push(pid);
         }
     }
@@ -124,19 +164,40 @@ fn stopped_at_random_moments_a_pull_request_goes_on_where_it_was() {
         let (play, show) = (stage.play(), stage.show());
         while !show.all_ended() {
             let mut daemon = play.daemon();
-            let until = Instant::now() + Duration::from_millis(u64::try_from(dice.below(1500)).unwrap());
+            let until =
+                Instant::now() + Duration::from_millis(u64::try_from(dice.below(1500)).unwrap());
             show.watch_until(&mut daemon.child, || Instant::now() > until);
             let told = Instant::now();
             assert!(daemon.stop().success(), "{}", play.log());
-            assert!(told.elapsed() < Duration::from_secs(7), "{:?} to stop", told.elapsed());
+            assert!(
+                told.elapsed() < Duration::from_secs(7),
+                "{:?} to stop",
+                told.elapsed()
+            );
             stops += 1;
-            assert_eq!(play.count("work_items WHERE status = 'claimed'"), 0, "given back");
-            assert_eq!(play.count("intents WHERE claimed_by IS NOT NULL"), 0, "posted or given back");
-            assert_eq!(play.count("work_items WHERE status = 'available' AND attempt > 0"), 0, "with its attempt");
+            assert_eq!(
+                play.count("work_items WHERE status = 'claimed'"),
+                0,
+                "given back"
+            );
+            assert_eq!(
+                play.count("intents WHERE claimed_by IS NOT NULL"),
+                0,
+                "posted or given back"
+            );
+            assert_eq!(
+                play.count("work_items WHERE status = 'available' AND attempt > 0"),
+                0,
+                "with its attempt"
+            );
             assert!(play.alive().is_empty(), "{:?}", play.alive());
         }
         assert_eq!(stage.outcome(), expected, "{}", play.log());
-        assert_eq!(play.count("events WHERE event_type = 'run_lost'"), 0, "a stop loses no run");
+        assert_eq!(
+            play.count("events WHERE event_type = 'run_lost'"),
+            0,
+            "a stop loses no run"
+        );
         stage.check();
     }
     println!("{stops} stops");
@@ -167,7 +228,10 @@ fn kill_in_gits_of(stage: fn() -> PullStage, steps: &[&str]) {
 /// A person has pushed, and the worktree has not got it yet.
 fn behind() -> PullStage {
     let stage = WHOLE.unwatched("");
-    stage.play().world.git(&stage.pull.remote, &["update-ref", "refs/heads/feature", "refs/hidden/theirs"]);
+    stage.play().world.git(
+        &stage.pull.remote,
+        &["update-ref", "refs/heads/feature", "refs/hidden/theirs"],
+    );
     stage.pull.watch();
     stage
 }
@@ -194,9 +258,13 @@ fn a_post_whose_end_could_not_be_written_is_found_by_the_same_daemon() {
 fn a_daemon_that_dies_while_its_gh_is_on_the_way_posts_everything_once() {
     let expected = undisturbed();
     // Reviews, notes, answers, and what is asked and taken back.
-    for (path, nth) in
-        [("/reviews", 1), ("/issues/", 1), ("/replies", 2), ("/requested_reviewers", 1), ("/dismissals", 1)]
-    {
+    for (path, nth) in [
+        ("/reviews", 1),
+        ("/issues/", 1),
+        ("/replies", 2),
+        ("/requested_reviewers", 1),
+        ("/dismissals", 1),
+    ] {
         let mut stage = WHOLE.unwatched("");
         stage.pull.watch();
         let slow = slow_gh(&mut stage, path, nth);
@@ -216,7 +284,13 @@ fn a_daemon_that_dies_while_its_gh_is_on_the_way_posts_everything_once() {
 fn slow_gh(stage: &mut PullStage, path: &str, nth: usize) -> PathBuf {
     let world = &stage.play().world;
     let (slow, count) = (world.root().join("slow"), world.root().join("slow-count"));
-    let words: Vec<String> = stage.pull.forge.gh_argv().iter().map(|word| format!("'{word}'")).collect();
+    let words: Vec<String> = stage
+        .pull
+        .forge
+        .gh_argv()
+        .iter()
+        .map(|word| format!("'{word}'"))
+        .collect();
     let gh = world.script(
         "slow-gh",
         &format!(
@@ -235,8 +309,16 @@ fn slow_gh(stage: &mut PullStage, path: &str, nth: usize) -> PathBuf {
 fn a_git_that_is_killed_while_it_says_its_version_keeps_no_daemon_from_starting() {
     let stage = WHOLE.stage();
     let play = stage.play();
-    let real = play.world.command("sh").args(["-c", "command -v git"]).output().unwrap();
-    let (real, once) = (String::from_utf8(real.stdout).unwrap(), play.world.root().join("once"));
+    let real = play
+        .world
+        .command("sh")
+        .args(["-c", "command -v git"])
+        .output()
+        .unwrap();
+    let (real, once) = (
+        String::from_utf8(real.stdout).unwrap(),
+        play.world.root().join("once"),
+    );
     play.world.script(
         "git",
         &format!(
@@ -247,7 +329,12 @@ fn a_git_that_is_killed_while_it_says_its_version_keeps_no_daemon_from_starting(
     );
     let show = stage.show();
     let mut daemon = show.start(play.world.remand_command(&["run"]));
-    assert_eq!(show.watch(&mut daemon), Seen::AllEnded, "the daemon is gone\n{}", play.log());
+    assert_eq!(
+        show.watch(&mut daemon),
+        Seen::AllEnded,
+        "the daemon is gone\n{}",
+        play.log()
+    );
     assert!(once.exists(), "it was never asked");
     assert!(end(daemon).success());
     stage.check();

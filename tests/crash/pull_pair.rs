@@ -16,10 +16,18 @@ fn a_daemon_with_ticks_beside_it_pushes_and_posts_everything_once() {
         while !show.all_ended() {
             let mut tick = show.start(play.world.remand_command(&["tick"]));
             let seen = show.watch(&mut tick);
-            assert!(daemon.child.try_wait().unwrap().is_none(), "the daemon is gone\n{}", play.log());
+            assert!(
+                daemon.child.try_wait().unwrap().is_none(),
+                "the daemon is gone\n{}",
+                play.log()
+            );
             let ended = end(tick);
             // The last one may be told to end before it listens.
-            assert!(seen == Seen::AllEnded || ended.success(), "{ended:?}\n{}", play.log());
+            assert!(
+                seen == Seen::AllEnded || ended.success(),
+                "{ended:?}\n{}",
+                play.log()
+            );
         }
         assert!(daemon.stop().success());
         assert_eq!(play.state(), "merged", "{}", play.log());
@@ -27,7 +35,9 @@ fn a_daemon_with_ticks_beside_it_pushes_and_posts_everything_once() {
         stage.check();
     };
     std::thread::scope(|scope| {
-        let sides: Vec<_> = (0..2).map(|_| scope.spawn(|| (0..rounds / 2).for_each(|_| round()))).collect();
+        let sides: Vec<_> = (0..2)
+            .map(|_| scope.spawn(|| (0..rounds / 2).for_each(|_| round())))
+            .collect();
         for side in sides {
             side.join().unwrap();
         }

@@ -48,9 +48,18 @@ echo done
     settings: "gates = [[\"grep\", \"-q\", \"first\", \"work.txt\"]]",
     worktree: Worktree::Persons,
     acts: &[
-        Act { when: "state = 'ready_for_human_review' AND total_fixes = 1", does: request_changes },
-        Act { when: "state = 'ready_for_human_review' AND total_fixes = 2", does: approve },
-        Act { when: "state = 'approved'", does: |forge, number| forge.merge(number, "bob") },
+        Act {
+            when: "state = 'ready_for_human_review' AND total_fixes = 1",
+            does: request_changes,
+        },
+        Act {
+            when: "state = 'ready_for_human_review' AND total_fixes = 2",
+            does: approve,
+        },
+        Act {
+            when: "state = 'approved'",
+            does: |forge, number| forge.merge(number, "bob"),
+        },
     ],
     end: "merged",
 };
@@ -119,10 +128,29 @@ echo done
 };
 
 fn request_changes(forge: &Forge, number: i64) {
-    let inline = [("work.txt", 1, "say second here"), ("work.txt", 2, "and a part beside it")];
-    forge.review(number, &Review { by: "bob", body: "Two things.", inline: &inline, ..Review::default() });
+    let inline = [
+        ("work.txt", 1, "say second here"),
+        ("work.txt", 2, "and a part beside it"),
+    ];
+    forge.review(
+        number,
+        &Review {
+            by: "bob",
+            body: "Two things.",
+            inline: &inline,
+            ..Review::default()
+        },
+    );
 }
 
 fn approve(forge: &Forge, number: i64) {
-    forge.review(number, &Review { by: "bob", state: "APPROVED", body: "Good.", ..Review::default() });
+    forge.review(
+        number,
+        &Review {
+            by: "bob",
+            state: "APPROVED",
+            body: "Good.",
+            ..Review::default()
+        },
+    );
 }

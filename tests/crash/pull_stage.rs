@@ -44,17 +44,31 @@ impl Scene {
         let world = &pull.play.world;
         let theirs = pull.push_from_elsewhere("feature", "theirs.txt", "theirs\n");
         world.git(&pull.remote, &["update-ref", "refs/hidden/theirs", &theirs]);
-        world.git(&pull.remote, &["update-ref", "refs/hidden/start", "refs/hidden/theirs^"]);
-        world.git(&pull.remote, &["update-ref", "refs/heads/feature", "refs/hidden/start"]);
+        world.git(
+            &pull.remote,
+            &["update-ref", "refs/hidden/start", "refs/hidden/theirs^"],
+        );
+        world.git(
+            &pull.remote,
+            &["update-ref", "refs/heads/feature", "refs/hidden/start"],
+        );
         // The play begins here. Not by a hook, which is not run when the one who pushes is gone.
         std::fs::write(pull.remote.join("logs/refs/heads/feature"), "").unwrap();
         if self.worktree == Worktree::Own {
-            world.git(&pull.play.repo, &["worktree", "remove", pull.play.worktree.to_str().unwrap()]);
+            world.git(
+                &pull.play.repo,
+                &["worktree", "remove", pull.play.worktree.to_str().unwrap()],
+            );
             world.git(&pull.play.repo, &["branch", "-q", "-D", "feature"]);
             std::fs::write(pull.play.repo.join(".git/info/exclude"), ".ready\n").unwrap();
             pull.play.worktree = world.root().join("state/remand/worktrees/calc/pr-1");
         }
-        PullStage { pull, scene: self, acted: RefCell::default(), variables: Vec::new() }
+        PullStage {
+            pull,
+            scene: self,
+            acted: RefCell::default(),
+            variables: Vec::new(),
+        }
     }
 }
 
@@ -63,9 +77,12 @@ impl PullStage {
     pub(crate) fn add(&self, branch: &str) {
         let PullPlay { play, forge, .. } = &self.pull;
         let worktree = play.world.worktree(&play.repo, branch);
-        play.world.git(&worktree, &["push", "--quiet", "origin", branch]);
+        play.world
+            .git(&worktree, &["push", "--quiet", "origin", branch]);
         let number = forge.open_pull(branch, "main", "carol");
-        play.world.remand(&["watch", &format!("{REPO}#{number}")]).ok();
+        play.world
+            .remand(&["watch", &format!("{REPO}#{number}")])
+            .ok();
     }
 
     /// The program gets to the forge by the real `gh` from now on.
@@ -74,7 +91,11 @@ impl PullStage {
         let ours = Value::from(self.pull.forge.gh_argv()).to_string();
         let config = std::fs::read_to_string(&file).unwrap();
         assert!(config.contains(&ours), "{config}");
-        std::fs::write(file, config.replace(&ours, &Value::from(vec![gh]).to_string())).unwrap();
+        std::fs::write(
+            file,
+            config.replace(&ours, &Value::from(vec![gh]).to_string()),
+        )
+        .unwrap();
         self.variables = variables;
     }
 
@@ -115,16 +136,30 @@ impl PullStage {
         assert_eq!(found, written, "pushes are not as they were written down");
         let twice = "SELECT payload ->> 'item_id' FROM intents WHERE kind = 'push' AND result IN ('done', 'taken_back')
                      GROUP BY 1 HAVING count(*) > 1";
-        assert_eq!(self.play().world.sqlite(twice), "", "fixes that were pushed twice");
-        let fixes = self.play().count("work_items WHERE source = 'review_fix' AND status = 'completed'");
+        assert_eq!(
+            self.play().world.sqlite(twice),
+            "",
+            "fixes that were pushed twice"
+        );
+        let fixes = self
+            .play()
+            .count("work_items WHERE source = 'review_fix' AND status = 'completed'");
         assert_eq!(found.len(), usize::try_from(fixes).unwrap());
-        assert_eq!(self.play().count("intents WHERE done_at IS NULL"), 0, "{}", self.intents());
+        assert_eq!(
+            self.play().count("intents WHERE done_at IS NULL"),
+            0,
+            "{}",
+            self.intents()
+        );
     }
 
     /// `from to branch` of each push that moved a branch, as the remote wrote it down with the move itself.
     fn pushes(&self) -> Vec<String> {
         let mut found = Vec::new();
-        for entry in std::fs::read_dir(self.pull.remote.join("logs/refs/heads")).into_iter().flatten() {
+        for entry in std::fs::read_dir(self.pull.remote.join("logs/refs/heads"))
+            .into_iter()
+            .flatten()
+        {
             let file = entry.unwrap().path();
             let branch = file.file_name().unwrap().to_str().unwrap();
             for line in std::fs::read_to_string(&file).unwrap().lines() {
@@ -146,7 +181,10 @@ impl PullStage {
         );
         let mut posts = 0;
         for line in markers.lines() {
-            let [number, key, kind, marker, result] = line.split('|').collect::<Vec<_>>()[..] else { panic!("{line}") };
+            let [number, key, kind, marker, result] = line.split('|').collect::<Vec<_>>()[..]
+            else {
+                panic!("{line}")
+            };
             let number = number.parse().unwrap();
             let count = |list: Vec<Value>| list.iter().filter(|said| has(said, marker)).count();
             let (reviews, comments, under) = (
@@ -166,17 +204,32 @@ impl PullStage {
         let pulls = self.play().world.sqlite("SELECT pr_number FROM changes");
         let mut ours = 0;
         for number in pulls.lines().map(|number| number.parse().unwrap()) {
-            let replies = self.pull.forge.comments(number).into_iter().filter(|said| !said["in_reply_to"].is_null());
-            ours += all(self.pull.forge.reviews(number)) + all(self.pull.forge.issue_comments(number));
+            let replies = self
+                .pull
+                .forge
+                .comments(number)
+                .into_iter()
+                .filter(|said| !said["in_reply_to"].is_null());
+            ours +=
+                all(self.pull.forge.reviews(number)) + all(self.pull.forge.issue_comments(number));
             ours += all(replies.collect());
         }
-        assert_eq!(ours, posts, "something of ours is there that nobody wrote down");
+        assert_eq!(
+            ours, posts,
+            "something of ours is there that nobody wrote down"
+        );
         let taken = "feedback WHERE trust <> 'ours' AND body LIKE '%<!-- remand:%'";
-        assert_eq!(self.play().count(taken), 0, "our own words were taken for somebody's");
+        assert_eq!(
+            self.play().count(taken),
+            0,
+            "our own words were taken for somebody's"
+        );
     }
 
     fn intents(&self) -> String {
-        self.play().world.sqlite("SELECT key, result, tries, trouble FROM intents")
+        self.play()
+            .world
+            .sqlite("SELECT key, result, tries, trouble FROM intents")
     }
 
     /// All that is said on the first pull request, without what differs from play to play.
@@ -193,23 +246,44 @@ impl PullStage {
             body
         };
         let comments = forge.comments(1);
-        let answered = |said: &Value| comments.iter().find(|other| other["id"] == said["in_reply_to"]).map(words);
+        let answered = |said: &Value| {
+            comments
+                .iter()
+                .find(|other| other["id"] == said["in_reply_to"])
+                .map(words)
+        };
         let mut lines = Vec::new();
         for review in forge.reviews(1) {
             // An objection that comes late, when we have none any more, is only a comment.
             let state = text(&review["state"]).replace("DISMISSED", "COMMENTED");
-            lines.push(format!("{} {state}: {}", text(&review["author"]), words(&review)));
+            lines.push(format!(
+                "{} {state}: {}",
+                text(&review["author"]),
+                words(&review)
+            ));
         }
         for comment in &comments {
             let to = answered(comment).unwrap_or_default();
-            lines.push(format!("{} at {}: {} ({to})", text(&comment["author"]), comment["line"], words(comment)));
+            lines.push(format!(
+                "{} at {}: {} ({to})",
+                text(&comment["author"]),
+                comment["line"],
+                words(comment)
+            ));
         }
         for comment in forge.issue_comments(1) {
             lines.push(format!("{}: {}", text(&comment["author"]), words(&comment)));
         }
-        let mut lines: Vec<String> = lines.iter().map(|line| self.play().world.plain(line)).collect();
+        let mut lines: Vec<String> = lines
+            .iter()
+            .map(|line| self.play().world.plain(line))
+            .collect();
         lines.sort_unstable();
-        format!("{}\nasked: {}", lines.join("\n"), forge.pull(1)["requested_reviewers"])
+        format!(
+            "{}\nasked: {}",
+            lines.join("\n"),
+            forge.pull(1)["requested_reviewers"]
+        )
     }
 }
 
@@ -276,8 +350,16 @@ impl Stage for PullStage {
                     WHERE event_type IN ('work_completed', 'work_failed', 'work_cancelled') AND target_type = 'work_item'
                     GROUP BY 1 HAVING count(*) <> 1";
         assert_eq!(world.sqlite(ends), "", "items with more than one end");
-        assert_eq!(self.play().count("work_items WHERE status IN ('available', 'claimed', 'blocked')"), 0);
-        assert_eq!(self.play().count("work_items WHERE attempt > 1"), 0, "a death spent an attempt");
+        assert_eq!(
+            self.play()
+                .count("work_items WHERE status IN ('available', 'claimed', 'blocked')"),
+            0
+        );
+        assert_eq!(
+            self.play().count("work_items WHERE attempt > 1"),
+            0,
+            "a death spent an attempt"
+        );
         for line in world.sqlite("SELECT worktree, branch FROM changes").lines() {
             let (worktree, branch) = line.split_once('|').unwrap();
             let worktree = PathBuf::from(worktree);
@@ -289,13 +371,20 @@ impl Stage for PullStage {
                 Worktree::Persons => assert_eq!(on, branch),
                 Worktree::Own => {
                     assert_eq!(on, "HEAD", "it is on no branch");
-                    assert_eq!(world.git(&worktree, &["rev-parse", "refs/remand/change/c1"]), head, "kept");
+                    assert_eq!(
+                        world.git(&worktree, &["rev-parse", "refs/remand/change/c1"]),
+                        head,
+                        "kept"
+                    );
                 }
             }
             assert_eq!(world.git(&worktree, &["status", "--porcelain"]), "");
             if self.scene.end == "escalated" {
                 // Nothing is there that the remote has not got.
-                world.git(&self.pull.remote, &["merge-base", "--is-ancestor", &head, branch]);
+                world.git(
+                    &self.pull.remote,
+                    &["merge-base", "--is-ancestor", &head, branch],
+                );
             } else {
                 assert_eq!(head, self.pull.remote_head(branch), "{branch}");
             }
@@ -304,7 +393,9 @@ impl Stage for PullStage {
 }
 
 fn has(said: &Value, marker: &str) -> bool {
-    said["body"].as_str().is_some_and(|body| body.contains(&format!("<!-- remand:{marker}")))
+    said["body"]
+        .as_str()
+        .is_some_and(|body| body.contains(&format!("<!-- remand:{marker}")))
 }
 
 /// The pull requests of changes for which this is so and of which nothing is open.
@@ -317,5 +408,9 @@ fn quiet(board: &Connection, when: &str) -> Vec<i64> {
              AND NOT EXISTS (SELECT 1 FROM rejections j WHERE j.change_id = c.change_id AND j.state = 'pending')"
     );
     let mut statement = board.prepare_cached(&sql).unwrap();
-    statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    statement
+        .query_map([], |row| row.get(0))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect()
 }

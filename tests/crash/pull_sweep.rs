@@ -32,10 +32,22 @@ fn sweep(stage: fn() -> PullStage, args: &[&str], every: usize, crossed: &[&str]
     let undisturbed = Undisturbed::play(stage, args);
     let names: BTreeSet<&String> = undisturbed.crossings.iter().collect();
     for name in crossed {
-        assert!(names.iter().any(|crossed| crossed == name), "{name} is not crossed: {names:#?}");
+        assert!(
+            names.iter().any(|crossed| crossed == name),
+            "{name} is not crossed: {names:#?}"
+        );
     }
-    let points: Vec<String> = undisturbed.points().into_iter().step_by(if is_long() { 1 } else { every }).collect();
-    println!("{} crossings of {} lines, {} are tried", undisturbed.crossings.len(), names.len(), points.len());
+    let points: Vec<String> = undisturbed
+        .points()
+        .into_iter()
+        .step_by(if is_long() { 1 } else { every })
+        .collect();
+    println!(
+        "{} crossings of {} lines, {} are tried",
+        undisturbed.crossings.len(),
+        names.len(),
+        points.len()
+    );
     undisturbed.sweep(args, &apart(&points, if is_long() { 1 } else { DEATHS }));
 }
 
@@ -81,14 +93,33 @@ fn by_us() -> PullStage {
 fn a_review_of_our_own_pull_request_is_posted_once_wherever_it_dies() {
     let undisturbed = Undisturbed::play(by_us, &["run"]);
     let is_review = |point: &String| {
-        ["post.review.", "github.reviews.", "commit.claim_post.", "commit.post_done."]
-            .iter()
-            .any(|at| point.starts_with(at))
+        [
+            "post.review.",
+            "github.reviews.",
+            "commit.claim_post.",
+            "commit.post_done.",
+        ]
+        .iter()
+        .any(|at| point.starts_with(at))
     };
     let points: Vec<String> = undisturbed.points().into_iter().filter(is_review).collect();
-    assert!(points.iter().any(|point| point.starts_with("github.reviews.after")), "{points:#?}");
-    assert!(!undisturbed.crossings.iter().any(|name| name.starts_with("github.dismissals")), "nothing to take back");
-    undisturbed.sweep(&["run"], &apart(&points, if is_long() { 1 } else { DEATHS }));
+    assert!(
+        points
+            .iter()
+            .any(|point| point.starts_with("github.reviews.after")),
+        "{points:#?}"
+    );
+    assert!(
+        !undisturbed
+            .crossings
+            .iter()
+            .any(|name| name.starts_with("github.dismissals")),
+        "nothing to take back"
+    );
+    undisturbed.sweep(
+        &["run"],
+        &apart(&points, if is_long() { 1 } else { DEATHS }),
+    );
 }
 
 #[test]
@@ -110,12 +141,26 @@ fn a_worktree_of_its_own_and_a_push_of_somebody_else_survive_a_death_at_any_line
 
 #[test]
 fn a_fix_that_must_not_be_pushed_is_withdrawn_once_wherever_it_dies() {
-    sweep(forbidden, &["run"], 2, &["commit.refuse.after", "git.withdraw.after", "commit.withdraw.before"]);
+    sweep(
+        forbidden,
+        &["run"],
+        2,
+        &[
+            "commit.refuse.after",
+            "git.withdraw.after",
+            "commit.withdraw.before",
+        ],
+    );
 }
 
 #[test]
 fn a_fix_that_a_person_took_back_is_not_made_again_wherever_it_dies() {
-    sweep(taken_back, &["run"], 2, &["commit.taken_back.after", "commit.withdraw.before"]);
+    sweep(
+        taken_back,
+        &["run"],
+        2,
+        &["commit.taken_back.after", "commit.withdraw.before"],
+    );
 }
 
 #[test]
@@ -128,7 +173,10 @@ fn a_tick_on_a_pull_request_that_dies_is_made_good_by_the_next() {
 fn a_daemon_that_dies_again_while_it_recovers_pushes_and_posts_everything_once() {
     for (stage, seed) in [(whole as fn() -> PullStage, 11), (overtaken, 13)] {
         let undisturbed = Undisturbed::play(stage, &["run"]);
-        undisturbed.sweep(&["run"], &undisturbed.pairs(seed, if is_long() { 1000 } else { 12 }));
+        undisturbed.sweep(
+            &["run"],
+            &undisturbed.pairs(seed, if is_long() { 1000 } else { 12 }),
+        );
     }
 }
 
@@ -138,17 +186,36 @@ fn a_watch_that_dies_and_is_said_again_is_one_watch() {
     let stage = WHOLE.unwatched("");
     let list = stage.play().world.root().join("crossings");
     let mut command = stage.play().world.remand_command(&watch);
-    assert!(command.env("REMAND_CRASH_LIST", &list).output().unwrap().status.success());
+    assert!(
+        command
+            .env("REMAND_CRASH_LIST", &list)
+            .output()
+            .unwrap()
+            .status
+            .success()
+    );
     let crossings = std::fs::read_to_string(list).unwrap();
     assert!(crossings.contains("commit.adopt.before"), "{crossings}");
     let names: BTreeSet<&str> = crossings.lines().collect();
     for name in names {
         let stage = WHOLE.unwatched("");
         let mut command = stage.play().world.remand_command(&watch);
-        assert!(!command.env("REMAND_CRASH_AT", name).output().unwrap().status.success(), "{name}");
+        assert!(
+            !command
+                .env("REMAND_CRASH_AT", name)
+                .output()
+                .unwrap()
+                .status
+                .success(),
+            "{name}"
+        );
         stage.pull.watch();
         assert_eq!(stage.play().count("changes"), 1, "{name}");
         assert_eq!(stage.play().count("work_items"), 1, "{name}");
-        assert_eq!(stage.play().count("events WHERE event_type = 'pr_adopted'"), 1, "{name}");
+        assert_eq!(
+            stage.play().count("events WHERE event_type = 'pr_adopted'"),
+            1,
+            "{name}"
+        );
     }
 }

@@ -11,11 +11,17 @@ use crate::support::{run, skip, tool};
 fn installed() -> Vec<PathBuf> {
     let upstream = tool("gh/bin/gh");
     if upstream.is_none() {
-        skip("the_whole_loop_by_the_real_gh", "gh 2.102 is not there: see tests/run");
+        skip(
+            "the_whole_loop_by_the_real_gh",
+            "gh 2.102 is not there: see tests/run",
+        );
     }
     let system = Some(PathBuf::from("/usr/bin/gh")).filter(|path| path.exists());
     if system.is_none() {
-        skip("the_systems_gh_speaks_to_the_fake", "/usr/bin/gh is not there");
+        skip(
+            "the_systems_gh_speaks_to_the_fake",
+            "/usr/bin/gh is not there",
+        );
     }
     upstream.into_iter().chain(system).collect()
 }
@@ -40,8 +46,17 @@ fn the_whole_loop_by_the_real_gh() {
         assert_eq!(stage.play().state(), "merged", "{}", stage.play().log());
         assert_eq!(stage.outcome(), expected, "{}", stage.play().log());
         stage.check();
-        let unchanged = stage.pull.forge.log().iter().filter(|one| one.status == Some(304)).count();
-        assert!(unchanged > 0, "nothing was asked for only if it had changed");
+        let unchanged = stage
+            .pull
+            .forge
+            .log()
+            .iter()
+            .filter(|one| one.status == Some(304))
+            .count();
+        assert!(
+            unchanged > 0,
+            "nothing was asked for only if it had changed"
+        );
         assert!(server.stop().success());
     }
 }
@@ -52,7 +67,10 @@ fn a_daemon_that_is_killed_by_the_real_gh_s_side_posts_everything_once() {
         let (stage, server) = stage(&gh);
         let show = stage.show();
         // Once at the first thing that it posts, once after it has pushed.
-        for cue in ["SELECT count(*) FROM intents WHERE claimed_by IS NOT NULL", PUSHED] {
+        for cue in [
+            "SELECT count(*) FROM intents WHERE claimed_by IS NOT NULL",
+            PUSHED,
+        ] {
             let mut daemon = show.start(stage.play().world.remand_command(&["run"]));
             show.watch_until(&mut daemon, || show.number(cue) > 0);
             daemon.kill().unwrap();

@@ -74,19 +74,23 @@ pub(crate) fn stage() -> Play {
         ..Script::default()
     });
     with_configuration(&play, &play.worktree);
-    play.world.remand_in(&play.worktree, &["review", "--title", "Feature"]).ok();
+    play.world
+        .remand_in(&play.worktree, &["review", "--title", "Feature"])
+        .ok();
     play
 }
 
 /// Instructions for agents in the base, and others on the branch: they are swapped for each run.
 pub(crate) fn with_configuration(play: &Play, worktree: &Path) {
     if !play.repo.join("CLAUDE.md").exists() {
-        play.world.commit(&play.repo, "CLAUDE.md", "base\n", "instructions");
+        play.world
+            .commit(&play.repo, "CLAUDE.md", "base\n", "instructions");
     }
     play.world.git(worktree, &["rebase", "-q", "main"]);
     std::fs::create_dir(worktree.join(".claude")).unwrap();
     std::fs::write(worktree.join(".claude/settings.json"), "{}\n").unwrap();
-    play.world.commit(worktree, "CLAUDE.md", "branch\n", "other instructions");
+    play.world
+        .commit(worktree, "CLAUDE.md", "branch\n", "other instructions");
 }
 
 /// All that must be the same however often the program died on the way.
@@ -126,12 +130,18 @@ fn without_runs(text: &str) -> String {
 
 /// A run that was done again has another number, and so has what was said when more was said before it.
 pub(crate) fn without_numbers(kind: char, text: &str) -> String {
-    let is_id =
-        |word: &str| word.strip_prefix(kind).is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
+    let is_id = |word: &str| {
+        word.strip_prefix(kind)
+            .is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+    };
     let ends = |c: char| " /,;:|\n".contains(c);
     let word = |word: &str| {
         let bare = word.trim_end_matches(ends);
-        if is_id(bare) { word.replace(bare, &format!("{kind}N")) } else { word.to_owned() }
+        if is_id(bare) {
+            word.replace(bare, &format!("{kind}N"))
+        } else {
+            word.to_owned()
+        }
     };
     text.split_inclusive(ends).map(word).collect()
 }
@@ -141,7 +151,11 @@ pub(crate) fn check(play: &Play) {
     play.check();
     let overlaps = std::fs::read_to_string(play.world.root().join("overlaps")).unwrap_or_default();
     assert_eq!(overlaps, "", "two agents were at work in one worktree");
-    assert_eq!(play.count("runs WHERE ended_at IS NULL"), 0, "a run has no end");
+    assert_eq!(
+        play.count("runs WHERE ended_at IS NULL"),
+        0,
+        "a run has no end"
+    );
 }
 
 /// What is played, and what must come of it however often the program dies on the way.
@@ -206,7 +220,12 @@ impl<'a> Show<'a> {
     pub(crate) fn until(play: &'a Play, is_over: impl Fn(&Connection) -> bool + 'a) -> Self {
         let board = Connection::open(play.world.db()).unwrap();
         board.busy_timeout(Duration::from_secs(10)).unwrap();
-        Self { play, board, is_over: Box::new(is_over), variables: Vec::new() }
+        Self {
+            play,
+            board,
+            is_over: Box::new(is_over),
+            variables: Vec::new(),
+        }
     }
 
     /// The program has these in its environment, too.
@@ -224,8 +243,17 @@ impl<'a> Show<'a> {
 
     pub(crate) fn start(&self, mut command: Command) -> Child {
         let log = self.play.world.root().join("daemon.log");
-        let log = std::fs::OpenOptions::new().create(true).append(true).open(log).unwrap();
-        command.envs(self.variables.iter().cloned()).stdout(Stdio::null()).stderr(log).spawn().unwrap()
+        let log = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(log)
+            .unwrap();
+        command
+            .envs(self.variables.iter().cloned())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap()
     }
 
     pub(crate) fn watch(&self, child: &mut Child) -> Seen {
@@ -244,7 +272,11 @@ impl<'a> Show<'a> {
             }
             if begun.elapsed() > PATIENCE {
                 drop(child.kill());
-                panic!("stuck; {}\n{}", self.play.events().join("\n"), self.play.log());
+                panic!(
+                    "stuck; {}\n{}",
+                    self.play.events().join("\n"),
+                    self.play.log()
+                );
             }
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -254,7 +286,12 @@ impl<'a> Show<'a> {
     pub(crate) fn to_the_end(&self, args: &[&str]) {
         let begun = Instant::now();
         while !self.all_ended() {
-            assert!(begun.elapsed() < PATIENCE, "stuck; {}\n{}", self.play.events().join("\n"), self.play.log());
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "stuck; {}\n{}",
+                self.play.events().join("\n"),
+                self.play.log()
+            );
             let mut child = self.start(self.play.world.remand_command(args));
             if self.watch(&mut child) == Seen::AllEnded {
                 assert!(end(child).success());
@@ -266,7 +303,11 @@ impl<'a> Show<'a> {
 }
 
 pub(crate) fn number(board: &Connection, sql: &str) -> i64 {
-    board.prepare_cached(sql).unwrap().query_row([], |row| row.get(0)).unwrap()
+    board
+        .prepare_cached(sql)
+        .unwrap()
+        .query_row([], |row| row.get(0))
+        .unwrap()
 }
 
 /// Its words; nothing if it is gone.
@@ -278,7 +319,12 @@ pub(crate) fn command_of(pid: i32) -> String {
 pub(crate) fn parent_of(pid: i32) -> Option<i32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // `pid (name) state parent`, and the name may have anything in it.
-    stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()
+    stat.rsplit(')')
+        .next()?
+        .split_whitespace()
+        .nth(1)?
+        .parse()
+        .ok()
 }
 
 /// SIGTERM, and waits.

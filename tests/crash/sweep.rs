@@ -18,16 +18,30 @@ fn a_daemon_that_dies_at_any_line_comes_to_the_same_end() {
     let points = undisturbed.points();
     let names: BTreeSet<&String> = undisturbed.crossings.iter().collect();
     assert!(names.len() >= 60, "{names:#?}");
-    println!("{} crossings of {} lines, {} are tried", undisturbed.crossings.len(), names.len(), points.len());
-    undisturbed.sweep(&["run"], &apart(&points, if is_long() { 1 } else { DEATHS }));
+    println!(
+        "{} crossings of {} lines, {} are tried",
+        undisturbed.crossings.len(),
+        names.len(),
+        points.len()
+    );
+    undisturbed.sweep(
+        &["run"],
+        &apart(&points, if is_long() { 1 } else { DEATHS }),
+    );
 }
 
 #[test]
 fn a_tick_that_dies_and_is_started_again_comes_to_the_same_end() {
     let undisturbed = Undisturbed::play(stage, &["tick"]);
     let points = undisturbed.points();
-    let sample: Vec<String> = points.into_iter().step_by(if is_long() { 1 } else { 6 }).collect();
-    undisturbed.sweep(&["tick"], &apart(&sample, if is_long() { 1 } else { DEATHS }));
+    let sample: Vec<String> = points
+        .into_iter()
+        .step_by(if is_long() { 1 } else { 6 })
+        .collect();
+    undisturbed.sweep(
+        &["tick"],
+        &apart(&sample, if is_long() { 1 } else { DEATHS }),
+    );
 }
 
 /// The second death is counted over the first life too, so that most pairs come about: where a line was crossed
@@ -35,7 +49,10 @@ fn a_tick_that_dies_and_is_started_again_comes_to_the_same_end() {
 #[test]
 fn a_daemon_that_dies_again_while_it_recovers_comes_to_the_same_end() {
     let undisturbed = Undisturbed::play(stage, &["run"]);
-    undisturbed.sweep(&["run"], &undisturbed.pairs(7, if is_long() { 2000 } else { 40 }));
+    undisturbed.sweep(
+        &["run"],
+        &undisturbed.pairs(7, if is_long() { 2000 } else { 40 }),
+    );
 }
 
 /// Deaths in one play of the short test. They are far apart, so each is recovered from before the next.
@@ -44,7 +61,9 @@ pub(crate) const DEATHS: usize = 8;
 /// Plays of up to `deaths` points each, as far apart as the points allow; they are in the order of their crossing.
 pub(crate) fn apart(points: &[String], deaths: usize) -> Vec<Vec<String>> {
     let plays = points.len().div_ceil(deaths);
-    (0..plays).map(|first| points.iter().skip(first).step_by(plays).cloned().collect()).collect()
+    (0..plays)
+        .map(|first| points.iter().skip(first).step_by(plays).cloned().collect())
+        .collect()
 }
 
 /// What comes of a play in which nobody dies, and the lines that it crossed, in their order.
@@ -61,7 +80,12 @@ impl<S: Stage> Undisturbed<S> {
         let list = play.world.root().join("crossings");
         let begun = Instant::now();
         while !show.all_ended() {
-            assert!(begun.elapsed() < PATIENCE, "{}\n{}", play.events().join("\n"), play.log());
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "{}\n{}",
+                play.events().join("\n"),
+                play.log()
+            );
             let mut command = play.world.remand_command(args);
             command.env("REMAND_CRASH_LIST", &list);
             let mut child = show.start(command);
@@ -69,16 +93,34 @@ impl<S: Stage> Undisturbed<S> {
                 assert!(end(child).success());
             }
         }
-        assert_eq!(play.state(), found.end(), "{}\n{}", play.events().join("\n"), play.log());
+        assert_eq!(
+            play.state(),
+            found.end(),
+            "{}\n{}",
+            play.events().join("\n"),
+            play.log()
+        );
         found.check();
-        let crossings = std::fs::read_to_string(list).unwrap().lines().map(str::to_owned).collect();
-        Self { stage, outcome: found.outcome(), crossings }
+        let crossings = std::fs::read_to_string(list)
+            .unwrap()
+            .lines()
+            .map(str::to_owned)
+            .collect();
+        Self {
+            stage,
+            outcome: found.outcome(),
+            crossings,
+        }
     }
 
     /// Two deaths of one play, the second near the place of the first.
     pub(crate) fn pairs(&self, seed: u64, count: usize) -> Vec<Vec<String>> {
         // A shim that dies leaves its daemon alive: only the daemon's own lines begin a recovery.
-        let own: Vec<&String> = self.crossings.iter().filter(|name| !name.starts_with("shim_")).collect();
+        let own: Vec<&String> = self
+            .crossings
+            .iter()
+            .filter(|name| !name.starts_with("shim_"))
+            .collect();
         let mut dice = Dice::new(seed);
         let mut pair = || {
             let first = dice.below(own.len());
@@ -86,7 +128,10 @@ impl<S: Stage> Undisturbed<S> {
             let second = (first.saturating_sub(20) + dice.below(40)).min(own.len() - 1);
             let before = |at: usize| own[..first].iter().filter(|name| **name == own[at]).count();
             let passed = before(second) + usize::from(own[first] == own[second]);
-            vec![format!("{}#{}", own[first], before(first) + 1), format!("{}#{}", own[second], passed + 1)]
+            vec![
+                format!("{}#{}", own[first], before(first) + 1),
+                format!("{}#{}", own[second], passed + 1),
+            ]
         };
         (0..count).map(|_| pair()).collect()
     }
@@ -94,7 +139,9 @@ impl<S: Stage> Undisturbed<S> {
     /// Every crossing, or, where there are too many for a short test, the first, the second and the last of each name.
     pub(crate) fn points(&self) -> Vec<String> {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        self.crossings.iter().for_each(|name| *counts.entry(name).or_default() += 1);
+        self.crossings
+            .iter()
+            .for_each(|name| *counts.entry(name).or_default() += 1);
         let is_few = self.crossings.len() <= 250 || is_long();
         let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
         let mut points = Vec::new();
@@ -111,7 +158,11 @@ impl<S: Stage> Undisturbed<S> {
     /// Plays once for each list of points: dies at each of them, and must come to the same end.
     pub(crate) fn sweep(&self, args: &[&str], plays: &[Vec<String>]) {
         let begun = Instant::now();
-        let (next, died, wrong) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(Vec::new()));
+        let (next, died, wrong) = (
+            AtomicUsize::new(0),
+            AtomicUsize::new(0),
+            Mutex::new(Vec::new()),
+        );
         std::thread::scope(|scope| {
             for _ in 0..SIDE_BY_SIDE {
                 scope.spawn(|| {
@@ -125,10 +176,21 @@ impl<S: Stage> Undisturbed<S> {
             }
         });
         let (died, wrong) = (died.into_inner(), wrong.into_inner().unwrap());
-        println!("{} plays with {died} deaths in {:?}", plays.len(), begun.elapsed());
-        assert!(wrong.is_empty(), "{} went wrong, each as told above: {wrong:#?}", wrong.len());
+        println!(
+            "{} plays with {died} deaths in {:?}",
+            plays.len(),
+            begun.elapsed()
+        );
+        assert!(
+            wrong.is_empty(),
+            "{} went wrong, each as told above: {wrong:#?}",
+            wrong.len()
+        );
         let expected = plays.iter().map(Vec::len).sum::<usize>();
-        assert!(died * 10 >= expected * 7, "only {died} of {expected} deaths came about");
+        assert!(
+            died * 10 >= expected * 7,
+            "only {died} of {expected} deaths came about"
+        );
     }
 
     /// Returns how many deaths there were: not every crossing comes about in every play.
@@ -136,12 +198,18 @@ impl<S: Stage> Undisturbed<S> {
         let found = (self.stage)();
         let (play, show) = (found.play(), found.show());
         let once = play.world.root().join("died");
-        let died = || (0..points.len()).filter(|n| died_file(&once, *n).exists()).count();
+        let died = || {
+            (0..points.len())
+                .filter(|n| died_file(&once, *n).exists())
+                .count()
+        };
         let begun = Instant::now();
         while !show.all_ended() && died() < points.len() {
             assert!(begun.elapsed() < PATIENCE, "{}", told(play, points));
             let mut command = play.world.remand_command(args);
-            command.env("REMAND_CRASH_AT", points.join(",")).env("REMAND_CRASH_ONCE", &once);
+            command
+                .env("REMAND_CRASH_AT", points.join(","))
+                .env("REMAND_CRASH_ONCE", &once);
             let mut child = show.start(command);
             if show.watch(&mut child) == Seen::AllEnded {
                 end(child);
@@ -150,7 +218,11 @@ impl<S: Stage> Undisturbed<S> {
         show.to_the_end(args);
         let outcome = found.outcome();
         if outcome != self.outcome {
-            let differ = self.outcome.lines().zip(outcome.lines()).find(|(a, b)| a != b);
+            let differ = self
+                .outcome
+                .lines()
+                .zip(outcome.lines())
+                .find(|(a, b)| a != b);
             panic!(
                 "{}\nfirst difference: {differ:?}\nexpected:\n{}\n\nfound:\n{outcome}",
                 told(play, points),
@@ -163,10 +235,19 @@ impl<S: Stage> Undisturbed<S> {
 }
 
 fn told(play: &Play, points: &[String]) -> String {
-    format!("died at {}\n{}\n{}", points.join(","), play.events().join("\n"), play.log())
+    format!(
+        "died at {}\n{}\n{}",
+        points.join(","),
+        play.events().join("\n"),
+        play.log()
+    )
 }
 
 /// As `src/crash.rs` names them.
 fn died_file(once: &Path, number: usize) -> PathBuf {
-    if number == 0 { once.to_owned() } else { once.with_extension(number.to_string()) }
+    if number == 0 {
+        once.to_owned()
+    } else {
+        once.with_extension(number.to_string())
+    }
 }

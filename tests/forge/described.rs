@@ -14,7 +14,8 @@ use crate::support::{feed, skip, tool};
 fn ask(socket: &Path, method: &str, path: &str, body: Option<&Value>) -> (u16, Value) {
     let body = body.map(Value::to_string).unwrap_or_default();
     let mut stream = UnixStream::connect(socket).unwrap();
-    let head = format!("{method} /{path} HTTP/1.1\r\nHost: api.github.com\r\nConnection: close\r\n");
+    let head =
+        format!("{method} /{path} HTTP/1.1\r\nHost: api.github.com\r\nConnection: close\r\n");
     write!(stream, "{head}Content-Length: {}\r\n\r\n{body}", body.len()).unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
@@ -22,20 +23,36 @@ fn ask(socket: &Path, method: &str, path: &str, body: Option<&Value>) -> (u16, V
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     // The stand-in sends a body as one chunk.
     let body = rest.lines().nth(1).unwrap_or("null");
-    (status, serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {text}")))
+    (
+        status,
+        serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {text}")),
+    )
 }
 
 #[test]
 fn forge_answers_match_githubs_own_description() {
     let (Some(python), Some(description)) = (tool("gh/bin/python"), tool("github.json")) else {
-        return skip("forge_answers_match_githubs_own_description", "GitHub's description is not there: see tests/run");
+        return skip(
+            "forge_answers_match_githubs_own_description",
+            "GitHub's description is not there: see tests/run",
+        );
     };
     let stage = Stage::new();
     let inline: &[_] = &[("work.txt", 1, "why?")];
-    let rejection = stage.forge.review(1, &Review { by: "ada", body: "no", inline, ..Review::default() });
+    let rejection = stage.forge.review(
+        1,
+        &Review {
+            by: "ada",
+            body: "no",
+            inline,
+            ..Review::default()
+        },
+    );
     stage.forge.issue_comment(1, "mallory", "hi");
     stage.forge.label(1, "agent");
-    let issue = stage.forge.open_issue("mallory", "It leaks", "See the log.");
+    let issue = stage
+        .forge
+        .open_issue("mallory", "It leaks", "See the log.");
     stage.branch("other");
     stage.forge.open_pull("other", "main", "ada");
     stage.forge.merge(2, "ada");
@@ -58,28 +75,83 @@ fn forge_answers_match_githubs_own_description() {
         ("GET", "rate_limit".into(), None, 200),
         ("GET", repo.into(), None, 200),
         ("GET", format!("{repo}/pulls"), None, 200),
-        ("GET", format!("{repo}/pulls?state=all&per_page=1&page=2"), None, 200),
+        (
+            "GET",
+            format!("{repo}/pulls?state=all&per_page=1&page=2"),
+            None,
+            200,
+        ),
         ("GET", pull.into(), None, 200),
         ("GET", pull.replace("{pull_number}", "2"), None, 200),
         ("GET", pull.replace("{pull_number}", "99"), None, 404),
         ("GET", at("reviews"), None, 200),
         ("GET", at("comments"), None, 200),
         ("GET", issue_path.into(), None, 200),
-        ("GET", issue_path.replace("{issue_number}", &issue.to_string()), None, 200),
+        (
+            "GET",
+            issue_path.replace("{issue_number}", &issue.to_string()),
+            None,
+            200,
+        ),
         ("GET", issue_comments.into(), None, 200),
         ("GET", commit.into(), None, 200),
-        ("GET", commit.replace("{commit_sha}", &"0".repeat(40)), None, 404),
+        (
+            "GET",
+            commit.replace("{commit_sha}", &"0".repeat(40)),
+            None,
+            404,
+        ),
         ("GET", permission.into(), None, 200),
         ("GET", permission.replace("{username}", "nobody"), None, 404),
         ("POST", at("reviews"), Some(review), 200),
-        ("POST", at("reviews"), Some(json!({ "event": "COMMENT" })), 422),
-        ("POST", issue_comments.into(), Some(json!({ "body": "x" })), 201),
-        ("POST", issue_comments.into(), Some(json!({ "body": "" })), 422),
-        ("POST", at("comments/{comment_id}/replies"), Some(json!({ "body": "x" })), 201),
-        ("POST", at("requested_reviewers"), Some(json!({ "reviewers": ["ada"] })), 201),
-        ("POST", at("requested_reviewers"), Some(json!({ "reviewers": ["bob"] })), 422),
-        ("PUT", at("reviews/{review_id}/dismissals"), Some(json!({ "message": "x" })), 200),
-        ("PUT", at("reviews/{review_id}/dismissals"), Some(json!({ "message": "x" })), 422),
+        (
+            "POST",
+            at("reviews"),
+            Some(json!({ "event": "COMMENT" })),
+            422,
+        ),
+        (
+            "POST",
+            issue_comments.into(),
+            Some(json!({ "body": "x" })),
+            201,
+        ),
+        (
+            "POST",
+            issue_comments.into(),
+            Some(json!({ "body": "" })),
+            422,
+        ),
+        (
+            "POST",
+            at("comments/{comment_id}/replies"),
+            Some(json!({ "body": "x" })),
+            201,
+        ),
+        (
+            "POST",
+            at("requested_reviewers"),
+            Some(json!({ "reviewers": ["ada"] })),
+            201,
+        ),
+        (
+            "POST",
+            at("requested_reviewers"),
+            Some(json!({ "reviewers": ["bob"] })),
+            422,
+        ),
+        (
+            "PUT",
+            at("reviews/{review_id}/dismissals"),
+            Some(json!({ "message": "x" })),
+            200,
+        ),
+        (
+            "PUT",
+            at("reviews/{review_id}/dismissals"),
+            Some(json!({ "message": "x" })),
+            422,
+        ),
     ];
     let mut answers = String::new();
     for (method, shape, body, expected) in cases {
@@ -93,12 +165,15 @@ fn forge_answers_match_githubs_own_description() {
             .replace("{review_id}", &rejection.to_string());
         let (status, body) = ask(&socket, method, &path, body.as_ref());
         assert_eq!(status, expected, "{method} {path}: {body}");
-        let described = described(&shape.replace(&format!("/issues/{issue}"), "/issues/{issue_number}"));
+        let described =
+            described(&shape.replace(&format!("/issues/{issue}"), "/issues/{issue_number}"));
         let answer = json!({ "method": method.to_lowercase(), "path": described, "status": status, "body": body });
         answers.push_str(&format!("{answer}\n"));
     }
     let mut command = stage.world.command(python);
-    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/forge/described.py")).arg(description);
+    command
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/forge/described.py"))
+        .arg(description);
     let troubles = feed(command, &answers).ok().stdout;
     assert_eq!(troubles, "");
     assert!(server.stop().success());
@@ -107,7 +182,9 @@ fn forge_answers_match_githubs_own_description() {
 /// The path as the description has it, where a case has put something of its own.
 fn described(shape: &str) -> String {
     let shape = shape.split('?').next().unwrap_or_default();
-    let shape = shape.replace("/pulls/2", "/pulls/{pull_number}").replace("/pulls/99", "/pulls/{pull_number}");
+    let shape = shape
+        .replace("/pulls/2", "/pulls/{pull_number}")
+        .replace("/pulls/99", "/pulls/{pull_number}");
     let shape = shape.replace(&"0".repeat(40), "{commit_sha}");
     format!("/{}", shape.replace("/nobody/", "/{username}/"))
 }

@@ -16,7 +16,11 @@ struct Case {
 }
 
 fn case(args: &[&str]) -> Case {
-    Case { args: args.iter().map(|arg| (*arg).to_owned()).collect(), stdin: String::new(), fault: None }
+    Case {
+        args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+        stdin: String::new(),
+        fault: None,
+    }
 }
 
 impl Case {
@@ -41,9 +45,13 @@ fn cases(etag: &str) -> Vec<Case> {
         let headers = json!({ "Location": "https://api.github.com/user" });
         json!({ "status": { "status": status, "headers": headers, "body": "{}" } })
     };
-    let scopes = json!({ "X-OAuth-Scopes": "gist, repo", "X-Accepted-OAuth-Scopes": "repo, read:org" });
+    let scopes =
+        json!({ "X-OAuth-Scopes": "gist, repo", "X-Accepted-OAuth-Scopes": "repo, read:org" });
     let single = json!({ "X-GitHub-SSO": "required; url=https://github.com/orgs/ada/sso?x=y" });
-    let (reviews, comments) = (format!("{PULL}/reviews"), "repos/ada/engine/issues/1/comments");
+    let (reviews, comments) = (
+        format!("{PULL}/reviews"),
+        "repos/ada/engine/issues/1/comments",
+    );
     let mut cases = vec![
         case(&["user"]),
         case(&["/user", "--hostname", "github.com", "--method", "GET"]),
@@ -60,16 +68,26 @@ fn cases(etag: &str) -> Vec<Case> {
         case(&["-i", "repos/ada/old/issues/1/comments"]).sends(&json!({ "body": "x" })),
         case(&["-i", comments]).sends(&json!({ "body": "a comment" })),
         case(&["-i", "-X", "POST", comments]).sends(&json!({ "body": " " })),
-        case(&["-X", "POST", &reviews]).sends(&json!({ "event": "COMMENT", "body": "x", "commit_id": "1".repeat(40) })),
+        case(&["-X", "POST", &reviews])
+            .sends(&json!({ "event": "COMMENT", "body": "x", "commit_id": "1".repeat(40) })),
         case(&["-i", &reviews]).sends(&json!({ "event": "APPROVE" })),
-        case(&[comments]).sends(&json!({ "body": "x" })).meets(&json!("empty")),
+        case(&[comments])
+            .sends(&json!({ "body": "x" }))
+            .meets(&json!("empty")),
         // A write that is led on by the older kind becomes a read.
-        case(&["-i", comments]).sends(&json!({ "body": "x" })).meets(&moved(301)),
-        case(&["-i", comments]).sends(&json!({ "body": "x" })).meets(&moved(308)),
+        case(&["-i", comments])
+            .sends(&json!({ "body": "x" }))
+            .meets(&moved(301)),
+        case(&["-i", comments])
+            .sends(&json!({ "body": "x" }))
+            .meets(&moved(308)),
         case(&["-i", comments]).meets(&moved(308)),
     ];
     for page in 1..=4 {
-        cases.push(case(&["-i", &format!("repos/ada/engine/pulls?state=open&per_page=2&page={page}")]));
+        cases.push(case(&[
+            "-i",
+            &format!("repos/ada/engine/pulls?state=open&per_page=2&page={page}"),
+        ]));
     }
     for then in [
         status(401, r#"{"message":"Bad credentials","status":"401"}"#),
@@ -105,12 +123,17 @@ fn cases(etag: &str) -> Vec<Case> {
 
 fn real(stage: &Stage, gh: &Path, server: &Server, case: &Case) -> Output {
     let mut command = stage.world.command(gh);
-    command.envs(server.real_gh_env()).arg("api").args(&case.args);
+    command
+        .envs(server.real_gh_env())
+        .arg("api")
+        .args(&case.args);
     feed(command, &case.stdin)
 }
 
 fn fake(stage: &Stage, case: &Case) -> Output {
-    let args: Vec<&str> = std::iter::once("api").chain(case.args.iter().map(String::as_str)).collect();
+    let args: Vec<&str> = std::iter::once("api")
+        .chain(case.args.iter().map(String::as_str))
+        .collect();
     stage.gh_with(&args, &case.stdin)
 }
 
@@ -121,7 +144,11 @@ fn plain(output: &Output) -> (i32, String, String) {
         Some((name @ ("Date:" | "X-Ratelimit-Reset:"), _)) => format!("{name} …\r\n"),
         _ => line.to_owned(),
     };
-    (output.status, output.stdout.split_inclusive('\n').map(line).collect(), output.stderr.clone())
+    (
+        output.status,
+        output.stdout.split_inclusive('\n').map(line).collect(),
+        output.stderr.clone(),
+    )
 }
 
 /// The upstream binary, and what this machine has.
@@ -132,7 +159,10 @@ fn installed() -> Vec<PathBuf> {
     }
     let system = Some(PathBuf::from("/usr/bin/gh")).filter(|path| path.exists());
     if system.is_none() {
-        skip("the_systems_gh_speaks_to_the_fake", "/usr/bin/gh is not there");
+        skip(
+            "the_systems_gh_speaks_to_the_fake",
+            "/usr/bin/gh is not there",
+        );
     }
     upstream.into_iter().chain(system).collect()
 }
@@ -142,7 +172,13 @@ fn stage() -> (Stage, Server) {
     for _ in 0..4 {
         stage.forge.open_pull("feature", "main", "bob");
     }
-    stage.forge.review(1, &Review { body: "say \"é\" \u{7}, \\ and\ttab", ..Review::default() });
+    stage.forge.review(
+        1,
+        &Review {
+            body: "say \"é\" \u{7}, \\ and\ttab",
+            ..Review::default()
+        },
+    );
     stage.forge.rename("ada/old");
     stage.forge.rename("ada/engine");
     stage.forge.set_rate(4000, 1800);
@@ -154,7 +190,13 @@ fn stage() -> (Stage, Server) {
 fn the_real_gh_speaks_to_the_fake() {
     let (stage, server) = stage();
     let first = stage.gh(&["api", "-i", PULL]).ok();
-    let etag = first.stdout.lines().find_map(|line| line.strip_prefix("Etag: ")).unwrap().trim().to_owned();
+    let etag = first
+        .stdout
+        .lines()
+        .find_map(|line| line.strip_prefix("Etag: "))
+        .unwrap()
+        .trim()
+        .to_owned();
     for gh in installed() {
         for case in cases(&etag) {
             both_say_the_same(&stage, &server, &gh, &case);
@@ -170,8 +212,10 @@ fn control_characters_are_shown_as_the_newest_gh_shows_them() {
         return skip("the_real_gh_speaks_to_the_fake", NO_GH);
     };
     let (stage, server) = stage();
-    let body: String =
-        (0..=0x20).chain(0x7f..=0xa0_u8).map(|code| format!("\\u{code:04x} {} ", char::from(code))).collect();
+    let body: String = (0..=0x20)
+        .chain(0x7f..=0xa0_u8)
+        .map(|code| format!("\\u{code:04x} {} ", char::from(code)))
+        .collect();
     let case = case(&["-i", "user"]).meets(&json!({ "status": { "status": 200, "body": body } }));
     both_say_the_same(&stage, &server, &gh, &case);
 }
@@ -188,8 +232,21 @@ fn both_say_the_same(stage: &Stage, server: &Server, gh: &Path, case: &Case) {
     let after_ours = stage.forge.snapshot();
     stage.forge.restore(&ready);
     let theirs = real(stage, gh, server, case);
-    assert_eq!(plain(&ours), plain(&theirs), "{}: {:?} {:?}", gh.display(), case.args, case.fault);
-    assert_eq!(after_ours, stage.forge.snapshot(), "{:?} {:?}", case.args, case.fault);
+    assert_eq!(
+        plain(&ours),
+        plain(&theirs),
+        "{}: {:?} {:?}",
+        gh.display(),
+        case.args,
+        case.fault
+    );
+    assert_eq!(
+        after_ours,
+        stage.forge.snapshot(),
+        "{:?} {:?}",
+        case.args,
+        case.fault
+    );
     stage.forge.restore(&before);
 }
 
@@ -198,14 +255,26 @@ fn a_transfer_that_is_cut_is_no_answer() {
     let (stage, server) = stage();
     for gh in installed() {
         let case = case(&["repos/ada/engine/issues/1/comments"]).sends(&json!({ "body": "x" }));
-        stage.forge.fault(json!({ "method": "POST", "path": "comments", "times": 2, "then": "cut_after_write" }));
+        stage.forge.fault(
+            json!({ "method": "POST", "path": "comments", "times": 2, "then": "cut_after_write" }),
+        );
         let before = stage.forge.issue_comments(1).len();
         let (ours, theirs) = (fake(&stage, &case), real(&stage, &gh, &server, &case));
         assert_eq!((ours.status, ours.stderr.as_str()), (1, "unexpected EOF\n"));
-        assert_eq!((theirs.status, theirs.stderr.as_str()), (1, "unexpected EOF\n"));
+        assert_eq!(
+            (theirs.status, theirs.stderr.as_str()),
+            (1, "unexpected EOF\n")
+        );
         // Versions differ by the byte in how much of it they print; the ids in it differ, too.
-        assert!(ours.stdout.len().abs_diff(theirs.stdout.len()) <= 1, "{ours:?} {theirs:?}");
-        assert_eq!(stage.forge.issue_comments(1).len(), before + 2, "both were written all the same");
+        assert!(
+            ours.stdout.len().abs_diff(theirs.stdout.len()) <= 1,
+            "{ours:?} {theirs:?}"
+        );
+        assert_eq!(
+            stage.forge.issue_comments(1).len(),
+            before + 2,
+            "both were written all the same"
+        );
     }
 }
 
@@ -216,13 +285,22 @@ fn nobody_is_logged_in_or_nobody_is_there() {
     for gh in installed() {
         stage.forge.log_out();
         let mut command = stage.world.command(&gh);
-        command.envs(server.real_gh_env()).env_remove("GH_TOKEN").args(["api", "-i", "user"]);
+        command
+            .envs(server.real_gh_env())
+            .env_remove("GH_TOKEN")
+            .args(["api", "-i", "user"]);
         assert_eq!(plain(&fake(&stage, &case)), plain(&feed(command, "")));
         stage.forge.log_in("ada");
-        stage.forge.fault(json!({ "path": "user", "then": "refused" }));
+        stage
+            .forge
+            .fault(json!({ "path": "user", "then": "refused" }));
         let end = |output: Output| {
             let (_, reason) = output.stderr.rsplit_once(": dial ").unwrap();
-            (output.status, output.stdout, reason.split_once(": ").unwrap().1.to_owned())
+            (
+                output.status,
+                output.stdout,
+                reason.split_once(": ").unwrap().1.to_owned(),
+            )
         };
         let ours = end(fake(&stage, &case));
         let mut command = stage.world.command(&gh);
@@ -231,8 +309,15 @@ fn nobody_is_logged_in_or_nobody_is_there() {
         // A socket whose server is gone.
         let socket = nowhere.join("sock");
         drop(std::os::unix::net::UnixListener::bind(&socket));
-        std::fs::write(nowhere.join("config.yml"), format!("http_unix_socket: {}\n", socket.display())).unwrap();
-        command.env("GH_CONFIG_DIR", &nowhere).env("GH_TOKEN", "x").args(["api", "-i", "user"]);
+        std::fs::write(
+            nowhere.join("config.yml"),
+            format!("http_unix_socket: {}\n", socket.display()),
+        )
+        .unwrap();
+        command
+            .env("GH_CONFIG_DIR", &nowhere)
+            .env("GH_TOKEN", "x")
+            .args(["api", "-i", "user"]);
         assert_eq!(ours, end(feed(command, "")));
         std::fs::remove_file(socket).unwrap();
     }

@@ -27,10 +27,22 @@ fn only_those_who_may_write_make_work() {
     forge.add_bot("stray-app[bot]");
     let listed = forge.add_bot("listed-app[bot]");
     stage.settings(&format!("[github]\nbots = [{listed}]\npermission_s = 0\n"));
-    let says_no = |by: &str| forge.review(number, &Review { by, body: by, ..Review::default() });
+    let says_no = |by: &str| {
+        forge.review(
+            number,
+            &Review {
+                by,
+                body: by,
+                ..Review::default()
+            },
+        )
+    };
     says_no("revoked");
     stage.read();
-    assert_eq!(stage.world.sqlite("SELECT trust FROM feedback"), "may_make_work");
+    assert_eq!(
+        stage.world.sqlite("SELECT trust FROM feedback"),
+        "may_make_work"
+    );
     forge.set_permission("revoked", "read");
     forge.fault(json!({
         "path": "collaborators/unknown/permission", "times": 9,
@@ -58,16 +70,18 @@ fn only_those_who_may_write_make_work() {
     forge.remove_user("ghostly");
     stage.read();
     for (login, expected) in all {
-        let found = stage
-            .world
-            .sqlite(&format!("SELECT trust FROM feedback WHERE body = '{login}' ORDER BY rowid DESC LIMIT 1"));
+        let found = stage.world.sqlite(&format!(
+            "SELECT trust FROM feedback WHERE body = '{login}' ORDER BY rowid DESC LIMIT 1"
+        ));
         assert_eq!(found, expected, "{login}");
     }
-    let people =
-        "SELECT group_concat(body) FROM (SELECT body FROM feedback WHERE trust = 'may_make_work' AND is_person = 1)";
+    let people = "SELECT group_concat(body) FROM (SELECT body FROM feedback WHERE trust = 'may_make_work' AND is_person = 1)";
     assert_eq!(stage.world.sqlite(people), "revoked,ada,member");
     let rejected = "SELECT actor_id FROM events WHERE event_type = 'work_rejected' ORDER BY id";
-    assert_eq!(stage.world.sqlite(rejected), "github:revoked\ngithub:ada\ngithub:member\ngithub:listed-app[bot]");
+    assert_eq!(
+        stage.world.sqlite(rejected),
+        "github:revoked\ngithub:ada\ngithub:member\ngithub:listed-app[bot]"
+    );
 }
 
 #[test]
@@ -83,10 +97,16 @@ fn when_nobody_can_say_whether_he_may_nothing_is_taken_in() {
     stage.read();
     stage.read();
     assert_eq!(stage.count("feedback"), 0);
-    assert_eq!(stage.world.sqlite("SELECT marks, read_at FROM pulls"), "{}|", "as if it had not been read");
+    assert_eq!(
+        stage.world.sqlite("SELECT marks, read_at FROM pulls"),
+        "{}|",
+        "as if it had not been read"
+    );
     stage.read();
     assert_eq!(
-        stage.world.sqlite("SELECT author, trust FROM feedback ORDER BY rowid"),
+        stage
+            .world
+            .sqlite("SELECT author, trust FROM feedback ORDER BY rowid"),
         "bob|may_make_work\nada|may_make_work"
     );
 }
@@ -95,20 +115,30 @@ fn when_nobody_can_say_whether_he_may_nothing_is_taken_in() {
 fn an_answer_about_somebody_holds_for_its_time() {
     let stage = Stage::new();
     let number = stage.watched();
-    let asked = || stage.asked().iter().filter(|line| line.contains("bob/permission")).count();
+    let asked = || {
+        stage
+            .asked()
+            .iter()
+            .filter(|line| line.contains("bob/permission"))
+            .count()
+    };
     stage.forge.issue_comment(number, "bob", "one");
     stage.read();
     assert_eq!(asked(), 1);
     stage.forge.issue_comment(number, "bob", "two");
     stage.read();
     assert_eq!(asked(), 0);
-    stage.world.sqlite("UPDATE permissions SET asked_at = '2020-01-01T00:00:00.000Z'");
+    stage
+        .world
+        .sqlite("UPDATE permissions SET asked_at = '2020-01-01T00:00:00.000Z'");
     stage.forge.set_permission("bob", "read");
     stage.forge.issue_comment(number, "bob", "three");
     stage.read();
     assert_eq!(asked(), 1);
     assert_eq!(
-        stage.world.sqlite("SELECT trust FROM feedback ORDER BY rowid"),
+        stage
+            .world
+            .sqlite("SELECT trust FROM feedback ORDER BY rowid"),
         "may_make_work\nmay_make_work\nshown_only"
     );
 }
@@ -141,7 +171,9 @@ fn the_lesser_of_permission_and_role_counts() {
     }
     stage.read();
     for (login, permission, role, expected) in &table {
-        let found = stage.world.sqlite(&format!("SELECT trust FROM feedback WHERE author = '{login}'"));
+        let found = stage.world.sqlite(&format!(
+            "SELECT trust FROM feedback WHERE author = '{login}'"
+        ));
         assert_eq!(found, *expected, "{login}: {permission}, {role}");
     }
 }

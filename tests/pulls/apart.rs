@@ -6,26 +6,39 @@ use crate::support::pull_play::{PullPlay, REPO, quiet};
 /// Another pull request, of the branch `other`, watched as the change that comes back.
 fn another(stage: &PullPlay) -> (i64, String) {
     let world = &stage.play.world;
-    world.git(&stage.play.repo, &["push", "--quiet", "origin", "main:refs/heads/other"]);
+    world.git(
+        &stage.play.repo,
+        &["push", "--quiet", "origin", "main:refs/heads/other"],
+    );
     stage.push_from_elsewhere("other", "work.txt", "other work");
     let number = stage.forge.open_pull("other", "main", "carol");
     world.remand(&["watch", &format!("{REPO}#{number}")]).ok();
-    (number, world.sqlite(&format!("SELECT change_id FROM changes WHERE pr_number = {number}")))
+    (
+        number,
+        world.sqlite(&format!(
+            "SELECT change_id FROM changes WHERE pr_number = {number}"
+        )),
+    )
 }
 
 fn state_of(stage: &PullPlay, change: &str) -> String {
-    stage.play.world.sqlite(&format!("SELECT state FROM changes WHERE change_id = '{change}'"))
+    stage.play.world.sqlite(&format!(
+        "SELECT state FROM changes WHERE change_id = '{change}'"
+    ))
 }
 
 #[test]
-fn a_pull_request_that_is_reopened_while_another_change_has_its_branch_stays_closed_and_stops_nobody() {
+fn a_pull_request_that_is_reopened_while_another_change_has_its_branch_stays_closed_and_stops_nobody()
+ {
     let stage = PullPlay::new(&quiet());
     let (play, world) = (&stage.play, &stage.play.world);
     stage.tick();
     stage.forge.close(1);
     stage.tick();
     assert_eq!(play.state(), "closed");
-    world.remand(&["review", "--worktree", play.worktree.to_str().unwrap()]).ok();
+    world
+        .remand(&["review", "--worktree", play.worktree.to_str().unwrap()])
+        .ok();
     stage.forge.reopen(1);
     stage.tick();
     assert_eq!(play.state(), "closed");
@@ -33,11 +46,21 @@ fn a_pull_request_that_is_reopened_while_another_change_has_its_branch_stays_clo
     assert!(play.why().contains(told), "{}", play.why());
     let (number, other) = another(&stage);
     stage.tick();
-    stage.forge.review(number, &Review { body: "say fixed", ..Review::default() });
+    stage.forge.review(
+        number,
+        &Review {
+            body: "say fixed",
+            ..Review::default()
+        },
+    );
     stage.tick();
     assert_eq!(state_of(&stage, &other), "ready_for_human_review");
     assert_eq!(stage.fixes(), (1, 1), "{}", play.events().join("\n"));
-    assert_eq!(play.count(&format!("events WHERE summary LIKE '{told}%'")), 1, "once");
+    assert_eq!(
+        play.count(&format!("events WHERE summary LIKE '{told}%'")),
+        1,
+        "once"
+    );
 
     // Its branch is free again, and so is the way back.
     world.remand(&["cancel", "c2"]).ok();
@@ -60,22 +83,49 @@ fn what_cannot_be_written_of_one_change_is_a_persons_and_the_others_go_on() {
         "CREATE TRIGGER no_luck BEFORE UPDATE OF judged_at ON feedback WHEN NEW.change_id = 'c1'
          BEGIN SELECT RAISE(ABORT, 'no luck'); END",
     );
-    stage.review("bob", "CHANGES_REQUESTED", "say fixed", &[("work.txt", 1, "here")]);
-    stage.forge.review(number, &Review { body: "say fixed", ..Review::default() });
+    stage.review(
+        "bob",
+        "CHANGES_REQUESTED",
+        "say fixed",
+        &[("work.txt", 1, "here")],
+    );
+    stage.forge.review(
+        number,
+        &Review {
+            body: "say fixed",
+            ..Review::default()
+        },
+    );
     stage.tick();
     assert_eq!(state_of(&stage, &other), "ready_for_human_review");
     assert_eq!(stage.fixes(), (1, 1), "{}", play.events().join("\n"));
     play.is_escalated("no luck");
     stage.tick();
-    assert_eq!(play.count("events WHERE event_type = 'escalated'"), 1, "once");
+    assert_eq!(
+        play.count("events WHERE event_type = 'escalated'"),
+        1,
+        "once"
+    );
 
     // What was said is still there, and is looked at when a person says that it goes on.
     world.sqlite("DROP TRIGGER no_luck");
     world.remand(&["refine", "c1", "--text", "say fixed"]).ok();
     stage.tick();
-    assert_eq!(play.state(), "ready_for_human_review", "{}", play.events().join("\n"));
-    assert_eq!(play.count("feedback WHERE change_id = 'c1' AND outcome = 'rejected'"), 2);
-    assert!(stage.fix_prompt().contains("here"), "{}", stage.fix_prompt());
+    assert_eq!(
+        play.state(),
+        "ready_for_human_review",
+        "{}",
+        play.events().join("\n")
+    );
+    assert_eq!(
+        play.count("feedback WHERE change_id = 'c1' AND outcome = 'rejected'"),
+        2
+    );
+    assert!(
+        stage.fix_prompt().contains("here"),
+        "{}",
+        stage.fix_prompt()
+    );
     play.check();
 }
 
@@ -93,7 +143,10 @@ fn a_rejection_that_can_be_made_no_fix_of_is_a_persons_and_the_others_go_on() {
         play.insert("work_rejected", "change", change, "say fixed");
     }
     stage.tick();
-    assert_eq!((state_of(&stage, &other), stage.fixes()), ("ready_for_human_review".to_owned(), (1, 1)));
+    assert_eq!(
+        (state_of(&stage, &other), stage.fixes()),
+        ("ready_for_human_review".to_owned(), (1, 1))
+    );
     play.is_escalated("no luck");
     play.check();
 }
@@ -112,8 +165,12 @@ fn an_event_that_can_be_made_nothing_of_is_told_and_passed() {
         play.insert("work_rejected", "change", change, "say fixed");
     }
     stage.tick();
-    assert_eq!((state_of(&stage, &other), stage.fixes()), ("ready_for_human_review".to_owned(), (1, 1)));
-    let told = "SELECT count(*) FROM events WHERE event_type = 'skipped' AND summary LIKE '%no luck%'";
+    assert_eq!(
+        (state_of(&stage, &other), stage.fixes()),
+        ("ready_for_human_review".to_owned(), (1, 1))
+    );
+    let told =
+        "SELECT count(*) FROM events WHERE event_type = 'skipped' AND summary LIKE '%no luck%'";
     assert_eq!(world.sqlite(told), "1");
     assert_eq!(play.state(), "ready_for_human_review");
 }
@@ -127,7 +184,10 @@ fn a_review_under_large_hunks_is_one_fix_like_any_other() {
     let comments: Vec<(&str, i64, &str)> = (0..36).map(|_| ("work.txt", 1, "say fixed")).collect();
     stage.review("bob", "CHANGES_REQUESTED", "see below", &comments);
     let line = format!("+{}\n", "x".repeat(60));
-    stage.forge.set_hunks(1, &format!("@@ -0,0 +1,8001 @@\n{}+the last line", line.repeat(8000)));
+    stage.forge.set_hunks(
+        1,
+        &format!("@@ -0,0 +1,8001 @@\n{}+the last line", line.repeat(8000)),
+    );
     play.world.remand(&["pause", "c1"]).ok();
     stage.tick();
     assert_eq!(play.count("rejections"), 1);
@@ -138,7 +198,11 @@ fn a_review_under_large_hunks_is_one_fix_like_any_other() {
     stage.is_ready(1);
     let prompt = stage.fix_prompt();
     assert!(prompt.contains("the last line"), "{prompt}");
-    assert_eq!(play.count("feedback WHERE length(hunk) > 2000"), 0, "what nobody is shown is not kept");
+    assert_eq!(
+        play.count("feedback WHERE length(hunk) > 2000"),
+        0,
+        "what nobody is shown is not kept"
+    );
 }
 
 /// A post that has to wait for a person keeps nobody awake.
@@ -150,15 +214,22 @@ fn what_a_paused_change_is_to_post_is_not_due() {
         "method": "POST", "path": "pulls/1/reviews", "times": 99, "then": { "status": { "status": 503 } },
     }));
     stage.tick();
-    assert_eq!(play.count("intents WHERE done_at IS NULL AND not_before IS NOT NULL"), 1);
+    assert_eq!(
+        play.count("intents WHERE done_at IS NULL AND not_before IS NOT NULL"),
+        1
+    );
     world.remand(&["pause", "c1"]).ok();
     world.sqlite("UPDATE intents SET not_before = '2020-01-01T00:00:00.000Z'");
     let daemon = play.daemon();
     let switches = || {
-        let tasks = std::fs::read_dir(format!("/proc/{}/task", daemon.pid())).unwrap().flatten();
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", daemon.pid()))
+            .unwrap()
+            .flatten();
         let of = |path: std::path::PathBuf| -> u64 {
             let status = std::fs::read_to_string(path.join("status")).unwrap_or_default();
-            let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+            let line = status
+                .lines()
+                .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
             line.map_or(0, |count| count.trim().parse().unwrap())
         };
         tasks.map(|task| of(task.path())).sum::<u64>()
@@ -190,7 +261,12 @@ fn a_rejection_dated_ahead_is_fixed_and_read_for_once() {
     assert!(daemon.stop().success());
     // One for the rejection, one of the schedule, one before each review is posted.
     let is_read = |method: &str, path: &str| method == "GET" && path.contains("pulls/1/reviews");
-    let reads = stage.forge.log().iter().filter(|asked| is_read(&asked.method, &asked.path)).count();
+    let reads = stage
+        .forge
+        .log()
+        .iter()
+        .filter(|asked| is_read(&asked.method, &asked.path))
+        .count();
     assert!(reads < 8, "{reads} reads");
     stage.is_ready(1);
 }

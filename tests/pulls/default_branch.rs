@@ -29,7 +29,12 @@ fn a_branch_that_becomes_the_default_is_not_pushed_to() {
     stage.forge.set_default_branch("feature");
     stage.tick();
     play.is_escalated("feature is the default branch of ada/calc");
-    assert_eq!((stage.pushes(), stage.fixes()), (0, (0, 0)), "{:#?}", play.events());
+    assert_eq!(
+        (stage.pushes(), stage.fixes()),
+        (0, (0, 0)),
+        "{:#?}",
+        play.events()
+    );
     // During the fix.
     stage.forge.set_default_branch("main");
     play.fixer(HALF_THEN_WAITS);
@@ -41,7 +46,12 @@ fn a_branch_that_becomes_the_default_is_not_pushed_to() {
     play.wait_for_state("escalated");
     assert!(daemon.stop().success());
     play.is_escalated("feature is the default branch of ada/calc");
-    assert_eq!((stage.pushes(), stage.fixes()), (0, (1, 0)), "{:#?}", play.events());
+    assert_eq!(
+        (stage.pushes(), stage.fixes()),
+        (0, (1, 0)),
+        "{:#?}",
+        play.events()
+    );
     // The commit waits for its push.
     stage.forge.set_default_branch("main");
     play.world.remand(&["retry", "c1"]).ok();

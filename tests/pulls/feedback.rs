@@ -13,16 +13,28 @@ use crate::support::pull_play::{APPROVES, PullPlay, REPO, is_fenced, quiet, reje
 #[test]
 fn a_rejected_pull_request_is_fixed_in_its_worktree_pushed_and_reviewed_again() {
     let fixer = "cat >/dev/null\npwd >\"$PROMPTS/fix.pwd\"\necho fixed >>work.txt\n";
-    let stage = PullPlay::new(&Script { fixer, ..rejecting() });
+    let stage = PullPlay::new(&Script {
+        fixer,
+        ..rejecting()
+    });
     let play = &stage.play;
-    play.world.sqlite("UPDATE changes SET implementation_item_id = 'w900'");
-    let worktrees = play.world.git(&play.repo, &["worktree", "list"]).lines().count();
+    play.world
+        .sqlite("UPDATE changes SET implementation_item_id = 'w900'");
+    let worktrees = play
+        .world
+        .git(&play.repo, &["worktree", "list"])
+        .lines()
+        .count();
     let before = stage.remote_head("feature");
     stage.tick();
 
     stage.is_ready(1);
     let head = stage.remote_head("feature");
-    let events = play.events().join("\n").replace(&head[..10], "HEAD").replace(&before[..10], "BEFORE");
+    let events = play
+        .events()
+        .join("\n")
+        .replace(&head[..10], "HEAD")
+        .replace(&before[..10], "BEFORE");
     insta::assert_snapshot!(events, @r"
     state_changed: Add feature enters as awaiting_pr_feedback
     pr_adopted: ada/calc#1 adopted by watch
@@ -56,10 +68,18 @@ fn a_rejected_pull_request_is_fixed_in_its_worktree_pushed_and_reviewed_again() 
     posted: posted note:w2: https://github.com/ada/calc/pull/1#issuecomment-1007
     review_posted: posted review:v2: https://github.com/ada/calc/pull/1#pullrequestreview-1008
     ");
-    let item = play.world.sqlite("SELECT item_id FROM work_items WHERE source = 'review_fix'");
+    let item = play
+        .world
+        .sqlite("SELECT item_id FROM work_items WHERE source = 'review_fix'");
     let mut metadata = play.metadata(&item);
     let comments = metadata["review_comments"].take();
-    assert!(comments.as_str().unwrap().contains("work.txt:1 say fixed here"), "{comments}");
+    assert!(
+        comments
+            .as_str()
+            .unwrap()
+            .contains("work.txt:1 say fixed here"),
+        "{comments}"
+    );
     let expected = json!({
         "pr_number": 1,
         "repo": REPO,
@@ -72,25 +92,51 @@ fn a_rejected_pull_request_is_fixed_in_its_worktree_pushed_and_reviewed_again() 
         "project_id": "calc",
     });
     assert_eq!(metadata, expected, "nine keys, no more, no less");
-    assert_eq!(play.noted("fix.pwd").trim(), play.worktree.to_str().unwrap());
-    assert_eq!(play.world.git(&play.repo, &["worktree", "list"]).lines().count(), worktrees);
+    assert_eq!(
+        play.noted("fix.pwd").trim(),
+        play.worktree.to_str().unwrap()
+    );
+    assert_eq!(
+        play.world
+            .git(&play.repo, &["worktree", "list"])
+            .lines()
+            .count(),
+        worktrees
+    );
 
     assert_eq!(stage.pushes(), 1, "the branch was moved once");
-    assert_eq!(stage.subjects(), ["add work.txt", "Address review feedback (cycle 1)"]);
-    let trailers = play.world.git(&stage.remote, &["log", "-1", "--format=%(trailers:unfold)", "feature"]);
+    assert_eq!(
+        stage.subjects(),
+        ["add work.txt", "Address review feedback (cycle 1)"]
+    );
+    let trailers = play.world.git(
+        &stage.remote,
+        &["log", "-1", "--format=%(trailers:unfold)", "feature"],
+    );
     let expected = format!("Remand-Change: c1\nRemand-Item: {item}\nRemand-Cycle: 1");
     assert_eq!(trailers.trim(), expected);
 
-    let again = play.world.sqlite("SELECT item_id FROM work_items WHERE source = 'code_review' AND fix_cycle = 1");
+    let again = play
+        .world
+        .sqlite("SELECT item_id FROM work_items WHERE source = 'code_review' AND fix_cycle = 1");
     let expected = json!({
         "pr_number": 1, "repo": REPO, "branch": "feature", "worktree_path": play.worktree, "fix_cycle": 1,
         "max_fix_cycles": 2, "implementation_work_item_id": "w900", "project_id": "calc",
         "head": stage.remote_head("feature"),
     });
     assert_eq!(play.metadata(&again), expected);
-    let run = play.world.sqlite(&format!("SELECT run_id FROM runs WHERE item_id = '{again}'"));
-    assert!(play.prompt_of_run(&run).contains("+fixed"), "the review was not given the new diff");
-    assert_eq!(play.count("events WHERE event_type = 'feedback_received'"), 0, "what we post is ours");
+    let run = play.world.sqlite(&format!(
+        "SELECT run_id FROM runs WHERE item_id = '{again}'"
+    ));
+    assert!(
+        play.prompt_of_run(&run).contains("+fixed"),
+        "the review was not given the new diff"
+    );
+    assert_eq!(
+        play.count("events WHERE event_type = 'feedback_received'"),
+        0,
+        "what we post is ours"
+    );
 }
 
 /// US-4, FR-2, FR-3, FR-8: a person's review with its inline comments is one rejection and one fix, whose prompt holds the
@@ -101,29 +147,51 @@ fn a_persons_review_is_one_fix_that_is_told_all_of_it() {
     let play = &stage.play;
     let folder = play.worktree.join(".specify/specs/feature");
     std::fs::create_dir_all(&folder).unwrap();
-    for (file, text) in [("spec.md", "users can multiply"), ("plan.md", "first the parser"), ("tasks.md", "- [ ] T001")]
-    {
-        play.world.commit(&folder, file, text, &format!("add {file}"));
+    for (file, text) in [
+        ("spec.md", "users can multiply"),
+        ("plan.md", "first the parser"),
+        ("tasks.md", "- [ ] T001"),
+    ] {
+        play.world
+            .commit(&folder, file, text, &format!("add {file}"));
     }
-    play.world.git(&play.worktree, &["push", "--quiet", "origin", "feature"]);
+    play.world
+        .git(&play.worktree, &["push", "--quiet", "origin", "feature"]);
     stage.watch();
     let body = "The rounding is wrong.\n\nIt is wrong in two places.";
-    let inline = [("work.txt", 1, "say fixed here"), ("work.txt", 1, "and say it twice")];
+    let inline = [
+        ("work.txt", 1, "say fixed here"),
+        ("work.txt", 1, "and say it twice"),
+    ];
     stage.review("bob", "CHANGES_REQUESTED", body, &inline);
     stage.tick();
 
     stage.is_ready(1);
-    assert_eq!(play.count("events WHERE event_type = 'work_rejected'"), 1, "{:#?}", play.events());
-    let rejected =
-        play.world.sqlite("SELECT actor_id || ': ' || summary FROM events WHERE event_type = 'work_rejected'");
-    assert_eq!(rejected, "github:bob: bob requests changes: The rounding is wrong.");
+    assert_eq!(
+        play.count("events WHERE event_type = 'work_rejected'"),
+        1,
+        "{:#?}",
+        play.events()
+    );
+    let rejected = play.world.sqlite(
+        "SELECT actor_id || ': ' || summary FROM events WHERE event_type = 'work_rejected'",
+    );
+    assert_eq!(
+        rejected,
+        "github:bob: bob requests changes: The rounding is wrong."
+    );
     // NFR-4: the event that creates a fix summarises the review.
-    let created = play.world.sqlite("SELECT metadata ->> 'context' FROM events WHERE event_type = 'fix_created'");
+    let created = play
+        .world
+        .sqlite("SELECT metadata ->> 'context' FROM events WHERE event_type = 'fix_created'");
     let expected = json!([{
         "rejection_id": "j1", "by": "github:bob", "summary": "bob requests changes: The rounding is wrong.", "findings": 2,
         "severity": "medium", "paths": ["work.txt"],
     }]);
-    assert_eq!(serde_json::from_str::<serde_json::Value>(&created).unwrap(), expected);
+    assert_eq!(
+        serde_json::from_str::<serde_json::Value>(&created).unwrap(),
+        expected
+    );
     let prompt = stage.fix_prompt();
     for part in [
         // 1. what was asked for
@@ -149,11 +217,17 @@ fn a_persons_review_is_one_fix_that_is_told_all_of_it() {
     ] {
         assert!(prompt.contains(part), "{part:?} is not in\n{prompt}");
     }
-    let read: Vec<String> =
-        stage.forge.log().into_iter().filter(|one| one.method == "GET").map(|one| one.path).collect();
+    let read: Vec<String> = stage
+        .forge
+        .log()
+        .into_iter()
+        .filter(|one| one.method == "GET")
+        .map(|one| one.path)
+        .collect();
     for path in ["pulls/1/reviews", "pulls/1/comments", "issues/1/comments"] {
         assert!(
-            read.iter().any(|one| one.contains(&format!("repos/{REPO}/{path}"))),
+            read.iter()
+                .any(|one| one.contains(&format!("repos/{REPO}/{path}"))),
             "{path} was not asked for: {read:?}"
         );
     }
@@ -163,37 +237,70 @@ fn a_persons_review_is_one_fix_that_is_told_all_of_it() {
 /// request; nothing more is made. What that person then says on the pull request sends it on.
 #[test]
 fn at_the_maximum_a_person_is_asked_on_the_pull_request_and_sends_it_on_there() {
-    let stage = PullPlay::new(&Script { reviewer: NEVER_SATISFIED, ..Script::default() });
+    let stage = PullPlay::new(&Script {
+        reviewer: NEVER_SATISFIED,
+        ..Script::default()
+    });
     let play = &stage.play;
     stage.tick();
 
     assert_eq!(play.state(), "escalated", "{:#?}", play.events());
     let made = "SELECT group_concat(source || ':' || status, ' ') FROM (SELECT * FROM work_items ORDER BY rowid)";
-    let expected =
-        "code_review:completed review_fix:completed code_review:completed review_fix:completed code_review:completed";
+    let expected = "code_review:completed review_fix:completed code_review:completed review_fix:completed code_review:completed";
     assert_eq!(play.world.sqlite(made), expected);
     let marked = "SELECT item_id FROM work_items WHERE json_type(metadata, '$.human_review_required') = 'true'";
-    assert_eq!(play.world.sqlite(marked), "w5", "the item whose review was rejected last");
     assert_eq!(
-        play.world.sqlite("SELECT human_review_required || ' ' || final_verdict FROM changes"),
+        play.world.sqlite(marked),
+        "w5",
+        "the item whose review was rejected last"
+    );
+    assert_eq!(
+        play.world
+            .sqlite("SELECT human_review_required || ' ' || final_verdict FROM changes"),
         "1 MAX_CYCLES_REACHED"
     );
-    let told = play.world.sqlite("SELECT summary FROM events WHERE event_type = 'escalated'");
-    assert_eq!(told, "PR #1 exceeded max fix cycles (2) — requires human review");
+    let told = play
+        .world
+        .sqlite("SELECT summary FROM events WHERE event_type = 'escalated'");
+    assert_eq!(
+        told,
+        "PR #1 exceeded max fix cycles (2) — requires human review"
+    );
     let events = play.events().len();
     stage.tick();
     stage.tick();
-    assert_eq!(play.events().len(), events, "nothing more is created: {:#?}", play.events());
+    assert_eq!(
+        play.events().len(),
+        events,
+        "nothing more is created: {:#?}",
+        play.events()
+    );
     let notes = stage.bodies("issues/1/comments");
-    let of_the_end = notes.iter().filter(|note| note.contains("needs a person")).count();
+    let of_the_end = notes
+        .iter()
+        .filter(|note| note.contains("needs a person"))
+        .count();
     assert_eq!(of_the_end, 1, "{notes:#?}");
-    assert!(notes.iter().any(|note| note.contains("exceeded max fix cycles (2)")), "{notes:#?}");
+    assert!(
+        notes
+            .iter()
+            .any(|note| note.contains("exceeded max fix cycles (2)")),
+        "{notes:#?}"
+    );
 
     play.reviewer(APPROVES);
-    stage.review("bob", "CHANGES_REQUESTED", "Leave the loop and use a table.", &[]);
+    stage.review(
+        "bob",
+        "CHANGES_REQUESTED",
+        "Leave the loop and use a table.",
+        &[],
+    );
     stage.tick();
     stage.is_ready(3);
-    assert!(stage.fix_prompt().contains("This is fix 1 of at most 2."), "a person's word begins a round");
+    assert!(
+        stage.fix_prompt().contains("This is fix 1 of at most 2."),
+        "a person's word begins a round"
+    );
 }
 
 /// US-5: an approved pull request makes no fix, no rejection, and nothing is pushed.
@@ -215,20 +322,33 @@ fn the_evaluators_run_many_times_and_make_one_fix() {
     let stage = PullPlay::new(&quiet());
     let play = &stage.play;
     play.world.remand(&["pause", "c1"]).ok();
-    stage.review("bob", "CHANGES_REQUESTED", "say fixed", &[("work.txt", 1, "here")]);
+    stage.review(
+        "bob",
+        "CHANGES_REQUESTED",
+        "say fixed",
+        &[("work.txt", 1, "here")],
+    );
     for _ in 0..4 {
         stage.tick();
     }
     assert_eq!(play.count("events WHERE event_type = 'work_rejected'"), 1);
     assert_eq!(play.count("work_items WHERE source = 'review_fix'"), 1);
     assert_eq!(play.count("runs"), 0, "{:#?}", play.events());
-    assert!(stage.forge.writes().is_empty(), "{:?}", stage.forge.writes());
+    assert!(
+        stage.forge.writes().is_empty(),
+        "{:?}",
+        stage.forge.writes()
+    );
     assert!(play.answer().contains("paused"), "{}", play.answer());
     play.world.remand(&["resume", "c1"]).ok();
     stage.tick();
     stage.is_ready(1);
     assert_eq!(play.count("work_items WHERE source = 'review_fix'"), 1);
-    assert!(stage.forge.writes_to("pulls/1/comments") == 1, "{:?}", stage.forge.writes());
+    assert!(
+        stage.forge.writes_to("pulls/1/comments") == 1,
+        "{:?}",
+        stage.forge.writes()
+    );
 }
 
 /// FR-7, FR-4: a user's own worktree that is gone fails the item with its reason; none is made in its place, nothing is
@@ -238,13 +358,27 @@ fn a_fix_whose_own_worktree_is_gone_fails_and_makes_none() {
     let stage = PullPlay::new(&quiet());
     let play = &stage.play;
     stage.tick();
-    play.world.git(&play.repo, &["worktree", "remove", play.worktree.to_str().unwrap()]);
+    play.world.git(
+        &play.repo,
+        &["worktree", "remove", play.worktree.to_str().unwrap()],
+    );
     stage.review("bob", "CHANGES_REQUESTED", "say fixed", &[]);
     stage.tick();
     assert_eq!(play.state(), "escalated");
-    let failed = play.world.sqlite("SELECT failure_reason FROM work_items WHERE source = 'review_fix'");
-    assert_eq!(failed, format!("the worktree {} is gone", play.worktree.display()));
-    assert_eq!(play.world.git(&play.repo, &["worktree", "list"]).lines().count(), 1);
+    let failed = play
+        .world
+        .sqlite("SELECT failure_reason FROM work_items WHERE source = 'review_fix'");
+    assert_eq!(
+        failed,
+        format!("the worktree {} is gone", play.worktree.display())
+    );
+    assert_eq!(
+        play.world
+            .git(&play.repo, &["worktree", "list"])
+            .lines()
+            .count(),
+        1
+    );
     assert_eq!((stage.fixes(), stage.pushes()), ((0, 0), 0));
     play.do_what_it_says();
     play.world.remand(&["retry", "c1"]).ok();
@@ -256,15 +390,28 @@ fn a_fix_whose_own_worktree_is_gone_fails_and_makes_none() {
 /// it goes on when GitHub answers again.
 #[test]
 fn a_gh_that_hangs_ends_within_its_limit_and_holds() {
-    let stage = PullPlay::new(&Script { github: "call_s = 1", ..rejecting() });
+    let stage = PullPlay::new(&Script {
+        github: "call_s = 1",
+        ..rejecting()
+    });
     let play = &stage.play;
-    stage.forge.fault(json!({ "path": "pulls/1/comments", "times": 1000, "then": "hang" }));
+    stage
+        .forge
+        .fault(json!({ "path": "pulls/1/comments", "times": 1000, "then": "hang" }));
     let begun = Instant::now();
     stage.tick();
-    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        begun.elapsed()
+    );
     play.is_held("pulls/1/comments");
     assert_eq!(play.count("runs"), 0, "nothing runs without its feedback");
-    assert_eq!(play.world.sqlite("SELECT max(attempt) || ' ' || max(fix_cycle) FROM work_items"), "0 0");
+    assert_eq!(
+        play.world
+            .sqlite("SELECT max(attempt) || ' ' || max(fix_cycle) FROM work_items"),
+        "0 0"
+    );
     stage.forge.clear_faults();
     stage.tick();
     stage.is_ready(1);
@@ -280,10 +427,16 @@ else
     printf 'The loop never ends.\n\nREVIEW_RESULT: changes_requested\nFINDINGS_COUNT: 1\nSEVERITY: high\nSUMMARY: endless loop\n'
 fi
 "#;
-    let stage = PullPlay::new(&Script { reviewer, ..Script::default() });
+    let stage = PullPlay::new(&Script {
+        reviewer,
+        ..Script::default()
+    });
     stage.tick();
     stage.is_ready(1);
     is_fenced(&stage.fix_prompt(), "The loop never ends.");
     let posted = stage.bodies("pulls/1/reviews");
-    assert!(posted.len() == 2 && posted[0].contains("endless loop"), "{posted:#?}");
+    assert!(
+        posted.len() == 2 && posted[0].contains("endless loop"),
+        "{posted:#?}"
+    );
 }

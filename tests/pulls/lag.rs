@@ -5,7 +5,10 @@ use crate::support::pull_play::{PullPlay, quiet, rejecting};
 
 /// As if every push of ours had been done long ago.
 fn age_pushes(stage: &PullPlay) {
-    stage.play.world.sqlite("UPDATE intents SET done_at = '2020-01-01T00:00:00.000Z' WHERE kind = 'push'");
+    stage
+        .play
+        .world
+        .sqlite("UPDATE intents SET done_at = '2020-01-01T00:00:00.000Z' WHERE kind = 'push'");
 }
 
 fn moves(stage: &PullPlay) -> i64 {
@@ -20,19 +23,38 @@ fn a_forge_that_lags_for_several_polls_gets_one_review_and_one_post() {
     stage.forge.show_head(1, Some(&old));
     stage.tick();
     stage.is_ready(1);
-    let (runs, writes, moved) = (stage.play.count("runs"), stage.forge.writes().len(), moves(&stage));
+    let (runs, writes, moved) = (
+        stage.play.count("runs"),
+        stage.forge.writes().len(),
+        moves(&stage),
+    );
     assert_ne!(stage.remote_head("feature"), old);
     for poll in 0..3 {
         age_pushes(&stage);
         stage.tick();
         stage.is_ready(1);
-        assert_eq!(stage.play.count("runs"), runs, "poll {poll}: {:#?}", stage.play.events());
-        assert_eq!(stage.forge.writes().len(), writes, "poll {poll}: {:?}", stage.forge.writes());
+        assert_eq!(
+            stage.play.count("runs"),
+            runs,
+            "poll {poll}: {:#?}",
+            stage.play.events()
+        );
+        assert_eq!(
+            stage.forge.writes().len(),
+            writes,
+            "poll {poll}: {:?}",
+            stage.forge.writes()
+        );
     }
     stage.forge.show_head(1, None);
     stage.tick();
     stage.is_ready(1);
-    assert_eq!((stage.play.count("runs"), stage.forge.writes().len()), (runs, writes), "{:#?}", stage.play.events());
+    assert_eq!(
+        (stage.play.count("runs"), stage.forge.writes().len()),
+        (runs, writes),
+        "{:#?}",
+        stage.play.events()
+    );
     assert_eq!(moves(&stage), moved, "{:#?}", stage.play.events());
 }
 
@@ -66,15 +88,31 @@ fn without_the_remote_an_older_head_is_no_move() {
     stage.is_ready(1);
     let (runs, moved) = (stage.play.count("runs"), moves(&stage));
     let url = stage.play.world.sqlite("SELECT remote_url FROM projects");
-    stage.play.world.sqlite("UPDATE projects SET remote_url = '/nowhere/at-all.git'");
+    stage
+        .play
+        .world
+        .sqlite("UPDATE projects SET remote_url = '/nowhere/at-all.git'");
     stage.forge.show_head(1, Some(&old));
     age_pushes(&stage);
     stage.tick();
-    assert_eq!((stage.play.count("runs"), moves(&stage)), (runs, moved), "{:#?}", stage.play.events());
-    stage.play.world.sqlite(&format!("UPDATE projects SET remote_url = '{url}'"));
+    assert_eq!(
+        (stage.play.count("runs"), moves(&stage)),
+        (runs, moved),
+        "{:#?}",
+        stage.play.events()
+    );
+    stage
+        .play
+        .world
+        .sqlite(&format!("UPDATE projects SET remote_url = '{url}'"));
     stage.tick();
     stage.is_ready(1);
-    assert_eq!((stage.play.count("runs"), moves(&stage)), (runs, moved), "{:#?}", stage.play.events());
+    assert_eq!(
+        (stage.play.count("runs"), moves(&stage)),
+        (runs, moved),
+        "{:#?}",
+        stage.play.events()
+    );
 }
 
 /// A person takes the branch back to a commit that we know: the remote confirms it, so it is a move, at once.
@@ -87,7 +125,16 @@ fn a_branch_that_a_person_took_back_has_moved() {
     stage.tick();
     stage.is_ready(0);
     let world = &stage.play.world;
-    world.git(&stage.elsewhere, &["push", "--quiet", "--force", "origin", &format!("{first}:refs/heads/feature")]);
+    world.git(
+        &stage.elsewhere,
+        &[
+            "push",
+            "--quiet",
+            "--force",
+            "origin",
+            &format!("{first}:refs/heads/feature"),
+        ],
+    );
     // The forge lags: it still shows what was there before.
     stage.forge.show_head(1, Some(&second));
     stage.tick();
@@ -95,7 +142,12 @@ fn a_branch_that_a_person_took_back_has_moved() {
     stage.tick();
     let to = format!("events WHERE event_type = 'head_moved' AND metadata ->> 'to' = '{first}'");
     assert_eq!(stage.play.count(&to), 1, "{:#?}", stage.play.events());
-    assert_eq!(world.sqlite("SELECT head FROM changes"), first, "{:#?}", stage.play.events());
+    assert_eq!(
+        world.sqlite("SELECT head FROM changes"),
+        first,
+        "{:#?}",
+        stage.play.events()
+    );
 }
 
 /// A review of the old head and the push that replaced that head are read at once.
@@ -106,12 +158,27 @@ fn a_review_that_is_read_with_the_push_that_made_it_stale_makes_no_fix() {
     stage.is_ready(0);
     let old = stage.remote_head("feature");
     let body = "this line is wrong";
-    stage.forge.review(1, &Review { commit: Some(&old), body, ..Review::default() });
+    stage.forge.review(
+        1,
+        &Review {
+            commit: Some(&old),
+            body,
+            ..Review::default()
+        },
+    );
     let new = stage.push_from_elsewhere("feature", "more.txt", "more\n");
     stage.tick();
     stage.is_ready(0);
-    let stale = format!("it is about {}, and the head is {} now; bob is asked to look again", &old[..10], &new[..10]);
-    assert!(stage.passed_over().contains(&stale), "{}", stage.passed_over());
+    let stale = format!(
+        "it is about {}, and the head is {} now; bob is asked to look again",
+        &old[..10],
+        &new[..10]
+    );
+    assert!(
+        stage.passed_over().contains(&stale),
+        "{}",
+        stage.passed_over()
+    );
     assert_eq!(stage.play.count("rejections"), 0);
 }
 
@@ -124,8 +191,20 @@ fn a_review_of_a_head_that_the_forge_does_not_show_yet_makes_a_fix() {
     let old = stage.remote_head("feature");
     let new = stage.push_from_elsewhere("feature", "more.txt", "more\n");
     stage.forge.show_head(1, Some(&old));
-    stage.forge.review(1, &Review { commit: Some(&new), body: "write fixed into work.txt", ..Review::default() });
+    stage.forge.review(
+        1,
+        &Review {
+            commit: Some(&new),
+            body: "write fixed into work.txt",
+            ..Review::default()
+        },
+    );
     stage.tick();
     stage.is_ready(1);
-    assert_eq!(stage.play.count("rejections WHERE by_person"), 1, "{:#?}", stage.play.events());
+    assert_eq!(
+        stage.play.count("rejections WHERE by_person"),
+        1,
+        "{:#?}",
+        stage.play.events()
+    );
 }

@@ -3,7 +3,10 @@
 use crate::support::forge::Review;
 use crate::support::pull_play::{PullPlay, is_fenced, quiet};
 
-const INLINE: &[(&str, i64, &str)] = &[("work.txt", 1, "write fixed into this"), ("work.txt", 1, "mind the last byte")];
+const INLINE: &[(&str, i64, &str)] = &[
+    ("work.txt", 1, "write fixed into this"),
+    ("work.txt", 1, "mind the last byte"),
+];
 
 /// The forge dates the comments of a review by when they were typed, which may be hours before it is handed in.
 #[test]
@@ -12,14 +15,24 @@ fn comments_that_were_drafted_long_before_wait_for_their_review() {
     stage.tick();
     let review = stage.forge.comments_before_review(1, "bob", INLINE);
     stage.tick();
-    assert_eq!(stage.play.count("feedback WHERE author = 'bob'"), 0, "{:#?}", stage.play.events());
+    assert_eq!(
+        stage.play.count("feedback WHERE author = 'bob'"),
+        0,
+        "{:#?}",
+        stage.play.events()
+    );
     stage.forge.review_after_comments(1, review, "bob");
     stage.tick();
     stage.is_ready(1);
     for (_, _, text) in INLINE {
         is_fenced(&stage.fix_prompt(), text);
     }
-    assert_eq!(stage.play.count("feedback WHERE author = 'bob' AND outcome = 'rejected'"), 3);
+    assert_eq!(
+        stage
+            .play
+            .count("feedback WHERE author = 'bob' AND outcome = 'rejected'"),
+        3
+    );
     stage.tick();
     stage.is_ready(1);
 }
@@ -31,9 +44,15 @@ fn a_review_that_comes_after_its_comments_were_judged_alone_still_has_them() {
     stage.tick();
     let review = stage.forge.comments_before_review(1, "bob", INLINE);
     stage.tick();
-    play.world.sqlite("UPDATE pulls SET marks = replace(marks, strftime('%Y-', 'now'), '2020-')");
+    play.world
+        .sqlite("UPDATE pulls SET marks = replace(marks, strftime('%Y-', 'now'), '2020-')");
     stage.tick();
-    assert_eq!(play.count("feedback WHERE author = 'bob' AND outcome = 'context'"), 2, "{:#?}", play.events());
+    assert_eq!(
+        play.count("feedback WHERE author = 'bob' AND outcome = 'context'"),
+        2,
+        "{:#?}",
+        play.events()
+    );
     stage.forge.review_after_comments(1, review, "bob");
     stage.tick();
     stage.is_ready(1);
@@ -41,9 +60,20 @@ fn a_review_that_comes_after_its_comments_were_judged_alone_still_has_them() {
     for (_, _, text) in INLINE {
         is_fenced(&prompt, text);
     }
-    assert_eq!(prompt.matches(INLINE[1].2).count(), 1, "it is told once: {prompt}");
-    assert_eq!(play.count("feedback WHERE author = 'bob' AND outcome = 'rejected'"), 3);
-    assert!(!stage.passed_over().contains("does not say which"), "{}", stage.passed_over());
+    assert_eq!(
+        prompt.matches(INLINE[1].2).count(),
+        1,
+        "it is told once: {prompt}"
+    );
+    assert_eq!(
+        play.count("feedback WHERE author = 'bob' AND outcome = 'rejected'"),
+        3
+    );
+    assert!(
+        !stage.passed_over().contains("does not say which"),
+        "{}",
+        stage.passed_over()
+    );
 }
 
 #[test]
@@ -62,13 +92,21 @@ fn a_review_without_words_waits_for_its_comments_but_not_for_ever() {
 
     stage.review("carol", "CHANGES_REQUESTED", "", &[]);
     stage.tick();
-    play.world.sqlite("UPDATE feedback SET taken_in = '2020-01-01T00:00:00.000Z' WHERE author = 'carol'");
+    play.world
+        .sqlite("UPDATE feedback SET taken_in = '2020-01-01T00:00:00.000Z' WHERE author = 'carol'");
     stage.tick();
     stage.is_ready(1);
-    assert!(stage.passed_over().contains("it requests changes and does not say which"), "{}", stage.passed_over());
+    assert!(
+        stage
+            .passed_over()
+            .contains("it requests changes and does not say which"),
+        "{}",
+        stage.passed_over()
+    );
 }
 
-const VERDICT: &str = "REVIEW_RESULT: changes_requested\nFINDINGS_COUNT: 1\nSEVERITY: high\nSUMMARY: say fixed";
+const VERDICT: &str =
+    "REVIEW_RESULT: changes_requested\nFINDINGS_COUNT: 1\nSEVERITY: high\nSUMMARY: say fixed";
 
 /// A comment names no commit: what was said before the head came is about another one.
 #[test]
@@ -81,7 +119,14 @@ fn a_verdict_in_a_comment_from_before_the_head_is_asked_about_once() {
         stage.forge.issue_comment(1, "carol", VERDICT);
         stage.push_from_elsewhere("feature", "more.txt", &format!("{n}\n"));
     }
-    stage.forge.review(1, &Review { commit: Some(&old), body: "the old code is wrong", ..Review::default() });
+    stage.forge.review(
+        1,
+        &Review {
+            commit: Some(&old),
+            body: "the old code is wrong",
+            ..Review::default()
+        },
+    );
     stage.watch();
     stage.tick();
     stage.is_ready(0);
@@ -90,7 +135,11 @@ fn a_verdict_in_a_comment_from_before_the_head_is_asked_about_once() {
     let before = format!("it was said before {} came", &head[..10]);
     assert_eq!(told.matches(&before).count(), 4, "{told}");
     // Whose pull request it is can't be asked to review it.
-    assert_eq!(stage.forge.pull(1)["requested_reviewers"], serde_json::json!(["bob"]), "{told}");
+    assert_eq!(
+        stage.forge.pull(1)["requested_reviewers"],
+        serde_json::json!(["bob"]),
+        "{told}"
+    );
     assert_eq!(stage.forge.writes_to("requested_reviewers"), 1);
     assert!(!told.contains("was not posted"), "{told}");
 
@@ -100,7 +149,13 @@ fn a_verdict_in_a_comment_from_before_the_head_is_asked_about_once() {
     stage.tick();
     stage.is_ready(0);
     let told = stage.passed_over();
-    assert!(told.contains(&format!("it was said before {} came; bob is asked to look again", &head[..10])), "{told}");
+    assert!(
+        told.contains(&format!(
+            "it was said before {} came; bob is asked to look again",
+            &head[..10]
+        )),
+        "{told}"
+    );
     assert_eq!(stage.forge.writes_to("requested_reviewers"), 2);
     play.check();
 }
@@ -110,9 +165,14 @@ fn a_verdict_in_a_comment_from_before_it_was_watched_counts_if_it_is_newer_than_
     let stage = PullPlay::unwatched(&quiet());
     let play = &stage.play;
     let mut amend = play.world.command("git");
-    amend.args(["commit", "--quiet", "--amend", "--no-edit"]).current_dir(&play.worktree);
+    amend
+        .args(["commit", "--quiet", "--amend", "--no-edit"])
+        .current_dir(&play.worktree);
     crate::support::run(amend.env("GIT_COMMITTER_DATE", "2026-11-15T08:00:00Z")).ok();
-    play.world.git(&play.worktree, &["push", "--quiet", "--force", "origin", "feature"]);
+    play.world.git(
+        &play.worktree,
+        &["push", "--quiet", "--force", "origin", "feature"],
+    );
     stage.forge.issue_comment(1, "bob", VERDICT);
     stage.watch();
     stage.tick();
@@ -133,14 +193,23 @@ fn an_approval_that_is_dismissed_holds_no_longer() {
     assert_eq!(play.state(), "approved");
     stage.forge.dismiss(1, bobs);
     stage.tick();
-    assert_eq!(play.state(), "approved", "dora's stands: {:#?}", play.events());
+    assert_eq!(
+        play.state(),
+        "approved",
+        "dora's stands: {:#?}",
+        play.events()
+    );
     stage.forge.dismiss(1, doras);
     stage.tick();
     // What our review said of this head still holds: it is not reviewed again.
     stage.is_ready(0);
     assert_eq!(play.count("runs"), 1, "{:#?}", play.events());
     assert!(play.why().contains("dora's approval"), "{}", play.why());
-    assert!(!play.answer().contains("dora approved"), "{}", play.answer());
+    assert!(
+        !play.answer().contains("dora approved"),
+        "{}",
+        play.answer()
+    );
     approve("dora");
     stage.tick();
     assert_eq!(play.state(), "approved");

@@ -10,9 +10,15 @@ pub(crate) fn before_each_call(stage: &PullPlay, line: &str) {
     let world = &stage.play.world;
     let argv = stage.forge.gh_argv();
     let words: Vec<String> = argv.iter().map(|word| format!("'{word}'")).collect();
-    let says = format!("says() {{ env -u REMAND_RUN_DIR '{}' \"$@\" >&2 || exit 9; }}", argv[0]);
+    let says = format!(
+        "says() {{ env -u REMAND_RUN_DIR '{}' \"$@\" >&2 || exit 9; }}",
+        argv[0]
+    );
     let pause = format!("{says}\npause() {{ says pause c1; }}");
-    let gh = world.script("gh", &format!("{pause}\n{line}\nexec {} \"$@\"\n", words.join(" ")));
+    let gh = world.script(
+        "gh",
+        &format!("{pause}\n{line}\nexec {} \"$@\"\n", words.join(" ")),
+    );
     let path = world.root().join("config/remand/config.toml");
     let config = std::fs::read_to_string(&path).unwrap();
     let changed = config.replace(&json!(argv).to_string(), &json!([gh]).to_string());
@@ -33,13 +39,31 @@ fn a_pause_between_two_posts_keeps_the_rest_back() {
         "case \"$*\" in *POST*replies*) echo . >>\"$HOME/posted\"; [ \"$(wc -l <\"$HOME/posted\")\" -ne 2 ] || pause;; esac",
     );
     stage.tick();
-    assert_eq!(stage.forge.writes_to("replies"), 2, "{:#?}", stage.forge.writes());
-    assert_eq!(play.count("intents WHERE kind = 'answer' AND done_at IS NULL AND claimed_by IS NULL"), 4);
+    assert_eq!(
+        stage.forge.writes_to("replies"),
+        2,
+        "{:#?}",
+        stage.forge.writes()
+    );
+    assert_eq!(
+        play.count("intents WHERE kind = 'answer' AND done_at IS NULL AND claimed_by IS NULL"),
+        4
+    );
     stage.tick();
-    assert_eq!(stage.forge.writes_to("replies"), 2, "{:#?}", stage.forge.writes());
+    assert_eq!(
+        stage.forge.writes_to("replies"),
+        2,
+        "{:#?}",
+        stage.forge.writes()
+    );
     play.world.remand(&["resume", "c1"]).ok();
     stage.tick();
-    assert_eq!(stage.forge.writes_to("replies"), 6, "{:#?}", stage.forge.writes());
+    assert_eq!(
+        stage.forge.writes_to("replies"),
+        6,
+        "{:#?}",
+        stage.forge.writes()
+    );
     stage.is_ready(1);
 }
 
@@ -52,10 +76,18 @@ fn a_pause_while_the_pull_request_is_looked_at_keeps_the_push_back() {
     stage.review("bob", "CHANGES_REQUESTED", "say fixed", &[]);
     // The look just before the push is the first after the fix.
     let ran = play.seen("ran").display().to_string();
-    before_each_call(&stage, &format!("if [ -e '{ran}' ]; then rm '{ran}'; pause; fi"));
+    before_each_call(
+        &stage,
+        &format!("if [ -e '{ran}' ]; then rm '{ran}'; pause; fi"),
+    );
     let before = stage.remote_head("feature");
     stage.tick();
-    assert_eq!((stage.remote_head("feature"), stage.pushes()), (before, 0), "{:#?}", play.events());
+    assert_eq!(
+        (stage.remote_head("feature"), stage.pushes()),
+        (before, 0),
+        "{:#?}",
+        play.events()
+    );
     assert_eq!(play.world.sqlite("SELECT paused FROM changes"), "1");
     assert_eq!(play.count("intents WHERE kind = 'push'"), 0);
     play.world.remand(&["resume", "c1"]).ok();

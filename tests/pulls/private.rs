@@ -10,13 +10,35 @@ use crate::support::pull_play::{PullPlay, rejecting};
 fn told_here_only(stage: &PullPlay, reason: &str) {
     let play = &stage.play;
     play.is_escalated(reason);
-    let said = json!(stage.forge.log().into_iter().map(|one| one.body).collect::<Vec<_>>()).to_string();
-    for part in [play.world.root().to_str().unwrap(), "salary", "/home/", "acme"] {
-        assert!(!said.contains(part), "{part} is on the pull request: {said}");
+    let said = json!(
+        stage
+            .forge
+            .log()
+            .into_iter()
+            .map(|one| one.body)
+            .collect::<Vec<_>>()
+    )
+    .to_string();
+    for part in [
+        play.world.root().to_str().unwrap(),
+        "salary",
+        "/home/",
+        "acme",
+    ] {
+        assert!(
+            !said.contains(part),
+            "{part} is on the pull request: {said}"
+        );
     }
-    let notes: Vec<String> =
-        stage.bodies("issues/1/comments").into_iter().filter(|body| body.contains("needs a person")).collect();
-    assert!(notes.len() == 1 && notes[0].contains("`remand why ada/calc#1`"), "{notes:?}");
+    let notes: Vec<String> = stage
+        .bodies("issues/1/comments")
+        .into_iter()
+        .filter(|body| body.contains("needs a person"))
+        .collect();
+    assert!(
+        notes.len() == 1 && notes[0].contains("`remand why ada/calc#1`"),
+        "{notes:?}"
+    );
 }
 
 #[test]
@@ -24,10 +46,16 @@ fn an_escalation_puts_no_path_and_no_name_of_a_file_on_the_pull_request() {
     let stage = PullPlay::new(&rejecting());
     std::fs::write(stage.play.worktree.join("salary-list-acme.txt"), "").unwrap();
     stage.tick();
-    told_here_only(&stage, "has changes that are not committed: salary-list-acme.txt");
+    told_here_only(
+        &stage,
+        "has changes that are not committed: salary-list-acme.txt",
+    );
 
     let fixer = "cat >/dev/null\necho 'cannot open /home/ada/plans/acme.txt' >&2\nexit 3\n";
-    let stage = PullPlay::new(&Script { fixer, ..rejecting() });
+    let stage = PullPlay::new(&Script {
+        fixer,
+        ..rejecting()
+    });
     stage.tick();
     told_here_only(&stage, "/home/ada/plans/acme.txt");
 
@@ -36,7 +64,10 @@ fn an_escalation_puts_no_path_and_no_name_of_a_file_on_the_pull_request() {
         tables: "[loop]\nmax_gate_rounds = 0\n",
         ..rejecting()
     });
-    stage.play.world.script("gate", "echo \"$PWD/tests/acme.rs failed\"\nexit 1\n");
+    stage
+        .play
+        .world
+        .script("gate", "echo \"$PWD/tests/acme.rs failed\"\nexit 1\n");
     stage.tick();
     told_here_only(&stage, "tests/acme.rs failed");
 }

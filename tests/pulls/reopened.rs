@@ -17,7 +17,10 @@ fn reopen(stage: &PullPlay) {
 
 #[test]
 fn what_waited_for_a_person_waits_for_him_again() {
-    let stage = PullPlay::new(&Script { tables: "[loop]\nmax_fix_cycles = 0\n", ..rejecting() });
+    let stage = PullPlay::new(&Script {
+        tables: "[loop]\nmax_fix_cycles = 0\n",
+        ..rejecting()
+    });
     let play = &stage.play;
     stage.tick();
     play.is_escalated("exceeded max fix cycles (0)");
@@ -25,7 +28,11 @@ fn what_waited_for_a_person_waits_for_him_again() {
     close(&stage);
     reopen(&stage);
     play.is_escalated("exceeded max fix cycles (0)");
-    assert_eq!(stage.bodies("issues/1/comments"), notes, "it is not told twice");
+    assert_eq!(
+        stage.bodies("issues/1/comments"),
+        notes,
+        "it is not told twice"
+    );
     play.world.remand(&["cycles", "c1", "1"]).ok();
     stage.tick();
     stage.is_ready(1);
@@ -33,7 +40,10 @@ fn what_waited_for_a_person_waits_for_him_again() {
 
 #[test]
 fn what_failed_can_still_be_tried_again() {
-    let stage = PullPlay::new(&Script { fixer: "cat >/dev/null\n", ..rejecting() });
+    let stage = PullPlay::new(&Script {
+        fixer: "cat >/dev/null\n",
+        ..rejecting()
+    });
     let play = &stage.play;
     stage.tick();
     assert_eq!(play.state(), "escalated", "{:#?}", play.events());
@@ -44,13 +54,25 @@ fn what_failed_can_still_be_tried_again() {
     play.fixer(crate::support::play::FIXES);
     play.world.remand(&["retry", "c1"]).ok();
     stage.tick();
-    assert_eq!(play.state(), "ready_for_human_review", "{:#?}", play.events());
-    assert_eq!(play.world.sqlite("SELECT group_concat(state) FROM rejections"), "fixed");
+    assert_eq!(
+        play.state(),
+        "ready_for_human_review",
+        "{:#?}",
+        play.events()
+    );
+    assert_eq!(
+        play.world
+            .sqlite("SELECT group_concat(state) FROM rejections"),
+        "fixed"
+    );
 }
 
 #[test]
 fn a_fix_of_our_own_rejection_that_was_under_way_is_made_again() {
-    let stage = PullPlay::new(&Script { fixer: HALF_THEN_WAITS, ..rejecting() });
+    let stage = PullPlay::new(&Script {
+        fixer: HALF_THEN_WAITS,
+        ..rejecting()
+    });
     let play = &stage.play;
     let daemon = play.daemon();
     play.until("the fix begins", || !play.noted("began").is_empty());
@@ -64,7 +86,12 @@ fn a_fix_of_our_own_rejection_that_was_under_way_is_made_again() {
     play.wait_for_state("ready_for_human_review");
     assert!(daemon.stop().success());
     stage.tick();
-    assert_eq!((play.state().as_str(), stage.fixes().1), ("ready_for_human_review", 1), "{:#?}", play.events());
+    assert_eq!(
+        (play.state().as_str(), stage.fixes().1),
+        ("ready_for_human_review", 1),
+        "{:#?}",
+        play.events()
+    );
     let work = play.world.git(&stage.remote, &["show", "feature:work.txt"]);
     assert_eq!(work.matches("half").count(), 1, "{work}");
     play.check();
@@ -86,7 +113,12 @@ fn what_a_person_objects_to_is_fixed_once_it_is_open_again() {
     let soon = "SELECT next_read < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '+5 minutes') FROM pulls";
     assert_eq!(play.world.sqlite(soon), "1", "it is read as often as any");
     // Read together with the close.
-    stage.review("bob", "CHANGES_REQUESTED", "say it again", &[("work.txt", 1, "here")]);
+    stage.review(
+        "bob",
+        "CHANGES_REQUESTED",
+        "say it again",
+        &[("work.txt", 1, "here")],
+    );
     close(&stage);
     reopen(&stage);
     stage.is_ready(2);
@@ -94,13 +126,18 @@ fn what_a_person_objects_to_is_fixed_once_it_is_open_again() {
     // Said while it was closed.
     close(&stage);
     stage.review("bob", "CHANGES_REQUESTED", "say it once more", &[]);
-    stage.forge.issue_comment(1, "carol", "mind the old clients");
+    stage
+        .forge
+        .issue_comment(1, "carol", "mind the old clients");
     stage.tick();
     assert_eq!(play.state(), "closed");
     reopen(&stage);
     stage.is_ready(3);
     let prompt = stage.fix_prompt();
-    assert!(prompt.contains("say it once more") && prompt.contains("mind the old clients"), "{prompt}");
+    assert!(
+        prompt.contains("say it once more") && prompt.contains("mind the old clients"),
+        "{prompt}"
+    );
 }
 
 #[test]
@@ -124,7 +161,9 @@ fn what_is_rejected_while_it_is_closed_is_fixed_once_it_is_open_again() {
     let stage = PullPlay::new(&quiet());
     stage.tick();
     close(&stage);
-    stage.play.insert("work_rejected", "change", "c1", "say fixed");
+    stage
+        .play
+        .insert("work_rejected", "change", "c1", "say fixed");
     stage.tick();
     assert_eq!(stage.play.state(), "closed");
     reopen(&stage);
@@ -157,7 +196,10 @@ fn a_verdict_on_the_same_head_still_holds() {
 /// A push is an answer to what waited for a person, also while it was closed.
 #[test]
 fn a_push_while_it_was_closed_is_reviewed_and_nothing_older_asked_for() {
-    let stage = PullPlay::new(&Script { tables: "[loop]\nmax_fix_cycles = 0\n", ..rejecting() });
+    let stage = PullPlay::new(&Script {
+        tables: "[loop]\nmax_fix_cycles = 0\n",
+        ..rejecting()
+    });
     let play = &stage.play;
     stage.tick();
     play.is_escalated("exceeded max fix cycles (0)");
@@ -187,6 +229,11 @@ fn what_a_person_cancelled_does_not_come_back() {
     stage.forge.close(1);
     stage.tick();
     reopen(&stage);
-    assert_eq!(play.world.sqlite("SELECT group_concat(state) FROM changes"), "closed,closed", "{:#?}", play.events());
+    assert_eq!(
+        play.world.sqlite("SELECT group_concat(state) FROM changes"),
+        "closed,closed",
+        "{:#?}",
+        play.events()
+    );
     play.check();
 }

@@ -5,7 +5,10 @@ use crate::support::pull_play::{PullPlay, quiet};
 
 /// Taken over by its label, reviewed, and nothing to do.
 fn labelled() -> PullPlay {
-    let stage = PullPlay::unwatched(&Script { tables: "[projects.calc.discover]\n", ..quiet() });
+    let stage = PullPlay::unwatched(&Script {
+        tables: "[projects.calc.discover]\n",
+        ..quiet()
+    });
     stage.forge.label(1, "remand");
     stage.tick();
     stage.is_ready(0);
@@ -18,7 +21,11 @@ fn rests(stage: &PullPlay, says: &str) {
     stage.tick();
     let play = &stage.play;
     assert_eq!(stage.fixes(), (0, 0), "{:#?}", play.events());
-    assert!(play.answer().contains(says), "{says:?} is not in {}", play.answer());
+    assert!(
+        play.answer().contains(says),
+        "{says:?} is not in {}",
+        play.answer()
+    );
     assert_eq!(play.count("work_items WHERE status = 'available'"), 0);
     play.check();
 }
@@ -30,9 +37,15 @@ fn a_label_that_is_put_back_does_not_end_a_persons_pause() {
     stage.forge.unlabel(1, "remand");
     stage.review("bob", "CHANGES_REQUESTED", "say fixed", &[]);
     rests(&stage, "it has no label `remand`");
-    play.world.remand(&["pause", "c1", "--why", "hands off"]).ok();
+    play.world
+        .remand(&["pause", "c1", "--why", "hands off"])
+        .ok();
     rests(&stage, "hands off");
-    assert!(play.answer().contains("it has no label `remand`"), "{}", play.answer());
+    assert!(
+        play.answer().contains("it has no label `remand`"),
+        "{}",
+        play.answer()
+    );
     stage.forge.label(1, "remand");
     rests(&stage, "it was paused by ada: hands off");
     assert!(!play.answer().contains("label"), "{}", play.answer());
@@ -50,7 +63,10 @@ fn a_label_that_is_taken_off_during_a_persons_pause_counts_when_he_goes_on() {
     stage.review("bob", "CHANGES_REQUESTED", "say fixed", &[]);
     rests(&stage, "it was paused by ada");
     let told = play.world.remand(&["resume", "c1"]).ok().stdout;
-    assert!(told.contains("stays paused") && told.contains("it has no label `remand`"), "{told}");
+    assert!(
+        told.contains("stays paused") && told.contains("it has no label `remand`"),
+        "{told}"
+    );
     rests(&stage, "it has no label `remand`");
     stage.forge.label(1, "remand");
     stage.tick();
@@ -68,7 +84,8 @@ fn a_label_that_is_put_back_ends_no_hold() {
     play.world
         .sqlite("UPDATE changes SET held_until = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '+1 day'), hold_reason = 'no network', holds = 1");
     stage.forge.label(1, "remand");
-    play.world.sqlite("UPDATE pulls SET next_read = '2020-01-01T00:00:00.000Z'");
+    play.world
+        .sqlite("UPDATE pulls SET next_read = '2020-01-01T00:00:00.000Z'");
     play.tick().ok();
     assert!(play.answer().contains("held until"), "{}", play.answer());
     assert_eq!(stage.fixes(), (0, 0));

@@ -23,8 +23,14 @@ const TABLES: &str = "[loop]\nmax_gate_rounds = 0\n";
 
 /// What an agent does besides its fix: the gate would be green in its worktree, and is red in a fresh clone.
 const TRICKS: [(&str, &str); 14] = [
-    ("assume-unchanged", "git update-index --assume-unchanged value.txt; echo good >value.txt"),
-    ("skip-worktree", "git update-index --skip-worktree value.txt; echo good >value.txt"),
+    (
+        "assume-unchanged",
+        "git update-index --assume-unchanged value.txt; echo good >value.txt",
+    ),
+    (
+        "skip-worktree",
+        "git update-index --skip-worktree value.txt; echo good >value.txt",
+    ),
     (
         "a hidden test",
         "echo good >value.txt; echo false >tests/new.sh; git add -A; git commit -qm Hide; git update-index --skip-worktree tests/new.sh; rm tests/new.sh",
@@ -49,13 +55,22 @@ const TRICKS: [(&str, &str); 14] = [
         "clean filter by a committed attribute",
         "git config filter.e.clean 'sed s/good/evil/'; git config filter.e.smudge 'sed s/evil/good/'; echo 'value.txt filter=e' >.gitattributes; echo good >value.txt",
     ),
-    ("line ends by a committed attribute", "echo good >value.txt; echo 'value.txt eol=crlf' >.gitattributes"),
-    ("core.fileMode", "git config core.fileMode false; echo good >value.txt; echo true >exec.sh; chmod +x exec.sh"),
+    (
+        "line ends by a committed attribute",
+        "echo good >value.txt; echo 'value.txt eol=crlf' >.gitattributes",
+    ),
+    (
+        "core.fileMode",
+        "git config core.fileMode false; echo good >value.txt; echo true >exec.sh; chmod +x exec.sh",
+    ),
     (
         "stat cache",
         "git config core.trustctime false; git config core.checkStat minimal; touch -d 2020-01-01 value.txt; git update-index --refresh; echo good >value.txt; touch -d 2020-01-01 value.txt",
     ),
-    ("an ignored file of an honest agent", "echo good >helper.local; echo helper.local >value.txt"),
+    (
+        "an ignored file of an honest agent",
+        "echo good >helper.local; echo helper.local >value.txt",
+    ),
     (
         "a repository inside",
         "mkdir nested; (cd nested; git init -q; echo good >v; git add v; git commit -qm v); git config --local core.excludesFile \"$PROMPTS/nested\"; echo nested >\"$PROMPTS/nested\"; echo nested/v >value.txt",
@@ -69,14 +84,25 @@ const TRICKS: [(&str, &str); 14] = [
 fn stage(does: &str, settings: &str) -> Remotes {
     let fixer = format!("cat >/dev/null\necho fixed >>work.txt\n{does}\n");
     let settings = format!("gates = [[\"gate\"]]\n{settings}");
-    let stage = Remotes::unwatched(&Script { fixer: &fixer, settings: &settings, tables: TABLES, ..rejecting() });
+    let stage = Remotes::unwatched(&Script {
+        fixer: &fixer,
+        settings: &settings,
+        tables: TABLES,
+        ..rejecting()
+    });
     stage.play.world.script("gate", GATE);
     let worktree = &stage.play.worktree;
     std::fs::create_dir(worktree.join("tests")).unwrap();
     std::fs::write(worktree.join("tests/old.sh"), "true\n").unwrap();
     std::fs::write(worktree.join(".gitignore"), "*.local\n").unwrap();
-    stage.play.world.commit(worktree, "value.txt", "evil\n", "Value");
-    stage.play.world.git(worktree, &["push", "-q", "origin", "feature"]);
+    stage
+        .play
+        .world
+        .commit(worktree, "value.txt", "evil\n", "Value");
+    stage
+        .play
+        .world
+        .git(worktree, &["push", "-q", "origin", "feature"]);
     stage.watch();
     stage
 }
@@ -86,7 +112,17 @@ fn is_green_in_a_clone(pull: &PullPlay) -> bool {
     let clone = pull.play.world.root().join("fresh");
     let world = &pull.play.world;
     let from = pull.remote.to_str().unwrap();
-    world.git(world.root(), &["clone", "-q", "--branch", "feature", from, clone.to_str().unwrap()]);
+    world.git(
+        world.root(),
+        &[
+            "clone",
+            "-q",
+            "--branch",
+            "feature",
+            from,
+            clone.to_str().unwrap(),
+        ],
+    );
     let mut gate = world.command("gate");
     gate.current_dir(&clone).output().unwrap().status.success()
 }
@@ -99,7 +135,10 @@ fn a_green_gate_means_that_a_fresh_clone_of_what_is_pushed_is_green() {
         for _ in 0..4 {
             scope.spawn(|| {
                 while let Some((trick, does)) = TRICKS.get(next.fetch_add(1, Ordering::SeqCst)) {
-                    wrong.lock().unwrap().extend(is_red_everywhere(trick, does).err());
+                    wrong
+                        .lock()
+                        .unwrap()
+                        .extend(is_red_everywhere(trick, does).err());
                 }
             });
         }
@@ -114,16 +153,26 @@ fn is_red_everywhere(trick: &str, does: &str) -> Result<(), String> {
     stage.tick();
     let failed = stage.play.count("events WHERE event_type = 'gate_failed'");
     if stage.remote_head("feature") != before {
-        return match (is_green_in_a_clone(&stage), trick.starts_with("clean filter")) {
+        return match (
+            is_green_in_a_clone(&stage),
+            trick.starts_with("clean filter"),
+        ) {
             // The agent's filter does not run for our git, so what it wrote is what is committed.
             (true, true) => Ok(()),
-            (true, false) => Err(format!("{trick}: pushed, and the gate is green in a fresh clone")),
-            (false, _) => Err(format!("{trick}: pushed, and the gate is red in a fresh clone")),
+            (true, false) => Err(format!(
+                "{trick}: pushed, and the gate is green in a fresh clone"
+            )),
+            (false, _) => Err(format!(
+                "{trick}: pushed, and the gate is red in a fresh clone"
+            )),
         };
     }
     match (stage.play.state().as_str(), failed) {
         ("escalated", 1) => Ok(()),
-        (state, failed) => Err(format!("{trick}: {state}, {failed} red gates: {:#?}", stage.play.events())),
+        (state, failed) => Err(format!(
+            "{trick}: {state}, {failed} red gates: {:#?}",
+            stage.play.events()
+        )),
     }
 }
 
@@ -144,13 +193,26 @@ lines'; echo 2 >'a "folder"/\\x'; echo 3 >"$(printf 'latin-\351')"; echo 4 >-n
     stage.is_ready();
     assert!(is_green_in_a_clone(&stage));
     // The tree that the gate saw is that of the clone.
-    let tree = stage.play.world.root().join("state/remand/gates/calc/0/tree");
+    let tree = stage
+        .play
+        .world
+        .root()
+        .join("state/remand/gates/calc/0/tree");
     let clone = stage.play.world.root().join("fresh");
-    let names = |top: &Path| paths(top).into_iter().map(|path| path.strip_prefix(top).unwrap().to_owned()).collect();
+    let names = |top: &Path| {
+        paths(top)
+            .into_iter()
+            .map(|path| path.strip_prefix(top).unwrap().to_owned())
+            .collect()
+    };
     let (here, there): (BTreeSet<PathBuf>, BTreeSet<PathBuf>) = (names(&tree), names(&clone));
     assert_eq!(here, there);
     for path in here.iter().filter(|path| clone.join(path).is_file()) {
-        assert_eq!(std::fs::read(tree.join(path)).unwrap(), std::fs::read(clone.join(path)).unwrap(), "{path:?}");
+        assert_eq!(
+            std::fs::read(tree.join(path)).unwrap(),
+            std::fs::read(clone.join(path)).unwrap(),
+            "{path:?}"
+        );
     }
 }
 

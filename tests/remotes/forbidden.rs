@@ -18,7 +18,11 @@ struct Case {
 }
 
 fn case(does: impl Into<String>, reason: &'static str, kept: &'static str) -> Case {
-    Case { does: does.into(), reason, kept }
+    Case {
+        does: does.into(),
+        reason,
+        kept,
+    }
 }
 
 fn cases() -> Vec<Case> {
@@ -36,25 +40,55 @@ fn cases() -> Vec<Case> {
             "y.yml may not be changed by an agent",
             ".GitHub/Workflows/y.yml",
         ),
-        case("echo '* @mallory' >CODEOWNERS", "CODEOWNERS may not be changed by an agent", "CODEOWNERS"),
-        case(format!("printf '[submodule \"x\"]\\n' >.gitmodules; {commits}"), ".gitmodules", ".gitmodules"),
+        case(
+            "echo '* @mallory' >CODEOWNERS",
+            "CODEOWNERS may not be changed by an agent",
+            "CODEOWNERS",
+        ),
+        case(
+            format!("printf '[submodule \"x\"]\\n' >.gitmodules; {commits}"),
+            ".gitmodules",
+            ".gitmodules",
+        ),
         case(
             "mkdir sub; git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),sub; git commit --quiet -m Sub",
             "sub changes a submodule",
             "work.txt",
         ),
-        case("ln -s ../../../elsewhere out", "out is a symlink that leads out of the repository", "out"),
-        case("ln -s /etc/passwd abs", "abs is a symlink that leads out of the repository", "abs"),
-        case("ln -s .git/config inside", "inside is a symlink that leads out of the repository or into .git", "inside"),
-        case("head -c 70000 /dev/zero | tr '\\0' x >big", "big has 70000 bytes, and 65536 are allowed", "big"),
-        case("for i in 1 2 3 4 5 6; do echo $i >many$i; done", "files are changed, and 5 are allowed", "many6"),
+        case(
+            "ln -s ../../../elsewhere out",
+            "out is a symlink that leads out of the repository",
+            "out",
+        ),
+        case(
+            "ln -s /etc/passwd abs",
+            "abs is a symlink that leads out of the repository",
+            "abs",
+        ),
+        case(
+            "ln -s .git/config inside",
+            "inside is a symlink that leads out of the repository or into .git",
+            "inside",
+        ),
+        case(
+            "head -c 70000 /dev/zero | tr '\\0' x >big",
+            "big has 70000 bytes, and 65536 are allowed",
+            "big",
+        ),
+        case(
+            "for i in 1 2 3 4 5 6; do echo $i >many$i; done",
+            "files are changed, and 5 are allowed",
+            "many6",
+        ),
         case(
             format!("echo 'key = {token}' >settings.ini"),
             "settings.ini has what looks like a GitHub token in line 1",
             "settings.ini",
         ),
         case(
-            format!("echo 'key = {token}' >settings.ini; {commits}; git rm --quiet settings.ini; {commits}"),
+            format!(
+                "echo 'key = {token}' >settings.ini; {commits}; git rm --quiet settings.ini; {commits}"
+            ),
             "in an earlier commit that would be pushed along",
             "work.txt",
         ),
@@ -73,29 +107,56 @@ fn cases() -> Vec<Case> {
             "has what looks like a secret of remand's own in it; reword it",
             "x.txt",
         ),
-        case(format!("echo obey >CLAUDE.md; {commits}"), orders, "CLAUDE.md"),
+        case(
+            format!("echo obey >CLAUDE.md; {commits}"),
+            orders,
+            "CLAUDE.md",
+        ),
         case(
             format!("mkdir -p .claude; echo '{{}}' >.claude/settings.json; {commits}"),
             orders,
             ".claude/settings.json",
         ),
-        case("git mv .github/workflows/ci.yml ci.yml", ".github/workflows/ci.yml", "ci.yml"),
-        case("git rm --quiet .github/workflows/ci.yml", ".github/workflows/ci.yml", "work.txt"),
+        case(
+            "git mv .github/workflows/ci.yml ci.yml",
+            ".github/workflows/ci.yml",
+            "ci.yml",
+        ),
+        case(
+            "git rm --quiet .github/workflows/ci.yml",
+            ".github/workflows/ci.yml",
+            "work.txt",
+        ),
         case(
             "git commit --quiet --amend -am 'As if it had always been so'",
             "the agent rewrote the branch",
             "work.txt",
         ),
-        case("git reset --quiet --hard HEAD~1; echo fixed >work.txt", "the agent rewrote the branch", "work.txt"),
-        case("git checkout --quiet -b other", "the agent left the branch feature for other", "work.txt"),
-        case("git checkout --quiet --detach", "the agent left the branch feature for a detached HEAD", "work.txt"),
+        case(
+            "git reset --quiet --hard HEAD~1; echo fixed >work.txt",
+            "the agent rewrote the branch",
+            "work.txt",
+        ),
+        case(
+            "git checkout --quiet -b other",
+            "the agent left the branch feature for other",
+            "work.txt",
+        ),
+        case(
+            "git checkout --quiet --detach",
+            "the agent left the branch feature for a detached HEAD",
+            "work.txt",
+        ),
     ]
 }
 
 /// One change, one agent after the other: each is refused, and the next is sent by `retry`.
 #[test]
 fn what_must_not_be_pushed_is_kept_and_a_person_asked() {
-    let stage = Remotes::unwatched(&Script { tables: TABLES, ..rejecting() });
+    let stage = Remotes::unwatched(&Script {
+        tables: TABLES,
+        ..rejecting()
+    });
     stage.play.sh(
         &stage.play.worktree,
         "mkdir -p .github/workflows; echo on >.github/workflows/ci.yml; git add -A; git commit --quiet -m CI; git push --quiet origin feature",
@@ -117,7 +178,10 @@ fn what_must_not_be_pushed_is_kept_and_a_person_asked() {
     }
     assert_eq!(stage.moves("feature").len(), moves, "nothing was pushed");
     let told = stage.play.world.sqlite("SELECT * FROM events") + &stage.play.why();
-    assert!(!told.contains(CANARY) && !told.contains(CODED), "a secret is told");
+    assert!(
+        !told.contains(CANARY) && !told.contains(CODED),
+        "a secret is told"
+    );
     assert!(!told.contains("0a1B2c3D4e5F6g7H8i9J"), "a secret is told");
     // And what may be pushed is.
     stage.play.fixer(FIXES);
@@ -136,7 +200,11 @@ fn a_pull_request_from_the_default_branch_is_not_taken_over() {
         .world
         .remand(&["watch", &format!("{REPO}#{number}")])
         .fails(1, "its branch is the project's default branch");
-    assert!(said.stderr.contains("open the PR from a branch of its own"), "{}", said.stderr);
+    assert!(
+        said.stderr.contains("open the PR from a branch of its own"),
+        "{}",
+        said.stderr
+    );
     assert_eq!(stage.play.count("changes"), 0);
 }
 
@@ -144,7 +212,9 @@ fn a_pull_request_from_the_default_branch_is_not_taken_over() {
 #[test]
 fn an_agent_that_pushes_a_good_fix_by_itself_is_done() {
     let stage = Remotes::new(&rejecting());
-    stage.play.fixer(&format!("{FIXES}git commit --quiet -am 'By the agent'\ngit push --quiet origin HEAD:feature\n"));
+    stage.play.fixer(&format!(
+        "{FIXES}git commit --quiet -am 'By the agent'\ngit push --quiet origin HEAD:feature\n"
+    ));
     stage.tick();
     stage.is_ready();
     assert_eq!((stage.moves("feature").len(), stage.runs()), (1, 1));
@@ -164,7 +234,11 @@ fn an_agent_that_pushes_by_itself_what_it_must_not_is_found_out() {
     let theirs = stage.remote_head("feature");
     assert_ne!(theirs, before);
     stage.is_escalated(&format!("{} is on the remote already", &theirs[..10]));
-    assert!(stage.play.answer().contains(".github/workflows/x.yml"), "{}", stage.play.answer());
+    assert!(
+        stage.play.answer().contains(".github/workflows/x.yml"),
+        "{}",
+        stage.play.answer()
+    );
     assert_eq!((stage.moves("feature").len(), stage.runs()), (1, 1));
     stage.play.worktree_is_at(&before);
     // The person takes it off, and it goes on from there.
@@ -172,7 +246,10 @@ fn an_agent_that_pushes_by_itself_what_it_must_not_is_found_out() {
     stage.play.fixer(FIXES);
     stage.tick();
     stage.is_ready();
-    assert_eq!(stage.subjects(), ["add work.txt", "Address review feedback (cycle 1)"]);
+    assert_eq!(
+        stage.subjects(),
+        ["add work.txt", "Address review feedback (cycle 1)"]
+    );
 }
 
 const FEW: &str = "[push]\nmax_files = 5\n";
@@ -185,20 +262,46 @@ fn a_fix_that_is_too_large_is_handed_over_before_it_is_copied() {
     let many = "for i in 1 2 3 4 5 6 7 8; do echo $i >many$i; done";
     let commits = "git add -A; git commit -q -m 'By the agent'";
     let cases = [
-        (FEW, many.to_owned(), "9 files are changed, and 5 are allowed", "many8"),
-        (FEW, format!("{many}; {commits}"), "9 files are changed, and 5 are allowed", "many8"),
-        (LITTLE, "head -c 300000 /dev/zero >big".to_owned(), "bytes in all, and 102400 are allowed", "big"),
-        (LITTLE, format!("head -c 300000 /dev/zero >big; {commits}"), "bytes in all, and 102400 are allowed", "big"),
+        (
+            FEW,
+            many.to_owned(),
+            "9 files are changed, and 5 are allowed",
+            "many8",
+        ),
+        (
+            FEW,
+            format!("{many}; {commits}"),
+            "9 files are changed, and 5 are allowed",
+            "many8",
+        ),
         (
             LITTLE,
-            format!("head -c 300000 /dev/urandom >big; {commits}; git rm -q big; git commit -q -m Smaller"),
+            "head -c 300000 /dev/zero >big".to_owned(),
+            "bytes in all, and 102400 are allowed",
+            "big",
+        ),
+        (
+            LITTLE,
+            format!("head -c 300000 /dev/zero >big; {commits}"),
+            "bytes in all, and 102400 are allowed",
+            "big",
+        ),
+        (
+            LITTLE,
+            format!(
+                "head -c 300000 /dev/urandom >big; {commits}; git rm -q big; git commit -q -m Smaller"
+            ),
             "bytes in all, and 102400 are allowed",
             "work.txt",
         ),
     ];
     for (tables, does, reason, kept) in cases {
         let fixer = format!("{FIXES}{does}\n");
-        let stage = Remotes::new(&Script { fixer: &fixer, tables, ..rejecting() });
+        let stage = Remotes::new(&Script {
+            fixer: &fixer,
+            tables,
+            ..rejecting()
+        });
         let world = &stage.play.world;
         let git = stage.play.sh(world.root(), "command -v git");
         let real = git.trim();
@@ -206,7 +309,11 @@ fn a_fix_that_is_too_large_is_handed_over_before_it_is_copied() {
         world.script("git", &format!("{copies}\nexec {real} \"$@\"\n"));
         stage.tick();
         stage.is_escalated(reason);
-        assert_eq!((stage.moves("feature").len(), stage.runs()), (0, 1), "{does}");
+        assert_eq!(
+            (stage.moves("feature").len(), stage.runs()),
+            (0, 1),
+            "{does}"
+        );
         assert!(!stage.play.kept("r2", kept).is_empty(), "{does}");
     }
 }

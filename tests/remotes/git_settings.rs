@@ -11,9 +11,15 @@ const CANARY: &str = "canary-of-the-forge-0123";
 
 /// An agent without a sandbox adds a setting to the user's configuration while it fixes.
 fn planted(setting: &str) -> Remotes {
-    let stage = Remotes::new(&Script { fixer: FIXES, ..rejecting() });
+    let stage = Remotes::new(&Script {
+        fixer: FIXES,
+        ..rejecting()
+    });
     let gitconfig = stage.play.world.root().join("home/.gitconfig");
-    stage.play.fixer(&format!("{FIXES}git config --file '{}' --add {setting}\n", gitconfig.display()));
+    stage.play.fixer(&format!(
+        "{FIXES}git config --file '{}' --add {setting}\n",
+        gitconfig.display()
+    ));
     stage
 }
 
@@ -25,26 +31,44 @@ fn nothing_is_pushed_with_a_helper_that_an_agent_added_until_a_person_accepts_it
     let before = stage.remote_head("feature");
     stage.tick_with_token(CANARY);
     stage.play.is_escalated(ASKS);
-    assert!(stage.play.answer().contains("credential.helper"), "{}", stage.play.answer());
+    assert!(
+        stage.play.answer().contains("credential.helper"),
+        "{}",
+        stage.play.answer()
+    );
     assert_eq!(stage.remote_head("feature"), before);
     stage.tick();
     stage.tick();
-    assert_eq!(stage.play.count("events WHERE event_type = 'escalated'"), 1, "asked once");
-    stage.play.world.remand(&["retry", "c1", "--accept-git-settings"]).ok();
+    assert_eq!(
+        stage.play.count("events WHERE event_type = 'escalated'"),
+        1,
+        "asked once"
+    );
+    stage
+        .play
+        .world
+        .remand(&["retry", "c1", "--accept-git-settings"])
+        .ok();
     stage.tick();
     stage.is_ready();
     assert_eq!((stage.moves("feature").len(), stage.runs()), (1, 1));
-    let who =
-        "SELECT actor_id FROM events WHERE event_type = 'instructed' AND metadata ->> 'action' = 'accept_git_settings'";
+    let who = "SELECT actor_id FROM events WHERE event_type = 'instructed' AND metadata ->> 'action' = 'accept_git_settings'";
     assert_eq!(stage.play.world.sqlite(who), "ada");
     // The same settings are no question any more.
     stage.play.fixer(FIXES);
-    stage.play.world.remand(&["refine", "c1", "--text", "once more"]).ok();
+    stage
+        .play
+        .world
+        .remand(&["refine", "c1", "--text", "once more"])
+        .ok();
     stage.tick();
     stage.is_ready();
     assert_eq!(stage.play.count("events WHERE event_type = 'escalated'"), 1);
     let stored = stage.play.world.sqlite("SELECT * FROM git_settings");
-    assert!(stored.contains("credential.helper") && !stored.contains("!echo"), "values are not stored: {stored}");
+    assert!(
+        stored.contains("credential.helper") && !stored.contains("!echo"),
+        "values are not stored: {stored}"
+    );
 }
 
 #[test]
@@ -52,10 +76,17 @@ fn settings_that_are_put_back_need_no_answer() {
     let stage = planted("url.https://evil.test/.insteadOf https://github.com/");
     stage.tick();
     stage.play.is_escalated(ASKS);
-    stage.play.sh(stage.play.world.root(), "git config --file home/.gitconfig --remove-section url.https://evil.test/");
+    stage.play.sh(
+        stage.play.world.root(),
+        "git config --file home/.gitconfig --remove-section url.https://evil.test/",
+    );
     stage.retry();
     stage.is_ready();
-    stage.play.world.remand(&["retry", "c1", "--accept-git-settings"]).fails(1, "not escalated");
+    stage
+        .play
+        .world
+        .remand(&["retry", "c1", "--accept-git-settings"])
+        .fails(1, "not escalated");
 }
 
 /// Another change is not escalated for the same settings: it waits for the answer.
@@ -66,28 +97,75 @@ fn a_person_is_asked_at_one_change_for_all() {
     stage.play.is_escalated(ASKS);
     stage.person("git push -q origin origin/main:refs/heads/other");
     let number = stage.forge.open_pull("other", "main", "carol");
-    stage.play.world.remand(&["watch", &format!("{REPO}#{number}")]).ok();
+    stage
+        .play
+        .world
+        .remand(&["watch", &format!("{REPO}#{number}")])
+        .ok();
     stage.tick();
-    assert_eq!(stage.play.count("events WHERE event_type = 'escalated'"), 1, "{:#?}", stage.play.events());
-    let reason = stage.play.world.sqlite("SELECT hold_reason FROM changes WHERE change_id = 'c2'");
+    assert_eq!(
+        stage.play.count("events WHERE event_type = 'escalated'"),
+        1,
+        "{:#?}",
+        stage.play.events()
+    );
+    let reason = stage
+        .play
+        .world
+        .sqlite("SELECT hold_reason FROM changes WHERE change_id = 'c2'");
     assert!(reason.contains("a person is asked at c1"), "{reason}");
-    stage.play.world.remand(&["retry", "c1", "--accept-git-settings"]).ok();
+    stage
+        .play
+        .world
+        .remand(&["retry", "c1", "--accept-git-settings"])
+        .ok();
     stage.tick();
-    assert_eq!(stage.play.state(), "ready_for_human_review", "{:#?}", stage.play.events());
-    assert_eq!(stage.play.count("changes WHERE hold_reason LIKE '%settings of git%'"), 0);
+    assert_eq!(
+        stage.play.state(),
+        "ready_for_human_review",
+        "{:#?}",
+        stage.play.events()
+    );
+    assert_eq!(
+        stage
+            .play
+            .count("changes WHERE hold_reason LIKE '%settings of git%'"),
+        0
+    );
 }
 
 #[test]
 fn a_user_may_change_them_while_no_agent_runs() {
-    let stage = Remotes::new(&Script { fixer: FIXES, ..rejecting() });
+    let stage = Remotes::new(&Script {
+        fixer: FIXES,
+        ..rejecting()
+    });
     stage.tick();
     stage.is_ready();
-    stage.play.sh(stage.play.world.root(), "git config --file home/.gitconfig core.sshCommand 'ssh -v'");
-    stage.play.world.remand(&["refine", "c1", "--text", "once more"]).ok();
+    stage.play.sh(
+        stage.play.world.root(),
+        "git config --file home/.gitconfig core.sshCommand 'ssh -v'",
+    );
+    stage
+        .play
+        .world
+        .remand(&["refine", "c1", "--text", "once more"])
+        .ok();
     stage.tick();
     stage.is_ready();
-    assert_eq!(stage.play.count("events WHERE event_type = 'escalated'"), 0, "{:#?}", stage.play.events());
-    assert_eq!((stage.moves("feature").len(), stage.play.count("git_settings WHERE state = 'trusted'")), (2, 2));
+    assert_eq!(
+        stage.play.count("events WHERE event_type = 'escalated'"),
+        0,
+        "{:#?}",
+        stage.play.events()
+    );
+    assert_eq!(
+        (
+            stage.moves("feature").len(),
+            stage.play.count("git_settings WHERE state = 'trusted'")
+        ),
+        (2, 2)
+    );
 }
 
 /// Settings were seen by a clock that was ahead: what an agent does after that is still an agent's.
@@ -116,14 +194,26 @@ fn earlier_questions_are_not_answered_by_a_later_yes() {
     stage.is_ready();
     let again = |text: &str| {
         fs::write(stage.play.world.root().join("planted"), text).unwrap();
-        let copy = format!("cp '{}' '{}'\n", stage.play.world.root().join("planted").display(), home.display());
+        let copy = format!(
+            "cp '{}' '{}'\n",
+            stage.play.world.root().join("planted").display(),
+            home.display()
+        );
         stage.play.fixer(&format!("{FIXES}{copy}"));
-        stage.play.world.remand(&["refine", "c1", "--text", "once more"]).ok();
+        stage
+            .play
+            .world
+            .remand(&["refine", "c1", "--text", "once more"])
+            .ok();
         stage.tick();
         stage.play.is_escalated(ASKS);
     };
     again(&format!("{as_before}[core]\n\tsshCommand = ssh -v\n"));
-    stage.play.world.remand(&["retry", "c1", "--accept-git-settings"]).ok();
+    stage
+        .play
+        .world
+        .remand(&["retry", "c1", "--accept-git-settings"])
+        .ok();
     stage.tick();
     stage.is_ready();
     again(&evil);

@@ -9,48 +9,82 @@ const GATE: &str = "git rev-parse HEAD >>\"$HOME/gated\"\n";
 
 /// The person does this before the agent writes anything.
 fn during(line: &str) -> Remotes {
-    let stage = Remotes::new(&Script { settings: "gates = [[\"gate\"]]", ..rejecting() });
+    let stage = Remotes::new(&Script {
+        settings: "gates = [[\"gate\"]]",
+        ..rejecting()
+    });
     stage.play.world.script("gate", GATE);
-    stage.play.fixer(&format!("{}{FIXES}", stage.by_person(line)));
+    stage
+        .play
+        .fixer(&format!("{}{FIXES}", stage.by_person(line)));
     stage
 }
 
 fn gated(stage: &Remotes) -> Vec<String> {
-    let gated = std::fs::read_to_string(stage.play.world.root().join("home/gated")).unwrap_or_default();
+    let gated =
+        std::fs::read_to_string(stage.play.world.root().join("home/gated")).unwrap_or_default();
     gated.lines().map(str::to_owned).collect()
 }
 
 #[test]
 fn a_fix_is_replayed_on_what_a_person_pushed_meanwhile_and_pushed_once() {
-    let stage = during("echo theirs >other.txt; git add -A; git commit --quiet -m Theirs; git push --quiet");
+    let stage = during(
+        "echo theirs >other.txt; git add -A; git commit --quiet -m Theirs; git push --quiet",
+    );
     stage.tick();
     stage.is_ready();
     let theirs = stage.moves("feature")[0].clone();
-    assert_eq!(stage.moves("feature"), [theirs.clone(), stage.remote_head("feature")]);
-    assert_eq!(stage.subjects(), ["add work.txt", "Theirs", "Address review feedback (cycle 1)"]);
+    assert_eq!(
+        stage.moves("feature"),
+        [theirs.clone(), stage.remote_head("feature")]
+    );
+    assert_eq!(
+        stage.subjects(),
+        [
+            "add work.txt",
+            "Theirs",
+            "Address review feedback (cycle 1)"
+        ]
+    );
     assert_eq!(stage.runs(), 1);
     let gated = gated(&stage);
     assert_eq!(gated.len(), 2, "once before the replay, once after it");
     assert_eq!(gated[1], stage.remote_head("feature"));
-    assert_eq!(stage.kept("work.txt"), "work\nfixed", "what was replayed is kept");
+    assert_eq!(
+        stage.kept("work.txt"),
+        "work\nfixed",
+        "what was replayed is kept"
+    );
     stage.stays();
 }
 
 #[test]
-fn a_fix_that_does_not_go_together_with_what_a_person_pushed_meanwhile_is_kept_and_a_person_asked() {
+fn a_fix_that_does_not_go_together_with_what_a_person_pushed_meanwhile_is_kept_and_a_person_asked()
+{
     let stage = during("echo theirs >>work.txt; git commit --quiet -am Theirs; git push --quiet");
     let before = stage.remote_head("feature");
     stage.tick();
     let theirs = stage.remote_head("feature");
     stage.is_escalated("do not go together in work.txt");
-    assert_eq!(stage.moves("feature"), std::slice::from_ref(&theirs), "nothing of ours was pushed");
+    assert_eq!(
+        stage.moves("feature"),
+        std::slice::from_ref(&theirs),
+        "nothing of ours was pushed"
+    );
     assert_eq!(stage.kept("work.txt"), "work\nfixed");
     stage.play.worktree_is_at(&before);
     // Begun again where they are.
     stage.play.fixer(FIXES);
     stage.retry();
     stage.is_ready();
-    assert_eq!(stage.subjects(), ["add work.txt", "Theirs", "Address review feedback (cycle 1)"]);
+    assert_eq!(
+        stage.subjects(),
+        [
+            "add work.txt",
+            "Theirs",
+            "Address review feedback (cycle 1)"
+        ]
+    );
 }
 
 #[test]
@@ -76,7 +110,10 @@ fn a_branch_that_is_deleted_during_the_fix_is_not_made_again() {
 #[test]
 fn a_remote_that_has_our_commit_already_is_not_pushed_to() {
     let stage = during("true");
-    stage.play.world.script("gate", &format!("{GATE}git push --quiet origin HEAD:feature\n"));
+    stage.play.world.script(
+        "gate",
+        &format!("{GATE}git push --quiet origin HEAD:feature\n"),
+    );
     stage.tick();
     stage.is_ready();
     assert_eq!(stage.moves("feature"), [stage.remote_head("feature")]);
@@ -86,12 +123,19 @@ fn a_remote_that_has_our_commit_already_is_not_pushed_to() {
 #[test]
 fn a_person_on_top_of_our_commit_is_reviewed_and_nothing_is_pushed_again() {
     let stage = during("true");
-    let on_top = stage.by_person("echo more >more.txt; git add -A; git commit --quiet -m More; git push --quiet");
-    stage.play.world.script("gate", &format!("{GATE}git push --quiet origin HEAD:feature\n{on_top}"));
+    let on_top = stage
+        .by_person("echo more >more.txt; git add -A; git commit --quiet -m More; git push --quiet");
+    stage.play.world.script(
+        "gate",
+        &format!("{GATE}git push --quiet origin HEAD:feature\n{on_top}"),
+    );
     stage.tick();
     stage.is_ready();
     assert_eq!(stage.moves("feature").len(), 2, "both are the gate's");
-    let reviewed = stage.play.world.sqlite("SELECT head FROM reviews ORDER BY rowid DESC LIMIT 1");
+    let reviewed = stage
+        .play
+        .world
+        .sqlite("SELECT head FROM reviews ORDER BY rowid DESC LIMIT 1");
     assert_eq!(reviewed, stage.remote_head("feature"));
     assert_eq!(stage.runs(), 1);
     stage.stays();

@@ -81,10 +81,16 @@ fn plant(stage: &Remotes) -> String {
     let root = stage.play.world.root();
     let trap = stage.play.world.script(
         "trap",
-        &format!("mkdir -p '{0}'\nenv >\"{0}/${{1:-bare}}.$$\"\n[ -t 0 ] || cat\n", root.join("sprung").display()),
+        &format!(
+            "mkdir -p '{0}'\nenv >\"{0}/${{1:-bare}}.$$\"\n[ -t 0 ] || cat\n",
+            root.join("sprung").display()
+        ),
     );
     let evil = evil(stage);
-    stage.play.world.git(root, &["init", "--quiet", "--bare", evil.to_str().unwrap()]);
+    stage
+        .play
+        .world
+        .git(root, &["init", "--quiet", "--bare", evil.to_str().unwrap()]);
     let mut script = "common=$(git rev-parse --path-format=absolute --git-common-dir)\n".to_owned();
     script += "mkdir -p \"$common/hooks\" \"$common/info\"\n";
     for hook in HOOKS.split_whitespace() {
@@ -107,7 +113,11 @@ fn plant(stage: &Remotes) -> String {
                 .replace("REMOTE", stage.remote.to_str().unwrap())
                 .replace("COMMON", "'\"$common\"'")
         };
-        script += &format!("git config --file \"$common/config\" '{}' '{}'\n", fill(key), fill(value));
+        script += &format!(
+            "git config --file \"$common/config\" '{}' '{}'\n",
+            fill(key),
+            fill(value)
+        );
     }
     script + "cp \"$common/more\" \"$(git rev-parse --absolute-git-dir)/config.worktree\"\n"
 }
@@ -118,7 +128,9 @@ fn evil(stage: &Remotes) -> PathBuf {
 
 /// The names of the traps that went off, once each.
 fn sprung(stage: &Remotes) -> Vec<String> {
-    let Ok(entries) = fs::read_dir(stage.play.world.root().join("sprung")) else { return Vec::new() };
+    let Ok(entries) = fs::read_dir(stage.play.world.root().join("sprung")) else {
+        return Vec::new();
+    };
     let mut names = Vec::new();
     for entry in entries.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -133,23 +145,47 @@ fn sprung(stage: &Remotes) -> Vec<String> {
 
 #[track_caller]
 fn nothing_went_elsewhere(stage: &Remotes) {
-    assert_eq!(stage.play.world.git(&evil(stage), &["for-each-ref"]), "", "the evil remote got something");
+    assert_eq!(
+        stage.play.world.git(&evil(stage), &["for-each-ref"]),
+        "",
+        "the evil remote got something"
+    );
     assert_eq!(sprung(stage), [""; 0], "git started what was planted");
 }
 
 /// Against git as people use it.
 #[track_caller]
 fn the_traps_work(stage: &Remotes) {
-    let naive = format!("git status; git push '{}' HEAD:refs/heads/naive", stage.remote.display());
+    let naive = format!(
+        "git status; git push '{}' HEAD:refs/heads/naive",
+        stage.remote.display()
+    );
     let mut command = stage.play.world.command("sh");
-    run(command.arg("-c").arg(naive).env("GH_TOKEN", CANARY).current_dir(&stage.play.worktree));
-    let traps = fs::read_dir(stage.play.world.root().join("sprung")).unwrap().flatten();
+    run(command
+        .arg("-c")
+        .arg(naive)
+        .env("GH_TOKEN", CANARY)
+        .current_dir(&stage.play.worktree));
+    let traps = fs::read_dir(stage.play.world.root().join("sprung"))
+        .unwrap()
+        .flatten();
     let told = traps.filter(|trap| fs::read_to_string(trap.path()).unwrap().contains(CANARY));
-    let told: Vec<String> = told.map(|trap| trap.file_name().to_string_lossy().into_owned()).collect();
+    let told: Vec<String> = told
+        .map(|trap| trap.file_name().to_string_lossy().into_owned())
+        .collect();
     for name in ["fsmonitor.", "hook-pre-push."] {
-        assert!(told.iter().any(|trap| trap.starts_with(name)), "{name} did not go off: {told:?}");
+        assert!(
+            told.iter().any(|trap| trap.starts_with(name)),
+            "{name} did not go off: {told:?}"
+        );
     }
-    assert!(stage.play.world.git(&evil(stage), &["for-each-ref"]).contains("refs/heads/naive"));
+    assert!(
+        stage
+            .play
+            .world
+            .git(&evil(stage), &["for-each-ref"])
+            .contains("refs/heads/naive")
+    );
 }
 
 #[test]
@@ -158,21 +194,42 @@ fn traps_that_an_agent_plants_during_its_run_see_no_token_and_lead_the_push_nowh
     let traps = plant(&stage);
     stage.play.fixer(&format!("{FIXES}{traps}"));
     stage.tick_with_token(CANARY);
-    assert_eq!(stage.play.state(), "ready_for_human_review", "{}\n{:#?}", stage.play.why(), stage.play.events());
+    assert_eq!(
+        stage.play.state(),
+        "ready_for_human_review",
+        "{}\n{:#?}",
+        stage.play.why(),
+        stage.play.events()
+    );
     assert_eq!(stage.moves("feature"), [stage.remote_head("feature")]);
     assert_eq!(stage.runs(), 1);
-    assert!(stage.play.count("events WHERE event_type = 'checkout_changed'") > 0, "it is told");
+    assert!(
+        stage
+            .play
+            .count("events WHERE event_type = 'checkout_changed'")
+            > 0,
+        "it is told"
+    );
     nothing_went_elsewhere(&stage);
     the_traps_work(&stage);
 }
 
 #[test]
 fn traps_that_were_there_before_see_no_token_and_lead_the_push_nowhere() {
-    let stage = Remotes::new(&Script { fixer: FIXES, ..rejecting() });
+    let stage = Remotes::new(&Script {
+        fixer: FIXES,
+        ..rejecting()
+    });
     let traps = plant(&stage);
     stage.play.sh(&stage.play.worktree, &traps);
     stage.tick_with_token(CANARY);
-    assert_eq!(stage.play.state(), "ready_for_human_review", "{}\n{:#?}", stage.play.why(), stage.play.events());
+    assert_eq!(
+        stage.play.state(),
+        "ready_for_human_review",
+        "{}\n{:#?}",
+        stage.play.why(),
+        stage.play.events()
+    );
     assert_eq!(stage.moves("feature"), [stage.remote_head("feature")]);
     nothing_went_elsewhere(&stage);
 }
@@ -182,10 +239,18 @@ fn traps_that_were_there_before_see_no_token_and_lead_the_push_nowhere() {
 fn traps_see_no_token_when_a_fix_is_replayed() {
     let stage = Remotes::new(&rejecting());
     let traps = plant(&stage);
-    let theirs = stage.by_person("echo theirs >other.txt; git add -A; git commit --quiet -m Theirs; git push --quiet");
+    let theirs = stage.by_person(
+        "echo theirs >other.txt; git add -A; git commit --quiet -m Theirs; git push --quiet",
+    );
     stage.play.fixer(&format!("{theirs}{FIXES}{traps}"));
     stage.tick_with_token(CANARY);
-    assert_eq!(stage.play.state(), "ready_for_human_review", "{}\n{:#?}", stage.play.why(), stage.play.events());
+    assert_eq!(
+        stage.play.state(),
+        "ready_for_human_review",
+        "{}\n{:#?}",
+        stage.play.why(),
+        stage.play.events()
+    );
     assert_eq!(stage.moves("feature").len(), 2);
     nothing_went_elsewhere(&stage);
 }
@@ -197,17 +262,38 @@ fn a_common_dir_that_leads_elsewhere_is_not_followed_with_the_token() {
     let traps = plant(&stage);
     let before = stage.remote_head("feature");
     let other = stage.play.world.root().join("other.git");
-    run(stage.play.world.command("cp").arg("-r").arg(stage.play.repo.join(".git")).arg(&other)).ok();
-    stage.play.sh(&stage.play.repo, &format!("cd '{}' && GIT_DIR=. && export GIT_DIR && {traps}", other.display()));
-    let lead = format!("echo '{}' >\"$(git rev-parse --absolute-git-dir)/commondir\"\n", other.display());
-    stage.play.fixer(&format!("{FIXES}git commit --quiet -am 'By the agent'\n{lead}"));
+    run(stage
+        .play
+        .world
+        .command("cp")
+        .arg("-r")
+        .arg(stage.play.repo.join(".git"))
+        .arg(&other))
+    .ok();
+    stage.play.sh(
+        &stage.play.repo,
+        &format!(
+            "cd '{}' && GIT_DIR=. && export GIT_DIR && {traps}",
+            other.display()
+        ),
+    );
+    let lead = format!(
+        "echo '{}' >\"$(git rev-parse --absolute-git-dir)/commondir\"\n",
+        other.display()
+    );
+    stage.play.fixer(&format!(
+        "{FIXES}git commit --quiet -am 'By the agent'\n{lead}"
+    ));
     stage.tick_with_token(CANARY);
     stage.is_ready();
     assert_eq!(stage.moves("feature"), [stage.remote_head("feature")]);
     assert_eq!(stage.subjects(), ["add work.txt", "By the agent"]);
     nothing_went_elsewhere(&stage);
     assert_eq!(
-        stage.play.world.git(&other, &["rev-parse", "refs/heads/feature"]),
+        stage
+            .play
+            .world
+            .git(&other, &["rev-parse", "refs/heads/feature"]),
         before,
         "nothing was written to the other one"
     );

@@ -16,23 +16,51 @@ fn no_child_on_a_pull_request_reads_the_token_that_pushes() {
         ..Script::default()
     });
     let play = &stage.play;
-    play.world.script("look", &format!("PROMPTS='{}'\n{LOOK}", play.seen("").display()));
-    let Some(mut tick) = as_nobody(play) else { return };
+    play.world.script(
+        "look",
+        &format!("PROMPTS='{}'\n{LOOK}", play.seen("").display()),
+    );
+    let Some(mut tick) = as_nobody(play) else {
+        return;
+    };
     // Another user may not be let into the folder that the program was built in.
     let config = play.world.root().join("config/remand/config.toml");
-    let own = tick.get_args().last().map_or_else(|| tick.get_program().to_owned(), ToOwned::to_owned);
+    let own = tick
+        .get_args()
+        .last()
+        .map_or_else(|| tick.get_program().to_owned(), ToOwned::to_owned);
     let text = std::fs::read_to_string(&config).unwrap();
-    std::fs::write(&config, text.replace(env!("CARGO_BIN_EXE_remand"), own.to_str().unwrap())).unwrap();
-    for name in ["GH_TOKEN", "GITHUB_TOKEN", "GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN"] {
+    std::fs::write(
+        &config,
+        text.replace(env!("CARGO_BIN_EXE_remand"), own.to_str().unwrap()),
+    )
+    .unwrap();
+    for name in [
+        "GH_TOKEN",
+        "GITHUB_TOKEN",
+        "GH_ENTERPRISE_TOKEN",
+        "GITHUB_ENTERPRISE_TOKEN",
+    ] {
         tick.env(name, CANARY);
     }
     run(tick.arg("tick")).ok();
-    assert_eq!(play.state(), "ready_for_human_review", "{:#?}", play.events());
+    assert_eq!(
+        play.state(),
+        "ready_for_human_review",
+        "{:#?}",
+        play.events()
+    );
     assert_eq!(stage.moves("feature").len(), 1);
     for phase in ["review", "fix", "gate"] {
-        assert!(play.noted(&format!("{phase}.tried")).lines().count() >= 2, "{phase}");
+        assert!(
+            play.noted(&format!("{phase}.tried")).lines().count() >= 2,
+            "{phase}"
+        );
         assert_eq!(play.noted(&format!("{phase}.opened")), "", "{phase}");
         let env = play.noted(&format!("{phase}.env"));
-        assert!(env.contains("REMAND_RUN=") && !env.contains(CANARY), "{phase}: {env}");
+        assert!(
+            env.contains("REMAND_RUN=") && !env.contains(CANARY),
+            "{phase}: {env}"
+        );
     }
 }

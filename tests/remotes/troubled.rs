@@ -5,29 +5,49 @@ use crate::support::play::Script;
 use crate::support::pull_play::rejecting;
 
 fn stage(tables: &str) -> Remotes {
-    Remotes::new(&Script { fixer: FIXES, tables, ..rejecting() })
+    Remotes::new(&Script {
+        fixer: FIXES,
+        tables,
+        ..rejecting()
+    })
 }
 
 fn committed(stage: &Remotes) -> String {
-    stage.play.world.git(&stage.play.worktree, &["rev-parse", "HEAD"])
+    stage
+        .play
+        .world
+        .git(&stage.play.worktree, &["rev-parse", "HEAD"])
 }
 
 /// Sends git elsewhere than to the pinned URL, as a user's own configuration can; during the fix, and a person accepts it.
 fn led_to(url: &str) -> Remotes {
     let stage = stage("");
     let gitconfig = stage.play.world.root().join("home/.gitconfig");
-    let (remote, to) = (stage.remote.display(), url.replace("WORLD", stage.play.world.root().to_str().unwrap()));
-    let lead = format!("git config --file '{}' 'url.{to}.insteadOf' '{remote}'\n", gitconfig.display());
+    let (remote, to) = (
+        stage.remote.display(),
+        url.replace("WORLD", stage.play.world.root().to_str().unwrap()),
+    );
+    let lead = format!(
+        "git config --file '{}' 'url.{to}.insteadOf' '{remote}'\n",
+        gitconfig.display()
+    );
     stage.play.fixer(&format!("{FIXES}{lead}"));
     stage.tick();
-    stage.play.world.remand(&["retry", "c1", "--accept-git-settings"]).ok();
+    stage
+        .play
+        .world
+        .remand(&["retry", "c1", "--accept-git-settings"])
+        .ok();
     stage.tick();
     stage
 }
 
 /// The configuration is as it was before.
 fn led_back(stage: &Remotes) {
-    stage.play.sh(stage.play.world.root(), "sed -i '/^\\[url/,$d' home/.gitconfig");
+    stage.play.sh(
+        stage.play.world.root(),
+        "sed -i '/^\\[url/,$d' home/.gitconfig",
+    );
 }
 
 #[test]
@@ -51,7 +71,10 @@ fn a_push_that_the_remote_declines_is_for_a_person_and_is_tried_again_without_th
 #[test]
 fn a_remote_that_hangs_holds_the_change_which_then_goes_on_by_itself() {
     let stage = stage("[limits]\ngit_s = 2\ngrace_s = 1\n");
-    stage.hook("pre-receive", "echo 1 >>begun\nuntil [ -e go ]; do sleep 0.05; done\n");
+    stage.hook(
+        "pre-receive",
+        "echo 1 >>begun\nuntil [ -e go ]; do sleep 0.05; done\n",
+    );
     stage.tick();
     stage.play.is_held("did not answer within 2s");
     let ours = committed(&stage);
@@ -68,12 +91,19 @@ fn a_remote_whose_branch_is_locked_holds_the_change_which_then_goes_on_by_itself
     std::fs::write(&lock, "").unwrap();
     stage.tick();
     stage.play.is_held("cannot take the push now");
-    assert!(stage.play.why().contains("feature.lock"), "{}", stage.play.why());
+    assert!(
+        stage.play.why().contains("feature.lock"),
+        "{}",
+        stage.play.why()
+    );
     let ours = committed(&stage);
     std::fs::remove_file(lock).unwrap();
     stage.tick();
     stage.is_ready();
-    assert_eq!((stage.moves("feature"), stage.runs(), stage.escalations()), (vec![ours], 1, 0));
+    assert_eq!(
+        (stage.moves("feature"), stage.runs(), stage.escalations()),
+        (vec![ours], 1, 0)
+    );
 }
 
 #[test]
@@ -93,7 +123,11 @@ fn a_remote_that_does_not_let_us_in_holds_the_change_which_then_goes_on_by_itsel
     stage.play.world.script("ssh", denied);
     stage.tick();
     stage.play.is_held("does not let us in");
-    assert!(stage.play.why().contains("Permission denied"), "{}", stage.play.why());
+    assert!(
+        stage.play.why().contains("Permission denied"),
+        "{}",
+        stage.play.why()
+    );
     assert_eq!(stage.moves("feature").len(), 0);
     led_back(&stage);
     stage.tick();

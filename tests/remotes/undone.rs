@@ -7,13 +7,19 @@ use crate::support::pull_play::rejecting;
 
 /// Fixed, pushed, reviewed, and then the person does this.
 fn taken_back(line: &str) -> Remotes {
-    let stage = Remotes::new(&Script { fixer: FIXES, ..rejecting() });
+    let stage = Remotes::new(&Script {
+        fixer: FIXES,
+        ..rejecting()
+    });
     stage.tick();
     stage.is_ready();
     assert_eq!(stage.runs(), 1);
     stage.person(line);
     // Long after our push: until then the forge may just be slow.
-    stage.play.world.sqlite("UPDATE intents SET done_at = '2020-01-01T00:00:00.000Z' WHERE kind = 'push'");
+    stage
+        .play
+        .world
+        .sqlite("UPDATE intents SET done_at = '2020-01-01T00:00:00.000Z' WHERE kind = 'push'");
     stage.tick();
     stage
 }
@@ -47,7 +53,11 @@ fn is_off(stage: &Remotes, who: &str) {
 fn a_fix_that_is_reverted_is_not_made_again_until_a_person_asks_for_it() {
     let stage = taken_back("git revert --no-edit HEAD >/dev/null; git push --quiet");
     is_off(&stage, "Ada");
-    stage.play.world.remand(&["refine", "c1", "--text", "do it after all"]).ok();
+    stage
+        .play
+        .world
+        .remand(&["refine", "c1", "--text", "do it after all"])
+        .ok();
     stage.tick();
     stage.is_ready();
     assert!(auto_fix(&stage));
@@ -62,21 +72,42 @@ fn a_fix_that_is_taken_off_the_branch_is_not_made_again_until_a_person_asks_for_
     assert!(!auto_fix(&stage));
     assert_eq!(stage.escalations(), 1);
     assert_eq!(stage.runs(), 1);
-    stage.play.world.remand(&["refine", "c1", "--text", "do it otherwise"]).ok();
+    stage
+        .play
+        .world
+        .remand(&["refine", "c1", "--text", "do it otherwise"])
+        .ok();
     stage.tick();
     stage.is_ready();
     assert_eq!(stage.runs(), 2);
-    assert_eq!(stage.subjects(), ["add work.txt", "Address review feedback (cycle 2)"]);
-    let kept = stage.play.world.git(&stage.play.repo, &["for-each-ref", "--contains", &ours, "refs/remand/wip/"]);
-    assert!(kept.contains("refs/remand/wip/"), "what was taken off is kept here");
+    assert_eq!(
+        stage.subjects(),
+        ["add work.txt", "Address review feedback (cycle 2)"]
+    );
+    let kept = stage.play.world.git(
+        &stage.play.repo,
+        &["for-each-ref", "--contains", &ours, "refs/remand/wip/"],
+    );
+    assert!(
+        kept.contains("refs/remand/wip/"),
+        "what was taken off is kept here"
+    );
 }
 
 #[test]
 fn a_tree_that_is_put_back_by_hand_turns_fixes_off_and_a_request_on_the_pull_request_on_again() {
-    let stage = taken_back("git checkout --quiet HEAD~1 -- .; git commit --quiet -m 'Not like this'; git push --quiet");
+    let stage = taken_back(
+        "git checkout --quiet HEAD~1 -- .; git commit --quiet -m 'Not like this'; git push --quiet",
+    );
     is_off(&stage, "Ada");
     let head = stage.remote_head("feature");
-    let review = Review { by: "bob", state: "CHANGES_REQUESTED", commit: Some(&head), body: "say fixed", inline: &[] };
+    let review = Review {
+        by: "bob",
+        state: "CHANGES_REQUESTED",
+        commit: Some(&head),
+        body: "say fixed",
+        inline: &[],
+    };
     stage.forge.review(stage.number, &review);
     stage.tick();
     stage.is_ready();
@@ -96,13 +127,22 @@ fn a_person_who_retries_after_a_revert_gets_the_review_of_it() {
 
 #[test]
 fn a_revert_during_the_next_fix_keeps_it_from_being_pushed() {
-    let stage = Remotes::new(&Script { fixer: FIXES, ..rejecting() });
+    let stage = Remotes::new(&Script {
+        fixer: FIXES,
+        ..rejecting()
+    });
     stage.tick();
     stage.is_ready();
-    let review = Review { by: "bob", body: "say it twice", ..Review::default() };
+    let review = Review {
+        by: "bob",
+        body: "say it twice",
+        ..Review::default()
+    };
     stage.forge.review(stage.number, &review);
     let revert = stage.by_person("git revert --no-edit HEAD >/dev/null; git push --quiet");
-    stage.play.fixer(&format!("{revert}echo more >other.txt\n{FIXES}"));
+    stage
+        .play
+        .fixer(&format!("{revert}echo more >other.txt\n{FIXES}"));
     stage.tick();
     stage.is_escalated("Ada took our fix");
     assert!(!auto_fix(&stage));
@@ -113,10 +153,17 @@ fn a_revert_during_the_next_fix_keeps_it_from_being_pushed() {
 /// Where the branch is then, it was once by a push of ours.
 #[test]
 fn the_last_of_two_fixes_is_taken_off_the_branch() {
-    let stage = Remotes::new(&Script { fixer: FIXES, ..rejecting() });
+    let stage = Remotes::new(&Script {
+        fixer: FIXES,
+        ..rejecting()
+    });
     stage.tick();
     stage.is_ready();
-    stage.play.world.remand(&["refine", "c1", "--text", "once more"]).ok();
+    stage
+        .play
+        .world
+        .remand(&["refine", "c1", "--text", "once more"])
+        .ok();
     stage.tick();
     stage.is_ready();
     stage.person("git push --quiet --force origin HEAD~1:feature");

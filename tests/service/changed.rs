@@ -26,9 +26,15 @@ fn reloads(play: &Play) -> i64 {
 
 /// A pull request whose fix is under way: the agent waits for `let_go("go")`.
 fn fixing(settings: &str) -> (PullPlay, Daemon) {
-    let stage = PullPlay::new(&Script { fixer: WAITS_AND_FIXES, settings, ..rejecting() });
+    let stage = PullPlay::new(&Script {
+        fixer: WAITS_AND_FIXES,
+        settings,
+        ..rejecting()
+    });
     let daemon = stage.play.daemon();
-    stage.play.until("the fixer begins", || !stage.play.noted("began").is_empty());
+    stage
+        .play
+        .until("the fixer begins", || !stage.play.noted("began").is_empty());
     (stage, daemon)
 }
 
@@ -38,11 +44,22 @@ fn a_gate_that_is_added_while_an_agent_works_decides_the_push() {
     let (stage, daemon) = fixing("");
     let play = &stage.play;
     let pushes = stage.pushes();
-    let gate = play.world.script("gate", &format!("echo ran >>'{}'\n", play.seen("gated").display()));
+    let gate = play.world.script(
+        "gate",
+        &format!("echo ran >>'{}'\n", play.seen("gated").display()),
+    );
     with(play, &format!("gates = [[\"{}\"]]", gate.display()));
     play.let_go("go");
-    play.wait_for("SELECT count(*) FROM events WHERE event_type = 'fix_pushed'", "1");
-    assert_eq!(play.noted("gated").lines().count(), 1, "pushed without its gate: {:#?}", play.events());
+    play.wait_for(
+        "SELECT count(*) FROM events WHERE event_type = 'fix_pushed'",
+        "1",
+    );
+    assert_eq!(
+        play.noted("gated").lines().count(),
+        1,
+        "pushed without its gate: {:#?}",
+        play.events()
+    );
     assert_eq!(stage.pushes(), pushes + 1);
     play.wait_for_state("ready_for_human_review");
     assert_eq!(reloads(play), 1, "{}", play.log());
@@ -62,7 +79,10 @@ fn a_gate_that_is_added_while_the_gates_run_decides_the_push() {
             play.seen("").display()
         ),
     );
-    let second = play.world.script("second", &format!("echo second >>'{}'\n", play.seen("gated").display()));
+    let second = play.world.script(
+        "second",
+        &format!("echo second >>'{}'\n", play.seen("gated").display()),
+    );
     with(play, &format!("gates = [[\"{}\"]]", first.display()));
     stage.watch();
     let daemon = play.daemon();
@@ -70,10 +90,21 @@ fn a_gate_that_is_added_while_the_gates_run_decides_the_push() {
     let gates = format!("gates = [[\"{}\"]", first.display());
     let text = settings(play).replace(&gates, &format!("{gates}, [\"{}\"]", second.display()));
     play.world.config(&text);
-    play.wait_for("SELECT count(*) FROM events WHERE event_type = 'reloaded'", "1");
+    play.wait_for(
+        "SELECT count(*) FROM events WHERE event_type = 'reloaded'",
+        "1",
+    );
     play.let_go("gate-go");
-    play.wait_for("SELECT count(*) FROM events WHERE event_type = 'fix_pushed'", "1");
-    assert_eq!(play.noted("gated"), "first\nfirst\nsecond\n", "{:#?}", play.events());
+    play.wait_for(
+        "SELECT count(*) FROM events WHERE event_type = 'fix_pushed'",
+        "1",
+    );
+    assert_eq!(
+        play.noted("gated"),
+        "first\nfirst\nsecond\n",
+        "{:#?}",
+        play.events()
+    );
     assert!(daemon.stop().success());
 }
 
@@ -82,12 +113,18 @@ fn an_invalid_file_keeps_the_old_settings_holds_pushes_and_is_seen_everywhere() 
     let (stage, daemon) = fixing("");
     let (play, good) = (&stage.play, settings(&stage.play));
     let pushes = stage.pushes();
-    play.world.config(&good.replace("review_agent", "review_agnet"));
+    play.world
+        .config(&good.replace("review_agent", "review_agnet"));
     play.let_go("go");
     play.wait_for("SELECT hold_kind FROM changes", "configuration");
     play.wait_for("SELECT changed_kind FROM configuration", "invalid");
     assert_eq!(stage.pushes(), pushes);
-    for args in [&["list"][..], &["status"], &["why", "c1"], &["doctor", "--offline"]] {
+    for args in [
+        &["list"][..],
+        &["status"],
+        &["why", "c1"],
+        &["doctor", "--offline"],
+    ] {
         let said = play.world.remand(args);
         let all = format!("{}{}", said.stdout, said.stderr);
         assert!(all.contains("review_agnet"), "{args:?}: {all}");
@@ -97,19 +134,31 @@ fn an_invalid_file_keeps_the_old_settings_holds_pushes_and_is_seen_everywhere() 
         );
     }
     let why = play.world.json(&["why", "c1"]);
-    assert_eq!((why["because"].as_str(), why["commands"][0].as_str()), (Some("held"), Some("remand config check")));
-    assert_eq!(play.world.json(&["status"])["configuration"]["changed"]["kind"], "invalid");
+    assert_eq!(
+        (why["because"].as_str(), why["commands"][0].as_str()),
+        (Some("held"), Some("remand config check"))
+    );
+    assert_eq!(
+        play.world.json(&["status"])["configuration"]["changed"]["kind"],
+        "invalid"
+    );
     let refused = play.world.remand(&["reload"]);
     assert_eq!(refused.status, 3, "{refused:?}");
     for word in ["refused", "review_agnet", "config.toml:2", "review_agent"] {
         assert!(refused.stdout.contains(word), "{word}: {refused:?}");
     }
-    assert_eq!(play.count("events WHERE event_type = 'held' AND metadata ->> 'kind' = 'configuration'"), 1);
+    assert_eq!(
+        play.count("events WHERE event_type = 'held' AND metadata ->> 'kind' = 'configuration'"),
+        1
+    );
     // It goes on by itself.
     play.world.config(&good);
     play.wait_for_state("ready_for_human_review");
     assert_eq!(stage.pushes(), pushes + 1);
-    assert_eq!(play.world.sqlite("SELECT changed_kind FROM configuration"), "");
+    assert_eq!(
+        play.world.sqlite("SELECT changed_kind FROM configuration"),
+        ""
+    );
     let listed = play.world.remand(&["list"]).ok();
     assert!(!listed.stderr.contains("not in force"), "{listed:?}");
     assert!(daemon.stop().success());
@@ -121,7 +170,11 @@ fn what_drops_a_safeguard_needs_a_reload() {
     let (stage, daemon) = fixing("gates = [[\"true\"]]");
     let (play, world) = (&stage.play, &stage.play.world);
     let ok = world.remand(&["config", "check"]).ok();
-    assert!(ok.stderr.contains(&format!("in force in the daemon (pid {})", daemon.pid())), "{ok:?}");
+    assert!(
+        ok.stderr
+            .contains(&format!("in force in the daemon (pid {})", daemon.pid())),
+        "{ok:?}"
+    );
     let pushes = stage.pushes();
     world.config(&settings(play).replace("gates = [[\"true\"]]", ""));
     play.let_go("go");
@@ -129,24 +182,45 @@ fn what_drops_a_safeguard_needs_a_reload() {
     play.wait_for("SELECT hold_kind FROM changes", "configuration");
     assert_eq!((stage.pushes(), reloads(play)), (pushes, 0));
     let check = world.remand(&["config", "check"]).ok();
-    assert!(check.stderr.contains("not in force") && check.stderr.contains("the gate `true` is dropped"), "{check:?}");
+    assert!(
+        check.stderr.contains("not in force")
+            && check.stderr.contains("the gate `true` is dropped"),
+        "{check:?}"
+    );
     assert_eq!(world.json(&["config", "check"])["in_force"], false);
     let show = world.remand(&["config", "show", "gates"]).ok();
-    assert!(show.stderr.contains("in force: gates = [[\"true\"]]"), "{show:?}");
+    assert!(
+        show.stderr.contains("in force: gates = [[\"true\"]]"),
+        "{show:?}"
+    );
     let doctor = world.remand(&["doctor", "--offline"]).stdout;
-    assert!(doctor.contains("not in force") && doctor.contains("`remand reload`"), "{doctor}");
+    assert!(
+        doctor.contains("not in force") && doctor.contains("`remand reload`"),
+        "{doctor}"
+    );
     assert_eq!(world.json(&["why", "c1"])["commands"][0], "remand reload");
     let beside = world.remand(&["tick"]).ok();
     assert_eq!(stage.pushes(), pushes, "{beside:?}");
 
     let applied = world.remand(&["reload"]).ok().stdout;
-    for part in ["applied", "gates: [[\"true\"]] → []", "note: the gate `true` is dropped"] {
+    for part in [
+        "applied",
+        "gates: [[\"true\"]] → []",
+        "note: the gate `true` is dropped",
+    ] {
         assert!(applied.contains(part), "{part}: {applied}");
     }
     play.wait_for_state("ready_for_human_review");
     assert_eq!(stage.pushes(), pushes + 1);
     let again = world.json(&["reload"]);
-    assert_eq!((&again["applied"], again["changed"].as_array().unwrap().len()), (&true.into(), 0), "{again}");
+    assert_eq!(
+        (
+            &again["applied"],
+            again["changed"].as_array().unwrap().len()
+        ),
+        (&true.into(), 0),
+        "{again}"
+    );
     assert_eq!(world.json(&["config", "check"])["in_force"], true);
     assert!(daemon.stop().success());
     world.remand(&["reload"]).fails(1, "no daemon is running");
@@ -159,19 +233,36 @@ fn an_empty_file_needs_a_reload_and_a_prompt_does_not() {
     let daemon = play.daemon();
     let good = settings(&play);
     play.world.config("");
-    play.wait_for("SELECT changed_reason LIKE '%config.toml is empty%' FROM configuration", "1");
-    let refused = play.world.sqlite("SELECT metadata ->> 'kind' FROM events WHERE event_type = 'skipped'");
+    play.wait_for(
+        "SELECT changed_reason LIKE '%config.toml is empty%' FROM configuration",
+        "1",
+    );
+    let refused = play
+        .world
+        .sqlite("SELECT metadata ->> 'kind' FROM events WHERE event_type = 'skipped'");
     assert_eq!((refused.as_str(), reloads(&play)), ("needs_reload", 0));
     play.world.config(&good);
-    play.wait_for("SELECT count(*) FROM configuration WHERE changed_hash IS NULL", "1");
+    play.wait_for(
+        "SELECT count(*) FROM configuration WHERE changed_hash IS NULL",
+        "1",
+    );
     assert_eq!(reloads(&play), 0, "what is in force again needs no reload");
 
     let prompts = play.world.root().join("config/remand/prompts");
     fs::create_dir(&prompts).unwrap();
-    let stock = play.world.remand(&["prompts", "show", "review"]).ok().stdout;
+    let stock = play
+        .world
+        .remand(&["prompts", "show", "review"])
+        .ok()
+        .stdout;
     fs::write(prompts.join("review.md"), format!("{stock}\nBe kind.\n")).unwrap();
-    play.wait_for("SELECT metadata ->> 'files' FROM events WHERE event_type = 'reloaded'", "[\"prompts/review.md\"]");
-    play.world.remand_in(&play.worktree, &["review", "--title", "Feature"]).ok();
+    play.wait_for(
+        "SELECT metadata ->> 'files' FROM events WHERE event_type = 'reloaded'",
+        "[\"prompts/review.md\"]",
+    );
+    play.world
+        .remand_in(&play.worktree, &["review", "--title", "Feature"])
+        .ok();
     play.wait_for_state("ready_for_human_review");
     assert!(play.prompt_of_run("r1").contains("Be kind."));
     assert!(daemon.stop().success());
@@ -180,12 +271,23 @@ fn an_empty_file_needs_a_reload_and_a_prompt_does_not() {
 /// A tick reads the files when it starts; what changes while it works is not in force for it.
 #[test]
 fn a_tick_does_not_push_by_files_that_changed_since_its_start() {
-    let stage = PullPlay::new(&Script { fixer: WAITS_AND_FIXES, ..rejecting() });
+    let stage = PullPlay::new(&Script {
+        fixer: WAITS_AND_FIXES,
+        ..rejecting()
+    });
     let play = &stage.play;
     let pushes = stage.pushes();
-    let mut tick = play.world.remand_command(&["tick"]).stdout(std::process::Stdio::null()).spawn().unwrap();
+    let mut tick = play
+        .world
+        .remand_command(&["tick"])
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
     play.until("the fixer begins", || !play.noted("began").is_empty());
-    let gate = play.world.script("gate", &format!("echo ran >>'{}'\n", play.seen("gated").display()));
+    let gate = play.world.script(
+        "gate",
+        &format!("echo ran >>'{}'\n", play.seen("gated").display()),
+    );
     with(play, &format!("gates = [[\"{}\"]]", gate.display()));
     play.let_go("go");
     assert!(tick.wait().unwrap().success());
@@ -193,5 +295,8 @@ fn a_tick_does_not_push_by_files_that_changed_since_its_start() {
     assert_eq!((stage.pushes(), play.noted("gated").as_str()), (pushes, ""));
     stage.tick();
     stage.is_ready(1);
-    assert_eq!((stage.pushes(), play.noted("gated").as_str()), (pushes + 1, "ran\n"));
+    assert_eq!(
+        (stage.pushes(), play.noted("gated").as_str()),
+        (pushes + 1, "ran\n")
+    );
 }

@@ -9,7 +9,9 @@ use crate::support::play::{Play, Script};
 const WATCHDOG: Duration = Duration::from_millis(900);
 
 fn alive(told: &[String]) -> usize {
-    told.iter().filter(|told| told.starts_with("WATCHDOG=1")).count()
+    told.iter()
+        .filter(|told| told.starts_with("WATCHDOG=1"))
+        .count()
 }
 
 #[test]
@@ -17,15 +19,28 @@ fn it_says_when_it_is_ready_that_it_lives_and_when_it_stops() {
     let play = Play::without_change(&Script::default());
     let supervisor = Supervisor::of(&play);
     let daemon = play.daemon_from(supervisor.command(&play, WATCHDOG));
-    assert_eq!(supervisor.next(&play), "READY=1\nSTATUS=nothing to do now\n");
+    assert_eq!(
+        supervisor.next(&play),
+        "READY=1\nSTATUS=nothing to do now\n"
+    );
     for _ in 0..3 {
-        assert_eq!(supervisor.next(&play), "WATCHDOG=1\nSTATUS=nothing to do now\n");
+        assert_eq!(
+            supervisor.next(&play),
+            "WATCHDOG=1\nSTATUS=nothing to do now\n"
+        );
     }
     play.world.remand(&["stop", "calc"]).ok();
-    supervisor.wait_for(&play, "WATCHDOG=1\nSTATUS=nothing to do now; calc is stopped\n");
+    supervisor.wait_for(
+        &play,
+        "WATCHDOG=1\nSTATUS=nothing to do now; calc is stopped\n",
+    );
     assert!(daemon.stop().success());
     let told = supervisor.so_far();
-    assert!(told.last().is_some_and(|last| last.starts_with("STOPPING=1\n")), "{told:?}");
+    assert!(
+        told.last()
+            .is_some_and(|last| last.starts_with("STOPPING=1\n")),
+        "{told:?}"
+    );
 }
 
 #[test]
@@ -38,7 +53,9 @@ fn no_sign_of_life_while_nothing_can_be_written() {
     other.busy_timeout(Duration::from_secs(30)).unwrap();
     other.execute_batch("BEGIN EXCLUSIVE").unwrap();
     supervisor.so_far();
-    play.until("it gives up on a write", || play.log().contains("no sign of life is given"));
+    play.until("it gives up on a write", || {
+        play.log().contains("no sign of life is given")
+    });
     // One may have been on its way when the lock was taken.
     let told = supervisor.so_far();
     assert!(alive(&told) <= 1, "{told:?}");
@@ -57,10 +74,16 @@ fn no_sign_of_life_while_the_heartbeat_fails() {
     play.until("a pass fails", || play.log().contains("heartbeat failed"));
     supervisor.so_far();
     // Tried again after a second, and again after two: in that time a sign of life would have come ten times.
-    play.until("it is tried again", || play.log().matches("heartbeat failed").count() >= 3);
+    play.until("it is tried again", || {
+        play.log().matches("heartbeat failed").count() >= 3
+    });
     let told = supervisor.so_far();
     assert_eq!(alive(&told), 0, "{told:?}");
-    assert_eq!(play.world.sqlite("SELECT count(*) FROM projects"), "1", "the blackboard itself works");
+    assert_eq!(
+        play.world.sqlite("SELECT count(*) FROM projects"),
+        "1",
+        "the blackboard itself works"
+    );
     play.world.sqlite("ALTER TABLE hidden RENAME TO evaluators");
     supervisor.wait_for(&play, "WATCHDOG=1");
     assert!(daemon.stop().success());
@@ -85,8 +108,14 @@ fn a_socket_that_is_not_there_is_no_reason_not_to_work() {
     let play = Play::without_change(&Script::default());
     for socket in ["/nowhere/notify", "vsock:2:1", "@"] {
         let mut command = play.world.remand_command(&["run"]);
-        command.env("NOTIFY_SOCKET", socket).env("WATCHDOG_USEC", "300000");
+        command
+            .env("NOTIFY_SOCKET", socket)
+            .env("WATCHDOG_USEC", "300000");
         assert!(play.daemon_from(command).stop().success(), "{socket}");
     }
-    assert!(play.log().contains("NOTIFY_SOCKET can't be used"), "{}", play.log());
+    assert!(
+        play.log().contains("NOTIFY_SOCKET can't be used"),
+        "{}",
+        play.log()
+    );
 }

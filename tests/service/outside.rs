@@ -12,11 +12,22 @@ use crate::support::{run, skip};
 fn machine_unit(play: &Play) -> PathBuf {
     let root = image(&play.world, "ci:x:990:990::/var/lib/ci:/usr/sbin/nologin\n");
     play.world.script("systemctl", SYSTEMCTL);
-    let words = ["service", "install", "--system", "--root", root.to_str().unwrap(), "--run-as", "ci"];
+    let words = [
+        "service",
+        "install",
+        "--system",
+        "--root",
+        root.to_str().unwrap(),
+        "--run-as",
+        "ci",
+    ];
     play.world.remand(&words).ok();
     let units = root.join("etc/systemd/system");
     let text = std::fs::read_to_string(units.join("remand.service")).unwrap();
-    let text = text.replace("/var/lib/remand/blackboard.db", play.world.db().to_str().unwrap());
+    let text = text.replace(
+        "/var/lib/remand/blackboard.db",
+        play.world.db().to_str().unwrap(),
+    );
     std::fs::write(units.join("remand.service"), text).unwrap();
     units
 }
@@ -45,7 +56,10 @@ fn works_here(play: &Play, name: &str) -> bool {
 #[test]
 fn a_project_that_can_not_be_written_is_held_before_an_agent_is_paid() {
     let play = Play::new(&Script::default());
-    if !works_here(&play, "a_project_that_can_not_be_written_is_held_before_an_agent_is_paid") {
+    if !works_here(
+        &play,
+        "a_project_that_can_not_be_written_is_held_before_an_agent_is_paid",
+    ) {
         return;
     }
     let src = play.repo.parent().unwrap().to_str().unwrap();
@@ -53,7 +67,12 @@ fn a_project_that_can_not_be_written_is_held_before_an_agent_is_paid() {
         run(&mut confined(&play, mount, &["tick"])).ok();
         assert_eq!(play.count("runs"), 0, "{mount:?}: {:#?}", play.events());
         play.is_held("the daemon can't write to");
-        assert!(play.answer().contains(play.repo.join(".git").to_str().unwrap()), "{}", play.answer());
+        assert!(
+            play.answer()
+                .contains(play.repo.join(".git").to_str().unwrap()),
+            "{}",
+            play.answer()
+        );
         play.world.remand(&["resume", "c1"]).ok();
     }
     play.tick().ok();
@@ -70,7 +89,9 @@ fn under_the_machines_unit_the_hold_names_the_command() {
     let supervisor = Supervisor::of(&play);
     let src = play.repo.parent().unwrap().to_str().unwrap();
     let mut command = confined(&play, &["--ro-bind", src, src], &["run"]);
-    command.env("NOTIFY_SOCKET", supervisor.name()).env("SYSTEMD_UNIT_PATH", &units);
+    command
+        .env("NOTIFY_SOCKET", supervisor.name())
+        .env("SYSTEMD_UNIT_PATH", &units);
     let daemon = play.daemon_from(command);
     play.wait_for("SELECT count(*) FROM events WHERE event_type = 'held'", "1");
     play.is_held("`sudo remand service install --system --run-as ci` and `sudo systemctl restart remand.service`");
@@ -78,7 +99,9 @@ fn under_the_machines_unit_the_hold_names_the_command() {
 }
 
 fn add(play: &Play, units: &Path, repo: &Path) -> String {
-    let mut command = play.world.remand_command(&["project", "add", repo.to_str().unwrap()]);
+    let mut command = play
+        .world
+        .remand_command(&["project", "add", repo.to_str().unwrap()]);
     command.env("SYSTEMD_UNIT_PATH", units);
     run(&mut command).ok().stderr
 }
@@ -88,13 +111,23 @@ fn project_add_says_that_the_installed_unit_can_not_write_there() {
     let play = Play::without_change(&Script::default());
     let units = machine_unit(&play);
     let said = add(&play, &units, &play.world.repo("late"));
-    assert!(said.contains("the installed service can't write to") && said.contains("src/late"), "{said}");
-    assert!(said.contains("`sudo remand service install --system --run-as ci`"), "{said}");
+    assert!(
+        said.contains("the installed service can't write to") && said.contains("src/late"),
+        "{said}"
+    );
+    assert!(
+        said.contains("`sudo remand service install --system --run-as ci`"),
+        "{said}"
+    );
     // One that it may write.
     let file = units.join("remand.service");
     let text = std::fs::read_to_string(&file).unwrap();
     let open = play.world.root().join("src").display().to_string();
-    std::fs::write(&file, text.replace("[Install]", &format!("ReadWritePaths=-{open}\n\n[Install]"))).unwrap();
+    std::fs::write(
+        &file,
+        text.replace("[Install]", &format!("ReadWritePaths=-{open}\n\n[Install]")),
+    )
+    .unwrap();
     let said = add(&play, &units, &play.world.repo("later"));
     assert!(!said.contains("installed service"), "{said}");
 }

@@ -17,35 +17,57 @@ fn settings(play: &Play) -> String {
 
 /// The settings with another reviewer.
 fn with_other_reviewer(play: &Play) -> String {
-    let says = format!("PROMPTS='{}'\n{REVIEWER}\nsays approved 'all good'\n", play.seen("").display());
+    let says = format!(
+        "PROMPTS='{}'\n{REVIEWER}\nsays approved 'all good'\n",
+        play.seen("").display()
+    );
     let other = play.world.script("other-reviewer", &says);
     let named = settings(play).replace("review_agent = \"reviewer\"", "review_agent = \"other\"");
     assert_ne!(named, settings(play));
-    format!("{named}\n[agents.other]\nkind = \"command\"\ncommand = [\"{}\"]\n", other.display())
+    format!(
+        "{named}\n[agents.other]\nkind = \"command\"\ncommand = [\"{}\"]\n",
+        other.display()
+    )
 }
 
 #[test]
 fn new_settings_hold_for_what_begins_next_and_leave_agents_alone() {
-    let play = Play::new(&Script { fixer: WAITS_AND_FIXES, ..Script::default() });
+    let play = Play::new(&Script {
+        fixer: WAITS_AND_FIXES,
+        ..Script::default()
+    });
     let supervisor = Supervisor::of(&play);
     let daemon = play.daemon_from(supervisor.command(&play, SELDOM));
     play.until("the fixer begins", || !play.noted("began").is_empty());
     play.world.config(&with_other_reviewer(&play));
     hang_up(&daemon);
     let told = supervisor.wait_for(&play, "RELOADING=1\n");
-    let usec = told.lines().find_map(|line| line.strip_prefix("MONOTONIC_USEC=")).unwrap();
+    let usec = told
+        .lines()
+        .find_map(|line| line.strip_prefix("MONOTONIC_USEC="))
+        .unwrap();
     assert!(usec.parse::<u64>().unwrap() > 0, "{told}");
-    assert_eq!(supervisor.next(&play), "READY=1\nSTATUS=goes by the settings as they are now\n");
     assert_eq!(
-        play.world.sqlite("SELECT target_type, target_id, summary FROM events WHERE event_type = 'reloaded'"),
+        supervisor.next(&play),
+        "READY=1\nSTATUS=goes by the settings as they are now\n"
+    );
+    assert_eq!(
+        play.world.sqlite(
+            "SELECT target_type, target_id, summary FROM events WHERE event_type = 'reloaded'"
+        ),
         "blackboard|configuration|goes by the settings as they are now"
     );
-    assert_eq!(play.count("runs WHERE ended_at IS NULL"), 1, "the fixer is still at work");
+    assert_eq!(
+        play.count("runs WHERE ended_at IS NULL"),
+        1,
+        "the fixer is still at work"
+    );
     play.let_go("go");
     play.wait_for_state("ready_for_human_review");
     assert!(daemon.stop().success());
     assert_eq!(
-        play.world.sqlite("SELECT agent, ended FROM runs ORDER BY started_at"),
+        play.world
+            .sqlite("SELECT agent, ended FROM runs ORDER BY started_at"),
         "reviewer|agent\nfixer|agent\nother|agent"
     );
     play.is_ready(1);
@@ -63,18 +85,26 @@ fn wrong_settings_are_refused_as_a_whole_and_the_old_ones_hold() {
         hang_up(&daemon);
         supervisor.wait_for(&play, "RELOADING=1\n");
         let told = supervisor.next(&play);
-        assert!(told.starts_with("READY=1\nSTATUS=the settings as they are now were refused"), "{told}");
+        assert!(
+            told.starts_with("READY=1\nSTATUS=the settings as they are now were refused"),
+            "{told}"
+        );
         let reason = play.world.sqlite(
             "SELECT metadata ->> 'reason' FROM events WHERE event_type = 'skipped' AND target_id = 'configuration'
              ORDER BY id DESC LIMIT 1",
         );
         for word in said {
-            assert!(reason.contains(word) && play.log().contains(word), "{word:?}: {reason}\n{}", play.log());
+            assert!(
+                reason.contains(word) && play.log().contains(word),
+                "{word:?}: {reason}\n{}",
+                play.log()
+            );
         }
     };
     // One that is right beside one that is wrong does not take effect either.
     let other = with_other_reviewer(&play);
-    play.world.config(&format!("{other}\n[dispatch]\nslotz = 3\n"));
+    play.world
+        .config(&format!("{other}\n[dispatch]\nslotz = 3\n"));
     refused(&["slotz", "config.toml:", "slots"]);
     play.world.config(&other);
     std::fs::create_dir(folder.join("evaluators")).unwrap();
@@ -82,7 +112,11 @@ fn wrong_settings_are_refused_as_a_whole_and_the_old_ones_hold() {
     refused(&["mine.toml", "nonsense"]);
     std::fs::remove_dir_all(folder.join("evaluators")).unwrap();
     std::fs::create_dir(folder.join("prompts")).unwrap();
-    std::fs::write(folder.join("prompts/review.md"), "{{ nobody_knows_this }}\n").unwrap();
+    std::fs::write(
+        folder.join("prompts/review.md"),
+        "{{ nobody_knows_this }}\n",
+    )
+    .unwrap();
     refused(&["review.md", "nobody_knows_this"]);
     // The defaults have no agent, no gate and no forbidden path: nobody means them by moving a file.
     std::fs::rename(folder.join("config.toml"), folder.join("config.away")).unwrap();
@@ -92,9 +126,16 @@ fn wrong_settings_are_refused_as_a_whole_and_the_old_ones_hold() {
 
     play.world.config(&good);
     std::fs::remove_dir_all(folder.join("prompts")).unwrap();
-    play.world.remand_in(&play.worktree, &["review", "--title", "Feature"]).ok();
+    play.world
+        .remand_in(&play.worktree, &["review", "--title", "Feature"])
+        .ok();
     play.wait_for_state("ready_for_human_review");
-    assert_eq!(play.count("runs WHERE agent = 'other'"), 0, "{}", play.log());
+    assert_eq!(
+        play.count("runs WHERE agent = 'other'"),
+        0,
+        "{}",
+        play.log()
+    );
     assert!(daemon.stop().success());
 }
 
@@ -109,9 +150,13 @@ fn what_only_a_restart_changes_is_said() {
         settings(&play)
     ));
     hang_up(&daemon);
-    play.wait_for("SELECT count(*) FROM events WHERE event_type = 'reloaded'", "1");
+    play.wait_for(
+        "SELECT count(*) FROM events WHERE event_type = 'reloaded'",
+        "1",
+    );
     assert_eq!(
-        play.world.sqlite("SELECT metadata ->> 'kept' FROM events WHERE event_type = 'reloaded'"),
+        play.world
+            .sqlite("SELECT metadata ->> 'kept' FROM events WHERE event_type = 'reloaded'"),
         r#"["blackboard","log"]"#
     );
     assert!(!elsewhere.exists());
@@ -125,11 +170,20 @@ fn a_tick_that_is_hung_up_stops() {
         tables: "[dispatch]\nstop_grace_s = 0\n[limits]\ngrace_s = 1\n",
         ..Script::default()
     });
-    let mut tick = play.world.remand_command(&["tick"]).stdout(std::process::Stdio::null()).spawn().unwrap();
+    let mut tick = play
+        .world
+        .remand_command(&["tick"])
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
     play.until("the fixer begins", || !play.noted("began").is_empty());
     kill_process(Pid::from_child(&tick), Signal::HUP).unwrap();
     assert!(tick.wait().unwrap().success());
-    assert_eq!(play.world.sqlite("SELECT status, attempt FROM work_items WHERE source = 'review_fix'"), "available|0");
+    assert_eq!(
+        play.world
+            .sqlite("SELECT status, attempt FROM work_items WHERE source = 'review_fix'"),
+        "available|0"
+    );
     assert_eq!(play.count("events WHERE event_type = 'reloaded'"), 0);
 }
 
@@ -137,8 +191,10 @@ fn a_tick_that_is_hung_up_stops() {
 fn what_waited_for_an_agent_goes_on_with_the_settings_that_have_one() {
     let play = Play::new(&Script::default());
     let good = settings(&play);
-    let without: Vec<&str> =
-        good.lines().filter(|line| !line.starts_with("agent =") && !line.starts_with("review_agent =")).collect();
+    let without: Vec<&str> = good
+        .lines()
+        .filter(|line| !line.starts_with("agent =") && !line.starts_with("review_agent ="))
+        .collect();
     play.world.config(&without.join("\n"));
     let daemon = play.daemon();
     play.wait_for("SELECT count(*) FROM events WHERE event_type = 'held'", "1");
@@ -156,11 +212,14 @@ fn what_waited_for_an_agent_goes_on_with_the_settings_that_have_one() {
     hang_up(&daemon);
     play.wait_for_state("ready_for_human_review");
     assert_eq!(
-        play.world.sqlite("SELECT summary FROM events WHERE event_type = 'resumed' AND change_id = 'c1'"),
+        play.world
+            .sqlite("SELECT summary FROM events WHERE event_type = 'resumed' AND change_id = 'c1'"),
         "going on: the settings were read again"
     );
     assert_eq!(
-        play.world.sqlite(&format!("SELECT hold_reason FROM changes WHERE change_id = '{other}'")),
+        play.world.sqlite(&format!(
+            "SELECT hold_reason FROM changes WHERE change_id = '{other}'"
+        )),
         "no network"
     );
     assert!(daemon.stop().success());

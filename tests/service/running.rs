@@ -17,21 +17,48 @@ fn install_beside_another_daemon_names_it_and_starts_none() {
     let daemon = play.daemon();
     let pid = daemon.pid();
     let refused = play.world.remand(&["service", "install"]);
-    let what = format!("a daemon with pid {pid} already uses {}", play.world.db().display());
-    assert!(refused.status == 1 && refused.stderr.contains(&what), "{}", refused.stderr);
+    let what = format!(
+        "a daemon with pid {pid} already uses {}",
+        play.world.db().display()
+    );
     assert!(
-        refused.stderr.contains(&format!("`kill {pid}`, then `systemctl --user enable --now remand.service`")),
+        refused.status == 1 && refused.stderr.contains(&what),
         "{}",
         refused.stderr
     );
-    assert!(!asked(&play.world).iter().any(|words| words.contains("--now")), "none is started");
+    assert!(
+        refused.stderr.contains(&format!(
+            "`kill {pid}`, then `systemctl --user enable --now remand.service`"
+        )),
+        "{}",
+        refused.stderr
+    );
+    assert!(
+        !asked(&play.world)
+            .iter()
+            .any(|words| words.contains("--now")),
+        "none is started"
+    );
     assert!(unit(&play.world).exists());
     // What systemd does with one that was started all the same.
     let text = std::fs::read_to_string(unit(&play.world)).unwrap();
     let status = play.world.remand(&["run"]);
-    let prevented = text.lines().find_map(|line| line.strip_prefix("RestartPreventExitStatus=")).unwrap();
-    assert!(prevented.split(' ').any(|code| code == status.status.to_string()), "{} of {prevented}", status.status);
-    assert!(status.stderr.contains(&pid.to_string()), "{}", status.stderr);
+    let prevented = text
+        .lines()
+        .find_map(|line| line.strip_prefix("RestartPreventExitStatus="))
+        .unwrap();
+    assert!(
+        prevented
+            .split(' ')
+            .any(|code| code == status.status.to_string()),
+        "{} of {prevented}",
+        status.status
+    );
+    assert!(
+        status.stderr.contains(&pid.to_string()),
+        "{}",
+        status.stderr
+    );
     assert!(daemon.stop().success());
     play.world.remand(&["service", "install"]).ok();
     assert!(asked(&play.world).contains(&"--user enable --now remand.service".to_owned()));
@@ -47,62 +74,102 @@ fn up_to_date_is_said_of_the_running_daemon() {
     let pid = daemon.pid();
     std::fs::write(play.world.root().join("home/main-pid"), pid.to_string()).unwrap();
     let told = play.world.json(&["service", "status"]);
-    assert_eq!((&told["differs"], &told["outdated"], &told["commands"]), (&json!(false), &json!(null), &json!([])));
+    assert_eq!(
+        (&told["differs"], &told["outdated"], &told["commands"]),
+        (&json!(false), &json!(null), &json!([]))
+    );
     let said = play.world.remand(&["service", "status"]).ok().stdout;
-    assert!(said.contains(&format!("runs with pid {pid}, up to date")), "{said}");
+    assert!(
+        said.contains(&format!("runs with pid {pid}, up to date")),
+        "{said}"
+    );
 
     // Another unit than the one that the daemon was started with.
     let settings = play.world.root().join("config/remand/config.toml");
     let text = std::fs::read_to_string(&settings).unwrap();
-    play.world.config(&format!("{text}\n[dispatch]\nstop_grace_s = 100\n"));
+    play.world
+        .config(&format!("{text}\n[dispatch]\nstop_grace_s = 100\n"));
     play.world.remand(&["service", "install"]).ok();
     let told = play.world.json(&["service", "status"]);
     assert_eq!(told["differs"], json!(false), "the file is");
-    assert!(told["outdated"].as_str().unwrap().contains("started before"), "{told}");
-    assert_eq!(told["commands"], json!(["systemctl --user restart remand.service"]));
+    assert!(
+        told["outdated"]
+            .as_str()
+            .unwrap()
+            .contains("started before"),
+        "{told}"
+    );
+    assert_eq!(
+        told["commands"],
+        json!(["systemctl --user restart remand.service"])
+    );
     let said = play.world.remand(&["service", "status"]).ok().stdout;
-    assert!(!said.contains("up to date") && said.contains("restart remand.service"), "{said}");
-    let doctor = run(&mut play.world.remand_command(&["doctor", "--offline", "--json"])).stdout;
+    assert!(
+        !said.contains("up to date") && said.contains("restart remand.service"),
+        "{said}"
+    );
+    let doctor = run(&mut play
+        .world
+        .remand_command(&["doctor", "--offline", "--json"]))
+    .stdout;
     let checks: Vec<serde_json::Value> = serde_json::from_str(&doctor).unwrap();
-    let check = checks.iter().find(|check| check["check"] == "service").unwrap();
+    let check = checks
+        .iter()
+        .find(|check| check["check"] == "service")
+        .unwrap();
     assert_eq!(check["state"], json!("warn"), "{check}");
 
     // A daemon that the service did not start.
     std::fs::write(play.world.root().join("home/main-pid"), "1").unwrap();
     let told = play.world.json(&["service", "status"]);
-    assert!(told["outdated"].as_str().unwrap().contains("was not started by this service"), "{told}");
+    assert!(
+        told["outdated"]
+            .as_str()
+            .unwrap()
+            .contains("was not started by this service"),
+        "{told}"
+    );
     assert!(daemon.stop().success());
 }
 
 /// S1-50: systemd ends a daemon that gives no sign of life; its agents go with it, which nothing else tells.
 #[test]
 fn a_watchdog_time_out_with_an_agent_at_work_is_shown() {
-    let play = Play::new(&Script { fixer: WAITS_AND_FIXES, ..Script::default() });
+    let play = Play::new(&Script {
+        fixer: WAITS_AND_FIXES,
+        ..Script::default()
+    });
     let supervisor = Supervisor::of(&play);
     let daemon = play.daemon_from(supervisor.command(&play, Duration::from_millis(900)));
     play.until("the fixer begins", || !play.noted("began").is_empty());
     let other = rusqlite::Connection::open(play.world.db()).unwrap();
     other.busy_timeout(Duration::from_secs(30)).unwrap();
     other.execute_batch("BEGIN EXCLUSIVE").unwrap();
-    play.until("the daemon notices", || play.log().contains("no sign of life"));
+    play.until("the daemon notices", || {
+        play.log().contains("no sign of life")
+    });
     // As systemd does.
     kill_process(Pid::from_child(&daemon.child), Signal::ABORT).unwrap();
     drop(daemon);
     other.execute_batch("COMMIT").unwrap();
     play.let_go("go");
     let daemon = play.daemon();
-    let event =
-        "SELECT count(*) FROM events WHERE event_type = 'daemon_ended' AND target_type = 'change' AND change_id = 'c1'";
+    let event = "SELECT count(*) FROM events WHERE event_type = 'daemon_ended' AND target_type = 'change' AND change_id = 'c1'";
     play.wait_for(event, "1");
     play.wait_for_state("ready_for_human_review");
     let why = play.world.json(&["why", "c1"]);
     let shown = why["events"].as_array().unwrap().iter().any(|event| {
-        event["summary"].as_str().unwrap().contains("watchdog") && event["summary"].as_str().unwrap().contains("r2")
+        event["summary"].as_str().unwrap().contains("watchdog")
+            && event["summary"].as_str().unwrap().contains("r2")
     });
     assert!(shown, "{why:#}");
     assert!(play.log().contains("watchdog"), "{}", play.log());
     assert!(daemon.stop().success());
     let daemon = play.daemon();
     assert!(daemon.stop().success());
-    assert_eq!(play.count("events WHERE event_type = 'daemon_ended'"), 1, "a stop in order is none");
+    assert_eq!(
+        play.count("events WHERE event_type = 'daemon_ended'"),
+        1,
+        "a stop in order is none"
+    );
 }

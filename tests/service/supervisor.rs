@@ -16,7 +16,10 @@ pub(crate) struct Supervisor {
 impl Supervisor {
     pub(crate) fn of(play: &Play) -> Self {
         let path = play.world.root().join("notify");
-        Self { socket: UnixDatagram::bind(&path).unwrap(), name: path.to_str().unwrap().to_owned() }
+        Self {
+            socket: UnixDatagram::bind(&path).unwrap(),
+            name: path.to_str().unwrap().to_owned(),
+        }
     }
 
     /// One that is in no folder.
@@ -25,7 +28,10 @@ impl Supervisor {
         use std::os::linux::net::SocketAddrExt as _;
         let name = format!("remand-test{}", play.world.root().display());
         let address = std::os::unix::net::SocketAddr::from_abstract_name(&name).unwrap();
-        Self { socket: UnixDatagram::bind_addr(&address).unwrap(), name: format!("@{name}") }
+        Self {
+            socket: UnixDatagram::bind_addr(&address).unwrap(),
+            name: format!("@{name}"),
+        }
     }
 
     /// The value of NOTIFY_SOCKET.
@@ -36,7 +42,9 @@ impl Supervisor {
     /// `remand run`, watched.
     pub(crate) fn command(&self, play: &Play, watchdog: Duration) -> Command {
         let mut command = play.world.remand_command(&["run"]);
-        command.env("NOTIFY_SOCKET", &self.name).env("WATCHDOG_USEC", watchdog.as_micros().to_string());
+        command
+            .env("NOTIFY_SOCKET", &self.name)
+            .env("WATCHDOG_USEC", watchdog.as_micros().to_string());
         command
     }
 
@@ -46,8 +54,10 @@ impl Supervisor {
         self.socket.set_nonblocking(false).unwrap();
         self.socket.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut buffer = [0; 4096];
-        let read =
-            self.socket.recv(&mut buffer).unwrap_or_else(|error| panic!("{error}: nothing is told; {}", play.log()));
+        let read = self
+            .socket
+            .recv(&mut buffer)
+            .unwrap_or_else(|error| panic!("{error}: nothing is told; {}", play.log()));
         String::from_utf8(buffer[..read].to_vec()).unwrap()
     }
 
@@ -60,7 +70,11 @@ impl Supervisor {
             if told.starts_with(begins) {
                 return told;
             }
-            assert!(begun.elapsed() < PATIENCE, "{begins} was not told; {}", play.log());
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "{begins} was not told; {}",
+                play.log()
+            );
         }
     }
 

@@ -34,7 +34,11 @@ pub(super) fn asked(world: &World) -> Vec<String> {
     let path = world.root().join("home/asked");
     let asked = std::fs::read_to_string(&path).unwrap_or_default();
     std::fs::remove_file(path).ok();
-    asked.lines().filter(|line| !line.contains("is-") && !line.contains("show")).map(str::to_owned).collect()
+    asked
+        .lines()
+        .filter(|line| !line.contains("is-") && !line.contains("show"))
+        .map(str::to_owned)
+        .collect()
 }
 
 pub(super) fn unit(world: &World) -> PathBuf {
@@ -46,31 +50,67 @@ fn installed_looked_at_and_uninstalled() {
     let world = World::new();
     world.script("systemctl", SYSTEMCTL);
     let status = || world.json(&["service", "status"]);
-    assert_eq!((&status()["installed"], &status()["commands"]), (&json!(false), &json!(["remand service install"])));
+    assert_eq!(
+        (&status()["installed"], &status()["commands"]),
+        (&json!(false), &json!(["remand service install"]))
+    );
 
     let said = world.remand(&["service", "install"]).ok();
-    assert!(said.stdout.starts_with(&format!("{} is written\n", unit(&world).display())), "{}", said.stdout);
-    assert_eq!(asked(&world), ["--user daemon-reload", "--user enable --now remand.service"]);
+    assert!(
+        said.stdout
+            .starts_with(&format!("{} is written\n", unit(&world).display())),
+        "{}",
+        said.stdout
+    );
+    assert_eq!(
+        asked(&world),
+        ["--user daemon-reload", "--user enable --now remand.service"]
+    );
     let text = std::fs::read_to_string(unit(&world)).unwrap();
     assert_eq!(world.remand(&["service", "print"]).ok().stdout, text);
-    let exec = format!("ExecStart={} --db {} run", env!("CARGO_BIN_EXE_remand"), world.db().display());
+    let exec = format!(
+        "ExecStart={} --db {} run",
+        env!("CARGO_BIN_EXE_remand"),
+        world.db().display()
+    );
     assert!(text.lines().any(|line| line == exec), "{exec}: {text}");
     let told = status();
     assert_eq!(
-        (&told["ours"], &told["differs"], &told["enabled"], &told["active"]),
-        (&json!(true), &json!(false), &json!("enabled"), &json!("active"))
+        (
+            &told["ours"],
+            &told["differs"],
+            &told["enabled"],
+            &told["active"]
+        ),
+        (
+            &json!(true),
+            &json!(false),
+            &json!("enabled"),
+            &json!("active")
+        )
     );
     assert_eq!(told["pid"], json!(null));
-    assert_eq!(told["commands"], json!(["systemctl --user enable --now remand.service"]), "none runs");
+    assert_eq!(
+        told["commands"],
+        json!(["systemctl --user enable --now remand.service"]),
+        "none runs"
+    );
     let again = world.remand(&["service", "install"]).ok();
-    assert!(again.stdout.contains("is there already, as it would be written now\n"), "{}", again.stdout);
+    assert!(
+        again
+            .stdout
+            .contains("is there already, as it would be written now\n"),
+        "{}",
+        again.stdout
+    );
 
     // Settings that came later.
     world.config("[dispatch]\nstop_grace_s = 100\n");
     assert_eq!(status()["differs"], json!(true));
     let said = world.remand(&["service", "status"]).ok().stdout;
     assert!(
-        said.contains("which is not as it would be written now") && said.contains("remand service install"),
+        said.contains("which is not as it would be written now")
+            && said.contains("remand service install"),
         "{said}"
     );
     asked(&world);
@@ -79,16 +119,32 @@ fn installed_looked_at_and_uninstalled() {
         said.ends_with("left to type: systemctl --user restart remand.service\n"),
         "no agent is ended unasked: {said}"
     );
-    assert!(std::fs::read_to_string(unit(&world)).unwrap().contains("TimeoutStopSec=145\n"));
-    let entries = std::fs::read_dir(unit(&world).parent().unwrap()).unwrap().count();
+    assert!(
+        std::fs::read_to_string(unit(&world))
+            .unwrap()
+            .contains("TimeoutStopSec=145\n")
+    );
+    let entries = std::fs::read_dir(unit(&world).parent().unwrap())
+        .unwrap()
+        .count();
     assert_eq!(entries, 1, "nothing is left beside it");
 
     asked(&world);
     world.remand(&["service", "uninstall"]).ok();
-    assert_eq!(asked(&world), ["--user disable --now remand.service", "--user daemon-reload"]);
+    assert_eq!(
+        asked(&world),
+        [
+            "--user disable --now remand.service",
+            "--user daemon-reload"
+        ]
+    );
     assert!(!unit(&world).exists());
     let again = world.remand(&["service", "uninstall"]).ok();
-    assert!(again.stdout.starts_with("nothing to do"), "{}", again.stdout);
+    assert!(
+        again.stdout.starts_with("nothing to do"),
+        "{}",
+        again.stdout
+    );
     assert_eq!(asked(&world), [""; 0]);
 }
 
@@ -110,11 +166,16 @@ fn what_somebody_else_wrote_is_left_alone() {
     std::fs::create_dir_all(unit(&world).parent().unwrap()).unwrap();
     std::fs::write(unit(&world), "[Service]\nExecStart=/bin/true\n").unwrap();
     for command in ["install", "uninstall"] {
-        let refused = world.remand(&["service", command]).fails(1, "was not written by remand");
+        let refused = world
+            .remand(&["service", command])
+            .fails(1, "was not written by remand");
         assert!(refused.stderr.contains("--force"), "{}", refused.stderr);
     }
     assert_eq!(asked(&world), [""; 0]);
-    assert_eq!(std::fs::read_to_string(unit(&world)).unwrap(), "[Service]\nExecStart=/bin/true\n");
+    assert_eq!(
+        std::fs::read_to_string(unit(&world)).unwrap(),
+        "[Service]\nExecStart=/bin/true\n"
+    );
     assert_eq!(world.json(&["service", "status"])["ours"], json!(false));
     world.remand(&["service", "install", "--force"]).ok();
     assert_eq!(world.json(&["service", "status"])["ours"], json!(true));
@@ -124,17 +185,38 @@ fn what_somebody_else_wrote_is_left_alone() {
 fn without_systemd_it_says_what_to_type_and_when_it_fails_why() {
     let world = World::new();
     let said = lonely(&world, &["service", "install"]).ok();
-    assert!(said.stdout.contains("left to type: systemctl --user daemon-reload\n"), "{}", said.stdout);
-    assert!(said.stdout.contains("left to type: systemctl --user enable --now remand.service\n"), "{}", said.stdout);
-    let said = lonely(&world, &["service", "install", "--launchd"]).ok().stdout;
-    assert!(said.contains("left to type: launchctl bootstrap gui/"), "{said}");
+    assert!(
+        said.stdout
+            .contains("left to type: systemctl --user daemon-reload\n"),
+        "{}",
+        said.stdout
+    );
+    assert!(
+        said.stdout
+            .contains("left to type: systemctl --user enable --now remand.service\n"),
+        "{}",
+        said.stdout
+    );
+    let said = lonely(&world, &["service", "install", "--launchd"])
+        .ok()
+        .stdout;
+    assert!(
+        said.contains("left to type: launchctl bootstrap gui/"),
+        "{said}"
+    );
 
     world.script("systemctl", "echo 'Failed to connect to bus' >&2; exit 1");
     let failed = world.remand(&["service", "install"]);
     assert_eq!(failed.status, 1, "{}", failed.stdout);
-    assert!(failed.stderr.contains("Failed to connect to bus"), "{}", failed.stderr);
     assert!(
-        failed.stdout.contains("left to type: systemctl --user enable --now remand.service\n"),
+        failed.stderr.contains("Failed to connect to bus"),
+        "{}",
+        failed.stderr
+    );
+    assert!(
+        failed
+            .stdout
+            .contains("left to type: systemctl --user enable --now remand.service\n"),
         "{}",
         failed.stdout
     );
@@ -147,19 +229,47 @@ fn what_can_not_be_stopped_keeps_its_file() {
     world.script("systemctl", SYSTEMCTL);
     world.remand(&["service", "install"]).ok();
     world.script("systemctl", "echo 'Failed to connect to bus' >&2; exit 1");
-    let failed = world.remand(&["service", "uninstall"]).fails(1, "Failed to connect to bus");
-    assert!(failed.stderr.contains("systemctl --user disable --now remand.service"), "{}", failed.stderr);
-    assert!(failed.stderr.contains("`remand service uninstall` again; --force"), "{}", failed.stderr);
+    let failed = world
+        .remand(&["service", "uninstall"])
+        .fails(1, "Failed to connect to bus");
+    assert!(
+        failed
+            .stderr
+            .contains("systemctl --user disable --now remand.service"),
+        "{}",
+        failed.stderr
+    );
+    assert!(
+        failed
+            .stderr
+            .contains("`remand service uninstall` again; --force"),
+        "{}",
+        failed.stderr
+    );
     assert!(unit(&world).exists());
     let forced = world.remand(&["service", "uninstall", "--force"]).ok();
-    assert!(forced.stderr.contains("left to type: systemctl --user stop remand.service"), "{}", forced.stderr);
+    assert!(
+        forced
+            .stderr
+            .contains("left to type: systemctl --user stop remand.service"),
+        "{}",
+        forced.stderr
+    );
     assert!(!unit(&world).exists());
 
     std::fs::remove_file(world.root().join("bin/systemctl")).unwrap();
     lonely(&world, &["service", "install"]).ok();
     let said = lonely(&world, &["service", "uninstall"]).ok();
-    for left in ["systemctl --user stop remand.service", "systemctl --user daemon-reload"] {
-        assert!(said.stderr.contains(&format!("systemctl is not there; left to type: {left}")), "{}", said.stderr);
+    for left in [
+        "systemctl --user stop remand.service",
+        "systemctl --user daemon-reload",
+    ] {
+        assert!(
+            said.stderr
+                .contains(&format!("systemctl is not there; left to type: {left}")),
+            "{}",
+            said.stderr
+        );
     }
     assert!(!unit(&world).exists());
 }
@@ -174,15 +284,32 @@ fn a_program_that_systemd_does_not_start_is_refused_before_anything_is_written()
         std::fs::create_dir(&folder).unwrap();
         let program = folder.join("remand");
         // A child: one that was written by this process could be busy.
-        run(world.command("ln").arg(env!("CARGO_BIN_EXE_remand")).arg(&program));
+        run(world
+            .command("ln")
+            .arg(env!("CARGO_BIN_EXE_remand"))
+            .arg(&program));
         if !program.exists() {
-            run(world.command("cp").arg(env!("CARGO_BIN_EXE_remand")).arg(&program)).ok();
+            run(world
+                .command("cp")
+                .arg(env!("CARGO_BIN_EXE_remand"))
+                .arg(&program))
+            .ok();
         }
         let refused = run(world.command(&program).args(["service", "install"]));
-        let refused = refused.fails(1, "systemd starts no program with a quote or a backslash in its path");
-        assert!(refused.stderr.contains("move it elsewhere"), "{}", refused.stderr);
+        let refused = refused.fails(
+            1,
+            "systemd starts no program with a quote or a backslash in its path",
+        );
+        assert!(
+            refused.stderr.contains("move it elsewhere"),
+            "{}",
+            refused.stderr
+        );
         assert!(!unit(&world).exists());
-        run(world.command(&program).args(["service", "print", "--launchd"])).ok();
+        run(world
+            .command(&program)
+            .args(["service", "print", "--launchd"]))
+        .ok();
     }
     assert_eq!(asked(&world), [""; 0]);
 }
@@ -190,20 +317,43 @@ fn a_program_that_systemd_does_not_start_is_refused_before_anything_is_written()
 #[test]
 fn wrong_words_are_usage_and_a_wish_for_the_machine_needs_its_user() {
     let world = World::new();
-    for args in [&["--user", "--system"][..], &["--systemd", "--launchd"], &["--run-as", "eve"], &["--root", "/mnt"]] {
-        assert_eq!(world.remand(&[&["service", "print"], args].concat()).status, 2, "{args:?}");
+    for args in [
+        &["--user", "--system"][..],
+        &["--systemd", "--launchd"],
+        &["--run-as", "eve"],
+        &["--root", "/mnt"],
+    ] {
+        assert_eq!(
+            world.remand(&[&["service", "print"], args].concat()).status,
+            2,
+            "{args:?}"
+        );
     }
     let root = image(&world, "");
-    let refused = world.remand(&["service", "install", "--system", "--root", root.to_str().unwrap()]);
+    let refused = world.remand(&[
+        "service",
+        "install",
+        "--system",
+        "--root",
+        root.to_str().unwrap(),
+    ]);
     let refused = refused.fails(4, "there is no user `remand`");
-    assert!(refused.stderr.contains("useradd --system"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("useradd --system"),
+        "{}",
+        refused.stderr
+    );
 }
 
 /// Another machine's file system.
 pub(super) fn image(world: &World, users: &str) -> PathBuf {
     let root = world.root().join("image");
     std::fs::create_dir_all(root.join("etc/remand")).unwrap();
-    std::fs::write(root.join("etc/passwd"), format!("root:x:0:0::/root:/bin/sh\n{users}")).unwrap();
+    std::fs::write(
+        root.join("etc/passwd"),
+        format!("root:x:0:0::/root:/bin/sh\n{users}"),
+    )
+    .unwrap();
     root
 }
 
@@ -221,8 +371,13 @@ fn for_the_machine_it_goes_by_the_settings_of_the_machine() {
     .unwrap();
     let at = root.to_str().unwrap();
     let words = ["--system", "--root", at, "--run-as", "ci"];
-    world.remand(&[&["service", "install"], &words[..]].concat()).ok();
-    assert_eq!(asked(&world), [format!("--root={at} enable remand.service")]);
+    world
+        .remand(&[&["service", "install"], &words[..]].concat())
+        .ok();
+    assert_eq!(
+        asked(&world),
+        [format!("--root={at} enable remand.service")]
+    );
     let text = std::fs::read_to_string(root.join("etc/systemd/system/remand.service")).unwrap();
     let has = |line: &str| assert!(text.lines().any(|there| there == line), "{line}: {text}");
     has("User=ci");
@@ -230,24 +385,55 @@ fn for_the_machine_it_goes_by_the_settings_of_the_machine() {
         "ExecStart={} --config /etc/remand/config.toml --db /var/lib/remand/blackboard.db run",
         env!("CARGO_BIN_EXE_remand")
     ));
-    has("Environment=\"PATH=/var/lib/ci/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\"");
+    has(
+        "Environment=\"PATH=/var/lib/ci/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\"",
+    );
     has("ReadWritePaths=-/srv/cache");
     has("ReadWritePaths=-/var/lib/ci");
     has("TimeoutStopSec=55");
     let told = world.json(&[&["service", "status"], &words[..]].concat());
-    assert_eq!((&told["differs"], &told["enabled"]), (&json!(false), &json!("enabled")));
+    assert_eq!(
+        (&told["differs"], &told["enabled"]),
+        (&json!(false), &json!("enabled"))
+    );
 
     // A project of its blackboard.
     let repo = world.repo("calc");
     let db = root.join("var/lib/remand/blackboard.db");
     std::fs::create_dir_all(db.parent().unwrap()).unwrap();
-    world.remand(&["--db", db.to_str().unwrap(), "project", "add", repo.to_str().unwrap()]).ok();
+    world
+        .remand(&[
+            "--db",
+            db.to_str().unwrap(),
+            "project",
+            "add",
+            repo.to_str().unwrap(),
+        ])
+        .ok();
     let told = world.json(&[&["service", "status"], &words[..]].concat());
-    assert_eq!(told["differs"], json!(true), "its repository must be written");
-    let printed = world.remand(&[&["service", "print"], &words[..]].concat()).ok().stdout;
-    assert!(printed.contains("ReadWritePaths=-/srv/trees\n"), "{printed}");
-    assert!(printed.contains(&format!("ReadWritePaths=-{}\n", repo.join(".git").display())), "{printed}");
-    world.remand(&[&["service", "uninstall"], &words[..]].concat()).ok();
+    assert_eq!(
+        told["differs"],
+        json!(true),
+        "its repository must be written"
+    );
+    let printed = world
+        .remand(&[&["service", "print"], &words[..]].concat())
+        .ok()
+        .stdout;
+    assert!(
+        printed.contains("ReadWritePaths=-/srv/trees\n"),
+        "{printed}"
+    );
+    assert!(
+        printed.contains(&format!(
+            "ReadWritePaths=-{}\n",
+            repo.join(".git").display()
+        )),
+        "{printed}"
+    );
+    world
+        .remand(&[&["service", "uninstall"], &words[..]].concat())
+        .ok();
     assert!(!root.join("etc/systemd/system/remand.service").exists());
 }
 
@@ -255,20 +441,57 @@ fn for_the_machine_it_goes_by_the_settings_of_the_machine() {
 #[test]
 fn a_project_directly_below_a_broad_folder_is_writable_alone() {
     let world = World::new();
-    let root = image(&world, "remand:x:990:990::/var/lib/remand:/usr/sbin/nologin\n");
+    let root = image(
+        &world,
+        "remand:x:990:990::/var/lib/remand:/usr/sbin/nologin\n",
+    );
     let db = root.join("var/lib/remand/blackboard.db");
     std::fs::create_dir_all(db.parent().unwrap()).unwrap();
-    let at = ["/proj", "/srv/code/lib", "/srv/tool", "/home/ada/site", "/home/eve/src/app", "/mnt/disk/big"];
+    let at = [
+        "/proj",
+        "/srv/code/lib",
+        "/srv/tool",
+        "/home/ada/site",
+        "/home/eve/src/app",
+        "/mnt/disk/big",
+    ];
     for (n, path) in at.iter().enumerate() {
         let repo = world.repo(&format!("p{n}"));
-        world.remand(&["--db", db.to_str().unwrap(), "project", "add", repo.to_str().unwrap()]).ok();
-        let sql = format!("UPDATE projects SET path = '{path}', common_dir = '{path}/.git' WHERE project_id = 'p{n}'");
-        rusqlite::Connection::open(&db).unwrap().execute_batch(&sql).unwrap();
+        world
+            .remand(&[
+                "--db",
+                db.to_str().unwrap(),
+                "project",
+                "add",
+                repo.to_str().unwrap(),
+            ])
+            .ok();
+        let sql = format!(
+            "UPDATE projects SET path = '{path}', common_dir = '{path}/.git' WHERE project_id = 'p{n}'"
+        );
+        rusqlite::Connection::open(&db)
+            .unwrap()
+            .execute_batch(&sql)
+            .unwrap();
     }
-    let print = || world.remand(&["service", "print", "--system", "--root", root.to_str().unwrap()]).ok().stdout;
+    let print = || {
+        world
+            .remand(&[
+                "service",
+                "print",
+                "--system",
+                "--root",
+                root.to_str().unwrap(),
+            ])
+            .ok()
+            .stdout
+    };
     let lines = |text: &str| -> Vec<String> {
         let keys = ["ReadWritePaths=", "BindPaths=", "BindReadOnlyPaths=/home"];
-        text.lines().filter(|line| keys.iter().any(|key| line.starts_with(key))).map(str::to_owned).collect()
+        text.lines()
+            .filter(|line| keys.iter().any(|key| line.starts_with(key)))
+            .map(str::to_owned)
+            .collect()
     };
     let expected = [
         "ReadWritePaths=-/mnt/disk/big",
@@ -280,7 +503,11 @@ fn a_project_directly_below_a_broad_folder_is_writable_alone() {
     ];
     assert_eq!(lines(&print()), expected);
     // Not even when a setting names it.
-    std::fs::write(root.join("etc/remand/config.toml"), "[sandbox]\nwrite = [\"/\"]\n").unwrap();
+    std::fs::write(
+        root.join("etc/remand/config.toml"),
+        "[sandbox]\nwrite = [\"/\"]\n",
+    )
+    .unwrap();
     assert_eq!(lines(&print()), expected);
 }
 
@@ -295,7 +522,11 @@ fn oddly_placed(world: &World) -> PathBuf {
     std::fs::create_dir(&folder).unwrap();
     let program = folder.join("remand");
     // By a child: see `World::script`.
-    run(world.command("cp").arg(env!("CARGO_BIN_EXE_remand")).arg(&program)).ok();
+    run(world
+        .command("cp")
+        .arg(env!("CARGO_BIN_EXE_remand"))
+        .arg(&program))
+    .ok();
     program
 }
 
@@ -316,7 +547,10 @@ fn print(world: &World, program: &Path, args: &[&str]) -> String {
 #[test]
 fn systemd_reads_the_units_without_a_word_and_finds_them_hard() {
     if !has_program("systemd-analyze") {
-        return skip("systemd_reads_the_units_without_a_word_and_finds_them_hard", "systemd-analyze is not installed");
+        return skip(
+            "systemd_reads_the_units_without_a_word_and_finds_them_hard",
+            "systemd-analyze is not installed",
+        );
     }
     let world = World::new();
     let program = oddly_placed(&world);
@@ -325,18 +559,32 @@ fn systemd_reads_the_units_without_a_word_and_finds_them_hard() {
         let text = print(&world, &program, &[scope]);
         std::fs::write(&file, &text).unwrap();
         let mut verify = world.command("systemd-analyze");
-        verify.env("XDG_RUNTIME_DIR", world.root()).args([scope, "verify", "--man=no"]).arg(&file);
+        verify
+            .env("XDG_RUNTIME_DIR", world.root())
+            .args([scope, "verify", "--man=no"])
+            .arg(&file);
         let said = run(&mut verify);
-        assert_eq!((said.status, said.stderr.as_str()), (0, ""), "{scope}: {text}");
+        assert_eq!(
+            (said.status, said.stderr.as_str()),
+            (0, ""),
+            "{scope}: {text}"
+        );
         // It answers 0 to a key that it does not know; here it must not be silent about one.
         std::fs::write(&file, text.replace("WatchdogSec=", "WatchdogSek=")).unwrap();
         assert!(run(&mut verify).stderr.contains("WatchdogSek"));
     }
     std::fs::write(&file, print(&world, &program, &["--system"])).unwrap();
     let mut security = world.command("systemd-analyze");
-    security.args(["security", "--offline=true", "--no-pager", "--threshold=30"]).arg(&file);
+    security
+        .args(["security", "--offline=true", "--no-pager", "--threshold=30"])
+        .arg(&file);
     let said = run(&mut security);
-    let level = said.stdout.lines().find(|line| line.contains("Overall exposure")).unwrap_or_default().to_owned();
+    let level = said
+        .stdout
+        .lines()
+        .find(|line| line.contains("Overall exposure"))
+        .unwrap_or_default()
+        .to_owned();
     assert_eq!(said.status, 0, "{level}\n{}", said.stderr);
     println!("{level}");
 }
@@ -344,32 +592,56 @@ fn systemd_reads_the_units_without_a_word_and_finds_them_hard() {
 #[test]
 fn a_plist_reader_that_is_strict_reads_the_plist() {
     if !has_program("python3") {
-        return skip("a_plist_reader_that_is_strict_reads_the_plist", "python3 is not installed");
+        return skip(
+            "a_plist_reader_that_is_strict_reads_the_plist",
+            "python3 is not installed",
+        );
     }
     let world = World::new();
     let program = oddly_placed(&world);
     let read = |args: &[&str]| {
         let file = world.root().join("remand.plist");
         std::fs::write(&file, print(&world, &program, args)).unwrap();
-        let script = "import json, plistlib, sys; print(json.dumps(plistlib.load(open(sys.argv[1], 'rb'))))";
-        let said = run(world.command("python3").args(["-c", script]).arg(&file)).ok().stdout;
+        let script =
+            "import json, plistlib, sys; print(json.dumps(plistlib.load(open(sys.argv[1], 'rb'))))";
+        let said = run(world.command("python3").args(["-c", script]).arg(&file))
+            .ok()
+            .stdout;
         serde_json::from_str::<serde_json::Value>(&said).unwrap()
     };
     let plist = read(&["--launchd"]);
     let config = world.root().join("set tings %h.toml");
     assert_eq!(
         plist["ProgramArguments"],
-        json!([program, "--config", config, "--db", world.root().join("$x %n.db"), "run"])
+        json!([
+            program,
+            "--config",
+            config,
+            "--db",
+            world.root().join("$x %n.db"),
+            "run"
+        ])
     );
     assert_eq!(
         (&plist["Umask"], &plist["KeepAlive"], &plist["RunAtLoad"]),
-        (&json!(63), &json!({ "SuccessfulExit": false }), &json!(true))
+        (
+            &json!(63),
+            &json!({ "SuccessfulExit": false }),
+            &json!(true)
+        )
     );
     assert_eq!(
-        plist["EnvironmentVariables"].as_object().unwrap().keys().collect::<Vec<_>>(),
+        plist["EnvironmentVariables"]
+            .as_object()
+            .unwrap()
+            .keys()
+            .collect::<Vec<_>>(),
         ["PATH"],
         "nothing secret"
     );
     assert_eq!(plist.get("UserName"), None);
-    assert_eq!(read(&["--launchd", "--system"])["UserName"], json!("remand"));
+    assert_eq!(
+        read(&["--launchd", "--system"])["UserName"],
+        json!("remand")
+    );
 }

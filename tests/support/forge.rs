@@ -38,7 +38,13 @@ pub(crate) struct Review<'a> {
 
 impl Default for Review<'_> {
     fn default() -> Self {
-        Self { by: "bob", state: "CHANGES_REQUESTED", commit: None, body: "", inline: &[] }
+        Self {
+            by: "bob",
+            state: "CHANGES_REQUESTED",
+            commit: None,
+            body: "",
+            inline: &[],
+        }
     }
 }
 
@@ -69,7 +75,11 @@ impl Forge {
         });
         let path = folder.join("forge.json");
         fs::write(&path, state.to_string()).unwrap();
-        let forge = Self { path, repo: repo.to_owned(), git_dir: git_dir.to_owned() };
+        let forge = Self {
+            path,
+            repo: repo.to_owned(),
+            git_dir: git_dir.to_owned(),
+        };
         forge.add_user("bob", "write");
         forge.add_user("mallory", "read");
         forge
@@ -77,7 +87,11 @@ impl Forge {
 
     /// What to start in the place of `gh`.
     pub(crate) fn gh_argv(&self) -> Vec<String> {
-        vec![env!("CARGO_BIN_EXE_remand").into(), "__gh".into(), self.path.to_str().unwrap().into()]
+        vec![
+            env!("CARGO_BIN_EXE_remand").into(),
+            "__gh".into(),
+            self.path.to_str().unwrap().into(),
+        ]
     }
 
     /// Somebody with a permission (`admin`, `maintain`, `write`, `triage`, `read` or `none`) on the repository; their id
@@ -126,11 +140,19 @@ impl Forge {
     pub(crate) fn rename(&mut self, name: &str) {
         let old = std::mem::replace(&mut self.repo, name.to_owned());
         self.change(|state| {
-            let mut repo = state["repos"].as_object_mut().unwrap().remove(&old).unwrap();
+            let mut repo = state["repos"]
+                .as_object_mut()
+                .unwrap()
+                .remove(&old)
+                .unwrap();
             let mut formerly = repo["formerly"].as_array().cloned().unwrap_or_default();
             formerly.push(json!(old));
             repo["formerly"] = json!(formerly);
-            for pull in repo["pulls"].as_object_mut().into_iter().flat_map(|pulls| pulls.values_mut()) {
+            for pull in repo["pulls"]
+                .as_object_mut()
+                .into_iter()
+                .flat_map(|pulls| pulls.values_mut())
+            {
                 if pull["head_repo"] == json!(old) {
                     pull["head_repo"] = json!(name);
                 }
@@ -146,7 +168,13 @@ impl Forge {
 
     /// A pull request from a fork, which stays at the commit that the branch of this name has here now. None: the fork
     /// was deleted.
-    pub(crate) fn open_pull_from(&self, head_repo: Option<&str>, branch: &str, base: &str, author: &str) -> i64 {
+    pub(crate) fn open_pull_from(
+        &self,
+        head_repo: Option<&str>,
+        branch: &str,
+        base: &str,
+        author: &str,
+    ) -> i64 {
         let (head, base_sha) = (self.sha(branch), self.sha(base));
         self.change(|state| {
             let (id, at) = (new_id(state), stamp(state));
@@ -184,7 +212,9 @@ impl Forge {
 
     /// A review with its inline comments; its id comes back.
     pub(crate) fn review(&self, number: i64, review: &Review<'_>) -> i64 {
-        let commit = review.commit.map_or_else(|| self.head(number), str::to_owned);
+        let commit = review
+            .commit
+            .map_or_else(|| self.head(number), str::to_owned);
         self.on_pull(number, |pull, ids, at| {
             let id = ids();
             push(
@@ -202,11 +232,21 @@ impl Forge {
     }
 
     /// A comment on a line, outside of any review; its id comes back.
-    pub(crate) fn review_comment(&self, number: i64, by: &str, path: &str, line: i64, body: &str) -> i64 {
+    pub(crate) fn review_comment(
+        &self,
+        number: i64,
+        by: &str,
+        path: &str,
+        line: i64,
+        body: &str,
+    ) -> i64 {
         let commit = self.head(number);
         self.on_pull(number, |pull, ids, at| {
             let id = ids();
-            push(&mut pull["comments"], inline(id, None, (by, &commit), (path, line, body), at));
+            push(
+                &mut pull["comments"],
+                inline(id, None, (by, &commit), (path, line, body), at),
+            );
             id
         })
     }
@@ -215,7 +255,8 @@ impl Forge {
     pub(crate) fn issue_comment(&self, number: i64, by: &str, body: &str) -> i64 {
         self.on_pull(number, |pull, ids, at| {
             let id = ids();
-            let made = json!({ "id": id, "author": by, "body": body, "created_at": at, "updated_at": at });
+            let made =
+                json!({ "id": id, "author": by, "body": body, "created_at": at, "updated_at": at });
             push(&mut pull["issue_comments"], made);
             id
         })
@@ -236,7 +277,8 @@ impl Forge {
         self.on_pull(number, |pull, _, _| {
             let reviews = pull["reviews"].as_array_mut().unwrap();
             let review = reviews.iter_mut().find(|review| review["id"] == json!(id));
-            review.unwrap_or_else(|| panic!("there is no review {id}"))["state"] = json!("DISMISSED");
+            review.unwrap_or_else(|| panic!("there is no review {id}"))["state"] =
+                json!("DISMISSED");
         });
     }
 
@@ -244,7 +286,10 @@ impl Forge {
         self.change(|state| {
             for pull in pulls(state) {
                 for list in ["comments", "issue_comments"] {
-                    pull[list].as_array_mut().unwrap().retain(|comment| comment["id"] != json!(id));
+                    pull[list]
+                        .as_array_mut()
+                        .unwrap()
+                        .retain(|comment| comment["id"] != json!(id));
                 }
             }
         });
@@ -258,16 +303,32 @@ impl Forge {
     /// All its inline comments stand under this.
     pub(crate) fn set_hunks(&self, number: i64, hunk: &str) {
         self.on_pull(number, |pull, _, _| {
-            pull["comments"].as_array_mut().unwrap().iter_mut().for_each(|comment| comment["hunk"] = json!(hunk));
+            pull["comments"]
+                .as_array_mut()
+                .unwrap()
+                .iter_mut()
+                .for_each(|comment| comment["hunk"] = json!(hunk));
         });
     }
 
     /// Merges the branch into its base, in git and on the forge.
     pub(crate) fn merge(&self, number: i64, by: &str) {
         let pull = self.pull(number);
-        let (branch, base) = (pull["head_ref"].as_str().unwrap(), pull["base_ref"].as_str().unwrap());
+        let (branch, base) = (
+            pull["head_ref"].as_str().unwrap(),
+            pull["base_ref"].as_str().unwrap(),
+        );
         let tree = self.git(&["merge-tree", "--write-tree", base, branch]);
-        let commit = self.git(&["commit-tree", &tree, "-p", base, "-p", branch, "-m", "Merge a pull request"]);
+        let commit = self.git(&[
+            "commit-tree",
+            &tree,
+            "-p",
+            base,
+            "-p",
+            branch,
+            "-m",
+            "Merge a pull request",
+        ]);
         let head = self.sha(branch);
         self.git(&["update-ref", &format!("refs/heads/{base}"), &commit]);
         self.on_pull(number, |pull, _, at| {
@@ -293,7 +354,12 @@ impl Forge {
     }
 
     pub(crate) fn unlabel(&self, number: i64, label: &str) {
-        self.on_pull(number, |pull, _, _| pull["labels"].as_array_mut().unwrap().retain(|known| known != label));
+        self.on_pull(number, |pull, _, _| {
+            pull["labels"]
+                .as_array_mut()
+                .unwrap()
+                .retain(|known| known != label)
+        });
     }
 
     pub(crate) fn convert_to_draft(&self, number: i64) {
@@ -306,7 +372,9 @@ impl Forge {
 
     /// As if it had been opened so long ago.
     pub(crate) fn age(&self, number: i64, days: i64) {
-        let at = (chrono::Utc::now() - chrono::Duration::days(days)).format("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let at = (chrono::Utc::now() - chrono::Duration::days(days))
+            .format("%Y-%m-%dT%H:%M:%SZ")
+            .to_string();
         self.on_pull(number, |pull, _, _| pull["created_at"] = json!(at));
     }
 
@@ -333,7 +401,8 @@ impl Forge {
     pub(crate) fn set_rate(&self, remaining: i64, reset_in_s: i64) {
         let now = chrono::Utc::now().timestamp();
         self.change(|state| {
-            state["rate"] = json!({ "limit": 5000, "remaining": remaining, "reset": now + reset_in_s });
+            state["rate"] =
+                json!({ "limit": 5000, "remaining": remaining, "reset": now + reset_in_s });
         });
     }
 
@@ -345,19 +414,27 @@ impl Forge {
             status: line["status"].as_i64(),
             body: line["body"].clone(),
         };
-        self.state()["log"].as_array().map(|log| log.iter().map(logged).collect()).unwrap_or_default()
+        self.state()["log"]
+            .as_array()
+            .map(|log| log.iter().map(logged).collect())
+            .unwrap_or_default()
     }
 
     /// Writes that were done: `POST repos/ada/engine/pulls/1/reviews`, oldest first.
     pub(crate) fn writes(&self) -> Vec<String> {
-        let is_done = |line: &Logged| line.method != "GET" && line.status.is_some_and(|status| status < 300);
+        let is_done =
+            |line: &Logged| line.method != "GET" && line.status.is_some_and(|status| status < 300);
         let done = self.log().into_iter().filter(is_done);
-        done.map(|line| format!("{} {}", line.method, line.path)).collect()
+        done.map(|line| format!("{} {}", line.method, line.path))
+            .collect()
     }
 
     /// How many writes were done to paths that contain this.
     pub(crate) fn writes_to(&self, part: &str) -> usize {
-        self.writes().iter().filter(|line| line.contains(part)).count()
+        self.writes()
+            .iter()
+            .filter(|line| line.contains(part))
+            .count()
     }
 
     pub(crate) fn clear_log(&self) {
@@ -378,7 +455,10 @@ impl Forge {
     }
 
     pub(crate) fn issue_comments(&self, number: i64) -> Vec<Value> {
-        self.pull(number)["issue_comments"].as_array().unwrap().clone()
+        self.pull(number)["issue_comments"]
+            .as_array()
+            .unwrap()
+            .clone()
     }
 
     /// All of it, to come back to.
@@ -392,8 +472,14 @@ impl Forge {
 
     /// What was asked that the stand-in does not know; forgotten with that.
     pub(crate) fn take_misuse(&self) -> Vec<String> {
-        let texts = |list: &Value| -> Vec<String> { serde_json::from_value(list.clone()).unwrap_or_default() };
-        self.change(|state| texts(&std::mem::take(&mut state["misuse"])).into_iter().collect())
+        let texts = |list: &Value| -> Vec<String> {
+            serde_json::from_value(list.clone()).unwrap_or_default()
+        };
+        self.change(|state| {
+            texts(&std::mem::take(&mut state["misuse"]))
+                .into_iter()
+                .collect()
+        })
     }
 
     /// Serves the forge to the real `gh` until the guard is dropped.
@@ -419,7 +505,9 @@ impl Forge {
             .env("GIT_CONFIG_GLOBAL", "/dev/null")
             .env("GIT_CONFIG_NOSYSTEM", "1");
         for who in ["AUTHOR", "COMMITTER"] {
-            command.env(format!("GIT_{who}_NAME"), "Bob").env(format!("GIT_{who}_EMAIL"), "bob@example.org");
+            command
+                .env(format!("GIT_{who}_NAME"), "Bob")
+                .env(format!("GIT_{who}_EMAIL"), "bob@example.org");
         }
         run(command.args(args)).ok().stdout.trim().to_owned()
     }
@@ -431,7 +519,12 @@ impl Forge {
     /// Edits the file under its lock.
     fn change<T>(&self, edit: impl FnOnce(&mut Value) -> T) -> T {
         let lock = self.path.with_extension("json.lock");
-        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(lock).unwrap();
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(lock)
+            .unwrap();
         flock(&lock, FlockOperation::LockExclusive).unwrap();
         let before = fs::read_to_string(&self.path).unwrap();
         let mut state: Value = serde_json::from_str(&before).unwrap();
@@ -443,7 +536,11 @@ impl Forge {
     }
 
     /// Something happens on a pull request, which is newer with that.
-    fn on_pull<T>(&self, number: i64, edit: impl FnOnce(&mut Value, &mut dyn FnMut() -> i64, &str) -> T) -> T {
+    fn on_pull<T>(
+        &self,
+        number: i64,
+        edit: impl FnOnce(&mut Value, &mut dyn FnMut() -> i64, &str) -> T,
+    ) -> T {
         self.change(|state| {
             let at = stamp(state);
             let mut next = state["next_id"].as_i64().unwrap();
@@ -465,11 +562,20 @@ impl Forge {
             let at = stamp(state);
             let lists = ["reviews", "comments", "issue_comments"];
             let mut all = pulls(state).flat_map(|pull| {
-                let lists = pull.as_object_mut().unwrap().iter_mut().filter(|(name, _)| lists.contains(&name.as_str()));
-                lists.flat_map(|(_, list)| list.as_array_mut().unwrap().iter_mut()).collect::<Vec<_>>()
+                let lists = pull
+                    .as_object_mut()
+                    .unwrap()
+                    .iter_mut()
+                    .filter(|(name, _)| lists.contains(&name.as_str()));
+                lists
+                    .flat_map(|(_, list)| list.as_array_mut().unwrap().iter_mut())
+                    .collect::<Vec<_>>()
             });
             let comment = all.find(|comment| comment["id"] == json!(id));
-            edit(comment.unwrap_or_else(|| panic!("there is no comment {id}")), &at);
+            edit(
+                comment.unwrap_or_else(|| panic!("there is no comment {id}")),
+                &at,
+            );
         });
     }
 
@@ -477,7 +583,11 @@ impl Forge {
     #[track_caller]
     fn check(&self) {
         let argv = self.gh_argv();
-        run(Command::new(&argv[0]).args(&argv[1..]).arg("check").env_clear()).ok();
+        run(Command::new(&argv[0])
+            .args(&argv[1..])
+            .arg("check")
+            .env_clear())
+        .ok();
     }
 }
 
@@ -485,17 +595,31 @@ impl Drop for Forge {
     fn drop(&mut self) {
         if !std::thread::panicking() && self.path.exists() {
             let misuse = self.take_misuse();
-            assert!(misuse.is_empty(), "asked of the stand-in for GitHub, which does not know it: {misuse:?}");
+            assert!(
+                misuse.is_empty(),
+                "asked of the stand-in for GitHub, which does not know it: {misuse:?}"
+            );
         }
     }
 }
 
 fn pulls(state: &mut Value) -> impl Iterator<Item = &mut Value> {
     let repos = state["repos"].as_object_mut().unwrap().values_mut();
-    repos.flat_map(|repo| repo["pulls"].as_object_mut().into_iter().flat_map(|pulls| pulls.values_mut()))
+    repos.flat_map(|repo| {
+        repo["pulls"]
+            .as_object_mut()
+            .into_iter()
+            .flat_map(|pulls| pulls.values_mut())
+    })
 }
 
-fn inline(id: i64, review: Option<i64>, (by, commit): (&str, &str), what: (&str, i64, &str), at: &str) -> Value {
+fn inline(
+    id: i64,
+    review: Option<i64>,
+    (by, commit): (&str, &str),
+    what: (&str, i64, &str),
+    at: &str,
+) -> Value {
     let (path, line, body) = what;
     json!({
         "id": id, "review": review, "author": by, "body": body, "path": path, "line": line, "commit": commit,
@@ -518,8 +642,14 @@ fn new_id(state: &mut Value) -> i64 {
 
 /// The forge's clock, a second later.
 fn stamp(state: &mut Value) -> String {
-    let now = state["now"].as_str().unwrap().parse::<chrono::DateTime<chrono::Utc>>().unwrap();
-    let at = (now + chrono::Duration::seconds(1)).format("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let now = state["now"]
+        .as_str()
+        .unwrap()
+        .parse::<chrono::DateTime<chrono::Utc>>()
+        .unwrap();
+    let at = (now + chrono::Duration::seconds(1))
+        .format("%Y-%m-%dT%H:%M:%SZ")
+        .to_string();
     state["now"] = json!(at);
     at
 }

@@ -100,7 +100,8 @@ impl World {
         let mut all = args.to_vec();
         all.push("--json");
         let output = self.remand(&all).ok();
-        serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", output.stdout))
+        serde_json::from_str(&output.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", output.stdout))
     }
 
     /// Writes the config file.
@@ -125,9 +126,24 @@ impl World {
 
     /// A worktree of a repository, beside it, on a new branch with one commit of work.
     pub(crate) fn worktree(&self, repo: &Path, branch: &str) -> PathBuf {
-        let name = format!("{}-{}", repo.file_name().unwrap().to_str().unwrap(), branch.replace('/', "-"));
+        let name = format!(
+            "{}-{}",
+            repo.file_name().unwrap().to_str().unwrap(),
+            branch.replace('/', "-")
+        );
         let path = repo.parent().unwrap().join(name);
-        self.git(repo, &["worktree", "add", "-q", "-b", branch, path.to_str().unwrap(), "main"]);
+        self.git(
+            repo,
+            &[
+                "worktree",
+                "add",
+                "-q",
+                "-b",
+                branch,
+                path.to_str().unwrap(),
+                "main",
+            ],
+        );
         self.commit(&path, "work.txt", "work\n", "add work.txt");
         path
     }
@@ -143,7 +159,11 @@ impl World {
     /// Asks or changes the blackboard behind remand's back; rows come back with `|` between columns.
     pub(crate) fn sqlite(&self, sql: &str) -> String {
         let mut command = self.command("sqlite3");
-        command.arg("-cmd").arg(".timeout 5000").arg(self.db()).arg(sql);
+        command
+            .arg("-cmd")
+            .arg(".timeout 5000")
+            .arg(self.db())
+            .arg(sql);
         match command.output() {
             Ok(output) => told(&output).ok().stdout.trim_end().to_owned(),
             Err(_) => self.rusqlite(sql),
@@ -177,7 +197,11 @@ impl World {
         // Written by a child: a file that this process has open for writing, or that another test's child inherited
         // for a moment, can't be started ("text file busy").
         let mut writer = self.command("sh");
-        writer.arg("-c").arg("cat > \"$1.new\" && chmod 755 \"$1.new\" && mv \"$1.new\" \"$1\"").arg("sh").arg(&path);
+        writer
+            .arg("-c")
+            .arg("cat > \"$1.new\" && chmod 755 \"$1.new\" && mv \"$1.new\" \"$1\"")
+            .arg("sh")
+            .arg(&path);
         let written = feed(writer, &format!("#!/bin/sh\n{text}"));
         assert_eq!(written.status, 0, "{}", written.stderr);
         path
@@ -196,15 +220,27 @@ impl Output {
     /// It ended well.
     #[track_caller]
     pub(crate) fn ok(self) -> Self {
-        assert_eq!(self.status, 0, "stdout: {}\nstderr: {}", self.stdout, self.stderr);
+        assert_eq!(
+            self.status, 0,
+            "stdout: {}\nstderr: {}",
+            self.stdout, self.stderr
+        );
         self
     }
 
     /// It ended with this status, said this on stderr, and nothing on stdout.
     #[track_caller]
     pub(crate) fn fails(self, status: i32, said: &str) -> Self {
-        assert_eq!(self.status, status, "stdout: {}\nstderr: {}", self.stdout, self.stderr);
-        assert!(self.stderr.contains(said), "{said:?} is not in {}", self.stderr);
+        assert_eq!(
+            self.status, status,
+            "stdout: {}\nstderr: {}",
+            self.stdout, self.stderr
+        );
+        assert!(
+            self.stderr.contains(said),
+            "{said:?} is not in {}",
+            self.stderr
+        );
         assert_eq!(self.stdout, "", "a failure has no result");
         self
     }
@@ -215,7 +251,10 @@ impl Output {
 pub(crate) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "waited in vain: {what}");
+        assert!(
+            begun.elapsed() < Duration::from_secs(30),
+            "waited in vain: {what}"
+        );
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -224,14 +263,20 @@ pub(crate) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
 pub(crate) fn skip(name: &str, why: &str) {
     println!("skipped: {name}: {why}");
     if let Some(list) = std::env::var_os("REMAND_SKIPS") {
-        let mut list = fs::OpenOptions::new().create(true).append(true).open(list).unwrap();
+        let mut list = fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(list)
+            .unwrap();
         writeln!(list, "{name}\t{why}").unwrap();
     }
 }
 
 /// A file that `tests/run` installs.
 pub(crate) fn tool(path: &str) -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/tools").join(path);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("target/tools")
+        .join(path);
     path.exists().then_some(path)
 }
 
@@ -241,9 +286,17 @@ pub(crate) fn run(command: &mut Command) -> Output {
 
 /// Runs a command that reads this as its stdin.
 pub(crate) fn feed(mut command: Command, stdin: &str) -> Output {
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    child.stdin.take().unwrap().write_all(stdin.as_bytes()).unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(stdin.as_bytes())
+        .unwrap();
     told(&child.wait_with_output().unwrap())
 }
 
@@ -290,10 +343,13 @@ fn replace_times(text: &str) -> String {
 
 fn find_time(text: &str) -> Option<usize> {
     let shape = |bytes: &[u8]| {
-        bytes.iter().zip(b"0000-00-00T00:00:00.000Z").all(|(found, wanted)| match wanted {
-            b'0' => found.is_ascii_digit(),
-            other => found == other,
-        })
+        bytes
+            .iter()
+            .zip(b"0000-00-00T00:00:00.000Z")
+            .all(|(found, wanted)| match wanted {
+                b'0' => found.is_ascii_digit(),
+                other => found == other,
+            })
     };
     text.as_bytes().windows(24).position(shape)
 }

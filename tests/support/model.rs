@@ -82,7 +82,11 @@ pub(crate) fn says(text: impl Into<String>) -> Reply {
 
 pub(crate) fn refuses(status: u16, kind: &str, message: &str) -> Reply {
     let body = json!({ "type": "error", "error": { "type": kind, "message": message } });
-    Reply::Refuses { status, headers: Vec::new(), body }
+    Reply::Refuses {
+        status,
+        headers: Vec::new(),
+        body,
+    }
 }
 
 fn serve(stream: TcpStream, script: &Script, seen: &Mutex<Vec<Asked>>) -> std::io::Result<()> {
@@ -101,10 +105,17 @@ fn serve(stream: TcpStream, script: &Script, seen: &Mutex<Vec<Asked>>) -> std::i
             seen.len()
         };
         // A script that answers the same for ever would keep its agent at work for ever.
-        let reply =
-            if count > MOST_ASKED { refuses(400, "invalid_request_error", "asked too often") } else { script(&asked) };
+        let reply = if count > MOST_ASKED {
+            refuses(400, "invalid_request_error", "asked too often")
+        } else {
+            script(&asked)
+        };
         match reply {
-            Reply::Refuses { status, headers, body } => answer(&mut stream, status, &headers, &body)?,
+            Reply::Refuses {
+                status,
+                headers,
+                body,
+            } => answer(&mut stream, status, &headers, &body)?,
             Reply::Silence => {
                 // Until the other side closes.
                 reader.read_to_end(&mut Vec::new())?;
@@ -145,12 +156,17 @@ fn request(reader: &mut BufReader<TcpStream>) -> std::io::Result<Option<(String,
         }
         head.push_str(&line);
     }
-    let length = head
-        .lines()
-        .find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length:").map(|n| n.trim().parse().unwrap()));
+    let length = head.lines().find_map(|line| {
+        line.to_ascii_lowercase()
+            .strip_prefix("content-length:")
+            .map(|n| n.trim().parse().unwrap())
+    });
     let mut body = vec![0; length.unwrap_or(0)];
     reader.read_exact(&mut body)?;
-    Ok(Some((head, serde_json::from_slice(&body).unwrap_or(Value::Null))))
+    Ok(Some((
+        head,
+        serde_json::from_slice(&body).unwrap_or(Value::Null),
+    )))
 }
 
 fn asked(head: &str, body: &Value) -> Asked {
@@ -161,13 +177,20 @@ fn asked(head: &str, body: &Value) -> Asked {
         headers: head.to_lowercase(),
         tools: texts(body["tools"].as_array(), "name"),
     };
-    for message in body["messages"].as_array().into_iter().flatten().filter(|message| message["role"] == "user") {
+    for message in body["messages"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|message| message["role"] == "user")
+    {
         if let Some(text) = message["content"].as_str() {
             asked.prompt.push_str(text);
         }
         for block in message["content"].as_array().into_iter().flatten() {
             match block["type"].as_str() {
-                Some("text") => asked.prompt.push_str(block["text"].as_str().unwrap_or_default()),
+                Some("text") => asked
+                    .prompt
+                    .push_str(block["text"].as_str().unwrap_or_default()),
                 Some("tool_result") => asked.results.push(match block["content"].as_str() {
                     Some(text) => text.to_owned(),
                     None => texts(block["content"].as_array(), "text").join("\n"),
@@ -189,12 +212,23 @@ fn all_text(value: &Value) -> String {
 }
 
 fn texts(list: Option<&Vec<Value>>, key: &str) -> Vec<String> {
-    list.into_iter().flatten().filter_map(|one| one[key].as_str().map(str::to_owned)).collect()
+    list.into_iter()
+        .flatten()
+        .filter_map(|one| one[key].as_str().map(str::to_owned))
+        .collect()
 }
 
-fn answer(stream: &mut TcpStream, status: u16, headers: &[(&str, String)], body: &Value) -> std::io::Result<()> {
+fn answer(
+    stream: &mut TcpStream,
+    status: u16,
+    headers: &[(&str, String)],
+    body: &Value,
+) -> std::io::Result<()> {
     let body = body.to_string();
-    let more: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let more: String = headers
+        .iter()
+        .map(|(name, value)| format!("{name}: {value}\r\n"))
+        .collect();
     let length = body.len();
     write!(
         stream,
@@ -202,10 +236,21 @@ fn answer(stream: &mut TcpStream, status: u16, headers: &[(&str, String)], body:
     )
 }
 
-fn message(stream: &mut TcpStream, asked: &Value, count: usize, blocks: &[(Value, Value)]) -> std::io::Result<()> {
-    write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")?;
+fn message(
+    stream: &mut TcpStream,
+    asked: &Value,
+    count: usize,
+    blocks: &[(Value, Value)],
+) -> std::io::Result<()> {
+    write!(
+        stream,
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+    )?;
     let mut send = |event: Value| {
-        let text = format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap());
+        let text = format!(
+            "event: {}\ndata: {event}\n\n",
+            event["type"].as_str().unwrap()
+        );
         write!(stream, "{:x}\r\n{text}\r\n", text.len())
     };
     let usage = json!({ "input_tokens": 100, "output_tokens": 1, "cache_creation_input_tokens": 20, "cache_read_input_tokens": 30 });

@@ -69,7 +69,13 @@ pub(crate) struct Script<'a> {
 
 impl Default for Script<'_> {
     fn default() -> Self {
-        Self { reviewer: REVIEWS_FIXED, fixer: FIXES, settings: "", tables: "", github: "" }
+        Self {
+            reviewer: REVIEWS_FIXED,
+            fixer: FIXES,
+            settings: "",
+            tables: "",
+            github: "",
+        }
     }
 }
 
@@ -77,7 +83,9 @@ impl Play {
     /// A world with the project `calc`, a worktree on the branch `feature`, and its change c1 waiting for review.
     pub(crate) fn new(script: &Script<'_>) -> Self {
         let play = Self::without_change(script);
-        play.world.remand_in(&play.worktree, &["review", "--title", "Feature"]).ok();
+        play.world
+            .remand_in(&play.worktree, &["review", "--title", "Feature"])
+            .ok();
         play
     }
 
@@ -85,14 +93,29 @@ impl Play {
         let world = World::new();
         let prompts = world.root().join("prompts-seen");
         std::fs::create_dir(&prompts).unwrap();
-        let reviewer =
-            world.script("reviewer", &format!("PROMPTS='{}'\n{REVIEWER}\n{}", prompts.display(), script.reviewer));
-        let fixer = world.script("fixer", &format!("PROMPTS='{}'\n{}", prompts.display(), script.fixer));
+        let reviewer = world.script(
+            "reviewer",
+            &format!(
+                "PROMPTS='{}'\n{REVIEWER}\n{}",
+                prompts.display(),
+                script.reviewer
+            ),
+        );
+        let fixer = world.script(
+            "fixer",
+            &format!("PROMPTS='{}'\n{}", prompts.display(), script.fixer),
+        );
         world.config(&config(&reviewer, &fixer, script));
         let repo = world.repo("calc");
         let worktree = world.worktree(&repo, "feature");
-        world.remand(&["project", "add", repo.to_str().unwrap()]).ok();
-        Self { world, repo, worktree }
+        world
+            .remand(&["project", "add", repo.to_str().unwrap()])
+            .ok();
+        Self {
+            world,
+            repo,
+            worktree,
+        }
     }
 
     /// One heartbeat and all that is due.
@@ -101,7 +124,8 @@ impl Play {
     }
 
     pub(crate) fn state(&self) -> String {
-        self.world.sqlite("SELECT state FROM changes WHERE change_id = 'c1'")
+        self.world
+            .sqlite("SELECT state FROM changes WHERE change_id = 'c1'")
     }
 
     /// Types and summaries of all events, oldest first.
@@ -114,7 +138,10 @@ impl Play {
     }
 
     pub(crate) fn count(&self, from_where: &str) -> i64 {
-        self.world.sqlite(&format!("SELECT count(*) FROM {from_where}")).parse().unwrap()
+        self.world
+            .sqlite(&format!("SELECT count(*) FROM {from_where}"))
+            .parse()
+            .unwrap()
     }
 
     pub(crate) fn why(&self) -> String {
@@ -124,13 +151,23 @@ impl Play {
     /// Another worktree of the project on a branch of its own; its change waits for review.
     pub(crate) fn another(&self, branch: &str) -> (String, PathBuf) {
         let worktree = self.world.worktree(&self.repo, branch);
-        self.world.remand_in(&worktree, &["review", "--title", branch]).ok();
-        let id = self.world.sqlite(&format!("SELECT change_id FROM changes WHERE branch = '{branch}'"));
+        self.world
+            .remand_in(&worktree, &["review", "--title", branch])
+            .ok();
+        let id = self.world.sqlite(&format!(
+            "SELECT change_id FROM changes WHERE branch = '{branch}'"
+        ));
         (id, worktree)
     }
 
     /// What a person can do in `sqlite3`: an event with nothing but what it needs.
-    pub(crate) fn insert(&self, event_type: &str, target_type: &str, target_id: &str, summary: &str) {
+    pub(crate) fn insert(
+        &self,
+        event_type: &str,
+        target_type: &str,
+        target_id: &str,
+        summary: &str,
+    ) {
         self.world.sqlite(&format!(
             "INSERT INTO events (event_type, target_type, target_id, summary)
              VALUES ('{event_type}', '{target_type}', '{target_id}', '{summary}')"
@@ -148,7 +185,9 @@ impl Play {
     }
 
     pub(crate) fn metadata(&self, item: &str) -> serde_json::Value {
-        let text = self.world.sqlite(&format!("SELECT metadata FROM work_items WHERE item_id = '{item}'"));
+        let text = self.world.sqlite(&format!(
+            "SELECT metadata FROM work_items WHERE item_id = '{item}'"
+        ));
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{item}: {error}: {text}"))
     }
 
@@ -159,7 +198,8 @@ impl Play {
 
     /// What agents wrote beside their prompts.
     pub(crate) fn noted(&self, name: &str) -> String {
-        std::fs::read_to_string(self.world.root().join("prompts-seen").join(name)).unwrap_or_default()
+        std::fs::read_to_string(self.world.root().join("prompts-seen").join(name))
+            .unwrap_or_default()
     }
 
     /// Waits until something is so.
@@ -167,27 +207,40 @@ impl Play {
     pub(crate) fn until(&self, what: &str, mut is_so: impl FnMut() -> bool) {
         let begun = Instant::now();
         while !is_so() {
-            assert!(begun.elapsed() < PATIENCE, "waited for: {what}; events:\n{}", self.events().join("\n"));
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "waited for: {what}; events:\n{}",
+                self.events().join("\n")
+            );
             std::thread::sleep(Duration::from_millis(10));
         }
     }
 
     /// The prompt that a run was given.
     pub(crate) fn prompt_of_run(&self, run: &str) -> String {
-        let path = self.world.root().join("state/remand/runs").join(run).join("prompt.md");
+        let path = self
+            .world
+            .root()
+            .join("state/remand/runs")
+            .join(run)
+            .join("prompt.md");
         std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
     /// Another fixer from now on.
     pub(crate) fn fixer(&self, text: &str) {
         let prompts = self.seen("");
-        self.world.script("fixer", &format!("PROMPTS='{}'\n{text}", prompts.display()));
+        self.world
+            .script("fixer", &format!("PROMPTS='{}'\n{text}", prompts.display()));
     }
 
     /// Another reviewer from now on.
     pub(crate) fn reviewer(&self, text: &str) {
         let prompts = self.seen("");
-        self.world.script("reviewer", &format!("PROMPTS='{}'\n{REVIEWER}\n{text}", prompts.display()));
+        self.world.script(
+            "reviewer",
+            &format!("PROMPTS='{}'\n{REVIEWER}\n{text}", prompts.display()),
+        );
     }
 
     /// A file that a script left in `$PROMPTS`.
@@ -196,7 +249,8 @@ impl Play {
     }
 
     pub(crate) fn head(&self) -> String {
-        self.world.git(&self.repo, &["rev-parse", "refs/heads/feature"])
+        self.world
+            .git(&self.repo, &["rev-parse", "refs/heads/feature"])
     }
 
     /// Runs a line of shell in a folder, such as what `why` says to type.
@@ -210,19 +264,43 @@ impl Play {
     /// What a file is on the ref that keeps the work of a run.
     #[track_caller]
     pub(crate) fn kept(&self, run: &str, path: &str) -> String {
-        self.world.git(&self.repo, &["show", &format!("refs/remand/wip/{run}:{path}")])
+        self.world.git(
+            &self.repo,
+            &["show", &format!("refs/remand/wip/{run}:{path}")],
+        )
     }
 
     /// On its branch, at this commit, nothing changed, nothing new, nothing under way.
     #[track_caller]
     pub(crate) fn worktree_is_at(&self, head: &str) {
         // One of remand's own is on no branch.
-        let branch = if self.worktree.starts_with(self.world.root().join("state")) { "HEAD" } else { "feature" };
-        assert_eq!(self.world.git(&self.worktree, &["rev-parse", "--abbrev-ref", "HEAD"]), branch);
+        let branch = if self.worktree.starts_with(self.world.root().join("state")) {
+            "HEAD"
+        } else {
+            "feature"
+        };
+        assert_eq!(
+            self.world
+                .git(&self.worktree, &["rev-parse", "--abbrev-ref", "HEAD"]),
+            branch
+        );
         assert_eq!(self.world.git(&self.worktree, &["rev-parse", "HEAD"]), head);
-        assert_eq!(self.world.git(&self.worktree, &["status", "--porcelain=v1"]), "");
-        let git_dir = PathBuf::from(self.world.git(&self.worktree, &["rev-parse", "--absolute-git-dir"]));
-        for name in ["index.lock", "MERGE_HEAD", "rebase-merge", "rebase-apply", "CHERRY_PICK_HEAD"] {
+        assert_eq!(
+            self.world
+                .git(&self.worktree, &["status", "--porcelain=v1"]),
+            ""
+        );
+        let git_dir = PathBuf::from(
+            self.world
+                .git(&self.worktree, &["rev-parse", "--absolute-git-dir"]),
+        );
+        for name in [
+            "index.lock",
+            "MERGE_HEAD",
+            "rebase-merge",
+            "rebase-apply",
+            "CHERRY_PICK_HEAD",
+        ] {
             assert!(!git_dir.join(name).exists(), "{name} is left");
         }
     }
@@ -232,7 +310,11 @@ impl Play {
     pub(crate) fn is_escalated(&self, reason: &str) {
         assert_eq!(self.state(), "escalated", "{:#?}", self.events());
         let said = self.answer();
-        assert!(said.contains(reason), "{reason:?} is not in {said}; {:#?}", self.events());
+        assert!(
+            said.contains(reason),
+            "{reason:?} is not in {said}; {:#?}",
+            self.events()
+        );
         assert!(said.contains("`remand "), "nothing to type: {said}");
         assert!(self.why().contains("remand "), "{}", self.why());
         self.check();
@@ -241,23 +323,36 @@ impl Play {
     /// Waits for its surroundings, says so in these words, and until when.
     #[track_caller]
     pub(crate) fn is_held(&self, reason: &str) {
-        let held = self.world.sqlite("SELECT held_until > '2026' AND holds > 0 FROM changes WHERE change_id = 'c1'");
+        let held = self
+            .world
+            .sqlite("SELECT held_until > '2026' AND holds > 0 FROM changes WHERE change_id = 'c1'");
         assert_eq!(held, "1", "not held: {:#?}", self.events());
         let said = self.answer();
-        assert!(said.contains(reason) && said.contains("held until"), "{reason:?} is not in {said}");
+        assert!(
+            said.contains(reason) && said.contains("held until"),
+            "{reason:?} is not in {said}"
+        );
         self.check();
     }
 
     /// The sentence of `why`.
     pub(crate) fn answer(&self) -> String {
-        self.world.json(&["why", "c1"])["answer"].as_str().unwrap().to_owned()
+        self.world.json(&["why", "c1"])["answer"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     }
 
     /// Types the git commands that `why` names.
     #[track_caller]
     pub(crate) fn do_what_it_says(&self) {
         let said = self.answer();
-        let commands: Vec<&str> = said.split('`').skip(1).step_by(2).filter(|word| word.starts_with("git ")).collect();
+        let commands: Vec<&str> = said
+            .split('`')
+            .skip(1)
+            .step_by(2)
+            .filter(|word| word.starts_with("git "))
+            .collect();
         assert!(!commands.is_empty(), "no git command is named: {said}");
         for command in commands {
             self.sh(self.world.root(), command);
@@ -267,9 +362,23 @@ impl Play {
     /// The review is content, after this many fixes.
     #[track_caller]
     pub(crate) fn is_ready(&self, fixes: i64) {
-        assert_eq!(self.state(), "ready_for_human_review", "{:#?}", self.events());
-        assert_eq!(self.count("events WHERE event_type = 'fix_committed'"), fixes, "{:#?}", self.events());
-        self.worktree_is_at(&self.world.sqlite("SELECT head FROM changes WHERE change_id = 'c1'"));
+        assert_eq!(
+            self.state(),
+            "ready_for_human_review",
+            "{:#?}",
+            self.events()
+        );
+        assert_eq!(
+            self.count("events WHERE event_type = 'fix_committed'"),
+            fixes,
+            "{:#?}",
+            self.events()
+        );
+        self.worktree_is_at(
+            &self
+                .world
+                .sqlite("SELECT head FROM changes WHERE change_id = 'c1'"),
+        );
         self.check();
     }
 
@@ -311,12 +420,21 @@ impl Play {
     }
 
     pub(crate) fn daemon_from(&self, mut command: Command) -> Daemon {
-        let log =
-            std::fs::OpenOptions::new().create(true).append(true).open(self.world.root().join("daemon.log")).unwrap();
+        let log = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.world.root().join("daemon.log"))
+            .unwrap();
         let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert!(line.starts_with("remand is ready"), "{line:?}; {}", self.log());
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        assert!(
+            line.starts_with("remand is ready"),
+            "{line:?}; {}",
+            self.log()
+        );
         Daemon { child }
     }
 
@@ -345,7 +463,9 @@ impl Play {
         let root = self.world.root().to_str().unwrap().to_owned();
         let mut alive = Vec::new();
         for entry in std::fs::read_dir("/proc").unwrap().flatten() {
-            let Ok(environment) = std::fs::read(entry.path().join("environ")) else { continue };
+            let Ok(environment) = std::fs::read(entry.path().join("environ")) else {
+                continue;
+            };
             let environment = String::from_utf8_lossy(&environment);
             let is_ours = || {
                 let folder = std::fs::read_link(entry.path().join("cwd"));
@@ -377,12 +497,20 @@ fn config(reviewer: &Path, fixer: &Path, script: &Script<'_>) -> String {
 
 /// The gates of a play are mostly red on its base: they run there only where the play is about that.
 pub(crate) fn ignore_unless_set(settings: &str) -> &'static str {
-    if settings.contains("red_base") { "" } else { "red_base = \"ignore\"\n" }
+    if settings.contains("red_base") {
+        ""
+    } else {
+        "red_base = \"ignore\"\n"
+    }
 }
 
 /// The agents of a play write down what they do: they are confined only where the play is about that.
 pub(crate) fn open_unless_set(tables: &str) -> &'static str {
-    if tables.contains("[sandbox]") { "" } else { "[sandbox]\nkind = \"off\"\n" }
+    if tables.contains("[sandbox]") {
+        ""
+    } else {
+        "[sandbox]\nkind = \"off\"\n"
+    }
 }
 
 /// A daemon of a test: ended with it.

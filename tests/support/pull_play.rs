@@ -29,26 +29,69 @@ impl PullPlay {
         let prompts = world.root().join("prompts-seen");
         std::fs::create_dir(&prompts).unwrap();
         let intro = format!("PROMPTS='{}'\n", prompts.display());
-        let reviewer = world.script("reviewer", &format!("{intro}{REVIEWER}\n{}", script.reviewer));
+        let reviewer = world.script(
+            "reviewer",
+            &format!("{intro}{REVIEWER}\n{}", script.reviewer),
+        );
         let fixer = world.script("fixer", &format!("{intro}{}", script.fixer));
         let remote = world.root().join("remote.git");
         let repo = world.repo("calc");
         let root = world.root().to_owned();
-        world.git(&root, &["clone", "--quiet", "--bare", repo.to_str().unwrap(), remote.to_str().unwrap()]);
-        world.git(&repo, &["remote", "add", "origin", remote.to_str().unwrap()]);
+        world.git(
+            &root,
+            &[
+                "clone",
+                "--quiet",
+                "--bare",
+                repo.to_str().unwrap(),
+                remote.to_str().unwrap(),
+            ],
+        );
+        world.git(
+            &repo,
+            &["remote", "add", "origin", remote.to_str().unwrap()],
+        );
         let worktree = world.worktree(&repo, "feature");
         world.git(&worktree, &["push", "--quiet", "origin", "feature"]);
         // From here on the remote writes down who moved what.
         world.git(&remote, &["config", "core.logAllRefUpdates", "always"]);
         let elsewhere = world.root().join("elsewhere");
-        world.git(&root, &["clone", "--quiet", remote.to_str().unwrap(), elsewhere.to_str().unwrap()]);
+        world.git(
+            &root,
+            &[
+                "clone",
+                "--quiet",
+                remote.to_str().unwrap(),
+                elsewhere.to_str().unwrap(),
+            ],
+        );
         let forge = Forge::new(world.root(), REPO, &remote);
         forge.add_user("carol", "write");
         let number = forge.open_pull("feature", "main", "carol");
         world.config(&config(&reviewer, &fixer, script, &forge));
         let path = repo.to_str().unwrap();
-        world.remand(&["project", "add", path, "--repo", REPO, "--url", remote.to_str().unwrap()]).ok();
-        Self { play: Play { world, repo, worktree }, forge, remote, elsewhere, number }
+        world
+            .remand(&[
+                "project",
+                "add",
+                path,
+                "--repo",
+                REPO,
+                "--url",
+                remote.to_str().unwrap(),
+            ])
+            .ok();
+        Self {
+            play: Play {
+                world,
+                repo,
+                worktree,
+            },
+            forge,
+            remote,
+            elsewhere,
+            number,
+        }
     }
 
     /// Watched: the change c1, its first review queued.
@@ -60,7 +103,10 @@ impl PullPlay {
 
     #[track_caller]
     pub(crate) fn watch(&self) {
-        self.play.world.remand(&["watch", &format!("{REPO}#{}", self.number)]).ok();
+        self.play
+            .world
+            .remand(&["watch", &format!("{REPO}#{}", self.number)])
+            .ok();
     }
 
     /// Reads the pull request whatever the schedule says, and does all that is due.
@@ -84,10 +130,14 @@ impl PullPlay {
 
     /// What the remote has of a branch; empty when it is gone.
     pub(crate) fn remote_head(&self, branch: &str) -> String {
-        let listed = self
-            .play
-            .world
-            .git(&self.remote, &["for-each-ref", "--format=%(objectname)", &format!("refs/heads/{branch}")]);
+        let listed = self.play.world.git(
+            &self.remote,
+            &[
+                "for-each-ref",
+                "--format=%(objectname)",
+                &format!("refs/heads/{branch}"),
+            ],
+        );
         listed.trim().to_owned()
     }
 
@@ -95,40 +145,76 @@ impl PullPlay {
     pub(crate) fn push_from_elsewhere(&self, branch: &str, file: &str, text: &str) -> String {
         let world = &self.play.world;
         world.git(&self.elsewhere, &["fetch", "--quiet", "origin"]);
-        world.git(&self.elsewhere, &["checkout", "--quiet", "-B", branch, &format!("origin/{branch}")]);
+        world.git(
+            &self.elsewhere,
+            &[
+                "checkout",
+                "--quiet",
+                "-B",
+                branch,
+                &format!("origin/{branch}"),
+            ],
+        );
         let sha = world.commit(&self.elsewhere, file, text, &format!("Write {file}"));
         world.git(&self.elsewhere, &["push", "--quiet", "origin", branch]);
         sha
     }
 
     /// A review of the present head.
-    pub(crate) fn review(&self, by: &str, state: &str, body: &str, inline: &[(&str, i64, &str)]) -> i64 {
+    pub(crate) fn review(
+        &self,
+        by: &str,
+        state: &str,
+        body: &str,
+        inline: &[(&str, i64, &str)],
+    ) -> i64 {
         let head = self.remote_head("feature");
-        self.forge.review(self.number, &Review { by, state, commit: Some(&head), body, inline })
+        self.forge.review(
+            self.number,
+            &Review {
+                by,
+                state,
+                commit: Some(&head),
+                body,
+                inline,
+            },
+        )
     }
 
     /// The requests of a kind that the forge took, as their bodies.
     pub(crate) fn posted(&self, method: &str, part: &str) -> Vec<Value> {
         let taken = self.forge.log().into_iter().filter(|one| {
-            one.method == method && one.path.contains(part) && one.status.is_some_and(|status| status < 300)
+            one.method == method
+                && one.path.contains(part)
+                && one.status.is_some_and(|status| status < 300)
         });
         taken.map(|one| one.body).collect()
     }
 
     /// How often the remote's branch was moved.
     pub(crate) fn pushes(&self) -> usize {
-        self.play.world.git(&self.remote, &["reflog", "show", "refs/heads/feature"]).lines().count()
+        self.play
+            .world
+            .git(&self.remote, &["reflog", "show", "refs/heads/feature"])
+            .lines()
+            .count()
     }
 
     /// How many fixes were begun, and how many are on the remote.
     pub(crate) fn fixes(&self) -> (i64, i64) {
-        let begun = self.play.count("runs JOIN work_items USING (item_id) WHERE source = 'review_fix'");
-        (begun, self.play.count("events WHERE event_type = 'fix_pushed'"))
+        let begun = self
+            .play
+            .count("runs JOIN work_items USING (item_id) WHERE source = 'review_fix'");
+        (
+            begun,
+            self.play.count("events WHERE event_type = 'fix_pushed'"),
+        )
     }
 
     /// The prompt of the last fix.
     pub(crate) fn fix_prompt(&self) -> String {
-        let last = "SELECT run_id FROM runs JOIN work_items USING (item_id) WHERE source = 'review_fix'
+        let last =
+            "SELECT run_id FROM runs JOIN work_items USING (item_id) WHERE source = 'review_fix'
                     ORDER BY runs.rowid DESC LIMIT 1";
         self.play.prompt_of_run(&self.play.world.sqlite(last))
     }
@@ -139,7 +225,10 @@ impl PullPlay {
         let told = || format!("{}\n{}", self.play.why(), self.play.events().join("\n"));
         assert_eq!(self.play.state(), "ready_for_human_review", "{}", told());
         assert_eq!(self.fixes(), (fixes, fixes), "{}", told());
-        let head = self.play.world.sqlite("SELECT head FROM changes WHERE change_id = 'c1'");
+        let head = self
+            .play
+            .world
+            .sqlite("SELECT head FROM changes WHERE change_id = 'c1'");
         assert_eq!(self.remote_head("feature"), head, "{}", told());
         self.play.worktree_is_at(&head);
         self.play.check();
@@ -147,17 +236,25 @@ impl PullPlay {
 
     /// Why something made no work, of all that did not.
     pub(crate) fn passed_over(&self) -> String {
-        self.play.world.sqlite("SELECT summary FROM events WHERE event_type = 'skipped' ORDER BY id")
+        self.play
+            .world
+            .sqlite("SELECT summary FROM events WHERE event_type = 'skipped' ORDER BY id")
     }
 
     /// The bodies that remand put on the pull request in this way.
     pub(crate) fn bodies(&self, part: &str) -> Vec<String> {
-        self.posted("POST", part).iter().map(|body| body["body"].as_str().unwrap_or_default().to_owned()).collect()
+        self.posted("POST", part)
+            .iter()
+            .map(|body| body["body"].as_str().unwrap_or_default().to_owned())
+            .collect()
     }
 
     /// The commits of the remote's branch since `main`, oldest first, by their subjects.
     pub(crate) fn subjects(&self) -> Vec<String> {
-        let log = self.play.world.git(&self.remote, &["log", "--reverse", "--format=%s", "main..feature"]);
+        let log = self.play.world.git(
+            &self.remote,
+            &["log", "--reverse", "--format=%s", "main..feature"],
+        );
         log.lines().map(str::to_owned).collect()
     }
 }
@@ -183,13 +280,19 @@ pub(crate) const APPROVES: &str = "says approved \"nothing to object to\"\n";
 
 /// What most plays on pull requests begin with: nothing of ours is in the way of what people say.
 pub(crate) fn quiet() -> Script<'static> {
-    Script { reviewer: APPROVES, ..Script::default() }
+    Script {
+        reviewer: APPROVES,
+        ..Script::default()
+    }
 }
 
 /// Whether a part of a prompt stands between the lines of a fence, and nowhere else.
 #[track_caller]
 pub(crate) fn is_fenced(prompt: &str, part: &str) {
-    let nonce = prompt.lines().find_map(|line| line.strip_prefix("begin ")).unwrap();
+    let nonce = prompt
+        .lines()
+        .find_map(|line| line.strip_prefix("begin "))
+        .unwrap();
     let nonce = nonce.split(' ').next().unwrap();
     let (mut inside, mut outside, mut is_open) = (String::new(), String::new(), false);
     for line in prompt.lines() {
@@ -203,11 +306,20 @@ pub(crate) fn is_fenced(prompt: &str, part: &str) {
             text.push('\n');
         }
     }
-    assert!(inside.contains(part), "{part:?} is in no fence of\n{prompt}");
-    assert!(!outside.contains(part), "{part:?} is outside of the fences of\n{prompt}");
+    assert!(
+        inside.contains(part),
+        "{part:?} is in no fence of\n{prompt}"
+    );
+    assert!(
+        !outside.contains(part),
+        "{part:?} is outside of the fences of\n{prompt}"
+    );
 }
 
 /// Rejects until `work.txt` says "fixed".
 pub(crate) fn rejecting() -> Script<'static> {
-    Script { reviewer: REVIEWS_FIXED, ..Script::default() }
+    Script {
+        reviewer: REVIEWS_FIXED,
+        ..Script::default()
+    }
 }

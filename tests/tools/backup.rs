@@ -14,12 +14,19 @@ const PART: &str = ".copy.db.remand-backup.part";
 /// What a copy knows, told by itself.
 fn events(db: &Path) -> Vec<String> {
     let conn = rusqlite::Connection::open(db).unwrap();
-    let mut all = conn.prepare("SELECT id || ' ' || event_type || ': ' || summary FROM events ORDER BY id").unwrap();
-    all.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
+    let mut all = conn
+        .prepare("SELECT id || ' ' || event_type || ': ' || summary FROM events ORDER BY id")
+        .unwrap();
+    all.query_map([], |row| row.get(0))
+        .unwrap()
+        .collect::<Result<_, _>>()
+        .unwrap()
 }
 
 fn is_whole(world: &World, copy: &Path) {
-    let checked = world.remand(&["check", "--db", copy.to_str().unwrap()]).ok();
+    let checked = world
+        .remand(&["check", "--db", copy.to_str().unwrap()])
+        .ok();
     assert!(checked.stdout.starts_with("ok"), "{}", checked.stdout);
 }
 
@@ -36,7 +43,10 @@ fn beside(folder: &Path, name: &str) -> Vec<String> {
 
 #[test]
 fn backups_beside_a_working_daemon_are_whole_and_a_beginning_of_what_came() {
-    let play = Play::new(&Script { settings: "[dispatch]\nslots = 2\n", ..Script::default() });
+    let play = Play::new(&Script {
+        settings: "[dispatch]\nslots = 2\n",
+        ..Script::default()
+    });
     let _daemon = play.daemon();
     let mut copies = Vec::new();
     for branch in ["one", "two", "three"] {
@@ -47,8 +57,14 @@ fn backups_beside_a_working_daemon_are_whole_and_a_beginning_of_what_came() {
         let is_over = done() == 4;
         let copy = play.world.root().join(format!("copy-{}.db", copies.len()));
         let said = play.world.json(&["backup", copy.to_str().unwrap()]);
-        assert_eq!(said["events"].as_u64().unwrap(), u64::try_from(events(&copy).len()).unwrap());
-        assert_eq!(said["bytes"].as_u64().unwrap(), fs::metadata(&copy).unwrap().len());
+        assert_eq!(
+            said["events"].as_u64().unwrap(),
+            u64::try_from(events(&copy).len()).unwrap()
+        );
+        assert_eq!(
+            said["bytes"].as_u64().unwrap(),
+            fs::metadata(&copy).unwrap().len()
+        );
         copies.push(copy);
         is_over
     });
@@ -61,9 +77,20 @@ fn backups_beside_a_working_daemon_are_whole_and_a_beginning_of_what_came() {
         before = known.len();
         is_whole(&play.world, copy);
     }
-    assert!(events(&copies[0]).len() < before, "something happened between the first and the last of {}", copies.len());
-    let shown = play.world.remand(&["list", "--db", copies.last().unwrap().to_str().unwrap()]).ok();
-    assert!(shown.stdout.contains("three"), "it is a blackboard: {}", shown.stdout);
+    assert!(
+        events(&copies[0]).len() < before,
+        "something happened between the first and the last of {}",
+        copies.len()
+    );
+    let shown = play
+        .world
+        .remand(&["list", "--db", copies.last().unwrap().to_str().unwrap()])
+        .ok();
+    assert!(
+        shown.stdout.contains("three"),
+        "it is a blackboard: {}",
+        shown.stdout
+    );
 }
 
 #[test]
@@ -71,13 +98,29 @@ fn a_backup_is_one_private_file() {
     let site = Site::under_review();
     let copy = site.world.root().join("copy.db");
     let said = site.remand(&["backup", copy.to_str().unwrap()]).ok();
-    assert!(said.stdout.starts_with(copy.to_str().unwrap()) && said.stdout.contains(" events, "), "{}", said.stdout);
-    assert_eq!(beside(site.world.root(), "copy.db"), ["copy.db"], "nothing beside it");
-    assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(
+        said.stdout.starts_with(copy.to_str().unwrap()) && said.stdout.contains(" events, "),
+        "{}",
+        said.stdout
+    );
+    assert_eq!(
+        beside(site.world.root(), "copy.db"),
+        ["copy.db"],
+        "nothing beside it"
+    );
+    assert_eq!(
+        fs::metadata(&copy).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
     assert_eq!(events(&copy), events(&site.world.db()));
     // Relative names are from where one is.
-    site.world.remand_in(&site.worktree, &["backup", "../here.db"]).ok();
-    is_whole(&site.world, &site.worktree.parent().unwrap().join("here.db"));
+    site.world
+        .remand_in(&site.worktree, &["backup", "../here.db"])
+        .ok();
+    is_whole(
+        &site.world,
+        &site.worktree.parent().unwrap().join("here.db"),
+    );
 }
 
 #[test]
@@ -86,7 +129,8 @@ fn what_is_there_is_replaced_only_by_force_and_only_by_a_whole_copy() {
     let copy = site.world.root().join("copy.db");
     let name = copy.to_str().unwrap();
     fs::write(&copy, "precious").unwrap();
-    site.remand(&["backup", name]).fails(1, "--force replaces it");
+    site.remand(&["backup", name])
+        .fails(1, "--force replaces it");
     assert_eq!(fs::read_to_string(&copy).unwrap(), "precious");
     for point in ["backup.step", "backup.copied"] {
         let mut command = site.world.remand_command(&["backup", "--force", name]);
@@ -103,9 +147,14 @@ fn what_is_there_is_replaced_only_by_force_and_only_by_a_whole_copy() {
     let link = site.world.root().join("newest.db");
     symlink(&copy, &link).unwrap();
     let before = fs::metadata(&copy).unwrap().ino();
-    site.remand(&["backup", "--force", link.to_str().unwrap()]).ok();
+    site.remand(&["backup", "--force", link.to_str().unwrap()])
+        .ok();
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
-    assert_ne!(fs::metadata(&copy).unwrap().ino(), before, "renamed into its place");
+    assert_ne!(
+        fs::metadata(&copy).unwrap().ino(),
+        before,
+        "renamed into its place"
+    );
 }
 
 #[test]
@@ -113,14 +162,28 @@ fn a_backup_that_was_killed_leaves_no_file() {
     let site = Site::under_review();
     let copy = site.world.root().join("copy.db");
     for point in ["backup.step", "backup.copied"] {
-        let mut command = site.world.remand_command(&["backup", copy.to_str().unwrap()]);
-        assert_eq!(command.env("REMAND_CRASH_AT", point).output().unwrap().status.code(), None, "{point}");
+        let mut command = site
+            .world
+            .remand_command(&["backup", copy.to_str().unwrap()]);
+        assert_eq!(
+            command
+                .env("REMAND_CRASH_AT", point)
+                .output()
+                .unwrap()
+                .status
+                .code(),
+            None,
+            "{point}"
+        );
         assert_eq!(beside(site.world.root(), "copy.db"), [""; 0], "{point}");
         assert!(site.world.root().join(PART).exists(), "{point}");
     }
     site.remand(&["backup", copy.to_str().unwrap()]).ok();
     assert_eq!(beside(site.world.root(), "copy.db"), ["copy.db"]);
-    assert!(!site.world.root().join(PART).exists(), "what was left is gone");
+    assert!(
+        !site.world.root().join(PART).exists(),
+        "what was left is gone"
+    );
     is_whole(&site.world, &copy);
 }
 
@@ -139,17 +202,22 @@ fn the_blackboard_is_never_written_over() {
     }
     for name in &names {
         let name = name.to_str().unwrap();
-        site.remand(&["backup", name, "--force"]).fails(2, "is the blackboard itself");
-        site.remand(&["backup", name]).fails(2, "is the blackboard itself");
+        site.remand(&["backup", name, "--force"])
+            .fails(2, "is the blackboard itself");
+        site.remand(&["backup", name])
+            .fails(2, "is the blackboard itself");
     }
     // A part that is a link to it is not written through.
     symlink(&db, by(PART)).unwrap();
-    site.remand(&["backup", by("copy.db").to_str().unwrap()]).fails(2, "which is the blackboard itself");
+    site.remand(&["backup", by("copy.db").to_str().unwrap()])
+        .fails(2, "which is the blackboard itself");
     fs::remove_file(by(PART)).unwrap();
     symlink("nowhere", by(PART)).unwrap();
-    site.remand(&["backup", by("copy.db").to_str().unwrap()]).fails(1, "it is no file that a backup left");
+    site.remand(&["backup", by("copy.db").to_str().unwrap()])
+        .fails(1, "it is no file that a backup left");
     fs::remove_file(by(PART)).unwrap();
-    site.remand(&["backup", by("copy.db").to_str().unwrap()]).ok();
+    site.remand(&["backup", by("copy.db").to_str().unwrap()])
+        .ok();
     assert_eq!(fs::read(&db).unwrap(), before, "not a byte of it");
     is_whole(&site.world, &by("copy.db"));
 }
@@ -159,19 +227,32 @@ fn what_can_not_be_done_says_why() {
     let site = Site::under_review();
     let root = site.world.root();
     site.remand(&["backup"]).fails(2, "<FILE>");
-    site.remand(&["backup", root.to_str().unwrap()]).fails(2, "is a folder");
-    site.remand(&["backup", "no/such/folder/copy.db"]).fails(1, "cannot write");
+    site.remand(&["backup", root.to_str().unwrap()])
+        .fails(2, "is a folder");
+    site.remand(&["backup", "no/such/folder/copy.db"])
+        .fails(1, "cannot write");
     symlink("nowhere", root.join("dangling")).unwrap();
-    site.remand(&["backup", "dangling", "--force"]).fails(1, "leads nowhere");
-    site.remand(&["backup", "copy.db", "--db", "missing.db"]).fails(4, "there is no blackboard");
-    assert!(!root.join("missing.db").exists(), "asking for a copy makes no blackboard");
-    fs::write(root.join("text.db"), "This is not a database, whatever its name may say. ".repeat(20)).unwrap();
-    site.remand(&["backup", "copy.db", "--db", "text.db"]).fails(1, "it is not a SQLite database");
+    site.remand(&["backup", "dangling", "--force"])
+        .fails(1, "leads nowhere");
+    site.remand(&["backup", "copy.db", "--db", "missing.db"])
+        .fails(4, "there is no blackboard");
+    assert!(
+        !root.join("missing.db").exists(),
+        "asking for a copy makes no blackboard"
+    );
+    fs::write(
+        root.join("text.db"),
+        "This is not a database, whatever its name may say. ".repeat(20),
+    )
+    .unwrap();
+    site.remand(&["backup", "copy.db", "--db", "text.db"])
+        .fails(1, "it is not a SQLite database");
     assert_eq!(beside(root, "copy.db"), [""; 0]);
     // Another backup is at it.
     let part = fs::File::create(root.join(PART)).unwrap();
     rustix::fs::flock(&part, rustix::fs::FlockOperation::LockExclusive).unwrap();
-    site.remand(&["backup", "copy.db"]).fails(1, "another backup is writing it");
+    site.remand(&["backup", "copy.db"])
+        .fails(1, "another backup is writing it");
     drop(part);
     site.remand(&["backup", "copy.db"]).ok();
 }
@@ -219,10 +300,26 @@ fn the_log_of_an_old_copy_is_never_taken_for_one_of_the_new() {
     let copy = site.world.root().join("copy.db");
     let name = copy.to_str().unwrap();
     worked_on(&site, &copy);
-    let before = (fs::read(&copy).unwrap(), fs::read(format!("{name}-wal")).unwrap());
-    let said = site.remand(&["backup", "--force", name]).fails(1, "copy.db-wal is there");
-    assert!(said.stderr.contains(&format!("remand check --db {name}")), "{}", said.stderr);
-    assert_eq!((fs::read(&copy).unwrap(), fs::read(format!("{name}-wal")).unwrap()), before, "the old one is whole");
+    let before = (
+        fs::read(&copy).unwrap(),
+        fs::read(format!("{name}-wal")).unwrap(),
+    );
+    let said = site
+        .remand(&["backup", "--force", name])
+        .fails(1, "copy.db-wal is there");
+    assert!(
+        said.stderr.contains(&format!("remand check --db {name}")),
+        "{}",
+        said.stderr
+    );
+    assert_eq!(
+        (
+            fs::read(&copy).unwrap(),
+            fs::read(format!("{name}-wal")).unwrap()
+        ),
+        before,
+        "the old one is whole"
+    );
     assert!(!site.world.root().join(PART).exists());
     // What the hint says helps.
     is_whole(&site.world, &copy);
@@ -236,7 +333,8 @@ fn the_log_of_an_old_copy_is_never_taken_for_one_of_the_new() {
     for end in ["-wal", "-journal", "-shm"] {
         let log = format!("{name}{end}");
         fs::write(&log, "").unwrap();
-        site.remand(&["backup", name]).fails(1, &format!("remove {log}"));
+        site.remand(&["backup", name])
+            .fails(1, &format!("remove {log}"));
         fs::remove_file(&log).unwrap();
     }
     site.remand(&["backup", name]).ok();
@@ -250,9 +348,13 @@ fn a_copy_that_a_daemon_runs_on_is_not_replaced() {
     let name = copy.to_str().unwrap();
     play.world.remand(&["backup", name]).ok();
     let daemon = play.daemon_from(play.world.remand_command(&["--db", name, "run"]));
-    play.world.remand(&["backup", "--force", name]).fails(1, &format!("a daemon runs on {name}"));
+    play.world
+        .remand(&["backup", "--force", name])
+        .fails(1, &format!("a daemon runs on {name}"));
     daemon.kill();
-    play.world.remand(&["backup", "--force", name]).fails(1, "copy.db-wal is there");
+    play.world
+        .remand(&["backup", "--force", name])
+        .fails(1, "copy.db-wal is there");
     is_whole(&play.world, &copy);
     play.world.remand(&["backup", "--force", name]).ok();
     is_whole(&play.world, &copy);
@@ -264,14 +366,18 @@ fn no_file_but_its_own_is_in_the_way_or_removed() {
     let root = site.world.root();
     fs::write(root.join("copy.db.part"), "of somebody").unwrap();
     site.remand(&["backup", "copy.db"]).ok();
-    assert_eq!(fs::read_to_string(root.join("copy.db.part")).unwrap(), "of somebody");
+    assert_eq!(
+        fs::read_to_string(root.join("copy.db.part")).unwrap(),
+        "of somebody"
+    );
     // The blackboard may have any name.
     site.remand(&["backup", "other.part"]).ok();
     let before = events(&root.join("other.part"));
     site.remand(&["--db", "other.part", "backup", "other"]).ok();
     assert_eq!(events(&root.join("other.part")), before);
     site.remand(&["backup", ".new.remand-backup.part"]).ok();
-    site.remand(&["--db", ".new.remand-backup.part", "backup", "new"]).fails(2, "which is the blackboard itself");
+    site.remand(&["--db", ".new.remand-backup.part", "backup", "new"])
+        .fails(2, "which is the blackboard itself");
     assert_eq!(events(&root.join(".new.remand-backup.part")), before);
 }
 
@@ -280,7 +386,11 @@ fn no_file_but_its_own_is_in_the_way_or_removed() {
 fn a_blackboard_on_a_read_only_disk_can_still_be_copied() {
     let site = Site::under_review();
     let mut can = site.world.command("unshare");
-    if !can.args(["-rm", "true"]).output().is_ok_and(|said| said.status.success()) {
+    if !can
+        .args(["-rm", "true"])
+        .output()
+        .is_ok_and(|said| said.status.success())
+    {
         return crate::support::skip(
             "a_blackboard_on_a_read_only_disk_can_still_be_copied",
             "no mount name spaces here",
@@ -290,7 +400,9 @@ fn a_blackboard_on_a_read_only_disk_can_still_be_copied() {
     let copy = site.world.root().join("copy.db");
     let line = "mount --bind \"$1\" \"$1\" && mount -o remount,bind,ro \"$1\" && exec \"$0\" backup \"$2\"";
     let mut command = site.world.command("unshare");
-    command.args(["-rm", "sh", "-c", line, env!("CARGO_BIN_EXE_remand")]).args([&folder, &copy]);
+    command
+        .args(["-rm", "sh", "-c", line, env!("CARGO_BIN_EXE_remand")])
+        .args([&folder, &copy]);
     crate::support::run(&mut command).ok();
     is_whole(&site.world, &copy);
     assert_eq!(events(&copy), events(&site.world.db()));

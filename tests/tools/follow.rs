@@ -20,7 +20,12 @@ struct Following {
 
 impl Following {
     fn begin(site: &Site, args: &[&str]) -> Self {
-        let mut child = site.world.remand_command(args).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = site
+            .world
+            .remand_command(args)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         let lines = lines_of(BufReader::new(child.stdout.take().unwrap()).lines());
         Self { child, lines }
     }
@@ -34,7 +39,10 @@ impl Following {
     fn until(&self, part: &str) -> String {
         let mut all = Vec::new();
         loop {
-            let line = self.lines.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{part:?} is not in {all:#?}"));
+            let line = self
+                .lines
+                .recv_timeout(PATIENCE)
+                .unwrap_or_else(|_| panic!("{part:?} is not in {all:#?}"));
             all.push(line.clone());
             if line.contains(part) {
                 return all.join("\n");
@@ -43,7 +51,8 @@ impl Following {
     }
 
     fn signal(&self, signal: Signal) {
-        rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal).unwrap();
+        rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal)
+            .unwrap();
     }
 }
 
@@ -70,9 +79,26 @@ fn lines_of(lines: Lines<BufReader<ChildStdout>>) -> Receiver<String> {
 #[test]
 fn each_event_is_followed_once_and_in_order() {
     let site = Site::under_review();
-    let newest: u64 = site.world.sqlite("SELECT max(id) FROM events").parse().unwrap();
-    let following = Following::begin(&site, &["events", "-f", "--json", "--since", &(newest - 1).to_string()]);
-    let id = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["id"].as_u64().unwrap();
+    let newest: u64 = site
+        .world
+        .sqlite("SELECT max(id) FROM events")
+        .parse()
+        .unwrap();
+    let following = Following::begin(
+        &site,
+        &[
+            "events",
+            "-f",
+            "--json",
+            "--since",
+            &(newest - 1).to_string(),
+        ],
+    );
+    let id = |line: &str| {
+        serde_json::from_str::<serde_json::Value>(line).unwrap()["id"]
+            .as_u64()
+            .unwrap()
+    };
     assert_eq!(id(&following.line()), newest);
     let mut expected = newest;
     for n in 0..20 {
@@ -87,23 +113,41 @@ fn each_event_is_followed_once_and_in_order() {
                  SELECT 'instructed', 'change', 'c1', 'x' FROM json_each('[1, 2, 3, 4, 5, 6, 7, 8, 9]')",
             )),
         }
-        let newest: u64 = site.world.sqlite("SELECT max(id) FROM events").parse().unwrap();
+        let newest: u64 = site
+            .world
+            .sqlite("SELECT max(id) FROM events")
+            .parse()
+            .unwrap();
         while expected < newest {
             expected += 1;
             assert_eq!(id(&following.line()), expected);
         }
     }
-    assert!(following.lines.recv_timeout(Duration::from_millis(300)).is_err(), "nothing twice");
+    assert!(
+        following
+            .lines
+            .recv_timeout(Duration::from_millis(300))
+            .is_err(),
+        "nothing twice"
+    );
 }
 
 #[test]
 fn following_ends_by_ctrl_c_and_when_its_reader_goes() {
     let site = Site::under_review();
-    for args in [&["events", "-f"][..], &["status", "--watch"], &["status", "c1", "--watch", "--json"]] {
+    for args in [
+        &["events", "-f"][..],
+        &["status", "--watch"],
+        &["status", "c1", "--watch", "--json"],
+    ] {
         let mut following = Following::begin(&site, args);
         following.line();
         // What was started in the background by a script ignores Ctrl-C from its start on, and so do its children.
-        let (signal, number) = if ignores_ctrl_c() { (Signal::TERM, 15) } else { (Signal::INT, 2) };
+        let (signal, number) = if ignores_ctrl_c() {
+            (Signal::TERM, 15)
+        } else {
+            (Signal::INT, 2)
+        };
         following.signal(signal);
         let mut ended = None;
         wait_for("it ends by a signal", || {
@@ -114,7 +158,12 @@ fn following_ends_by_ctrl_c_and_when_its_reader_goes() {
         assert_eq!(ended.unwrap().signal(), Some(number), "{args:?}");
 
         // The reader goes, and nothing more happens.
-        let mut child = site.world.remand_command(args).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = site
+            .world
+            .remand_command(args)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut reader = BufReader::new(child.stdout.take().unwrap());
         reader.read_line(&mut String::new()).unwrap();
         drop(reader);
@@ -129,7 +178,12 @@ fn following_ends_by_ctrl_c_and_when_its_reader_goes() {
 
 fn ignores_ctrl_c() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or("0").trim().to_owned();
+    let ignored = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .unwrap_or("0")
+        .trim()
+        .to_owned();
     u64::from_str_radix(&ignored, 16).is_ok_and(|mask| mask & 0b10 != 0)
 }
 
@@ -140,8 +194,13 @@ fn following_costs_next_to_nothing() {
     following.until("work_created");
     let ticks = || {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", following.child.id())).unwrap();
-        let fields: Vec<u64> =
-            stat.rsplit(')').next().unwrap().split_whitespace().filter_map(|n| n.parse().ok()).collect();
+        let fields: Vec<u64> = stat
+            .rsplit(')')
+            .next()
+            .unwrap()
+            .split_whitespace()
+            .filter_map(|n| n.parse().ok())
+            .collect();
         // After the state: the tenth and eleventh numbers are user and system time, in hundredths of a second.
         fields[10] + fields[11]
     };
@@ -150,8 +209,17 @@ fn following_costs_next_to_nothing() {
     }
     let before = ticks();
     // Nothing to wait for: the condition is that nothing happens.
-    assert!(following.lines.recv_timeout(Duration::from_secs(2)).is_err());
-    assert!(ticks() - before <= 10, "{} hundredths of a second in two", ticks() - before);
+    assert!(
+        following
+            .lines
+            .recv_timeout(Duration::from_secs(2))
+            .is_err()
+    );
+    assert!(
+        ticks() - before <= 10,
+        "{} hundredths of a second in two",
+        ticks() - before
+    );
 }
 
 #[test]
@@ -160,10 +228,18 @@ fn a_watched_status_in_a_pipe_comes_again_only_when_something_changed() {
     let following = Following::begin(&site, &["status", "c1", "--watch"]);
     following.until("spent");
     // Time alone is no change.
-    assert!(following.lines.recv_timeout(Duration::from_millis(2_500)).is_err());
+    assert!(
+        following
+            .lines
+            .recv_timeout(Duration::from_millis(2_500))
+            .is_err()
+    );
     site.remand(&["pause", "c1"]).ok();
     let second = following.until("spent");
-    assert!(second.starts_with("\nc1") && second.contains("paused"), "{second:?}");
+    assert!(
+        second.starts_with("\nc1") && second.contains("paused"),
+        "{second:?}"
+    );
     site.remand(&["resume", "c1"]).ok();
     let third = following.until("spent");
     assert!(!third.contains("paused"), "{third:?}");
@@ -178,7 +254,8 @@ fn a_watched_status_as_json_is_a_line_each() {
     site.remand(&["cancel", "c1"]).ok();
     let next = parse(following.line());
     assert_eq!(next["items"]["available"], 0, "{next}");
-    site.remand(&["status", "c9", "--watch"]).fails(4, "there is no change `c9`");
+    site.remand(&["status", "c9", "--watch"])
+        .fails(4, "there is no change `c9`");
 }
 
 #[test]
@@ -186,10 +263,17 @@ fn a_watched_status_on_a_terminal_is_drawn_over() {
     let site = Site::under_review();
     // util-linux gives it a terminal.
     if !std::path::Path::new("/usr/bin/script").exists() {
-        return crate::support::skip("a_watched_status_on_a_terminal_is_drawn_over", "`script` is not installed");
+        return crate::support::skip(
+            "a_watched_status_on_a_terminal_is_drawn_over",
+            "`script` is not installed",
+        );
     }
     let mut command = site.world.command("/usr/bin/script");
-    command.args(["-qfec", &format!("{} status c1 --watch", env!("CARGO_BIN_EXE_remand")), "/dev/null"]);
+    command.args([
+        "-qfec",
+        &format!("{} status c1 --watch", env!("CARGO_BIN_EXE_remand")),
+        "/dev/null",
+    ]);
     command.env("TERM", "xterm").stdin(Stdio::piped());
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let lines = lines_of(BufReader::new(child.stdout.take().unwrap()).lines());
@@ -198,5 +282,8 @@ fn a_watched_status_on_a_terminal_is_drawn_over() {
     assert!(first.contains("\u{1b}[2J\u{1b}[H"), "{first:?}");
     site.remand(&["pause", "c1"]).ok();
     let drawn = following.until("paused");
-    assert!(drawn.contains("\u{1b}[H") && drawn.contains("\u{1b}[K") && !drawn.contains("\u{1b}[2J"), "{drawn:?}");
+    assert!(
+        drawn.contains("\u{1b}[H") && drawn.contains("\u{1b}[K") && !drawn.contains("\u{1b}[2J"),
+        "{drawn:?}"
+    );
 }

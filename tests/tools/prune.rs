@@ -12,9 +12,14 @@ pub(super) const OLD: &str = "2020-01-01T00:00:00.000Z";
 /// Makes changes older than they are: events say no to everybody, so their guard is away for a moment.
 pub(super) fn age(world: &World, changes: &str) {
     let conn = rusqlite::Connection::open(world.db()).unwrap();
-    conn.busy_timeout(std::time::Duration::from_secs(30)).unwrap();
+    conn.busy_timeout(std::time::Duration::from_secs(30))
+        .unwrap();
     let guard: String = conn
-        .query_row("SELECT sql FROM sqlite_schema WHERE name = 'events_never_change'", [], |row| row.get(0))
+        .query_row(
+            "SELECT sql FROM sqlite_schema WHERE name = 'events_never_change'",
+            [],
+            |row| row.get(0),
+        )
         .unwrap();
     conn.execute_batch(&format!(
         "BEGIN IMMEDIATE;
@@ -66,13 +71,31 @@ pub(super) fn is_gone(play: &Play, id: &str) {
              WHERE m.type = 'table' AND p.name = 'change_id' AND m.name <> 'pruned_pulls'",
         )
         .unwrap();
-    let tables: Vec<String> = tables.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+    let tables: Vec<String> = tables
+        .query_map([], |row| row.get(0))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
     assert!(tables.len() > 10, "{tables:?}");
     for table in tables {
-        assert_eq!(play.count(&format!("{table} WHERE change_id = '{id}'")), 0, "{table}");
+        assert_eq!(
+            play.count(&format!("{table} WHERE change_id = '{id}'")),
+            0,
+            "{table}"
+        );
     }
-    assert_eq!(play.count(&format!("events WHERE target_id = '{id}' AND event_type <> 'pruned'")), 0);
-    assert_eq!(play.count(&format!("events WHERE target_id = '{id}' AND event_type = 'pruned'")), 1);
+    assert_eq!(
+        play.count(&format!(
+            "events WHERE target_id = '{id}' AND event_type <> 'pruned'"
+        )),
+        0
+    );
+    assert_eq!(
+        play.count(&format!(
+            "events WHERE target_id = '{id}' AND event_type = 'pruned'"
+        )),
+        1
+    );
     play.check();
 }
 
@@ -81,30 +104,58 @@ fn what_ended_long_ago_goes_and_the_rest_stays() {
     let play = with_past(&["young", "live"]);
     play.world.remand(&["cancel", "young"]).ok();
     let runs = folders(&play);
-    let of_past: Vec<String> =
-        play.world.sqlite("SELECT run_id FROM runs WHERE change_id = 'c1'").lines().map(str::to_owned).collect();
+    let of_past: Vec<String> = play
+        .world
+        .sqlite("SELECT run_id FROM runs WHERE change_id = 'c1'")
+        .lines()
+        .map(str::to_owned)
+        .collect();
     assert_eq!(of_past.len(), 3, "two reviews and a fix");
     let others = "SELECT * FROM events WHERE change_id IN ('c2', 'c3')";
     let before = play.world.sqlite(others);
-    let said: serde_json::Value = serde_json::from_str(&prune(&play, &["--json"]).ok().stdout).unwrap();
+    let said: serde_json::Value =
+        serde_json::from_str(&prune(&play, &["--json"]).ok().stdout).unwrap();
     assert_eq!(said["pruned"][0]["change_id"], "c1");
     assert_eq!(said["pruned"].as_array().unwrap().len(), 1);
     assert_eq!(said["folders"], 3);
     assert_eq!(said["kept"], serde_json::json!([]));
     is_gone(&play, "c1");
     assert_eq!(play.world.sqlite(others), before);
-    assert_eq!(folders(&play), runs.into_iter().filter(|run| !of_past.contains(run)).collect::<Vec<_>>());
+    assert_eq!(
+        folders(&play),
+        runs.into_iter()
+            .filter(|run| !of_past.contains(run))
+            .collect::<Vec<_>>()
+    );
     assert_eq!(play.count("sweeps"), 0);
-    play.world.remand(&["why", "c1"]).fails(4, "c1 was over, and was pruned at 20");
-    play.world.remand(&["status", "c1"]).fails(4, "c1 was over, and was pruned at 20");
-    assert!(play.worktree.join("work.txt").exists(), "a worktree of a person is not ours to remove");
-    assert_eq!(play.world.git(&play.repo, &["branch", "--list", "feature"]).trim(), "+ feature");
+    play.world
+        .remand(&["why", "c1"])
+        .fails(4, "c1 was over, and was pruned at 20");
+    play.world
+        .remand(&["status", "c1"])
+        .fails(4, "c1 was over, and was pruned at 20");
+    assert!(
+        play.worktree.join("work.txt").exists(),
+        "a worktree of a person is not ours to remove"
+    );
+    assert_eq!(
+        play.world
+            .git(&play.repo, &["branch", "--list", "feature"])
+            .trim(),
+        "+ feature"
+    );
     let again = prune(&play, &[]).ok().stdout;
     assert!(again.starts_with("0 changes pruned"), "{again}");
     // Its branch can be worked on again.
-    play.world.remand_in(&play.worktree, &["review", "--title", "Again"]).ok();
+    play.world
+        .remand_in(&play.worktree, &["review", "--title", "Again"])
+        .ok();
     play.tick().ok();
-    assert_eq!(play.world.sqlite("SELECT state FROM changes WHERE change_id = 'c4'"), "ready_for_human_review");
+    assert_eq!(
+        play.world
+            .sqlite("SELECT state FROM changes WHERE change_id = 'c4'"),
+        "ready_for_human_review"
+    );
     play.check();
 }
 
@@ -113,10 +164,18 @@ fn a_dry_run_changes_not_a_byte() {
     let play = with_past(&[]);
     let all = |play: &Play| -> Vec<(PathBuf, Vec<u8>)> {
         let mut files = Vec::new();
-        let mut left = vec![play.world.root().join("state"), play.repo.clone(), play.worktree.clone()];
+        let mut left = vec![
+            play.world.root().join("state"),
+            play.repo.clone(),
+            play.worktree.clone(),
+        ];
         while let Some(path) = left.pop() {
             if path.is_dir() {
-                left.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+                left.extend(
+                    fs::read_dir(&path)
+                        .unwrap()
+                        .map(|entry| entry.unwrap().path()),
+                );
             } else {
                 files.push((path.clone(), fs::read(&path).unwrap_or_default()));
             }
@@ -126,24 +185,33 @@ fn a_dry_run_changes_not_a_byte() {
     };
     let before = all(&play);
     let said = prune(&play, &["--dry-run", "--refs"]).ok().stdout;
-    assert!(said.contains("c1  Feature") && said.contains("1 change would go with"), "{said}");
-    let asked: serde_json::Value = serde_json::from_str(&prune(&play, &["-n", "--json"]).ok().stdout).unwrap();
+    assert!(
+        said.contains("c1  Feature") && said.contains("1 change would go with"),
+        "{said}"
+    );
+    let asked: serde_json::Value =
+        serde_json::from_str(&prune(&play, &["-n", "--json"]).ok().stdout).unwrap();
     let after = all(&play);
     assert_eq!(before.len(), after.len());
     for (one, other) in before.iter().zip(&after) {
         assert!(one == other, "{} is not as it was", other.0.display());
     }
     // And it said what then comes.
-    let done: serde_json::Value = serde_json::from_str(&prune(&play, &["--json"]).ok().stdout).unwrap();
+    let done: serde_json::Value =
+        serde_json::from_str(&prune(&play, &["--json"]).ok().stdout).unwrap();
     assert_eq!(asked["pruned"], done["pruned"]);
     assert_eq!(asked["folders"], done["folders"]);
 }
 
 #[test]
 fn a_prune_that_is_killed_is_gone_on_with() {
-    for point in
-        ["commit.prune.before", "commit.prune.after", "prune.remnant", "prune.remnant#2", "commit.swept.before"]
-    {
+    for point in [
+        "commit.prune.before",
+        "commit.prune.after",
+        "prune.remnant",
+        "prune.remnant#2",
+        "commit.swept.before",
+    ] {
         let play = with_past(&[]);
         let mut command = play.world.remand_command(&["prune", "--older-than", "90d"]);
         let killed = command.env("REMAND_CRASH_AT", point).output().unwrap();
@@ -170,7 +238,10 @@ fn beside_a_daemon_at_work() {
     age(&play.world, "'c1', 'c2', 'c3', 'c4', 'c5'");
     let said = prune(&play, &[]).ok().stdout;
     assert!(said.contains("5 changes pruned"), "{said}");
-    play.wait_for("SELECT count(*) FROM changes WHERE state = 'ready_for_human_review'", "3");
+    play.wait_for(
+        "SELECT count(*) FROM changes WHERE state = 'ready_for_human_review'",
+        "3",
+    );
     for id in ["c1", "c2", "c3", "c4", "c5"] {
         assert_eq!(play.count(&format!("events WHERE change_id = '{id}'")), 0);
     }
@@ -181,9 +252,19 @@ fn beside_a_daemon_at_work() {
 #[test]
 fn times_are_hours_days_or_weeks() {
     let world = World::new();
-    for text in ["90", "3m", "0d", "soon", "-1d", "1.5d", "99999999999999999999w"] {
+    for text in [
+        "90",
+        "3m",
+        "0d",
+        "soon",
+        "-1d",
+        "1.5d",
+        "99999999999999999999w",
+    ] {
         let given = format!("--older-than={text}");
-        world.remand(&["prune", &given]).fails(2, "as in 36h, 90d, 12w");
+        world
+            .remand(&["prune", &given])
+            .fails(2, "as in 36h, 90d, 12w");
     }
     world.remand(&["prune"]).fails(2, "--older-than <TIME>");
     for text in ["36h", "90d", "12w"] {
@@ -193,7 +274,13 @@ fn times_are_hours_days_or_weeks() {
     // What ended a moment ago is not an hour old.
     let play = Play::new(&Script::default());
     play.world.remand(&["cancel", "c1"]).ok();
-    assert!(play.world.remand(&["prune", "--older-than", "1h"]).ok().stdout.starts_with("0 changes pruned"));
+    assert!(
+        play.world
+            .remand(&["prune", "--older-than", "1h"])
+            .ok()
+            .stdout
+            .starts_with("0 changes pruned")
+    );
 }
 
 #[test]
@@ -202,9 +289,17 @@ fn what_was_said_by_hand_goes_too_and_what_was_not_heard_yet_stays() {
     play.insert("work_rejected", "change", "c1", "too late");
     age(&play.world, "'c1'");
     let said = prune(&play, &[]).ok().stdout;
-    assert!(said.contains("c1  stays: a rejection of it was not looked at yet"), "{said}");
+    assert!(
+        said.contains("c1  stays: a rejection of it was not looked at yet"),
+        "{said}"
+    );
     play.tick().ok();
-    assert!(prune(&play, &[]).ok().stdout.contains("c1  stays: something was still said of it at 20"));
+    assert!(
+        prune(&play, &[])
+            .ok()
+            .stdout
+            .contains("c1  stays: something was still said of it at 20")
+    );
     age(&play.world, "'c1'");
     prune(&play, &[]).ok();
     is_gone(&play, "c1");
@@ -233,11 +328,17 @@ fn the_space_is_given_back_when_it_is_asked_for_and_no_daemon_waits() {
 
 #[test]
 fn a_pull_request_that_had_its_turn_is_not_taken_over_anew() {
-    let script = Script { tables: "[projects.calc.discover]\nlabel = \"\"\n", ..Script::default() };
+    let script = Script {
+        tables: "[projects.calc.discover]\nlabel = \"\"\n",
+        ..Script::default()
+    };
     let stage = PullPlay::unwatched(&script);
     let play = &stage.play;
     stage.tick();
-    assert_eq!(play.world.sqlite("SELECT adopted_by FROM changes"), "discovery");
+    assert_eq!(
+        play.world.sqlite("SELECT adopted_by FROM changes"),
+        "discovery"
+    );
     // A person is done with it here; on the forge it stays open.
     play.world.remand(&["cancel", "c1"]).ok();
     stage.tick();
@@ -250,7 +351,13 @@ fn a_pull_request_that_had_its_turn_is_not_taken_over_anew() {
     assert_eq!(play.count("changes"), 0, "{:#?}", play.events());
     let name = format!("{REPO}#1");
     let why = play.world.json(&["why", &name]);
-    assert!(why["answer"].as_str().unwrap().contains("it was c1, which is over and was pruned"), "{why}");
+    assert!(
+        why["answer"]
+            .as_str()
+            .unwrap()
+            .contains("it was c1, which is over and was pruned"),
+        "{why}"
+    );
     // A person may.
     stage.watch();
     assert_eq!(play.world.sqlite("SELECT change_id FROM changes"), "c2");
@@ -260,14 +367,32 @@ fn a_pull_request_that_had_its_turn_is_not_taken_over_anew() {
 
 /// A pull request whose branch is in no worktree: remand makes one.
 fn with_own_worktree() -> (PullPlay, PathBuf) {
-    let stage = PullPlay::unwatched(&Script { fixer: FIXES, ..Script::default() });
+    let stage = PullPlay::unwatched(&Script {
+        fixer: FIXES,
+        ..Script::default()
+    });
     let worktree = stage.play.worktree.clone();
-    stage.play.world.git(&stage.play.repo, &["worktree", "remove", worktree.to_str().unwrap()]);
-    stage.play.world.git(&stage.play.repo, &["branch", "--quiet", "-D", "feature"]);
-    let own = stage.play.world.root().join("state/remand/worktrees/calc/pr-1");
+    stage.play.world.git(
+        &stage.play.repo,
+        &["worktree", "remove", worktree.to_str().unwrap()],
+    );
+    stage
+        .play
+        .world
+        .git(&stage.play.repo, &["branch", "--quiet", "-D", "feature"]);
+    let own = stage
+        .play
+        .world
+        .root()
+        .join("state/remand/worktrees/calc/pr-1");
     stage.watch();
     stage.tick();
-    assert_eq!(stage.play.state(), "ready_for_human_review", "{:#?}", stage.play.events());
+    assert_eq!(
+        stage.play.state(),
+        "ready_for_human_review",
+        "{:#?}",
+        stage.play.events()
+    );
     assert!(own.join("work.txt").exists());
     stage.forge.close(1);
     stage.tick();
@@ -277,7 +402,13 @@ fn with_own_worktree() -> (PullPlay, PathBuf) {
 
 fn stays_with(stage: &PullPlay, own: &Path, why: &str) {
     let said = prune(&stage.play, &[]).ok().stdout;
-    assert!(said.contains(&format!("c1  stays: its worktree {} stays: {why}", own.display())), "{said}");
+    assert!(
+        said.contains(&format!(
+            "c1  stays: its worktree {} stays: {why}",
+            own.display()
+        )),
+        "{said}"
+    );
     assert!(own.join("work.txt").exists());
     assert_eq!(stage.play.state(), "closed");
 }
@@ -288,14 +419,24 @@ fn a_worktree_of_ours_goes_with_its_change_and_never_with_work_in_it() {
     let play = &stage.play;
     let head = play.world.git(&own, &["rev-parse", "HEAD"]);
     fs::write(own.join("notes.txt"), "mine").unwrap();
-    stays_with(&stage, &own, "there is work in it that is in no commit: notes.txt");
+    stays_with(
+        &stage,
+        &own,
+        "there is work in it that is in no commit: notes.txt",
+    );
     fs::remove_file(own.join("notes.txt")).unwrap();
     fs::write(own.join("work.txt"), "mine").unwrap();
-    stays_with(&stage, &own, "there is work in it that is in no commit: work.txt");
+    stays_with(
+        &stage,
+        &own,
+        "there is work in it that is in no commit: work.txt",
+    );
     // Hidden from git, and so from its status.
-    play.world.git(&own, &["update-index", "--skip-worktree", "work.txt"]);
+    play.world
+        .git(&own, &["update-index", "--skip-worktree", "work.txt"]);
     stays_with(&stage, &own, "a file in it is hidden from git: work.txt");
-    play.world.git(&own, &["update-index", "--no-skip-worktree", "work.txt"]);
+    play.world
+        .git(&own, &["update-index", "--no-skip-worktree", "work.txt"]);
     play.world.git(&own, &["checkout", "--quiet", "work.txt"]);
     play.world.git(&own, &["checkout", "--quiet", "-b", "mine"]);
     stays_with(&stage, &own, "it is on mine and not on a detached HEAD");
@@ -304,16 +445,37 @@ fn a_worktree_of_ours_goes_with_its_change_and_never_with_work_in_it() {
     stays_with(&stage, &own, "its commits are on no ref");
     play.world.git(&own, &["reset", "--quiet", "--hard", &head]);
     let said = prune(play, &["--dry-run"]).ok().stdout;
-    assert!(said.contains(&format!("worktree {}", own.display())) && own.exists(), "{said}");
+    assert!(
+        said.contains(&format!("worktree {}", own.display())) && own.exists(),
+        "{said}"
+    );
     // Killed between the two.
     let mut command = play.world.remand_command(&["prune", "--older-than", "90d"]);
-    assert_eq!(command.env("REMAND_CRASH_AT", "prune.worktree.removed").output().unwrap().status.code(), None);
+    assert_eq!(
+        command
+            .env("REMAND_CRASH_AT", "prune.worktree.removed")
+            .output()
+            .unwrap()
+            .status
+            .code(),
+        None
+    );
     assert!(!own.exists());
     assert_eq!(play.count("changes"), 0, "its rows went first");
     assert!(play.count("sweeps WHERE kind = 'worktree'") == 1);
     prune(play, &[]).ok();
     assert_eq!(play.count("sweeps"), 0);
     is_gone(play, "c1");
-    assert!(!play.world.git(&play.repo, &["worktree", "list"]).contains("pr-1"));
-    assert_eq!(play.world.git(&play.repo, &["rev-parse", "refs/remand/change/c1"]), head, "its commits stay");
+    assert!(
+        !play
+            .world
+            .git(&play.repo, &["worktree", "list"])
+            .contains("pr-1")
+    );
+    assert_eq!(
+        play.world
+            .git(&play.repo, &["rev-parse", "refs/remand/change/c1"]),
+        head,
+        "its commits stay"
+    );
 }

@@ -8,7 +8,10 @@ use crate::support::play::{Play, Script};
 
 /// A change whose fixer left work and failed, closed long ago; and the ref that keeps the work.
 fn with_kept_work() -> (Play, String) {
-    let play = Play::new(&Script { fixer: "cat >/dev/null\necho half >>work.txt\nexit 1\n", ..Script::default() });
+    let play = Play::new(&Script {
+        fixer: "cat >/dev/null\necho half >>work.txt\nexit 1\n",
+        ..Script::default()
+    });
     play.tick().ok();
     play.is_escalated("");
     play.world.remand(&["cancel", "c1"]).ok();
@@ -19,7 +22,10 @@ fn with_kept_work() -> (Play, String) {
 }
 
 fn wip(play: &Play) -> String {
-    play.world.git(&play.repo, &["for-each-ref", "--format=%(refname)", "refs/remand/wip/"])
+    play.world.git(
+        &play.repo,
+        &["for-each-ref", "--format=%(refname)", "refs/remand/wip/"],
+    )
 }
 
 fn told(play: &Play, more: &[&str]) -> serde_json::Value {
@@ -33,9 +39,16 @@ fn kept_work_stays_unless_it_is_asked_for() {
     let said = prune(&play, &["--dry-run"]).ok().stdout;
     assert!(said.contains("1 wip refs stay (--refs)"), "{said}");
     let said = prune(&play, &["--dry-run", "--refs"]).ok().stdout;
-    assert!(said.contains("would go with") && said.contains("1 wip refs with them"), "{said}");
+    assert!(
+        said.contains("would go with") && said.contains("1 wip refs with them"),
+        "{said}"
+    );
     let said = told(&play, &["--dry-run", "--refs"]);
-    assert_eq!((&said["wip_refs"], &said["wip_refs_removed"]), (&1.into(), &0.into()), "{said}");
+    assert_eq!(
+        (&said["wip_refs"], &said["wip_refs_removed"]),
+        (&1.into(), &0.into()),
+        "{said}"
+    );
     assert_ne!(wip(&play), "");
     let said = prune(&play, &["--refs"]).ok().stdout;
     assert!(said.contains("1 wip refs with them"), "{said}");
@@ -51,13 +64,27 @@ fn kept_work_of_a_change_that_can_not_go_stays_too() {
         .sqlite("CREATE TABLE mine (change_id TEXT REFERENCES changes (change_id)); INSERT INTO mine VALUES ('c1')");
     let said = told(&play, &["--refs"]);
     assert_eq!(said["kept"][0]["change_id"], "c1", "{said}");
-    assert_eq!((&said["wip_refs"], &said["wip_refs_removed"]), (&0.into(), &0.into()), "{said}");
+    assert_eq!(
+        (&said["wip_refs"], &said["wip_refs_removed"]),
+        (&0.into(), &0.into()),
+        "{said}"
+    );
     assert_eq!(wip(&play).trim(), kept);
     assert_eq!(play.count("sweeps"), 0);
     // Killed after the rows, the work is still to go.
     play.world.sqlite("DROP TABLE mine");
-    let mut command = play.world.remand_command(&["prune", "--older-than", "90d", "--refs"]);
-    assert_eq!(command.env("REMAND_CRASH_AT", "commit.prune.after").output().unwrap().status.code(), None);
+    let mut command = play
+        .world
+        .remand_command(&["prune", "--older-than", "90d", "--refs"]);
+    assert_eq!(
+        command
+            .env("REMAND_CRASH_AT", "commit.prune.after")
+            .output()
+            .unwrap()
+            .status
+            .code(),
+        None
+    );
     assert_eq!(wip(&play).trim(), kept);
     let said = told(&play, &[]);
     assert_eq!(said["wip_refs_removed"], 1, "{said}");
@@ -70,18 +97,37 @@ fn kept_work_of_a_change_that_can_not_go_stays_too() {
 fn kept_work_of_another_blackboard_stays() {
     let (play, kept) = with_kept_work();
     let git = |args: &[&str]| play.world.git(&play.repo, args).trim().to_owned();
-    let (ours, tree) = (git(&["rev-parse", &kept]), git(&["rev-parse", "feature^{tree}"]));
+    let (ours, tree) = (
+        git(&["rev-parse", &kept]),
+        git(&["rev-parse", "feature^{tree}"]),
+    );
     let message = "Left in the worktree by run r2";
     let theirs = git(&["commit-tree", "-m", message, "-p", "feature", &tree]);
     git(&["update-ref", &kept, &theirs]);
     let said = told(&play, &["--refs", "--dry-run"]);
     assert_eq!(said["left"][0]["path"], kept.as_str(), "{said}");
     // Theirs came to it later, and keeps ours: both stay.
-    let both = git(&["commit-tree", "-m", message, "-p", &ours, "-p", &theirs, &tree]);
+    let both = git(&[
+        "commit-tree",
+        "-m",
+        message,
+        "-p",
+        &ours,
+        "-p",
+        &theirs,
+        &tree,
+    ]);
     git(&["update-ref", &kept, &both]);
     let said = told(&play, &["--refs"]);
-    assert_eq!((&said["wip_refs"], &said["wip_refs_removed"]), (&1.into(), &0.into()), "{said}");
-    assert_eq!(said["left"][0]["reason"], "there is no record that all of it is of c1", "{said}");
+    assert_eq!(
+        (&said["wip_refs"], &said["wip_refs_removed"]),
+        (&1.into(), &0.into()),
+        "{said}"
+    );
+    assert_eq!(
+        said["left"][0]["reason"], "there is no record that all of it is of c1",
+        "{said}"
+    );
     assert_eq!(git(&["rev-parse", &kept]), both);
     is_gone(&play, "c1");
 }
@@ -112,42 +158,82 @@ fn is_gone_but_for(play: &Play, kind: &str) {
 fn a_row_can_not_have_anything_removed_but_the_folder_of_its_run() {
     let play = with_past(&["live"]);
     let state = play.world.db().parent().unwrap().to_owned();
-    let runs: Vec<String> =
-        play.world.sqlite("SELECT run_id FROM runs WHERE change_id = 'c1'").lines().map(str::to_owned).collect();
-    let alive = play.world.sqlite("SELECT run_id FROM runs WHERE change_id = 'c2' LIMIT 1");
-    let set =
-        |run: &str, dir: &str| play.world.sqlite(&format!("UPDATE runs SET dir = '{dir}' WHERE run_id = '{run}'"));
+    let runs: Vec<String> = play
+        .world
+        .sqlite("SELECT run_id FROM runs WHERE change_id = 'c1'")
+        .lines()
+        .map(str::to_owned)
+        .collect();
+    let alive = play
+        .world
+        .sqlite("SELECT run_id FROM runs WHERE change_id = 'c2' LIMIT 1");
+    let set = |run: &str, dir: &str| {
+        play.world.sqlite(&format!(
+            "UPDATE runs SET dir = '{dir}' WHERE run_id = '{run}'"
+        ))
+    };
     set(&runs[0], &state.join("runs/..").display().to_string());
-    set(&runs[1], &state.join(format!("runs/{alive}")).display().to_string());
+    set(
+        &runs[1],
+        &state.join(format!("runs/{alive}")).display().to_string(),
+    );
     fs::write(state.join("precious"), "mine").unwrap();
     let before = folders(&play);
     let said = told(&play, &[]);
     assert_eq!(said["left"].as_array().unwrap().len(), 2, "{said}");
     assert_eq!(said["folders"], 1, "{said}");
     assert!(state.join("precious").exists() && play.world.db().exists());
-    assert_eq!(folders(&play), before.into_iter().filter(|run| *run != runs[2]).collect::<Vec<_>>());
-    assert_eq!(play.count("sweeps"), 0, "they are not what their rows said, whoever looks");
+    assert_eq!(
+        folders(&play),
+        before
+            .into_iter()
+            .filter(|run| *run != runs[2])
+            .collect::<Vec<_>>()
+    );
+    assert_eq!(
+        play.count("sweeps"),
+        0,
+        "they are not what their rows said, whoever looks"
+    );
     is_gone(&play, "c1");
 }
 
 #[test]
 fn a_folder_elsewhere_is_told_until_it_is_gone() {
     let play = with_past(&[]);
-    let run = play.world.sqlite("SELECT run_id FROM runs WHERE change_id = 'c1' LIMIT 1");
+    let run = play
+        .world
+        .sqlite("SELECT run_id FROM runs WHERE change_id = 'c1' LIMIT 1");
     let here = play.world.root().join("state/remand/runs").join(&run);
     let elsewhere = play.world.root().join("elsewhere").join(&run);
     fs::create_dir_all(&elsewhere).unwrap();
-    play.world.sqlite(&format!("UPDATE runs SET dir = '{}' WHERE run_id = '{run}'", elsewhere.display()));
+    play.world.sqlite(&format!(
+        "UPDATE runs SET dir = '{}' WHERE run_id = '{run}'",
+        elsewhere.display()
+    ));
     for _ in 0..2 {
         let said = told(&play, &[]);
-        assert_eq!(said["left"][0]["path"], elsewhere.to_str().unwrap(), "{said}");
-        assert!(said["left"][0]["reason"].as_str().unwrap().starts_with("it is not in "), "{said}");
+        assert_eq!(
+            said["left"][0]["path"],
+            elsewhere.to_str().unwrap(),
+            "{said}"
+        );
+        assert!(
+            said["left"][0]["reason"]
+                .as_str()
+                .unwrap()
+                .starts_with("it is not in "),
+            "{said}"
+        );
         assert!(elsewhere.exists());
     }
     // As after all was moved from there to here.
     fs::remove_dir(&elsewhere).unwrap();
     let said = told(&play, &[]);
-    let reason = format!("it is not there; {} may be it: yours to remove", here.display());
+    let reason = format!(
+        "it is not there; {} may be it: yours to remove",
+        here.display()
+    );
     assert_eq!(said["left"][0]["reason"], reason.as_str(), "{said}");
     fs::remove_dir_all(&here).unwrap();
     assert_eq!(told(&play, &[])["left"], serde_json::json!([]));
@@ -160,8 +246,12 @@ fn prompts_of_shadow_and_proposals_go_with_their_items() {
     let play = with_past(&[]);
     let shadow = play.world.root().join("state/remand/shadow");
     fs::create_dir_all(&shadow).unwrap();
-    let items: Vec<String> =
-        play.world.sqlite("SELECT item_id FROM work_items LIMIT 2").lines().map(str::to_owned).collect();
+    let items: Vec<String> = play
+        .world
+        .sqlite("SELECT item_id FROM work_items LIMIT 2")
+        .lines()
+        .map(str::to_owned)
+        .collect();
     let prompt = shadow.join(format!("{}.md", items[0]));
     let other = shadow.join("another.md");
     for (item, path) in [(&items[0], &prompt), (&items[1], &other)] {
@@ -185,9 +275,16 @@ fn prompts_of_shadow_and_proposals_go_with_their_items() {
     let asked = told(&play, &["--dry-run"]);
     assert_eq!(play.count("proposals"), 4);
     let said = told(&play, &[]);
-    assert_eq!((&asked["prompts"], &said["prompts"]), (&1.into(), &1.into()), "{asked} {said}");
+    assert_eq!(
+        (&asked["prompts"], &said["prompts"]),
+        (&1.into(), &1.into()),
+        "{asked} {said}"
+    );
     assert!(!prompt.exists());
     assert!(other.exists(), "only what has the name of its item");
-    assert_eq!(play.world.sqlite("SELECT key FROM proposals ORDER BY key"), "a comment\ntold lately");
+    assert_eq!(
+        play.world.sqlite("SELECT key FROM proposals ORDER BY key"),
+        "a comment\ntold lately"
+    );
     is_gone(&play, "c1");
 }

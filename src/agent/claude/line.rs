@@ -31,7 +31,9 @@ pub(super) enum Block<'a> {
 impl Line {
     /// Nothing when it is not one of the stream's.
     pub(super) fn read(text: &str) -> Option<Self> {
-        let value: Value = serde_json::from_str(text.trim()).ok().filter(Value::is_object)?;
+        let value: Value = serde_json::from_str(text.trim())
+            .ok()
+            .filter(Value::is_object)?;
         value.get("type")?.as_str()?;
         Some(Self { value })
     }
@@ -46,7 +48,10 @@ impl Line {
 
     /// A text at the top of the line, or "".
     pub(super) fn text(&self, key: &str) -> &str {
-        self.value.get(key).and_then(Value::as_str).unwrap_or_default()
+        self.value
+            .get(key)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
     }
 
     pub(super) fn number(&self, key: &str) -> Option<i64> {
@@ -76,10 +81,21 @@ fn block(value: &Value) -> Option<Block<'_>> {
     let text = |key: &str| value.get(key).and_then(Value::as_str);
     match text("type")? {
         "text" => Some(Block::Text(text("text")?)),
-        "tool_use" => Some(Block::Call { id: text("id")?, name: text("name")?, input: value.get("input")? }),
+        "tool_use" => Some(Block::Call {
+            id: text("id")?,
+            name: text("name")?,
+            input: value.get("input")?,
+        }),
         "tool_result" => {
-            let failed = value.get("is_error").and_then(Value::as_bool).unwrap_or(false);
-            Some(Block::Answer { id: text("tool_use_id")?, failed, text: words_of(value.get("content")?) })
+            let failed = value
+                .get("is_error")
+                .and_then(Value::as_bool)
+                .unwrap_or(false);
+            Some(Block::Answer {
+                id: text("tool_use_id")?,
+                failed,
+                text: words_of(value.get("content")?),
+            })
         }
         _ => None,
     }
@@ -90,7 +106,9 @@ fn words_of(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
         Value::Array(pieces) => {
-            let texts = pieces.iter().filter_map(|piece| piece.get("text")?.as_str());
+            let texts = pieces
+                .iter()
+                .filter_map(|piece| piece.get("text")?.as_str());
             texts.collect::<Vec<_>>().join("\n")
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => String::new(),
@@ -98,14 +116,26 @@ fn words_of(content: &Value) -> String {
 }
 
 /// What says most about a call, the first that is there.
-const TELLING: [&str; 10] =
-    ["file_path", "notebook_path", "command", "pattern", "path", "url", "query", "description", "skill", "prompt"];
+const TELLING: [&str; 10] = [
+    "file_path",
+    "notebook_path",
+    "command",
+    "pattern",
+    "path",
+    "url",
+    "query",
+    "description",
+    "skill",
+    "prompt",
+];
 
 /// `Edit src/a.rs`, `Bash cargo test`: a call as people say it. Paths in the folder where it works are from there.
 pub(super) fn call(name: &str, input: &Value, cwd: Option<&str>) -> String {
     let told = TELLING.iter().find_map(|key| input.get(*key)?.as_str());
     let Some(told) = told else { return brief(name) };
-    let told = cwd.and_then(|cwd| told.strip_prefix(cwd)?.strip_prefix('/')).unwrap_or(told);
+    let told = cwd
+        .and_then(|cwd| told.strip_prefix(cwd)?.strip_prefix('/'))
+        .unwrap_or(told);
     brief(&format!("{name} {told}"))
 }
 
@@ -114,5 +144,9 @@ pub(super) fn brief(text: &str) -> String {
     let mut lines = text.trim().lines();
     let first = lines.next().unwrap_or_default();
     let cut: String = first.chars().take(SAID).collect();
-    if cut.len() < first.len() || lines.next().is_some() { format!("{cut} …") } else { cut }
+    if cut.len() < first.len() || lines.next().is_some() {
+        format!("{cut} …")
+    } else {
+        cut
+    }
 }

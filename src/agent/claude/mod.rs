@@ -54,7 +54,12 @@ pub(crate) struct Claude {
 }
 
 impl Claude {
-    pub(super) fn dress(&self, agent: &Agent, errand: &Errand<'_>, env: &mut BTreeMap<String, String>) -> Vec<String> {
+    pub(super) fn dress(
+        &self,
+        agent: &Agent,
+        errand: &Errand<'_>,
+        env: &mut BTreeMap<String, String>,
+    ) -> Vec<String> {
         for (name, value) in [
             ("CLAUDE_CODE_MAX_RETRIES", self.max_retries.to_string()),
             ("API_TIMEOUT_MS", self.api_timeout.as_millis().to_string()),
@@ -87,7 +92,11 @@ impl Claude {
             add(&["--max-turns", &turns.to_string()]);
         }
         // It counts what this process spends, also where it goes on with an older session.
-        if let Some(micros) = [self.max_cost_micros, errand.money_left].into_iter().flatten().min() {
+        if let Some(micros) = [self.max_cost_micros, errand.money_left]
+            .into_iter()
+            .flatten()
+            .min()
+        {
             add(&["--max-budget-usd", &dollars(micros)]);
         }
         argv

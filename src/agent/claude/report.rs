@@ -49,7 +49,8 @@ impl Report {
             "assistant" => {
                 self.note_message(&line);
                 self.note_limit(line.at_path("/api_error_params/rate_limit_info"));
-                self.api_error = Some(line.text("error").to_owned()).filter(|error| !error.is_empty());
+                self.api_error =
+                    Some(line.text("error").to_owned()).filter(|error| !error.is_empty());
             }
             // The last one counts: with agents of its own at work in the background there can be several.
             "result" => self.result = Some(line.into_value()),
@@ -62,21 +63,29 @@ impl Report {
             match block {
                 Block::Text(text) => text.clone_into(&mut self.said),
                 Block::Call { id, name, input } => {
-                    self.calls.insert(id.to_owned(), call(name, input, self.cwd.as_deref()));
+                    self.calls
+                        .insert(id.to_owned(), call(name, input, self.cwd.as_deref()));
                 }
                 Block::Answer { .. } => {}
             }
         }
         // One message comes in several lines, each with the same figures.
-        let id = line.at_path("/message/id").and_then(Value::as_str).unwrap_or_default();
+        let id = line
+            .at_path("/message/id")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
         if id != self.last_message {
             id.clone_into(&mut self.last_message);
-            self.tokens_seen = self.tokens_seen.saturating_add(used(line.at_path("/message/usage")).unwrap_or(0));
+            self.tokens_seen = self
+                .tokens_seen
+                .saturating_add(used(line.at_path("/message/usage")).unwrap_or(0));
         }
     }
 
     fn note_limit(&mut self, info: Option<&Value>) {
-        let Some(info) = info.filter(|info| info.get("status").and_then(Value::as_str) == Some("rejected")) else {
+        let Some(info) =
+            info.filter(|info| info.get("status").and_then(Value::as_str) == Some("rejected"))
+        else {
             return;
         };
         let seconds = info.get("resetsAt").and_then(Value::as_i64);
@@ -84,12 +93,19 @@ impl Report {
     }
 
     fn text(&self, key: &str) -> &str {
-        self.result.as_ref().and_then(|result| result.get(key)?.as_str()).unwrap_or_default()
+        self.result
+            .as_ref()
+            .and_then(|result| result.get(key)?.as_str())
+            .unwrap_or_default()
     }
 
     /// Its last word. Without a result: what it said last.
     pub(super) fn answer(&self) -> String {
-        if self.text("result").is_empty() { self.said.clone() } else { self.text("result").to_owned() }
+        if self.text("result").is_empty() {
+            self.said.clone()
+        } else {
+            self.text("result").to_owned()
+        }
     }
 
     /// Fresh ones, in and out; those that the API had in its cache are not counted, they would outnumber all others.
@@ -101,26 +117,39 @@ impl Report {
         // Where it was cut at its bound of money only the sums of the session are filled in.
         let of_model = |model: &Value| -> i64 {
             let count = |key| model.get(key).and_then(Value::as_i64).unwrap_or(0);
-            count("inputTokens").saturating_add(count("outputTokens")).saturating_add(count("cacheCreationInputTokens"))
+            count("inputTokens")
+                .saturating_add(count("outputTokens"))
+                .saturating_add(count("cacheCreationInputTokens"))
         };
         let session = result.get("modelUsage").and_then(Value::as_object);
-        let session = session.map(|models| models.values().map(of_model).fold(0, i64::saturating_add));
+        let session =
+            session.map(|models| models.values().map(of_model).fold(0, i64::saturating_add));
         sensible_tokens(run.filter(|tokens| *tokens > 0 || resumed).or(session))
     }
 
     /// Of the session, with earlier runs that it goes on from.
     pub(super) fn cost_micros(&self) -> Option<i64> {
-        self.result.as_ref()?.get("total_cost_usd")?.as_f64().and_then(micros)
+        self.result
+            .as_ref()?
+            .get("total_cost_usd")?
+            .as_f64()
+            .and_then(micros)
     }
 
     /// What it wanted to do and was not allowed to; the same thing once.
     pub(super) fn denied(&self) -> Vec<String> {
-        let listed = self.result.as_ref().and_then(|result| result.get("permission_denials")?.as_array());
+        let listed = self
+            .result
+            .as_ref()
+            .and_then(|result| result.get("permission_denials")?.as_array());
         let listed = listed.into_iter().flatten().filter_map(|denial| {
             let name = denial.get("tool_name")?.as_str()?;
             Some(call(name, denial.get("tool_input")?, self.cwd.as_deref()))
         });
-        let seen = self.refused.iter().filter_map(|id| self.calls.get(id).cloned());
+        let seen = self
+            .refused
+            .iter()
+            .filter_map(|id| self.calls.get(id).cloned());
         let mut denied: Vec<String> = Vec::new();
         for call in listed.chain(seen) {
             if !denied.contains(&call) {
@@ -139,10 +168,17 @@ impl Report {
             _ if by_signal => End::Lost,
             None if status == Some(0) => End::Lost,
             None => End::Failed(format!("{}{}", status_of(status), last_words(stderr))),
-            Some(result) if is_error(result) == Some(false) && self.text("subtype") == "success" => match status {
-                Some(0) => End::Good,
-                status => End::Failed(format!("{}, though it says that all went well", status_of(status))),
-            },
+            Some(result)
+                if is_error(result) == Some(false) && self.text("subtype") == "success" =>
+            {
+                match status {
+                    Some(0) => End::Good,
+                    status => End::Failed(format!(
+                        "{}, though it says that all went well",
+                        status_of(status)
+                    )),
+                }
+            }
             Some(_) => self.judge_error(),
         }
     }
@@ -150,23 +186,40 @@ impl Report {
     /// It says so in a line of its own, or only on stderr.
     fn has_no_session(&self, stderr: &str) -> bool {
         const SAID: &str = "No conversation found";
-        let errors = self.result.as_ref().and_then(|result| result.get("errors")?.as_array());
-        let in_errors = errors.into_iter().flatten().filter_map(Value::as_str).any(|error| error.contains(SAID));
+        let errors = self
+            .result
+            .as_ref()
+            .and_then(|result| result.get("errors")?.as_array());
+        let in_errors = errors
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .any(|error| error.contains(SAID));
         in_errors || (self.result.is_none() && stderr.contains(SAID))
     }
 
     fn judge_error(&self) -> End {
         let said = self.error_text();
-        let hold = |what: &str, until| End::Hold { reason: format!("{what}: {said}"), until };
-        let status = self.result.as_ref().and_then(|result| result.get("api_error_status")?.as_i64());
+        let hold = |what: &str, until| End::Hold {
+            reason: format!("{what}: {said}"),
+            until,
+        };
+        let status = self
+            .result
+            .as_ref()
+            .and_then(|result| result.get("api_error_status")?.as_i64());
         let kind = self.api_error.as_deref().unwrap_or_default();
         match (self.text("api_error"), kind, status) {
-            ("usage_limit_reached", ..) => hold("the usage limit of claude is reached", self.limit_is_over()),
+            ("usage_limit_reached", ..) => {
+                hold("the usage limit of claude is reached", self.limit_is_over())
+            }
             ("connection_failed", ..) => hold("claude can't reach its API", None),
             (_, "authentication_failed" | "oauth_org_not_allowed", _) | (.., Some(401 | 403)) => {
                 hold("claude is not logged in, or may not do this", None)
             }
-            (_, "rate_limit", _) | (.., Some(429)) => hold("claude's API takes no more for now", self.limit_is_over()),
+            (_, "rate_limit", _) | (.., Some(429)) => {
+                hold("claude's API takes no more for now", self.limit_is_over())
+            }
             (_, "billing_error", _) => hold("claude's account has no credit", None),
             (_, "overloaded" | "server_error", _) | (.., Some(408 | 500..=599)) => {
                 hold("claude's API does not answer as it should", None)
@@ -187,23 +240,49 @@ impl Report {
     }
 
     fn error_text(&self) -> String {
-        let errors = self.result.as_ref().and_then(|result| result.get("errors")?.as_array());
-        let errors: Vec<&str> = errors.into_iter().flatten().filter_map(Value::as_str).collect();
-        let said = if self.text("result").is_empty() { errors.join("; ") } else { self.text("result").to_owned() };
-        let said = if said.trim().is_empty() { format!("it ended with `{}`", self.text("subtype")) } else { said };
+        let errors = self
+            .result
+            .as_ref()
+            .and_then(|result| result.get("errors")?.as_array());
+        let errors: Vec<&str> = errors
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
+        let said = if self.text("result").is_empty() {
+            errors.join("; ")
+        } else {
+            self.text("result").to_owned()
+        };
+        let said = if said.trim().is_empty() {
+            format!("it ended with `{}`", self.text("subtype"))
+        } else {
+            said
+        };
         said.trim().chars().take(300).collect()
     }
 }
 
 fn status_of(status: Option<i32>) -> String {
-    status.map_or_else(|| "it ended without a status".to_owned(), |status| format!("it ended with status {status}"))
+    status.map_or_else(
+        || "it ended without a status".to_owned(),
+        |status| format!("it ended with status {status}"),
+    )
 }
 
 /// Fresh tokens, of a message or of a run.
 fn used(usage: Option<&Value>) -> Option<i64> {
     let usage = usage?;
-    let counts = ["input_tokens", "output_tokens", "cache_creation_input_tokens"]
-        .into_iter()
-        .filter_map(|key| usage.get(key)?.as_i64());
-    Some(counts.filter(|count| *count >= 0).fold(0, i64::saturating_add))
+    let counts = [
+        "input_tokens",
+        "output_tokens",
+        "cache_creation_input_tokens",
+    ]
+    .into_iter()
+    .filter_map(|key| usage.get(key)?.as_i64());
+    Some(
+        counts
+            .filter(|count| *count >= 0)
+            .fold(0, i64::saturating_add),
+    )
 }

@@ -52,7 +52,9 @@ impl Shown {
             }
             return;
         };
-        let time = line.time().map_or(INDENT.to_owned(), |time| time.utc().format("%H:%M:%S  ").to_string());
+        let time = line.time().map_or(INDENT.to_owned(), |time| {
+            time.utc().format("%H:%M:%S  ").to_string()
+        });
         for said in self.say(&line) {
             let mut lines = said.trim_end().lines();
             out.push_str(&format!("{time}{}\n", lines.next().unwrap_or_default()));
@@ -67,12 +69,22 @@ impl Shown {
         match line.kind().as_str() {
             "system/init" => {
                 self.cwd = Some(line.text("cwd").to_owned());
-                vec![format!("claude {} with {}", line.text("claude_code_version"), line.text("model"))]
+                vec![format!(
+                    "claude {} with {}",
+                    line.text("claude_code_version"),
+                    line.text("model")
+                )]
             }
-            "system/permission_denied" => vec![format!("not allowed: {}", brief(line.text("message")))],
+            "system/permission_denied" => {
+                vec![format!("not allowed: {}", brief(line.text("message")))]
+            }
             "system/api_retry" => vec![retry(line)],
             "rate_limit_event" => limit(line).into_iter().collect(),
-            "assistant" | "user" => line.blocks().iter().filter_map(|block| self.block(block)).collect(),
+            "assistant" | "user" => line
+                .blocks()
+                .iter()
+                .filter_map(|block| self.block(block))
+                .collect(),
             "result" => vec![result(line)],
             _ => Vec::new(),
         }
@@ -82,7 +94,9 @@ impl Shown {
         match block {
             Block::Text(text) => Some((*text).to_owned()),
             Block::Call { name, input, .. } => Some(call(name, input, self.cwd.as_deref())),
-            Block::Answer { failed: true, text, .. } => Some(format!("failed: {}", brief(text))),
+            Block::Answer {
+                failed: true, text, ..
+            } => Some(format!("failed: {}", brief(text))),
             Block::Answer { failed: false, .. } => None,
         }
     }
@@ -122,7 +136,11 @@ pub(in crate::agent) fn doing(stdout: &str) -> Option<(String, Option<Time>)> {
 }
 
 /// What is still under way after a call was answered.
-fn answered(calls: &mut Vec<(String, String, Option<Time>)>, id: &str, time: Option<Time>) -> (String, Option<Time>) {
+fn answered(
+    calls: &mut Vec<(String, String, Option<Time>)>,
+    id: &str,
+    time: Option<Time>,
+) -> (String, Option<Time>) {
     let known = calls.iter().position(|(known, ..)| known == id);
     let done = known.map(|at| calls.remove(at).1);
     match (calls.first(), done) {
@@ -133,8 +151,15 @@ fn answered(calls: &mut Vec<(String, String, Option<Time>)>, id: &str, time: Opt
 }
 
 fn retry(line: &Line) -> String {
-    let status = line.number("error_status").map(|status| format!(" ({status})")).unwrap_or_default();
-    let wait = line.at_path("/retry_delay_ms").and_then(serde_json::Value::as_f64).unwrap_or(0.0) / 1000.0;
+    let status = line
+        .number("error_status")
+        .map(|status| format!(" ({status})"))
+        .unwrap_or_default();
+    let wait = line
+        .at_path("/retry_delay_ms")
+        .and_then(serde_json::Value::as_f64)
+        .unwrap_or(0.0)
+        / 1000.0;
     let count = |key| line.number(key).unwrap_or(0);
     let (error, attempt, most) = (line.text("error"), count("attempt"), count("max_retries"));
     format!("waits for the API: {error}{status}, again in {wait:.1} s ({attempt} of {most})")
@@ -142,23 +167,42 @@ fn retry(line: &Line) -> String {
 
 fn limit(line: &Line) -> Option<String> {
     let info = line.at_path("/rate_limit_info")?;
-    let text = |key: &str| info.get(key).and_then(serde_json::Value::as_str).unwrap_or_default();
+    let text = |key: &str| {
+        info.get(key)
+            .and_then(serde_json::Value::as_str)
+            .unwrap_or_default()
+    };
     if text("status") != "rejected" {
         return None;
     }
     let until = info.get("resetsAt").and_then(serde_json::Value::as_i64);
     let until = until.map(|seconds| Time::from_millis(seconds.saturating_mul(1000)));
-    let until = until.map(|until| format!(" until {until}")).unwrap_or_default();
-    Some(format!("the usage limit is reached ({}){until}", text("rateLimitType")))
+    let until = until
+        .map(|until| format!(" until {until}"))
+        .unwrap_or_default();
+    Some(format!(
+        "the usage limit is reached ({}){until}",
+        text("rateLimitType")
+    ))
 }
 
 fn result(line: &Line) -> String {
-    let went_well = line.at_path("/is_error").and_then(serde_json::Value::as_bool) == Some(false);
+    let went_well = line
+        .at_path("/is_error")
+        .and_then(serde_json::Value::as_bool)
+        == Some(false);
     let turns = match line.number("num_turns").unwrap_or(0) {
         1 => "1 turn".to_owned(),
         n => format!("{n} turns"),
     };
-    let cost = line.at_path("/total_cost_usd").and_then(serde_json::Value::as_f64).unwrap_or(0.0);
-    let how = if went_well { "ended" } else { "ended with an error" };
+    let cost = line
+        .at_path("/total_cost_usd")
+        .and_then(serde_json::Value::as_f64)
+        .unwrap_or(0.0);
+    let how = if went_well {
+        "ended"
+    } else {
+        "ended with an error"
+    };
     format!("{how} after {turns}, ${cost:.2} in this session")
 }

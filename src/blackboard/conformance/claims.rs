@@ -20,25 +20,60 @@ fn queue(story: &mut Story, change: &Change, source: Source, priority: Priority,
         metadata: serde_json::json!({}),
         actor: "tester".into(),
     };
-    story.engine.write(|conn| bb::insert_item(conn, change, &new, crate::clock::Time::from_millis(0))).unwrap();
+    story
+        .engine
+        .write(|conn| bb::insert_item(conn, change, &new, crate::clock::Time::from_millis(0)))
+        .unwrap();
 }
 
 fn bare(story: &mut Story) -> Change {
-    let n = story.engine.read(|conn| bb::board(conn, bb::Show::All, 1_000)).len() + 1;
-    story.step(|conn, now| bb::insert_change(conn, &super::story::new_change(n), now)).unwrap()
+    let n = story
+        .engine
+        .read(|conn| bb::board(conn, bb::Show::All, 1_000))
+        .len()
+        + 1;
+    story
+        .step(|conn, now| bb::insert_change(conn, &super::story::new_change(n), now))
+        .unwrap()
 }
 
 #[test]
 fn claims_come_by_priority_then_age_then_id() {
     let mut story = Story::begin();
     let old = story.change();
-    let (low, first, second, urgent) = (bare(&mut story), bare(&mut story), bare(&mut story), bare(&mut story));
+    let (low, first, second, urgent) = (
+        bare(&mut story),
+        bare(&mut story),
+        bare(&mut story),
+        bare(&mut story),
+    );
     queue(&mut story, &low, Source::CodeReview, Priority::P3, "low");
-    queue(&mut story, &first, Source::CodeReview, Priority::P2, "first");
-    queue(&mut story, &second, Source::CodeReview, Priority::P2, "second");
-    queue(&mut story, &urgent, Source::CodeReview, Priority::P1, "urgent");
+    queue(
+        &mut story,
+        &first,
+        Source::CodeReview,
+        Priority::P2,
+        "first",
+    );
+    queue(
+        &mut story,
+        &second,
+        Source::CodeReview,
+        Priority::P2,
+        "second",
+    );
+    queue(
+        &mut story,
+        &urgent,
+        Source::CodeReview,
+        Priority::P1,
+        "urgent",
+    );
     let order: Vec<_> = (0..5).map(|_| story.claim().change.change_id).collect();
-    assert_eq!(order, [urgent, first, second, old, low].map(|change| change.change_id));
+    assert_eq!(
+        order,
+        [urgent, first, second, old, low].map(|change| change.change_id)
+    );
     assert!(story.try_claim().is_none());
     story.check();
 }
@@ -70,10 +105,22 @@ fn never_two_in_one_worktree() {
     let mut story = Story::begin();
     let change = story.change_with_fix();
     let claimed = story.claim();
-    queue(&mut story, &change, Source::CodeReview, Priority::P1, "beside");
-    assert!(story.try_claim().is_none(), "the other one waits for {}", claimed.item.item_id);
+    queue(
+        &mut story,
+        &change,
+        Source::CodeReview,
+        Priority::P1,
+        "beside",
+    );
+    assert!(
+        story.try_claim().is_none(),
+        "the other one waits for {}",
+        claimed.item.item_id
+    );
     story.engine.refuses(Forbidden::ClaimAllAtOnce);
-    story.step(|conn, now| bb::give_back(conn, &claimed.claim(), None, now)).unwrap();
+    story
+        .step(|conn, now| bb::give_back(conn, &claimed.claim(), None, now))
+        .unwrap();
     assert!(story.try_claim().is_some());
 }
 
@@ -83,7 +130,9 @@ fn what_is_not_due_is_not_claimed_until_it_is() {
     story.change();
     let claimed = story.claim();
     let due = story.now().plus(Duration::from_secs(600));
-    story.step(|conn, now| bb::give_back(conn, &claimed.claim(), Some(due), now)).unwrap();
+    story
+        .step(|conn, now| bb::give_back(conn, &claimed.claim(), Some(due), now))
+        .unwrap();
     assert!(story.try_claim().is_none());
     let now = story.now();
     assert!(!story.engine.read(|conn| bb::anything_ready(conn, now)));
@@ -93,8 +142,16 @@ fn what_is_not_due_is_not_claimed_until_it_is() {
     assert!(story.engine.read(|conn| bb::anything_ready(conn, now)));
     let again = story.claim();
     assert_eq!(again.item.not_before, None);
-    assert_eq!((again.item.epoch, again.item.attempt), (2, 1), "the epoch rises, the attempt was given back");
-    assert_eq!(again.change.state, State::SelfReviewing, "a claim again is no move");
+    assert_eq!(
+        (again.item.epoch, again.item.attempt),
+        (2, 1),
+        "the epoch rises, the attempt was given back"
+    );
+    assert_eq!(
+        again.change.state,
+        State::SelfReviewing,
+        "a claim again is no move"
+    );
     assert_eq!(story.engine.read(bb::next_moment), None);
 }
 
@@ -102,11 +159,22 @@ fn what_is_not_due_is_not_claimed_until_it_is() {
 fn an_item_that_its_change_has_no_use_for_does_not_stand_in_the_way() {
     let mut story = Story::begin();
     let change = story.change();
-    story.step(|conn, now| bb::approve_by_person(conn, &change.change_id, "ann", now)).unwrap();
-    queue(&mut story, &change, Source::CodeReview, Priority::P1, "too late");
+    story
+        .step(|conn, now| bb::approve_by_person(conn, &change.change_id, "ann", now))
+        .unwrap();
+    queue(
+        &mut story,
+        &change,
+        Source::CodeReview,
+        Priority::P1,
+        "too late",
+    );
     let other = story.change();
     assert_eq!(story.claim().change.change_id, other.change_id);
-    assert_eq!(story.statuses(&change.change_id), [Status::Cancelled, Status::Cancelled]);
+    assert_eq!(
+        story.statuses(&change.change_id),
+        [Status::Cancelled, Status::Cancelled]
+    );
     story.check();
 }
 
@@ -116,31 +184,73 @@ fn a_lease_is_renewed_by_its_holder_only() {
     story.change();
     let claimed = story.claim();
     let claim = claimed.claim();
-    story.step(|conn, now| bb::renew(conn, &claim, LEASE, now)).unwrap();
+    story
+        .step(|conn, now| bb::renew(conn, &claim, LEASE, now))
+        .unwrap();
     let until = story.now().plus(LEASE);
-    assert_eq!(story.engine.read(|conn| bb::item(conn, &claim.item_id)).lease_expires_at, Some(until));
-    story.step(|conn, now| bb::cancel_change(conn, &claimed.change.change_id, None, "ann", now)).unwrap();
-    let late = story.step(|conn, now| bb::renew(conn, &claim, LEASE, now)).unwrap_err();
+    assert_eq!(
+        story
+            .engine
+            .read(|conn| bb::item(conn, &claim.item_id))
+            .lease_expires_at,
+        Some(until)
+    );
+    story
+        .step(|conn, now| bb::cancel_change(conn, &claimed.change.change_id, None, "ann", now))
+        .unwrap();
+    let late = story
+        .step(|conn, now| bb::renew(conn, &claim, LEASE, now))
+        .unwrap_err();
     assert!(matches!(late, BoardError::Stale { .. }), "{late}");
     let item = story.engine.read(|conn| bb::item(conn, &claim.item_id));
-    assert_eq!((item.status, item.epoch), (Status::Cancelled, 2), "cancelling raises the epoch");
+    assert_eq!(
+        (item.status, item.epoch),
+        (Status::Cancelled, 2),
+        "cancelling raises the epoch"
+    );
 }
 
 #[test]
 fn what_the_dead_held_is_taken_once() {
     let mut story = Story::begin();
     story.change();
-    let claimed: Claimed = story.step(|conn, now| bb::claim(conn, &holding("dead"), now)).unwrap().unwrap();
-    assert_eq!(story.engine.read(|conn| bb::foreign_claims(conn, "dead")), []);
+    let claimed: Claimed = story
+        .step(|conn, now| bb::claim(conn, &holding("dead"), now))
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        story.engine.read(|conn| bb::foreign_claims(conn, "dead")),
+        []
+    );
     let found = story.engine.read(|conn| bb::foreign_claims(conn, "us"));
     assert_eq!(found, [(claimed.claim(), "dead".to_owned())]);
     let claim = claimed.claim();
-    assert!(story.step(|conn, now| bb::take_from_dead(conn, &claim, now)).unwrap());
-    assert!(!story.step(|conn, now| bb::take_from_dead(conn, &claim, now)).unwrap());
+    assert!(
+        story
+            .step(|conn, now| bb::take_from_dead(conn, &claim, now))
+            .unwrap()
+    );
+    assert!(
+        !story
+            .step(|conn, now| bb::take_from_dead(conn, &claim, now))
+            .unwrap()
+    );
     let ours = story.claim();
     assert_eq!((ours.item.epoch, ours.item.attempt), (2, 1));
-    assert!(!story.step(|conn, now| bb::take_from_dead(conn, &claim, now)).unwrap(), "and never from the next holder");
-    assert_eq!(story.engine.read(|conn| bb::item(conn, &claim.item_id)).claimed_by.as_deref(), Some("us"));
+    assert!(
+        !story
+            .step(|conn, now| bb::take_from_dead(conn, &claim, now))
+            .unwrap(),
+        "and never from the next holder"
+    );
+    assert_eq!(
+        story
+            .engine
+            .read(|conn| bb::item(conn, &claim.item_id))
+            .claimed_by
+            .as_deref(),
+        Some("us")
+    );
     story.check();
 }
 

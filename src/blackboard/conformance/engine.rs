@@ -20,7 +20,8 @@ pub(in crate::blackboard) struct Engine {
 impl Engine {
     pub(in crate::blackboard) fn fresh() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let board = Board::open(&folder.path().join("blackboard.db"), Time::from_millis(0)).unwrap();
+        let board =
+            Board::open(&folder.path().join("blackboard.db"), Time::from_millis(0)).unwrap();
         Self { folder, board }
     }
 
@@ -29,7 +30,10 @@ impl Engine {
     }
 
     /// One transaction, kept unless the step fails.
-    pub(in crate::blackboard) fn write<T>(&mut self, step: impl FnOnce(&Conn) -> Result<T>) -> Result<T> {
+    pub(in crate::blackboard) fn write<T>(
+        &mut self,
+        step: impl FnOnce(&Conn) -> Result<T>,
+    ) -> Result<T> {
         self.board.write("conformance", step)
     }
 
@@ -38,7 +42,12 @@ impl Engine {
     }
 
     /// What a person types who appends an event by hand.
-    pub(in crate::blackboard) fn by_hand(&mut self, event_type: &str, target: (&str, &str), summary: &str) -> i64 {
+    pub(in crate::blackboard) fn by_hand(
+        &mut self,
+        event_type: &str,
+        target: (&str, &str),
+        summary: &str,
+    ) -> i64 {
         self.write(|conn| {
             conn.execute(
                 "INSERT INTO events (event_type, target_type, target_id, summary) VALUES (?1, ?2, ?3, ?4)",
@@ -52,15 +61,21 @@ impl Engine {
     /// The database itself refuses it, with a word that says why.
     pub(in crate::blackboard) fn refuses(&mut self, forbidden: Forbidden) {
         let (sql, says) = forbidden.by_hand();
-        let error = self.write(|conn| Ok(conn.execute_batch(sql)?)).expect_err("this must be refused");
-        let said = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+        let error = self
+            .write(|conn| Ok(conn.execute_batch(sql)?))
+            .expect_err("this must be refused");
+        let said = std::error::Error::source(&error)
+            .map_or_else(|| error.to_string(), ToString::to_string);
         assert!(said.contains(says), "{said}");
     }
 
     /// A person waives a finding.
     pub(in crate::blackboard) fn waive(&mut self, id: &FindingId) {
         self.write(|conn| {
-            conn.execute("UPDATE findings SET outcome = 'waived' WHERE finding_id = ?1", [id.as_str()])?;
+            conn.execute(
+                "UPDATE findings SET outcome = 'waived' WHERE finding_id = ?1",
+                [id.as_str()],
+            )?;
             Ok(())
         })
         .unwrap();
@@ -122,11 +137,19 @@ impl Forbidden {
 pub(in crate::blackboard) type Image = BTreeSet<String>;
 
 pub(in crate::blackboard) fn image(conn: &Conn) -> Image {
-    let mut tables = conn.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name").unwrap();
-    let names: Vec<String> = tables.query_map([], |row| row.get(0)).unwrap().map(std::result::Result::unwrap).collect();
+    let mut tables = conn
+        .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
+        .unwrap();
+    let names: Vec<String> = tables
+        .query_map([], |row| row.get(0))
+        .unwrap()
+        .map(std::result::Result::unwrap)
+        .collect();
     let mut image = Image::new();
     for name in names {
-        let mut rows = conn.prepare(&format!("SELECT * FROM \"{name}\" ORDER BY 1")).unwrap();
+        let mut rows = conn
+            .prepare(&format!("SELECT * FROM \"{name}\" ORDER BY 1"))
+            .unwrap();
         let columns = rows.column_count();
         let mut rows = rows.query([]).unwrap();
         while let Some(row) = rows.next().unwrap() {
@@ -137,7 +160,9 @@ pub(in crate::blackboard) fn image(conn: &Conn) -> Image {
                     ValueRef::Null => "null".into(),
                     ValueRef::Integer(n) => n.to_string(),
                     ValueRef::Real(x) => x.to_string(),
-                    ValueRef::Text(t) | ValueRef::Blob(t) => String::from_utf8_lossy(t).into_owned(),
+                    ValueRef::Text(t) | ValueRef::Blob(t) => {
+                        String::from_utf8_lossy(t).into_owned()
+                    }
                 });
             }
             image.insert(text);

@@ -10,7 +10,12 @@ fn all(story: &mut Story, id: &ChangeId) -> Vec<OpenFinding> {
 }
 
 /// A review, a fix, and the next review, which judges and repeats as told.
-fn second_review(story: &mut Story, first: &[Finding], judged: &[(usize, Outcome)], second: &[Finding]) -> ChangeId {
+fn second_review(
+    story: &mut Story,
+    first: &[Finding],
+    judged: &[(usize, Outcome)],
+    second: &[Finding],
+) -> ChangeId {
     let change = story.change();
     story.review(Verdict::ChangesRequested, first);
     story.beat();
@@ -23,7 +28,9 @@ fn second_review(story: &mut Story, first: &[Finding], judged: &[(usize, Outcome
         (known[*n].finding_id.to_string(), *outcome, resolution)
     };
     done.judged = judged.iter().map(entry).collect();
-    story.step(|conn, now| bb::finish_review(conn, &claimed.claim(), &done, now)).unwrap();
+    story
+        .step(|conn, now| bb::finish_review(conn, &claimed.claim(), &done, now))
+        .unwrap();
     change.change_id
 }
 
@@ -33,11 +40,20 @@ fn a_finding_that_is_repeated_is_the_same_finding() {
     let mut moved = finding("a.rs", "No bound in line 40.");
     moved.severity = Severity::Critical;
     moved.line = Some(40);
-    let id = second_review(&mut story, &[finding("a.rs", "no bound in line 12")], &[], &[moved]);
+    let id = second_review(
+        &mut story,
+        &[finding("a.rs", "no bound in line 12")],
+        &[],
+        &[moved],
+    );
     let found = all(&mut story, &id);
     assert_eq!(found.len(), 1);
     assert_eq!(
-        (found[0].outcome, found[0].finding.severity, found[0].finding.line),
+        (
+            found[0].outcome,
+            found[0].finding.severity,
+            found[0].finding.line
+        ),
         (Outcome::Open, Severity::Critical, Some(40))
     );
     story.check();
@@ -46,11 +62,21 @@ fn a_finding_that_is_repeated_is_the_same_finding() {
 #[test]
 fn a_finding_that_is_not_judged_stays_as_it_was() {
     let mut story = Story::begin();
-    let id =
-        second_review(&mut story, &[finding("a.rs", "one"), finding("b.rs", "two")], &[], &[finding("c.rs", "three")]);
+    let id = second_review(
+        &mut story,
+        &[finding("a.rs", "one"), finding("b.rs", "two")],
+        &[],
+        &[finding("c.rs", "three")],
+    );
     let outcomes: Vec<Outcome> = all(&mut story, &id).iter().map(|f| f.outcome).collect();
-    assert_eq!(outcomes, [Outcome::Addressed, Outcome::Addressed, Outcome::Open]);
-    assert_eq!(story.engine.read(|conn| bb::open_findings(conn, &id)).len(), 3);
+    assert_eq!(
+        outcomes,
+        [Outcome::Addressed, Outcome::Addressed, Outcome::Open]
+    );
+    assert_eq!(
+        story.engine.read(|conn| bb::open_findings(conn, &id)).len(),
+        3
+    );
 }
 
 #[test]
@@ -71,24 +97,46 @@ fn what_the_reviewer_judged_is_as_judged() {
 fn what_a_person_waived_stays_waived() {
     let mut story = Story::begin();
     let change = story.change();
-    story.review(Verdict::ChangesRequested, &[finding("a.rs", "one"), finding("b.rs", "two")]);
+    story.review(
+        Verdict::ChangesRequested,
+        &[finding("a.rs", "one"), finding("b.rs", "two")],
+    );
     let known = all(&mut story, &change.change_id);
     story.engine.waive(&known[0].finding_id);
     story.beat();
     story.fix();
-    assert_eq!(all(&mut story, &change.change_id)[0].outcome, Outcome::Waived, "a fix does not touch it");
+    assert_eq!(
+        all(&mut story, &change.change_id)[0].outcome,
+        Outcome::Waived,
+        "a fix does not touch it"
+    );
     story.review(Verdict::ChangesRequested, &[finding("a.rs", "one")]);
-    let outcomes: Vec<Outcome> = all(&mut story, &change.change_id).iter().map(|f| f.outcome).collect();
-    assert_eq!(outcomes, [Outcome::Waived, Outcome::Addressed], "also when it is repeated");
+    let outcomes: Vec<Outcome> = all(&mut story, &change.change_id)
+        .iter()
+        .map(|f| f.outcome)
+        .collect();
+    assert_eq!(
+        outcomes,
+        [Outcome::Waived, Outcome::Addressed],
+        "also when it is repeated"
+    );
 }
 
 #[test]
 fn a_resolved_finding_that_comes_back_is_open_again() {
     let mut story = Story::begin();
     let judged = [(0, Outcome::Resolved)];
-    let id = second_review(&mut story, &[finding("a.rs", "one")], &judged, &[finding("b.rs", "two")]);
+    let id = second_review(
+        &mut story,
+        &[finding("a.rs", "one")],
+        &judged,
+        &[finding("b.rs", "two")],
+    );
     let resolved = all(&mut story, &id);
-    assert_eq!((resolved[0].outcome, resolved[0].resolution), (Outcome::Resolved, Some(Resolution::Judged)));
+    assert_eq!(
+        (resolved[0].outcome, resolved[0].resolution),
+        (Outcome::Resolved, Some(Resolution::Judged))
+    );
     story.beat();
     story.fix();
     story.review(Verdict::ChangesRequested, &[finding("a.rs", "one")]);
@@ -106,7 +154,11 @@ fn a_review_that_says_nothing_clear_closes_nothing() {
         story.beat();
         story.fix();
         story.review(verdict, &[]);
-        assert_eq!(all(&mut story, &change.change_id)[0].outcome, Outcome::Addressed, "{verdict}");
+        assert_eq!(
+            all(&mut story, &change.change_id)[0].outcome,
+            Outcome::Addressed,
+            "{verdict}"
+        );
     }
 }
 
@@ -117,7 +169,10 @@ fn blocking_findings_are_those_at_the_threshold() {
     let mut minor = finding("b.rs", "two");
     minor.severity = Severity::Low;
     story.review(Verdict::ChangesRequested, &[finding("a.rs", "one"), minor]);
-    let review = story.engine.read(|conn| bb::last_review(conn, &change.change_id)).unwrap();
+    let review = story
+        .engine
+        .read(|conn| bb::last_review(conn, &change.change_id))
+        .unwrap();
     assert_eq!(review.blocking, [finding("a.rs", "one").fingerprint()]);
 }
 
@@ -127,7 +182,9 @@ fn the_history_begins_where_a_person_spoke() {
     let change = story.change_at_its_bound();
     let id = &change.change_id;
     assert_eq!(story.engine.read(|conn| bb::history(conn, id)).len(), 2);
-    story.step(|conn, now| more_fixes(conn, id, 1, now)).unwrap();
+    story
+        .step(|conn, now| more_fixes(conn, id, 1, now))
+        .unwrap();
     assert_eq!(story.engine.read(|conn| bb::history(conn, id)).len(), 0);
     assert_eq!(story.engine.read(|conn| bb::reviews_of(conn, id)).len(), 2);
 }

@@ -15,9 +15,15 @@ use crate::work::Status;
 fn hold(story: &mut Story, seconds: u64) -> (Change, crate::clock::Time) {
     let claimed = story.claim();
     let until = story.now().plus(Duration::from_secs(seconds));
-    let hold = Hold { kind: HoldKind::Environment, reason: "no network".into(), until };
+    let hold = Hold {
+        kind: HoldKind::Environment,
+        reason: "no network".into(),
+        until,
+    };
     let id = claimed.change.change_id.clone();
-    story.step(|conn, now| bb::hold(conn, &claimed.claim(), &id, &hold, now)).unwrap();
+    story
+        .step(|conn, now| bb::hold(conn, &claimed.claim(), &id, &hold, now))
+        .unwrap();
     (story.at(&id), until)
 }
 
@@ -26,7 +32,10 @@ fn a_hold_spends_nothing_and_ends_by_itself() {
     let mut story = Story::begin();
     let change = story.change_with_fix();
     let (held, until) = hold(&mut story, 60);
-    assert_eq!((held.held_until, held.hold_reason.as_deref()), (Some(until), Some("no network")));
+    assert_eq!(
+        (held.held_until, held.hold_reason.as_deref()),
+        (Some(until), Some("no network"))
+    );
     assert_eq!((held.state, held.holds), (State::Refining, 1));
     let item = story.open_items(&change.change_id).remove(0);
     assert_eq!((item.status, item.attempt), (Status::Blocked, 0));
@@ -34,14 +43,25 @@ fn a_hold_spends_nothing_and_ends_by_itself() {
     assert!(story.try_claim().is_none());
     assert_eq!(story.step(bb::resume_due).unwrap(), []);
     let now = story.now();
-    assert!(!story.engine.read(|conn| bb::anything_held_is_due(conn, now)));
+    assert!(
+        !story
+            .engine
+            .read(|conn| bb::anything_held_is_due(conn, now))
+    );
     story.pass(Duration::from_secs(60));
     let now = story.now();
-    assert!(story.engine.read(|conn| bb::anything_held_is_due(conn, now)));
+    assert!(
+        story
+            .engine
+            .read(|conn| bb::anything_held_is_due(conn, now))
+    );
     assert_eq!(story.step(bb::resume_due).unwrap().len(), 1);
     assert_eq!(story.step(bb::resume_due).unwrap(), []);
     let resumed = story.at(&change.change_id);
-    assert_eq!((resumed.held_until, resumed.hold_reason, resumed.holds), (None, None, 1));
+    assert_eq!(
+        (resumed.held_until, resumed.hold_reason, resumed.holds),
+        (None, None, 1)
+    );
     assert_eq!(story.events(&change.change_id, EventType::Held).len(), 1);
     assert_eq!(story.events(&change.change_id, EventType::Resumed).len(), 1);
     let again = story.claim();
@@ -74,17 +94,33 @@ fn a_pause_blocks_what_waits_and_what_comes() {
     let change = story.change();
     let id = &change.change_id;
     let claimed = story.claim();
-    story.step(|conn, now| bb::pause(conn, id, Some("let me look"), "ann", now)).unwrap();
-    story.step(|conn, now| bb::pause(conn, id, None, "ann", now)).unwrap();
-    assert_eq!(story.events(id, EventType::Instructed).len(), 1, "pausing twice says it once");
+    story
+        .step(|conn, now| bb::pause(conn, id, Some("let me look"), "ann", now))
+        .unwrap();
+    story
+        .step(|conn, now| bb::pause(conn, id, None, "ann", now))
+        .unwrap();
+    assert_eq!(
+        story.events(id, EventType::Instructed).len(),
+        1,
+        "pausing twice says it once"
+    );
     assert_eq!(story.statuses(id), [Status::Claimed], "what runs may end");
-    let done = super::story::review_done(&change.head, Verdict::ChangesRequested, &[finding("a.rs", "x")]);
-    story.step(|conn, now| bb::finish_review(conn, &claimed.claim(), &done, now)).unwrap();
+    let done = super::story::review_done(
+        &change.head,
+        Verdict::ChangesRequested,
+        &[finding("a.rs", "x")],
+    );
+    story
+        .step(|conn, now| bb::finish_review(conn, &claimed.claim(), &done, now))
+        .unwrap();
     story.beat();
     assert_eq!(story.statuses(id), [Status::Completed, Status::Blocked]);
     assert!(story.try_claim().is_none());
     story.check();
-    let after = story.step(|conn, now| bb::resume(conn, id, "ann", now)).unwrap();
+    let after = story
+        .step(|conn, now| bb::resume(conn, id, "ann", now))
+        .unwrap();
     assert!(!after.paused);
     assert_eq!(story.fix().state, State::PendingSelfReview);
     story.check();
@@ -96,11 +132,17 @@ fn what_a_fix_leaves_on_a_paused_change_waits_too() {
     let change = story.change_with_fix();
     let id = &change.change_id;
     let claimed = story.claim();
-    story.step(|conn, now| bb::pause(conn, id, None, "ann", now)).unwrap();
-    story.step(|conn, now| bb::finish_fix(conn, &claimed.claim(), &fix_done(&change.head), now)).unwrap();
+    story
+        .step(|conn, now| bb::pause(conn, id, None, "ann", now))
+        .unwrap();
+    story
+        .step(|conn, now| bb::finish_fix(conn, &claimed.claim(), &fix_done(&change.head), now))
+        .unwrap();
     let review = story.open_items(id).remove(0);
     assert_eq!(review.status, Status::Blocked);
-    story.step(|conn, now| bb::resume(conn, id, "ann", now)).unwrap();
+    story
+        .step(|conn, now| bb::resume(conn, id, "ann", now))
+        .unwrap();
     assert_eq!(story.claim().item.item_id, review.item_id);
 }
 
@@ -109,8 +151,12 @@ fn a_given_back_item_of_a_paused_change_is_blocked() {
     let mut story = Story::begin();
     let change = story.change();
     let claimed = story.claim();
-    story.step(|conn, now| bb::pause(conn, &change.change_id, None, "ann", now)).unwrap();
-    story.step(|conn, now| bb::give_back(conn, &claimed.claim(), None, now)).unwrap();
+    story
+        .step(|conn, now| bb::pause(conn, &change.change_id, None, "ann", now))
+        .unwrap();
+    story
+        .step(|conn, now| bb::give_back(conn, &claimed.claim(), None, now))
+        .unwrap();
     assert_eq!(story.statuses(&change.change_id), [Status::Blocked]);
     story.check();
 }
@@ -121,12 +167,16 @@ fn a_hold_that_ends_does_not_end_a_pause() {
     let change = story.change();
     let id = &change.change_id;
     hold(&mut story, 10);
-    story.step(|conn, now| bb::pause(conn, id, None, "ann", now)).unwrap();
+    story
+        .step(|conn, now| bb::pause(conn, id, None, "ann", now))
+        .unwrap();
     story.pass(Duration::from_secs(10));
     story.step(bb::resume_due).unwrap();
     assert_eq!(story.statuses(id), [Status::Blocked]);
     assert!(story.try_claim().is_none());
-    story.step(|conn, now| bb::resume(conn, id, "ann", now)).unwrap();
+    story
+        .step(|conn, now| bb::resume(conn, id, "ann", now))
+        .unwrap();
     story.claim();
 }
 
@@ -136,8 +186,12 @@ fn a_person_who_says_go_on_ends_a_hold_too() {
     let change = story.change();
     let id = &change.change_id;
     hold(&mut story, 3_600);
-    story.step(|conn, now| bb::pause(conn, id, None, "ann", now)).unwrap();
-    let after = story.step(|conn, now| bb::resume(conn, id, "ann", now)).unwrap();
+    story
+        .step(|conn, now| bb::pause(conn, id, None, "ann", now))
+        .unwrap();
+    let after = story
+        .step(|conn, now| bb::resume(conn, id, "ann", now))
+        .unwrap();
     assert_eq!((after.paused, after.held_until), (false, None));
     assert_eq!(story.engine.read(bb::next_moment), None);
     story.claim();
@@ -150,10 +204,20 @@ fn a_delayed_item_keeps_its_time_through_a_pause() {
     let change = story.change();
     let claimed = story.claim();
     let due = story.now().plus(Duration::from_secs(600));
-    story.step(|conn, now| bb::give_back(conn, &claimed.claim(), Some(due), now)).unwrap();
-    story.step(|conn, now| bb::pause(conn, &change.change_id, None, "ann", now)).unwrap();
-    assert_eq!(story.engine.read(bb::next_moment), None, "a blocked item does not become due");
-    story.step(|conn, now| bb::resume(conn, &change.change_id, "ann", now)).unwrap();
+    story
+        .step(|conn, now| bb::give_back(conn, &claimed.claim(), Some(due), now))
+        .unwrap();
+    story
+        .step(|conn, now| bb::pause(conn, &change.change_id, None, "ann", now))
+        .unwrap();
+    assert_eq!(
+        story.engine.read(bb::next_moment),
+        None,
+        "a blocked item does not become due"
+    );
+    story
+        .step(|conn, now| bb::resume(conn, &change.change_id, "ann", now))
+        .unwrap();
     assert_eq!(story.engine.read(bb::next_moment), Some(due));
     assert!(story.try_claim().is_none());
 }
@@ -163,15 +227,23 @@ fn the_next_moment_is_the_earliest_of_all() {
     let mut story = Story::begin();
     assert_eq!(story.engine.read(bb::next_moment), None);
     let scheduled = story.now().plus(Duration::from_secs(5));
-    story.step(|conn, now| bb::set_cursor(conn, "nightly", 0, Some(scheduled), now)).unwrap();
-    assert_eq!(story.engine.read(bb::next_moment), None, "a schedule makes no item due");
+    story
+        .step(|conn, now| bb::set_cursor(conn, "nightly", 0, Some(scheduled), now))
+        .unwrap();
+    assert_eq!(
+        story.engine.read(bb::next_moment),
+        None,
+        "a schedule makes no item due"
+    );
     story.change();
     let (_, until) = hold(&mut story, 1_000);
     assert_eq!(story.engine.read(bb::next_moment), Some(until));
     story.change();
     let claimed = story.claim();
     let due = story.now().plus(Duration::from_secs(10));
-    story.step(|conn, now| bb::give_back(conn, &claimed.claim(), Some(due), now)).unwrap();
+    story
+        .step(|conn, now| bb::give_back(conn, &claimed.claim(), Some(due), now))
+        .unwrap();
     assert_eq!(story.engine.read(bb::next_moment), Some(due));
 }
 
@@ -181,7 +253,9 @@ fn an_end_by_a_person_ends_the_hold() {
     let change = story.change();
     hold(&mut story, 3_600);
     let id = &change.change_id;
-    let after = story.step(|conn, now| bb::approve_by_person(conn, id, "ann", now)).unwrap();
+    let after = story
+        .step(|conn, now| bb::approve_by_person(conn, id, "ann", now))
+        .unwrap();
     assert_eq!((after.state, after.held_until), (State::Approved, None));
     assert_eq!(story.engine.read(bb::next_moment), None);
     story.check();
@@ -202,15 +276,25 @@ fn what_a_paused_or_held_change_has_to_post_keeps_nobody_awake() {
             epoch: 0,
         };
         story.step(|conn, now| intend(conn, &note, now)).unwrap();
-        story.step(|conn, _| bb::put_off_post(conn, &note.key, "no network", not_before)).unwrap();
+        story
+            .step(|conn, _| bb::put_off_post(conn, &note.key, "no network", not_before))
+            .unwrap();
     }
     assert_eq!(story.engine.read(bb::next_post), Some(early));
-    story.step(|conn, now| bb::pause(conn, &paused, None, "ann", now)).unwrap();
+    story
+        .step(|conn, now| bb::pause(conn, &paused, None, "ann", now))
+        .unwrap();
     assert_eq!(story.engine.read(bb::next_post), Some(late));
-    story.step(|conn, now| bb::resume(conn, &paused, "ann", now)).unwrap();
+    story
+        .step(|conn, now| bb::resume(conn, &paused, "ann", now))
+        .unwrap();
     assert_eq!(story.engine.read(bb::next_post), Some(early));
     for _ in [&free, &paused] {
         hold(&mut story, 60);
     }
-    assert_eq!(story.engine.read(bb::next_post), None, "the hold's end is what is waited for");
+    assert_eq!(
+        story.engine.read(bb::next_post),
+        None,
+        "the hold's end is what is waited for"
+    );
 }

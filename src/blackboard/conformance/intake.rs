@@ -16,24 +16,50 @@ fn a_rejection_is_found_by_its_change_and_by_its_item() {
     let mut story = Story::begin();
     let change = story.change();
     let item = story.open_items(&change.change_id).remove(0);
-    story.engine.by_hand("work_rejected", ("change", change.change_id.as_str()), "by change");
-    story.engine.by_hand("work_rejected", ("work_item", item.item_id.as_str()), "by item");
+    story.engine.by_hand(
+        "work_rejected",
+        ("change", change.change_id.as_str()),
+        "by change",
+    );
+    story.engine.by_hand(
+        "work_rejected",
+        ("work_item", item.item_id.as_str()),
+        "by item",
+    );
     assert_eq!(story.beat(), [TakenIn::Pending, TakenIn::Pending]);
     let rejections = story.rejections(&change.change_id);
-    assert_eq!(rejections.iter().map(|r| r.summary.as_str()).collect::<Vec<_>>(), ["by change", "by item"]);
-    assert!(rejections.iter().all(|r| r.state == RejectionState::Pending && r.by_person));
+    assert_eq!(
+        rejections
+            .iter()
+            .map(|r| r.summary.as_str())
+            .collect::<Vec<_>>(),
+        ["by change", "by item"]
+    );
+    assert!(
+        rejections
+            .iter()
+            .all(|r| r.state == RejectionState::Pending && r.by_person)
+    );
     story.check();
 }
 
 #[test]
 fn an_unknown_target_gives_one_skipped_event() {
     let mut story = Story::begin();
-    for target in [("change", "c99"), ("work_item", "w99"), ("run", "r1"), ("blackboard", "x")] {
+    for target in [
+        ("change", "c99"),
+        ("work_item", "w99"),
+        ("run", "r1"),
+        ("blackboard", "x"),
+    ] {
         let id = story.engine.by_hand("work_rejected", target, "whose?");
         assert_eq!(story.beat(), [TakenIn::Skipped]);
         assert_eq!(story.beat(), []);
         let skipped = story.all_events(EventType::Skipped);
-        let about: Vec<_> = skipped.iter().filter(|event| event.target_id == id.to_string()).collect();
+        let about: Vec<_> = skipped
+            .iter()
+            .filter(|event| event.target_id == id.to_string())
+            .collect();
         assert_eq!(about.len(), 1, "{target:?}");
         assert_eq!(about[0].metadata["event_id"], json!(id));
     }
@@ -48,7 +74,10 @@ fn a_rejection_of_a_change_that_waits_for_a_person_waits_with_it() {
     story.fail(&claimed.claim());
     story.reject(&change.change_id, &json!({}));
     assert_eq!(story.beat(), [TakenIn::Skipped]);
-    assert_eq!(story.rejection_states(&change.change_id), [RejectionState::Escalated]);
+    assert_eq!(
+        story.rejection_states(&change.change_id),
+        [RejectionState::Escalated]
+    );
     assert_eq!(story.events(&change.change_id, EventType::Skipped).len(), 1);
     story.check();
 }
@@ -59,9 +88,13 @@ fn a_rejection_of_a_change_that_is_over_is_skipped() {
         let mut story = Story::begin();
         let change = story.change();
         let id = change.change_id.clone();
-        story.step(|conn, now| bb::cancel_change(conn, &id, None, "ann", now)).unwrap();
+        story
+            .step(|conn, now| bb::cancel_change(conn, &id, None, "ann", now))
+            .unwrap();
         if over == State::Merged {
-            story.step(|conn, now| bb::advance(conn, &id, crate::state::Trigger::Merged, "ann", now)).unwrap();
+            story
+                .step(|conn, now| bb::advance(conn, &id, crate::state::Trigger::Merged, "ann", now))
+                .unwrap();
         }
         story.reject(&id, &json!({}));
         assert_eq!(story.beat(), [TakenIn::Skipped]);
@@ -77,15 +110,38 @@ fn a_rejection_of_a_change_that_is_over_is_skipped() {
 fn taking_in_twice_from_the_same_cursor_broke_the_heartbeat() {
     let mut story = Story::begin();
     let (rejected, over, approved) = (story.change(), story.change(), story.change());
-    story.step(|conn, now| bb::cancel_change(conn, &over.change_id, None, "ann", now)).unwrap();
+    story
+        .step(|conn, now| bb::cancel_change(conn, &over.change_id, None, "ann", now))
+        .unwrap();
     for target in [rejected.change_id.as_str(), over.change_id.as_str(), "c99"] {
-        story.engine.by_hand("work_rejected", ("change", target), "no");
+        story
+            .engine
+            .by_hand("work_rejected", ("change", target), "no");
     }
-    story.engine.by_hand("work_approved", ("change", approved.change_id.as_str()), "fine");
-    let (cursor, taken) = story.step(|conn, now| bb::take_in(conn, &TYPES, 0, now)).unwrap();
-    assert_eq!(taken, [TakenIn::Pending, TakenIn::Skipped, TakenIn::Skipped, TakenIn::Approved]);
+    story.engine.by_hand(
+        "work_approved",
+        ("change", approved.change_id.as_str()),
+        "fine",
+    );
+    let (cursor, taken) = story
+        .step(|conn, now| bb::take_in(conn, &TYPES, 0, now))
+        .unwrap();
+    assert_eq!(
+        taken,
+        [
+            TakenIn::Pending,
+            TakenIn::Skipped,
+            TakenIn::Skipped,
+            TakenIn::Approved
+        ]
+    );
     let image = story.engine.image();
-    assert_eq!(story.step(|conn, now| bb::take_in(conn, &TYPES, 0, now)).unwrap(), (cursor, vec![]));
+    assert_eq!(
+        story
+            .step(|conn, now| bb::take_in(conn, &TYPES, 0, now))
+            .unwrap(),
+        (cursor, vec![])
+    );
     assert_eq!(story.engine.changed_since(&image), [] as [String; 0]);
 }
 
@@ -94,12 +150,18 @@ fn an_approval_of_another_head_approved_the_one_that_nobody_saw() {
     let mut story = Story::begin();
     let change = story.change();
     let told = |head: &str| {
-        NewEvent::about(&change.change_id, EventType::WorkApproved, "fine").by("ann").with(json!({ "head": head }))
+        NewEvent::about(&change.change_id, EventType::WorkApproved, "fine")
+            .by("ann")
+            .with(json!({ "head": head }))
     };
-    story.step(|conn, now| bb::append(conn, &told("abcdef"), now)).unwrap();
+    story
+        .step(|conn, now| bb::append(conn, &told("abcdef"), now))
+        .unwrap();
     assert_eq!(story.beat(), [TakenIn::Skipped]);
     assert_eq!(story.at(&change.change_id).state, State::PendingSelfReview);
-    story.step(|conn, now| bb::append(conn, &told(change.head.get(..12).unwrap()), now)).unwrap();
+    story
+        .step(|conn, now| bb::append(conn, &told(change.head.get(..12).unwrap()), now))
+        .unwrap();
     assert_eq!(story.beat(), [TakenIn::Approved]);
     story.check();
 }
@@ -116,7 +178,10 @@ fn a_rejection_that_supersedes_stands_for_the_older_ones() {
     story.reject(&change.change_id, &json!({}));
     story.beat();
     use RejectionState::{Pending, Superseded};
-    assert_eq!(story.rejection_states(&change.change_id), [Superseded, Pending, Pending]);
+    assert_eq!(
+        story.rejection_states(&change.change_id),
+        [Superseded, Pending, Pending]
+    );
     assert_eq!(story.rejection_states(&other.change_id), [Pending]);
     story.check();
 }
@@ -127,7 +192,10 @@ fn what_is_in_a_fix_is_not_superseded() {
     let change = story.change_with_fix();
     story.reject(&change.change_id, &json!({ "supersedes": true }));
     story.beat();
-    assert_eq!(story.rejection_states(&change.change_id), [RejectionState::InFix, RejectionState::Pending]);
+    assert_eq!(
+        story.rejection_states(&change.change_id),
+        [RejectionState::InFix, RejectionState::Pending]
+    );
 }
 
 #[test]
@@ -135,14 +203,23 @@ fn only_a_person_begins_a_round() {
     let mut story = Story::begin();
     let change = story.change();
     story.review(Verdict::ChangesRequested, &[finding("a.rs", "x")]);
-    let by = |actor: &str| NewEvent::about(&change.change_id, EventType::WorkRejected, "no").by(actor);
+    let by =
+        |actor: &str| NewEvent::about(&change.change_id, EventType::WorkRejected, "no").by(actor);
     let told = by("ann").with(json!({ "begins_round": true }));
     for event in [by("ci"), told, by("operator")] {
-        story.step(|conn, now| bb::append(conn, &event, now)).unwrap();
+        story
+            .step(|conn, now| bb::append(conn, &event, now))
+            .unwrap();
     }
-    story.step(|conn, now| bb::take_in(conn, &TYPES, 0, now)).unwrap();
+    story
+        .step(|conn, now| bb::take_in(conn, &TYPES, 0, now))
+        .unwrap();
     assert_eq!(
-        story.rejections(&change.change_id).iter().map(|r| r.by_person).collect::<Vec<_>>(),
+        story
+            .rejections(&change.change_id)
+            .iter()
+            .map(|r| r.by_person)
+            .collect::<Vec<_>>(),
         [false, false, true, true]
     );
 }
@@ -151,12 +228,21 @@ fn only_a_person_begins_a_round() {
 fn an_approval_from_outside_approves() {
     let mut story = Story::begin();
     let change = story.change_with_fix();
-    story.engine.by_hand("work_approved", ("change", change.change_id.as_str()), "fine by me");
+    story.engine.by_hand(
+        "work_approved",
+        ("change", change.change_id.as_str()),
+        "fine by me",
+    );
     assert_eq!(story.beat(), [TakenIn::Approved]);
     assert_eq!(story.at(&change.change_id).state, State::Approved);
     assert_eq!(story.open_items(&change.change_id), []);
-    assert_eq!(story.rejection_states(&change.change_id), [RejectionState::Skipped]);
-    story.engine.by_hand("work_approved", ("change", "c99"), "whose?");
+    assert_eq!(
+        story.rejection_states(&change.change_id),
+        [RejectionState::Skipped]
+    );
+    story
+        .engine
+        .by_hand("work_approved", ("change", "c99"), "whose?");
     assert_eq!(story.beat(), [TakenIn::Skipped]);
     story.check();
 }
@@ -165,8 +251,11 @@ fn an_approval_from_outside_approves() {
 fn the_probe_sees_what_take_in_would_take() {
     let mut story = Story::begin();
     let change = story.change();
-    let any =
-        |story: &mut Story, cursor| story.engine.read(|conn| bb::any_since(conn, EventType::WorkRejected, cursor));
+    let any = |story: &mut Story, cursor| {
+        story
+            .engine
+            .read(|conn| bb::any_since(conn, EventType::WorkRejected, cursor))
+    };
     assert!(!any(&mut story, 0));
     let id = story.reject(&change.change_id, &json!({}));
     assert!(any(&mut story, 0));
@@ -181,7 +270,9 @@ fn a_cursor_never_goes_back() {
     let mut story = Story::begin();
     assert_eq!(story.engine.read(|conn| bb::cursor(conn, "other")), 0);
     for (told, kept) in [(7, 7), (3, 7), (9, 9)] {
-        story.step(|conn, now| bb::set_cursor(conn, "other", told, None, now)).unwrap();
+        story
+            .step(|conn, now| bb::set_cursor(conn, "other", told, None, now))
+            .unwrap();
         assert_eq!(story.engine.read(|conn| bb::cursor(conn, "other")), kept);
     }
 }

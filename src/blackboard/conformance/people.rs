@@ -8,7 +8,9 @@ use crate::finding::Verdict;
 use crate::work::{RejectionState, Source, Status};
 
 fn refused<T: std::fmt::Debug>(result: bb::Result<T>) -> String {
-    let BoardError::Refused { what, .. } = result.unwrap_err() else { panic!("refused for another reason") };
+    let BoardError::Refused { what, .. } = result.unwrap_err() else {
+        panic!("refused for another reason")
+    };
     what
 }
 
@@ -20,7 +22,9 @@ fn retry_opens_the_failed_fix_again() {
     story.fail(&claimed.claim());
     story.reject(&change.change_id, &super::story::no_round());
     story.beat();
-    let after = story.step(|conn, now| bb::retry(conn, &change.change_id, "ann", now)).unwrap();
+    let after = story
+        .step(|conn, now| bb::retry(conn, &change.change_id, "ann", now))
+        .unwrap();
     assert_eq!((after.state, after.escalated_from), (State::Refining, None));
     assert!(!after.human_review_required);
     assert_eq!(after.decision, None);
@@ -29,7 +33,11 @@ fn retry_opens_the_failed_fix_again() {
     story.check();
     let again = story.claim();
     assert_eq!(again.item.item_id, claimed.item.item_id);
-    assert_eq!((again.item.epoch, again.item.attempt), (2, 2), "attempts only go up");
+    assert_eq!(
+        (again.item.epoch, again.item.attempt),
+        (2, 2),
+        "attempts only go up"
+    );
     story.check();
 }
 
@@ -39,12 +47,22 @@ fn retry_opens_the_failed_review_again() {
     let change = story.change();
     let claimed = story.claim();
     story.fail(&claimed.claim());
-    let after = story.step(|conn, now| bb::retry(conn, &change.change_id, "ann", now)).unwrap();
+    let after = story
+        .step(|conn, now| bb::retry(conn, &change.change_id, "ann", now))
+        .unwrap();
     assert_eq!(after.state, State::PendingSelfReview);
-    let told = story.events(&change.change_id, EventType::Instructed).remove(0);
-    assert_eq!((told.actor_id.as_str(), told.metadata["action"].as_str()), ("ann", Some("retry")));
+    let told = story
+        .events(&change.change_id, EventType::Instructed)
+        .remove(0);
+    assert_eq!(
+        (told.actor_id.as_str(), told.metadata["action"].as_str()),
+        ("ann", Some("retry"))
+    );
     story.check();
-    assert_eq!(story.review(Verdict::Approved, &[]).state, State::ReadyForHumanReview);
+    assert_eq!(
+        story.review(Verdict::Approved, &[]).state,
+        State::ReadyForHumanReview
+    );
     story.check();
 }
 
@@ -53,13 +71,27 @@ fn an_unclear_review_could_not_be_finished_after_a_retry() {
     let mut story = Story::begin();
     let change = story.change();
     story.review(Verdict::Unclear, &[finding("a.rs", "perhaps")]);
-    story.step(|conn, now| bb::retry(conn, &change.change_id, "ann", now)).unwrap();
+    story
+        .step(|conn, now| bb::retry(conn, &change.change_id, "ann", now))
+        .unwrap();
     let after = story.review(Verdict::ChangesRequested, &[finding("b.rs", "surely")]);
     assert_eq!(after.state, State::SelfReviewFailed);
-    let reviews = story.engine.read(|conn| bb::reviews_of(conn, &change.change_id));
-    assert_eq!((reviews.len(), reviews[0].verdict), (1, Verdict::ChangesRequested));
-    let open = story.engine.read(|conn| bb::open_findings(conn, &change.change_id));
-    assert_eq!(open.iter().map(|f| f.finding.text.as_str()).collect::<Vec<_>>(), ["surely"]);
+    let reviews = story
+        .engine
+        .read(|conn| bb::reviews_of(conn, &change.change_id));
+    assert_eq!(
+        (reviews.len(), reviews[0].verdict),
+        (1, Verdict::ChangesRequested)
+    );
+    let open = story
+        .engine
+        .read(|conn| bb::open_findings(conn, &change.change_id));
+    assert_eq!(
+        open.iter()
+            .map(|f| f.finding.text.as_str())
+            .collect::<Vec<_>>(),
+        ["surely"]
+    );
     story.check();
 }
 
@@ -84,7 +116,9 @@ fn retry_opened_an_item_that_had_failed_long_before() {
     let id = &change.change_id;
     let claimed = story.claim();
     story.fail(&claimed.claim());
-    story.step(|conn, now| bb::refine(conn, id, Some("x"), "ann", now)).unwrap();
+    story
+        .step(|conn, now| bb::refine(conn, id, Some("x"), "ann", now))
+        .unwrap();
     story.review(Verdict::ChangesRequested, &[finding("a.rs", "x")]);
     story.beat();
     assert_eq!(story.at(id).state, State::Escalated);
@@ -103,7 +137,9 @@ fn retry_of_a_review_forgot_the_rejections_that_had_waited_beside_it() {
     story.beat();
     story.fail(&claimed.claim());
     assert_eq!(story.rejection_states(id), [RejectionState::Escalated]);
-    story.step(|conn, now| bb::retry(conn, id, "ann", now)).unwrap();
+    story
+        .step(|conn, now| bb::retry(conn, id, "ann", now))
+        .unwrap();
     assert_eq!(story.rejection_states(id), [RejectionState::Pending]);
     story.check();
 }
@@ -113,14 +149,20 @@ fn retry_brought_back_a_rejection_that_a_person_had_answered() {
     let mut story = Story::begin();
     let change = story.change_at_its_bound();
     let id = &change.change_id;
-    story.step(|conn, now| bb::approve_by_person(conn, id, "ann", now)).unwrap();
+    story
+        .step(|conn, now| bb::approve_by_person(conn, id, "ann", now))
+        .unwrap();
     use RejectionState::{Fixed, InFix, Skipped};
     assert_eq!(story.rejection_states(id), [Fixed, Skipped]);
-    story.engine.by_hand("work_rejected", ("change", id.as_str()), "one more thing");
+    story
+        .engine
+        .by_hand("work_rejected", ("change", id.as_str()), "one more thing");
     story.beat();
     let claimed = story.claim();
     story.fail(&claimed.claim());
-    story.step(|conn, now| bb::retry(conn, id, "ann", now)).unwrap();
+    story
+        .step(|conn, now| bb::retry(conn, id, "ann", now))
+        .unwrap();
     assert_eq!(story.rejection_states(id), [Fixed, Skipped, InFix]);
     story.check();
 }
@@ -131,14 +173,19 @@ fn a_cancelled_fix_left_its_change_waiting_for_ever() {
     let change = story.change_with_fix();
     let id = &change.change_id;
     let item = story.open_items(id).remove(0);
-    let cancelled = story.step(|conn, now| bb::cancel_item(conn, &item.item_id, "no", "ann", now)).unwrap();
+    let cancelled = story
+        .step(|conn, now| bb::cancel_item(conn, &item.item_id, "no", "ann", now))
+        .unwrap();
     assert_eq!(cancelled.status, Status::Cancelled);
     assert_eq!(story.at(id).state, State::Escalated);
     assert_eq!(story.rejection_states(id), [RejectionState::Escalated]);
     story.check();
-    let again = refused(story.step(|conn, now| bb::cancel_item(conn, &item.item_id, "no", "ann", now)));
+    let again =
+        refused(story.step(|conn, now| bb::cancel_item(conn, &item.item_id, "no", "ann", now)));
     assert!(again.contains("can't be cancelled"), "{again}");
-    story.step(|conn, now| bb::refine(conn, id, Some("differently"), "ann", now)).unwrap();
+    story
+        .step(|conn, now| bb::refine(conn, id, Some("differently"), "ann", now))
+        .unwrap();
     story.beat();
     assert_eq!(story.fix().state, State::PendingSelfReview);
     story.check();
@@ -163,7 +210,9 @@ fn refine_asks_anew_with_what_is_open() {
     let mut story = Story::begin();
     let change = story.change_at_its_bound();
     let id = &change.change_id;
-    let after = story.step(|conn, now| bb::refine(conn, id, Some("use a deadline"), "ann", now)).unwrap();
+    let after = story
+        .step(|conn, now| bb::refine(conn, id, Some("use a deadline"), "ann", now))
+        .unwrap();
     assert_eq!(after.state, State::SelfReviewFailed);
     story.beat();
     let after = story.at(id);
@@ -172,7 +221,12 @@ fn refine_asks_anew_with_what_is_open() {
     use RejectionState::{Fixed, InFix, Superseded};
     assert_eq!(story.rejection_states(id), [Fixed, Superseded, InFix]);
     let asked = story.rejections(id).remove(2);
-    assert!(asked.metadata["body"].as_str().unwrap().starts_with("use a deadline\n\nREVIEW_RESULT"));
+    assert!(
+        asked.metadata["body"]
+            .as_str()
+            .unwrap()
+            .starts_with("use a deadline\n\nREVIEW_RESULT")
+    );
     assert_eq!(asked.metadata["findings"].as_array().unwrap().len(), 1);
     story.check();
     story.fix();
@@ -189,7 +243,9 @@ fn refine_of_an_unreviewed_head_has_it_reviewed_first() {
     let id = &change.change_id;
     let what = refused(story.step(|conn, now| bb::refine(conn, id, None, "ann", now)));
     assert!(what.contains("nothing to refine from"), "{what}");
-    let after = story.step(|conn, now| bb::refine(conn, id, Some("split it"), "ann", now)).unwrap();
+    let after = story
+        .step(|conn, now| bb::refine(conn, id, Some("split it"), "ann", now))
+        .unwrap();
     assert_eq!(after.state, State::PendingSelfReview);
     story.beat();
     let open = story.open_items(id);
@@ -198,7 +254,10 @@ fn refine_of_an_unreviewed_head_has_it_reviewed_first() {
     story.check();
     story.review(Verdict::ChangesRequested, &[finding("a.rs", "x")]);
     story.beat();
-    assert_eq!(story.rejection_states(id), [RejectionState::InFix, RejectionState::InFix]);
+    assert_eq!(
+        story.rejection_states(id),
+        [RejectionState::InFix, RejectionState::InFix]
+    );
     story.check();
 }
 
@@ -215,7 +274,9 @@ fn refine_never_passes_the_fixes_of_a_life() {
     assert_eq!(story.at(id).state, State::Escalated);
     let what = refused(story.step(|conn, now| bb::refine(conn, id, Some("again"), "ann", now)));
     assert!(what.contains("all its 1 fixes"), "{what}");
-    story.step(|conn, now| more_fixes(conn, id, 1, now)).unwrap();
+    story
+        .step(|conn, now| more_fixes(conn, id, 1, now))
+        .unwrap();
     story.beat();
     assert_eq!(story.at(id).state, State::Refining);
     story.fix();
@@ -228,10 +289,19 @@ fn more_cycles_go_on_with_the_round() {
     let mut story = Story::begin();
     let change = story.change_at_its_bound();
     let id = &change.change_id;
-    story.step(|conn, now| more_fixes(conn, id, 1, now)).unwrap();
+    story
+        .step(|conn, now| more_fixes(conn, id, 1, now))
+        .unwrap();
     story.beat();
     let after = story.at(id);
-    assert_eq!((after.state, after.budget.fix_cycle, after.budget.max_fix_cycles), (State::Refining, 1, 2));
+    assert_eq!(
+        (
+            after.state,
+            after.budget.fix_cycle,
+            after.budget.max_fix_cycles
+        ),
+        (State::Refining, 1, 2)
+    );
     story.fix();
     assert_eq!(story.at(id).budget.fix_cycle, 2);
     story.review(Verdict::ChangesRequested, &[finding("a.rs", "no bound")]);
@@ -244,9 +314,19 @@ fn more_cycles_go_on_with_the_round() {
 fn more_cycles_before_the_bound_only_raise_it() {
     let mut story = Story::begin();
     let change = story.change_with_fix();
-    let after = story.step(|conn, now| more_fixes(conn, &change.change_id, 3, now)).unwrap();
-    assert_eq!((after.state, after.budget.max_fix_cycles), (State::Refining, 5));
-    assert_eq!(story.events(&change.change_id, EventType::WorkRejected).len(), 1);
+    let after = story
+        .step(|conn, now| more_fixes(conn, &change.change_id, 3, now))
+        .unwrap();
+    assert_eq!(
+        (after.state, after.budget.max_fix_cycles),
+        (State::Refining, 5)
+    );
+    assert_eq!(
+        story
+            .events(&change.change_id, EventType::WorkRejected)
+            .len(),
+        1
+    );
     story.check();
 }
 
@@ -266,11 +346,19 @@ fn a_person_approves_despite_what_is_open() {
     let change = story.change_with_fix();
     let claimed = story.claim();
     let id = &change.change_id;
-    let after = story.step(|conn, now| bb::approve_by_person(conn, id, "ann", now)).unwrap();
+    let after = story
+        .step(|conn, now| bb::approve_by_person(conn, id, "ann", now))
+        .unwrap();
     assert_eq!(after.state, State::Approved);
     assert_eq!(story.open_items(id), []);
     assert_eq!(story.rejection_states(id), [RejectionState::Skipped]);
-    assert_eq!(story.engine.read(|conn| bb::item(conn, &claimed.item.item_id)).epoch, 2);
+    assert_eq!(
+        story
+            .engine
+            .read(|conn| bb::item(conn, &claimed.item.item_id))
+            .epoch,
+        2
+    );
     let moved = story.events(id, EventType::StateChanged).pop().unwrap();
     assert_eq!(moved.actor_id, "ann");
     story.check();
@@ -281,8 +369,12 @@ fn a_rejection_after_the_approval_goes_back_into_the_loop() {
     let mut story = Story::begin();
     let change = story.change();
     let id = &change.change_id;
-    story.step(|conn, now| bb::approve_by_person(conn, id, "ann", now)).unwrap();
-    story.engine.by_hand("work_rejected", ("change", id.as_str()), "wait");
+    story
+        .step(|conn, now| bb::approve_by_person(conn, id, "ann", now))
+        .unwrap();
+    story
+        .engine
+        .by_hand("work_rejected", ("change", id.as_str()), "wait");
     story.beat();
     assert_eq!(story.at(id).state, State::Refining);
     story.check();
@@ -294,13 +386,20 @@ fn cancelling_closes_the_change_and_fences_its_run() {
     let change = story.change_with_fix();
     let claimed = story.claim();
     let id = &change.change_id;
-    let after = story.step(|conn, now| bb::cancel_change(conn, id, Some("not wanted"), "ann", now)).unwrap();
+    let after = story
+        .step(|conn, now| bb::cancel_change(conn, id, Some("not wanted"), "ann", now))
+        .unwrap();
     assert_eq!(after.state, State::Closed);
-    let item = story.engine.read(|conn| bb::item(conn, &claimed.item.item_id));
+    let item = story
+        .engine
+        .read(|conn| bb::item(conn, &claimed.item.item_id));
     assert_eq!((item.status, item.epoch), (Status::Cancelled, 2));
     let rejection = story.rejections(id).remove(0);
     assert_eq!(rejection.state, RejectionState::Skipped);
-    assert_eq!(rejection.reason.as_deref(), Some("cancelled by ann: not wanted"));
+    assert_eq!(
+        rejection.reason.as_deref(),
+        Some("cancelled by ann: not wanted")
+    );
     let what = refused(story.step(|conn, now| bb::refine(conn, id, Some("x"), "ann", now)));
     assert!(what.contains("closed"), "{what}");
     story.check();
@@ -326,9 +425,18 @@ fn a_change_is_found_by_id_branch_and_worktree() {
     let mut story = Story::begin();
     let change = story.change();
     for text in [change.change_id.as_str(), &change.branch, &change.worktree] {
-        assert_eq!(story.engine.read(|conn| bb::find_change(conn, text)).change_id, change.change_id);
+        assert_eq!(
+            story
+                .engine
+                .read(|conn| bb::find_change(conn, text))
+                .change_id,
+            change.change_id
+        );
     }
-    let missing = story.engine.write(|conn| bb::find_change(conn, "nobody")).unwrap_err();
+    let missing = story
+        .engine
+        .write(|conn| bb::find_change(conn, "nobody"))
+        .unwrap_err();
     assert!(matches!(missing, BoardError::NotFound { .. }));
 }
 
@@ -338,15 +446,33 @@ fn the_board_shows_what_needs_a_person_first() {
     let (first, second) = (story.change(), story.change());
     let claimed = story.claim();
     assert_eq!(claimed.change.change_id, first.change_id);
-    story.step(|conn, now| bb::give_back(conn, &claimed.claim(), None, now)).unwrap();
+    story
+        .step(|conn, now| bb::give_back(conn, &claimed.claim(), None, now))
+        .unwrap();
     let other = story.claim();
-    story.step(|conn, now| bb::cancel_change(conn, &other.change.change_id, None, "ann", now)).unwrap();
+    story
+        .step(|conn, now| bb::cancel_change(conn, &other.change.change_id, None, "ann", now))
+        .unwrap();
     let third = story.change();
     let rest = story.claim();
-    story.step(|conn, now| bb::fail(conn, &rest.claim(), &failure(), now)).unwrap();
-    let live = story.engine.read(|conn| bb::board(conn, bb::Show::Live, 10));
+    story
+        .step(|conn, now| bb::fail(conn, &rest.claim(), &failure(), now))
+        .unwrap();
+    let live = story
+        .engine
+        .read(|conn| bb::board(conn, bb::Show::Live, 10));
     assert_eq!(live[0].column, "Needs you");
     assert_eq!(live.len(), 2);
-    assert_eq!(story.engine.read(|conn| bb::board(conn, bb::Show::All, 10)).len(), 3);
-    assert!(live.iter().any(|row| row.change.change_id == third.change_id || row.change.change_id == second.change_id));
+    assert_eq!(
+        story
+            .engine
+            .read(|conn| bb::board(conn, bb::Show::All, 10))
+            .len(),
+        3
+    );
+    assert!(
+        live.iter()
+            .any(|row| row.change.change_id == third.change_id
+                || row.change.change_id == second.change_id)
+    );
 }

@@ -16,12 +16,29 @@ fn a_fix_that_is_proposed_twice_is_one_item() {
     let mut story = Story::begin();
     let change = story.change();
     story.review(Verdict::ChangesRequested, &[finding("a.rs", "x")]);
-    story.step(|conn, now| bb::take_in(conn, &[EventType::WorkRejected], 0, now)).unwrap();
-    let proposed = story.engine.read(|conn| proposal(conn, &change.change_id)).unwrap();
-    assert!(story.step(|conn, now| bb::apply(conn, EVALUATOR, &proposed, now)).unwrap());
+    story
+        .step(|conn, now| bb::take_in(conn, &[EventType::WorkRejected], 0, now))
+        .unwrap();
+    let proposed = story
+        .engine
+        .read(|conn| proposal(conn, &change.change_id))
+        .unwrap();
+    assert!(
+        story
+            .step(|conn, now| bb::apply(conn, EVALUATOR, &proposed, now))
+            .unwrap()
+    );
     let image = story.engine.image();
-    assert!(!story.step(|conn, now| bb::apply(conn, EVALUATOR, &proposed, now)).unwrap());
-    assert_eq!(story.engine.changed_since(&image), [] as [String; 0], "the second time nothing is written");
+    assert!(
+        !story
+            .step(|conn, now| bb::apply(conn, EVALUATOR, &proposed, now))
+            .unwrap()
+    );
+    assert_eq!(
+        story.engine.changed_since(&image),
+        [] as [String; 0],
+        "the second time nothing is written"
+    );
     story.check();
 }
 
@@ -31,12 +48,23 @@ fn a_fix_that_was_proposed_late_cancelled_the_next_review() {
     let change = story.change();
     story.reject(&change.change_id, &json!({}));
     story.review(Verdict::ChangesRequested, &[finding("a.rs", "x")]);
-    story.step(|conn, now| bb::take_in(conn, &[EventType::WorkRejected], 0, now)).unwrap();
-    let proposed = story.engine.read(|conn| proposal(conn, &change.change_id)).unwrap();
-    story.step(|conn, now| bb::apply(conn, EVALUATOR, &proposed, now)).unwrap();
+    story
+        .step(|conn, now| bb::take_in(conn, &[EventType::WorkRejected], 0, now))
+        .unwrap();
+    let proposed = story
+        .engine
+        .read(|conn| proposal(conn, &change.change_id))
+        .unwrap();
+    story
+        .step(|conn, now| bb::apply(conn, EVALUATOR, &proposed, now))
+        .unwrap();
     story.fix();
     let image = story.engine.image();
-    assert!(!story.step(|conn, now| bb::apply(conn, EVALUATOR, &proposed, now)).unwrap());
+    assert!(
+        !story
+            .step(|conn, now| bb::apply(conn, EVALUATOR, &proposed, now))
+            .unwrap()
+    );
     assert_eq!(story.engine.changed_since(&image), [] as [String; 0]);
     story.check();
 }
@@ -50,11 +78,24 @@ fn a_bound_that_is_proposed_twice_is_reached_once() {
             new.on_max_cycles = on_max_cycles;
         });
         story.review(Verdict::ChangesRequested, &[finding("a.rs", "x")]);
-        story.step(|conn, now| bb::take_in(conn, &[EventType::WorkRejected], 0, now)).unwrap();
-        let bound = Proposal::Bound { change_id: change.change_id.clone(), escalation: escalation() };
-        assert!(story.step(|conn, now| bb::apply(conn, EVALUATOR, &bound, now)).unwrap());
+        story
+            .step(|conn, now| bb::take_in(conn, &[EventType::WorkRejected], 0, now))
+            .unwrap();
+        let bound = Proposal::Bound {
+            change_id: change.change_id.clone(),
+            escalation: escalation(),
+        };
+        assert!(
+            story
+                .step(|conn, now| bb::apply(conn, EVALUATOR, &bound, now))
+                .unwrap()
+        );
         let image = story.engine.image();
-        assert!(!story.step(|conn, now| bb::apply(conn, EVALUATOR, &bound, now)).unwrap());
+        assert!(
+            !story
+                .step(|conn, now| bb::apply(conn, EVALUATOR, &bound, now))
+                .unwrap()
+        );
         assert_eq!(story.engine.changed_since(&image), [] as [String; 0]);
     }
 }
@@ -72,16 +113,26 @@ fn several_pending_rejections_go_into_one_fix() {
     let rejections = story.rejections(&change.change_id);
     assert_eq!(rejections.len(), 3);
     assert!(
-        rejections.iter().all(|r| r.state == RejectionState::InFix && r.item_id.as_ref() == Some(&fixes[0].item_id))
+        rejections
+            .iter()
+            .all(|r| r.state == RejectionState::InFix
+                && r.item_id.as_ref() == Some(&fixes[0].item_id))
     );
-    assert_eq!(fixes[0].rejection_id.as_ref(), Some(&rejections[2].rejection_id), "the newest gives the key");
+    assert_eq!(
+        fixes[0].rejection_id.as_ref(),
+        Some(&rejections[2].rejection_id),
+        "the newest gives the key"
+    );
     assert_eq!(fixes[0].source, Source::ReviewFix);
     assert_eq!(fixes[0].priority, Priority::P1);
     assert_eq!(story.at(&change.change_id).state, State::Refining);
     let metadata: ReviewFixMetadata = serde_json::from_value(fixes[0].metadata.clone()).unwrap();
     assert_eq!((metadata.fix_cycle, metadata.max_fix_cycles), (0, 2));
     let created = story.events(&change.change_id, EventType::FixCreated);
-    assert_eq!(created[0].metadata["rejections"].as_array().unwrap().len(), 3);
+    assert_eq!(
+        created[0].metadata["rejections"].as_array().unwrap().len(),
+        3
+    );
     story.check();
 }
 
@@ -95,8 +146,14 @@ fn creating_a_fix_cancels_the_open_review_of_that_head() {
     let after = story.at(&change.change_id);
     assert_eq!(after.state, State::AddressingFeedback);
     let items = story.items(&change.change_id);
-    assert_eq!((items[0].source, items[0].status), (Source::CodeReview, Status::Cancelled));
-    assert_eq!((items[1].source, items[1].status), (Source::ReviewFix, Status::Available));
+    assert_eq!(
+        (items[0].source, items[0].status),
+        (Source::CodeReview, Status::Cancelled)
+    );
+    assert_eq!(
+        (items[1].source, items[1].status),
+        (Source::ReviewFix, Status::Available)
+    );
     story.check();
 }
 
@@ -106,7 +163,9 @@ fn a_second_open_fix_of_a_change_is_refused() {
     let change = story.change_with_fix();
     let second = Proposal::Fix(fix(&change, vec![RejectionId::new("j999")], false));
     let image = story.engine.image();
-    let refused = story.step(|conn, now| bb::apply(conn, EVALUATOR, &second, now)).unwrap_err();
+    let refused = story
+        .step(|conn, now| bb::apply(conn, EVALUATOR, &second, now))
+        .unwrap_err();
     assert!(matches!(refused, BoardError::Sqlite(_)), "{refused}");
     assert_eq!(story.engine.changed_since(&image), [] as [String; 0]);
 }
@@ -118,7 +177,11 @@ fn a_person_begins_a_round_and_the_life_goes_on() {
     story.fix();
     assert_eq!(story.at(&change.change_id).budget.fix_cycle, 1);
     story.review(Verdict::Approved, &[]);
-    story.engine.by_hand("work_rejected", ("change", change.change_id.as_str()), "one more thing");
+    story.engine.by_hand(
+        "work_rejected",
+        ("change", change.change_id.as_str()),
+        "one more thing",
+    );
     story.beat();
     let after = story.at(&change.change_id);
     assert_eq!((after.budget.fix_cycle, after.budget.total_fixes), (0, 1));
@@ -133,13 +196,22 @@ fn a_person_begins_a_round_and_the_life_goes_on() {
 fn the_bound_hands_the_change_to_a_person() {
     let mut story = Story::begin();
     let change = story.change_at_its_bound();
-    assert_eq!((change.state, change.escalated_from), (State::Escalated, Some(State::SelfReviewFailed)));
+    assert_eq!(
+        (change.state, change.escalated_from),
+        (State::Escalated, Some(State::SelfReviewFailed))
+    );
     assert!(change.human_review_required);
     assert_eq!(change.decision.as_deref(), Some("accept it or go on"));
     assert_eq!(change.final_verdict, Some(FinalVerdict::MaxCyclesReached));
     assert_eq!(story.open_items(&change.change_id), []);
-    assert_eq!(story.rejection_states(&change.change_id), [RejectionState::Fixed, RejectionState::Escalated]);
-    assert_eq!(story.events(&change.change_id, EventType::Escalated).len(), 1);
+    assert_eq!(
+        story.rejection_states(&change.change_id),
+        [RejectionState::Fixed, RejectionState::Escalated]
+    );
+    assert_eq!(
+        story.events(&change.change_id, EventType::Escalated).len(),
+        1
+    );
     story.check();
 }
 
@@ -156,8 +228,14 @@ fn the_bound_goes_on_to_the_next_stage_where_the_change_says_so() {
     assert_eq!(after.state, State::ReadyForHumanReview);
     assert_eq!(after.final_verdict, Some(FinalVerdict::MaxCyclesReached));
     assert!(!after.human_review_required);
-    assert_eq!(story.rejection_states(&change.change_id), [RejectionState::Skipped]);
-    assert_eq!(story.events(&change.change_id, EventType::Escalated).len(), 0);
+    assert_eq!(
+        story.rejection_states(&change.change_id),
+        [RejectionState::Skipped]
+    );
+    assert_eq!(
+        story.events(&change.change_id, EventType::Escalated).len(),
+        0
+    );
     story.check();
 }
 
@@ -166,15 +244,28 @@ fn the_rejected_review_is_marked_for_a_person_too() {
     let mut story = Story::begin();
     let change = story.change_with(|new| new.max_fix_cycles = 0);
     story.review(Verdict::ChangesRequested, &[finding("a.rs", "x")]);
-    story.step(|conn, now| bb::take_in(conn, &[EventType::WorkRejected], 0, now)).unwrap();
+    story
+        .step(|conn, now| bb::take_in(conn, &[EventType::WorkRejected], 0, now))
+        .unwrap();
     let item = story.items(&change.change_id).remove(0);
     let mut escalation = escalation();
     escalation.rejected_item = Some(item.item_id.clone());
-    let bound = Proposal::Bound { change_id: change.change_id.clone(), escalation };
-    assert!(story.step(|conn, now| bb::apply(conn, EVALUATOR, &bound, now)).unwrap());
+    let bound = Proposal::Bound {
+        change_id: change.change_id.clone(),
+        escalation,
+    };
+    assert!(
+        story
+            .step(|conn, now| bb::apply(conn, EVALUATOR, &bound, now))
+            .unwrap()
+    );
     let marked = story.engine.read(|conn| bb::item(conn, &item.item_id));
     assert_eq!(marked.metadata["human_review_required"], json!(true));
-    assert_eq!(marked.metadata["branch"], json!(change.branch), "and nothing else of it is changed");
+    assert_eq!(
+        marked.metadata["branch"],
+        json!(change.branch),
+        "and nothing else of it is changed"
+    );
 }
 
 #[test]

@@ -12,7 +12,10 @@ use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
 use crate::finding::{Category, Finding, Severity, Verdict};
 use crate::proposal::{Escalation, Fix, Proposal};
-use crate::work::{Claim, Ended, Item, Rejection, RejectionId, RejectionState, ReviewFixMetadata, Run, RunId, Status};
+use crate::work::{
+    Claim, Ended, Item, Rejection, RejectionId, RejectionState, ReviewFixMetadata, Run, RunId,
+    Status,
+};
 
 pub(in crate::blackboard) const EVALUATOR: &str = "review_feedback";
 pub(in crate::blackboard) const LEASE: Duration = Duration::from_secs(60);
@@ -24,8 +27,13 @@ pub(in crate::blackboard) struct Story {
 
 impl Story {
     pub(in crate::blackboard) fn begin() -> Self {
-        let mut story = Self { engine: Engine::fresh(), now: Time::parse("2026-11-16T08:00:00.000Z").unwrap() };
-        story.step(|conn, now| bb::insert_project(conn, &project(now))).unwrap();
+        let mut story = Self {
+            engine: Engine::fresh(),
+            now: Time::parse("2026-11-16T08:00:00.000Z").unwrap(),
+        };
+        story
+            .step(|conn, now| bb::insert_project(conn, &project(now)))
+            .unwrap();
         story
     }
 
@@ -48,7 +56,10 @@ impl Story {
         self.now
     }
 
-    pub(in crate::blackboard) fn step<T>(&mut self, step: impl FnOnce(&Conn, Time) -> Result<T>) -> Result<T> {
+    pub(in crate::blackboard) fn step<T>(
+        &mut self,
+        step: impl FnOnce(&Conn, Time) -> Result<T>,
+    ) -> Result<T> {
         let now = self.later();
         self.engine.write(|conn| step(conn, now))
     }
@@ -58,8 +69,15 @@ impl Story {
         self.change_with(|_| {})
     }
 
-    pub(in crate::blackboard) fn change_with(&mut self, adjust: impl FnOnce(&mut NewChange)) -> Change {
-        let n = self.engine.read(|conn| bb::board(conn, bb::Show::All, 1_000)).len() + 1;
+    pub(in crate::blackboard) fn change_with(
+        &mut self,
+        adjust: impl FnOnce(&mut NewChange),
+    ) -> Change {
+        let n = self
+            .engine
+            .read(|conn| bb::board(conn, bb::Show::All, 1_000))
+            .len()
+            + 1;
         let mut new = new_change(n);
         adjust(&mut new);
         self.step(|conn, now| {
@@ -80,7 +98,10 @@ impl Story {
     }
 
     pub(in crate::blackboard) fn open_items(&mut self, id: &ChangeId) -> Vec<Item> {
-        self.items(id).into_iter().filter(|item| item.status.is_open()).collect()
+        self.items(id)
+            .into_iter()
+            .filter(|item| item.status.is_open())
+            .collect()
     }
 
     pub(in crate::blackboard) fn statuses(&mut self, id: &ChangeId) -> Vec<Status> {
@@ -92,21 +113,36 @@ impl Story {
     }
 
     pub(in crate::blackboard) fn rejection_states(&mut self, id: &ChangeId) -> Vec<RejectionState> {
-        self.rejections(id).into_iter().map(|rejection| rejection.state).collect()
+        self.rejections(id)
+            .into_iter()
+            .map(|rejection| rejection.state)
+            .collect()
     }
 
-    pub(in crate::blackboard) fn events(&mut self, id: &ChangeId, event_type: EventType) -> Vec<crate::event::Event> {
+    pub(in crate::blackboard) fn events(
+        &mut self,
+        id: &ChangeId,
+        event_type: EventType,
+    ) -> Vec<crate::event::Event> {
         let all = self.engine.read(|conn| bb::events_of(conn, id, 10_000));
-        all.into_iter().filter(|event| event.event_type == event_type).collect()
+        all.into_iter()
+            .filter(|event| event.event_type == event_type)
+            .collect()
     }
 
-    pub(in crate::blackboard) fn all_events(&mut self, event_type: EventType) -> Vec<crate::event::Event> {
+    pub(in crate::blackboard) fn all_events(
+        &mut self,
+        event_type: EventType,
+    ) -> Vec<crate::event::Event> {
         let all = self.engine.read(|conn| bb::events_since(conn, 0, 10_000));
-        all.into_iter().filter(|event| event.event_type == event_type).collect()
+        all.into_iter()
+            .filter(|event| event.event_type == event_type)
+            .collect()
     }
 
     pub(in crate::blackboard) fn try_claim(&mut self) -> Option<Claimed> {
-        self.step(|conn, now| bb::claim(conn, &holding("us"), now)).unwrap()
+        self.step(|conn, now| bb::claim(conn, &holding("us"), now))
+            .unwrap()
     }
 
     pub(in crate::blackboard) fn claim(&mut self) -> Claimed {
@@ -124,7 +160,8 @@ impl Story {
             cost_micros: Some(20_000),
             ..bb::RunEnd::default()
         };
-        self.step(|conn, now| bb::end_run(conn, &run.run_id, &end, now)).unwrap();
+        self.step(|conn, now| bb::end_run(conn, &run.run_id, &end, now))
+            .unwrap();
         run
     }
 
@@ -133,16 +170,30 @@ impl Story {
         self.step(|conn, now| {
             let guidance = bb::open_guidance(conn, &change.change_id)?.into_iter();
             let feedback = guidance.map(|(id, _)| coverage(&id, None, 7, 7)).collect();
-            bb::start_run(conn, &claim, &change, &bb::NewRun { feedback, ..new_run() }, now)
+            bb::start_run(
+                conn,
+                &claim,
+                &change,
+                &bb::NewRun {
+                    feedback,
+                    ..new_run()
+                },
+                now,
+            )
         })
     }
 
     /// Claims a review and ends it with this verdict.
-    pub(in crate::blackboard) fn review(&mut self, verdict: Verdict, findings: &[Finding]) -> Change {
+    pub(in crate::blackboard) fn review(
+        &mut self,
+        verdict: Verdict,
+        findings: &[Finding],
+    ) -> Change {
         let claimed = self.claim();
         self.run(&claimed);
         let done = review_done(&claimed.change.head, verdict, findings);
-        self.step(|conn, now| bb::finish_review(conn, &claimed.claim(), &done, now)).unwrap()
+        self.step(|conn, now| bb::finish_review(conn, &claimed.claim(), &done, now))
+            .unwrap()
     }
 
     /// Claims a fix and ends it well.
@@ -150,11 +201,13 @@ impl Story {
         let claimed = self.claim();
         self.run(&claimed);
         let done = fix_done(&claimed.change.head);
-        self.step(|conn, now| bb::finish_fix(conn, &claimed.claim(), &done, now)).unwrap()
+        self.step(|conn, now| bb::finish_fix(conn, &claimed.claim(), &done, now))
+            .unwrap()
     }
 
     pub(in crate::blackboard) fn fail(&mut self, claim: &Claim) -> Change {
-        self.step(|conn, now| bb::fail(conn, claim, &failure(), now)).unwrap()
+        self.step(|conn, now| bb::fail(conn, claim, &failure(), now))
+            .unwrap()
     }
 
     /// Moves events into rows and turns what is pending into fixes, or into the bound's end.
@@ -177,7 +230,8 @@ impl Story {
     /// A reviewing program says no: the round goes on.
     pub(in crate::blackboard) fn reject(&mut self, id: &ChangeId, metadata: &Value) -> i64 {
         let event = NewEvent::about(id, EventType::WorkRejected, "no").with(metadata.clone());
-        self.step(|conn, now| bb::append(conn, &event, now)).unwrap()
+        self.step(|conn, now| bb::append(conn, &event, now))
+            .unwrap()
     }
 
     /// A change that used all its fixes and waits for a person.
@@ -210,22 +264,41 @@ pub(in crate::blackboard) fn proposal(conn: &Conn, id: &ChangeId) -> Result<Opti
     let change = bb::change(conn, id)?;
     let takes_fixes = matches!(
         change.state,
-        State::SelfReviewFailed | State::AwaitingPrFeedback | State::ReadyForHumanReview | State::Approved
+        State::SelfReviewFailed
+            | State::AwaitingPrFeedback
+            | State::ReadyForHumanReview
+            | State::Approved
     );
     let pending = bb::rejections_of(conn, id, Some(RejectionState::Pending))?;
     if pending.is_empty() || !takes_fixes {
         return Ok(None);
     }
     let begins_round = pending.iter().any(|rejection| rejection.by_person);
-    let fix_cycle = if begins_round { 0 } else { change.budget.fix_cycle };
-    if fix_cycle >= change.budget.max_fix_cycles || change.budget.total_fixes >= change.budget.max_total_fixes {
-        return Ok(Some(Proposal::Bound { change_id: id.clone(), escalation: escalation() }));
+    let fix_cycle = if begins_round {
+        0
+    } else {
+        change.budget.fix_cycle
+    };
+    if fix_cycle >= change.budget.max_fix_cycles
+        || change.budget.total_fixes >= change.budget.max_total_fixes
+    {
+        return Ok(Some(Proposal::Bound {
+            change_id: id.clone(),
+            escalation: escalation(),
+        }));
     }
-    let rejections = pending.into_iter().map(|rejection| rejection.rejection_id).collect();
+    let rejections = pending
+        .into_iter()
+        .map(|rejection| rejection.rejection_id)
+        .collect();
     Ok(Some(Proposal::Fix(fix(&change, rejections, begins_round))))
 }
 
-pub(in crate::blackboard) fn fix(change: &Change, rejections: Vec<RejectionId>, begins_round: bool) -> Fix {
+pub(in crate::blackboard) fn fix(
+    change: &Change,
+    rejections: Vec<RejectionId>,
+    begins_round: bool,
+) -> Fix {
     Fix {
         change_id: change.change_id.clone(),
         rejections,
@@ -235,7 +308,11 @@ pub(in crate::blackboard) fn fix(change: &Change, rejections: Vec<RejectionId>, 
             repo: None,
             branch: change.branch.clone(),
             worktree_path: change.worktree.clone(),
-            fix_cycle: if begins_round { 0 } else { change.budget.fix_cycle },
+            fix_cycle: if begins_round {
+                0
+            } else {
+                change.budget.fix_cycle
+            },
             max_fix_cycles: change.budget.max_fix_cycles,
             review_comments: "no bound".into(),
             implementation_work_item_id: None,
@@ -269,8 +346,20 @@ pub(in crate::blackboard) fn project(now: Time) -> bb::Project {
 
 /// Adds fixes as `remand budget CHANGE --fixes +N` does.
 pub(super) fn more_fixes(conn: &Conn, id: &ChangeId, fixes: i64, now: Time) -> Result<Change> {
-    let added = bb::Addition { fixes, ..bb::Addition::default() };
-    bb::add_budget(conn, id, &added, bb::Grant { actor: "ann", why: None }, now)
+    let added = bb::Addition {
+        fixes,
+        ..bb::Addition::default()
+    };
+    bb::add_budget(
+        conn,
+        id,
+        &added,
+        bb::Grant {
+            actor: "ann",
+            why: None,
+        },
+        now,
+    )
 }
 
 pub(in crate::blackboard) fn new_change(n: usize) -> NewChange {
@@ -296,7 +385,10 @@ pub(in crate::blackboard) fn new_change(n: usize) -> NewChange {
 }
 
 pub(in crate::blackboard) fn holding(holder: &str) -> Holding {
-    Holding { holder: holder.into(), lease: LEASE }
+    Holding {
+        holder: holder.into(),
+        lease: LEASE,
+    }
 }
 
 pub(in crate::blackboard) fn new_run() -> bb::NewRun {
@@ -314,7 +406,12 @@ pub(in crate::blackboard) fn new_run() -> bb::NewRun {
 }
 
 /// So many bytes of a piece of feedback were told.
-pub(in crate::blackboard) fn coverage(piece: &str, rejection: Option<&str>, end: i64, total: i64) -> bb::Coverage {
+pub(in crate::blackboard) fn coverage(
+    piece: &str,
+    rejection: Option<&str>,
+    end: i64,
+    total: i64,
+) -> bb::Coverage {
     bb::Coverage {
         piece: piece.into(),
         rejection_id: rejection.map(RejectionId::new),
@@ -344,7 +441,11 @@ pub(in crate::blackboard) fn finding(path: &str, text: &str) -> Finding {
     }
 }
 
-pub(in crate::blackboard) fn review_done(head: &str, verdict: Verdict, findings: &[Finding]) -> bb::ReviewDone {
+pub(in crate::blackboard) fn review_done(
+    head: &str,
+    verdict: Verdict,
+    findings: &[Finding],
+) -> bb::ReviewDone {
     bb::ReviewDone {
         head: head.into(),
         base: "b".repeat(40),

@@ -14,12 +14,19 @@ struct Dice(u64);
 
 impl Dice {
     fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).unwrap() % n
     }
 
     fn one_of<'a, T>(&mut self, list: &'a [T]) -> Option<&'a T> {
-        if list.is_empty() { None } else { list.get(self.below(list.len())) }
+        if list.is_empty() {
+            None
+        } else {
+            list.get(self.below(list.len()))
+        }
     }
 }
 
@@ -51,7 +58,9 @@ impl Walk {
             .into_iter()
             .map(|row| row.change)
             .collect();
-        let Some(change) = self.dice.one_of(&changes).cloned() else { return self.enter() };
+        let Some(change) = self.dice.one_of(&changes).cloned() else {
+            return self.enter();
+        };
         let id = change.change_id.clone();
         match self.dice.below(60) {
             0..=2 if changes.len() < 6 => self.enter(),
@@ -65,33 +74,55 @@ impl Walk {
                 "beat"
             }
             46 | 47 => {
-                self.story.engine.by_hand("work_rejected", ("change", id.as_str()), "no");
+                self.story
+                    .engine
+                    .by_hand("work_rejected", ("change", id.as_str()), "no");
                 "reject"
             }
             48 if self.dice.below(3) == 0 => {
-                self.story.engine.by_hand("work_approved", ("change", id.as_str()), "yes");
+                self.story
+                    .engine
+                    .by_hand("work_approved", ("change", id.as_str()), "yes");
                 "approve by event"
             }
-            49..=51 => self.tried("retry", |conn, now| bb::retry(conn, &id, "ann", now).map(drop)),
-            52 => self.tried("refine", |conn, now| bb::refine(conn, &id, Some("so"), "ann", now).map(drop)),
-            53 => self.tried("cycles", |conn, now| more_fixes(conn, &id, 1, now).map(drop)),
-            54 => self.tried("pause", |conn, now| bb::pause(conn, &id, None, "ann", now).map(drop)),
-            55 | 56 => self.tried("resume", |conn, now| bb::resume(conn, &id, "ann", now).map(drop)),
+            49..=51 => self.tried("retry", |conn, now| {
+                bb::retry(conn, &id, "ann", now).map(drop)
+            }),
+            52 => self.tried("refine", |conn, now| {
+                bb::refine(conn, &id, Some("so"), "ann", now).map(drop)
+            }),
+            53 => self.tried("cycles", |conn, now| {
+                more_fixes(conn, &id, 1, now).map(drop)
+            }),
+            54 => self.tried("pause", |conn, now| {
+                bb::pause(conn, &id, None, "ann", now).map(drop)
+            }),
+            55 | 56 => self.tried("resume", |conn, now| {
+                bb::resume(conn, &id, "ann", now).map(drop)
+            }),
             57 => {
                 let open = self.story.open_items(&id);
-                let Some(item) = self.dice.one_of(&open).map(|item| item.item_id.clone()) else { return "nothing" };
-                self.tried("cancel item", |conn, now| bb::cancel_item(conn, &item, "no", "ann", now).map(drop))
+                let Some(item) = self.dice.one_of(&open).map(|item| item.item_id.clone()) else {
+                    return "nothing";
+                };
+                self.tried("cancel item", |conn, now| {
+                    bb::cancel_item(conn, &item, "no", "ann", now).map(drop)
+                })
             }
             58 => {
                 self.story.pass(Duration::from_secs(20));
-                self.tried("resume due", |conn, now| bb::resume_due(conn, now).map(drop))
+                self.tried("resume due", |conn, now| {
+                    bb::resume_due(conn, now).map(drop)
+                })
             }
-            59 if self.dice.below(4) == 0 => {
-                self.tried("cancel", |conn, now| bb::cancel_change(conn, &id, None, "ann", now).map(drop))
-            }
+            59 if self.dice.below(4) == 0 => self.tried("cancel", |conn, now| {
+                bb::cancel_change(conn, &id, None, "ann", now).map(drop)
+            }),
             59 => {
                 let head: String = change.head.chars().skip(1).chain(['a']).collect();
-                self.tried("move head", |conn, now| bb::review_new_head(conn, &id, &head, "ann", now).map(drop))
+                self.tried("move head", |conn, now| {
+                    bb::review_new_head(conn, &id, &head, "ann", now).map(drop)
+                })
             }
             _ => "nothing",
         }
@@ -112,17 +143,32 @@ impl Walk {
 
     /// Whoever claimed something, now or long ago, says how it went.
     fn end_a_claim(&mut self) -> &'static str {
-        let held = self.story.engine.read(|conn| bb::foreign_claims(conn, "nobody"));
-        let live: Vec<Claimed> =
-            self.claims.iter().filter(|one| held.iter().any(|(claim, _)| *claim == one.claim())).cloned().collect();
-        let among = if self.dice.below(5) == 0 { &self.claims } else { &live };
-        let Some(claimed) = self.dice.one_of(among).cloned() else { return "nothing" };
+        let held = self
+            .story
+            .engine
+            .read(|conn| bb::foreign_claims(conn, "nobody"));
+        let live: Vec<Claimed> = self
+            .claims
+            .iter()
+            .filter(|one| held.iter().any(|(claim, _)| *claim == one.claim()))
+            .cloned()
+            .collect();
+        let among = if self.dice.below(5) == 0 {
+            &self.claims
+        } else {
+            &live
+        };
+        let Some(claimed) = self.dice.one_of(among).cloned() else {
+            return "nothing";
+        };
         let claim = claimed.claim();
         let id = claimed.change.change_id.clone();
         let verdict = *self.dice.one_of(&VERDICTS).unwrap();
         let text = ["one", "two", "three"][self.dice.below(3)];
         match self.dice.below(8) {
-            0 => self.tried("fail", |conn, now| bb::fail(conn, &claim, &failure(), now).map(drop)),
+            0 => self.tried("fail", |conn, now| {
+                bb::fail(conn, &claim, &failure(), now).map(drop)
+            }),
             1 => self.tried("hold", |conn, now| {
                 let hold = bb::Hold {
                     kind: HoldKind::Environment,
@@ -134,8 +180,9 @@ impl Walk {
             2 => self.tried("give back", |conn, now| {
                 bb::give_back(conn, &claim, Some(now.plus(Duration::from_secs(5))), now)
             }),
-            _ if claimed.item.source == Source::ReviewFix => self
-                .tried("fix", |conn, now| bb::finish_fix(conn, &claim, &fix_done(&claimed.change.head), now).map(drop)),
+            _ if claimed.item.source == Source::ReviewFix => self.tried("fix", |conn, now| {
+                bb::finish_fix(conn, &claim, &fix_done(&claimed.change.head), now).map(drop)
+            }),
             _ => self.tried("review", |conn, now| {
                 let done = review_done(&claimed.change.head, verdict, &[finding("a.rs", text)]);
                 bb::finish_review(conn, &claim, &done, now).map(drop)
@@ -143,34 +190,54 @@ impl Walk {
         }
     }
 
-    fn tried(&mut self, name: &'static str, step: impl FnOnce(&Conn, Time) -> bb::Result<()>) -> &'static str {
+    fn tried(
+        &mut self,
+        name: &'static str,
+        step: impl FnOnce(&Conn, Time) -> bb::Result<()>,
+    ) -> &'static str {
         match self.story.step(step) {
             Ok(()) => name,
-            Err(BoardError::Refused { .. } | BoardError::Stale { .. } | BoardError::NoSuchMove(_)) => "refused",
+            Err(
+                BoardError::Refused { .. } | BoardError::Stale { .. } | BoardError::NoSuchMove(_),
+            ) => "refused",
             Err(error) => panic!("{name}: {error:?}"),
         }
     }
 
     /// Everybody goes on, and all reviews are good: whatever is live comes to rest.
     fn come_to_rest(&mut self) {
-        let live = self.story.engine.read(|conn| bb::board(conn, bb::Show::Live, 100));
+        let live = self
+            .story
+            .engine
+            .read(|conn| bb::board(conn, bb::Show::Live, 100));
         for row in &live {
-            self.story.step(|conn, now| bb::resume(conn, &row.change.change_id, "ann", now)).unwrap();
+            self.story
+                .step(|conn, now| bb::resume(conn, &row.change.change_id, "ann", now))
+                .unwrap();
         }
         for claimed in std::mem::take(&mut self.claims) {
-            self.story.step(|conn, now| bb::take_from_dead(conn, &claimed.claim(), now)).unwrap();
+            self.story
+                .step(|conn, now| bb::take_from_dead(conn, &claimed.claim(), now))
+                .unwrap();
         }
         for _ in 0..200 {
             self.story.pass(Duration::from_secs(30));
             self.story.beat();
-            let Some(claimed) = self.story.try_claim() else { break };
+            let Some(claimed) = self.story.try_claim() else {
+                break;
+            };
             let claim = claimed.claim();
             let head = claimed.change.head.clone();
             let ended = self.story.step(|conn, now| {
                 if claimed.item.source == Source::ReviewFix {
                     bb::finish_fix(conn, &claim, &fix_done(&head), now)
                 } else {
-                    bb::finish_review(conn, &claim, &review_done(&head, Verdict::Approved, &[]), now)
+                    bb::finish_review(
+                        conn,
+                        &claim,
+                        &review_done(&head, Verdict::Approved, &[]),
+                        now,
+                    )
                 }
             });
             ended.unwrap();
@@ -179,12 +246,21 @@ impl Walk {
             let change = self.story.at(&row.change.change_id);
             let rests = matches!(
                 change.state,
-                State::ReadyForHumanReview | State::Approved | State::Escalated | State::AwaitingPrFeedback
+                State::ReadyForHumanReview
+                    | State::Approved
+                    | State::Escalated
+                    | State::AwaitingPrFeedback
             );
             assert!(rests, "{} is left {}", change.change_id, change.state);
             let states = self.story.rejection_states(&change.change_id);
-            let waits = states.iter().any(|state| matches!(state, RejectionState::Pending | RejectionState::InFix));
-            assert!(!waits, "{} is {} with {states:?}", change.change_id, change.state);
+            let waits = states
+                .iter()
+                .any(|state| matches!(state, RejectionState::Pending | RejectionState::InFix));
+            assert!(
+                !waits,
+                "{} is {} with {states:?}",
+                change.change_id, change.state
+            );
         }
     }
 }
@@ -196,7 +272,11 @@ fn whatever_everybody_does_the_rows_agree_and_nothing_waits_for_ever() {
             story: Story::begin(),
             dice: Dice(seed),
             claims: Vec::new(),
-            enters: if seed % 2 == 0 { State::PendingSelfReview } else { State::AwaitingPrFeedback },
+            enters: if seed % 2 == 0 {
+                State::PendingSelfReview
+            } else {
+                State::AwaitingPrFeedback
+            },
         };
         let mut path = Vec::new();
         for _ in 0..120 {

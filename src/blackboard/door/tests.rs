@@ -36,7 +36,9 @@ fn append_long(conn: &Conn, length: usize) -> bb::Result<i64> {
 }
 
 async fn count(door: &Door) -> i64 {
-    door.read(|conn| Ok(conn.query_row("SELECT count(*) FROM events", [], |row| row.get(0))?)).await.unwrap()
+    door.read(|conn| Ok(conn.query_row("SELECT count(*) FROM events", [], |row| row.get(0))?))
+        .await
+        .unwrap()
 }
 
 /// Keeps the writer busy until `release` is dropped, so that what is sent meanwhile is one batch.
@@ -65,7 +67,8 @@ fn queued(door: &Door) -> usize {
 /// Whether this process has the file open.
 fn is_open(path: &Path) -> bool {
     let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
-    open.filter_map(|entry| std::fs::read_link(entry.path()).ok()).any(|target| target == path)
+    open.filter_map(|entry| std::fs::read_link(entry.path()).ok())
+        .any(|target| target == path)
 }
 
 async fn wait_until(mut holds: impl FnMut() -> bool) {
@@ -100,7 +103,10 @@ fn wal_commits(door: &Door) -> usize {
     let bytes = std::fs::read(door.path().with_file_name("blackboard.db-wal")).unwrap();
     let word = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
     let frame = 24 + usize::try_from(word(8)).unwrap();
-    (32..bytes.len()).step_by(frame).filter(|at| at + frame <= bytes.len() && word(at + 4) != 0).count()
+    (32..bytes.len())
+        .step_by(frame)
+        .filter(|at| at + frame <= bytes.len() && word(at + 4) != 0)
+        .count()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -117,7 +123,10 @@ async fn one_batch_is_one_commit_and_each_step_keeps_or_loses_its_own() {
                 .write("bad", move |conn| {
                     append(conn)?;
                     assert_ne!(n % 2, 0, "a step may panic");
-                    Err::<(), _>(BoardError::NotFound { kind: "thing", id: n.to_string() })
+                    Err::<(), _>(BoardError::NotFound {
+                        kind: "thing",
+                        id: n.to_string(),
+                    })
                 })
                 .await
         });
@@ -129,7 +138,13 @@ async fn one_batch_is_one_commit_and_each_step_keeps_or_loses_its_own() {
         result.unwrap();
     }
     for result in bad.join_all().await {
-        assert!(matches!(result, Err(BoardError::NotFound { .. } | BoardError::Panicked)), "{result:?}");
+        assert!(
+            matches!(
+                result,
+                Err(BoardError::NotFound { .. } | BoardError::Panicked)
+            ),
+            "{result:?}"
+        );
     }
     stalled.await.unwrap();
     assert_eq!(wal_commits(&door) - before, 1);
@@ -162,7 +177,10 @@ async fn a_commit_that_fails_is_told_to_all_who_were_in_it() {
     drop(release);
     for result in tasks.join_all().await {
         let error = result.unwrap_err();
-        assert!(matches!(&error, BoardError::Batch(why) if why.contains("FOREIGN KEY")), "{error:?}");
+        assert!(
+            matches!(&error, BoardError::Batch(why) if why.contains("FOREIGN KEY")),
+            "{error:?}"
+        );
     }
     stalled.await.unwrap();
     assert_eq!(count(&door).await, 0);
@@ -171,7 +189,9 @@ async fn a_commit_that_fails_is_told_to_all_who_were_in_it() {
 }
 
 async fn limit_pages(door: &Door, pages: i64) {
-    let limit = move |conn: &Conn| Ok(conn.pragma_update_and_check(None, "max_page_count", pages, |row| row.get(0))?);
+    let limit = move |conn: &Conn| {
+        Ok(conn.pragma_update_and_check(None, "max_page_count", pages, |row| row.get(0))?)
+    };
     let limit: i64 = door.write("limit", limit).await.unwrap();
     assert_eq!(limit, pages);
 }
@@ -180,15 +200,20 @@ async fn limit_pages(door: &Door, pages: i64) {
 async fn a_full_disk_is_told_as_such_to_all_and_passes() {
     let (_folder, door) = door();
     door.write("append", append).await.unwrap();
-    let pages: i64 =
-        door.read(|conn| Ok(conn.pragma_query_value(None, "page_count", |row| row.get(0))?)).await.unwrap();
+    let pages: i64 = door
+        .read(|conn| Ok(conn.pragma_query_value(None, "page_count", |row| row.get(0))?))
+        .await
+        .unwrap();
     limit_pages(&door, pages + 2).await;
     let (release, stalled) = stall(&door).await;
     let mut tasks = JoinSet::new();
     for n in 0..4 {
         let door = door.clone();
         tasks.spawn(async move {
-            door.write("append", move |conn| append_long(conn, if n == 2 { 1_000_000 } else { 10 })).await
+            door.write("append", move |conn| {
+                append_long(conn, if n == 2 { 1_000_000 } else { 10 })
+            })
+            .await
         });
     }
     wait_until(|| queued(&door) == 4).await;
@@ -200,9 +225,15 @@ async fn a_full_disk_is_told_as_such_to_all_and_passes() {
         assert!(matches!(error, BoardError::Full(_)), "{error:?}");
     }
     assert!(kept < 4);
-    assert_eq!(usize::try_from(count(&door).await).unwrap(), 1 + kept, "what was told as kept is there, and no more");
+    assert_eq!(
+        usize::try_from(count(&door).await).unwrap(),
+        1 + kept,
+        "what was told as kept is there, and no more"
+    );
     limit_pages(&door, 100_000).await;
-    door.write("append", |conn| append_long(conn, 1_000_000)).await.unwrap();
+    door.write("append", |conn| append_long(conn, 1_000_000))
+        .await
+        .unwrap();
     assert_eq!(door.read(bb::check).await.unwrap(), []);
 }
 
@@ -211,9 +242,18 @@ async fn a_lock_of_another_program_is_waited_for() {
     let (_folder, door) = door();
     let other = open::writer(door.path(), Time::from_millis(0)).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let (mut one, mut two) = (Box::pin(door.write("append", append)), Box::pin(door.write("append", append)));
-    let early = tokio::time::timeout(Duration::from_millis(50), async { tokio::join!(&mut one, &mut two) }).await;
-    assert!(early.is_err(), "nothing is written beside the other's transaction");
+    let (mut one, mut two) = (
+        Box::pin(door.write("append", append)),
+        Box::pin(door.write("append", append)),
+    );
+    let early = tokio::time::timeout(Duration::from_millis(50), async {
+        tokio::join!(&mut one, &mut two)
+    })
+    .await;
+    assert!(
+        early.is_err(),
+        "nothing is written beside the other's transaction"
+    );
     assert_eq!(count(&door).await, 0, "and readers do not wait");
     other.execute_batch("COMMIT").unwrap();
     let (one, two) = tokio::join!(one, two);
@@ -225,7 +265,11 @@ async fn a_lock_of_another_program_is_waited_for() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_that_lasts_is_told_as_busy() {
     let (_folder, door) = door();
-    door.write("patience", |conn| Ok(conn.busy_timeout(Duration::from_millis(20))?)).await.unwrap();
+    door.write("patience", |conn| {
+        Ok(conn.busy_timeout(Duration::from_millis(20))?)
+    })
+    .await
+    .unwrap();
     let other = open::writer(door.path(), Time::from_millis(0)).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let error = door.write("append", append).await.unwrap_err();
@@ -262,7 +306,9 @@ async fn a_reader_sees_what_was_answered_and_writes_nothing() {
     }
     let error = door.read(append).await.unwrap_err();
     assert!(matches!(error, BoardError::Sqlite(_)), "{error:?}");
-    let panicked = door.read(|_| -> bb::Result<()> { panic!("a look may panic") }).await;
+    let panicked = door
+        .read(|_| -> bb::Result<()> { panic!("a look may panic") })
+        .await;
     assert!(panicked.is_err());
     assert_eq!(count(&door).await, 20);
 }
@@ -276,7 +322,11 @@ async fn the_data_version_moves_with_any_commit_and_only_then() {
     let ours = door.data_version().await.unwrap();
     assert_ne!(ours, first);
     let mut other = Board::open(door.path(), Time::from_millis(0)).unwrap();
-    assert_eq!(door.data_version().await.unwrap(), ours, "opening writes nothing");
+    assert_eq!(
+        door.data_version().await.unwrap(),
+        ours,
+        "opening writes nothing"
+    );
     other.write("append", append).unwrap();
     assert_ne!(door.data_version().await.unwrap(), ours);
 }
@@ -310,13 +360,21 @@ async fn a_command_beside_a_busy_daemon_gets_its_turn() {
         });
     }
     let (path, seen) = (door.path().to_owned(), Arc::clone(&written));
-    let overtaken = tokio::task::spawn_blocking(move || beside(&path, &seen)).await.unwrap();
+    let overtaken = tokio::task::spawn_blocking(move || beside(&path, &seen))
+        .await
+        .unwrap();
     stop.store(true, Ordering::SeqCst);
     tasks.join_all().await;
     let written = written.load(Ordering::SeqCst);
-    assert_eq!(usize::try_from(count(&door).await).unwrap(), written + overtaken.len());
+    assert_eq!(
+        usize::try_from(count(&door).await).unwrap(),
+        written + overtaken.len()
+    );
     let worst = overtaken.iter().max().unwrap();
-    assert!(*worst < 1_000, "a command was overtaken by {worst} appends; in all there were {written}: {overtaken:?}");
+    assert!(
+        *worst < 1_000,
+        "a command was overtaken by {worst} appends; in all there were {written}: {overtaken:?}"
+    );
 }
 
 /// Appends now and then, while the daemon is at it; how many of the daemon's appends each one had to let pass.

@@ -19,8 +19,12 @@ fn found_after(story: &mut Story, sql: &str) -> Vec<String> {
     lawless(story).execute_batch(sql).unwrap();
     let conn = open::writer(&story.engine.path(), Time::from_millis(0)).unwrap();
     let newest = bb::newest_event(&conn).unwrap();
-    let told = bb::check(&conn).unwrap().into_iter().map(|found| format!("{}: {}", found.invariant, found.what));
-    told.map(|text| text.replace(&format!("event {newest}"), "event NEWEST")).collect()
+    let told = bb::check(&conn)
+        .unwrap()
+        .into_iter()
+        .map(|found| format!("{}: {}", found.invariant, found.what));
+    told.map(|text| text.replace(&format!("event {newest}"), "event NEWEST"))
+        .collect()
 }
 
 /// c1 is being refined: w1 reviewed it, w2 is claimed with run r2 and rejection j1.
@@ -150,21 +154,34 @@ fn a_rejected_change_that_nothing_will_fix_is_named() {
     story.change();
     story.review(crate::finding::Verdict::ChangesRequested, &[]);
     story.check();
-    story.engine.write(|conn| bb::set_cursor(conn, "review_feedback", 999, None, Time::from_millis(0))).unwrap();
+    story
+        .engine
+        .write(|conn| bb::set_cursor(conn, "review_feedback", 999, None, Time::from_millis(0)))
+        .unwrap();
     let conn = lawless(&story);
     conn.execute_batch(
         "INSERT INTO rejections (rejection_id, event_id, change_id, state, by_person, reason)
          SELECT 'j1', max(id), 'c1', 'skipped', 0, 'x' FROM events WHERE event_type = 'work_rejected'",
     )
     .unwrap();
-    let found: Vec<String> = bb::check(&conn).unwrap().into_iter().map(|found| found.what).collect();
-    assert_eq!(found, ["c1 is self_review_failed, but no rejection is left that would move it on"]);
+    let found: Vec<String> = bb::check(&conn)
+        .unwrap()
+        .into_iter()
+        .map(|found| found.what)
+        .collect();
+    assert_eq!(
+        found,
+        ["c1 is self_review_failed, but no rejection is left that would move it on"]
+    );
 }
 
 #[test]
 fn two_claimed_items_without_a_worktree_made_the_check_itself_fail() {
     let mut story = waiting();
     let claimed = format!("{NEW_ITEM} NULL, 'claimed', 'x', '2026-11-16T08:00:00.000Z');");
-    let twice = format!("{claimed}{}", claimed.replace("w98", "w99").replace("k98", "k99"));
+    let twice = format!(
+        "{claimed}{}",
+        claimed.replace("w98", "w99").replace("k98", "k99")
+    );
     assert_eq!(found_after(&mut story, &twice), [] as [String; 0]);
 }

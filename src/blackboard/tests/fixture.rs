@@ -44,7 +44,10 @@ fn the_fixture_can_be_made_again() {
     let mut again = loaded(&path, &text);
     migrate::to_newest(&path, &mut again, Time::from_millis(0)).unwrap();
     assert_eq!(bb::check(&again).unwrap(), []);
-    assert_eq!(dump(&again), dump(&open::reader(&story.engine.path()).unwrap()));
+    assert_eq!(
+        dump(&again),
+        dump(&open::reader(&story.engine.path()).unwrap())
+    );
 }
 
 /// Two changes: one used up its fixes and waits for a person, one was fixed once and approved.
@@ -54,8 +57,12 @@ fn the_story() -> Story {
     let approved = story.change_with_fix();
     story.fix();
     story.review(Verdict::Approved, &[]);
-    story.step(|conn, now| bb::approve_by_person(conn, &approved.change_id, "ann", now)).unwrap();
-    story.engine.by_hand("work_rejected", ("change", "c99"), "whose? it's nobody's");
+    story
+        .step(|conn, now| bb::approve_by_person(conn, &approved.change_id, "ann", now))
+        .unwrap();
+    story
+        .engine
+        .by_hand("work_rejected", ("change", "c99"), "whose? it's nobody's");
     story.beat();
     assert_eq!(story.at(&escalated.change_id).state, State::Escalated);
     assert_eq!(story.at(&approved.change_id).state, State::Approved);
@@ -69,7 +76,10 @@ fn dump_of(story: &Story) -> String {
     dump(&conn)
 }
 
-#[expect(clippy::disallowed_methods, reason = "an old blackboard, as it lay on the disk")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "an old blackboard, as it lay on the disk"
+)]
 fn loaded(path: &std::path::Path, sql: &str) -> Conn {
     let conn = Conn::open(path).unwrap();
     conn.execute_batch(sql).unwrap();
@@ -81,12 +91,18 @@ fn schema(conn: &Conn) -> Vec<(String, String)> {
     let mut rows = conn
         .prepare("SELECT type || ' ' || name, sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' ORDER BY 1")
         .unwrap();
-    let things = rows.query_map([], |row| Ok((row.get(0)?, normal(&row.get::<_, String>(1)?)))).unwrap();
+    let things = rows
+        .query_map([], |row| {
+            Ok((row.get(0)?, normal(&row.get::<_, String>(1)?)))
+        })
+        .unwrap();
     things.map(Result::unwrap).collect()
 }
 
 fn normal(sql: &str) -> String {
-    let lines = sql.lines().map(|line| line.split_once("--").map_or(line, |(code, _)| code));
+    let lines = sql
+        .lines()
+        .map(|line| line.split_once("--").map_or(line, |(code, _)| code));
     let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
     words.join(" ").replace(" ,", ",").replace(" )", ")")
 }
@@ -95,7 +111,9 @@ fn normal(sql: &str) -> String {
 fn dump(conn: &Conn) -> String {
     let mut text = String::from("PRAGMA foreign_keys=OFF;\nBEGIN TRANSACTION;\n");
     for pragma in ["application_id", "user_version"] {
-        let value: i64 = conn.pragma_query_value(None, pragma, |row| row.get(0)).unwrap();
+        let value: i64 = conn
+            .pragma_query_value(None, pragma, |row| row.get(0))
+            .unwrap();
         writeln!(text, "PRAGMA {pragma}={value};").unwrap();
     }
     for (name, sql) in things(conn, "type = 'table' AND name NOT LIKE 'sqlite_%'") {
@@ -104,7 +122,10 @@ fn dump(conn: &Conn) -> String {
     }
     text.push_str("DELETE FROM sqlite_sequence;\n");
     rows(conn, "sqlite_sequence", &mut text);
-    for (_, sql) in things(conn, "type IN ('index', 'trigger', 'view') AND sql IS NOT NULL") {
+    for (_, sql) in things(
+        conn,
+        "type IN ('index', 'trigger', 'view') AND sql IS NOT NULL",
+    ) {
         writeln!(text, "{sql};").unwrap();
     }
     text.push_str("COMMIT;\n");
@@ -112,19 +133,31 @@ fn dump(conn: &Conn) -> String {
 }
 
 fn things(conn: &Conn, which: &str) -> Vec<(String, String)> {
-    let mut found = conn.prepare(&format!("SELECT name, sql FROM sqlite_schema WHERE {which} ORDER BY rowid")).unwrap();
-    found.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap().map(Result::unwrap).collect()
+    let mut found = conn
+        .prepare(&format!(
+            "SELECT name, sql FROM sqlite_schema WHERE {which} ORDER BY rowid"
+        ))
+        .unwrap();
+    found
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect()
 }
 
 fn rows(conn: &Conn, table: &str, text: &mut String) {
     // Without those that are computed, which can't be inserted.
     let names = format!("SELECT group_concat(name) FROM pragma_table_info('{table}')");
     let names: String = conn.query_row(&names, [], |row| row.get(0)).unwrap();
-    let mut found = conn.prepare(&format!("SELECT {names} FROM {table}")).unwrap();
+    let mut found = conn
+        .prepare(&format!("SELECT {names} FROM {table}"))
+        .unwrap();
     let columns = found.column_count();
     let mut found = found.query([]).unwrap();
     while let Some(row) = found.next().unwrap() {
-        let values: Vec<String> = (0..columns).map(|column| literal(row.get_ref(column).unwrap())).collect();
+        let values: Vec<String> = (0..columns)
+            .map(|column| literal(row.get_ref(column).unwrap()))
+            .collect();
         writeln!(text, "INSERT INTO {table} VALUES({});", values.join(",")).unwrap();
     }
 }
@@ -133,7 +166,10 @@ fn literal(value: ValueRef<'_>) -> String {
     match value {
         ValueRef::Null => "NULL".into(),
         ValueRef::Integer(n) => n.to_string(),
-        ValueRef::Text(text) => format!("'{}'", std::str::from_utf8(text).unwrap().replace('\'', "''")),
+        ValueRef::Text(text) => format!(
+            "'{}'",
+            std::str::from_utf8(text).unwrap().replace('\'', "''")
+        ),
         ValueRef::Real(_) | ValueRef::Blob(_) => panic!("the schema has no such column"),
     }
 }

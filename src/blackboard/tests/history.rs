@@ -48,7 +48,10 @@ impl Past {
              COMMIT;"
         ))
         .unwrap();
-        Self { _folder: folder, conn }
+        Self {
+            _folder: folder,
+            conn,
+        }
     }
 
     /// `n` live changes with a review each, which is as `columns` (status, not_before, priority and the like) say.
@@ -73,7 +76,13 @@ impl Past {
     /// One change, young and ready, whose review can be claimed.
     pub(super) fn with_one_ready(self) -> Self {
         let change = bb::insert_change(&self.conn, &new_change(1), now()).unwrap();
-        bb::insert_item(&self.conn, &change, &bb::review_item(&change, "ready".into(), "tester"), now()).unwrap();
+        bb::insert_item(
+            &self.conn,
+            &change,
+            &bb::review_item(&change, "ready".into(), "tester"),
+            now(),
+        )
+        .unwrap();
         self
     }
 }

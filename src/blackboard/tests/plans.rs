@@ -60,13 +60,22 @@ const BY_HAND: &[(&str, &str)] = &[
     ("stops.rs", "UPDATE changes SET stopped = NOT stopped"),
     // Of a copy that nobody waits for.
     ("backup.rs", "SELECT count(*) FROM events"),
-    ("prune.rs", "SELECT change_id FROM changes WHERE state IN ('merged', 'closed') AND updated_at"),
-    ("prune.rs", "SELECT 1 FROM changes WHERE worktree = :worktree"),
+    (
+        "prune.rs",
+        "SELECT change_id FROM changes WHERE state IN ('merged', 'closed') AND updated_at",
+    ),
+    (
+        "prune.rs",
+        "SELECT 1 FROM changes WHERE worktree = :worktree",
+    ),
     ("shadow.rs", "SELECT p.project_id,"),
     ("spend.rs", "SELECT r.change_id, c.project_id"),
     ("shadow.rs", "UPDATE changes SET shadow = NOT shadow"),
     // From the newest back, and no further than its limit.
-    ("find.rs", "SELECT * FROM events ORDER BY id DESC LIMIT :limit"),
+    (
+        "find.rs",
+        "SELECT * FROM events ORDER BY id DESC LIMIT :limit",
+    ),
 ];
 
 /// SQLite plans to look for rows that wait for this one, and does so only while a key is broken: the steps below
@@ -77,17 +86,36 @@ const GUARDED: (&str, &str) = ("reviews.rs", "INSERT INTO reviews");
 fn no_query_walks_through_the_past() {
     let past = Past::of(10_000).with_one_ready();
     let queries = queries_of_the_room();
-    assert!(queries.len() > 60, "the room has more than {} queries", queries.len());
-    for name in ["claim.rs", "rejections.rs", "events.rs", "hold.rs", "look.rs", "propose.rs"] {
-        assert!(queries.iter().any(|(file, _)| file == name), "{name} has queries");
+    assert!(
+        queries.len() > 60,
+        "the room has more than {} queries",
+        queries.len()
+    );
+    for name in [
+        "claim.rs",
+        "rejections.rs",
+        "events.rs",
+        "hold.rs",
+        "look.rs",
+        "propose.rs",
+    ] {
+        assert!(
+            queries.iter().any(|(file, _)| file == name),
+            "{name} has queries"
+        );
     }
     let mut walks = Vec::new();
     for known in ["nothing", "everything"] {
         for (file, sql) in &queries {
-            let excused = BY_HAND.iter().chain([&GUARDED]).any(|(of, part)| of == file && sql.contains(part));
+            let excused = BY_HAND
+                .iter()
+                .chain([&GUARDED])
+                .any(|(of, part)| of == file && sql.contains(part));
             for step in plan(&past.conn, sql) {
                 if !excused && walks_through_the_past(&step) {
-                    walks.push(format!("{file}, knowing {known} of the tables: {step}\n    {sql}"));
+                    walks.push(format!(
+                        "{file}, knowing {known} of the tables: {step}\n    {sql}"
+                    ));
                 }
             }
         }
@@ -98,17 +126,22 @@ fn no_query_walks_through_the_past() {
 }
 
 fn walks_through_the_past(step: &str) -> bool {
-    let Some(scan) = step.strip_prefix("SCAN ") else { return step.contains("AUTOMATIC") };
+    let Some(scan) = step.strip_prefix("SCAN ") else {
+        return step.contains("AUTOMATIC");
+    };
     let what = scan.split_whitespace().next().unwrap_or_default();
     // A result of our own, walked through once; what it is made from has its own line.
     let of_ours = what.starts_with('(') || what == "CONSTANT" || what.starts_with("json_");
-    let open = scan.split_once("INDEX ").is_some_and(|(_, index)| OPEN.contains(&index));
+    let open = scan
+        .split_once("INDEX ")
+        .is_some_and(|(_, index)| OPEN.contains(&index));
     !(of_ours || open || SMALL.contains(&what))
 }
 
 fn plan(conn: &Conn, sql: &str) -> Vec<String> {
-    let mut explained =
-        conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap_or_else(|error| panic!("{error}\n{sql}"));
+    let mut explained = conn
+        .prepare(&format!("EXPLAIN QUERY PLAN {sql}"))
+        .unwrap_or_else(|error| panic!("{error}\n{sql}"));
     let mut rows = explained.raw_query();
     let mut steps = Vec::new();
     while let Some(row) = rows.next().unwrap() {
@@ -129,9 +162,11 @@ fn queries_of_the_room() -> Vec<(String, String)> {
         }
         let text = std::fs::read_to_string(&path).unwrap();
         let literals = text.split('"').skip(1).step_by(2);
-        for sql in literals
-            .filter(|text| ["SELECT ", "UPDATE ", "INSERT ", "DELETE "].iter().any(|verb| text.starts_with(verb)))
-        {
+        for sql in literals.filter(|text| {
+            ["SELECT ", "UPDATE ", "INSERT ", "DELETE "]
+                .iter()
+                .any(|verb| text.starts_with(verb))
+        }) {
             queries.push((name.clone(), sql.to_owned()));
         }
     }
@@ -158,7 +193,9 @@ fn steps(past: &mut Past, call: impl Fn(&Conn)) -> usize {
             .unwrap();
         call(&past.conn);
         past.conn.progress_handler(0, None::<fn() -> bool>).unwrap();
-        past.conn.execute_batch("ROLLBACK TO counted; RELEASE counted").unwrap();
+        past.conn
+            .execute_batch("ROLLBACK TO counted; RELEASE counted")
+            .unwrap();
         counted = count.load(Ordering::Relaxed);
     }
     counted
@@ -172,37 +209,90 @@ const CALLS: &[(&str, Call)] = &[
         let cursor = bb::cursor(conn, "review_feedback").unwrap();
         assert!(!bb::any_since(conn, EventType::WorkRejected, cursor).unwrap());
     }),
-    ("pending_changes", |conn| assert_eq!(bb::pending_changes(conn).unwrap(), [])),
+    ("pending_changes", |conn| {
+        assert_eq!(bb::pending_changes(conn).unwrap(), [])
+    }),
     ("take_in", |conn| {
         let cursor = bb::cursor(conn, "review_feedback").unwrap();
-        let event = NewEvent::about(&ChangeId::new("c1"), EventType::WorkRejected, "no").with(no_round());
+        let event =
+            NewEvent::about(&ChangeId::new("c1"), EventType::WorkRejected, "no").with(no_round());
         bb::append(conn, &event, now()).unwrap();
-        assert_eq!(bb::take_in(conn, &[EventType::WorkRejected], cursor, now()).unwrap().1.len(), 1);
+        assert_eq!(
+            bb::take_in(conn, &[EventType::WorkRejected], cursor, now())
+                .unwrap()
+                .1
+                .len(),
+            1
+        );
     }),
-    ("newest_event", |conn| assert!(bb::newest_event(conn).unwrap() > 0)),
+    ("newest_event", |conn| {
+        assert!(bb::newest_event(conn).unwrap() > 0)
+    }),
     ("events_since", |conn| {
         let newest = bb::newest_event(conn).unwrap();
         assert_eq!(bb::events_since(conn, newest - 5, 100).unwrap().len(), 5);
     }),
-    ("events_of", |conn| assert!(!bb::events_of(conn, &ChangeId::new("c1"), 100).unwrap().is_empty())),
-    ("board", |conn| assert_eq!(bb::board(conn, bb::Show::Live, 100).unwrap().len(), 1)),
-    ("next_moment", |conn| assert_eq!(bb::next_moment(conn).unwrap(), None)),
-    ("resume_due", |conn| assert_eq!(bb::resume_due(conn, now()).unwrap(), [])),
-    ("anything_held_is_due", |conn| assert!(!bb::anything_held_is_due(conn, now()).unwrap())),
-    ("foreign_claims", |conn| assert_eq!(bb::foreign_claims(conn, "us").unwrap(), [])),
-    ("any_unknown_source", |conn| assert!(!bb::any_unknown_source(conn).unwrap())),
-    ("anything_ready", |conn| assert!(bb::anything_ready(conn, now()).unwrap())),
-    ("our_posts", |conn| assert!(bb::our_posts(conn, &ChangeId::new("c1")).unwrap().forge_ids.is_empty())),
-    ("reviews_on_pull", |conn| assert_eq!(bb::reviews_on_pull(conn, &ChangeId::new("c1")).unwrap(), [])),
-    ("spent_since", |conn| assert_eq!(bb::spent_since(conn, now()).unwrap(), 0)),
-    ("spent_on_project_since", |conn| {
-        assert_eq!(bb::spent_on_project_since(conn, &ProjectId::new("calc"), now()).unwrap(), 0);
+    ("events_of", |conn| {
+        assert!(
+            !bb::events_of(conn, &ChangeId::new("c1"), 100)
+                .unwrap()
+                .is_empty()
+        )
     }),
-    ("ripen", |conn| assert_eq!(bb::ripen(conn, now()).unwrap(), 0)),
-    ("claim", |conn| assert!(bb::claim(conn, &holding("us"), now()).unwrap().is_some())),
+    ("board", |conn| {
+        assert_eq!(bb::board(conn, bb::Show::Live, 100).unwrap().len(), 1)
+    }),
+    ("next_moment", |conn| {
+        assert_eq!(bb::next_moment(conn).unwrap(), None)
+    }),
+    ("resume_due", |conn| {
+        assert_eq!(bb::resume_due(conn, now()).unwrap(), [])
+    }),
+    ("anything_held_is_due", |conn| {
+        assert!(!bb::anything_held_is_due(conn, now()).unwrap())
+    }),
+    ("foreign_claims", |conn| {
+        assert_eq!(bb::foreign_claims(conn, "us").unwrap(), [])
+    }),
+    ("any_unknown_source", |conn| {
+        assert!(!bb::any_unknown_source(conn).unwrap())
+    }),
+    ("anything_ready", |conn| {
+        assert!(bb::anything_ready(conn, now()).unwrap())
+    }),
+    ("our_posts", |conn| {
+        assert!(
+            bb::our_posts(conn, &ChangeId::new("c1"))
+                .unwrap()
+                .forge_ids
+                .is_empty()
+        )
+    }),
+    ("reviews_on_pull", |conn| {
+        assert_eq!(bb::reviews_on_pull(conn, &ChangeId::new("c1")).unwrap(), [])
+    }),
+    ("spent_since", |conn| {
+        assert_eq!(bb::spent_since(conn, now()).unwrap(), 0)
+    }),
+    ("spent_on_project_since", |conn| {
+        assert_eq!(
+            bb::spent_on_project_since(conn, &ProjectId::new("calc"), now()).unwrap(),
+            0
+        );
+    }),
+    ("ripen", |conn| {
+        assert_eq!(bb::ripen(conn, now()).unwrap(), 0)
+    }),
+    ("claim", |conn| {
+        assert!(bb::claim(conn, &holding("us"), now()).unwrap().is_some())
+    }),
     ("claim and finish", |conn| {
         let claimed = bb::claim(conn, &holding("us"), now()).unwrap().unwrap();
-        let done = crate::blackboard::conformance::story::review_done("x", crate::finding::Verdict::Approved, &[]);
+        let done = crate::blackboard::conformance::story::review_done(
+            "x",
+            crate::finding::Verdict::Approved,
+            &[],
+        );
         bb::finish_review(conn, &claimed.claim(), &done, now()).unwrap();
     }),
 ];
@@ -218,22 +308,43 @@ fn the_cost_of_a_call_does_not_grow_with_the_past() {
             dearer.insert(name, (small, large));
         }
     }
-    assert!(dearer.is_empty(), "steps with a past of 100 and of 10 000: {dearer:?}");
+    assert!(
+        dearer.is_empty(),
+        "steps with a past of 100 and of 10 000: {dearer:?}"
+    );
 }
 
 #[test]
 fn the_cost_of_a_claim_does_not_grow_with_what_is_not_due_or_waits_behind_it() {
     let cases = [
-        ("delayed", "priority, not_before", "'P1', '2099-01-01T00:00:00.000Z'"),
+        (
+            "delayed",
+            "priority, not_before",
+            "'P1', '2099-01-01T00:00:00.000Z'",
+        ),
         ("blocked", "priority, status", "'P1', 'blocked'"),
-        ("finished", "priority, status, completed_at", "'P1', 'completed', '2026-01-01T00:00:00.000Z'"),
+        (
+            "finished",
+            "priority, status, completed_at",
+            "'P1', 'completed', '2026-01-01T00:00:00.000Z'",
+        ),
         ("ready behind it", "priority", "'P3'"),
         ("ready before it", "priority", "'P1'"),
     ];
     for (name, columns, values) in cases {
-        let claim = |conn: &Conn| assert!(bb::claim(conn, &holding("us"), now()).unwrap().is_some());
-        let [small, large] =
-            [100, 10_000].map(|n| steps(&mut Past::of(10).with_reviews(n, columns, values).with_one_ready(), claim));
-        assert!(large <= small + small / 10, "{name}: {small} steps with 100, {large} with 10 000");
+        let claim =
+            |conn: &Conn| assert!(bb::claim(conn, &holding("us"), now()).unwrap().is_some());
+        let [small, large] = [100, 10_000].map(|n| {
+            steps(
+                &mut Past::of(10)
+                    .with_reviews(n, columns, values)
+                    .with_one_ready(),
+                claim,
+            )
+        });
+        assert!(
+            large <= small + small / 10,
+            "{name}: {small} steps with 100, {large} with 10 000"
+        );
     }
 }

@@ -13,7 +13,10 @@ struct Dice(u64);
 
 impl Dice {
     fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).unwrap() % n
     }
 }
@@ -25,12 +28,21 @@ fn live_a_life(story: &mut Story, n: usize) {
     if n.is_multiple_of(3) {
         let claimed = story.claim();
         story.fail(&claimed.claim());
-        story.step(|conn, now| bb::retry(conn, &change.change_id, "ann", now)).unwrap();
+        story
+            .step(|conn, now| bb::retry(conn, &change.change_id, "ann", now))
+            .unwrap();
     }
     story.review(Verdict::ChangesRequested, &[finding("b.rs", "still")]);
     story.beat();
     story.fix();
-    story.review(if n.is_multiple_of(2) { Verdict::Approved } else { Verdict::ChangesRequested }, &[]);
+    story.review(
+        if n.is_multiple_of(2) {
+            Verdict::Approved
+        } else {
+            Verdict::ChangesRequested
+        },
+        &[],
+    );
     story.beat();
 }
 
@@ -43,7 +55,11 @@ fn opened(path: &Path) -> Conn {
 
 fn events(conn: &Conn) -> i64 {
     let (count, newest): (i64, i64) = conn
-        .query_row("SELECT count(*), coalesce(max(id), 0) FROM events", [], |row| Ok((row.get(0)?, row.get(1)?)))
+        .query_row(
+            "SELECT count(*), coalesce(max(id), 0) FROM events",
+            [],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )
         .unwrap();
     assert_eq!(count, newest, "events 1 to {newest} and no hole");
     count
@@ -72,9 +88,15 @@ fn a_copy_at_any_moment_is_a_state_that_was_committed() {
             // A look that is under way keeps the log from being begun anew, so that the file and then the log are
             // what a disk could have held at one moment.
             let keeper = open::reader(&path).unwrap();
-            keeper.execute_batch("BEGIN; SELECT count(*) FROM counters").unwrap();
+            keeper
+                .execute_batch("BEGIN; SELECT count(*) FROM counters")
+                .unwrap();
             std::fs::copy(&path, &to).unwrap();
-            std::fs::copy(path.with_file_name("blackboard.db-wal"), to.with_file_name("blackboard.db-wal")).unwrap();
+            std::fs::copy(
+                path.with_file_name("blackboard.db-wal"),
+                to.with_file_name("blackboard.db-wal"),
+            )
+            .unwrap();
             drop(keeper);
             let now = events(&opened(&to));
             assert!(now >= seen, "what was there is there");
@@ -88,12 +110,20 @@ fn a_copy_at_any_moment_is_a_state_that_was_committed() {
 #[test]
 fn a_log_cut_or_spoilt_anywhere_leaves_a_state_that_was_committed() {
     let mut story = Story::begin();
-    story.engine.write(|conn| Ok(conn.pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))?)).unwrap();
+    story
+        .engine
+        .write(|conn| {
+            Ok(conn.pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))?)
+        })
+        .unwrap();
     for n in 0..3 {
         live_a_life(&mut story, n);
     }
     let path = story.engine.path();
-    let (file, log) = (std::fs::read(&path).unwrap(), std::fs::read(path.with_file_name("blackboard.db-wal")).unwrap());
+    let (file, log) = (
+        std::fs::read(&path).unwrap(),
+        std::fs::read(path.with_file_name("blackboard.db-wal")).unwrap(),
+    );
     let whole = events(&open::reader(&path).unwrap());
     let mut dice = Dice(11);
     let mut seen = std::collections::BTreeMap::new();
@@ -113,6 +143,9 @@ fn a_log_cut_or_spoilt_anywhere_leaves_a_state_that_was_committed() {
         assert!(found <= whole);
         seen.insert(at, found);
     }
-    assert!(seen.values().is_sorted(), "the more of the log is left, the more is there");
+    assert!(
+        seen.values().is_sorted(),
+        "the more of the log is left, the more is there"
+    );
     assert!(seen.values().any(|found| *found > whole / 2));
 }

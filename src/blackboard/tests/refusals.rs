@@ -14,7 +14,9 @@ fn folder() -> (tempfile::TempDir, PathBuf) {
 }
 
 fn refused(path: &Path) -> BoardError {
-    let board = Board::open(path, Time::from_millis(0)).err().expect("this is no blackboard");
+    let board = Board::open(path, Time::from_millis(0))
+        .err()
+        .expect("this is no blackboard");
     assert!(Door::open(path, Time::from_millis(0)).is_err());
     board
 }
@@ -30,7 +32,12 @@ fn a_file_of_text_is_refused_and_left_alone() {
         let (_folder, path) = folder();
         std::fs::write(&path, text).unwrap();
         let error = refused(&path);
-        assert!(error.to_string().ends_with("blackboard.db: it is not a SQLite database"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .ends_with("blackboard.db: it is not a SQLite database"),
+            "{error}"
+        );
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
     }
 }
@@ -55,7 +62,10 @@ fn a_path_through_a_file_is_refused() {
     let (_folder, path) = folder();
     std::fs::write(&path, "hello").unwrap();
     let error = refused(&path.join("blackboard.db"));
-    assert!(error.to_string().contains("its folder can't be made"), "{error}");
+    assert!(
+        error.to_string().contains("its folder can't be made"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -83,7 +93,11 @@ fn a_foreign_database_was_switched_to_wal_before_it_was_refused() {
         let error = refused(&path);
         assert!(matches!(error, BoardError::Foreign { .. }), "{error}");
         assert_eq!(std::fs::read(&path).unwrap(), before, "{sql}");
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "and nothing beside it");
+        assert_eq!(
+            std::fs::read_dir(folder.path()).unwrap().count(),
+            1,
+            "and nothing beside it"
+        );
     }
 }
 
@@ -94,7 +108,17 @@ fn a_newer_blackboard_is_refused_and_left_alone() {
     foreign(&path, "PRAGMA user_version = 99");
     let before = std::fs::read(&path).unwrap();
     let error = refused(&path);
-    assert!(matches!(error, BoardError::Newer { found: 99, known: migrate::NEWEST, .. }), "{error}");
+    assert!(
+        matches!(
+            error,
+            BoardError::Newer {
+                found: 99,
+                known: migrate::NEWEST,
+                ..
+            }
+        ),
+        "{error}"
+    );
     assert_eq!(std::fs::read(&path).unwrap(), before);
 }
 
@@ -121,13 +145,28 @@ fn a_new_blackboard_is_its_owners_alone() {
     let (folder, _) = folder();
     let path = folder.path().join("state/remand/blackboard.db");
     let mut board = Board::open(&path, Time::from_millis(0)).unwrap();
-    board.write("touch", |conn| Ok(conn.execute_batch("INSERT INTO counters VALUES ('x', 1)")?)).unwrap();
+    board
+        .write("touch", |conn| {
+            Ok(conn.execute_batch("INSERT INTO counters VALUES ('x', 1)")?)
+        })
+        .unwrap();
     for name in ["blackboard.db", "blackboard.db-wal", "blackboard.db-shm"] {
-        let mode = std::fs::metadata(path.with_file_name(name)).unwrap().permissions().mode();
+        let mode = std::fs::metadata(path.with_file_name(name))
+            .unwrap()
+            .permissions()
+            .mode();
         assert_eq!(mode & 0o777, 0o600, "{name}");
     }
-    for made in [path.parent().unwrap(), path.parent().unwrap().parent().unwrap()] {
-        assert_eq!(std::fs::metadata(made).unwrap().permissions().mode() & 0o777, 0o700, "{}", made.display());
+    for made in [
+        path.parent().unwrap(),
+        path.parent().unwrap().parent().unwrap(),
+    ] {
+        assert_eq!(
+            std::fs::metadata(made).unwrap().permissions().mode() & 0o777,
+            0o700,
+            "{}",
+            made.display()
+        );
     }
 }
 
@@ -146,7 +185,9 @@ fn many_who_make_the_same_blackboard_at_once_all_get_it() {
             }
         });
         let conn = open::reader(&path).unwrap();
-        let made: i64 = conn.query_row("SELECT count(*) FROM migrations", [], |row| row.get(0)).unwrap();
+        let made: i64 = conn
+            .query_row("SELECT count(*) FROM migrations", [], |row| row.get(0))
+            .unwrap();
         assert_eq!(made, 1);
     }
 }

@@ -14,11 +14,19 @@ const SCHEMA: &str = include_str!("../../../schema.sql");
 
 /// The list that follows `before` inside the statement that begins with `statement`.
 fn listed(statement: &str, before: &str) -> BTreeSet<String> {
-    let from = SCHEMA.split_once(statement).unwrap_or_else(|| panic!("no {statement}")).1;
+    let from = SCHEMA
+        .split_once(statement)
+        .unwrap_or_else(|| panic!("no {statement}"))
+        .1;
     let within = from.split_once("\n)").map_or(from, |(within, _)| within);
-    let list = within.split_once(before).unwrap_or_else(|| panic!("no {before} in {statement}")).1;
+    let list = within
+        .split_once(before)
+        .unwrap_or_else(|| panic!("no {before} in {statement}"))
+        .1;
     let (list, _) = list.split_once(')').unwrap();
-    list.split(',').map(|word| word.trim().trim_matches('\'').to_owned()).collect()
+    list.split(',')
+        .map(|word| word.trim().trim_matches('\'').to_owned())
+        .collect()
 }
 
 fn set<T: ToString>(words: &[T]) -> BTreeSet<String> {
@@ -56,9 +64,17 @@ fn the_schema_lists_exactly_the_words_of_each_enum() {
     ];
     for (table, column, words) in checks {
         let statement = format!("CREATE TABLE {table} (");
-        assert_eq!(listed(&statement, &format!("CHECK ({column} IN (")), words, "{table}.{column}");
+        assert_eq!(
+            listed(&statement, &format!("CHECK ({column} IN (")),
+            words,
+            "{table}.{column}"
+        );
     }
-    assert_eq!(listed("CREATE TRIGGER events_known_type", "NOT IN ("), set(EventType::ALL), "events.event_type");
+    assert_eq!(
+        listed("CREATE TRIGGER events_known_type", "NOT IN ("),
+        set(EventType::ALL),
+        "events.event_type"
+    );
 }
 
 #[test]
@@ -68,7 +84,10 @@ fn a_change_is_escalated_from_where_it_can_rest() {
         .filter(|state| !state.is_over() && **state != State::Escalated)
         .map(|state| state::resting(*state))
         .collect();
-    assert_eq!(listed("CREATE TABLE changes (", "CHECK (escalated_from IN ("), set(&resting));
+    assert_eq!(
+        listed("CREATE TABLE changes (", "CHECK (escalated_from IN ("),
+        set(&resting)
+    );
 }
 
 #[test]

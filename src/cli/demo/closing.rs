@@ -18,7 +18,11 @@ pub(super) async fn pages(out: &mut Out, stage: &Stage, ends: &[Option<bool>]) -
         let head = Line::default().strong(format!("{REPO}#{}  {}", part.number, part.title));
         out.line(head.plain(": ").piece(look, end))?;
         list(out, "remote", stage.pushed(part).await?)?;
-        list(out, "posted", stage.said_on(part).await?.iter().map(one_line).collect())?;
+        list(
+            out,
+            "posted",
+            stage.said_on(part).await?.iter().map(one_line).collect(),
+        )?;
     }
     Ok(())
 }
@@ -33,14 +37,27 @@ fn list(out: &mut Out, what: &str, lines: Vec<String>) -> Result<()> {
 
 fn end(part: &Part) -> (Look, String) {
     match part.ends {
-        Ends::Passed(_) => (Look::Good, "rejected by the reviewer, fixed, passed; now a person may approve it".into()),
-        Ends::Approved(_) => (Look::Good, "passed, sent back by a person, fixed, approved by her".into()),
-        Ends::Escalated(n) => (Look::Bad, format!("never good enough, handed to a person after {n} fixes")),
+        Ends::Passed(_) => (
+            Look::Good,
+            "rejected by the reviewer, fixed, passed; now a person may approve it".into(),
+        ),
+        Ends::Approved(_) => (
+            Look::Good,
+            "passed, sent back by a person, fixed, approved by her".into(),
+        ),
+        Ends::Escalated(n) => (
+            Look::Bad,
+            format!("never good enough, handed to a person after {n} fixes"),
+        ),
     }
 }
 
 fn one_line(said: &Said) -> String {
-    let place = said.place.as_ref().map(|place| format!(" at {place}")).unwrap_or_default();
+    let place = said
+        .place
+        .as_ref()
+        .map(|place| format!(" at {place}"))
+        .unwrap_or_default();
     format!("{} {}{place}: {}", said.by, said.how, said.text)
 }
 

@@ -18,20 +18,47 @@ pub(super) fn line(event: &Event, part: &Part, elapsed: Duration) -> Option<Line
         return None;
     }
     let is_fix = event.summary.starts_with(Source::ReviewFix.as_str());
-    let begins = if is_fix { "the fixer begins" } else { "the reviewer begins" };
+    let begins = if is_fix {
+        "the fixer begins"
+    } else {
+        "the reviewer begins"
+    };
     let said = event.summary.clone();
     let worth = [
         (EventType::WorkClaimed, Look::Plain, begins.to_owned()),
-        (EventType::WorkRejected, Look::Notice, ours(event, "changes requested", "the reviewer rejects it")),
-        (EventType::WorkApproved, Look::Good, ours(event, "approved", "the reviewer passes it")),
+        (
+            EventType::WorkRejected,
+            Look::Notice,
+            ours(event, "changes requested", "the reviewer rejects it"),
+        ),
+        (
+            EventType::WorkApproved,
+            Look::Good,
+            ours(event, "approved", "the reviewer passes it"),
+        ),
         (EventType::GateFailed, Look::Notice, said.clone()),
-        (EventType::FixPushed, Look::Plain, format!("{said}, its tests pass")),
+        (
+            EventType::FixPushed,
+            Look::Plain,
+            format!("{said}, its tests pass"),
+        ),
         (EventType::Posted, Look::Plain, said.clone()),
         (EventType::Held, Look::Notice, format!("held: {said}")),
-        (EventType::Escalated, Look::Bad, format!("to a person: {said}")),
+        (
+            EventType::Escalated,
+            Look::Bad,
+            format!("to a person: {said}"),
+        ),
     ];
-    let (_, look, text) = worth.into_iter().find(|(event_type, ..)| *event_type == event.event_type)?;
-    let head = format!("{:5.1} s  #{}  {:<16} ", elapsed.as_secs_f64(), part.number, part.title);
+    let (_, look, text) = worth
+        .into_iter()
+        .find(|(event_type, ..)| *event_type == event.event_type)?;
+    let head = format!(
+        "{:5.1} s  #{}  {:<16} ",
+        elapsed.as_secs_f64(),
+        part.number,
+        part.title
+    );
     Some(Line::default().faint(head).piece(look, text))
 }
 
@@ -46,7 +73,9 @@ fn ours(event: &Event, verdict: &str, told: &str) -> String {
 /// What is being done now.
 pub(super) fn live(part: &Part, row: &BoardRow, now: Time) -> Line {
     let doing = match &row.open_item {
-        Some(item) if item.status == Status::Claimed && item.source == Source::ReviewFix => "being fixed",
+        Some(item) if item.status == Status::Claimed && item.source == Source::ReviewFix => {
+            "being fixed"
+        }
         Some(item) if item.status == Status::Claimed => "under review",
         Some(_) => "queued",
         None => row.column,
@@ -55,5 +84,8 @@ pub(super) fn live(part: &Part, row: &BoardRow, now: Time) -> Line {
     Line::default()
         .strong(format!("  #{}  {:<16} ", part.number, part.title))
         .plain(format!("{doing:<18} {}", row.change.cycle_text()))
-        .faint(run.map(|run| format!("  for {:.1} s", now.since(run.started_at).as_secs_f64())).unwrap_or_default())
+        .faint(
+            run.map(|run| format!("  for {:.1} s", now.since(run.started_at).as_secs_f64()))
+                .unwrap_or_default(),
+        )
 }

@@ -33,7 +33,12 @@ pub(crate) struct RunArgs {
     dry_run: bool,
 }
 
-pub(super) fn run(args: &RunArgs, settings: &Loaded, all: &[Definition], desk: &mut Desk) -> Result<Code> {
+pub(super) fn run(
+    args: &RunArgs,
+    settings: &Loaded,
+    all: &[Definition],
+    desk: &mut Desk,
+) -> Result<Code> {
     let Some(definition) = all.iter().find(|definition| definition.name == args.name) else {
         return Err(no_such(&args.name, all.iter().map(|one| one.name.as_str())).into());
     };
@@ -43,9 +48,15 @@ pub(super) fn run(args: &RunArgs, settings: &Loaded, all: &[Definition], desk: &
     if !args.dry_run && matches!(definition.config, Config::Command(_)) {
         let stops = desk.read(bb::stops)?;
         if let Some(stop) = stops.iter().find(|stop| stop.project_id.is_none()) {
-            return Err(Fail::needs_person(format!("{}: no program is started", stop::sentence(stop)))
-                .hint(format!("`{}` ends that; --dry-run shows what would come of it", stop::command(stop)))
-                .into());
+            return Err(Fail::needs_person(format!(
+                "{}: no program is started",
+                stop::sentence(stop)
+            ))
+            .hint(format!(
+                "`{}` ends that; --dry-run shows what would come of it",
+                stop::command(stop)
+            ))
+            .into());
         }
     }
     let mut board = if args.dry_run && settings.blackboard.exists() {
@@ -61,7 +72,9 @@ pub(super) fn run(args: &RunArgs, settings: &Loaded, all: &[Definition], desk: &
     }
     if let Some(reason) = trouble {
         let fail = Fail::new(format!("nothing of {} is used: {reason}", definition.name));
-        return Err(fail.hint("docs/evaluators.md says what it is given and what it may print").into());
+        return Err(fail
+            .hint("docs/evaluators.md says what it is given and what it may print")
+            .into());
     }
     if desk.out.is_json() {
         desk.out.json(&json!({
@@ -80,24 +93,35 @@ pub(super) fn run(args: &RunArgs, settings: &Loaded, all: &[Definition], desk: &
     for event in &events {
         let about = format!("{} {}", event.target_type, event.target_id);
         let line = Line::default().piece(Look::Strong, event.event_type.as_str());
-        desk.out.line(line.faint(format!("  {about}  ")).plain(&event.summary))?;
+        desk.out
+            .line(line.faint(format!("  {about}  ")).plain(&event.summary))?;
     }
     if args.dry_run {
-        desk.out.note("this is what would be written; nothing was (--dry-run)")?;
+        desk.out
+            .note("this is what would be written; nothing was (--dry-run)")?;
     }
     Ok(Code::Done)
 }
 
-fn pass(board: &mut Board, definition: &Definition, settings: &Loaded) -> Result<(Beat, Option<String>)> {
+fn pass(
+    board: &mut Board,
+    definition: &Definition,
+    settings: &Loaded,
+) -> Result<(Beat, Option<String>)> {
     let Config::Command(program) = &definition.config else {
         let one = std::slice::from_ref(definition);
-        return Ok((board.write("heartbeat", |conn| heartbeat::beat(conn, one, clock::now()))?, None));
+        return Ok((
+            board.write("heartbeat", |conn| heartbeat::beat(conn, one, clock::now()))?,
+            None,
+        ));
     };
     let kit = daemon::kit(settings, ProcessId::own()?.to_string());
     wait(kit.end_left())?;
     let view = board.read(|conn| command::look(conn, definition, clock::now()))?;
     let printed = wait(command::ask(program, &view, &kit))?;
     let seen = (&view, &printed);
-    let beat = board.write("evaluator", |conn| command::settle(conn, definition, seen, &kit, clock::now()))?;
+    let beat = board.write("evaluator", |conn| {
+        command::settle(conn, definition, seen, &kit, clock::now())
+    })?;
     Ok((beat, printed.err()))
 }

@@ -14,7 +14,9 @@ pub(super) struct Ask {
 impl Ask {
     /// Only where somebody sees the question and can answer.
     pub(super) fn new(is_silenced: bool) -> Self {
-        Self { is_asking: !is_silenced && io::stdin().is_terminal() && io::stdout().is_terminal() }
+        Self {
+            is_asking: !is_silenced && io::stdin().is_terminal() && io::stdout().is_terminal(),
+        }
     }
 
     pub(super) fn is_asking(&self) -> bool {
@@ -22,12 +24,22 @@ impl Ask {
     }
 
     /// One answer; an empty one is the default. Without a default it is asked again.
-    pub(super) fn line(&mut self, out: &mut Out, question: &str, default: Option<&str>) -> Result<String> {
-        let shown = default.map(|default| format!(" [{default}]")).unwrap_or_default();
+    pub(super) fn line(
+        &mut self,
+        out: &mut Out,
+        question: &str,
+        default: Option<&str>,
+    ) -> Result<String> {
+        let shown = default
+            .map(|default| format!(" [{default}]"))
+            .unwrap_or_default();
         loop {
             out.stream(&format!("{question}{shown}: "))?;
             let mut text = String::new();
-            io::stdin().lock().read_line(&mut text).context("cannot read the answer")?;
+            io::stdin()
+                .lock()
+                .read_line(&mut text)
+                .context("cannot read the answer")?;
             if !text.ends_with('\n') {
                 out.blank()?;
                 return Err(stopped().into());
@@ -58,7 +70,11 @@ impl Ask {
 
     pub(super) fn agrees(&mut self, out: &mut Out, question: &str) -> Result<bool> {
         loop {
-            match self.line(out, question, Some("yes"))?.to_lowercase().as_str() {
+            match self
+                .line(out, question, Some("yes"))?
+                .to_lowercase()
+                .as_str()
+            {
                 "y" | "yes" => return Ok(true),
                 "n" | "no" => return Ok(false),
                 _ => out.line("  yes or no?")?,

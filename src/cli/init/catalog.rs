@@ -111,7 +111,10 @@ pub(super) const ECOSYSTEMS: &[Ecosystem] = &[
         tool: "pip",
         language: "Python",
         shown_by: &["pyproject.toml"],
-        is_here: |top| top.text("pyproject.toml").contains("[tool.pytest.ini_options]"),
+        is_here: |top| {
+            top.text("pyproject.toml")
+                .contains("[tool.pytest.ini_options]")
+        },
         setup: |_| PACKAGE,
         again_on: &["pyproject.toml"],
         gate: |_| Some(".venv/bin/python -m pytest"),
@@ -140,7 +143,13 @@ pub(super) const ECOSYSTEMS: &[Ecosystem] = &[
         shown_by: &["gradlew"],
         is_here: |_| true,
         setup: |_| "./gradlew --no-daemon help",
-        again_on: &["build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts", "gradle.lockfile"],
+        again_on: &[
+            "build.gradle",
+            "build.gradle.kts",
+            "settings.gradle",
+            "settings.gradle.kts",
+            "gradle.lockfile",
+        ],
         gate: |_| Some("./gradlew --no-daemon test"),
     },
     Ecosystem {
@@ -149,7 +158,13 @@ pub(super) const ECOSYSTEMS: &[Ecosystem] = &[
         shown_by: &["build.gradle", "build.gradle.kts"],
         is_here: |_| true,
         setup: |_| "gradle --no-daemon help",
-        again_on: &["build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts", "gradle.lockfile"],
+        again_on: &[
+            "build.gradle",
+            "build.gradle.kts",
+            "settings.gradle",
+            "settings.gradle.kts",
+            "gradle.lockfile",
+        ],
         gate: |_| Some("gradle --no-daemon test"),
     },
     Ecosystem {
@@ -157,7 +172,13 @@ pub(super) const ECOSYSTEMS: &[Ecosystem] = &[
         language: "Java",
         shown_by: &["mvnw"],
         is_here: |_| true,
-        setup: |top| maven(top, "./mvnw -B dependency:go-offline", "./mvnw -B -q validate"),
+        setup: |top| {
+            maven(
+                top,
+                "./mvnw -B dependency:go-offline",
+                "./mvnw -B -q validate",
+            )
+        },
         again_on: &["pom.xml"],
         gate: |_| Some("./mvnw -B test"),
     },
@@ -176,7 +197,14 @@ pub(super) const ECOSYSTEMS: &[Ecosystem] = &[
         shown_by: &["*.sln", "*.slnx", "*.csproj", "*.fsproj"],
         is_here: |_| true,
         setup: |_| "dotnet restore",
-        again_on: &["*.sln", "*.slnx", "*.csproj", "*.fsproj", "packages.lock.json", "Directory.Packages.props"],
+        again_on: &[
+            "*.sln",
+            "*.slnx",
+            "*.csproj",
+            "*.fsproj",
+            "packages.lock.json",
+            "Directory.Packages.props",
+        ],
         gate: |_| Some("dotnet test"),
     },
     Ecosystem {
@@ -210,13 +238,25 @@ fn requirements(top: &Top) -> &'static str {
 
 /// Since version 2 the option and the lock file are others.
 fn yarn(top: &Top) -> &'static str {
-    let is_berry = top.has(".yarnrc.yml") || top.text("yarn.lock").lines().any(|line| line == "__metadata:");
-    if is_berry { "yarn install --immutable" } else { "yarn install --frozen-lockfile" }
+    let is_berry = top.has(".yarnrc.yml")
+        || top
+            .text("yarn.lock")
+            .lines()
+            .any(|line| line == "__metadata:");
+    if is_berry {
+        "yarn install --immutable"
+    } else {
+        "yarn install --frozen-lockfile"
+    }
 }
 
 /// The modules of a build depend on each other, and `go-offline` looks for those that are not built yet in a repository.
 fn maven(top: &Top, one_module: &'static str, modules: &'static str) -> &'static str {
-    if top.text("pom.xml").contains("<modules>") { modules } else { one_module }
+    if top.text("pom.xml").contains("<modules>") {
+        modules
+    } else {
+        one_module
+    }
 }
 
 /// A test script in package.json; not the one that `npm init` writes, which fails.
@@ -228,7 +268,10 @@ fn script_test(top: &Top, gate: &'static str) -> Option<&'static str> {
 /// pytest is among what is set up.
 fn has_pytest(top: &Top, gate: &'static str) -> Option<&'static str> {
     let files = ["requirements.txt", "requirements-dev.txt", "pyproject.toml"];
-    files.iter().any(|file| top.text(file).contains("pytest")).then_some(gate)
+    files
+        .iter()
+        .any(|file| top.text(file).contains("pytest"))
+        .then_some(gate)
 }
 
 fn php_test(top: &Top) -> Option<&'static str> {
@@ -236,7 +279,8 @@ fn php_test(top: &Top) -> Option<&'static str> {
         return Some("vendor/bin/phpunit");
     }
     // A script is a command, or a list of them.
-    let has_script =
-        ["/scripts/test", "/scripts/test/0"].iter().any(|at| top.json_string("composer.json", at).is_some());
+    let has_script = ["/scripts/test", "/scripts/test/0"]
+        .iter()
+        .any(|at| top.json_string("composer.json", at).is_some());
     has_script.then_some("composer test")
 }

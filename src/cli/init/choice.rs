@@ -60,25 +60,49 @@ impl AgentChoice {
             *word = whole(word);
         }
         let Some(program) = command.first() else {
-            return Err(Fail::usage(format!("{what} is empty")).hint("`claude`, or a command with its words").into());
+            return Err(Fail::usage(format!("{what} is empty"))
+                .hint("`claude`, or a command with its words")
+                .into());
         };
-        let stem = Path::new(program).file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-        let fits = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
+        let stem = Path::new(program)
+            .file_stem()
+            .map(|stem| stem.to_string_lossy().into_owned())
+            .unwrap_or_default();
+        let fits = |c: char| {
+            if c.is_ascii_alphanumeric() || c == '_' {
+                c
+            } else {
+                '-'
+            }
+        };
         let name: String = stem.chars().map(fits).collect();
-        let name = if name.trim_matches('-').is_empty() { "agent".to_owned() } else { name };
-        Ok(Self { name, is_claude: stem == "claude" && command.len() == 1, command })
+        let name = if name.trim_matches('-').is_empty() {
+            "agent".to_owned()
+        } else {
+            name
+        };
+        Ok(Self {
+            name,
+            is_claude: stem == "claude" && command.len() == 1,
+            command,
+        })
     }
 }
 
 /// An agent is started in a worktree, where a relative path would be another file.
 fn whole(word: &str) -> String {
-    let begins_like_one = ["./", "../", "~/"].iter().any(|begin| word.starts_with(begin));
+    let begins_like_one = ["./", "../", "~/"]
+        .iter()
+        .any(|begin| word.starts_with(begin));
     let is_path = begins_like_one || (word.contains('/') && Path::new(word).exists());
     if !is_path {
         return word.to_owned();
     }
     let path = super::detect::from_home(word);
-    std::path::absolute(&path).unwrap_or(path).display().to_string()
+    std::path::absolute(&path)
+        .unwrap_or(path)
+        .display()
+        .to_string()
 }
 
 impl ProjectChoice {
@@ -91,22 +115,43 @@ impl ProjectChoice {
         let project = project::named_project(&found, name, desk)?;
         let mut board = desk.board_there(&settings)?;
         let known = match &mut board {
-            Some(board) => board.read(|conn| bb::project_by_common_dir(conn, &project.common_dir))?,
+            Some(board) => {
+                board.read(|conn| bb::project_by_common_dir(conn, &project.common_dir))?
+            }
             None => None,
         };
         match (&known, name) {
             (None, _) => refuse_taken(&project, board.as_mut())?,
             (Some(known), Some(name)) if known.project_id.as_str() != name => {
-                let what = format!("{} is the project `{}` already", project.path, known.project_id);
+                let what = format!(
+                    "{} is the project `{}` already",
+                    project.path, known.project_id
+                );
                 return Err(Fail::usage(what).hint("leave --name out").into());
             }
             (Some(_), _) => {}
         }
-        let tracked = if found.bare { Vec::new() } else { wait(git.tracked_files(&found.path))?? };
+        let tracked = if found.bare {
+            Vec::new()
+        } else {
+            wait(git.tracked_files(&found.path))??
+        };
         let proposal = ecosystem::detect(&Top::new(&found.path, tracked));
-        let (repo, id) = known.map_or((project.repo, None), |known| (known.repo, Some(known.project_id)));
-        let name = id.as_ref().map_or(project.project_id.to_string(), ToString::to_string);
-        Ok(Self { path: found.path, name, repo, gates: Vec::new(), setup: None, found: proposal, known: id })
+        let (repo, id) = known.map_or((project.repo, None), |known| {
+            (known.repo, Some(known.project_id))
+        });
+        let name = id
+            .as_ref()
+            .map_or(project.project_id.to_string(), ToString::to_string);
+        Ok(Self {
+            path: found.path,
+            name,
+            repo,
+            gates: Vec::new(),
+            setup: None,
+            found: proposal,
+            known: id,
+        })
     }
 
     /// Each once, and no two of one name.
@@ -115,8 +160,12 @@ impl ProjectChoice {
             return Ok(());
         }
         if let Some(other) = others.iter().find(|other| other.name == self.name) {
-            let what =
-                format!("{} and {} would both be called `{}`", other.path.display(), self.path.display(), self.name);
+            let what = format!(
+                "{} and {} would both be called `{}`",
+                other.path.display(),
+                self.path.display(),
+                self.name
+            );
             return Err(Fail::usage(what)
                 .hint("add one of them later, with `remand project add PATH --name NAME`")
                 .into());
@@ -129,11 +178,17 @@ impl ProjectChoice {
 /// Better said before anything is written.
 fn refuse_taken(project: &Project, board: Option<&mut Board>) -> Result<()> {
     let Some(board) = board else { return Ok(()) };
-    let taken = board.read(bb::list_projects)?.into_iter().find(|other| other.project_id == project.project_id);
+    let taken = board
+        .read(bb::list_projects)?
+        .into_iter()
+        .find(|other| other.project_id == project.project_id);
     match taken {
-        Some(other) => Err(Fail::usage(format!("there is a project `{}` already: {}", other.project_id, other.path))
-            .hint("give this one another with --name NAME")
-            .into()),
+        Some(other) => Err(Fail::usage(format!(
+            "there is a project `{}` already: {}",
+            other.project_id, other.path
+        ))
+        .hint("give this one another with --name NAME")
+        .into()),
         None => Ok(()),
     }
 }
@@ -155,7 +210,11 @@ pub(super) fn words(text: &str, what: &str) -> Result<Vec<String>> {
             (None, c) if c.is_whitespace() => words.extend(word.take()),
             (None, '|' | '&' | ';' | '<' | '>' | '$' | '`' | '\\' | '*') => {
                 let hint = "put it into a script, or give it to a shell: sh -c '…'";
-                return Err(refused(&format!("no shell reads it, and `{c}` is a shell's")).hint(hint).into());
+                return Err(
+                    refused(&format!("no shell reads it, and `{c}` is a shell's"))
+                        .hint(hint)
+                        .into(),
+                );
             }
             (_, c) => word.get_or_insert_default().push(c),
         }
@@ -164,13 +223,18 @@ pub(super) fn words(text: &str, what: &str) -> Result<Vec<String>> {
         return Err(refused("a quotation mark is missing").into());
     }
     words.extend(word);
-    if words.first().is_some_and(|program| program.trim().is_empty()) {
+    if words
+        .first()
+        .is_some_and(|program| program.trim().is_empty())
+    {
         return Err(refused("the program is empty").into());
     }
     if words.first().is_some_and(|program| program.contains('=')) {
-        return Err(refused("no shell reads it, and a variable before a command is a shell's")
-            .hint("env NAME=value COMMAND")
-            .into());
+        return Err(
+            refused("no shell reads it, and a variable before a command is a shell's")
+                .hint("env NAME=value COMMAND")
+                .into(),
+        );
     }
     Ok(words)
 }
@@ -191,7 +255,9 @@ mod tests {
         ] {
             assert_eq!(words(text, "it").unwrap(), expected, "{text}");
         }
-        for text in ["a && b", "a | b", "a > b", "$HOME/x", "a 'b", "'' b", "X=1 a", "a\\ b", "a *.rs"] {
+        for text in [
+            "a && b", "a | b", "a > b", "$HOME/x", "a 'b", "'' b", "X=1 a", "a\\ b", "a *.rs",
+        ] {
             assert!(words(text, "it").is_err(), "{text}");
         }
     }

@@ -12,13 +12,17 @@ use crate::process;
 const LIMIT: Duration = Duration::from_secs(4);
 
 pub(super) fn on_path(program: &str) -> bool {
-    let path = config::agent_environment(&[]).get("PATH").map(std::ffi::OsString::from);
+    let path = config::agent_environment(&[])
+        .get("PATH")
+        .map(std::ffi::OsString::from);
     process::find(program.as_ref(), path.as_deref(), Path::new("/")).is_some()
 }
 
 /// A path as a person types it where no shell reads it.
 pub(super) fn from_home(text: &str) -> PathBuf {
-    let home = config::agent_environment(&[]).get("HOME").map(PathBuf::from);
+    let home = config::agent_environment(&[])
+        .get("HOME")
+        .map(PathBuf::from);
     match (text.strip_prefix("~/"), home) {
         (Some(rest), Some(home)) => home.join(rest),
         _ => PathBuf::from(text),
@@ -27,9 +31,20 @@ pub(super) fn from_home(text: &str) -> PathBuf {
 
 /// Who is logged in on GitHub, as a sentence.
 pub(super) async fn login(set: GithubSettings) -> String {
-    let github = Github::new(set.gh, config::forge_environment(), set.call.min(LIMIT), "/".into());
+    let github = Github::new(
+        set.gh,
+        config::forge_environment(),
+        set.call.min(LIMIT),
+        "/".into(),
+    );
     match github.me().await {
-        Ok(account) => format!("on GitHub remand speaks as {}, with whom `gh` is logged in", account.author.login),
-        Err(error) => format!("on GitHub nothing can be done yet: {error}; {}", error.hint()),
+        Ok(account) => format!(
+            "on GitHub remand speaks as {}, with whom `gh` is logged in",
+            account.author.login
+        ),
+        Err(error) => format!(
+            "on GitHub nothing can be done yet: {error}; {}",
+            error.hint()
+        ),
     }
 }

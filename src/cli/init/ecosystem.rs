@@ -37,18 +37,32 @@ pub(super) struct Ecosystem {
 pub(super) fn detect(top: &Top) -> Option<Proposal> {
     let is_here = |one: &&Ecosystem| top.first_of(one.shown_by).is_some() && (one.is_here)(top);
     let here = || ECOSYSTEMS.iter().filter(is_here);
-    let found = here().find(|one| (one.gate)(top).is_some()).or_else(|| here().next())?;
+    let found = here()
+        .find(|one| (one.gate)(top).is_some())
+        .or_else(|| here().next())?;
     let setup = Some((found.setup)(top)).filter(|setup| !setup.is_empty());
-    let again_on = top.names_of(found.again_on).into_iter().map(str::to_owned).collect();
+    let again_on = top
+        .names_of(found.again_on)
+        .into_iter()
+        .map(str::to_owned)
+        .collect();
     let mut others: Vec<(&'static str, String)> = Vec::new();
     let mut languages = vec![found.language];
     for one in here() {
         if !languages.contains(&one.language) {
             languages.push(one.language);
-            others.extend(top.first_of(one.shown_by).map(|file| (one.tool, file.to_owned())));
+            others.extend(
+                top.first_of(one.shown_by)
+                    .map(|file| (one.tool, file.to_owned())),
+            );
         }
     }
-    Some(Proposal { setup, again_on, gate: (found.gate)(top), others })
+    Some(Proposal {
+        setup,
+        again_on,
+        gate: (found.gate)(top),
+        others,
+    })
 }
 
 #[cfg(test)]
@@ -56,7 +70,12 @@ mod tests {
     use super::*;
 
     /// Files with their text; the set-up, the gate, and the files after whose change the set-up runs again.
-    type Case<'a> = (&'a [(&'a str, &'a str)], Option<&'a str>, Option<&'a str>, &'a [&'a str]);
+    type Case<'a> = (
+        &'a [(&'a str, &'a str)],
+        Option<&'a str>,
+        Option<&'a str>,
+        &'a [&'a str],
+    );
 
     const TESTED: &str = "{\"scripts\": {\"test\": \"vitest\"}}";
 
@@ -78,10 +97,18 @@ mod tests {
                 Some("npm test"),
                 &["package-lock.json", "package.json"],
             ),
-            (&[("package.json", TESTED)], Some("npm install --no-package-lock"), Some("npm test"), &["package.json"]),
+            (
+                &[("package.json", TESTED)],
+                Some("npm install --no-package-lock"),
+                Some("npm test"),
+                &["package.json"],
+            ),
             (
                 &[
-                    ("package.json", "{\"scripts\": {\"test\": \"echo \\\"Error: no test specified\\\" && exit 1\"}}"),
+                    (
+                        "package.json",
+                        "{\"scripts\": {\"test\": \"echo \\\"Error: no test specified\\\" && exit 1\"}}",
+                    ),
                     ("package-lock.json", ""),
                 ],
                 Some("npm ci"),
@@ -101,7 +128,11 @@ mod tests {
                 &["package.json", "yarn.lock"],
             ),
             (
-                &[("package.json", TESTED), ("yarn.lock", ""), (".yarnrc.yml", "")],
+                &[
+                    ("package.json", TESTED),
+                    ("yarn.lock", ""),
+                    (".yarnrc.yml", ""),
+                ],
                 Some("yarn install --immutable"),
                 Some("yarn test"),
                 &["package.json", "yarn.lock"],
@@ -112,7 +143,12 @@ mod tests {
                 Some("bun run test"),
                 &["bun.lockb", "package.json"],
             ),
-            (&[("go.mod", ""), ("go.sum", "")], Some("go mod download"), Some("go test ./..."), &["go.mod", "go.sum"]),
+            (
+                &[("go.mod", ""), ("go.sum", "")],
+                Some("go mod download"),
+                Some("go test ./..."),
+                &["go.mod", "go.sum"],
+            ),
             (
                 &[("uv.lock", ""), ("pyproject.toml", "dev = [\"pytest\"]")],
                 Some("uv sync --locked"),
@@ -125,9 +161,17 @@ mod tests {
                 None,
                 &["poetry.lock", "pyproject.toml"],
             ),
-            (&[("requirements.txt", "pytest==8\n")], None, Some(".venv/bin/python -m pytest"), &["requirements.txt"]),
             (
-                &[("requirements.txt", "flask\n"), ("requirements-dev.txt", "pytest\n")],
+                &[("requirements.txt", "pytest==8\n")],
+                None,
+                Some(".venv/bin/python -m pytest"),
+                &["requirements.txt"],
+            ),
+            (
+                &[
+                    ("requirements.txt", "flask\n"),
+                    ("requirements-dev.txt", "pytest\n"),
+                ],
                 Some(
                     "sh -c 'python3 -m venv .venv && echo \"*\" >.venv/.gitignore && .venv/bin/pip install -r requirements.txt -r requirements-dev.txt'",
                 ),
@@ -144,14 +188,25 @@ mod tests {
             ),
             (&[("pyproject.toml", "[tool.black]\n")], None, None, &[]),
             (
-                &[("package.json", TESTED), ("yarn.lock", "# generated\n\n__metadata:\n  version: 8\n")],
+                &[
+                    ("package.json", TESTED),
+                    ("yarn.lock", "# generated\n\n__metadata:\n  version: 8\n"),
+                ],
                 Some("yarn install --immutable"),
                 Some("yarn test"),
                 &["package.json", "yarn.lock"],
             ),
-            (&[("Gemfile", ""), ("Gemfile.lock", "")], Some("bundle install"), None, &["Gemfile", "Gemfile.lock"]),
             (
-                &[("composer.json", "{\"scripts\": {\"test\": [\"pest\"]}}"), ("composer.lock", "")],
+                &[("Gemfile", ""), ("Gemfile.lock", "")],
+                Some("bundle install"),
+                None,
+                &["Gemfile", "Gemfile.lock"],
+            ),
+            (
+                &[
+                    ("composer.json", "{\"scripts\": {\"test\": [\"pest\"]}}"),
+                    ("composer.lock", ""),
+                ],
                 Some("composer install --no-interaction"),
                 Some("composer test"),
                 &["composer.json", "composer.lock"],
@@ -180,7 +235,12 @@ mod tests {
                 Some("gradle --no-daemon test"),
                 &["build.gradle"],
             ),
-            (&[("pom.xml", "")], Some("mvn -B dependency:go-offline"), Some("mvn -B test"), &["pom.xml"]),
+            (
+                &[("pom.xml", "")],
+                Some("mvn -B dependency:go-offline"),
+                Some("mvn -B test"),
+                &["pom.xml"],
+            ),
             (
                 &[("pom.xml", ""), ("mvnw", "")],
                 Some("./mvnw -B dependency:go-offline"),
@@ -188,7 +248,10 @@ mod tests {
                 &["pom.xml"],
             ),
             (
-                &[("pom.xml", "<project><modules><module>core</module></modules></project>")],
+                &[(
+                    "pom.xml",
+                    "<project><modules><module>core</module></modules></project>",
+                )],
                 Some("mvn -B -q validate"),
                 Some("mvn -B test"),
                 &["pom.xml"],
@@ -199,17 +262,31 @@ mod tests {
                 Some("./mvnw -B test"),
                 &["pom.xml"],
             ),
-            (&[("Calc.sln", "")], Some("dotnet restore"), Some("dotnet test"), &["Calc.sln"]),
+            (
+                &[("Calc.sln", "")],
+                Some("dotnet restore"),
+                Some("dotnet test"),
+                &["Calc.sln"],
+            ),
             (
                 &[("Calc.sln", ""), ("src/Calc.csproj", "")],
                 Some("dotnet restore"),
                 Some("dotnet test"),
                 &["Calc.csproj", "Calc.sln"],
             ),
-            (&[("mix.exs", ""), ("mix.lock", "")], Some("mix deps.get"), Some("mix test"), &["mix.exs", "mix.lock"]),
+            (
+                &[("mix.exs", ""), ("mix.lock", "")],
+                Some("mix deps.get"),
+                Some("mix test"),
+                &["mix.exs", "mix.lock"],
+            ),
             // The one with tests wins over a lock file for a few tools.
             (
-                &[("package.json", "{}"), ("package-lock.json", ""), ("go.mod", "")],
+                &[
+                    ("package.json", "{}"),
+                    ("package-lock.json", ""),
+                    ("go.mod", ""),
+                ],
                 Some("go mod download"),
                 Some("go test ./..."),
                 &["go.mod"],
@@ -220,19 +297,44 @@ mod tests {
             let found = detect(&top);
             let shown: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
             if let Some(setup) = setup {
-                assert_eq!(found.as_ref().and_then(|found| found.setup).unwrap_or_default(), *setup, "{shown:?}");
+                assert_eq!(
+                    found
+                        .as_ref()
+                        .and_then(|found| found.setup)
+                        .unwrap_or_default(),
+                    *setup,
+                    "{shown:?}"
+                );
             }
-            assert_eq!(found.as_ref().and_then(|found| found.gate), *gate, "{shown:?}");
-            assert_eq!(found.map(|found| found.again_on).unwrap_or_default(), *again_on, "{shown:?}");
+            assert_eq!(
+                found.as_ref().and_then(|found| found.gate),
+                *gate,
+                "{shown:?}"
+            );
+            assert_eq!(
+                found.map(|found| found.again_on).unwrap_or_default(),
+                *again_on,
+                "{shown:?}"
+            );
         }
     }
 
     #[test]
     fn files_that_are_not_tracked_do_not_count() {
-        let (folder, _) = top(&[("package.json", TESTED), ("package-lock.json", ""), ("Cargo.toml", "")]);
+        let (folder, _) = top(&[
+            ("package.json", TESTED),
+            ("package-lock.json", ""),
+            ("Cargo.toml", ""),
+        ]);
         let found = detect(&Top::new(folder.path(), ["package.json".to_owned()])).unwrap();
-        assert_eq!((found.setup, found.gate), (Some("npm install --no-package-lock"), Some("npm test")));
-        assert_eq!((found.again_on, found.others), (vec!["package.json".to_owned()], vec![]));
+        assert_eq!(
+            (found.setup, found.gate),
+            (Some("npm install --no-package-lock"), Some("npm test"))
+        );
+        assert_eq!(
+            (found.again_on, found.others),
+            (vec!["package.json".to_owned()], vec![])
+        );
         assert_eq!(detect(&Top::new(folder.path(), [])), None);
     }
 
@@ -247,7 +349,13 @@ mod tests {
         ]);
         let found = detect(&top).unwrap();
         assert_eq!(found.gate, Some("go test ./..."));
-        assert_eq!(found.others, [("yarn", "yarn.lock".to_owned()), ("bundler", "Gemfile.lock".to_owned())]);
+        assert_eq!(
+            found.others,
+            [
+                ("yarn", "yarn.lock".to_owned()),
+                ("bundler", "Gemfile.lock".to_owned())
+            ]
+        );
     }
 
     #[test]
@@ -267,7 +375,10 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
-        let top = Top::new(folder.path(), files.iter().map(|(name, _)| (*name).to_owned()));
+        let top = Top::new(
+            folder.path(),
+            files.iter().map(|(name, _)| (*name).to_owned()),
+        );
         (folder, top)
     }
 }

@@ -12,7 +12,10 @@ pub(super) struct Top {
 impl Top {
     /// `tracked` has paths from the top of the worktree.
     pub(super) fn new(path: &Path, tracked: impl IntoIterator<Item = String>) -> Self {
-        Self { path: path.to_owned(), tracked: tracked.into_iter().collect() }
+        Self {
+            path: path.to_owned(),
+            tracked: tracked.into_iter().collect(),
+        }
     }
 
     /// Whether there is such a file at the top.
@@ -21,24 +24,38 @@ impl Top {
     }
 
     pub(super) fn has_folder(&self, name: &str) -> bool {
-        self.tracked.iter().any(|path| path.strip_prefix(name).is_some_and(|rest| rest.starts_with('/')))
+        self.tracked.iter().any(|path| {
+            path.strip_prefix(name)
+                .is_some_and(|rest| rest.starts_with('/'))
+        })
     }
 
     /// The first file at the top that has one of these names.
     pub(super) fn first_of(&self, wanted: &[&str]) -> Option<&str> {
         let at_top = self.tracked.iter().filter(|path| !path.contains('/'));
-        at_top.map(String::as_str).find(|name| wanted.iter().any(|one| matches(one, name)))
+        at_top
+            .map(String::as_str)
+            .find(|name| wanted.iter().any(|one| matches(one, name)))
     }
 
     /// The names, in whichever folder, that one of these stands for.
     pub(super) fn names_of(&self, wanted: &[&str]) -> BTreeSet<&str> {
-        let names = self.tracked.iter().map(|path| path.rsplit('/').next().unwrap_or(path));
-        names.filter(|name| wanted.iter().any(|one| matches(one, name))).collect()
+        let names = self
+            .tracked
+            .iter()
+            .map(|path| path.rsplit('/').next().unwrap_or(path));
+        names
+            .filter(|name| wanted.iter().any(|one| matches(one, name)))
+            .collect()
     }
 
     /// The text of a file at the top; empty where it is not there.
     pub(super) fn text(&self, name: &str) -> String {
-        if self.has(name) { std::fs::read_to_string(self.path.join(name)).unwrap_or_default() } else { String::new() }
+        if self.has(name) {
+            std::fs::read_to_string(self.path.join(name)).unwrap_or_default()
+        } else {
+            String::new()
+        }
     }
 
     /// A string in a JSON file at the top.

@@ -40,9 +40,18 @@ pub(super) struct Tried {
 /// The commands that a trial runs, in words; none where there is no gate.
 pub(super) fn commands(settings: &Loaded, project: &Project) -> Option<String> {
     let set = settings.project(project.project_id.as_str());
-    let gates = set.gates.iter().map(|gate| format!("`{}`", gate.words().join(" ")));
+    let gates = set
+        .gates
+        .iter()
+        .map(|gate| format!("`{}`", gate.words().join(" ")));
     let setup = (!set.setup.is_empty()).then(|| format!("`{}`", set.setup.join(" ")));
-    (!set.gates.is_empty()).then(|| setup.into_iter().chain(gates).collect::<Vec<_>>().join(", then "))
+    (!set.gates.is_empty()).then(|| {
+        setup
+            .into_iter()
+            .chain(gates)
+            .collect::<Vec<_>>()
+            .join(", then ")
+    })
 }
 
 pub(super) fn run(settings: &Loaded, project: &Project, commands: String) -> Result<Tried> {
@@ -60,14 +69,22 @@ pub(super) fn run(settings: &Loaded, project: &Project, commands: String) -> Res
     };
     Ok(match trial {
         Trial::Green => tried,
-        Trial::Red { command, summary, output } => Tried {
+        Trial::Red {
+            command,
+            summary,
+            output,
+        } => Tried {
             result: TrialResult::Red,
             command: Some(command),
             reason: Some(summary),
             output: Some(output),
             ..tried
         },
-        Trial::NotRun { reason } => Tried { result: TrialResult::NotRun, reason: Some(reason), ..tried },
+        Trial::NotRun { reason } => Tried {
+            result: TrialResult::NotRun,
+            reason: Some(reason),
+            ..tried
+        },
     })
 }
 
@@ -77,7 +94,9 @@ impl Tried {
         let reason = self.reason.as_deref().unwrap_or_default();
         match self.result {
             TrialResult::Green => {
-                let line = Line::default().piece(Look::Good, "green").plain(format!(": {} {of}", self.commands));
+                let line = Line::default()
+                    .piece(Look::Good, "green")
+                    .plain(format!(": {} {of}", self.commands));
                 return Ok(out.line(line)?);
             }
             TrialResult::Red => {
@@ -91,7 +110,11 @@ impl Tried {
             }
             TrialResult::NotRun => {
                 let (first, output) = reason.split_once('\n').unwrap_or((reason, ""));
-                out.line(Line::default().piece(Look::Bad, "not run").plain(format!(": the gates {of}: {first}")))?;
+                out.line(
+                    Line::default()
+                        .piece(Look::Bad, "not run")
+                        .plain(format!(": the gates {of}: {first}")),
+                )?;
                 out.block(output, 2)?;
             }
         }

@@ -21,14 +21,24 @@ pub(super) fn render(choices: &Choices) -> String {
     let review_name = review_name(choices);
     text.push_str(&format!(
         "# Who fixes{}.\nagent = {}\n",
-        if agent == review_agent { " and reviews" } else { "" },
+        if agent == review_agent {
+            " and reviews"
+        } else {
+            ""
+        },
         quoted(&agent.name)
     ));
     if agent != review_agent {
-        text.push_str(&format!("\n# Who reviews.\nreview_agent = {}\n", quoted(&review_name)));
+        text.push_str(&format!(
+            "\n# Who reviews.\nreview_agent = {}\n",
+            quoted(&review_name)
+        ));
     }
     if !choices.gates.is_empty() {
-        text.push_str(&format!("\n# What must pass before a fix is pushed.\ngates = {}\n", commands(&choices.gates)));
+        text.push_str(&format!(
+            "\n# What must pass before a fix is pushed.\ngates = {}\n",
+            commands(&choices.gates)
+        ));
     }
     if choices.shadow {
         text.push_str(
@@ -41,7 +51,11 @@ pub(super) fn render(choices: &Choices) -> String {
          # How much they may spend in a day on all changes together; then work waits for the next day.\n\
          max_cost_usd_per_day = 50.0\n",
     );
-    let gates: Vec<&Vec<String>> = choices.gates.iter().chain(choices.projects.iter().flat_map(|p| &p.gates)).collect();
+    let gates: Vec<&Vec<String>> = choices
+        .gates
+        .iter()
+        .chain(choices.projects.iter().flat_map(|p| &p.gates))
+        .collect();
     text.push_str(&table(agent, &agent.name, &gates));
     if agent != review_agent {
         text.push_str(&table(review_agent, &review_name, &[]));
@@ -58,12 +72,16 @@ pub(super) fn render(choices: &Choices) -> String {
             ));
             if !setup.again_on.is_empty() {
                 let names = list(&setup.again_on);
-                text.push_str(&format!("# It runs again when one of these files changed.\nsetup_again_on = {names}\n"));
+                text.push_str(&format!(
+                    "# It runs again when one of these files changed.\nsetup_again_on = {names}\n"
+                ));
             }
         }
         if !project.gates.is_empty() {
             let gates = commands(&project.gates);
-            text.push_str(&format!("# What must pass before a fix is pushed.\ngates = {gates}\n"));
+            text.push_str(&format!(
+                "# What must pass before a fix is pushed.\ngates = {gates}\n"
+            ));
         }
         if let (Some(label), true) = (&choices.label, project.repo.is_some()) {
             text.push_str(&format!("\n# Open pull requests with this label are taken over by themselves.\n[projects.{name}.discover]\nlabel = {}\n", quoted(label)));
@@ -75,7 +93,11 @@ pub(super) fn render(choices: &Choices) -> String {
 /// Two commands of one program are two agents.
 fn review_name(choices: &Choices) -> String {
     let name = &choices.review_agent.name;
-    if *name == choices.agent.name { format!("{name}-review") } else { name.clone() }
+    if *name == choices.agent.name {
+        format!("{name}-review")
+    } else {
+        name.clone()
+    }
 }
 
 fn table(agent: &AgentChoice, name: &str, gates: &[&Vec<String>]) -> String {
@@ -86,9 +108,13 @@ fn table(agent: &AgentChoice, name: &str, gates: &[&Vec<String>]) -> String {
             text.push_str(&format!("command = {}\n", list(&agent.command)));
         }
         // Its notation has no way to write these.
-        let fits = |gate: &&&Vec<String>| !gate.iter().any(|word| word.contains(['(', ')', ',', ' ']));
-        let mut allow: Vec<String> =
-            gates.iter().filter(fits).map(|gate| format!("Bash({} *)", gate.join(" "))).collect();
+        let fits =
+            |gate: &&&Vec<String>| !gate.iter().any(|word| word.contains(['(', ')', ',', ' ']));
+        let mut allow: Vec<String> = gates
+            .iter()
+            .filter(fits)
+            .map(|gate| format!("Bash({} *)", gate.join(" ")))
+            .collect();
         allow.dedup();
         if !allow.is_empty() {
             text.push_str(&format!(
@@ -97,7 +123,10 @@ fn table(agent: &AgentChoice, name: &str, gates: &[&Vec<String>]) -> String {
             ));
         }
     } else {
-        text.push_str(&format!("kind = \"command\"\ncommand = {}\n", list(&agent.command)));
+        text.push_str(&format!(
+            "kind = \"command\"\ncommand = {}\n",
+            list(&agent.command)
+        ));
     }
     text
 }
@@ -109,15 +138,33 @@ fn quoted(text: &str) -> String {
 /// A part of a table's name.
 fn key(name: &str) -> String {
     let is_bare = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    if name.chars().all(is_bare) { name.to_owned() } else { quoted(name) }
+    if name.chars().all(is_bare) {
+        name.to_owned()
+    } else {
+        quoted(name)
+    }
 }
 
 fn list(words: &[String]) -> String {
-    format!("[{}]", words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(", "))
+    format!(
+        "[{}]",
+        words
+            .iter()
+            .map(|word| quoted(word))
+            .collect::<Vec<_>>()
+            .join(", ")
+    )
 }
 
 fn commands(commands: &[Vec<String>]) -> String {
-    format!("[{}]", commands.iter().map(|words| list(words)).collect::<Vec<_>>().join(", "))
+    format!(
+        "[{}]",
+        commands
+            .iter()
+            .map(|words| list(words))
+            .collect::<Vec<_>>()
+            .join(", ")
+    )
 }
 
 /// Puts the text into its place, and says where a copy of what was there is. The file is read once before it counts: one
@@ -134,14 +181,18 @@ pub(super) fn put(place: &Place, file: &Path, text: &str) -> Result<Option<PathB
         made.sync_all()
     });
     written.with_context(|| format!("cannot write {}", new.0.display()))?;
-    config::load(&Place { config: Some(new.0.clone()), ..place.clone() })?;
+    config::load(&Place {
+        config: Some(new.0.clone()),
+        ..place.clone()
+    })?;
     if !file.exists() {
         // Fails where another was quicker.
         fs::hard_link(&new.0, file).with_context(|| format!("cannot write {}", file.display()))?;
         return Ok(None);
     }
     let copy = free_name(file)?;
-    fs::copy(file, &copy).with_context(|| format!("cannot copy {} to {}", file.display(), copy.display()))?;
+    fs::copy(file, &copy)
+        .with_context(|| format!("cannot copy {} to {}", file.display(), copy.display()))?;
     fs::rename(&new.0, file).with_context(|| format!("cannot replace {}", file.display()))?;
     Ok(Some(copy))
 }
@@ -150,11 +201,23 @@ pub(super) fn put(place: &Place, file: &Path, text: &str) -> Result<Option<PathB
 fn free_name(file: &Path) -> Result<PathBuf> {
     let name = |n: u32| {
         let mut name = file.as_os_str().to_owned();
-        name.push(if n == 1 { ".bak".to_owned() } else { format!(".bak{n}") });
+        name.push(if n == 1 {
+            ".bak".to_owned()
+        } else {
+            format!(".bak{n}")
+        });
         PathBuf::from(name)
     };
-    let free = (1..1000).map(name).find(|path| path.symlink_metadata().is_err());
-    free.ok_or_else(|| Fail::new(format!("there are too many copies of {} beside it", file.display())).into())
+    let free = (1..1000)
+        .map(name)
+        .find(|path| path.symlink_metadata().is_err());
+    free.ok_or_else(|| {
+        Fail::new(format!(
+            "there are too many copies of {} beside it",
+            file.display()
+        ))
+        .into()
+    })
 }
 
 /// Gone when it is dropped, unless it was moved to its place.

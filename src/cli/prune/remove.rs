@@ -42,7 +42,10 @@ impl Broom {
             if is_over {
                 gone.push(remnant.clone());
             }
-            self.shown.left.extend(reason.map(|reason| Left { path: remnant.path.clone(), reason }));
+            self.shown.left.extend(reason.map(|reason| Left {
+                path: remnant.path.clone(),
+                reason,
+            }));
         }
         if !gone.is_empty() {
             self.board.write("swept", |conn| bb::swept(conn, &gone))?;
@@ -90,9 +93,9 @@ impl Broom {
         };
         let removed = match remnant.kind {
             Where::Run => process::remove_folder(&path).map_err(|error| plain::chain(&error)),
-            Where::Prompt | Where::Worktree | Where::Ref => {
-                fs::remove_file(&path).map(|()| true).map_err(|error| error.to_string())
-            }
+            Where::Prompt | Where::Worktree | Where::Ref => fs::remove_file(&path)
+                .map(|()| true)
+                .map_err(|error| error.to_string()),
         };
         match removed {
             Ok(true) => Outcome::Removed,
@@ -104,12 +107,22 @@ impl Broom {
     /// Its place, if it is there and where we put such things, by the name that it has there. A row's word is not enough
     /// to remove something else: anybody may have written it.
     fn own(&self, remnant: &Remnant) -> Result<Option<PathBuf>, Outcome> {
-        let room = if remnant.kind == Where::Run { &self.runs_dir } else { &self.shadow_dir };
+        let room = if remnant.kind == Where::Run {
+            &self.runs_dir
+        } else {
+            &self.shadow_dir
+        };
         let (path, own) = (Path::new(&remnant.path), room.join(&remnant.proof));
         let mut parts = Path::new(&remnant.proof).components();
-        let is_name = matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None));
+        let is_name = matches!(
+            (parts.next(), parts.next()),
+            (Some(Component::Normal(_)), None)
+        );
         if !is_name || path.file_name() != own.file_name() {
-            return Err(Outcome::Foreign(format!("it is not what its row says: {}", remnant.proof)));
+            return Err(Outcome::Foreign(format!(
+                "it is not what its row says: {}",
+                remnant.proof
+            )));
         }
         match path.symlink_metadata() {
             Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -126,20 +139,33 @@ impl Broom {
             Ok(_) => {}
         }
         let real = |path: &Path| path.canonicalize().ok();
-        if path.parent().and_then(real).is_none_or(|parent| Some(parent) != real(room)) {
-            return Err(Outcome::Stays(format!("it is not in {}: yours to remove", room.display())));
+        if path
+            .parent()
+            .and_then(real)
+            .is_none_or(|parent| Some(parent) != real(room))
+        {
+            return Err(Outcome::Stays(format!(
+                "it is not in {}: yours to remove",
+                room.display()
+            )));
         }
         Ok(Some(path.to_owned()))
     }
 
     async fn remove_worktree(&mut self, remnant: &Remnant) -> Result<Outcome> {
         let (project, path) = (project_of(remnant), Path::new(&remnant.path));
-        match self.sweepable(&project, path, HeadAt::parse(&remnant.proof)).await {
+        match self
+            .sweepable(&project, path, HeadAt::parse(&remnant.proof))
+            .await
+        {
             Sweep::Gone => return Ok(Outcome::Gone),
             Sweep::Stays(why) => return Ok(Outcome::Stays(why)),
             Sweep::Clean => {}
         }
-        if self.board.read(|conn| bb::worktree_is_used(conn, &remnant.path))? {
+        if self
+            .board
+            .read(|conn| bb::worktree_is_used(conn, &remnant.path))?
+        {
             return Ok(Outcome::Foreign("another change has it now".into()));
         }
         if let Err(error) = self.git.remove_worktree(&project, path).await {
@@ -153,18 +179,29 @@ impl Broom {
         let place = project_of(remnant).repository();
         match self.git.resolve(&place, &remnant.path).await {
             Ok(None) => return Outcome::Gone,
-            Ok(Some(sha)) if sha != remnant.proof => return Outcome::Foreign("it was written anew since".into()),
+            Ok(Some(sha)) if sha != remnant.proof => {
+                return Outcome::Foreign("it was written anew since".into());
+            }
             Ok(Some(_)) => {}
             Err(error) => return Outcome::Stays(plain::chain(&error)),
         }
-        match self.git.forget_ref_at(&place, &remnant.path, &remnant.proof).await {
+        match self
+            .git
+            .forget_ref_at(&place, &remnant.path, &remnant.proof)
+            .await
+        {
             Ok(()) => Outcome::Removed,
             Err(error) => Outcome::Stays(plain::chain(&error)),
         }
     }
 
     /// What can't be looked at stays.
-    pub(super) async fn sweepable(&self, project: &Project, path: &Path, head_at: HeadAt<'_>) -> Sweep {
+    pub(super) async fn sweepable(
+        &self,
+        project: &Project,
+        path: &Path,
+        head_at: HeadAt<'_>,
+    ) -> Sweep {
         let found = self.git.sweepable(project, path, head_at).await;
         found.unwrap_or_else(|error| Sweep::Stays(plain::chain(&error)))
     }
@@ -172,5 +209,11 @@ impl Broom {
 
 fn project_of(remnant: &Remnant) -> Project {
     let common_dir = PathBuf::from(&remnant.repository);
-    Project { path: common_dir.clone(), common_dir, bare: true, default_branch: None, origin: None }
+    Project {
+        path: common_dir.clone(),
+        common_dir,
+        bare: true,
+        default_branch: None,
+        origin: None,
+    }
 }

@@ -42,11 +42,15 @@ async fn look_with(git: &Git, args: &ReviewArgs, settings: &Loaded, desk: &Desk)
     };
     let branch = own_branch(&worktree, &project, args, &shown)?;
     if let Err(refused) = check_branch_name(&branch) {
-        let hint = format!("rename it: `git -C {shown} branch -m NAME`, with letters, digits and . _ / - in the name");
+        let hint = format!(
+            "rename it: `git -C {shown} branch -m NAME`, with letters, digits and . _ / - in the name"
+        );
         return Err(Fail::new(refused.to_string()).hint(hint).into());
     }
     if !worktree.place.is_linked() {
-        let what = format!("{shown} is the project's main checkout, which is yours to work in, not an agent's");
+        let what = format!(
+            "{shown} is the project's main checkout, which is yours to work in, not an agent's"
+        );
         let hint = format!(
             "`git switch {}`, then `git worktree add ../{} {branch}`, and review that",
             project.default_branch,
@@ -59,28 +63,66 @@ async fn look_with(git: &Git, args: &ReviewArgs, settings: &Loaded, desk: &Desk)
     let Some(head) = worktree.head.clone() else {
         return Err(Fail::new(format!("branch {branch} has no commit yet")).into());
     };
-    let base = args.base.clone().unwrap_or_else(|| project.default_branch.clone());
-    let title = something_to_review(git, &worktree, &Range { base: &base, head: &head, branch: &branch }).await?;
+    let base = args
+        .base
+        .clone()
+        .unwrap_or_else(|| project.default_branch.clone());
+    let title = something_to_review(
+        git,
+        &worktree,
+        &Range {
+            base: &base,
+            head: &head,
+            branch: &branch,
+        },
+    )
+    .await?;
     let title = args.title.clone().unwrap_or(title);
     if title.trim().is_empty() {
         return Err(Fail::usage("the title is empty").into());
     }
-    Ok(Found { project, is_new_project, path: path_text.to_owned(), branch, base, head, title })
+    Ok(Found {
+        project,
+        is_new_project,
+        path: path_text.to_owned(),
+        branch,
+        base,
+        head,
+        title,
+    })
 }
 
 async fn which_worktree(git: &Git, args: &ReviewArgs) -> Result<PathBuf> {
     let from = args.worktree.clone().unwrap_or_else(|| PathBuf::from("."));
-    let Some(branch) = &args.branch else { return Ok(git.top_of(&from).await?) };
+    let Some(branch) = &args.branch else {
+        return Ok(git.top_of(&from).await?);
+    };
     let project = git.project_at(&from).await?;
     let all = git.worktrees(&project).await?;
-    if let Some(listed) = all.iter().find(|listed| listed.branch.as_ref() == Some(branch) && !listed.prunable) {
+    if let Some(listed) = all
+        .iter()
+        .find(|listed| listed.branch.as_ref() == Some(branch) && !listed.prunable)
+    {
         return Ok(listed.path.clone());
     }
-    let hint = format!("`git worktree add ../{} {branch}` makes one", folder_for(branch));
-    Err(Fail::not_found(format!("no worktree of {} is on branch {branch}", project.path.display())).hint(hint).into())
+    let hint = format!(
+        "`git worktree add ../{} {branch}` makes one",
+        folder_for(branch)
+    );
+    Err(Fail::not_found(format!(
+        "no worktree of {} is on branch {branch}",
+        project.path.display()
+    ))
+    .hint(hint)
+    .into())
 }
 
-async fn which_project(git: &Git, args: &ReviewArgs, worktree: &Worktree, desk: &Desk) -> Result<(Project, bool)> {
+async fn which_project(
+    git: &Git,
+    args: &ReviewArgs,
+    worktree: &Worktree,
+    desk: &Desk,
+) -> Result<(Project, bool)> {
     let common_dir = worktree.place.common_dir.display().to_string();
     if let Some(project) = desk.read(|conn| bb::project_by_common_dir(conn, &common_dir))? {
         return Ok((project, false));
@@ -89,24 +131,41 @@ async fn which_project(git: &Git, args: &ReviewArgs, worktree: &Worktree, desk: 
     if args.add_project {
         return Ok((plain_project(&found, desk)?, true));
     }
-    let what =
-        format!("{} belongs to {}, which is no project yet", worktree.place.path.display(), found.path.display());
-    let hint = format!("`remand project add {}`, or give --add-project", found.path.display());
+    let what = format!(
+        "{} belongs to {}, which is no project yet",
+        worktree.place.path.display(),
+        found.path.display()
+    );
+    let hint = format!(
+        "`remand project add {}`, or give --add-project",
+        found.path.display()
+    );
     Err(Fail::new(what).hint(hint).into())
 }
 
-fn own_branch(worktree: &Worktree, project: &Project, args: &ReviewArgs, shown: &str) -> Result<String> {
+fn own_branch(
+    worktree: &Worktree,
+    project: &Project,
+    args: &ReviewArgs,
+    shown: &str,
+) -> Result<String> {
     if let Some(operation) = worktree.operation {
         let what = format!("a {operation} is not finished in {shown}");
-        return Err(Fail::new(what).hint("finish or abort it, then review").into());
+        return Err(Fail::new(what)
+            .hint("finish or abort it, then review")
+            .into());
     }
     let Some(branch) = worktree.branch.clone() else {
         let what = format!("{shown} is on no branch (its HEAD is detached)");
-        return Err(Fail::new(what).hint("`git switch -c BRANCH` gives its commits one").into());
+        return Err(Fail::new(what)
+            .hint("`git switch -c BRANCH` gives its commits one")
+            .into());
     };
     if branch == project.default_branch || args.base.as_ref() == Some(&branch) {
         let what = format!("{shown} is on {branch}, the branch that work goes into");
-        return Err(Fail::new(what).hint("review a branch of its own: `git switch -c BRANCH`").into());
+        return Err(Fail::new(what)
+            .hint("review a branch of its own: `git switch -c BRANCH`")
+            .into());
     }
     Ok(branch)
 }
@@ -120,9 +179,18 @@ fn inside_roots(path: &Path, project: &Project, settings: &Loaded) -> Result<()>
     if roots.iter().any(holds) {
         return Ok(());
     }
-    let roots: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
-    let what = format!("{} is not in a folder where worktrees may be: {}", path.display(), roots.join(", "));
-    Err(Fail::new(what).hint("add its folder to `worktree_roots` in the settings, or move the worktree").into())
+    let roots: Vec<String> = roots
+        .iter()
+        .map(|root| root.display().to_string())
+        .collect();
+    let what = format!(
+        "{} is not in a folder where worktrees may be: {}",
+        path.display(),
+        roots.join(", ")
+    );
+    Err(Fail::new(what)
+        .hint("add its folder to `worktree_roots` in the settings, or move the worktree")
+        .into())
 }
 
 async fn clean(git: &Git, worktree: &Worktree, shown: &str) -> Result<()> {
@@ -137,7 +205,9 @@ async fn clean(git: &Git, worktree: &Worktree, shown: &str) -> Result<()> {
         named.push(&more);
     }
     let what = format!("{shown} is not clean: {}", named.join(", "));
-    Err(Fail::new(what).hint("only commits are reviewed: `git add -A && git commit`, or `git stash -u`").into())
+    Err(Fail::new(what)
+        .hint("only commits are reviewed: `git add -A && git commit`, or `git stash -u`")
+        .into())
 }
 
 struct Range<'a> {
@@ -151,20 +221,31 @@ async fn something_to_review(git: &Git, worktree: &Worktree, range: &Range<'_>) 
     let Range { base, head, branch } = range;
     let place = &worktree.place;
     let Some(base_head) = git.base_head(place, base).await? else {
-        return Err(Fail::not_found(format!("there is no branch {base} that the work could go into"))
-            .hint("name it with --base")
-            .into());
+        return Err(Fail::not_found(format!(
+            "there is no branch {base} that the work could go into"
+        ))
+        .hint("name it with --base")
+        .into());
     };
     let Some(merge_base) = git.merge_base(place, &base_head, head).await? else {
-        return Err(Fail::new(format!("{branch} and {base} have no common history"))
-            .hint("name another base with --base")
-            .into());
+        return Err(
+            Fail::new(format!("{branch} and {base} have no common history"))
+                .hint("name another base with --base")
+                .into(),
+        );
     };
     let empty = || {
-        Fail::new(format!("there is nothing to review: {branch} has nothing that {base} has not"))
-            .hint("commit the work first, or name another base with --base")
+        Fail::new(format!(
+            "there is nothing to review: {branch} has nothing that {base} has not"
+        ))
+        .hint("commit the work first, or name another base with --base")
     };
-    if merge_base == *head || git.changed_files(place, &merge_base, head).await?.is_empty() {
+    if merge_base == *head
+        || git
+            .changed_files(place, &merge_base, head)
+            .await?
+            .is_empty()
+    {
         return Err(empty().into());
     }
     let commits = git.log(place, &merge_base, head).await?;

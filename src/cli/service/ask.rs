@@ -46,9 +46,14 @@ impl Manager {
             (Kind::Systemd, Some(_), _) => vec![self.systemctl(&["enable", UNIT])],
             (Kind::Systemd, None, true) => vec![self.systemctl(&["daemon-reload"])],
             (Kind::Systemd, None, false) => {
-                vec![self.systemctl(&["daemon-reload"]), self.systemctl(&["enable", "--now", UNIT])]
+                vec![
+                    self.systemctl(&["daemon-reload"]),
+                    self.systemctl(&["enable", "--now", UNIT]),
+                ]
             }
-            (Kind::Launchd, None, false) => vec![launchctl(&["bootstrap", &self.domain(), &self.file])],
+            (Kind::Launchd, None, false) => {
+                vec![launchctl(&["bootstrap", &self.domain(), &self.file])]
+            }
             (Kind::Launchd, _, _) => Vec::new(),
         }
     }
@@ -73,7 +78,10 @@ impl Manager {
             (Kind::Systemd, Some(_)) => Some(self.systemctl(&["disable", UNIT])),
             (Kind::Systemd, None) => Some(self.systemctl(&["disable", "--now", UNIT])),
             (Kind::Launchd, Some(_)) => None,
-            (Kind::Launchd, None) => Some(launchctl(&["bootout", &format!("{}/remand", self.domain())])),
+            (Kind::Launchd, None) => Some(launchctl(&[
+                "bootout",
+                &format!("{}/remand", self.domain()),
+            ])),
         }
     }
 
@@ -87,7 +95,8 @@ impl Manager {
     }
 
     pub(super) fn reload_step(&self) -> Option<Vec<String>> {
-        (self.kind == Kind::Systemd && self.root.is_none()).then(|| self.systemctl(&["daemon-reload"]))
+        (self.kind == Kind::Systemd && self.root.is_none())
+            .then(|| self.systemctl(&["daemon-reload"]))
     }
 
     pub(super) fn enabled(&self) -> Option<String> {
@@ -102,7 +111,8 @@ impl Manager {
     /// The process of the unit, if it runs.
     pub(super) fn main_pid(&self) -> Option<u32> {
         let show = self.systemctl(&["show", "--property=MainPID", "--value", UNIT]);
-        let pid = (self.kind == Kind::Systemd && self.root.is_none()).then(|| self.answer(&show))??;
+        let pid =
+            (self.kind == Kind::Systemd && self.root.is_none()).then(|| self.answer(&show))??;
         pid.parse().ok().filter(|pid| *pid > 0)
     }
 
@@ -114,7 +124,11 @@ impl Manager {
             Some(Ok(output)) if self.is_not_loaded(step, output.status) => Said::Well,
             Some(Ok(output)) => {
                 let said = String::from_utf8_lossy(&output.stderr);
-                Said::Badly(format!("`{}`: {}", step.join(" "), said.trim().replace('\n', "; ")))
+                Said::Badly(format!(
+                    "`{}`: {}",
+                    step.join(" "),
+                    said.trim().replace('\n', "; ")
+                ))
             }
             Some(Err(error)) => Said::Badly(error.to_string()),
         }
@@ -145,12 +159,19 @@ impl Manager {
     }
 
     fn domain(&self) -> String {
-        if self.is_user { format!("gui/{}", rustix::process::getuid().as_raw()) } else { "system".to_owned() }
+        if self.is_user {
+            format!("gui/{}", rustix::process::getuid().as_raw())
+        } else {
+            "system".to_owned()
+        }
     }
 }
 
 fn launchctl(words: &[&str]) -> Vec<String> {
-    std::iter::once(&"launchctl").chain(words).map(|word| (*word).to_owned()).collect()
+    std::iter::once(&"launchctl")
+        .chain(words)
+        .map(|word| (*word).to_owned())
+        .collect()
 }
 
 /// None when the program is not there.
@@ -163,7 +184,10 @@ fn ended(step: &[String]) -> Option<Result<process::ShortOutput, process::Proces
         program: program.into(),
         args: args.iter().map(Into::into).collect(),
         cwd: "/".into(),
-        env: env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+        env: env
+            .into_iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect(),
         stdin: None,
         limit: LIMIT,
         cap: CAP,

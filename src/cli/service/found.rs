@@ -23,14 +23,23 @@ pub(crate) struct FoundUnit {
 }
 
 /// The kind that this system uses.
-pub(super) const NATIVE: Kind = if cfg!(target_os = "macos") { Kind::Launchd } else { Kind::Systemd };
+pub(super) const NATIVE: Kind = if cfg!(target_os = "macos") {
+    Kind::Launchd
+} else {
+    Kind::Systemd
+};
 
 impl FoundUnit {
     /// The unit that is there. One that can't be read counts as missing.
     pub(crate) fn of(owner: Owner) -> Option<Self> {
         let file = file(NATIVE, owner, None)?;
         let text = read(&file).ok()??;
-        Some(Self { kind: NATIVE, owner, says: unit::installed(NATIVE, &text), file })
+        Some(Self {
+            kind: NATIVE,
+            owner,
+            says: unit::installed(NATIVE, &text),
+            file,
+        })
     }
 
     /// The blackboard that its daemon uses.
@@ -38,7 +47,10 @@ impl FoundUnit {
         if self.says.db.is_some() {
             return self.says.db.clone();
         }
-        let place = Place { config: self.says.config.clone(), db: None };
+        let place = Place {
+            config: self.says.config.clone(),
+            db: None,
+        };
         let home = site::home_of(self.says.user.as_deref()?, None)?;
         Some(Whose::User { home: &home }.load(&place).ok()?.blackboard)
     }
@@ -46,7 +58,9 @@ impl FoundUnit {
     /// What lets its daemon write to projects that were added after it was installed.
     fn install_again(&self) -> String {
         let run_as = self.says.user.as_ref().filter(|user| *user != RUN_AS);
-        let run_as = run_as.map(|user| format!(" --run-as {user}")).unwrap_or_default();
+        let run_as = run_as
+            .map(|user| format!(" --run-as {user}"))
+            .unwrap_or_default();
         format!("sudo remand service install --system{run_as}")
     }
 
@@ -55,9 +69,14 @@ impl FoundUnit {
             (Kind::Systemd, Owner::User) => "systemctl --user restart remand.service".to_owned(),
             (Kind::Systemd, Owner::Machine) => "sudo systemctl restart remand.service".to_owned(),
             (Kind::Launchd, Owner::User) => {
-                format!("launchctl kickstart -k gui/{}/remand", rustix::process::getuid().as_raw())
+                format!(
+                    "launchctl kickstart -k gui/{}/remand",
+                    rustix::process::getuid().as_raw()
+                )
             }
-            (Kind::Launchd, Owner::Machine) => "sudo launchctl kickstart -k system/remand".to_owned(),
+            (Kind::Launchd, Owner::Machine) => {
+                "sudo launchctl kickstart -k system/remand".to_owned()
+            }
         }
     }
 }
@@ -67,7 +86,9 @@ pub(super) fn file(kind: Kind, owner: Owner, root: Option<&Path>) -> Option<Path
     let below = |path: &str| root.unwrap_or(Path::new("/")).join(path);
     Some(match (kind, owner) {
         (Kind::Systemd, Owner::User) => config::config_home()?.join("systemd/user/remand.service"),
-        (Kind::Systemd, Owner::Machine) if root.is_some() => below("etc/systemd/system/remand.service"),
+        (Kind::Systemd, Owner::Machine) if root.is_some() => {
+            below("etc/systemd/system/remand.service")
+        }
         (Kind::Systemd, Owner::Machine) => config::machine_units().join("remand.service"),
         (Kind::Launchd, Owner::User) => config::home()?.join("Library/LaunchAgents/remand.plist"),
         (Kind::Launchd, Owner::Machine) => below("Library/LaunchDaemons/remand.plist"),
@@ -89,22 +110,32 @@ impl Elsewhere {
         }
         let unit = FoundUnit::of(Owner::Machine).filter(|unit| unit.says.is_ours)?;
         let other = unit.blackboard().filter(|other| other != blackboard)?;
-        Some(Self { user: unit.says.user.unwrap_or_else(|| "root".to_owned()), blackboard: other })
+        Some(Self {
+            user: unit.says.user.unwrap_or_else(|| "root".to_owned()),
+            blackboard: other,
+        })
     }
 
     pub(crate) fn sentence(&self) -> String {
         let Self { user, blackboard } = self;
-        format!("the service of this machine runs as `{user}` and uses {}", blackboard.display())
+        format!(
+            "the service of this machine runs as `{user}` and uses {}",
+            blackboard.display()
+        )
     }
 
     pub(crate) fn remedy(&self) -> String {
-        format!("`{}` works on that one", site::on_blackboard(&self.user, &self.blackboard, ""))
+        format!(
+            "`{}` works on that one",
+            site::on_blackboard(&self.user, &self.blackboard, "")
+        )
     }
 }
 
 /// The unit of the machine, if it is ours and its daemon uses this blackboard.
 fn bounded_unit(blackboard: &Path) -> Option<FoundUnit> {
-    let unit = FoundUnit::of(Owner::Machine).filter(|unit| unit.says.is_ours && unit.kind == Kind::Systemd)?;
+    let unit = FoundUnit::of(Owner::Machine)
+        .filter(|unit| unit.says.is_ours && unit.kind == Kind::Systemd)?;
     (unit.blackboard()? == blackboard).then_some(unit)
 }
 
@@ -126,6 +157,16 @@ pub(crate) fn outside_of_unit(blackboard: &Path, repository: &Path) -> Option<(S
     if unit.says.writable.iter().any(is_inside) || repository.starts_with(site::STATE) {
         return None;
     }
-    let what = format!("the installed service can't write to {} yet", repository.display());
-    Some((what, format!("`{}`, then `{}`", unit.install_again(), unit.restart_command())))
+    let what = format!(
+        "the installed service can't write to {} yet",
+        repository.display()
+    );
+    Some((
+        what,
+        format!(
+            "`{}`, then `{}`",
+            unit.install_again(),
+            unit.restart_command()
+        ),
+    ))
 }

@@ -24,9 +24,11 @@ pub(super) fn write_logins(file: &Path, logins: &[(String, String)]) -> Result<(
 /// A value as systemd reads it from an environment file.
 fn quoted(name: &str, value: &str) -> Result<String> {
     if value.chars().any(char::is_control) {
-        return Err(Fail::new(format!("{name} contains a control character, which an environment file cannot hold"))
-            .hint("unset it, or install without --with-logins")
-            .into());
+        return Err(Fail::new(format!(
+            "{name} contains a control character, which an environment file cannot hold"
+        ))
+        .hint("unset it, or install without --with-logins")
+        .into());
     }
     let mut quoted = String::from("\"");
     for letter in value.chars() {

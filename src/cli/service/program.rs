@@ -18,11 +18,23 @@ impl Program {
     /// This program; with a root, the one that is there: the path of this one may mean nothing in it.
     pub(super) fn find(root: Option<&Path>) -> Result<Self> {
         let own = std::env::current_exe().context("the path of this program is not known")?;
-        let Some(root) = root else { return Ok(Self { path: own, is_missing: false }) };
+        let Some(root) = root else {
+            return Ok(Self {
+                path: own,
+                is_missing: false,
+            });
+        };
         let is_there = |path: &PathBuf| path.is_file();
-        let same = if own.starts_with(root) { own.clone() } else { root.join(own.strip_prefix("/").unwrap_or(&own)) };
+        let same = if own.starts_with(root) {
+            own.clone()
+        } else {
+            root.join(own.strip_prefix("/").unwrap_or(&own))
+        };
         let usual = USUAL.iter().map(|path| root.join(path));
         let found = std::iter::once(same).chain(usual).find(is_there);
-        Ok(Self { is_missing: found.is_none(), path: found.unwrap_or(own) })
+        Ok(Self {
+            is_missing: found.is_none(),
+            path: found.unwrap_or(own),
+        })
     }
 }

@@ -47,12 +47,31 @@ pub(super) struct Site {
 impl Site {
     pub(super) fn find(which: &Which, desk: &Desk) -> Result<Self> {
         let is_launchd = which.launchd || (cfg!(target_os = "macos") && !which.systemd);
-        let kind = if is_launchd { Kind::Launchd } else { Kind::Systemd };
-        let root = which.root.as_ref().map(std::path::absolute).transpose().context("--root")?;
-        let owner = if which.system { Owner::Machine } else { Owner::User };
+        let kind = if is_launchd {
+            Kind::Launchd
+        } else {
+            Kind::Systemd
+        };
+        let root = which
+            .root
+            .as_ref()
+            .map(std::path::absolute)
+            .transpose()
+            .context("--root")?;
+        let owner = if which.system {
+            Owner::Machine
+        } else {
+            Owner::User
+        };
         let no_home = || Fail::new("HOME is not set: where your units are is not known");
         let file = found::file(kind, owner, root.as_deref()).ok_or_else(no_home)?;
-        let scope = if which.system { Scope::System { run_as: run_as(which, kind, &file) } } else { Scope::User };
+        let scope = if which.system {
+            Scope::System {
+                run_as: run_as(which, kind, &file),
+            }
+        } else {
+            Scope::User
+        };
         let home = match &scope {
             Scope::User => config::home(),
             Scope::System { run_as } => home_of(run_as, root.as_deref()),
@@ -60,9 +79,18 @@ impl Site {
         let is_user_known = scope == Scope::User || home.is_some();
         // Of a user that is not there yet nothing is in their home.
         let home_or_state = home.clone().unwrap_or_else(|| STATE.into());
-        let whose = if which.system { Whose::User { home: &home_or_state } } else { Whose::Caller };
-        let place =
-            if which.system { machine_place(whose, root.as_deref(), desk.place()) } else { desk.place().clone() };
+        let whose = if which.system {
+            Whose::User {
+                home: &home_or_state,
+            }
+        } else {
+            Whose::Caller
+        };
+        let place = if which.system {
+            machine_place(whose, root.as_deref(), desk.place())
+        } else {
+            desk.place().clone()
+        };
         let (loaded, problem) = match whose.load(&place) {
             Ok(loaded) => (loaded, None),
             Err(error) => (whose.load_despite(&place)?, Some(error)),
@@ -70,7 +98,11 @@ impl Site {
         let projects = projects(&inside(root.as_deref(), &loaded.blackboard));
         let logins = config::set_variables(&login_names(&loaded));
         let program = Program::find(root.as_deref())?;
-        let runner = Runner { scope, home, program: program.path };
+        let runner = Runner {
+            scope,
+            home,
+            program: program.path,
+        };
         let mut wish = wish(runner, &loaded, projects.as_deref().unwrap_or_default());
         let (mut settings, blackboard) = (loaded.file, loaded.blackboard);
         if let Some(root) = &root {
@@ -115,19 +147,26 @@ impl Site {
 
     /// Better said before anything is written.
     pub(super) fn may_install(&self) -> Result<()> {
-        let Scope::System { run_as } = &self.wish.scope else { return Ok(()) };
+        let Scope::System { run_as } = &self.wish.scope else {
+            return Ok(());
+        };
         if self.root.is_none() && !rustix::process::geteuid().is_root() {
             return Err(Fail::new("only root may install it for the machine")
-                .hint(format!("`{}`, or for yourself: `remand service install --user`", self.with_sudo("install")))
+                .hint(format!(
+                    "`{}`, or for yourself: `remand service install --user`",
+                    self.with_sudo("install")
+                ))
                 .into());
         }
         if !self.is_user_known {
             let make = format!(
                 "useradd --system --create-home --home-dir /var/lib/{run_as} --shell /usr/sbin/nologin {run_as}"
             );
-            return Err(Fail::not_found(format!("there is no user `{run_as}` that it could run as"))
-                .hint(format!("`{make}`, or name another one with --run-as"))
-                .into());
+            return Err(Fail::not_found(format!(
+                "there is no user `{run_as}` that it could run as"
+            ))
+            .hint(format!("`{make}`, or name another one with --run-as"))
+            .into());
         }
         Ok(())
     }
@@ -140,7 +179,11 @@ impl Site {
             Scope::System { run_as } => format!(" --system --run-as {run_as}"),
         };
         if (self.kind == Kind::Launchd) != cfg!(target_os = "macos") {
-            flags.push_str(if self.kind == Kind::Launchd { " --launchd" } else { " --systemd" });
+            flags.push_str(if self.kind == Kind::Launchd {
+                " --launchd"
+            } else {
+                " --systemd"
+            });
         }
         flags
     }
@@ -155,10 +198,23 @@ impl Site {
 
     /// The command line with sudo. What is in a home is often not in the PATH that sudo searches.
     fn with_sudo(&self, command: &str) -> String {
-        let sudo_path = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+        let sudo_path = [
+            "/usr/local/sbin",
+            "/usr/local/bin",
+            "/usr/sbin",
+            "/usr/bin",
+            "/sbin",
+            "/bin",
+        ];
         let folder = self.wish.program.parent();
-        let is_found = sudo_path.iter().any(|known| folder == Some(Path::new(known)));
-        let program = if is_found { "remand".to_owned() } else { self.wish.program.display().to_string() };
+        let is_found = sudo_path
+            .iter()
+            .any(|known| folder == Some(Path::new(known)));
+        let program = if is_found {
+            "remand".to_owned()
+        } else {
+            self.wish.program.display().to_string()
+        };
         format!("sudo {program} service {command}{}", self.flags())
     }
 
@@ -166,7 +222,10 @@ impl Site {
     pub(super) fn write_logins(&self) -> Result<PathBuf> {
         let names: Vec<String> = self.logins.iter().map(|(name, _)| name.clone()).collect();
         if self.kind == Kind::Launchd {
-            return Err(Fail::usage("launchd reads no environment file: --with-logins is for systemd").into());
+            return Err(Fail::usage(
+                "launchd reads no environment file: --with-logins is for systemd",
+            )
+            .into());
         }
         if names.is_empty() {
             return Err(Fail::new("no login variable of an agent or of gh is set in this shell")
@@ -182,21 +241,29 @@ impl Site {
     pub(super) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.is_program_missing {
-            let (root, program) = (self.root.as_deref().unwrap_or(Path::new("/")), &self.wish.program);
+            let (root, program) = (
+                self.root.as_deref().unwrap_or(Path::new("/")),
+                &self.wish.program,
+            );
             warnings.push(format!(
                 "warning: the unit starts {}, which is not in {}",
                 program.display(),
                 root.display()
             ));
-            warnings
-                .push(format!("hint: install remand as {}, then do this again", root.join("usr/bin/remand").display()));
+            warnings.push(format!(
+                "hint: install remand as {}, then do this again",
+                root.join("usr/bin/remand").display()
+            ));
         }
         if self.kind == Kind::Launchd || self.wish.scope == Scope::User {
             return warnings;
         }
         for project in self.projects.iter().flatten() {
             let (id, path) = (&project.project_id, Path::new(&project.path));
-            let path = self.root.as_ref().map_or_else(|| path.to_owned(), |root| seen_from(root, path));
+            let path = self
+                .root
+                .as_ref()
+                .map_or_else(|| path.to_owned(), |root| seen_from(root, path));
             if PRIVATE.iter().any(|folder| path.starts_with(folder)) {
                 warnings.push(format!(
                     "warning: the service cannot see the project {id} in {}: its unit has a /tmp and a /var/tmp of its own \
@@ -218,7 +285,10 @@ impl Site {
         let mut hints = self.warnings();
         if self.kind == Kind::Systemd && !self.logins.is_empty() && !with_logins {
             let names: Vec<&str> = self.logins.iter().map(|(name, _)| name.as_str()).collect();
-            hints.push(format!("note: the service does not get {} from this shell", names.join(", ")));
+            hints.push(format!(
+                "note: the service does not get {} from this shell",
+                names.join(", ")
+            ));
             hints.push(format!(
                 "hint: `{}` writes them to {}, which only you can read and the unit reads",
                 self.install_again("--with-logins"),
@@ -240,13 +310,26 @@ impl Site {
 
 /// The command line for a blackboard that belongs to another user.
 pub(super) fn on_blackboard(user: &str, blackboard: &Path, words: &str) -> String {
-    format!("sudo -u {user} remand --db {} {words}", blackboard.display()).trim_end().to_owned()
+    format!(
+        "sudo -u {user} remand --db {} {words}",
+        blackboard.display()
+    )
+    .trim_end()
+    .to_owned()
 }
 
 /// The user of a unit of the machine: that of the installed one, unless another is named.
 fn run_as(which: &Which, kind: Kind, file: &Path) -> String {
-    let installed = || Some(unit::installed(kind, &super::read(file).ok()??)).filter(|unit| unit.is_ours)?.user;
-    which.run_as.clone().or_else(installed).unwrap_or_else(|| RUN_AS.to_owned())
+    let installed = || {
+        Some(unit::installed(kind, &super::read(file).ok()??))
+            .filter(|unit| unit.is_ours)?
+            .user
+    };
+    which
+        .run_as
+        .clone()
+        .or_else(installed)
+        .unwrap_or_else(|| RUN_AS.to_owned())
 }
 
 /// Settings and blackboard of a daemon of the machine: what the command line names, then what the machine has, then what
@@ -254,16 +337,33 @@ fn run_as(which: &Which, kind: Kind, file: &Path) -> String {
 fn machine_place(whose: Whose<'_>, root: Option<&Path>, given: &Place) -> Place {
     let is_there = |path: &PathBuf| path.exists();
     let machines = Some(root.unwrap_or(Path::new("/")).join(SETTINGS)).filter(is_there);
-    let users = whose.usual_file().map(|file| inside(root, &file)).filter(is_there);
-    let config = given.config.clone().or_else(|| machines.clone()).or_else(|| users.clone());
-    let without_db = Place { config: config.clone(), db: None };
+    let users = whose
+        .usual_file()
+        .map(|file| inside(root, &file))
+        .filter(is_there);
+    let config = given
+        .config
+        .clone()
+        .or_else(|| machines.clone())
+        .or_else(|| users.clone());
+    let without_db = Place {
+        config: config.clone(),
+        db: None,
+    };
     // Read here only for this: what is wrong with it is reported by the next reader.
     let says_where = config.is_some()
-        && whose.load(&without_db).is_ok_and(|loaded| matches!(loaded.blackboard_from, Origin::File { .. }));
+        && whose
+            .load(&without_db)
+            .is_ok_and(|loaded| matches!(loaded.blackboard_from, Origin::File { .. }));
     let users_board = whose.usual_blackboard().filter(|board| {
-        given.config.is_none() && machines.is_none() && (users.is_some() || inside(root, board).exists())
+        given.config.is_none()
+            && machines.is_none()
+            && (users.is_some() || inside(root, board).exists())
     });
-    let db = given.db.clone().or_else(|| (!says_where).then(|| users_board.unwrap_or_else(|| BLACKBOARD.into())));
+    let db = given
+        .db
+        .clone()
+        .or_else(|| (!says_where).then(|| users_board.unwrap_or_else(|| BLACKBOARD.into())));
     Place { config, db }
 }
 
@@ -275,17 +375,28 @@ struct Runner {
 }
 
 fn wish(runner: Runner, loaded: &Loaded, projects: &[Project]) -> Wish {
-    let Runner { scope, home, program } = runner;
+    let Runner {
+        scope,
+        home,
+        program,
+    } = runner;
     let mut args = Vec::new();
     // Named even where they are the usual ones: the daemon's environment is not that of this shell.
     if let Some(file) = &loaded.file {
         args.extend(["--config".to_owned(), file.to_string_lossy().into_owned()]);
     }
     if !matches!(loaded.blackboard_from, Origin::File { .. }) {
-        args.extend(["--db".to_owned(), loaded.blackboard.to_string_lossy().into_owned()]);
+        args.extend([
+            "--db".to_owned(),
+            loaded.blackboard.to_string_lossy().into_owned(),
+        ]);
     }
     args.push("run".to_owned());
-    let state = loaded.blackboard.parent().map(PathBuf::from).unwrap_or_default();
+    let state = loaded
+        .blackboard
+        .parent()
+        .map(PathBuf::from)
+        .unwrap_or_default();
     let path = match &scope {
         Scope::User => config::search_path().unwrap_or_default(),
         Scope::System { .. } => machine_path(home.as_deref()),
@@ -304,24 +415,47 @@ fn wish(runner: Runner, loaded: &Loaded, projects: &[Project]) -> Wish {
         named.extend(home);
     }
     writable.extend(named);
-    let readable = [program.parent(), loaded.file.as_deref(), loaded.evaluators.as_deref(), loaded.prompts.as_deref()];
+    let readable = [
+        program.parent(),
+        loaded.file.as_deref(),
+        loaded.evaluators.as_deref(),
+        loaded.prompts.as_deref(),
+    ];
     let readable = readable.into_iter().flatten().map(PathBuf::from).collect();
     let stop_s = loaded.config.dispatch.stop_grace_s + loaded.config.limits.grace_s + MOMENT_S;
     let environment = match &scope {
-        Scope::User => config::usual_file().unwrap_or_default().with_file_name("environment"),
+        Scope::User => config::usual_file()
+            .unwrap_or_default()
+            .with_file_name("environment"),
         Scope::System { .. } => "/etc/remand/environment".into(),
     };
-    Wish { scope, program, args, path, environment, state, writable, readable, stop_s }
+    Wish {
+        scope,
+        program,
+        args,
+        path,
+        environment,
+        state,
+        writable,
+        readable,
+        stop_s,
+    }
 }
 
 /// Folders whose folders hold more than one project: a home, a mounted disk, a part of the system.
-const HOLD_BROAD_FOLDERS: [&str; 9] = ["home", "media", "mnt", "private", "run", "usr", "var", "Users", "Volumes"];
+const HOLD_BROAD_FOLDERS: [&str; 9] = [
+    "home", "media", "mnt", "private", "run", "usr", "var", "Users", "Volumes",
+];
 
 /// The folder in which worktrees of a project are expected: the one that the project is in, unless that is too broad to
 /// be opened for one project.
 fn beside_project(project: &Path) -> PathBuf {
     let is_broad = |folder: &Path| {
-        let names: Vec<&str> = folder.iter().skip(1).filter_map(|name| name.to_str()).collect();
+        let names: Vec<&str> = folder
+            .iter()
+            .skip(1)
+            .filter_map(|name| name.to_str())
+            .collect();
         match names.as_slice() {
             [] | [_] => true,
             [first, _] => HOLD_BROAD_FOLDERS.contains(first),
@@ -339,12 +473,20 @@ fn login_names(loaded: &Loaded) -> Vec<String> {
             AgentKind::Claude => agent::Kind::Claude.variables(),
             AgentKind::Command => agent::Kind::Command.variables(),
         };
-        own.iter().map(|name| (*name).to_owned()).chain(set.env.iter().cloned()).collect::<Vec<_>>()
+        own.iter()
+            .map(|name| (*name).to_owned())
+            .chain(set.env.iter().cloned())
+            .collect::<Vec<_>>()
     });
-    let is_login =
-        |name: &String| ["KEY", "TOKEN", "SECRET"].iter().any(|part| name.to_ascii_uppercase().contains(part));
-    let mut names: Vec<String> =
-        agents.chain(["GH_TOKEN".to_owned(), "GITHUB_TOKEN".to_owned()]).filter(is_login).collect();
+    let is_login = |name: &String| {
+        ["KEY", "TOKEN", "SECRET"]
+            .iter()
+            .any(|part| name.to_ascii_uppercase().contains(part))
+    };
+    let mut names: Vec<String> = agents
+        .chain(["GH_TOKEN".to_owned(), "GITHUB_TOKEN".to_owned()])
+        .filter(is_login)
+        .collect();
     names.sort();
     names.dedup();
     names
@@ -354,25 +496,37 @@ fn login_names(loaded: &Loaded) -> Vec<String> {
 fn projects(blackboard: &Path) -> Option<Vec<Project>> {
     match blackboard.try_exists() {
         Ok(false) => Some(Vec::new()),
-        Ok(true) => Onlook::open(blackboard).and_then(|mut onlook| onlook.read(bb::list_projects)).ok(),
+        Ok(true) => Onlook::open(blackboard)
+            .and_then(|mut onlook| onlook.read(bb::list_projects))
+            .ok(),
         Err(_) => None,
     }
 }
 
 /// A path of another machine's file system.
 fn inside(root: Option<&Path>, path: &Path) -> PathBuf {
-    root.map_or_else(|| path.to_owned(), |root| root.join(path.strip_prefix("/").unwrap_or(path)))
+    root.map_or_else(
+        || path.to_owned(),
+        |root| root.join(path.strip_prefix("/").unwrap_or(path)),
+    )
 }
 
 fn machine_path(home: Option<&Path>) -> String {
     let usual = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
     // Where agents install themselves.
-    home.map_or(usual.to_owned(), |home| format!("{}:{usual}", home.join(".local/bin").display()))
+    home.map_or(usual.to_owned(), |home| {
+        format!("{}:{usual}", home.join(".local/bin").display())
+    })
 }
 
 /// The home of a user of the machine. One that only a directory service knows is not found here.
 pub(super) fn home_of(user: &str, root: Option<&Path>) -> Option<PathBuf> {
     let list = std::fs::read_to_string(root.unwrap_or(Path::new("/")).join("etc/passwd")).ok()?;
-    let line = list.lines().find(|line| line.split(':').next() == Some(user))?;
-    line.split(':').nth(5).filter(|home| home.starts_with('/') && *home != "/").map(PathBuf::from)
+    let line = list
+        .lines()
+        .find(|line| line.split(':').next() == Some(user))?;
+    line.split(':')
+        .nth(5)
+        .filter(|home| home.starts_with('/') && *home != "/")
+        .map(PathBuf::from)
 }

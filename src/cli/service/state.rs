@@ -57,30 +57,47 @@ pub(super) fn status(args: &StatusArgs, desk: &mut Desk) -> Result<Code> {
     let (what, looks) = match (told.ours, told.differs) {
         (None, _) => (format!("no: there is no {file}"), Look::Notice),
         (Some(false), _) => (format!("{file}, which remand did not write"), Look::Notice),
-        (Some(true), Some(true)) => (format!("{file}, which is not as it would be written now"), Look::Notice),
+        (Some(true), Some(true)) => (
+            format!("{file}, which is not as it would be written now"),
+            Look::Notice,
+        ),
         (Some(true), Some(false) | None) => (file.to_string(), Look::Good),
     };
-    desk.out.line(Line::default().faint(format!("{:<11}", "installed")).piece(looks, what))?;
+    desk.out.line(
+        Line::default()
+            .faint(format!("{:<11}", "installed"))
+            .piece(looks, what),
+    )?;
     if let Some(problem) = &told.problem {
-        let line = Line::default().faint(format!("{:<11}", "settings")).piece(Look::Bad, problem);
-        desk.out.line(line.plain("; ").command("remand config check"))?;
+        let line = Line::default()
+            .faint(format!("{:<11}", "settings"))
+            .piece(Look::Bad, problem);
+        desk.out
+            .line(line.plain("; ").command("remand config check"))?;
     }
     let state: Vec<String> = told.enabled.iter().chain(&told.active).cloned().collect();
     field(
         desk,
         "state",
-        if state.is_empty() { "systemd or launchd can't be asked here".into() } else { state.join(", ") },
+        if state.is_empty() {
+            "systemd or launchd can't be asked here".into()
+        } else {
+            state.join(", ")
+        },
     )?;
     let daemon = match (&told.pid, &told.outdated) {
         (None, _) => "none runs".to_owned(),
         (Some(pid), Some(why)) => format!("runs with pid {pid}: {why}"),
-        (Some(pid), None) if told.differs == Some(false) => format!("runs with pid {pid}, up to date"),
+        (Some(pid), None) if told.differs == Some(false) => {
+            format!("runs with pid {pid}, up to date")
+        }
         (Some(pid), None) => format!("runs with pid {pid}"),
     };
     field(desk, "daemon", daemon)?;
     field(desk, "blackboard", told.blackboard.display().to_string())?;
     for command in &told.commands {
-        desk.out.line(Line::default().plain("    ").command(command))?;
+        desk.out
+            .line(Line::default().plain("    ").command(command))?;
     }
     Ok(Code::Done)
 }
@@ -103,22 +120,37 @@ pub(super) fn look(site: &Site, manager: &Manager, commands: Vec<String>) -> Res
         blackboard: site.blackboard.clone(),
         problem: site.problem.as_ref().map(first_line),
         pid: daemon::holder(&site.blackboard),
-        outdated: there.as_ref().and_then(|_| outdated(site, manager.main_pid())).map(|why| why.to_string()),
+        outdated: there
+            .as_ref()
+            .and_then(|_| outdated(site, manager.main_pid()))
+            .map(|why| why.to_string()),
         commands,
     })
 }
 
 /// For `doctor`: how it stands with the units that are there. systemd and launchd are not asked.
 pub(crate) fn checks(desk: &Desk) -> Vec<Check> {
-    let which = |system| Which { system, ..Which::default() };
+    let which = |system| Which {
+        system,
+        ..Which::default()
+    };
     let found = [false, true].map(|system| check(&which(system), desk).ok().flatten());
     let mut found: Vec<Check> = found.into_iter().flatten().collect();
     if found.is_empty() {
-        found.push(Check::ok("service", "not installed; `remand service install` would keep the daemon running"));
+        found.push(Check::ok(
+            "service",
+            "not installed; `remand service install` would keep the daemon running",
+        ));
     }
     found.splice(0..0, replaced_program(desk));
-    if let Some(elsewhere) = config::blackboard_despite(desk.place()).and_then(|board| Elsewhere::than(&board)) {
-        found.push(Check::warn("service", elsewhere.sentence(), elsewhere.remedy()));
+    if let Some(elsewhere) =
+        config::blackboard_despite(desk.place()).and_then(|board| Elsewhere::than(&board))
+    {
+        found.push(Check::warn(
+            "service",
+            elsewhere.sentence(),
+            elsewhere.remedy(),
+        ));
     }
     found
 }
@@ -126,21 +158,41 @@ pub(crate) fn checks(desk: &Desk) -> Vec<Check> {
 fn replaced_program(desk: &Desk) -> Option<Check> {
     let blackboard = config::blackboard_despite(desk.place())?;
     let (what, what_to_do) = RunningDaemon::of(&blackboard)?.replaced_sentence()?;
-    Some(Check::warn("program", format!("of the daemon: {what}"), what_to_do))
+    Some(Check::warn(
+        "program",
+        format!("of the daemon: {what}"),
+        what_to_do,
+    ))
 }
 
 fn check(which: &Which, desk: &Desk) -> Result<Option<Check>> {
     let site = Site::find(which, desk)?;
-    let Some(there) = read(&site.file)? else { return Ok(None) };
-    let (file, install) = (site.file.display(), format!("remand service install{}", site.flags()));
+    let Some(there) = read(&site.file)? else {
+        return Ok(None);
+    };
+    let (file, install) = (
+        site.file.display(),
+        format!("remand service install{}", site.flags()),
+    );
     let is_same = !site.is_whole() || unit::is_same(&there, &site.text()?);
     Ok(Some(if !unit::is_ours(&there) {
         let says = format!("{file} was not written by remand");
-        Check::warn("service", says, format!("`{install} --force` writes over it, if that is wanted"))
+        Check::warn(
+            "service",
+            says,
+            format!("`{install} --force` writes over it, if that is wanted"),
+        )
     } else if !is_same {
-        Check::warn("service", format!("{file} is not as it would be written now"), format!("`{install}`"))
+        Check::warn(
+            "service",
+            format!("{file} is not as it would be written now"),
+            format!("`{install}`"),
+        )
     } else if let Some(why) = outdated(&site, None) {
-        let commands: Vec<String> = replace_step(&site, &why).iter().map(|command| format!("`{command}`")).collect();
+        let commands: Vec<String> = replace_step(&site, &why)
+            .iter()
+            .map(|command| format!("`{command}`"))
+            .collect();
         Check::warn(
             "service",
             format!("{file}, but the running daemon is not up to date: {why}"),
@@ -178,7 +230,11 @@ fn outdated(site: &Site, main_pid: Option<u32>) -> Option<Outdated> {
 
 fn written_at(file: &Path) -> Option<Time> {
     let meta = fs::metadata(file).ok()?;
-    Some(Time::from_millis(meta.mtime().saturating_mul(1000).saturating_add(meta.mtime_nsec() / 1_000_000)))
+    Some(Time::from_millis(
+        meta.mtime()
+            .saturating_mul(1000)
+            .saturating_add(meta.mtime_nsec() / 1_000_000),
+    ))
 }
 
 /// What puts the unit's own daemon in the place of the one that runs.
@@ -186,9 +242,11 @@ fn replace_step(site: &Site, why: &Outdated) -> Vec<String> {
     let manager = Manager::of(site);
     let step = |step: Option<Vec<String>>| step.map(|words| words.join(" "));
     match why {
-        Outdated::Foreign { pid } => {
-            pid.map(|pid| format!("kill {pid}")).into_iter().chain(step(manager.start_step())).collect()
-        }
+        Outdated::Foreign { pid } => pid
+            .map(|pid| format!("kill {pid}"))
+            .into_iter()
+            .chain(step(manager.start_step()))
+            .collect(),
         Outdated::Replaced(_) | Outdated::Older(_) => step(manager.restart()).into_iter().collect(),
     }
 }
@@ -196,7 +254,11 @@ fn replace_step(site: &Site, why: &Outdated) -> Vec<String> {
 /// The title of a report about the settings.
 pub(super) fn first_line(problem: &ConfigError) -> String {
     let text = problem.to_string();
-    let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
+    let line = text
+        .lines()
+        .find(|line| !line.trim().is_empty())
+        .unwrap_or_default()
+        .trim();
     line.strip_prefix("error: ").unwrap_or(line).to_owned()
 }
 
@@ -206,11 +268,13 @@ fn advice(site: &Site, told: &Told) -> Vec<String> {
     match (told.ours, told.differs) {
         (None | Some(true), None | Some(true)) => vec![install],
         (Some(false), _) => vec![format!("{install} --force")],
-        (None | Some(true), Some(false)) if told.pid.is_none() => {
-            Manager::of(site).start_step().map(|step| step.join(" ")).into_iter().collect()
-        }
-        (None | Some(true), Some(false)) => {
-            outdated(site, Manager::of(site).main_pid()).map(|why| replace_step(site, &why)).unwrap_or_default()
-        }
+        (None | Some(true), Some(false)) if told.pid.is_none() => Manager::of(site)
+            .start_step()
+            .map(|step| step.join(" "))
+            .into_iter()
+            .collect(),
+        (None | Some(true), Some(false)) => outdated(site, Manager::of(site).main_pid())
+            .map(|why| replace_step(site, &why))
+            .unwrap_or_default(),
     }
 }

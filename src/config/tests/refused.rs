@@ -430,7 +430,12 @@ fn patterns_logins_and_paths() {
 
 #[test]
 fn a_file_that_is_not_toml() {
-    let error = read::read(Some(Path::new("config.toml")), "[loop]\nmax_fix_cycles = \n").err().unwrap();
+    let error = read::read(
+        Some(Path::new("config.toml")),
+        "[loop]\nmax_fix_cycles = \n",
+    )
+    .err()
+    .unwrap();
     assert!(matches!(error, ConfigError::Syntax(_)));
     insta::assert_snapshot!(error, @"
     error: this is not TOML
@@ -439,7 +444,9 @@ fn a_file_that_is_not_toml() {
     2 | max_fix_cycles = 
       |                  ^ string values must be quoted, expected literal string
     ");
-    let twice = read::read(Some(Path::new("config.toml")), "agent = ''\nagent = ''\n").err().unwrap();
+    let twice = read::read(Some(Path::new("config.toml")), "agent = ''\nagent = ''\n")
+        .err()
+        .unwrap();
     insta::assert_snapshot!(twice, @"
     error: this is not TOML
      --> config.toml:2:1

@@ -5,9 +5,15 @@ use super::refused::refused;
 #[test]
 fn a_sandbox_whose_wrapper_and_kind_do_not_go_together() {
     let unused = refused("[sandbox]\nwrapper = [\"jail\"]\n");
-    assert!(unused.contains("a wrapper that is not used") && unused.contains("config.toml:2"), "{unused}");
+    assert!(
+        unused.contains("a wrapper that is not used") && unused.contains("config.toml:2"),
+        "{unused}"
+    );
     let missing = refused("[sandbox]\nkind = \"wrapper\"\n");
-    assert!(missing.contains("without a wrapper") && missing.contains("config.toml:2"), "{missing}");
+    assert!(
+        missing.contains("without a wrapper") && missing.contains("config.toml:2"),
+        "{missing}"
+    );
     let unknown = refused("[sandbox]\nkind = \"docker\"\n");
     assert!(unknown.contains("bubblewrap"), "{unknown}");
 }

@@ -6,7 +6,10 @@ use crate::config::weaker;
 fn dropped(old: &str, new: &str) -> Vec<String> {
     let home = Home::new();
     let (old, new) = (home.load_text(old), home.load_text(new));
-    weaker(&old, &new, &["calc".to_owned(), "web".to_owned()]).iter().map(|one| home.show(&one.to_string())).collect()
+    weaker(&old, &new, &["calc".to_owned(), "web".to_owned()])
+        .iter()
+        .map(|one| home.show(&one.to_string()))
+        .collect()
 }
 
 const OLD: &str = r#"
@@ -27,14 +30,25 @@ fn what_adds_or_keeps_a_safeguard_drops_none() {
         (r#""keys/**""#, r#""keys/**", "secret""#),
         (r#""auto""#, r#""bubblewrap""#),
         (r#"[["own"]]"#, "[[\"own\"]]\nmax_fix_cycles = 5"),
-        ("[projects.calc]", "[projects.web]\nsetup = [\"make\"]\n[projects.calc]"),
+        (
+            "[projects.calc]",
+            "[projects.web]\nsetup = [\"make\"]\n[projects.calc]",
+        ),
     ] {
         assert!(OLD.contains(from));
-        assert_eq!(dropped(OLD, &OLD.replacen(from, to, 1)), Vec::<String>::new(), "{from} → {to}");
+        assert_eq!(
+            dropped(OLD, &OLD.replacen(from, to, 1)),
+            Vec::<String>::new(),
+            "{from} → {to}"
+        );
     }
     assert_eq!(dropped("", ""), Vec::<String>::new());
     assert_eq!(
-        dropped("[sandbox]\nkind = \"bubblewrap\"\n", "[sandbox]\nkind = \"wrapper\"\nwrapper = [\"x\"]\n").len(),
+        dropped(
+            "[sandbox]\nkind = \"bubblewrap\"\n",
+            "[sandbox]\nkind = \"wrapper\"\nwrapper = [\"x\"]\n"
+        )
+        .len(),
         0
     );
 }
@@ -43,31 +57,62 @@ fn what_adds_or_keeps_a_safeguard_drops_none() {
 fn each_safeguard_that_is_dropped_is_named_once() {
     for (from, to, expected) in [
         (r#", ["lint"]"#, "", &["the gate `lint` is dropped"][..]),
-        (r#"["lint"]"#, r#"["lint", "--fast"]"#, &["the gate `lint` is dropped"]),
-        (r#", "keys/**""#, "", &["the forbidden path `keys/**` is dropped"]),
-        (r#""keys/**"]"#, "\"keys/**\"]\nsecrets = false", &["the search for secrets is off"]),
+        (
+            r#"["lint"]"#,
+            r#"["lint", "--fast"]"#,
+            &["the gate `lint` is dropped"],
+        ),
+        (
+            r#", "keys/**""#,
+            "",
+            &["the forbidden path `keys/**` is dropped"],
+        ),
+        (
+            r#""keys/**"]"#,
+            "\"keys/**\"]\nsecrets = false",
+            &["the search for secrets is off"],
+        ),
         (
             "[push]",
             "gate_in = \"worktree\"\n[push]",
             &["gates run in the agent's worktree instead of the commit (gate_in)"],
         ),
-        (r#""auto""#, r#""off""#, &["agents are no longer confined (sandbox.kind)"]),
+        (
+            r#""auto""#,
+            r#""off""#,
+            &["agents are no longer confined (sandbox.kind)"],
+        ),
         (r#"[["own"]]"#, "[]", &["the gate `own` of calc is dropped"]),
         (
             "[projects.calc]",
             "[projects.web]\ngates = []\n[projects.calc]",
-            &["the gate `test` of web is dropped", "the gate `lint` of web is dropped"],
+            &[
+                "the gate `test` of web is dropped",
+                "the gate `lint` of web is dropped",
+            ],
         ),
     ] {
         assert!(OLD.contains(from));
-        assert_eq!(dropped(OLD, &OLD.replacen(from, to, 1)), expected, "{from} → {to}");
+        assert_eq!(
+            dropped(OLD, &OLD.replacen(from, to, 1)),
+            expected,
+            "{from} → {to}"
+        );
     }
     assert_eq!(
-        dropped("[sandbox]\nkind = \"bubblewrap\"\n", "[sandbox]\nkind = \"auto\"\n").len(),
+        dropped(
+            "[sandbox]\nkind = \"bubblewrap\"\n",
+            "[sandbox]\nkind = \"auto\"\n"
+        )
+        .len(),
         1,
         "which may find none"
     );
     for empty in ["", "\n \n", "# everything is commented out\n"] {
-        assert_eq!(dropped("[loop]\nmax_fix_cycles = 1\n", empty), ["config.toml is empty"], "{empty:?}");
+        assert_eq!(
+            dropped("[loop]\nmax_fix_cycles = 1\n", empty),
+            ["config.toml is empty"],
+            "{empty:?}"
+        );
     }
 }

@@ -14,25 +14,53 @@ impl Bed {
             program: "sh".into(),
             args: vec!["-c".into(), line.into()],
             cwd: self.root.join("gates"),
-            env: self.env.iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            env: self
+                .env
+                .iter()
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect(),
             stdin: None,
             limit: Duration::from_secs(60),
             cap: 4096,
             is_wrapped: false,
         };
         let output = short(&short_call).await.unwrap();
-        assert_eq!(output.status, Some(0), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(
+            output.status,
+            Some(0),
+            "{line}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
 
     async fn is_exact(&self, commit: &str, why: &str) {
         let checkout = self.checkout();
-        assert_eq!(self.git.differing(&checkout, commit).await.unwrap(), [""; 0], "{why}");
-        assert!(checkout.product(&self.git, commit).await.unwrap().is_nothing(), "{why}: more than the commit");
-        self.git.show_to_gates(&checkout, &view(commit)).await.unwrap();
-        let tree = checkout.tree();
-        assert_eq!(self.raw(&tree, ["status", "--porcelain"]).await, "", "{why}");
         assert_eq!(
-            self.raw(&tree, ["rev-parse", "HEAD", "fix/a", "origin/main"]).await,
+            self.git.differing(&checkout, commit).await.unwrap(),
+            [""; 0],
+            "{why}"
+        );
+        assert!(
+            checkout
+                .product(&self.git, commit)
+                .await
+                .unwrap()
+                .is_nothing(),
+            "{why}: more than the commit"
+        );
+        self.git
+            .show_to_gates(&checkout, &view(commit))
+            .await
+            .unwrap();
+        let tree = checkout.tree();
+        assert_eq!(
+            self.raw(&tree, ["status", "--porcelain"]).await,
+            "",
+            "{why}"
+        );
+        assert_eq!(
+            self.raw(&tree, ["rev-parse", "HEAD", "fix/a", "origin/main"])
+                .await,
             [commit; 3].join("\n"),
             "{why}"
         );
@@ -41,7 +69,12 @@ impl Bed {
 
 fn view(commit: &str) -> GateView<'_> {
     let refs = vec![("refs/remotes/origin/main".to_owned(), commit.to_owned())];
-    GateView { branch: "fix/a", commit, refs, url: Some("https://example.com/r.git".into()) }
+    GateView {
+        branch: "fix/a",
+        commit,
+        refs,
+        url: Some("https://example.com/r.git".into()),
+    }
 }
 
 const BENDS: [&str; 19] = [
@@ -70,11 +103,17 @@ const BENDS: [&str; 19] = [
 async fn whatever_stands_there_is_made_exactly_the_commit() {
     let bed = Bed::new().await;
     let checkout = bed.checkout();
-    bed.git.check_out(&checkout, &bed.start, &Product::default()).await.unwrap();
+    bed.git
+        .check_out(&checkout, &bed.start, &Product::default())
+        .await
+        .unwrap();
     bed.is_exact(&bed.start, "new").await;
     for bend in BENDS {
         bed.sh(bend).await;
-        bed.git.check_out(&checkout, &bed.start, &Product::default()).await.unwrap();
+        bed.git
+            .check_out(&checkout, &bed.start, &Product::default())
+            .await
+            .unwrap();
         bed.is_exact(&bed.start, bend).await;
     }
     // And another commit in its place, with folders for files and files for folders.
@@ -86,7 +125,10 @@ async fn whatever_stands_there_is_made_exactly_the_commit() {
     bed.said(["commit", "-q", "-m", "Others"]).await;
     let other = bed.said(["rev-parse", "HEAD"]).await;
     for commit in [&other, &bed.start, &other] {
-        bed.git.check_out(&checkout, commit, &Product::default()).await.unwrap();
+        bed.git
+            .check_out(&checkout, commit, &Product::default())
+            .await
+            .unwrap();
         bed.is_exact(commit, "another commit").await;
     }
 }
@@ -102,9 +144,16 @@ async fn a_change_of_any_kind_is_seen() {
         "rm tree/a; ln -s d/x tree/a",
         "rm tree/a; mkfifo tree/a tree/.gitattributes",
     ] {
-        bed.git.check_out(&checkout, &bed.start, &Product::default()).await.unwrap();
+        bed.git
+            .check_out(&checkout, &bed.start, &Product::default())
+            .await
+            .unwrap();
         bed.sh(change).await;
-        assert_eq!(bed.git.differing(&checkout, &bed.start).await.unwrap(), ["a"], "{change}");
+        assert_eq!(
+            bed.git.differing(&checkout, &bed.start).await.unwrap(),
+            ["a"],
+            "{change}"
+        );
     }
 }
 
@@ -112,17 +161,34 @@ async fn a_change_of_any_kind_is_seen() {
 async fn what_is_right_keeps_its_time_and_a_product_stays_until_it_is_changed() {
     let bed = Bed::new().await;
     let checkout = bed.checkout();
-    bed.git.check_out(&checkout, &bed.start, &Product::default()).await.unwrap();
-    bed.sh("mkdir -p tree/modules/x; echo 1 >tree/modules/x/one; touch -d 2020-01-01 tree/a").await;
+    bed.git
+        .check_out(&checkout, &bed.start, &Product::default())
+        .await
+        .unwrap();
+    bed.sh("mkdir -p tree/modules/x; echo 1 >tree/modules/x/one; touch -d 2020-01-01 tree/a")
+        .await;
     let product = checkout.product(&bed.git, &bed.start).await.unwrap();
     let next = bed.commit("a2", "new\n").await;
     bed.sh("echo cache >tree/modules/x/cache").await;
-    assert_eq!(bed.git.check_out(&checkout, &next, &product).await.unwrap(), Kept::Product);
+    assert_eq!(
+        bed.git.check_out(&checkout, &next, &product).await.unwrap(),
+        Kept::Product
+    );
     let root = bed.root.join("gates/tree");
-    assert!(root.join("modules/x/one").exists() && !root.join("modules/x/cache").exists() && root.join("a2").exists());
+    assert!(
+        root.join("modules/x/one").exists()
+            && !root.join("modules/x/cache").exists()
+            && root.join("a2").exists()
+    );
     bed.sh("[ \"$(stat -c %Y tree/a)\" -lt 1600000000 ]").await;
     bed.sh("echo 2 >tree/modules/x/one").await;
-    assert_eq!(bed.git.check_out(&checkout, &next, &product).await.unwrap(), Kept::Stale);
+    assert_eq!(
+        bed.git.check_out(&checkout, &next, &product).await.unwrap(),
+        Kept::Stale
+    );
     checkout.clear().await.unwrap();
-    assert_eq!(bed.git.check_out(&checkout, &next, &product).await.unwrap(), Kept::Stale);
+    assert_eq!(
+        bed.git.check_out(&checkout, &next, &product).await.unwrap(),
+        Kept::Stale
+    );
 }

@@ -12,7 +12,10 @@ use crate::git::{FileStatus, GitError, MINIMUM, Operation, Place};
 async fn the_version_is_read_and_is_new_enough() {
     let bed = Bed::new().await;
     assert!(bed.git.version().await.unwrap() >= MINIMUM);
-    assert_eq!(crate::git::read_version("git version 2.39.5 (Apple Git-154)"), Some((2, 39)));
+    assert_eq!(
+        crate::git::read_version("git version 2.39.5 (Apple Git-154)"),
+        Some((2, 39))
+    );
     assert_eq!(crate::git::read_version("git version 2.50-rc1"), None);
 }
 
@@ -21,13 +24,27 @@ async fn a_project_is_found_from_any_of_its_worktrees() {
     let bed = Bed::new().await;
     for path in [&bed.repo, &bed.place.path, &bed.repo.join("d")] {
         let project = bed.git.project_at(path).await.unwrap();
-        assert_eq!((&project.path, &project.common_dir), (&bed.repo, &bed.repo.join(".git")), "{path:?}");
-        assert_eq!((project.default_branch.as_deref(), project.bare, project.origin), (Some("main"), false, None));
+        assert_eq!(
+            (&project.path, &project.common_dir),
+            (&bed.repo, &bed.repo.join(".git")),
+            "{path:?}"
+        );
+        assert_eq!(
+            (
+                project.default_branch.as_deref(),
+                project.bare,
+                project.origin
+            ),
+            (Some("main"), false, None)
+        );
     }
     let project = bed.git.project_at(&bed.repo).await.unwrap();
     let listed = bed.git.worktrees(&project).await.unwrap();
     assert_eq!(listed.len(), 2);
-    assert_eq!((&listed[1].path, listed[1].branch.as_deref()), (&bed.place.path, Some("fix/a")));
+    assert_eq!(
+        (&listed[1].path, listed[1].branch.as_deref()),
+        (&bed.place.path, Some("fix/a"))
+    );
     assert_eq!(bed.git.top_of(&bed.repo.join("d")).await.unwrap(), bed.repo);
 }
 
@@ -35,15 +52,21 @@ async fn a_project_is_found_from_any_of_its_worktrees() {
 async fn a_bare_repository_is_a_project_too() {
     let bed = Bed::new().await;
     let bare = bed.root.join("bare.git");
-    bed.raw(&bed.root, ["clone", "-q", "--bare", "repo", "bare.git"]).await;
-    bed.raw(&bare, ["worktree", "add", "-q", "../from-bare", "fix/a"]).await;
+    bed.raw(&bed.root, ["clone", "-q", "--bare", "repo", "bare.git"])
+        .await;
+    bed.raw(&bare, ["worktree", "add", "-q", "../from-bare", "fix/a"])
+        .await;
     for path in [bare.clone(), bed.root.join("from-bare")] {
         let project = bed.git.project_at(&path).await.unwrap();
         assert_eq!((&project.path, project.bare), (&bare, true));
         assert!(project.origin.is_some());
         bed.git.checkout_mark(&project).await.unwrap();
     }
-    let worktree = bed.git.worktree_at(&bed.root.join("from-bare")).await.unwrap();
+    let worktree = bed
+        .git
+        .worktree_at(&bed.root.join("from-bare"))
+        .await
+        .unwrap();
     assert!(bed.git.status(&worktree.place).await.unwrap().is_clean());
 }
 
@@ -51,11 +74,27 @@ async fn a_bare_repository_is_a_project_too() {
 async fn what_is_no_worktree_is_told_apart() {
     let bed = Bed::new().await;
     let is_not_there = |e: GitError| matches!(e, GitError::NotThere { .. });
-    assert!(bed.git.worktree_at(&bed.root.join("gone")).await.is_err_and(is_not_there));
+    assert!(
+        bed.git
+            .worktree_at(&bed.root.join("gone"))
+            .await
+            .is_err_and(is_not_there)
+    );
     symlink(&bed.place.path, bed.root.join("link")).unwrap();
-    assert!(bed.git.worktree_at(&bed.root.join("link")).await.is_err_and(is_not_there));
-    assert!(matches!(bed.git.worktree_at(&bed.root).await, Err(GitError::NotARepository { .. })));
-    assert!(matches!(bed.git.worktree_at(&bed.wt("d")).await, Err(GitError::NotThisWorktree { .. })));
+    assert!(
+        bed.git
+            .worktree_at(&bed.root.join("link"))
+            .await
+            .is_err_and(is_not_there)
+    );
+    assert!(matches!(
+        bed.git.worktree_at(&bed.root).await,
+        Err(GitError::NotARepository { .. })
+    ));
+    assert!(matches!(
+        bed.git.worktree_at(&bed.wt("d")).await,
+        Err(GitError::NotThisWorktree { .. })
+    ));
     fs::remove_dir_all(&bed.place.path).unwrap();
     assert!(bed.git.status(&bed.place).await.is_err_and(is_not_there));
     symlink(&bed.repo, &bed.place.path).unwrap();
@@ -65,22 +104,42 @@ async fn what_is_no_worktree_is_told_apart() {
 #[tokio::test]
 async fn a_git_file_that_leads_to_another_worktree_is_refused() {
     let bed = Bed::new().await;
-    fs::write(bed.wt(".git"), format!("gitdir: {}\n", bed.repo.join(".git").display())).unwrap();
-    assert!(matches!(bed.git.worktree_at(&bed.place.path).await, Err(GitError::NotThisWorktree { .. })));
+    fs::write(
+        bed.wt(".git"),
+        format!("gitdir: {}\n", bed.repo.join(".git").display()),
+    )
+    .unwrap();
+    assert!(matches!(
+        bed.git.worktree_at(&bed.place.path).await,
+        Err(GitError::NotThisWorktree { .. })
+    ));
     fs::remove_file(bed.wt(".git")).unwrap();
-    assert!(matches!(bed.git.worktree_at(&bed.place.path).await, Err(GitError::NotARepository { .. })));
-    assert_eq!(Place::find(&bed.place.common_dir, &bed.place.path).unwrap(), bed.place);
-    assert!(bed.git.status(&bed.place).await.unwrap().is_clean(), "the known place needs no .git file");
+    assert!(matches!(
+        bed.git.worktree_at(&bed.place.path).await,
+        Err(GitError::NotARepository { .. })
+    ));
+    assert_eq!(
+        Place::find(&bed.place.common_dir, &bed.place.path).unwrap(),
+        bed.place
+    );
+    assert!(
+        bed.git.status(&bed.place).await.unwrap().is_clean(),
+        "the known place needs no .git file"
+    );
 }
 
 #[tokio::test]
 async fn a_worktree_without_its_git_file_inside_the_main_checkout_is_not_the_main_checkout() {
     let bed = Bed::new().await;
-    bed.raw(&bed.repo, ["worktree", "add", "-q", "-b", "inner", "inner"]).await;
+    bed.raw(&bed.repo, ["worktree", "add", "-q", "-b", "inner", "inner"])
+        .await;
     let inner = bed.repo.join("inner");
     let place = Place::find(&bed.place.common_dir, &inner).unwrap();
     fs::remove_file(inner.join(".git")).unwrap();
-    assert!(matches!(bed.git.worktree_at(&inner).await, Err(GitError::NotThisWorktree { .. })));
+    assert!(matches!(
+        bed.git.worktree_at(&inner).await,
+        Err(GitError::NotThisWorktree { .. })
+    ));
     write(&inner.join("a"), "dirty\n");
     assert_eq!(bed.git.status(&place).await.unwrap().changed, ["a"]);
 }
@@ -91,9 +150,13 @@ async fn operations_under_way_are_seen() {
     let wt = &bed.place.path;
     let look = async || bed.git.worktree_at(wt).await.unwrap();
     let now = look().await;
-    assert_eq!((now.operation, now.branch.as_deref(), now.head.as_ref()), (None, Some("fix/a"), Some(&bed.start)));
+    assert_eq!(
+        (now.operation, now.branch.as_deref(), now.head.as_ref()),
+        (None, Some("fix/a"), Some(&bed.start))
+    );
     let ours = bed.commit("a", "ours\n").await;
-    bed.said(["checkout", "-q", "-b", "other", &bed.start]).await;
+    bed.said(["checkout", "-q", "-b", "other", &bed.start])
+        .await;
     let theirs = bed.commit("a", "theirs\n").await;
     for (args, operation) in [
         (["merge", "-q", &ours], Operation::Merge),
@@ -104,7 +167,8 @@ async fn operations_under_way_are_seen() {
         let now = look().await;
         assert_eq!(now.operation, Some(operation));
         assert_eq!(now.branch.is_none(), operation == Operation::Rebase);
-        bed.said([operation.as_str().replace('_', "-").as_str(), "--abort"]).await;
+        bed.said([operation.as_str().replace('_', "-").as_str(), "--abort"])
+            .await;
     }
     bed.said(["bisect", "start", &theirs, &bed.start]).await;
     assert_eq!(look().await.operation, Some(Operation::Bisect));
@@ -118,7 +182,15 @@ async fn operations_under_way_are_seen() {
 #[tokio::test]
 async fn status_shows_every_name_and_no_ignored_one() {
     let bed = Bed::new().await;
-    let names = ["two words", "-dash", "new\nline", "größe", "\"quoted\"", ":(top)magic", "deep/er/file"];
+    let names = [
+        "two words",
+        "-dash",
+        "new\nline",
+        "größe",
+        "\"quoted\"",
+        ":(top)magic",
+        "deep/er/file",
+    ];
     for name in names {
         bed.write(name, "x");
     }
@@ -142,12 +214,22 @@ async fn status_shows_every_name_and_no_ignored_one() {
 async fn a_look_that_fails_is_not_clean() {
     let bed = Bed::new().await;
     fs::write(bed.place.git_dir.join("index"), "junk").unwrap();
-    assert!(matches!(bed.git.status(&bed.place).await, Err(GitError::Failed { status: 128, .. })));
+    assert!(matches!(
+        bed.git.status(&bed.place).await,
+        Err(GitError::Failed { status: 128, .. })
+    ));
     fs::write(bed.place.git_dir.join("HEAD"), "junk").unwrap();
-    assert!(matches!(bed.git.worktree_at(&bed.place.path).await, Err(GitError::NotARepository { .. })));
+    assert!(matches!(
+        bed.git.worktree_at(&bed.place.path).await,
+        Err(GitError::NotARepository { .. })
+    ));
     let mut env = bed.env.clone();
     env.insert("PATH".to_owned(), "/nowhere".to_owned());
-    let none = crate::git::Git::new(&env, std::time::Duration::from_secs(1), &super::for_tests(&env));
+    let none = crate::git::Git::new(
+        &env,
+        std::time::Duration::from_secs(1),
+        &super::for_tests(&env),
+    );
     assert!(matches!(none.version().await, Err(GitError::NoGit)));
 }
 
@@ -156,9 +238,19 @@ async fn a_git_that_hangs_is_ended() {
     let bed = Bed::new().await;
     super::script(&bed.root.join("bin/git"), "exec sleep 60");
     let mut env = bed.env.clone();
-    env.insert("PATH".to_owned(), format!("{}:{}", bed.root.join("bin").display(), env["PATH"]));
-    let slow = crate::git::Git::new(&env, std::time::Duration::from_millis(50), &super::for_tests(&env));
-    assert!(matches!(slow.status(&bed.place).await, Err(GitError::TimedOut { .. })));
+    env.insert(
+        "PATH".to_owned(),
+        format!("{}:{}", bed.root.join("bin").display(), env["PATH"]),
+    );
+    let slow = crate::git::Git::new(
+        &env,
+        std::time::Duration::from_millis(50),
+        &super::for_tests(&env),
+    );
+    assert!(matches!(
+        slow.status(&bed.place).await,
+        Err(GitError::TimedOut { .. })
+    ));
 }
 
 #[tokio::test]
@@ -167,23 +259,62 @@ async fn names_are_resolved_only_when_they_are_full() {
     let (git, place) = (&bed.git, &bed.place);
     bed.said(["tag", "main"]).await;
     for name in ["HEAD", "refs/heads/main", "refs/heads/fix/a", &bed.start] {
-        assert_eq!(git.resolve(place, name).await.unwrap().as_ref(), Some(&bed.start), "{name}");
+        assert_eq!(
+            git.resolve(place, name).await.unwrap().as_ref(),
+            Some(&bed.start),
+            "{name}"
+        );
     }
     assert_eq!(git.resolve(place, "refs/heads/none").await.unwrap(), None);
     assert_eq!(git.resolve(place, &"1".repeat(40)).await.unwrap(), None);
-    for name in ["main", "--all", "HEAD~1", "refs/heads/../x", "refs/heads/a b", ":/start", "@", ""] {
-        assert!(matches!(git.resolve(place, name).await, Err(GitError::NotARef { .. })), "{name}");
+    for name in [
+        "main",
+        "--all",
+        "HEAD~1",
+        "refs/heads/../x",
+        "refs/heads/a b",
+        ":/start",
+        "@",
+        "",
+    ] {
+        assert!(
+            matches!(
+                git.resolve(place, name).await,
+                Err(GitError::NotARef { .. })
+            ),
+            "{name}"
+        );
     }
     let head = bed.commit("b", "b\n").await;
-    assert_eq!(git.merge_base(place, &bed.start, &head).await.unwrap().as_ref(), Some(&bed.start));
+    assert_eq!(
+        git.merge_base(place, &bed.start, &head)
+            .await
+            .unwrap()
+            .as_ref(),
+        Some(&bed.start)
+    );
     assert!(git.is_ancestor(place, &bed.start, &head).await.unwrap());
     assert!(!git.is_ancestor(place, &head, &bed.start).await.unwrap());
-    assert!(git.is_ancestor(place, &"1".repeat(40), &head).await.is_err(), "a commit that is not there is no answer");
-    assert_eq!(git.base_head(place, "main").await.unwrap().as_ref(), Some(&bed.start));
-    assert_ne!(git.tree_of(place, &head).await.unwrap(), git.tree_of(place, &bed.start).await.unwrap());
+    assert!(
+        git.is_ancestor(place, &"1".repeat(40), &head)
+            .await
+            .is_err(),
+        "a commit that is not there is no answer"
+    );
+    assert_eq!(
+        git.base_head(place, "main").await.unwrap().as_ref(),
+        Some(&bed.start)
+    );
+    assert_ne!(
+        git.tree_of(place, &head).await.unwrap(),
+        git.tree_of(place, &bed.start).await.unwrap()
+    );
     bed.said(["checkout", "-q", "--orphan", "alone"]).await;
     let alone = bed.commit("c", "c\n").await;
-    assert_eq!(git.merge_base(place, &bed.start, &alone).await.unwrap(), None);
+    assert_eq!(
+        git.merge_base(place, &bed.start, &alone).await.unwrap(),
+        None
+    );
 }
 
 #[tokio::test]
@@ -195,18 +326,41 @@ async fn a_diff_has_its_files_and_its_text() {
     symlink("/etc/passwd", bed.wt("link")).unwrap();
     bed.said(["add", "-A"]).await;
     let head = bed.commit("--output=pwned", "other\n").await;
-    let diff = bed.git.diff(&bed.place, &bed.start, &head, 1 << 20).await.unwrap();
+    let diff = bed
+        .git
+        .diff(&bed.place, &bed.start, &head, 1 << 20)
+        .await
+        .unwrap();
     let file = |path: &str| diff.files.iter().find(|file| file.path == path).unwrap();
     assert_eq!(diff.files.len(), 5);
-    assert_eq!((file("a").added, file("a").deleted, file("a").status), (1, 0, FileStatus::Modified));
+    assert_eq!(
+        (file("a").added, file("a").deleted, file("a").status),
+        (1, 0, FileStatus::Modified)
+    );
     assert_eq!(file("moved file").old_path.as_deref(), Some("d/x"));
     assert!(file("b\u{e9}").binary);
     assert_eq!(file("link").mode, 0o120_000);
     assert!(diff.text.contains("+two\n") && !diff.truncated);
-    let cut = bed.git.diff(&bed.place, &bed.start, &head, 20).await.unwrap();
+    let cut = bed
+        .git
+        .diff(&bed.place, &bed.start, &head, 20)
+        .await
+        .unwrap();
     assert!(cut.truncated && cut.text.len() <= 20 && cut.files == diff.files);
-    assert!(bed.git.diff(&bed.place, "--output=pwned", &head, 20).await.is_err());
-    assert!(bed.git.diff(&bed.place, &head, &head, 20).await.unwrap().files.is_empty());
+    assert!(
+        bed.git
+            .diff(&bed.place, "--output=pwned", &head, 20)
+            .await
+            .is_err()
+    );
+    assert!(
+        bed.git
+            .diff(&bed.place, &head, &head, 20)
+            .await
+            .unwrap()
+            .files
+            .is_empty()
+    );
 }
 
 #[tokio::test]
@@ -219,8 +373,25 @@ async fn files_of_a_commit() {
     assert_eq!(show("a").await.as_deref(), Some(&b"one\n"[..]));
     assert_eq!(show("d/x").await.as_deref(), Some(&b"x\n"[..]));
     assert_eq!(show("empty *").await.as_deref(), Some(&b""[..]));
-    for path in ["d", "d/", "link", "none", "*", "../repo/a", "./a", "/etc/passwd"] {
-        assert_eq!(bed.git.show_file(&bed.place, &head, path).await.ok().flatten(), None, "{path}");
+    for path in [
+        "d",
+        "d/",
+        "link",
+        "none",
+        "*",
+        "../repo/a",
+        "./a",
+        "/etc/passwd",
+    ] {
+        assert_eq!(
+            bed.git
+                .show_file(&bed.place, &head, path)
+                .await
+                .ok()
+                .flatten(),
+            None,
+            "{path}"
+        );
     }
 }
 
@@ -229,25 +400,52 @@ async fn the_log_has_subjects_and_trailers() {
     let bed = Bed::new().await;
     bed.write("a", "two\n");
     let message = "Address review feedback (cycle 1)\n\nBody \u{1f}text.\n\nRemand-Change: c1\nRemand-Cycle: 1\n";
-    let first = bed.git.commit_rest(&bed.place, "fix/a", message).await.unwrap().unwrap();
+    let first = bed
+        .git
+        .commit_rest(&bed.place, "fix/a", message)
+        .await
+        .unwrap()
+        .unwrap();
     let second = bed.commit("b", "b").await;
     let log = bed.git.log(&bed.place, &bed.start, &second).await.unwrap();
-    assert_eq!(log.iter().map(|c| c.sha.as_str()).collect::<Vec<_>>(), [second.as_str(), first.as_str()]);
+    assert_eq!(
+        log.iter().map(|c| c.sha.as_str()).collect::<Vec<_>>(),
+        [second.as_str(), first.as_str()]
+    );
     assert_eq!(log[1].subject, "Address review feedback (cycle 1)");
-    let trailers =
-        [("Remand-Change", "c1"), ("Remand-Cycle", "1")].map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let trailers = [("Remand-Change", "c1"), ("Remand-Cycle", "1")]
+        .map(|(key, value)| (key.to_owned(), value.to_owned()));
     assert_eq!(log[1].trailers, trailers);
     assert!(log[1].body.starts_with("Body") && log[0].trailers.is_empty());
     assert_eq!(log[1].author, "A Person <person@example.com>");
-    assert!(bed.git.log(&bed.place, &second, &second).await.unwrap().is_empty());
+    assert!(
+        bed.git
+            .log(&bed.place, &second, &second)
+            .await
+            .unwrap()
+            .is_empty()
+    );
 }
 
 #[tokio::test]
 async fn a_full_disk_is_told_apart() {
     let bed = Bed::new().await;
-    super::script(&bed.root.join("bin/git"), "echo 'fatal: write error: No space left on device' >&2; exit 128");
+    super::script(
+        &bed.root.join("bin/git"),
+        "echo 'fatal: write error: No space left on device' >&2; exit 128",
+    );
     let mut env = bed.env.clone();
-    env.insert("PATH".to_owned(), format!("{}:{}", bed.root.join("bin").display(), env["PATH"]));
-    let full = crate::git::Git::new(&env, std::time::Duration::from_secs(10), &super::for_tests(&env));
-    assert!(matches!(full.status(&bed.place).await, Err(GitError::NoSpace { .. })));
+    env.insert(
+        "PATH".to_owned(),
+        format!("{}:{}", bed.root.join("bin").display(), env["PATH"]),
+    );
+    let full = crate::git::Git::new(
+        &env,
+        std::time::Duration::from_secs(10),
+        &super::for_tests(&env),
+    );
+    assert!(matches!(
+        full.status(&bed.place).await,
+        Err(GitError::NoSpace { .. })
+    ));
 }

@@ -33,7 +33,12 @@ struct Bed {
 
 impl Bed {
     async fn new() -> Self {
-        Self::with(&[("a", "one\n"), ("d/x", "x\n"), (".gitignore", "ignored/\n*.log\n")]).await
+        Self::with(&[
+            ("a", "one\n"),
+            ("d/x", "x\n"),
+            (".gitignore", "ignored/\n*.log\n"),
+        ])
+        .await
     }
 
     async fn with(files: &[(&str, &str)]) -> Self {
@@ -44,15 +49,32 @@ impl Bed {
         let repo = root.join("repo");
         let wt = root.join("wt");
         fs::create_dir(&repo).unwrap();
-        let place = Place { path: wt.clone(), git_dir: wt.clone(), common_dir: wt.clone() };
-        let mut bed = Self { _dir: dir, root, env, git, repo: repo.clone(), place, start: String::new() };
+        let place = Place {
+            path: wt.clone(),
+            git_dir: wt.clone(),
+            common_dir: wt.clone(),
+        };
+        let mut bed = Self {
+            _dir: dir,
+            root,
+            env,
+            git,
+            repo: repo.clone(),
+            place,
+            start: String::new(),
+        };
         bed.raw(&repo, ["init", "-q", "-b", "main"]).await;
         for (path, text) in files {
             write(&repo.join(path), text);
         }
         bed.raw(&repo, ["add", "-A"]).await;
-        bed.raw(&repo, ["commit", "-q", "--allow-empty", "-m", "start"]).await;
-        bed.raw(&repo, ["worktree", "add", "-q", "-b", "fix/a", wt.to_str().unwrap()]).await;
+        bed.raw(&repo, ["commit", "-q", "--allow-empty", "-m", "start"])
+            .await;
+        bed.raw(
+            &repo,
+            ["worktree", "add", "-q", "-b", "fix/a", wt.to_str().unwrap()],
+        )
+        .await;
         bed.place = Place::find(&repo.join(".git"), &wt).unwrap();
         bed.start = bed.said(["rev-parse", "HEAD"]).await;
         bed
@@ -62,7 +84,11 @@ impl Bed {
     async fn try_raw<const N: usize>(&self, cwd: &Path, args: [&str; N]) -> (Option<i32>, String) {
         let args: Vec<OsString> = args.iter().map(OsString::from).collect();
         let limit = Duration::from_secs(60);
-        let env = self.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        let env = self
+            .env
+            .iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect();
         let short_call = Short {
             program: "git".into(),
             args,
@@ -74,7 +100,12 @@ impl Bed {
             is_wrapped: false,
         };
         let output = short(&short_call).await.unwrap();
-        (output.status, String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).trim_end().to_owned())
+        (
+            output.status,
+            String::from_utf8_lossy(&[output.stdout, output.stderr].concat())
+                .trim_end()
+                .to_owned(),
+        )
     }
 
     async fn raw<const N: usize>(&self, cwd: &Path, args: [&str; N]) -> String {
@@ -104,12 +135,19 @@ impl Bed {
     }
 
     fn to(&self) -> PutBack<'_> {
-        PutBack { head_at: "fix/a".into(), head_before: &self.start, run: "r1" }
+        PutBack {
+            head_at: "fix/a".into(),
+            head_before: &self.start,
+            run: "r1",
+        }
     }
 
     async fn is_put_back(&self) {
         let now = self.git.worktree_at(&self.place.path).await.unwrap();
-        assert_eq!((now.branch.as_deref(), now.head.as_deref()), (Some("fix/a"), Some(self.start.as_str())));
+        assert_eq!(
+            (now.branch.as_deref(), now.head.as_deref()),
+            (Some("fix/a"), Some(self.start.as_str()))
+        );
         assert_eq!((now.operation, now.index_lock), (None, false));
         assert!(self.git.status(&self.place).await.unwrap().is_clean());
         assert_eq!(fs::read_to_string(self.wt("a")).unwrap(), "one\n");
@@ -117,7 +155,10 @@ impl Bed {
 }
 
 /// PATH is the real one, so that the tests run with whichever git comes first on it.
-#[expect(clippy::disallowed_methods, reason = "a test takes git from the PATH that it is run with")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test takes git from the PATH that it is run with"
+)]
 fn environment(root: &Path) -> BTreeMap<String, String> {
     let home = root.to_str().unwrap().to_owned();
     write(

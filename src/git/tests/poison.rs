@@ -41,7 +41,10 @@ async fn planted_commands_do_not_run() {
     let bed = Bed::new().await;
     let marker = bed.root.join("marker");
     let evil = bed.root.join("evil.sh");
-    script(&evil, &format!("echo \"$0 $*\" >> '{}'; cat", marker.display()));
+    script(
+        &evil,
+        &format!("echo \"$0 $*\" >> '{}'; cat", marker.display()),
+    );
     for hook in HOOKS {
         fs::copy(&evil, bed.place.common_dir.join("hooks").join(hook)).unwrap();
     }
@@ -83,7 +86,8 @@ async fn planted_commands_do_not_run() {
         ("diff.submodule", "log"),
         ("core.repositoryFormatVersion", "1"),
     ] {
-        bed.said(["-c", "core.fsmonitor=false", "config", key, value]).await;
+        bed.said(["-c", "core.fsmonitor=false", "config", key, value])
+            .await;
     }
     fs::remove_file(&marker).ok();
     bed.write(".gitattributes", "* diff=evil merge=evil\n");
@@ -97,21 +101,37 @@ async fn planted_commands_do_not_run() {
     assert_eq!(git.status(place).await.unwrap().changed, ["a"]);
     let head = git.commit_rest(place, "fix/a", "x").await.unwrap().unwrap();
     let diff = git.diff(place, &bed.start, &head, 1 << 20).await.unwrap();
-    assert!(diff.text.contains("+++ b/a\n") && diff.text.contains("+two\n"), "{}", diff.text);
+    assert!(
+        diff.text.contains("+++ b/a\n") && diff.text.contains("+two\n"),
+        "{}",
+        diff.text
+    );
     git.log(place, &bed.start, &head).await.unwrap();
     git.show_file(place, &head, "a").await.unwrap().unwrap();
     assert!(
-        git.resolve(place, &"1".repeat(40)).await.is_ok_and(|sha| sha.is_none()),
+        git.resolve(place, &"1".repeat(40))
+            .await
+            .is_ok_and(|sha| sha.is_none()),
         "a missing object is not fetched"
     );
-    git.swap_in_base_config(place, &bed.start, &bed.root.join("record")).await.unwrap();
-    git.put_back_config(place, &bed.root.join("record")).await.unwrap();
+    git.swap_in_base_config(place, &bed.start, &bed.root.join("record"))
+        .await
+        .unwrap();
+    git.put_back_config(place, &bed.root.join("record"))
+        .await
+        .unwrap();
     bed.write("b", "b");
     git.put_back(place, bed.to()).await.unwrap();
-    assert_eq!(mark.differs(&git.checkout_mark(&project).await.unwrap()), Vec::<String>::new());
+    assert_eq!(
+        mark.differs(&git.checkout_mark(&project).await.unwrap()),
+        Vec::<String>::new()
+    );
     assert!(!marker.exists(), "{}", fs::read_to_string(&marker).unwrap());
     bed.try_raw(&place.path, ["status"]).await;
-    assert!(marker.exists(), "the poison works on a git that is called plainly");
+    assert!(
+        marker.exists(),
+        "the poison works on a git that is called plainly"
+    );
 }
 
 #[tokio::test]
@@ -119,8 +139,20 @@ async fn history_is_not_rewritten_by_replacements_or_grafts() {
     let bed = Bed::new().await;
     let head = bed.commit("a", "evil\n").await;
     bed.said(["replace", &head, &bed.start]).await;
-    super::write(&bed.place.common_dir.join("info/grafts"), &format!("{head}\n"));
-    let diff = bed.git.diff(&bed.place, &bed.start, &head, 1 << 20).await.unwrap();
+    super::write(
+        &bed.place.common_dir.join("info/grafts"),
+        &format!("{head}\n"),
+    );
+    let diff = bed
+        .git
+        .diff(&bed.place, &bed.start, &head, 1 << 20)
+        .await
+        .unwrap();
     assert_eq!(diff.files.len(), 1);
-    assert!(bed.git.is_ancestor(&bed.place, &bed.start, &head).await.unwrap());
+    assert!(
+        bed.git
+            .is_ancestor(&bed.place, &bed.start, &head)
+            .await
+            .unwrap()
+    );
 }

@@ -12,7 +12,10 @@ use crate::git::put_back::Restored;
 use crate::git::{GitError, Place};
 
 async fn saved(bed: &Bed) -> Option<String> {
-    bed.git.save_wip(&bed.place, "fix/a", &bed.start, "r1").await.unwrap()
+    bed.git
+        .save_wip(&bed.place, "fix/a", &bed.start, "r1")
+        .await
+        .unwrap()
 }
 
 async fn put_back(bed: &Bed) -> Restored {
@@ -24,7 +27,8 @@ async fn put_back(bed: &Bed) -> Restored {
 }
 
 async fn kept(bed: &Bed, path: &str) -> String {
-    bed.said(["cat-file", "blob", &format!("refs/remand/wip/r1:{path}")]).await
+    bed.said(["cat-file", "blob", &format!("refs/remand/wip/r1:{path}")])
+        .await
 }
 
 /// Every file and symlink below a folder but `.git`, byte for byte.
@@ -38,13 +42,31 @@ fn bytes_of(root: &Path) -> BTreeMap<Vec<u8>, (u32, Vec<u8>)> {
             if path.file_name().unwrap() == ".git" {
                 continue;
             }
-            let name = path.strip_prefix(root).unwrap().as_os_str().as_bytes().to_vec();
+            let name = path
+                .strip_prefix(root)
+                .unwrap()
+                .as_os_str()
+                .as_bytes()
+                .to_vec();
             if meta.is_dir() {
                 folders.push(path);
             } else if meta.is_symlink() {
-                found.insert(name, (0o120_000, fs::read_link(&path).unwrap().as_os_str().as_bytes().to_vec()));
+                found.insert(
+                    name,
+                    (
+                        0o120_000,
+                        fs::read_link(&path)
+                            .unwrap()
+                            .as_os_str()
+                            .as_bytes()
+                            .to_vec(),
+                    ),
+                );
             } else {
-                found.insert(name, (meta.permissions().mode() & 0o100, fs::read(&path).unwrap()));
+                found.insert(
+                    name,
+                    (meta.permissions().mode() & 0o100, fs::read(&path).unwrap()),
+                );
             }
         }
     }
@@ -60,7 +82,10 @@ async fn nothing_to_keep_is_none() {
     assert!(bed.wt("ignored/x").exists(), "ignored files stay");
     bed.write("d/__pycache__/x.pyc", "x");
     assert_eq!(put_back(&bed).await, Restored::default());
-    assert!(bed.wt("d/__pycache__/x.pyc").exists(), "caches are as if they were ignored");
+    assert!(
+        bed.wt("d/__pycache__/x.pyc").exists(),
+        "caches are as if they were ignored"
+    );
 }
 
 #[tokio::test]
@@ -70,7 +95,11 @@ async fn every_byte_is_kept_and_comes_back() {
     bed.write("two words/and more/-x", "x");
     bed.write("new\nline", "x");
     bed.write(":(exclude)magic", "x");
-    fs::write(bed.place.path.join(OsStr::from_bytes(b"caf\xe9")), b"\xff\xfe").unwrap();
+    fs::write(
+        bed.place.path.join(OsStr::from_bytes(b"caf\xe9")),
+        b"\xff\xfe",
+    )
+    .unwrap();
     fs::remove_dir_all(bed.wt("d")).unwrap();
     symlink("/etc", bed.wt("d")).unwrap();
     symlink("nowhere", bed.wt("dangling")).unwrap();
@@ -84,11 +113,31 @@ async fn every_byte_is_kept_and_comes_back() {
     let index_before = fs::read(bed.place.git_dir.join("index")).unwrap();
 
     let sha = saved(&bed).await.unwrap();
-    assert_eq!(bytes_of(&bed.place.path), before, "the worktree is not touched");
-    assert_eq!(fs::read(bed.place.git_dir.join("index")).unwrap(), index_before, "nor its index");
-    assert_eq!(saved(&bed).await.as_deref(), Some(sha.as_str()), "the same again is the same commit");
+    assert_eq!(
+        bytes_of(&bed.place.path),
+        before,
+        "the worktree is not touched"
+    );
+    assert_eq!(
+        fs::read(bed.place.git_dir.join("index")).unwrap(),
+        index_before,
+        "nor its index"
+    );
+    assert_eq!(
+        saved(&bed).await.as_deref(),
+        Some(sha.as_str()),
+        "the same again is the same commit"
+    );
     assert_eq!(put_back(&bed).await.wip.as_deref(), Some(sha.as_str()));
-    bed.said(["worktree", "add", "-q", "--detach", "../kept", "refs/remand/wip/r1"]).await;
+    bed.said([
+        "worktree",
+        "add",
+        "-q",
+        "--detach",
+        "../kept",
+        "refs/remand/wip/r1",
+    ])
+    .await;
     assert_eq!(bytes_of(&bed.root.join("kept")), before);
 }
 
@@ -96,7 +145,8 @@ async fn every_byte_is_kept_and_comes_back() {
 async fn commits_of_the_agent_are_kept_wherever_it_left_them() {
     let bed = Bed::new().await;
     let on_branch = bed.commit("a", "on the branch\n").await;
-    bed.said(["checkout", "-q", "-b", "elsewhere", &bed.start]).await;
+    bed.said(["checkout", "-q", "-b", "elsewhere", &bed.start])
+        .await;
     let elsewhere = bed.commit("b", "elsewhere\n").await;
     bed.said(["checkout", "-q", "--detach"]).await;
     let detached = bed.commit("c", "detached\n").await;
@@ -104,7 +154,11 @@ async fn commits_of_the_agent_are_kept_wherever_it_left_them() {
     for commit in [&on_branch, &elsewhere, &detached] {
         assert!(bed.git.is_ancestor(&bed.place, commit, &sha).await.unwrap());
     }
-    assert_eq!(bed.said(["rev-parse", "elsewhere"]).await, elsewhere, "other branches are not ours");
+    assert_eq!(
+        bed.said(["rev-parse", "elsewhere"]).await,
+        elsewhere,
+        "other branches are not ours"
+    );
 }
 
 #[tokio::test]
@@ -112,7 +166,12 @@ async fn only_a_moved_head_is_something_to_keep() {
     let bed = Bed::new().await;
     let commit = bed.commit("a", "x\n").await;
     let sha = saved(&bed).await.unwrap();
-    assert!(bed.git.is_ancestor(&bed.place, &commit, &sha).await.unwrap());
+    assert!(
+        bed.git
+            .is_ancestor(&bed.place, &commit, &sha)
+            .await
+            .unwrap()
+    );
     assert_eq!(put_back(&bed).await.wip, Some(sha));
 }
 
@@ -147,7 +206,8 @@ async fn a_branch_made_symbolic_does_not_move_the_other_one() {
     bed.raw(&bed.repo, ["checkout", "-q", "--detach"]).await;
     let ahead = bed.commit("b", "x\n").await;
     bed.said(["branch", "-q", "-f", "main", &ahead]).await;
-    bed.said(["symbolic-ref", "refs/heads/fix/a", "refs/heads/main"]).await;
+    bed.said(["symbolic-ref", "refs/heads/fix/a", "refs/heads/main"])
+        .await;
     put_back(&bed).await;
     assert_eq!(bed.said(["rev-parse", "refs/heads/main"]).await, ahead);
 }
@@ -158,13 +218,19 @@ async fn in_the_middle_of_a_rebase_merge_pick_revert_and_am() {
         let bed = Bed::new().await;
         let wt = &bed.place.path;
         let ours = bed.commit("a", "ours\n").await;
-        bed.said(["checkout", "-q", "-b", "other", &bed.start]).await;
+        bed.said(["checkout", "-q", "-b", "other", &bed.start])
+            .await;
         let theirs = bed.commit("a", "theirs\n").await;
-        bed.said(["format-patch", "-q", "-1", "-o", "ignored"]).await;
+        bed.said(["format-patch", "-q", "-1", "-o", "ignored"])
+            .await;
         bed.said(["checkout", "-q", "fix/a"]).await;
         let status = match operation {
             "revert" => bed.try_raw(wt, ["revert", "--no-edit", &theirs]).await.0,
-            "am" => bed.try_raw(wt, ["am", "-3", "ignored/0001-by-the-agent.patch"]).await.0,
+            "am" => {
+                bed.try_raw(wt, ["am", "-3", "ignored/0001-by-the-agent.patch"])
+                    .await
+                    .0
+            }
             _ => bed.try_raw(wt, [operation, &theirs]).await.0,
         };
         assert_ne!(status, Some(0), "{operation} stops");
@@ -173,10 +239,16 @@ async fn in_the_middle_of_a_rebase_merge_pick_revert_and_am() {
         write(&bed.place.git_dir.join("index.lock"), "");
         let sha = saved(&bed).await.unwrap();
         assert!(bed.place.git_dir.join("index.lock").exists());
-        assert!(bed.git.is_ancestor(&bed.place, &ours, &sha).await.unwrap(), "{operation}");
+        assert!(
+            bed.git.is_ancestor(&bed.place, &ours, &sha).await.unwrap(),
+            "{operation}"
+        );
         assert_eq!(put_back(&bed).await.wip, Some(sha));
         assert_eq!(
-            (kept(&bed, "a").await.as_str(), kept(&bed, "untracked").await.as_str()),
+            (
+                kept(&bed, "a").await.as_str(),
+                kept(&bed, "untracked").await.as_str()
+            ),
             ("half resolved", operation)
         );
         let (_, said) = bed.try_raw(wt, ["status"]).await;
@@ -188,16 +260,23 @@ async fn in_the_middle_of_a_rebase_merge_pick_revert_and_am() {
 async fn a_rebase_with_an_autostash_keeps_the_stash() {
     let bed = Bed::new().await;
     bed.commit("a", "ours\n").await;
-    bed.said(["checkout", "-q", "-b", "other", &bed.start]).await;
+    bed.said(["checkout", "-q", "-b", "other", &bed.start])
+        .await;
     let theirs = bed.commit("a", "theirs\n").await;
     bed.said(["checkout", "-q", "fix/a"]).await;
     bed.write("d/x", "only in the stash\n");
-    assert_ne!(bed.try_raw(&bed.place.path, ["rebase", "--autostash", &theirs]).await.0, Some(0));
+    assert_ne!(
+        bed.try_raw(&bed.place.path, ["rebase", "--autostash", &theirs])
+            .await
+            .0,
+        Some(0)
+    );
     put_back(&bed).await;
     let all = bed.said(["log", "--format=%H", "refs/remand/wip/r1"]).await;
     let mut found = false;
     for sha in all.lines() {
-        found = found || bed.said(["cat-file", "blob", &format!("{sha}:d/x")]).await == "only in the stash";
+        found = found
+            || bed.said(["cat-file", "blob", &format!("{sha}:d/x")]).await == "only in the stash";
     }
     assert!(found);
 }
@@ -221,10 +300,33 @@ async fn a_broken_index_head_and_git_file() {
     fs::remove_file(bed.wt(".git")).unwrap();
     bed.raw(&bed.root, ["init", "-q", "wt"]).await;
     bed.git.unblock(&bed.place, bed.to()).await.unwrap();
-    assert_eq!(bed.git.worktree_at(&bed.place.path).await.unwrap().branch.as_deref(), Some("fix/a"));
+    assert_eq!(
+        bed.git
+            .worktree_at(&bed.place.path)
+            .await
+            .unwrap()
+            .branch
+            .as_deref(),
+        Some("fix/a")
+    );
     put_back(&bed).await;
-    assert_eq!((kept(&bed, "a").await.as_str(), kept(&bed, "new").await.as_str()), ("work", "new"));
-    assert!(bed.place.common_dir.join("remand-kept/r1").read_dir().unwrap().count() >= 2, "moved aside, not removed");
+    assert_eq!(
+        (
+            kept(&bed, "a").await.as_str(),
+            kept(&bed, "new").await.as_str()
+        ),
+        ("work", "new")
+    );
+    assert!(
+        bed.place
+            .common_dir
+            .join("remand-kept/r1")
+            .read_dir()
+            .unwrap()
+            .count()
+            >= 2,
+        "moved aside, not removed"
+    );
 }
 
 #[tokio::test]
@@ -248,16 +350,35 @@ async fn files_hidden_by_the_agents_own_ignore_rules_are_kept() {
     bed.write("b.log", "stays");
     put_back(&bed).await;
     assert_eq!(fs::read_to_string(bed.wt("b.log")).unwrap(), "stays");
-    let all = bed.said(["log", "--format=%H", "--first-parent", "-m", "refs/remand/wip/r1"]).await;
+    let all = bed
+        .said([
+            "log",
+            "--format=%H",
+            "--first-parent",
+            "-m",
+            "refs/remand/wip/r1",
+        ])
+        .await;
     assert!(!all.is_empty());
     let trees = bed.said(["rev-list", "refs/remand/wip/r1"]).await;
     let mut found = Vec::new();
     for sha in trees.lines() {
         for path in ["out/result", "a"] {
-            found.push(bed.try_raw(&bed.place.path, ["cat-file", "blob", &format!("{sha}:{path}")]).await.1);
+            found.push(
+                bed.try_raw(
+                    &bed.place.path,
+                    ["cat-file", "blob", &format!("{sha}:{path}")],
+                )
+                .await
+                .1,
+            );
         }
     }
-    assert!(found.contains(&"work".to_owned()) && found.contains(&"untracked and ignored now".to_owned()), "{found:?}");
+    assert!(
+        found.contains(&"work".to_owned())
+            && found.contains(&"untracked and ignored now".to_owned()),
+        "{found:?}"
+    );
 }
 
 #[tokio::test]
@@ -270,7 +391,13 @@ async fn ignored_things_in_the_place_of_tracked_ones_are_kept() {
     bed.write("d", "a file now\n");
     bed.write("a/b/c", "a folder now\n");
     put_back(&bed).await;
-    assert_eq!((kept(&bed, "d").await.as_str(), kept(&bed, "a/b/c").await.as_str()), ("a file now", "a folder now"));
+    assert_eq!(
+        (
+            kept(&bed, "d").await.as_str(),
+            kept(&bed, "a/b/c").await.as_str()
+        ),
+        ("a file now", "a folder now")
+    );
 }
 
 #[tokio::test]
@@ -279,12 +406,17 @@ async fn repositories_inside_are_moved_aside_but_worktrees_are_not() {
     bed.said(["init", "-q", "sub/one"]).await;
     bed.write("sub/one/file", "precious");
     bed.said(["init", "-q", "two"]).await;
-    bed.raw(&bed.wt("two"), ["commit", "-q", "--allow-empty", "-m", "x"]).await;
+    bed.raw(&bed.wt("two"), ["commit", "-q", "--allow-empty", "-m", "x"])
+        .await;
     let restored = bed.git.put_back(&bed.place, bed.to()).await.unwrap();
     bed.is_put_back().await;
     assert_eq!(restored.moved_aside.len(), 2);
-    assert_eq!(fs::read_to_string(restored.moved_aside[0].join("file")).unwrap(), "precious");
-    bed.said(["worktree", "add", "-q", "-b", "persons", "inner"]).await;
+    assert_eq!(
+        fs::read_to_string(restored.moved_aside[0].join("file")).unwrap(),
+        "precious"
+    );
+    bed.said(["worktree", "add", "-q", "-b", "persons", "inner"])
+        .await;
     let refused = bed.git.put_back(&bed.place, bed.to()).await;
     assert!(matches!(refused, Err(GitError::StillDirty { paths }) if paths == ["inner/"]));
     assert!(bed.wt("inner/a").exists());
@@ -306,7 +438,10 @@ async fn a_worktree_swapped_for_a_symlink_leaves_the_victim_alone() {
     write(&victim.join("precious"), "x");
     fs::rename(&bed.place.path, bed.root.join("away")).unwrap();
     symlink(&victim, &bed.place.path).unwrap();
-    assert!(matches!(bed.git.put_back(&bed.place, bed.to()).await, Err(GitError::NotThere { .. })));
+    assert!(matches!(
+        bed.git.put_back(&bed.place, bed.to()).await,
+        Err(GitError::NotThere { .. })
+    ));
     assert!(victim.join("precious").exists() && !victim.join(".git").exists());
     assert!(Place::find(&bed.place.common_dir, &bed.place.path).is_err());
 }
@@ -334,8 +469,14 @@ async fn a_worktree_emptied_by_the_agent() {
 #[tokio::test]
 async fn a_repository_without_a_file() {
     let bed = Bed::with(&[]).await;
-    assert_eq!(bed.git.commit_rest(&bed.place, "fix/a", "x").await.unwrap(), None);
-    assert_eq!(bed.git.put_back(&bed.place, bed.to()).await.unwrap(), Restored::default());
+    assert_eq!(
+        bed.git.commit_rest(&bed.place, "fix/a", "x").await.unwrap(),
+        None
+    );
+    assert_eq!(
+        bed.git.put_back(&bed.place, bed.to()).await.unwrap(),
+        Restored::default()
+    );
 }
 
 #[tokio::test]
@@ -346,7 +487,10 @@ async fn the_main_checkout_can_be_the_worktree() {
     assert_eq!(bed.git.worktree_at(&bed.repo).await.unwrap().place, place);
     write(&bed.repo.join("a"), "work\n");
     write(&bed.repo.join("new"), "work\n");
-    let to = crate::git::PutBack { head_at: "main".into(), ..bed.to() };
+    let to = crate::git::PutBack {
+        head_at: "main".into(),
+        ..bed.to()
+    };
     assert!(bed.git.put_back(&place, to).await.unwrap().wip.is_some());
     assert!(bed.git.status(&place).await.unwrap().is_clean());
     assert_eq!(kept(&bed, "new").await, "work");
@@ -365,10 +509,22 @@ async fn forty_random_worktrees_are_kept_whole() {
     };
     for round in 0..40 {
         for _ in 0..1 + next(6) {
-            let name =
-                ["a", "d/x", "n", "n2", "d/n", "e/f/g", "-o", "ü ", ".gitignore"][usize::try_from(next(9)).unwrap()];
+            let name = [
+                "a",
+                "d/x",
+                "n",
+                "n2",
+                "d/n",
+                "e/f/g",
+                "-o",
+                "ü ",
+                ".gitignore",
+            ][usize::try_from(next(9)).unwrap()];
             let path = bed.wt(name);
-            let blocked = path.ancestors().skip(1).any(|p| p.starts_with(&bed.place.path) && p.exists() && !p.is_dir());
+            let blocked = path
+                .ancestors()
+                .skip(1)
+                .any(|p| p.starts_with(&bed.place.path) && p.exists() && !p.is_dir());
             if blocked || path.is_dir() {
                 continue;
             }
@@ -381,9 +537,19 @@ async fn forty_random_worktrees_are_kept_whole() {
                 }
                 _ => {
                     fs::remove_file(&path).ok();
-                    let bytes: Vec<u8> = (0..next(50)).map(|_| u8::try_from(next(256)).unwrap()).collect();
+                    let bytes: Vec<u8> = (0..next(50))
+                        .map(|_| u8::try_from(next(256)).unwrap())
+                        .collect();
                     fs::create_dir_all(path.parent().unwrap()).unwrap();
-                    fs::write(&path, if name == ".gitignore" { b"n2\n".to_vec() } else { bytes }).unwrap();
+                    fs::write(
+                        &path,
+                        if name == ".gitignore" {
+                            b"n2\n".to_vec()
+                        } else {
+                            bytes
+                        },
+                    )
+                    .unwrap();
                 }
             }
         }
@@ -391,27 +557,59 @@ async fn forty_random_worktrees_are_kept_whole() {
             bed.said(["add", "-A"]).await;
         }
         if next(4) == 0 {
-            bed.said(["commit", "-q", "--allow-empty", "-a", "-m", "x"]).await;
+            bed.said(["commit", "-q", "--allow-empty", "-a", "-m", "x"])
+                .await;
         }
         let before = bytes_of(&bed.place.path);
         let run = format!("n{round}");
-        let to = crate::git::PutBack { run: &run, ..bed.to() };
+        let to = crate::git::PutBack {
+            run: &run,
+            ..bed.to()
+        };
         let wip = bed.git.put_back(&bed.place, to).await.unwrap().wip;
         bed.is_put_back().await;
         let mut all = BTreeMap::new();
-        let layers =
-            bed.said(["rev-list", "--reverse", wip.as_ref().unwrap_or(&bed.start), &format!("^{}", bed.start)]).await;
+        let layers = bed
+            .said([
+                "rev-list",
+                "--reverse",
+                wip.as_ref().unwrap_or(&bed.start),
+                &format!("^{}", bed.start),
+            ])
+            .await;
         for sha in [bed.start.as_str()].into_iter().chain(layers.lines()) {
             let checkout = bed.root.join("look");
-            bed.raw(&bed.repo, ["worktree", "add", "-q", "--detach", "--force", checkout.to_str().unwrap(), sha]).await;
+            bed.raw(
+                &bed.repo,
+                [
+                    "worktree",
+                    "add",
+                    "-q",
+                    "--detach",
+                    "--force",
+                    checkout.to_str().unwrap(),
+                    sha,
+                ],
+            )
+            .await;
             for (path, content) in bytes_of(&checkout) {
                 all.entry(path).or_insert_with(Vec::new).push(content);
             }
-            bed.raw(&bed.repo, ["worktree", "remove", "--force", checkout.to_str().unwrap()]).await;
+            bed.raw(
+                &bed.repo,
+                ["worktree", "remove", "--force", checkout.to_str().unwrap()],
+            )
+            .await;
         }
         for (path, content) in before {
-            let found = all.get(&path).is_some_and(|contents| contents.contains(&content));
-            assert!(found, "round {round}: {} is lost", String::from_utf8_lossy(&path));
+            let found = all
+                .get(&path)
+                .is_some_and(|contents| contents.contains(&content));
+            assert!(
+                found,
+                "round {round}: {} is lost",
+                String::from_utf8_lossy(&path)
+            );
         }
     }
 }

@@ -11,11 +11,22 @@ use crate::process::ShortOutput;
 const PATH: &str = "repos/acme/rocket/pulls/7";
 
 fn end(status: Option<i32>, stdout: &[u8], stderr: &str) -> ShortOutput {
-    ShortOutput { status, stdout: stdout.to_vec(), stderr: stderr.as_bytes().to_vec(), truncated: false }
+    ShortOutput {
+        status,
+        stdout: stdout.to_vec(),
+        stderr: stderr.as_bytes().to_vec(),
+        truncated: false,
+    }
 }
 
 fn read(output: &ShortOutput) -> Result<Reply, GithubError> {
-    classify(Asked { path: PATH, is_conditional: true }, output)
+    classify(
+        Asked {
+            path: PATH,
+            is_conditional: true,
+        },
+        output,
+    )
 }
 
 fn kind(output: &ShortOutput) -> &'static str {
@@ -23,7 +34,10 @@ fn kind(output: &ShortOutput) -> &'static str {
         Ok(Reply::New { .. }) => "new",
         Ok(Reply::Unchanged { .. }) => "unchanged",
         Err(error) => {
-            assert!(!error.to_string().contains('\n') && error.to_string().len() < 700, "{error}");
+            assert!(
+                !error.to_string().contains('\n') && error.to_string().len() < 700,
+                "{error}"
+            );
             assert!(!error.hint().is_empty());
             match error {
                 GithubError::NoGh => "no gh",
@@ -63,9 +77,17 @@ fn recorded_answers() {
         ("server_error", 1, "transient"),
         ("unavailable", 1, "transient"),
     ] {
-        assert_eq!(kind(&end(Some(exit), &recorded(name), "gh: (HTTP nnn)")), expected, "{name}");
+        assert_eq!(
+            kind(&end(Some(exit), &recorded(name), "gh: (HTTP nnn)")),
+            expected,
+            "{name}"
+        );
         if exit == 1 {
-            assert_eq!(kind(&end(Some(0), &recorded(name), "")), expected, "{name}, should gh leave with 0");
+            assert_eq!(
+                kind(&end(Some(0), &recorded(name), "")),
+                expected,
+                "{name}, should gh leave with 0"
+            );
         }
     }
 }
@@ -75,15 +97,31 @@ fn other_refusals() {
     for (status, message, expected) in [
         (400, "Problems parsing JSON", "refused"),
         (403, "Repository was archived so is read-only.", "refused"),
-        (403, "Unable to create comment because issue is locked.", "refused"),
-        (403, "Must have push access to view collaborator permission.", "auth"),
-        (403, "Resource not accessible by personal access token", "auth"),
+        (
+            403,
+            "Unable to create comment because issue is locked.",
+            "refused",
+        ),
+        (
+            403,
+            "Must have push access to view collaborator permission.",
+            "auth",
+        ),
+        (
+            403,
+            "Resource not accessible by personal access token",
+            "auth",
+        ),
         (
             403,
             "Although you appear to have the correct authorization credentials, the `x` organization has an IP allow list enabled",
             "auth",
         ),
-        (403, "You have triggered an abuse detection mechanism.", "limited"),
+        (
+            403,
+            "You have triggered an abuse detection mechanism.",
+            "limited",
+        ),
         (403, "API rate limit exceeded for 1.2.3.4.", "limited"),
         (408, "", "transient"),
         (451, "Repository access blocked", "refused"),
@@ -91,21 +129,37 @@ fn other_refusals() {
         (504, "", "transient"),
     ] {
         let out = format!("HTTP/2.0 {status} X\n\r\n{{\"message\":\"{message}\"}}");
-        assert_eq!(kind(&end(Some(1), out.as_bytes(), "")), expected, "{status} {message}");
+        assert_eq!(
+            kind(&end(Some(1), out.as_bytes(), "")),
+            expected,
+            "{status} {message}"
+        );
     }
 }
 
 #[test]
 fn ends_without_an_answer() {
     for (exit, stderr, expected) in [
-        (Some(4), "To get started with GitHub CLI, please run:  gh auth login\n", "logged out"),
+        (
+            Some(4),
+            "To get started with GitHub CLI, please run:  gh auth login\n",
+            "logged out",
+        ),
         (
             Some(1),
             "Get \"https://api.github.com/user\": dial tcp 127.0.0.1:1: connect: connection refused\n",
             "transient",
         ),
-        (Some(1), "Get \"https://api.github.com/user\": EOF\n", "transient"),
-        (Some(1), "Post \"https://api.github.com/x\": read tcp: connection reset by peer\n", "transient"),
+        (
+            Some(1),
+            "Get \"https://api.github.com/user\": EOF\n",
+            "transient",
+        ),
+        (
+            Some(1),
+            "Post \"https://api.github.com/x\": read tcp: connection reset by peer\n",
+            "transient",
+        ),
         (
             Some(1),
             "Get \"https://api.github.com/user\": tls: failed to verify certificate: x509: unknown authority\n",
@@ -134,8 +188,16 @@ fn ends_without_an_answer() {
 #[test]
 fn odd_answers() {
     let pull = recorded("pull");
-    assert_eq!(kind(&end(Some(1), &pull, "unexpected EOF\n")), "transient", "a cut transfer");
-    assert_eq!(kind(&end(None, &pull, "")), "transient", "killed after it was all said");
+    assert_eq!(
+        kind(&end(Some(1), &pull, "unexpected EOF\n")),
+        "transient",
+        "a cut transfer"
+    );
+    assert_eq!(
+        kind(&end(None, &pull, "")),
+        "transient",
+        "killed after it was all said"
+    );
     for out in [
         &b"<html>502</html>"[..],
         b"null",
@@ -144,10 +206,24 @@ fn odd_answers() {
         b"HTTP/2.0 2000 OK\n\r\n",
         b"HTTP/2.0 OK\n\r\n",
     ] {
-        assert_eq!(kind(&end(Some(0), out, "")), "broken", "{}", String::from_utf8_lossy(out));
+        assert_eq!(
+            kind(&end(Some(0), out, "")),
+            "broken",
+            "{}",
+            String::from_utf8_lossy(out)
+        );
     }
-    let unasked = classify(Asked { path: PATH, is_conditional: false }, &end(Some(1), &recorded("not_modified"), ""));
-    assert!(matches!(unasked, Err(GithubError::Broken { .. })), "{unasked:?}");
+    let unasked = classify(
+        Asked {
+            path: PATH,
+            is_conditional: false,
+        },
+        &end(Some(1), &recorded("not_modified"), ""),
+    );
+    assert!(
+        matches!(unasked, Err(GithubError::Broken { .. })),
+        "{unasked:?}"
+    );
 }
 
 #[test]
@@ -170,20 +246,43 @@ fn when_to_come_back() {
     };
     let date = "Date: Mon, 16 Nov 2026 02:30:00 GMT\r\n";
     let some = |text: &str| Some(text.to_owned());
-    assert_eq!(until(&format!("{date}Retry-After: 60\r\n")), some("2026-11-16T02:31:00.000Z"));
-    assert_eq!(until("Retry-After: Mon, 16 Nov 2026 03:00:00 GMT\r\n"), some("2026-11-16T03:00:00.000Z"));
+    assert_eq!(
+        until(&format!("{date}Retry-After: 60\r\n")),
+        some("2026-11-16T02:31:00.000Z")
+    );
+    assert_eq!(
+        until("Retry-After: Mon, 16 Nov 2026 03:00:00 GMT\r\n"),
+        some("2026-11-16T03:00:00.000Z")
+    );
     let used_up = "X-Ratelimit-Remaining: 0\r\nX-Ratelimit-Reset: 1795000000\r\n";
     assert_eq!(until(used_up), some("2026-11-18T11:06:40.000Z"));
-    assert_eq!(until(&format!("Retry-After: 60\r\n{used_up}")), some("2026-11-18T11:06:40.000Z"), "seconds from when?");
-    assert_eq!(until(&format!("{date}Retry-After: 60\r\n{used_up}")), some("2026-11-16T02:31:00.000Z"));
-    assert_eq!(until("X-Ratelimit-Remaining: 9\r\nX-Ratelimit-Reset: 1795000000\r\n"), None);
+    assert_eq!(
+        until(&format!("Retry-After: 60\r\n{used_up}")),
+        some("2026-11-18T11:06:40.000Z"),
+        "seconds from when?"
+    );
+    assert_eq!(
+        until(&format!("{date}Retry-After: 60\r\n{used_up}")),
+        some("2026-11-16T02:31:00.000Z")
+    );
+    assert_eq!(
+        until("X-Ratelimit-Remaining: 9\r\nX-Ratelimit-Reset: 1795000000\r\n"),
+        None
+    );
     assert_eq!(until("Retry-After: soon\r\n"), None);
-    assert_eq!(until(&format!("{date}Retry-After: 99999999999999999\r\n")), some("9999-12-31T23:59:59.999Z"));
+    assert_eq!(
+        until(&format!("{date}Retry-After: 99999999999999999\r\n")),
+        some("9999-12-31T23:59:59.999Z")
+    );
 }
 
 #[test]
 fn what_a_person_reads() {
-    let said = |name: &str| read(&end(Some(1), &recorded(name), "")).unwrap_err().to_string();
+    let said = |name: &str| {
+        read(&end(Some(1), &recorded(name), ""))
+            .unwrap_err()
+            .to_string()
+    };
     let names = [
         "bad_credentials",
         "single_sign_on",
@@ -208,8 +307,16 @@ fn what_a_person_reads() {
 
 #[test]
 fn the_rate_of_every_answer() {
-    let rate = |name: &str| super::super::reply::split(&recorded(name)).unwrap().0.rate();
+    let rate = |name: &str| {
+        super::super::reply::split(&recorded(name))
+            .unwrap()
+            .0
+            .rate()
+    };
     let seen = rate("not_modified").unwrap();
-    assert_eq!((seen.limit, seen.remaining, seen.reset), (5_000, 4_987, Time::from_millis(1_795_000_000_000)));
+    assert_eq!(
+        (seen.limit, seen.remaining, seen.reset),
+        (5_000, 4_987, Time::from_millis(1_795_000_000_000))
+    );
     assert_eq!(rate("rate_limit").unwrap().remaining, 0);
 }

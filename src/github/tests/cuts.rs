@@ -13,11 +13,26 @@ use super::{ann, recorded};
 use crate::process::ShortOutput;
 use crate::pull::{Author, Pull, Said};
 
-fn cut_everywhere<J: DeserializeOwned, V: PartialEq + Debug>(name: &str, exit: i32, value: impl Fn(J) -> V) {
+fn cut_everywhere<J: DeserializeOwned, V: PartialEq + Debug>(
+    name: &str,
+    exit: i32,
+    value: impl Fn(J) -> V,
+) {
     let whole = recorded(name);
     let read = |bytes: &[u8]| -> Result<Option<V>, GithubError> {
-        let output = ShortOutput { status: Some(exit), stdout: bytes.to_vec(), stderr: Vec::new(), truncated: false };
-        match classify(Asked { path: "x", is_conditional: true }, &output)? {
+        let output = ShortOutput {
+            status: Some(exit),
+            stdout: bytes.to_vec(),
+            stderr: Vec::new(),
+            truncated: false,
+        };
+        match classify(
+            Asked {
+                path: "x",
+                is_conditional: true,
+            },
+            &output,
+        )? {
             Reply::New { body, .. } => Ok(Some(value(read_body("x", &body)?))),
             Reply::Unchanged { .. } => Ok(None),
         }
@@ -47,20 +62,52 @@ fn answers() {
 
 #[test]
 fn lists() {
-    cut_everywhere("pulls", 0, |list: Vec<PullJson>| list.into_iter().map(Pull::from).collect::<Vec<_>>());
-    cut_everywhere("reviews", 0, |list: Vec<Review>| list.into_iter().map(|Review(said)| said).collect::<Vec<_>>());
-    cut_everywhere("review_comments", 0, |list: Vec<InlineJson>| list.into_iter().map(Said::from).collect::<Vec<_>>());
-    cut_everywhere("issue_comments", 0, |list: Vec<CommentJson>| list.into_iter().map(Said::from).collect::<Vec<_>>());
+    cut_everywhere("pulls", 0, |list: Vec<PullJson>| {
+        list.into_iter().map(Pull::from).collect::<Vec<_>>()
+    });
+    cut_everywhere("reviews", 0, |list: Vec<Review>| {
+        list.into_iter()
+            .map(|Review(said)| said)
+            .collect::<Vec<_>>()
+    });
+    cut_everywhere("review_comments", 0, |list: Vec<InlineJson>| {
+        list.into_iter().map(Said::from).collect::<Vec<_>>()
+    });
+    cut_everywhere("issue_comments", 0, |list: Vec<CommentJson>| {
+        list.into_iter().map(Said::from).collect::<Vec<_>>()
+    });
 }
 
 #[test]
 fn refusals_stay_refusals() {
-    for name in ["bad_credentials", "rate_limit", "not_found", "unprocessable", "bad_gateway", "moved"] {
+    for name in [
+        "bad_credentials",
+        "rate_limit",
+        "not_found",
+        "unprocessable",
+        "bad_gateway",
+        "moved",
+    ] {
         let whole = recorded(name);
         for end in 0..=whole.len() {
             let stdout = whole[..end].to_vec();
-            let output = ShortOutput { status: Some(1), stdout, stderr: Vec::new(), truncated: false };
-            assert!(classify(Asked { path: "x", is_conditional: true }, &output).is_err(), "{name} cut at {end}");
+            let output = ShortOutput {
+                status: Some(1),
+                stdout,
+                stderr: Vec::new(),
+                truncated: false,
+            };
+            assert!(
+                classify(
+                    Asked {
+                        path: "x",
+                        is_conditional: true
+                    },
+                    &output
+                )
+                .is_err(),
+                "{name} cut at {end}"
+            );
         }
     }
 }

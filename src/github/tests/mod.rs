@@ -77,17 +77,25 @@ impl Bed {
         let dir = tempfile::tempdir().unwrap();
         let script = dir.path().join("gh.sh");
         fs::write(&script, SCRIPT).unwrap();
-        let argv = ["/bin/sh", script.to_str().unwrap(), "leading"].map(str::to_owned).to_vec();
+        let argv = ["/bin/sh", script.to_str().unwrap(), "leading"]
+            .map(str::to_owned)
+            .to_vec();
         let mut env: BTreeMap<String, String> = BTreeMap::new();
         env.insert("PATH".to_owned(), "/usr/bin:/bin".to_owned());
         env.insert("BED".to_owned(), dir.path().to_str().unwrap().to_owned());
-        env.extend(more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+        env.extend(
+            more.iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
+        );
         let github = Github::new(argv, env, limit, dir.path().to_owned());
         Self { dir, github }
     }
 
     fn file(&self, path: &str, extension: &str) -> PathBuf {
-        self.dir.path().join(format!("{}.{extension}", path.replace(['/', '?', '&', '='], "_")))
+        self.dir.path().join(format!(
+            "{}.{extension}",
+            path.replace(['/', '?', '&', '='], "_")
+        ))
     }
 
     /// 200, with this etag and a JSON body.
@@ -109,8 +117,11 @@ impl Bed {
     /// What was asked since the last look.
     fn asked(&self) -> Vec<String> {
         let file = self.dir.path().join("asked");
-        let lines =
-            fs::read_to_string(&file).unwrap_or_default().lines().map(|line| line.trim_end().to_owned()).collect();
+        let lines = fs::read_to_string(&file)
+            .unwrap_or_default()
+            .lines()
+            .map(|line| line.trim_end().to_owned())
+            .collect();
         fs::write(file, "").unwrap();
         lines
     }
@@ -121,10 +132,18 @@ impl Bed {
 }
 
 fn ann() -> Author {
-    Author { id: 42, login: "ann".to_owned(), kind: AuthorKind::User }
+    Author {
+        id: 42,
+        login: "ann".to_owned(),
+        kind: AuthorKind::User,
+    }
 }
 
 /// What real versions of gh (2.23, 2.46 and 2.102, to the byte the same) printed.
 fn recorded(name: &str) -> Vec<u8> {
-    fs::read(format!("{}/src/github/tests/recorded/{name}.http", env!("CARGO_MANIFEST_DIR"))).unwrap()
+    fs::read(format!(
+        "{}/src/github/tests/recorded/{name}.http",
+        env!("CARGO_MANIFEST_DIR")
+    ))
+    .unwrap()
 }

@@ -64,13 +64,21 @@ async fn a_pull_request() {
 async fn states_of_a_pull_request() {
     let state = async |change: Value| pull(|json| merge(json, change)).await.unwrap().state;
     assert_eq!(state(json!({"state": "closed"})).await, PullState::Closed);
-    assert_eq!(state(json!({"state": "closed", "merged_at": "2026-11-16T03:00:00Z"})).await, PullState::Merged);
-    assert_eq!(state(json!({"state": "closed", "merged": true})).await, PullState::Merged);
+    assert_eq!(
+        state(json!({"state": "closed", "merged_at": "2026-11-16T03:00:00Z"})).await,
+        PullState::Merged
+    );
+    assert_eq!(
+        state(json!({"state": "closed", "merged": true})).await,
+        PullState::Merged
+    );
 }
 
 #[tokio::test]
 async fn ghosts_and_deleted_forks() {
-    let pull = pull(|json| merge(json, json!({"user": null, "head": {"repo": null}}))).await.unwrap();
+    let pull = pull(|json| merge(json, json!({"user": null, "head": {"repo": null}})))
+        .await
+        .unwrap();
     assert_eq!(pull.author, None);
     assert!(pull.is_fork());
 }
@@ -79,19 +87,31 @@ async fn ghosts_and_deleted_forks() {
 async fn what_is_missing_or_of_another_kind_is_named() {
     type Change = fn(&mut Value);
     let cases: &[(&str, Change)] = &[
-        ("missing field `number`", |json| drop(json.as_object_mut().unwrap().remove("number"))),
-        ("missing field `user`", |json| drop(json.as_object_mut().unwrap().remove("user"))),
-        ("missing field `merged_at`", |json| drop(json.as_object_mut().unwrap().remove("merged_at"))),
+        ("missing field `number`", |json| {
+            drop(json.as_object_mut().unwrap().remove("number"))
+        }),
+        ("missing field `user`", |json| {
+            drop(json.as_object_mut().unwrap().remove("user"))
+        }),
+        ("missing field `merged_at`", |json| {
+            drop(json.as_object_mut().unwrap().remove("merged_at"))
+        }),
         ("in number", |json| json["number"] = json!("7")),
         ("in user.id", |json| json["user"]["id"] = json!(1.5)),
         ("in user.id", |json| json["user"]["id"] = json!(u64::MAX)),
         ("in base.repo", |json| json["base"]["repo"] = json!(null)),
-        ("in labels[0].name", |json| json["labels"][0]["name"] = json!(["x"])),
-        ("in updated_at", |json| json["updated_at"] = json!("yesterday")),
+        ("in labels[0].name", |json| {
+            json["labels"][0]["name"] = json!(["x"])
+        }),
+        ("in updated_at", |json| {
+            json["updated_at"] = json!("yesterday")
+        }),
         ("in state", |json| json["state"] = json!("ajar")),
         ("invalid type: null", |json| *json = json!(null)),
         ("in [0]", |json| *json = json!([json.clone()])),
-        ("missing field", |json| *json = json!({"data": null, "errors": [{"message": "no"}]})),
+        ("missing field", |json| {
+            *json = json!({"data": null, "errors": [{"message": "no"}]})
+        }),
     ];
     for (expected, change) in cases {
         match pull(change).await {
@@ -107,24 +127,58 @@ async fn what_is_missing_or_of_another_kind_is_named() {
 #[tokio::test]
 async fn reviews_without_a_draft() {
     let bed = Bed::new();
-    bed.raw(&format!("{PULL}/reviews?per_page=100&page=1"), &recorded("reviews"), "", 0);
-    let reviews = bed.github.reviews("acme/rocket", 7, &Marks::default()).await.unwrap();
-    let [first, second] = reviews.items.as_slice() else { panic!("{reviews:?}") };
-    assert_eq!((first.key().as_str(), first.state), ("review:77", Some(ReviewState::ChangesRequested)));
+    bed.raw(
+        &format!("{PULL}/reviews?per_page=100&page=1"),
+        &recorded("reviews"),
+        "",
+        0,
+    );
+    let reviews = bed
+        .github
+        .reviews("acme/rocket", 7, &Marks::default())
+        .await
+        .unwrap();
+    let [first, second] = reviews.items.as_slice() else {
+        panic!("{reviews:?}")
+    };
+    assert_eq!(
+        (first.key().as_str(), first.state),
+        ("review:77", Some(ReviewState::ChangesRequested))
+    );
     assert_eq!(second.author.as_ref().unwrap().kind, AuthorKind::Bot);
     assert_eq!((second.body.as_str(), second.commit.as_deref()), ("", None));
-    let mark = reviews.marks.get(&format!("{PULL}/reviews?per_page=100&page=1")).unwrap();
+    let mark = reviews
+        .marks
+        .get(&format!("{PULL}/reviews?per_page=100&page=1"))
+        .unwrap();
     assert_eq!(mark.count, 3, "the draft is on the page");
 }
 
 #[tokio::test]
 async fn comments() {
     let bed = Bed::new();
-    bed.raw(&format!("{PULL}/comments?per_page=100&page=1"), &recorded("review_comments"), "", 0);
+    bed.raw(
+        &format!("{PULL}/comments?per_page=100&page=1"),
+        &recorded("review_comments"),
+        "",
+        0,
+    );
     let issue = "repos/acme/rocket/issues/7/comments?per_page=100&page=1";
-    bed.raw(issue, &recorded("issue_comments"), "\u{1b}[33mA new release of gh is available\n", 0);
-    let inline = bed.github.review_comments("acme/rocket", 7, &Marks::default()).await.unwrap().items;
-    let [first, second] = inline.as_slice() else { panic!("{inline:?}") };
+    bed.raw(
+        issue,
+        &recorded("issue_comments"),
+        "\u{1b}[33mA new release of gh is available\n",
+        0,
+    );
+    let inline = bed
+        .github
+        .review_comments("acme/rocket", 7, &Marks::default())
+        .await
+        .unwrap()
+        .items;
+    let [first, second] = inline.as_slice() else {
+        panic!("{inline:?}")
+    };
     insta::assert_snapshot!(serde_json::to_string_pretty(&first).unwrap(), @r#"
     {
       "kind": "review_comment",
@@ -147,9 +201,21 @@ async fn comments() {
       "url": "https://github.com/acme/rocket/pull/7#discussion_r501"
     }
     "#);
-    assert_eq!((second.line, second.in_reply_to, &second.author), (Some(9), Some(501), &None), "an outdated line");
-    let under = bed.github.issue_comments("acme/rocket", 7, &Marks::default()).await.unwrap().items;
-    assert_eq!((under[0].key().as_str(), under[0].body.as_str()), ("issue_comment:901", "And über-fast 🚀 please"));
+    assert_eq!(
+        (second.line, second.in_reply_to, &second.author),
+        (Some(9), Some(501), &None),
+        "an outdated line"
+    );
+    let under = bed
+        .github
+        .issue_comments("acme/rocket", 7, &Marks::default())
+        .await
+        .unwrap()
+        .items;
+    assert_eq!(
+        (under[0].key().as_str(), under[0].body.as_str()),
+        ("issue_comment:901", "And über-fast 🚀 please")
+    );
 }
 
 #[tokio::test]
@@ -158,7 +224,11 @@ async fn permissions_are_of_the_account_not_of_the_name() {
     let of = async |author: &Author, change: Value| {
         let login = author.login.replace('[', "%5B").replace(']', "%5D");
         let path = format!("repos/acme/rocket/collaborators/{login}/permission");
-        bed.answer(&path, "W/\"1\"", &changed("permission", |json| merge(json, change)));
+        bed.answer(
+            &path,
+            "W/\"1\"",
+            &changed("permission", |json| merge(json, change)),
+        );
         bed.github.permission("acme/rocket", author).await
     };
     for (permission, role, expected) in [
@@ -174,19 +244,47 @@ async fn permissions_are_of_the_account_not_of_the_name() {
         ("read", None, Permission::Read),
     ] {
         let answer = json!({ "permission": permission, "role_name": role });
-        assert_eq!(of(&ann(), answer).await, Ok(expected), "{permission} {role:?}");
+        assert_eq!(
+            of(&ann(), answer).await,
+            Ok(expected),
+            "{permission} {role:?}"
+        );
     }
-    assert_eq!(of(&ann(), json!({"user": {"id": 43}})).await, Ok(Permission::None), "the name is another's now");
-    assert_eq!(of(&ann(), json!({"user": null})).await, Ok(Permission::None));
-    assert!(matches!(of(&ann(), json!({"permission": "root"})).await, Err(GithubError::Broken { .. })));
-    let bot = Author { id: 42, login: "x[bot]".to_owned(), kind: AuthorKind::Bot };
+    assert_eq!(
+        of(&ann(), json!({"user": {"id": 43}})).await,
+        Ok(Permission::None),
+        "the name is another's now"
+    );
+    assert_eq!(
+        of(&ann(), json!({"user": null})).await,
+        Ok(Permission::None)
+    );
+    assert!(matches!(
+        of(&ann(), json!({"permission": "root"})).await,
+        Err(GithubError::Broken { .. })
+    ));
+    let bot = Author {
+        id: 42,
+        login: "x[bot]".to_owned(),
+        kind: AuthorKind::Bot,
+    };
     assert_eq!(of(&bot, json!({})).await, Ok(Permission::Write));
     for login in ["nobody", "..", "", "../../user", "-X", "{owner}", "a b\n"] {
-        let author = Author { login: login.to_owned(), ..ann() };
-        assert_eq!(bed.github.permission("acme/rocket", &author).await, Ok(Permission::None), "{login:?}");
+        let author = Author {
+            login: login.to_owned(),
+            ..ann()
+        };
+        assert_eq!(
+            bed.github.permission("acme/rocket", &author).await,
+            Ok(Permission::None),
+            "{login:?}"
+        );
     }
     let asked = bed.asked();
-    assert!(asked.iter().all(|line| line.matches('/').count() == 5), "{asked:?}");
+    assert!(
+        asked.iter().all(|line| line.matches('/').count() == 5),
+        "{asked:?}"
+    );
 }
 
 fn merge(into: &mut Value, change: Value) {
@@ -207,10 +305,20 @@ async fn the_date_of_a_commit() {
     let commit = json!({
         "sha": sha, "author": { "date": "2026-11-01T08:00:00Z" }, "committer": { "date": "2026-11-02T08:00:00Z" },
     });
-    bed.answer(&format!("repos/acme/rocket/git/commits/{sha}"), "W/\"1\"", &commit.to_string());
+    bed.answer(
+        &format!("repos/acme/rocket/git/commits/{sha}"),
+        "W/\"1\"",
+        &commit.to_string(),
+    );
     let date = bed.github.commit_date("acme/rocket", sha).await.unwrap();
     assert_eq!(date.as_deref(), Some("2026-11-02T08:00:00Z"));
-    assert_eq!(bed.github.commit_date("acme/rocket", &sha.replace('6', "7")).await.unwrap(), None);
+    assert_eq!(
+        bed.github
+            .commit_date("acme/rocket", &sha.replace('6', "7"))
+            .await
+            .unwrap(),
+        None
+    );
     let odd = bed.github.commit_date("acme/rocket", "../x").await;
     assert!(matches!(odd, Err(GithubError::NotFound { .. })), "{odd:?}");
 }

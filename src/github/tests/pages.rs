@@ -33,7 +33,10 @@ fn three_hundred(bed: &Bed) {
 
 async fn read(bed: &Bed, known: &Marks) -> Result<(Vec<i64>, Marks), GithubError> {
     let pages = bed.github.issue_comments("acme/rocket", 7, known).await?;
-    Ok((pages.items.iter().map(|said| said.forge_id).collect(), pages.marks))
+    Ok((
+        pages.items.iter().map(|said| said.forge_id).collect(),
+        pages.marks,
+    ))
 }
 
 #[tokio::test]
@@ -42,7 +45,12 @@ async fn a_list_of_four_pages_and_then_only_what_changed() {
     three_hundred(&bed);
     let (ids, marks) = read(&bed, &Marks::default()).await.unwrap();
     assert_eq!(ids, (0..300).collect::<Vec<i64>>());
-    assert_eq!(bed.asked(), (1..=4).map(|page| format!("GET {}", path(page))).collect::<Vec<_>>());
+    assert_eq!(
+        bed.asked(),
+        (1..=4)
+            .map(|page| format!("GET {}", path(page)))
+            .collect::<Vec<_>>()
+    );
 
     let (ids, again) = read(&bed, &marks).await.unwrap();
     assert_eq!((ids.as_slice(), &again), (&[][..], &marks));
@@ -65,8 +73,16 @@ async fn the_marks_of_other_lists_do_not_matter() {
     let bed = Bed::new();
     three_hundred(&bed);
     let (_, marks) = read(&bed, &Marks::default()).await.unwrap();
-    bed.answer("repos/acme/rocket/issues/8/comments?per_page=100&page=1", "W/\"1\"", "[]");
-    let other = bed.github.issue_comments("acme/rocket", 8, &marks).await.unwrap();
+    bed.answer(
+        "repos/acme/rocket/issues/8/comments?per_page=100&page=1",
+        "W/\"1\"",
+        "[]",
+    );
+    let other = bed
+        .github
+        .issue_comments("acme/rocket", 8, &marks)
+        .await
+        .unwrap();
     assert_eq!((other.items.len(), other.marks.get(&path(1))), (0, None));
 }
 
@@ -75,20 +91,52 @@ async fn the_link_leads_on_even_from_a_page_that_is_not_full() {
     let bed = Bed::new();
     let first = "repos/acme/rocket/pulls?state=open&per_page=100&page=1";
     bed.raw(first, &recorded("pulls"), "", 0);
-    bed.answer("repos/acme/rocket/pulls?state=open&per_page=100&page=2", "W/\"2\"", "[]");
-    let pulls = bed.github.open_pulls("acme/rocket", &Marks::default()).await.unwrap();
-    assert_eq!(pulls.items.iter().map(|pull| pull.number).collect::<Vec<_>>(), [7, 8]);
+    bed.answer(
+        "repos/acme/rocket/pulls?state=open&per_page=100&page=2",
+        "W/\"2\"",
+        "[]",
+    );
+    let pulls = bed
+        .github
+        .open_pulls("acme/rocket", &Marks::default())
+        .await
+        .unwrap();
+    assert_eq!(
+        pulls
+            .items
+            .iter()
+            .map(|pull| pull.number)
+            .collect::<Vec<_>>(),
+        [7, 8]
+    );
     assert_eq!(bed.asked().len(), 2);
-    let again = bed.github.open_pulls("acme/rocket", &pulls.marks).await.unwrap();
-    assert_eq!((again.items.len(), &again.marks), (0, &pulls.marks), "\"not modified\" came without a link");
+    let again = bed
+        .github
+        .open_pulls("acme/rocket", &pulls.marks)
+        .await
+        .unwrap();
+    assert_eq!(
+        (again.items.len(), &again.marks),
+        (0, &pulls.marks),
+        "\"not modified\" came without a link"
+    );
     assert_eq!(bed.asked().len(), 2);
 }
 
 #[tokio::test]
 async fn nothing_is_returned_when_a_later_page_fails() {
     let limited = recorded("rate_limit");
-    let cut = format!("HTTP/2.0 200 OK\n\r\n{}", comments(100..200, "x").trim_end_matches(']'));
-    for (out, exit) in [(limited.as_slice(), 1), (cut.as_bytes(), 0), (cut.as_bytes(), 1), (b"", 0), (b"", 1)] {
+    let cut = format!(
+        "HTTP/2.0 200 OK\n\r\n{}",
+        comments(100..200, "x").trim_end_matches(']')
+    );
+    for (out, exit) in [
+        (limited.as_slice(), 1),
+        (cut.as_bytes(), 0),
+        (cut.as_bytes(), 1),
+        (b"", 0),
+        (b"", 1),
+    ] {
         let bed = Bed::new();
         three_hundred(&bed);
         bed.raw(&path(2), out, "", exit);
@@ -98,7 +146,10 @@ async fn nothing_is_returned_when_a_later_page_fails() {
     let bed = Bed::new();
     three_hundred(&bed);
     bed.raw(&path(2), &limited, "", 1);
-    assert!(matches!(read(&bed, &Marks::default()).await, Err(GithubError::Limited { until: Some(_) })));
+    assert!(matches!(
+        read(&bed, &Marks::default()).await,
+        Err(GithubError::Limited { until: Some(_) })
+    ));
     assert_eq!(bed.github.rate().unwrap().remaining, 0);
 }
 
@@ -106,18 +157,27 @@ async fn nothing_is_returned_when_a_later_page_fails() {
 async fn a_list_without_an_end_is_broken() {
     let bed = Bed::new();
     for page in 1..=101 {
-        let out = "HTTP/2.0 200 OK\nLink: <https://api.github.com/x?page=1>; rel=\"next\"\r\n\r\n[]";
+        let out =
+            "HTTP/2.0 200 OK\nLink: <https://api.github.com/x?page=1>; rel=\"next\"\r\n\r\n[]";
         bed.raw(&path(page), out.as_bytes(), "", 0);
     }
     let error = read(&bed, &Marks::default()).await.unwrap_err();
-    assert!(matches!(&error, GithubError::Broken { what, .. } if what.contains("100 pages")), "{error}");
+    assert!(
+        matches!(&error, GithubError::Broken { what, .. } if what.contains("100 pages")),
+        "{error}"
+    );
     assert_eq!(bed.asked().len(), 100);
 }
 
 #[tokio::test]
 async fn a_page_without_an_etag_is_read_again() {
     let bed = Bed::new();
-    bed.raw(&path(1), format!("HTTP/2.0 200 OK\n\r\n{}", comments(0..2, "x")).as_bytes(), "", 0);
+    bed.raw(
+        &path(1),
+        format!("HTTP/2.0 200 OK\n\r\n{}", comments(0..2, "x")).as_bytes(),
+        "",
+        0,
+    );
     let (ids, marks) = read(&bed, &Marks::default()).await.unwrap();
     assert_eq!((ids.as_slice(), marks.is_empty()), (&[0, 1][..], true));
 }
@@ -126,7 +186,11 @@ async fn a_page_without_an_etag_is_read_again() {
 async fn a_megabyte_in_one_comment() {
     let bed = Bed::new();
     bed.answer(&path(1), "W/\"1\"", &comments(0..1, &"ü".repeat(500_000)));
-    let pages = bed.github.issue_comments("acme/rocket", 7, &Marks::default()).await.unwrap();
+    let pages = bed
+        .github
+        .issue_comments("acme/rocket", 7, &Marks::default())
+        .await
+        .unwrap();
     assert_eq!(pages.items[0].body.len(), 1_000_000);
 }
 
@@ -138,6 +202,9 @@ async fn the_limit_is_for_all_pages_together() {
         bed.script(&path(page), "sleep 0.6\n");
     }
     let error = read(&bed, &Marks::default()).await.unwrap_err();
-    assert!(matches!(&error, GithubError::Transient { what, .. } if what == "no answer within 1.5s"), "{error}");
+    assert!(
+        matches!(&error, GithubError::Transient { what, .. } if what == "no answer within 1.5s"),
+        "{error}"
+    );
     assert!(bed.asked().len() < 4);
 }

@@ -9,10 +9,16 @@ use super::trust::{Decision, Known, Written, by_permission, known};
 use crate::blackboard::{OurPosts, Project};
 use crate::change::ProjectId;
 use crate::clock::Time;
-use crate::pull::{Author, AuthorKind, Permission, Pull, PullState, ReviewState, Said, SaidKind, Trust};
+use crate::pull::{
+    Author, AuthorKind, Permission, Pull, PullState, ReviewState, Said, SaidKind, Trust,
+};
 
 fn author(id: i64, login: &str, kind: AuthorKind) -> Author {
-    Author { id, login: login.to_owned(), kind }
+    Author {
+        id,
+        login: login.to_owned(),
+        kind,
+    }
 }
 
 fn said(author: Option<Author>, body: &str) -> Said {
@@ -73,9 +79,16 @@ fn decided(said: &Said, ours: &OurPosts, bots: &[i64]) -> Option<(Trust, bool)> 
 }
 
 /// The same, where all of this was read at once.
-fn decided_among(said: &Said, ours: &OurPosts, all: &[Said], bots: &[i64]) -> Option<(Trust, bool)> {
+fn decided_among(
+    said: &Said,
+    ours: &OurPosts,
+    all: &[Said],
+    bots: &[i64],
+) -> Option<(Trust, bool)> {
     match known(said, &Written::new(ours.clone(), all), bots) {
-        Known::Decided(Decision { trust, is_person, .. }) => Some((trust, is_person)),
+        Known::Decided(Decision {
+            trust, is_person, ..
+        }) => Some((trust, is_person)),
         Known::Ask(_) => None,
     }
 }
@@ -88,12 +101,24 @@ fn only_users_are_asked_about_and_only_listed_bots_need_no_asking() {
         (by(1, "ada", AuthorKind::User), None),
         (by(2, "github-actions", AuthorKind::User), None),
         // No user can have such a name.
-        (by(3, "eve[bot]", AuthorKind::User), Some((Trust::ShownOnly, false))),
+        (
+            by(3, "eve[bot]", AuthorKind::User),
+            Some((Trust::ShownOnly, false)),
+        ),
         // A number on the list is that of a bot: a user is asked about all the same.
         (by(9, "listed", AuthorKind::User), None),
-        (by(8, "stray[bot]", AuthorKind::Bot), Some((Trust::ShownOnly, false))),
-        (by(9, "listed[bot]", AuthorKind::Bot), Some((Trust::MayMakeWork, false))),
-        (by(9, "acme", AuthorKind::Other), Some((Trust::ShownOnly, false))),
+        (
+            by(8, "stray[bot]", AuthorKind::Bot),
+            Some((Trust::ShownOnly, false)),
+        ),
+        (
+            by(9, "listed[bot]", AuthorKind::Bot),
+            Some((Trust::MayMakeWork, false)),
+        ),
+        (
+            by(9, "acme", AuthorKind::Other),
+            Some((Trust::ShownOnly, false)),
+        ),
         (said(None, "no"), Some((Trust::ShownOnly, false))),
     ] {
         assert_eq!(decided(&who, &nothing, &[9]), expected, "{:?}", who.author);
@@ -103,16 +128,37 @@ fn only_users_are_asked_about_and_only_listed_bots_need_no_asking() {
 #[test]
 fn what_is_ours_is_known_by_number_or_by_the_marker_of_what_is_not_recorded_yet() {
     let ada = || Some(author(1, "ada", AuthorKind::User));
-    let recorded = OurPosts { forge_ids: vec!["review:77".into()], ..OurPosts::default() };
-    assert_eq!(decided(&said(ada(), "no"), &recorded, &[]), Some((Trust::Ours, false)));
-    let other =
-        OurPosts { forge_ids: vec!["issue_comment:77".into()], markers: vec!["k1".into()], ..OurPosts::default() };
+    let recorded = OurPosts {
+        forge_ids: vec!["review:77".into()],
+        ..OurPosts::default()
+    };
+    assert_eq!(
+        decided(&said(ada(), "no"), &recorded, &[]),
+        Some((Trust::Ours, false))
+    );
+    let other = OurPosts {
+        forge_ids: vec!["issue_comment:77".into()],
+        markers: vec!["k1".into()],
+        ..OurPosts::default()
+    };
     assert_eq!(decided(&said(ada(), "no"), &other, &[]), None);
-    assert_eq!(decided(&said(ada(), "x\n\n<!-- remand:k1 -->"), &other, &[]), Some((Trust::Ours, false)));
+    assert_eq!(
+        decided(&said(ada(), "x\n\n<!-- remand:k1 -->"), &other, &[]),
+        Some((Trust::Ours, false))
+    );
     // Quoted, it is the word of whoever quotes it.
-    assert_eq!(decided(&said(ada(), "> x\n> <!-- remand:k1 -->"), &other, &[]), None);
-    assert_eq!(decided(&said(ada(), "x <!-- remand:k1 --> y"), &other, &[]), None);
-    assert_eq!(decided(&said(ada(), "<!-- remand:k11 -->"), &other, &[]), None);
+    assert_eq!(
+        decided(&said(ada(), "> x\n> <!-- remand:k1 -->"), &other, &[]),
+        None
+    );
+    assert_eq!(
+        decided(&said(ada(), "x <!-- remand:k1 --> y"), &other, &[]),
+        None
+    );
+    assert_eq!(
+        decided(&said(ada(), "<!-- remand:k11 -->"), &other, &[]),
+        None
+    );
 }
 
 /// Whoever's account it is: it may be that of a person who may write, or of a bot on the list.
@@ -122,7 +168,10 @@ fn what_another_remand_wrote_makes_no_work() {
     let by = |kind| Some(author(9, "ada", kind));
     let nothing = OurPosts::default();
     for kind in [AuthorKind::User, AuthorKind::Bot] {
-        assert_eq!(decided(&said(by(kind), marked), &nothing, &[9]), Some((Trust::ShownOnly, false)));
+        assert_eq!(
+            decided(&said(by(kind), marked), &nothing, &[9]),
+            Some((Trust::ShownOnly, false))
+        );
     }
     let comment = |body: &str, in_reply_to| {
         let mut comment = said(by(AuthorKind::User), body);
@@ -134,11 +183,17 @@ fn what_another_remand_wrote_makes_no_work() {
     let review = said(by(AuthorKind::User), marked);
     let with_it = comment("here", None);
     let all = [review, with_it.clone()];
-    assert_eq!(decided_among(&with_it, &nothing, &all, &[]), Some((Trust::ShownOnly, false)));
+    assert_eq!(
+        decided_among(&with_it, &nothing, &all, &[]),
+        Some((Trust::ShownOnly, false))
+    );
     assert_eq!(decided_among(&with_it, &nothing, &[], &[]), None);
     let wrap = said(by(AuthorKind::User), "");
     let all = [wrap.clone(), comment(marked, Some(3))];
-    assert_eq!(decided_among(&wrap, &nothing, &all, &[]), Some((Trust::ShownOnly, false)));
+    assert_eq!(
+        decided_among(&wrap, &nothing, &all, &[]),
+        Some((Trust::ShownOnly, false))
+    );
     assert_eq!(decided_among(&wrap, &nothing, &[], &[]), None);
 }
 
@@ -153,7 +208,11 @@ fn only_who_may_write_makes_work() {
         (Permission::None, Trust::ShownOnly),
     ] {
         let decision = by_permission(permission);
-        assert_eq!((decision.trust, decision.is_person), (expected, true), "{permission}");
+        assert_eq!(
+            (decision.trust, decision.is_person),
+            (expected, true),
+            "{permission}"
+        );
     }
 }
 
@@ -165,18 +224,36 @@ fn what_can_not_be_taken_over() {
         refusal(&pull, &project())
     };
     assert_eq!(why(|_| ()), None);
-    assert_eq!(why(|pull| pull.state = PullState::Merged), Some(Refusal::Over(PullState::Merged)));
-    assert_eq!(why(|pull| pull.state = PullState::Closed), Some(Refusal::Over(PullState::Closed)));
-    assert_eq!(why(|pull| pull.head_repo = Some("eve/engine".into())), Some(Refusal::Fork));
+    assert_eq!(
+        why(|pull| pull.state = PullState::Merged),
+        Some(Refusal::Over(PullState::Merged))
+    );
+    assert_eq!(
+        why(|pull| pull.state = PullState::Closed),
+        Some(Refusal::Over(PullState::Closed))
+    );
+    assert_eq!(
+        why(|pull| pull.head_repo = Some("eve/engine".into())),
+        Some(Refusal::Fork)
+    );
     assert_eq!(why(|pull| pull.head_repo = None), Some(Refusal::Fork));
-    assert_eq!(why(|pull| pull.head_ref = "main".into()), Some(Refusal::DefaultBranch));
+    assert_eq!(
+        why(|pull| pull.head_ref = "main".into()),
+        Some(Refusal::DefaultBranch)
+    );
     for name in ["--upload-pack=x", "a..b", "x y", "$(x)"] {
         let mut pull = pull();
         pull.head_ref = name.into();
-        assert!(matches!(refusal(&pull, &project()), Some(Refusal::BranchName(_))), "{name}");
+        assert!(
+            matches!(refusal(&pull, &project()), Some(Refusal::BranchName(_))),
+            "{name}"
+        );
         let mut pull = self::pull();
         pull.base_ref = name.into();
-        assert!(matches!(refusal(&pull, &project()), Some(Refusal::BranchName(_))), "{name}");
+        assert!(
+            matches!(refusal(&pull, &project()), Some(Refusal::BranchName(_))),
+            "{name}"
+        );
     }
 }
 
@@ -194,19 +271,42 @@ fn the_last_word_of_each_counts_where_it_is_about_the_head() {
     for (reviews, expected) in [
         (vec![review(1, Approved, "abc")], vec![(1, Approved)]),
         (vec![review(1, Approved, "old")], vec![]),
-        (vec![review(1, ChangesRequested, "abc"), review(1, Approved, "abc")], vec![(1, Approved)]),
-        (vec![review(1, Approved, "abc"), review(1, Commented, "abc")], vec![(1, Approved)]),
-        (vec![review(1, Approved, "abc"), review(1, ChangesRequested, "old")], vec![]),
+        (
+            vec![
+                review(1, ChangesRequested, "abc"),
+                review(1, Approved, "abc"),
+            ],
+            vec![(1, Approved)],
+        ),
+        (
+            vec![review(1, Approved, "abc"), review(1, Commented, "abc")],
+            vec![(1, Approved)],
+        ),
+        (
+            vec![
+                review(1, Approved, "abc"),
+                review(1, ChangesRequested, "old"),
+            ],
+            vec![],
+        ),
         (vec![review(1, Dismissed, "abc")], vec![(1, Dismissed)]),
         // His own word stands, whatever a remand says with his account.
-        (vec![review(1, Approved, "abc"), by_a_remand], vec![(1, Approved)]),
         (
-            vec![review(1, Approved, "abc"), review(2, ChangesRequested, "abc")],
+            vec![review(1, Approved, "abc"), by_a_remand],
+            vec![(1, Approved)],
+        ),
+        (
+            vec![
+                review(1, Approved, "abc"),
+                review(2, ChangesRequested, "abc"),
+            ],
             vec![(1, Approved), (2, ChangesRequested)],
         ),
     ] {
-        let found: Vec<(i64, ReviewState)> =
-            standing(&reviews, "abc").into_iter().map(|(author, state)| (author.id, state)).collect();
+        let found: Vec<(i64, ReviewState)> = standing(&reviews, "abc")
+            .into_iter()
+            .map(|(author, state)| (author.id, state))
+            .collect();
         assert_eq!(found, expected);
     }
 }
@@ -216,14 +316,26 @@ fn a_comment_without_its_review_waits_for_it_but_not_for_ever() {
     let now = Time::parse("2026-11-16T18:00:00Z").unwrap();
     let comment = |id, review| {
         let mut comment = said(None, "here");
-        (comment.kind, comment.forge_id, comment.review, comment.state) = (SaidKind::ReviewComment, id, review, None);
+        (
+            comment.kind,
+            comment.forge_id,
+            comment.review,
+            comment.state,
+        ) = (SaidKind::ReviewComment, id, review, None);
         comment
     };
-    let stored = [("review:5".to_owned(), String::new()), ("review_comment:9".to_owned(), String::new())].into();
+    let stored = [
+        ("review:5".to_owned(), String::new()),
+        ("review_comment:9".to_owned(), String::new()),
+    ]
+    .into();
     let at = |text: &str| text.to_owned();
-    let seen: BTreeMap<i64, String> =
-        [(2, at("2026-11-16T17:59:00.000Z")), (3, at("2026-11-16T17:50:00.000Z")), (4, at("2026-11-16T19:00:00.000Z"))]
-            .into();
+    let seen: BTreeMap<i64, String> = [
+        (2, at("2026-11-16T17:59:00.000Z")),
+        (3, at("2026-11-16T17:50:00.000Z")),
+        (4, at("2026-11-16T19:00:00.000Z")),
+    ]
+    .into();
     let first = "2026-11-16T18:00:00.000Z";
     for (all, kept) in [
         (vec![comment(1, None)], vec![]),
@@ -231,17 +343,29 @@ fn a_comment_without_its_review_waits_for_it_but_not_for_ever() {
         (vec![comment(1, Some(5))], vec![]),
         // However long ago it was typed: it counts when it was seen.
         (vec![comment(1, Some(78))], vec![(1, first)]),
-        (vec![comment(2, Some(78))], vec![(2, "2026-11-16T17:59:00.000Z")]),
+        (
+            vec![comment(2, Some(78))],
+            vec![(2, "2026-11-16T17:59:00.000Z")],
+        ),
         (vec![comment(3, Some(78))], vec![]),
         // Seen at a time that is yet to come.
         (vec![comment(4, Some(78))], vec![(4, first)]),
         // Stored already.
         (vec![comment(9, Some(78))], vec![]),
-        (vec![comment(1, Some(78)), comment(6, None), comment(7, Some(79))], vec![(1, first), (7, first)]),
+        (
+            vec![comment(1, Some(78)), comment(6, None), comment(7, Some(79))],
+            vec![(1, first), (7, first)],
+        ),
     ] {
         let mut left = all.clone();
         let early = keep_for_their_review(&mut left, &stored, &seen, now);
-        assert_eq!(early.iter().map(|(id, at)| (*id, at.as_str())).collect::<Vec<_>>(), kept);
+        assert_eq!(
+            early
+                .iter()
+                .map(|(id, at)| (*id, at.as_str()))
+                .collect::<Vec<_>>(),
+            kept
+        );
         assert_eq!(left.len(), all.len() - kept.len());
     }
 }

@@ -8,7 +8,9 @@ fn load_error(file: &str, source: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join(file), source).unwrap();
     let error = Prompts::load(Some(folder.path())).unwrap_err();
-    error.to_string().replace(&folder.path().display().to_string(), "FOLDER")
+    error
+        .to_string()
+        .replace(&folder.path().display().to_string(), "FOLDER")
 }
 
 #[test]
@@ -125,7 +127,10 @@ fn a_folder_that_is_not_there_is_an_error() {
 fn a_file_that_is_not_text_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("fix.md"), [0xff, 0xfe]).unwrap();
-    assert!(matches!(Prompts::load(Some(folder.path())), Err(PromptError::File { .. })));
+    assert!(matches!(
+        Prompts::load(Some(folder.path())),
+        Err(PromptError::File { .. })
+    ));
 }
 
 #[test]
@@ -144,9 +149,14 @@ fn a_users_file_takes_the_place_of_the_stock_one() {
     );
     let origins: Vec<String> = prompts
         .list()
-        .map(|(name, origin, _)| format!("{name} {origin}").replace(&folder.path().display().to_string(), "FOLDER"))
+        .map(|(name, origin, _)| {
+            format!("{name} {origin}").replace(&folder.path().display().to_string(), "FOLDER")
+        })
         .collect();
-    assert_eq!(origins, ["review stock", "fix stock", "again FOLDER/again.md"]);
+    assert_eq!(
+        origins,
+        ["review stock", "fix stock", "again FOLDER/again.md"]
+    );
     assert_eq!(prompts.source(Name::Fix), Name::Fix.stock());
 }
 
@@ -158,11 +168,21 @@ fn every_documented_variable_is_there() {
             for trial in name.trials() {
                 let value = trial.values.get_attr(variable.name).unwrap();
                 assert!(!value.is_undefined(), "{name}: {}", variable.name);
-                let one = value.get_item(&0.into()).ok().filter(|one| !one.is_undefined()).unwrap_or(value);
-                for field in
-                    variable.fields.iter().filter(|_| !one.is_none() && one.kind() == minijinja::value::ValueKind::Map)
+                let one = value
+                    .get_item(&0.into())
+                    .ok()
+                    .filter(|one| !one.is_undefined())
+                    .unwrap_or(value);
+                for field in variable
+                    .fields
+                    .iter()
+                    .filter(|_| !one.is_none() && one.kind() == minijinja::value::ValueKind::Map)
                 {
-                    assert!(!one.get_attr(field).unwrap().is_undefined(), "{name}: {}.{field}", variable.name);
+                    assert!(
+                        !one.get_attr(field).unwrap().is_undefined(),
+                        "{name}: {}.{field}",
+                        variable.name
+                    );
                 }
             }
         }

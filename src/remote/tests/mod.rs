@@ -45,17 +45,36 @@ impl Bed {
         env.insert("GH_TOKEN".to_owned(), CANARY.to_owned());
         let origin = root.join("origin.git");
         let (repo, wt) = (root.join("repo"), root.join("wt"));
-        let place = Place { path: wt.clone(), git_dir: wt.clone(), common_dir: wt.clone() };
+        let place = Place {
+            path: wt.clone(),
+            git_dir: wt.clone(),
+            common_dir: wt.clone(),
+        };
         let remote = remote(&root, origin.to_str().unwrap(), &env, &closed);
-        let mut bed = Self { _dir: dir, root: root.clone(), closed, env, origin, place, remote, start: String::new() };
-        bed.raw(&root, ["init", "-q", "--bare", "-b", "main", "origin.git"]).await;
+        let mut bed = Self {
+            _dir: dir,
+            root: root.clone(),
+            closed,
+            env,
+            origin,
+            place,
+            remote,
+            start: String::new(),
+        };
+        bed.raw(&root, ["init", "-q", "--bare", "-b", "main", "origin.git"])
+            .await;
         bed.raw(&root, ["clone", "-q", "origin.git", "repo"]).await;
         write(&repo.join("a"), "one\n");
         write(&repo.join("d/x"), "x\n");
         bed.raw(&repo, ["add", "-A"]).await;
         bed.raw(&repo, ["commit", "-q", "-m", "start"]).await;
-        bed.raw(&repo, ["push", "-q", "origin", "HEAD:main", "HEAD:fix/a"]).await;
-        bed.raw(&repo, ["worktree", "add", "-q", "-b", "fix/a", wt.to_str().unwrap()]).await;
+        bed.raw(&repo, ["push", "-q", "origin", "HEAD:main", "HEAD:fix/a"])
+            .await;
+        bed.raw(
+            &repo,
+            ["worktree", "add", "-q", "-b", "fix/a", wt.to_str().unwrap()],
+        )
+        .await;
         bed.place = Place::find(&repo.join(".git"), &wt).unwrap();
         bed.start = bed.raw(&wt, ["rev-parse", "HEAD"]).await;
         bed.remote.ready().await.unwrap();
@@ -76,15 +95,23 @@ impl Bed {
         let url = format!("ssh://git@forge.invalid{}", self.origin.display());
         self.reach(|reach| {
             reach.url = url;
-            reach.env.insert("GIT_SSH_COMMAND".to_owned(), ssh.display().to_string());
-            reach.env.insert("GIT_SSH_VARIANT".to_owned(), "simple".to_owned());
+            reach
+                .env
+                .insert("GIT_SSH_COMMAND".to_owned(), ssh.display().to_string());
+            reach
+                .env
+                .insert("GIT_SSH_VARIANT".to_owned(), "simple".to_owned());
         })
     }
 
     async fn try_raw<const N: usize>(&self, cwd: &Path, args: [&str; N]) -> (Option<i32>, String) {
         let args: Vec<OsString> = args.iter().map(OsString::from).collect();
         let limit = Duration::from_secs(60);
-        let env = self.closed.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        let env = self
+            .closed
+            .iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect();
         let call = Short {
             program: "git".into(),
             args,
@@ -96,7 +123,12 @@ impl Bed {
             is_wrapped: false,
         };
         let output = short(&call).await.unwrap();
-        (output.status, String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).trim_end().to_owned())
+        (
+            output.status,
+            String::from_utf8_lossy(&[output.stdout, output.stderr].concat())
+                .trim_end()
+                .to_owned(),
+        )
     }
 
     async fn raw<const N: usize>(&self, cwd: &Path, args: [&str; N]) -> String {
@@ -113,7 +145,11 @@ impl Bed {
 
     async fn commit(&self) -> String {
         self.raw(&self.place.path, ["add", "-A", "-f"]).await;
-        self.raw(&self.place.path, ["commit", "-q", "--allow-empty", "-m", "by the agent"]).await;
+        self.raw(
+            &self.place.path,
+            ["commit", "-q", "--allow-empty", "-m", "by the agent"],
+        )
+        .await;
         self.raw(&self.place.path, ["rev-parse", "HEAD"]).await
     }
 
@@ -121,28 +157,48 @@ impl Bed {
     async fn taken(&self, path: &str, text: &str) -> Push {
         let to = self.work(path, text).await;
         self.remote.take(&self.place, "fix/a", &to).await.unwrap();
-        Push { branch: "fix/a".to_owned(), from: self.start.clone(), to }
+        Push {
+            branch: "fix/a".to_owned(),
+            from: self.start.clone(),
+            to,
+        }
     }
 
     /// A commit of a person's on a branch at the origin, on top of `on`.
     async fn person(&self, on: &str, path: &str, text: &str) -> String {
         let other = self.root.join("person");
         if !other.exists() {
-            self.raw(&self.root, ["clone", "-q", "origin.git", "person"]).await;
+            self.raw(&self.root, ["clone", "-q", "origin.git", "person"])
+                .await;
         }
         self.raw(&other, ["fetch", "-q", "origin"]).await;
-        self.raw(&other, ["checkout", "-q", "-f", "--detach", on]).await;
+        self.raw(&other, ["checkout", "-q", "-f", "--detach", on])
+            .await;
         write(&other.join(path), text);
         self.raw(&other, ["add", "-A"]).await;
-        self.raw(&other, ["commit", "-q", "--allow-empty", "-m", "by a person"]).await;
-        self.raw(&other, ["push", "-q", "-f", "origin", "HEAD:fix/a"]).await;
+        self.raw(
+            &other,
+            ["commit", "-q", "--allow-empty", "-m", "by a person"],
+        )
+        .await;
+        self.raw(&other, ["push", "-q", "-f", "origin", "HEAD:fix/a"])
+            .await;
         self.raw(&other, ["rev-parse", "HEAD"]).await
     }
 
     /// Where the origin has the branch.
     async fn at_origin(&self, branch: &str) -> Option<String> {
-        let (status, said) =
-            self.try_raw(&self.origin, ["rev-parse", "-q", "--verify", &format!("refs/heads/{branch}")]).await;
+        let (status, said) = self
+            .try_raw(
+                &self.origin,
+                [
+                    "rev-parse",
+                    "-q",
+                    "--verify",
+                    &format!("refs/heads/{branch}"),
+                ],
+            )
+            .await;
         (status == Some(0)).then_some(said)
     }
 
@@ -151,7 +207,12 @@ impl Bed {
     }
 }
 
-fn remote(root: &Path, url: &str, env: &BTreeMap<String, String>, closed: &BTreeMap<String, String>) -> Remote {
+fn remote(
+    root: &Path,
+    url: &str,
+    env: &BTreeMap<String, String>,
+    closed: &BTreeMap<String, String>,
+) -> Remote {
     Remote::new(Reach {
         git_dir: root.join("state/repos/p.git"),
         url: url.to_owned(),
@@ -164,10 +225,16 @@ fn remote(root: &Path, url: &str, env: &BTreeMap<String, String>, closed: &BTree
 }
 
 /// PATH is the real one, so that the tests run with whichever git comes first on it.
-#[expect(clippy::disallowed_methods, reason = "a test takes git from the PATH that it is run with")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test takes git from the PATH that it is run with"
+)]
 fn environment(root: &Path) -> BTreeMap<String, String> {
     let home = root.to_str().unwrap().to_owned();
-    write(&root.join("gitconfig"), "[user]\n\tname = A Person\n\temail = person@example.com\n");
+    write(
+        &root.join("gitconfig"),
+        "[user]\n\tname = A Person\n\temail = person@example.com\n",
+    );
     BTreeMap::from([
         ("PATH".to_owned(), std::env::var("PATH").unwrap()),
         ("HOME".to_owned(), home.clone()),

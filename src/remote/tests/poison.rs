@@ -64,8 +64,12 @@ const COMMANDS: &[&str] = &[
 async fn nothing_planted_runs_or_leads_elsewhere() {
     let bed = Bed::new().await;
     let (evil, marker) = (bed.root.join("evil.sh"), bed.root.join("marker"));
-    bed.raw(&bed.root, ["init", "-q", "--bare", "evil.git"]).await;
-    script(&evil, &format!("echo \"$0 $* [$CANARY]\" >> '{}'; cat", marker.display()));
+    bed.raw(&bed.root, ["init", "-q", "--bare", "evil.git"])
+        .await;
+    script(
+        &evil,
+        &format!("echo \"$0 $* [$CANARY]\" >> '{}'; cat", marker.display()),
+    );
     let to = bed.work("a", "two\n").await;
     let common = &bed.place.common_dir;
     for hook in HOOKS {
@@ -77,7 +81,11 @@ async fn nothing_planted_runs_or_leads_elsewhere() {
     let mut config = fs::read_to_string(common.join("config")).unwrap();
     for key in COMMANDS {
         let (section, name) = key.rsplit_once('.').unwrap();
-        let section = section.split_once('.').map_or(section.to_owned(), |(head, sub)| format!("{head} \"{sub}\""));
+        let section = section
+            .split_once('.')
+            .map_or(section.to_owned(), |(head, sub)| {
+                format!("{head} \"{sub}\"")
+            });
         config.push_str(&format!("[{section}]\n\t{name} = {evil}\n"));
     }
     config.push_str(&format!(
@@ -89,8 +97,14 @@ async fn nothing_planted_runs_or_leads_elsewhere() {
         bed.root.join("included").display()
     ));
     write(&common.join("config"), &config);
-    write(&bed.root.join("included"), &format!("[core]\n\thooksPath = {}\n", common.join("hooks").display()));
-    write(&common.join("objects/info/alternates"), &format!("{wrong}/objects\n"));
+    write(
+        &bed.root.join("included"),
+        &format!("[core]\n\thooksPath = {}\n", common.join("hooks").display()),
+    );
+    write(
+        &common.join("objects/info/alternates"),
+        &format!("{wrong}/objects\n"),
+    );
     write(&bed.place.git_dir.join("commondir"), &format!("{wrong}\n"));
     write(&bed.place.path.join(".git"), &format!("gitdir: {wrong}\n"));
 
@@ -105,18 +119,35 @@ async fn nothing_planted_runs_or_leads_elsewhere() {
         secrets: true,
         canaries: Vec::new(),
     };
-    assert_eq!(bed.remote.objections(&bed.start, &to, &rules).await.unwrap(), []);
-    let push = crate::remote::Push { branch: "fix/a".to_owned(), from: bed.start.clone(), to: to.clone() };
+    assert_eq!(
+        bed.remote
+            .objections(&bed.start, &to, &rules)
+            .await
+            .unwrap(),
+        []
+    );
+    let push = crate::remote::Push {
+        branch: "fix/a".to_owned(),
+        from: bed.start.clone(),
+        to: to.clone(),
+    };
     assert_eq!(bed.remote.push(&push).await.unwrap(), Pushed::Done);
     bed.remote.undone(&bed.start, &to, &[]).await.unwrap();
 
-    assert_eq!(bed.raw(&bed.root.join("evil.git"), ["for-each-ref"]).await, "");
+    assert_eq!(
+        bed.raw(&bed.root.join("evil.git"), ["for-each-ref"]).await,
+        ""
+    );
     assert_eq!(bed.at_origin("fix/a").await, Some(to));
     let ran = fs::read_to_string(&marker).unwrap_or_default();
     assert_eq!(ran, "", "something planted ran");
-    bed.try_raw(&bed.root.join("repo"), ["-c", "alias.x=!true", "status"]).await;
+    bed.try_raw(&bed.root.join("repo"), ["-c", "alias.x=!true", "status"])
+        .await;
     let ran = fs::read_to_string(&marker).unwrap_or_default();
-    assert!(!ran.is_empty() && !ran.contains(CANARY), "the poison works on a git that is called plainly");
+    assert!(
+        !ran.is_empty() && !ran.contains(CANARY),
+        "the poison works on a git that is called plainly"
+    );
 }
 
 #[tokio::test]
@@ -133,11 +164,22 @@ async fn variables_that_move_the_repository_or_trace_do_not_reach_git() {
         ] {
             reach.env.insert(name.to_owned(), "/nowhere".to_owned());
         }
-        for name in ["GIT_TRACE", "GIT_TRACE_CURL", "GIT_TRACE2_EVENT", "GIT_TRACE_PACKET"] {
-            reach.env.insert(name.to_owned(), trace.display().to_string());
+        for name in [
+            "GIT_TRACE",
+            "GIT_TRACE_CURL",
+            "GIT_TRACE2_EVENT",
+            "GIT_TRACE_PACKET",
+        ] {
+            reach
+                .env
+                .insert(name.to_owned(), trace.display().to_string());
         }
-        reach.env.insert("GIT_ALLOW_PROTOCOL".to_owned(), "ext".to_owned());
-        reach.env.insert("GIT_DIR".to_owned(), bed.origin.display().to_string());
+        reach
+            .env
+            .insert("GIT_ALLOW_PROTOCOL".to_owned(), "ext".to_owned());
+        reach
+            .env
+            .insert("GIT_DIR".to_owned(), bed.origin.display().to_string());
     });
     let push = bed.taken("a", "two\n").await;
     assert_eq!(remote.push(&push).await.unwrap(), Pushed::Done);
@@ -149,7 +191,14 @@ async fn the_secrets_of_the_daemon_are_not_in_the_arguments() {
     let bed = Bed::new().await;
     let log = bed.root.join("argv");
     let real = which::which_in("git", Some(&bed.env["PATH"]), "/").unwrap();
-    script(&bed.root.join("bin/git"), &format!("echo \"$*\" >> '{}'\nexec {} \"$@\"", log.display(), real.display()));
+    script(
+        &bed.root.join("bin/git"),
+        &format!(
+            "echo \"$*\" >> '{}'\nexec {} \"$@\"",
+            log.display(),
+            real.display()
+        ),
+    );
     let remote = bed.reach(|reach| {
         let path = format!("{}:{}", bed.root.join("bin").display(), reach.env["PATH"]);
         reach.env.insert("PATH".to_owned(), path);
@@ -158,6 +207,12 @@ async fn the_secrets_of_the_daemon_are_not_in_the_arguments() {
     let push = bed.taken("a", "two\n").await;
     assert_eq!(remote.push(&push).await.unwrap(), Pushed::Done);
     let said = fs::read_to_string(&log).unwrap();
-    assert!(said.contains("push --porcelain --no-verify") && !said.contains(CANARY), "{said}");
-    assert!(said.contains(&format!("--force-with-lease=refs/heads/fix/a:{}", push.from)));
+    assert!(
+        said.contains("push --porcelain --no-verify") && !said.contains(CANARY),
+        "{said}"
+    );
+    assert!(said.contains(&format!(
+        "--force-with-lease=refs/heads/fix/a:{}",
+        push.from
+    )));
 }

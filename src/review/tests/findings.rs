@@ -22,7 +22,8 @@ fn keys_of_other_dialects_are_aliases() {
     ] {
         assert_eq!(read_one(theirs), ours, "{theirs}");
     }
-    let both = read_one("{\"severity\":\"low\",\"title\":\"Leak\",\"description\":\"never closed\"}");
+    let both =
+        read_one("{\"severity\":\"low\",\"title\":\"Leak\",\"description\":\"never closed\"}");
     assert_eq!(both.text, "Leak: never closed");
 }
 
@@ -55,17 +56,26 @@ fn severities_and_categories_are_mapped() {
 
 #[test]
 fn a_finding_is_never_dropped() {
-    for json in
-        ["{\"severity\":\"spicy\",\"text\":\"t\"}", "{\"text\":\"t\"}", "\"t\"", "{\"severity\":7,\"text\":\"t\"}"]
-    {
-        for (threshold, severity) in
-            [(Severity::Medium, Severity::Medium), (Severity::Low, Severity::Medium), (Severity::High, Severity::High)]
-        {
+    for json in [
+        "{\"severity\":\"spicy\",\"text\":\"t\"}",
+        "{\"text\":\"t\"}",
+        "\"t\"",
+        "{\"severity\":7,\"text\":\"t\"}",
+    ] {
+        for (threshold, severity) in [
+            (Severity::Medium, Severity::Medium),
+            (Severity::Low, Severity::Medium),
+            (Severity::High, Severity::High),
+        ] {
             let reading = read(&contract("approved", 1, "low", json), threshold);
             assert_eq!(reading.findings[0].severity, severity, "{json}");
             assert_eq!(reading.findings[0].text, "t");
             assert_eq!(reading.verdict, CHANGES, "{json}");
-            assert!(reading.reason.contains("unknown severity"), "{}", reading.reason);
+            assert!(
+                reading.reason.contains("unknown severity"),
+                "{}",
+                reading.reason
+            );
         }
     }
     assert_eq!(
@@ -76,22 +86,46 @@ fn a_finding_is_never_dropped() {
 
 #[test]
 fn a_path_out_of_the_worktree_is_only_text() {
-    for path in ["/etc/passwd", "../a.rs", "src/../../a.rs", "C:\\\\a.rs", "~/a.rs", "https://x.org/a.rs", "a\\u0000b"]
-    {
-        let found = read_one(&format!("{{\"severity\":\"high\",\"path\":\"{path}\",\"line\":4,\"text\":\"t\"}}"));
+    for path in [
+        "/etc/passwd",
+        "../a.rs",
+        "src/../../a.rs",
+        "C:\\\\a.rs",
+        "~/a.rs",
+        "https://x.org/a.rs",
+        "a\\u0000b",
+    ] {
+        let found = read_one(&format!(
+            "{{\"severity\":\"high\",\"path\":\"{path}\",\"line\":4,\"text\":\"t\"}}"
+        ));
         assert_eq!(found.path, None, "{path}");
         assert!(found.text.starts_with("t (at `"), "{}", found.text);
     }
-    for (path, expected) in [("././a.rs", Some("a.rs")), ("a..b.rs", Some("a..b.rs")), ("N/A", None), ("", None)] {
-        let found = read_one(&format!("{{\"severity\":\"high\",\"path\":\"{path}\",\"line\":0,\"text\":\"t\"}}"));
-        assert_eq!((found.path.as_deref(), found.line, found.text.as_str()), (expected, None, "t"));
+    for (path, expected) in [
+        ("././a.rs", Some("a.rs")),
+        ("a..b.rs", Some("a..b.rs")),
+        ("N/A", None),
+        ("", None),
+    ] {
+        let found = read_one(&format!(
+            "{{\"severity\":\"high\",\"path\":\"{path}\",\"line\":0,\"text\":\"t\"}}"
+        ));
+        assert_eq!(
+            (found.path.as_deref(), found.line, found.text.as_str()),
+            (expected, None, "t")
+        );
     }
 }
 
 #[test]
 fn long_texts_and_long_lists_are_cut_and_it_is_said() {
     let long = "ä".repeat(10_000);
-    let reading = medium(&contract("changes_requested", 1, "high", &finding("high").replace("Wrong.", &long)));
+    let reading = medium(&contract(
+        "changes_requested",
+        1,
+        "high",
+        &finding("high").replace("Wrong.", &long),
+    ));
     assert!(reading.findings[0].text.len() <= 8 * 1024);
     assert!(reading.findings[0].text.ends_with("ä…"));
     assert!(reading.reason.contains("cut"), "{}", reading.reason);
@@ -101,7 +135,11 @@ fn long_texts_and_long_lists_are_cut_and_it_is_said() {
     let reading = medium(&contract("approved", 2_001, "critical", &many.join(",")));
     assert_eq!((reading.verdict, reading.findings.len()), (CHANGES, 2_000));
     assert_eq!(reading.findings[0].severity, Severity::Critical);
-    assert!(reading.reason.contains("Of 2001 findings the 2000 worst"), "{}", reading.reason);
+    assert!(
+        reading.reason.contains("Of 2001 findings the 2000 worst"),
+        "{}",
+        reading.reason
+    );
 }
 
 #[test]
@@ -110,13 +148,30 @@ fn the_reviewer_judges_each_earlier_finding() {
                 {\"id\":\"`F4`\",\"status\":\"still open\"},{\"id\":5,\"status\":\"perhaps\"},{\"status\":\"open\"},\
                 {\"id\":\"f3\",\"status\":\"open\"},{\"id\":\"f6\",\"status\":\"Fixed\"}]}\n```\n";
     let reading = medium(text);
-    let judged: Vec<(&str, Outcome)> = reading.judged.iter().map(|j| (j.id.as_str(), j.outcome)).collect();
+    let judged: Vec<(&str, Outcome)> = reading
+        .judged
+        .iter()
+        .map(|j| (j.id.as_str(), j.outcome))
+        .collect();
     assert_eq!(
         judged,
-        [("f3", Outcome::Open), ("f4", Outcome::Open), ("f5", Outcome::Open), ("f6", Outcome::Resolved)]
+        [
+            ("f3", Outcome::Open),
+            ("f4", Outcome::Open),
+            ("f5", Outcome::Open),
+            ("f6", Outcome::Resolved)
+        ]
     );
-    assert!(reading.reason.contains("1 judgments of earlier findings were read as open"), "{}", reading.reason);
-    let map = medium("REVIEW_RESULT: approved\n```json\n{\"findings\":[],\"previous\":{\"f1\":\"resolved\"}}\n```\n");
+    assert!(
+        reading
+            .reason
+            .contains("1 judgments of earlier findings were read as open"),
+        "{}",
+        reading.reason
+    );
+    let map = medium(
+        "REVIEW_RESULT: approved\n```json\n{\"findings\":[],\"previous\":{\"f1\":\"resolved\"}}\n```\n",
+    );
     assert_eq!(map.judged[0].outcome, Outcome::Resolved);
 }
 
@@ -130,7 +185,12 @@ fn bullets_of_a_review_without_json() {
     let rows: Vec<String> = medium(text)
         .findings
         .iter()
-        .map(|f| format!("{} {} {:?}:{:?} {:?} {:?}", f.severity, f.category, f.path, f.line, f.text, f.suggestion))
+        .map(|f| {
+            format!(
+                "{} {} {:?}:{:?} {:?} {:?}",
+                f.severity, f.category, f.path, f.line, f.text, f.suggestion
+            )
+        })
         .collect();
     insta::assert_snapshot!(rows.join("\n"), @r##"
     high logic Some("src/a.rs"):Some(12) "The loop ends too early\nand the last item is lost." None
@@ -142,5 +202,8 @@ fn bullets_of_a_review_without_json() {
 #[test]
 fn bullets_block_an_approval_too() {
     let reading = medium("**[APPROVED]**\n\n### Issues Found\n- **[CODE]** - error: Lost update\n");
-    assert_eq!((reading.verdict, reading.raw_verdict), (CHANGES, Some(APPROVED)));
+    assert_eq!(
+        (reading.verdict, reading.raw_verdict),
+        (CHANGES, Some(APPROVED))
+    );
 }

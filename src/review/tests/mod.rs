@@ -34,5 +34,7 @@ fn contract(verdict: &str, count: usize, severity: &str, findings: &str) -> Stri
 }
 
 fn finding(severity: &str) -> String {
-    format!("{{\"severity\":\"{severity}\",\"category\":\"logic\",\"path\":\"a.rs\",\"line\":3,\"text\":\"Wrong.\"}}")
+    format!(
+        "{{\"severity\":\"{severity}\",\"category\":\"logic\",\"path\":\"a.rs\",\"line\":3,\"text\":\"Wrong.\"}}"
+    )
 }

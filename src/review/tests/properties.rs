@@ -37,8 +37,12 @@ fn aside() -> impl Strategy<Value = String> {
         Just("**Verdict: NEEDS_DISCUSSION**"),
         Just("**[APPROVED]**"),
     ];
-    let wrap =
-        prop_oneof![Just(("> ", "")), Just(("```\n", "\n```")), Just(("~~~~ text\n", "\n~~~~~")), Just(("- > ", ""))];
+    let wrap = prop_oneof![
+        Just(("> ", "")),
+        Just(("```\n", "\n```")),
+        Just(("~~~~ text\n", "\n~~~~~")),
+        Just(("- > ", ""))
+    ];
     (verdict, wrap).prop_map(|(verdict, (before, after))| format!("{before}{verdict}{after}"))
 }
 
@@ -257,11 +261,18 @@ fn a_long_text_of_anything_is_read_in_linear_time() {
         "_-",
     ];
     for unit in units {
-        let text = format!("{}\nREVIEW_RESULT: approved\n", unit.repeat((1 << 18) / unit.len()));
+        let text = format!(
+            "{}\nREVIEW_RESULT: approved\n",
+            unit.repeat((1 << 18) / unit.len())
+        );
         let began = Instant::now();
         medium(&text);
         read_answers(&text);
         // Quadratic would be hours; the bound only has to be kind to a slow machine.
-        assert!(began.elapsed() < Duration::from_secs(10), "{unit:?} took {:?}", began.elapsed());
+        assert!(
+            began.elapsed() < Duration::from_secs(10),
+            "{unit:?} took {:?}",
+            began.elapsed()
+        );
     }
 }

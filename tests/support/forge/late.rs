@@ -11,18 +11,32 @@ impl Forge {
     }
 
     /// Comments of a review that is not listed yet; its id comes back.
-    pub(crate) fn comments_before_review(&self, number: i64, by: &str, what: &[(&str, i64, &str)]) -> i64 {
+    pub(crate) fn comments_before_review(
+        &self,
+        number: i64,
+        by: &str,
+        what: &[(&str, i64, &str)],
+    ) -> i64 {
         let id = self.on_pull(number, |_, ids, _| ids());
         self.comments_of_review(number, id, by, what);
         id
     }
 
     /// The comments of a review that is there or will be.
-    pub(crate) fn comments_of_review(&self, number: i64, review: i64, by: &str, what: &[(&str, i64, &str)]) {
+    pub(crate) fn comments_of_review(
+        &self,
+        number: i64,
+        review: i64,
+        by: &str,
+        what: &[(&str, i64, &str)],
+    ) {
         let commit = self.head(number);
         self.on_pull(number, |pull, ids, at| {
             for one in what {
-                push(&mut pull["comments"], inline(ids(), Some(review), (by, &commit), *one, at));
+                push(
+                    &mut pull["comments"],
+                    inline(ids(), Some(review), (by, &commit), *one, at),
+                );
             }
         });
     }

@@ -18,10 +18,20 @@ impl Server {
     pub(super) fn start(argv: &[String], folder: PathBuf) -> Self {
         fs::create_dir_all(&folder).unwrap();
         let socket = folder.join("sock");
-        fs::write(folder.join("config.yml"), format!("http_unix_socket: {}\n", socket.display())).unwrap();
+        fs::write(
+            folder.join("config.yml"),
+            format!("http_unix_socket: {}\n", socket.display()),
+        )
+        .unwrap();
         let mut command = Command::new(&argv[0]);
-        command.args(&argv[1..]).arg("serve").arg(&socket).stdin(Stdio::null());
-        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command
+            .args(&argv[1..])
+            .arg("serve")
+            .arg(&socket)
+            .stdin(Stdio::null());
+        command
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default());
         let child = command.spawn().unwrap();
         wait_for("the forge serves", || UnixStream::connect(&socket).is_ok());
         Self { child, folder }
@@ -34,7 +44,11 @@ impl Server {
     /// What leads the real `gh` to it.
     pub(crate) fn real_gh_env(&self) -> Vec<(&'static str, String)> {
         let folder = self.folder.to_str().unwrap().to_owned();
-        vec![("GH_CONFIG_DIR", folder), ("GH_TOKEN", "x".into()), ("GH_NO_UPDATE_NOTIFIER", "1".into())]
+        vec![
+            ("GH_CONFIG_DIR", folder),
+            ("GH_TOKEN", "x".into()),
+            ("GH_NO_UPDATE_NOTIFIER", "1".into()),
+        ]
     }
 
     /// SIGTERM, and waits for the end.

@@ -53,8 +53,17 @@ fn settings() -> Claude {
     }
 }
 
-fn started(claude: Claude, phase: Phase, session: &Session, money_left: Option<i64>) -> crate::process::Job {
-    let limits = Limits { idle: Duration::from_secs(1), total: Duration::from_secs(1), grace: Duration::from_secs(1) };
+fn started(
+    claude: Claude,
+    phase: Phase,
+    session: &Session,
+    money_left: Option<i64>,
+) -> crate::process::Job {
+    let limits = Limits {
+        idle: Duration::from_secs(1),
+        total: Duration::from_secs(1),
+        grace: Duration::from_secs(1),
+    };
     agent(claude).job(&Errand {
         run_id: "r1",
         phase,
@@ -77,7 +86,12 @@ fn started(claude: Claude, phase: Phase, session: &Session, money_left: Option<i
 fn a_fix_may_edit_and_a_review_only_read() {
     let fix = started(settings(), Phase::Fix, &Session::New("id".into()), None);
     insta::assert_snapshot!(fix.argv.join(" "), @"claude -p --output-format stream-json --verbose --permission-mode acceptEdits --session-id id --model opus");
-    let review = started(settings(), Phase::Review, &Session::Resumed("id".into()), None);
+    let review = started(
+        settings(),
+        Phase::Review,
+        &Session::Resumed("id".into()),
+        None,
+    );
     insta::assert_snapshot!(review.argv.join(" "), @"claude -p --output-format stream-json --verbose --permission-mode dontAsk --tools Bash,Read,Grep,Glob --resume id --model opus");
     let env: Vec<String> = fix
         .env
@@ -96,17 +110,27 @@ fn what_it_may_spend_is_the_least_of_its_bounds() {
         allow: vec!["Bash(make test)".into(), "WebSearch".into()],
         ..settings()
     };
-    let words = |money_left| started(bounded.clone(), Phase::Fix, &Session::None, money_left).argv.join(" ");
+    let words = |money_left| {
+        started(bounded.clone(), Phase::Fix, &Session::None, money_left)
+            .argv
+            .join(" ")
+    };
     insta::assert_snapshot!(words(None), @"claude -p --output-format stream-json --verbose --permission-mode acceptEdits --allowedTools Bash(make test),WebSearch --model opus --max-turns 20 --max-budget-usd 2.500000");
     assert!(words(Some(1_000_001)).ends_with("--max-budget-usd 1.000001"));
-    assert!(words(Some(0)).ends_with("--max-budget-usd 0.000001"), "it refuses a budget of nothing");
+    assert!(
+        words(Some(0)).ends_with("--max-budget-usd 0.000001"),
+        "it refuses a budget of nothing"
+    );
 }
 
 #[test]
 fn a_good_run_tells_what_it_used_and_what_it_was_denied() {
     let told = outcome(EDITED, Some(&exit(0)), "", false);
     assert_eq!(told.end, End::Good);
-    assert_eq!((told.tokens, told.cost_micros), (Some(300 + 60 + 150), Some(3402)));
+    assert_eq!(
+        (told.tokens, told.cost_micros),
+        (Some(300 + 60 + 150), Some(3402))
+    );
     assert_eq!(told.denied, ["Bash git commit -am x"]);
     assert_eq!(answer(EDITED), "Done.");
 }
@@ -115,24 +139,53 @@ fn a_good_run_tells_what_it_used_and_what_it_was_denied() {
 fn trouble_of_its_surroundings_is_a_hold() {
     let held = |stdout: &str| match end(stdout, 1) {
         End::Hold { reason, until } => (reason, until),
-        other @ (End::Good | End::Lost | End::Stopped | End::NoSession | End::Failed(_)) => panic!("{other:?}"),
+        other @ (End::Good | End::Lost | End::Stopped | End::NoSession | End::Failed(_)) => {
+            panic!("{other:?}")
+        }
     };
     for (stdout, said) in [
-        (recorded!("unauthorized"), "not logged in, or may not do this: Invalid API key"),
-        (recorded!("not_logged_in"), "not logged in, or may not do this: Not logged in"),
-        (recorded!("rate_limit"), "takes no more for now: API Error: Request rejected (429)"),
-        (recorded!("overloaded"), "does not answer as it should: API Error: 529 Overloaded"),
-        (recorded!("refused"), "can't reach its API: API Error: Connection refused"),
-        (recorded!("no_network"), "can't reach its API: API Error: Can't reach the API server"),
-        (recorded!("timed_out"), "does not answer as it should: Request timed out"),
-        (recorded!("no_credit"), "has no credit: Credit balance is too low"),
+        (
+            recorded!("unauthorized"),
+            "not logged in, or may not do this: Invalid API key",
+        ),
+        (
+            recorded!("not_logged_in"),
+            "not logged in, or may not do this: Not logged in",
+        ),
+        (
+            recorded!("rate_limit"),
+            "takes no more for now: API Error: Request rejected (429)",
+        ),
+        (
+            recorded!("overloaded"),
+            "does not answer as it should: API Error: 529 Overloaded",
+        ),
+        (
+            recorded!("refused"),
+            "can't reach its API: API Error: Connection refused",
+        ),
+        (
+            recorded!("no_network"),
+            "can't reach its API: API Error: Can't reach the API server",
+        ),
+        (
+            recorded!("timed_out"),
+            "does not answer as it should: Request timed out",
+        ),
+        (
+            recorded!("no_credit"),
+            "has no credit: Credit balance is too low",
+        ),
     ] {
         let (reason, until) = held(stdout);
         assert!(reason.contains(said), "{said:?} is not in {reason:?}");
         assert_eq!(until, None, "{reason}");
     }
     let (reason, until) = held(recorded!("usage_limit"));
-    assert_eq!(reason, "the usage limit of claude is reached: You've hit your 5-hour limit · resets 1am (UTC)");
+    assert_eq!(
+        reason,
+        "the usage limit of claude is reached: You've hit your 5-hour limit · resets 1am (UTC)"
+    );
     assert_eq!(until, Some(Time::from_millis(1_794_877_258_000)));
     let old = r#"{"type":"result","subtype":"success","is_error":true,"api_error_status":429,"result":"Claude AI usage limit reached|1794877258"}"#;
     assert_eq!(held(old).1, Some(Time::from_millis(1_794_877_258_000)));
@@ -141,25 +194,49 @@ fn trouble_of_its_surroundings_is_a_hold() {
 #[test]
 fn what_will_not_mend_itself_is_a_failure() {
     for (stdout, said) in [
-        (recorded!("no_model"), "There's an issue with the selected model"),
+        (
+            recorded!("no_model"),
+            "There's an issue with the selected model",
+        ),
         (recorded!("too_long"), "Prompt is too long"),
-        (recorded!("max_turns"), "Reached maximum number of turns (2)"),
+        (
+            recorded!("max_turns"),
+            "Reached maximum number of turns (2)",
+        ),
         (recorded!("max_budget"), "Reached maximum budget ($0.001)"),
         (recorded!("no_session"), "No conversation found"),
     ] {
-        let End::Failed(reason) = end(stdout, 1) else { panic!("{said}: {:?}", end(stdout, 1)) };
+        let End::Failed(reason) = end(stdout, 1) else {
+            panic!("{said}: {:?}", end(stdout, 1))
+        };
         assert!(reason.contains(said), "{said:?} is not in {reason:?}");
     }
-    let failed = outcome("", Some(&exit(1)), "error: unknown option '--nonsense'\n", false).end;
-    assert_eq!(failed, End::Failed("it ended with status 1: error: unknown option '--nonsense'".into()));
-    assert_eq!(outcome(recorded!("max_budget"), Some(&exit(1)), "", false).tokens, Some(170), "of the sums");
+    let failed = outcome(
+        "",
+        Some(&exit(1)),
+        "error: unknown option '--nonsense'\n",
+        false,
+    )
+    .end;
+    assert_eq!(
+        failed,
+        End::Failed("it ended with status 1: error: unknown option '--nonsense'".into())
+    );
+    assert_eq!(
+        outcome(recorded!("max_budget"), Some(&exit(1)), "", false).tokens,
+        Some(170),
+        "of the sums"
+    );
 }
 
 #[test]
 fn a_session_that_is_not_there_is_begun_again_only_where_one_was_resumed() {
     let resumed = |stdout, stderr| outcome(stdout, Some(&exit(1)), stderr, true).end;
     assert_eq!(resumed(recorded!("no_session"), ""), End::NoSession);
-    assert_eq!(resumed("", "No conversation found with session ID: x\n"), End::NoSession);
+    assert_eq!(
+        resumed("", "No conversation found with session ID: x\n"),
+        End::NoSession
+    );
     assert!(matches!(resumed(recorded!("no_model"), ""), End::Failed(_)));
 }
 
@@ -169,7 +246,11 @@ fn who_was_ended_by_a_signal_is_lost_whatever_it_says() {
         assert_eq!(end(recorded!("terminated"), status), End::Lost);
         assert_eq!(end(EDITED, status), End::Lost, "after its result");
     }
-    assert_eq!(end(recorded!("interrupted"), 0), End::Lost, "SIGINT: it ends with 0, and without a result");
+    assert_eq!(
+        end(recorded!("interrupted"), 0),
+        End::Lost,
+        "SIGINT: it ends with 0, and without a result"
+    );
     let aborted = r#"{"type":"result","subtype":"error_during_execution","is_error":true,"terminal_reason":"aborted_streaming","errors":["Request was aborted."]}"#;
     assert_eq!(end(aborted, 0), End::Lost);
 }
@@ -179,11 +260,24 @@ fn a_result_that_is_cut_or_missing_is_no_success() {
     let last = EDITED.lines().last().unwrap();
     let before = EDITED.strip_suffix(&format!("{last}\n")).unwrap();
     for cut in 0..last.len() - 1 {
-        let Some(part) = last.get(..cut) else { continue };
-        assert_eq!(end(&format!("{before}{part}"), 0), End::Lost, "cut at {cut}");
+        let Some(part) = last.get(..cut) else {
+            continue;
+        };
+        assert_eq!(
+            end(&format!("{before}{part}"), 0),
+            End::Lost,
+            "cut at {cut}"
+        );
     }
-    assert_eq!(end(&format!("{before}{last}"), 0), End::Good, "without its newline");
-    assert!(matches!(end(EDITED, 1), End::Failed(_)), "it says success and ends with 1");
+    assert_eq!(
+        end(&format!("{before}{last}"), 0),
+        End::Good,
+        "without its newline"
+    );
+    assert!(
+        matches!(end(EDITED, 1), End::Failed(_)),
+        "it says success and ends with 1"
+    );
     for odd in [
         r#"{"type":"result","subtype":"success"}"#,
         r#"{"type":"result","subtype":"success","is_error":"no"}"#,
@@ -193,7 +287,11 @@ fn a_result_that_is_cut_or_missing_is_no_success() {
         assert!(matches!(end(odd, 0), End::Failed(_)), "{odd}");
     }
     let unfinished = outcome(before, Some(&exit(0)), "", false);
-    assert_eq!(unfinished.tokens, Some(3 * 121), "of the messages that were seen");
+    assert_eq!(
+        unfinished.tokens,
+        Some(3 * 121),
+        "of the messages that were seen"
+    );
     assert_eq!(answer(before), "Done.");
 }
 
@@ -201,17 +299,29 @@ fn a_result_that_is_cut_or_missing_is_no_success() {
 fn floods_half_lines_and_noise_do_not_hide_the_result() {
     let folder = tempfile::tempdir().unwrap();
     let mut bytes =
-        b"\xff\xfe not text\n{\"type\": \"assistant\", \"message\": 3}\n[1]\nnull\n{\"type\": 7}\n".to_vec();
-    bytes.extend(format!("{{\"type\":\"user\",\"message\":\"{}\n", "x".repeat(300_000)).bytes());
+        b"\xff\xfe not text\n{\"type\": \"assistant\", \"message\": 3}\n[1]\nnull\n{\"type\": 7}\n"
+            .to_vec();
+    bytes.extend(
+        format!(
+            "{{\"type\":\"user\",\"message\":\"{}\n",
+            "x".repeat(300_000)
+        )
+        .bytes(),
+    );
     bytes.extend("[".repeat(100_000).bytes());
     bytes.push(b'\n');
     bytes.extend(EDITED.bytes());
     std::fs::write(folder.path().join("stdout.0"), bytes).unwrap();
-    let text = crate::process::read_output(folder.path(), Stream::Stdout).unwrap().text;
+    let text = crate::process::read_output(folder.path(), Stream::Stdout)
+        .unwrap()
+        .text;
     assert_eq!(end(&text, 0), End::Good);
     let mut shown = Shown::default();
     let people = format!("{}{}", shown.more(&text), shown.end());
-    assert!(people.contains("Edit work.txt") && people.contains("not text"), "{people:.300}");
+    assert!(
+        people.contains("Edit work.txt") && people.contains("not text"),
+        "{people:.300}"
+    );
 }
 
 #[test]
@@ -219,8 +329,12 @@ fn people_read_a_line_for_each_thing_that_it_does() {
     let show = |text: &str| {
         let mut shown = Shown::default();
         // In pieces that break lines and characters' neighbours anywhere.
-        let pieces: Vec<String> =
-            text.chars().collect::<Vec<_>>().chunks(7).map(|piece| piece.iter().collect()).collect();
+        let pieces: Vec<String> = text
+            .chars()
+            .collect::<Vec<_>>()
+            .chunks(7)
+            .map(|piece| piece.iter().collect())
+            .collect();
         let out: String = pieces.iter().map(|piece| shown.more(piece)).collect();
         format!("{out}{}", shown.end())
     };
@@ -259,7 +373,10 @@ fn what_it_is_doing_and_since_when() {
         let now = doing(&text);
         if now != last {
             let (what, since) = now.clone().unwrap();
-            seen.push(format!("{} {what}", since.map_or("-".to_owned(), |time| time.to_string())));
+            seen.push(format!(
+                "{} {what}",
+                since.map_or("-".to_owned(), |time| time.to_string())
+            ));
             last = now;
         }
     }
