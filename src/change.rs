@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::clock::Time;
-use crate::words::{id, words};
+use crate::closed_enum::{closed_enum, id};
 
 id!(
     /// `c3`
@@ -14,7 +14,7 @@ id!(
     ProjectId
 );
 
-words! {
+closed_enum! {
     /// Where a change is in the loop. The moves between them are in `state`.
     "state" State {
         Queued = "queued",
@@ -36,7 +36,7 @@ words! {
     }
 }
 
-words! {
+closed_enum! {
     /// How the loop ended for a change, as far as it has.
     "final_verdict" FinalVerdict {
         Approved = "APPROVED",
@@ -46,7 +46,7 @@ words! {
     }
 }
 
-words! {
+closed_enum! {
     /// What happens to a change whose fixes are used up.
     "on_max_cycles" OnMaxCycles {
         Escalate = "escalate",
@@ -54,7 +54,7 @@ words! {
     }
 }
 
-words! {
+closed_enum! {
     /// What is done for a change in shadow.
     "kind of shadow" ShadowMode {
         /// Agents review; nothing follows from that.
@@ -67,7 +67,7 @@ words! {
 /// What the configuration says of shadow; none: everything is done for real.
 pub(crate) type Shadow = Option<ShadowMode>;
 
-words! {
+closed_enum! {
     /// How a pull request came to be watched.
     "adopted_by" AdoptedBy {
         Watch = "watch",
@@ -75,7 +75,7 @@ words! {
     }
 }
 
-words! {
+closed_enum! {
     /// What a held change waits for, as far as the program can notice its end before the time is up.
     "hold_kind" HoldKind {
         /// Network, login, disk, an agent's usage limit: only time tells.

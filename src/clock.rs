@@ -7,9 +7,9 @@ use chrono::{
     DateTime, Days, Local, NaiveDate, NaiveTime, SecondsFormat, TimeDelta, TimeZone, Utc,
 };
 
-use crate::words::words;
+use crate::closed_enum::closed_enum;
 
-words! {
+closed_enum! {
     /// Whose clock a schedule or a day means.
     "timezone" Zone {
         Utc = "utc",
@@ -48,7 +48,7 @@ pub(crate) fn now() -> Time {
     Time::from_millis(
         Utc::now()
             .timestamp_millis()
-            .saturating_add(crate::crash::clock_offset_ms()),
+            .saturating_add(crate::failpoint::clock_offset_ms()),
     )
 }
 

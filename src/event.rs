@@ -5,9 +5,9 @@ use serde_json::Value;
 
 use crate::change::ChangeId;
 use crate::clock::Time;
-use crate::words::words;
+use crate::closed_enum::closed_enum;
 
-words! {
+closed_enum! {
     "event_type" EventType {
         WorkCreated = "work_created",
         WorkClaimed = "work_claimed",
@@ -51,7 +51,7 @@ words! {
     }
 }
 
-words! {
+closed_enum! {
     /// What an event is about.
     "target_type" TargetType {
         Change = "change",

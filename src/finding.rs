@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::words::{id, words};
+use crate::closed_enum::{closed_enum, id};
 
 id!(
     /// `f12`
@@ -13,7 +13,7 @@ id!(
     ReviewId
 );
 
-words! {
+closed_enum! {
     /// What a review concludes.
     "verdict" Verdict {
         Approved = "approved",
@@ -23,7 +23,7 @@ words! {
     }
 }
 
-words! {
+closed_enum! {
     /// How bad, worst first: the derived order makes `Critical` the smallest.
     "severity" Severity {
         Critical = "critical",
@@ -34,7 +34,7 @@ words! {
     }
 }
 
-words! {
+closed_enum! {
     "category" Category {
         Compliance = "compliance",
         Security = "security",
@@ -47,7 +47,7 @@ words! {
     }
 }
 
-words! {
+closed_enum! {
     /// What became of a finding.
     "outcome" Outcome {
         Open = "open",
@@ -58,7 +58,7 @@ words! {
     }
 }
 
-words! {
+closed_enum! {
     /// Why a finding counts as resolved.
     "resolution" Resolution {
         /// A reviewer judged it by its id.

@@ -10,13 +10,13 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::blackboard::{self as bb, Conn, Door, Result};
+use crate::blackboard::{self as bb, Conn, Db, Result};
 use crate::change::{Change, ChangeId};
 use crate::clock::{self, Time};
 use crate::evaluator::definition::Need;
 use crate::evaluator::{Case, Config, Definition, OurPush, PullCase, pr_feedback, review_feedback};
 use crate::proposal::Proposal;
-use crate::review::Cycle;
+use crate::review_text::Cycle;
 use crate::work::{Rejection, RejectionState, Source, Status};
 
 /// What one pass did.
@@ -369,7 +369,7 @@ fn is_due(conn: &Conn, definition: &Definition, now: Time) -> Result<bool> {
 
 /// The loop, put together and not yet running.
 pub(crate) struct Heartbeat {
-    pub(crate) door: Door,
+    pub(crate) door: Db,
     pub(crate) definitions: Arc<[Definition]>,
     pub(crate) wake: Arc<Notify>,
     /// Wakes whoever runs items.
@@ -423,7 +423,7 @@ async fn sleep(pause: Option<Duration>) {
 }
 
 /// Waits for the next moment of a schedule, or for as long as a clock that was set may be off; for ever without one.
-async fn schedule(door: &Door, definitions: &Arc<[Definition]>) {
+async fn schedule(door: &Db, definitions: &Arc<[Definition]>) {
     if definitions
         .iter()
         .all(|definition| definition.schedule.is_none() || is_command(definition))
@@ -469,7 +469,7 @@ fn next_firing(conn: &Conn, definitions: &[Definition]) -> Result<Option<Time>> 
 }
 
 /// One look and, if it is not quiet, one pass.
-pub(crate) async fn pass(door: &Door, definitions: &Arc<[Definition]>) -> Result<Beat> {
+pub(crate) async fn pass(door: &Db, definitions: &Arc<[Definition]>) -> Result<Beat> {
     let looked = Arc::clone(definitions);
     match door
         .read(move |conn| is_quiet(conn, &looked, clock::now()))
@@ -499,8 +499,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("blackboard.db");
         let (door, other) = (
-            Door::open(&path, clock::now()).unwrap(),
-            Door::open(&path, clock::now()).unwrap(),
+            Db::open(&path, clock::now()).unwrap(),
+            Db::open(&path, clock::now()).unwrap(),
         );
         let definitions: Arc<[Definition]> = crate::evaluator::definition::load(None, clock::now())
             .unwrap()

@@ -6,37 +6,37 @@ mod blackboard;
 mod change;
 mod cli;
 mod clock;
+mod closed_enum;
 mod config;
-mod crash;
 mod daemon;
 mod demo;
+mod diagnostic;
 mod dispatch;
 mod doctor;
 mod evaluator;
 mod event;
+mod failpoint;
+mod fake_github;
 mod files;
 mod finding;
 mod fingerprint;
-mod forge;
 mod git;
 mod github;
 mod heartbeat;
 mod intake;
-mod keypath;
-mod plain;
 mod process;
 mod prompt;
 mod proposal;
-mod pull;
+mod pull_request;
 mod remote;
-mod review;
+mod review_text;
 mod sandbox;
-mod secret;
-mod snippet;
+mod sanitize;
+mod secret_scan;
+mod service_unit;
 mod state;
-mod unit;
+mod toml_path;
 mod wake;
-mod words;
 mod work;
 
 /// The body of `remand __shim`, which remand starts for itself.
@@ -48,7 +48,7 @@ pub fn shim() -> std::process::ExitCode {
 /// The body of `remand __gh FILE …`, a stand-in for the `gh` command and for GitHub behind it.
 #[doc(hidden)]
 pub fn gh(args: Vec<std::ffi::OsString>) -> std::process::ExitCode {
-    forge::gh_main(args, config::agent_environment(&[]))
+    fake_github::gh_main(args, config::agent_environment(&[]))
 }
 
 /// The command line.

@@ -18,18 +18,18 @@ pub(crate) enum Proposal {
         step: PullStep,
     },
     /// A program of somebody's own wants it.
-    Asked(Asked),
+    Asked(EvaluatorRequest),
 }
 
 /// What a command evaluator wants done, once by its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct EvaluatorRequest {
     pub(crate) key: String,
-    pub(crate) what: Ask,
+    pub(crate) what: RequestKind,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Ask {
+pub(crate) enum RequestKind {
     /// Of a change, or of a project alone; that of the change when both are given.
     Item {
         change_id: Option<ChangeId>,

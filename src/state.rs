@@ -2,9 +2,9 @@
 //! Nothing in here reads a clock, a file or the blackboard.
 
 use crate::change::{Change, OnMaxCycles, State};
-use crate::words::words;
+use crate::closed_enum::closed_enum;
 
-words! {
+closed_enum! {
     /// What can happen to a change.
     "trigger" Trigger {
         ImplementClaimed = "implement_claimed",

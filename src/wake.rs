@@ -11,7 +11,7 @@ use tokio::net::UnixDatagram;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::blackboard::Door;
+use crate::blackboard::Db;
 
 /// Tells a daemon on this blackboard, if there is one, that something was committed.
 pub(crate) fn poke(blackboard: &Path) {
@@ -46,7 +46,7 @@ pub(crate) fn beside(blackboard: &Path, name: &str) -> PathBuf {
 /// Wakes `loops` whenever anybody commits: by a poke, by a hint from the file system, or, should both fail, by the
 /// look that is taken every `every`.
 pub(crate) async fn listen(
-    door: Door,
+    door: Db,
     every: Duration,
     loops: Vec<Arc<Notify>>,
     stop: CancellationToken,
@@ -103,7 +103,7 @@ impl Watch {
 }
 
 /// Whether something was committed since the last look.
-async fn moved(door: &Door, seen: &mut Option<i64>) -> bool {
+async fn moved(door: &Db, seen: &mut Option<i64>) -> bool {
     match door.data_version().await {
         Ok(version) => seen.replace(version) != Some(version),
         Err(error) => {

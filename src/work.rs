@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::change::{ChangeId, ProjectId};
 use crate::clock::Time;
-use crate::words::{id, words};
+use crate::closed_enum::{closed_enum, id};
 
 id!(
     /// `w7`
@@ -20,7 +20,7 @@ id!(
     RunId
 );
 
-words! {
+closed_enum! {
     /// Where a work item comes from, and so what running it means.
     "source" Source {
         Github = "github",
@@ -33,7 +33,7 @@ words! {
     }
 }
 
-words! {
+closed_enum! {
     "status" Status {
         Available = "available",
         Claimed = "claimed",
@@ -44,7 +44,7 @@ words! {
     }
 }
 
-words! {
+closed_enum! {
     "priority" Priority {
         P1 = "P1",
         P2 = "P2",
@@ -52,7 +52,7 @@ words! {
     }
 }
 
-words! {
+closed_enum! {
     "rejection state" RejectionState {
         Pending = "pending",
         InFix = "in_fix",
@@ -63,7 +63,7 @@ words! {
     }
 }
 
-words! {
+closed_enum! {
     /// Who or what ended a run.
     "ended" Ended {
         /// It ended by itself; the exit status says how.
@@ -81,14 +81,14 @@ words! {
     }
 }
 
-words! {
+closed_enum! {
     "gate result" GateResult {
         Green = "green",
         Red = "red",
     }
 }
 
-words! {
+closed_enum! {
     /// What can be too long for a prompt beside the feedback.
     "section" Section {
         Plan = "plan",
@@ -103,7 +103,7 @@ words! {
     }
 }
 
-words! {
+closed_enum! {
     "unit" Unit {
         Bytes = "bytes",
         Lines = "lines",
@@ -111,7 +111,7 @@ words! {
     }
 }
 
-words! {
+closed_enum! {
     /// Why a folder of `.specify/` counts as the plan of a change, or why none does.
     "plan reason" PlanReason {
         /// The branch and the folder have the same feature number.

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::end::{End, Outcome, last_words};
-use super::told::{Told, result_file};
-use super::{Agent, Errand, micros};
+use super::outcome::{End, Outcome, last_words};
+use super::result_file::{ReportedResult, result_file};
+use super::{Agent, RunSpec, micros};
 use crate::process::Exit;
 
 pub(super) fn dress(
     agent: &Agent,
-    errand: &Errand<'_>,
+    errand: &RunSpec<'_>,
     env: &mut BTreeMap<String, String>,
 ) -> Vec<String> {
     env.insert(
@@ -25,7 +25,7 @@ pub(super) fn dress(
 
 /// What is to be said of a run that ended by itself, and of any other what it told before its end.
 pub(super) fn outcome(dir: &Path, exit: Option<&Exit>, stderr: &str) -> Outcome {
-    let (told, odd) = Told::read(dir);
+    let (told, odd) = ReportedResult::read(dir);
     Outcome {
         end: exit.map_or(End::Lost, |exit| judge(exit, &told, stderr)),
         session: told.session.clone(),
@@ -37,7 +37,7 @@ pub(super) fn outcome(dir: &Path, exit: Option<&Exit>, stderr: &str) -> Outcome 
     }
 }
 
-fn judge(exit: &Exit, told: &Told, stderr: &str) -> End {
+fn judge(exit: &Exit, told: &ReportedResult, stderr: &str) -> End {
     if let Some(hold) = &told.hold {
         return End::Hold {
             reason: hold.reason.clone(),

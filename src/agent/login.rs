@@ -96,9 +96,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::agent::{Claude, Manner};
+    use crate::agent::{Claude, Protocol};
 
-    fn agent(manner: Manner, command: &[&str], env: &[(&str, &str)]) -> Agent {
+    fn agent(manner: Protocol, command: &[&str], env: &[(&str, &str)]) -> Agent {
         Agent {
             name: "it".into(),
             command: command.iter().map(|word| (*word).to_owned()).collect(),
@@ -111,8 +111,8 @@ mod tests {
         }
     }
 
-    fn claude() -> Manner {
-        Manner::Claude(Claude {
+    fn claude() -> Protocol {
+        Protocol::Claude(Claude {
             max_turns: None,
             max_cost_micros: None,
             max_retries: 1,
@@ -158,9 +158,9 @@ mod tests {
     #[test]
     fn only_who_is_known_to_tell_a_version_is_asked() {
         let words = |manner, command: &[&str]| agent(manner, command, &[]).version_words();
-        assert_eq!(words(Manner::Command, &["my-agent", "--batch"]), None);
+        assert_eq!(words(Protocol::Command, &["my-agent", "--batch"]), None);
         assert_eq!(
-            words(Manner::Command, &["/opt/codex", "exec"]).unwrap(),
+            words(Protocol::Command, &["/opt/codex", "exec"]).unwrap(),
             ["/opt/codex", "--version"]
         );
         assert_eq!(

@@ -4,28 +4,28 @@
 //! Dispatch and the command line know no kinds of agents: they ask here. A new kind is a variant of [`Kind`] and a file
 //! beside `command` and `claude`.
 
+mod activity;
 mod claude;
 mod command;
-mod end;
-mod live;
 mod login;
-mod told;
+mod outcome;
+mod result_file;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::closed_enum::closed_enum;
 use crate::files::{self, SMALL};
 use crate::process::{self, Job, Limits, ProcessError, Stream};
-use crate::words::words;
 
+pub(crate) use activity::{Doing, Reader, doing};
 pub(crate) use claude::Claude;
-pub(crate) use end::{End, Outcome, outcome};
-pub(crate) use live::{Doing, Reader, doing};
 pub(crate) use login::Login;
+pub(crate) use outcome::{End, Outcome, outcome};
 
-words! {
+closed_enum! {
     /// What an agent is started for.
     "phase" Phase {
         Review = "review",
@@ -33,7 +33,7 @@ words! {
     }
 }
 
-words! {
+closed_enum! {
     /// How remand talks to an agent.
     "kind" Kind {
         Command = "command",
@@ -49,12 +49,12 @@ pub(crate) struct Agent {
     pub(crate) model: Option<String>,
     /// The complete environment: the allow-list, what its kind needs and what its configuration names.
     pub(crate) env: BTreeMap<String, String>,
-    pub(crate) manner: Manner,
+    pub(crate) manner: Protocol,
 }
 
 /// How an agent of each kind is to be started.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Manner {
+pub(crate) enum Protocol {
     /// Its answer is its stdout.
     Command,
     Claude(Claude),
@@ -62,7 +62,7 @@ pub(crate) enum Manner {
 
 /// What one run of an agent is about; most goes into its environment, for scripts.
 #[derive(Debug, Clone)]
-pub(crate) struct Errand<'a> {
+pub(crate) struct RunSpec<'a> {
     pub(crate) run_id: &'a str,
     pub(crate) phase: Phase,
     pub(crate) change_id: &'a str,
@@ -116,8 +116,8 @@ impl Kind {
 impl Agent {
     fn kind(&self) -> Kind {
         match self.manner {
-            Manner::Command => Kind::Command,
-            Manner::Claude(_) => Kind::Claude,
+            Protocol::Command => Kind::Command,
+            Protocol::Claude(_) => Kind::Claude,
         }
     }
 
@@ -162,7 +162,7 @@ impl Agent {
         )
     }
 
-    pub(crate) fn job(&self, errand: &Errand<'_>) -> Job {
+    pub(crate) fn job(&self, errand: &RunSpec<'_>) -> Job {
         let mut env = self.env.clone();
         env.extend(errand.extra_env.clone());
         for (name, value) in [
@@ -177,8 +177,8 @@ impl Agent {
             env.insert(name.to_owned(), value);
         }
         let argv = match &self.manner {
-            Manner::Command => command::dress(self, errand, &mut env),
-            Manner::Claude(claude) => claude.dress(self, errand, &mut env),
+            Protocol::Command => command::dress(self, errand, &mut env),
+            Protocol::Claude(claude) => claude.dress(self, errand, &mut env),
         };
         Job {
             run_id: errand.run_id.to_owned(),

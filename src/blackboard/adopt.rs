@@ -3,11 +3,11 @@
 use rusqlite::{Connection, named_params};
 use serde_json::json;
 
-use super::{BoardError, NewChange, Result, changes, items, pulls, purpose};
+use super::{BoardError, NewChange, Result, changes, items, pull_request_text, pulls};
 use crate::change::{AdoptedBy, Change, State};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
-use crate::pull::{Pull, PullState, Purpose};
+use crate::pull_request::{Pull, PullState, Purpose};
 
 /// A pull request that is about to enter the loop.
 #[derive(Debug, Clone)]
@@ -72,7 +72,7 @@ pub(crate) fn adopt(conn: &Connection, adoption: &Adoption, now: Time) -> Result
         "repo": adoption.repo, "number": pull.number, "by": adoption.by, "head": pull.head_sha, "url": pull.url,
     }));
     super::append(conn, &adopted, now)?;
-    purpose::set_purpose(conn, id, &adoption.purpose, now)?;
+    pull_request_text::set_purpose(conn, id, &adoption.purpose, now)?;
     let change = super::change(conn, id)?;
     if change.state == State::AwaitingPrFeedback {
         let key = format!("code_review:{id}:{}", change.head);

@@ -5,9 +5,9 @@ use std::path::Path;
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, ErrorCode};
 
-use super::check::{Depth, Violation, violations};
-use super::{BoardError, Onlook, Result, migrate, open};
-use crate::crash::crash_point;
+use super::invariants::{Depth, Violation, violations};
+use super::{BoardError, ReadOnlyDb, Result, migrate, open};
+use crate::failpoint::crash_point;
 
 /// Pages that are copied between two looks at the progress: 4 MiB.
 const PAGES: i32 = 1_024;
@@ -75,8 +75,8 @@ fn source(from: &Path) -> Result<Connection> {
         open::reader(from).and_then(|conn| migrate::recognise(from, &conn).map(|()| conn));
     match ordinary {
         // What it said first is told when this does not help either.
-        Err(error) if is_read_only(&error) => Onlook::open(from)
-            .map(Onlook::into_connection)
+        Err(error) if is_read_only(&error) => ReadOnlyDb::open(from)
+            .map(ReadOnlyDb::into_connection)
             .or(Err(error)),
         other => other,
     }

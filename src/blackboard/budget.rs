@@ -4,7 +4,7 @@ use rusqlite::{Connection, named_params};
 use serde::Serialize;
 use serde_json::json;
 
-use super::people::{BeginsRound, ask_anew, reopen_failed};
+use super::operator_actions::{BeginsRound, ask_anew, reopen_failed};
 use super::{BoardError, Result, escalate, rejections};
 use crate::change::{Change, ChangeId, State, dollars};
 use crate::clock::Time;

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension as _, named_params};
 use serde_json::json;
 
-use super::{BoardError, Result, cycles, rows};
+use super::{BoardError, Result, fix_bound, from_row};
 use crate::change::{Change, ChangeId, OnMaxCycles, ProjectId, State};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
@@ -62,11 +62,11 @@ pub(crate) fn insert_change(conn: &Connection, new: &NewChange, now: Time) -> Re
     let most_fixes = match new.own_max_fix_cycles {
         Some(own) => own,
         None => {
-            let in_force = cycles::project_max_fix_cycles(conn, &new.project_id)?;
+            let in_force = fix_bound::project_max_fix_cycles(conn, &new.project_id)?;
             in_force.map_or(new.max_fix_cycles, |bound| bound.most)
         }
     };
-    let change_id = ChangeId::new(rows::next_id(conn, "c")?);
+    let change_id = ChangeId::new(from_row::next_id(conn, "c")?);
     conn.prepare_cached(
         "INSERT INTO changes (change_id, project_id, title, branch, base, head, worktree, host, state, on_max_cycles,
              max_fix_cycles, own_max_fix_cycles, max_total_fixes, max_run_ms, max_tokens, max_cost_micros, stopped,
@@ -110,7 +110,7 @@ pub(crate) fn insert_change(conn: &Connection, new: &NewChange, now: Time) -> Re
 
 pub(crate) fn change(conn: &Connection, id: &ChangeId) -> Result<Change> {
     conn.prepare_cached("SELECT * FROM changes WHERE change_id = :id")?
-        .query_row(named_params! { ":id": id.as_str() }, rows::change)
+        .query_row(named_params! { ":id": id.as_str() }, from_row::change)
         .optional()?
         .ok_or_else(|| BoardError::NotFound {
             kind: "change",
@@ -141,7 +141,7 @@ pub(crate) fn find_change(conn: &Connection, text: &str) -> Result<Change> {
         "SELECT * FROM changes WHERE change_id = :text OR branch = :text OR worktree = :text
          ORDER BY change_id = :text DESC, state NOT IN ('merged', 'closed') DESC, created_at DESC LIMIT 1",
     )?
-    .query_row(named_params! { ":text": text }, rows::change)
+    .query_row(named_params! { ":text": text }, from_row::change)
     .optional()?
     .map_or_else(|| change_of_pull(conn, text), |found| Ok(Some(found)))?
     .ok_or_else(|| BoardError::NotFound { kind: "change", id: text.to_owned() })
@@ -162,14 +162,14 @@ fn change_of_pull(conn: &Connection, text: &str) -> Result<Option<Change>> {
              WHERE projects.repo = :repo COLLATE NOCASE
              ORDER BY changes.state NOT IN ('merged', 'closed') DESC LIMIT 1",
         )?
-        .query_row(named_params! { ":repo": repo, ":number": number }, rows::change)
+        .query_row(named_params! { ":repo": repo, ":number": number }, from_row::change)
         .optional()?)
 }
 
 pub(crate) fn live_change_at(conn: &Connection, worktree: &str) -> Result<Option<Change>> {
     Ok(conn
         .prepare_cached("SELECT * FROM changes WHERE worktree = :worktree AND state NOT IN ('merged', 'closed')")?
-        .query_row(named_params! { ":worktree": worktree }, rows::change)
+        .query_row(named_params! { ":worktree": worktree }, from_row::change)
         .optional()?)
 }
 
@@ -182,7 +182,7 @@ pub(crate) fn live_change_on(
         .prepare_cached(
             "SELECT * FROM changes WHERE project_id = :project_id AND branch = :branch AND state NOT IN ('merged', 'closed')",
         )?
-        .query_row(named_params! { ":project_id": project_id.as_str(), ":branch": branch }, rows::change)
+        .query_row(named_params! { ":project_id": project_id.as_str(), ":branch": branch }, from_row::change)
         .optional()?)
 }
 
@@ -272,7 +272,7 @@ pub(crate) fn attached_changes(conn: &Connection) -> Result<Vec<Change>> {
         "SELECT * FROM changes INDEXED BY changes_attached WHERE own_worktree = 1 AND detached = 0",
     )?;
     let found = statement
-        .query_map([], rows::change)?
+        .query_map([], from_row::change)?
         .collect::<std::result::Result<_, _>>()?;
     Ok(found)
 }

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension as _, named_params};
 use serde_json::json;
 
 use super::items::about_item;
-use super::{BoardError, Result, changes, items, rejections, rows};
+use super::{BoardError, Result, changes, from_row, items, rejections};
 use crate::change::Change;
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent, TargetType};
@@ -73,7 +73,7 @@ pub(crate) fn claim(conn: &Connection, holding: &Holding, now: Time) -> Result<O
                     ":holder": holding.holder,
                     ":until": now.plus(holding.lease).to_string(),
                 },
-                rows::item,
+                from_row::item,
             )
             .optional()?;
         let Some(item) = claimed else { return Ok(None) };
@@ -246,7 +246,7 @@ pub(crate) fn any_unknown_source(conn: &Connection) -> Result<bool> {
 pub(crate) fn skip_unknown_sources(conn: &Connection, now: Time) -> Result<usize> {
     let unknown: Vec<Item> = conn
         .prepare_cached(UNKNOWN)?
-        .query_map([], rows::item)?
+        .query_map([], from_row::item)?
         .collect::<std::result::Result<_, _>>()?;
     for item in &unknown {
         let reason = format!(

@@ -6,13 +6,13 @@ use rusqlite::{Connection, OptionalExtension as _, Row, named_params};
 use serde::Serialize;
 use serde_json::json;
 
-use super::{Result, rows};
+use super::{Result, from_row};
 use crate::change::ChangeId;
 use crate::clock::Time;
+use crate::closed_enum::closed_enum;
 use crate::event::{EventType, NewEvent, TargetType};
-use crate::words::words;
 
-words! {
+closed_enum! {
     /// Why a changed configuration is not in force.
     "changed_kind" ChangedKind {
         /// It cannot be loaded.
@@ -151,9 +151,9 @@ fn from_row(row: &Row<'_>) -> std::result::Result<Configuration, rusqlite::Error
         None => None,
         Some(hash) => Some(Changed {
             hash,
-            kind: rows::word(row, "changed_kind")?,
+            kind: from_row::word(row, "changed_kind")?,
             reason: row.get("changed_reason")?,
-            since: rows::time(row, "changed_since")?,
+            since: from_row::time(row, "changed_since")?,
         }),
     };
     Ok(Configuration {
@@ -162,7 +162,7 @@ fn from_row(row: &Row<'_>) -> std::result::Result<Configuration, rusqlite::Error
         hash: row.get("hash")?,
         // Only shown: what is no object of texts is shown as nothing.
         settings: serde_json::from_str(&row.get::<_, String>("settings")?).unwrap_or_default(),
-        in_force_since: rows::time(row, "in_force_since")?,
+        in_force_since: from_row::time(row, "in_force_since")?,
         changed,
     })
 }

@@ -8,11 +8,11 @@ use std::time::Duration;
 use rusqlite::{Connection, Row, named_params};
 use serde_json::json;
 
-use super::{Result, hold, rows};
+use super::{Result, from_row, hold};
 use crate::change::{ChangeId, ProjectId};
 use crate::clock::Time;
+use crate::closed_enum::closed_enum;
 use crate::event::{EventType, NewEvent, TargetType};
-use crate::words::words;
 
 /// The longest hold: the weekly usage limit of an agent.
 pub(crate) const LONGEST_HOLD: Duration = Duration::from_hours(7 * 24);
@@ -35,7 +35,7 @@ pub(crate) struct Latest {
     pub(crate) now: Time,
 }
 
-words! {
+closed_enum! {
     "deadline" Deadline {
         Read = "read",
         Discovery = "discovery",
@@ -176,11 +176,11 @@ pub(crate) fn is_ahead(done: Time, now: Time) -> bool {
 
 fn from_row(row: &Row<'_>) -> std::result::Result<Implausible, rusqlite::Error> {
     Ok(Implausible {
-        deadline: rows::word(row, "deadline")?,
+        deadline: from_row::word(row, "deadline")?,
         id: row.get("id")?,
         change_id: row
             .get::<_, Option<String>>("change_id")?
             .map(ChangeId::new),
-        stored: rows::time_or_none(row, "stored")?,
+        stored: from_row::time_or_none(row, "stored")?,
     })
 }

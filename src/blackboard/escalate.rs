@@ -3,8 +3,8 @@
 use rusqlite::{Connection, OptionalExtension as _, named_params};
 use serde_json::{Value, json};
 
-use super::intents::{self, IntentKind, NewIntent};
-use super::{Result, changes, items, rejections, rows};
+use super::outbox::{self, IntentKind, NewIntent};
+use super::{Result, changes, from_row, items, rejections};
 use crate::change::{Change, ChangeId, FinalVerdict, OnMaxCycles, State};
 use crate::clock::Time;
 use crate::event::{Event, EventType, NewEvent};
@@ -95,7 +95,7 @@ fn hand_over(
             payload: json!({ "what": "escalated", "kind": kind(conn, escalation)? }),
             epoch: 0,
         };
-        intents::intend(conn, &note, now)?;
+        outbox::intend(conn, &note, now)?;
     }
     Ok(change)
 }
@@ -134,7 +134,7 @@ pub(super) fn last(conn: &Connection, id: &ChangeId) -> Result<Option<Event>> {
         .prepare_cached(
             "SELECT * FROM events WHERE change_id = :id AND event_type = 'escalated' ORDER BY id DESC LIMIT 1",
         )?
-        .query_row(named_params! { ":id": id.as_str() }, rows::event)
+        .query_row(named_params! { ":id": id.as_str() }, from_row::event)
         .optional()?)
 }
 

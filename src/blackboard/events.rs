@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension as _, named_params};
 
-use super::{BoardError, Result, rows};
+use super::{BoardError, Result, from_row};
 use crate::change::ChangeId;
 use crate::clock::Time;
 use crate::event::{Event, EventType, NewEvent, TargetType};
@@ -27,7 +27,7 @@ pub(crate) fn append(conn: &Connection, event: &NewEvent, now: Time) -> Result<i
 
 pub(crate) fn event(conn: &Connection, id: i64) -> Result<Event> {
     conn.prepare_cached("SELECT * FROM events WHERE id = :id")?
-        .query_row(named_params! { ":id": id }, rows::event)
+        .query_row(named_params! { ":id": id }, from_row::event)
         .optional()?
         .ok_or_else(|| BoardError::NotFound {
             kind: "event",
@@ -102,7 +102,7 @@ fn collect(
 ) -> Result<Vec<Event>> {
     let mut statement = conn.prepare_cached(sql)?;
     let events = statement
-        .query_map(params, rows::event)?
+        .query_map(params, from_row::event)?
         .collect::<std::result::Result<_, _>>()?;
     Ok(events)
 }

@@ -8,7 +8,7 @@ use super::claim::fenced;
 use super::escalate::{escalate, set_final};
 use super::items::about_item;
 use super::{
-    BoardError, LeftOut, NewIntent, Result, changes, feedback, intents, items, pulls, reviews,
+    BoardError, LeftOut, NewIntent, Result, changes, guidance, items, outbox, pulls, reviews,
 };
 use crate::change::{Change, ChangeId, FinalVerdict, State};
 use crate::clock::Time;
@@ -100,14 +100,14 @@ pub(crate) fn finish_review(
     if change.has_pr() && done.verdict != Verdict::Unclear {
         let post = NewIntent {
             key: format!("review:{review_id}"),
-            kind: intents::IntentKind::Review,
+            kind: outbox::IntentKind::Review,
             change_id: id.clone(),
             payload: json!({
                 "review_id": review_id, "findings": findings.iter().map(finding_json).collect::<Vec<_>>(),
             }),
             epoch: claim.epoch,
         };
-        intents::intend(conn, &post, now)?;
+        outbox::intend(conn, &post, now)?;
     }
     match done.verdict {
         Verdict::Approved => {
@@ -247,7 +247,7 @@ pub(crate) fn finish_fix(
         });
         reviews::set_outcome(conn, &open.finding_id, outcome, note)?;
     }
-    feedback::settle_guidance(conn, &item.item_id)?;
+    guidance::settle_guidance(conn, &item.item_id)?;
     conn.prepare_cached(
         "UPDATE changes SET head = :head, fix_cycle = fix_cycle + 1, total_fixes = total_fixes + 1, updated_at = :now
          WHERE change_id = :id",
@@ -281,7 +281,7 @@ pub(crate) fn finish_fix(
     }
     super::append(conn, &committed, now)?;
     for post in &done.posts {
-        intents::intend(conn, post, now)?;
+        outbox::intend(conn, post, now)?;
     }
     let after = changes::advance(conn, id, Trigger::FixFinished, "remand", now)?;
     if let Some(rest) = &done.rest {

@@ -3,12 +3,12 @@
 
 use rusqlite::{Connection, OptionalExtension as _, named_params};
 
-use super::{Result, people, rows};
+use super::{Result, from_row, operator_actions};
 use crate::change::ChangeId;
 use crate::clock::Time;
-use crate::words::words;
+use crate::closed_enum::closed_enum;
 
-words! {
+closed_enum! {
     /// What is known of settings.
     "state of git settings" Known {
         Trusted = "trusted",
@@ -50,7 +50,7 @@ pub(crate) fn judge_git_settings(
         )?
         .query_row(
             named_params! { ":fingerprint": settings.fingerprint },
-            |row| Ok((rows::word(row, "state")?, row.get("asked_at_change")?)),
+            |row| Ok((from_row::word(row, "state")?, row.get("asked_at_change")?)),
         )
         .optional()?;
     let asked_at = match known {
@@ -118,7 +118,7 @@ pub(crate) fn accept_git_settings(
         )?
         .execute(named_params! { ":actor": actor, ":now": now.to_string(), ":id": id.as_str() })?;
     if accepted > 0 {
-        people::instruct(conn, id, "accept_git_settings", "", actor, now)?;
+        operator_actions::instruct(conn, id, "accept_git_settings", "", actor, now)?;
     }
     Ok(accepted > 0)
 }

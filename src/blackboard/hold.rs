@@ -5,11 +5,11 @@ use std::time::Duration;
 use rusqlite::{Connection, named_params};
 use serde_json::json;
 
-use super::{Result, claim, rows};
+use super::{Result, claim, from_row};
 use crate::change::{Change, ChangeId, HoldKind};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
-use crate::plain::cap;
+use crate::sanitize::cap;
 use crate::work::Claim;
 
 /// Characters of a hold's reason that are stored. It stands in lists and on one line of `why`; the output of a command
@@ -120,7 +120,7 @@ pub(crate) fn resume_due(conn: &Connection, now: Time) -> Result<Vec<Change>> {
         "SELECT * FROM changes WHERE held_until IS NOT NULL AND held_until <= :now",
     )?;
     let due: Vec<Change> = statement
-        .query_map(named_params! { ":now": now.to_string() }, rows::change)?
+        .query_map(named_params! { ":now": now.to_string() }, from_row::change)?
         .collect::<std::result::Result<_, _>>()?;
     for change in &due {
         end_hold(conn, change, "the time is up", now)?;
@@ -139,7 +139,7 @@ pub(crate) fn resume_held_for(
         "SELECT * FROM changes WHERE held_until IS NOT NULL AND hold_kind = :kind",
     )?;
     let held: Vec<Change> = statement
-        .query_map(named_params! { ":kind": kind.as_str() }, rows::change)?
+        .query_map(named_params! { ":kind": kind.as_str() }, from_row::change)?
         .collect::<std::result::Result<_, _>>()?;
     held.iter()
         .try_for_each(|change| end_hold(conn, change, why, now))?;

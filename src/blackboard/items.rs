@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension as _, named_params};
 use serde_json::{Value, json};
 
-use super::{BoardError, Project, Result, rows};
+use super::{BoardError, Project, Result, from_row};
 use crate::change::{Change, ChangeId, ProjectId};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent, TargetType};
@@ -51,7 +51,7 @@ fn insert(
     new: &NewItem,
     now: Time,
 ) -> Result<Option<Item>> {
-    let item_id = ItemId::new(rows::next_id(conn, "w")?);
+    let item_id = ItemId::new(from_row::next_id(conn, "w")?);
     let mut metadata = new.metadata.clone();
     let has_pr = change.is_some_and(Change::has_pr);
     if let Some(repo) = metadata
@@ -133,7 +133,7 @@ pub(crate) fn review_item(change: &Change, key: String, actor: &str) -> NewItem 
 
 pub(crate) fn item(conn: &Connection, id: &ItemId) -> Result<Item> {
     conn.prepare_cached("SELECT * FROM work_items WHERE item_id = :id")?
-        .query_row(named_params! { ":id": id.as_str() }, rows::item)
+        .query_row(named_params! { ":id": id.as_str() }, from_row::item)
         .optional()?
         .ok_or_else(|| BoardError::NotFound {
             kind: "work item",
@@ -147,7 +147,7 @@ pub(crate) fn items_of(conn: &Connection, change_id: &ChangeId) -> Result<Vec<It
         "SELECT * FROM work_items WHERE change_id = :id ORDER BY length(item_id), item_id",
     )?;
     let items = statement
-        .query_map(named_params! { ":id": change_id.as_str() }, rows::item)?
+        .query_map(named_params! { ":id": change_id.as_str() }, from_row::item)?
         .collect::<std::result::Result<_, _>>()?;
     Ok(items)
 }
@@ -165,7 +165,7 @@ pub(crate) fn list_items(
     let items = statement
         .query_map(
             named_params! { ":status": status.map(Status::as_str), ":limit": limit },
-            rows::item,
+            from_row::item,
         )?
         .collect::<std::result::Result<_, _>>()?;
     Ok(items)

@@ -8,7 +8,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use super::open::{APPLICATION_ID, refused, unusable};
 use super::{BoardError, Result};
 use crate::clock::Time;
-use crate::crash::crash_point;
+use crate::failpoint::crash_point;
 
 const SCHEMA: &str = include_str!("../../schema.sql");
 

@@ -5,72 +5,75 @@
 //! `write`, so that a step, its event and its follow-up commit together or not at all.
 
 mod adopt;
-mod apart;
-mod asked;
+mod apply_proposal;
+mod apply_pull_step;
 mod backup;
-mod board;
+mod board_view;
 mod budget;
 mod changes;
-mod check;
 mod claim;
 mod configuration;
 #[cfg(test)]
 mod conformance;
 mod coverage;
-mod cycles;
+mod db_thread;
 mod deadlines;
-mod door;
+mod dismissed_review;
 mod escalate;
+mod evaluator_requests;
+mod evaluator_snapshot;
 mod events;
 mod feedback;
-mod find;
 mod finish;
+mod fix_bound;
+mod from_row;
 mod gate_rejection;
 mod git_settings;
-mod head;
+mod guidance;
+mod head_moved;
 mod hold;
 mod identity;
-mod intents;
+mod invariants;
 mod items;
-mod look;
+mod lookup;
 mod migrate;
-mod onlook;
 mod open;
+mod operator_actions;
+mod outbox;
 mod pause;
-mod people;
 mod projects;
-mod propose;
 mod prune;
-mod pull_steps;
+mod pull_request_text;
 mod pulls;
-mod purpose;
-mod rate;
+mod rate_limit;
+mod read_only;
 mod rejections;
 mod reopen;
 mod reviews;
-mod rows;
 mod runs;
-mod said;
-mod shadow;
+mod savepoint;
 mod shadow_review;
-mod shown;
+mod shadow_runs;
 mod spend;
 mod stops;
-mod take_back;
+mod sync_db;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use adopt::{Adoption, adopt};
-pub(crate) use apart::{apart, set_aside};
-pub(crate) use asked::{Trouble, count_trouble, end_trouble, skip_line, trouble_of, troubles};
+pub(crate) use apply_proposal::{apply, cursor, set_cursor};
+pub(crate) use apply_pull_step::{
+    add_gate_leftovers, end_read_hold, gate_leftovers, over, set_up_for, stop_fixing, unwanted,
+};
 pub(crate) use backup::{Progress, copy};
-pub(crate) use board::Board;
+pub(crate) use board_view::{
+    BoardRow, Counted, EvaluatorRow, Show, board, board_row, counted, evaluator_rows,
+};
 pub(crate) use budget::{Addition, Grant, add_budget};
 pub(crate) use changes::{
     NewChange, advance, attached_changes, change, find_change, insert_change, live_change_at,
     live_change_on, move_head, set_detached,
 };
-pub(crate) use check::{Violation, check};
 #[cfg(test)]
 pub(crate) use claim::ripen;
 pub(crate) use claim::{
@@ -82,30 +85,32 @@ pub(crate) use configuration::{
     configuration, note_changed, open_request, put_in_force, reload_answer, request_reload,
 };
 pub(crate) use coverage::{Coverage, LeftOut, coverage_of_item, coverage_of_run};
-pub(crate) use cycles::{fix_bound, set_project_max_fix_cycles};
+pub(crate) use db_thread::Db;
 pub(crate) use deadlines::{
     LONGEST_HOLD, Latest, RATE_WINDOW, implausible, is_ahead, latest_stored, longest_retry,
     void_implausible,
 };
-pub(crate) use door::Door;
 pub(crate) use escalate::{UNREADABLE, escalate};
+pub(crate) use evaluator_requests::{
+    RequestError, count_trouble, end_trouble, skip_line, trouble_of, troubles,
+};
+pub(crate) use evaluator_snapshot::{
+    any_by_others, any_read_due, live_changes, looks_after, open_items, open_pulls, shown_events,
+};
 pub(crate) use events::{
     append, event, events_about, events_of, events_since, has_event, newest_event,
-};
-pub(crate) use feedback::{Guidance, add_guidance, open_guidance};
-pub(crate) use find::{
-    change_names, claimed_items, finding, last_run_of_change, newest_events, rejection,
-    rejection_of_event, review,
 };
 pub(crate) use finish::{
     Failure, FixDone, Rest, ReviewDone, Unclear, ask_again, fail, finish_fix, finish_review,
 };
+pub(crate) use fix_bound::{fix_bound, set_project_max_fix_cycles};
 pub(crate) use gate_rejection::{GateRejection, reject_by_gate};
 pub(crate) use git_settings::{
     GitSettings, SettingsVerdict, accept_git_settings, judge_git_settings, may_use_git_settings,
     see_git_settings,
 };
-pub(crate) use head::{
+pub(crate) use guidance::{Guidance, add_guidance, open_guidance};
+pub(crate) use head_moved::{
     end_reviews, judged_without_pull, queue_review, review_new_head, take_back_verdict,
     was_on_remote,
 };
@@ -114,41 +119,39 @@ pub(crate) use hold::{
     resume_held_for,
 };
 pub(crate) use identity::Vanished;
-pub(crate) use intents::{
+pub(crate) use invariants::{Violation, check};
+pub(crate) use items::{
+    NewItem, insert_item, item, items_of, list_items, requeue_item, review_item,
+};
+pub(crate) use lookup::{
+    change_names, claimed_items, finding, last_run_of_change, newest_events, rejection,
+    rejection_of_event, review,
+};
+pub(crate) use operator_actions::{
+    Unanswered, approve_by_person, cancel_change, cancel_item, post, refine, reopen, retry,
+    unanswered,
+};
+pub(crate) use outbox::{
     Intent, IntentKind, NewIntent, OurPosts, PostDone, change_result, claim_post, end_intent,
     give_up_post, intend_push, intent, intents_of, next_post, open_posts, orphaned_pushes,
     our_posts, post_done, put_off_post, refused_post, refused_posts, reviews_on_pull,
     waiting_posts,
 };
-pub(crate) use items::{
-    NewItem, insert_item, item, items_of, list_items, requeue_item, review_item,
-};
-pub(crate) use look::{
-    BoardRow, Counted, EvaluatorRow, Show, board, board_row, counted, evaluator_rows,
-};
-pub(crate) use onlook::{Onlook, Quick};
 pub(crate) use pause::{pause, resume};
-pub(crate) use people::{
-    Unanswered, approve_by_person, cancel_change, cancel_item, post, refine, reopen, retry,
-    unanswered,
-};
 pub(crate) use projects::{
     Project, insert_project, list_projects, move_project, project, project_by_common_dir,
 };
-pub(crate) use propose::{apply, cursor, set_cursor};
 pub(crate) use prune::{
     Remnant, Weight, Where, forget_told, in_the_way, over_since, prune, pruned_at, pruned_pull,
     still_there, sweeps, swept, weigh, worktree_is_shared, worktree_is_used,
-};
-pub(crate) use pull_steps::{
-    add_gate_leftovers, end_read_hold, gate_leftovers, over, set_up_for, stop_fixing, unwanted,
 };
 pub(crate) use pulls::{
     Discovery, FailedRead, Looked, Read, discovery, due_pulls, end_discovery, end_unadopted,
     fail_read, keep_pages, next_read, open_adoptions, pull_of_change, pull_row, see_pull,
     set_discovery, set_judged, take_in_pull, unjudged_pulls, want_read,
 };
-pub(crate) use rate::{Rate, known_permission, rate, set_permission, set_rate};
+pub(crate) use rate_limit::{Rate, known_permission, rate, set_permission, set_rate};
+pub(crate) use read_only::{Quick, ReadOnlyDb};
 #[cfg(test)]
 pub(crate) use rejections::TakenIn;
 pub(crate) use rejections::{any_since, pending_changes, rejections_in, rejections_of, take_in};
@@ -162,18 +165,17 @@ pub(crate) use runs::{
     open_run_at, open_runs, orphaned_runs, record_gates, record_head_after, record_rebase,
     record_shim, refuse_run, run, runs_of, start_run, undone_paths,
 };
+pub(crate) use savepoint::{apart, set_aside};
+pub(crate) use sync_db::SyncDb;
 
-pub(crate) use said::{TakenSaid, judged_alone, known_said, said_of, unjudged_said};
-pub(crate) use shadow::{
-    Estimate, PastRun, ShadowSum, Shadowed, change_shadow, past_runs, project_shadow,
-    put_off_shadow, record_shadow, set_project_shadow, set_shadow, shadow_of, shadow_sums,
-    told as shadow_told, unshadowed,
-};
+pub(crate) use feedback::{NewFeedback, judged_alone, known_said, said_of, unjudged_said};
 pub(crate) use shadow_review::{
     ShadowReview, any_shadow_review_due, claim_shadow_review, end_shadow_review, shadow_review_of,
 };
-pub(crate) use shown::{
-    any_by_others, any_read_due, live_changes, looks_after, open_items, open_pulls, shown_events,
+pub(crate) use shadow_runs::{
+    Estimate, PastRun, ShadowSum, Shadowed, change_shadow, past_runs, project_shadow,
+    put_off_shadow, record_shadow, set_project_shadow, set_shadow, shadow_of, shadow_sums,
+    told as shadow_told, unshadowed,
 };
 
 pub(crate) use spend::{
@@ -231,7 +233,7 @@ pub(crate) enum BoardError {
     #[error("the blackboard was locked by another program for too long")]
     Busy(#[source] rusqlite::Error),
     #[error("a row holds something unknown")]
-    Word(#[from] crate::words::UnknownWord),
+    Word(#[from] crate::closed_enum::UnknownValue),
     #[error("the blackboard's thread is gone")]
     Closed,
     #[error("the transaction that this was part of could not be committed: {0}")]

@@ -3,7 +3,7 @@
 
 use rusqlite::{Connection, named_params};
 
-use super::people::instruct;
+use super::operator_actions::instruct;
 use super::{BoardError, Result, hold};
 use crate::change::{Change, ChangeId};
 use crate::clock::Time;

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension as _, Row, named_params};
 use serde::Serialize;
 
-use super::{BoardError, Result, rows};
+use super::{BoardError, Result, from_row};
 use crate::change::ProjectId;
 use crate::clock::Time;
 
@@ -112,6 +112,6 @@ fn from_row(row: &Row<'_>) -> std::result::Result<Project, rusqlite::Error> {
         repo: row.get("repo")?,
         remote_url: row.get("remote_url")?,
         default_branch: row.get("default_branch")?,
-        created_at: rows::time(row, "created_at")?,
+        created_at: from_row::time(row, "created_at")?,
     })
 }

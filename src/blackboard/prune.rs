@@ -7,11 +7,11 @@ use rusqlite::{Connection, Row, named_params};
 use serde::Serialize;
 use serde_json::json;
 
-use super::{Result, changes, rows};
+use super::{Result, changes, from_row};
 use crate::change::{Change, ChangeId, ProjectId};
 use crate::clock::Time;
+use crate::closed_enum::closed_enum;
 use crate::event::{EventType, NewEvent, TargetType};
-use crate::words::words;
 
 /// Tables with rows of a change: their names, how many rows there are, how they go. In this order: what refers to
 /// another comes before it.
@@ -100,7 +100,7 @@ pub(crate) struct Weight {
     pub(crate) wips: BTreeSet<String>,
 }
 
-words! {
+closed_enum! {
     /// Where something is that goes after its change.
     "kind" Where {
         Run = "run",
@@ -135,7 +135,7 @@ impl Remnant {
 
     fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
-            kind: rows::word(row, "kind")?,
+            kind: from_row::word(row, "kind")?,
             path: row.get("path")?,
             repository: row.get("repository")?,
             proof: row.get("proof")?,

@@ -5,13 +5,13 @@ use rusqlite::{Connection, OptionalExtension as _, Row, named_params};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::feedback::NewFeedback;
 use super::hold::{Hold, hold_change, stored_reason};
-use super::said::TakenSaid;
-use super::{Result, purpose, rows, said};
+use super::{Result, feedback, from_row, pull_request_text};
 use crate::change::{ChangeId, HoldKind, ProjectId};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
-use crate::pull::{Pull, Purpose, SeenPull};
+use crate::pull_request::{Pull, PullRow, Purpose};
 
 /// One read of an adopted pull request with all that is said on it.
 #[derive(Debug, Clone)]
@@ -25,7 +25,7 @@ pub(crate) struct Read {
     /// Where the branch is. Another commit than that of `pull` while the forge lags.
     pub(crate) head: String,
     pub(crate) passed_over: Option<String>,
-    pub(crate) said: Vec<TakenSaid>,
+    pub(crate) said: Vec<NewFeedback>,
     /// The date of the head's commit, where it was asked for.
     pub(crate) head_since: Option<Time>,
     pub(crate) marks: Value,
@@ -51,7 +51,7 @@ pub(crate) fn see_pull(
     project_id: &ProjectId,
     pull: &Pull,
     passed_over: Option<&str>,
-) -> Result<SeenPull> {
+) -> Result<PullRow> {
     let labels = serde_json::to_string(&pull.labels)?;
     conn.prepare_cached(
         "INSERT INTO pulls (project_id, number, title, state, draft, author, head_ref, head_sha, base_ref, labels, url, opened_at, passed_over, author_id)
@@ -103,10 +103,10 @@ pub(crate) fn take_in_pull(conn: &Connection, read: &Read, now: Time) -> Result<
             ":number": read.number,
         })?;
     }
-    purpose::set_purpose(conn, &read.change_id, &read.purpose, now)?;
+    pull_request_text::set_purpose(conn, &read.change_id, &read.purpose, now)?;
     let mut new = 0;
     for taken in &read.said {
-        new += usize::from(said::take_in_said(conn, &read.change_id, taken, now)?);
+        new += usize::from(feedback::take_in_said(conn, &read.change_id, taken, now)?);
     }
     conn.prepare_cached(
         "UPDATE pulls SET marks = :marks, read_at = :begun, read_after = :after, next_read = :next_read, failures = 0,
@@ -134,7 +134,7 @@ pub(crate) fn take_in_pull(conn: &Connection, read: &Read, now: Time) -> Result<
 /// A read failed: again later, and the change waits if it needs it.
 pub(crate) fn fail_read(
     conn: &Connection,
-    row: &SeenPull,
+    row: &PullRow,
     failed: &FailedRead,
     now: Time,
 ) -> Result<()> {
@@ -168,7 +168,7 @@ pub(crate) fn fail_read(
 }
 
 /// A fetch ran out of time: keeps the pages that it had read, and counts it.
-pub(crate) fn keep_pages(conn: &Connection, row: &SeenPull, pages: &Value) -> Result<()> {
+pub(crate) fn keep_pages(conn: &Connection, row: &PullRow, pages: &Value) -> Result<()> {
     conn.prepare_cached(
         "UPDATE pulls SET slow_reads = slow_reads + 1, kept_pages = :pages
          WHERE project_id = :project_id AND number = :number",
@@ -192,7 +192,7 @@ pub(crate) fn want_read(conn: &Connection, change_id: &ChangeId, now: Time) -> R
 }
 
 /// Adopted pull requests whose time to be read has come, the longest waiting first.
-pub(crate) fn due_pulls(conn: &Connection, now: Time) -> Result<Vec<SeenPull>> {
+pub(crate) fn due_pulls(conn: &Connection, now: Time) -> Result<Vec<PullRow>> {
     let mut statement = conn.prepare_cached(
         "SELECT * FROM pulls INDEXED BY pulls_due WHERE next_read IS NOT NULL AND next_read <= :now AND change_id IS NOT NULL
          ORDER BY next_read",
@@ -253,7 +253,7 @@ pub(crate) fn pull_row(
     conn: &Connection,
     project_id: &ProjectId,
     number: i64,
-) -> Result<Option<SeenPull>> {
+) -> Result<Option<PullRow>> {
     Ok(conn
         .prepare_cached("SELECT * FROM pulls WHERE project_id = :project_id AND number = :number")?
         .query_row(
@@ -263,7 +263,7 @@ pub(crate) fn pull_row(
         .optional()?)
 }
 
-pub(crate) fn pull_of_change(conn: &Connection, change_id: &ChangeId) -> Result<Option<SeenPull>> {
+pub(crate) fn pull_of_change(conn: &Connection, change_id: &ChangeId) -> Result<Option<PullRow>> {
     Ok(conn
         .prepare_cached("SELECT * FROM pulls WHERE change_id = :id")?
         .query_row(named_params! { ":id": change_id.as_str() }, from_row)
@@ -314,8 +314,8 @@ pub(crate) fn discovery(conn: &Connection, project_id: &ProjectId) -> Result<Dis
         .prepare_cached("SELECT * FROM discoveries WHERE project_id = :id")?
         .query_row(named_params! { ":id": project_id.as_str() }, |row| {
             Ok(Discovery {
-                read_at: rows::time_or_none(row, "read_at")?,
-                next_read: rows::time_or_none(row, "next_read")?,
+                read_at: from_row::time_or_none(row, "read_at")?,
+                next_read: from_row::time_or_none(row, "next_read")?,
                 failures: row.get("failures")?,
                 trouble: row.get("trouble")?,
                 marks: row
@@ -384,8 +384,8 @@ pub(crate) fn end_discovery(conn: &Connection, project_id: &ProjectId) -> Result
     Ok(())
 }
 
-pub(super) fn from_row(row: &Row<'_>) -> std::result::Result<SeenPull, rusqlite::Error> {
-    let labels = rows::json(row, "labels")?;
+pub(super) fn from_row(row: &Row<'_>) -> std::result::Result<PullRow, rusqlite::Error> {
+    let labels = from_row::json(row, "labels")?;
     let labels = labels
         .as_array()
         .into_iter()
@@ -393,38 +393,38 @@ pub(super) fn from_row(row: &Row<'_>) -> std::result::Result<SeenPull, rusqlite:
         .filter_map(Value::as_str)
         .map(str::to_owned)
         .collect();
-    Ok(SeenPull {
+    Ok(PullRow {
         project_id: ProjectId::new(row.get::<_, String>("project_id")?),
         number: row.get("number")?,
         change_id: row
             .get::<_, Option<String>>("change_id")?
             .map(ChangeId::new),
         title: row.get("title")?,
-        state: rows::word(row, "state")?,
-        acted_on: rows::word_or_none(row, "acted_on")?,
+        state: from_row::word(row, "state")?,
+        acted_on: from_row::word_or_none(row, "acted_on")?,
         draft: row.get("draft")?,
         author: row.get("author")?,
         author_id: row.get("author_id")?,
         head_ref: row.get("head_ref")?,
         head_sha: row.get("head_sha")?,
-        head_since: rows::time_or_none(row, "head_since")?,
-        opened_at: rows::time_or_none(row, "opened_at")?,
+        head_since: from_row::time_or_none(row, "head_since")?,
+        opened_at: from_row::time_or_none(row, "opened_at")?,
         base_ref: row.get("base_ref")?,
         labels,
         url: row.get("url")?,
         passed_over: row.get("passed_over")?,
         etag: row.get("etag")?,
-        marks: rows::json(row, "marks")?,
-        read_at: rows::time_or_none(row, "read_at")?,
+        marks: from_row::json(row, "marks")?,
+        read_at: from_row::time_or_none(row, "read_at")?,
         read_after: row.get("read_after")?,
-        next_read: rows::time_or_none(row, "next_read")?,
+        next_read: from_row::time_or_none(row, "next_read")?,
         failures: row.get("failures")?,
         trouble: row.get("trouble")?,
         slow_reads: row.get("slow_reads")?,
-        kept_pages: rows::json(row, "kept_pages")?,
+        kept_pages: from_row::json(row, "kept_pages")?,
         purpose: Purpose {
-            description: rows::typed_or_none(row, "description")?,
-            issue: rows::typed_or_none(row, "issue")?,
+            description: from_row::typed_or_none(row, "description")?,
+            issue: from_row::typed_or_none(row, "issue")?,
         },
     })
 }

@@ -4,12 +4,12 @@
 use rusqlite::{Connection, OptionalExtension as _, named_params};
 use serde_json::json;
 
-use super::apart::apart;
-use super::{BoardError, Result, changes, escalate, finish, people, rows};
+use super::savepoint::apart;
+use super::{BoardError, Result, changes, escalate, finish, from_row, operator_actions};
 use crate::change::{Change, ChangeId, State};
 use crate::clock::Time;
 use crate::event::{Event, EventType, NewEvent, TargetType};
-use crate::plain;
+use crate::sanitize;
 use crate::state::Trigger;
 use crate::work::{ItemId, Rejection, RejectionState};
 
@@ -35,7 +35,7 @@ pub(crate) fn take_in(
         )?;
         let found = statement.query_map(
             named_params! { ":event_type": event_type.as_str(), ":cursor": cursor },
-            rows::event,
+            from_row::event,
         )?;
         for event in found {
             events.push(event?);
@@ -56,7 +56,7 @@ pub(crate) fn take_in(
                 conn,
                 event,
                 event.change_id.as_ref(),
-                &plain::chain(&error),
+                &sanitize::chain(&error),
                 now,
             )?),
         }
@@ -118,7 +118,7 @@ fn reject(conn: &Connection, event: &Event, now: Time) -> Result<TakenIn> {
     } else {
         (RejectionState::Pending, None)
     };
-    let rejection_id = rows::next_id(conn, "j")?;
+    let rejection_id = from_row::next_id(conn, "j")?;
     conn.prepare_cached(
         "INSERT INTO rejections (rejection_id, event_id, change_id, state, by_person, reason)
          VALUES (:rejection_id, :event_id, :change_id, :state, :by_person, :reason)",
@@ -163,7 +163,7 @@ fn starts_round_of_waiting(conn: &Connection, change: &Change, event: &Event) ->
 /// A person's answer to an escalation: everything that waited for it is pending again, for one fix.
 pub(super) fn go_on(conn: &Connection, change: &Change, actor: &str, now: Time) -> Result<Change> {
     let id = &change.change_id;
-    let back = people::go_on(conn, id, actor, now)?;
+    let back = operator_actions::go_on(conn, id, actor, now)?;
     take_up_again(conn, id, (RejectionState::Escalated, None), None)?;
     if back.state == State::PendingSelfReview {
         // This head has no verdict yet: its review comes first, the rejection waits for it.
@@ -309,7 +309,7 @@ pub(crate) fn rejections_of(
     let found = statement
         .query_map(
             named_params! { ":change_id": id.as_str(), ":state": state.map(RejectionState::as_str) },
-            rows::rejection,
+            from_row::rejection,
         )?
         .collect::<std::result::Result<_, _>>()?;
     Ok(found)
@@ -323,7 +323,10 @@ pub(super) fn waiting_from_outside(conn: &Connection, id: &ChangeId) -> Result<V
            AND (e.actor_id <> 'remand' OR j.by_person) ORDER BY j.event_id",
     )?;
     let found = statement
-        .query_map(named_params! { ":change_id": id.as_str() }, rows::rejection)?
+        .query_map(
+            named_params! { ":change_id": id.as_str() },
+            from_row::rejection,
+        )?
         .collect::<std::result::Result<_, _>>()?;
     Ok(found)
 }
@@ -337,7 +340,7 @@ pub(crate) fn rejections_in(conn: &Connection, item_id: &ItemId) -> Result<Vec<R
     let found = statement
         .query_map(
             named_params! { ":item_id": item_id.as_str() },
-            rows::rejection,
+            from_row::rejection,
         )?
         .collect::<std::result::Result<_, _>>()?;
     Ok(found)

@@ -5,12 +5,12 @@ use rusqlite::{Connection, OptionalExtension as _, named_params};
 use serde_json::{Value, json};
 
 use super::escalate::UNREADABLE;
-use super::{Result, changes, escalate, finish, intents, items, pulls, rejections};
+use super::{Result, changes, escalate, finish, items, outbox, pulls, rejections};
 use crate::change::{Change, ChangeId, State};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
 use crate::finding::Verdict;
-use crate::pull::PullState;
+use crate::pull_request::PullState;
 use crate::state::{Trigger, resting};
 use crate::work::{RejectionState, Source, Status};
 
@@ -74,7 +74,7 @@ pub(crate) fn seen_again(conn: &Connection, id: &ChangeId, actor: &str, now: Tim
         now,
     )?;
     // Nobody needs to be told any more.
-    intents::end_intent(
+    outbox::end_intent(
         conn,
         &escalate::note_key(escalated.id),
         "not_needed",

@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, named_params};
 use serde::Serialize;
 
 use super::finish::ReviewDone;
-use super::{Result, rows};
+use super::{Result, from_row};
 use crate::change::{Change, ChangeId};
 use crate::clock::Time;
 use crate::finding::{
@@ -54,7 +54,7 @@ pub(super) fn insert_review(
     done: &ReviewDone,
     now: Time,
 ) -> Result<(ReviewId, Vec<OpenFinding>)> {
-    let review_id = ReviewId::new(rows::next_id(conn, "v")?);
+    let review_id = ReviewId::new(from_row::next_id(conn, "v")?);
     let blocking: Vec<String> = done
         .findings
         .iter()
@@ -121,7 +121,7 @@ fn upsert_finding(
         .optional()?;
     let finding_id = match known {
         Some(id) => id,
-        None => rows::next_id(conn, "f")?,
+        None => from_row::next_id(conn, "f")?,
     };
     conn.prepare_cached(
         "INSERT INTO findings (finding_id, change_id, fingerprint, severity, category, path, line, text, suggestion,
@@ -311,7 +311,7 @@ pub(crate) fn review_of_head(
 }
 
 pub(super) fn review_row(row: &Row<'_>) -> std::result::Result<PastReview, rusqlite::Error> {
-    let blocking = rows::json(row, "blocking")?;
+    let blocking = from_row::json(row, "blocking")?;
     let blocking = blocking.as_array().map(|list| {
         list.iter()
             .filter_map(|v| v.as_str().map(str::to_owned))
@@ -324,15 +324,15 @@ pub(super) fn review_row(row: &Row<'_>) -> std::result::Result<PastReview, rusql
         head: row.get("head")?,
         base: row.get("base")?,
         tree: row.get("tree")?,
-        verdict: rows::word(row, "verdict")?,
-        raw_verdict: rows::word_or_none(row, "raw_verdict")?,
+        verdict: from_row::word(row, "verdict")?,
+        raw_verdict: from_row::word_or_none(row, "raw_verdict")?,
         dialect: row.get("dialect")?,
         reason: row.get("reason")?,
         summary: row.get("summary")?,
         body: row.get("body")?,
-        files: rows::json(row, "files")?,
+        files: from_row::json(row, "files")?,
         blocking: blocking.unwrap_or_default(),
-        created_at: rows::time(row, "created_at")?,
+        created_at: from_row::time(row, "created_at")?,
     })
 }
 
@@ -340,15 +340,15 @@ pub(super) fn finding_row(row: &Row<'_>) -> std::result::Result<OpenFinding, rus
     Ok(OpenFinding {
         finding_id: FindingId::new(row.get::<_, String>("finding_id")?),
         finding: Finding {
-            severity: rows::word::<Severity>(row, "severity")?,
-            category: rows::word::<Category>(row, "category")?,
+            severity: from_row::word::<Severity>(row, "severity")?,
+            category: from_row::word::<Category>(row, "category")?,
             path: row.get("path")?,
             line: row.get("line")?,
             text: row.get("text")?,
             suggestion: row.get("suggestion")?,
         },
-        outcome: rows::word(row, "outcome")?,
+        outcome: from_row::word(row, "outcome")?,
         note: row.get("note")?,
-        resolution: rows::word_or_none(row, "resolution")?,
+        resolution: from_row::word_or_none(row, "resolution")?,
     })
 }

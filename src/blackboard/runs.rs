@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension as _, named_params};
 use serde_json::json;
 
 use super::claim::fenced;
-use super::{BoardError, Coverage, Result, coverage, hold, rows};
+use super::{BoardError, Coverage, Result, coverage, from_row, hold};
 use crate::change::Change;
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent, TargetType};
@@ -58,7 +58,7 @@ pub(crate) fn start_run(
     now: Time,
 ) -> Result<Run> {
     fenced(conn, claim)?;
-    let run_id = RunId::new(rows::next_id(conn, "r")?);
+    let run_id = RunId::new(from_row::next_id(conn, "r")?);
     conn.prepare_cached(
         "INSERT INTO runs (run_id, item_id, change_id, worktree, epoch, agent, model, session, dir, head_before, started_at)
          VALUES (:run_id, :item_id, :change_id, :worktree, :epoch, :agent, :model, :session, :dir, :head_before, :now)",
@@ -396,7 +396,7 @@ pub(crate) fn discard_run(conn: &Connection, id: &RunId) -> Result<()> {
 
 pub(crate) fn run(conn: &Connection, id: &RunId) -> Result<Run> {
     conn.prepare_cached("SELECT * FROM runs WHERE run_id = :id")?
-        .query_row(named_params! { ":id": id.as_str() }, rows::run)
+        .query_row(named_params! { ":id": id.as_str() }, from_row::run)
         .optional()?
         .ok_or_else(|| BoardError::NotFound {
             kind: "run",
@@ -409,7 +409,7 @@ pub(crate) fn runs_of(conn: &Connection, item_id: &ItemId) -> Result<Vec<Run>> {
     let mut statement = conn
         .prepare_cached("SELECT * FROM runs WHERE item_id = :id ORDER BY length(run_id), run_id")?;
     let runs = statement
-        .query_map(named_params! { ":id": item_id.as_str() }, rows::run)?
+        .query_map(named_params! { ":id": item_id.as_str() }, from_row::run)?
         .collect::<std::result::Result<_, _>>()?;
     Ok(runs)
 }
@@ -439,7 +439,7 @@ pub(crate) fn open_runs(conn: &Connection) -> Result<Vec<Run>> {
         "SELECT * FROM runs INDEXED BY runs_one_open_per_worktree WHERE ended_at IS NULL",
     )?;
     let mut open: Vec<Run> = statement
-        .query_map([], rows::run)?
+        .query_map([], from_row::run)?
         .collect::<std::result::Result<_, _>>()?;
     open.sort_by_key(|run| run.started_at);
     Ok(open)
@@ -461,6 +461,6 @@ pub(crate) fn orphaned_runs(conn: &Connection) -> Result<Vec<(Run, Change)>> {
 pub(crate) fn open_run_at(conn: &Connection, worktree: &str) -> Result<Option<Run>> {
     Ok(conn
         .prepare_cached("SELECT * FROM runs WHERE worktree = :worktree AND ended_at IS NULL")?
-        .query_row(named_params! { ":worktree": worktree }, rows::run)
+        .query_row(named_params! { ":worktree": worktree }, from_row::run)
         .optional()?)
 }

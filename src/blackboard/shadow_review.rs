@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::claim::{Claimed, Holding, fenced, give_back};
 use super::items::about_item;
-use super::{BoardError, Result, rows};
+use super::{BoardError, Result, from_row};
 use crate::change::ChangeId;
 use crate::clock::Time;
 use crate::event::EventType;
@@ -102,7 +102,7 @@ pub(crate) fn claim_shadow_review(
                 ":until": now.plus(holding.lease).to_string(),
                 ":id": id,
             },
-            rows::item,
+            from_row::item,
         )?;
     let change_id = change_of(&item)?;
     let summary = format!("{} {} claimed, in shadow", item.source, item.item_id);
@@ -201,7 +201,7 @@ fn from_row(row: &Row<'_>) -> std::result::Result<ShadowReview, rusqlite::Error>
         model: row.get("model")?,
         head: row.get("head")?,
         base: row.get("base")?,
-        verdict: rows::word_or_none(row, "verdict")?,
+        verdict: from_row::word_or_none(row, "verdict")?,
         summary: row.get("summary")?,
         body: row.get("body")?,
         findings: serde_json::from_str(&findings).map_err(|error| {

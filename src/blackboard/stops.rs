@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, named_params};
 use serde::Serialize;
 use serde_json::json;
 
-use super::{Result, hold, pause, rows};
+use super::{Result, from_row, hold, pause};
 use crate::change::{ChangeId, ProjectId};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent, TargetType};
@@ -222,7 +222,7 @@ fn from_row(row: &Row<'_>) -> std::result::Result<Stopped, rusqlite::Error> {
             .get::<_, Option<String>>("project_id")?
             .map(ProjectId::new),
         stopped_by: row.get("stopped_by")?,
-        stopped_at: rows::time(row, "stopped_at")?,
+        stopped_at: from_row::time(row, "stopped_at")?,
         reason: row.get("reason")?,
         at_once: row.get("at_once")?,
     })

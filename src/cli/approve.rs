@@ -6,9 +6,9 @@ use anyhow::Result;
 use clap::Args;
 
 use super::Named;
-use super::desk::{Desk, wait};
-use super::fail::{Code, Fail};
-use super::picture::{short, told};
+use super::change_view::{short, told};
+use super::context::{CommandContext, wait};
+use super::error::{CommandError, ExitCode};
 use crate::blackboard as bb;
 use crate::change::Change;
 use crate::work::Status;
@@ -27,7 +27,7 @@ pub(crate) struct ApproveArgs {
     named: Named,
 }
 
-pub(crate) fn approve(args: &ApproveArgs, desk: &mut Desk) -> Result<Code> {
+pub(crate) fn approve(args: &ApproveArgs, desk: &mut CommandContext) -> Result<ExitCode> {
     let change = desk.change(&args.named.change)?;
     refuse_moved(desk, &change)?;
     let id = change.change_id;
@@ -38,7 +38,7 @@ pub(crate) fn approve(args: &ApproveArgs, desk: &mut Desk) -> Result<Code> {
 }
 
 /// An approval is of a head that the loop knows. What an agent commits while it runs is put back when its run is ended.
-pub(crate) fn refuse_moved(desk: &Desk, change: &Change) -> Result<()> {
+pub(crate) fn refuse_moved(desk: &CommandContext, change: &Change) -> Result<()> {
     let id = &change.change_id;
     let items = desk.read(|conn| bb::items_of(conn, id))?;
     if change.state.is_over() || items.iter().any(|item| item.status == Status::Claimed) {
@@ -57,11 +57,11 @@ pub(crate) fn refuse_moved(desk: &Desk, change: &Change) -> Result<()> {
         "{}, then approve it when it is reviewed",
         change.submit_advice()
     );
-    Err(Fail::new(what).hint(hint).into())
+    Err(CommandError::new(what).hint(hint).into())
 }
 
 /// Where the branch is now, if not where it was judged. Nothing when it can't be seen.
-pub(crate) fn moved_to(desk: &Desk, change: &Change) -> Result<Option<String>> {
+pub(crate) fn moved_to(desk: &CommandContext, change: &Change) -> Result<Option<String>> {
     let git = desk.git(&desk.settings()?);
     let head = wait(async {
         let worktree = git.worktree_at(Path::new(&change.worktree)).await.ok()?;

@@ -13,12 +13,12 @@ use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
 use rustix::io::Errno;
 use serde::Serialize;
 
-use super::age::span;
-use super::desk::Desk;
-use super::fail::{Code, Fail};
-use super::out::{Line, Look, Out};
+use super::context::CommandContext;
+use super::error::{CommandError, ExitCode};
+use super::human_time::span;
+use super::ui::{Line, TextStyle, Ui};
 use crate::blackboard::{self as bb, Progress, Violation};
-use crate::crash::crash_point;
+use crate::failpoint::crash_point;
 use crate::{daemon, wake};
 
 /// A backup that takes longer says how far it is, this often.
@@ -43,7 +43,7 @@ pub(crate) struct BackupArgs {
 }
 
 #[derive(Serialize)]
-struct Shown {
+struct BackupReport {
     file: PathBuf,
     bytes: u64,
     pages: i64,
@@ -52,13 +52,15 @@ struct Shown {
     violations: Vec<Violation>,
 }
 
-pub(crate) fn backup(args: &BackupArgs, desk: &mut Desk) -> Result<Code> {
+pub(crate) fn backup(args: &BackupArgs, desk: &mut CommandContext) -> Result<ExitCode> {
     let begun = Instant::now();
     let blackboard = desk.settings()?.blackboard;
     if !blackboard.is_file() {
-        return Err(
-            Fail::not_found(format!("there is no blackboard {}", blackboard.display())).into(),
-        );
+        return Err(CommandError::not_found(format!(
+            "there is no blackboard {}",
+            blackboard.display()
+        ))
+        .into());
     }
     let target = Target::at(&args.file, &blackboard, args.force)?;
     target.is_quiet()?;
@@ -79,7 +81,7 @@ pub(crate) fn backup(args: &BackupArgs, desk: &mut Desk) -> Result<Code> {
         .become_file(&target)
         .with_context(|| format!("cannot write {}", target.file.display()))?;
     crash_point!("backup.named");
-    let shown = Shown {
+    let shown = BackupReport {
         file: target.file,
         bytes,
         pages: copied.pages,
@@ -90,7 +92,7 @@ pub(crate) fn backup(args: &BackupArgs, desk: &mut Desk) -> Result<Code> {
     if !shown.violations.is_empty() {
         desk.out.note(
             Line::default()
-                .piece(Look::Notice, "warning:")
+                .piece(TextStyle::Notice, "warning:")
                 .plain(" the blackboard, and so its copy, is not as it should be: ")
                 .command("remand check"),
         )?;
@@ -109,10 +111,10 @@ pub(crate) fn backup(args: &BackupArgs, desk: &mut Desk) -> Result<Code> {
                 )),
         )?;
     }
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }
 
-fn tell(out: &mut Out, progress: Progress) {
+fn tell(out: &mut Ui, progress: Progress) {
     let percent = progress.done.saturating_mul(100) / progress.of.max(1);
     // Whoever does not listen is no reason to stop.
     drop(out.note(Line::default().faint(format!("{percent} % of {} pages", progress.of))));
@@ -137,7 +139,7 @@ impl Target {
     fn at(file: &Path, blackboard: &Path, force: bool) -> Result<Self> {
         let shown = file.display();
         if file.is_dir() {
-            return Err(Fail::usage(format!("{shown} is a folder"))
+            return Err(CommandError::usage(format!("{shown} is a folder"))
                 .hint("name a file in it")
                 .into());
         }
@@ -146,25 +148,29 @@ impl Target {
         let file = match file.canonicalize() {
             Ok(real) => real,
             Err(_) if is_there => {
-                return Err(Fail::new(format!("{shown} is a symlink that leads nowhere")).into());
+                return Err(
+                    CommandError::new(format!("{shown} is a symlink that leads nowhere")).into(),
+                );
             }
             Err(_) => std::path::absolute(file).with_context(|| format!("cannot find {shown}"))?,
         };
         if parts_of(blackboard).iter().any(|part| is_same(part, &file)) {
-            return Err(Fail::usage(format!("{shown} is the blackboard itself"))
-                .hint("name another file")
-                .into());
+            return Err(
+                CommandError::usage(format!("{shown} is the blackboard itself"))
+                    .hint("name another file")
+                    .into(),
+            );
         }
         if is_there && !force {
-            return Err(Fail::new(format!("{shown} is there already"))
+            return Err(CommandError::new(format!("{shown} is there already"))
                 .hint("--force replaces it")
                 .into());
         }
         if is_there && !file.is_file() {
-            return Err(Fail::usage(format!("{shown} is not a plain file")).into());
+            return Err(CommandError::usage(format!("{shown} is not a plain file")).into());
         }
         let Some(name) = file.file_name() else {
-            return Err(Fail::usage(format!("{shown} names no file")).into());
+            return Err(CommandError::usage(format!("{shown} names no file")).into());
         };
         // A name that nobody else gives: what has it and is not locked is what a killed backup left.
         let mut part = OsString::from(".");
@@ -176,7 +182,7 @@ impl Target {
                 "{shown} would be written as {}, which is the blackboard itself",
                 part.display()
             );
-            return Err(Fail::usage(what).hint("name another file").into());
+            return Err(CommandError::usage(what).hint("name another file").into());
         }
         Ok(Self {
             file,
@@ -191,7 +197,7 @@ impl Target {
     fn is_quiet(&self) -> Result<()> {
         let shown = self.file.display();
         if daemon::holder(&self.file).is_some() || wake::is_heard(&self.file) {
-            return Err(Fail::new(format!("a daemon runs on {shown}"))
+            return Err(CommandError::new(format!("a daemon runs on {shown}"))
                 .hint("stop it, or name another file")
                 .into());
         }
@@ -209,7 +215,7 @@ impl Target {
                 log.display()
             )
         };
-        Err(Fail::new(format!(
+        Err(CommandError::new(format!(
             "{} is there: it would be taken for a part of the copy",
             log.display()
         ))
@@ -309,7 +315,7 @@ impl Drop for Part {
 /// Removes what a backup that was killed left behind, and nothing that one is writing now.
 fn remove_leftover(path: &Path) -> Result<()> {
     if !path.symlink_metadata()?.is_file() {
-        return Err(Fail::new("it is no file that a backup left")
+        return Err(CommandError::new("it is no file that a backup left")
             .hint("move it away, or name another file")
             .into());
     }
@@ -321,8 +327,8 @@ fn remove_leftover(path: &Path) -> Result<()> {
     Ok(fs::remove_file(path)?)
 }
 
-fn busy() -> Fail {
-    Fail::new("another backup is writing it").hint("wait for its end, or name another file")
+fn busy() -> CommandError {
+    CommandError::new("another backup is writing it").hint("wait for its end, or name another file")
 }
 
 fn rename_if_free(from: &Path, to: &Path) -> io::Result<()> {

@@ -3,15 +3,15 @@
 use anyhow::Result;
 use clap::Args;
 
-use super::age::ago;
-use super::desk::Desk;
-use super::fail::Code;
-use super::out::Table;
-use super::picture::Picture;
+use super::change_view::ChangeView;
+use super::context::CommandContext;
+use super::error::ExitCode;
+use super::human_time::ago;
+use super::ui::Table;
 use super::{reload, running_daemon, stop};
 use crate::blackboard::{self as bb, Show};
 use crate::clock::Time;
-use crate::plain;
+use crate::sanitize;
 
 /// The order of the board's columns, from what needs a person to what is done.
 const COLUMNS: [&str; 7] = [
@@ -49,7 +49,7 @@ pub(crate) struct ListArgs {
     limit: i64,
 }
 
-pub(crate) fn list(args: &ListArgs, desk: &mut Desk) -> Result<Code> {
+pub(crate) fn list(args: &ListArgs, desk: &mut CommandContext) -> Result<ExitCode> {
     let around = desk.around()?;
     let show = if args.all { Show::All } else { Show::Live };
     let limit = if args.limit == 0 { 500 } else { args.limit };
@@ -57,7 +57,7 @@ pub(crate) fn list(args: &ListArgs, desk: &mut Desk) -> Result<Code> {
         let rows = bb::board(conn, show, limit)?;
         let pictures = rows
             .into_iter()
-            .map(|row| Picture::take(conn, row.change, around));
+            .map(|row| ChangeView::take(conn, row.change, around));
         Ok((
             pictures.collect::<bb::Result<Vec<_>>>()?,
             bb::list_projects(conn)?.len(),
@@ -70,7 +70,7 @@ pub(crate) fn list(args: &ListArgs, desk: &mut Desk) -> Result<Code> {
     });
     if desk.out.is_json() {
         desk.out.json(&pictures)?;
-        return Ok(Code::Done);
+        return Ok(ExitCode::Done);
     }
     stop::banner(desk)?;
     running_daemon::elsewhere_note(desk)?;
@@ -84,7 +84,7 @@ pub(crate) fn list(args: &ListArgs, desk: &mut Desk) -> Result<Code> {
                 "hint: `remand review`, in a worktree of a project, puts its work on the board",
             )?;
         }
-        return Ok(Code::Done);
+        return Ok(ExitCode::Done);
     }
     let rows: Vec<Row> = pictures
         .iter()
@@ -92,7 +92,7 @@ pub(crate) fn list(args: &ListArgs, desk: &mut Desk) -> Result<Code> {
         .collect();
     let table = table(rows, desk.out.width());
     desk.out.cut_table(&table)?;
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }
 
 /// The cells of a change, each on one line.
@@ -108,15 +108,15 @@ struct Row {
 }
 
 impl Row {
-    fn of(picture: &Picture, now: Time) -> Self {
+    fn of(picture: &ChangeView, now: Time) -> Self {
         let change = picture.change();
         Self {
             change: change.change_id.to_string(),
             pr: picture.pr.clone(),
             column: picture.row.column.into(),
             cycle: picture.cycle.trim_start_matches("fix ").to_owned(),
-            title: plain::line(&change.title),
-            why: plain::line(&picture.brief),
+            title: sanitize::line(&change.title),
+            why: sanitize::line(&picture.brief),
             since: ago(picture.why.since.unwrap_or(change.updated_at), now),
         }
     }

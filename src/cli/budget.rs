@@ -4,9 +4,9 @@ use anyhow::Result;
 use clap::Args;
 
 use super::Named;
-use super::desk::Desk;
-use super::fail::Code;
-use super::picture::told;
+use super::change_view::told;
+use super::context::CommandContext;
+use super::error::ExitCode;
 use super::status::spent;
 use crate::blackboard::{self as bb, Addition, Grant};
 use crate::change::ChangeId;
@@ -52,7 +52,7 @@ pub(crate) struct BudgetArgs {
     why: Option<String>,
 }
 
-pub(crate) fn budget(args: &BudgetArgs, desk: &mut Desk) -> Result<Code> {
+pub(crate) fn budget(args: &BudgetArgs, desk: &mut CommandContext) -> Result<ExitCode> {
     let added = Addition {
         fixes: args.fixes.unwrap_or(0),
         run_ms: args.time.unwrap_or(0),
@@ -78,7 +78,7 @@ pub(crate) struct CyclesArgs {
     n: i64,
 }
 
-pub(crate) fn cycles(args: &CyclesArgs, desk: &mut Desk) -> Result<Code> {
+pub(crate) fn cycles(args: &CyclesArgs, desk: &mut CommandContext) -> Result<ExitCode> {
     let id = desk.change(&args.named.change)?.change_id;
     add(
         desk,
@@ -91,7 +91,12 @@ pub(crate) fn cycles(args: &CyclesArgs, desk: &mut Desk) -> Result<Code> {
     )
 }
 
-fn add(desk: &mut Desk, id: &ChangeId, added: Addition, why: Option<&str>) -> Result<Code> {
+fn add(
+    desk: &mut CommandContext,
+    id: &ChangeId,
+    added: Addition,
+    why: Option<&str>,
+) -> Result<ExitCode> {
     desk.write_and_judge("budget", |conn, step| {
         bb::add_budget(
             conn,

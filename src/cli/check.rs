@@ -4,9 +4,9 @@ use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 
-use super::desk::Desk;
-use super::fail::Code;
-use super::out::{Line, Look};
+use super::context::CommandContext;
+use super::error::ExitCode;
+use super::ui::{Line, TextStyle};
 use crate::blackboard::{self as bb, Violation};
 
 /// Check the blackboard: its file, and what must hold between its rows
@@ -15,22 +15,22 @@ use crate::blackboard::{self as bb, Violation};
 pub(crate) struct CheckArgs {}
 
 #[derive(Serialize)]
-struct Shown {
+struct CheckReport {
     blackboard: String,
     ok: bool,
     violations: Vec<Violation>,
 }
 
-pub(crate) fn check(_args: &CheckArgs, desk: &mut Desk) -> Result<Code> {
+pub(crate) fn check(_args: &CheckArgs, desk: &mut CommandContext) -> Result<ExitCode> {
     let blackboard = desk.settings()?.blackboard.display().to_string();
     let violations = desk.read(bb::check)?;
     let code = if violations.is_empty() {
-        Code::Done
+        ExitCode::Done
     } else {
-        Code::Failed
+        ExitCode::Failed
     };
     if desk.out.is_json() {
-        desk.out.json(&Shown {
+        desk.out.json(&CheckReport {
             blackboard,
             ok: violations.is_empty(),
             violations,
@@ -40,7 +40,7 @@ pub(crate) fn check(_args: &CheckArgs, desk: &mut Desk) -> Result<Code> {
     for violation in &violations {
         desk.out.line(
             Line::default()
-                .piece(Look::Bad, violation.invariant)
+                .piece(TextStyle::Bad, violation.invariant)
                 .plain("  ")
                 .plain(&violation.what),
         )?;
@@ -48,7 +48,7 @@ pub(crate) fn check(_args: &CheckArgs, desk: &mut Desk) -> Result<Code> {
     if violations.is_empty() {
         desk.out.line(
             Line::default()
-                .piece(Look::Good, "ok")
+                .piece(TextStyle::Good, "ok")
                 .plain(format!("  {blackboard}")),
         )?;
     }

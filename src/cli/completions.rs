@@ -6,8 +6,8 @@ use clap_complete::Shell;
 use serde::Serialize;
 
 use super::Cli;
-use super::desk::Desk;
-use super::fail::Code;
+use super::context::CommandContext;
+use super::error::ExitCode;
 
 /// Print what a shell needs to complete remand's commands and options
 #[derive(Debug, Args)]
@@ -24,23 +24,23 @@ pub(crate) struct CompletionsArgs {
 }
 
 #[derive(Serialize)]
-struct Shown {
+struct CompletionScript {
     shell: String,
     text: String,
 }
 
-pub(crate) fn completions(args: &CompletionsArgs, desk: &mut Desk) -> Result<Code> {
+pub(crate) fn completions(args: &CompletionsArgs, desk: &mut CommandContext) -> Result<ExitCode> {
     // Into memory first: the generators panic when what they write to fails, and a pipe may be closed.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "remand", &mut script);
     let text = String::from_utf8(script)?;
     if desk.out.is_json() {
-        desk.out.json(&Shown {
+        desk.out.json(&CompletionScript {
             shell: args.shell.to_string(),
             text,
         })?;
     } else {
         desk.out.raw(&text)?;
     }
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }

@@ -1,7 +1,7 @@
 //! `remand demo`: the whole loop, live, on throw-away pull requests.
 
-mod closing;
-mod told;
+mod narration;
+mod summary;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -11,13 +11,13 @@ use clap::Args;
 use tokio_util::sync::CancellationToken;
 
 use super::board;
-use super::desk::Desk;
-use super::fail::{Code, Fail};
-use super::out::{Line, Out};
+use super::context::CommandContext;
+use super::error::{CommandError, ExitCode};
+use super::ui::{Line, Ui};
 use crate::blackboard::{self as bb, BoardRow, Show};
 use crate::change::{AdoptedBy, ChangeId};
 use crate::clock;
-use crate::config::Place;
+use crate::config::ConfigLocation;
 use crate::daemon::{self, Daemon};
 use crate::demo::{Grace, ME, PARTS, Part, Stage};
 use crate::intake::Ask;
@@ -43,24 +43,24 @@ pub(crate) struct DemoArgs {
     dir: Option<PathBuf>,
 }
 
-pub(crate) fn demo(args: &DemoArgs, desk: &mut Desk) -> Result<Code> {
+pub(crate) fn demo(args: &DemoArgs, desk: &mut CommandContext) -> Result<ExitCode> {
     let folder = Folder::make(args)?;
     let runtime = daemon::runtime()?;
     let (stage, ends) = runtime.block_on(play(&folder.path, &mut desk.out))?;
     if desk.out.is_json() {
-        desk.move_to(Place {
+        desk.move_to(ConfigLocation {
             config: stage.loaded.file.clone(),
             db: Some(stage.loaded.blackboard.clone()),
         });
         board::list(&board::ListArgs::default(), desk)?;
     } else {
-        runtime.block_on(closing::pages(&mut desk.out, &stage, &ends))?;
-        closing::words(&mut desk.out, &folder.path, folder.is_kept)?;
+        runtime.block_on(summary::pages(&mut desk.out, &stage, &ends))?;
+        summary::words(&mut desk.out, &folder.path, folder.is_kept)?;
     }
     if ends.iter().all(|end| *end == Some(true)) {
-        Ok(Code::Done)
+        Ok(ExitCode::Done)
     } else {
-        Err(Fail::new("the demo did not end as it should")
+        Err(CommandError::new("the demo did not end as it should")
             .hint("run it with --keep and look at the folder")
             .into())
     }
@@ -95,9 +95,11 @@ impl Folder {
         let mut inside =
             std::fs::read_dir(&path).with_context(|| format!("cannot read {}", path.display()))?;
         if inside.next().is_some() {
-            return Err(Fail::usage(format!("{} is not empty", path.display()))
-                .hint("give --dir another folder")
-                .into());
+            return Err(
+                CommandError::usage(format!("{} is not empty", path.display()))
+                    .hint("give --dir another folder")
+                    .into(),
+            );
         }
         Ok(Self {
             path,
@@ -116,7 +118,7 @@ impl Drop for Folder {
 }
 
 /// Sets the stage and runs the daemon on it until all three have ended.
-async fn play(folder: &Path, out: &mut Out) -> Result<(Stage, Ended)> {
+async fn play(folder: &Path, out: &mut Ui) -> Result<(Stage, Ended)> {
     let started = Instant::now();
     if !out.is_json() {
         out.line("Setting the stage: a git remote, three pull requests on a stand-in for GitHub, and shell scripts")?;
@@ -136,7 +138,7 @@ async fn play(folder: &Path, out: &mut Out) -> Result<(Stage, Ended)> {
     let playing = async {
         let watched = tokio::select! {
             watched = show.watch(&daemon, &stage, out) => watched,
-            _ = tokio::signal::ctrl_c() => Err(Fail::new("the demo was interrupted").into()),
+            _ = tokio::signal::ctrl_c() => Err(CommandError::new("the demo was interrupted").into()),
         };
         stop.cancel();
         watched
@@ -176,7 +178,7 @@ struct ShowState {
 }
 
 impl ShowState {
-    async fn watch(&mut self, daemon: &Daemon, stage: &Stage, out: &mut Out) -> Result<Ended> {
+    async fn watch(&mut self, daemon: &Daemon, stage: &Stage, out: &mut Ui) -> Result<Ended> {
         loop {
             let seen = self.seen;
             let (events, rows, posts) = daemon
@@ -207,16 +209,16 @@ impl ShowState {
                         .iter()
                         .zip(&self.changes)
                         .find(|(_, id)| event.change_id.as_ref() == Some(*id));
-                    if let Some(line) =
-                        part.and_then(|(part, _)| told::line(event, part, self.started.elapsed()))
+                    if let Some(line) = part
+                        .and_then(|(part, _)| narration::line(event, part, self.started.elapsed()))
                     {
                         out.line(line)?;
                     }
                 }
                 if ends.iter().any(Option::is_none) {
-                    let lines = parts
-                        .iter()
-                        .filter_map(|(part, row)| Some(told::live(part, (*row)?, clock::now())));
+                    let lines = parts.iter().filter_map(|(part, row)| {
+                        Some(narration::live(part, (*row)?, clock::now()))
+                    });
                     out.live(
                         &std::iter::once(Line::default())
                             .chain(lines)

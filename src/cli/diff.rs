@@ -8,9 +8,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::Named;
-use super::desk::{Desk, wait};
-use super::fail::{Code, Fail};
-use super::out::{Line, Look};
+use super::context::{CommandContext, wait};
+use super::error::{CommandError, ExitCode};
+use super::ui::{Line, TextStyle};
 use crate::blackboard as bb;
 use crate::change::{Change, ChangeId};
 use crate::event::EventType;
@@ -39,7 +39,7 @@ pub(crate) struct DiffArgs {
 }
 
 #[derive(Serialize)]
-struct Shown {
+struct DiffReport {
     change_id: ChangeId,
     from: String,
     to: String,
@@ -55,7 +55,7 @@ struct File {
     deleted: u64,
 }
 
-pub(crate) fn diff(args: &DiffArgs, desk: &mut Desk) -> Result<Code> {
+pub(crate) fn diff(args: &DiffArgs, desk: &mut CommandContext) -> Result<ExitCode> {
     let settings = desk.settings()?;
     let git = desk.git(&settings);
     let change = desk.change(&args.named.change)?;
@@ -80,7 +80,7 @@ pub(crate) fn diff(args: &DiffArgs, desk: &mut Desk) -> Result<Code> {
             deleted: file.deleted,
         });
         let (change_id, truncated) = (change.change_id, diff.truncated);
-        desk.out.json(&Shown {
+        desk.out.json(&DiffReport {
             change_id,
             from,
             to,
@@ -88,7 +88,7 @@ pub(crate) fn diff(args: &DiffArgs, desk: &mut Desk) -> Result<Code> {
             text: diff.text,
             truncated,
         })?;
-        return Ok(Code::Done);
+        return Ok(ExitCode::Done);
     }
     if args.raw {
         desk.out.raw(&diff.text)?;
@@ -104,15 +104,19 @@ pub(crate) fn diff(args: &DiffArgs, desk: &mut Desk) -> Result<Code> {
             CAP / 1024 / 1024
         ))?;
     }
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }
 
 async fn whole(git: &Git, place: &Place, change: &Change) -> Result<(String, String)> {
     let Some(base) = git.base_head(place, &change.base).await? else {
-        return Err(Fail::not_found(format!("there is no branch {} any more", change.base)).into());
+        return Err(CommandError::not_found(format!(
+            "there is no branch {} any more",
+            change.base
+        ))
+        .into());
     };
     let Some(from) = git.merge_base(place, &base, &change.head).await? else {
-        return Err(Fail::new(format!(
+        return Err(CommandError::new(format!(
             "{} and {} have no common history",
             change.branch, change.base
         ))
@@ -121,7 +125,7 @@ async fn whole(git: &Git, place: &Place, change: &Change) -> Result<(String, Str
     Ok((from, change.head.clone()))
 }
 
-fn one_fix(desk: &Desk, change: &Change, cycle: i64) -> Result<(String, String)> {
+fn one_fix(desk: &CommandContext, change: &Change, cycle: i64) -> Result<(String, String)> {
     let events = desk.read(|conn| bb::events_of(conn, &change.change_id, i64::MAX))?;
     let fixes: Vec<(String, String)> = events
         .iter()
@@ -155,7 +159,7 @@ fn one_fix(desk: &Desk, change: &Change, cycle: i64) -> Result<(String, String)>
                 n => format!("it has {n} fixes: --cycle 1 to {n}"),
             };
             Err(
-                Fail::not_found(format!("{} has no fix {cycle}", change.change_id))
+                CommandError::not_found(format!("{} has no fix {cycle}", change.change_id))
                     .hint(hint)
                     .into(),
             )
@@ -163,12 +167,12 @@ fn one_fix(desk: &Desk, change: &Change, cycle: i64) -> Result<(String, String)>
     }
 }
 
-fn look_of(line: &str) -> Look {
+fn look_of(line: &str) -> TextStyle {
     match line.as_bytes().first() {
-        Some(b'+') if !line.starts_with("+++") => Look::Good,
-        Some(b'-') if !line.starts_with("---") => Look::Bad,
-        Some(b'@') => Look::Command,
-        Some(b'd') => Look::Strong,
-        Some(_) | None => Look::Plain,
+        Some(b'+') if !line.starts_with("+++") => TextStyle::Good,
+        Some(b'-') if !line.starts_with("---") => TextStyle::Bad,
+        Some(b'@') => TextStyle::Command,
+        Some(b'd') => TextStyle::Strong,
+        Some(_) | None => TextStyle::Plain,
     }
 }

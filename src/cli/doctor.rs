@@ -3,10 +3,10 @@
 use anyhow::Result;
 use clap::Args;
 
-use super::desk::Desk;
-use super::fail::Code;
-use super::out::{Line, Look};
+use super::context::CommandContext;
+use super::error::ExitCode;
 use super::service;
+use super::ui::{Line, TextStyle};
 use crate::daemon;
 use crate::doctor::{self, Check, Network, State};
 
@@ -24,7 +24,7 @@ pub(crate) struct DoctorArgs {
     offline: bool,
 }
 
-pub(crate) fn doctor(args: &DoctorArgs, desk: &mut Desk) -> Result<Code> {
+pub(crate) fn doctor(args: &DoctorArgs, desk: &mut CommandContext) -> Result<ExitCode> {
     let network = if args.offline {
         Network::LeaveAlone
     } else {
@@ -53,11 +53,11 @@ pub(crate) fn doctor(args: &DoctorArgs, desk: &mut Desk) -> Result<Code> {
     }
     let fails = seen.checks.iter().any(|check| check.state == State::Fail);
     Ok(if seen.bad_settings.is_some() {
-        Code::Config
+        ExitCode::Config
     } else if fails {
-        Code::Failed
+        ExitCode::Failed
     } else {
-        Code::Done
+        ExitCode::Done
     })
 }
 
@@ -69,7 +69,7 @@ fn waiting(names: &[&str]) -> String {
     }
 }
 
-fn print(desk: &mut Desk, checks: &[Check]) -> Result<()> {
+fn print(desk: &mut CommandContext, checks: &[Check]) -> Result<()> {
     let wide = checks
         .iter()
         .map(|check| check.check.chars().count())
@@ -77,9 +77,9 @@ fn print(desk: &mut Desk, checks: &[Check]) -> Result<()> {
         .unwrap_or(0);
     for check in checks {
         let look = match check.state {
-            State::Ok => Look::Good,
-            State::Warn => Look::Notice,
-            State::Fail => Look::Bad,
+            State::Ok => TextStyle::Good,
+            State::Warn => TextStyle::Notice,
+            State::Fail => TextStyle::Bad,
         };
         let (state, name) = (check.state.as_str(), &check.check);
         let head = Line::default()
@@ -89,7 +89,7 @@ fn print(desk: &mut Desk, checks: &[Check]) -> Result<()> {
         if let Some(r#do) = &check.r#do {
             let head = Line::default()
                 .plain(" ".repeat(8 + wide))
-                .piece(Look::Command, "→ ");
+                .piece(TextStyle::Command, "→ ");
             desk.out.wrapped(head, 10 + wide, r#do)?;
         }
     }

@@ -10,17 +10,17 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use super::age::{ago, ahead};
-use super::desk::Desk;
-use super::fail::{Code, Fail};
-use super::out::{Line, Look, Table};
-use super::picture::field;
-use crate::blackboard::{self as bb, EvaluatorRow, Trouble};
+use super::change_view::field;
+use super::context::CommandContext;
+use super::error::{CommandError, ExitCode};
+use super::human_time::{ago, ahead};
+use super::ui::{Line, Table, TextStyle};
+use crate::blackboard::{self as bb, EvaluatorRow, RequestError};
 use crate::clock::Time;
 use crate::config;
+use crate::diagnostic::nearest;
 use crate::evaluator::{Config, Definition, definition};
 use crate::process;
-use crate::snippet::nearest;
 
 /// How many firings of a schedule `check` shows.
 const FIRINGS: usize = 3;
@@ -55,7 +55,7 @@ pub(crate) struct CheckArgs {
 }
 
 #[derive(Serialize)]
-struct Shown {
+struct EvaluatorView {
     name: String,
     kind: String,
     on: Vec<String>,
@@ -70,10 +70,13 @@ struct Shown {
     last_run: Option<Time>,
     next_run: Option<Time>,
     /// Why its last passes came to nothing.
-    trouble: Option<Trouble>,
+    trouble: Option<RequestError>,
 }
 
-pub(crate) fn evaluators(command: EvaluatorsCommand, desk: &mut Desk) -> Result<Code> {
+pub(crate) fn evaluators(
+    command: EvaluatorsCommand,
+    desk: &mut CommandContext,
+) -> Result<ExitCode> {
     let settings = desk.settings()?;
     if let EvaluatorsCommand::Check(CheckArgs { files }) = &command
         && !files.is_empty()
@@ -89,7 +92,7 @@ pub(crate) fn evaluators(command: EvaluatorsCommand, desk: &mut Desk) -> Result<
     }
 }
 
-fn shown(definitions: Vec<Definition>, desk: &Desk) -> Result<Vec<Shown>> {
+fn shown(definitions: Vec<Definition>, desk: &CommandContext) -> Result<Vec<EvaluatorView>> {
     let (rows, troubles) =
         desk.read(|conn| Ok((bb::evaluator_rows(conn)?, bb::troubles(conn)?)))?;
     let now = desk.now;
@@ -98,7 +101,7 @@ fn shown(definitions: Vec<Definition>, desk: &Desk) -> Result<Vec<Shown>> {
             .iter()
             .find(|trouble| trouble.name == definition.name)
             .cloned();
-        Shown {
+        EvaluatorView {
             trouble,
             ..shown_one(&definition, &rows, now)
         }
@@ -106,7 +109,7 @@ fn shown(definitions: Vec<Definition>, desk: &Desk) -> Result<Vec<Shown>> {
     Ok(definitions.into_iter().map(of).collect())
 }
 
-fn shown_one(definition: &Definition, rows: &[EvaluatorRow], now: Time) -> Shown {
+fn shown_one(definition: &Definition, rows: &[EvaluatorRow], now: Time) -> EvaluatorView {
     let command = match &definition.config {
         Config::Command(command) => Some(command),
         Config::ReviewFeedback(_) | Config::PrFeedback => None,
@@ -116,7 +119,7 @@ fn shown_one(definition: &Definition, rows: &[EvaluatorRow], now: Time) -> Shown
         .schedule
         .as_ref()
         .and_then(|schedule| schedule.next_after(now));
-    Shown {
+    EvaluatorView {
         name: definition.name.clone(),
         kind: definition.kind().to_string(),
         on: definition.on.iter().map(ToString::to_string).collect(),
@@ -135,7 +138,7 @@ fn shown_one(definition: &Definition, rows: &[EvaluatorRow], now: Time) -> Shown
     }
 }
 
-fn read_files(files: &[PathBuf], desk: &mut Desk) -> Result<Vec<Definition>> {
+fn read_files(files: &[PathBuf], desk: &mut CommandContext) -> Result<Vec<Definition>> {
     let mut all = Vec::new();
     for file in files {
         match definition::load_file(file, desk.now)? {
@@ -165,13 +168,13 @@ fn programs_are_there(definitions: &[Definition]) -> Result<()> {
                 program.display()
             );
             let hint = "a path is looked up beside the evaluator's file, a name in $PATH; it has to be executable";
-            return Err(Fail::config(what).hint(hint).into());
+            return Err(CommandError::config(what).hint(hint).into());
         }
     }
     Ok(())
 }
 
-fn check(definitions: &[Definition], desk: &mut Desk) -> Result<Code> {
+fn check(definitions: &[Definition], desk: &mut CommandContext) -> Result<ExitCode> {
     programs_are_there(definitions)?;
     let names: Vec<&str> = definitions
         .iter()
@@ -190,11 +193,11 @@ fn check(definitions: &[Definition], desk: &mut Desk) -> Result<Code> {
     if desk.out.is_json() {
         desk.out
             .json(&serde_json::json!({ "ok": true, "evaluators": names, "next": firings }))?;
-        return Ok(Code::Done);
+        return Ok(ExitCode::Done);
     }
     desk.out.line(
         Line::default()
-            .piece(Look::Good, "ok")
+            .piece(TextStyle::Good, "ok")
             .plain(format!("  {}", names.join(", "))),
     )?;
     for (name, times) in firings {
@@ -202,18 +205,18 @@ fn check(definitions: &[Definition], desk: &mut Desk) -> Result<Code> {
         desk.out
             .line(format!("    {name} fires next at {}", times.join(", ")))?;
     }
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }
 
-fn list(all: &[Shown], desk: &mut Desk) -> Result<Code> {
+fn list(all: &[EvaluatorView], desk: &mut CommandContext) -> Result<ExitCode> {
     if desk.out.is_json() {
         desk.out.json(&all)?;
-        return Ok(Code::Done);
+        return Ok(ExitCode::Done);
     }
     if all.is_empty() {
         desk.out
             .note("every evaluator is switched off: rejected work goes nowhere")?;
-        return Ok(Code::Done);
+        return Ok(ExitCode::Done);
     }
     let mut table = Table::new(&["EVALUATOR", "ON", "SCHEDULE", "TAKEN IN", "LAST", "FROM"]);
     for one in all {
@@ -236,25 +239,25 @@ fn list(all: &[Shown], desk: &mut Desk) -> Result<Code> {
         ]);
     }
     desk.out.table(&table)?;
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }
 
-fn no_such<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> Fail {
+fn no_such<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> CommandError {
     let names: Vec<&str> = all.collect();
-    let fail = Fail::not_found(format!("there is no evaluator `{name}`"));
+    let fail = CommandError::not_found(format!("there is no evaluator `{name}`"));
     match nearest(name, names.iter().copied()) {
         Some(near) => fail.hint(format!("did you mean `{near}`?")),
         None => fail.hint(format!("evaluators: {}", names.join(", "))),
     }
 }
 
-fn one(name: &str, all: &[Shown], desk: &mut Desk) -> Result<Code> {
+fn one(name: &str, all: &[EvaluatorView], desk: &mut CommandContext) -> Result<ExitCode> {
     let Some(one) = all.iter().find(|one| one.name == name) else {
         return Err(no_such(name, all.iter().map(|one| one.name.as_str())).into());
     };
     if desk.out.is_json() {
         desk.out.json(one)?;
-        return Ok(Code::Done);
+        return Ok(ExitCode::Done);
     }
     desk.out.line(Line::default().strong(&one.name))?;
     field(desk, "kind", &one.kind)?;
@@ -300,8 +303,11 @@ fn one(name: &str, all: &[Shown], desk: &mut Desk) -> Result<Code> {
             trouble.reason,
             ago(trouble.since, desk.now)
         );
-        desk.out
-            .line(Line::default().plain("trouble    ").piece(Look::Bad, told))?;
+        desk.out.line(
+            Line::default()
+                .plain("trouble    ")
+                .piece(TextStyle::Bad, told),
+        )?;
     }
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }

@@ -5,14 +5,14 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 
-use super::age::ago;
-use super::desk::{Desk, id_or_dash, wait};
-use super::fail::Code;
-use super::out::{Line, Table};
+use super::context::{CommandContext, id_or_dash, wait};
+use super::error::ExitCode;
+use super::human_time::ago;
+use super::ui::{Line, Table};
 use crate::blackboard as bb;
 use crate::change::ChangeId;
 use crate::event::{Event, TargetType};
-use crate::plain::cap;
+use crate::sanitize::cap;
 use crate::wake::Watch;
 
 /// How often a follower looks although nothing told it to.
@@ -45,7 +45,7 @@ pub(crate) struct EventsArgs {
     limit: i64,
 }
 
-pub(crate) fn events(args: &EventsArgs, desk: &mut Desk) -> Result<Code> {
+pub(crate) fn events(args: &EventsArgs, desk: &mut CommandContext) -> Result<ExitCode> {
     let change = args
         .change
         .as_deref()
@@ -73,11 +73,11 @@ pub(crate) fn events(args: &EventsArgs, desk: &mut Desk) -> Result<Code> {
         for event in &events {
             desk.out.json_line(event)?;
         }
-        return Ok(Code::Done);
+        return Ok(ExitCode::Done);
     }
     if events.is_empty() {
         desk.out.note("no such event")?;
-        return Ok(Code::Done);
+        return Ok(ExitCode::Done);
     }
     let mut table = Table::new(&["EVENT", "WHEN", "CHANGE", "TYPE", "BY", "WHAT"]);
     for event in &events {
@@ -91,10 +91,15 @@ pub(crate) fn events(args: &EventsArgs, desk: &mut Desk) -> Result<Code> {
         ]);
     }
     desk.out.table(&table)?;
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }
 
-fn follow(desk: &mut Desk, first: &[Event], since: i64, change: Option<&ChangeId>) -> Result<Code> {
+fn follow(
+    desk: &mut CommandContext,
+    first: &[Event],
+    since: i64,
+    change: Option<&ChangeId>,
+) -> Result<ExitCode> {
     let (settings, mut board) = (desk.settings()?, desk.board()?);
     // Whoever begins after an event that is not there yet wants what comes next.
     let newest = board.read(bb::newest_event)?;
@@ -115,7 +120,7 @@ fn follow(desk: &mut Desk, first: &[Event], since: i64, change: Option<&ChangeId
             if page.is_empty() {
                 watch.next().await;
                 if desk.out.is_deserted() {
-                    return Ok(Code::Done);
+                    return Ok(ExitCode::Done);
                 }
                 if board.is_nowhere()
                     && let Some(begun) = desk.board_there(&settings)?
@@ -136,7 +141,7 @@ fn concerns(event: &Event, id: &ChangeId) -> bool {
         || (event.target_type == TargetType::Change && event.target_id == id.as_str())
 }
 
-fn print(desk: &mut Desk, event: &Event) -> Result<()> {
+fn print(desk: &mut CommandContext, event: &Event) -> Result<()> {
     if desk.out.is_json() {
         return Ok(desk.out.json_line(event)?);
     }

@@ -1,12 +1,12 @@
 //! Everything that the answer of `why` is made from, gathered from the blackboard in one read.
 
-use super::pull_name::whole;
+use super::pr_ref::whole;
 use crate::blackboard::{self as bb, BoardRow, Conn};
 use crate::change::{Change, HoldKind, Shadow};
 use crate::clock::Time;
 use crate::event::{Event, EventType};
 use crate::process::ProcessId;
-use crate::pull::SeenPull;
+use crate::pull_request::PullRow;
 use crate::work::{Item, Rejection, RejectionState};
 
 /// How many events are looked through for the one that led here.
@@ -20,7 +20,7 @@ pub(crate) struct Facts {
     pub(crate) pending: Vec<Rejection>,
     pub(crate) holder: Holder,
     /// Its pull request as it was last read, and what it is called.
-    pub(crate) pull: Option<SeenPull>,
+    pub(crate) pull: Option<PullRow>,
     pub(crate) pr: Option<String>,
     /// What is to be said there and could not be yet.
     pub(crate) unposted: Vec<bb::Intent>,

@@ -16,10 +16,10 @@ use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 
-use super::desk::{Desk, refuse_agents, wait};
-use super::fail::{Code, Fail};
-use super::out::{Line, Look};
+use super::context::{CommandContext, refuse_agents, wait};
+use super::error::{CommandError, ExitCode};
 use super::project;
+use super::ui::{Line, TextStyle};
 use crate::blackboard::{self as bb, Project};
 use crate::config;
 use crate::git::GitError;
@@ -87,7 +87,7 @@ pub(crate) struct InitArgs {
 }
 
 #[derive(Serialize)]
-struct Shown<'a> {
+struct InitReport<'a> {
     config: String,
     /// The copy of the one that was there.
     backup: Option<String>,
@@ -97,19 +97,19 @@ struct Shown<'a> {
     next: Vec<String>,
 }
 
-pub(crate) fn init(args: &InitArgs, desk: &mut Desk) -> Result<Code> {
+pub(crate) fn init(args: &InitArgs, desk: &mut CommandContext) -> Result<ExitCode> {
     refuse_agents()?;
     desk.may_begin();
     let Some(file) = config::file_to_write(desk.place()) else {
         return Err(
-            Fail::new("there is no place for a config file: HOME is not set")
+            CommandError::new("there is no place for a config file: HOME is not set")
                 .hint("give --config FILE")
                 .into(),
         );
     };
     if file.exists() && !args.force {
         let hint = "edit it, or give --force: then a new one is written, and a copy of this one kept beside it";
-        return Err(Fail::new(format!(
+        return Err(CommandError::new(format!(
             "there is a config file already: {}",
             file.display()
         ))
@@ -155,7 +155,7 @@ pub(crate) fn init(args: &InitArgs, desk: &mut Desk) -> Result<Code> {
     )
 }
 
-fn choose(args: &InitArgs, desk: &mut Desk, ask: &mut Ask) -> Result<Choices> {
+fn choose(args: &InitArgs, desk: &mut CommandContext, ask: &mut Ask) -> Result<Choices> {
     let agent = agent(args, desk, ask)?;
     let review_agent = match &args.review_agent {
         Some(text) => AgentChoice::read(text, "--review-agent")?,
@@ -211,7 +211,7 @@ fn choose(args: &InitArgs, desk: &mut Desk, ask: &mut Ask) -> Result<Choices> {
     })
 }
 
-fn agent(args: &InitArgs, desk: &mut Desk, ask: &mut Ask) -> Result<AgentChoice> {
+fn agent(args: &InitArgs, desk: &mut CommandContext, ask: &mut Ask) -> Result<AgentChoice> {
     if let Some(text) = &args.agent {
         return AgentChoice::read(text, "--agent");
     }
@@ -223,20 +223,24 @@ fn agent(args: &InitArgs, desk: &mut Desk, ask: &mut Ask) -> Result<AgentChoice>
         });
     }
     let missing = || {
-        Fail::usage("who is to work? `claude` is not on the PATH")
+        CommandError::usage("who is to work? `claude` is not on the PATH")
             .hint("give --agent claude, or --agent 'COMMAND WORDS'")
     };
     AgentChoice::read(found.ok_or_else(missing)?, "--agent")
 }
 
 /// Each is looked at before anything is written.
-fn projects(args: &InitArgs, desk: &mut Desk, ask: &mut Ask) -> Result<Vec<ProjectChoice>> {
+fn projects(
+    args: &InitArgs,
+    desk: &mut CommandContext,
+    ask: &mut Ask,
+) -> Result<Vec<ProjectChoice>> {
     let mut chosen: Vec<ProjectChoice> = Vec::new();
     let mut name = args.name.as_deref();
     if name.is_some() && args.projects.len() > 1 {
         let hint =
             "give one --project, and add the others with `remand project add PATH --name NAME`";
-        return Err(Fail::usage("--name is the name of one project")
+        return Err(CommandError::usage("--name is the name of one project")
             .hint(hint)
             .into());
     }
@@ -252,7 +256,7 @@ fn projects(args: &InitArgs, desk: &mut Desk, ask: &mut Ask) -> Result<Vec<Proje
         Err(error) if is_nowhere(&error) => None,
         Err(error) if ask.is_asking() => {
             desk.out.line(
-                Line::default().piece(Look::Bad, format!("the repository here: {error:#}")),
+                Line::default().piece(TextStyle::Bad, format!("the repository here: {error:#}")),
             )?;
             None
         }
@@ -281,7 +285,7 @@ fn projects(args: &InitArgs, desk: &mut Desk, ask: &mut Ask) -> Result<Vec<Proje
             Ok(()) => name = None,
             Err(error) => desk
                 .out
-                .line(Line::default().piece(Look::Bad, format!("  {error:#}")))?,
+                .line(Line::default().piece(TextStyle::Bad, format!("  {error:#}")))?,
         }
     }
 }
@@ -298,7 +302,7 @@ fn is_nowhere(error: &anyhow::Error) -> bool {
 fn project_setup(
     args: &InitArgs,
     project: &ProjectChoice,
-    desk: &mut Desk,
+    desk: &mut CommandContext,
     ask: &mut Ask,
 ) -> Result<Option<SetupChoice>> {
     let found = project.found.as_ref();
@@ -352,7 +356,7 @@ fn with_usual(usual: &[String], files: &[String]) -> Vec<String> {
 
 fn project_gates(
     project: &ProjectChoice,
-    desk: &mut Desk,
+    desk: &mut CommandContext,
     ask: &mut Ask,
 ) -> Result<Vec<Vec<String>>> {
     let found = project.found.as_ref().and_then(|found| found.gate);
@@ -378,7 +382,7 @@ fn project_gates(
 }
 
 /// By the same way as `project add`; those that are known stay as they are.
-fn add(choices: &Choices, desk: &mut Desk) -> Result<Vec<Project>> {
+fn add(choices: &Choices, desk: &mut CommandContext) -> Result<Vec<Project>> {
     let settings = desk.settings()?;
     let mut added = Vec::new();
     for choice in &choices.projects {
@@ -395,7 +399,7 @@ fn add(choices: &Choices, desk: &mut Desk) -> Result<Vec<Project>> {
 }
 
 /// Runs set-up and gates of each project that has gates, unless the person does not want it.
-fn try_out(args: &InitArgs, desk: &mut Desk, projects: &[Project]) -> Result<Vec<Tried>> {
+fn try_out(args: &InitArgs, desk: &mut CommandContext, projects: &[Project]) -> Result<Vec<Tried>> {
     let settings = desk.settings()?;
     let mut tried = Vec::new();
     for project in projects {
@@ -454,14 +458,14 @@ struct Written<'a> {
 }
 
 fn tell_written(
-    desk: &mut Desk,
+    desk: &mut CommandContext,
     file: &Path,
     backup: Option<&Path>,
     projects: &[Project],
 ) -> Result<()> {
     desk.out.line(
         Line::default()
-            .piece(Look::Good, "wrote")
+            .piece(TextStyle::Good, "wrote")
             .plain(format!(" {}", file.display())),
     )?;
     if let Some(backup) = backup {
@@ -473,7 +477,7 @@ fn tell_written(
         .try_for_each(|project| project::say(project, desk))
 }
 
-fn tell(desk: &mut Desk, written: &Written<'_>, choices: &Choices) -> Result<Code> {
+fn tell(desk: &mut CommandContext, written: &Written<'_>, choices: &Choices) -> Result<ExitCode> {
     let Written {
         file,
         backup,
@@ -487,14 +491,14 @@ fn tell(desk: &mut Desk, written: &Written<'_>, choices: &Choices) -> Result<Cod
             file.display().to_string(),
             backup.map(|path| path.display().to_string()),
         );
-        desk.out.json(&Shown {
+        desk.out.json(&InitReport {
             config,
             backup,
             projects,
             tried,
             next,
         })?;
-        return Ok(Code::Done);
+        return Ok(ExitCode::Done);
     }
     tried
         .iter()
@@ -518,7 +522,7 @@ fn tell(desk: &mut Desk, written: &Written<'_>, choices: &Choices) -> Result<Cod
                 .faint(format!("   {what}")),
         )?;
     }
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }
 
 /// The first things to type.

@@ -4,12 +4,12 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
-use super::age::ago;
-use super::desk::{Desk, Step, id_or_dash};
-use super::fail::{Code, Fail};
-use super::out::{Line, Table};
-use super::picture::told;
+use super::change_view::told;
+use super::context::{CommandContext, Step, id_or_dash};
+use super::error::{CommandError, ExitCode};
+use super::human_time::ago;
 use super::show;
+use super::ui::{Line, Table};
 use crate::blackboard::{self as bb, BoardError, Conn, NewItem};
 use crate::change::{Change, State};
 use crate::state::Trigger;
@@ -87,7 +87,7 @@ pub(crate) struct CancelArgs {
     why: Option<String>,
 }
 
-pub(crate) fn item(command: ItemCommand, desk: &mut Desk) -> Result<Code> {
+pub(crate) fn item(command: ItemCommand, desk: &mut CommandContext) -> Result<ExitCode> {
     match command {
         ItemCommand::Add(args) => add(&args, desk),
         ItemCommand::List(args) => list(&args, desk),
@@ -97,13 +97,13 @@ pub(crate) fn item(command: ItemCommand, desk: &mut Desk) -> Result<Code> {
     }
 }
 
-fn word<T: std::str::FromStr<Err = crate::words::UnknownWord>>(
+fn word<T: std::str::FromStr<Err = crate::closed_enum::UnknownValue>>(
     text: &str,
-) -> Result<T, crate::words::UnknownWord> {
+) -> Result<T, crate::closed_enum::UnknownValue> {
     text.parse()
 }
 
-fn add(args: &AddArgs, desk: &mut Desk) -> Result<Code> {
+fn add(args: &AddArgs, desk: &mut CommandContext) -> Result<ExitCode> {
     let extra = args
         .metadata
         .as_deref()
@@ -120,26 +120,28 @@ fn add(args: &AddArgs, desk: &mut Desk) -> Result<Code> {
     })?;
     if desk.out.is_json() {
         desk.out.json(&added)?;
-        return Ok(Code::Done);
+        return Ok(ExitCode::Done);
     }
     let id = added.item_id.as_str();
     desk.out.line(Line::default().strong(id).plain(format!(
         " {} for {} is {}",
         added.source, change.change_id, added.status
     )))?;
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }
 
 fn object(text: &str) -> Result<Map<String, Value>> {
     let hint = "a JSON object, such as '{\"note\": \"by hand\"}'";
     match serde_json::from_str(text) {
         Ok(Value::Object(object)) => Ok(object),
-        Ok(_) => Err(Fail::usage("--metadata is JSON, but not an object")
+        Ok(_) => Err(CommandError::usage("--metadata is JSON, but not an object")
             .hint(hint)
             .into()),
-        Err(error) => Err(Fail::usage(format!("--metadata is not JSON: {error}"))
-            .hint(hint)
-            .into()),
+        Err(error) => Err(
+            CommandError::usage(format!("--metadata is not JSON: {error}"))
+                .hint(hint)
+                .into(),
+        ),
     }
 }
 
@@ -243,15 +245,15 @@ fn refuse_second(conn: &Conn, change: &Change, source: Source) -> bb::Result<()>
     }
 }
 
-fn list(args: &ListArgs, desk: &mut Desk) -> Result<Code> {
+fn list(args: &ListArgs, desk: &mut CommandContext) -> Result<ExitCode> {
     let items = desk.read(|conn| bb::list_items(conn, args.status, args.limit))?;
     if desk.out.is_json() {
         desk.out.json(&items)?;
-        return Ok(Code::Done);
+        return Ok(ExitCode::Done);
     }
     if items.is_empty() {
         desk.out.note("no such item")?;
-        return Ok(Code::Done);
+        return Ok(ExitCode::Done);
     }
     let mut table = Table::new(&[
         "ITEM", "SOURCE", "STATUS", "PRIO", "CHANGE", "TITLE", "MADE",
@@ -268,10 +270,10 @@ fn list(args: &ListArgs, desk: &mut Desk) -> Result<Code> {
         ]);
     }
     desk.out.table(&table)?;
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }
 
-fn requeue(id: &ItemId, desk: &mut Desk) -> Result<Code> {
+fn requeue(id: &ItemId, desk: &mut CommandContext) -> Result<ExitCode> {
     let item = desk.write("item_requeue", |conn, step| {
         let item = bb::item(conn, id)?;
         let Some(change_id) = &item.change_id else {
@@ -318,7 +320,7 @@ fn reopen(conn: &Conn, change: &Change, item: &Item, step: &Step) -> bb::Result<
     bb::requeue_item(conn, Some(&change), &item.item_id, step.now)
 }
 
-fn cancel(id: &ItemId, why: Option<&str>, desk: &mut Desk) -> Result<Code> {
+fn cancel(id: &ItemId, why: Option<&str>, desk: &mut CommandContext) -> Result<ExitCode> {
     let reason = why.unwrap_or("by hand");
     let item = desk.write("item_cancel", |conn, step| {
         bb::cancel_item(conn, id, reason, &step.actor, step.now)
@@ -326,10 +328,10 @@ fn cancel(id: &ItemId, why: Option<&str>, desk: &mut Desk) -> Result<Code> {
     done(desk, &item, "is cancelled")
 }
 
-fn done(desk: &mut Desk, item: &Item, what: &str) -> Result<Code> {
+fn done(desk: &mut CommandContext, item: &Item, what: &str) -> Result<ExitCode> {
     if desk.out.is_json() {
         desk.out.json(item)?;
-        return Ok(Code::Done);
+        return Ok(ExitCode::Done);
     }
     let line = Line::default()
         .strong(item.item_id.as_str())
@@ -337,6 +339,6 @@ fn done(desk: &mut Desk, item: &Item, what: &str) -> Result<Code> {
     desk.out.line(line)?;
     match &item.change_id {
         Some(change_id) => told(desk, change_id, "now"),
-        None => Ok(Code::Done),
+        None => Ok(ExitCode::Done),
     }
 }

@@ -7,9 +7,9 @@ use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 
-use super::age::span;
-use super::desk::{Desk, wait};
-use super::fail::{Code, Fail};
+use super::context::{CommandContext, wait};
+use super::error::{CommandError, ExitCode};
+use super::human_time::span;
 use super::show::{Thing, find};
 use crate::agent::{self, Doing, Reader};
 use crate::blackboard as bb;
@@ -48,7 +48,7 @@ pub(crate) struct LogArgs {
 }
 
 #[derive(Serialize)]
-struct Shown<'a> {
+struct LogView<'a> {
     run_id: &'a RunId,
     stream: &'static str,
     text: &'a str,
@@ -75,7 +75,7 @@ impl Manner {
         }
     }
 
-    fn print(&mut self, desk: &mut Desk, text: &str) -> Result<()> {
+    fn print(&mut self, desk: &mut CommandContext, text: &str) -> Result<()> {
         match self {
             Self::Raw => desk.out.raw(text)?,
             Self::AsWritten => desk.out.stream(text)?,
@@ -85,7 +85,7 @@ impl Manner {
     }
 
     /// What is left when nothing more comes.
-    fn end(&mut self, desk: &mut Desk) -> Result<()> {
+    fn end(&mut self, desk: &mut CommandContext) -> Result<()> {
         if let Self::ForPeople(reader) = self {
             desk.out.stream(&reader.end())?;
         }
@@ -93,7 +93,7 @@ impl Manner {
     }
 }
 
-pub(crate) fn log(args: &LogArgs, desk: &mut Desk) -> Result<Code> {
+pub(crate) fn log(args: &LogArgs, desk: &mut CommandContext) -> Result<ExitCode> {
     let run = which(desk, &args.run)?;
     let (stream, name) = if args.stderr {
         (Stream::Stderr, "stderr")
@@ -106,13 +106,15 @@ pub(crate) fn log(args: &LogArgs, desk: &mut Desk) -> Result<Code> {
         return follow(desk, &run, stream, manner);
     }
     if !dir.is_dir() {
-        return Err(
-            Fail::not_found(format!("the files of {} are gone: {}", run.run_id, run.dir)).into(),
-        );
+        return Err(CommandError::not_found(format!(
+            "the files of {} are gone: {}",
+            run.run_id, run.dir
+        ))
+        .into());
     }
     let kept = process::read_output(dir, stream)?;
     if desk.out.is_json() {
-        desk.out.json(&Shown {
+        desk.out.json(&LogView {
             run_id: &run.run_id,
             stream: name,
             text: &kept.text,
@@ -124,7 +126,7 @@ pub(crate) fn log(args: &LogArgs, desk: &mut Desk) -> Result<Code> {
                 None
             },
         })?;
-        return Ok(Code::Done);
+        return Ok(ExitCode::Done);
     }
     manner.print(desk, &kept.text)?;
     manner.end(desk)?;
@@ -136,10 +138,10 @@ pub(crate) fn log(args: &LogArgs, desk: &mut Desk) -> Result<Code> {
             desk.out.blank()?;
         }
     }
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }
 
-fn which(desk: &Desk, text: &str) -> Result<Run> {
+fn which(desk: &CommandContext, text: &str) -> Result<Run> {
     let thing = find(desk, text)?;
     let found = match &thing {
         Thing::Run(run) => return Ok(run.clone()),
@@ -154,19 +156,24 @@ fn which(desk: &Desk, text: &str) -> Result<Run> {
         | Thing::Event(_)
         | Thing::Project(_)
         | Thing::Pull(_) => {
-            return Err(Fail::usage(format!("`{text}` is not a run"))
+            return Err(CommandError::usage(format!("`{text}` is not a run"))
                 .hint("give a run (r1), an item (w1) or a change (c1)")
                 .into());
         }
     };
     found.ok_or_else(|| {
-        Fail::not_found(format!("`{text}` has no run yet"))
+        CommandError::not_found(format!("`{text}` has no run yet"))
             .hint(format!("`remand why {text}` says what it waits for"))
             .into()
     })
 }
 
-fn follow(desk: &mut Desk, run: &Run, stream: Stream, mut manner: Manner) -> Result<Code> {
+fn follow(
+    desk: &mut CommandContext,
+    run: &Run,
+    stream: Stream,
+    mut manner: Manner,
+) -> Result<ExitCode> {
     let mut board = desk.board()?;
     let dir = Path::new(&run.dir);
     let mut output = Follow::new(dir, stream);
@@ -189,7 +196,7 @@ fn follow(desk: &mut Desk, run: &Run, stream: Stream, mut manner: Manner) -> Res
             }
             if is_over {
                 manner.end(desk)?;
-                return Ok(Code::Done);
+                return Ok(ExitCode::Done);
             }
             tokio::time::sleep(LOOK).await;
         }
@@ -197,7 +204,7 @@ fn follow(desk: &mut Desk, run: &Run, stream: Stream, mut manner: Manner) -> Res
 }
 
 /// Says what a silent agent is doing, once it has done so for long enough; returns for how long it is left alone then.
-fn say_silent(desk: &mut Desk, dir: &Path, silence: Duration) -> Result<Duration> {
+fn say_silent(desk: &mut CommandContext, dir: &Path, silence: Duration) -> Result<Duration> {
     let written = process::written_at(dir, Stream::Stdout)?;
     if written.is_none_or(|written| clock::now().since(written) < silence) {
         return Ok(silence);

@@ -11,10 +11,10 @@ use clap_mangen::Man;
 use serde::Serialize;
 
 use super::Cli;
-use super::desk::Desk;
-use super::fail::{Code, Fail};
-use super::out::Line;
-use crate::snippet::nearest;
+use super::context::CommandContext;
+use super::error::{CommandError, ExitCode};
+use super::ui::Line;
+use crate::diagnostic::nearest;
 
 /// Print a page of the manual, or write all pages into a folder
 #[derive(Debug, Args)]
@@ -33,7 +33,7 @@ pub(crate) struct ManArgs {
 }
 
 #[derive(Serialize)]
-struct Shown {
+struct ManReport {
     name: String,
     text: String,
 }
@@ -44,13 +44,13 @@ struct Written {
     files: Vec<String>,
 }
 
-struct Page {
+struct ManPage {
     /// `remand-status.1`
     file: String,
     text: String,
 }
 
-pub(crate) fn man(args: &ManArgs, desk: &mut Desk) -> Result<Code> {
+pub(crate) fn man(args: &ManArgs, desk: &mut CommandContext) -> Result<ExitCode> {
     let mut root = Cli::command();
     // Gives the subcommands their full names and what holds everywhere.
     root.build();
@@ -60,17 +60,17 @@ pub(crate) fn man(args: &ManArgs, desk: &mut Desk) -> Result<Code> {
     }
 }
 
-fn print_one(command: &Command, desk: &mut Desk) -> Result<Code> {
+fn print_one(command: &Command, desk: &mut CommandContext) -> Result<ExitCode> {
     let page = page(command)?;
     if desk.out.is_json() {
-        desk.out.json(&Shown {
+        desk.out.json(&ManReport {
             name: page.file,
             text: page.text,
         })?;
     } else {
         desk.out.raw(&page.text)?;
     }
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }
 
 /// The command that the words name, one below the other.
@@ -80,7 +80,10 @@ fn named<'a>(root: &'a Command, words: &[String]) -> Result<&'a Command> {
         found = shown(found)
             .find(|command| command.get_name() == word)
             .ok_or_else(|| {
-                let fail = Fail::usage(format!("there is no command `remand {}`", words.join(" ")));
+                let fail = CommandError::usage(format!(
+                    "there is no command `remand {}`",
+                    words.join(" ")
+                ));
                 match nearest(word, shown(found).map(Command::get_name)) {
                     Some(near) => fail.hint(format!("did you mean `{near}`?")),
                     None => fail.hint("`remand --help` lists them"),
@@ -96,7 +99,7 @@ fn shown(command: &Command) -> impl Iterator<Item = &Command> {
         .filter(|command| !command.is_hide_set())
 }
 
-fn write_all(root: &Command, dir: &Path, desk: &mut Desk) -> Result<Code> {
+fn write_all(root: &Command, dir: &Path, desk: &mut CommandContext) -> Result<ExitCode> {
     make(dir)?;
     let mut pages = Vec::new();
     let mut left = vec![root];
@@ -125,7 +128,7 @@ fn write_all(root: &Command, dir: &Path, desk: &mut Desk) -> Result<Code> {
             dir.display()
         )))?;
     }
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }
 
 /// One folder, and not those above it: a slip of the pen should not leave a row of them.
@@ -138,7 +141,7 @@ fn make(dir: &Path) -> Result<()> {
     .with_context(|| format!("cannot make the folder {}", dir.display()))
 }
 
-fn page(command: &Command) -> Result<Page> {
+fn page(command: &Command) -> Result<ManPage> {
     let man = Man::new(command.clone().disable_help_subcommand(true))
         .source(concat!("remand ", env!("CARGO_PKG_VERSION")))
         .manual("remand");
@@ -164,7 +167,7 @@ fn page(command: &Command) -> Result<Page> {
         text.push_str(".SH NOTES\n");
         text.push_str(&notes(&after.to_string()));
     }
-    Ok(Page {
+    Ok(ManPage {
         file: man.get_filename(),
         text: in_ascii(&text),
     })

@@ -3,43 +3,43 @@
 //!
 //! One file a command, with its arguments and one function. Doc comments on arguments are the help.
 
-mod age;
-mod answer;
 mod approve;
 mod backup;
 mod board;
-mod brief;
+mod board_cell;
 mod budget;
+mod change_view;
 mod check;
 mod completions;
+mod context;
 mod demo;
-mod desk;
 mod diff;
 mod doctor;
+mod error;
 mod evaluators;
+mod event_filter;
 mod events;
+mod explain;
 mod facts;
-mod fail;
-mod follow;
+mod human_time;
 mod init;
 mod item;
 mod journal;
-mod led_here;
 mod log;
-mod loops;
+mod logging;
 mod man;
-mod out;
-mod person;
-mod picture;
+mod operator;
+mod pr_ref;
 mod project;
 mod prompts;
 mod prune;
-mod pull_name;
 mod read_review;
+mod redraw;
 mod reject;
 mod reload;
 mod remote_url;
 mod review;
+mod run;
 mod running_daemon;
 mod service;
 mod settings;
@@ -48,23 +48,22 @@ mod show;
 mod stats;
 mod status;
 mod stop;
-mod trace;
-mod unwatched;
+mod ui;
+mod unwatched_pr;
 mod verdict;
 mod watch;
 mod why;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 
-use desk::Desk;
-use fail::Code;
-use out::{Format, Out};
+use context::CommandContext;
+use error::ExitCode;
+use ui::{Format, Ui};
 
-use crate::config::Place;
+use crate::config::ConfigLocation;
 use crate::process;
 
 /// Sends rejected work back to the coding agent that can fix it, a bounded number of times, and to a person when that
@@ -114,9 +113,9 @@ struct Global {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Run(loops::RunArgs),
-    Tick(loops::TickArgs),
-    Work(loops::WorkArgs),
+    Run(run::RunArgs),
+    Tick(run::TickArgs),
+    Work(run::WorkArgs),
     Demo(demo::DemoArgs),
     Init(init::InitArgs),
     Doctor(doctor::DoctorArgs),
@@ -134,20 +133,20 @@ enum Command {
     Events(events::EventsArgs),
     Log(log::LogArgs),
     Diff(diff::DiffArgs),
-    Retry(person::RetryArgs),
-    Refine(person::RefineArgs),
+    Retry(operator::RetryArgs),
+    Refine(operator::RefineArgs),
     Budget(budget::BudgetArgs),
     Cycles(budget::CyclesArgs),
     Verdict(verdict::VerdictArgs),
-    Comment(person::CommentArgs),
+    Comment(operator::CommentArgs),
     Stop(stop::StopArgs),
     Start(stop::StartArgs),
-    Pause(person::PauseArgs),
-    Resume(person::ResumeArgs),
-    Post(person::PostArgs),
+    Pause(operator::PauseArgs),
+    Resume(operator::ResumeArgs),
+    Post(operator::PostArgs),
     Shadow(shadow::ShadowArgs),
     Stats(stats::StatsArgs),
-    Cancel(person::CancelArgs),
+    Cancel(operator::CancelArgs),
     #[command(subcommand)]
     Item(item::ItemCommand),
     ReadReview(read_review::ReadReviewArgs),
@@ -167,9 +166,9 @@ enum Command {
 }
 
 /// The whole program, but for the shim.
-pub(crate) fn main() -> ExitCode {
+pub(crate) fn main() -> std::process::ExitCode {
     if let Err(error) = process::close_memory() {
-        return fail::report(&mut Out::new(Format::Text), &error.into()).into();
+        return error::report(&mut Ui::new(Format::Text), &error.into()).into();
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -177,9 +176,9 @@ pub(crate) fn main() -> ExitCode {
             // Help goes to stdout with 0, a wrong word to stderr with 2. A closed pipe is nobody to tell.
             drop(error.print());
             return if error.use_stderr() {
-                Code::Usage
+                ExitCode::Usage
             } else {
-                Code::Done
+                ExitCode::Done
             }
             .into();
         }
@@ -189,14 +188,14 @@ pub(crate) fn main() -> ExitCode {
     } else {
         Format::Text
     };
-    let place = Place {
+    let place = ConfigLocation {
         config: cli.global.config,
         db: cli.global.db,
     };
-    let mut desk = Desk::new(Out::new(format), place, cli.global.verbose);
+    let mut desk = CommandContext::new(Ui::new(format), place, cli.global.verbose);
     let code = match obey(cli.command, &mut desk) {
         Ok(code) => code,
-        Err(error) => fail::report(&mut desk.out, &error),
+        Err(error) => error::report(&mut desk.out, &error),
     };
     if desk.knows_nothing() {
         let has_config = desk
@@ -230,15 +229,15 @@ fn only_looks(command: Option<&Command>) -> bool {
     )
 }
 
-fn obey(command: Option<Command>, desk: &mut Desk) -> Result<Code> {
+fn obey(command: Option<Command>, desk: &mut CommandContext) -> Result<ExitCode> {
     if only_looks(command.as_ref()) {
         stop::whatever_the_settings_say(desk)?;
     }
     match command {
         None => board::list(&board::ListArgs::default(), desk),
-        Some(Command::Run(args)) => loops::run(&args, desk),
-        Some(Command::Tick(args)) => loops::tick(&args, desk),
-        Some(Command::Work(args)) => loops::work(&args, desk),
+        Some(Command::Run(args)) => run::run(&args, desk),
+        Some(Command::Tick(args)) => run::tick(&args, desk),
+        Some(Command::Work(args)) => run::work(&args, desk),
         Some(Command::Demo(args)) => demo::demo(&args, desk),
         Some(Command::Init(args)) => init::init(&args, desk),
         Some(Command::Doctor(args)) => doctor::doctor(&args, desk),
@@ -255,20 +254,20 @@ fn obey(command: Option<Command>, desk: &mut Desk) -> Result<Code> {
         Some(Command::Events(args)) => events::events(&args, desk),
         Some(Command::Log(args)) => log::log(&args, desk),
         Some(Command::Diff(args)) => diff::diff(&args, desk),
-        Some(Command::Retry(args)) => person::retry(&args, desk),
-        Some(Command::Refine(args)) => person::refine(&args, desk),
+        Some(Command::Retry(args)) => operator::retry(&args, desk),
+        Some(Command::Refine(args)) => operator::refine(&args, desk),
         Some(Command::Budget(args)) => budget::budget(&args, desk),
         Some(Command::Cycles(args)) => budget::cycles(&args, desk),
         Some(Command::Verdict(args)) => verdict::verdict(&args, desk),
-        Some(Command::Comment(args)) => person::comment(&args, desk),
+        Some(Command::Comment(args)) => operator::comment(&args, desk),
         Some(Command::Stop(args)) => stop::stop(&args, desk),
         Some(Command::Start(args)) => stop::start(&args, desk),
-        Some(Command::Pause(args)) => person::pause(&args, desk),
-        Some(Command::Resume(args)) => person::resume(&args, desk),
-        Some(Command::Post(args)) => person::post(&args, desk),
+        Some(Command::Pause(args)) => operator::pause(&args, desk),
+        Some(Command::Resume(args)) => operator::resume(&args, desk),
+        Some(Command::Post(args)) => operator::post(&args, desk),
         Some(Command::Shadow(args)) => shadow::shadow(&args, desk),
         Some(Command::Stats(args)) => stats::stats(&args, desk),
-        Some(Command::Cancel(args)) => person::cancel(&args, desk),
+        Some(Command::Cancel(args)) => operator::cancel(&args, desk),
         Some(Command::Item(command)) => item::item(command, desk),
         Some(Command::ReadReview(args)) => read_review::read_review(&args, desk),
         Some(Command::Backup(args)) => backup::backup(&args, desk),

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
-use super::desk::{Desk, wait};
-use super::fail::{Code, Fail};
-use super::out::{Line, Table};
+use super::context::{CommandContext, wait};
+use super::error::{CommandError, ExitCode};
 use super::remote_url::{self, Unfit};
 use super::service;
+use super::ui::{Line, Table};
 use crate::blackboard::{self as bb, Project};
 use crate::change::ProjectId;
 use crate::config::Loaded;
@@ -83,20 +83,20 @@ impl AddArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {}
 
-pub(crate) fn project(command: ProjectCommand, desk: &mut Desk) -> Result<Code> {
+pub(crate) fn project(command: ProjectCommand, desk: &mut CommandContext) -> Result<ExitCode> {
     match command {
         ProjectCommand::Add(args) => add(&args, desk),
         ProjectCommand::List(_) => list(desk),
     }
 }
 
-fn add(args: &AddArgs, desk: &mut Desk) -> Result<Code> {
+fn add(args: &AddArgs, desk: &mut CommandContext) -> Result<ExitCode> {
     desk.may_begin();
     let settings = desk.settings()?;
     let project = put(args, &settings, desk)?;
     if desk.out.is_json() {
         desk.out.json(&project)?;
-        return Ok(Code::Done);
+        return Ok(ExitCode::Done);
     }
     say(&project, desk)?;
     say_who_works(&settings, project.project_id.as_str(), desk)?;
@@ -106,11 +106,11 @@ fn add(args: &AddArgs, desk: &mut Desk) -> Result<Code> {
         desk.out.note(format!("note: {what}"))?;
         desk.out.note(format!("hint: {remedy}"))?;
     }
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }
 
 /// Puts a repository on the blackboard, or changes where it is.
-pub(crate) fn put(args: &AddArgs, settings: &Loaded, desk: &Desk) -> Result<Project> {
+pub(crate) fn put(args: &AddArgs, settings: &Loaded, desk: &CommandContext) -> Result<Project> {
     let found = wait(desk.git(settings).project_at(&args.path))??;
     let project = described(&found, args, desk)?;
     desk.write("project_add", |conn, step| match bb::project_by_common_dir(
@@ -133,7 +133,7 @@ pub(crate) fn put(args: &AddArgs, settings: &Loaded, desk: &Desk) -> Result<Proj
 }
 
 /// What is known of it now.
-pub(crate) fn say(project: &Project, desk: &mut Desk) -> Result<()> {
+pub(crate) fn say(project: &Project, desk: &mut CommandContext) -> Result<()> {
     let name = project.project_id.as_str();
     desk.out.line(Line::default().strong(name).plain(format!(
         " is {}, work goes into {}",
@@ -155,7 +155,11 @@ pub(crate) fn say(project: &Project, desk: &mut Desk) -> Result<()> {
 }
 
 /// Nothing will happen without an agent: better said now than found out later.
-pub(crate) fn say_who_works(settings: &Loaded, project: &str, desk: &mut Desk) -> Result<()> {
+pub(crate) fn say_who_works(
+    settings: &Loaded,
+    project: &str,
+    desk: &mut CommandContext,
+) -> Result<()> {
     if settings.project(project).agent.is_none() {
         let file = settings
             .file
@@ -172,7 +176,7 @@ pub(crate) fn say_who_works(settings: &Loaded, project: &str, desk: &mut Desk) -
 }
 
 /// The project as it is going to be known, for `review --add-project` too.
-pub(crate) fn plain_project(found: &git::Project, desk: &Desk) -> Result<Project> {
+pub(crate) fn plain_project(found: &git::Project, desk: &CommandContext) -> Result<Project> {
     named_project(found, None, desk)
 }
 
@@ -180,12 +184,12 @@ pub(crate) fn plain_project(found: &git::Project, desk: &Desk) -> Result<Project
 pub(crate) fn named_project(
     found: &git::Project,
     name: Option<&str>,
-    desk: &Desk,
+    desk: &CommandContext,
 ) -> Result<Project> {
     described(found, &AddArgs::at(&found.path).named(name), desk)
 }
 
-fn described(found: &git::Project, args: &AddArgs, desk: &Desk) -> Result<Project> {
+fn described(found: &git::Project, args: &AddArgs, desk: &CommandContext) -> Result<Project> {
     let name = match &args.name {
         Some(name) => name.clone(),
         None => folder_name(&found.path),
@@ -196,7 +200,7 @@ fn described(found: &git::Project, args: &AddArgs, desk: &Desk) -> Result<Projec
         let what = format!("`{name}` can't be the name of a project");
         let hint = "letters, digits, `-`, `_` and `.`, at most 64 bytes, not beginning with `-` or `.`; give one with --name to \
                     `remand init` or `remand project add`";
-        return Err(Fail::usage(what).hint(hint).into());
+        return Err(CommandError::usage(what).hint(hint).into());
     }
     let repo = match &args.repo {
         Some(repo) => Some(checked_repo(repo)?),
@@ -211,11 +215,12 @@ fn described(found: &git::Project, args: &AddArgs, desk: &Desk) -> Result<Projec
             "cannot tell which branch of {} work goes into",
             found.path.display()
         );
-        return Err(Fail::new(what)
+        return Err(CommandError::new(what)
             .hint("a repository needs at least one commit; `remand project add PATH --default-branch BRANCH` names the branch")
             .into());
     };
-    git::check_branch_name(&default_branch).map_err(|error| Fail::usage(error.to_string()))?;
+    git::check_branch_name(&default_branch)
+        .map_err(|error| CommandError::usage(error.to_string()))?;
     Ok(Project {
         project_id: ProjectId::new(name),
         path: text(&found.path)?,
@@ -242,7 +247,7 @@ fn folder_name(path: &Path) -> String {
 fn text(path: &Path) -> Result<String> {
     let text = path
         .to_str()
-        .ok_or_else(|| Fail::new(format!("the path {} is not UTF-8", path.display())))?;
+        .ok_or_else(|| CommandError::new(format!("the path {} is not UTF-8", path.display())))?;
     Ok(text.to_owned())
 }
 
@@ -251,7 +256,7 @@ fn checked_repo(text: &str) -> Result<String> {
         return Ok(text.to_owned());
     }
     Err(
-        Fail::usage(format!("`{text}` is not the name of a repository"))
+        CommandError::usage(format!("`{text}` is not the name of a repository"))
             .hint("as owner/name, like rust-lang/rust")
             .into(),
     )
@@ -286,11 +291,12 @@ fn remote_url(found: &git::Project, args: &AddArgs) -> Result<Option<String>> {
     if let Some(url) = &args.url {
         return match remote_url::unfit(url) {
             None => Ok(Some(url.clone())),
-            Some(unfit) => Err(
-                Fail::usage(format!("--url can't be used: {}", unfit.what()))
-                    .hint(unfit.hint())
-                    .into(),
-            ),
+            Some(unfit) => Err(CommandError::usage(format!(
+                "--url can't be used: {}",
+                unfit.what()
+            ))
+            .hint(unfit.hint())
+            .into()),
         };
     }
     match found
@@ -306,21 +312,21 @@ fn remote_url(found: &git::Project, args: &AddArgs) -> Result<Option<String>> {
                 found.path.display(),
                 unfit.what()
             );
-            Err(Fail::new(what).hint(unfit.hint()).into())
+            Err(CommandError::new(what).hint(unfit.hint()).into())
         }
         Some((_, Some(Unfit::Begins | Unfit::Kind | Unfit::Form))) | None => Ok(None),
     }
 }
 
-fn list(desk: &mut Desk) -> Result<Code> {
+fn list(desk: &mut CommandContext) -> Result<ExitCode> {
     let projects = desk.read(bb::list_projects)?;
     if desk.out.is_json() {
         desk.out.json(&projects)?;
-        return Ok(Code::Done);
+        return Ok(ExitCode::Done);
     }
     if projects.is_empty() {
         desk.note_nothing_known();
-        return Ok(Code::Done);
+        return Ok(ExitCode::Done);
     }
     let mut table = Table::new(&["PROJECT", "PATH", "BRANCH", "REPO"]);
     for project in &projects {
@@ -332,7 +338,7 @@ fn list(desk: &mut Desk) -> Result<Code> {
         ]);
     }
     desk.out.table(&table)?;
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }
 
 #[cfg(test)]

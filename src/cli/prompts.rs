@@ -4,9 +4,9 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use super::desk::Desk;
-use super::fail::Code;
-use super::out::{Line, Look, Table};
+use super::context::CommandContext;
+use super::error::ExitCode;
+use super::ui::{Line, Table, TextStyle};
 use crate::prompt::{Name, Prompts};
 
 /// The prompts: what agents are told
@@ -41,22 +41,22 @@ pub(crate) struct ShowArgs {
 pub(crate) struct CheckArgs {}
 
 #[derive(Serialize)]
-struct Shown<'a> {
+struct PromptView<'a> {
     name: Name,
     origin: String,
-    variables: Vec<ShownVariable>,
+    variables: Vec<VariableView>,
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<&'a str>,
 }
 
 #[derive(Serialize)]
-struct ShownVariable {
+struct VariableView {
     name: &'static str,
     fields: &'static [&'static str],
     says: &'static str,
 }
 
-pub(crate) fn prompts(command: PromptsCommand, desk: &mut Desk) -> Result<Code> {
+pub(crate) fn prompts(command: PromptsCommand, desk: &mut CommandContext) -> Result<ExitCode> {
     let prompts = Prompts::load(desk.settings()?.prompts.as_deref())?;
     match command {
         PromptsCommand::List(_) => list(&prompts, desk),
@@ -65,15 +65,15 @@ pub(crate) fn prompts(command: PromptsCommand, desk: &mut Desk) -> Result<Code> 
     }
 }
 
-fn shown(prompts: &Prompts) -> Vec<Shown<'_>> {
-    let variable = |v: &crate::prompt::Variable| ShownVariable {
+fn shown(prompts: &Prompts) -> Vec<PromptView<'_>> {
+    let variable = |v: &crate::prompt::Variable| VariableView {
         name: v.name,
         fields: v.fields,
         says: v.says,
     };
     prompts
         .list()
-        .map(|(name, origin, variables)| Shown {
+        .map(|(name, origin, variables)| PromptView {
             name,
             origin: origin.to_string(),
             variables: variables.iter().map(variable).collect(),
@@ -82,28 +82,28 @@ fn shown(prompts: &Prompts) -> Vec<Shown<'_>> {
         .collect()
 }
 
-fn list(prompts: &Prompts, desk: &mut Desk) -> Result<Code> {
+fn list(prompts: &Prompts, desk: &mut CommandContext) -> Result<ExitCode> {
     let all = shown(prompts);
     if desk.out.is_json() {
         desk.out.json(&all)?;
-        return Ok(Code::Done);
+        return Ok(ExitCode::Done);
     }
     let mut table = Table::new(&["PROMPT", "FROM"]);
     for one in &all {
         table.row([one.name.as_str(), &one.origin]);
     }
     desk.out.table(&table)?;
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }
 
-fn one(args: &ShowArgs, prompts: &Prompts, desk: &mut Desk) -> Result<Code> {
+fn one(args: &ShowArgs, prompts: &Prompts, desk: &mut CommandContext) -> Result<ExitCode> {
     let text = prompts.source(args.name);
     for one in shown(prompts)
         .into_iter()
         .filter(|one| one.name == args.name)
     {
         if desk.out.is_json() {
-            desk.out.json(&Shown {
+            desk.out.json(&PromptView {
                 text: Some(text),
                 ..one
             })?;
@@ -117,20 +117,20 @@ fn one(args: &ShowArgs, prompts: &Prompts, desk: &mut Desk) -> Result<Code> {
             desk.out.block(text, 0)?;
         }
     }
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }
 
-fn check(prompts: &Prompts, desk: &mut Desk) -> Result<Code> {
+fn check(prompts: &Prompts, desk: &mut CommandContext) -> Result<ExitCode> {
     let names: Vec<&str> = prompts.list().map(|(name, ..)| name.as_str()).collect();
     if desk.out.is_json() {
         desk.out
             .json(&serde_json::json!({ "ok": true, "prompts": names }))?;
-        return Ok(Code::Done);
+        return Ok(ExitCode::Done);
     }
     desk.out.line(
         Line::default()
-            .piece(Look::Good, "ok")
+            .piece(TextStyle::Good, "ok")
             .plain(format!("  {}", names.join(", "))),
     )?;
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }

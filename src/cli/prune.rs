@@ -10,17 +10,17 @@ use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 
-use super::age::read_span;
 use super::backup::size;
-use super::desk::{Desk, refuse_agents, wait};
-use super::fail::{Code, Fail};
-use super::out::{Line, Look};
-use crate::blackboard::{self as bb, Board, BoardError, Remnant, Weight, Where};
+use super::context::{CommandContext, refuse_agents, wait};
+use super::error::{CommandError, ExitCode};
+use super::human_time::read_span;
+use super::ui::{Line, TextStyle};
+use crate::blackboard::{self as bb, BoardError, Remnant, SyncDb, Weight, Where};
 use crate::change::{Change, ChangeId, ProjectId};
 use crate::clock::Time;
 use crate::config::{self, Loaded};
 use crate::git::{self, Git, HeadAt, Sweep};
-use crate::{plain, wake};
+use crate::{sanitize, wake};
 
 /// A prune that takes longer says how far it is, this often.
 const TELL: Duration = Duration::from_secs(1);
@@ -56,7 +56,7 @@ pub(crate) struct PruneArgs {
 }
 
 #[derive(Serialize)]
-struct Shown {
+struct PruneReport {
     before: Time,
     dry_run: bool,
     pruned: Vec<Gone>,
@@ -96,11 +96,11 @@ struct Left {
     reason: String,
 }
 
-pub(crate) fn prune(args: &PruneArgs, desk: &mut Desk) -> Result<Code> {
+pub(crate) fn prune(args: &PruneArgs, desk: &mut CommandContext) -> Result<ExitCode> {
     refuse_agents()?;
     let settings = desk.settings()?;
     if args.vacuum && wake::is_heard(&settings.blackboard) {
-        return Err(Fail::new(
+        return Err(CommandError::new(
             "--vacuum writes the whole blackboard anew, and a daemon runs on it",
         )
         .hint("prune without it beside the daemon; or stop the daemon first")
@@ -127,7 +127,7 @@ pub(crate) fn prune(args: &PruneArgs, desk: &mut Desk) -> Result<Code> {
         is_dry: args.dry_run,
         refs: args.refs,
         wip: BTreeMap::new(),
-        shown: Shown {
+        shown: PruneReport {
             before,
             dry_run: args.dry_run,
             pruned: Vec::new(),
@@ -151,11 +151,11 @@ pub(crate) fn prune(args: &PruneArgs, desk: &mut Desk) -> Result<Code> {
         .map(|meta| meta.len())
         .unwrap_or_default();
     tell(desk, args, &broom.shown)?;
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }
 
 struct Broom {
-    board: Board,
+    board: SyncDb,
     git: Git,
     settings: Loaded,
     runs_dir: PathBuf,
@@ -166,11 +166,11 @@ struct Broom {
     refs: bool,
     /// The wip refs of each repository, asked for once.
     wip: BTreeMap<ProjectId, BTreeSet<String>>,
-    shown: Shown,
+    shown: PruneReport,
 }
 
 impl Broom {
-    async fn sweep_all(&mut self, desk: &mut Desk) -> Result<()> {
+    async fn sweep_all(&mut self, desk: &mut CommandContext) -> Result<()> {
         if !self.is_dry {
             // What a prune that was cut had still to remove.
             let left = self.board.read(bb::sweeps)?;
@@ -303,7 +303,7 @@ impl Broom {
             Ok(done) => Ok(done),
             // A row that something unknown refers to: of this change alone.
             Err(error) if !error.is_everywhere() && !matches!(error, BoardError::Panicked) => {
-                Ok(Err(plain::chain(&error)))
+                Ok(Err(sanitize::chain(&error)))
             }
             Err(error) => Err(error.into()),
         }
@@ -337,9 +337,9 @@ impl Broom {
                 repository: project.common_dir.display().to_string(),
                 proof: match head_at {
                     HeadAt::Branch(branch) => branch.to_owned(),
-                    HeadAt::Detached(_) => {
-                        head_at.ref_name().map_err(|error| plain::chain(&error))?
-                    }
+                    HeadAt::Detached(_) => head_at
+                        .ref_name()
+                        .map_err(|error| sanitize::chain(&error))?,
                 },
             })),
         }
@@ -392,7 +392,7 @@ impl Broom {
                 }
                 Err(error) => wip.doubtful.push(Left {
                     path: name,
-                    reason: plain::chain(&error),
+                    reason: sanitize::chain(&error),
                 }),
             }
         }
@@ -421,7 +421,7 @@ impl Broom {
             Ok(None) => {}
             Err(error) => wip.doubtful.push(Left {
                 path: name,
-                reason: plain::chain(&error),
+                reason: sanitize::chain(&error),
             }),
         }
     }
@@ -433,7 +433,7 @@ struct Wip {
     doubtful: Vec<Left>,
 }
 
-fn tell(desk: &mut Desk, args: &PruneArgs, shown: &Shown) -> Result<()> {
+fn tell(desk: &mut CommandContext, args: &PruneArgs, shown: &PruneReport) -> Result<()> {
     if desk.out.is_json() {
         desk.out.json(shown)?;
         return Ok(());
@@ -459,7 +459,7 @@ fn tell(desk: &mut Desk, args: &PruneArgs, shown: &Shown) -> Result<()> {
     for kept in &shown.kept {
         let line = Line::default()
             .strong(kept.change_id.as_str())
-            .piece(Look::Notice, "  stays: ")
+            .piece(TextStyle::Notice, "  stays: ")
             .plain(&kept.reason);
         desk.out.line(line)?;
     }
@@ -470,7 +470,7 @@ fn tell(desk: &mut Desk, args: &PruneArgs, shown: &Shown) -> Result<()> {
     for left in &shown.left {
         desk.out.note(
             Line::default()
-                .piece(Look::Notice, "left: ")
+                .piece(TextStyle::Notice, "left: ")
                 .plain(&left.path)
                 .plain(": ")
                 .plain(&left.reason),

@@ -6,12 +6,12 @@ use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 
-use super::desk::{Desk, read_text};
-use super::fail::Code;
-use super::out::{Line, Look};
-use super::picture::field;
+use super::change_view::field;
+use super::context::{CommandContext, read_text};
+use super::error::ExitCode;
+use super::ui::{Line, TextStyle};
 use crate::finding::{Finding, Outcome, Severity, Verdict};
-use crate::review::{self, Dialect, Reading};
+use crate::review_text::{self, Dialect, Reading};
 
 /// Say how remand reads the text of a review: verdict, findings, and why
 #[derive(Debug, Args)]
@@ -29,7 +29,7 @@ pub(crate) struct ReadReviewArgs {
 }
 
 #[derive(Serialize)]
-struct Shown {
+struct ReviewReading {
     verdict: Verdict,
     raw_verdict: Option<Verdict>,
     findings: Vec<Finding>,
@@ -46,20 +46,22 @@ struct Judged {
     outcome: Outcome,
 }
 
-pub(crate) fn read_review(args: &ReadReviewArgs, desk: &mut Desk) -> Result<Code> {
+pub(crate) fn read_review(args: &ReadReviewArgs, desk: &mut CommandContext) -> Result<ExitCode> {
     let text = read_text(&args.file)?;
     let threshold = match args.threshold {
         Some(threshold) => threshold,
         None => desk.settings()?.project("").severity_threshold,
     };
-    let reading = review::read(&text, threshold);
+    let reading = review_text::read(&text, threshold);
     if desk.out.is_json() {
-        desk.out.json(&Shown::from(reading))?;
-        return Ok(Code::Done);
+        desk.out.json(&ReviewReading::from(reading))?;
+        return Ok(ExitCode::Done);
     }
     let look = match reading.verdict {
-        Verdict::Approved => Look::Good,
-        Verdict::ChangesRequested | Verdict::NeedsDiscussion | Verdict::Unclear => Look::Notice,
+        Verdict::Approved => TextStyle::Good,
+        Verdict::ChangesRequested | Verdict::NeedsDiscussion | Verdict::Unclear => {
+            TextStyle::Notice
+        }
     };
     desk.out.line(
         Line::default()
@@ -102,10 +104,10 @@ pub(crate) fn read_review(args: &ReadReviewArgs, desk: &mut Desk) -> Result<Code
     for missing in &reading.missing {
         field(desk, "missing", missing)?;
     }
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }
 
-impl From<Reading> for Shown {
+impl From<Reading> for ReviewReading {
     fn from(reading: Reading) -> Self {
         let judged = reading.judged.into_iter().map(|judgment| Judged {
             id: judgment.id,

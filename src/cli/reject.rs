@@ -7,13 +7,13 @@ use clap::Args;
 use serde_json::json;
 
 use super::Named;
-use super::desk::{Desk, read_text, said};
-use super::fail::{Code, Fail};
-use super::picture::told;
+use super::change_view::told;
+use super::context::{CommandContext, read_text, said};
+use super::error::{CommandError, ExitCode};
 use crate::blackboard as bb;
 use crate::event::{EventType, NewEvent};
 use crate::finding::Verdict;
-use crate::review;
+use crate::review_text;
 
 /// How much of a rejection's text stands in its event's summary; the whole is in the metadata.
 const SUMMARY_CAP: usize = 200;
@@ -44,14 +44,14 @@ pub(crate) struct RejectArgs {
     text: Option<String>,
 }
 
-pub(crate) fn reject(args: &RejectArgs, desk: &mut Desk) -> Result<Code> {
+pub(crate) fn reject(args: &RejectArgs, desk: &mut CommandContext) -> Result<ExitCode> {
     let body = match (&args.file, &args.text) {
         (Some(file), _) => read_text(file)?,
         (None, Some(text)) => said(text)?,
         (None, None) => String::new(),
     };
     if body.trim().is_empty() {
-        return Err(Fail::usage("the rejection says nothing")
+        return Err(CommandError::usage("the rejection says nothing")
             .hint("say what is to be fixed")
             .into());
     }
@@ -61,13 +61,13 @@ pub(crate) fn reject(args: &RejectArgs, desk: &mut Desk) -> Result<Code> {
             "{} is {}: nothing more is done for it",
             change.change_id, change.state
         );
-        return Err(Fail::new(what).into());
+        return Err(CommandError::new(what).into());
     }
     let threshold = desk
         .settings()?
         .project(change.project_id.as_str())
         .severity_threshold;
-    let findings = review::read(&body, threshold).findings;
+    let findings = review_text::read(&body, threshold).findings;
     let id = change.change_id.clone();
     desk.write_and_judge("reject", |conn, step| {
         let event = NewEvent::about(&id, EventType::WorkRejected, summary(&body))

@@ -6,12 +6,12 @@ use anyhow::Result;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use super::answer::Answer;
-use super::desk::{Desk, wait};
+use super::context::{CommandContext, wait};
+use super::error::{CommandError, ExitCode};
+use super::explain::Explanation;
 use super::facts::Facts;
-use super::fail::{Code, Fail};
-use super::out::{Line, Look};
 use super::stop::whatever_the_settings_say;
+use super::ui::{Line, TextStyle};
 use crate::blackboard::{self as bb, ChangedKind};
 use crate::config::explain::Difference;
 use crate::daemon::{self, first_line};
@@ -36,7 +36,7 @@ pub(crate) struct ReloadArgs {}
 /// The daemon's answer, as its event has it.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-struct Told {
+struct ReloadReport {
     applied: bool,
     config: Option<String>,
     changed: Vec<Difference>,
@@ -51,12 +51,12 @@ struct Told {
     reason: Option<String>,
 }
 
-pub(crate) fn reload(_args: &ReloadArgs, desk: &mut Desk) -> Result<Code> {
+pub(crate) fn reload(_args: &ReloadArgs, desk: &mut CommandContext) -> Result<ExitCode> {
     whatever_the_settings_say(desk)?;
     let blackboard = desk.settings()?.blackboard;
     if daemon::holder(&blackboard).is_none() {
         let what = format!("no daemon is running on {}", blackboard.display());
-        return Err(Fail::new(what)
+        return Err(CommandError::new(what)
             .hint("`remand run` reads the configuration when it starts")
             .into());
     }
@@ -65,7 +65,7 @@ pub(crate) fn reload(_args: &ReloadArgs, desk: &mut Desk) -> Result<Code> {
     })?;
     let Some(event) = answer(desk, request)? else {
         let what = format!("the daemon has not answered within {} s", LIMIT.as_secs());
-        return Err(Fail::new(what)
+        return Err(CommandError::new(what)
             .hint("`remand status` shows whether it works")
             .into());
     };
@@ -76,13 +76,13 @@ pub(crate) fn reload(_args: &ReloadArgs, desk: &mut Desk) -> Result<Code> {
         print(desk, &told)?;
     }
     Ok(if told.applied {
-        Code::Done
+        ExitCode::Done
     } else {
-        Code::Config
+        ExitCode::Config
     })
 }
 
-fn answer(desk: &Desk, request: i64) -> Result<Option<Event>> {
+fn answer(desk: &CommandContext, request: i64) -> Result<Option<Event>> {
     let mut board = desk.board()?;
     wait(async {
         let begun = Instant::now();
@@ -96,8 +96,8 @@ fn answer(desk: &Desk, request: i64) -> Result<Option<Event>> {
     })?
 }
 
-fn told(event: &Event) -> Told {
-    let mut told: Told = serde_json::from_value(event.metadata.clone()).unwrap_or_default();
+fn told(event: &Event) -> ReloadReport {
+    let mut told: ReloadReport = serde_json::from_value(event.metadata.clone()).unwrap_or_default();
     told.applied = event.event_type == EventType::Reloaded;
     if !told.applied && told.reason.is_none() {
         told.reason = Some(event.summary.clone());
@@ -105,11 +105,11 @@ fn told(event: &Event) -> Told {
     told
 }
 
-fn print(desk: &mut Desk, told: &Told) -> Result<()> {
+fn print(desk: &mut CommandContext, told: &ReloadReport) -> Result<()> {
     if let Some(reason) = &told.reason {
         desk.out.line(
             Line::default()
-                .piece(Look::Bad, "refused")
+                .piece(TextStyle::Bad, "refused")
                 .plain("  the old settings stay in force"),
         )?;
         desk.out.block(reason, 2)?;
@@ -121,7 +121,7 @@ fn print(desk: &mut Desk, told: &Told) -> Result<()> {
         .unwrap_or("no config file: the defaults");
     desk.out.line(
         Line::default()
-            .piece(Look::Good, "applied")
+            .piece(TextStyle::Good, "applied")
             .plain(format!("  {file}")),
     )?;
     if told.changed.is_empty() && told.files.is_empty() {
@@ -143,8 +143,11 @@ fn print(desk: &mut Desk, told: &Told) -> Result<()> {
         desk.out.line(format!("  {name}"))?;
     }
     for one in &told.weaker {
-        desk.out
-            .line(Line::default().piece(Look::Notice, "  note: ").plain(one))?;
+        desk.out.line(
+            Line::default()
+                .piece(TextStyle::Notice, "  note: ")
+                .plain(one),
+        )?;
     }
     if !told.kept.is_empty() {
         desk.out.line(format!(
@@ -156,17 +159,17 @@ fn print(desk: &mut Desk, told: &Told) -> Result<()> {
 }
 
 /// For the board and `status`: a changed configuration that the daemon does not use.
-pub(crate) fn not_in_force(desk: &Desk) -> Result<Option<bb::Changed>> {
+pub(crate) fn not_in_force(desk: &CommandContext) -> Result<Option<bb::Changed>> {
     let is_running = daemon::holder(&desk.settings()?.blackboard).is_some();
     let row = desk.read(bb::configuration)?;
     Ok(row.and_then(|row| row.changed).filter(|_| is_running))
 }
 
 /// Says that a changed configuration is not in force, before what a command shows.
-pub(crate) fn banner(desk: &mut Desk) -> Result<()> {
+pub(crate) fn banner(desk: &mut CommandContext) -> Result<()> {
     if let Some(changed) = not_in_force(desk)? {
         let line = Line::default()
-            .piece(Look::Notice, sentence(&changed))
+            .piece(TextStyle::Notice, sentence(&changed))
             .plain(": ")
             .command(command(&changed));
         desk.out.note(line)?;
@@ -189,7 +192,7 @@ pub(crate) fn command(changed: &bb::Changed) -> &'static str {
 }
 
 /// For `why` of a change that is held for it: what is known of the configuration by now.
-pub(super) fn and_not_in_force(mut told: Answer, facts: &Facts) -> Answer {
+pub(super) fn and_not_in_force(mut told: Explanation, facts: &Facts) -> Explanation {
     if let Some(changed) = &facts.configuration {
         told.answer
             .push_str(&format!("; {}", first_line(&changed.reason)));

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 
-use super::desk::Desk;
-use super::fail::{Code, Fail};
-use super::picture::{short, told};
+use super::change_view::{short, told};
+use super::context::CommandContext;
+use super::error::{CommandError, ExitCode};
 use super::project::say_who_works;
 use super::shadow;
 use crate::blackboard::{self as bb, Conn, NewChange, Project};
@@ -16,9 +16,9 @@ use crate::config::Loaded;
 use crate::evaluator::definition::max_fix_cycles;
 use crate::work::{Item, Source, Status};
 
-mod look;
+mod worktree_check;
 
-use look::Found;
+use worktree_check::CheckedWorktree;
 
 /// Have the work in a worktree reviewed, and fixed until it passes
 #[derive(Debug, Args)]
@@ -58,10 +58,10 @@ pub(crate) struct ReviewArgs {
     shadow: bool,
 }
 
-pub(crate) fn review(args: &ReviewArgs, desk: &mut Desk) -> Result<Code> {
+pub(crate) fn review(args: &ReviewArgs, desk: &mut CommandContext) -> Result<ExitCode> {
     desk.may_begin();
     let settings = desk.settings()?;
-    let found = look::look(args, &settings, desk)?;
+    let found = worktree_check::look(args, &settings, desk)?;
     let live = desk.read(|conn| bb::live_change_at(conn, &found.path))?;
     let (id, what) = match live {
         None => (enter(args, &settings, &found, desk)?, "is to be reviewed"),
@@ -81,7 +81,12 @@ pub(crate) fn review(args: &ReviewArgs, desk: &mut Desk) -> Result<Code> {
 }
 
 /// A new change with its review, in one transaction; with its project, where that is new too.
-fn enter(args: &ReviewArgs, settings: &Loaded, found: &Found, desk: &Desk) -> Result<ChangeId> {
+fn enter(
+    args: &ReviewArgs,
+    settings: &Loaded,
+    found: &CheckedWorktree,
+    desk: &CommandContext,
+) -> Result<ChangeId> {
     let own = settings.project(found.project.project_id.as_str());
     let evaluators = desk.evaluators(settings)?;
     let most_fixes = settings
@@ -155,7 +160,7 @@ enum Standing {
     Moved,
 }
 
-fn standing(desk: &Desk, change: &Change, found: &Found) -> Result<Standing> {
+fn standing(desk: &CommandContext, change: &Change, found: &CheckedWorktree) -> Result<Standing> {
     let id = &change.change_id;
     let (items, review) = desk.read(|conn| {
         Ok((
@@ -169,7 +174,7 @@ fn standing(desk: &Desk, change: &Change, found: &Found) -> Result<Standing> {
             "{} is the worktree of {id} on {}, but it is on {} now",
             found.path, change.branch, found.branch
         );
-        return Err(Fail::new(what)
+        return Err(CommandError::new(what)
             .hint(format!(
                 "`git switch {}`, or `remand cancel {id}`",
                 change.branch
@@ -188,7 +193,7 @@ fn standing(desk: &Desk, change: &Change, found: &Found) -> Result<Standing> {
             short(&found.head),
             short(&change.head)
         );
-        return Err(Fail::new(what)
+        return Err(CommandError::new(what)
             .hint(format!(
                 "wait for it (`remand why {id}`), or `remand item cancel {item}`"
             ))
@@ -216,7 +221,7 @@ fn standing(desk: &Desk, change: &Change, found: &Found) -> Result<Standing> {
                 change.state,
                 short(&found.head)
             );
-            Err(Fail::new(what)
+            Err(CommandError::new(what)
                 .hint(format!("`remand why {id}` says what it waits for"))
                 .into())
         }
@@ -230,7 +235,7 @@ fn same_head(change: &Change, open: Option<&Item>, is_judged: bool) -> Result<St
             .decision
             .clone()
             .unwrap_or_else(|| format!("`remand why {id}`"));
-        return Err(Fail::needs_person(format!(
+        return Err(CommandError::needs_person(format!(
             "{id} needs you, and its head has not moved since"
         ))
         .hint(decide)

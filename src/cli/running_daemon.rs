@@ -5,9 +5,9 @@ use std::path::Path;
 use anyhow::Result;
 use serde::Serialize;
 
-use super::desk::Desk;
-use super::out::{Line, Look};
+use super::context::CommandContext;
 use super::service::{Elsewhere, FoundUnit, Owner};
+use super::ui::{Line, TextStyle};
 use crate::clock::Time;
 use crate::daemon::{self, Record};
 
@@ -89,7 +89,7 @@ impl RunningDaemon {
 }
 
 /// Prints that no daemon runs here while that of the machine uses another blackboard.
-pub(crate) fn elsewhere_note(desk: &mut Desk) -> Result<()> {
+pub(crate) fn elsewhere_note(desk: &mut CommandContext) -> Result<()> {
     if let Some(elsewhere) = Elsewhere::than(&desk.settings()?.blackboard) {
         let what = format!(
             "no daemon runs on this blackboard; {}",
@@ -97,7 +97,7 @@ pub(crate) fn elsewhere_note(desk: &mut Desk) -> Result<()> {
         );
         desk.out.note(
             Line::default()
-                .piece(Look::Notice, what)
+                .piece(TextStyle::Notice, what)
                 .plain(format!(": {}", elsewhere.remedy())),
         )?;
     }

@@ -1,11 +1,11 @@
 //! `remand service`: has systemd or launchd run the daemon.
 
-mod ask;
-mod found;
+mod installed;
 mod logins;
+mod manager;
 mod program;
-mod site;
-mod state;
+mod status;
+mod target;
 
 use std::fs;
 use std::io::Write as _;
@@ -15,18 +15,18 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use clap::{Args, Subcommand};
 
-use super::desk::Desk;
-use super::fail::{Code, Fail};
-use super::out::Line;
-use super::picture::field;
-use crate::unit;
+use super::change_view::field;
+use super::context::CommandContext;
+use super::error::{CommandError, ExitCode};
+use super::ui::Line;
+use crate::service_unit;
 use crate::{config, daemon};
-use ask::{Manager, Said};
-use site::Site;
+use manager::{Manager, StepResult};
+use target::InstallTarget;
 
-pub(crate) use found::{Elsewhere, FoundUnit, Owner, outside_of_unit, write_remedy};
-pub(crate) use state::checks;
-use state::{first_line, look, status};
+pub(crate) use installed::{Elsewhere, FoundUnit, Owner, outside_of_unit, write_remedy};
+pub(crate) use status::checks;
+use status::{first_line, look, status};
 
 /// Have systemd or launchd run the daemon
 #[derive(Debug, Subcommand)]
@@ -119,7 +119,7 @@ pub(crate) struct PrintArgs {
     which: Which,
 }
 
-pub(crate) fn service(command: &ServiceCommand, desk: &mut Desk) -> Result<Code> {
+pub(crate) fn service(command: &ServiceCommand, desk: &mut CommandContext) -> Result<ExitCode> {
     match command {
         ServiceCommand::Install(args) => install(args, desk),
         ServiceCommand::Uninstall(args) => uninstall(args, desk),
@@ -131,16 +131,16 @@ pub(crate) fn service(command: &ServiceCommand, desk: &mut Desk) -> Result<Code>
 /// `sudo` without `--system` would install it for root.
 fn refuse_for_root(which: &Which) -> Result<()> {
     if let Some(user) = config::sudo_user().filter(|_| !which.system && !which.user) {
-        return Err(Fail::usage("with sudo this would install it for root alone")
+        return Err(CommandError::usage("with sudo this would install it for root alone")
             .hint(format!("for the machine: add --system; for {user}: without sudo; really for root: add --user"))
             .into());
     }
     Ok(())
 }
 
-fn install(args: &InstallArgs, desk: &mut Desk) -> Result<Code> {
+fn install(args: &InstallArgs, desk: &mut CommandContext) -> Result<ExitCode> {
     refuse_for_root(&args.which)?;
-    let mut site = Site::find(&args.which, desk)?;
+    let mut site = InstallTarget::find(&args.which, desk)?;
     if let Some(problem) = site.problem.take() {
         return Err(problem.into());
     }
@@ -149,7 +149,7 @@ fn install(args: &InstallArgs, desk: &mut Desk) -> Result<Code> {
     let before = read(&site.file)?;
     if before
         .as_deref()
-        .is_some_and(|before| !unit::is_ours(before))
+        .is_some_and(|before| !service_unit::is_ours(before))
         && !args.force
     {
         return Err(not_ours(&site.file, "write over it"));
@@ -175,11 +175,11 @@ fn install(args: &InstallArgs, desk: &mut Desk) -> Result<Code> {
         match if left.is_empty() {
             manager.run(&step)
         } else {
-            Said::NotThere
+            StepResult::NotThere
         } {
-            Said::Well => {}
-            Said::NotThere => left.push(step.join(" ")),
-            Said::Badly(why) => {
+            StepResult::Well => {}
+            StepResult::NotThere => left.push(step.join(" ")),
+            StepResult::Badly(why) => {
                 failed = Some(why);
                 left.push(step.join(" "));
             }
@@ -223,19 +223,19 @@ fn install(args: &InstallArgs, desk: &mut Desk) -> Result<Code> {
             "the file is written; stop that daemon with `kill {pid}`, then `{}`",
             start.join(" ")
         );
-        return Err(Fail::new(what).hint(hint).into());
+        return Err(CommandError::new(what).hint(hint).into());
     }
     match failed {
-        Some(why) => Err(Fail::new(format!("it could not be started: {why}"))
+        Some(why) => Err(CommandError::new(format!("it could not be started: {why}"))
             .hint("the file is written; type what is left once that is mended")
             .into()),
-        None => Ok(Code::Done),
+        None => Ok(ExitCode::Done),
     }
 }
 
 /// The settings, the blackboard and the projects of the daemon: those of a unit of the machine are often not the ones
 /// that the person who installs it works with.
-fn print_what_holds(site: &Site, desk: &mut Desk) -> Result<()> {
+fn print_what_holds(site: &InstallTarget, desk: &mut CommandContext) -> Result<()> {
     let settings = site
         .settings
         .as_ref()
@@ -258,8 +258,8 @@ fn print_what_holds(site: &Site, desk: &mut Desk) -> Result<()> {
     field(desk, "projects", projects)
 }
 
-fn uninstall(args: &UninstallArgs, desk: &mut Desk) -> Result<Code> {
-    let site = Site::find(&args.which, desk)?;
+fn uninstall(args: &UninstallArgs, desk: &mut CommandContext) -> Result<ExitCode> {
+    let site = InstallTarget::find(&args.which, desk)?;
     let before = read(&site.file)?;
     let Some(before) = before else {
         if desk.out.is_json() {
@@ -271,18 +271,18 @@ fn uninstall(args: &UninstallArgs, desk: &mut Desk) -> Result<Code> {
                 site.file.display()
             ))?;
         }
-        return Ok(Code::Done);
+        return Ok(ExitCode::Done);
     };
-    if !unit::is_ours(&before) && !args.force {
+    if !service_unit::is_ours(&before) && !args.force {
         return Err(not_ours(&site.file, "remove it"));
     }
     let manager = Manager::of(&site);
     let mut left = Vec::new();
     if let Some(step) = manager.stop_step() {
         match manager.run(&step) {
-            Said::Well => {}
-            Said::Badly(why) if !args.force => {
-                return Err(Fail::new(format!("it could not be stopped, and {} is kept: {why}", site.file.display()))
+            StepResult::Well => {}
+            StepResult::Badly(why) if !args.force => {
+                return Err(CommandError::new(format!("it could not be stopped, and {} is kept: {why}", site.file.display()))
                     .hint(format!(
                         "once that is mended, `remand service uninstall{}` again; --force removes the file all the same",
                         site.flags()
@@ -290,8 +290,8 @@ fn uninstall(args: &UninstallArgs, desk: &mut Desk) -> Result<Code> {
                     .into());
             }
             // By now it may run without its file.
-            Said::Badly(why) => left.extend(manager.late_stop_step().map(|step| (step, why))),
-            Said::NotThere => left.extend(
+            StepResult::Badly(why) => left.extend(manager.late_stop_step().map(|step| (step, why))),
+            StepResult::NotThere => left.extend(
                 manager
                     .late_stop_step()
                     .map(|late| (late, not_there(&step))),
@@ -302,9 +302,9 @@ fn uninstall(args: &UninstallArgs, desk: &mut Desk) -> Result<Code> {
         .with_context(|| format!("cannot remove {}", site.file.display()))?;
     if let Some(step) = manager.reload_step() {
         match manager.run(&step) {
-            Said::Well => {}
-            Said::Badly(why) => left.push((step, why)),
-            Said::NotThere => left.push((step.clone(), not_there(&step))),
+            StepResult::Well => {}
+            StepResult::Badly(why) => left.push((step, why)),
+            StepResult::NotThere => left.push((step.clone(), not_there(&step))),
         }
     }
     if desk.out.is_json() {
@@ -314,7 +314,7 @@ fn uninstall(args: &UninstallArgs, desk: &mut Desk) -> Result<Code> {
             left.into_iter().map(|(step, _)| step.join(" ")).collect(),
         )?;
         desk.out.json(&told)?;
-        return Ok(Code::Done);
+        return Ok(ExitCode::Done);
     }
     desk.out.line(format!(
         "{} is removed; blackboard, settings and worktrees stay as they are",
@@ -333,15 +333,15 @@ fn uninstall(args: &UninstallArgs, desk: &mut Desk) -> Result<Code> {
             site.blackboard.display()
         ))?;
     }
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }
 
 fn not_there(step: &[String]) -> String {
     format!("{} is not there", step.first().map_or("", String::as_str))
 }
 
-fn print(args: &PrintArgs, desk: &mut Desk) -> Result<Code> {
-    let site = Site::find(&args.which, desk)?;
+fn print(args: &PrintArgs, desk: &mut CommandContext) -> Result<ExitCode> {
+    let site = InstallTarget::find(&args.which, desk)?;
     let text = site.text()?;
     if desk.out.is_json() {
         desk.out
@@ -358,11 +358,11 @@ fn print(args: &PrintArgs, desk: &mut Desk) -> Result<Code> {
             first_line(problem)
         ))?;
     }
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }
 
 fn not_ours(file: &Path, what: &str) -> anyhow::Error {
-    Fail::new(format!("{} was not written by remand", file.display()))
+    CommandError::new(format!("{} was not written by remand", file.display()))
         .hint(format!("--force has remand {what}"))
         .into()
 }

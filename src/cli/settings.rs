@@ -4,9 +4,9 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use super::desk::Desk;
-use super::fail::Code;
-use super::out::{Line, Look, Table};
+use super::context::CommandContext;
+use super::error::ExitCode;
+use super::ui::{Line, Table, TextStyle};
 use crate::blackboard as bb;
 use crate::config::{self, Loaded};
 use crate::daemon::InForce;
@@ -43,7 +43,7 @@ pub(crate) struct PathArgs {}
 pub(crate) struct DefaultsArgs {}
 
 #[derive(Serialize)]
-struct Shown {
+struct SettingsView {
     key: String,
     /// As TOML.
     value: String,
@@ -76,7 +76,7 @@ struct Checked {
     in_force: Option<bool>,
 }
 
-pub(crate) fn settings(command: ConfigCommand, desk: &mut Desk) -> Result<Code> {
+pub(crate) fn settings(command: ConfigCommand, desk: &mut CommandContext) -> Result<ExitCode> {
     match command {
         ConfigCommand::Show(args) => show(&args, desk),
         ConfigCommand::Check(_) => check(desk),
@@ -85,7 +85,7 @@ pub(crate) fn settings(command: ConfigCommand, desk: &mut Desk) -> Result<Code> 
     }
 }
 
-fn show(args: &ShowArgs, desk: &mut Desk) -> Result<Code> {
+fn show(args: &ShowArgs, desk: &mut CommandContext) -> Result<ExitCode> {
     let wanted = |key: &str| {
         args.key.as_deref().is_none_or(|start| {
             key == start
@@ -99,11 +99,11 @@ fn show(args: &ShowArgs, desk: &mut Desk) -> Result<Code> {
     let known = row
         .filter(|_| matches!(in_force, InForce::Yes { .. } | InForce::No { .. }))
         .map(|row| row.settings);
-    let shown: Vec<Shown> = settings
+    let shown: Vec<SettingsView> = settings
         .explain()
         .into_iter()
         .filter(|setting| wanted(&setting.key))
-        .map(|setting| Shown {
+        .map(|setting| SettingsView {
             in_force: known
                 .as_ref()
                 .and_then(|known| known.get(&setting.key).cloned()),
@@ -113,12 +113,12 @@ fn show(args: &ShowArgs, desk: &mut Desk) -> Result<Code> {
         })
         .collect();
     if let (Some(key), true) = (&args.key, shown.is_empty()) {
-        let fail = super::fail::Fail::not_found(format!("there is no setting `{key}`"));
+        let fail = super::error::CommandError::not_found(format!("there is no setting `{key}`"));
         return Err(fail.hint("`remand config show` lists them all").into());
     }
     if desk.out.is_json() {
         desk.out.json(&shown)?;
-        return Ok(Code::Done);
+        return Ok(ExitCode::Done);
     }
     let mut table = Table::new(&["KEY", "VALUE", "FROM"]);
     for setting in &shown {
@@ -136,11 +136,11 @@ fn show(args: &ShowArgs, desk: &mut Desk) -> Result<Code> {
         desk.out
             .note(format!("  in force: {} = {value}", setting.key))?;
     }
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }
 
 /// How they relate to those of the running daemon. A blackboard that can't be read is no fault of the settings.
-fn in_force(desk: &Desk, settings: &Loaded) -> (InForce, Option<bb::Configuration>) {
+fn in_force(desk: &CommandContext, settings: &Loaded) -> (InForce, Option<bb::Configuration>) {
     let read = || -> Result<Option<bb::Configuration>> {
         let Some(mut board) = desk.board_there(settings)? else {
             return Ok(None);
@@ -151,15 +151,15 @@ fn in_force(desk: &Desk, settings: &Loaded) -> (InForce, Option<bb::Configuratio
     (InForce::of(settings, row.as_ref()), row)
 }
 
-fn tell_in_force(desk: &mut Desk, in_force: &InForce) -> Result<()> {
+fn tell_in_force(desk: &mut CommandContext, in_force: &InForce) -> Result<()> {
     // The next daemon reads them: there is nothing to report.
     if *in_force == InForce::NoDaemon {
         return Ok(());
     }
     let look = if in_force.is_in_force() == Some(false) {
-        Look::Notice
+        TextStyle::Notice
     } else {
-        Look::Plain
+        TextStyle::Plain
     };
     let line = Line::default().piece(look, in_force.sentence());
     let line = in_force
@@ -169,7 +169,7 @@ fn tell_in_force(desk: &mut Desk, in_force: &InForce) -> Result<()> {
     Ok(())
 }
 
-fn check(desk: &mut Desk) -> Result<Code> {
+fn check(desk: &mut CommandContext) -> Result<ExitCode> {
     let settings = desk.settings()?;
     desk.evaluators(&settings)?;
     Prompts::load(settings.prompts.as_deref())?;
@@ -194,18 +194,18 @@ fn check(desk: &mut Desk) -> Result<Code> {
             warnings,
             in_force,
         })?;
-        return Ok(Code::Done);
+        return Ok(ExitCode::Done);
     }
     for stray in &strays {
         desk.out.note(
             Line::default()
-                .piece(Look::Notice, "warning:")
+                .piece(TextStyle::Notice, "warning:")
                 .plain(" ")
                 .plain(&stray.what),
         )?;
         desk.out.note(
             Line::default()
-                .piece(Look::Command, "hint:")
+                .piece(TextStyle::Command, "hint:")
                 .plain(" ")
                 .plain(&stray.hint),
         )?;
@@ -213,14 +213,14 @@ fn check(desk: &mut Desk) -> Result<Code> {
     let what = config.unwrap_or_else(|| "there is no config file: the defaults hold".into());
     desk.out.line(
         Line::default()
-            .piece(Look::Good, "ok")
+            .piece(TextStyle::Good, "ok")
             .plain(format!("  {what}")),
     )?;
     tell_in_force(desk, &in_force)?;
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }
 
-fn known_projects(desk: &Desk, settings: &Loaded) -> Result<Vec<String>> {
+fn known_projects(desk: &CommandContext, settings: &Loaded) -> Result<Vec<String>> {
     let Some(mut board) = desk.board_there(settings)? else {
         return Ok(Vec::new());
     };
@@ -232,7 +232,7 @@ fn known_projects(desk: &Desk, settings: &Loaded) -> Result<Vec<String>> {
 }
 
 /// Works with a file that cannot be used too: whoever has to edit it must find it.
-fn path(desk: &mut Desk) -> Result<Code> {
+fn path(desk: &mut CommandContext) -> Result<ExitCode> {
     let loaded = desk.settings();
     let file = config::file_to_write(desk.place());
     let exists = file.as_ref().is_some_and(|file| file.is_file());
@@ -248,7 +248,7 @@ fn path(desk: &mut Desk) -> Result<Code> {
             exists,
             blackboard,
         })?;
-        return Ok(Code::Done);
+        return Ok(ExitCode::Done);
     }
     desk.out.line(config.unwrap_or_default())?;
     match (exists, loaded.is_ok()) {
@@ -264,10 +264,10 @@ fn path(desk: &mut Desk) -> Result<Code> {
             .out
             .note("note: it is not there; `remand init` writes one")?,
     }
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }
 
-fn defaults(desk: &mut Desk) -> Result<Code> {
+fn defaults(desk: &mut CommandContext) -> Result<ExitCode> {
     if desk.out.is_json() {
         desk.out.json(&Text {
             text: config::default_text(),
@@ -275,5 +275,5 @@ fn defaults(desk: &mut Desk) -> Result<Code> {
     } else {
         desk.out.block(config::default_text(), 0)?;
     }
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }

@@ -4,11 +4,11 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 
 use super::Named;
-use super::answer::{Answer, may_finish, say};
-use super::desk::Desk;
+use super::change_view::told;
+use super::context::CommandContext;
+use super::error::ExitCode;
+use super::explain::{Explanation, may_finish, say};
 use super::facts::Facts;
-use super::fail::Code;
-use super::picture::told;
 use crate::blackboard as bb;
 use crate::change::{Change, ProjectId, Shadow, ShadowMode};
 use crate::config::Loaded;
@@ -43,7 +43,7 @@ enum Word {
     Off,
 }
 
-pub(crate) fn shadow(args: &ShadowArgs, desk: &mut Desk) -> Result<Code> {
+pub(crate) fn shadow(args: &ShadowArgs, desk: &mut CommandContext) -> Result<ExitCode> {
     let before = desk.change(&args.named.change)?;
     let id = before.change_id;
     let mode = match args.word {
@@ -81,7 +81,7 @@ pub(super) fn word(
 }
 
 /// For `why`: the settings say something else than what is in force for a change without a word of its own.
-pub(super) fn unread(desk: &Desk, change: &Change) -> Result<Option<String>> {
+pub(super) fn unread(desk: &CommandContext, change: &Change) -> Result<Option<String>> {
     if change.state.is_over() || change.shadow_word.is_some() {
         return Ok(None);
     }
@@ -91,7 +91,7 @@ pub(super) fn unread(desk: &Desk, change: &Change) -> Result<Option<String>> {
 }
 
 /// What waits for it, and what that would be.
-pub(super) fn shadowed(facts: &Facts) -> Answer {
+pub(super) fn shadowed(facts: &Facts) -> Explanation {
     let mut said = vec![sentence(facts)];
     let item = facts.row.open_item.as_ref();
     if let Some(review) = &facts.shadow_review {
@@ -145,7 +145,7 @@ pub(super) fn shadowed(facts: &Facts) -> Answer {
     say("shadow", said.join("; "), since, &[command(facts)])
 }
 
-pub(super) fn and_in_shadow(mut told: Answer, facts: &Facts) -> Answer {
+pub(super) fn and_in_shadow(mut told: Explanation, facts: &Facts) -> Explanation {
     if facts.row.change.shadow {
         told.answer.push_str(&format!("; {}", sentence(facts)));
         told.commands.push(command(facts));

@@ -5,14 +5,14 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::age::{ago, span};
-use super::desk::{Desk, find_change, no_such};
-use super::fail::{Code, Fail};
-use super::out::Line;
-use super::picture::{field, print_answer, short};
-use super::pull_name::PullName;
+use super::change_view::{field, print_answer, short};
+use super::context::{CommandContext, find_change, no_such};
+use super::error::{CommandError, ExitCode};
+use super::human_time::{ago, span};
+use super::pr_ref::PrRef;
 use super::status::{finding_line, one};
-use super::unwatched::Unwatched;
+use super::ui::Line;
+use super::unwatched_pr::UnwatchedPr;
 use crate::blackboard::{self as bb, BoardError, Conn, OpenFinding, PastReview, Project};
 use crate::change::{Change, ChangeId, ProjectId, dollars};
 use crate::event::Event;
@@ -43,12 +43,12 @@ pub(crate) enum Thing {
     Event(Event),
     Project(Project),
     /// A pull request that is no change.
-    Pull(Box<Unwatched>),
+    Pull(Box<UnwatchedPr>),
 }
 
 /// What a person means by an id. The letter in front says what it names; a branch may look like an id, so a change by
 /// that name is the last guess.
-pub(crate) fn find(desk: &Desk, text: &str) -> Result<Thing> {
+pub(crate) fn find(desk: &CommandContext, text: &str) -> Result<Thing> {
     let name = desk.pull_name(text)?;
     let text = name.as_deref().unwrap_or(text);
     let found = desk.read(|conn| {
@@ -60,9 +60,9 @@ pub(crate) fn find(desk: &Desk, text: &str) -> Result<Thing> {
         }
         Ok(find_change(conn, text)?.map(Thing::Change))
     })?;
-    match (found, PullName::parse(text)) {
+    match (found, PrRef::parse(text)) {
         (Ok(thing), _) => Ok(thing),
-        (Err(_), Some(name)) => Ok(Thing::Pull(Box::new(Unwatched::look(desk, &name)?))),
+        (Err(_), Some(name)) => Ok(Thing::Pull(Box::new(UnwatchedPr::look(desk, &name)?))),
         (Err(near), None) => Err(desk
             .pruned(text)?
             .unwrap_or_else(|| not_there(text, &near))
@@ -98,7 +98,7 @@ fn maybe<T>(found: bb::Result<T>) -> bb::Result<Option<T>> {
     }
 }
 
-fn not_there(text: &str, near: &[String]) -> Fail {
+fn not_there(text: &str, near: &[String]) -> CommandError {
     let kind = match text.chars().next() {
         Some('w') => "work item",
         Some('r') => "run",
@@ -111,11 +111,11 @@ fn not_there(text: &str, near: &[String]) -> Fail {
     if text.chars().skip(1).any(|c| !c.is_ascii_digit()) {
         return no_such(text, near);
     }
-    Fail::not_found(format!("there is no {kind} `{text}`"))
+    CommandError::not_found(format!("there is no {kind} `{text}`"))
         .hint("ids: c1 change, w1 work item, r1 run, v1 review, j1 rejection, f1 finding, 1 event; `remand list --all` shows the changes")
 }
 
-pub(crate) fn show(args: &ShowArgs, desk: &mut Desk) -> Result<Code> {
+pub(crate) fn show(args: &ShowArgs, desk: &mut CommandContext) -> Result<ExitCode> {
     match find(desk, &args.id)? {
         Thing::Change(change) => one(desk, change),
         Thing::Item(item) => show_item(desk, item),
@@ -150,12 +150,12 @@ struct ItemDetail {
 }
 
 /// For `item show` too.
-pub(crate) fn item(desk: &mut Desk, id: &ItemId) -> Result<Code> {
+pub(crate) fn item(desk: &mut CommandContext, id: &ItemId) -> Result<ExitCode> {
     let item = desk.read(|conn| bb::item(conn, id))?;
     show_item(desk, item)
 }
 
-fn show_item(desk: &mut Desk, item: Item) -> Result<Code> {
+fn show_item(desk: &mut CommandContext, item: Item) -> Result<ExitCode> {
     let detail = desk.read(|conn| {
         let (runs, rejections) = (
             bb::runs_of(conn, &item.item_id)?,
@@ -175,7 +175,7 @@ fn show_item(desk: &mut Desk, item: Item) -> Result<Code> {
     })?;
     if desk.out.is_json() {
         desk.out.json(&detail)?;
-        return Ok(Code::Done);
+        return Ok(ExitCode::Done);
     }
     let item = &detail.item;
     heading(desk, item.item_id.as_str(), &item.title)?;
@@ -259,7 +259,7 @@ fn show_item(desk: &mut Desk, item: Item) -> Result<Code> {
         )?;
     }
     metadata(desk, &item.metadata)?;
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }
 
 fn run_line(run: &Run) -> String {
@@ -271,10 +271,10 @@ fn run_line(run: &Run) -> String {
     format!("{} by {}: {ended}{status}", run.run_id, run.agent)
 }
 
-fn show_run(desk: &mut Desk, run: &Run) -> Result<Code> {
+fn show_run(desk: &mut CommandContext, run: &Run) -> Result<ExitCode> {
     if desk.out.is_json() {
         desk.out.json(run)?;
-        return Ok(Code::Done);
+        return Ok(ExitCode::Done);
     }
     heading(desk, run.run_id.as_str(), &format!("by {}", run.agent))?;
     field(desk, "item", run.item_id.as_str())?;
@@ -337,16 +337,20 @@ fn show_run(desk: &mut Desk, run: &Run) -> Result<Code> {
         desk.out.blank()?;
         desk.out.block(output, 2)?;
     }
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }
 
-fn show_review(desk: &mut Desk, change_id: &ChangeId, review: &PastReview) -> Result<Code> {
+fn show_review(
+    desk: &mut CommandContext,
+    change_id: &ChangeId,
+    review: &PastReview,
+) -> Result<ExitCode> {
     if desk.out.is_json() {
         desk.out.json(&Of {
             change_id,
             thing: review,
         })?;
-        return Ok(Code::Done);
+        return Ok(ExitCode::Done);
     }
     heading(
         desk,
@@ -380,13 +384,13 @@ fn show_review(desk: &mut Desk, change_id: &ChangeId, review: &PastReview) -> Re
     )?;
     desk.out.blank()?;
     desk.out.block(&review.body, 2)?;
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }
 
-fn show_rejection(desk: &mut Desk, rejection: &Rejection) -> Result<Code> {
+fn show_rejection(desk: &mut CommandContext, rejection: &Rejection) -> Result<ExitCode> {
     if desk.out.is_json() {
         desk.out.json(rejection)?;
-        return Ok(Code::Done);
+        return Ok(ExitCode::Done);
     }
     heading(desk, rejection.rejection_id.as_str(), &rejection.summary)?;
     field(desk, "state", rejection.state.as_str())?;
@@ -406,16 +410,20 @@ fn show_rejection(desk: &mut Desk, rejection: &Rejection) -> Result<Code> {
         desk.out.blank()?;
         desk.out.block(body, 2)?;
     }
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }
 
-fn show_finding(desk: &mut Desk, change_id: &ChangeId, finding: &OpenFinding) -> Result<Code> {
+fn show_finding(
+    desk: &mut CommandContext,
+    change_id: &ChangeId,
+    finding: &OpenFinding,
+) -> Result<ExitCode> {
     if desk.out.is_json() {
         desk.out.json(&Of {
             change_id,
             thing: finding,
         })?;
-        return Ok(Code::Done);
+        return Ok(ExitCode::Done);
     }
     desk.out.line(finding_line(finding))?;
     field(desk, "change", change_id.as_str())?;
@@ -431,13 +439,13 @@ fn show_finding(desk: &mut Desk, change_id: &ChangeId, finding: &OpenFinding) ->
         "resolution",
         finding.resolution.map_or("", Resolution::as_str),
     )?;
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }
 
-fn show_event(desk: &mut Desk, event: &Event) -> Result<Code> {
+fn show_event(desk: &mut CommandContext, event: &Event) -> Result<ExitCode> {
     if desk.out.is_json() {
         desk.out.json(event)?;
-        return Ok(Code::Done);
+        return Ok(ExitCode::Done);
     }
     heading(desk, &event.id.to_string(), &event.summary)?;
     field(desk, "type", event.event_type.as_str())?;
@@ -458,13 +466,13 @@ fn show_event(desk: &mut Desk, event: &Event) -> Result<Code> {
         event.change_id.as_ref().map_or("", ChangeId::as_str),
     )?;
     metadata(desk, &event.metadata)?;
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }
 
-fn show_project(desk: &mut Desk, project: &Project) -> Result<Code> {
+fn show_project(desk: &mut CommandContext, project: &Project) -> Result<ExitCode> {
     if desk.out.is_json() {
         desk.out.json(project)?;
-        return Ok(Code::Done);
+        return Ok(ExitCode::Done);
     }
     heading(desk, project.project_id.as_str(), "project")?;
     field(desk, "path", &project.path)?;
@@ -478,13 +486,13 @@ fn show_project(desk: &mut Desk, project: &Project) -> Result<Code> {
             .as_deref()
             .unwrap_or("nowhere: no URL is pinned"),
     )?;
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }
 
-fn show_unwatched(desk: &mut Desk, unwatched: &Unwatched) -> Result<Code> {
+fn show_unwatched(desk: &mut CommandContext, unwatched: &UnwatchedPr) -> Result<ExitCode> {
     if desk.out.is_json() {
         desk.out.json(unwatched)?;
-        return Ok(Code::Done);
+        return Ok(ExitCode::Done);
     }
     let title = unwatched
         .pull
@@ -511,16 +519,16 @@ fn show_unwatched(desk: &mut Desk, unwatched: &Unwatched) -> Result<Code> {
         field(desk, "labels", pull.labels.join(", "))?;
         field(desk, "URL", &pull.url)?;
     }
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }
 
-fn heading(desk: &mut Desk, id: &str, title: &str) -> Result<()> {
+fn heading(desk: &mut CommandContext, id: &str, title: &str) -> Result<()> {
     Ok(desk
         .out
         .line(Line::default().strong(id).plain("  ").plain(title))?)
 }
 
-fn metadata(desk: &mut Desk, value: &Value) -> Result<()> {
+fn metadata(desk: &mut CommandContext, value: &Value) -> Result<()> {
     if value.as_object().is_some_and(|keys| !keys.is_empty()) {
         desk.out.blank()?;
         desk.out.block(&serde_json::to_string_pretty(value)?, 2)?;

@@ -5,9 +5,9 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::json;
 
-use super::desk::Desk;
-use super::fail::Code;
-use super::out::Table;
+use super::context::CommandContext;
+use super::error::ExitCode;
+use super::ui::Table;
 use crate::blackboard::{self as bb, ShadowSum, Spend, SpendSums};
 use crate::change::{ProjectId, dollars};
 use crate::clock::{self, Zone};
@@ -29,7 +29,7 @@ pub(crate) struct StatsArgs {
     shadow: bool,
 }
 
-pub(crate) fn stats(args: &StatsArgs, desk: &mut Desk) -> Result<Code> {
+pub(crate) fn stats(args: &StatsArgs, desk: &mut CommandContext) -> Result<ExitCode> {
     // A setting that cannot be read hides no numbers.
     let settings = desk.settings().ok();
     let zone = settings.as_ref().map_or(Zone::Local, Loaded::timezone);
@@ -45,7 +45,7 @@ pub(crate) fn stats(args: &StatsArgs, desk: &mut Desk) -> Result<Code> {
     if desk.out.is_json() {
         desk.out
             .json(&json!({ "projects": projects, "all": all, "spend": spend, "today": today }))?;
-        return Ok(Code::Done);
+        return Ok(ExitCode::Done);
     }
     if !args.shadow {
         print_spend(desk, &spend)?;
@@ -67,7 +67,7 @@ pub(crate) fn stats(args: &StatsArgs, desk: &mut Desk) -> Result<Code> {
             desk.out
                 .note("nothing is in shadow, and nothing was (`remand shadow CHANGE on`)")?;
         }
-        return Ok(Code::Done);
+        return Ok(ExitCode::Done);
     }
     if !args.shadow {
         desk.out.blank()?;
@@ -85,7 +85,7 @@ struct Today {
     setting: String,
 }
 
-fn today(desk: &Desk, settings: &Loaded) -> Result<Vec<Today>> {
+fn today(desk: &CommandContext, settings: &Loaded) -> Result<Vec<Today>> {
     let start = clock::day(desk.now, settings.timezone()).start;
     desk.read(|conn| {
         let mut bounds = Vec::new();
@@ -116,7 +116,7 @@ fn today(desk: &Desk, settings: &Loaded) -> Result<Vec<Today>> {
     })
 }
 
-fn print_spend(desk: &mut Desk, sums: &SpendSums) -> Result<()> {
+fn print_spend(desk: &mut CommandContext, sums: &SpendSums) -> Result<()> {
     if sums.all.runs == 0 {
         return Ok(desk.out.note("no agent has run yet")?);
     }
@@ -183,7 +183,11 @@ fn spend_cells(name: &str, sum: &Spend) -> [String; 5] {
     ]
 }
 
-fn print_shadow(desk: &mut Desk, projects: &[ShadowSum], all: &ShadowSum) -> Result<Code> {
+fn print_shadow(
+    desk: &mut CommandContext,
+    projects: &[ShadowSum],
+    all: &ShadowSum,
+) -> Result<ExitCode> {
     let mut table = Table::new(&[
         "PROJECT",
         "IN SHADOW",
@@ -225,7 +229,7 @@ fn print_shadow(desk: &mut Desk, projects: &[ShadowSum], all: &ShadowSum) -> Res
             all.reviewed, all.rejected
         ))?;
     }
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }
 
 fn add(all: &ShadowSum, one: &ShadowSum) -> ShadowSum {

@@ -7,20 +7,20 @@ use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 
-use super::age::{ago, ahead, span};
 use super::approve::moved_to;
-use super::desk::Desk;
-use super::fail::Code;
-use super::follow;
-use super::out::{Line, Look};
-use super::picture::{Picture, field, look_of, print_answer, short};
+use super::change_view::{ChangeView, field, look_of, print_answer, short};
+use super::context::CommandContext;
+use super::error::ExitCode;
+use super::human_time::{ago, ahead, span};
+use super::redraw;
 use super::running_daemon::{self, RunningDaemon};
+use super::ui::{Line, TextStyle};
 use super::{reload, stop};
 use crate::agent::{self, Doing};
 use crate::blackboard::{self as bb, OpenFinding, PastReview, WithoutCost};
 use crate::change::{Budget, Change, ChangeId, State, dollars};
 use crate::clock::Time;
-use crate::pull::{Feedback, SeenPull, Trust};
+use crate::pull_request::{Feedback, PullRow, Trust};
 use crate::work::{ItemId, Run, RunId, Status};
 
 /// Show how one change stands, or how many there are of each kind
@@ -39,15 +39,15 @@ pub(crate) struct StatusArgs {
     watch: bool,
 }
 
-pub(crate) fn status(args: &StatusArgs, desk: &mut Desk) -> Result<Code> {
+pub(crate) fn status(args: &StatusArgs, desk: &mut CommandContext) -> Result<ExitCode> {
     if args.watch {
-        follow::follow(desk, |desk| once(args, desk))
+        redraw::follow(desk, |desk| once(args, desk))
     } else {
         once(args, desk)
     }
 }
 
-fn once(args: &StatusArgs, desk: &mut Desk) -> Result<Code> {
+fn once(args: &StatusArgs, desk: &mut CommandContext) -> Result<ExitCode> {
     match &args.change {
         Some(change) => {
             let change = desk.change(change)?;
@@ -61,7 +61,7 @@ fn once(args: &StatusArgs, desk: &mut Desk) -> Result<Code> {
 #[derive(Serialize)]
 struct Detail {
     #[serde(flatten)]
-    picture: Picture,
+    picture: ChangeView,
     open_findings: Vec<OpenFinding>,
     reviews: Vec<PastReview>,
     /// What was said on its pull request, oldest first.
@@ -71,7 +71,7 @@ struct Detail {
 }
 
 /// For `why` too: a change that is done, but not with what its branch has now.
-pub(crate) fn moved(desk: &Desk, change: &Change) -> Result<Option<String>> {
+pub(crate) fn moved(desk: &CommandContext, change: &Change) -> Result<Option<String>> {
     if !matches!(change.state, State::ReadyForHumanReview | State::Approved) {
         return Ok(None);
     }
@@ -86,12 +86,12 @@ pub(crate) fn moved(desk: &Desk, change: &Change) -> Result<Option<String>> {
 }
 
 /// For `show` too.
-pub(crate) fn one(desk: &mut Desk, change: Change) -> Result<Code> {
+pub(crate) fn one(desk: &mut CommandContext, change: Change) -> Result<ExitCode> {
     let around = desk.around()?;
     let mut detail = desk.read(|conn| {
         let id = change.change_id.clone();
         Ok(Detail {
-            picture: Picture::take(conn, change, around)?,
+            picture: ChangeView::take(conn, change, around)?,
             open_findings: bb::open_findings(conn, &id)?,
             reviews: bb::reviews_of(conn, &id)?,
             feedback: bb::said_of(conn, &id)?,
@@ -104,7 +104,7 @@ pub(crate) fn one(desk: &mut Desk, change: Change) -> Result<Code> {
     };
     if desk.out.is_json() {
         desk.out.json(&detail)?;
-        return Ok(Code::Done);
+        return Ok(ExitCode::Done);
     }
     let change = detail.picture.change().clone();
     desk.out.line(
@@ -172,7 +172,7 @@ pub(crate) fn one(desk: &mut Desk, change: Change) -> Result<Code> {
     for said in &detail.feedback {
         field(desk, "said", said_line(said))?;
     }
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }
 
 /// What an agent is doing, and for how long it has been.
@@ -184,7 +184,7 @@ fn doing_line(doing: &Doing, now: Time) -> String {
     )
 }
 
-fn read(pull: &SeenPull, now: Time) -> String {
+fn read(pull: &PullRow, now: Time) -> String {
     let last = pull
         .read_at
         .map_or_else(|| "not yet".to_owned(), |read| ago(read, now));
@@ -355,7 +355,7 @@ impl Running {
     }
 }
 
-fn all(desk: &mut Desk) -> Result<Code> {
+fn all(desk: &mut CommandContext) -> Result<ExitCode> {
     let path = desk.settings()?.blackboard;
     let (blackboard, daemon) = (path.display().to_string(), RunningDaemon::of(&path));
     let mut overall = desk.read(|conn| {
@@ -386,7 +386,7 @@ fn all(desk: &mut Desk) -> Result<Code> {
     }
     if desk.out.is_json() {
         desk.out.json(&overall)?;
-        return Ok(Code::Done);
+        return Ok(ExitCode::Done);
     }
     let counted: Vec<String> = overall
         .columns
@@ -472,10 +472,10 @@ fn all(desk: &mut Desk) -> Result<Code> {
     }
     for id in &overall.needs_you {
         let line = Line::default()
-            .piece(Look::Bad, id)
+            .piece(TextStyle::Bad, id)
             .plain(" needs you: ")
             .command(format!("remand why {id}"));
         desk.out.line(line)?;
     }
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }

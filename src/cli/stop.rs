@@ -6,14 +6,14 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 
-use super::answer::{Answer, may_finish, say};
-use super::desk::{Desk, wait};
+use super::context::{CommandContext, wait};
+use super::error::{CommandError, ExitCode};
+use super::explain::{Explanation, may_finish, say};
 use super::facts::Facts;
-use super::fail::{Code, Fail};
-use super::out::{Line, Look};
-use crate::blackboard::{self as bb, Board, Order, Stopped, UnderWay};
+use super::ui::{Line, TextStyle};
+use crate::blackboard::{self as bb, Order, Stopped, SyncDb, UnderWay};
 use crate::change::ProjectId;
-use crate::config::{self, Place};
+use crate::config::{self, ConfigLocation};
 use crate::process::ProcessId;
 
 /// How often it is looked whether something still runs.
@@ -65,7 +65,7 @@ pub(crate) struct StartArgs {
     all: bool,
 }
 
-pub(crate) fn stop(args: &StopArgs, desk: &mut Desk) -> Result<Code> {
+pub(crate) fn stop(args: &StopArgs, desk: &mut CommandContext) -> Result<ExitCode> {
     whatever_the_settings_say(desk)?;
     let project = args
         .project
@@ -90,7 +90,8 @@ pub(crate) fn stop(args: &StopArgs, desk: &mut Desk) -> Result<Code> {
             (false, Some(own)) => format!("nothing to do: {}", sentence(own)),
             (_, own) => own.map(sentence).unwrap_or_default(),
         };
-        desk.out.line(Line::default().piece(Look::Notice, what))?;
+        desk.out
+            .line(Line::default().piece(TextStyle::Notice, what))?;
     }
     let under_way = if args.no_wait {
         running(&mut board, project.as_ref())?
@@ -106,10 +107,10 @@ pub(crate) fn stop(args: &StopArgs, desk: &mut Desk) -> Result<Code> {
             .out
             .line(format!("still under way: {}", named(&under_way)))?,
     }
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }
 
-pub(crate) fn start(args: &StartArgs, desk: &mut Desk) -> Result<Code> {
+pub(crate) fn start(args: &StartArgs, desk: &mut CommandContext) -> Result<ExitCode> {
     whatever_the_settings_say(desk)?;
     let project = args
         .project
@@ -142,16 +143,16 @@ pub(crate) fn start(args: &StartArgs, desk: &mut Desk) -> Result<Code> {
     for stop in left {
         let line = Line::default()
             .plain("but ")
-            .piece(Look::Notice, sentence(stop))
+            .piece(TextStyle::Notice, sentence(stop))
             .plain(": ")
             .command(command(stop));
         desk.out.line(line)?;
     }
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }
 
 /// A stop needs the blackboard and nothing else: a mistyped setting must not keep anybody from it.
-pub(super) fn whatever_the_settings_say(desk: &mut Desk) -> Result<()> {
+pub(super) fn whatever_the_settings_say(desk: &mut CommandContext) -> Result<()> {
     let Err(error) = desk.settings() else {
         return Ok(());
     };
@@ -170,7 +171,7 @@ pub(super) fn whatever_the_settings_say(desk: &mut Desk) -> Result<()> {
         "warning: the configuration is invalid ({why}); using the blackboard {}",
         board.display()
     ))?;
-    desk.move_to(Place {
+    desk.move_to(ConfigLocation {
         config: Some("/dev/null".into()),
         db: Some(board),
     });
@@ -178,10 +179,10 @@ pub(super) fn whatever_the_settings_say(desk: &mut Desk) -> Result<()> {
 }
 
 /// Says what is stopped, before or after what a command shows.
-pub(crate) fn banner(desk: &mut Desk) -> Result<()> {
+pub(crate) fn banner(desk: &mut CommandContext) -> Result<()> {
     for stop in desk.read(bb::stops)? {
         let line = Line::default()
-            .piece(Look::Notice, sentence(&stop))
+            .piece(TextStyle::Notice, sentence(&stop))
             .plain(": ")
             .command(command(&stop));
         desk.out.note(line)?;
@@ -211,7 +212,7 @@ pub(crate) fn command(stop: &Stopped) -> String {
 }
 
 /// Something waits for it that would run, were it not stopped.
-pub(super) fn stopped(facts: &Facts) -> Answer {
+pub(super) fn stopped(facts: &Facts) -> Explanation {
     let mut said: Vec<String> = facts.stops.iter().map(sentence).collect();
     said.extend(may_finish(
         facts,
@@ -227,7 +228,7 @@ pub(super) fn stopped(facts: &Facts) -> Answer {
 }
 
 /// What is said of it may wait for a person all the same; nothing that remand does follows before the start.
-pub(super) fn and_stopped(mut told: Answer, facts: &Facts) -> Answer {
+pub(super) fn and_stopped(mut told: Explanation, facts: &Facts) -> Explanation {
     for stop in &facts.stops {
         told.answer.push_str(&format!("; {}", sentence(stop)));
         told.commands.push(command(stop));
@@ -235,7 +236,7 @@ pub(super) fn and_stopped(mut told: Answer, facts: &Facts) -> Answer {
     told
 }
 
-fn known(desk: &Desk, name: &str) -> Result<ProjectId> {
+fn known(desk: &CommandContext, name: &str) -> Result<ProjectId> {
     let projects = desk.read(bb::list_projects)?;
     if let Some(found) = projects
         .iter()
@@ -251,14 +252,16 @@ fn known(desk: &Desk, name: &str) -> Result<ProjectId> {
         [] => "no project is known yet: `remand project add PATH`".to_owned(),
         [..] => format!("the known ones: {}", names.join(", ")),
     };
-    Err(Fail::not_found(format!("there is no project `{name}`"))
-        .hint(hint)
-        .into())
+    Err(
+        CommandError::not_found(format!("there is no project `{name}`"))
+            .hint(hint)
+            .into(),
+    )
 }
 
 fn wait_out(
-    desk: &mut Desk,
-    mut board: Board,
+    desk: &mut CommandContext,
+    mut board: SyncDb,
     project: Option<ProjectId>,
 ) -> Result<Vec<UnderWay>> {
     wait(async move {
@@ -279,7 +282,7 @@ fn wait_out(
 }
 
 /// What is in hand of a process that lives, or of one that this machine can't tell of.
-fn running(board: &mut Board, project: Option<&ProjectId>) -> Result<Vec<UnderWay>> {
+fn running(board: &mut SyncDb, project: Option<&ProjectId>) -> Result<Vec<UnderWay>> {
     let mut found = board.read(|conn| bb::under_way(conn, project))?;
     found.retain(|one| {
         let alive = one
@@ -299,9 +302,9 @@ fn named(under_way: &[UnderWay]) -> String {
     each.join(", ")
 }
 
-fn told(desk: &mut Desk, changed: bool, under_way: &[UnderWay]) -> Result<Code> {
+fn told(desk: &mut CommandContext, changed: bool, under_way: &[UnderWay]) -> Result<ExitCode> {
     let stops = desk.read(bb::stops)?;
     desk.out
         .json(&serde_json::json!({ "changed": changed, "stops": stops, "under_way": under_way }))?;
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }

@@ -6,9 +6,9 @@ use serde_json::json;
 
 use super::Named;
 use super::approve::refuse_moved;
-use super::desk::{Desk, Step, said};
-use super::fail::{Code, Fail};
-use super::picture::told;
+use super::change_view::told;
+use super::context::{CommandContext, Step, said};
+use super::error::{CommandError, ExitCode};
 use super::reject::summary;
 use crate::blackboard::{self as bb, Conn};
 use crate::change::{Change, FinalVerdict, State};
@@ -46,12 +46,12 @@ enum Said {
     NeedsDiscussion,
 }
 
-pub(crate) fn verdict(args: &VerdictArgs, desk: &mut Desk) -> Result<Code> {
+pub(crate) fn verdict(args: &VerdictArgs, desk: &mut CommandContext) -> Result<ExitCode> {
     let text = args.text.as_deref().map(said).transpose()?;
     let change = desk.change(&args.named.change)?;
     let id = change.change_id.clone();
     if change.state.is_over() {
-        return Err(Fail::new(format!(
+        return Err(CommandError::new(format!(
             "{id} is {}: nothing more is done for it",
             change.state
         ))
@@ -87,7 +87,7 @@ pub(crate) fn verdict(args: &VerdictArgs, desk: &mut Desk) -> Result<Code> {
 }
 
 /// What the fix is told.
-struct Asked {
+struct VerdictRequest {
     body: String,
     /// The words of people in it.
     said: String,
@@ -95,7 +95,7 @@ struct Asked {
 }
 
 /// The last review that did not approve, and before it what people said, now and since the last fix.
-fn asked(desk: &Desk, change: &Change, text: Option<&str>) -> Result<Asked> {
+fn asked(desk: &CommandContext, change: &Change, text: Option<&str>) -> Result<VerdictRequest> {
     let review = desk.read(|conn| bb::last_review(conn, &change.change_id))?;
     let review = review
         .filter(|review| review.verdict != Verdict::Approved)
@@ -105,18 +105,23 @@ fn asked(desk: &Desk, change: &Change, text: Option<&str>) -> Result<Asked> {
     let body: Vec<String> = said.iter().cloned().chain(review).collect();
     if body.is_empty() {
         let what = format!("{} has no review that asks for anything", change.change_id);
-        return Err(Fail::new(what)
+        return Err(CommandError::new(what)
             .hint("say what is to be changed with --text")
             .into());
     }
-    Ok(Asked {
+    Ok(VerdictRequest {
         body: body.join("\n\n"),
         said: said.join("\n\n"),
         unanswered,
     })
 }
 
-fn request_changes(conn: &Conn, change: &Change, asked: &Asked, step: &Step) -> bb::Result<()> {
+fn request_changes(
+    conn: &Conn,
+    change: &Change,
+    asked: &VerdictRequest,
+    step: &Step,
+) -> bb::Result<()> {
     let id = &change.change_id;
     note(conn, change, "CHANGES_REQUESTED", step)?;
     // The head has its verdict now: no other is waited for.

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 
-use super::desk::{Desk, refuse_agents, wait};
-use super::fail::{Code, Fail};
-use super::picture::told;
+use super::change_view::told;
+use super::context::{CommandContext, refuse_agents, wait};
+use super::error::{CommandError, ExitCode};
+use super::pr_ref::{PrRef, whole};
 use super::project::say_who_works;
-use super::pull_name::{PullName, whole};
 use super::shadow;
 use crate::blackboard as bb;
 use crate::change::AdoptedBy;
@@ -48,20 +48,20 @@ pub(crate) struct WatchArgs {
     shadow: bool,
 }
 
-pub(crate) fn watch(args: &WatchArgs, desk: &mut Desk) -> Result<Code> {
+pub(crate) fn watch(args: &WatchArgs, desk: &mut CommandContext) -> Result<ExitCode> {
     refuse_agents()?;
-    let Some(name) = PullName::parse(&args.pull) else {
+    let Some(name) = PrRef::parse(&args.pull) else {
         let what = format!("`{}` is not the name of a pull request", args.pull);
         let hint =
             "as owner/repo#42, as its URL at https://github.com, or as #42 in a project's checkout";
-        return Err(Fail::usage(what).hint(hint).into());
+        return Err(CommandError::usage(what).hint(hint).into());
     };
     if args
         .title
         .as_ref()
         .is_some_and(|title| title.trim().is_empty())
     {
-        return Err(Fail::usage("the title is empty").into());
+        return Err(CommandError::usage("the title is empty").into());
     }
     let settings = desk.settings()?;
     let project = name.project(desk)?;
@@ -99,7 +99,7 @@ pub(crate) fn watch(args: &WatchArgs, desk: &mut Desk) -> Result<Code> {
             "{name} is {id}, which is watched already: {} can't be changed by this",
             unused.join(", ")
         );
-        return Err(Fail::new(what)
+        return Err(CommandError::new(what)
             .hint(format!(
                 "`remand budget {id} --fixes +N` gives it more fixes, `remand shadow {id} on` puts it in shadow; `remand show {id}` shows it"
             ))

@@ -4,16 +4,16 @@ use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 
-use super::age::ago;
-use super::answer::{Answer, answer};
-use super::desk::Desk;
+use super::change_view::print_answer;
+use super::context::CommandContext;
+use super::error::ExitCode;
+use super::event_filter::led_here;
+use super::explain::{Explanation, answer};
 use super::facts::{Around, Facts};
-use super::fail::Code;
-use super::led_here::led_here;
-use super::out::{Line, Look, Table};
-use super::picture::print_answer;
+use super::human_time::ago;
 use super::show::{Thing, find};
 use super::status::moved;
+use super::ui::{Line, Table, TextStyle};
 use super::{running_daemon, shadow};
 use crate::blackboard::{self as bb, Conn};
 use crate::change::{Change, ChangeId, FixBound};
@@ -38,10 +38,10 @@ pub(crate) struct WhyArgs {
 }
 
 #[derive(Serialize)]
-struct Told {
+struct WhyReport {
     id: String,
     #[serde(flatten)]
-    answer: Answer,
+    answer: Explanation,
     /// The change's own answer, when the id names something else.
     change: Option<Rest>,
     /// How many fixes a round of the change may take.
@@ -53,16 +53,16 @@ struct Told {
 struct Rest {
     change_id: ChangeId,
     #[serde(flatten)]
-    answer: Answer,
+    answer: Explanation,
 }
 
-pub(crate) fn why(args: &WhyArgs, desk: &mut Desk) -> Result<Code> {
+pub(crate) fn why(args: &WhyArgs, desk: &mut CommandContext) -> Result<ExitCode> {
     let thing = find(desk, &args.id)?;
     let around = desk.around()?;
     let told = desk.read(|conn| tell(conn, &thing, around))?;
     if desk.out.is_json() {
         desk.out.json(&told)?;
-        return Ok(Code::Done);
+        return Ok(ExitCode::Done);
     }
     desk.out.line(Line::default().strong(&told.id))?;
     print_answer(desk, &told.answer)?;
@@ -70,7 +70,7 @@ pub(crate) fn why(args: &WhyArgs, desk: &mut Desk) -> Result<Code> {
         && let Some(moved) = moved(desk, change)?
     {
         desk.out
-            .line(Line::default().plain("  ").piece(Look::Notice, moved))?;
+            .line(Line::default().plain("  ").piece(TextStyle::Notice, moved))?;
     }
     if let Some(rest) = &told.change {
         desk.out
@@ -85,7 +85,7 @@ pub(crate) fn why(args: &WhyArgs, desk: &mut Desk) -> Result<Code> {
         && let Some(unread) = shadow::unread(desk, &desk.read(|conn| bb::change(conn, &id))?)?
     {
         desk.out
-            .line(Line::default().plain("  ").piece(Look::Notice, unread))?;
+            .line(Line::default().plain("  ").piece(TextStyle::Notice, unread))?;
     }
     if let Some(bound) = &told.fix_bound {
         let text = format!("fixes per round: at most {} ({})", bound.most, bound.from);
@@ -107,39 +107,40 @@ pub(crate) fn why(args: &WhyArgs, desk: &mut Desk) -> Result<Code> {
         }
         desk.out.table(&table)?;
     }
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }
 
-fn tell(conn: &Conn, thing: &Thing, around: Around) -> bb::Result<Told> {
+fn tell(conn: &Conn, thing: &Thing, around: Around) -> bb::Result<WhyReport> {
     let of_change = |id: &ChangeId| Facts::gather(conn, bb::change(conn, id)?, around);
-    let with_change = |id: String, own: Answer, change: Option<&ChangeId>| -> bb::Result<Told> {
-        let Some(change_id) = change else {
-            return Ok(Told {
+    let with_change =
+        |id: String, own: Explanation, change: Option<&ChangeId>| -> bb::Result<WhyReport> {
+            let Some(change_id) = change else {
+                return Ok(WhyReport {
+                    id,
+                    answer: own,
+                    change: None,
+                    fix_bound: None,
+                    events: Vec::new(),
+                });
+            };
+            let facts = of_change(change_id)?;
+            let rest = Rest {
+                change_id: change_id.clone(),
+                answer: answer(&facts),
+            };
+            let fix_bound = fix_bound(conn, &facts.row.change)?;
+            Ok(WhyReport {
                 id,
                 answer: own,
-                change: None,
-                fix_bound: None,
-                events: Vec::new(),
-            });
+                change: Some(rest),
+                fix_bound,
+                events: shown(&facts),
+            })
         };
-        let facts = of_change(change_id)?;
-        let rest = Rest {
-            change_id: change_id.clone(),
-            answer: answer(&facts),
-        };
-        let fix_bound = fix_bound(conn, &facts.row.change)?;
-        Ok(Told {
-            id,
-            answer: own,
-            change: Some(rest),
-            fix_bound,
-            events: shown(&facts),
-        })
-    };
     match thing {
         Thing::Change(change) => {
             let facts = of_change(&change.change_id)?;
-            Ok(Told {
+            Ok(WhyReport {
                 id: change.change_id.to_string(),
                 answer: answer(&facts),
                 change: None,
@@ -166,7 +167,7 @@ fn tell(conn: &Conn, thing: &Thing, around: Around) -> bb::Result<Told> {
                 format!("{ended}{status}"),
                 run.ended_at.or(Some(run.started_at)),
             );
-            let own = Answer {
+            let own = Explanation {
                 commands: vec![format!("remand log {}", run.run_id)],
                 ..own
             };
@@ -220,8 +221,8 @@ fn fix_bound(conn: &Conn, change: &Change) -> bb::Result<Option<FixBound>> {
         .transpose()
 }
 
-fn plain(because: &'static str, answer: impl Into<String>, since: Option<Time>) -> Answer {
-    Answer {
+fn plain(because: &'static str, answer: impl Into<String>, since: Option<Time>) -> Explanation {
+    Explanation {
         because,
         answer: answer.into(),
         since,
@@ -237,7 +238,7 @@ fn shown(facts: &Facts) -> Vec<Event> {
         .collect()
 }
 
-fn of_item(item: &Item) -> Answer {
+fn of_item(item: &Item) -> Explanation {
     let why = item
         .failure_reason
         .as_deref()
@@ -260,7 +261,7 @@ fn of_item(item: &Item) -> Answer {
     }
 }
 
-fn of_rejection(rejection: &Rejection) -> Answer {
+fn of_rejection(rejection: &Rejection) -> Explanation {
     let fix = rejection
         .item_id
         .as_ref()
@@ -282,12 +283,12 @@ fn of_rejection(rejection: &Rejection) -> Answer {
 }
 
 /// What came of an event: its answer, and the change that it led to.
-fn of_event(conn: &Conn, event: &Event) -> bb::Result<(Answer, Option<ChangeId>)> {
+fn of_event(conn: &Conn, event: &Event) -> bb::Result<(Explanation, Option<ChangeId>)> {
     if let Some(rejection) = bb::rejection_of_event(conn, event.id)? {
         let own = of_rejection(&rejection);
         let answer = format!("it became {}: {}", rejection.rejection_id, own.answer);
         return Ok((
-            Answer {
+            Explanation {
                 answer,
                 since: Some(event.timestamp),
                 ..own
@@ -306,12 +307,12 @@ fn of_event(conn: &Conn, event: &Event) -> bb::Result<(Answer, Option<ChangeId>)
                 format!("nothing was done: {}", skipped.summary),
                 Some(skipped.timestamp),
             );
-            Answer {
+            Explanation {
                 commands: vec!["remand list --all".into()],
                 ..told
             }
         }
-        None if event.event_type == EventType::WorkRejected => Answer {
+        None if event.event_type == EventType::WorkRejected => Explanation {
             commands: vec!["remand run".into(), "remand tick".into()],
             ..plain(
                 "waits_for_heartbeat",

@@ -3,7 +3,7 @@
 use super::environment::refusal;
 use super::names;
 use super::settings::{Agent, AgentKind, Config, ProjectOverrides};
-use crate::keypath::KeyPath;
+use crate::toml_path::KeyPath;
 
 /// Settings that do not go together.
 #[derive(Debug, Clone, PartialEq, Eq)]

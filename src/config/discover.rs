@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::bounded::whole;
 use super::check::Complaint;
 use super::names;
-use crate::keypath::KeyPath;
+use crate::toml_path::KeyPath;
 
 /// `[projects.NAME.discover]`, key for key. All may be left out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

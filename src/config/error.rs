@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::snippet::{Colour, Problem, Snippet};
+use crate::diagnostic::{Colour, Problem, Snippet};
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConfigError {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use toml::Value;
 
 use super::{Loaded, Origin};
-use crate::keypath::KeyPath;
+use crate::toml_path::KeyPath;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Setting {

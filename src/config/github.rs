@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Loaded;
 use super::bounded::whole;
 use super::settings::Argv;
-use crate::words::words;
+use crate::closed_enum::closed_enum;
 
 /// `[github]`, key for key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,7 +49,7 @@ pub(crate) struct GithubSettings {
     pub(crate) reviews: PostReviews,
 }
 
-words! {
+closed_enum! {
     /// How a review of ours is put on a pull request.
     "way of posting reviews" PostReviews {
         RequestChanges = "request_changes",
@@ -58,7 +58,7 @@ words! {
     }
 }
 
-words! {
+closed_enum! {
     /// A review bot that many repositories have.
     "bot preset" BotPreset {
         Coderabbit = "coderabbit",

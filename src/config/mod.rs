@@ -8,18 +8,18 @@ pub(crate) mod discover;
 mod environment;
 mod error;
 pub(crate) mod explain;
-mod forge;
+mod forge_login;
 pub(crate) mod github;
+mod location;
 mod names;
-mod place;
+mod owner;
+mod parse;
 pub(crate) mod project;
 pub(crate) mod push;
-mod read;
 pub(crate) mod sandbox;
 pub(crate) mod settings;
 mod sources;
 mod weaker;
-mod whose;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -27,12 +27,12 @@ use std::path::PathBuf;
 use environment::Environment;
 pub(crate) use environment::{Supervision, is_inside_a_run};
 pub(crate) use error::ConfigError;
-pub(crate) use forge::Secret;
-pub(crate) use place::{Origin, Place};
+pub(crate) use forge_login::Secret;
+pub(crate) use location::{ConfigLocation, Origin};
+pub(crate) use owner::SettingsOwner;
 use settings::{Agent, Config};
 pub(crate) use sources::{Sources, Stats, Watched};
 pub(crate) use weaker::{Weaker, weaker};
-pub(crate) use whose::Whose;
 
 /// The settings as they hold, and where they and the things that they name are.
 #[derive(Debug, Clone)]
@@ -60,24 +60,24 @@ impl Loaded {
 }
 
 /// Finds the config file and reads it.
-pub(crate) fn load(place: &Place) -> Result<Loaded, ConfigError> {
+pub(crate) fn load(place: &ConfigLocation) -> Result<Loaded, ConfigError> {
     load_in(place, &Environment::of_process())
 }
 
 /// The defaults alone, where the config file can't be read and something is to be looked at all the same.
-pub(crate) fn without_file(place: &Place) -> Result<Loaded, ConfigError> {
+pub(crate) fn without_file(place: &ConfigLocation) -> Result<Loaded, ConfigError> {
     load_from(place, &Environment::of_process(), None)
 }
 
 /// The blackboard of a config file that can't be used, as far as that can be told: whoever has to stop everything must not
 /// have to mend the file first.
-pub(crate) fn blackboard_despite(place: &Place) -> Option<PathBuf> {
+pub(crate) fn blackboard_despite(place: &ConfigLocation) -> Option<PathBuf> {
     blackboard_despite_in(place, &Environment::of_process())
 }
 
-fn blackboard_despite_in(place: &Place, environment: &Environment) -> Option<PathBuf> {
+fn blackboard_despite_in(place: &ConfigLocation, environment: &Environment) -> Option<PathBuf> {
     let usual = load_from(place, environment, None).ok()?;
-    let file = place::config_file(place, environment).ok().flatten();
+    let file = location::config_file(place, environment).ok().flatten();
     let text = file
         .as_deref()
         .and_then(|file| error::read_file(file).ok())
@@ -93,9 +93,11 @@ fn blackboard_despite_in(place: &Place, environment: &Environment) -> Option<Pat
             Some(table.get("blackboard")?.as_str()?.to_owned()).filter(|set| !set.is_empty())
         });
     match (usual.blackboard_from, set) {
-        (Origin::Default | Origin::File { .. }, Some(set)) => {
-            Some(place::resolve(&set, file.as_deref(), usual.home.as_deref()))
-        }
+        (Origin::Default | Origin::File { .. }, Some(set)) => Some(location::resolve(
+            &set,
+            file.as_deref(),
+            usual.home.as_deref(),
+        )),
         (_, _) => Some(usual.blackboard),
     }
 }
@@ -224,50 +226,54 @@ pub(crate) fn columns() -> Option<usize> {
 
 /// Where the config file is looked for when nobody names one.
 pub(crate) fn usual_file() -> Option<PathBuf> {
-    place::usual_file(&Environment::of_process())
+    location::usual_file(&Environment::of_process())
 }
 
 /// Where a config file is to be written: the one that is named, which need not be there yet, or the usual one.
-pub(crate) fn file_to_write(place: &Place) -> Option<PathBuf> {
+pub(crate) fn file_to_write(place: &ConfigLocation) -> Option<PathBuf> {
     let environment = Environment::of_process();
-    place::named_file(place, &environment)
+    location::named_file(place, &environment)
         .map(|(path, _)| path)
-        .or_else(|| place::usual_file(&environment))
+        .or_else(|| location::usual_file(&environment))
 }
 
-fn load_in(place: &Place, environment: &Environment) -> Result<Loaded, ConfigError> {
-    load_from(place, environment, place::config_file(place, environment)?)
+fn load_in(place: &ConfigLocation, environment: &Environment) -> Result<Loaded, ConfigError> {
+    load_from(
+        place,
+        environment,
+        location::config_file(place, environment)?,
+    )
 }
 
 fn load_from(
-    place: &Place,
+    place: &ConfigLocation,
     environment: &Environment,
     file: Option<PathBuf>,
 ) -> Result<Loaded, ConfigError> {
     let text = file
         .as_deref()
         .map_or(Ok(String::new()), error::read_file)?;
-    let mut read = read::read(file.as_deref(), &text)?;
+    let mut read = parse::read(file.as_deref(), &text)?;
     let home = environment.path("HOME");
     if let Some(home) = home.as_deref() {
         read.config.expand_programs(home);
     }
     let (blackboard, blackboard_from) =
-        place::blackboard(place, environment, file.as_deref(), &read)?;
+        location::blackboard(place, environment, file.as_deref(), &read)?;
     // A person may have prompts of their own and no settings: their folder is where the file would be.
-    let beside = file.clone().or_else(|| place::usual_file(environment));
+    let beside = file.clone().or_else(|| location::usual_file(environment));
     let watched = Watched {
         config: file
             .clone()
-            .or_else(|| place::named_file(place, environment).map(|(path, _)| path))
+            .or_else(|| location::named_file(place, environment).map(|(path, _)| path))
             .or(beside.clone()),
-        evaluators: place::watched_folder(
+        evaluators: location::watched_folder(
             "evaluators",
             &read.config.evaluators,
             beside.as_deref(),
             home.as_deref(),
         ),
-        prompts: place::watched_folder(
+        prompts: location::watched_folder(
             "prompts",
             &read.config.prompts,
             beside.as_deref(),
@@ -276,7 +282,7 @@ fn load_from(
     };
     // Before evaluators and prompts are loaded: what changes between is then seen as changed.
     let sources = watched.read_beside(file.is_some().then_some(text.as_str()));
-    let folder = |key, set: &str| place::folder(key, set, beside.as_deref(), home.as_deref());
+    let folder = |key, set: &str| location::folder(key, set, beside.as_deref(), home.as_deref());
     let (evaluators, prompts) = (
         folder("evaluators", &read.config.evaluators),
         folder("prompts", &read.config.prompts),
@@ -286,7 +292,7 @@ fn load_from(
         .filter_map(|found| found.as_ref().err().cloned())
         .collect();
     if !missing.is_empty() {
-        return Err(read::refuse(file.as_deref(), &text, missing));
+        return Err(parse::refuse(file.as_deref(), &text, missing));
     }
     Ok(Loaded {
         config: read.config,

@@ -1,7 +1,7 @@
 //! What a pattern, a path, a login or a label must look like: each says why it is refused, if it is. Pure.
 
 use super::check::Complaint;
-use crate::keypath::KeyPath;
+use crate::toml_path::KeyPath;
 
 /// One complaint for each of `texts`, the elements of the list at `key`, that is refused.
 pub(super) fn complaints(

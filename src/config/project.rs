@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use super::discover::Discover;
 use super::push::PushSettings;
 use super::settings::{Argv, GateIn, MainCheckout, ProjectOverrides, RedBase};
-use super::{Loaded, place};
+use super::{Loaded, location};
 use crate::change::{FixBound, OnMaxCycles, Shadow};
 use crate::clock::Zone;
+use crate::diagnostic::nearest;
 use crate::finding::Severity;
-use crate::keypath::KeyPath;
-use crate::snippet::nearest;
+use crate::toml_path::KeyPath;
 
 /// Everything that a change of the project is run with; nothing is left to look up.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -161,7 +161,8 @@ impl Loaded {
         let roots = own
             .worktree_roots
             .unwrap_or_else(|| config.worktree_roots.clone());
-        let root = |text: &String| place::resolve(text, self.file.as_deref(), self.home.as_deref());
+        let root =
+            |text: &String| location::resolve(text, self.file.as_deref(), self.home.as_deref());
         let own_worktrees = own.own_worktrees.as_ref().unwrap_or(&config.own_worktrees);
         ProjectSettings {
             review_agent: review_agent.or_else(|| agent.clone()),
@@ -206,7 +207,7 @@ impl Loaded {
         if set.is_empty() {
             return self.blackboard.with_file_name("worktrees");
         }
-        place::resolve(set, self.file.as_deref(), self.home.as_deref())
+        location::resolve(set, self.file.as_deref(), self.home.as_deref())
     }
 }
 

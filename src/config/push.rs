@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::bounded::{whole, whole_or_none};
 use super::check::Complaint;
 use super::names;
-use crate::keypath::KeyPath;
+use crate::toml_path::KeyPath;
 
 /// `[push]`, key for key, and what holds for a project.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::check::Complaint;
-use super::{Loaded, place};
-use crate::keypath::KeyPath;
-use crate::words::words;
+use super::{Loaded, location};
+use crate::closed_enum::closed_enum;
+use crate::toml_path::KeyPath;
 
-words! {
+closed_enum! {
     /// How commands are confined.
     "kind of sandbox" Kind {
         Auto = "auto",
@@ -69,7 +69,7 @@ impl Loaded {
         let whole = |paths: &[String]| {
             paths
                 .iter()
-                .map(|text| place::resolve(text, self.file.as_deref(), self.home.as_deref()))
+                .map(|text| location::resolve(text, self.file.as_deref(), self.home.as_deref()))
                 .collect()
         };
         SandboxSettings {

@@ -13,8 +13,8 @@ use super::push::{PushOverrides, PushSettings};
 use super::sandbox::SandboxTable;
 use crate::change::{OnMaxCycles, Shadow, ShadowMode};
 use crate::clock::Zone;
+use crate::closed_enum::closed_enum;
 use crate::finding::Severity;
-use crate::words::words;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -238,7 +238,7 @@ pub(crate) struct ProjectOverrides {
 #[serde(transparent)]
 pub(crate) struct Argv(Vec<String>);
 
-words! {
+closed_enum! {
     /// Where the gates run that decide what is pushed.
     "gate_in" GateIn {
         Checkout = "checkout",
@@ -246,7 +246,7 @@ words! {
     }
 }
 
-words! {
+closed_enum! {
     /// What to do when the gates are red on the base of a change, too.
     "red_base" RedBase {
         Hold = "hold",
@@ -254,7 +254,7 @@ words! {
     }
 }
 
-words! {
+closed_enum! {
     /// What to do when the project's main checkout changed during a run.
     "main_checkout" MainCheckout {
         Report = "report",
@@ -262,7 +262,7 @@ words! {
     }
 }
 
-words! {
+closed_enum! {
     "level" LogLevel {
         Error = "error",
         Warn = "warn",
@@ -272,14 +272,14 @@ words! {
     }
 }
 
-words! {
+closed_enum! {
     "format" LogFormat {
         Text = "text",
         Json = "json",
     }
 }
 
-words! {
+closed_enum! {
     /// How remand talks to an agent.
     "kind" AgentKind {
         Command = "command",

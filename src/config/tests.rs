@@ -10,7 +10,7 @@ use super::project::{ProjectDay, ProjectSettings};
 use super::push::{PushOverrides, PushSettings};
 use super::settings::{GateIn, MainCheckout, ProjectOverrides, RedBase};
 use super::*;
-use crate::keypath::fields_of;
+use crate::toml_path::fields_of;
 
 mod refused;
 mod refused_tables;
@@ -49,13 +49,13 @@ impl Home {
         path
     }
 
-    fn load(&self, place: &Place) -> Result<Loaded, ConfigError> {
+    fn load(&self, place: &ConfigLocation) -> Result<Loaded, ConfigError> {
         load_in(place, &self.environment)
     }
 
     fn load_text(&self, text: &str) -> Loaded {
         let config = Some(self.write("config.toml", text));
-        self.load(&Place { config, db: None })
+        self.load(&ConfigLocation { config, db: None })
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
@@ -68,7 +68,7 @@ impl Home {
 #[test]
 fn the_embedded_file_passes_its_own_checks() {
     let home = Home::new();
-    let loaded = home.load(&Place::default()).unwrap();
+    let loaded = home.load(&ConfigLocation::default()).unwrap();
     assert_eq!(loaded.file, None);
     let written = home.load_text(default_text());
     assert_eq!(
@@ -114,7 +114,7 @@ fn every_setting_has_a_comment_above_it() {
 fn the_examples_in_the_comments_can_be_used() {
     let example = |line: &str| line.strip_prefix("#   ").map(str::to_owned);
     let text: Vec<String> = default_text().lines().filter_map(example).collect();
-    let config = read::read(None, &text.join("\n"))
+    let config = parse::read(None, &text.join("\n"))
         .unwrap_or_else(|error| panic!("{error}"))
         .config;
     assert_eq!(config.agents["claude"].command(), ["claude"]);
@@ -128,7 +128,7 @@ fn a_file_that_was_named_must_be_there() {
     let mut home = Home::new();
     let gone = home.path("gone.toml");
     let error = home
-        .load(&Place {
+        .load(&ConfigLocation {
             config: Some(gone.clone()),
             db: None,
         })
@@ -142,7 +142,7 @@ fn a_file_that_was_named_must_be_there() {
     ));
     insta::assert_snapshot!(home.show(&error.to_string()), @"error: there is no config file gone.toml, which --config names");
     home.set("REMAND_CONFIG", &gone);
-    let error = home.load(&Place::default()).unwrap_err();
+    let error = home.load(&ConfigLocation::default()).unwrap_err();
     assert!(matches!(
         error,
         ConfigError::NotFound {
@@ -152,7 +152,7 @@ fn a_file_that_was_named_must_be_there() {
     ));
     let folder = home.path("");
     let error = home
-        .load(&Place {
+        .load(&ConfigLocation {
             config: Some(folder),
             db: None,
         })
@@ -170,7 +170,7 @@ fn the_config_file_is_the_first_that_is_named() {
         ".config"
     };
     let load = |home: &Home, config: Option<&PathBuf>| {
-        home.load(&Place {
+        home.load(&ConfigLocation {
             config: config.cloned(),
             db: None,
         })
@@ -205,8 +205,8 @@ fn the_blackboard_is_the_first_that_is_named() {
         "etc/config.toml",
         "log.level = 'warn'\nblackboard = 'own.db'\n",
     );
-    let mut place = Place::default();
-    let load = |home: &Home, place: &Place| {
+    let mut place = ConfigLocation::default();
+    let load = |home: &Home, place: &ConfigLocation| {
         let loaded = home.load(place).unwrap();
         (
             home.show(&loaded.blackboard.display().to_string()),
@@ -234,13 +234,13 @@ fn the_blackboard_is_the_first_that_is_named() {
 #[test]
 fn without_a_home_the_database_must_be_named() {
     let environment = Environment::default();
-    let error = load_in(&Place::default(), &environment).unwrap_err();
+    let error = load_in(&ConfigLocation::default(), &environment).unwrap_err();
     assert!(matches!(error, ConfigError::NoHome));
     insta::assert_snapshot!(error, @"
     error: cannot tell where the database is: neither HOME nor XDG_STATE_HOME is set to an absolute path
       = help: set one of them, REMAND_DB, `blackboard` in the config file, or give --db FILE
     ");
-    let place = Place {
+    let place = ConfigLocation {
         config: None,
         db: Some("b.db".into()),
     };
@@ -265,7 +265,7 @@ fn own_folders_are_beside_the_file_or_where_it_says() {
         "config.toml",
         "\nevaluators = 'none'\nprompts = 'neither'\n",
     ));
-    let error = home.load(&Place { config, db: None }).unwrap_err();
+    let error = home.load(&ConfigLocation { config, db: None }).unwrap_err();
     insta::assert_snapshot!(home.show(&error.to_string()), @"
     error: `evaluators` names none, which is not a folder
      --> config.toml:2:14

@@ -7,15 +7,15 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
 use super::{Daemon, Lasting, program};
-use crate::agent::{Agent, Claude, Kind, Manner};
-use crate::blackboard::{Door, Latest};
+use crate::agent::{Agent, Claude, Kind, Protocol};
+use crate::blackboard::{Db, Latest};
 use crate::change::{FixBound, ProjectId};
 use crate::clock;
 use crate::config::settings::{self, AgentKind, MainCheckout};
 use crate::config::{self, Loaded};
 use crate::dispatch::{
-    Configuration, DayBound, Dispatch, Forge, GateIn, Limits, OnCheckoutChange, PostReviews,
-    ProjectDayBound, RedBase, Rules, Settings, forge_mark,
+    Configuration, DayBound, Dispatch, ForgeSettings, GateIn, Limits, OnCheckoutChange,
+    PostReviews, ProjectDayBound, RedBase, Rules, Settings, forge_mark,
 };
 use crate::evaluator::definition::{self, Need};
 use crate::evaluator::{Config, Definition};
@@ -25,8 +25,8 @@ use crate::heartbeat::command::Kit;
 use crate::intake::{self, Bounds, Discover, Intake, ProjectRules};
 use crate::process::{self, ProcessId};
 use crate::prompt::Prompts;
-use crate::remote::{PushRules, Reach, Remote, Secret};
-use crate::sandbox::{Sandbox, Sight, Wanted};
+use crate::remote::{NetworkAccess, PushRules, Remote, Secret};
+use crate::sandbox::{Mounts, Sandbox, Wanted};
 
 /// What depends on how this process was started, not on the settings.
 pub(super) struct Host {
@@ -53,7 +53,7 @@ impl Daemon {
     pub(super) fn assemble_with(loaded: &Loaded, host: Host) -> anyhow::Result<Self> {
         let parts = Parts::load(loaded, ProcessId::own()?.to_string(), host)?;
         let lasting = Lasting {
-            door: Door::open(&loaded.blackboard, clock::now())?,
+            door: Db::open(&loaded.blackboard, clock::now())?,
             wake_intake: Arc::new(Notify::new()),
             wake_heartbeat: Arc::new(Notify::new()),
             wake_dispatch: Arc::new(Notify::new()),
@@ -149,7 +149,7 @@ pub(crate) fn dispatch_settings(loaded: &Loaded) -> anyhow::Result<Settings> {
 pub(crate) fn intake(loaded: &Loaded) -> anyhow::Result<Intake> {
     let now = clock::now();
     let definitions = definition::load(loaded.evaluators.as_deref(), now)?;
-    let door = Door::open(&loaded.blackboard, now)?;
+    let door = Db::open(&loaded.blackboard, now)?;
     Ok(assemble_intake(
         loaded,
         &definitions,
@@ -211,7 +211,7 @@ fn intake_settings(loaded: &Loaded, definitions: &[Definition]) -> intake::Setti
 fn assemble_intake(
     loaded: &Loaded,
     definitions: &[Definition],
-    door: &Door,
+    door: &Db,
     after: &Arc<Notify>,
 ) -> Intake {
     let github = loaded.github();
@@ -371,7 +371,7 @@ pub(crate) fn sandbox(loaded: &Loaded, state: &Path) -> Sandbox {
         config::sandbox::Kind::Wrapper => Wanted::Wrapper(set.wrapper),
         config::sandbox::Kind::Off => Wanted::Off,
     };
-    let sight = Sight {
+    let sight = Mounts {
         home: set.home,
         read: set.read,
         write: set.write,
@@ -412,7 +412,7 @@ fn repository_of(loaded: &Loaded, sandbox: &Arc<Sandbox>) -> intake::RepositoryO
     let limit = Duration::from_secs(loaded.config.limits.git_s);
     let sandbox = Arc::clone(sandbox);
     Box::new(move |project| {
-        Remote::new(Reach {
+        Remote::new(NetworkAccess {
             git_dir: repos.join(format!("{}.git", project.project_id)),
             // An empty one leads nowhere: nothing is fetched from it or pushed to it.
             url: project.remote_url.clone().unwrap_or_default(),
@@ -426,12 +426,12 @@ fn repository_of(loaded: &Loaded, sandbox: &Arc<Sandbox>) -> intake::RepositoryO
 }
 
 /// The forge is only asked where a change has a pull request.
-fn forge(loaded: &Loaded, state: &Path, holder: &str, sandbox: &Arc<Sandbox>) -> Forge {
+fn forge(loaded: &Loaded, state: &Path, holder: &str, sandbox: &Arc<Sandbox>) -> ForgeSettings {
     let github = loaded.github();
     let mut env = config::forge_environment();
     env.insert(process::MARK.to_owned(), forge_mark(holder));
     let known = loaded.clone();
-    Forge {
+    ForgeSettings {
         github: Github::new(github.gh, env, github.call, state.to_owned()),
         repository: repository_of(loaded, sandbox),
         passes_over: Box::new(move |project, pull| discover(&known, project)?.passes_over(pull)),
@@ -455,10 +455,10 @@ fn secrets() -> Vec<Secret> {
 pub(crate) fn agent(loaded: &Loaded, name: &str) -> Option<Agent> {
     let agent = loaded.agent(name)?;
     let (kind, manner) = match agent.kind {
-        AgentKind::Command => (Kind::Command, Manner::Command),
+        AgentKind::Command => (Kind::Command, Protocol::Command),
         AgentKind::Claude => (
             Kind::Claude,
-            Manner::Claude(claude(agent, loaded.config.limits.idle_s)),
+            Protocol::Claude(claude(agent, loaded.config.limits.idle_s)),
         ),
     };
     let names = kind

@@ -11,8 +11,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::supervisor::{News, Supervisor};
-use crate::blackboard::{BoardError, Door};
+use super::sd_notify::{News, Supervisor};
+use crate::blackboard::{BoardError, Db};
 use crate::process;
 
 /// What agents that do not listen, and git in their worktrees, get after `stop_grace_s`.
@@ -32,7 +32,7 @@ pub(super) struct Bounds {
     /// `stop_grace_s`; a reload may change it.
     grace_s: Arc<AtomicU64>,
     stop: watch::Sender<Option<CancellationToken>>,
-    door: watch::Sender<Option<Door>>,
+    door: watch::Sender<Option<Db>>,
     supervisor: watch::Sender<Option<Arc<Supervisor>>>,
 }
 
@@ -55,7 +55,7 @@ impl Bounds {
         self.stop.send_replace(Some(stop.clone()));
     }
 
-    pub(super) fn set_door(&self, door: &Door) {
+    pub(super) fn set_door(&self, door: &Db) {
         self.door.send_replace(Some(door.clone()));
     }
 

@@ -1,17 +1,17 @@
 //! Puts the rooms together and keeps them running: the daemon, one tick, or what is queued. It decides nothing itself.
 
 mod assemble;
+mod config_watch;
+mod daemon_record;
 mod deadline;
-mod ended;
 mod in_force;
 mod lock;
+mod loops;
 mod program;
-mod record;
 mod reload;
-mod running;
+mod sd_notify;
 mod shadow;
-mod supervisor;
-mod watch;
+mod watchdog_report;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use tokio::sync::{Notify, mpsc, watch as watch_channel};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::blackboard::{self as bb, Door};
+use crate::blackboard::{self as bb, Db};
 use crate::change::{FixBound, HoldKind, ProjectId, Shadow};
 use crate::clock;
 use crate::config::{self, Loaded};
@@ -34,17 +34,17 @@ use crate::heartbeat::{self, Beat, command};
 use crate::intake::Intake;
 
 use assemble::{Host, WRITE_REMEDY};
+use config_watch::{FileState, Watch};
+use daemon_record::Recorded;
 use deadline::Bounds;
-use record::Recorded;
+use loops::Running;
 use reload::{Applied, Call, Calls, Cause, Order, Reload};
-use running::Running;
-use supervisor::{News, Pulse, Supervisor};
-use watch::{Look, Watch};
+use sd_notify::{News, Pulse, Supervisor};
 
 pub(crate) use assemble::{agent, dispatch_settings, git, intake, kit, latest, sandbox};
+pub(crate) use daemon_record::Record;
 pub(crate) use in_force::{InForce, first_line};
 pub(crate) use lock::{AlreadyRunning, holder};
-pub(crate) use record::Record;
 pub(crate) use shadow::{UnreadShadow, written as shadow_written};
 
 /// How often command evaluators are asked in one tick: those that answer each other for ever wait for the next.
@@ -70,7 +70,7 @@ pub(crate) struct Daemon {
 /// What stays the same whatever the settings become.
 #[derive(Clone)]
 struct Lasting {
-    door: Door,
+    door: Db,
     wake_intake: Arc<Notify>,
     wake_heartbeat: Arc<Notify>,
     wake_dispatch: Arc<Notify>,
@@ -96,7 +96,7 @@ impl Daemon {
         }
     }
 
-    pub(crate) fn door(&self) -> &Door {
+    pub(crate) fn door(&self) -> &Db {
         &self.lasting.door
     }
 
@@ -205,7 +205,7 @@ pub(crate) fn serve(mut loaded: Loaded, front: Front<'_>) -> anyhow::Result<()> 
         };
         let mut daemon = Daemon::assemble_with(&loaded, host)?;
         bounds.set_door(daemon.door());
-        ended::report(daemon.door(), Record::left_over(&loaded.blackboard)).await?;
+        watchdog_report::report(daemon.door(), Record::left_over(&loaded.blackboard)).await?;
         let recorded = Arc::new(Record::own(supervisor.is_there())?.publish(&loaded.blackboard)?);
         daemon.look_at_git().await?;
         daemon.set_shadows().await?;
@@ -213,7 +213,7 @@ pub(crate) fn serve(mut loaded: Loaded, front: Front<'_>) -> anyhow::Result<()> 
         daemon.put_in_force(&loaded).await?;
         let mut watch = Watch::of(&loaded);
         let mut running = Running::begin(&daemon, stop.clone());
-        let status = daemon.door().read(supervisor::status).await?;
+        let status = daemon.door().read(sd_notify::status).await?;
         (front.ready)();
         supervisor.tell(News::Ready, &status);
         let watched = daemon.watched(Arc::clone(&supervisor), Arc::clone(&recorded), stop.clone());
@@ -315,17 +315,17 @@ impl Daemon {
                 })
             }
             Call::Look => match watch.look().await {
-                Look::Stable(fingerprint) => Some(Order {
+                FileState::Stable(fingerprint) => Some(Order {
                     cause: Cause::Noticed,
                     request: None,
                     stable: Some(fingerprint),
                 }),
-                Look::Back => {
+                FileState::Back => {
                     watch.begins_anew();
                     self.is_back().await;
                     None
                 }
-                Look::Nothing => {
+                FileState::Nothing => {
                     if watch.is_fresh() {
                         self.resume_held().await;
                     }

@@ -13,11 +13,11 @@ use tokio_util::sync::CancellationToken;
 use super::{Daemon, Files};
 use crate::blackboard::{self as bb, Changed, ChangedKind};
 use crate::clock;
+use crate::closed_enum::closed_enum;
 use crate::config::explain::differences;
 use crate::config::{self, Loaded};
 use crate::event::{EventType, NewEvent};
-use crate::plain::cap;
-use crate::words::words;
+use crate::sanitize::cap;
 
 /// How often the files are looked at, and for how long their content must have stayed the same.
 pub(super) const LOOK: Duration = Duration::from_secs(2);
@@ -71,7 +71,7 @@ impl Calls {
     }
 }
 
-words! {
+closed_enum! {
     /// Who wanted the files read again.
     "cause" Cause {
         /// They changed. What drops a safeguard is not applied.

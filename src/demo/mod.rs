@@ -2,8 +2,8 @@
 //! that are scripts, a person who is one too, and a configuration. What plays on it is the daemon's own code.
 
 mod git;
-mod grace;
-mod page;
+mod scripted_person;
+mod transcript;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,15 +12,15 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use serde_json::json;
 
-use crate::blackboard::{self as bb, Board, Project};
+use crate::blackboard::{self as bb, Project, SyncDb};
 use crate::change::{Change, ProjectId, State};
 use crate::clock;
-use crate::config::{self, Loaded, Place};
-use crate::forge::People;
+use crate::config::{self, ConfigLocation, Loaded};
+use crate::fake_github::People;
 use git::Git;
 
-pub(crate) use grace::Grace;
-pub(crate) use page::Said;
+pub(crate) use scripted_person::Grace;
+pub(crate) use transcript::Remark;
 
 /// `owner/name` on the stand-in for GitHub.
 pub(crate) const REPO: &str = "ada/calc";
@@ -137,7 +137,7 @@ impl Stage {
         )?;
         let heads = plant(&git, &checkout, &remote).await?;
         write(&forge, &open_pulls(&remote, &heads).to_string())?;
-        let place = Place {
+        let place = ConfigLocation {
             config: Some(folder.join("config.toml")),
             db: Some(folder.join("blackboard.db")),
         };
@@ -226,10 +226,10 @@ fn open_pulls(remote: &Path, heads: &[String]) -> serde_json::Value {
         .collect();
     json!({
         "me": ME,
-        "users": { ME: { "id": 11 }, AUTHOR: { "id": 12 }, grace::LOGIN: { "id": 13 } },
+        "users": { ME: { "id": 11 }, AUTHOR: { "id": 12 }, scripted_person::LOGIN: { "id": 13 } },
         "repos": { REPO: {
             "id": 1, "git_dir": remote, "default_branch": "main", "pulls": pulls,
-            "permissions": { ME: "admin", AUTHOR: "write", grace::LOGIN: "write" },
+            "permissions": { ME: "admin", AUTHOR: "write", scripted_person::LOGIN: "write" },
         } },
     })
 }
@@ -247,7 +247,7 @@ fn enter(loaded: &Loaded, checkout: &Path, remote: &Path) -> anyhow::Result<Proj
         default_branch: "main".into(),
         created_at: now,
     };
-    Board::open(&loaded.blackboard, now)?
+    SyncDb::open(&loaded.blackboard, now)?
         .write("demo", |conn| bb::insert_project(conn, &project))?;
     Ok(project)
 }

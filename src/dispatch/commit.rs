@@ -3,18 +3,18 @@
 
 use std::path::{Path, PathBuf};
 
-use super::branches::restore_branches;
-use super::look::{named, short};
-use super::portions::Remaining;
-use super::stop::Stop;
+use super::interrupt::Interrupt;
+use super::moved_branches::restore_branches;
+use super::preflight::{named, short};
+use super::prompt_parts::Remaining;
 use super::task::Task;
 use crate::agent;
 use crate::blackboard as bb;
 use crate::clock;
-use crate::crash::crash_point;
 use crate::event::{EventType, NewEvent, TargetType};
-use crate::git::{GitError, HeadAt, PutBack, only_prose_about_review};
-use crate::review::{Answer, Stance, read_answers};
+use crate::failpoint::crash_point;
+use crate::git::{GitError, HeadAt, RestorePoint, only_prose_about_review};
+use crate::review_text::{FindingAnswer, Stance, read_answers};
 use crate::work::{GateResult, Run};
 
 /// Of a diff that only has to be judged, not shown.
@@ -30,12 +30,12 @@ pub(super) struct Span<'a> {
 
 impl Task {
     /// Commits the rest and records where it led, or refuses the run's work with the reason.
-    pub(super) async fn commit(&self, span: Span<'_>, runs: &[Run]) -> Result<(), Stop> {
+    pub(super) async fn commit(&self, span: Span<'_>, runs: &[Run]) -> Result<(), Interrupt> {
         self.go_on()?;
         let place = self.place()?;
         let run = span.run;
         // A git of ours that was killed in the middle of this commit left its locks.
-        let to = PutBack {
+        let to = RestorePoint {
             head_at: self.head_at(),
             head_before: &run.head_before,
             run: run.run_id.as_str(),
@@ -129,7 +129,7 @@ impl Task {
         span: Span<'_>,
         runs: &[Run],
         head_after: &str,
-    ) -> Result<Option<String>, Stop> {
+    ) -> Result<Option<String>, Interrupt> {
         let diff = self
             .git
             .diff(place, span.first, head_after, DIFF_CAP)
@@ -179,7 +179,7 @@ impl Task {
     }
 
     /// Writes down why a run's work is not used; `withdraw` does the rest, also after a crash.
-    pub(super) async fn refuse(&self, span: Span<'_>, reason: String) -> Result<(), Stop> {
+    pub(super) async fn refuse(&self, span: Span<'_>, reason: String) -> Result<(), Interrupt> {
         let (claim, id) = (self.claim.clone(), span.run.run_id.clone());
         self.write("refuse", move |conn| {
             bb::refuse_run(conn, &claim, &id, &reason)
@@ -189,7 +189,7 @@ impl Task {
     }
 
     /// Takes work that was refused off the branch, keeps it, and fails the item.
-    pub(super) async fn withdraw(&self, span: Span<'_>, reason: &str) -> Result<(), Stop> {
+    pub(super) async fn withdraw(&self, span: Span<'_>, reason: &str) -> Result<(), Interrupt> {
         let place = self.place()?;
         let there = self.pushed_from_here(&place, span.first).await;
         let reason = match &there {
@@ -199,7 +199,7 @@ impl Task {
             ),
             None => reason.to_owned(),
         };
-        let to = PutBack {
+        let to = RestorePoint {
             head_at: self.head_at(),
             head_before: span.first,
             run: span.run.run_id.as_str(),
@@ -261,7 +261,7 @@ impl Task {
     }
 
     /// What the agent answered for each finding.
-    pub(super) fn answers(&self, run: &Run) -> Vec<Answer> {
+    pub(super) fn answers(&self, run: &Run) -> Vec<FindingAnswer> {
         agent::answer(&PathBuf::from(&run.dir))
             .map(|text| read_answers(&text))
             .unwrap_or_default()

@@ -3,15 +3,15 @@
 
 use serde_json::Value;
 
-use super::answers::NOT_TAKEN;
-use super::portions::was_told;
-use super::stop::Stop;
+use super::interrupt::Interrupt;
+use super::prompt_parts::was_told;
+use super::reply_intents::NOT_TAKEN;
 use super::task::Task;
 use crate::blackboard as bb;
 use crate::change::ChangeId;
-use crate::review::Stance;
+use crate::review_text::Stance;
 use crate::work::{GateResult, ItemId, Run};
-use crate::{plain, secret};
+use crate::{sanitize, secret_scan};
 
 /// Maximum number of findings that a message lists.
 const LISTED: usize = 30;
@@ -26,7 +26,7 @@ const REASON_CHARS: usize = 300;
 const WIDTH: usize = 72;
 
 /// What was asked for, and what the agent says it did about it.
-struct Told {
+struct FixNote {
     place: String,
     text: String,
     answer: Option<(Stance, String)>,
@@ -41,12 +41,12 @@ struct Message<'a> {
     change_id: &'a ChangeId,
     item_id: &'a ItemId,
     after_red_gates: bool,
-    told: Vec<Told>,
+    told: Vec<FixNote>,
 }
 
 impl Task {
     /// The message of the commit that ends `run`, the last of `runs`.
-    pub(super) async fn message(&self, run: &Run, runs: &[Run]) -> Result<String, Stop> {
+    pub(super) async fn message(&self, run: &Run, runs: &[Run]) -> Result<String, Interrupt> {
         let before: Vec<&Run> = runs
             .iter()
             .filter(|one| one.run_id != run.run_id && one.head_after.is_some())
@@ -71,7 +71,7 @@ impl Task {
     }
 
     /// What a run was told, in the order in which it was said.
-    async fn told(&self, run: &Run) -> Result<Vec<Told>, Stop> {
+    async fn told(&self, run: &Run) -> Result<Vec<FixNote>, Interrupt> {
         let (item, run_id) = (self.item.item_id.clone(), run.run_id.clone());
         let (rejections, coverage, undone) = self
             .read(move |conn| {
@@ -94,7 +94,7 @@ impl Task {
             let findings = findings.unwrap_or_default();
             let key = rejection.rejection_id.to_string();
             if findings.is_empty() && was_told(&coverage, &key) {
-                told.push(Told {
+                told.push(FixNote {
                     place: String::new(),
                     text: rejection.summary.clone(),
                     answer: None,
@@ -115,7 +115,7 @@ impl Task {
                     .get("line")
                     .and_then(Value::as_i64)
                     .map(|line| format!(":{line}"));
-                told.push(Told {
+                told.push(FixNote {
                     place: word("path")
                         .map(|path| format!("{path}{}", line.unwrap_or_default()))
                         .unwrap_or_default(),
@@ -157,7 +157,7 @@ impl Message<'_> {
         ];
         let listed = self.told.get(..LISTED).unwrap_or(&self.told);
         for (title, stance) in sections {
-            let of: Vec<&Told> = listed
+            let of: Vec<&FixNote> = listed
                 .iter()
                 .filter(|one| one.answer.as_ref().map(|(stance, _)| *stance) == stance)
                 .collect();
@@ -179,7 +179,7 @@ impl Message<'_> {
     }
 }
 
-impl Told {
+impl FixNote {
     fn lines(&self) -> String {
         let text = harmless(&self.text, TEXT_CHARS);
         let asked = match harmless(&self.place, TEXT_CHARS) {
@@ -205,7 +205,7 @@ fn harmless(text: &str, most: usize) -> String {
         .split(|c: char| c.is_whitespace() || c.is_control())
         .filter(|w| !w.is_empty())
         .collect();
-    let line = plain::line(&secret::hide(&words.join(" ")));
+    let line = sanitize::line(&secret_scan::hide(&words.join(" ")));
     let mut out = String::new();
     let mut rest = line.chars().peekable();
     while let Some(c) = rest.next() {
@@ -252,7 +252,7 @@ fn wrapped(text: &str, first: &str) -> String {
 mod tests {
     use super::*;
 
-    fn message(part: usize, told: Vec<Told>) -> String {
+    fn message(part: usize, told: Vec<FixNote>) -> String {
         let (change_id, item_id) = (ChangeId::new("c1"), ItemId::new("w4"));
         let message = Message {
             number: 3,
@@ -266,9 +266,9 @@ mod tests {
         message.text()
     }
 
-    fn told(text: &str, answer: Option<(Stance, &str)>) -> Told {
+    fn told(text: &str, answer: Option<(Stance, &str)>) -> FixNote {
         let answer = answer.map(|(stance, reason)| (stance, reason.to_owned()));
-        Told {
+        FixNote {
             place: "src/http.rs:40".into(),
             text: text.into(),
             answer,

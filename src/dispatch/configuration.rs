@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::rules::GateIn;
-use super::stop::Stop;
+use super::interrupt::Interrupt;
+use super::settings::GateIn;
 use super::task::Task;
 use crate::blackboard as bb;
 use crate::change::HoldKind;
@@ -22,15 +22,15 @@ pub(crate) struct Configuration {
 impl Task {
     /// Before gates and pushes. Settings that were replaced since the claim send the item back, to be taken by the new ones;
     /// files that changed and are not in force hold the change.
-    pub(super) async fn configuration_in_force(&self) -> Result<(), Stop> {
+    pub(super) async fn configuration_in_force(&self) -> Result<(), Interrupt> {
         let settings = Arc::clone(&self.dispatch.settings);
         if !Arc::ptr_eq(&settings, &self.dispatch.latest.borrow()) {
-            return Err(Stop::Reloaded);
+            return Err(Interrupt::Reloaded);
         }
         let changed = Arc::clone(&settings.configuration.changed);
         let changed = tokio::task::spawn_blocking(move || changed())
             .await
-            .map_err(|error| Stop::hold(format!("cannot read the configuration: {error}")))?;
+            .map_err(|error| Interrupt::hold(format!("cannot read the configuration: {error}")))?;
         if !changed.is_empty() {
             return Err(not_in_force(&format!(
                 "{} changed and is not in force",
@@ -71,7 +71,7 @@ impl Task {
     }
 
     /// Records which gates are about to run.
-    pub(super) async fn begin_gates(&self, run: &Run) -> Result<(), Stop> {
+    pub(super) async fn begin_gates(&self, run: &Run) -> Result<(), Interrupt> {
         let (claim, id, rules) = (self.claim.clone(), run.run_id.clone(), self.gate_rules());
         Ok(self
             .write("begin_gates", move |conn| {
@@ -81,7 +81,7 @@ impl Task {
     }
 
     /// Whether the gates that passed are those in force. If not, their result is forgotten and they run again.
-    pub(super) async fn gates_hold(&self, run: &Run) -> Result<bool, Stop> {
+    pub(super) async fn gates_hold(&self, run: &Run) -> Result<bool, Interrupt> {
         if run.gate_rules.as_ref() == Some(&self.gate_rules()) {
             return Ok(true);
         }
@@ -94,10 +94,10 @@ impl Task {
     }
 }
 
-fn not_in_force(what: &str) -> Stop {
+fn not_in_force(what: &str) -> Interrupt {
     let reason =
         format!("{what}: nothing is pushed until it is (`remand config check`, `remand reload`)");
-    Stop::Hold {
+    Interrupt::Hold {
         kind: HoldKind::Configuration,
         reason,
         until: None,

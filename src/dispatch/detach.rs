@@ -4,9 +4,9 @@
 use std::path::Path;
 
 use super::Dispatch;
-use super::look::head_at;
+use super::interrupt::Interrupt;
+use super::preflight::head_at;
 use super::recover::git_mark;
-use super::stop::Stop;
 use super::worktree_lock::WorktreeLock;
 use crate::blackboard as bb;
 use crate::change::Change;
@@ -24,7 +24,7 @@ impl Dispatch {
         Ok(())
     }
 
-    async fn detach_worktree(&self, change: Change) -> Result<(), Stop> {
+    async fn detach_worktree(&self, change: Change) -> Result<(), Interrupt> {
         let id = change.project_id.clone();
         let project = self.door.read(move |conn| bb::project(conn, &id)).await?;
         let Ok(place) = Place::find(Path::new(&project.common_dir), Path::new(&change.worktree))

@@ -2,20 +2,20 @@
 //! crash is the same as going on.
 
 use super::commit::Span;
-use super::context::Purpose;
 use super::gate_summary::gate_summary;
+use super::interrupt::Interrupt;
 use super::launch::Launch;
-use super::look::budget_left;
-use super::portions::Remaining;
-use super::stop::Stop;
+use super::preflight::budget_left;
+use super::prompt_context::Purpose;
+use super::prompt_parts::Remaining;
 use super::task::Task;
 use crate::agent::Phase;
 use crate::blackboard::{self as bb, Coverage, FixDone};
 use crate::clock;
-use crate::crash::crash_point;
+use crate::failpoint::crash_point;
 use crate::finding::Outcome;
 use crate::git::Worktree;
-use crate::review::Stance;
+use crate::review_text::Stance;
 use crate::work::{Ended, GateResult, Run};
 
 /// The next step of a fix, read off its last run whose work counts.
@@ -56,7 +56,7 @@ fn next_step(last: Option<&Run>, remaining: Remaining) -> Step {
 }
 
 impl Task {
-    pub(super) async fn fix(&self) -> Result<(), Stop> {
+    pub(super) async fn fix(&self) -> Result<(), Interrupt> {
         loop {
             let runs = self.runs().await?;
             let first = runs.iter().rev().find_map(|run| run.rebased_onto.as_ref());
@@ -108,7 +108,7 @@ impl Task {
         worktree: &Worktree,
         head: &str,
         purpose: Purpose,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Interrupt> {
         let agent = self.agent(Phase::Fix)?;
         let base = self.base_of(worktree, head).await?;
         if matches!(purpose, Purpose::Feedback) {
@@ -129,11 +129,11 @@ impl Task {
     }
 
     /// The next part of the feedback, on top of what the runs before committed.
-    async fn next_run(&self, span: Span<'_>, head: &str) -> Result<(), Stop> {
+    async fn next_run(&self, span: Span<'_>, head: &str) -> Result<(), Interrupt> {
         crash_point!("next_run.before");
         let worktree = self.look().await?;
         if worktree.head.as_deref() != Some(head) {
-            return Err(Stop::fail(
+            return Err(Interrupt::fail(
                 format!(
                     "the worktree has changed since {} was committed (other commits); nothing was taken away",
                     span.run.run_id
@@ -154,7 +154,7 @@ impl Task {
         span: Span<'_>,
         runs: &[Run],
         head: &str,
-    ) -> Result<Option<String>, Stop> {
+    ) -> Result<Option<String>, Interrupt> {
         // A single run that was told everything was judged when it was committed, and so was what was replayed elsewhere.
         let is_judged = runs.len() < 2 && self.coverage().await?.iter().all(Coverage::is_complete);
         if is_judged || span.run.rebased_onto.is_some() {
@@ -164,7 +164,7 @@ impl Task {
     }
 
     /// Red gates: once more, from the commit that failed them, until the rounds are used up.
-    async fn again(&self, span: Span<'_>, head: &str) -> Result<(), Stop> {
+    async fn again(&self, span: Span<'_>, head: &str) -> Result<(), Interrupt> {
         let rounds = self.rules.max_gate_rounds;
         let given_up = if self.item_now().await?.gate_rounds > rounds {
             let sent_back = match rounds {
@@ -176,7 +176,7 @@ impl Task {
                 "the gates are red{sent_back}: {}",
                 what_gates_said(span.run)
             ))
-        } else if let Err(Stop::Fail(spent)) = budget_left(&self.change_now().await?) {
+        } else if let Err(Interrupt::Fail(spent)) = budget_left(&self.change_now().await?) {
             Some(format!(
                 "the gates are red ({}), and {}",
                 what_gates_said(span.run),
@@ -202,7 +202,7 @@ impl Task {
         .await
     }
 
-    async fn finish(&self, span: Span<'_>, runs: &[Run], head: &str) -> Result<(), Stop> {
+    async fn finish(&self, span: Span<'_>, runs: &[Run], head: &str) -> Result<(), Interrupt> {
         let place = self.place()?;
         let diff = self.git.changed_files(&place, span.first, head).await?;
         let commits = self.git.log(&place, span.first, head).await?;

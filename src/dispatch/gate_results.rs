@@ -3,9 +3,9 @@
 
 use std::path::PathBuf;
 
-use super::bench::Bench;
+use super::interrupt::{Interrupt, file_trouble};
 use super::launch::{make_folder, write};
-use super::stop::{Stop, file_trouble};
+use super::project_commands::ProjectCommands;
 use super::worktree_lock::WorktreeLock;
 use crate::files;
 use crate::fingerprint::fingerprint;
@@ -14,7 +14,7 @@ use crate::work::GateResult;
 /// Number of results that are kept.
 const KEPT: usize = 200;
 
-impl Bench<'_> {
+impl ProjectCommands<'_> {
     /// The result that is known for a tree.
     pub(super) fn known_result(&self, tree: &str) -> Option<GateResult> {
         let key = self.result_key(tree);
@@ -26,7 +26,11 @@ impl Bench<'_> {
     }
 
     /// Gates of several changes may end at the same time: one after the other writes the file.
-    pub(super) async fn remember_result(&self, tree: &str, result: GateResult) -> Result<(), Stop> {
+    pub(super) async fn remember_result(
+        &self,
+        tree: &str,
+        result: GateResult,
+    ) -> Result<(), Interrupt> {
         let file = self.results_file();
         let _lock = WorktreeLock::take(&self.settings.locks_dir, &file.display().to_string())
             .await

@@ -5,21 +5,21 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use super::branches::note_branches;
-use super::context::AgentPrompt;
+use super::interrupt::{Interrupt, file_trouble};
+use super::moved_branches::note_branches;
+use super::prompt_context::AgentPrompt;
 use super::recover::SETTLE;
-use super::rules::Settings;
-use super::stop::{Stop, file_trouble};
+use super::settings::Settings;
 use super::task::Task;
-use crate::agent::{self, Agent, Errand, Phase, Session};
+use crate::agent::{self, Agent, Phase, RunSpec, Session};
 use crate::blackboard::{self as bb, NewRun, RunEnd};
 use crate::change::HoldKind;
 use crate::clock;
-use crate::crash::crash_point;
+use crate::failpoint::crash_point;
 use crate::files;
-use crate::git::{Mark, Place, Worktree};
+use crate::git::{CheckoutFingerprint, Place, Worktree};
 use crate::process::{self, Writer};
-use crate::sandbox::Reach;
+use crate::sandbox::WritablePaths;
 use crate::work::{Ended, Run};
 
 /// What a run is started with.
@@ -35,13 +35,13 @@ pub(super) struct Launch<'a> {
 
 /// Where a command runs.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Site<'a> {
+pub(super) struct CommandSite<'a> {
     pub(super) place: &'a Place,
     /// A folder elsewhere that its git reads.
     pub(super) read: Option<&'a Path>,
 }
 
-impl<'a> Site<'a> {
+impl<'a> CommandSite<'a> {
     /// In a worktree.
     pub(super) fn of(place: &'a Place) -> Self {
         Self { place, read: None }
@@ -49,7 +49,7 @@ impl<'a> Site<'a> {
 }
 
 impl Task {
-    pub(super) fn agent(&self, phase: Phase) -> Result<Agent, Stop> {
+    pub(super) fn agent(&self, phase: Phase) -> Result<Agent, Interrupt> {
         let agent = match phase {
             Phase::Review => &self.rules.review_agent,
             Phase::Fix => &self.rules.agent,
@@ -59,12 +59,12 @@ impl Task {
                 "no agent is configured for a {phase}: add an [agents.NAME] with its command to the configuration and set \
                  agent = \"NAME\" (a running daemon reads it by itself, or at once with `remand reload`)"
             );
-            Stop::Hold { kind: HoldKind::NoAgent, reason, until: None }
+            Interrupt::Hold { kind: HoldKind::NoAgent, reason, until: None }
         })
     }
 
     /// Runs an agent until its end, however that comes about. The run's row stays open: `conclude` ends it.
-    pub(super) async fn launch(&self, launch: Launch<'_>) -> Result<(), Stop> {
+    pub(super) async fn launch(&self, launch: Launch<'_>) -> Result<(), Interrupt> {
         self.go_on()?;
         self.be_alone(&launch.worktree.place).await?;
         let mark = self.mark_of_checkout().await?;
@@ -109,7 +109,7 @@ impl Task {
     ///
     /// Orphans of earlier runs are ended. Others, such as a person's editor, are waited for if they have a file open for
     /// writing that git does not ignore; whoever only stands in the worktree, such as a shell, does no harm.
-    async fn be_alone(&self, place: &Place) -> Result<(), Stop> {
+    async fn be_alone(&self, place: &Place) -> Result<(), Interrupt> {
         process::end_adopted().await?;
         let writers = files::aside(|| process::writers(&place.path));
         let in_git = |writer: &Writer| writer.path.starts_with(".git");
@@ -124,7 +124,7 @@ impl Task {
             .find(|writer| !ignored.contains(&writer.path))
         {
             None => Ok(()),
-            Some(Writer { pid, name, path }) => Err(Stop::hold(format!(
+            Some(Writer { pid, name, path }) => Err(Interrupt::hold(format!(
                 "{} is open for writing in process {pid} ({name}): no agent works beside it",
                 path.display()
             ))),
@@ -136,8 +136,8 @@ impl Task {
         &self,
         launch: &Launch<'_>,
         run: &Run,
-        mark: Option<Mark>,
-    ) -> Result<process::Job, Stop> {
+        mark: Option<CheckoutFingerprint>,
+    ) -> Result<process::Job, Interrupt> {
         let dir = PathBuf::from(&run.dir);
         process::claim_folder(&dir, SETTLE).await?;
         write(&agent::prompt_file(&dir), launch.prompt.text.as_bytes())?;
@@ -160,7 +160,7 @@ impl Task {
             .max_cost_micros
             .map(|most| most.saturating_sub(budget.cost_micros));
         let day_left = self.day_left().await?;
-        let errand = Errand {
+        let errand = RunSpec {
             run_id: run.run_id.as_str(),
             phase: launch.phase,
             change_id: self.change.change_id.as_str(),
@@ -190,13 +190,13 @@ impl Task {
         confine(
             &self.dispatch.settings,
             job,
-            Site::of(&launch.worktree.place),
+            CommandSite::of(&launch.worktree.place),
             own.as_deref(),
         )
         .await
     }
 
-    async fn record_start(&self, launch: &Launch<'_>) -> Result<Run, Stop> {
+    async fn record_start(&self, launch: &Launch<'_>) -> Result<Run, Interrupt> {
         let (claim, change) = (self.claim.clone(), self.change.clone());
         let new = NewRun {
             agent: launch.agent.name.clone(),
@@ -217,7 +217,12 @@ impl Task {
     }
 
     /// Not even a shim could be started: nothing ran, so nothing has to be kept.
-    async fn never_started(&self, place: &Place, run: &Run, stop: Stop) -> Result<Stop, Stop> {
+    async fn never_started(
+        &self,
+        place: &Place,
+        run: &Run,
+        stop: Interrupt,
+    ) -> Result<Interrupt, Interrupt> {
         self.git
             .put_back_config(place, &swap_record(Path::new(&run.dir)))
             .await?;
@@ -235,7 +240,7 @@ impl Task {
         Ok(stop)
     }
 
-    async fn mark_of_checkout(&self) -> Result<Option<Mark>, Stop> {
+    async fn mark_of_checkout(&self) -> Result<Option<CheckoutFingerprint>, Interrupt> {
         if self.change.worktree == self.project.path {
             return Ok(None);
         }
@@ -247,11 +252,11 @@ impl Task {
 pub(super) async fn confine(
     settings: &Settings,
     job: process::Job,
-    site: Site<'_>,
+    site: CommandSite<'_>,
     own: Option<&Path>,
-) -> Result<process::Job, Stop> {
+) -> Result<process::Job, Interrupt> {
     let answers = agent::answers(&job.dir);
-    let reach = Reach {
+    let reach = WritablePaths {
         worktree: &site.place.path,
         repository: &site.place.common_dir,
         answers: Some(answers.as_path()).filter(|answers| answers.is_dir()),
@@ -259,7 +264,7 @@ pub(super) async fn confine(
         read: site.read,
     };
     let confined = settings.sandbox.confine(job, reach).await;
-    confined.map_err(|why| Stop::hold(format!("nothing is run without its sandbox: {why}")))
+    confined.map_err(|why| Interrupt::hold(format!("nothing is run without its sandbox: {why}")))
 }
 
 /// Where the mark of the main checkout waits for the comparison.
@@ -271,7 +276,7 @@ pub(super) fn swap_record(dir: &Path) -> PathBuf {
     dir.join("swap.json")
 }
 
-pub(super) fn make_folder(dir: &Path) -> Result<(), Stop> {
+pub(super) fn make_folder(dir: &Path) -> Result<(), Interrupt> {
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -279,6 +284,6 @@ pub(super) fn make_folder(dir: &Path) -> Result<(), Stop> {
         .map_err(file_trouble("make", dir))
 }
 
-pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), Stop> {
+pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), Interrupt> {
     files::replace(path, bytes).map_err(file_trouble("write", path))
 }

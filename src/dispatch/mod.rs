@@ -1,44 +1,44 @@
 //! Dispatch: claims items, one a slot, and runs them. It proposes nothing and judges no rejection; it meets the
 //! heartbeat only on the blackboard.
 
-mod answers;
-mod base;
-mod bench;
-mod branches;
-mod checkout;
+mod base_gates;
 mod commit;
 mod commit_message;
-mod conclude;
 mod configuration;
-mod context;
 mod detach;
-mod earlier;
+mod earlier_findings;
+mod finish_run;
 mod fix;
-mod forge;
+mod fix_size;
+mod gate_checkout;
 mod gate_results;
+mod gate_run;
 mod gate_summary;
-mod gates;
+mod init_trial;
+mod interrupt;
 mod launch;
 mod lease;
-mod look;
-mod measure;
-mod own;
-mod plan;
-mod plan_choice;
-mod portions;
+mod managed_worktree;
+mod moved_branches;
 mod post;
 mod post_text;
+mod preflight;
+mod project_commands;
+mod prompt_context;
+mod prompt_parts;
 mod push;
+mod reclaim;
 mod recover;
+mod remote_sync;
+mod reply_intents;
 mod review;
-mod rules;
+mod settings;
 mod setup;
 mod shadow;
 mod slots;
-mod stop;
-mod sweep;
+mod spec_files;
+mod spec_folder;
 mod task;
-mod trial;
 mod worktree_lock;
 
 use std::sync::Arc;
@@ -47,16 +47,16 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::blackboard::{self as bb, Claimed, Door, Holding};
+use crate::blackboard::{self as bb, Claimed, Db, Holding};
 use crate::clock;
 
 pub(crate) use configuration::Configuration;
-pub(crate) use forge::{Forge, PostReviews};
+pub(crate) use init_trial::{Trial, try_out};
 pub(crate) use post::forge_mark;
-pub(crate) use rules::{
+pub(crate) use remote_sync::{ForgeSettings, PostReviews};
+pub(crate) use settings::{
     DayBound, GateIn, Limits, OnCheckoutChange, ProjectDayBound, RedBase, Rules, Settings,
 };
-pub(crate) use trial::{Trial, try_out};
 
 use slots::Slots;
 use task::Task;
@@ -66,7 +66,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// The loop that runs items.
 pub(crate) struct Dispatch {
-    pub(crate) door: Door,
+    pub(crate) door: Db,
     pub(crate) settings: Arc<Settings>,
     /// The settings in force now: other ones than these once the configuration was reloaded.
     pub(crate) latest: watch::Receiver<Arc<Settings>>,

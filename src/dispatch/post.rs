@@ -9,20 +9,20 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::Dispatch;
-use super::forge::PostReviews;
+use super::interrupt::chain;
 use super::post_text as text;
-use super::stop::chain;
-use super::sweep::is_dead;
+use super::reclaim::is_dead;
+use super::remote_sync::PostReviews;
 use crate::blackboard::{self as bb, Intent, IntentKind, PastReview, PostDone};
 use crate::change::Change;
 use crate::clock::{self, Time};
-use crate::crash::crash_point;
+use crate::failpoint::crash_point;
 use crate::finding::{ReviewId, Verdict};
 use crate::github::{Github, GithubError, Marks, NewInline, NewReview, Posted, ReviewEvent};
-use crate::plain::posted;
 use crate::process;
-use crate::pull::{ReviewState, Said, SaidKind, marker_line, marker_of};
+use crate::pull_request::{Comment, ReviewState, SaidKind, marker_line, marker_of};
 use crate::remote::tells_a_secret;
+use crate::sanitize::posted;
 
 /// Looked at again after this long although nothing called.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
@@ -37,7 +37,7 @@ fn is_elsewhere(status: u16) -> bool {
 }
 
 /// The pull request that something is posted on.
-struct Page<'a> {
+struct PostTarget<'a> {
     github: &'a Github,
     repo: String,
     number: i64,
@@ -127,7 +127,7 @@ impl Dispatch {
             return self.give_up(intent, &reason).await;
         }
         self.door.check()?;
-        let page = Page {
+        let page = PostTarget {
             github: &self.settings.forge.github,
             repo,
             number,
@@ -167,7 +167,11 @@ impl Dispatch {
         })
     }
 
-    async fn find_or_post(&self, page: &Page<'_>, intent: &Intent) -> Result<PostDone, Unposted> {
+    async fn find_or_post(
+        &self,
+        page: &PostTarget<'_>,
+        intent: &Intent,
+    ) -> Result<PostDone, Unposted> {
         // Never tried: it can't be there.
         let may_be_there = intent.tries > 0 || intent.claimed_by.is_some();
         let there = match intent.marker.as_ref().filter(|_| may_be_there) {
@@ -182,7 +186,7 @@ impl Dispatch {
     }
 
     /// Posts something other than a review.
-    async fn put(&self, page: &Page<'_>, intent: &Intent) -> Result<PostDone, Unposted> {
+    async fn put(&self, page: &PostTarget<'_>, intent: &Intent) -> Result<PostDone, Unposted> {
         match intent.kind {
             IntentKind::Answer => {
                 let Some(comment) = number(&intent.payload, "comment") else {
@@ -237,9 +241,9 @@ impl Dispatch {
     /// Our review, and what it means for those before it. Both are done again when the second could not be.
     async fn put_review(
         &self,
-        page: &Page<'_>,
+        page: &PostTarget<'_>,
         intent: &Intent,
-        there: Option<Said>,
+        there: Option<Comment>,
     ) -> Result<PostDone, Unposted> {
         let id = ReviewId::new(
             intent
@@ -286,7 +290,7 @@ impl Dispatch {
     /// As a review; where the forge refuses that, without its inline comments, then as a comment.
     async fn post_review(
         &self,
-        page: &Page<'_>,
+        page: &PostTarget<'_>,
         intent: &Intent,
         review: &PastReview,
         event: ReviewEvent,
@@ -366,7 +370,7 @@ impl Dispatch {
 
     /// Whether the pull request is by the account that gh is logged in with: GitHub lets nobody request changes on a pull
     /// request of their own.
-    async fn is_by_us(&self, page: &Page<'_>) -> Result<bool, Unposted> {
+    async fn is_by_us(&self, page: &PostTarget<'_>) -> Result<bool, Unposted> {
         let id = page.change.change_id.clone();
         let pull = self
             .door
@@ -381,7 +385,11 @@ impl Dispatch {
 
     /// Our own earlier "changes requested" would block the merge for ever: a later review of ours that passes takes it
     /// back. Nobody else's is touched. What the forge does not allow is left.
-    async fn withdraw_earlier(&self, page: &Page<'_>, intent: &Intent) -> Result<(), Unposted> {
+    async fn withdraw_earlier(
+        &self,
+        page: &PostTarget<'_>,
+        intent: &Intent,
+    ) -> Result<(), Unposted> {
         let id = page.change.change_id.clone();
         let earlier = self
             .door
@@ -483,7 +491,7 @@ impl Dispatch {
     }
 }
 
-impl Page<'_> {
+impl PostTarget<'_> {
     /// As people and commands call it.
     fn name(&self) -> String {
         format!("{}#{}", self.repo, self.number)
@@ -491,14 +499,14 @@ impl Page<'_> {
 
     /// Where the marker stands on the pull request, if it does: what it was written into before what came with that, and
     /// the oldest of these, since a marker can be copied once it is there.
-    async fn find(&self, marker: &str, kind: IntentKind) -> Result<Option<Said>, GithubError> {
+    async fn find(&self, marker: &str, kind: IntentKind) -> Result<Option<Comment>, GithubError> {
         let none = Marks::default();
         let (github, repo, number) = (self.github, self.repo.as_str(), self.number);
         let mut all = github.reviews(repo, number, &none).await?.items;
         all.extend(github.issue_comments(repo, number, &none).await?.items);
         all.extend(github.review_comments(repo, number, &none).await?.items);
         // The comments of a review are as old as their lines: they may be older than the review itself.
-        let is_inline = |said: &Said| said.kind == SaidKind::ReviewComment;
+        let is_inline = |said: &Comment| said.kind == SaidKind::ReviewComment;
         let marked = all
             .into_iter()
             .filter(|said| marker_of(&said.body) == Some(marker));
@@ -586,7 +594,7 @@ fn done(intent: &Intent, kind: SaidKind, posted: &Posted, result: &str) -> PostD
 }
 
 /// An earlier try had come through.
-fn found(intent: &Intent, said: &Said) -> PostDone {
+fn found(intent: &Intent, said: &Comment) -> PostDone {
     let result = match (intent.kind, said.kind, said.state) {
         (IntentKind::Review, SaidKind::Review, Some(ReviewState::ChangesRequested)) => {
             REQUEST_CHANGES

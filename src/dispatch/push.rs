@@ -4,17 +4,17 @@ use serde_json::{Value, json};
 
 use super::Dispatch;
 use super::commit::Span;
-use super::forge::{TAKEN_BACK, objected};
-use super::look::{named, short};
+use super::interrupt::{Interrupt, TakenBack};
+use super::preflight::{named, short};
 use super::recover::git_mark;
-use super::stop::{Stop, TakenBack};
+use super::remote_sync::{TAKEN_BACK, objected};
 use super::task::Task;
 use super::worktree_lock::WorktreeLock;
 use crate::blackboard::{self as bb, Intent, IntentKind, NewIntent};
 use crate::change::ChangeId;
 use crate::clock;
-use crate::crash::crash_point;
 use crate::event::{EventType, NewEvent};
+use crate::failpoint::crash_point;
 use crate::git::{Rebase, Rebased, is_agent_config};
 use crate::process;
 use crate::remote::{Push, Pushed, Remote};
@@ -32,7 +32,7 @@ impl Dispatch {
     }
 
     /// As for a change at work, but without a question: whoever goes on with the change asks it.
-    async fn has_trusted_settings(&self, id: &ChangeId, remote: &Remote) -> Result<(), Stop> {
+    async fn has_trusted_settings(&self, id: &ChangeId, remote: &Remote) -> Result<(), Interrupt> {
         let settings = remote.push_settings().await?;
         let known = self
             .door
@@ -41,13 +41,13 @@ impl Dispatch {
         if known {
             Ok(())
         } else {
-            Err(Stop::hold(format!(
+            Err(Interrupt::hold(format!(
                 "settings of git that decide a push changed ({id})"
             )))
         }
     }
 
-    async fn settle_push(&self, push: &Intent) -> Result<(), Stop> {
+    async fn settle_push(&self, push: &Intent) -> Result<(), Interrupt> {
         let id = push.change_id.clone();
         let (change, project) = self
             .door
@@ -106,7 +106,7 @@ impl Dispatch {
 
 impl Task {
     /// Whether the commit is known to be on the remote.
-    pub(super) async fn is_pushed(&self, head: &str) -> Result<bool, Stop> {
+    pub(super) async fn is_pushed(&self, head: &str) -> Result<bool, Interrupt> {
         let key = self.push_key(head);
         let intent = self.read(move |conn| bb::intent(conn, &key)).await?;
         Ok(intent.is_some_and(|intent| intent.result.as_deref() == Some("done")))
@@ -114,11 +114,11 @@ impl Task {
 
     /// One push of one commit. Nothing else is done here when the remote had moved: what comes of that is written down,
     /// and the next step of the fix goes on from there.
-    pub(super) async fn push(&self, span: Span<'_>, head: &str) -> Result<(), Stop> {
+    pub(super) async fn push(&self, span: Span<'_>, head: &str) -> Result<(), Interrupt> {
         self.go_on()?;
         let change = self.change_now().await?;
         if change.paused || change.held_until.is_some() {
-            return Err(Stop::Paused);
+            return Err(Interrupt::Paused);
         }
         if !change.auto_fix {
             return self.refuse(span, TAKEN_BACK.to_owned()).await;
@@ -174,18 +174,18 @@ impl Task {
         match remote.push(&push).await? {
             Pushed::Done | Pushed::Ahead(_) => self.pushed(head).await,
             Pushed::Moved(Some(theirs)) => self.replay(span, head, &remote, &theirs).await,
-            Pushed::Moved(None) => Err(Stop::fail(
+            Pushed::Moved(None) => Err(Interrupt::fail(
                 format!("the branch {} is gone from the remote", push.branch),
                 "bring it back there, then retry, or close the change",
             )),
-            Pushed::Refused(said) => Err(Stop::fail(
+            Pushed::Refused(said) => Err(Interrupt::fail(
                 format!("the remote refused the push of {}: {said}", short(head)),
                 "the fix is committed in the worktree; let the remote take it, then retry",
             )),
         }
     }
 
-    async fn intend(&self, push: &Push) -> Result<(), Stop> {
+    async fn intend(&self, push: &Push) -> Result<(), Interrupt> {
         let intent = NewIntent {
             key: self.push_key(&push.to),
             kind: IntentKind::Push,
@@ -199,10 +199,10 @@ impl Task {
                 bb::intend_push(conn, &claim, &intent, clock::now())
             })
             .await?;
-        if may { Ok(()) } else { Err(Stop::Paused) }
+        if may { Ok(()) } else { Err(Interrupt::Paused) }
     }
 
-    async fn pushed(&self, head: &str) -> Result<(), Stop> {
+    async fn pushed(&self, head: &str) -> Result<(), Interrupt> {
         let key = self.push_key(head);
         // Not fenced: whoever claims the item next must know that it is there.
         self.write("pushed", move |conn| {
@@ -223,7 +223,7 @@ impl Task {
         head: &str,
         remote: &Remote,
         theirs: &str,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Interrupt> {
         let now = self.remote_head(remote).await?;
         let key = self.push_key(head);
         let theirs = if now == theirs {
@@ -242,7 +242,9 @@ impl Task {
             return self.refuse(span, reason).await;
         }
         match self.not_taken_back(remote, &theirs).await {
-            Err(Stop::TakenBack(taken)) => return self.refuse_taken_back(span, key, taken).await,
+            Err(Interrupt::TakenBack(taken)) => {
+                return self.refuse_taken_back(span, key, taken).await;
+            }
             looked => looked?,
         }
         let place = self.place()?;
@@ -289,7 +291,7 @@ impl Task {
         span: Span<'_>,
         key: String,
         taken: TakenBack,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Interrupt> {
         let (claim, run_id, id) = (
             self.claim.clone(),
             span.run.run_id.clone(),
@@ -306,7 +308,7 @@ impl Task {
 
     /// The remote's head is known with that: found later, it would look like a person's answer to the escalation that
     /// comes of it.
-    async fn give_up_push(&self, key: String, theirs: &str) -> Result<(), Stop> {
+    async fn give_up_push(&self, key: String, theirs: &str) -> Result<(), Interrupt> {
         let (id, theirs) = (self.change.change_id.clone(), theirs.to_owned());
         self.write("push_moved", move |conn| {
             bb::end_intent(conn, &key, "moved", None, clock::now())?;

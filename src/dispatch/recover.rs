@@ -7,17 +7,17 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::Dispatch;
-use super::branches::restore_branches;
+use super::interrupt::{Interrupt, chain};
 use super::launch::swap_record;
-use super::look::{head_at, named, short};
-use super::stop::{Stop, chain};
+use super::moved_branches::restore_branches;
+use super::preflight::{head_at, named, short};
 use super::worktree_lock::WorktreeLock;
 use crate::agent;
 use crate::blackboard::{self as bb, Project, RunEnd};
 use crate::change::Change;
 use crate::clock;
 use crate::event::{EventType, NewEvent, TargetType};
-use crate::git::{Git, Place, PutBack};
+use crate::git::{Git, Place, RestorePoint};
 use crate::process;
 use crate::work::{Ended, Run};
 
@@ -52,7 +52,7 @@ impl Dispatch {
         project: &Project,
         change: &Change,
         run: &Run,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Interrupt> {
         let dir = PathBuf::from(&run.dir);
         process::end_marked(git_mark(&change.worktree).as_ref()).await?;
         process::settle(&dir, SETTLE).await?;
@@ -78,7 +78,7 @@ impl Dispatch {
                 )),
             ),
             // A worktree that can't be put back must not keep its run open for ever.
-            Err(Stop::Fail(fail)) => (
+            Err(Interrupt::Fail(fail)) => (
                 None,
                 Some(format!(
                     "{} could not be cleaned up: {}",
@@ -130,12 +130,12 @@ async fn clean_up(
     project: &Project,
     change: &Change,
     run: &Run,
-) -> Result<Cleaned, Stop> {
+) -> Result<Cleaned, Interrupt> {
     let place = match Place::find(Path::new(&project.common_dir), Path::new(&change.worktree)) {
         Ok(place) => place,
         Err(error) => return Ok(Cleaned::LeftAlone(chain(&error))),
     };
-    let to = PutBack {
+    let to = RestorePoint {
         head_at: head_at(change),
         head_before: &run.head_before,
         run: run.run_id.as_str(),
@@ -170,7 +170,7 @@ pub(super) async fn commits_since(
     git: &Git,
     place: &Place,
     run: &Run,
-) -> Result<Vec<String>, Stop> {
+) -> Result<Vec<String>, Interrupt> {
     let Some(ended) = process::ended_at(Path::new(&run.dir))? else {
         return Ok(Vec::new());
     };

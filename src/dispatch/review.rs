@@ -2,23 +2,23 @@
 
 use std::path::PathBuf;
 
-use super::earlier::EarlierFinding;
+use super::earlier_findings::EarlierFinding;
+use super::interrupt::Interrupt;
 use super::launch::Launch;
-use super::stop::Stop;
 use super::task::Task;
 use crate::agent::{self, Phase};
 use crate::blackboard::{self as bb, ReviewDone};
 use crate::clock;
 use crate::finding::Verdict;
 use crate::git::Worktree;
-use crate::review::{Earlier, Entry, Reading, read, settle};
+use crate::review_text::{Earlier, Entry, Reading, read, settle};
 use crate::work::{Ended, Run};
 
 /// What a prompt shows of a diff is capped there; this is what is fetched.
 pub(super) const DIFF_CAP: usize = 1024 * 1024;
 
 impl Task {
-    pub(super) async fn review(&self) -> Result<(), Stop> {
+    pub(super) async fn review(&self) -> Result<(), Interrupt> {
         loop {
             match self.runs().await?.last() {
                 Some(run) if run.ended.is_none() => self.conclude(run, Phase::Review).await?,
@@ -36,7 +36,7 @@ impl Task {
         }
     }
 
-    async fn run_reviewer(&self) -> Result<Turn, Stop> {
+    async fn run_reviewer(&self) -> Result<Turn, Interrupt> {
         let agent = self.agent(Phase::Review)?;
         let worktree = self.ready_worktree().await?;
         let head = self.head_to_review(&worktree).await?;
@@ -46,7 +46,7 @@ impl Task {
             .diff(&worktree.place, &base, &head, DIFF_CAP)
             .await?;
         if diff.files.is_empty() {
-            return Err(Stop::fail(
+            return Err(Interrupt::fail(
                 format!(
                     "there is nothing to review: {} has no change against {}",
                     self.change.branch, self.change.base
@@ -79,7 +79,7 @@ impl Task {
     }
 
     /// Whatever the branch is at now is what is reviewed; a verdict on an older head would be worth nothing.
-    async fn head_to_review(&self, worktree: &Worktree) -> Result<String, Stop> {
+    async fn head_to_review(&self, worktree: &Worktree) -> Result<String, Interrupt> {
         let head = worktree.head.clone().ok_or_else(|| self.no_branch())?;
         if head != self.change.head {
             let (id, to) = (self.change.change_id.clone(), head.clone());
@@ -91,7 +91,7 @@ impl Task {
         Ok(head)
     }
 
-    async fn read_verdict(&self, run: &Run) -> Result<Turn, Stop> {
+    async fn read_verdict(&self, run: &Run) -> Result<Turn, Interrupt> {
         self.go_on()?;
         let text = agent::answer(&PathBuf::from(&run.dir))?;
         let threshold = self.rules.severity_threshold;
@@ -133,7 +133,7 @@ impl Task {
         reading: Reading,
         judged: Vec<Entry>,
         body: String,
-    ) -> Result<ReviewDone, Stop> {
+    ) -> Result<ReviewDone, Interrupt> {
         let worktree = self.git.look(&self.place()?).await?;
         let head = run.head_before.clone();
         let base = self.base_of(&worktree, &head).await?;

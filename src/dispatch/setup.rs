@@ -5,25 +5,25 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::bench::{Bench, ProjectCommand};
+use super::gate_run::output_end;
 use super::gate_summary::gate_summary;
-use super::gates::output_end;
-use super::launch::{Site, make_folder};
+use super::interrupt::Interrupt;
+use super::launch::{CommandSite, make_folder};
+use super::project_commands::{ProjectCommand, ProjectCommands};
 use super::recover::SETTLE;
-use super::stop::Stop;
 use super::task::Task;
 use crate::blackboard as bb;
 use crate::clock;
-use crate::crash::crash_point;
+use crate::closed_enum::closed_enum;
 use crate::event::{EventType, NewEvent};
+use crate::failpoint::crash_point;
 use crate::process::{self, Exit, Stream};
-use crate::words::words;
 use crate::work::Ended;
 
 /// Maximum number of bytes of a failed set-up's output in the reason of a hold.
 const OUTPUT_TAIL: usize = 1_200;
 
-words! {
+closed_enum! {
     /// Where a set-up runs.
     "place" SetUpPlace {
         Worktree = "worktree",
@@ -31,7 +31,7 @@ words! {
     }
 }
 
-words! {
+closed_enum! {
     /// How a set-up ended.
     "result" SetUpResult {
         Done = "done",
@@ -44,7 +44,7 @@ words! {
 /// A set-up that is about to run.
 pub(super) struct SetUp<'a> {
     pub(super) place: SetUpPlace,
-    pub(super) site: Site<'a>,
+    pub(super) site: CommandSite<'a>,
     pub(super) dir: PathBuf,
     pub(super) run_id: String,
 }
@@ -60,17 +60,20 @@ pub(super) struct SetUpFailure {
 
 impl SetUpFailure {
     /// The environment's fault: tried again later.
-    pub(super) fn hold(&self) -> Stop {
+    pub(super) fn hold(&self) -> Interrupt {
         match &self.output {
-            Some(output) => Stop::hold(format!("{}: {}", self.what, explained(output))),
-            None => Stop::hold(self.what.clone()),
+            Some(output) => Interrupt::hold(format!("{}: {}", self.what, explained(output))),
+            None => Interrupt::hold(self.what.clone()),
         }
     }
 }
 
-impl Bench<'_> {
+impl ProjectCommands<'_> {
     /// Runs the project's set-up command to its end, and appends what came of it.
-    pub(super) async fn run_set_up(&self, set_up: SetUp<'_>) -> Result<Option<SetUpFailure>, Stop> {
+    pub(super) async fn run_set_up(
+        &self,
+        set_up: SetUp<'_>,
+    ) -> Result<Option<SetUpFailure>, Interrupt> {
         let SetUp {
             place,
             site,
@@ -101,10 +104,10 @@ impl Bench<'_> {
         self.judge_setup(&dir)
     }
 
-    fn judge_setup(&self, dir: &Path) -> Result<Option<SetUpFailure>, Stop> {
+    fn judge_setup(&self, dir: &Path) -> Result<Option<SetUpFailure>, Interrupt> {
         let command = self.rules.setup.join(" ");
         let Some(exit) = process::read_exit(dir)? else {
-            return Err(Stop::hold(format!(
+            return Err(Interrupt::hold(format!(
                 "the set-up `{command}` vanished without a word"
             )));
         };
@@ -133,7 +136,7 @@ impl Bench<'_> {
             (Ended::Stopped, _) => Err(self.stopped()),
             (Ended::NotStarted, _) => {
                 let why = exit.detail.unwrap_or_else(|| "it is not there".into());
-                Err(Stop::hold(format!(
+                Err(Interrupt::hold(format!(
                     "the set-up `{command}` can't be started: {why}"
                 )))
             }
@@ -166,7 +169,7 @@ impl Task {
         place: SetUpPlace,
         path: &Path,
         exit: Option<Exit>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Interrupt> {
         let result = match exit.as_ref().map(|exit| (exit.ended, exit.status)) {
             Some((Ended::Stopped, _)) => return Ok(()),
             Some((Ended::Agent, Some(0))) => SetUpResult::Done,

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::context::Purpose;
+use super::interrupt::Interrupt;
 use super::launch::{make_folder, write};
+use super::prompt_context::Purpose;
 use super::review::DIFF_CAP;
-use super::stop::Stop;
 use super::task::{Signs, Task};
 use super::{Claimed, Dispatch};
 use crate::agent::Phase;
@@ -73,7 +73,7 @@ impl Dispatch {
         let agent = task.agent(phase).ok();
         let (prompt, trouble) = match task.shadow_prompt(phase).await {
             Ok(prompt) => (Some(prompt), None),
-            Err(Stop::Hold { reason, until, .. }) => {
+            Err(Interrupt::Hold { reason, until, .. }) => {
                 let until = until
                     .map(|until| until.min(clock::now().plus(bb::RATE_WINDOW)))
                     .unwrap_or_else(|| self.settings.backoff(0, clock::now()));
@@ -85,14 +85,14 @@ impl Dispatch {
                     })
                     .await;
             }
-            Err(Stop::Blackboard(error)) => return Err(error),
+            Err(Interrupt::Blackboard(error)) => return Err(error),
             Err(
-                stop @ (Stop::Fail(_)
-                | Stop::TakenBack(_)
-                | Stop::Fenced
-                | Stop::Stopping
-                | Stop::Reloaded
-                | Stop::Paused),
+                stop @ (Interrupt::Fail(_)
+                | Interrupt::TakenBack(_)
+                | Interrupt::Fenced
+                | Interrupt::Stopping
+                | Interrupt::Reloaded
+                | Interrupt::Paused),
             ) => (
                 None,
                 Some(stop.reason().unwrap_or_else(|| "it was cut short".into())),
@@ -144,7 +144,11 @@ impl Task {
     }
 
     /// What a reviewer said in shadow is stored.
-    pub(super) async fn finish_in_shadow(&self, run: &Run, done: ReviewDone) -> Result<(), Stop> {
+    pub(super) async fn finish_in_shadow(
+        &self,
+        run: &Run,
+        done: ReviewDone,
+    ) -> Result<(), Interrupt> {
         let review = ShadowReview {
             run_id: Some(run.run_id.clone()),
             agent: Some(done.agent),
@@ -194,7 +198,7 @@ impl Task {
     }
 
     /// The file that it is kept in, and the prompt.
-    async fn shadow_prompt(&self, phase: Phase) -> Result<(String, String), Stop> {
+    async fn shadow_prompt(&self, phase: Phase) -> Result<(String, String), Interrupt> {
         let (place, head, base) = self.commits().await?;
         let text = match phase {
             Phase::Fix => self.fix_prompt(&base, &head, Purpose::Feedback).await?.text,
@@ -211,7 +215,7 @@ impl Task {
     }
 
     /// Where to look, the head, and where it left its base.
-    async fn commits(&self) -> Result<(Place, String, String), Stop> {
+    async fn commits(&self) -> Result<(Place, String, String), Interrupt> {
         if !self.change.has_pr() {
             let worktree = self.git.worktree_at(self.worktree()).await?;
             let head = worktree.head.clone().ok_or_else(|| self.no_branch())?;
@@ -222,7 +226,7 @@ impl Task {
         let remote = self.remote().await?;
         let head = self.remote_head(&remote).await?;
         let base = remote.fetch(&self.change.base).await?.ok_or_else(|| {
-            Stop::fail(
+            Interrupt::fail(
                 format!("the base branch {} is gone", self.change.base),
                 "bring it back, then retry",
             )

@@ -7,9 +7,9 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::Dispatch;
+use super::interrupt::{Interrupt, StepFailure, TakenBack, chain};
 use super::recover::git_mark;
-use super::rules::Rules;
-use super::stop::{Fail, Stop, TakenBack, chain};
+use super::settings::Rules;
 use super::worktree_lock::WorktreeLock;
 use crate::blackboard::{self as bb, Claimed, Conn, Failure, Hold, Project};
 use crate::change::{Change, HoldKind};
@@ -48,7 +48,11 @@ pub(super) struct Signs {
 impl Signs {
     /// Waits for the end of a process. A claim that is over and `stop --now` end it at once; a stopping program gives it
     /// its grace first.
-    pub(super) async fn wait(&self, running: &mut Running, grace: Duration) -> Result<(), Stop> {
+    pub(super) async fn wait(
+        &self,
+        running: &mut Running,
+        grace: Duration,
+    ) -> Result<(), Interrupt> {
         let out_of_time = async {
             self.stop.cancelled().await;
             tokio::time::sleep(grace).await;
@@ -155,11 +159,11 @@ impl Task {
         }
     }
 
-    async fn work(&self) -> Result<(), Stop> {
+    async fn work(&self) -> Result<(), Interrupt> {
         let locks = &self.dispatch.settings.locks_dir;
         let _lock = WorktreeLock::take(locks, &self.change.worktree)
             .await
-            .map_err(|error| Stop::hold(format!("cannot lock the worktree: {error}")))?;
+            .map_err(|error| Interrupt::hold(format!("cannot lock the worktree: {error}")))?;
         // A git that a killed daemon had started goes on without it: two at once in one worktree would be one too many.
         process::end_marked(git_mark(&self.change.worktree).as_ref()).await?;
         self.recover_others().await?;
@@ -173,22 +177,22 @@ impl Task {
             | Source::PullRequest
             | Source::FeedbackAnalysis => Ok(()),
         };
-        if matches!(done, Err(Stop::Fenced)) {
+        if matches!(done, Err(Interrupt::Fenced)) {
             self.abandon().await?;
         }
         done
     }
 
     /// Writes down why the work stopped. If even that can't be written, the item is given back later: see `slots`.
-    async fn write_down(&self, stop: Stop) {
+    async fn write_down(&self, stop: Interrupt) {
         let item = &self.item.item_id;
         let written = match stop {
-            Stop::Fenced => {
+            Interrupt::Fenced => {
                 tracing::info!(%item, "the claim is over, nothing was written");
                 Ok(())
             }
-            Stop::Stopping | Stop::Reloaded | Stop::Paused => self.give_back().await,
-            Stop::Hold {
+            Interrupt::Stopping | Interrupt::Reloaded | Interrupt::Paused => self.give_back().await,
+            Interrupt::Hold {
                 kind,
                 reason,
                 until,
@@ -196,15 +200,16 @@ impl Task {
                 tracing::warn!(%item, reason = ?reason, "held");
                 self.hold(kind, reason, until).await
             }
-            Stop::Fail(Fail { reason, .. }) | Stop::TakenBack(TakenBack { reason, .. })
+            Interrupt::Fail(StepFailure { reason, .. })
+            | Interrupt::TakenBack(TakenBack { reason, .. })
                 if self.in_shadow =>
             {
                 tracing::warn!(%item, reason = ?reason, "not reviewed in shadow");
                 self.end_in_shadow(reason).await
             }
-            Stop::Fail(fail) => self.fail(fail).await,
-            Stop::TakenBack(taken) => self.fail_taken_back(taken).await,
-            Stop::Blackboard(error) => Err(error),
+            Interrupt::Fail(fail) => self.fail(fail).await,
+            Interrupt::TakenBack(taken) => self.fail_taken_back(taken).await,
+            Interrupt::Blackboard(error) => Err(error),
         };
         if let Err(error) = written {
             tracing::error!(%item, error = %chain(&error), "the end of an item could not be written");
@@ -261,7 +266,7 @@ impl Task {
         .await
     }
 
-    async fn fail(&self, fail: Fail) -> bb::Result<()> {
+    async fn fail(&self, fail: StepFailure) -> bb::Result<()> {
         let claim = self.claim.clone();
         let failure = Failure {
             reason: fail.reason,
@@ -316,7 +321,7 @@ impl Task {
     }
 
     /// The item as it stands on the blackboard now, if it is still ours.
-    pub(super) async fn item_now(&self) -> Result<Item, Stop> {
+    pub(super) async fn item_now(&self) -> Result<Item, Interrupt> {
         let claim = self.claim.clone();
         let item = self
             .read(move |conn| bb::item(conn, &claim.item_id))
@@ -324,24 +329,24 @@ impl Task {
         if item.epoch == self.claim.epoch {
             Ok(item)
         } else {
-            Err(Stop::Fenced)
+            Err(Interrupt::Fenced)
         }
     }
 
     /// The runs of this item whose work counts, oldest first.
-    pub(super) async fn runs(&self) -> Result<Vec<Run>, Stop> {
+    pub(super) async fn runs(&self) -> Result<Vec<Run>, Interrupt> {
         let id = self.item.item_id.clone();
         let runs = self.read(move |conn| bb::runs_of(conn, &id)).await?;
         Ok(runs.into_iter().filter(|run| !run.discarded).collect())
     }
 
     /// Whether to go on: between any two steps the claim may have ended, or the program be asked to stop.
-    pub(super) fn go_on(&self) -> Result<(), Stop> {
+    pub(super) fn go_on(&self) -> Result<(), Interrupt> {
         if self.fenced.is_cancelled() {
-            return Err(Stop::Fenced);
+            return Err(Interrupt::Fenced);
         }
         if self.is_told_to_end() {
-            Err(Stop::Stopping)
+            Err(Interrupt::Stopping)
         } else {
             Ok(())
         }
@@ -353,9 +358,9 @@ impl Task {
     }
 
     /// Before something new begins inside this item: a stop lets only what is at work finish.
-    pub(super) async fn not_stopped(&self) -> Result<(), Stop> {
+    pub(super) async fn not_stopped(&self) -> Result<(), Interrupt> {
         if self.change_now().await?.stopped {
-            Err(Stop::Paused)
+            Err(Interrupt::Paused)
         } else {
             Ok(())
         }

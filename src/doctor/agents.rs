@@ -81,7 +81,7 @@ async fn version(agent: &Agent, words: &[String]) -> Result<Option<String>, Stri
         .await
         .map_err(|error| error.to_string())?;
     let line = |bytes: &[u8]| {
-        crate::plain::line(
+        crate::sanitize::line(
             String::from_utf8_lossy(bytes)
                 .lines()
                 .next()

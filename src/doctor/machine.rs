@@ -9,7 +9,7 @@ use super::{CALL, Check, Surroundings, bytes};
 use crate::config;
 use crate::daemon;
 use crate::git::{Git, GitError, MINIMUM};
-use crate::sandbox::Way;
+use crate::sandbox::Backend;
 
 /// Below this nothing can be made any more; below the second it soon will be so.
 const TOO_LITTLE: u64 = 100 * 1024 * 1024;
@@ -76,7 +76,7 @@ pub(super) async fn sandbox(around: Arc<Surroundings>) -> Vec<Check> {
         .unwrap_or_default();
     let sandbox = daemon::sandbox(&around.loaded, &state);
     let check = match sandbox.way().await {
-        Ok(Way::Bubblewrap(found)) if !found.can_cut_network => Check::warn(
+        Ok(Backend::Bubblewrap(found)) if !found.can_cut_network => Check::warn(
             "sandbox",
             format!(
                 "bubblewrap ({}), but git in worktrees keeps the network",
@@ -84,19 +84,21 @@ pub(super) async fn sandbox(around: Arc<Surroundings>) -> Vec<Check> {
             ),
             "network namespaces must be allowed: see what `bwrap --unshare-net --ro-bind / / true` reports",
         ),
-        Ok(Way::Bubblewrap(found)) => Check::ok(
+        Ok(Backend::Bubblewrap(found)) => Check::ok(
             "sandbox",
             format!("bubblewrap ({})", found.program.display()),
         ),
-        Ok(Way::Wrapper(words)) => {
+        Ok(Backend::Wrapper(words)) => {
             Check::ok("sandbox", format!("your own wrapper: {}", words.join(" ")))
         }
-        Ok(Way::Open(why)) if why.contains("sandbox.kind") => Check::warn(
+        Ok(Backend::Open(why)) if why.contains("sandbox.kind") => Check::warn(
             "sandbox",
             format!("none ({why}): {OPEN}"),
             "set `kind = \"auto\"` in [sandbox]",
         ),
-        Ok(Way::Open(why)) => Check::warn("sandbox", format!("none ({why}): {OPEN}"), mend(why)),
+        Ok(Backend::Open(why)) => {
+            Check::warn("sandbox", format!("none ({why}): {OPEN}"), mend(why))
+        }
         Err(why) => Check::fail(
             "sandbox",
             format!("nothing runs without it, and {why}"),

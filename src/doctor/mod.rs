@@ -4,7 +4,7 @@
 //! All looks are taken at the same time and each has a limit, so that a network that hangs costs a few seconds once.
 
 mod agents;
-mod board;
+mod blackboard;
 mod forge;
 mod machine;
 mod projects;
@@ -21,15 +21,15 @@ use tokio::task::JoinSet;
 
 use crate::blackboard::Project;
 use crate::clock::Time;
-use crate::config::{ConfigError, Loaded, Place};
-use crate::words::words;
+use crate::closed_enum::closed_enum;
+use crate::config::{ConfigError, ConfigLocation, Loaded};
 
 /// For one question to another program: what hangs mostly ends here.
 const CALL: Duration = Duration::from_secs(5);
 /// For one look, however many questions it asks on a machine that is slow.
 const LIMIT: Duration = Duration::from_secs(12);
 
-words! {
+closed_enum! {
     /// How it stands with one thing.
     "state of a check" State {
         Ok = "ok",
@@ -72,13 +72,13 @@ pub(crate) struct Seen {
 
 /// Looks at everything. `waits_for` is told what has not answered yet, whenever that changes.
 pub(crate) async fn look(
-    place: &Place,
+    place: &ConfigLocation,
     network: Network,
     now: Time,
     waits_for: impl FnMut(&[&str]),
 ) -> Result<Seen, ConfigError> {
     let (loaded, bad_settings) = settings::load(place)?;
-    let onlook = board::onlook(&loaded, now).await;
+    let onlook = blackboard::onlook(&loaded, now).await;
     let around = Surroundings {
         loaded,
         network,
@@ -88,11 +88,11 @@ pub(crate) async fn look(
     let mut checks = settings::checks(&around, bad_settings.as_ref());
     checks.extend(onlook.checks);
     let around = Arc::new(around);
-    let mut looks = Looks::default();
-    looks.add("blackboard", board::integrity(Arc::clone(&around)));
+    let mut looks = Checks::default();
+    looks.add("blackboard", blackboard::integrity(Arc::clone(&around)));
     looks.add(
         "daemon",
-        std::future::ready(vec![board::daemon(&around, onlook.last_beat)]),
+        std::future::ready(vec![blackboard::daemon(&around, onlook.last_beat)]),
     );
     looks.add("git", machine::git(Arc::clone(&around)));
     looks.add("gh", forge::gh(Arc::clone(&around)));
@@ -112,7 +112,7 @@ pub(crate) async fn look(
     }
     checks.extend(looks.take(LIMIT, waits_for).await);
     let usable = Some(&around.loaded).filter(|_| bad_settings.is_none());
-    let in_force = board::in_force(
+    let in_force = blackboard::in_force(
         usable,
         &around.loaded.blackboard,
         onlook.configuration.as_ref(),
@@ -124,7 +124,7 @@ pub(crate) async fn look(
     checks.splice(after..after, in_force);
     // Settings that can't be read say nothing of it.
     if bad_settings.is_none() {
-        checks.extend(board::shadow(&around.loaded, &onlook.shadows));
+        checks.extend(blackboard::shadow(&around.loaded, &onlook.shadows));
     }
     checks.extend(onlook.standing);
     Ok(Seen {
@@ -169,11 +169,11 @@ type Look = Pin<Box<dyn Future<Output = Vec<Check>> + Send>>;
 
 /// Looks that are taken at the same time.
 #[derive(Default)]
-struct Looks {
+struct Checks {
     all: Vec<(String, Look)>,
 }
 
-impl Looks {
+impl Checks {
     fn add(&mut self, name: &str, look: impl Future<Output = Vec<Check>> + Send + 'static) {
         self.all.push((name.to_owned(), Box::pin(look)));
     }
@@ -264,7 +264,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_hangs_is_told_and_keeps_nobody_else() {
-        let mut looks = Looks::default();
+        let mut looks = Checks::default();
         looks.add("hangs", std::future::pending());
         looks.add("panics", async { panic!("a bug") });
         looks.add("answers", async { vec![Check::ok("answers", "yes")] });

@@ -13,10 +13,10 @@ use crate::config::settings::GateIn;
 use crate::daemon;
 use crate::git::{self, Git, GitError};
 use crate::process;
-use crate::remote::{Reach, Remote, RemoteError};
+use crate::remote::{NetworkAccess, Remote, RemoteError};
 
 pub(super) async fn project(around: Arc<Surroundings>, project: Project) -> Vec<Check> {
-    let look = Look {
+    let look = ProjectCheck {
         name: format!("project {}", project.project_id),
         around: &around,
         project: &project,
@@ -36,13 +36,13 @@ pub(super) async fn project(around: Arc<Surroundings>, project: Project) -> Vec<
     vec![Check::ok(&look.name, says.join("; "))]
 }
 
-struct Look<'a> {
+struct ProjectCheck<'a> {
     name: String,
     around: &'a Surroundings,
     project: &'a Project,
 }
 
-impl Look<'_> {
+impl ProjectCheck<'_> {
     /// All that is on this machine.
     async fn here(&self) -> Vec<Check> {
         let git = closed_git(self.around);
@@ -217,7 +217,7 @@ impl Look<'_> {
     /// Asked from an empty clone that is gone afterwards: the one of the state folder is the daemon's.
     async fn head(&self, url: String) -> Result<Option<String>, RemoteError> {
         let folder = Scratch::new();
-        let remote = Remote::new(Reach {
+        let remote = Remote::new(NetworkAccess {
             git_dir: folder.0.join("look.git"),
             url,
             env: config::forge_environment(),

@@ -1,14 +1,14 @@
 //! The settings, the evaluators and the prompts: can they be read, and do they speak of what is there?
 
 use super::{Check, Surroundings};
-use crate::config::{self, ConfigError, Loaded, Place};
+use crate::config::{self, ConfigError, ConfigLocation, Loaded};
 use crate::evaluator::definition;
 use crate::prompt::Prompts;
 
 const NAME: &str = "configuration";
 
 /// The settings; where they can't be read the defaults, and why.
-pub(super) fn load(place: &Place) -> Result<(Loaded, Option<ConfigError>), ConfigError> {
+pub(super) fn load(place: &ConfigLocation) -> Result<(Loaded, Option<ConfigError>), ConfigError> {
     match config::load(place) {
         Ok(loaded) => Ok((loaded, None)),
         Err(error) => Ok((config::without_file(place)?, Some(error))),

@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use crate::change::{Change, ChangeId, ProjectId, State};
 use crate::clock::Time;
 use crate::event::Event;
-use crate::plain;
-use crate::proposal::{Ask, Asked};
-use crate::pull::SeenPull;
-use crate::secret;
+use crate::proposal::{EvaluatorRequest, RequestKind};
+use crate::pull_request::PullRow;
+use crate::sanitize;
+use crate::secret_scan;
 use crate::work::{Item, ItemId, Priority, Source, Status};
 
 /// Rises when a field changes its meaning or goes; fields are added without that.
@@ -115,7 +115,7 @@ pub(crate) struct ShownPull {
 /// What one line came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Line {
-    Asked(Asked),
+    Asked(EvaluatorRequest),
     Unread(Unread),
 }
 
@@ -183,7 +183,7 @@ impl ShownItem {
 }
 
 impl ShownPull {
-    pub(crate) fn new(pull: SeenPull, repo: Option<String>, now: Time) -> Self {
+    pub(crate) fn new(pull: PullRow, repo: Option<String>, now: Time) -> Self {
         Self {
             age_s: pull.opened_at.map(|opened| now.since(opened).as_secs()),
             project_id: pull.project_id,
@@ -222,8 +222,8 @@ pub(crate) fn read(printed: &[u8]) -> Result<Vec<Line>, Flood> {
         Ok(asked) => Line::Asked(asked),
         Err(reason) => Line::Unread(Unread {
             number,
-            text: plain::line(&cut(&secret::hide(line), 160)),
-            reason: secret::hide(&reason),
+            text: sanitize::line(&cut(&secret_scan::hide(line), 160)),
+            reason: secret_scan::hide(&reason),
         }),
     };
     Ok(lines.into_iter().map(read).collect())
@@ -260,7 +260,7 @@ enum Raw {
     },
 }
 
-fn read_line(line: &str) -> Result<Asked, String> {
+fn read_line(line: &str) -> Result<EvaluatorRequest, String> {
     let raw: Raw = serde_json::from_str(line).map_err(|error| error.to_string())?;
     let (key, what) = match raw {
         Raw::Item {
@@ -294,7 +294,7 @@ fn read_line(line: &str) -> Result<Asked, String> {
             let description = at_most("description", &description, MOST_TEXT)?;
             (
                 key,
-                Ask::Item {
+                RequestKind::Item {
                     change_id,
                     project_id,
                     source,
@@ -306,7 +306,7 @@ fn read_line(line: &str) -> Result<Asked, String> {
         }
         Raw::Reject { key, change, text } => (
             key,
-            Ask::Reject {
+            RequestKind::Reject {
                 change_id: ChangeId::new(change),
                 text: fit("text", &text, MOST_TEXT)?,
             },
@@ -322,7 +322,7 @@ fn read_line(line: &str) -> Result<Asked, String> {
                 .transpose()?;
             (
                 key,
-                Ask::Escalate {
+                RequestKind::Escalate {
                     change_id: ChangeId::new(change),
                     reason: fit("reason", &reason, MOST_TEXT)?,
                     decide,
@@ -331,24 +331,24 @@ fn read_line(line: &str) -> Result<Asked, String> {
         }
         Raw::Comment { key, change, text } => (
             key,
-            Ask::Comment {
+            RequestKind::Comment {
                 change_id: ChangeId::new(change),
                 text: fit("text", &text, MOST_TEXT)?,
             },
         ),
     };
-    Ok(Asked {
+    Ok(EvaluatorRequest {
         key: fit("key", &key, MOST_KEY)?,
         what,
     })
 }
 
-fn word<T: std::str::FromStr<Err = crate::words::UnknownWord>>(
+fn word<T: std::str::FromStr<Err = crate::closed_enum::UnknownValue>>(
     text: Option<String>,
 ) -> Result<Option<T>, String> {
     text.map(|text| {
         text.parse()
-            .map_err(|error: crate::words::UnknownWord| error.to_string())
+            .map_err(|error: crate::closed_enum::UnknownValue| error.to_string())
     })
     .transpose()
 }
@@ -366,7 +366,7 @@ fn at_most(what: &str, text: &str, most: usize) -> Result<String, String> {
             "`{what}` has {length} characters; {most} are the most"
         )),
         // It is stored, and may be shown to an agent or posted.
-        _ => Ok(secret::hide(text)),
+        _ => Ok(secret_scan::hide(text)),
     }
 }
 
@@ -394,9 +394,9 @@ mod tests {
     fn an_item_has_defaults_that_disturb_nobody() {
         let line =
             r#"{"propose": "item", "key": "k", "project": "website", "title": "Look at it"}"#;
-        let asked = Asked {
+        let asked = EvaluatorRequest {
             key: "k".into(),
-            what: Ask::Item {
+            what: RequestKind::Item {
                 change_id: None,
                 project_id: Some(ProjectId::new("website")),
                 source: Source::Manual,

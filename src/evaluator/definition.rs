@@ -14,12 +14,12 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use toml::Spanned;
 
 use crate::clock::{Time, Zone};
+use crate::closed_enum::{UnknownValue, closed_enum};
+use crate::diagnostic::{Colour, Problem, Snippet};
 use crate::evaluator::schedule::Schedule;
 use crate::event::EventType;
-use crate::snippet::{Colour, Problem, Snippet};
-use crate::words::{UnknownWord, words};
 
-words! {
+closed_enum! {
     /// What an evaluator does.
     "kind" Kind {
         ReviewFeedback = "review_feedback",
@@ -28,7 +28,7 @@ words! {
     }
 }
 
-words! {
+closed_enum! {
     /// What an evaluator has to have fetched from outside before it judges.
     "need" Need {
         PrFeedback = "pr_feedback",
@@ -174,7 +174,7 @@ pub(crate) fn load(folder: Option<&Path>, now: Time) -> Result<Vec<Definition>, 
     let mut all = Vec::new();
     for &(name, source) in STOCK {
         all.extend(
-            Page {
+            SourceFile {
                 name,
                 origin: Origin::Stock,
                 source,
@@ -216,7 +216,7 @@ fn read_file(name: &str, path: PathBuf, now: Time) -> Result<Option<Definition>,
         path: path.clone(),
         source,
     })?;
-    Page {
+    SourceFile {
         name,
         origin: Origin::File(path),
         source: &source,
@@ -225,7 +225,7 @@ fn read_file(name: &str, path: PathBuf, now: Time) -> Result<Option<Definition>,
 }
 
 /// A file under examination.
-struct Page<'a> {
+struct SourceFile<'a> {
     name: &'a str,
     origin: Origin,
     source: &'a str,
@@ -263,7 +263,7 @@ struct RawCommand {
 #[serde(deny_unknown_fields)]
 struct NoConfig {}
 
-impl Page<'_> {
+impl SourceFile<'_> {
     /// None when it is switched off.
     fn read(self, now: Time) -> Result<Option<Definition>, DefinitionError> {
         let raw: Raw<IgnoredAny> = self.parse()?;
@@ -323,13 +323,13 @@ impl Page<'_> {
         })
     }
 
-    fn words<T: FromStr<Err = UnknownWord>>(
+    fn words<T: FromStr<Err = UnknownValue>>(
         &self,
         raw: &[Spanned<String>],
     ) -> Result<Vec<T>, DefinitionError> {
         raw.iter()
             .map(|word| {
-                word.as_ref().parse().map_err(|error: UnknownWord| {
+                word.as_ref().parse().map_err(|error: UnknownValue| {
                     self.fault(
                         Fault::Form,
                         word.span(),

@@ -2,10 +2,10 @@
 
 pub(crate) mod command;
 pub(crate) mod definition;
-mod fit;
 pub(crate) mod pr_feedback;
 pub(crate) mod review_feedback;
 pub(crate) mod schedule;
+mod size_limit;
 
 pub(crate) use definition::{Config, Definition};
 pub(crate) use pr_feedback::{OurPush, PullCase};

@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
-use super::fit::{Fitted, fit};
+use super::size_limit::{Fitted, fit};
 use crate::change::{AdoptedBy, Change, State};
 use crate::clock::{self, Time};
 use crate::finding::{Severity, Verdict};
 use crate::proposal::{PullStep, Rejected, STILL_STANDS};
-use crate::pull::{Feedback, PullState, ReviewState, SaidKind, SeenPull, Trust};
-use crate::review::{Dialect, read};
+use crate::pull_request::{Feedback, PullRow, PullState, ReviewState, SaidKind, Trust};
+use crate::review_text::{Dialect, read};
 
 /// For this long after a review was read its comments may still be missing.
 const COMMENTS_LAG: Duration = Duration::from_secs(120);
@@ -18,7 +18,7 @@ const COMMENTS_LAG: Duration = Duration::from_secs(120);
 #[derive(Debug, Clone)]
 pub(crate) struct PullCase {
     pub(crate) change: Change,
-    pub(crate) pull: SeenPull,
+    pub(crate) pull: PullRow,
     /// Oldest first.
     pub(crate) unjudged: Vec<Feedback>,
     /// Inline comments that were judged before their review was there, as context, and that no fix was given.

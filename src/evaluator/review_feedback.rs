@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::change::{Change, FinalVerdict, State};
 use crate::proposal::{Escalation, Fix, Proposal};
-use crate::review::{Cycle, stuck};
+use crate::review_text::{Cycle, stuck};
 use crate::work::{ItemId, Rejection, ReviewFixMetadata};
 
 /// Maximum bytes of feedback in an item's metadata: what all runs of a fix can be told by default. Prompts are made from

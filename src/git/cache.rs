@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::call::Call;
+use super::command::GitCommand;
 use super::{Git, GitError, Place};
 
 const FOLDERS: [&str; 4] = ["__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"];
@@ -47,14 +47,14 @@ impl Git {
         place: &Place,
         index: Option<&Path>,
     ) -> Result<Vec<Vec<u8>>, GitError> {
-        let by_index = |call: Call| {
+        let by_index = |call: GitCommand| {
             if let Some(index) = index {
                 call.index(index)
             } else {
                 call
             }
         };
-        let others = by_index(Call::at(
+        let others = by_index(GitCommand::at(
             place,
             ["ls-files", "-o", "-z", "--exclude-standard"],
         ));
@@ -68,7 +68,7 @@ impl Git {
             return Ok(others);
         }
         let tracked = self
-            .paths(by_index(Call::at(place, ["ls-files", "-z"])))
+            .paths(by_index(GitCommand::at(place, ["ls-files", "-z"])))
             .await?;
         let mixed: BTreeSet<&[u8]> = tracked.iter().filter_map(|path| folder_of(path)).collect();
         let whole = |path: &Vec<u8>| {
@@ -85,7 +85,7 @@ impl Git {
 
     /// Removes the untracked caches of a worktree that is about to go: git itself would take them for work.
     pub(super) async fn remove_caches(&self, place: &Place) -> Result<(), GitError> {
-        let mut call = Call::at(place, ["clean", "--quiet", "-f", "-d", "--"]);
+        let mut call = GitCommand::at(place, ["clean", "--quiet", "-f", "-d", "--"]);
         for name in FOLDERS {
             call = call.arg(format!(":(top,glob)**/{name}/**"));
         }

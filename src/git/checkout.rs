@@ -14,13 +14,13 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use super::call::{Call, utf8};
+use super::command::{GitCommand, utf8};
 use super::convert::copy;
-use super::disk::{Thing, at, is_inside, path_of, thing};
+use super::fs_nofollow::{FileKind, at, is_inside, path_of, thing};
 use super::history::check_sha;
-use super::product::{Found, Kind, Product, walk};
+use super::setup_product::{Kind, Product, ProductState, walk};
 use super::{Git, GitError, Place};
-use crate::crash::crash_point;
+use crate::failpoint::crash_point;
 use crate::files;
 
 /// The local configuration wins over the user's. Attributes of the user do not count.
@@ -152,7 +152,7 @@ impl Checkout {
     fn make(&self) -> Result<(), GitError> {
         make_folder(&self.root)?;
         for folder in [self.tree(), self.converted()] {
-            if thing(&folder)? != Thing::Folder {
+            if thing(&folder)? != FileKind::Folder {
                 remove_all(&folder)?;
             }
             make_folder(&folder)?;
@@ -241,8 +241,11 @@ impl Git {
                 .try_for_each(|path| remove_all(&tree.join(path_of(path))))
         })
         .await?;
-        self.bytes(Call::at(&checkout.repository(), ["read-tree", commit]))
-            .await?;
+        self.bytes(GitCommand::at(
+            &checkout.repository(),
+            ["read-tree", commit],
+        ))
+        .await?;
         let wrong = self.wrong(checkout, &entries, &found).await?;
         if !wrong.is_empty() {
             self.write_files(checkout, &entries, wrong).await?;
@@ -285,7 +288,7 @@ impl Git {
                 .flat_map(|path| path.iter().copied().chain([0]))
                 .collect();
             self.bytes(
-                Call::at(
+                GitCommand::at(
                     &place,
                     ["checkout-index", "--force", "--quiet", "-z", "--stdin"],
                 )
@@ -341,7 +344,7 @@ impl Git {
     async fn entries(&self, place: &Place, commit: &str) -> Result<Entries, GitError> {
         check_sha(commit)?;
         let bytes = self
-            .bytes(Call::at(
+            .bytes(GitCommand::at(
                 place,
                 ["ls-tree", "-r", "-z", "--full-tree", commit],
             ))
@@ -356,7 +359,7 @@ impl Git {
         &self,
         checkout: &Checkout,
         entries: &Entries,
-        found: &BTreeMap<Vec<u8>, Found>,
+        found: &BTreeMap<Vec<u8>, ProductState>,
     ) -> Result<Vec<Vec<u8>>, GitError> {
         let mut wrong = Vec::new();
         let (mut files, mut links) = (Vec::new(), Vec::new());
@@ -378,8 +381,8 @@ impl Git {
         let list: Vec<u8> = files.iter().flat_map(|(path, _)| full(path)).collect();
         if !files.is_empty() {
             let call =
-                Call::at(place, ["hash-object", "--no-filters", "--stdin-paths"]).stdin(list);
-            let hashes = super::call::text("hash-object", self.bytes(call).await?)?;
+                GitCommand::at(place, ["hash-object", "--no-filters", "--stdin-paths"]).stdin(list);
+            let hashes = super::command::text("hash-object", self.bytes(call).await?)?;
             let hashes: Vec<&str> = hashes.lines().collect();
             if hashes.len() != files.len() {
                 let found = format!("{} lines for {} files", hashes.len(), files.len());
@@ -452,12 +455,12 @@ fn folders_of(entries: &Entries) -> BTreeSet<Vec<u8>> {
 
 /// What has to go: neither the commit's nor the set-up's, or of another kind than the commit has there.
 fn unknown(
-    found: &BTreeMap<Vec<u8>, Found>,
+    found: &BTreeMap<Vec<u8>, ProductState>,
     entries: &Entries,
     folders: &BTreeSet<Vec<u8>>,
     product: &Product,
 ) -> Vec<Vec<u8>> {
-    let is_known = |path: &Vec<u8>, found: &Found| {
+    let is_known = |path: &Vec<u8>, found: &ProductState| {
         let is_folder = found.kind == Kind::Folder;
         if folders.contains(path) {
             return is_folder;
@@ -507,15 +510,17 @@ pub(super) fn make_folder(path: &Path) -> Result<(), GitError> {
 /// Removes whatever is there, also folders that nobody may write, which package caches have.
 pub(super) fn remove_all(path: &Path) -> Result<(), GitError> {
     let removed = match thing(path)? {
-        Thing::Absent => return Ok(()),
-        Thing::Folder => fs::remove_dir_all(path).or_else(|_| {
+        FileKind::Absent => return Ok(()),
+        FileKind::Folder => fs::remove_dir_all(path).or_else(|_| {
             open_up(path);
             fs::remove_dir_all(path)
         }),
-        Thing::File { .. } | Thing::Link | Thing::Other => fs::remove_file(path).or_else(|_| {
-            path.parent().into_iter().for_each(open_folder);
-            fs::remove_file(path)
-        }),
+        FileKind::File { .. } | FileKind::Link | FileKind::Other => {
+            fs::remove_file(path).or_else(|_| {
+                path.parent().into_iter().for_each(open_folder);
+                fs::remove_file(path)
+            })
+        }
     };
     match removed {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at("remove", path)(error)),

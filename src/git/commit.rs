@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::call::Call;
+use super::command::GitCommand;
 use super::{Git, GitError, HeadAt, Place};
 
 impl Git {
@@ -35,7 +35,7 @@ impl Git {
         left_out.extend(self.untracked_caches(place, None).await?);
         self.bytes(add_all(place, &left_out)).await?;
         if self
-            .yes(Call::at(
+            .yes(GitCommand::at(
                 place,
                 [
                     "diff-index",
@@ -50,7 +50,7 @@ impl Git {
         {
             return Ok(None);
         }
-        let call = Call::at(
+        let call = GitCommand::at(
             place,
             [
                 "commit",
@@ -72,7 +72,7 @@ impl Git {
     pub(crate) async fn knows_who(&self, folder: &Path) -> Result<bool, GitError> {
         for key in ["user.name", "user.email"] {
             let set = self
-                .maybe_line(Call::anywhere(folder, ["config", "--get", key]))
+                .maybe_line(GitCommand::anywhere(folder, ["config", "--get", key]))
                 .await?;
             if !set.is_some_and(|text| is_set(&text)) {
                 return Ok(false);
@@ -90,7 +90,7 @@ impl Git {
         let mut found = [const { None::<String> }; 2];
         for (slot, key) in found.iter_mut().zip(["user.name", "user.email"]) {
             *slot = self
-                .maybe_line(Call::at(place, ["config", "--get", key]))
+                .maybe_line(GitCommand::at(place, ["config", "--get", key]))
                 .await?;
         }
         let (name, address) = match found {
@@ -112,14 +112,14 @@ fn is_set(text: &str) -> bool {
 
 /// `add -A` of the whole worktree without some paths, such as the repositories nested in it: one without a commit would
 /// make it fail.
-pub(super) fn add_all(place: &Place, left_out: &[Vec<u8>]) -> Call {
+pub(super) fn add_all(place: &Place, left_out: &[Vec<u8>]) -> GitCommand {
     let mut paths = b":/\0".to_vec();
     for path in left_out {
         paths.extend_from_slice(b":(top,exclude,literal)");
         paths.extend_from_slice(path);
         paths.push(0);
     }
-    Call::at(
+    GitCommand::at(
         place,
         ["add", "-A", "--pathspec-from-file=-", "--pathspec-file-nul"],
     )

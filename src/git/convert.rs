@@ -6,11 +6,11 @@
 use std::fs;
 use std::path::Path;
 
-use super::call::Call;
 use super::checkout::{
     Checkout, Entries, Entry, SUBMODULE, blocking, make_folder, quoted, remove_all,
 };
-use super::disk::{at, path_of};
+use super::command::GitCommand;
+use super::fs_nofollow::{at, path_of};
 use super::{Git, GitError};
 
 const ATTRIBUTES: [&str; 3] = ["eol", "ident", "working-tree-encoding"];
@@ -31,7 +31,8 @@ impl Git {
         }
         let (folder, place) = (checkout.converted(), checkout.converting());
         blocking(move || remove_all(&folder).and_then(|()| make_folder(&folder))).await?;
-        self.bytes(Call::at(&place, ["read-tree", commit])).await?;
+        self.bytes(GitCommand::at(&place, ["read-tree", commit]))
+            .await?;
         let files = entries
             .iter()
             .filter(|(_, entry)| entry.is_file())
@@ -39,7 +40,8 @@ impl Git {
         let list: Vec<u8> = files
             .flat_map(|path| path.iter().copied().chain([0]))
             .collect();
-        let call = Call::at(&place, ["check-attr", "--cached", "--stdin", "-z"]).env(&no_system());
+        let call =
+            GitCommand::at(&place, ["check-attr", "--cached", "--stdin", "-z"]).env(&no_system());
         let answer = self
             .bytes(
                 ATTRIBUTES
@@ -61,7 +63,7 @@ impl Git {
             .collect();
         // The work tree is empty, so all attributes come from the index.
         self.bytes(
-            Call::at(
+            GitCommand::at(
                 &place,
                 ["checkout-index", "--force", "--quiet", "-z", "--stdin"],
             )
@@ -70,8 +72,9 @@ impl Git {
         )
         .await?;
         let list = converted.iter().flat_map(|path| quoted(path)).collect();
-        let call = Call::at(&place, ["hash-object", "--no-filters", "--stdin-paths"]).stdin(list);
-        let hashes = super::call::text("hash-object", self.bytes(call).await?)?;
+        let call =
+            GitCommand::at(&place, ["hash-object", "--no-filters", "--stdin-paths"]).stdin(list);
+        let hashes = super::command::text("hash-object", self.bytes(call).await?)?;
         for (path, hash) in converted.iter().zip(hashes.lines()) {
             if let Some(entry) = entries.get_mut(path) {
                 hash.clone_into(&mut entry.blob);

@@ -1,9 +1,9 @@
 //! The difference between two commits: which files, how many lines, and the text that a reviewer reads.
 
-use super::call::Call;
+use super::command::GitCommand;
 use super::history::check_sha;
 use super::{Git, GitError, Place};
-use crate::words::words;
+use crate::closed_enum::closed_enum;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Diff {
@@ -28,7 +28,7 @@ pub(crate) struct FileChange {
     pub(crate) binary: bool,
 }
 
-words! {
+closed_enum! {
     "file status" FileStatus {
         Added = "added",
         Modified = "modified",
@@ -63,7 +63,7 @@ impl Git {
         cap: usize,
     ) -> Result<Diff, GitError> {
         let files = self.changed_files(place, from, to).await?;
-        let call = Call::at(place, DIFF)
+        let call = GitCommand::at(place, DIFF)
             .arg("-p")
             .arg("--end-of-options")
             .arg(from)
@@ -85,7 +85,7 @@ impl Git {
     ) -> Result<Vec<FileChange>, GitError> {
         check_sha(from)?;
         check_sha(to)?;
-        let call = Call::at(place, DIFF)
+        let call = GitCommand::at(place, DIFF)
             .arg("--raw")
             .arg("--numstat")
             .arg("-z");

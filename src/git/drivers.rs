@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::call::{Call, text};
+use super::command::{GitCommand, text};
 use super::{Git, GitError};
 use crate::files;
 
@@ -52,7 +52,10 @@ pub(super) type Setting = (String, String);
 
 impl Git {
     /// Settings that switch off the drivers which the repository of a call defines.
-    pub(super) async fn without_drivers(&self, call: &Call) -> Result<Vec<Setting>, GitError> {
+    pub(super) async fn without_drivers(
+        &self,
+        call: &GitCommand,
+    ) -> Result<Vec<Setting>, GitError> {
         if TOUCHES_NO_FILES
             .iter()
             .any(|command| call.begins_with(command))

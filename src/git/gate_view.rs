@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use super::call::{Call, utf8};
 use super::checkout::{Checkout, make_folder, remove_all};
-use super::disk::at;
+use super::command::{GitCommand, utf8};
+use super::fs_nofollow::at;
 use super::history::check_sha;
 use super::{Git, GitError, Place, check_branch_name};
 
@@ -77,9 +77,9 @@ impl Git {
             path: checkout.tree(),
             ..checkout.converting()
         };
-        self.bytes(Call::at(&place, ["read-tree", view.commit]))
+        self.bytes(GitCommand::at(&place, ["read-tree", view.commit]))
             .await?;
-        self.yes(Call::at(&place, ["update-index", "-q", "--refresh"]))
+        self.yes(GitCommand::at(&place, ["update-index", "-q", "--refresh"]))
             .await?;
         fs::copy(place.git_dir.join("index"), &index)
             .map(drop)

@@ -1,6 +1,6 @@
 //! Where HEAD of a worktree belongs: on a branch, or detached with a ref of remand's own that keeps its commits.
 
-use super::call::Call;
+use super::command::GitCommand;
 use super::history::check_sha;
 use super::{Git, GitError, Place, check_branch_name};
 
@@ -79,16 +79,22 @@ impl Git {
         check_sha(sha)?;
         let name = head_at.ref_name()?;
         // Not through a symbolic ref: one planted here would reset the branch that it points at.
-        self.bytes(Call::at(place, ["update-ref", "--no-deref", &name, sha]))
-            .await?;
+        self.bytes(GitCommand::at(
+            place,
+            ["update-ref", "--no-deref", &name, sha],
+        ))
+        .await?;
         match head_at {
             HeadAt::Branch(_) => {
-                self.bytes(Call::at(place, ["symbolic-ref", "HEAD", &name]))
+                self.bytes(GitCommand::at(place, ["symbolic-ref", "HEAD", &name]))
                     .await?
             }
             HeadAt::Detached(_) => {
-                self.bytes(Call::at(place, ["update-ref", "--no-deref", "HEAD", sha]))
-                    .await?
+                self.bytes(GitCommand::at(
+                    place,
+                    ["update-ref", "--no-deref", "HEAD", sha],
+                ))
+                .await?
             }
         };
         Ok(())
@@ -113,9 +119,12 @@ impl Git {
         if self.resolve(place, &name).await?.as_ref() == Some(&head) {
             return Ok(());
         }
-        self.bytes(Call::at(place, ["update-ref", "--no-deref", &name, &head]))
-            .await
-            .map(drop)
+        self.bytes(GitCommand::at(
+            place,
+            ["update-ref", "--no-deref", &name, &head],
+        ))
+        .await
+        .map(drop)
     }
 
     /// Detaches HEAD of a worktree that is on a branch, at the commit where it is. Nothing else changes; the branch stays.

@@ -1,6 +1,6 @@
 //! Commits, and what they say. Names that come from outside are full ids or full refs, nothing that git would guess at.
 
-use super::call::{Call, text};
+use super::command::{GitCommand, text};
 use super::{Git, GitError, Place, check_branch_name};
 
 /// A commit of a range, newest first.
@@ -30,7 +30,7 @@ impl Git {
                 text: name.chars().take(200).collect(),
             });
         }
-        let call = Call::at(
+        let call = GitCommand::at(
             place,
             ["rev-parse", "--verify", "--quiet", "--end-of-options"],
         );
@@ -63,8 +63,11 @@ impl Git {
     ) -> Result<Option<String>, GitError> {
         check_sha(a)?;
         check_sha(b)?;
-        self.maybe_line(Call::at(place, ["merge-base", "--end-of-options", a, b]))
-            .await
+        self.maybe_line(GitCommand::at(
+            place,
+            ["merge-base", "--end-of-options", a, b],
+        ))
+        .await
     }
 
     pub(crate) async fn is_ancestor(
@@ -75,7 +78,7 @@ impl Git {
     ) -> Result<bool, GitError> {
         check_sha(a)?;
         check_sha(b)?;
-        self.yes(Call::at(
+        self.yes(GitCommand::at(
             place,
             ["merge-base", "--is-ancestor", "--end-of-options", a, b],
         ))
@@ -84,7 +87,7 @@ impl Git {
 
     pub(crate) async fn tree_of(&self, place: &Place, commit: &str) -> Result<String, GitError> {
         check_sha(commit)?;
-        let call = Call::at(place, ["rev-parse", "--verify", "--end-of-options"]);
+        let call = GitCommand::at(place, ["rev-parse", "--verify", "--end-of-options"]);
         self.line(call.arg(format!("{commit}^{{tree}}"))).await
     }
 
@@ -95,7 +98,7 @@ impl Git {
     ) -> Result<bool, GitError> {
         check_sha(commit)?;
         Ok(self
-            .bytes(Call::at(
+            .bytes(GitCommand::at(
                 place,
                 ["ls-tree", "--full-tree", "--end-of-options", commit],
             ))
@@ -111,7 +114,7 @@ impl Git {
         path: &str,
     ) -> Result<Option<Vec<u8>>, GitError> {
         check_sha(commit)?;
-        let call = Call::at(
+        let call = GitCommand::at(
             place,
             [
                 "ls-tree",
@@ -123,7 +126,7 @@ impl Git {
                 path,
             ],
         );
-        for file in super::swap_list::read_tree(&self.bytes(call).await?)? {
+        for file in super::agent_config_paths::read_tree(&self.bytes(call).await?)? {
             if file.path == path.as_bytes() && file.blob.mode & 0o170_000 == 0o100_000 {
                 return self.blob(place, &file.blob.sha).await.map(Some);
             }
@@ -133,7 +136,7 @@ impl Git {
 
     pub(super) async fn blob(&self, place: &Place, sha: &str) -> Result<Vec<u8>, GitError> {
         check_sha(sha)?;
-        self.bytes(Call::at(place, ["cat-file", "blob", sha]).cap(FILE_CAP))
+        self.bytes(GitCommand::at(place, ["cat-file", "blob", sha]).cap(FILE_CAP))
             .await
     }
 
@@ -146,7 +149,7 @@ impl Git {
     ) -> Result<Vec<Commit>, GitError> {
         check_sha(from)?;
         check_sha(to)?;
-        let call = Call::at(
+        let call = GitCommand::at(
             place,
             [
                 "log",
@@ -180,7 +183,7 @@ impl Git {
     ) -> Result<Vec<String>, GitError> {
         check_sha(from)?;
         check_sha(to)?;
-        let call = Call::at(place, ["rev-list"])
+        let call = GitCommand::at(place, ["rev-list"])
             .arg(format!("--max-age={seconds}"))
             .arg("--end-of-options")
             .arg(format!("{from}..{to}"));

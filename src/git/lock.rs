@@ -9,7 +9,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use tokio::time::Instant;
 
 use super::GitError;
-use super::disk::at;
+use super::fs_nofollow::at;
 
 /// Longer than any `git worktree add` without files takes.
 const LONGEST: Duration = Duration::from_secs(30);

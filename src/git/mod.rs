@@ -7,42 +7,42 @@
 //! the agent, without network, hooks, fsmonitor, external diffs, and filters and merge drivers of the repository's own.
 //! A failed look is an error, never "nothing there".
 
+mod agent_config;
+mod agent_config_journal;
+mod agent_config_paths;
 mod branch;
-mod branches;
-mod bring;
+mod branch_tips;
 mod cache;
-mod call;
 mod checkout;
+mod checkout_fingerprint;
+mod command;
 mod commit;
 mod convert;
 mod diff;
-mod disk;
 mod drivers;
 mod error;
-mod forward;
+mod fast_forward;
+mod fs_nofollow;
 mod gate_view;
 mod head_at;
 mod history;
+mod import_commit;
 mod lock;
-mod make;
-mod mark;
-mod measure;
+mod move_marker;
 mod moved_branches;
-mod moving;
-mod net;
-mod product;
-mod prose;
-mod put_back;
-mod reach;
+mod net_diff;
+mod path_access;
+mod prose_only;
 mod rebase;
 mod repository;
+mod restore;
+mod setup_product;
 mod special;
 mod status;
-mod swap;
-mod swap_list;
-mod swap_record;
-mod sweep;
 mod wip;
+mod work_size;
+mod worktree_add;
+mod worktree_remove;
 
 #[cfg(test)]
 mod tests;
@@ -52,29 +52,29 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use call::Call;
+use command::GitCommand;
 use tokio::sync::OnceCell;
 
 use crate::sandbox::Sandbox;
 
+pub(crate) use agent_config_paths::is_agent_config;
 pub(crate) use branch::check_branch_name;
 pub(crate) use checkout::{Checkout, Kept};
+pub(crate) use checkout_fingerprint::CheckoutFingerprint;
 pub(crate) use diff::{Diff, FileChange, FileStatus};
 pub(crate) use error::GitError;
 pub(crate) use gate_view::GateView;
 pub(crate) use head_at::HeadAt;
 pub(crate) use history::check_sha;
-pub(crate) use make::Made;
-pub(crate) use mark::Mark;
 pub(crate) use moved_branches::{FreeBranches, MovedBranch};
-pub(crate) use net::NetFile;
-pub(crate) use product::Product;
-pub(crate) use prose::only_prose_about_review;
-pub(crate) use put_back::{PutBack, Restored};
+pub(crate) use net_diff::NetFile;
+pub(crate) use prose_only::only_prose_about_review;
 pub(crate) use rebase::{Rebase, Rebased};
 pub(crate) use repository::{Listed, Operation, Place, Project, Worktree};
-pub(crate) use swap_list::is_agent_config;
-pub(crate) use sweep::Sweep;
+pub(crate) use restore::{RestorePoint, Restored};
+pub(crate) use setup_product::Product;
+pub(crate) use worktree_add::Made;
+pub(crate) use worktree_remove::Sweep;
 
 /// The oldest git that this room was tried with (Debian 12).
 pub(crate) const MINIMUM: (u32, u32) = (2, 39);
@@ -85,7 +85,7 @@ pub(crate) struct Git {
     env: BTreeMap<String, String>,
     limit: Duration,
     sandbox: Arc<Sandbox>,
-    whose: Whose,
+    whose: ConfigOwner,
     user_files: Arc<OnceCell<Vec<PathBuf>>>,
     /// Untracked files that are as if they were ignored: see [`Git::pass_over`].
     passed_over: Arc<Mutex<BTreeSet<Vec<u8>>>>,
@@ -93,7 +93,7 @@ pub(crate) struct Git {
 
 /// Who can write the repositories that git is called in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Whose {
+enum ConfigOwner {
     Agents,
     /// Remand alone: nothing in them has to be confined but the other side of a fetch.
     Own,
@@ -128,7 +128,7 @@ impl Git {
             env,
             limit,
             sandbox,
-            whose: Whose::Agents,
+            whose: ConfigOwner::Agents,
             user_files: Arc::default(),
             passed_over: Arc::default(),
         }
@@ -141,14 +141,14 @@ impl Git {
         sandbox: &Arc<Sandbox>,
     ) -> Self {
         Self {
-            whose: Whose::Own,
+            whose: ConfigOwner::Own,
             ..Self::new(env, limit, sandbox)
         }
     }
 
     /// The version of git, refused when it is older than [`MINIMUM`].
     pub(crate) async fn version(&self) -> Result<(u32, u32), GitError> {
-        let call = Call::anywhere("/".as_ref(), ["version"]);
+        let call = GitCommand::anywhere("/".as_ref(), ["version"]);
         let text = self.line(call).await?;
         let found = read_version(&text).ok_or_else(|| GitError::Output {
             args: "version".into(),

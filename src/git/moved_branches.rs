@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::call::{Call, text};
+use super::command::{GitCommand, text};
 use super::wip::wip_ref;
 use super::{Git, GitError, Place};
 use crate::files;
@@ -115,10 +115,13 @@ impl Git {
             return Ok(false);
         }
         let kept = wip_ref(&format!("branch-{after}"))?;
-        self.bytes(Call::at(place, ["update-ref", "--no-deref", &kept, after]))
-            .await?;
+        self.bytes(GitCommand::at(
+            place,
+            ["update-ref", "--no-deref", &kept, after],
+        ))
+        .await?;
         let name = format!("refs/heads/{}", moved.name);
-        self.bytes(Call::at(
+        self.bytes(GitCommand::at(
             place,
             ["update-ref", "--no-deref", &name, before, after],
         ))
@@ -133,8 +136,11 @@ impl Git {
         let format = "--format=%(objectname)%00%(refname)%00%(worktreepath)";
         let listed = text(
             "for-each-ref",
-            self.bytes(Call::at(place, ["for-each-ref", format, "refs/heads/"]))
-                .await?,
+            self.bytes(GitCommand::at(
+                place,
+                ["for-each-ref", format, "refs/heads/"],
+            ))
+            .await?,
         )?;
         let mut tips = BTreeMap::new();
         for line in listed.lines() {

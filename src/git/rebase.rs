@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::call::Call;
+use super::command::GitCommand;
 use super::history::check_sha;
 use super::wip::wip_ref;
-use super::{Git, GitError, HeadAt, Place, PutBack};
+use super::{Git, GitError, HeadAt, Place, RestorePoint};
 
 /// Which commits (`first..head`) go onto which, and the run whose work they are.
 #[derive(Debug, Clone, Copy)]
@@ -88,7 +88,7 @@ impl Git {
                 let to = done.as_deref().unwrap_or(head);
                 self.put_back(
                     place,
-                    PutBack {
+                    RestorePoint {
                         head_at,
                         head_before: to,
                         run,
@@ -108,7 +108,7 @@ impl Git {
                 // It was replayed onto an earlier head of the remote, and cut before that was written down.
                 self.put_back(
                     place,
-                    PutBack {
+                    RestorePoint {
                         head_at,
                         head_before: head,
                         run,
@@ -187,7 +187,7 @@ impl Git {
             ..
         } = rebase;
         let [_, _, name, address] = self.identity(place).await?;
-        let call = Call::at(place, REBASE)
+        let call = GitCommand::at(place, REBASE)
             .config(CONFIG)
             .env(&[name, address])
             .arg(onto)
@@ -196,8 +196,11 @@ impl Git {
         if let Err(error) = self.bytes(call).await {
             let conflicts = self.unmerged(place).await?;
             self.quit_operations(place).await?;
-            self.bytes(Call::at(place, ["reset", "--quiet", "--hard", head, "--"]))
-                .await?;
+            self.bytes(GitCommand::at(
+                place,
+                ["reset", "--quiet", "--hard", head, "--"],
+            ))
+            .await?;
             self.set_head(place, head_at, head).await?;
             self.clean_head(place, head_at).await?;
             return if conflicts.is_empty() {
@@ -218,11 +221,14 @@ impl Git {
                 to: new,
             });
         }
-        self.bytes(Call::at(place, ["update-ref", "--no-deref", result, &new]))
-            .await?;
+        self.bytes(GitCommand::at(
+            place,
+            ["update-ref", "--no-deref", result, &new],
+        ))
+        .await?;
         if let HeadAt::Branch(_) = head_at {
             // Only from where it was: somebody may have moved it.
-            self.bytes(Call::at(
+            self.bytes(GitCommand::at(
                 place,
                 ["update-ref", "--no-deref", &head_at.ref_name()?, &new, head],
             ))
@@ -234,7 +240,7 @@ impl Git {
 
     async fn unmerged(&self, place: &Place) -> Result<Vec<String>, GitError> {
         let bytes = self
-            .bytes(Call::at(place, ["ls-files", "-u", "-z"]))
+            .bytes(GitCommand::at(place, ["ls-files", "-u", "-z"]))
             .await?;
         let path = |record: &[u8]| {
             let tab = record.iter().position(|b| *b == b'\t')?;

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::call::{Call, text};
-use super::disk::{at, names, path_of};
+use super::command::{GitCommand, text};
+use super::fs_nofollow::{at, names, path_of};
 use super::{Git, GitError};
+use crate::closed_enum::closed_enum;
 use crate::files::{self, SMALL};
-use crate::words::words;
 
 /// Where a worktree is and which git dir is its own: enough to call git there without any discovery, so
 /// that it holds even when an agent has removed or bent the `.git` file, HEAD or the index.
@@ -53,7 +53,7 @@ pub(crate) struct Listed {
     pub(crate) prunable: bool,
 }
 
-words! {
+closed_enum! {
     /// What was begun in a worktree and is not finished.
     "operation" Operation {
         Rebase = "rebase",
@@ -80,11 +80,15 @@ impl Project {
 impl Git {
     pub(crate) async fn project_at(&self, path: &Path) -> Result<Project, GitError> {
         let path = canonical(path)?;
-        let ask = |what: &str| Call::anywhere(&path, ["rev-parse", "--path-format=absolute", what]);
+        let ask =
+            |what: &str| GitCommand::anywhere(&path, ["rev-parse", "--path-format=absolute", what]);
         let common_dir = canonical(self.line(ask("--git-common-dir")).await?.as_ref())?;
         let git_dir = canonical(self.line(ask("--git-dir")).await?.as_ref())?;
         let format = self
-            .line(Call::anywhere(&path, ["rev-parse", "--show-object-format"]))
+            .line(GitCommand::anywhere(
+                &path,
+                ["rev-parse", "--show-object-format"],
+            ))
             .await?;
         if format != "sha1" {
             return Err(GitError::ObjectFormat { path, format });
@@ -96,7 +100,7 @@ impl Git {
             canonical(self.line(ask("--show-toplevel")).await?.as_ref())?
         } else {
             let first = self
-                .listed(Call::anywhere(&path, LIST))
+                .listed(GitCommand::anywhere(&path, LIST))
                 .await?
                 .into_iter()
                 .next();
@@ -106,7 +110,7 @@ impl Git {
         };
         let bare = bare || canonical(&main)? == common_dir;
         let origin = self
-            .maybe_line(Call::anywhere(
+            .maybe_line(GitCommand::anywhere(
                 &path,
                 ["config", "--get", "remote.origin.url"],
             ))
@@ -123,11 +127,11 @@ impl Git {
 
     /// What the remote calls its default, else `main` or `master`, else the only branch there is.
     async fn default_branch(&self, path: &Path) -> Result<Option<String>, GitError> {
-        let named = Call::anywhere(path, ["symbolic-ref", "-q", "refs/remotes/origin/HEAD"]);
+        let named = GitCommand::anywhere(path, ["symbolic-ref", "-q", "refs/remotes/origin/HEAD"]);
         if let Some(name) = self.maybe_line(named).await? {
             return Ok(name.strip_prefix("refs/remotes/origin/").map(str::to_owned));
         }
-        let call = Call::anywhere(
+        let call = GitCommand::anywhere(
             path,
             [
                 "for-each-ref",
@@ -151,7 +155,7 @@ impl Git {
     /// The top of the worktree that a folder is in, for a person who stands somewhere below it.
     pub(crate) async fn top_of(&self, path: &Path) -> Result<PathBuf, GitError> {
         let path = canonical(path)?;
-        let call = Call::anywhere(
+        let call = GitCommand::anywhere(
             &path,
             ["rev-parse", "--path-format=absolute", "--show-toplevel"],
         );
@@ -161,7 +165,8 @@ impl Git {
     /// The worktree whose top is exactly `path`; a folder inside one, or one whose `.git` leads elsewhere, is none.
     pub(crate) async fn worktree_at(&self, path: &Path) -> Result<Worktree, GitError> {
         let path = canonical(path)?;
-        let ask = |what: &str| Call::anywhere(&path, ["rev-parse", "--path-format=absolute", what]);
+        let ask =
+            |what: &str| GitCommand::anywhere(&path, ["rev-parse", "--path-format=absolute", what]);
         let common_dir = canonical(self.line(ask("--git-common-dir")).await?.as_ref())?;
         let git_dir = canonical(self.line(ask("--git-dir")).await?.as_ref())?;
         let place = Place::find(&common_dir, &path)?;
@@ -185,16 +190,17 @@ impl Git {
 
     /// The full name of the ref that HEAD names, through every symbolic ref on the way.
     pub(super) async fn head_ref(&self, place: &Place) -> Result<Option<String>, GitError> {
-        self.maybe_line(Call::at(place, ["symbolic-ref", "-q", "HEAD"]))
+        self.maybe_line(GitCommand::at(place, ["symbolic-ref", "-q", "HEAD"]))
             .await
     }
 
     /// All worktrees of a project, the main checkout first.
     pub(crate) async fn worktrees(&self, project: &Project) -> Result<Vec<Listed>, GitError> {
-        self.listed(Call::anywhere(&project.common_dir, LIST)).await
+        self.listed(GitCommand::anywhere(&project.common_dir, LIST))
+            .await
     }
 
-    async fn listed(&self, call: Call) -> Result<Vec<Listed>, GitError> {
+    async fn listed(&self, call: GitCommand) -> Result<Vec<Listed>, GitError> {
         let mut all = read_list(&self.bytes(call).await?);
         // A confined git does not see the other worktrees, so it can't tell which are gone.
         for linked in all.iter_mut().skip(1) {

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
-use super::disk::{names, remove};
+use super::fs_nofollow::{names, remove};
 use super::repository::admin_dirs;
 use super::{GitError, Place};
 use crate::files;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
 use super::cache::is_cache;
-use super::call::Call;
+use super::command::GitCommand;
 use super::{Git, GitError, Place};
 
 /// Paths that git shows as changed or as new. Names that are not UTF-8 are shown with `�`.
@@ -53,7 +53,7 @@ impl Git {
             .iter()
             .flat_map(|path| [path.as_os_str().as_bytes(), b"\0"].concat())
             .collect();
-        let call = Call::at(place, ["check-ignore", "-z", "--stdin"]).stdin(stdin);
+        let call = GitCommand::at(place, ["check-ignore", "-z", "--stdin"]).stdin(stdin);
         // Status 1 says that none is.
         let found = self.maybe_line(call).await?.unwrap_or_default();
         let caches = paths
@@ -84,7 +84,7 @@ impl Git {
     }
 
     pub(super) async fn status_entries(&self, place: &Place) -> Result<Vec<Entry>, GitError> {
-        let call = Call::at(
+        let call = GitCommand::at(
             place,
             [
                 "status",
@@ -136,7 +136,7 @@ impl Git {
             return Ok(Vec::new());
         }
         let untracked = self
-            .paths(Call::at(
+            .paths(GitCommand::at(
                 place,
                 ["ls-files", "-o", "-z", "--exclude-standard"],
             ))
@@ -157,7 +157,7 @@ impl Git {
         if names.is_empty() {
             return Ok(Vec::new());
         }
-        let mut call = Call::at(place, ["ls-files", "--stage", "-z", "--"]);
+        let mut call = GitCommand::at(place, ["ls-files", "--stage", "-z", "--"]);
         for name in names {
             let name = name.trim_start_matches("./");
             call = call.arg(if name.contains('/') {
@@ -171,7 +171,9 @@ impl Git {
 
     /// All tracked files of the worktree whose top this folder is. Names that are not UTF-8 are left out.
     pub(crate) async fn tracked_files(&self, top: &Path) -> Result<Vec<String>, GitError> {
-        let paths = self.paths(Call::anywhere(top, ["ls-files", "-z"])).await?;
+        let paths = self
+            .paths(GitCommand::anywhere(top, ["ls-files", "-z"]))
+            .await?;
         Ok(paths
             .into_iter()
             .filter_map(|path| String::from_utf8(path).ok())

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::call::{Call, text};
+use super::command::{GitCommand, text};
 use super::commit::add_all;
-use super::disk::{Thing, first_non_folder, names, path_of, remove, thing};
+use super::fs_nofollow::{FileKind, first_non_folder, names, path_of, remove, thing};
 use super::history::check_sha;
 use super::{Git, GitError, HeadAt, Place};
 use crate::files::{self, SMALL};
@@ -53,7 +53,7 @@ impl Git {
         if parents.is_empty() {
             parents.push(head_before.to_owned());
         }
-        let mut call = Call::at(place, ["commit-tree", "--no-gpg-sign", "-F", "-"]);
+        let mut call = GitCommand::at(place, ["commit-tree", "--no-gpg-sign", "-F", "-"]);
         for parent in &parents {
             call = call.arg("-p").arg(parent);
         }
@@ -64,7 +64,7 @@ impl Git {
             .await?;
         // Only from what we saw: a second keeper of the same run must not lose the first one's work.
         let old = kept.unwrap_or_else(|| "0".repeat(sha.len()));
-        self.bytes(Call::at(
+        self.bytes(GitCommand::at(
             place,
             ["update-ref", "--no-deref", &name, &sha, &old],
         ))
@@ -79,7 +79,7 @@ impl Git {
             return Ok(Vec::new());
         };
         let grep = format!("--grep=^{LEFT}");
-        let below = Call::at(
+        let below = GitCommand::at(
             place,
             [
                 "rev-list",
@@ -113,7 +113,7 @@ impl Git {
             .ok()
             .flatten()
             .unwrap_or_else(|| head_before.to_owned());
-        self.bytes(Call::at(place, ["read-tree", &head]).index(index))
+        self.bytes(GitCommand::at(place, ["read-tree", &head]).index(index))
             .await?;
         let nested = self.nested_repositories_by(place, index).await?;
         let caches = self.untracked_caches(place, Some(index)).await?;
@@ -122,9 +122,9 @@ impl Git {
         // A file that is ignored now but tracked by the worktree's index (`add -f`) or by `head_before` would
         // be overwritten or removed by the reset.
         let have = self
-            .paths(Call::at(place, ["ls-files", "-z"]).index(index))
+            .paths(GitCommand::at(place, ["ls-files", "-z"]).index(index))
             .await?;
-        let before = Call::at(
+        let before = GitCommand::at(
             place,
             [
                 "ls-tree",
@@ -138,7 +138,7 @@ impl Git {
         let mut wanted = self.paths(before).await?;
         // A broken index has nothing to tell; what it knew is on the disk.
         wanted.extend(
-            self.paths(Call::at(place, ["ls-files", "-z"]))
+            self.paths(GitCommand::at(place, ["ls-files", "-z"]))
                 .await
                 .unwrap_or_default(),
         );
@@ -157,13 +157,13 @@ impl Git {
         }
         let forced: Vec<u8> = forced.into_iter().flatten().collect();
         if !forced.is_empty() {
-            let call = Call::at(
+            let call = GitCommand::at(
                 place,
                 ["add", "-f", "--pathspec-from-file=-", "--pathspec-file-nul"],
             );
             self.bytes(call.stdin(forced).index(index)).await?;
         }
-        self.line(Call::at(place, ["write-tree"]).index(index))
+        self.line(GitCommand::at(place, ["write-tree"]).index(index))
             .await
     }
 
@@ -172,7 +172,8 @@ impl Git {
         place: &Place,
         index: &Path,
     ) -> Result<Vec<Vec<u8>>, GitError> {
-        let others = Call::at(place, ["ls-files", "-o", "-z", "--exclude-standard"]).index(index);
+        let others =
+            GitCommand::at(place, ["ls-files", "-o", "-z", "--exclude-standard"]).index(index);
         let others = self.paths(others).await?;
         Ok(others
             .iter()
@@ -180,7 +181,7 @@ impl Git {
             .collect())
     }
 
-    pub(super) async fn paths(&self, call: Call) -> Result<BTreeSet<Vec<u8>>, GitError> {
+    pub(super) async fn paths(&self, call: GitCommand) -> Result<BTreeSet<Vec<u8>>, GitError> {
         let bytes = self.bytes(call).await?;
         Ok(bytes
             .split(|b| *b == 0)
@@ -251,9 +252,9 @@ impl Git {
 /// A file, or a folder with one somewhere in it: git does not see empty folders.
 fn holds_files(path: &Path) -> Result<bool, GitError> {
     match thing(path)? {
-        Thing::File { .. } | Thing::Link => return Ok(true),
-        Thing::Absent | Thing::Other => return Ok(false),
-        Thing::Folder => {}
+        FileKind::File { .. } | FileKind::Link => return Ok(true),
+        FileKind::Absent | FileKind::Other => return Ok(false),
+        FileKind::Folder => {}
     }
     for name in names(path)? {
         if holds_files(&path.join(name))? {

@@ -7,10 +7,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
-use super::classify::{Asked, classify, said};
-use super::reply::{Reply, is_etag, split};
+use super::classify::{Request, classify, said};
+use super::response::{Reply, is_etag, split};
 use super::{Github, GithubError};
-use crate::crash::crash_point;
+use crate::failpoint::crash_point;
 use crate::process::{self, ProcessError, Short, ShortOutput};
 
 /// Of one page: a hundred comments of the longest kind (65 536 characters) with their hunks fit.
@@ -115,7 +115,7 @@ impl Github {
             self.shared.rate.send_replace(Some(rate));
         }
         classify(
-            Asked {
+            Request {
                 path: &call.path,
                 is_conditional: call.etag.is_some(),
             },

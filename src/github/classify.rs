@@ -5,9 +5,9 @@ use serde_json::Value;
 
 use super::GithubError;
 use super::call::CAP;
-use super::reply::{Head, Reply, split};
-use crate::plain;
+use super::response::{Head, Reply, split};
 use crate::process::ShortOutput;
+use crate::sanitize;
 
 /// gh's own status for "log in first".
 const NEEDS_LOGIN: i32 = 4;
@@ -16,14 +16,14 @@ const CANCELLED: i32 = 2;
 
 /// What was asked, as far as it matters for reading the end.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct Request<'a> {
     pub(super) path: &'a str,
     /// "Not modified" is an answer.
     pub(super) is_conditional: bool,
 }
 
 /// The status of HTTP counts where there is one, whatever gh left with; an answer is good only if gh was content too.
-pub(super) fn classify(asked: Asked<'_>, output: &ShortOutput) -> Result<Reply, GithubError> {
+pub(super) fn classify(asked: Request<'_>, output: &ShortOutput) -> Result<Reply, GithubError> {
     let transient = |what: String| GithubError::Transient {
         path: asked.path.to_owned(),
         what,
@@ -168,7 +168,7 @@ fn lacks_scope(head: &Head) -> bool {
 /// `required; url=https://github.com/orgs/acme/sso?authorization_request=…`
 fn sign_on(head: &Head) -> Option<String> {
     let (_, url) = head.get("x-github-sso")?.split_once("url=")?;
-    url.starts_with("https://").then(|| plain::line(url))
+    url.starts_with("https://").then(|| sanitize::line(url))
 }
 
 /// The body of an error.
@@ -223,5 +223,5 @@ pub(super) fn said(bytes: &[u8]) -> String {
 
 fn shown(text: &str) -> String {
     let cut: String = text.chars().take(300).collect();
-    plain::line(&cut)
+    sanitize::line(&cut)
 }

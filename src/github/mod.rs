@@ -11,13 +11,13 @@
 
 mod call;
 mod classify;
+mod endpoint;
 mod error;
 mod fetch;
-mod list;
 mod model;
-mod place;
+mod pagination;
 mod read;
-mod reply;
+mod response;
 mod write;
 
 #[cfg(test)]
@@ -36,7 +36,7 @@ use crate::clock::Time;
 
 pub(crate) use error::GithubError;
 pub(crate) use fetch::{Fetch, KeptPages};
-pub(crate) use list::Marks;
+pub(crate) use pagination::Marks;
 use read::KnownAccount;
 pub(crate) use read::{Account, Answer, KnownPull};
 pub(crate) use write::{NewInline, NewReview, Posted, ReviewEvent};

@@ -5,8 +5,9 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 
 use crate::clock::{BadTime, Time};
-use crate::pull::{
-    Author, AuthorKind, Issue, Permission, Pull, PullState, ReviewState, Said, SaidKind, last_lines,
+use crate::pull_request::{
+    Author, AuthorKind, Comment, Issue, Permission, Pull, PullState, ReviewState, SaidKind,
+    last_lines,
 };
 
 #[derive(Deserialize)]
@@ -84,7 +85,7 @@ struct Label {
 /// A review that was handed in; none for a draft of ours, which nobody else sees.
 #[derive(Deserialize)]
 #[serde(try_from = "ReviewJson")]
-pub(super) struct Review(pub(super) Option<Said>);
+pub(super) struct Review(pub(super) Option<Comment>);
 
 #[derive(Deserialize)]
 struct ReviewJson {
@@ -230,7 +231,7 @@ impl TryFrom<ReviewJson> for Review {
             return Ok(Self(None));
         }
         let Moment(at) = json.submitted_at.ok_or(NotHandedIn)?;
-        Ok(Self(Some(Said {
+        Ok(Self(Some(Comment {
             kind: SaidKind::Review,
             forge_id: json.id,
             author: json.user.map(Author::from),
@@ -250,7 +251,7 @@ impl TryFrom<ReviewJson> for Review {
     }
 }
 
-impl From<InlineJson> for Said {
+impl From<InlineJson> for Comment {
     fn from(json: InlineJson) -> Self {
         Self {
             kind: SaidKind::ReviewComment,
@@ -271,7 +272,7 @@ impl From<InlineJson> for Said {
     }
 }
 
-impl From<CommentJson> for Said {
+impl From<CommentJson> for Comment {
     fn from(json: CommentJson) -> Self {
         Self {
             kind: SaidKind::IssueComment,

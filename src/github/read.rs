@@ -6,14 +6,14 @@ use tokio::time::Instant;
 
 use super::call::{Call, read_body};
 use super::fetch::Fetch;
-use super::list::{Marks, Pages};
 use super::model::{
     CommentJson, CommitJson, InlineJson, IssueJson, PermissionJson, PullJson, Review, User,
 };
-use super::reply::Reply;
-use super::{Github, GithubError, place};
+use super::pagination::{Marks, Pages};
+use super::response::Reply;
+use super::{Github, GithubError, endpoint};
 use crate::clock::Time;
-use crate::pull::{Author, Issue, Permission, Pull, Said};
+use crate::pull_request::{Author, Comment, Issue, Permission, Pull};
 
 /// What a question with an etag was answered with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,9 +35,9 @@ pub(crate) struct KnownPull<'a> {
 #[derive(Debug, Clone)]
 pub(crate) struct Feedback {
     pub(crate) pull: Answer<Pull>,
-    pub(crate) reviews: Pages<Said>,
-    pub(crate) review_comments: Pages<Said>,
-    pub(crate) issue_comments: Pages<Said>,
+    pub(crate) reviews: Pages<Comment>,
+    pub(crate) review_comments: Pages<Comment>,
+    pub(crate) issue_comments: Pages<Comment>,
 }
 
 /// Who is logged in.
@@ -119,7 +119,7 @@ impl Github {
         number: i64,
         etag: Option<&str>,
     ) -> Result<Answer<Pull>, GithubError> {
-        let path = place::numbered(repo, "pulls", number)?;
+        let path = endpoint::numbered(repo, "pulls", number)?;
         match self
             .ask(
                 &Call::get(path.clone()).unless(etag),
@@ -143,7 +143,7 @@ impl Github {
         repo: &str,
         known: &Marks,
     ) -> Result<Pages<Pull>, GithubError> {
-        let path = format!("{}/pulls?state=open", place::repository(repo)?);
+        let path = format!("{}/pulls?state=open", endpoint::repository(repo)?);
         Ok(self
             .list::<PullJson>(&path, known)
             .await?
@@ -156,7 +156,7 @@ impl Github {
         repo: &str,
         number: i64,
         known: &Marks,
-    ) -> Result<Pages<Said>, GithubError> {
+    ) -> Result<Pages<Comment>, GithubError> {
         self.reviews_in(&mut self.single_fetch(), repo, number, known)
             .await
     }
@@ -167,8 +167,8 @@ impl Github {
         repo: &str,
         number: i64,
         known: &Marks,
-    ) -> Result<Pages<Said>, GithubError> {
-        let path = format!("{}/reviews", place::numbered(repo, "pulls", number)?);
+    ) -> Result<Pages<Comment>, GithubError> {
+        let path = format!("{}/reviews", endpoint::numbered(repo, "pulls", number)?);
         Ok(self
             .list_in::<Review>(fetch, &path, known)
             .await?
@@ -181,7 +181,7 @@ impl Github {
         repo: &str,
         number: i64,
         known: &Marks,
-    ) -> Result<Pages<Said>, GithubError> {
+    ) -> Result<Pages<Comment>, GithubError> {
         self.review_comments_in(&mut self.single_fetch(), repo, number, known)
             .await
     }
@@ -192,8 +192,8 @@ impl Github {
         repo: &str,
         number: i64,
         known: &Marks,
-    ) -> Result<Pages<Said>, GithubError> {
-        let path = format!("{}/comments", place::numbered(repo, "pulls", number)?);
+    ) -> Result<Pages<Comment>, GithubError> {
+        let path = format!("{}/comments", endpoint::numbered(repo, "pulls", number)?);
         Ok(self
             .list_in::<InlineJson>(fetch, &path, known)
             .await?
@@ -206,7 +206,7 @@ impl Github {
         repo: &str,
         number: i64,
         known: &Marks,
-    ) -> Result<Pages<Said>, GithubError> {
+    ) -> Result<Pages<Comment>, GithubError> {
         self.issue_comments_in(&mut self.single_fetch(), repo, number, known)
             .await
     }
@@ -217,8 +217,8 @@ impl Github {
         repo: &str,
         number: i64,
         known: &Marks,
-    ) -> Result<Pages<Said>, GithubError> {
-        let path = format!("{}/comments", place::numbered(repo, "issues", number)?);
+    ) -> Result<Pages<Comment>, GithubError> {
+        let path = format!("{}/comments", endpoint::numbered(repo, "issues", number)?);
         Ok(self
             .list_in::<CommentJson>(fetch, &path, known)
             .await?
@@ -233,7 +233,7 @@ impl Github {
         number: i64,
         etag: Option<&str>,
     ) -> Result<Answer<Issue>, GithubError> {
-        let path = place::numbered(repo, "issues", number)?;
+        let path = endpoint::numbered(repo, "issues", number)?;
         match self
             .ask(
                 &Call::get(path.clone()).unless(etag),
@@ -283,8 +283,8 @@ impl Github {
         repo: &str,
         author: &Author,
     ) -> Result<Permission, GithubError> {
-        let repository = place::repository(repo)?;
-        let Some(login) = place::login(&author.login) else {
+        let repository = endpoint::repository(repo)?;
+        let Some(login) = endpoint::login(&author.login) else {
             return Ok(Permission::None);
         };
         match self
@@ -303,7 +303,7 @@ impl Github {
         repo: &str,
         sha: &str,
     ) -> Result<Option<String>, GithubError> {
-        match self.read::<CommitJson>(place::commit(repo, sha)?).await {
+        match self.read::<CommitJson>(endpoint::commit(repo, sha)?).await {
             Ok(json) => Ok(Some(json.date())),
             Err(GithubError::NotFound { .. }) => Ok(None),
             Err(error) => Err(error),

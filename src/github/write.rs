@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::call::{Call, Method, read_body};
-use super::reply::Reply;
-use super::{Github, GithubError, place};
+use super::response::Reply;
+use super::{Github, GithubError, endpoint};
 
 /// Something of ours that is on GitHub now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl Github {
         number: i64,
         review: &NewReview,
     ) -> Result<Posted, GithubError> {
-        let path = format!("{}/reviews", place::numbered(repo, "pulls", number)?);
+        let path = format!("{}/reviews", endpoint::numbered(repo, "pulls", number)?);
         let comments = review.comments.iter().map(InlineBody::from).collect();
         let (commit_id, body, event) = (&review.commit, &review.body, review.event);
         self.post(
@@ -112,7 +112,7 @@ impl Github {
         number: i64,
         body: &str,
     ) -> Result<Posted, GithubError> {
-        let path = format!("{}/comments", place::numbered(repo, "issues", number)?);
+        let path = format!("{}/comments", endpoint::numbered(repo, "issues", number)?);
         self.post(path, &CommentBody { body }).await
     }
 
@@ -126,7 +126,7 @@ impl Github {
     ) -> Result<Posted, GithubError> {
         let path = format!(
             "{}/comments/{comment_id}/replies",
-            place::numbered(repo, "pulls", number)?
+            endpoint::numbered(repo, "pulls", number)?
         );
         self.post(path, &CommentBody { body }).await
     }
@@ -139,7 +139,7 @@ impl Github {
     ) -> Result<(), GithubError> {
         let path = format!(
             "{}/requested_reviewers",
-            place::numbered(repo, "pulls", number)?
+            endpoint::numbered(repo, "pulls", number)?
         );
         self.write::<Numbered>(Method::Post, path, &ReviewersBody { reviewers: logins })
             .await
@@ -156,7 +156,7 @@ impl Github {
     ) -> Result<(), GithubError> {
         let path = format!(
             "{}/reviews/{review_id}/dismissals",
-            place::numbered(repo, "pulls", number)?
+            endpoint::numbered(repo, "pulls", number)?
         );
         self.write::<PostedJson>(
             Method::Put,

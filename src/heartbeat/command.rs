@@ -12,19 +12,19 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::{Beat, LOOK_AGAIN};
-use crate::blackboard::{self as bb, Conn, Door, Result};
+use crate::blackboard::{self as bb, Conn, Db, Result};
 use crate::change::ProjectId;
 use crate::clock::{self, Time};
-use crate::crash::crash_point;
 use crate::evaluator::command::{
     Line, MOST_BYTES, MOST_EVENTS, MOST_ROWS, ShownChange, ShownItem, ShownProject, ShownPull,
     Snapshot, VERSION, read,
 };
 use crate::evaluator::definition::{Command, Need};
 use crate::evaluator::{Config, Definition};
+use crate::failpoint::crash_point;
 use crate::process::{self, ProcessError, Short};
 use crate::proposal::Proposal;
-use crate::{plain, secret};
+use crate::{sanitize, secret_scan};
 
 /// Between two passes of one evaluator: two of them that answer each other must not spin.
 const BREATH: Duration = Duration::from_secs(1);
@@ -141,7 +141,7 @@ pub(crate) fn look(conn: &Conn, definition: &Definition, now: Time) -> Result<Vi
 
 /// Runs the program on what it is shown. Whatever goes wrong with it is told, and is nobody else's trouble.
 pub(crate) async fn ask(command: &Command, view: &View, kit: &Kit) -> Printed {
-    let mut stdin = serde_json::to_vec(&view.snapshot).map_err(|error| plain::chain(&error))?;
+    let mut stdin = serde_json::to_vec(&view.snapshot).map_err(|error| sanitize::chain(&error))?;
     stdin.push(b'\n');
     let mut env: BTreeMap<OsString, OsString> = kit
         .env
@@ -179,7 +179,7 @@ pub(crate) async fn ask(command: &Command, view: &View, kit: &Kit) -> Printed {
                 limit.as_secs()
             ));
         }
-        Err(error) => return Err(plain::chain(&error)),
+        Err(error) => return Err(sanitize::chain(&error)),
     };
     let said = String::from_utf8_lossy(&output.stderr);
     let said = said
@@ -187,11 +187,11 @@ pub(crate) async fn ask(command: &Command, view: &View, kit: &Kit) -> Printed {
         .rev()
         .map(str::trim)
         .find(|line| !line.is_empty());
-    let said = said.map(secret::hide);
+    let said = said.map(secret_scan::hide);
     let said = said.map(|line| {
         format!(
             ": {}",
-            plain::line(&line.chars().take(300).collect::<String>())
+            sanitize::line(&line.chars().take(300).collect::<String>())
         )
     });
     match output.status {
@@ -290,7 +290,7 @@ impl Kit {
 }
 
 /// One pass if it is due; nothing when it is not.
-async fn pass(door: &Door, definition: &Arc<Definition>, kit: &Arc<Kit>) -> Result<Option<Beat>> {
+async fn pass(door: &Db, definition: &Arc<Definition>, kit: &Arc<Kit>) -> Result<Option<Beat>> {
     let Config::Command(command) = &definition.config else {
         return Ok(None);
     };
@@ -324,7 +324,7 @@ async fn pass(door: &Door, definition: &Arc<Definition>, kit: &Arc<Kit>) -> Resu
 
 /// The loops of all command evaluators. `after` wakes whoever looks at what they proposed.
 pub(crate) struct Commands {
-    pub(crate) door: Door,
+    pub(crate) door: Db,
     pub(crate) definitions: Arc<[Definition]>,
     pub(crate) kit: Arc<Kit>,
     pub(crate) wake: Arc<Notify>,
@@ -371,7 +371,7 @@ impl Commands {
 /// The loop of one of them.
 async fn run(
     definition: Arc<Definition>,
-    (door, kit, after): (Door, Arc<Kit>, Arc<Notify>),
+    (door, kit, after): (Db, Arc<Kit>, Arc<Notify>),
     wake: Arc<Notify>,
     stop: CancellationToken,
 ) {
@@ -404,7 +404,7 @@ async fn run(
 }
 
 /// How long nothing can become due by itself.
-async fn next_look(door: &Door, definition: &Arc<Definition>) -> Duration {
+async fn next_look(door: &Db, definition: &Arc<Definition>) -> Duration {
     let looked = Arc::clone(definition);
     let next = door.read(move |conn| {
         let trouble = bb::trouble_of(conn, &looked.name)?.map(|trouble| trouble.try_again);
@@ -417,7 +417,7 @@ async fn next_look(door: &Door, definition: &Arc<Definition>) -> Duration {
 
 /// One pass of each that is due, side by side.
 pub(crate) async fn all_once(
-    door: &Door,
+    door: &Db,
     definitions: &[Definition],
     kit: &Arc<Kit>,
     stop: &CancellationToken,

@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::place::{self, Wanted};
-use super::{Asked, Intake};
+use super::worktree_choice::{self, Wanted};
+use super::{ForgeResult, Intake};
 use crate::blackboard::{self as bb, Adoption, BoardError, Conn, NewChange, Project};
 use crate::change::{AdoptedBy, Change, State};
 use crate::clock;
 use crate::git::{GitError, check_branch_name};
 use crate::github::{Answer, Github, GithubError, KeptPages, Marks};
-use crate::plain;
-use crate::pull::{
-    Author, AuthorKind, Pull, PullState, Purpose, ReviewState, Said, is_by_a_remand,
+use crate::pull_request::{
+    Author, AuthorKind, Comment, Pull, PullState, Purpose, ReviewState, is_by_a_remand,
 };
+use crate::sanitize;
 
 /// Longer titles are cut.
 const TITLE: usize = 200;
@@ -151,8 +151,8 @@ impl Intake {
             number,
         };
         let place = match &ask.worktree {
-            Some(path) => place::named(&self.git, &wanted, path).await?,
-            None => place::found_or_planned(&self.git, &wanted).await?,
+            Some(path) => worktree_choice::named(&self.git, &wanted, path).await?,
+            None => worktree_choice::found_or_planned(&self.git, &wanted).await?,
         };
         let state = self.entry_state(repo, &pull).await??;
         let fetch = Github::begin_fetch(self.settings.fetch_limit, KeptPages::default());
@@ -209,7 +209,7 @@ impl Intake {
     }
 
     /// One that a person who may write has approved as it is, and to which nobody says no, needs no review of ours.
-    async fn entry_state(&self, repo: &str, pull: &Pull) -> bb::Result<Asked<State>> {
+    async fn entry_state(&self, repo: &str, pull: &Pull) -> bb::Result<ForgeResult<State>> {
         let reviews = match self
             .github
             .reviews(repo, pull.number, &Marks::default())
@@ -252,7 +252,7 @@ impl Intake {
 
 /// The last word of each author, where it is about this head. Comments take nothing back, and what a remand wrote with his
 /// account is not his word.
-pub(super) fn standing<'a>(reviews: &'a [Said], head: &str) -> Vec<(&'a Author, ReviewState)> {
+pub(super) fn standing<'a>(reviews: &'a [Comment], head: &str) -> Vec<(&'a Author, ReviewState)> {
     let mut last: BTreeMap<i64, (&Author, ReviewState, bool)> = BTreeMap::new();
     for review in reviews
         .iter()
@@ -325,7 +325,7 @@ fn repo_to_push_to(project: &Project) -> Result<&str, AdoptError> {
 
 fn title(ask: &Ask, pull: &Pull) -> String {
     let text = ask.title.as_deref().unwrap_or(&pull.title);
-    let text: String = plain::line(text.trim()).chars().take(TITLE).collect();
+    let text: String = sanitize::line(text.trim()).chars().take(TITLE).collect();
     if text.is_empty() {
         pull.head_ref.clone()
     } else {

@@ -7,15 +7,15 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::adopt::{AdoptError, Ask, refusal};
-use super::trouble::{Trouble, is_everywhere, not_kept, trouble};
-use super::{Asked, Discover, Intake, Passed};
+use super::read_failure::{ReadFailure, is_everywhere, not_kept, trouble};
+use super::{Discover, ForgeResult, Intake, Passed};
 use crate::blackboard::{self as bb, BoardError, Conn, Project};
 use crate::change::{AdoptedBy, ChangeId, ProjectId};
 use crate::clock::{self, Time};
 use crate::event::{EventType, NewEvent, TargetType};
 use crate::github::{GithubError, Marks};
-use crate::plain;
-use crate::pull::{Pull, PullState, SeenPull};
+use crate::pull_request::{Pull, PullRow, PullState};
+use crate::sanitize;
 
 /// Why a pull request is not taken over.
 struct PassedOver {
@@ -109,14 +109,14 @@ impl Intake {
         Ok(passed)
     }
 
-    fn not_kept(&self, project: &Project, error: &BoardError) -> Trouble {
+    fn not_kept(&self, project: &Project, error: &BoardError) -> ReadFailure {
         let trouble = not_kept(error, self.settings.next_read(clock::now()));
         let (project, again_at) = (project.project_id.as_str(), trouble.next_read);
         tracing::error!(project, %again_at, ?error, "what was found could not be written down");
         trouble
     }
 
-    async fn not_had(&self, project: &Project, error: &GithubError) -> bb::Result<Trouble> {
+    async fn not_had(&self, project: &Project, error: &GithubError) -> bb::Result<ReadFailure> {
         let id = project.project_id.clone();
         let failures = self
             .door
@@ -137,7 +137,7 @@ impl Intake {
         project: &Project,
         rules: &Discover,
         passed: &mut Passed,
-    ) -> bb::Result<Asked<Option<Value>>> {
+    ) -> bb::Result<ForgeResult<Option<Value>>> {
         let repo = project.repo.clone().unwrap_or_default();
         let id = project.project_id.clone();
         let known = self
@@ -181,7 +181,8 @@ impl Intake {
                 Err(AdoptError::Board(error)) if error.is_everywhere() => return Err(error),
                 Err(AdoptError::Board(error)) => {
                     waits = true;
-                    self.pass_over(project, &pull, plain::chain(&error)).await?;
+                    self.pass_over(project, &pull, sanitize::chain(&error))
+                        .await?;
                 }
                 Err(AdoptError::Refused { what, .. }) => {
                     waits = true;
@@ -284,7 +285,7 @@ fn see_all(
 }
 
 /// One that was taken over is read by itself; when that has ended and it is open again, it is read once more.
-fn look_again(conn: &Conn, row: &SeenPull, change_id: &ChangeId, now: Time) -> bb::Result<()> {
+fn look_again(conn: &Conn, row: &PullRow, change_id: &ChangeId, now: Time) -> bb::Result<()> {
     if row.next_read.is_none() && row.state == PullState::Closed {
         bb::want_read(conn, change_id, now)?;
     }
@@ -299,7 +300,7 @@ fn see(
     pull: &Pull,
     why: Option<&PassedOver>,
     now: Time,
-) -> bb::Result<SeenPull> {
+) -> bb::Result<PullRow> {
     let before = bb::pull_row(conn, &project.project_id, pull.number)?;
     let row = bb::see_pull(
         conn,

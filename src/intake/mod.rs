@@ -6,16 +6,16 @@
 
 mod adopt;
 mod discover;
-mod head;
-mod local;
-mod place;
-mod purpose;
+mod local_branches;
+mod pull_request_text;
 mod read;
+mod read_failure;
+mod remote_head;
 mod rules;
 #[cfg(test)]
 mod tests;
-mod trouble;
 mod trust;
+mod worktree_choice;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,19 +23,19 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::blackboard::{self as bb, Conn, Door};
+use crate::blackboard::{self as bb, Conn, Db};
 use crate::clock::{self, Time};
 use crate::evaluator::schedule::Schedule;
 use crate::git::Git;
 use crate::github::{Github, GithubError};
-use crate::pull::SeenPull;
+use crate::pull_request::PullRow;
 use crate::remote::Remote;
 
 pub(crate) use adopt::{AdoptError, Ask};
-pub(crate) use local::Looks;
+pub(crate) use local_branches::Looks;
 pub(crate) use rules::{Bounds, Discover, ProjectRules, RulesOf};
 
-use trouble::Trouble;
+use read_failure::ReadFailure;
 
 /// Looked at again after this long although nothing is due: clocks are set, machines sleep.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
@@ -51,7 +51,7 @@ pub(crate) type RepositoryOf = Box<dyn Fn(&bb::Project) -> Remote + Send + Sync>
 
 /// The loop that reads the forge.
 pub(crate) struct Intake {
-    pub(crate) door: Door,
+    pub(crate) door: Db,
     pub(crate) github: Github,
     pub(crate) git: Git,
     pub(crate) repository: RepositoryOf,
@@ -234,7 +234,7 @@ impl Intake {
 
     async fn read_or_put_off(
         &self,
-        row: &SeenPull,
+        row: &PullRow,
         in_the_way: &mut Option<GithubError>,
     ) -> bb::Result<Passed> {
         let reads = Passed {
@@ -261,27 +261,27 @@ impl Intake {
                 );
                 self.put_off(
                     row,
-                    trouble::not_kept(&error, self.settings.next_read(clock::now())),
+                    read_failure::not_kept(&error, self.settings.next_read(clock::now())),
                 )
                 .await?;
                 Ok(reads)
             }
             Ok(Err(error)) => {
                 self.fail_read(row, &error).await?;
-                *in_the_way = Some(error).filter(trouble::is_everywhere);
+                *in_the_way = Some(error).filter(read_failure::is_everywhere);
                 Ok(reads)
             }
         }
     }
 
     /// The budget is used up but for what is left to the user.
-    async fn spent(&self) -> bb::Result<Option<Trouble>> {
+    async fn spent(&self) -> bb::Result<Option<ReadFailure>> {
         let now = clock::now();
         let known = match self.rate(now) {
             Some(rate) => Some(rate),
             None => self.door.read(bb::rate).await?,
         };
-        Ok(known.and_then(|rate| trouble::spent(&rate, self.settings.reserve, now)))
+        Ok(known.and_then(|rate| read_failure::spent(&rate, self.settings.reserve, now)))
     }
 
     fn rate(&self, now: Time) -> Option<bb::Rate> {
@@ -323,7 +323,7 @@ async fn until<T>(stop: &CancellationToken, work: impl Future<Output = T>) -> Op
 }
 
 /// What was asked of the forge, or why it could not be.
-type Asked<T> = Result<T, GithubError>;
+type ForgeResult<T> = Result<T, GithubError>;
 
 /// Whether something of a change can't go on without a read.
 fn waits(conn: &Conn, change: &crate::change::Change) -> bb::Result<bool> {

@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::head::Shown;
-use super::trouble::{Kind, REFUSALS, SLOW_READS, Trouble, too_slow, trouble};
+use super::read_failure::{Kind, REFUSALS, ReadFailure, SLOW_READS, too_slow, trouble};
+use super::remote_head::ForgeHead;
 use super::trust::{Decision, Known, Written, by_permission, known};
-use super::{Asked, Intake, waits};
-use crate::blackboard::{self as bb, Conn, FailedRead, Project, TakenSaid};
+use super::{ForgeResult, Intake, waits};
+use crate::blackboard::{self as bb, Conn, FailedRead, NewFeedback, Project};
 use crate::change::{AdoptedBy, Change, ChangeId, State};
 use crate::clock::{self, Time};
 use crate::github::{Answer, Fetch, Github, GithubError, KnownPull, Marks};
 use crate::proposal::Escalation;
-use crate::pull::{Author, Permission, Pull, PullState, Said, SaidKind, SeenPull, Trust};
+use crate::pull_request::{Author, Comment, Permission, Pull, PullRow, PullState, SaidKind, Trust};
 
 /// A pull request that was closed may be opened again: it is read this often, for so long.
 pub(super) const CLOSED_EVERY: Duration = Duration::from_secs(15 * 60);
@@ -41,7 +41,7 @@ struct ListMarks {
 struct Fetched {
     /// None: as it was.
     pull: Option<(Pull, Option<String>)>,
-    said: Vec<Said>,
+    said: Vec<Comment>,
     marks: ListMarks,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Before {
 
 impl Intake {
     /// Reads and stores; how many things that were said are new, or why it could not be read.
-    pub(super) async fn read_pull(&self, row: &SeenPull) -> bb::Result<Asked<usize>> {
+    pub(super) async fn read_pull(&self, row: &PullRow) -> bb::Result<ForgeResult<usize>> {
         let Some(change_id) = row.change_id.clone() else {
             return Ok(Ok(0));
         };
@@ -101,7 +101,7 @@ impl Intake {
             .actual_head(
                 &before,
                 row,
-                &Shown {
+                &ForgeHead {
                     state,
                     head: shown,
                     new: &said,
@@ -146,7 +146,7 @@ impl Intake {
             .map(Ok)
     }
 
-    async fn fetch(&self, fetch: &mut Fetch, repo: &str, row: &SeenPull) -> Asked<Fetched> {
+    async fn fetch(&self, fetch: &mut Fetch, repo: &str, row: &PullRow) -> ForgeResult<Fetched> {
         let ListMarks {
             reviews,
             review_comments,
@@ -180,7 +180,7 @@ impl Intake {
     }
 
     /// The forge was too slow: the pages that were read are kept, and the next fetch goes on from there.
-    async fn keep_for_next_fetch(&self, row: &SeenPull, fetch: Fetch) -> bb::Result<()> {
+    async fn keep_for_next_fetch(&self, row: &PullRow, fetch: Fetch) -> bb::Result<()> {
         let kept = fetch.into_kept();
         let backoff = (self.settings.backoff_first, self.settings.backoff_max);
         let slow = too_slow(
@@ -209,7 +209,11 @@ impl Intake {
 
     /// What is new or was changed, with what may come of it. What is ours is looked up after the forge was asked: what
     /// was there by then was written down before.
-    async fn taken(&self, before: &Before, said: Vec<Said>) -> bb::Result<Asked<Vec<TakenSaid>>> {
+    async fn taken(
+        &self,
+        before: &Before,
+        said: Vec<Comment>,
+    ) -> bb::Result<ForgeResult<Vec<NewFeedback>>> {
         let id = before.change.change_id.clone();
         let ours = self.door.read(move |conn| bb::our_posts(conn, &id)).await?;
         let written = Written::new(ours, &said);
@@ -238,7 +242,7 @@ impl Intake {
                     },
                 }
             };
-            taken.push(TakenSaid {
+            taken.push(NewFeedback {
                 said,
                 trust,
                 reason,
@@ -252,13 +256,13 @@ impl Intake {
     async fn head_since(
         &self,
         repo: &str,
-        row: &SeenPull,
+        row: &PullRow,
         head: &str,
-        said: &[TakenSaid],
-    ) -> Asked<Option<Time>> {
+        said: &[NewFeedback],
+    ) -> ForgeResult<Option<Time>> {
         let is_known = row.head_since.is_some() && *head == row.head_sha;
         let needs_it =
-            |taken: &TakenSaid| taken.trust == Trust::MayMakeWork && taken.said.commit.is_none();
+            |taken: &NewFeedback| taken.trust == Trust::MayMakeWork && taken.said.commit.is_none();
         if is_known || !said.iter().any(needs_it) {
             return Ok(None);
         }
@@ -271,7 +275,7 @@ impl Intake {
         &self,
         repo: &str,
         author: &Author,
-    ) -> bb::Result<Asked<Permission>> {
+    ) -> bb::Result<ForgeResult<Permission>> {
         let (holds, id, name) = (self.settings.permission_holds, author.id, repo.to_owned());
         let known = self
             .door
@@ -295,7 +299,7 @@ impl Intake {
     }
 
     /// Whether the rules that took it over still do. What a person named is not theirs to judge.
-    fn passed_over(&self, change: &Change, row: &SeenPull, pull: Option<&Pull>) -> Option<String> {
+    fn passed_over(&self, change: &Change, row: &PullRow, pull: Option<&Pull>) -> Option<String> {
         if change.adopted_by != Some(AdoptedBy::Discovery) {
             return None;
         }
@@ -306,7 +310,7 @@ impl Intake {
         }
     }
 
-    pub(super) async fn fail_read(&self, row: &SeenPull, error: &GithubError) -> bb::Result<()> {
+    pub(super) async fn fail_read(&self, row: &PullRow, error: &GithubError) -> bb::Result<()> {
         let backoff = (self.settings.backoff_first, self.settings.backoff_max);
         let trouble = trouble(error, row.failures, backoff, clock::now());
         tracing::warn!(
@@ -319,7 +323,7 @@ impl Intake {
         self.put_off(row, trouble).await
     }
 
-    pub(super) async fn put_off(&self, row: &SeenPull, trouble: Trouble) -> bb::Result<()> {
+    pub(super) async fn put_off(&self, row: &PullRow, trouble: ReadFailure) -> bb::Result<()> {
         let row = row.clone();
         self.door
             .write("put_off", move |conn| {
@@ -344,13 +348,13 @@ fn before(conn: &Conn, id: &ChangeId) -> bb::Result<Before> {
 }
 
 /// A review's state is no update to the forge: reviews are always looked at.
-fn is_as_it_was(said: &Said, before: &Before) -> bool {
+fn is_as_it_was(said: &Comment, before: &Before) -> bool {
     let known = before.said.get(&said.key());
     said.kind != SaidKind::Review && known.is_some_and(|updated_at| *updated_at == said.updated_at)
 }
 
 /// What cannot be read of them is asked for again.
-fn marks(row: &SeenPull) -> ListMarks {
+fn marks(row: &PullRow) -> ListMarks {
     ListMarks::deserialize(&row.marks).unwrap_or_default()
 }
 
@@ -358,7 +362,7 @@ fn marks(row: &SeenPull) -> ListMarks {
 /// Such are left out, with when each was first seen; while there are any, their list is asked for again as if it had not
 /// been read.
 pub(super) fn keep_for_their_review(
-    said: &mut Vec<Said>,
+    said: &mut Vec<Comment>,
     known: &BTreeMap<String, String>,
     seen: &BTreeMap<i64, String>,
     now: Time,
@@ -371,7 +375,7 @@ pub(super) fn keep_for_their_review(
     let is_there = |review: i64| {
         reviews.contains(&review) || known.contains_key(&format!("{}:{review}", SaidKind::Review))
     };
-    let is_alone = |said: &Said| {
+    let is_alone = |said: &Comment| {
         said.kind == SaidKind::ReviewComment
             && !known.contains_key(&said.key())
             && said.review.is_some_and(|review| !is_there(review))
@@ -402,7 +406,7 @@ fn next_read(change: &Change, state: PullState, next: Time, now: Time) -> Option
 }
 
 /// The row, if it is what the read began with: another process may have read it meanwhile, and knows more.
-fn unread(conn: &Conn, row: &SeenPull) -> bb::Result<Option<SeenPull>> {
+fn unread(conn: &Conn, row: &PullRow) -> bb::Result<Option<PullRow>> {
     let found = bb::pull_row(conn, &row.project_id, row.number)?;
     Ok(found.filter(|found| found.read_at == row.read_at && found.change_id == row.change_id))
 }
@@ -410,7 +414,7 @@ fn unread(conn: &Conn, row: &SeenPull) -> bb::Result<Option<SeenPull>> {
 /// `known_head` is the head that the read began with.
 fn store(
     conn: &Conn,
-    row: &SeenPull,
+    row: &PullRow,
     known_head: &str,
     mut read: bb::Read,
     now: Time,
@@ -434,7 +438,7 @@ fn store(
     Ok(new)
 }
 
-fn put_off(conn: &Conn, row: &SeenPull, trouble: &Trouble, now: Time) -> bb::Result<()> {
+fn put_off(conn: &Conn, row: &PullRow, trouble: &ReadFailure, now: Time) -> bb::Result<()> {
     let Some(found) = unread(conn, row)? else {
         return Ok(());
     };

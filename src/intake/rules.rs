@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use crate::change::{OnMaxCycles, ProjectId};
-use crate::pull::{Pull, SeenPull};
+use crate::pull_request::{Pull, PullRow};
 
 /// The rules of a project by its name.
 pub(crate) type RulesOf = Box<dyn Fn(&ProjectId) -> ProjectRules + Send + Sync>;
@@ -68,8 +68,8 @@ impl<'a> From<&'a Pull> for Traits<'a> {
     }
 }
 
-impl<'a> From<&'a SeenPull> for Traits<'a> {
-    fn from(pull: &'a SeenPull) -> Self {
+impl<'a> From<&'a PullRow> for Traits<'a> {
+    fn from(pull: &'a PullRow) -> Self {
         Self {
             labels: &pull.labels,
             draft: pull.draft,

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use crate::blackboard::OurPosts;
-use crate::pull::{
-    Author, AuthorKind, Permission, Said, SaidKind, Trust, is_by_a_remand, marker_of,
+use crate::pull_request::{
+    Author, AuthorKind, Comment, Permission, SaidKind, Trust, is_by_a_remand, marker_of,
 };
 
 /// What may come of something that was said, and why.
@@ -31,7 +31,7 @@ pub(super) struct Written {
     others: BTreeSet<i64>,
 }
 
-pub(super) fn known<'a>(said: &'a Said, written: &Written, bots: &[i64]) -> Known<'a> {
+pub(super) fn known<'a>(said: &'a Comment, written: &Written, bots: &[i64]) -> Known<'a> {
     if written.is_ours(said) {
         return decided(Trust::Ours, "remand wrote it", false);
     }
@@ -100,7 +100,7 @@ pub(super) fn by_permission(permission: Permission) -> Decision {
 
 impl Written {
     /// With what stands in what was just read.
-    pub(super) fn new(ours: OurPosts, said: &[Said]) -> Self {
+    pub(super) fn new(ours: OurPosts, said: &[Comment]) -> Self {
         let mut written = Self {
             ours,
             others: BTreeSet::new(),
@@ -125,7 +125,7 @@ impl Written {
     /// By what was recorded when it was posted; or, when that was cut short, by the marker that it ends with. What came
     /// with a review of ours is ours, and so is what the forge wrapped around an answer of ours. The account says
     /// nothing: it may be the user's own.
-    fn is_ours(&self, said: &Said) -> bool {
+    fn is_ours(&self, said: &Comment) -> bool {
         let ours = &self.ours;
         if is_wordless_review(said) && ours.wraps.contains(&said.forge_id) {
             return true;
@@ -140,7 +140,7 @@ impl Written {
 
     /// It ends with a marker that is not ours, came with a review that does, or is what the forge wrapped around an
     /// answer that does. Whoever has such an account, two programs that take each other for people never come to rest.
-    fn is_by_another(&self, said: &Said) -> bool {
+    fn is_by_another(&self, said: &Comment) -> bool {
         is_by_a_remand(&said.body)
             || said
                 .review
@@ -149,7 +149,7 @@ impl Written {
     }
 }
 
-fn is_wordless_review(said: &Said) -> bool {
+fn is_wordless_review(said: &Comment) -> bool {
     said.kind == SaidKind::Review && said.body.is_empty()
 }
 

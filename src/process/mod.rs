@@ -14,18 +14,18 @@
 
 mod children;
 mod command;
-mod ending;
 mod error;
-mod folder;
 mod id;
-mod memory;
-mod orders;
+mod no_dump;
+mod oneshot;
 mod output;
+mod reap;
+mod run_dir;
 mod running;
-mod settle;
 mod shim;
-mod short;
+mod shim_protocol;
 mod table;
+mod terminate;
 mod watch;
 mod writers;
 
@@ -40,15 +40,15 @@ use crate::work::Ended;
 pub(crate) use children::{adopt_orphans, end_adopted, end_children, reap_adopted};
 pub(crate) use command::find;
 pub(crate) use error::ProcessError;
-pub(crate) use folder::{ended_at, read_exit, remove_folder};
 pub(crate) use id::ProcessId;
-pub(crate) use memory::close_memory;
+pub(crate) use no_dump::close_memory;
+pub(crate) use oneshot::{Short, ShortOutput, short};
 pub(crate) use output::{Follow, Stream, read_output, written_at};
+pub(crate) use reap::claim_folder;
+pub(crate) use reap::{end_left, end_marked, settle};
+pub(crate) use run_dir::{ended_at, read_exit, remove_folder};
 pub(crate) use running::{Running, start};
-pub(crate) use settle::claim_folder;
-pub(crate) use settle::{end_left, end_marked, settle};
 pub(crate) use shim::shim_main;
-pub(crate) use short::{Short, ShortOutput, short};
 pub(crate) use writers::{Writer, writers};
 
 /// Every process of a run carries `REMAND_RUN_DIR=<run's folder>` in its environment, and is found by it. Not its id:

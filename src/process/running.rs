@@ -11,9 +11,9 @@ use tokio::time::Instant;
 
 use super::children::{self, Known};
 use super::command::command;
-use super::ending::later;
-use super::{Exit, Job, MARK, ProcessError, ProcessId, RUN, folder, table};
-use crate::crash::{self, crash_point};
+use super::terminate::later;
+use super::{Exit, Job, MARK, ProcessError, ProcessId, RUN, run_dir, table};
+use crate::failpoint::{self, crash_point};
 
 /// Longer than a shim takes to end everything after its limits: then it is stuck, or was stopped by its own agent.
 const SHIM_OVERDUE: Duration = Duration::from_secs(90);
@@ -35,19 +35,19 @@ pub(crate) struct Running {
 pub(crate) async fn start(shim_program: &Path, job: &Job) -> Result<Running, ProcessError> {
     let mut line = serde_json::to_vec(job).map_err(ProcessError::Job)?;
     line.push(b'\n');
-    folder::make(&job.dir)?;
+    run_dir::make(&job.dir)?;
     crash_point!("start_before_shim");
     let mut command = Command::from(command(shim_program));
     command
         // The path may be that of a link in /proc.
         .arg0("remand")
         .arg("__shim")
-        .envs(crash::variables())
+        .envs(failpoint::variables())
         .env(RUN, &job.run_id)
         .env(MARK, &job.dir)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
-        .stderr(folder::complaints(&job.dir)?);
+        .stderr(run_dir::complaints(&job.dir)?);
     let (mut child, known) =
         children::start(|| command.spawn(), Child::id).map_err(|source| ProcessError::Spawn {
             program: shim_program.display().to_string(),
@@ -100,7 +100,7 @@ impl Running {
             }
         }
         crash_point!("wait_shim_ended");
-        folder::read_exit(&self.dir)
+        run_dir::read_exit(&self.dir)
     }
 
     /// Asks the shim to end everything; `wait` tells when that is done.

@@ -16,10 +16,10 @@ use rustix::process::Pid;
 use tokio::net::unix::pipe;
 
 use super::command::{command, find};
-use super::orders::{Orders, Signals};
+use super::shim_protocol::{Orders, Signals};
 use super::watch::{Child, watch};
-use super::{Exit, Job, MARK, ProcessError, ProcessId, RUN, folder};
-use crate::crash::crash_point;
+use super::{Exit, Job, MARK, ProcessError, ProcessId, RUN, run_dir};
+use crate::failpoint::crash_point;
 use crate::work::Ended;
 
 pub(crate) fn shim_main() -> ExitCode {
@@ -58,17 +58,17 @@ async fn run() -> Result<(), ProcessError> {
     };
     let mut signals = Signals::listen().map_err(ProcessError::system("listen for signals"))?;
     crash_point!("shim_before_lock");
-    let Some(_lock) = folder::try_lock(&job.dir)? else {
+    let Some(_lock) = run_dir::try_lock(&job.dir)? else {
         return Err(ProcessError::LockHeld {
-            path: folder::lock_path(&job.dir),
+            path: run_dir::lock_path(&job.dir),
             limit: Duration::ZERO,
         });
     };
     crash_point!("shim_after_lock");
-    if folder::is_over(&job.dir)? {
+    if run_dir::is_over(&job.dir)? {
         return Ok(());
     }
-    folder::write_shim(&job.dir, &ProcessId::own()?)?;
+    run_dir::write_shim(&job.dir, &ProcessId::own()?)?;
     let exit = if let Some(order) = orders.waiting().await {
         Exit {
             detail: Some("before it began".to_owned()),
@@ -88,7 +88,7 @@ async fn run() -> Result<(), ProcessError> {
         }
     };
     crash_point!("shim_before_exit_json");
-    folder::write_exit(&job.dir, &exit)?;
+    run_dir::write_exit(&job.dir, &exit)?;
     crash_point!("shim_after_exit_json");
     Ok(())
 }

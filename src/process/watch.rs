@@ -10,11 +10,11 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use tokio::time::Instant;
 
-use super::ending::{Agent, Children, Ending, later, reap};
-use super::orders::{Order, Orders, Signals};
 use super::output::{Keeper, Stream};
+use super::shim_protocol::{Order, Orders, Signals};
+use super::terminate::{Agent, Children, Ending, later, reap};
 use super::{Exit, Job, Limits};
-use crate::crash::crash_point;
+use crate::failpoint::crash_point;
 use crate::work::Ended;
 
 /// What an agent leaves behind, or an agent whose daemon is gone, gets no more grace than this: nobody awaits it.
@@ -43,8 +43,8 @@ pub(super) async fn watch(
     let mut stderr = Drain::new(child.stderr, Keeper::new(&job.dir, Stream::Stderr));
     let survivors = loop {
         let due = match run.look(Instant::now()) {
-            Look::Again(due) => due,
-            Look::Over { survivors } => break survivors,
+            Observation::Again(due) => due,
+            Observation::Over { survivors } => break survivors,
         };
         tokio::select! {
             () = stdout.next() => run.heard = Instant::now(),
@@ -69,7 +69,7 @@ struct Watched {
     ending: Option<(Ended, Ending)>,
 }
 
-enum Look {
+enum Observation {
     Again(Instant),
     Over { survivors: u32 },
 }
@@ -89,7 +89,7 @@ impl Watched {
     }
 
     /// Takes in who ended, and ends what must be ended; tells when to look again.
-    fn look(&mut self, now: Instant) -> Look {
+    fn look(&mut self, now: Instant) -> Observation {
         let (status, children) = reap(self.agent);
         if let Some(status) = status {
             crash_point!("shim_agent_exited");
@@ -114,7 +114,7 @@ impl Watched {
             self.end(why, self.limits.grace, now);
         }
         match &mut self.ending {
-            None => Look::Again(total.min(idle)),
+            None => Observation::Again(total.min(idle)),
             Some((_, ending)) => pass(ending, now, self.status, children),
         }
     }
@@ -168,9 +168,14 @@ impl Watched {
     }
 }
 
-fn pass(ending: &mut Ending, now: Instant, agent: Option<WaitStatus>, children: Children) -> Look {
+fn pass(
+    ending: &mut Ending,
+    now: Instant,
+    agent: Option<WaitStatus>,
+    children: Children,
+) -> Observation {
     if let Some(survivors) = ending.survivors(now, children) {
-        return Look::Over { survivors };
+        return Observation::Over { survivors };
     }
     if now >= ending.next_pass() {
         ending.pass(
@@ -182,7 +187,7 @@ fn pass(ending: &mut Ending, now: Instant, agent: Option<WaitStatus>, children: 
             },
         );
     }
-    Look::Again(ending.next_pass())
+    Observation::Again(ending.next_pass())
 }
 
 /// One stream of the agent, read as fast as it comes.

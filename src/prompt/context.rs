@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use minijinja::{Value, context};
 
 use crate::finding::{Finding, FindingId};
-use crate::prompt::clean::{self, Cleaned, Keep};
 use crate::prompt::fence;
 use crate::prompt::portion::{Rank, Waiting, portion};
+use crate::prompt::sanitize::{self, Cleaned, Keep};
 use crate::work::{PromptCut, Section, Unit};
 
 pub(super) const PLAN_CAP: usize = 64 << 10;
@@ -222,7 +222,7 @@ impl FixContext {
             plan => self.plan.as_deref().map(|plan| tally.block(Section::Plan, plan, PLAN_CAP, Keep::Head)),
             description => self.description.as_deref().map(|text| tally.description(text)),
             issue => self.issue.as_ref().map(|issue| tally.issue(issue)),
-            gates => self.gates.iter().map(|gate| clean::block(gate, GATE_CAP, Keep::Head).text).collect::<Vec<_>>(),
+            gates => self.gates.iter().map(|gate| sanitize::block(gate, GATE_CAP, Keep::Head).text).collect::<Vec<_>>(),
             guidance,
             feedback,
             findings_left_out => total - findings.len(),
@@ -292,7 +292,7 @@ struct Chosen {
 
 impl<'a> Pieces<'a> {
     fn guidance(&mut self, at: usize, comment: &'a Comment) {
-        let text = clean::comment(&comment.text, usize::MAX);
+        let text = sanitize::comment(&comment.text, usize::MAX);
         let rank = Rank::Guidance(Reverse(at));
         self.all.push(Piece {
             key: &comment.key,
@@ -305,7 +305,7 @@ impl<'a> Pieces<'a> {
     }
 
     fn body(&mut self, at: usize, feedback: &'a Feedback) {
-        let text = clean::comment(&feedback.body, usize::MAX);
+        let text = sanitize::comment(&feedback.body, usize::MAX);
         let rank = Rank::Body(Reverse(at));
         self.all.push(Piece {
             key: &feedback.key,
@@ -322,12 +322,12 @@ impl<'a> Pieces<'a> {
             self.all.push(Piece {
                 key: &open.key,
                 rank: Rank::Finding(open.finding.severity, Reverse(at), n),
-                text: clean::comment(&open.finding.text, usize::MAX),
+                text: sanitize::comment(&open.finding.text, usize::MAX),
                 suggestion: open
                     .finding
                     .suggestion
                     .as_deref()
-                    .map(|raw| clean::comment(raw, usize::MAX)),
+                    .map(|raw| sanitize::comment(raw, usize::MAX)),
                 from,
                 finding: Some(open),
             });
@@ -454,7 +454,7 @@ impl Tally {
     }
 
     fn line(&mut self, raw: &str) -> String {
-        self.mark(&clean::line(raw))
+        self.mark(&sanitize::line(raw))
     }
 
     fn lines(&mut self, what: Section, raw: &[String], cap: usize) -> Vec<String> {
@@ -463,19 +463,19 @@ impl Tally {
     }
 
     fn block(&mut self, what: Section, raw: &str, cap: usize, keep: Keep) -> Value {
-        let cleaned = clean::block(raw, cap, keep);
+        let cleaned = sanitize::block(raw, cap, keep);
         self.cut(what, cleaned.left_out, Unit::Bytes);
         self.text(&cleaned)
     }
 
     fn description(&mut self, raw: &str) -> Value {
-        let cleaned = clean::comment(raw, DESCRIPTION_CAP);
+        let cleaned = sanitize::comment(raw, DESCRIPTION_CAP);
         self.cut(Section::Description, cleaned.left_out, Unit::Bytes);
         self.text(&cleaned)
     }
 
     fn issue(&mut self, issue: &Issue) -> Value {
-        let cleaned = clean::comment(&issue.body, DESCRIPTION_CAP);
+        let cleaned = sanitize::comment(&issue.body, DESCRIPTION_CAP);
         self.cut(Section::Issue, cleaned.left_out, Unit::Bytes);
         let (number, title) = (issue.number, self.line(&issue.title));
         context! { number, title, text => self.mark(&cleaned), left_out => cleaned.left_out }
@@ -483,7 +483,7 @@ impl Tally {
 
     /// The end of a program's output. Its beginning is never meant to be in a prompt, so that is no cut.
     fn tail(&mut self, raw: &str) -> Value {
-        self.text(&clean::block(raw, OUTPUT_CAP, Keep::Tail))
+        self.text(&sanitize::block(raw, OUTPUT_CAP, Keep::Tail))
     }
 
     fn text(&mut self, cleaned: &Cleaned) -> Value {

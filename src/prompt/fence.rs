@@ -3,7 +3,7 @@
 
 use minijinja::{Error, ErrorKind, State};
 
-use super::clean::Cleaned;
+use super::sanitize::Cleaned;
 
 const OPEN: char = '\u{2}';
 const CLOSE: char = '\u{3}';

@@ -1,14 +1,14 @@
 //! What agents are told: templates, the values they may use, and the fences around everything that others wrote.
 //! It reads template files when it is loaded; it must never put outside text into a template's source.
 
-mod check;
-mod clean;
 mod context;
 mod fence;
 mod portion;
+mod samples;
+mod sanitize;
 #[cfg(test)]
 mod tests;
-mod variables;
+mod validate;
 
 use std::fmt;
 use std::fs;
@@ -17,17 +17,17 @@ use std::path::{Path, PathBuf};
 
 use minijinja::Environment;
 
-pub(crate) use check::Fault;
 pub(crate) use context::{
     AgainContext, Comment, Extent, Feedback, FixContext, Issue, OpenFinding, ReviewContext,
 };
-pub(crate) use variables::Variable;
+pub(crate) use samples::Variable;
+pub(crate) use validate::Fault;
 
-use crate::words::words;
+use crate::closed_enum::closed_enum;
 use crate::work::PromptCut;
 use context::Values;
 
-words! {
+closed_enum! {
     /// The prompts that there are; the file of each is named after it.
     "prompt" Name {
         Review = "review",
@@ -198,7 +198,7 @@ impl Template {
             Origin::Stock => format!("prompts/{name}.md"),
             Origin::File(path) => path.display().to_string(),
         };
-        let environment = check::check(name, &file, &source)?;
+        let environment = validate::check(name, &file, &source)?;
         Ok(Self {
             name,
             origin,

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::{Remote, RemoteError};
 use crate::clock;
-use crate::crash::crash_point;
+use crate::failpoint::crash_point;
 
 const HEAD: &str = "ref: refs/heads/remand-has-no-branch\n";
 

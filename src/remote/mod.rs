@@ -5,18 +5,18 @@
 //!
 //! Whatever needs no credentials (history, differences, contents) is asked of the `git` room, in the same clone.
 
-mod call;
-mod canary;
+mod classify;
 mod clone;
-mod contents;
+mod command;
+mod content_scan;
 mod error;
+mod fetch;
 mod glob;
-mod look;
-mod objection;
+mod known_secrets;
 mod push;
+mod push_policy;
+mod reverts;
 mod settings;
-mod trouble;
-mod undone;
 mod url;
 
 #[cfg(test)]
@@ -31,15 +31,15 @@ use crate::git::{Git, Place};
 use crate::process;
 use crate::sandbox::Sandbox;
 
-pub(crate) use canary::Secret;
 pub(crate) use error::RemoteError;
-pub(crate) use objection::{Objection, PushRules, Wrong};
+pub(crate) use known_secrets::Secret;
 pub(crate) use push::{Push, Pushed};
-pub(crate) use undone::{Ours, Undone};
+pub(crate) use push_policy::{Objection, PushRules, Wrong};
+pub(crate) use reverts::{Ours, Undone};
 
 /// How a remote is reached, and from where.
 #[derive(Clone)]
-pub(crate) struct Reach {
+pub(crate) struct NetworkAccess {
     /// `<state>/repos/<project>.git`.
     pub(crate) git_dir: PathBuf,
     /// Pinned when the project was added.
@@ -58,7 +58,7 @@ pub(crate) struct Reach {
 
 #[derive(Clone)]
 pub(crate) struct Remote {
-    reach: Arc<Reach>,
+    reach: Arc<NetworkAccess>,
     /// Without credentials, in the same clone.
     git: Git,
     place: Place,
@@ -66,12 +66,14 @@ pub(crate) struct Remote {
 
 /// Whether a text that is about to leave has a secret in it: one that is known, or one that looks like one.
 pub(crate) fn tells_a_secret(text: &str, known: &[Secret]) -> bool {
-    crate::secret::has_any(text.as_bytes())
-        || canary::Canaries::new(known).find(text.as_bytes()).is_some()
+    crate::secret_scan::has_any(text.as_bytes())
+        || known_secrets::KnownSecrets::new(known)
+            .find(text.as_bytes())
+            .is_some()
 }
 
 impl Remote {
-    pub(crate) fn new(reach: Reach) -> Self {
+    pub(crate) fn new(reach: NetworkAccess) -> Self {
         let dir = reach.git_dir.clone();
         let place = Place {
             path: dir.clone(),
@@ -88,7 +90,7 @@ impl Remote {
 
     /// The same, with what every git of its own carries in its environment.
     pub(crate) fn marked(self, mark: &str) -> Self {
-        let mut reach = Reach::clone(&self.reach);
+        let mut reach = NetworkAccess::clone(&self.reach);
         for env in [&mut reach.env, &mut reach.closed] {
             env.insert(process::MARK.to_owned(), mark.to_owned());
         }

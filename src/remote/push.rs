@@ -1,8 +1,8 @@
 //! The push: one commit to one branch, only from where the branch was expected, never a rewrite.
 
-use super::call::Ended;
+use super::command::Ended;
 use super::{Remote, RemoteError};
-use crate::crash::crash_point;
+use crate::failpoint::crash_point;
 use crate::git::{GitError, check_branch_name, check_sha};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(crate) enum Pushed {
 }
 
 /// What the remote has instead of what was expected.
-enum Found {
+enum RemoteHead {
     AsExpected,
     Other(Pushed),
 }
@@ -44,7 +44,7 @@ impl Remote {
                 to: push.to.clone(),
             });
         }
-        if let Found::Other(found) = self.find(push).await? {
+        if let RemoteHead::Other(found) = self.find(push).await? {
             return Ok(found);
         }
         crash_point!("push.before");
@@ -55,8 +55,8 @@ impl Remote {
         }
         // Whatever it said: it may have been cut after the remote took the commit.
         match self.find(push).await {
-            Ok(Found::Other(found)) => return Ok(found),
-            Ok(Found::AsExpected) => {}
+            Ok(RemoteHead::Other(found)) => return Ok(found),
+            Ok(RemoteHead::AsExpected) => {}
             // The first trouble says more than that there is no answer now.
             Err(error) => return Err(ended.map_or_else(|first| first, |_| error)),
         }
@@ -72,22 +72,22 @@ impl Remote {
         }
     }
 
-    async fn find(&self, push: &Push) -> Result<Found, RemoteError> {
+    async fn find(&self, push: &Push) -> Result<RemoteHead, RemoteError> {
         let Some(head) = self.head_of(&push.branch).await? else {
-            return Ok(Found::Other(Pushed::Moved(None)));
+            return Ok(RemoteHead::Other(Pushed::Moved(None)));
         };
         if head == push.to {
-            return Ok(Found::Other(Pushed::Done));
+            return Ok(RemoteHead::Other(Pushed::Done));
         }
         if head == push.from {
-            return Ok(Found::AsExpected);
+            return Ok(RemoteHead::AsExpected);
         }
         // It may move once more while it is fetched.
         let Some(head) = self.fetch(&push.branch).await? else {
-            return Ok(Found::Other(Pushed::Moved(None)));
+            return Ok(RemoteHead::Other(Pushed::Moved(None)));
         };
         let is_ahead = self.contains(&head, &push.to).await?;
-        Ok(Found::Other(if is_ahead {
+        Ok(RemoteHead::Other(if is_ahead {
             Pushed::Ahead(head)
         } else {
             Pushed::Moved(Some(head))

@@ -75,7 +75,7 @@ fn deciding(listed: &str) -> Vec<&str> {
 
 /// A key may have a URL in it, and that a password.
 fn shown_key(key: &str) -> String {
-    crate::secret::hide(&url::without_userinfo(key))
+    crate::secret_scan::hide(&url::without_userinfo(key))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The pinned URL: what may be one, and how it is shown.
 
-use crate::secret;
+use crate::secret_scan;
 
 /// What a URL leads through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub(super) fn way(url: &str) -> Result<Way, &'static str> {
     let (user, host) = authority
         .rsplit_once('@')
         .map_or((None, authority), |(user, host)| (Some(user), host));
-    if user.is_some_and(|user| user.contains(':') || secret::has_any(user.as_bytes())) {
+    if user.is_some_and(|user| user.contains(':') || secret_scan::has_any(user.as_bytes())) {
         return Err("there is a password in it; give it to a credential helper instead");
     }
     let has_host = !host.is_empty() && !host.starts_with('-') && !host.contains(' ');

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::{Network, Reach, Sight};
+use super::{Mounts, Network, WritablePaths};
 use crate::process::{self, Job};
 
 /// Sockets of other programs (an ssh agent, a keyring, docker), and what other people left lying about.
@@ -53,7 +53,12 @@ pub(super) fn cut(network: Network) -> Option<String> {
     (network == Network::Cut).then(|| "--unshare-net".to_owned())
 }
 
-pub(super) fn confine(program: &Path, sight: &Sight, mut job: Job, reach: Reach<'_>) -> Job {
+pub(super) fn confine(
+    program: &Path,
+    sight: &Mounts,
+    mut job: Job,
+    reach: WritablePaths<'_>,
+) -> Job {
     let path = job.env.get("PATH").map(std::ffi::OsString::from);
     let Some(first) = job.argv.first() else {
         return job;
@@ -62,7 +67,7 @@ pub(super) fn confine(program: &Path, sight: &Sight, mut job: Job, reach: Reach<
         // Whoever starts it says that it is not there better than bubblewrap does.
         return job;
     };
-    let mut words = Words(vec![program.display().to_string()]);
+    let mut words = Arguments(vec![program.display().to_string()]);
     words.0.extend(walls());
     words.hide_and_show(sight, &programs(&found, path.as_deref()));
     if let Some(path) = reach.own {
@@ -89,11 +94,11 @@ pub(super) fn confine(program: &Path, sight: &Sight, mut job: Job, reach: Reach<
 }
 
 /// Arguments of bubblewrap.
-pub(super) struct Words(pub(super) Vec<String>);
+pub(super) struct Arguments(pub(super) Vec<String>);
 
-impl Words {
+impl Arguments {
     /// Covers what is hidden, then shows again what may be seen of it.
-    pub(super) fn hide_and_show(&mut self, sight: &Sight, programs: &[PathBuf]) {
+    pub(super) fn hide_and_show(&mut self, sight: &Mounts, programs: &[PathBuf]) {
         let hidden = hidden(sight);
         for path in &hidden {
             self.add("--tmpfs", path);
@@ -150,7 +155,7 @@ impl Words {
 }
 
 /// Each once, and none that is inside another; what is not there can't be covered, and a link is covered where it leads.
-fn hidden(sight: &Sight) -> Vec<PathBuf> {
+fn hidden(sight: &Mounts) -> Vec<PathBuf> {
     let all = HIDDEN
         .iter()
         .map(PathBuf::from)

@@ -4,8 +4,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::bubblewrap::{self, Words};
-use super::{Bubblewrap, Network, Sandbox, Sight, Way};
+use super::bubblewrap::{self, Arguments};
+use super::{Backend, Bubblewrap, Mounts, Network, Sandbox};
 use crate::process::{self, Short};
 
 /// Paths that one call of git needs.
@@ -20,7 +20,7 @@ pub(crate) struct GitReach {
 impl Sandbox {
     /// Whether git runs unconfined, since there is no sandbox.
     pub(crate) async fn is_open(&self) -> Result<bool, String> {
-        Ok(matches!(self.way().await?, Way::Open(_)))
+        Ok(matches!(self.way().await?, Backend::Open(_)))
     }
 
     /// The same call of git, confined.
@@ -35,8 +35,8 @@ impl Sandbox {
             return Ok(short);
         };
         let words: Vec<OsString> = match self.way().await? {
-            Way::Open(_) => return Ok(short),
-            Way::Wrapper(words) => {
+            Backend::Open(_) => return Ok(short),
+            Backend::Wrapper(words) => {
                 for (name, path) in [
                     ("REMAND_WORKTREE", &reach.worktree),
                     ("REMAND_REPOSITORY", &reach.repository),
@@ -46,7 +46,7 @@ impl Sandbox {
                 short.env.insert("REMAND_PHASE".into(), "git".into());
                 words.iter().map(OsString::from).collect()
             }
-            Way::Bubblewrap(bubblewrap) => {
+            Backend::Bubblewrap(bubblewrap) => {
                 let programs = bubblewrap::programs(&found, path.as_deref());
                 words(bubblewrap, &self.sight, &programs, &short.cwd, reach)
                     .into_iter()
@@ -68,7 +68,7 @@ impl Sandbox {
 
 fn words(
     bubblewrap: &Bubblewrap,
-    sight: &Sight,
+    sight: &Mounts,
     programs: &[PathBuf],
     cwd: &Path,
     reach: &GitReach,
@@ -78,12 +78,12 @@ fn words(
     } else {
         Network::Shared
     };
-    let mut words = Words(vec![bubblewrap.program.display().to_string()]);
+    let mut words = Arguments(vec![bubblewrap.program.display().to_string()]);
     words.0.extend(bubblewrap::walls());
     words.0.extend(bubblewrap::cut(network));
     // Neither `--die-with-parent` nor `--new-session`: the one is about the thread that started it, and with the other the
     // process that holds the namespace would leave the group, which is killed when the call ends.
-    let sight = Sight {
+    let sight = Mounts {
         write: Vec::new(),
         ..sight.clone()
     };

@@ -32,7 +32,7 @@ pub(crate) enum Wanted {
 
 /// What is seen of the home, and what is not seen at all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Sight {
+pub(crate) struct Mounts {
     pub(crate) home: Option<PathBuf>,
     pub(crate) read: Vec<PathBuf>,
     pub(crate) write: Vec<PathBuf>,
@@ -42,7 +42,7 @@ pub(crate) struct Sight {
 
 /// Where one command may write.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Reach<'a> {
+pub(crate) struct WritablePaths<'a> {
     pub(crate) worktree: &'a Path,
     /// The repository of the worktree: its commits go there.
     pub(crate) repository: &'a Path,
@@ -56,7 +56,7 @@ pub(crate) struct Reach<'a> {
 
 /// How commands are confined on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Backend {
     Bubblewrap(Bubblewrap),
     Wrapper(Vec<String>),
     /// Not at all, and why.
@@ -73,16 +73,16 @@ pub(crate) struct Bubblewrap {
 #[derive(Debug)]
 pub(crate) struct Sandbox {
     wanted: Wanted,
-    sight: Sight,
+    sight: Mounts,
     /// The closed environment, for the look.
     env: BTreeMap<String, String>,
-    way: OnceCell<Result<Way, String>>,
+    way: OnceCell<Result<Backend, String>>,
     /// Set once it was logged that agents run without a sandbox.
     is_logged: AtomicBool,
 }
 
 impl Sandbox {
-    pub(crate) fn new(wanted: Wanted, sight: Sight, env: BTreeMap<String, String>) -> Self {
+    pub(crate) fn new(wanted: Wanted, sight: Mounts, env: BTreeMap<String, String>) -> Self {
         Self {
             wanted,
             sight,
@@ -93,7 +93,7 @@ impl Sandbox {
     }
 
     /// How commands are confined, found out once. An error is a sandbox that is wanted and does not work.
-    pub(crate) async fn way(&self) -> Result<&Way, &str> {
+    pub(crate) async fn way(&self) -> Result<&Backend, &str> {
         self.way
             .get_or_init(|| self.find())
             .await
@@ -101,31 +101,31 @@ impl Sandbox {
             .map_err(String::as_str)
     }
 
-    async fn find(&self) -> Result<Way, String> {
+    async fn find(&self) -> Result<Backend, String> {
         match &self.wanted {
-            Wanted::Off => Ok(Way::Open(
+            Wanted::Off => Ok(Backend::Open(
                 "the setting `sandbox.kind` is \"off\"".to_owned(),
             )),
-            Wanted::Wrapper(words) => Ok(Way::Wrapper(words.clone())),
+            Wanted::Wrapper(words) => Ok(Backend::Wrapper(words.clone())),
             Wanted::Bubblewrap => self.bubblewrap().await,
-            Wanted::Auto => Ok(self.bubblewrap().await.unwrap_or_else(Way::Open)),
+            Wanted::Auto => Ok(self.bubblewrap().await.unwrap_or_else(Backend::Open)),
         }
     }
 
-    async fn bubblewrap(&self) -> Result<Way, String> {
+    async fn bubblewrap(&self) -> Result<Backend, String> {
         let path = self.env.get("PATH").map(OsString::from);
         let Some(program) = process::find("bwrap".as_ref(), path.as_deref(), Path::new("/")) else {
             return Err("bubblewrap (`bwrap`) is not installed".to_owned());
         };
         let first = self.trial(&program, Network::Cut).await;
         if first.is_ok() {
-            return Ok(Way::Bubblewrap(Bubblewrap {
+            return Ok(Backend::Bubblewrap(Bubblewrap {
                 program,
                 can_cut_network: true,
             }));
         }
         self.trial(&program, Network::Shared).await?;
-        Ok(Way::Bubblewrap(Bubblewrap {
+        Ok(Backend::Bubblewrap(Bubblewrap {
             program,
             can_cut_network: false,
         }))
@@ -156,21 +156,21 @@ impl Sandbox {
             return Ok(());
         }
         let said = String::from_utf8_lossy(&output.stderr);
-        let said = crate::plain::line(said.lines().next().unwrap_or("it failed without a word"));
+        let said = crate::sanitize::line(said.lines().next().unwrap_or("it failed without a word"));
         Err(format!("bubblewrap does not work here: {said}"))
     }
 
     /// The same job, confined.
-    pub(crate) async fn confine(&self, job: Job, reach: Reach<'_>) -> Result<Job, String> {
+    pub(crate) async fn confine(&self, job: Job, reach: WritablePaths<'_>) -> Result<Job, String> {
         match self.way().await? {
-            Way::Open(why) => {
+            Backend::Open(why) => {
                 if !self.is_logged.swap(true, Ordering::Relaxed) {
                     self.log_open(why);
                 }
                 Ok(job)
             }
-            Way::Wrapper(words) => Ok(in_wrapper(words, job, reach)),
-            Way::Bubblewrap(found) => {
+            Backend::Wrapper(words) => Ok(in_wrapper(words, job, reach)),
+            Backend::Bubblewrap(found) => {
                 Ok(bubblewrap::confine(&found.program, &self.sight, job, reach))
             }
         }
@@ -193,7 +193,7 @@ enum Network {
 }
 
 /// The user's command learns where things are by variables.
-fn in_wrapper(words: &[String], mut job: Job, reach: Reach<'_>) -> Job {
+fn in_wrapper(words: &[String], mut job: Job, reach: WritablePaths<'_>) -> Job {
     for (name, path) in [
         ("REMAND_WORKTREE", Some(reach.worktree)),
         ("REMAND_REPOSITORY", Some(reach.repository)),
@@ -212,5 +212,5 @@ fn in_wrapper(words: &[String], mut job: Job, reach: Reach<'_>) -> Job {
 /// No sandbox, for tests of other rooms: their scripts write where a confined one could not.
 #[cfg(test)]
 pub(crate) fn for_tests(env: &BTreeMap<String, String>) -> std::sync::Arc<Sandbox> {
-    std::sync::Arc::new(Sandbox::new(Wanted::Off, Sight::default(), env.clone()))
+    std::sync::Arc::new(Sandbox::new(Wanted::Off, Mounts::default(), env.clone()))
 }

@@ -8,7 +8,7 @@ use crate::clock::Time;
 /// How much of one thing is said in a line for people.
 const SAID: usize = 200;
 
-pub(super) struct Line {
+pub(super) struct StreamLine {
     value: Value,
 }
 
@@ -28,7 +28,7 @@ pub(super) enum Block<'a> {
     },
 }
 
-impl Line {
+impl StreamLine {
     /// Nothing when it is not one of the stream's.
     pub(super) fn read(text: &str) -> Option<Self> {
         let value: Value = serde_json::from_str(text.trim())

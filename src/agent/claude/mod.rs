@@ -9,7 +9,7 @@ mod show;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Agent, End, Errand, Outcome, Phase, Session};
+use super::{Agent, End, Outcome, Phase, RunSpec, Session};
 use crate::process::Exit;
 use report::Report;
 
@@ -57,7 +57,7 @@ impl Claude {
     pub(super) fn dress(
         &self,
         agent: &Agent,
-        errand: &Errand<'_>,
+        errand: &RunSpec<'_>,
         env: &mut BTreeMap<String, String>,
     ) -> Vec<String> {
         for (name, value) in [

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::line::{Block, Line, call};
-use crate::agent::end::{End, last_words};
+use super::line::{Block, StreamLine, call};
+use crate::agent::outcome::{End, last_words};
 use crate::agent::{micros, sensible_tokens};
 use crate::clock::Time;
 
@@ -35,13 +35,13 @@ pub(super) struct Report {
 impl Report {
     pub(super) fn read(stdout: &str) -> Self {
         let mut report = Self::default();
-        for line in stdout.lines().filter_map(Line::read) {
+        for line in stdout.lines().filter_map(StreamLine::read) {
             report.take(line);
         }
         report
     }
 
-    fn take(&mut self, line: Line) {
+    fn take(&mut self, line: StreamLine) {
         match line.kind().as_str() {
             "system/init" => self.cwd = Some(line.text("cwd").to_owned()),
             "system/permission_denied" => self.refused.push(line.text("tool_use_id").to_owned()),
@@ -58,7 +58,7 @@ impl Report {
         }
     }
 
-    fn note_message(&mut self, line: &Line) {
+    fn note_message(&mut self, line: &StreamLine) {
         for block in line.blocks() {
             match block {
                 Block::Text(text) => text.clone_into(&mut self.said),

@@ -1,6 +1,6 @@
 //! The stream as people read it: a line for each thing that it does, and what it is doing now.
 
-use super::line::{Block, Line, brief, call};
+use super::line::{Block, StreamLine, brief, call};
 use crate::clock::Time;
 
 /// The most that is kept of a line whose end has not come.
@@ -45,7 +45,7 @@ impl Shown {
     }
 
     fn line(&mut self, text: &str, out: &mut String) {
-        let Some(line) = Line::read(text) else {
+        let Some(line) = StreamLine::read(text) else {
             // Not of the stream: shown as it is, but for half of a line of it.
             if !text.starts_with('{') {
                 out.push_str(&format!("{text}\n"));
@@ -65,7 +65,7 @@ impl Shown {
         }
     }
 
-    fn say(&mut self, line: &Line) -> Vec<String> {
+    fn say(&mut self, line: &StreamLine) -> Vec<String> {
         match line.kind().as_str() {
             "system/init" => {
                 self.cwd = Some(line.text("cwd").to_owned());
@@ -107,7 +107,7 @@ pub(in crate::agent) fn doing(stdout: &str) -> Option<(String, Option<Time>)> {
     let (mut cwd, mut doing) = (None, None);
     // Calls without an answer, oldest first: several can be under way at once.
     let mut calls: Vec<(String, String, Option<Time>)> = Vec::new();
-    for line in stdout.lines().filter_map(Line::read) {
+    for line in stdout.lines().filter_map(StreamLine::read) {
         let time = line.time();
         match line.kind().as_str() {
             "system/init" => {
@@ -150,7 +150,7 @@ fn answered(
     }
 }
 
-fn retry(line: &Line) -> String {
+fn retry(line: &StreamLine) -> String {
     let status = line
         .number("error_status")
         .map(|status| format!(" ({status})"))
@@ -165,7 +165,7 @@ fn retry(line: &Line) -> String {
     format!("waits for the API: {error}{status}, again in {wait:.1} s ({attempt} of {most})")
 }
 
-fn limit(line: &Line) -> Option<String> {
+fn limit(line: &StreamLine) -> Option<String> {
     let info = line.at_path("/rate_limit_info")?;
     let text = |key: &str| {
         info.get(key)
@@ -186,7 +186,7 @@ fn limit(line: &Line) -> Option<String> {
     ))
 }
 
-fn result(line: &Line) -> String {
+fn result(line: &StreamLine) -> String {
     let went_well = line
         .at_path("/is_error")
         .and_then(serde_json::Value::as_bool)

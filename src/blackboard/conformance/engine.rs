@@ -7,21 +7,21 @@ use std::path::PathBuf;
 use rusqlite::types::ValueRef;
 use tempfile::TempDir;
 
-use crate::blackboard::{Board, Conn, Result};
+use crate::blackboard::{Conn, Result, SyncDb};
 use crate::clock::Time;
 use crate::finding::FindingId;
 
 /// A blackboard for one case.
 pub(in crate::blackboard) struct Engine {
     folder: TempDir,
-    board: Board,
+    board: SyncDb,
 }
 
 impl Engine {
     pub(in crate::blackboard) fn fresh() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let board =
-            Board::open(&folder.path().join("blackboard.db"), Time::from_millis(0)).unwrap();
+            SyncDb::open(&folder.path().join("blackboard.db"), Time::from_millis(0)).unwrap();
         Self { folder, board }
     }
 

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 
-use crate::blackboard::{Board, BoardError, Conn, Door, migrate, open};
+use crate::blackboard::{BoardError, Conn, Db, SyncDb, migrate, open};
 use crate::clock::Time;
 
 fn folder() -> (tempfile::TempDir, PathBuf) {
@@ -14,10 +14,10 @@ fn folder() -> (tempfile::TempDir, PathBuf) {
 }
 
 fn refused(path: &Path) -> BoardError {
-    let board = Board::open(path, Time::from_millis(0))
+    let board = SyncDb::open(path, Time::from_millis(0))
         .err()
         .expect("this is no blackboard");
-    assert!(Door::open(path, Time::from_millis(0)).is_err());
+    assert!(Db::open(path, Time::from_millis(0)).is_err());
     board
 }
 
@@ -46,7 +46,7 @@ fn a_file_of_text_is_refused_and_left_alone() {
 fn an_empty_file_becomes_a_blackboard() {
     let (_folder, path) = folder();
     std::fs::write(&path, "").unwrap();
-    Board::open(&path, Time::from_millis(0)).unwrap();
+    SyncDb::open(&path, Time::from_millis(0)).unwrap();
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn a_path_through_a_file_is_refused() {
 #[test]
 fn a_read_only_file_is_refused() {
     let (_folder, path) = folder();
-    drop(Board::open(&path, Time::from_millis(0)).unwrap());
+    drop(SyncDb::open(&path, Time::from_millis(0)).unwrap());
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o400)).unwrap();
     if std::fs::OpenOptions::new().write(true).open(&path).is_ok() {
         return; // for root nothing is read-only
@@ -104,7 +104,7 @@ fn a_foreign_database_was_switched_to_wal_before_it_was_refused() {
 #[test]
 fn a_newer_blackboard_is_refused_and_left_alone() {
     let (_folder, path) = folder();
-    drop(Board::open(&path, Time::from_millis(0)).unwrap());
+    drop(SyncDb::open(&path, Time::from_millis(0)).unwrap());
     foreign(&path, "PRAGMA user_version = 99");
     let before = std::fs::read(&path).unwrap();
     let error = refused(&path);
@@ -125,11 +125,11 @@ fn a_newer_blackboard_is_refused_and_left_alone() {
 #[test]
 fn a_blackboard_cut_short_is_an_error_and_never_an_empty_one() {
     let (_folder, path) = folder();
-    drop(Board::open(&path, Time::from_millis(0)).unwrap());
+    drop(SyncDb::open(&path, Time::from_millis(0)).unwrap());
     let whole = std::fs::read(&path).unwrap();
     for length in [100, 4_096, 5_000, whole.len() / 2, whole.len() - 4_096] {
         std::fs::write(&path, &whole[..length]).unwrap();
-        if let Ok(mut board) = Board::open(&path, Time::from_millis(0)) {
+        if let Ok(mut board) = SyncDb::open(&path, Time::from_millis(0)) {
             let looked = board.read(crate::blackboard::check);
             assert!(
                 looked.is_err() || looked.is_ok_and(|found| !found.is_empty()),
@@ -144,7 +144,7 @@ fn a_blackboard_cut_short_is_an_error_and_never_an_empty_one() {
 fn a_new_blackboard_is_its_owners_alone() {
     let (folder, _) = folder();
     let path = folder.path().join("state/remand/blackboard.db");
-    let mut board = Board::open(&path, Time::from_millis(0)).unwrap();
+    let mut board = SyncDb::open(&path, Time::from_millis(0)).unwrap();
     board
         .write("touch", |conn| {
             Ok(conn.execute_batch("INSERT INTO counters VALUES ('x', 1)")?)
@@ -179,7 +179,7 @@ fn many_who_make_the_same_blackboard_at_once_all_get_it() {
             for _ in 0..6 {
                 scope.spawn(|| {
                     ready.wait();
-                    let board = Board::open(&path, Time::from_millis(0));
+                    let board = SyncDb::open(&path, Time::from_millis(0));
                     assert!(board.is_ok(), "{:?}", board.err());
                 });
             }

@@ -6,7 +6,7 @@ use crate::blackboard as bb;
 use crate::change::{AdoptedBy, FinalVerdict, HoldKind, OnMaxCycles, State};
 use crate::event::{EventType, TargetType};
 use crate::finding::{Category, Outcome, Severity, Verdict};
-use crate::pull::{Permission, PullState, ReviewState, Trust};
+use crate::pull_request::{Permission, PullState, ReviewState, Trust};
 use crate::state;
 use crate::work::{Ended, GateResult, Priority, RejectionState, Source, Status};
 

@@ -4,12 +4,12 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::json;
 
-use crate::blackboard::{self as bb, Board};
-use crate::cli::desk::{Desk, refuse_agents, wait};
+use crate::blackboard::{self as bb, SyncDb};
+use crate::cli::context::{CommandContext, refuse_agents, wait};
+use crate::cli::error::{CommandError, ExitCode};
 use crate::cli::evaluators::no_such;
-use crate::cli::fail::{Code, Fail};
-use crate::cli::out::{Line, Look};
 use crate::cli::stop;
+use crate::cli::ui::{Line, TextStyle};
 use crate::clock;
 use crate::config::Loaded;
 use crate::evaluator::{Config, Definition};
@@ -37,8 +37,8 @@ pub(super) fn run(
     args: &RunArgs,
     settings: &Loaded,
     all: &[Definition],
-    desk: &mut Desk,
-) -> Result<Code> {
+    desk: &mut CommandContext,
+) -> Result<ExitCode> {
     let Some(definition) = all.iter().find(|definition| definition.name == args.name) else {
         return Err(no_such(&args.name, all.iter().map(|one| one.name.as_str())).into());
     };
@@ -48,7 +48,7 @@ pub(super) fn run(
     if !args.dry_run && matches!(definition.config, Config::Command(_)) {
         let stops = desk.read(bb::stops)?;
         if let Some(stop) = stops.iter().find(|stop| stop.project_id.is_none()) {
-            return Err(Fail::needs_person(format!(
+            return Err(CommandError::needs_person(format!(
                 "{}: no program is started",
                 stop::sentence(stop)
             ))
@@ -60,7 +60,7 @@ pub(super) fn run(
         }
     }
     let mut board = if args.dry_run && settings.blackboard.exists() {
-        Board::copy_of(&settings.blackboard, desk.now)?
+        SyncDb::copy_of(&settings.blackboard, desk.now)?
     } else {
         desk.board()?
     };
@@ -71,7 +71,7 @@ pub(super) fn run(
         wake::poke(board.path());
     }
     if let Some(reason) = trouble {
-        let fail = Fail::new(format!("nothing of {} is used: {reason}", definition.name));
+        let fail = CommandError::new(format!("nothing of {} is used: {reason}", definition.name));
         return Err(fail
             .hint("docs/evaluators.md says what it is given and what it may print")
             .into());
@@ -84,7 +84,7 @@ pub(super) fn run(
             "applied": beat.applied,
             "events": events,
         }))?;
-        return Ok(Code::Done);
+        return Ok(ExitCode::Done);
     }
     let name = &definition.name;
     if events.is_empty() {
@@ -92,7 +92,7 @@ pub(super) fn run(
     }
     for event in &events {
         let about = format!("{} {}", event.target_type, event.target_id);
-        let line = Line::default().piece(Look::Strong, event.event_type.as_str());
+        let line = Line::default().piece(TextStyle::Strong, event.event_type.as_str());
         desk.out
             .line(line.faint(format!("  {about}  ")).plain(&event.summary))?;
     }
@@ -100,11 +100,11 @@ pub(super) fn run(
         desk.out
             .note("this is what would be written; nothing was (--dry-run)")?;
     }
-    Ok(Code::Done)
+    Ok(ExitCode::Done)
 }
 
 fn pass(
-    board: &mut Board,
+    board: &mut SyncDb,
     definition: &Definition,
     settings: &Loaded,
 ) -> Result<(Beat, Option<String>)> {

@@ -4,8 +4,8 @@ use std::io::{self, BufRead as _, IsTerminal as _};
 
 use anyhow::{Context as _, Result};
 
-use crate::cli::fail::Fail;
-use crate::cli::out::{Line, Look, Out};
+use crate::cli::error::CommandError;
+use crate::cli::ui::{Line, TextStyle, Ui};
 
 pub(super) struct Ask {
     is_asking: bool,
@@ -26,7 +26,7 @@ impl Ask {
     /// One answer; an empty one is the default. Without a default it is asked again.
     pub(super) fn line(
         &mut self,
-        out: &mut Out,
+        out: &mut Ui,
         question: &str,
         default: Option<&str>,
     ) -> Result<String> {
@@ -55,7 +55,7 @@ impl Ask {
     /// As `line`, again and again until the answer can be read.
     pub(super) fn until<T>(
         &mut self,
-        out: &mut Out,
+        out: &mut Ui,
         question: &str,
         default: Option<&str>,
         read: impl Fn(&str) -> Result<T>,
@@ -63,12 +63,14 @@ impl Ask {
         loop {
             match read(&self.line(out, question, default)?) {
                 Ok(value) => return Ok(value),
-                Err(error) => out.line(Line::default().piece(Look::Bad, format!("  {error:#}")))?,
+                Err(error) => {
+                    out.line(Line::default().piece(TextStyle::Bad, format!("  {error:#}")))?
+                }
             }
         }
     }
 
-    pub(super) fn agrees(&mut self, out: &mut Out, question: &str) -> Result<bool> {
+    pub(super) fn agrees(&mut self, out: &mut Ui, question: &str) -> Result<bool> {
         loop {
             match self
                 .line(out, question, Some("yes"))?
@@ -83,6 +85,6 @@ impl Ask {
     }
 }
 
-pub(super) fn stopped() -> Fail {
-    Fail::new("stopped: nothing was written")
+pub(super) fn stopped() -> CommandError {
+    CommandError::new("stopped: nothing was written")
 }

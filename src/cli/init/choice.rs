@@ -6,10 +6,10 @@ use anyhow::Result;
 
 use super::ecosystem::{self, Proposal};
 use super::top::Top;
-use crate::blackboard::{self as bb, Board, Project};
+use crate::blackboard::{self as bb, Project, SyncDb};
 use crate::change::ProjectId;
-use crate::cli::desk::{Desk, wait};
-use crate::cli::fail::Fail;
+use crate::cli::context::{CommandContext, wait};
+use crate::cli::error::CommandError;
 use crate::cli::project;
 use crate::config;
 
@@ -60,7 +60,7 @@ impl AgentChoice {
             *word = whole(word);
         }
         let Some(program) = command.first() else {
-            return Err(Fail::usage(format!("{what} is empty"))
+            return Err(CommandError::usage(format!("{what} is empty"))
                 .hint("`claude`, or a command with its words")
                 .into());
         };
@@ -107,7 +107,7 @@ fn whole(word: &str) -> String {
 
 impl ProjectChoice {
     /// The repository that a folder is in, by the name that was given or that of its folder.
-    pub(super) fn at(path: &Path, name: Option<&str>, desk: &Desk) -> Result<Self> {
+    pub(super) fn at(path: &Path, name: Option<&str>, desk: &CommandContext) -> Result<Self> {
         let settings = config::without_file(desk.place())?;
         let git = desk.git(&settings);
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
@@ -127,7 +127,7 @@ impl ProjectChoice {
                     "{} is the project `{}` already",
                     project.path, known.project_id
                 );
-                return Err(Fail::usage(what).hint("leave --name out").into());
+                return Err(CommandError::usage(what).hint("leave --name out").into());
             }
             (Some(_), _) => {}
         }
@@ -166,7 +166,7 @@ impl ProjectChoice {
                 self.path.display(),
                 self.name
             );
-            return Err(Fail::usage(what)
+            return Err(CommandError::usage(what)
                 .hint("add one of them later, with `remand project add PATH --name NAME`")
                 .into());
         }
@@ -176,14 +176,14 @@ impl ProjectChoice {
 }
 
 /// Better said before anything is written.
-fn refuse_taken(project: &Project, board: Option<&mut Board>) -> Result<()> {
+fn refuse_taken(project: &Project, board: Option<&mut SyncDb>) -> Result<()> {
     let Some(board) = board else { return Ok(()) };
     let taken = board
         .read(bb::list_projects)?
         .into_iter()
         .find(|other| other.project_id == project.project_id);
     match taken {
-        Some(other) => Err(Fail::usage(format!(
+        Some(other) => Err(CommandError::usage(format!(
             "there is a project `{}` already: {}",
             other.project_id, other.path
         ))
@@ -196,7 +196,7 @@ fn refuse_taken(project: &Project, board: Option<&mut Board>) -> Result<()> {
 /// A command as one types it: words with spaces between, `'…'` and `"…"` around what belongs together. No shell reads it,
 /// so what only a shell would understand is refused.
 pub(super) fn words(text: &str, what: &str) -> Result<Vec<String>> {
-    let refused = |why: &str| Fail::usage(format!("{what} can't be used: {why}: {text}"));
+    let refused = |why: &str| CommandError::usage(format!("{what} can't be used: {why}: {text}"));
     let mut words: Vec<String> = Vec::new();
     let mut word: Option<String> = None;
     let mut quote: Option<char> = None;

@@ -4,14 +4,14 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::blackboard::Project;
-use crate::cli::desk::wait;
-use crate::cli::out::{Line, Look, Out};
+use crate::cli::context::wait;
+use crate::cli::ui::{Line, TextStyle, Ui};
+use crate::closed_enum::closed_enum;
 use crate::config::Loaded;
 use crate::daemon;
 use crate::dispatch::{self, Trial};
-use crate::words::words;
 
-words! {
+closed_enum! {
     /// How the trial of a project ended.
     "result" TrialResult {
         Green = "green",
@@ -89,13 +89,13 @@ pub(super) fn run(settings: &Loaded, project: &Project, commands: String) -> Res
 }
 
 impl Tried {
-    pub(super) fn show(&self, out: &mut Out) -> Result<()> {
+    pub(super) fn show(&self, out: &mut Ui) -> Result<()> {
         let of = format!("on {} of {}", self.branch, self.project_id);
         let reason = self.reason.as_deref().unwrap_or_default();
         match self.result {
             TrialResult::Green => {
                 let line = Line::default()
-                    .piece(Look::Good, "green")
+                    .piece(TextStyle::Good, "green")
                     .plain(format!(": {} {of}", self.commands));
                 return Ok(out.line(line)?);
             }
@@ -103,7 +103,7 @@ impl Tried {
                 let command = self.command.as_deref().unwrap_or_default();
                 out.line(
                     Line::default()
-                        .piece(Look::Bad, "red")
+                        .piece(TextStyle::Bad, "red")
                         .plain(format!(": the gate `{command}` fails {of}: {reason}")),
                 )?;
                 out.block(self.output.as_deref().unwrap_or_default(), 2)?;
@@ -112,7 +112,7 @@ impl Tried {
                 let (first, output) = reason.split_once('\n').unwrap_or((reason, ""));
                 out.line(
                     Line::default()
-                        .piece(Look::Bad, "not run")
+                        .piece(TextStyle::Bad, "not run")
                         .plain(format!(": the gates {of}: {first}")),
                 )?;
                 out.block(output, 2)?;

@@ -8,8 +8,8 @@ use anyhow::{Context as _, Result};
 use toml::Value;
 
 use super::choice::{AgentChoice, Choices};
-use crate::cli::fail::Fail;
-use crate::config::{self, Place};
+use crate::cli::error::CommandError;
+use crate::config::{self, ConfigLocation};
 
 /// Only what differs from the defaults, with what it means.
 pub(super) fn render(choices: &Choices) -> String {
@@ -169,7 +169,7 @@ fn commands(commands: &[Vec<String>]) -> String {
 
 /// Puts the text into its place, and says where a copy of what was there is. The file is read once before it counts: one
 /// that remand itself would refuse is never left behind.
-pub(super) fn put(place: &Place, file: &Path, text: &str) -> Result<Option<PathBuf>> {
+pub(super) fn put(place: &ConfigLocation, file: &Path, text: &str) -> Result<Option<PathBuf>> {
     // One that is kept elsewhere and linked here stays a link.
     let led = file.canonicalize();
     let file = led.as_deref().unwrap_or(file);
@@ -181,7 +181,7 @@ pub(super) fn put(place: &Place, file: &Path, text: &str) -> Result<Option<PathB
         made.sync_all()
     });
     written.with_context(|| format!("cannot write {}", new.0.display()))?;
-    config::load(&Place {
+    config::load(&ConfigLocation {
         config: Some(new.0.clone()),
         ..place.clone()
     })?;
@@ -212,7 +212,7 @@ fn free_name(file: &Path) -> Result<PathBuf> {
         .map(name)
         .find(|path| path.symlink_metadata().is_err());
     free.ok_or_else(|| {
-        Fail::new(format!(
+        CommandError::new(format!(
             "there are too many copies of {} beside it",
             file.display()
         ))

@@ -9,9 +9,9 @@ use anyhow::Result;
 
 use super::{Broom, Left};
 use crate::blackboard::{self as bb, Remnant, Where};
-use crate::crash::crash_point;
+use crate::failpoint::crash_point;
 use crate::git::{HeadAt, Project, Sweep};
-use crate::{plain, process};
+use crate::{process, sanitize};
 
 /// What came of one.
 enum Outcome {
@@ -92,7 +92,7 @@ impl Broom {
             Err(outcome) => return outcome,
         };
         let removed = match remnant.kind {
-            Where::Run => process::remove_folder(&path).map_err(|error| plain::chain(&error)),
+            Where::Run => process::remove_folder(&path).map_err(|error| sanitize::chain(&error)),
             Where::Prompt | Where::Worktree | Where::Ref => fs::remove_file(&path)
                 .map(|()| true)
                 .map_err(|error| error.to_string()),
@@ -169,7 +169,7 @@ impl Broom {
             return Ok(Outcome::Foreign("another change has it now".into()));
         }
         if let Err(error) = self.git.remove_worktree(&project, path).await {
-            return Ok(Outcome::Stays(plain::chain(&error)));
+            return Ok(Outcome::Stays(sanitize::chain(&error)));
         }
         crash_point!("prune.worktree.removed");
         Ok(Outcome::Removed)
@@ -183,7 +183,7 @@ impl Broom {
                 return Outcome::Foreign("it was written anew since".into());
             }
             Ok(Some(_)) => {}
-            Err(error) => return Outcome::Stays(plain::chain(&error)),
+            Err(error) => return Outcome::Stays(sanitize::chain(&error)),
         }
         match self
             .git
@@ -191,7 +191,7 @@ impl Broom {
             .await
         {
             Ok(()) => Outcome::Removed,
-            Err(error) => Outcome::Stays(plain::chain(&error)),
+            Err(error) => Outcome::Stays(sanitize::chain(&error)),
         }
     }
 
@@ -203,7 +203,7 @@ impl Broom {
         head_at: HeadAt<'_>,
     ) -> Sweep {
         let found = self.git.sweepable(project, path, head_at).await;
-        found.unwrap_or_else(|error| Sweep::Stays(plain::chain(&error)))
+        found.unwrap_or_else(|error| Sweep::Stays(sanitize::chain(&error)))
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::{read, write};
-use crate::cli::fail::Fail;
+use crate::cli::error::CommandError;
 
 /// Writes these variables into the file, which only its owner can read. Other lines of the file stay.
 pub(super) fn write_logins(file: &Path, logins: &[(String, String)]) -> Result<()> {
@@ -24,7 +24,7 @@ pub(super) fn write_logins(file: &Path, logins: &[(String, String)]) -> Result<(
 /// A value as systemd reads it from an environment file.
 fn quoted(name: &str, value: &str) -> Result<String> {
     if value.chars().any(char::is_control) {
-        return Err(Fail::new(format!(
+        return Err(CommandError::new(format!(
             "{name} contains a control character, which an environment file cannot hold"
         ))
         .hint("unset it, or install without --with-logins")

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use super::super::{ConfigError, check, default_text, read};
-use crate::keypath::KeyPath;
+use super::super::{ConfigError, check, default_text, parse};
+use crate::toml_path::KeyPath;
 
 /// What a person sees who wrote `text`.
 pub(super) fn refused(text: &str) -> String {
-    let error = match read::read(Some(Path::new("config.toml")), text) {
+    let error = match parse::read(Some(Path::new("config.toml")), text) {
         Ok(read) => panic!("taken: {:?}", read.config),
         Err(error) => error,
     };
@@ -251,7 +251,7 @@ fn a_default_that_is_wrong_is_told_without_a_line() {
         title: "`limits.idle_s` is wrong".into(),
         help: "mend it".into(),
     };
-    insta::assert_snapshot!(read::refuse(None, "", vec![complaint]), @"
+    insta::assert_snapshot!(parse::refuse(None, "", vec![complaint]), @"
     error: `limits.idle_s` is wrong
      |
      = help: mend it
@@ -430,7 +430,7 @@ fn patterns_logins_and_paths() {
 
 #[test]
 fn a_file_that_is_not_toml() {
-    let error = read::read(
+    let error = parse::read(
         Some(Path::new("config.toml")),
         "[loop]\nmax_fix_cycles = \n",
     )
@@ -444,7 +444,7 @@ fn a_file_that_is_not_toml() {
     2 | max_fix_cycles = 
       |                  ^ string values must be quoted, expected literal string
     ");
-    let twice = read::read(Some(Path::new("config.toml")), "agent = ''\nagent = ''\n")
+    let twice = parse::read(Some(Path::new("config.toml")), "agent = ''\nagent = ''\n")
         .err()
         .unwrap();
     insta::assert_snapshot!(twice, @"
@@ -467,7 +467,7 @@ proptest::proptest! {
         let end = (start + length).min(text.len());
         text.splice(start..end, put.chars());
         let text: String = text.into_iter().collect();
-        if let Err(error) = read::read(Some(Path::new("config.toml")), &text) {
+        if let Err(error) = parse::read(Some(Path::new("config.toml")), &text) {
             assert!(error.to_string().starts_with("error: "));
         }
     }

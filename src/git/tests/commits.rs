@@ -204,7 +204,7 @@ async fn the_mark_of_the_main_checkout_says_what_changed() {
             "hooks/post-merge was removed",
         ]
     );
-    let stored: crate::git::Mark =
+    let stored: crate::git::CheckoutFingerprint =
         serde_json::from_str(&serde_json::to_string(&after).unwrap()).unwrap();
     assert_eq!(stored, after);
     bed.raw(&bed.repo, ["checkout", "-q", "-f", "--detach"])

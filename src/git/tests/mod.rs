@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::{Git, Place, PutBack};
+use super::{Git, Place, RestorePoint};
 use crate::process::{Short, short, write_script as script};
 use crate::sandbox::for_tests;
 
@@ -134,8 +134,8 @@ impl Bed {
         self.said(["rev-parse", "HEAD"]).await
     }
 
-    fn to(&self) -> PutBack<'_> {
-        PutBack {
+    fn to(&self) -> RestorePoint<'_> {
+        RestorePoint {
             head_at: "fix/a".into(),
             head_before: &self.start,
             run: "r1",

@@ -8,7 +8,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
 use super::{Bed, write};
-use crate::git::put_back::Restored;
+use crate::git::restore::Restored;
 use crate::git::{GitError, Place};
 
 async fn saved(bed: &Bed) -> Option<String> {
@@ -487,7 +487,7 @@ async fn the_main_checkout_can_be_the_worktree() {
     assert_eq!(bed.git.worktree_at(&bed.repo).await.unwrap().place, place);
     write(&bed.repo.join("a"), "work\n");
     write(&bed.repo.join("new"), "work\n");
-    let to = crate::git::PutBack {
+    let to = crate::git::RestorePoint {
         head_at: "main".into(),
         ..bed.to()
     };
@@ -562,7 +562,7 @@ async fn forty_random_worktrees_are_kept_whole() {
         }
         let before = bytes_of(&bed.place.path);
         let run = format!("n{round}");
-        let to = crate::git::PutBack {
+        let to = crate::git::RestorePoint {
             run: &run,
             ..bed.to()
         };

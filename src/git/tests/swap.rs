@@ -44,7 +44,7 @@ fn record(bed: &Bed) -> PathBuf {
     bed.root.join("state/record.json")
 }
 
-async fn swap(bed: &Bed) -> crate::git::swap::Swapped {
+async fn swap(bed: &Bed) -> crate::git::agent_config::Swapped {
     fs::create_dir_all(bed.root.join("state")).unwrap();
     bed.git
         .swap_in_base_config(&bed.place, &bed.start, &record(bed))
@@ -467,7 +467,7 @@ async fn a_cut_run_is_recovered_in_order() {
     bed.write("CLAUDE.md", "agent's own\n");
     fs::write(bed.place.git_dir.join("index"), "junk").unwrap();
     write(&bed.place.git_dir.join("index.lock"), "");
-    let to = crate::git::PutBack {
+    let to = crate::git::RestorePoint {
         head_before: &head,
         ..bed.to()
     };

@@ -2,8 +2,8 @@
 
 use super::super::GithubError;
 use super::super::call::CAP;
-use super::super::classify::{Asked, classify};
-use super::super::reply::Reply;
+use super::super::classify::{Request, classify};
+use super::super::response::Reply;
 use super::recorded;
 use crate::clock::Time;
 use crate::process::ShortOutput;
@@ -21,7 +21,7 @@ fn end(status: Option<i32>, stdout: &[u8], stderr: &str) -> ShortOutput {
 
 fn read(output: &ShortOutput) -> Result<Reply, GithubError> {
     classify(
-        Asked {
+        Request {
             path: PATH,
             is_conditional: true,
         },
@@ -214,7 +214,7 @@ fn odd_answers() {
         );
     }
     let unasked = classify(
-        Asked {
+        Request {
             path: PATH,
             is_conditional: false,
         },
@@ -308,7 +308,7 @@ fn what_a_person_reads() {
 #[test]
 fn the_rate_of_every_answer() {
     let rate = |name: &str| {
-        super::super::reply::split(&recorded(name))
+        super::super::response::split(&recorded(name))
             .unwrap()
             .0
             .rate()

@@ -6,12 +6,12 @@ use serde::de::DeserializeOwned;
 
 use super::super::GithubError;
 use super::super::call::read_body;
-use super::super::classify::{Asked, classify};
+use super::super::classify::{Request, classify};
 use super::super::model::{CommentJson, InlineJson, PermissionJson, PullJson, Review, User};
-use super::super::reply::Reply;
+use super::super::response::Reply;
 use super::{ann, recorded};
 use crate::process::ShortOutput;
-use crate::pull::{Author, Pull, Said};
+use crate::pull_request::{Author, Comment, Pull};
 
 fn cut_everywhere<J: DeserializeOwned, V: PartialEq + Debug>(
     name: &str,
@@ -27,7 +27,7 @@ fn cut_everywhere<J: DeserializeOwned, V: PartialEq + Debug>(
             truncated: false,
         };
         match classify(
-            Asked {
+            Request {
                 path: "x",
                 is_conditional: true,
             },
@@ -71,10 +71,10 @@ fn lists() {
             .collect::<Vec<_>>()
     });
     cut_everywhere("review_comments", 0, |list: Vec<InlineJson>| {
-        list.into_iter().map(Said::from).collect::<Vec<_>>()
+        list.into_iter().map(Comment::from).collect::<Vec<_>>()
     });
     cut_everywhere("issue_comments", 0, |list: Vec<CommentJson>| {
-        list.into_iter().map(Said::from).collect::<Vec<_>>()
+        list.into_iter().map(Comment::from).collect::<Vec<_>>()
     });
 }
 
@@ -99,7 +99,7 @@ fn refusals_stay_refusals() {
             };
             assert!(
                 classify(
-                    Asked {
+                    Request {
                         path: "x",
                         is_conditional: true
                     },

@@ -14,7 +14,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::Github;
-use crate::pull::{Author, AuthorKind};
+use crate::pull_request::{Author, AuthorKind};
 
 /// Answers `<path>.out`, `<path>.err` and `<path>.exit`, or runs `<path>.sh`; "not modified" when the etag that it gets is
 /// the one in the answer. `asked` has a line for each call, `body` what came on stdin last.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Bed, ann, recorded};
 use crate::github::{Answer, GithubError, Marks};
-use crate::pull::{Author, AuthorKind, Permission, PullState, ReviewState};
+use crate::pull_request::{Author, AuthorKind, Permission, PullState, ReviewState};
 
 const PULL: &str = "repos/acme/rocket/pulls/7";
 
@@ -17,7 +17,7 @@ fn changed(name: &str, change: impl FnOnce(&mut Value)) -> String {
     value.to_string()
 }
 
-async fn pull(change: impl FnOnce(&mut Value)) -> Result<crate::pull::Pull, GithubError> {
+async fn pull(change: impl FnOnce(&mut Value)) -> Result<crate::pull_request::Pull, GithubError> {
     let bed = Bed::new();
     bed.answer(PULL, "W/\"1\"", &changed("pull", change));
     match bed.github.pull("acme/rocket", 7, None).await? {

@@ -9,8 +9,8 @@ use super::trust::{Decision, Known, Written, by_permission, known};
 use crate::blackboard::{OurPosts, Project};
 use crate::change::ProjectId;
 use crate::clock::Time;
-use crate::pull::{
-    Author, AuthorKind, Permission, Pull, PullState, ReviewState, Said, SaidKind, Trust,
+use crate::pull_request::{
+    Author, AuthorKind, Comment, Permission, Pull, PullState, ReviewState, SaidKind, Trust,
 };
 
 fn author(id: i64, login: &str, kind: AuthorKind) -> Author {
@@ -21,8 +21,8 @@ fn author(id: i64, login: &str, kind: AuthorKind) -> Author {
     }
 }
 
-fn said(author: Option<Author>, body: &str) -> Said {
-    Said {
+fn said(author: Option<Author>, body: &str) -> Comment {
+    Comment {
         kind: SaidKind::Review,
         forge_id: 77,
         author,
@@ -74,15 +74,15 @@ fn project() -> Project {
 }
 
 /// Whether work may come of it, and whether it is a person's word; none: the forge has to be asked.
-fn decided(said: &Said, ours: &OurPosts, bots: &[i64]) -> Option<(Trust, bool)> {
+fn decided(said: &Comment, ours: &OurPosts, bots: &[i64]) -> Option<(Trust, bool)> {
     decided_among(said, ours, &[], bots)
 }
 
 /// The same, where all of this was read at once.
 fn decided_among(
-    said: &Said,
+    said: &Comment,
     ours: &OurPosts,
-    all: &[Said],
+    all: &[Comment],
     bots: &[i64],
 ) -> Option<(Trust, bool)> {
     match known(said, &Written::new(ours.clone(), all), bots) {

@@ -354,7 +354,7 @@ async fn trouble_is_told_apart_and_shows_no_secret() {
 async fn a_remote_that_says_nothing_is_left() {
     let bed = Bed::new().await;
     let slow = bed.over_ssh("exec sleep 600");
-    let slow = crate::remote::Remote::new(super::Reach {
+    let slow = crate::remote::Remote::new(super::NetworkAccess {
         limit: Duration::from_millis(300),
         ..(*slow.reach).clone()
     });

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::{Push, Reach, Remote};
+use super::{NetworkAccess, Push, Remote};
 use crate::git::Place;
 use crate::process::{Short, short, write_script as script};
 
@@ -82,8 +82,8 @@ impl Bed {
     }
 
     /// The same clone with another URL, environment or limit.
-    fn reach(&self, change: impl FnOnce(&mut Reach)) -> Remote {
-        let mut reach = Reach::clone(&self.remote.reach);
+    fn reach(&self, change: impl FnOnce(&mut NetworkAccess)) -> Remote {
+        let mut reach = NetworkAccess::clone(&self.remote.reach);
         change(&mut reach);
         Remote::new(reach)
     }
@@ -213,7 +213,7 @@ fn remote(
     env: &BTreeMap<String, String>,
     closed: &BTreeMap<String, String>,
 ) -> Remote {
-    Remote::new(Reach {
+    Remote::new(NetworkAccess {
         git_dir: root.join("state/repos/p.git"),
         url: url.to_owned(),
         env: env.clone(),

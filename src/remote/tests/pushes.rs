@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Bed, CANARY};
 use crate::git::GitError;
-use crate::remote::{Push, Pushed, Reach, Remote, RemoteError};
+use crate::remote::{NetworkAccess, Push, Pushed, Remote, RemoteError};
 
 #[tokio::test]
 async fn a_commit_is_pushed_once() {
@@ -250,7 +250,7 @@ async fn a_push_that_is_cut_before_the_remote_took_it_is_an_error() {
 async fn a_push_that_hangs_is_ended_and_looked_up() {
     let bed = Bed::new().await;
     let push = bed.taken("a", "two\n").await;
-    let short = Remote::new(Reach {
+    let short = Remote::new(NetworkAccess {
         limit: Duration::from_secs(2),
         ..(*bed.remote.reach).clone()
     });

@@ -39,7 +39,7 @@ fn agent(claude: Claude) -> Agent {
         command: vec!["claude".into()],
         model: Some("opus".into()),
         env: BTreeMap::new(),
-        manner: crate::agent::Manner::Claude(claude),
+        manner: crate::agent::Protocol::Claude(claude),
     }
 }
 
@@ -64,7 +64,7 @@ fn started(
         total: Duration::from_secs(1),
         grace: Duration::from_secs(1),
     };
-    agent(claude).job(&Errand {
+    agent(claude).job(&RunSpec {
         run_id: "r1",
         phase,
         change_id: "c1",

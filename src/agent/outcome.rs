@@ -1,0 +1,183 @@
+//! What the end of a run means. Who ended it counts first, whatever the agent says; then its kind is asked.
+
+use std::path::Path;
+
+use super::{Kind, Note, claude, command};
+use crate::clock::Time;
+use crate::process::{self, Exit, Stream};
+use crate::work::Ended;
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum End {
+    Good,
+    /// Nobody's fault: again, a bounded number of times.
+    Lost,
+    Stopped,
+    /// The session that it was to go on with is not there: again, in a new one. Never for a run in a new one.
+    NoSession,
+    /// The surroundings are in the way.
+    Hold {
+        reason: String,
+        until: Option<Time>,
+    },
+    Failed(String),
+}
+
+/// All that an agent's folder tells of a run that is over.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Outcome {
+    pub(crate) end: End,
+    pub(crate) session: Option<String>,
+    pub(crate) tokens: Option<i64>,
+    pub(crate) cost_micros: Option<i64>,
+    /// The cost is that of the whole session, earlier runs included.
+    pub(crate) is_sum_of_session: bool,
+    /// What it wanted to do and was not allowed to.
+    pub(crate) denied: Vec<String>,
+    /// Something that it told and that can't be understood.
+    pub(crate) odd: Option<String>,
+}
+
+/// Reads the folder of a run that is over; `exit` is what its shim wrote, if it could.
+pub(crate) fn outcome(dir: &Path, exit: Option<&Exit>) -> Outcome {
+    let text = |stream| {
+        process::read_output(dir, stream)
+            .map(|kept| kept.text)
+            .unwrap_or_default()
+    };
+    let (note, stderr) = (Note::read(dir), text(Stream::Stderr));
+    let told = match note.kind {
+        Kind::Command => command::outcome(dir, exit, &stderr),
+        Kind::Claude => claude::outcome(&text(Stream::Stdout), exit, &stderr, note.resumed),
+    };
+    Outcome {
+        end: ended_by(exit).unwrap_or(told.end),
+        ..told
+    }
+}
+
+/// Only an agent that ended by itself is asked how.
+fn ended_by(exit: Option<&Exit>) -> Option<End> {
+    let Some(exit) = exit else {
+        return Some(End::Lost);
+    };
+    if exit.survivors > 0 {
+        return Some(End::Failed(format!(
+            "{} of its processes could not be ended",
+            exit.survivors
+        )));
+    }
+    let seconds = exit.elapsed_ms / 1000;
+    match exit.ended {
+        Ended::Agent => None,
+        Ended::IdleLimit => Some(End::Failed(format!(
+            "it said nothing for too long and was ended after {seconds} s"
+        ))),
+        Ended::TotalLimit => Some(End::Failed(format!(
+            "it took too long and was ended after {seconds} s"
+        ))),
+        Ended::DaemonGone | Ended::Lost => Some(End::Lost),
+        Ended::Stopped => Some(End::Stopped),
+        Ended::NotStarted => {
+            let why = exit
+                .detail
+                .clone()
+                .unwrap_or_else(|| "it is not there or can't be run".into());
+            Some(End::Hold {
+                reason: format!("the agent can't be started: {why}"),
+                until: None,
+            })
+        }
+    }
+}
+
+/// The last line that an agent complained with, if it did.
+pub(super) fn last_words(stderr: &str) -> String {
+    let line = stderr.lines().rev().find(|line| !line.trim().is_empty());
+    line.map(|line| format!(": {}", line.trim().chars().take(300).collect::<String>()))
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::result_file::result_file;
+
+    fn exit(ended: Ended, status: Option<i32>) -> Exit {
+        Exit {
+            ended,
+            status,
+            signal: None,
+            stdout_bytes: 0,
+            stderr_bytes: 0,
+            leftovers: 0,
+            survivors: 0,
+            elapsed_ms: 1500,
+            detail: None,
+        }
+    }
+
+    fn end(dir: &Path, ended: Ended, status: Option<i32>) -> End {
+        outcome(dir, Some(&exit(ended, status))).end
+    }
+
+    #[test]
+    fn only_an_agent_that_ended_by_itself_with_status_0_goes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        for &ended in Ended::ALL {
+            for status in [None, Some(0), Some(1)] {
+                let good = end(folder.path(), ended, status) == End::Good;
+                assert_eq!(
+                    good,
+                    ended == Ended::Agent && status == Some(0),
+                    "{ended} {status:?}"
+                );
+            }
+        }
+        assert_eq!(outcome(folder.path(), None).end, End::Lost);
+    }
+
+    #[test]
+    fn a_time_out_is_a_failure_and_a_vanished_run_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        for ended in [Ended::IdleLimit, Ended::TotalLimit] {
+            assert!(matches!(end(folder.path(), ended, None), End::Failed(_)));
+        }
+        for ended in [Ended::DaemonGone, Ended::Lost] {
+            assert_eq!(end(folder.path(), ended, None), End::Lost);
+        }
+        let left = Exit {
+            survivors: 2,
+            ..exit(Ended::Agent, Some(0))
+        };
+        assert!(matches!(
+            outcome(folder.path(), Some(&left)).end,
+            End::Failed(_)
+        ));
+    }
+
+    #[test]
+    fn a_usage_limit_is_a_hold_whatever_the_status() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = r#"{"hold": {"reason": "usage limit", "until": "2026-11-16T03:00:00.000Z"}}"#;
+        std::fs::create_dir(crate::agent::answers(folder.path())).unwrap();
+        std::fs::write(result_file(folder.path()), text).unwrap();
+        for status in [0, 1] {
+            let End::Hold { reason, until } = end(folder.path(), Ended::Agent, Some(status)) else {
+                panic!("not held")
+            };
+            assert_eq!((reason.as_str(), until.is_some()), ("usage limit", true));
+        }
+    }
+
+    #[test]
+    fn an_agent_that_fails_is_quoted() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("stderr.0"), "a\nno such model\n\n").unwrap();
+        let end = end(folder.path(), Ended::Agent, Some(3));
+        assert_eq!(
+            end,
+            End::Failed("it ended with status 3: no such model".into())
+        );
+    }
+}

@@ -1,0 +1,160 @@
+//! What an agent may say beside its output, in the file that `REMAND_RESULT` names.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::sensible_tokens;
+use crate::clock::Time;
+use crate::files::{self, Refused};
+
+/// All of it is optional.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+pub(super) struct ReportedResult {
+    pub(super) session: Option<String>,
+    pub(super) tokens: Option<i64>,
+    pub(super) cost_usd: Option<f64>,
+    /// It could not work now: a usage limit, no network, no login. Nobody's failure.
+    pub(super) hold: Option<ReportedHold>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub(super) struct ReportedHold {
+    pub(super) reason: String,
+    /// As remand writes times; without it the back-off decides.
+    pub(super) until: Option<String>,
+}
+
+/// The most that is read of a result file.
+const TOLD_CAP: u64 = 64 * 1024;
+
+/// The file that `REMAND_RESULT` names, in a run's folder.
+pub(super) fn result_file(dir: &Path) -> PathBuf {
+    super::answers(dir).join("result.json")
+}
+
+impl ReportedResult {
+    /// Reads the file, if there is one. An agent that writes nonsense has said nothing, and the second value says so.
+    pub(super) fn read(dir: &Path) -> (Self, Option<String>) {
+        let path = result_file(dir);
+        let name = path.strip_prefix(dir).unwrap_or(&path);
+        let text = match files::read_below(dir, name, TOLD_CAP) {
+            Err(error) if Refused::of(&error).is_some() => {
+                return (
+                    Self::default(),
+                    Some("result.json is not a small file".into()),
+                );
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return (Self::default(), None);
+            }
+            text => text,
+        };
+        match text
+            .map_err(|error| error.to_string())
+            .and_then(|text| serde_json::from_slice::<Self>(&text).map_err(|e| e.to_string()))
+        {
+            Ok(told) => (
+                Self {
+                    tokens: sensible_tokens(told.tokens),
+                    ..told
+                },
+                None,
+            ),
+            Err(error) => (
+                Self::default(),
+                Some(format!("result.json can't be read: {error}")),
+            ),
+        }
+    }
+}
+
+impl ReportedHold {
+    pub(super) fn until(&self) -> Option<Time> {
+        self.until
+            .as_deref()
+            .and_then(|text| Time::parse(text).ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::agent::{MOST_TOKENS, micros};
+
+    #[test]
+    fn a_result_file_is_read_and_nonsense_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(crate::agent::answers(folder.path())).unwrap();
+        assert_eq!(
+            ReportedResult::read(folder.path()),
+            (ReportedResult::default(), None)
+        );
+        fs::write(
+            result_file(folder.path()),
+            r#"{"tokens": 12, "cost_usd": 0.5, "hold": {"reason": "usage limit"}}"#,
+        )
+        .unwrap();
+        let (told, odd) = ReportedResult::read(folder.path());
+        assert_eq!(
+            (told.tokens, told.cost_usd.and_then(micros), odd),
+            (Some(12), Some(500_000), None)
+        );
+        assert_eq!(told.hold.unwrap().reason, "usage limit");
+        fs::write(result_file(folder.path()), "tokens: many").unwrap();
+        let (told, odd) = ReportedResult::read(folder.path());
+        assert_eq!(told, ReportedResult::default());
+        assert!(odd.unwrap().starts_with("result.json can't be read"));
+    }
+
+    #[test]
+    fn tokens_beyond_any_run_are_cut_and_less_than_none_are_no_tokens() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(crate::agent::answers(folder.path())).unwrap();
+        for (text, tokens) in [
+            ("9223372036854775807", Some(MOST_TOKENS)),
+            ("-1", None),
+            ("0", Some(0)),
+        ] {
+            fs::write(
+                result_file(folder.path()),
+                format!(r#"{{"tokens": {text}}}"#),
+            )
+            .unwrap();
+            assert_eq!(
+                ReportedResult::read(folder.path()),
+                (
+                    ReportedResult {
+                        tokens,
+                        ..ReportedResult::default()
+                    },
+                    None
+                ),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_hold_until_no_moment_that_can_be_written_names_none() {
+        let until = |text: &str| {
+            ReportedHold {
+                reason: "later".into(),
+                until: Some(text.into()),
+            }
+            .until()
+        };
+        assert!(until("9999-12-31T00:00:00Z").is_some());
+        for text in [
+            "+20000-01-01T00:00:00Z",
+            "9999-12-31T23:59:59-12:00",
+            "soon",
+            "",
+        ] {
+            assert_eq!(until(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The end of the demo: what became of each pull request, and what to look at next.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+
+use super::super::ui::{Line, TextStyle, Ui};
+use crate::demo::{Ends, PARTS, Part, REPO, Remark, Stage};
+
+/// Each pull request as it stands on the remote and on the stand-in for GitHub.
+pub(super) async fn pages(out: &mut Ui, stage: &Stage, ends: &[Option<bool>]) -> Result<()> {
+    for (part, ended) in PARTS.iter().zip(ends) {
+        let (look, end) = match ended {
+            Some(true) => end(part),
+            Some(false) | None => (TextStyle::Bad, "did not end as it should".to_owned()),
+        };
+        out.blank()?;
+        let head = Line::default().strong(format!("{REPO}#{}  {}", part.number, part.title));
+        out.line(head.plain(": ").piece(look, end))?;
+        list(out, "remote", stage.pushed(part).await?)?;
+        list(
+            out,
+            "posted",
+            stage.said_on(part).await?.iter().map(one_line).collect(),
+        )?;
+    }
+    Ok(())
+}
+
+fn list(out: &mut Ui, what: &str, lines: Vec<String>) -> Result<()> {
+    for (at, line) in lines.into_iter().enumerate() {
+        let what = if at == 0 { what } else { "" };
+        out.line(Line::default().faint(format!("  {what:<6}  ")).plain(line))?;
+    }
+    Ok(())
+}
+
+fn end(part: &Part) -> (TextStyle, String) {
+    match part.ends {
+        Ends::Passed(_) => (
+            TextStyle::Good,
+            "rejected by the reviewer, fixed, passed; now a person may approve it".into(),
+        ),
+        Ends::Approved(_) => (
+            TextStyle::Good,
+            "passed, sent back by a person, fixed, approved by her".into(),
+        ),
+        Ends::Escalated(n) => (
+            TextStyle::Bad,
+            format!("never good enough, handed to a person after {n} fixes"),
+        ),
+    }
+}
+
+fn one_line(said: &Remark) -> String {
+    let place = said
+        .place
+        .as_ref()
+        .map(|place| format!(" at {place}"))
+        .unwrap_or_default();
+    format!("{} {}{place}: {}", said.by, said.how, said.text)
+}
+
+pub(super) fn words(out: &mut Ui, folder: &Path, is_kept: bool) -> Result<()> {
+    out.blank()?;
+    let command = |text: String| Line::default().plain("  ").command(text);
+    if is_kept {
+        // Whoever looks at a demo need not have installed anything.
+        let remand = std::env::current_exe().context("the path of this program is not known")?;
+        let remand = remand.display();
+        out.line("All of it is still there. To look at:")?;
+        for line in [
+            format!("cd {}", folder.display()),
+            format!("{remand} --db blackboard.db why ada/calc#3"),
+            format!("{remand} --db blackboard.db diff ada/calc#2 --cycle 1"),
+            "sqlite3 blackboard.db \"SELECT timestamp, event_type, summary FROM timeline WHERE change_id = 'c2'\""
+                .to_owned(),
+            "git -C remote.git log -p main..greeting".to_owned(),
+        ] {
+            out.line(command(line))?;
+        }
+    } else {
+        out.line(
+            "All of it is gone again. `remand demo --keep` leaves it in place, and says how to look at it: with `remand \
+             why`, `remand diff`, sqlite3 and git.",
+        )?;
+    }
+    out.blank()?;
+    out.line("With your own repository and agent:")?;
+    for line in [
+        "cd ~/src/yours",
+        "remand init --shadow                   # asks for agent and tests, writes the config, adds this repository",
+        "remand doctor                          # what is still missing",
+        "remand watch you/yours#42              # or, for a worktree without a PR: remand review",
+        "remand run                             # the daemon; in shadow agents review, and nothing is fixed, pushed or posted",
+    ] {
+        out.line(command(line.to_owned()))?;
+    }
+    Ok(())
+}

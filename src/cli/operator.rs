@@ -1,0 +1,184 @@
+//! A person's word on a change: `retry refine comment pause resume post cancel`. Each finds the change, says one
+//! thing to the blackboard and shows what follows; they differ by a line, so they are together.
+
+use anyhow::Result;
+use clap::Args;
+
+use super::Named;
+use super::change_view::told;
+use super::context::{CommandContext, said};
+use super::error::ExitCode;
+use crate::blackboard as bb;
+use crate::blackboard::{BoardError, Guidance};
+
+/// Try again what failed, after an escalation
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The item that failed is opened again, with its counts of trouble at zero.\n\n\
+Example:\n  remand retry c3"
+)]
+pub(crate) struct RetryArgs {
+    #[command(flatten)]
+    named: Named,
+
+    /// The settings of git that were asked about are yours
+    #[arg(long)]
+    accept_git_settings: bool,
+}
+
+pub(crate) fn retry(args: &RetryArgs, desk: &mut CommandContext) -> Result<ExitCode> {
+    let id = desk.change(&args.named.change)?.change_id;
+    desk.write("retry", |conn, step| {
+        if args.accept_git_settings && !bb::accept_git_settings(conn, &id, &step.actor, step.now)? {
+            return Err(BoardError::Refused {
+                what: "no settings of git wait for a decision".to_owned(),
+                hint: Some(format!("`remand retry {id}` tries again what failed")),
+            });
+        }
+        bb::retry(conn, &id, &step.actor, step.now)
+    })?;
+    told(desk, &id, "is tried again")
+}
+
+/// Have the open findings fixed now, in a new round, perhaps with your guidance
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  remand refine c3 --text 'use the retry policy of http.rs, do not write a second one'"
+)]
+pub(crate) struct RefineArgs {
+    #[command(flatten)]
+    named: Named,
+
+    /// What the agent is told besides the open findings (`-`: from stdin)
+    #[arg(long, value_name = "TEXT")]
+    text: Option<String>,
+}
+
+pub(crate) fn refine(args: &RefineArgs, desk: &mut CommandContext) -> Result<ExitCode> {
+    let text = args.text.as_deref().map(said).transpose()?;
+    let id = desk.change(&args.named.change)?.change_id;
+    desk.write_and_judge("refine", |conn, step| {
+        bb::refine(conn, &id, text.as_deref(), &step.actor, step.now).map(|_| ())
+    })?;
+    told(desk, &id, "is to be refined")
+}
+
+/// Tell the next fix something, without starting one
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  remand comment c3 'the flaky test is known: leave it alone'")]
+pub(crate) struct CommentArgs {
+    #[command(flatten)]
+    named: Named,
+
+    /// What the agent is told (`-`: from stdin)
+    #[arg(value_name = "TEXT")]
+    text: String,
+}
+
+pub(crate) fn comment(args: &CommentArgs, desk: &mut CommandContext) -> Result<ExitCode> {
+    let body = said(&args.text)?;
+    let id = desk.change(&args.named.change)?.change_id;
+    desk.write("comment", |conn, step| {
+        bb::add_guidance(
+            conn,
+            &id,
+            &Guidance {
+                author: step.actor.clone(),
+                body,
+            },
+            step.now,
+        )
+    })?;
+    told(desk, &id, "has your comment for its next fix")
+}
+
+/// Stop a change where it is, until `resume`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "An agent that runs may finish; nothing new begins and nothing is pushed until then."
+)]
+pub(crate) struct PauseArgs {
+    #[command(flatten)]
+    named: Named,
+
+    /// Why, for those who wonder
+    #[arg(long, value_name = "TEXT")]
+    why: Option<String>,
+}
+
+pub(crate) fn pause(args: &PauseArgs, desk: &mut CommandContext) -> Result<ExitCode> {
+    let id = desk.change(&args.named.change)?.change_id;
+    desk.write("pause", |conn, step| {
+        bb::pause(conn, &id, args.why.as_deref(), &step.actor, step.now)
+    })?;
+    told(desk, &id, "is paused")
+}
+
+/// Go on with a change that is paused or held
+#[derive(Debug, Args)]
+pub(crate) struct ResumeArgs {
+    #[command(flatten)]
+    named: Named,
+}
+
+pub(crate) fn resume(args: &ResumeArgs, desk: &mut CommandContext) -> Result<ExitCode> {
+    let before = desk.change(&args.named.change)?;
+    let id = before.change_id;
+    let after = desk.write("resume", |conn, step| {
+        bb::resume(conn, &id, &step.actor, step.now)
+    })?;
+    let waited = before.paused || before.held_until.is_some();
+    let what = match (after.paused, waited) {
+        (true, _) if after.stopped => "goes on when it is started",
+        (true, _) if after.shadow && !after.paused_by_rules => "stays in shadow",
+        (true, _) => "stays paused",
+        (false, true) => "goes on",
+        (false, false) => "was neither paused nor held",
+    };
+    told(desk, &id, what)
+}
+
+/// Post once more what GitHub refused
+#[derive(Debug, Args)]
+#[command(
+    after_help = "What could not be posted for want of a network, a login or a budget is tried again by itself."
+)]
+pub(crate) struct PostArgs {
+    #[command(flatten)]
+    named: Named,
+}
+
+pub(crate) fn post(args: &PostArgs, desk: &mut CommandContext) -> Result<ExitCode> {
+    let id = desk.change(&args.named.change)?.change_id;
+    let opened = desk.write("post", |conn, step| {
+        bb::post(conn, &id, &step.actor, step.now)
+    })?;
+    let said = match opened {
+        0 => "has nothing that GitHub refused".to_owned(),
+        1 => "has 1 post to be tried again".to_owned(),
+        n => format!("has {n} posts to be tried again"),
+    };
+    told(desk, &id, &said)
+}
+
+/// Close a change: nothing more is done for it
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Branch, worktree and commits stay as they are: remand deletes none of them."
+)]
+pub(crate) struct CancelArgs {
+    #[command(flatten)]
+    named: Named,
+
+    /// Why, for those who wonder
+    #[arg(long, value_name = "TEXT")]
+    why: Option<String>,
+}
+
+pub(crate) fn cancel(args: &CancelArgs, desk: &mut CommandContext) -> Result<ExitCode> {
+    let id = desk.change(&args.named.change)?.change_id;
+    desk.write("cancel", |conn, step| {
+        bb::cancel_change(conn, &id, args.why.as_deref(), &step.actor, step.now)
+    })?;
+    told(desk, &id, "is cancelled")
+}

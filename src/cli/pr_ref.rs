@@ -1,0 +1,171 @@
+//! How a person names a pull request: `owner/repo#42`, its URL, or `#42` in a project's checkout.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use super::context::{CommandContext, wait};
+use super::error::CommandError;
+use crate::blackboard::{self as bb, Project};
+
+/// What was typed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PrRef {
+    /// `owner/repo`; none: that of the checkout.
+    pub(crate) repo: Option<String>,
+    pub(crate) number: i64,
+}
+
+impl PrRef {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (repo, number) = match text.strip_prefix("https://") {
+            Some(rest) => {
+                let (host, rest) = rest.split_once('/')?;
+                if !["github.com", "www.github.com"].contains(&host) {
+                    return None;
+                }
+                let (repo, number) = rest.split_once("/pull/")?;
+                // Behind the number may be a tab of the page, or a place on it.
+                (repo, number.split(['/', '?', '#']).next()?)
+            }
+            None => text.rsplit_once('#')?,
+        };
+        let is_one = repo.split('/').count() == 2 && repo.split('/').all(|part| !part.is_empty());
+        let number = number
+            .parse()
+            .ok()
+            .filter(|_| number.bytes().all(|byte| byte.is_ascii_digit()))?;
+        if repo.is_empty() || is_one {
+            let repo = Some(repo.to_owned()).filter(|repo| !repo.is_empty());
+            return (number > 0).then_some(Self { repo, number });
+        }
+        None
+    }
+
+    /// The project that it is of. One that nobody told remand about is an error that says how to.
+    pub(crate) fn project(&self, desk: &CommandContext) -> Result<Project> {
+        let here = || -> Result<Option<Project>> {
+            let git = desk.git(&desk.settings()?);
+            let Ok(found) = wait(git.project_at(Path::new(".")))? else {
+                return Ok(None);
+            };
+            let common_dir = found.common_dir.display().to_string();
+            desk.read(|conn| bb::project_by_common_dir(conn, &common_dir))
+        };
+        let Some(repo) = &self.repo else {
+            return here()?.ok_or_else(|| {
+                let what = format!(
+                    "`#{}` alone means a PR of the project that you are in, and you are in none",
+                    self.number
+                );
+                CommandError::not_found(what)
+                    .hint("name it whole, as owner/repo#42")
+                    .into()
+            });
+        };
+        let all = desk.read(bb::list_projects)?;
+        let mut fitting: Vec<Project> = all
+            .into_iter()
+            .filter(|project| is_of(project, repo))
+            .collect();
+        if fitting.len() > 1
+            && let Some(here) = here()?
+        {
+            fitting.retain(|project| project.project_id == here.project_id);
+        }
+        match fitting.len() {
+            0 => {
+                let what = format!("no project is the repository {repo}");
+                Err(CommandError::not_found(what)
+                    .hint(format!("`remand project add PATH --repo {repo}`"))
+                    .into())
+            }
+            1 => Ok(fitting.remove(0)),
+            _ => {
+                let names: Vec<&str> = fitting
+                    .iter()
+                    .map(|project| project.project_id.as_str())
+                    .collect();
+                let what = format!(
+                    "{repo} is the repository of several projects: {}",
+                    names.join(", ")
+                );
+                Err(CommandError::new(what)
+                    .hint(format!(
+                        "go into the checkout of one and say `#{}`",
+                        self.number
+                    ))
+                    .into())
+            }
+        }
+    }
+}
+
+fn is_of(project: &Project, repo: &str) -> bool {
+    project
+        .repo
+        .as_ref()
+        .is_some_and(|known| known.eq_ignore_ascii_case(repo))
+}
+
+/// `owner/repo#42`, with the project's own spelling.
+pub(crate) fn whole(project: &Project, number: i64) -> String {
+    format!(
+        "{}#{number}",
+        project
+            .repo
+            .as_deref()
+            .unwrap_or(project.project_id.as_str())
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_people_write_it() {
+        for (text, expected) in [
+            ("ada/engine#42", Some((Some("ada/engine"), 42))),
+            ("#42", Some((None, 42))),
+            (
+                "https://github.com/ada/engine/pull/42",
+                Some((Some("ada/engine"), 42)),
+            ),
+            (
+                "https://github.com/ada/engine/pull/42/files",
+                Some((Some("ada/engine"), 42)),
+            ),
+            (
+                "https://github.com/ada/engine/pull/42#issuecomment-1",
+                Some((Some("ada/engine"), 42)),
+            ),
+            (
+                "https://github.com/ada/engine/pull/7?x=1",
+                Some((Some("ada/engine"), 7)),
+            ),
+            ("https://git.example.org/ada/engine/pull/7", None),
+            ("https://github.com/ada/engine/issues/42", None),
+            ("https://github.com/a/b/c/pull/42", None),
+            ("ada/engine", None),
+            ("ada/engine#", None),
+            ("ada/engine#0", None),
+            ("ada/engine#+1", None),
+            ("ada/engine#-1", None),
+            ("ada/engine#99999999999999999999", None),
+            ("ada#1", None),
+            ("c1", None),
+            ("fix/a/b#1", None),
+        ] {
+            let read = PrRef::parse(text);
+            assert_eq!(
+                read,
+                expected.map(|(repo, number)| PrRef {
+                    repo: repo.map(str::to_owned),
+                    number
+                }),
+                "{text}"
+            );
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! The look before a review: which worktree, of which project, and is there anything in it to review?
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use super::ReviewArgs;
+use crate::blackboard::{self as bb, Project};
+use crate::cli::context::{CommandContext, wait};
+use crate::cli::error::CommandError;
+use crate::cli::project::plain_project;
+use crate::config::Loaded;
+use crate::git::{Git, Worktree, check_branch_name};
+
+/// How many files of a dirty worktree are named.
+const NAMED: usize = 8;
+
+/// Work that can be reviewed.
+pub(super) struct CheckedWorktree {
+    pub(super) project: Project,
+    /// It has to be added with the change.
+    pub(super) is_new_project: bool,
+    pub(super) path: String,
+    pub(super) branch: String,
+    pub(super) base: String,
+    pub(super) head: String,
+    pub(super) title: String,
+}
+
+pub(super) fn look(
+    args: &ReviewArgs,
+    settings: &Loaded,
+    desk: &CommandContext,
+) -> Result<CheckedWorktree> {
+    wait(look_with(&desk.git(settings), args, settings, desk))?
+}
+
+async fn look_with(
+    git: &Git,
+    args: &ReviewArgs,
+    settings: &Loaded,
+    desk: &CommandContext,
+) -> Result<CheckedWorktree> {
+    let top = which_worktree(git, args).await?;
+    let worktree = git.worktree_at(&top).await?;
+    let (project, is_new_project) = which_project(git, args, &worktree, desk).await?;
+    let path = worktree.place.path.clone();
+    let shown = path.display().to_string();
+    let Some(path_text) = path.to_str() else {
+        return Err(CommandError::new(format!("the path {shown} is not UTF-8")).into());
+    };
+    let branch = own_branch(&worktree, &project, args, &shown)?;
+    if let Err(refused) = check_branch_name(&branch) {
+        let hint = format!(
+            "rename it: `git -C {shown} branch -m NAME`, with letters, digits and . _ / - in the name"
+        );
+        return Err(CommandError::new(refused.to_string()).hint(hint).into());
+    }
+    if !worktree.place.is_linked() {
+        let what = format!(
+            "{shown} is the project's main checkout, which is yours to work in, not an agent's"
+        );
+        let hint = format!(
+            "`git switch {}`, then `git worktree add ../{} {branch}`, and review that",
+            project.default_branch,
+            folder_for(&branch)
+        );
+        return Err(CommandError::new(what).hint(hint).into());
+    }
+    inside_roots(&path, &project, settings)?;
+    clean(git, &worktree, &shown).await?;
+    let Some(head) = worktree.head.clone() else {
+        return Err(CommandError::new(format!("branch {branch} has no commit yet")).into());
+    };
+    let base = args
+        .base
+        .clone()
+        .unwrap_or_else(|| project.default_branch.clone());
+    let title = something_to_review(
+        git,
+        &worktree,
+        &Range {
+            base: &base,
+            head: &head,
+            branch: &branch,
+        },
+    )
+    .await?;
+    let title = args.title.clone().unwrap_or(title);
+    if title.trim().is_empty() {
+        return Err(CommandError::usage("the title is empty").into());
+    }
+    Ok(CheckedWorktree {
+        project,
+        is_new_project,
+        path: path_text.to_owned(),
+        branch,
+        base,
+        head,
+        title,
+    })
+}
+
+async fn which_worktree(git: &Git, args: &ReviewArgs) -> Result<PathBuf> {
+    let from = args.worktree.clone().unwrap_or_else(|| PathBuf::from("."));
+    let Some(branch) = &args.branch else {
+        return Ok(git.top_of(&from).await?);
+    };
+    let project = git.project_at(&from).await?;
+    let all = git.worktrees(&project).await?;
+    if let Some(listed) = all
+        .iter()
+        .find(|listed| listed.branch.as_ref() == Some(branch) && !listed.prunable)
+    {
+        return Ok(listed.path.clone());
+    }
+    let hint = format!(
+        "`git worktree add ../{} {branch}` makes one",
+        folder_for(branch)
+    );
+    Err(CommandError::not_found(format!(
+        "no worktree of {} is on branch {branch}",
+        project.path.display()
+    ))
+    .hint(hint)
+    .into())
+}
+
+async fn which_project(
+    git: &Git,
+    args: &ReviewArgs,
+    worktree: &Worktree,
+    desk: &CommandContext,
+) -> Result<(Project, bool)> {
+    let common_dir = worktree.place.common_dir.display().to_string();
+    if let Some(project) = desk.read(|conn| bb::project_by_common_dir(conn, &common_dir))? {
+        return Ok((project, false));
+    }
+    let found = git.project_at(&worktree.place.path).await?;
+    if args.add_project {
+        return Ok((plain_project(&found, desk)?, true));
+    }
+    let what = format!(
+        "{} belongs to {}, which is no project yet",
+        worktree.place.path.display(),
+        found.path.display()
+    );
+    let hint = format!(
+        "`remand project add {}`, or give --add-project",
+        found.path.display()
+    );
+    Err(CommandError::new(what).hint(hint).into())
+}
+
+fn own_branch(
+    worktree: &Worktree,
+    project: &Project,
+    args: &ReviewArgs,
+    shown: &str,
+) -> Result<String> {
+    if let Some(operation) = worktree.operation {
+        let what = format!("a {operation} is not finished in {shown}");
+        return Err(CommandError::new(what)
+            .hint("finish or abort it, then review")
+            .into());
+    }
+    let Some(branch) = worktree.branch.clone() else {
+        let what = format!("{shown} is on no branch (its HEAD is detached)");
+        return Err(CommandError::new(what)
+            .hint("`git switch -c BRANCH` gives its commits one")
+            .into());
+    };
+    if branch == project.default_branch || args.base.as_ref() == Some(&branch) {
+        let what = format!("{shown} is on {branch}, the branch that work goes into");
+        return Err(CommandError::new(what)
+            .hint("review a branch of its own: `git switch -c BRANCH`")
+            .into());
+    }
+    Ok(branch)
+}
+
+fn inside_roots(path: &Path, project: &Project, settings: &Loaded) -> Result<()> {
+    let mut roots = settings.project(project.project_id.as_str()).worktree_roots;
+    if roots.is_empty() {
+        roots.extend(Path::new(&project.path).parent().map(Path::to_owned));
+    }
+    let holds = |root: &PathBuf| root.canonicalize().is_ok_and(|root| path.starts_with(root));
+    if roots.iter().any(holds) {
+        return Ok(());
+    }
+    let roots: Vec<String> = roots
+        .iter()
+        .map(|root| root.display().to_string())
+        .collect();
+    let what = format!(
+        "{} is not in a folder where worktrees may be: {}",
+        path.display(),
+        roots.join(", ")
+    );
+    Err(CommandError::new(what)
+        .hint("add its folder to `worktree_roots` in the settings, or move the worktree")
+        .into())
+}
+
+async fn clean(git: &Git, worktree: &Worktree, shown: &str) -> Result<()> {
+    let status = git.status(&worktree.place).await?;
+    if status.is_clean() {
+        return Ok(());
+    }
+    let files: Vec<&String> = status.changed.iter().chain(&status.untracked).collect();
+    let mut named: Vec<&str> = files.iter().take(NAMED).map(|file| file.as_str()).collect();
+    let more = format!("and {} more", files.len().saturating_sub(NAMED));
+    if files.len() > NAMED {
+        named.push(&more);
+    }
+    let what = format!("{shown} is not clean: {}", named.join(", "));
+    Err(CommandError::new(what)
+        .hint("only commits are reviewed: `git add -A && git commit`, or `git stash -u`")
+        .into())
+}
+
+struct Range<'a> {
+    base: &'a str,
+    head: &'a str,
+    branch: &'a str,
+}
+
+/// Checks that there is a difference, and says what it may be called.
+async fn something_to_review(git: &Git, worktree: &Worktree, range: &Range<'_>) -> Result<String> {
+    let Range { base, head, branch } = range;
+    let place = &worktree.place;
+    let Some(base_head) = git.base_head(place, base).await? else {
+        return Err(CommandError::not_found(format!(
+            "there is no branch {base} that the work could go into"
+        ))
+        .hint("name it with --base")
+        .into());
+    };
+    let Some(merge_base) = git.merge_base(place, &base_head, head).await? else {
+        return Err(
+            CommandError::new(format!("{branch} and {base} have no common history"))
+                .hint("name another base with --base")
+                .into(),
+        );
+    };
+    let empty = || {
+        CommandError::new(format!(
+            "there is nothing to review: {branch} has nothing that {base} has not"
+        ))
+        .hint("commit the work first, or name another base with --base")
+    };
+    if merge_base == *head
+        || git
+            .changed_files(place, &merge_base, head)
+            .await?
+            .is_empty()
+    {
+        return Err(empty().into());
+    }
+    let commits = git.log(place, &merge_base, head).await?;
+    Ok(match commits.as_slice() {
+        [only] if !only.subject.trim().is_empty() => only.subject.clone(),
+        _ => (*branch).to_owned(),
+    })
+}
+
+/// A folder's name for a branch.
+fn folder_for(branch: &str) -> String {
+    branch.replace('/', "-")
+}

@@ -1,0 +1,197 @@
+//! systemctl and launchctl, where they are there.
+
+use std::time::Duration;
+
+use super::target::InstallTarget;
+use crate::cli::context::wait;
+use crate::config;
+use crate::process::{self, Short};
+use crate::service_unit::{Kind, Scope};
+
+/// A start waits until the daemon is ready.
+const LIMIT: Duration = Duration::from_secs(120);
+const CAP: usize = 16 * 1024;
+const UNIT: &str = "remand.service";
+/// "No such process", "Could not find specified service".
+const NOT_LOADED: [i32; 2] = [3, 113];
+
+pub(super) struct Manager {
+    kind: Kind,
+    is_user: bool,
+    /// Another machine's file system: there is nothing to start or to stop.
+    root: Option<String>,
+    file: String,
+}
+
+/// How a step ended.
+pub(super) enum StepResult {
+    Well,
+    /// The program is not on this machine.
+    NotThere,
+    Badly(String),
+}
+
+impl Manager {
+    pub(super) fn of(site: &InstallTarget) -> Self {
+        Self {
+            kind: site.kind,
+            is_user: *site.scope() == Scope::User,
+            root: site.root.as_ref().map(|root| root.display().to_string()),
+            file: site.file.display().to_string(),
+        }
+    }
+
+    pub(super) fn install_steps(&self, no_start: bool) -> Vec<Vec<String>> {
+        match (self.kind, &self.root, no_start) {
+            (Kind::Systemd, Some(_), _) => vec![self.systemctl(&["enable", UNIT])],
+            (Kind::Systemd, None, true) => vec![self.systemctl(&["daemon-reload"])],
+            (Kind::Systemd, None, false) => {
+                vec![
+                    self.systemctl(&["daemon-reload"]),
+                    self.systemctl(&["enable", "--now", UNIT]),
+                ]
+            }
+            (Kind::Launchd, None, false) => {
+                vec![launchctl(&["bootstrap", &self.domain(), &self.file])]
+            }
+            (Kind::Launchd, _, _) => Vec::new(),
+        }
+    }
+
+    pub(super) fn start_step(&self) -> Option<Vec<String>> {
+        match (self.kind, &self.root) {
+            (_, Some(_)) => None,
+            (Kind::Systemd, None) => Some(self.systemctl(&["enable", "--now", UNIT])),
+            (Kind::Launchd, None) => Some(launchctl(&["bootstrap", &self.domain(), &self.file])),
+        }
+    }
+
+    pub(super) fn restart(&self) -> Option<Vec<String>> {
+        match (self.kind, &self.root) {
+            (Kind::Systemd, None) => Some(self.systemctl(&["restart", UNIT])),
+            (Kind::Launchd, _) | (Kind::Systemd, Some(_)) => None,
+        }
+    }
+
+    pub(super) fn stop_step(&self) -> Option<Vec<String>> {
+        match (self.kind, &self.root) {
+            (Kind::Systemd, Some(_)) => Some(self.systemctl(&["disable", UNIT])),
+            (Kind::Systemd, None) => Some(self.systemctl(&["disable", "--now", UNIT])),
+            (Kind::Launchd, Some(_)) => None,
+            (Kind::Launchd, None) => Some(launchctl(&[
+                "bootout",
+                &format!("{}/remand", self.domain()),
+            ])),
+        }
+    }
+
+    /// What still works when the file is gone.
+    pub(super) fn late_stop_step(&self) -> Option<Vec<String>> {
+        match (self.kind, &self.root) {
+            (Kind::Systemd, None) => Some(self.systemctl(&["stop", UNIT])),
+            (Kind::Launchd, None) => self.stop_step(),
+            (Kind::Systemd | Kind::Launchd, Some(_)) => None,
+        }
+    }
+
+    pub(super) fn reload_step(&self) -> Option<Vec<String>> {
+        (self.kind == Kind::Systemd && self.root.is_none())
+            .then(|| self.systemctl(&["daemon-reload"]))
+    }
+
+    pub(super) fn enabled(&self) -> Option<String> {
+        (self.kind == Kind::Systemd).then(|| self.answer(&self.systemctl(&["is-enabled", UNIT])))?
+    }
+
+    pub(super) fn active(&self) -> Option<String> {
+        (self.kind == Kind::Systemd && self.root.is_none())
+            .then(|| self.answer(&self.systemctl(&["is-active", UNIT])))?
+    }
+
+    /// The process of the unit, if it runs.
+    pub(super) fn main_pid(&self) -> Option<u32> {
+        let show = self.systemctl(&["show", "--property=MainPID", "--value", UNIT]);
+        let pid =
+            (self.kind == Kind::Systemd && self.root.is_none()).then(|| self.answer(&show))??;
+        pid.parse().ok().filter(|pid| *pid > 0)
+    }
+
+    /// Runs it, if the program is there.
+    pub(super) fn run(&self, step: &[String]) -> StepResult {
+        match ended(step) {
+            None => StepResult::NotThere,
+            Some(Ok(output)) if output.status == Some(0) => StepResult::Well,
+            Some(Ok(output)) if self.is_not_loaded(step, output.status) => StepResult::Well,
+            Some(Ok(output)) => {
+                let said = String::from_utf8_lossy(&output.stderr);
+                StepResult::Badly(format!(
+                    "`{}`: {}",
+                    step.join(" "),
+                    said.trim().replace('\n', "; ")
+                ))
+            }
+            Some(Err(error)) => StepResult::Badly(error.to_string()),
+        }
+    }
+
+    /// launchd fails to stop what does not run.
+    fn is_not_loaded(&self, step: &[String], status: Option<i32>) -> bool {
+        self.kind == Kind::Launchd
+            && step.iter().any(|word| word == "bootout")
+            && status.is_some_and(|status| NOT_LOADED.contains(&status))
+    }
+
+    /// The one word that it prints; it ends badly for most of them.
+    fn answer(&self, step: &[String]) -> Option<String> {
+        let output = ended(step)?.ok()?;
+        let word = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        Some(word).filter(|word| !word.is_empty() && !word.contains(char::is_whitespace))
+    }
+
+    fn systemctl(&self, words: &[&str]) -> Vec<String> {
+        let mut step = vec!["systemctl".to_owned()];
+        if self.is_user {
+            step.push("--user".to_owned());
+        }
+        step.extend(self.root.iter().map(|root| format!("--root={root}")));
+        step.extend(words.iter().map(|word| (*word).to_owned()));
+        step
+    }
+
+    fn domain(&self) -> String {
+        if self.is_user {
+            format!("gui/{}", rustix::process::getuid().as_raw())
+        } else {
+            "system".to_owned()
+        }
+    }
+}
+
+fn launchctl(words: &[&str]) -> Vec<String> {
+    std::iter::once(&"launchctl")
+        .chain(words)
+        .map(|word| (*word).to_owned())
+        .collect()
+}
+
+/// None when the program is not there.
+fn ended(step: &[String]) -> Option<Result<process::ShortOutput, process::ProcessError>> {
+    let (program, args) = step.split_first()?;
+    let env = config::session_environment();
+    let path = env.get("PATH").map(std::ffi::OsString::from);
+    process::find(program.as_ref(), path.as_deref(), "/".as_ref())?;
+    let short = Short {
+        program: program.into(),
+        args: args.iter().map(Into::into).collect(),
+        cwd: "/".into(),
+        env: env
+            .into_iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect(),
+        stdin: None,
+        limit: LIMIT,
+        cap: CAP,
+        is_wrapped: false,
+    };
+    wait(process::short(&short)).ok()
+}

@@ -1,0 +1,287 @@
+//! `remand service status`, and the same for `doctor`: whether it is installed, up to date and running.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::installed::Elsewhere;
+use super::manager::Manager;
+use super::target::InstallTarget;
+use super::{StatusArgs, Which, read};
+use crate::cli::change_view::field;
+use crate::cli::context::CommandContext;
+use crate::cli::error::ExitCode;
+use crate::cli::running_daemon::RunningDaemon;
+use crate::cli::ui::{Line, TextStyle};
+use crate::clock::Time;
+use crate::config::{self, ConfigError};
+use crate::daemon;
+use crate::doctor::Check;
+use crate::service_unit;
+
+/// What a person and a program are told.
+#[derive(Serialize)]
+pub(super) struct ServiceStatus {
+    file: PathBuf,
+    installed: bool,
+    /// Written by us; null when there is none.
+    ours: Option<bool>,
+    /// Whether `install` would write something else; null when there is none, or when it can't be told here.
+    differs: Option<bool>,
+    /// What systemd says of it (`is-enabled`, `is-active`); null where it can't be asked.
+    enabled: Option<String>,
+    active: Option<String>,
+    blackboard: PathBuf,
+    /// What is wrong with the settings, or null.
+    problem: Option<String>,
+    /// The daemon that works on this blackboard, however it was started.
+    pid: Option<String>,
+    /// Why that daemon is not the one that the file would start now; null when it is, or when none runs.
+    outdated: Option<String>,
+    /// What is left to type.
+    commands: Vec<String>,
+}
+
+pub(super) fn status(args: &StatusArgs, desk: &mut CommandContext) -> Result<ExitCode> {
+    let site = InstallTarget::find(&args.which, desk)?;
+    let mut told = look(&site, &Manager::of(&site), Vec::new())?;
+    told.commands = advice(&site, &told);
+    if desk.out.is_json() {
+        desk.out.json(&told)?;
+        return Ok(ExitCode::Done);
+    }
+    let file = told.file.display();
+    let (what, looks) = match (told.ours, told.differs) {
+        (None, _) => (format!("no: there is no {file}"), TextStyle::Notice),
+        (Some(false), _) => (
+            format!("{file}, which remand did not write"),
+            TextStyle::Notice,
+        ),
+        (Some(true), Some(true)) => (
+            format!("{file}, which is not as it would be written now"),
+            TextStyle::Notice,
+        ),
+        (Some(true), Some(false) | None) => (file.to_string(), TextStyle::Good),
+    };
+    desk.out.line(
+        Line::default()
+            .faint(format!("{:<11}", "installed"))
+            .piece(looks, what),
+    )?;
+    if let Some(problem) = &told.problem {
+        let line = Line::default()
+            .faint(format!("{:<11}", "settings"))
+            .piece(TextStyle::Bad, problem);
+        desk.out
+            .line(line.plain("; ").command("remand config check"))?;
+    }
+    let state: Vec<String> = told.enabled.iter().chain(&told.active).cloned().collect();
+    field(
+        desk,
+        "state",
+        if state.is_empty() {
+            "systemd or launchd can't be asked here".into()
+        } else {
+            state.join(", ")
+        },
+    )?;
+    let daemon = match (&told.pid, &told.outdated) {
+        (None, _) => "none runs".to_owned(),
+        (Some(pid), Some(why)) => format!("runs with pid {pid}: {why}"),
+        (Some(pid), None) if told.differs == Some(false) => {
+            format!("runs with pid {pid}, up to date")
+        }
+        (Some(pid), None) => format!("runs with pid {pid}"),
+    };
+    field(desk, "daemon", daemon)?;
+    field(desk, "blackboard", told.blackboard.display().to_string())?;
+    for command in &told.commands {
+        desk.out
+            .line(Line::default().plain("    ").command(command))?;
+    }
+    Ok(ExitCode::Done)
+}
+
+pub(super) fn look(
+    site: &InstallTarget,
+    manager: &Manager,
+    commands: Vec<String>,
+) -> Result<ServiceStatus> {
+    let there = read(&site.file)?;
+    // One that can't be written differs from nothing; `install` says why.
+    let wanted = site.text().ok();
+    Ok(ServiceStatus {
+        file: site.file.clone(),
+        installed: there.is_some(),
+        ours: there.as_deref().map(service_unit::is_ours),
+        differs: there
+            .as_deref()
+            .filter(|_| site.is_whole())
+            .zip(wanted)
+            .map(|(there, wanted)| !service_unit::is_same(there, &wanted)),
+        enabled: manager.enabled(),
+        active: manager.active(),
+        blackboard: site.blackboard.clone(),
+        problem: site.problem.as_ref().map(first_line),
+        pid: daemon::holder(&site.blackboard),
+        outdated: there
+            .as_ref()
+            .and_then(|_| outdated(site, manager.main_pid()))
+            .map(|why| why.to_string()),
+        commands,
+    })
+}
+
+/// For `doctor`: how it stands with the units that are there. systemd and launchd are not asked.
+pub(crate) fn checks(desk: &CommandContext) -> Vec<Check> {
+    let which = |system| Which {
+        system,
+        ..Which::default()
+    };
+    let found = [false, true].map(|system| check(&which(system), desk).ok().flatten());
+    let mut found: Vec<Check> = found.into_iter().flatten().collect();
+    if found.is_empty() {
+        found.push(Check::ok(
+            "service",
+            "not installed; `remand service install` would keep the daemon running",
+        ));
+    }
+    found.splice(0..0, replaced_program(desk));
+    if let Some(elsewhere) =
+        config::blackboard_despite(desk.place()).and_then(|board| Elsewhere::than(&board))
+    {
+        found.push(Check::warn(
+            "service",
+            elsewhere.sentence(),
+            elsewhere.remedy(),
+        ));
+    }
+    found
+}
+
+fn replaced_program(desk: &CommandContext) -> Option<Check> {
+    let blackboard = config::blackboard_despite(desk.place())?;
+    let (what, what_to_do) = RunningDaemon::of(&blackboard)?.replaced_sentence()?;
+    Some(Check::warn(
+        "program",
+        format!("of the daemon: {what}"),
+        what_to_do,
+    ))
+}
+
+fn check(which: &Which, desk: &CommandContext) -> Result<Option<Check>> {
+    let site = InstallTarget::find(which, desk)?;
+    let Some(there) = read(&site.file)? else {
+        return Ok(None);
+    };
+    let (file, install) = (
+        site.file.display(),
+        format!("remand service install{}", site.flags()),
+    );
+    let is_same = !site.is_whole() || service_unit::is_same(&there, &site.text()?);
+    Ok(Some(if !service_unit::is_ours(&there) {
+        let says = format!("{file} was not written by remand");
+        Check::warn(
+            "service",
+            says,
+            format!("`{install} --force` writes over it, if that is wanted"),
+        )
+    } else if !is_same {
+        Check::warn(
+            "service",
+            format!("{file} is not as it would be written now"),
+            format!("`{install}`"),
+        )
+    } else if let Some(why) = outdated(&site, None) {
+        let commands: Vec<String> = replace_step(&site, &why)
+            .iter()
+            .map(|command| format!("`{command}`"))
+            .collect();
+        Check::warn(
+            "service",
+            format!("{file}, but the running daemon is not up to date: {why}"),
+            commands.join(", then "),
+        )
+    } else {
+        Check::ok("service", format!("{file}, up to date"))
+    }))
+}
+
+/// Why the running daemon is not the one that the installed file would start.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+enum Outdated {
+    #[error("it was not started by this service")]
+    Foreign { pid: Option<u32> },
+    #[error("{0}")]
+    Replaced(String),
+    #[error("it was started before {} was written", .0.display())]
+    Older(PathBuf),
+}
+
+/// `main_pid` is the unit's process, where systemd was asked for it.
+fn outdated(site: &InstallTarget, main_pid: Option<u32>) -> Option<Outdated> {
+    let daemon = RunningDaemon::of(&site.blackboard).filter(|_| site.root.is_none())?;
+    // Without a start there is no record: a daemon of an older version.
+    let started_at = daemon.started_at?;
+    if !daemon.supervised || main_pid.is_some_and(|main| Some(main) != daemon.pid) {
+        return Some(Outdated::Foreign { pid: daemon.pid });
+    }
+    if let Some((what, _)) = daemon.replaced_sentence() {
+        return Some(Outdated::Replaced(what));
+    }
+    (written_at(&site.file)? > started_at).then(|| Outdated::Older(site.file.clone()))
+}
+
+fn written_at(file: &Path) -> Option<Time> {
+    let meta = fs::metadata(file).ok()?;
+    Some(Time::from_millis(
+        meta.mtime()
+            .saturating_mul(1000)
+            .saturating_add(meta.mtime_nsec() / 1_000_000),
+    ))
+}
+
+/// What puts the unit's own daemon in the place of the one that runs.
+fn replace_step(site: &InstallTarget, why: &Outdated) -> Vec<String> {
+    let manager = Manager::of(site);
+    let step = |step: Option<Vec<String>>| step.map(|words| words.join(" "));
+    match why {
+        Outdated::Foreign { pid } => pid
+            .map(|pid| format!("kill {pid}"))
+            .into_iter()
+            .chain(step(manager.start_step()))
+            .collect(),
+        Outdated::Replaced(_) | Outdated::Older(_) => step(manager.restart()).into_iter().collect(),
+    }
+}
+
+/// The title of a report about the settings.
+pub(super) fn first_line(problem: &ConfigError) -> String {
+    let text = problem.to_string();
+    let line = text
+        .lines()
+        .find(|line| !line.trim().is_empty())
+        .unwrap_or_default()
+        .trim();
+    line.strip_prefix("error: ").unwrap_or(line).to_owned()
+}
+
+/// What would make it as it should be.
+fn advice(site: &InstallTarget, told: &ServiceStatus) -> Vec<String> {
+    let install = format!("remand service install{}", site.flags());
+    match (told.ours, told.differs) {
+        (None | Some(true), None | Some(true)) => vec![install],
+        (Some(false), _) => vec![format!("{install} --force")],
+        (None | Some(true), Some(false)) if told.pid.is_none() => Manager::of(site)
+            .start_step()
+            .map(|step| step.join(" "))
+            .into_iter()
+            .collect(),
+        (None | Some(true), Some(false)) => outdated(site, Manager::of(site).main_pid())
+            .map(|why| replace_step(site, &why))
+            .unwrap_or_default(),
+    }
+}

@@ -1,0 +1,538 @@
+//! Where a unit goes, and what stands in it.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+
+use super::installed::{self, Owner};
+use super::logins::write_logins;
+use super::program::Program;
+use super::{RUN_AS, Which};
+use crate::agent;
+use crate::blackboard::{self as bb, Project, ReadOnlyDb};
+use crate::cli::context::CommandContext;
+use crate::cli::error::CommandError;
+use crate::config::settings::AgentKind;
+use crate::config::{self, ConfigError, ConfigLocation, Loaded, Origin, SettingsOwner};
+use crate::service_unit::{self, Kind, Scope, UnitSpec, seen_from};
+
+/// The settings of the machine, where there are any.
+const SETTINGS: &str = "etc/remand/config.toml";
+/// The blackboard of the machine, where the settings do not say otherwise.
+const BLACKBOARD: &str = "/var/lib/remand/blackboard.db";
+/// The home of a user that is not there yet, and the state of the machine's daemon.
+pub(super) const STATE: &str = "/var/lib/remand";
+/// Folders that `PrivateTmp=yes` hides.
+const PRIVATE: [&str; 2] = ["/tmp", "/var/tmp"];
+/// For putting worktrees back and writing it down, after agents had their grace.
+const MOMENT_S: u64 = 35;
+
+pub(super) struct InstallTarget {
+    pub(super) kind: Kind,
+    pub(super) file: PathBuf,
+    pub(super) root: Option<PathBuf>,
+    pub(super) blackboard: PathBuf,
+    pub(super) settings: Option<PathBuf>,
+    /// What is wrong with the settings: the rest was found with the defaults.
+    pub(super) problem: Option<ConfigError>,
+    /// The projects of the blackboard; none when it can't be read here.
+    pub(super) projects: Option<Vec<Project>>,
+    wish: UnitSpec,
+    is_program_missing: bool,
+    is_user_known: bool,
+    /// Variables of the agents that are set here, by which they may be logged in, with their values.
+    logins: Vec<(String, String)>,
+}
+
+impl InstallTarget {
+    pub(super) fn find(which: &Which, desk: &CommandContext) -> Result<Self> {
+        let is_launchd = which.launchd || (cfg!(target_os = "macos") && !which.systemd);
+        let kind = if is_launchd {
+            Kind::Launchd
+        } else {
+            Kind::Systemd
+        };
+        let root = which
+            .root
+            .as_ref()
+            .map(std::path::absolute)
+            .transpose()
+            .context("--root")?;
+        let owner = if which.system {
+            Owner::Machine
+        } else {
+            Owner::User
+        };
+        let no_home = || CommandError::new("HOME is not set: where your units are is not known");
+        let file = installed::file(kind, owner, root.as_deref()).ok_or_else(no_home)?;
+        let scope = if which.system {
+            Scope::System {
+                run_as: run_as(which, kind, &file),
+            }
+        } else {
+            Scope::User
+        };
+        let home = match &scope {
+            Scope::User => config::home(),
+            Scope::System { run_as } => home_of(run_as, root.as_deref()),
+        };
+        let is_user_known = scope == Scope::User || home.is_some();
+        // Of a user that is not there yet nothing is in their home.
+        let home_or_state = home.clone().unwrap_or_else(|| STATE.into());
+        let whose = if which.system {
+            SettingsOwner::User {
+                home: &home_or_state,
+            }
+        } else {
+            SettingsOwner::Caller
+        };
+        let place = if which.system {
+            machine_place(whose, root.as_deref(), desk.place())
+        } else {
+            desk.place().clone()
+        };
+        let (loaded, problem) = match whose.load(&place) {
+            Ok(loaded) => (loaded, None),
+            Err(error) => (whose.load_despite(&place)?, Some(error)),
+        };
+        let projects = projects(&inside(root.as_deref(), &loaded.blackboard));
+        let logins = config::set_variables(&login_names(&loaded));
+        let program = Program::find(root.as_deref())?;
+        let runner = Runner {
+            scope,
+            home,
+            program: program.path,
+        };
+        let mut wish = wish(runner, &loaded, projects.as_deref().unwrap_or_default());
+        let (mut settings, blackboard) = (loaded.file, loaded.blackboard);
+        if let Some(root) = &root {
+            wish.seen_from(root);
+            settings = settings.map(|file| seen_from(root, &file));
+        }
+        Ok(Self {
+            kind,
+            file,
+            root,
+            blackboard,
+            settings,
+            problem,
+            projects,
+            wish,
+            is_program_missing: program.is_missing,
+            is_user_known,
+            logins,
+        })
+    }
+
+    /// Whether the whole text could be looked up. What a user's own unit may write is not bounded.
+    pub(super) fn is_whole(&self) -> bool {
+        self.problem.is_none() && (self.wish.scope == Scope::User || self.projects.is_some())
+    }
+
+    /// A command of remand on the blackboard of this unit, as the user of the unit.
+    pub(super) fn remand(&self, words: &str) -> String {
+        match &self.wish.scope {
+            Scope::User => format!("remand {words}"),
+            Scope::System { run_as } => on_blackboard(run_as, &self.blackboard, words),
+        }
+    }
+
+    pub(super) fn text(&self) -> Result<String> {
+        Ok(service_unit::text(self.kind, &self.wish)?)
+    }
+
+    pub(super) fn scope(&self) -> &Scope {
+        &self.wish.scope
+    }
+
+    /// Better said before anything is written.
+    pub(super) fn may_install(&self) -> Result<()> {
+        let Scope::System { run_as } = &self.wish.scope else {
+            return Ok(());
+        };
+        if self.root.is_none() && !rustix::process::geteuid().is_root() {
+            return Err(
+                CommandError::new("only root may install it for the machine")
+                    .hint(format!(
+                        "`{}`, or for yourself: `remand service install --user`",
+                        self.with_sudo("install")
+                    ))
+                    .into(),
+            );
+        }
+        if !self.is_user_known {
+            let make = format!(
+                "useradd --system --create-home --home-dir /var/lib/{run_as} --shell /usr/sbin/nologin {run_as}"
+            );
+            return Err(CommandError::not_found(format!(
+                "there is no user `{run_as}` that it could run as"
+            ))
+            .hint(format!("`{make}`, or name another one with --run-as"))
+            .into());
+        }
+        Ok(())
+    }
+
+    /// The words after `remand service install` that mean this one.
+    pub(super) fn flags(&self) -> String {
+        let mut flags = match &self.wish.scope {
+            Scope::User => String::new(),
+            Scope::System { run_as } if run_as == "remand" => " --system".to_owned(),
+            Scope::System { run_as } => format!(" --system --run-as {run_as}"),
+        };
+        if (self.kind == Kind::Launchd) != cfg!(target_os = "macos") {
+            flags.push_str(if self.kind == Kind::Launchd {
+                " --launchd"
+            } else {
+                " --systemd"
+            });
+        }
+        flags
+    }
+
+    /// The command line that installs this one again, with one more option.
+    fn install_again(&self, option: &str) -> String {
+        match &self.wish.scope {
+            Scope::User => format!("remand service install{} {option}", self.flags()),
+            Scope::System { .. } => format!("{} {option}", self.with_sudo("install")),
+        }
+    }
+
+    /// The command line with sudo. What is in a home is often not in the PATH that sudo searches.
+    fn with_sudo(&self, command: &str) -> String {
+        let sudo_path = [
+            "/usr/local/sbin",
+            "/usr/local/bin",
+            "/usr/sbin",
+            "/usr/bin",
+            "/sbin",
+            "/bin",
+        ];
+        let folder = self.wish.program.parent();
+        let is_found = sudo_path
+            .iter()
+            .any(|known| folder == Some(Path::new(known)));
+        let program = if is_found {
+            "remand".to_owned()
+        } else {
+            self.wish.program.display().to_string()
+        };
+        format!("sudo {program} service {command}{}", self.flags())
+    }
+
+    /// Writes the login variables of this shell to the file that the unit reads, and returns that file's path.
+    pub(super) fn write_logins(&self) -> Result<PathBuf> {
+        let names: Vec<String> = self.logins.iter().map(|(name, _)| name.clone()).collect();
+        if self.kind == Kind::Launchd {
+            return Err(CommandError::usage(
+                "launchd reads no environment file: --with-logins is for systemd",
+            )
+            .into());
+        }
+        if names.is_empty() {
+            return Err(CommandError::new("no login variable of an agent or of gh is set in this shell")
+                .hint("export it first (with sudo: `sudo --preserve-env=NAME …`), or install without --with-logins")
+                .into());
+        }
+        let file = inside(self.root.as_deref(), &self.wish.environment);
+        write_logins(&file, &self.logins)?;
+        Ok(file)
+    }
+
+    /// Reasons why the daemon would not start, or not see what it works on.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.is_program_missing {
+            let (root, program) = (
+                self.root.as_deref().unwrap_or(Path::new("/")),
+                &self.wish.program,
+            );
+            warnings.push(format!(
+                "warning: the unit starts {}, which is not in {}",
+                program.display(),
+                root.display()
+            ));
+            warnings.push(format!(
+                "hint: install remand as {}, then do this again",
+                root.join("usr/bin/remand").display()
+            ));
+        }
+        if self.kind == Kind::Launchd || self.wish.scope == Scope::User {
+            return warnings;
+        }
+        for project in self.projects.iter().flatten() {
+            let (id, path) = (&project.project_id, Path::new(&project.path));
+            let path = self
+                .root
+                .as_ref()
+                .map_or_else(|| path.to_owned(), |root| seen_from(root, path));
+            if PRIVATE.iter().any(|folder| path.starts_with(folder)) {
+                warnings.push(format!(
+                    "warning: the service cannot see the project {id} in {}: its unit has a /tmp and a /var/tmp of its own \
+                     (PrivateTmp=yes)",
+                    path.display()
+                ));
+                warnings.push(format!(
+                    "hint: move the repository elsewhere, then `{}` and `{}`",
+                    self.remand(&format!("project remove {id}")),
+                    self.remand("project add PATH")
+                ));
+            }
+        }
+        warnings
+    }
+
+    /// What a person should know after an install.
+    pub(super) fn hints(&self, with_logins: bool) -> Vec<String> {
+        let mut hints = self.warnings();
+        if self.kind == Kind::Systemd && !self.logins.is_empty() && !with_logins {
+            let names: Vec<&str> = self.logins.iter().map(|(name, _)| name.as_str()).collect();
+            hints.push(format!(
+                "note: the service does not get {} from this shell",
+                names.join(", ")
+            ));
+            hints.push(format!(
+                "hint: `{}` writes them to {}, which only you can read and the unit reads",
+                self.install_again("--with-logins"),
+                self.wish.environment.display()
+            ));
+        }
+        let user = config::login_name().unwrap_or_else(|| "$USER".to_owned());
+        let lingers = Path::new("/var/lib/systemd/linger").join(&user).exists();
+        if self.kind == Kind::Systemd && self.wish.scope == Scope::User && !lingers {
+            let linger = "loginctl enable-linger";
+            hints.push(format!(
+                "hint: it runs while you are logged in; `{linger}` (where that is refused `sudo {linger} {user}`) keeps it \
+                 running without you, from the start of the machine on"
+            ));
+        }
+        hints
+    }
+}
+
+/// The command line for a blackboard that belongs to another user.
+pub(super) fn on_blackboard(user: &str, blackboard: &Path, words: &str) -> String {
+    format!(
+        "sudo -u {user} remand --db {} {words}",
+        blackboard.display()
+    )
+    .trim_end()
+    .to_owned()
+}
+
+/// The user of a unit of the machine: that of the installed one, unless another is named.
+fn run_as(which: &Which, kind: Kind, file: &Path) -> String {
+    let installed = || {
+        Some(service_unit::installed(kind, &super::read(file).ok()??))
+            .filter(|unit| unit.is_ours)?
+            .user
+    };
+    which
+        .run_as
+        .clone()
+        .or_else(installed)
+        .unwrap_or_else(|| RUN_AS.to_owned())
+}
+
+/// Settings and blackboard of a daemon of the machine: what the command line names, then what the machine has, then what
+/// the daemon's user has. Never those of whoever installs it.
+fn machine_place(
+    whose: SettingsOwner<'_>,
+    root: Option<&Path>,
+    given: &ConfigLocation,
+) -> ConfigLocation {
+    let is_there = |path: &PathBuf| path.exists();
+    let machines = Some(root.unwrap_or(Path::new("/")).join(SETTINGS)).filter(is_there);
+    let users = whose
+        .usual_file()
+        .map(|file| inside(root, &file))
+        .filter(is_there);
+    let config = given
+        .config
+        .clone()
+        .or_else(|| machines.clone())
+        .or_else(|| users.clone());
+    let without_db = ConfigLocation {
+        config: config.clone(),
+        db: None,
+    };
+    // Read here only for this: what is wrong with it is reported by the next reader.
+    let says_where = config.is_some()
+        && whose
+            .load(&without_db)
+            .is_ok_and(|loaded| matches!(loaded.blackboard_from, Origin::File { .. }));
+    let users_board = whose.usual_blackboard().filter(|board| {
+        given.config.is_none()
+            && machines.is_none()
+            && (users.is_some() || inside(root, board).exists())
+    });
+    let db = given
+        .db
+        .clone()
+        .or_else(|| (!says_where).then(|| users_board.unwrap_or_else(|| BLACKBOARD.into())));
+    ConfigLocation { config, db }
+}
+
+/// Who runs what.
+struct Runner {
+    scope: Scope,
+    home: Option<PathBuf>,
+    program: PathBuf,
+}
+
+fn wish(runner: Runner, loaded: &Loaded, projects: &[Project]) -> UnitSpec {
+    let Runner {
+        scope,
+        home,
+        program,
+    } = runner;
+    let mut args = Vec::new();
+    // Named even where they are the usual ones: the daemon's environment is not that of this shell.
+    if let Some(file) = &loaded.file {
+        args.extend(["--config".to_owned(), file.to_string_lossy().into_owned()]);
+    }
+    if !matches!(loaded.blackboard_from, Origin::File { .. }) {
+        args.extend([
+            "--db".to_owned(),
+            loaded.blackboard.to_string_lossy().into_owned(),
+        ]);
+    }
+    args.push("run".to_owned());
+    let state = loaded
+        .blackboard
+        .parent()
+        .map(PathBuf::from)
+        .unwrap_or_default();
+    let path = match &scope {
+        Scope::User => config::search_path().unwrap_or_default(),
+        Scope::System { .. } => machine_path(home.as_deref()),
+    };
+    let (mut named, mut writable) = (loaded.sandbox().write, vec![state.clone()]);
+    for project in projects {
+        let settings = loaded.project(project.project_id.as_str());
+        if settings.worktree_roots.is_empty() {
+            writable.push(beside_project(Path::new(&project.path)));
+        }
+        writable.push(PathBuf::from(&project.common_dir));
+        named.push(settings.own_worktrees);
+        named.extend(settings.worktree_roots);
+    }
+    if scope != Scope::User {
+        named.extend(home);
+    }
+    writable.extend(named);
+    let readable = [
+        program.parent(),
+        loaded.file.as_deref(),
+        loaded.evaluators.as_deref(),
+        loaded.prompts.as_deref(),
+    ];
+    let readable = readable.into_iter().flatten().map(PathBuf::from).collect();
+    let stop_s = loaded.config.dispatch.stop_grace_s + loaded.config.limits.grace_s + MOMENT_S;
+    let environment = match &scope {
+        Scope::User => config::usual_file()
+            .unwrap_or_default()
+            .with_file_name("environment"),
+        Scope::System { .. } => "/etc/remand/environment".into(),
+    };
+    UnitSpec {
+        scope,
+        program,
+        args,
+        path,
+        environment,
+        state,
+        writable,
+        readable,
+        stop_s,
+    }
+}
+
+/// Folders whose folders hold more than one project: a home, a mounted disk, a part of the system.
+const HOLD_BROAD_FOLDERS: [&str; 9] = [
+    "home", "media", "mnt", "private", "run", "usr", "var", "Users", "Volumes",
+];
+
+/// The folder in which worktrees of a project are expected: the one that the project is in, unless that is too broad to
+/// be opened for one project.
+fn beside_project(project: &Path) -> PathBuf {
+    let is_broad = |folder: &Path| {
+        let names: Vec<&str> = folder
+            .iter()
+            .skip(1)
+            .filter_map(|name| name.to_str())
+            .collect();
+        match names.as_slice() {
+            [] | [_] => true,
+            [first, _] => HOLD_BROAD_FOLDERS.contains(first),
+            [..] => false,
+        }
+    };
+    let parent = project.parent().filter(|parent| !is_broad(parent));
+    parent.unwrap_or(project).to_owned()
+}
+
+/// The variables by which agents and the forge's tools may be logged in.
+fn login_names(loaded: &Loaded) -> Vec<String> {
+    let agents = loaded.config.agents.values().flat_map(|set| {
+        let own = match set.kind {
+            AgentKind::Claude => agent::Kind::Claude.variables(),
+            AgentKind::Command => agent::Kind::Command.variables(),
+        };
+        own.iter()
+            .map(|name| (*name).to_owned())
+            .chain(set.env.iter().cloned())
+            .collect::<Vec<_>>()
+    });
+    let is_login = |name: &String| {
+        ["KEY", "TOKEN", "SECRET"]
+            .iter()
+            .any(|part| name.to_ascii_uppercase().contains(part))
+    };
+    let mut names: Vec<String> = agents
+        .chain(["GH_TOKEN".to_owned(), "GITHUB_TOKEN".to_owned()])
+        .filter(is_login)
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// The projects of a blackboard, if they can be looked up.
+fn projects(blackboard: &Path) -> Option<Vec<Project>> {
+    match blackboard.try_exists() {
+        Ok(false) => Some(Vec::new()),
+        Ok(true) => ReadOnlyDb::open(blackboard)
+            .and_then(|mut onlook| onlook.read(bb::list_projects))
+            .ok(),
+        Err(_) => None,
+    }
+}
+
+/// A path of another machine's file system.
+fn inside(root: Option<&Path>, path: &Path) -> PathBuf {
+    root.map_or_else(
+        || path.to_owned(),
+        |root| root.join(path.strip_prefix("/").unwrap_or(path)),
+    )
+}
+
+fn machine_path(home: Option<&Path>) -> String {
+    let usual = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+    // Where agents install themselves.
+    home.map_or(usual.to_owned(), |home| {
+        format!("{}:{usual}", home.join(".local/bin").display())
+    })
+}
+
+/// The home of a user of the machine. One that only a directory service knows is not found here.
+pub(super) fn home_of(user: &str, root: Option<&Path>) -> Option<PathBuf> {
+    let list = std::fs::read_to_string(root.unwrap_or(Path::new("/")).join("etc/passwd")).ok()?;
+    let line = list
+        .lines()
+        .find(|line| line.split(':').next() == Some(user))?;
+    line.split(':')
+        .nth(5)
+        .filter(|home| home.starts_with('/') && *home != "/")
+        .map(PathBuf::from)
+}

@@ -1,0 +1,177 @@
+//! Where the config file, the blackboard and a person's own folders are.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use super::check::Complaint;
+use super::environment::Environment;
+use super::error::ConfigError;
+use super::parse::Read;
+use crate::toml_path::KeyPath;
+
+/// What the command line says about places.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ConfigLocation {
+    /// `--config`
+    pub(crate) config: Option<PathBuf>,
+    /// `--db`
+    pub(crate) db: Option<PathBuf>,
+}
+
+/// Where a value comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Default,
+    File { path: PathBuf, line: usize },
+    Variable(&'static str),
+    Flag(&'static str),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File { path, line } => write!(f, "{}:{line}", path.display()),
+            Self::Variable(name) | Self::Flag(name) => f.write_str(name),
+        }
+    }
+}
+
+/// The config file. One that was named must be there; the one in the usual folder may be missing.
+pub(super) fn config_file(
+    place: &ConfigLocation,
+    environment: &Environment,
+) -> Result<Option<PathBuf>, ConfigError> {
+    if let Some((path, named_by)) = named_file(place, environment) {
+        return if path.exists() {
+            Ok(Some(path))
+        } else {
+            Err(ConfigError::NotFound { path, named_by })
+        };
+    }
+    Ok(usual_file(environment).filter(|path| path.exists()))
+}
+
+/// The config file that somebody named, and how.
+pub(super) fn named_file(
+    place: &ConfigLocation,
+    environment: &Environment,
+) -> Option<(PathBuf, &'static str)> {
+    let flag = place.config.clone().map(|path| (path, "--config"));
+    let named = flag.or_else(|| {
+        environment
+            .path("REMAND_CONFIG")
+            .map(|path| (path, "REMAND_CONFIG"))
+    });
+    named.map(|(path, named_by)| (absolute(path), named_by))
+}
+
+pub(super) fn usual_file(environment: &Environment) -> Option<PathBuf> {
+    usual_folder(environment, "XDG_CONFIG_HOME", ".config").map(|folder| folder.join("config.toml"))
+}
+
+pub(super) fn blackboard(
+    place: &ConfigLocation,
+    environment: &Environment,
+    file: Option<&Path>,
+    read: &Read,
+) -> Result<(PathBuf, Origin), ConfigError> {
+    if let Some(path) = &place.db {
+        return Ok((absolute(path.clone()), Origin::Flag("--db")));
+    }
+    if let Some(path) = environment.path("REMAND_DB") {
+        return Ok((absolute(path), Origin::Variable("REMAND_DB")));
+    }
+    let set = &read.config.blackboard;
+    if let (Some(file), Some(line)) = (file, read.lines.get("blackboard"))
+        && !set.is_empty()
+    {
+        let path = resolve(set, Some(file), environment.path("HOME").as_deref());
+        return Ok((
+            path,
+            Origin::File {
+                path: file.into(),
+                line: *line,
+            },
+        ));
+    }
+    Ok((
+        usual_blackboard(environment).ok_or(ConfigError::NoHome)?,
+        Origin::Default,
+    ))
+}
+
+pub(super) fn usual_blackboard(environment: &Environment) -> Option<PathBuf> {
+    usual_folder(environment, "XDG_STATE_HOME", ".local/state")
+        .map(|folder| folder.join("blackboard.db"))
+}
+
+/// A folder of a person's own: the one that is set, which must be there, or the one beside the config file.
+pub(super) fn folder(
+    key: &str,
+    set: &str,
+    file: Option<&Path>,
+    home: Option<&Path>,
+) -> Result<Option<PathBuf>, Complaint> {
+    if set.is_empty() {
+        let beside = file.and_then(Path::parent).map(|parent| parent.join(key));
+        return Ok(beside.filter(|path| path.is_dir()));
+    }
+    let path = resolve(set, file, home);
+    if path.is_dir() {
+        return Ok(Some(path));
+    }
+    Err(Complaint {
+        keys: vec![KeyPath::dotted(key)],
+        title: format!("`{key}` names {}, which is not a folder", path.display()),
+        help: format!("make the folder, or leave `{key}` out"),
+    })
+}
+
+/// The folder that `folder` finds, also where it is not there yet.
+pub(super) fn watched_folder(
+    key: &str,
+    set: &str,
+    file: Option<&Path>,
+    home: Option<&Path>,
+) -> Option<PathBuf> {
+    if set.is_empty() {
+        file.and_then(Path::parent).map(|parent| parent.join(key))
+    } else {
+        Some(resolve(set, file, home))
+    }
+}
+
+/// A path as it is written in the config file: `~/` is home, a relative one begins at the file's folder.
+pub(super) fn resolve(text: &str, file: Option<&Path>, home: Option<&Path>) -> PathBuf {
+    let path = match (text.strip_prefix('~'), home) {
+        (Some(""), Some(home)) => home.into(),
+        (Some(rest), Some(home)) if rest.starts_with('/') => {
+            home.join(rest.trim_start_matches('/'))
+        }
+        _ => file
+            .and_then(Path::parent)
+            .map_or_else(|| PathBuf::from(text), |parent| parent.join(text)),
+    };
+    absolute(path)
+}
+
+/// remand's folder where the platform keeps such things. A relative path in a variable of the XDG rules does
+/// not count, by those rules.
+fn usual_folder(environment: &Environment, variable: &str, below_home: &str) -> Option<PathBuf> {
+    let absolute = |name: &str| environment.path(name).filter(|path| path.is_absolute());
+    let below_home = if cfg!(target_os = "macos") {
+        "Library/Application Support"
+    } else {
+        below_home
+    };
+    let parent =
+        absolute(variable).or_else(|| absolute("HOME").map(|home| home.join(below_home)))?;
+    Some(parent.join("remand"))
+}
+
+/// The daemon's children have other working folders, so no path stays relative.
+fn absolute(path: PathBuf) -> PathBuf {
+    // It fails for the empty path, or when the working folder is gone: opening the path will say so better.
+    std::path::absolute(&path).unwrap_or(path)
+}

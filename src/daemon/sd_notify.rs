@@ -1,0 +1,234 @@
+//! Whoever started the daemon and watches over it (systemd): told when it is ready, what it does, that it still works.
+//! Nobody there is fine; nothing here ever stands in the way of the work.
+
+use std::io;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::daemon_record::Recorded;
+use crate::blackboard::{self as bb, Conn, Db};
+use crate::clock::{self, Time};
+use crate::config::Supervision;
+
+/// What is told, in the words of sd_notify(3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum News {
+    Ready,
+    Reloading,
+    Stopping,
+    Alive,
+    /// Only the line for `systemctl status`.
+    Status,
+}
+
+pub(super) struct Supervisor {
+    way: Option<(UnixDatagram, SocketAddr)>,
+    /// How often it wants to hear that we are alive.
+    watchdog: Option<Duration>,
+}
+
+/// What shows that the daemon works.
+pub(super) struct Pulse {
+    pub(super) door: Db,
+    pub(super) wake_heartbeat: Arc<Notify>,
+    /// How many passes of the heartbeat ended well.
+    pub(super) beats: watch::Receiver<u64>,
+}
+
+impl Supervisor {
+    pub(super) fn new(asked: &Supervision) -> Self {
+        let way = asked.socket.as_ref().and_then(|socket| match way(socket) {
+            Ok(way) => Some(way),
+            Err(error) => {
+                tracing::warn!(socket = ?socket, error = ?error, "NOTIFY_SOCKET can't be used: nobody is told that this runs");
+                None
+            }
+        });
+        Self {
+            way,
+            watchdog: asked.watchdog,
+        }
+    }
+
+    pub(super) fn is_there(&self) -> bool {
+        self.way.is_some()
+    }
+
+    pub(super) fn tell(&self, news: News, status: &str) {
+        let Some((socket, address)) = &self.way else {
+            return;
+        };
+        let what = match news {
+            News::Ready => "READY=1".to_owned(),
+            // systemd tells by the time which reload a READY=1 that follows belongs to.
+            News::Reloading => format!("RELOADING=1\nMONOTONIC_USEC={}", clock::monotonic_usec()),
+            News::Stopping => "STOPPING=1".to_owned(),
+            News::Alive => "WATCHDOG=1".to_owned(),
+            News::Status => String::new(),
+        };
+        // One line, whatever is in it.
+        let status: String = status
+            .chars()
+            .map(|c| if c.is_control() { ' ' } else { c })
+            .take(500)
+            .collect();
+        let message = format!("{what}\nSTATUS={status}\n");
+        let message = message.trim_start();
+        if let Err(error) = socket.send_to_addr(message.as_bytes(), address) {
+            tracing::warn!(news = ?news, error = ?error, "the supervisor could not be told");
+        }
+    }
+
+    /// Keeps the status line as the work is: each pass of the heartbeat follows a commit.
+    pub(super) async fn show_work(
+        &self,
+        door: Db,
+        mut beats: watch::Receiver<u64>,
+        mut shown: String,
+        stop: CancellationToken,
+    ) {
+        let work = async {
+            while beats.changed().await.is_ok() {
+                // What can't be read now is read after the next pass.
+                if let Ok(now) = door.read(status).await
+                    && now != shown
+                {
+                    self.tell(News::Status, &now);
+                    shown = now;
+                }
+            }
+        };
+        if self.is_there() {
+            tokio::select! { () = work => {}, () = stop.cancelled() => {} }
+        }
+    }
+
+    /// Says that the daemon is alive as often as is wanted, and only if it is: each time the heartbeat made a pass since it was
+    /// asked for, and the blackboard took a write.
+    pub(super) async fn keep_alive(
+        &self,
+        mut pulse: Pulse,
+        recorded: Arc<Recorded>,
+        stop: CancellationToken,
+    ) {
+        // Three times in the time that it waits: one that is late does no harm.
+        let Some(every) = self.watchdog.map(|limit| limit / 3) else {
+            return;
+        };
+        let work = async {
+            let mut silence = Silence {
+                recorded: &recorded,
+                heard_at: clock::now(),
+                is_silent: false,
+            };
+            loop {
+                tokio::time::sleep(every).await;
+                let status = {
+                    let felt = pulse.felt();
+                    tokio::pin!(felt);
+                    tokio::select! {
+                        status = &mut felt => status,
+                        // Still waited for: a write that is queued again and again would only add to the silence.
+                        () = silence.note_after(every * 2) => felt.await,
+                    }
+                };
+                let Some(status) = status else { continue };
+                silence.is_over();
+                self.tell(News::Alive, &status);
+            }
+        };
+        tokio::select! { () = work => {}, () = stop.cancelled() => {} }
+    }
+}
+
+/// Writes down that no sign of life can be given, before the watchdog ends this process without another word.
+struct Silence<'a> {
+    recorded: &'a Recorded,
+    heard_at: Time,
+    is_silent: bool,
+}
+
+impl Silence<'_> {
+    /// Returns once it has noted the silence.
+    async fn note_after(&mut self, wait: Duration) {
+        tokio::time::sleep(wait).await;
+        if !self.is_silent {
+            self.is_silent = true;
+            self.recorded.set_silent(Some(self.heard_at));
+            tracing::error!(since = %self.heard_at, "no sign of life can be given: the watchdog ends this daemon soon");
+        }
+    }
+
+    fn is_over(&mut self) {
+        self.heard_at = clock::now();
+        if std::mem::take(&mut self.is_silent) {
+            self.recorded.set_silent(None);
+        }
+    }
+}
+
+impl Pulse {
+    /// What the daemon does, if it works.
+    async fn felt(&mut self) -> Option<String> {
+        self.beats.mark_unchanged();
+        self.wake_heartbeat.notify_one();
+        self.beats.changed().await.ok()?;
+        // A write, though of nothing: readers are let in beside a lock that keeps every writer out.
+        let felt = self.door.write("pulse", status).await;
+        felt.map_err(
+            |error| tracing::error!(error = ?error, "the blackboard does not answer: no sign of life is given"),
+        )
+        .ok()
+    }
+}
+
+/// One line for `systemctl status`.
+pub(super) fn status(conn: &Conn) -> bb::Result<String> {
+    let at_work = match bb::claimed_items(conn)? {
+        0 => "nothing to do now".to_owned(),
+        1 => "at work on 1 item".to_owned(),
+        n => format!("at work on {n} items"),
+    };
+    let stops = bb::stops(conn)?.into_iter().map(|stop| {
+        stop.project_id
+            .map_or("; everything is stopped".to_owned(), |id| {
+                format!("; {id} is stopped")
+            })
+    });
+    Ok(at_work + &stops.collect::<String>())
+}
+
+fn way(socket: &str) -> io::Result<(UnixDatagram, SocketAddr)> {
+    let sender = UnixDatagram::unbound()?;
+    sender.set_nonblocking(true)?;
+    Ok((sender, address(socket)?))
+}
+
+fn address(socket: &str) -> io::Result<SocketAddr> {
+    match socket.strip_prefix('@') {
+        Some(name) => in_no_folder(name),
+        None if socket.starts_with('/') => SocketAddr::from_pathname(socket),
+        None => Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "neither a path nor an abstract name",
+        )),
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn in_no_folder(name: &str) -> io::Result<SocketAddr> {
+    use std::os::linux::net::SocketAddrExt as _;
+    SocketAddr::from_abstract_name(name)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn in_no_folder(_name: &str) -> io::Result<SocketAddr> {
+    Err(io::Error::new(
+        io::ErrorKind::Unsupported,
+        "only Linux has abstract names",
+    ))
+}

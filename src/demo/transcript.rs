@@ -1,0 +1,113 @@
+//! What stands on a pull request at the end, as anybody would read it there.
+
+use serde_json::Value;
+
+use super::{ME, Part, REPO, Stage};
+
+/// One thing that was said.
+pub(crate) struct Remark {
+    pub(crate) by: String,
+    /// What it was: `requested changes`, `commented`, …
+    pub(crate) how: &'static str,
+    /// The file and line that it is about.
+    pub(crate) place: Option<String>,
+    /// The line of it that tells most.
+    pub(crate) text: String,
+}
+
+impl Stage {
+    /// Oldest first; an inline comment stands with the review that it came with.
+    pub(crate) async fn said_on(&self, part: &Part) -> anyhow::Result<Vec<Remark>> {
+        let n = part.number;
+        let reviews = self.list(&format!("pulls/{n}/reviews")).await?;
+        let comments = self.list(&format!("pulls/{n}/comments")).await?;
+        let is_of = |review: &Value, comment: &&Value| {
+            number(comment, "pull_request_review_id") == number(review, "id")
+        };
+        let mut all: Vec<(i64, Remark)> = Vec::new();
+        for review in &reviews {
+            let mut said = said(review);
+            for inline in comments
+                .iter()
+                .filter(|comment| is_of(review, comment))
+                .map(self::said)
+            {
+                said.place = inline.place;
+                if said.text.is_empty() {
+                    // An answer is wrapped into a review without words.
+                    (said.by, said.text) = (inline.by, inline.text);
+                    said.how = if inline.how == "answered" {
+                        inline.how
+                    } else {
+                        said.how
+                    };
+                }
+            }
+            all.push((number(review, "id"), said));
+        }
+        all.extend(
+            self.list(&format!("issues/{n}/comments"))
+                .await?
+                .iter()
+                .map(|one| (number(one, "id"), said(one))),
+        );
+        all.sort_by_key(|(id, _)| *id);
+        Ok(all.into_iter().map(|(_, said)| said).collect())
+    }
+
+    async fn list(&self, path: &str) -> anyhow::Result<Vec<Value>> {
+        let list = self
+            .people
+            .look(ME, &format!("repos/{REPO}/{path}?per_page=100"))
+            .await?;
+        Ok(list.as_array().cloned().unwrap_or_default())
+    }
+}
+
+fn said(one: &Value) -> Remark {
+    let word = |key: &str| one.get(key).and_then(Value::as_str).unwrap_or_default();
+    let path = one.get("path").and_then(Value::as_str);
+    let how = match word("state") {
+        "APPROVED" => "approved",
+        "CHANGES_REQUESTED" => "requested changes",
+        "DISMISSED" => "requested changes (withdrawn since)",
+        "COMMENTED" => "had no objections",
+        _ if one.get("in_reply_to_id").is_some() => "answered",
+        _ => "commented",
+    };
+    let (shown, marker) = word("body")
+        .split_once("<!-- remand:")
+        .unwrap_or((word("body"), ""));
+    let login = one
+        .get("user")
+        .and_then(|user| user.get("login"))
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    Remark {
+        by: if marker.is_empty() {
+            login.to_owned()
+        } else {
+            "remand".to_owned()
+        },
+        how,
+        place: path.map(|path| format!("{path}:{}", number(one, "original_line"))),
+        text: telling(shown),
+    }
+}
+
+/// The first line, or the one after our own heading.
+fn telling(text: &str) -> String {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let first = lines
+        .find(|line| !line.starts_with("**remand**:"))
+        .unwrap_or_default();
+    first
+        .strip_prefix("**remand** ")
+        .unwrap_or(first)
+        .replace("**", "")
+        .replace('\u{200b}', "")
+}
+
+fn number(one: &Value, key: &str) -> i64 {
+    one.get(key).and_then(Value::as_i64).unwrap_or_default()
+}

@@ -1,0 +1,60 @@
+//! The size of a fix, judged before anything is done with it. Committing, showing, copying and testing a gigabyte would run
+//! each of these steps into its time limit, again and again.
+
+use super::commit::Span;
+use super::interrupt::Interrupt;
+use super::remote_sync::objected;
+use super::task::Task;
+use crate::git::Place;
+use crate::remote::{Objection, Wrong};
+
+impl Task {
+    /// Why what the agent left uncommitted is too much to be committed, if it is. Nothing of it is read.
+    pub(super) async fn oversize_rest(&self, place: &Place) -> Result<Option<String>, Interrupt> {
+        let rest = self.git.uncommitted_size(place).await?;
+        Ok(self.too_large(rest.files, rest.bytes))
+    }
+
+    /// Why a committed fix is too large to be taken over, if it is. Only names and sizes are read.
+    pub(super) async fn oversize(
+        &self,
+        place: &Place,
+        span: Span<'_>,
+        head: &str,
+    ) -> Result<Option<String>, Interrupt> {
+        let files = self.git.net_files(place, span.first, head).await?;
+        if let Some(reason) = self.too_large(files.len(), 0) {
+            return Ok(Some(reason));
+        }
+        let blobs: Vec<String> = files
+            .iter()
+            .filter(|file| file.has_blob())
+            .map(|file| file.blob.clone())
+            .collect();
+        let sizes = self.git.blob_sizes(place, &blobs).await?;
+        let bytes = sizes
+            .iter()
+            .fold(0_u64, |sum, size| sum.saturating_add(*size));
+        // Commits on the way may carry what the last one has no more.
+        let carried = self.git.new_objects_size(place, span.first, head).await?;
+        Ok(self.too_large(files.len(), bytes.max(carried)))
+    }
+
+    fn too_large(&self, files: usize, bytes: u64) -> Option<String> {
+        let rules = &self.rules.push;
+        let what = if bytes > rules.max_total_bytes {
+            Wrong::TooMuch {
+                bytes,
+                most: rules.max_total_bytes,
+            }
+        } else if self.change.has_pr() && files > rules.max_files {
+            Wrong::TooManyFiles {
+                files,
+                most: rules.max_files,
+            }
+        } else {
+            return None;
+        };
+        Some(objected(&[Objection { what, path: None }]))
+    }
+}

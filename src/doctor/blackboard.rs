@@ -1,0 +1,373 @@
+//! The blackboard, the daemon on it, and how its changes stand.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{Access, access};
+
+use super::{CALL, Check, Surroundings, bytes};
+use crate::blackboard::{self as bb, Project, Quick, ReadOnlyDb, Show};
+use crate::change::{Change, ProjectId, Shadow, ShadowMode, State};
+use crate::clock::Time;
+use crate::config::{Loaded, Origin};
+use crate::daemon::{self, InForce};
+
+const NAME: &str = "blackboard";
+
+/// What is known before anything else is looked at.
+#[derive(Default)]
+pub(super) struct Known {
+    pub(super) checks: Vec<Check>,
+    pub(super) projects: Vec<Project>,
+    pub(super) last_beat: Option<Time>,
+    /// What is in force for each project.
+    pub(super) shadows: Vec<(ProjectId, Shadow)>,
+    pub(super) standing: Vec<Check>,
+    /// What the daemon has in force.
+    pub(super) configuration: Option<bb::Configuration>,
+}
+
+pub(super) async fn onlook(loaded: &Loaded, now: Time) -> Known {
+    let path = loaded.blackboard.clone();
+    match path.metadata() {
+        Ok(meta) if meta.is_dir() || meta.len() > 0 => {}
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {}
+        Ok(_) | Err(_) => {
+            return Known {
+                checks: vec![missing(loaded)],
+                ..Known::default()
+            };
+        }
+    }
+    // Settings that cannot be read are reported elsewhere.
+    let latest = daemon::latest(loaded, now).ok();
+    let looked = tokio::task::spawn_blocking(move || look(&path, latest, now)).await;
+    match looked {
+        Ok(Ok(known)) => known,
+        Ok(Err(error)) => Known {
+            checks: vec![unreadable(&error)],
+            ..Known::default()
+        },
+        Err(error) => {
+            let check = Check::fail(
+                NAME,
+                error.to_string(),
+                "please report this as a bug of remand",
+            );
+            Known {
+                checks: vec![check],
+                ..Known::default()
+            }
+        }
+    }
+}
+
+fn missing(loaded: &Loaded) -> Check {
+    let path = loaded.blackboard.display();
+    match &loaded.blackboard_from {
+        Origin::Flag(name) | Origin::Variable(name) => Check::fail(
+            NAME,
+            format!("there is none at {path}, which {name} names"),
+            "check the name; `remand project add PATH` begins a new one there",
+        ),
+        Origin::Default | Origin::File { .. } => Check::warn(
+            NAME,
+            format!("there is none yet at {path}"),
+            "`remand project add PATH` begins one",
+        ),
+    }
+}
+
+fn unreadable(error: &bb::BoardError) -> Check {
+    let r#do = if matches!(error, bb::BoardError::Newer { .. }) {
+        "install the newest remand"
+    } else if matches!(error, bb::BoardError::Foreign { .. }) {
+        "name another file: `--db`, REMAND_DB, or `blackboard` in the settings"
+    } else {
+        "look at the file and its folder, or bring back a backup of it"
+    };
+    Check::fail(NAME, error.to_string(), r#do)
+}
+
+fn look(path: &Path, latest: Option<bb::Latest>, now: Time) -> bb::Result<Known> {
+    let mut onlook = ReadOnlyDb::open(path)?;
+    onlook.read(|conn| {
+        let projects = bb::list_projects(conn)?;
+        let shadow = |id: &ProjectId| Ok((id.clone(), bb::project_shadow(conn, id)?));
+        Ok(Known {
+            checks: modes(path).into_iter().chain(unwritable(path)).collect(),
+            shadows: projects
+                .iter()
+                .map(|project| shadow(&project.project_id))
+                .collect::<bb::Result<_>>()?,
+            projects,
+            configuration: bb::configuration(conn)?,
+            last_beat: bb::evaluator_rows(conn)?
+                .into_iter()
+                .filter_map(|row| row.last_run)
+                .max(),
+            standing: bb::stops(conn)?
+                .iter()
+                .map(stopped)
+                .chain(clock_jumps(conn, latest, now)?)
+                .chain(changes(&bb::board(conn, Show::Live, i64::MAX)?, now))
+                .collect(),
+        })
+    })
+}
+
+/// What remand knows and what agents say is for nobody else.
+fn modes(path: &Path) -> Vec<Check> {
+    let folder = path.parent().map(Path::to_owned).unwrap_or_default();
+    let open = |path: &Path, to: &str| {
+        let mode = path.metadata().ok()?.permissions().mode() & 0o777;
+        let says = format!(
+            "{} can be opened by others (mode {mode:03o})",
+            path.display()
+        );
+        (mode & 0o077 != 0)
+            .then(|| Check::warn(NAME, says, format!("chmod {to} {}", path.display())))
+    };
+    [open(path, "600"), open(&folder, "700")]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// It can be looked at by this, and by no other command.
+fn unwritable(path: &Path) -> Option<Check> {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let written = access(path, Access::WRITE_OK)
+        .and_then(|()| access(folder, Access::WRITE_OK | Access::EXEC_OK));
+    let error = written.err()?;
+    let says = format!("{} can't be written: {error}", path.display());
+    Some(Check::fail(
+        NAME,
+        says,
+        "make the file and its folder yours; if its disk is read-only, look why (`dmesg`)",
+    ))
+}
+
+/// Whether its file is whole, as far as that can be told in a moment.
+pub(super) async fn integrity(around: Arc<Surroundings>) -> Vec<Check> {
+    let path = around.loaded.blackboard.clone();
+    let size = size(&path);
+    if size == 0 || !path.is_file() {
+        return Vec::new();
+    }
+    let shown = format!("{}, {}", path.display(), bytes(size));
+    let looked =
+        tokio::task::spawn_blocking(move || ReadOnlyDb::open(&path)?.quick_check(CALL / 2)).await;
+    match looked {
+        Ok(Ok(Quick::Whole)) => vec![Check::ok(NAME, format!("{shown}, whole"))],
+        Ok(Ok(Quick::NotInTime)) => {
+            vec![Check::ok(
+                NAME,
+                format!("{shown}; too large to be checked in a moment: `remand check` does it"),
+            )]
+        }
+        Ok(Ok(Quick::Damaged(what))) => {
+            vec![Check::fail(
+                NAME,
+                format!("{shown}, is damaged: {what}"),
+                "stop remand and bring back a backup of it",
+            )]
+        }
+        // Said already, when it was opened first.
+        Ok(Err(_)) | Err(_) => Vec::new(),
+    }
+}
+
+/// With what was not yet written into the file itself.
+fn size(path: &Path) -> u64 {
+    let wal = {
+        let mut name = path.as_os_str().to_owned();
+        name.push("-wal");
+        PathBuf::from(name)
+    };
+    [path, &wal]
+        .into_iter()
+        .filter_map(|path| path.metadata().ok())
+        .map(|meta| meta.len())
+        .sum()
+}
+
+pub(super) fn daemon(around: &Surroundings, last_beat: Option<Time>) -> Check {
+    let beat = last_beat
+        .map(|beat| format!(", its last look was at {beat}"))
+        .unwrap_or_default();
+    match daemon::holder(&around.loaded.blackboard) {
+        Some(pid) => Check::ok("daemon", format!("runs with pid {pid}{beat}")),
+        None => Check::warn(
+            "daemon",
+            format!("does not run{beat}"),
+            "`remand run` starts it (or `remand tick` from cron); without it nothing happens by itself",
+        ),
+    }
+}
+
+/// Whether the daemon uses what the files say; `loaded` is none where they can't be loaded.
+pub(super) fn in_force(
+    loaded: Option<&Loaded>,
+    blackboard: &Path,
+    row: Option<&bb::Configuration>,
+) -> Option<Check> {
+    const NAME: &str = "configuration";
+    let Some(loaded) = loaded else {
+        // The files were checked before this; here counts only that the daemon goes on with the old ones.
+        let row = row.filter(|_| daemon::holder(blackboard).is_some())?;
+        let says = format!(
+            "the daemon uses the settings it loaded at {}; nothing is pushed",
+            row.in_force_since
+        );
+        return Some(Check::warn(
+            NAME,
+            says,
+            "fix the file: the daemon loads it then",
+        ));
+    };
+    let in_force = InForce::of(loaded, row);
+    match in_force.is_in_force() {
+        None => None,
+        Some(true) => Some(Check::ok(NAME, in_force.sentence())),
+        Some(false) => {
+            let r#do = in_force.command().map_or_else(
+                || "start the daemon with this file, or name the daemon's with --config".to_owned(),
+                |command| format!("`{command}`"),
+            );
+            Some(Check::warn(NAME, in_force.sentence(), r#do))
+        }
+    }
+}
+
+/// Which projects are in shadow, and where the settings say something else than the daemon goes by.
+pub(super) fn shadow(loaded: &Loaded, shadows: &[(ProjectId, Shadow)]) -> Vec<Check> {
+    let runs = daemon::holder(&loaded.blackboard).is_some();
+    let mode = |(id, in_force): &(ProjectId, Shadow)| {
+        if runs {
+            *in_force
+        } else {
+            loaded.project(id.as_str()).shadow
+        }
+    };
+    let mut checks = Vec::new();
+    for (in_mode, what) in [
+        (
+            ShadowMode::Review,
+            "agents only review, and nothing is fixed, pushed or posted",
+        ),
+        (ShadowMode::Dry, "nothing is run, pushed or posted"),
+    ] {
+        let on: Vec<&str> = shadows
+            .iter()
+            .filter(|one| mode(one) == Some(in_mode))
+            .map(|(id, _)| id.as_str())
+            .collect();
+        if !on.is_empty() {
+            checks.push(Check::ok(
+                "shadow",
+                format!("on for {}: {what}; `remand stats --shadow`", on.join(", ")),
+            ));
+        }
+    }
+    checks.extend(shadows.iter().filter_map(|(id, in_force)| {
+        let unread = daemon::UnreadShadow::of(loaded, id, *in_force)?;
+        Some(Check::warn(
+            "shadow",
+            format!("{id}: {}", unread.says()),
+            unread.remedy(),
+        ))
+    }));
+    checks
+}
+
+/// Somebody said so, and may have forgotten it.
+fn stopped(stop: &bb::Stopped) -> Check {
+    let what = stop
+        .project_id
+        .as_ref()
+        .map_or("everything", |id| id.as_str());
+    let reason = stop
+        .reason
+        .as_ref()
+        .map(|reason| format!(": {reason}"))
+        .unwrap_or_default();
+    let says = format!(
+        "{what}, by {} at {}{reason}",
+        stop.stopped_by, stop.stopped_at
+    );
+    let name = stop
+        .project_id
+        .as_ref()
+        .map(|id| format!(" {id}"))
+        .unwrap_or_default();
+    Check::warn(
+        "stopped",
+        says,
+        format!("`remand start{name}` when it is to go on"),
+    )
+}
+
+/// Times of the future among those of what was done, and waits that no right clock can have stored.
+fn clock_jumps(conn: &bb::Conn, latest: Option<bb::Latest>, now: Time) -> bb::Result<Vec<Check>> {
+    let mut checks = Vec::new();
+    if let Some(done) = bb::latest_stored(conn)?.filter(|done| bb::is_ahead(*done, now)) {
+        let says =
+            format!("it was set back: the blackboard has times up to {done}, and it is {now} now");
+        checks.push(Check::warn(
+            "clock",
+            says,
+            "check the clock; what was put off by the wrong one is tried again now",
+        ));
+    }
+    let found = latest
+        .map(|latest| bb::implausible(conn, &latest))
+        .transpose()?
+        .unwrap_or_default();
+    if let Some(first) = found.first() {
+        let stored = first
+            .stored
+            .map(|stored| format!(" until {stored}"))
+            .unwrap_or_default();
+        let says = format!(
+            "{} of what was put off waits too long, such as the {} of {}{stored}",
+            found.len(),
+            first.deadline,
+            first.id
+        );
+        checks.push(Check::warn(
+            "clock",
+            says,
+            "`remand run` or `remand tick` goes on with it at once",
+        ));
+    }
+    Ok(checks)
+}
+
+fn changes(rows: &[bb::BoardRow], now: Time) -> Option<Check> {
+    if rows.is_empty() {
+        return None;
+    }
+    let count =
+        |fits: &dyn Fn(&Change) -> bool| rows.iter().filter(|row| fits(&row.change)).count();
+    let needs_you = count(&|change| change.state == State::Escalated);
+    let paused = count(&|change| change.paused_by_person || change.paused_by_rules);
+    let held = count(&|change| change.held_until.is_some_and(|until| until > now));
+    let mut parts = vec![format!("{} under way", rows.len() - needs_you)];
+    for (n, what) in [(needs_you, "need you"), (paused, "paused"), (held, "held")] {
+        if n > 0 {
+            parts.push(format!("{n} {what}"));
+        }
+    }
+    let says = parts.join(", ");
+    Some(if needs_you + held > 0 {
+        Check::warn(
+            "changes",
+            says,
+            "`remand list` shows them, `remand why CHANGE` what to do",
+        )
+    } else {
+        Check::ok("changes", says)
+    })
+}

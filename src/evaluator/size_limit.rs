@@ -1,0 +1,157 @@
+//! How much of a review goes into one event. The forge bounds the characters of one text, not how many come with a review,
+//! and an event that is too large can't be written at all. Values in, values out.
+
+use serde_json::{Value, json};
+
+use crate::finding::Severity;
+use crate::pull_request::Feedback;
+
+/// Maximum bytes of one text: all that the forge takes, 65,536 characters of up to four bytes.
+const TEXT: usize = 256 << 10;
+
+/// Maximum bytes of all comments together, as they are stored: far more than the runs of a fix can be told, and about half
+/// of what an event may hold.
+const ALL: usize = 8 << 20;
+
+/// A review that fits.
+pub(super) struct Fitted {
+    pub(super) body: String,
+    pub(super) findings: Vec<Value>,
+    /// The comments that are in it, also those that say nothing.
+    pub(super) taken: Vec<String>,
+    /// Those for which there was no room.
+    pub(super) left_out: Vec<String>,
+}
+
+/// The first ones first, until there is no room.
+pub(super) fn fit(review: &Feedback, comments: &[&Feedback]) -> Fitted {
+    let (mut findings, mut taken, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
+    let mut room = ALL;
+    for comment in comments {
+        if comment.body.trim().is_empty() {
+            taken.push(comment.feedback_id.clone());
+            continue;
+        }
+        let (text, path) = (
+            cut(&comment.body, TEXT),
+            comment.path.as_deref().map(|path| cut(path, TEXT)),
+        );
+        let context = comment.hunk.as_deref().map(|hunk| cut(hunk, TEXT));
+        let finding = json!({
+            "severity": Severity::Medium,
+            "path": path,
+            "line": comment.line,
+            "text": text,
+            "context": context,
+            "feedback_id": comment.feedback_id,
+            "forge_id": comment.forge_id,
+        });
+        let Some(rest) = room.checked_sub(finding.to_string().len()) else {
+            left_out.push(comment.feedback_id.clone());
+            continue;
+        };
+        room = rest;
+        taken.push(comment.feedback_id.clone());
+        findings.push(finding);
+    }
+    Fitted {
+        body: cut(&review.body, TEXT),
+        findings,
+        taken,
+        left_out,
+    }
+}
+
+/// The beginning of a text, and how much is missing of it.
+fn cut(text: &str, cap: usize) -> String {
+    let end = text.floor_char_boundary(cap);
+    match text.get(..end) {
+        Some(kept) if end < text.len() => {
+            format!("{kept}\n… ({} bytes are left out)", text.len() - end)
+        }
+        Some(_) | None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::change::ChangeId;
+    use crate::clock::Time;
+    use crate::pull_request::{SaidKind, Trust, last_lines};
+
+    fn said(n: i64, kind: SaidKind, body: &str) -> Feedback {
+        Feedback {
+            feedback_id: format!("g{n}"),
+            change_id: ChangeId::new("c1"),
+            forge_id: format!("{kind}:{n}"),
+            author: "bob".into(),
+            author_id: Some(7),
+            trust: Trust::MayMakeWork,
+            trust_reason: None,
+            is_person: true,
+            kind,
+            state: None,
+            commit: None,
+            path: Some("src/".to_owned() + &"p".repeat(4000)),
+            line: Some(1),
+            hunk: Some(last_lines(&format!(
+                "@@ -1 +1 @@\n{}",
+                "\u{1}".repeat(500_000)
+            ))),
+            review: None,
+            in_reply_to: None,
+            url: None,
+            body: body.into(),
+            created_at: None,
+            taken_in: Time::from_millis(0),
+            outcome: None,
+            event_id: None,
+        }
+    }
+
+    fn size(fitted: &Fitted) -> usize {
+        json!({ "body": fitted.body, "findings": fitted.findings })
+            .to_string()
+            .len()
+    }
+
+    /// 65 536 characters are what GitHub takes: of four bytes each, or of the kind that is quoted with six.
+    #[test]
+    fn the_largest_review_that_the_forge_takes_fits_into_an_event() {
+        for letter in ["a", "🦀", "\u{1}", "\""] {
+            let largest = letter.repeat(65_536);
+            let review = said(0, SaidKind::Review, &largest);
+            let comments: Vec<Feedback> = (1..=300)
+                .map(|n| said(n, SaidKind::ReviewComment, &largest))
+                .collect();
+            let fitted = fit(&review, &comments.iter().collect::<Vec<_>>());
+            assert!(size(&fitted) < 10_000_000, "{letter:?}: {}", size(&fitted));
+            assert!(
+                fitted.findings.len() >= 12,
+                "{letter:?}: {}",
+                fitted.findings.len()
+            );
+            assert_eq!(fitted.taken.len() + fitted.left_out.len(), 300);
+            assert_eq!(fitted.taken.len(), fitted.findings.len());
+        }
+    }
+
+    #[test]
+    fn what_is_cut_says_so_and_what_fits_is_whole() {
+        assert_eq!(cut("ab", 2), "ab");
+        assert_eq!(cut("🦀🦀", 5), "🦀\n… (4 bytes are left out)");
+        let (review, comment, empty) = (
+            said(0, SaidKind::Review, "no"),
+            said(1, SaidKind::ReviewComment, "here"),
+            said(2, SaidKind::ReviewComment, " "),
+        );
+        let fitted = fit(&review, &[&comment, &empty]);
+        assert_eq!((fitted.body.as_str(), fitted.findings.len()), ("no", 1));
+        assert_eq!(fitted.findings[0]["text"], json!("here"));
+        assert_eq!(
+            (fitted.taken, fitted.left_out.len()),
+            (vec!["g1".to_owned(), "g2".to_owned()], 0)
+        );
+    }
+}

@@ -1,0 +1,444 @@
+//! During a run, an agent's configuration and instructions are those of the base, never those of the branch
+//! under work, nor what an earlier run left in ignored files. What was there comes back afterwards.
+//!
+//! What is done is written down before it is done, so that a crash at any line can be undone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::agent_config_journal::{Before, Bytes, Content, LIMIT, Record, RecordFiles, SwapEntry};
+use super::agent_config_paths::{Blob, config_on_disk, is_at_top, link_target, read_tree};
+use super::command::{GitCommand, utf8};
+use super::fs_nofollow::{
+    FileKind, first_non_folder, names, path_of, remove, remove_empty_parents, replace_durably,
+    thing,
+};
+use super::history::check_sha;
+use super::{Git, GitError, Place};
+use crate::failpoint::crash_point;
+use crate::files;
+
+/// What the agent's environment needs while configuration is swapped.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Swapped {
+    /// Hides files that only the base has from the agent's `git status` and `git add -A`: an ignore file of
+    /// the run's own (with the user's in it), not an edit of one that other worktrees share.
+    pub(crate) env: BTreeMap<String, String>,
+}
+
+impl Git {
+    /// Replaces agent configuration by that of the commit `base`, until [`Git::put_back_config`]. `record` is a
+    /// file outside the worktree whose folder exists; copies are kept beside it.
+    ///
+    /// Tracked files are marked skip-worktree, so that the agent neither sees nor commits the difference. A
+    /// symlink of the base is replaced by the file that it leads to there, or by nothing.
+    pub(crate) async fn swap_in_base_config(
+        &self,
+        place: &Place,
+        base: &str,
+        record: &Path,
+    ) -> Result<Swapped, GitError> {
+        place.check()?;
+        check_sha(base)?;
+        let files = RecordFiles::new(record);
+        files.begin()?;
+        let mut record = Record {
+            base: base.to_owned(),
+            complete: false,
+            entries: self.plan(place, base, &files).await?,
+        };
+        let ignore = self.write_ignore(place, &record.entries, &files).await?;
+        crash_point!("swap.record.before");
+        files.store(&record)?;
+        crash_point!("swap.record.after");
+        self.hide(
+            place,
+            record.entries.iter().filter(|entry| entry.index.is_some()),
+        )
+        .await?;
+        for entry in record
+            .entries
+            .iter()
+            .filter(|entry| entry.before != Before::Folder)
+        {
+            take_away(&place.path, &path_of(&entry.path.0))?;
+            crash_point!("swap.taken_away");
+        }
+        for entry in &record.entries {
+            if let Some(blob) = &entry.placed {
+                self.content_of(place, blob)
+                    .await?
+                    .write(&place.path, &path_of(&entry.path.0))?;
+                crash_point!("swap.placed");
+            }
+        }
+        record.complete = true;
+        files.store(&record)?;
+        crash_point!("swap.complete");
+        Ok(ignore)
+    }
+
+    async fn hide(
+        &self,
+        place: &Place,
+        entries: impl Iterator<Item = &SwapEntry>,
+    ) -> Result<(), GitError> {
+        let paths: Vec<u8> = entries
+            .flat_map(|entry| [entry.path.0.as_slice(), b"\0"].concat())
+            .collect();
+        if !paths.is_empty() {
+            let call = GitCommand::at(place, ["update-index", "--skip-worktree", "-z", "--stdin"]);
+            self.bytes(call.stdin(paths)).await?;
+        }
+        Ok(())
+    }
+
+    async fn plan(
+        &self,
+        place: &Place,
+        base: &str,
+        files: &RecordFiles,
+    ) -> Result<Vec<SwapEntry>, GitError> {
+        let head = self.config_in_head(place).await?;
+        let index = self.config_in_index(place).await?;
+        let base_files = self.config_in_commit(place, base).await?;
+        let mut paths: BTreeSet<Vec<u8>> = config_on_disk(&place.path)?;
+        paths.extend(head.keys().cloned());
+        paths.extend(index.keys().cloned());
+        paths.extend(
+            base_files
+                .keys()
+                .filter(|path| can_be_placed(place, path))
+                .cloned(),
+        );
+        let mut entries = Vec::new();
+        for (number, path) in paths.into_iter().enumerate() {
+            let content = Content::on_disk(&place.path, &path_of(&path))?;
+            let full = place.path.join(path_of(&path));
+            if content == Content::Other && matches!(thing(&full)?, FileKind::File { .. }) {
+                return Err(GitError::ConfigTooBig {
+                    path: full,
+                    limit: LIMIT,
+                });
+            }
+            let placed = match base_files.get(&path) {
+                Some(blob) if can_be_placed(place, &path) => {
+                    self.file_behind(place, base, &path, blob).await?
+                }
+                Some(_) | None => None,
+            };
+            let staged = index.get(&path).cloned().flatten();
+            entries.push(SwapEntry {
+                head: head.get(&path).cloned(),
+                was_hidden: staged.as_ref().is_some_and(|staged| staged.hidden),
+                index: staged.map(|staged| staged.blob),
+                before: files.copy(&content, number)?,
+                placed,
+                path: Bytes(path),
+            });
+        }
+        Ok(entries)
+    }
+
+    async fn config_in_head(&self, place: &Place) -> Result<BTreeMap<Vec<u8>, Blob>, GitError> {
+        match self.resolve(place, "HEAD").await? {
+            Some(head) => self.config_in_commit(place, &head).await,
+            None => Ok(BTreeMap::new()),
+        }
+    }
+
+    /// The regular file that a path of a commit is, or leads to.
+    async fn file_behind(
+        &self,
+        place: &Place,
+        commit: &str,
+        path: &[u8],
+        blob: &Blob,
+    ) -> Result<Option<Blob>, GitError> {
+        let (mut path, mut blob) = (path.to_vec(), blob.clone());
+        for _ in 0..5 {
+            if blob.is_file() {
+                return Ok(Some(blob));
+            }
+            if !blob.is_link() {
+                return Ok(None);
+            }
+            let Some(target) = link_target(&path, &self.blob(place, &blob.sha).await?) else {
+                return Ok(None);
+            };
+            let call = GitCommand::at(
+                place,
+                [
+                    "ls-tree",
+                    "-z",
+                    "--full-tree",
+                    "--end-of-options",
+                    commit,
+                    "--",
+                ],
+            );
+            let found = read_tree(&self.bytes(call.arg(path_of(&target))).await?)?;
+            let Some(next) = found.into_iter().find(|file| file.path == target) else {
+                return Ok(None);
+            };
+            (path, blob) = (next.path, next.blob);
+        }
+        Ok(None)
+    }
+
+    async fn content_of(&self, place: &Place, blob: &Blob) -> Result<Content, GitError> {
+        if !blob.is_file() && !blob.is_link() {
+            return Ok(Content::Folder);
+        }
+        let bytes = self.blob(place, &blob.sha).await?;
+        Ok(if blob.is_link() {
+            Content::Link { target: bytes }
+        } else {
+            Content::File {
+                mode: if blob.mode & 0o100 == 0 { 0o644 } else { 0o755 },
+                bytes,
+            }
+        })
+    }
+
+    async fn write_ignore(
+        &self,
+        place: &Place,
+        entries: &[SwapEntry],
+        files: &RecordFiles,
+    ) -> Result<Swapped, GitError> {
+        let only_base: Vec<_> = entries
+            .iter()
+            .filter(|entry| entry.placed.is_some() && entry.index.is_none())
+            .collect();
+        if only_base.is_empty() {
+            return Ok(Swapped::default());
+        }
+        let mut text = match self.users_ignore_file(place).await? {
+            // Most people have none.
+            Some(path) => files::read(&path, LIMIT).unwrap_or_default(),
+            None => Vec::new(),
+        };
+        text.push(b'\n');
+        for entry in only_base
+            .into_iter()
+            .filter(|entry| !entry.path.0.contains(&b'\n'))
+        {
+            text.push(b'/');
+            for byte in &entry.path.0 {
+                if b"\\*?[ !#".contains(byte) {
+                    text.push(b'\\');
+                }
+                text.push(*byte);
+            }
+            text.push(b'\n');
+        }
+        replace_durably(&files.ignore, &text)?;
+        let pairs = [
+            ("COUNT", "1".to_owned()),
+            ("KEY_0", "core.excludesFile".to_owned()),
+            ("VALUE_0", utf8(&files.ignore)?),
+        ];
+        Ok(Swapped {
+            env: pairs
+                .into_iter()
+                .map(|(name, value)| (format!("GIT_CONFIG_{name}"), value))
+                .collect(),
+        })
+    }
+
+    async fn users_ignore_file(&self, place: &Place) -> Result<Option<PathBuf>, GitError> {
+        let call = GitCommand::at(
+            place,
+            ["config", "--type=path", "--get", "core.excludesFile"],
+        );
+        if let Some(path) = self.maybe_line(call).await? {
+            return Ok(Some(place.path.join(path)));
+        }
+        let folder = self.env.get("XDG_CONFIG_HOME").map(PathBuf::from);
+        let folder = folder.or_else(|| {
+            self.env
+                .get("HOME")
+                .map(|home| Path::new(home).join(".config"))
+        });
+        Ok(folder.map(|folder| folder.join("git/ignore")))
+    }
+
+    /// Undoes [`Git::swap_in_base_config`], however far it came, and says which configuration the agent had
+    /// edited: those edits are gone. What the agent *committed* is in HEAD, and stays for the checks of the diff.
+    /// Without a record there is nothing to do. Said twice, or after a crash anywhere in it, it does and says the same.
+    pub(crate) async fn put_back_config(
+        &self,
+        place: &Place,
+        record: &Path,
+    ) -> Result<Vec<String>, GitError> {
+        place.check()?;
+        let files = RecordFiles::new(record);
+        let Some(record) = files.load()? else {
+            files.finish()?;
+            return Ok(files.load_dropped()?.unwrap_or_default());
+        };
+        let (goals, index) = self.goals(place, &record, &files).await?;
+        let dropped = match files.load_dropped()? {
+            Some(dropped) => dropped,
+            None => {
+                let dropped = if record.complete {
+                    edited(place, &goals)?
+                } else {
+                    Vec::new()
+                };
+                files.store_dropped(&dropped)?;
+                dropped
+            }
+        };
+        crash_point!("config_back.dropped");
+        self.bytes(GitCommand::at(place, ["update-index", "-z", "--index-info"]).stdin(index))
+            .await?;
+        // A sparse checkout, or a person, had hidden them before.
+        let staged = self.config_in_index(place).await?;
+        let hidden = record
+            .entries
+            .iter()
+            .filter(|entry| entry.was_hidden && staged.contains_key(&entry.path.0));
+        self.hide(place, hidden).await?;
+        let mut changed = Vec::new();
+        // From the last to the first: what is in a folder goes before the folder.
+        for goal in goals.iter().rev() {
+            let path = path_of(&goal.path);
+            if goal.disk != Content::Folder && Content::on_disk(&place.path, &path)? != goal.disk {
+                take_away(&place.path, &path)?;
+                crash_point!("config_back.taken_away");
+                changed.push(goal);
+            }
+        }
+        for goal in changed {
+            goal.disk.write(&place.path, &path_of(&goal.path))?;
+            crash_point!("config_back.placed");
+        }
+        files.finish()?;
+        crash_point!("config_back.record_gone");
+        Ok(dropped)
+    }
+
+    /// Where each path is to end: as it was before the swap, unless HEAD has another version of it by now (the
+    /// agent merged or rebased); then as HEAD has it.
+    async fn goals(
+        &self,
+        place: &Place,
+        record: &Record,
+        files: &RecordFiles,
+    ) -> Result<(Vec<Goal>, Vec<u8>), GitError> {
+        let head = self.config_in_head(place).await?;
+        let index = self.config_in_index(place).await?;
+        let swapped: BTreeMap<&[u8], &SwapEntry> = record
+            .entries
+            .iter()
+            .map(|e| (e.path.0.as_slice(), e))
+            .collect();
+        let mut paths: BTreeSet<Vec<u8>> = swapped.keys().map(|path| path.to_vec()).collect();
+        paths.extend(head.keys().cloned());
+        paths.extend(index.keys().cloned());
+        if record.complete {
+            paths.extend(config_on_disk(&place.path)?);
+            paths.extend(self.config_untracked(place).await?);
+        }
+        let none = "0".repeat(record.base.len());
+        let (mut goals, mut lines) = (Vec::new(), Vec::new());
+        for path in paths {
+            let entry = swapped.get(path.as_slice());
+            let now = head.get(&path);
+            let (disk, staged) = match entry {
+                Some(entry) if entry.head.as_ref() == now => {
+                    (files.content(&entry.before)?, entry.index.clone())
+                }
+                Some(_) | None => match now {
+                    Some(blob) => (self.content_of(place, blob).await?, Some(blob.clone())),
+                    None => (Content::Absent, None),
+                },
+            };
+            if index.contains_key(&path) {
+                lines.extend([format!("0 {none}\t").as_bytes(), &path, b"\0"].concat());
+            }
+            if let Some(blob) = staged {
+                lines.extend(
+                    [
+                        format!("{:o} {}\t", blob.mode, blob.sha).as_bytes(),
+                        &path,
+                        b"\0",
+                    ]
+                    .concat(),
+                );
+            }
+            let given = match entry.and_then(|entry| entry.placed.as_ref()) {
+                Some(blob) => self.content_of(place, blob).await?,
+                None => Content::Absent,
+            };
+            goals.push(Goal { path, disk, given });
+        }
+        Ok((goals, lines))
+    }
+}
+
+/// Which configuration is neither what the agent was given nor what was there before.
+fn edited(place: &Place, goals: &[Goal]) -> Result<Vec<String>, GitError> {
+    let mut edited = Vec::new();
+    for goal in goals {
+        let found = Content::on_disk(&place.path, &path_of(&goal.path))?;
+        // The base has a folder where the branch has a symlink: what we put into it made the folder.
+        let is_ours = found == Content::Folder && holds_given(goals, &goal.path);
+        if !found.is_like(&goal.given) && !found.is_like(&goal.disk) && !is_ours {
+            edited.push(String::from_utf8_lossy(&goal.path).into_owned());
+        }
+    }
+    Ok(edited)
+}
+
+struct Goal {
+    path: Vec<u8>,
+    disk: Content,
+    /// What the agent was given; anything else there is its own edit.
+    given: Content,
+}
+
+/// Whether something that the agent was given lies below a path.
+fn holds_given(goals: &[Goal], path: &[u8]) -> bool {
+    let is_below = |goal: &Goal| {
+        goal.path
+            .strip_prefix(path)
+            .is_some_and(|rest| rest.starts_with(b"/"))
+    };
+    goals
+        .iter()
+        .any(|goal| goal.given != Content::Absent && is_below(goal))
+}
+
+/// Removes a file or symlink, never what is behind one, and the folders that become empty by it.
+fn take_away(root: &Path, path: &Path) -> Result<(), GitError> {
+    if first_non_folder(root, path)?.is_some() {
+        return Ok(());
+    }
+    if Content::on_disk(root, path)? == Content::Folder {
+        // It stands where a file goes. What was in it is taken away by now, but for a submodule's.
+        remove_empty_folders(&root.join(path))?;
+        return Ok(());
+    }
+    remove(&root.join(path))?;
+    remove_empty_parents(root, path);
+    Ok(())
+}
+
+fn remove_empty_folders(path: &Path) -> Result<(), GitError> {
+    for name in names(path)? {
+        remove_empty_folders(&path.join(name))?;
+    }
+    // It is not empty, or no folder: then what goes in its place says so.
+    fs::remove_dir(path).ok();
+    Ok(())
+}
+
+/// Instructions of a folder that the branch does not have, or has as a symlink, are left out.
+fn can_be_placed(place: &Place, path: &[u8]) -> bool {
+    is_at_top(path)
+        || first_non_folder(&place.path, &path_of(path)).is_ok_and(|found| found.is_none())
+}

@@ -1,0 +1,340 @@
+//! Which files configure or instruct an agent, and where they are: in a commit, in the index, on the disk.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::command::GitCommand;
+use super::fs_nofollow::{FileKind, names, path_of, thing};
+use super::{Git, GitError, Place};
+
+/// Folders (or a file in their place) that are configuration with all that is in them, at any depth.
+const FOLDERS: &[&str] = &[
+    ".claude",
+    ".gemini",
+    ".codex",
+    ".cursor",
+    ".opencode",
+    ".agents",
+    ".windsurf",
+    ".clinerules",
+    ".husky",
+    ".vscode",
+];
+
+/// At the top only.
+const TOP: &[&str] = &[
+    ".mcp.json",
+    ".claude.json",
+    ".cursorrules",
+    ".windsurfrules",
+    "opencode.json",
+    "opencode.jsonc",
+    ".gitmodules",
+    ".ripgreprc",
+    ".github/copilot-instructions.md",
+    ".github/instructions",
+    ".github/agents",
+    ".github/prompts",
+];
+
+/// Instructions that agents read in the folder where they work, at any depth.
+const INSTRUCTIONS: &[&str] = &[
+    "claude.md",
+    "claude.local.md",
+    "agents.md",
+    "agents.override.md",
+    "gemini.md",
+];
+
+/// Names are compared without regard to case: some disks do not know the difference. What lies below such a
+/// name is configuration too: a folder may stand where a file is meant. `.github` itself can only be asked
+/// for when it is no folder, and then it is a symlink to instructions of its own.
+/// Whether a path is one that a branch may not decide: agents take orders from it.
+pub(crate) fn is_agent_config(path: &str) -> bool {
+    is_config(path.as_bytes())
+}
+
+pub(super) fn is_config(path: &[u8]) -> bool {
+    let lower = path.to_ascii_lowercase();
+    let is_at_or_below = |name: &&str| {
+        lower
+            .strip_prefix(name.as_bytes())
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+    };
+    let is_named = |part: &[u8]| {
+        FOLDERS
+            .iter()
+            .chain(INSTRUCTIONS)
+            .any(|name| name.as_bytes() == part)
+    };
+    lower.starts_with(b".aider")
+        || lower == b".github"
+        || TOP.iter().any(is_at_or_below)
+        || lower.split(|b| *b == b'/').any(is_named)
+}
+
+/// Configuration that stands at the top, and so is placed even where the branch has no such folder.
+pub(super) fn is_at_top(path: &[u8]) -> bool {
+    let lower = path.to_ascii_lowercase();
+    let first = lower.split(|b| *b == b'/').next().unwrap_or_default();
+    !lower.contains(&b'/')
+        || first == b".github"
+        || FOLDERS.iter().any(|name| name.as_bytes() == first)
+}
+
+/// A file as git has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Blob {
+    pub(super) mode: u32,
+    pub(super) sha: String,
+}
+
+/// An entry of the index.
+#[derive(Debug, Clone)]
+pub(super) struct Staged {
+    pub(super) blob: Blob,
+    /// Marked skip-worktree.
+    pub(super) hidden: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct TreeFile {
+    pub(super) path: Vec<u8>,
+    pub(super) blob: Blob,
+}
+
+impl Blob {
+    pub(super) fn is_file(&self) -> bool {
+        self.mode & 0o170_000 == 0o100_000
+    }
+
+    pub(super) fn is_link(&self) -> bool {
+        self.mode == 0o120_000
+    }
+}
+
+impl Git {
+    pub(super) async fn config_in_commit(
+        &self,
+        place: &Place,
+        commit: &str,
+    ) -> Result<BTreeMap<Vec<u8>, Blob>, GitError> {
+        let call = GitCommand::at(
+            place,
+            [
+                "ls-tree",
+                "-r",
+                "-z",
+                "--full-tree",
+                "--end-of-options",
+                commit,
+            ],
+        );
+        let files = read_tree(&self.bytes(call).await?)?;
+        Ok(files
+            .into_iter()
+            .filter(|file| is_config(&file.path))
+            .map(|file| (file.path, file.blob))
+            .collect())
+    }
+
+    /// Nothing stands for a path in conflict.
+    pub(super) async fn config_in_index(
+        &self,
+        place: &Place,
+    ) -> Result<BTreeMap<Vec<u8>, Option<Staged>>, GitError> {
+        let bytes = self
+            .bytes(GitCommand::at(place, ["ls-files", "-t", "-s", "-z"]))
+            .await?;
+        let mut found = BTreeMap::new();
+        for record in bytes.split(|b| *b == 0).filter(|record| !record.is_empty()) {
+            let (words, path) = split(record, "ls-files -t -s -z")?;
+            if is_config(path) {
+                let [tag, mode, sha, stage] = words.as_slice() else {
+                    return Err(unreadable("ls-files -t -s -z", record));
+                };
+                let blob = Blob {
+                    mode: octal(mode, record)?,
+                    sha: sha.clone(),
+                };
+                let staged = Staged {
+                    blob,
+                    hidden: tag == "S",
+                };
+                found.insert(path.to_vec(), (stage == "0").then_some(staged));
+            }
+        }
+        Ok(found)
+    }
+
+    /// New files that are configuration below the top, where ignored ones are not looked for.
+    pub(super) async fn config_untracked(
+        &self,
+        place: &Place,
+    ) -> Result<BTreeSet<Vec<u8>>, GitError> {
+        let paths = self
+            .paths(GitCommand::at(
+                place,
+                ["ls-files", "-o", "-z", "--exclude-standard"],
+            ))
+            .await?;
+        Ok(paths
+            .into_iter()
+            .filter(|path| is_config(path) && !path.ends_with(b"/") && !in_worktrees(path))
+            .collect())
+    }
+}
+
+/// Everything at the top of the worktree that is configuration, ignored or not, down to the last file.
+/// A symlink is a file here, whatever it leads to.
+pub(super) fn config_on_disk(root: &Path) -> Result<BTreeSet<Vec<u8>>, GitError> {
+    let mut found = BTreeSet::new();
+    for name in names(root)? {
+        if is_config(name.as_os_str().as_bytes()) {
+            leaves(root, &name, &mut found)?;
+        }
+    }
+    found.retain(|path| is_config(path));
+    Ok(found)
+}
+
+fn leaves(root: &Path, path: &Path, found: &mut BTreeSet<Vec<u8>>) -> Result<(), GitError> {
+    let bytes = path.as_os_str().as_bytes();
+    match thing(&root.join(path))? {
+        FileKind::Absent => {}
+        FileKind::Folder if in_worktrees(bytes) => {}
+        FileKind::Folder => {
+            for name in names(&root.join(path))? {
+                leaves(root, &path.join(name), found)?;
+            }
+        }
+        FileKind::File { .. } | FileKind::Link | FileKind::Other => {
+            found.insert(bytes.to_vec());
+        }
+    }
+    Ok(())
+}
+
+/// `.claude/worktrees/x`: where some agents keep whole worktrees, maybe of other people's work.
+fn in_worktrees(path: &[u8]) -> bool {
+    let parts: Vec<&[u8]> = path.split(|b| *b == b'/').collect();
+    parts.len() >= 3 && parts.get(1).is_some_and(|part| *part == b"worktrees")
+}
+
+/// `100644 blob ID TAB path NUL`.
+pub(super) fn read_tree(bytes: &[u8]) -> Result<Vec<TreeFile>, GitError> {
+    let records = bytes.split(|b| *b == 0).filter(|record| !record.is_empty());
+    let file = |record: &[u8]| {
+        let (words, path) = split(record, "ls-tree -z")?;
+        let [mode, _kind, sha] = words.as_slice() else {
+            return Err(unreadable("ls-tree -z", record));
+        };
+        Ok(TreeFile {
+            path: path.to_vec(),
+            blob: Blob {
+                mode: octal(mode, record)?,
+                sha: sha.clone(),
+            },
+        })
+    };
+    records.map(file).collect()
+}
+
+fn split<'a>(record: &'a [u8], args: &str) -> Result<(Vec<String>, &'a [u8]), GitError> {
+    let tab = record.iter().position(|b| *b == b'\t');
+    let parts = tab.and_then(|tab| Some((record.get(..tab)?, record.get(tab + 1..)?)));
+    let (words, path) = parts.ok_or_else(|| unreadable(args, record))?;
+    Ok((
+        String::from_utf8_lossy(words)
+            .split(' ')
+            .map(str::to_owned)
+            .collect(),
+        path,
+    ))
+}
+
+fn octal(text: &str, record: &[u8]) -> Result<u32, GitError> {
+    u32::from_str_radix(text, 8)
+        .ok()
+        .ok_or_else(|| unreadable("ls-tree", record))
+}
+
+fn unreadable(args: &str, record: &[u8]) -> GitError {
+    GitError::Output {
+        args: args.to_owned(),
+        found: String::from_utf8_lossy(record).chars().take(200).collect(),
+    }
+}
+
+/// Where a symlink of a commit leads, as a path in that commit; none when it leaves it.
+pub(super) fn link_target(link: &[u8], target: &[u8]) -> Option<Vec<u8>> {
+    if target.starts_with(b"/") {
+        return None;
+    }
+    let mut path: PathBuf = path_of(link).parent()?.to_owned();
+    for part in target.split(|b| *b == b'/') {
+        match part {
+            b"" | b"." => {}
+            b".." if !path.pop() => return None,
+            b".." => {}
+            name => path.push(path_of(name)),
+        }
+    }
+    Some(path.as_os_str().as_bytes().to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_configuration() {
+        for path in [
+            ".claude/settings.json",
+            ".claude",
+            "CLAUDE.md",
+            "claude.MD",
+            "a/b/AGENTS.md",
+            "a/.cursor/rules/x.mdc",
+            ".mcp.json",
+            ".aider.conf.yml",
+            ".github/copilot-instructions.md",
+            ".github/instructions/a.md",
+            ".husky/pre-push",
+            "CLAUDE.md/x",
+            ".mcp.json/x",
+            ".github",
+            ".gitmodules",
+        ] {
+            assert!(is_config(path.as_bytes()), "{path}");
+        }
+        for path in [
+            "src/main.rs",
+            "README.md",
+            "a/.mcp.json",
+            ".github/workflows/ci.yml",
+            ".mcp.jsonx",
+            "claude.rs",
+            "x.claude/y",
+        ] {
+            assert!(!is_config(path.as_bytes()), "{path}");
+        }
+    }
+
+    #[test]
+    fn links_that_leave_the_commit_lead_nowhere() {
+        let target = |link: &str, to: &str| {
+            link_target(link.as_bytes(), to.as_bytes()).map(|p| String::from_utf8(p).unwrap())
+        };
+        assert_eq!(
+            target("CLAUDE.md", "AGENTS.md").as_deref(),
+            Some("AGENTS.md")
+        );
+        assert_eq!(target("a/b/CLAUDE.md", "../.././x").as_deref(), Some("x"));
+        assert_eq!(target("CLAUDE.md", "../x"), None);
+        assert_eq!(target("CLAUDE.md", "/etc/passwd"), None);
+    }
+}

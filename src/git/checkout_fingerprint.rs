@@ -1,0 +1,199 @@
+//! A mark of the main checkout and of what all worktrees share, taken before a run and compared after it:
+//! agents write there by absolute path, and what they leave in hooks or configuration runs later, as the user.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::command::GitCommand;
+use super::fs_nofollow::{FileKind, at, names, path_of, thing};
+use super::status::Entry;
+use super::{Git, GitError, Place, Project};
+use crate::files::{self, Refused};
+
+/// It may be stored: no contents are in it, only ids of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CheckoutFingerprint {
+    head: String,
+    /// Changed and untracked files of the main checkout: the letters of git, size and time of last change.
+    files: BTreeMap<String, String>,
+    /// Configuration, hooks and the like in the common dir, by path there.
+    shared: BTreeMap<String, String>,
+}
+
+impl CheckoutFingerprint {
+    /// In words, what is not as it was; empty when all is.
+    pub(crate) fn differs(&self, later: &Self) -> Vec<String> {
+        let mut words = Vec::new();
+        if self.head != later.head {
+            words.push(format!(
+                "HEAD of the main checkout moved from {} to {}",
+                self.head, later.head
+            ));
+        }
+        compare(
+            &self.files,
+            &later.files,
+            ["became dirty in", "was changed in", "became clean in"],
+            " the main checkout",
+            &mut words,
+        );
+        compare(
+            &self.shared,
+            &later.shared,
+            ["was added", "was changed", "was removed"],
+            "",
+            &mut words,
+        );
+        words
+    }
+}
+
+fn compare(
+    before: &BTreeMap<String, String>,
+    after: &BTreeMap<String, String>,
+    [added, changed, removed]: [&str; 3],
+    place: &str,
+    words: &mut Vec<String>,
+) {
+    for (path, state) in after {
+        match before.get(path) {
+            None => words.push(format!("{path} {added}{place}")),
+            Some(old) if old != state => words.push(format!("{path} {changed}{place}")),
+            Some(_) => {}
+        }
+    }
+    words.extend(
+        before
+            .keys()
+            .filter(|path| !after.contains_key(*path))
+            .map(|path| format!("{path} {removed}{place}")),
+    );
+}
+
+/// Beside the hooks: where commands, filters, objects or other repositories can be named.
+const SHARED: &[&str] = &[
+    "config",
+    "config.worktree",
+    "info/attributes",
+    "info/exclude",
+    "info/grafts",
+    "objects/info/alternates",
+];
+
+/// Larger files are compared by size and time.
+const MOST_HASHED: u64 = 8 * 1024 * 1024;
+
+impl Git {
+    /// A person at work in the main checkout changes it too: the caller decides what a difference means.
+    pub(crate) async fn checkout_mark(
+        &self,
+        project: &Project,
+    ) -> Result<CheckoutFingerprint, GitError> {
+        let path = project.path.clone();
+        let place = Place {
+            path,
+            git_dir: project.common_dir.clone(),
+            common_dir: project.common_dir.clone(),
+        };
+        let branch = self
+            .head_ref(&place)
+            .await?
+            .unwrap_or_else(|| "detached".to_owned());
+        let commit = self
+            .resolve(&place, "HEAD")
+            .await?
+            .unwrap_or_else(|| "no commit".to_owned());
+        let mut files = BTreeMap::new();
+        if !project.bare {
+            for entry in self.status_entries(&place).await? {
+                let (letters, path) = match entry {
+                    Entry::Changed { letters, path } => (letters, path),
+                    Entry::Untracked { path } => ("??".to_owned(), path),
+                };
+                let state = format!("{letters} {}", stamp(&place.path, &path)?);
+                files.insert(String::from_utf8_lossy(&path).into_owned(), state);
+            }
+        }
+        let shared = self.shared_files(&place).await?;
+        Ok(CheckoutFingerprint {
+            head: format!("{branch} {commit}"),
+            files,
+            shared,
+        })
+    }
+
+    async fn shared_files(&self, place: &Place) -> Result<BTreeMap<String, String>, GitError> {
+        let mut paths: Vec<PathBuf> = SHARED.iter().map(PathBuf::from).collect();
+        for name in names(&place.common_dir.join("hooks"))? {
+            // Git never runs a sample.
+            if name
+                .extension()
+                .is_none_or(|extension| extension != "sample")
+            {
+                paths.push(Path::new("hooks").join(name));
+            }
+        }
+        for name in names(&place.common_dir.join("worktrees"))? {
+            paths.push(Path::new("worktrees").join(name).join("config.worktree"));
+        }
+        let mut shared = BTreeMap::new();
+        for path in paths {
+            let full = place.common_dir.join(&path);
+            let state = match thing(&full)? {
+                FileKind::Absent => continue,
+                FileKind::Folder => "folder".to_owned(),
+                FileKind::Other => "special file".to_owned(),
+                FileKind::Link => {
+                    let target = fs::read_link(&full).map_err(at("read", &full))?;
+                    format!(
+                        "link {}",
+                        self.id_of(place, target.as_os_str().as_bytes().to_vec())
+                            .await?
+                    )
+                }
+                FileKind::File { mode } => {
+                    match files::read(&full, MOST_HASHED) {
+                        Ok(bytes) => format!("{mode:o} {}", self.id_of(place, bytes).await?),
+                        // Its size and its times tell one endless file from another.
+                        Err(error) if Refused::of(&error).is_some() => {
+                            format!(
+                                "{mode:o} {}",
+                                stamp(&place.common_dir, path.as_os_str().as_bytes())?
+                            )
+                        }
+                        Err(error) => return Err(at("read", &full)(error)),
+                    }
+                }
+            };
+            shared.insert(path.to_string_lossy().into_owned(), state);
+        }
+        Ok(shared)
+    }
+
+    /// Git's own id of some bytes: a cryptographic hash without a crate for it.
+    pub(crate) async fn id_of(&self, place: &Place, bytes: Vec<u8>) -> Result<String, GitError> {
+        self.line(GitCommand::at(place, ["hash-object", "--no-filters", "--stdin"]).stdin(bytes))
+            .await
+    }
+}
+
+/// Size and time of the last change of the inode, which unlike that of the contents cannot be set back. Of a
+/// repository inside, maybe a worktree where an agent is at work, only that it is there.
+fn stamp(root: &Path, path: &[u8]) -> Result<String, GitError> {
+    let full = root.join(path_of(path));
+    if path.ends_with(b"/") || thing(&full)? == FileKind::Absent {
+        return Ok("-".to_owned());
+    }
+    let meta = full.symlink_metadata().map_err(at("look at", &full))?;
+    Ok(format!(
+        "{} {}.{}",
+        meta.size(),
+        meta.ctime(),
+        meta.ctime_nsec()
+    ))
+}

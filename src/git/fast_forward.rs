@@ -1,0 +1,161 @@
+//! Moves a worktree forward to a commit that somebody else made.
+
+use std::collections::BTreeSet;
+
+use super::command::GitCommand;
+use super::fs_nofollow::{FileKind, path_of, standing};
+use super::history::check_sha;
+use super::wip::wip_ref;
+use super::{Git, GitError, HeadAt, Place, RestorePoint};
+
+impl Git {
+    /// Moves a clean worktree from one commit to a later one. A worktree with work in it is refused, and
+    /// so is one where an untracked or ignored file stands in the way.
+    ///
+    /// Already there is fine. After a crash in the middle, said again, it ends there too: what the cut move left is
+    /// kept on `refs/remand/wip/forward-SHA` first, since a person may have come by. The caller has proven that
+    /// nobody is at work there.
+    pub(crate) async fn forward(
+        &self,
+        place: &Place,
+        head_at: impl Into<HeadAt<'_>>,
+        from: &str,
+        to: &str,
+    ) -> Result<(), GitError> {
+        let head_at = head_at.into();
+        head_at.ref_name()?;
+        check_sha(from)?;
+        check_sha(to)?;
+        if !self.is_ancestor(place, from, to).await? {
+            return Err(GitError::NotForward {
+                from: from.to_owned(),
+                to: to.to_owned(),
+            });
+        }
+        match self.clean_head(place, head_at).await {
+            Ok(head) if head.as_deref() == Some(to) => {}
+            Ok(head) if head.as_deref() == Some(from) => {
+                self.merge_forward(place, from, to).await?;
+            }
+            Ok(found) => {
+                return Err(GitError::Elsewhere {
+                    branch: head_at.expected(),
+                    expected: from.to_owned(),
+                    found,
+                });
+            }
+            Err(error) => {
+                if self.moving(place).await.ok().flatten().as_deref() != Some(to) {
+                    return Err(error);
+                }
+                let run = format!("forward-{to}");
+                self.put_back(
+                    place,
+                    RestorePoint {
+                        head_at,
+                        head_before: to,
+                        run: &run,
+                    },
+                )
+                .await?;
+            }
+        }
+        self.keep_head(place, head_at).await?;
+        self.end_moving(place).await
+    }
+
+    /// Moves a clean worktree from one commit to another that does not contain it, where the branch was rewritten.
+    /// The commit that it leaves is kept on `refs/remand/wip/rewritten-SHA`. Nothing that git does not track is overwritten.
+    ///
+    /// Cut in the middle, [`Git::end_cut_move`] ends it: the branch moves when all files are written.
+    pub(crate) async fn follow(
+        &self,
+        place: &Place,
+        head_at: impl Into<HeadAt<'_>>,
+        from: &str,
+        to: &str,
+    ) -> Result<(), GitError> {
+        let head_at = head_at.into();
+        head_at.ref_name()?;
+        check_sha(from)?;
+        check_sha(to)?;
+        let found = self.clean_head(place, head_at).await?;
+        if found.as_deref() != Some(from) {
+            return Err(GitError::Elsewhere {
+                branch: head_at.expected(),
+                expected: from.to_owned(),
+                found,
+            });
+        }
+        let blocked = self.in_the_way(place, from, to).await?;
+        if !blocked.is_empty() {
+            return Err(GitError::InTheWay { paths: blocked });
+        }
+        let kept = wip_ref(&format!("rewritten-{from}"))?;
+        self.bytes(GitCommand::at(
+            place,
+            ["update-ref", "--no-deref", &kept, from],
+        ))
+        .await?;
+        self.begin_moving(place, to).await?;
+        self.bytes(GitCommand::at(
+            place,
+            ["reset", "--quiet", "--hard", to, "--"],
+        ))
+        .await?;
+        self.keep_head(place, head_at).await?;
+        self.end_moving(place).await
+    }
+
+    async fn merge_forward(&self, place: &Place, from: &str, to: &str) -> Result<(), GitError> {
+        let blocked = self.in_the_way(place, from, to).await?;
+        if !blocked.is_empty() {
+            return Err(GitError::InTheWay { paths: blocked });
+        }
+        self.begin_moving(place, to).await?;
+        let call = GitCommand::at(
+            place,
+            [
+                "merge",
+                "--quiet",
+                "--ff-only",
+                "--no-autostash",
+                "--no-overwrite-ignore",
+            ],
+        )
+        .arg("--no-verify-signatures")
+        .arg("--no-stat")
+        .arg(to);
+        self.bytes(call).await.map(drop)
+    }
+
+    /// Paths that a commit adds and at which something stands that git does not track.
+    pub(super) async fn in_the_way(
+        &self,
+        place: &Place,
+        from: &str,
+        to: &str,
+    ) -> Result<Vec<String>, GitError> {
+        let files = self.net_files(place, from, to).await?;
+        // A file that only changes the case of its name, or becomes a folder, is git's own.
+        let gone: BTreeSet<String> = files
+            .iter()
+            .filter(|f| f.mode == 0)
+            .map(|f| f.shown().to_lowercase())
+            .collect();
+        let mut paths = Vec::new();
+        for file in files.iter().filter(|file| file.old_mode == 0) {
+            let Some((stands, what)) = standing(&place.path, &path_of(&file.path))? else {
+                continue;
+            };
+            let stands = stands.to_string_lossy().to_lowercase();
+            let below = format!("{stands}/");
+            let is_git_s = gone.contains(&stands)
+                || (what == FileKind::Folder && gone.iter().any(|g| g.starts_with(&below)));
+            if !is_git_s {
+                paths.push(file.shown());
+            }
+        }
+        Ok(paths)
+    }
+}

@@ -1,0 +1,240 @@
+//! What lies between two commits, net, with the contents: for whoever must judge it.
+
+use super::command::{GitCommand, text};
+use super::history::check_sha;
+use super::{Git, GitError, Place};
+
+/// A path at which two commits differ. Renames are not looked for: they are a removal and an addition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NetFile {
+    pub(crate) path: Vec<u8>,
+    /// As git has it: 0 where there is nothing.
+    pub(crate) old_mode: u32,
+    pub(crate) mode: u32,
+    pub(crate) old_blob: String,
+    pub(crate) blob: String,
+}
+
+/// The most bytes of contents that are asked for at once.
+const BATCH: u64 = 16 * 1024 * 1024;
+
+impl NetFile {
+    /// Whether something with contents of its own stands there: no submodule, and not removed.
+    pub(crate) fn has_blob(&self) -> bool {
+        self.mode != 0 && self.mode != 0o160_000
+    }
+
+    /// Bytes that are not UTF-8 are shown with `�`.
+    pub(crate) fn shown(&self) -> String {
+        String::from_utf8_lossy(&self.path).into_owned()
+    }
+}
+
+impl Git {
+    pub(crate) async fn net_files(
+        &self,
+        place: &Place,
+        from: &str,
+        to: &str,
+    ) -> Result<Vec<NetFile>, GitError> {
+        check_sha(from)?;
+        check_sha(to)?;
+        let call = GitCommand::at(
+            place,
+            [
+                "diff-tree",
+                "-r",
+                "--raw",
+                "-z",
+                "--no-renames",
+                "--full-index",
+            ],
+        )
+        .arg("--ignore-submodules=none")
+        .arg("--end-of-options")
+        .arg(from)
+        .arg(to);
+        let bytes = self.bytes(call).await?;
+        read(&bytes).ok_or_else(|| GitError::Output {
+            args: "diff-tree --raw -z".to_owned(),
+            found: String::from_utf8_lossy(&bytes).chars().take(200).collect(),
+        })
+    }
+
+    /// The commits that `to` has, and neither `from` nor any ref below `known` (a full name that ends with a slash).
+    pub(crate) async fn new_commits(
+        &self,
+        place: &Place,
+        from: &str,
+        to: &str,
+        known: &str,
+    ) -> Result<Vec<String>, GitError> {
+        let call = GitCommand::at(place, ["rev-list"]);
+        Ok(text(
+            "rev-list",
+            self.bytes(beyond(call, from, to, known)?).await?,
+        )?
+        .lines()
+        .map(str::to_owned)
+        .collect())
+    }
+
+    /// The blobs that those commits bring along, each with a path at which it stood: also those that a later one removed.
+    pub(crate) async fn new_blobs(
+        &self,
+        place: &Place,
+        from: &str,
+        to: &str,
+        known: &str,
+    ) -> Result<Vec<(String, String)>, GitError> {
+        let call = GitCommand::at(
+            place,
+            [
+                "rev-list",
+                "--objects",
+                "--filter=object:type=blob",
+                "--filter-provided-objects",
+            ],
+        );
+        let said = self.bytes(beyond(call, from, to, known)?).await?;
+        let said = String::from_utf8_lossy(&said);
+        let blob = |line: &str| {
+            let (sha, path) = line.split_once(' ').unwrap_or((line, ""));
+            check_sha(sha).map(|()| (sha.to_owned(), path.to_owned()))
+        };
+        said.lines().map(blob).collect()
+    }
+
+    /// How many bytes each blob has, in the order asked.
+    pub(crate) async fn blob_sizes(
+        &self,
+        place: &Place,
+        blobs: &[String],
+    ) -> Result<Vec<u64>, GitError> {
+        let call = GitCommand::at(
+            place,
+            ["cat-file", "--batch-check=%(objecttype) %(objectsize)"],
+        )
+        .stdin(lines(blobs)?);
+        let said = text("cat-file --batch-check", self.bytes(call).await?)?;
+        let size = |line: &str| line.strip_prefix("blob ")?.parse().ok();
+        let sizes: Option<Vec<u64>> = said.lines().map(size).collect();
+        sizes
+            .filter(|sizes| sizes.len() == blobs.len())
+            .ok_or_else(|| GitError::Output {
+                args: "cat-file --batch-check".to_owned(),
+                found: said.chars().take(200).collect(),
+            })
+    }
+
+    /// The contents of each blob, in the order asked, cut at `cap`.
+    pub(crate) async fn blobs(
+        &self,
+        place: &Place,
+        blobs: &[String],
+        cap: u64,
+    ) -> Result<Vec<Vec<u8>>, GitError> {
+        let sizes = self.blob_sizes(place, blobs).await?;
+        let mut contents = Vec::with_capacity(blobs.len());
+        let mut batch: Vec<(String, u64)> = Vec::new();
+        for (blob, size) in blobs.iter().zip(sizes) {
+            let held: u64 = batch.iter().map(|(_, size)| size).sum();
+            if size > cap {
+                contents.extend(self.batch(place, &std::mem::take(&mut batch)).await?);
+                let call = GitCommand::at(place, ["cat-file", "blob", blob]);
+                contents.push(
+                    self.head(call.cap(usize::try_from(cap).unwrap_or(usize::MAX)))
+                        .await?
+                        .0,
+                );
+                continue;
+            }
+            if held + size > BATCH {
+                contents.extend(self.batch(place, &std::mem::take(&mut batch)).await?);
+            }
+            batch.push((blob.clone(), size));
+        }
+        contents.extend(self.batch(place, &batch).await?);
+        Ok(contents)
+    }
+
+    async fn batch(
+        &self,
+        place: &Place,
+        batch: &[(String, u64)],
+    ) -> Result<Vec<Vec<u8>>, GitError> {
+        let names: Vec<String> = batch.iter().map(|(blob, _)| blob.clone()).collect();
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let said = self
+            .bytes(
+                GitCommand::at(place, ["cat-file", "--batch=%(objectsize)"]).stdin(lines(&names)?),
+            )
+            .await?;
+        let mut rest = said.as_slice();
+        let mut contents = Vec::with_capacity(names.len());
+        while contents.len() < names.len() {
+            let (content, after) = read_content(rest).ok_or_else(|| GitError::Output {
+                args: "cat-file --batch".to_owned(),
+                found: String::from_utf8_lossy(rest).chars().take(80).collect(),
+            })?;
+            contents.push(content.to_vec());
+            rest = after;
+        }
+        Ok(contents)
+    }
+}
+
+fn beyond(call: GitCommand, from: &str, to: &str, known: &str) -> Result<GitCommand, GitError> {
+    check_sha(from)?;
+    check_sha(to)?;
+    Ok(call
+        .arg(to)
+        .arg(format!("^{from}"))
+        .arg("--not")
+        .arg(format!("--glob={known}*")))
+}
+
+fn lines(blobs: &[String]) -> Result<Vec<u8>, GitError> {
+    let mut text = String::new();
+    for blob in blobs {
+        check_sha(blob)?;
+        text.push_str(blob);
+        text.push('\n');
+    }
+    Ok(text.into_bytes())
+}
+
+/// `SIZE LF bytes LF`.
+fn read_content(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = bytes.iter().position(|b| *b == b'\n')?;
+    let size: usize = std::str::from_utf8(bytes.get(..end)?).ok()?.parse().ok()?;
+    let rest = bytes.get(end + 1..)?;
+    let content = rest.get(..size)?;
+    Some((content, rest.get(size..)?.strip_prefix(b"\n")?))
+}
+
+/// `:mode mode id id letter NUL path NUL`.
+fn read(bytes: &[u8]) -> Option<Vec<NetFile>> {
+    let mut fields = bytes.split(|b| *b == 0);
+    let mut files = Vec::new();
+    loop {
+        let raw = fields.next()?;
+        if raw.is_empty() {
+            return fields.next().is_none().then_some(files);
+        }
+        let raw = std::str::from_utf8(raw).ok()?.strip_prefix(':')?;
+        let words: Vec<&str> = raw.split(' ').collect();
+        let [old_mode, mode, old_blob, blob, _letter] = words.as_slice() else {
+            return None;
+        };
+        files.push(NetFile {
+            path: fields.next().filter(|path| !path.is_empty())?.to_vec(),
+            old_mode: u32::from_str_radix(old_mode, 8).ok()?,
+            mode: u32::from_str_radix(mode, 8).ok()?,
+            old_blob: (*old_blob).to_owned(),
+            blob: (*blob).to_owned(),
+        });
+    }
+}

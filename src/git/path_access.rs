@@ -1,0 +1,227 @@
+//! Paths that a call of git needs, found without git: a sandbox must know them before git can look for itself.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use super::command::GitCommand;
+use super::fs_nofollow::path_of;
+use super::{Git, GitError};
+use crate::sandbox::GitReach;
+use crate::{files, process};
+
+/// The user's configuration as git lists it.
+const CONFIG_CAP: usize = 1024 * 1024;
+
+/// The repository that a folder is in.
+#[derive(Debug, PartialEq, Eq)]
+struct FoundPaths {
+    /// The top of the worktree; of a bare repository its folder.
+    top: PathBuf,
+    git_dir: PathBuf,
+    common_dir: PathBuf,
+}
+
+impl GitCommand {
+    /// None where there is no repository: then nothing in it can start a command.
+    pub(super) fn reach(&self) -> Option<GitReach> {
+        let (worktree, repository, mut write, mut read) = if let Some(place) = &self.place {
+            let write = vec![
+                place.path.clone(),
+                place.git_dir.clone(),
+                place.common_dir.clone(),
+            ];
+            (
+                place.path.clone(),
+                place.common_dir.clone(),
+                write,
+                Vec::new(),
+            )
+        } else {
+            let found = discover(&self.cwd)?;
+            let all = vec![
+                found.top.clone(),
+                found.git_dir,
+                found.common_dir.clone(),
+                self.cwd.clone(),
+            ];
+            let (write, read) = if self.changes_something().is_some() {
+                (all, Vec::new())
+            } else {
+                (Vec::new(), all)
+            };
+            (found.top, found.common_dir, write, read)
+        };
+        write.extend(self.write.iter().cloned());
+        read.extend(self.read.iter().cloned());
+        Some(GitReach {
+            worktree,
+            repository,
+            write,
+            read,
+        })
+    }
+}
+
+impl Git {
+    /// Files of the user's own git configuration: those that it includes, and the lists of ignored files and of
+    /// attributes that it names. Without them a confined git would commit under another name, and files that the user
+    /// ignores everywhere. Asked outside of any repository, once per [`Git`].
+    pub(super) async fn user_files(&self) -> Result<&[PathBuf], GitError> {
+        self.user_files
+            .get_or_try_init(|| self.find_user_files())
+            .await
+            .map(Vec::as_slice)
+    }
+
+    async fn find_user_files(&self) -> Result<Vec<PathBuf>, GitError> {
+        let args = [
+            "config",
+            "--global",
+            "--includes",
+            "--list",
+            "--show-origin",
+            "-z",
+        ];
+        let short = GitCommand::anywhere("/".as_ref(), args)
+            .cap(CONFIG_CAP)
+            .short(self, &[])?;
+        // Without a configuration git fails here, and then nothing is needed.
+        let output = process::short(&short).await.map_err(GitError::Process)?;
+        let home = self.env.get("HOME").map(PathBuf::from);
+        let set = ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"]
+            .into_iter()
+            .filter_map(|name| self.env.get(name));
+        let mut files: BTreeSet<PathBuf> = set.map(PathBuf::from).collect();
+        files.extend(named_files(&output.stdout, home.as_deref()));
+        Ok(files
+            .into_iter()
+            .filter(|path| path.is_absolute() && path.is_file())
+            .collect())
+    }
+}
+
+/// `origin NUL key LF value NUL`, again and again.
+fn named_files(listed: &[u8], home: Option<&Path>) -> BTreeSet<PathBuf> {
+    let mut fields = listed.split(|byte| *byte == 0);
+    let mut files = BTreeSet::new();
+    while let (Some(origin), Some(entry)) = (fields.next(), fields.next()) {
+        let Some(origin) = origin.strip_prefix(b"file:").map(path_of) else {
+            continue;
+        };
+        let entry = String::from_utf8_lossy(entry);
+        let (key, value) = entry.split_once('\n').unwrap_or((&entry, ""));
+        let is_include =
+            key == "include.path" || (key.starts_with("includeif.") && key.ends_with(".path"));
+        if is_include || key == "core.excludesfile" || key == "core.attributesfile" {
+            let path = match (value.strip_prefix("~/"), home) {
+                (Some(rest), Some(home)) => home.join(rest),
+                _ => PathBuf::from(value),
+            };
+            files.insert(
+                origin
+                    .parent()
+                    .map_or(path.clone(), |folder| folder.join(path)),
+            );
+        }
+        files.insert(origin);
+    }
+    files
+}
+
+/// Goes up from a folder as git does. A `.git` file counts only when it leads to what looks like a repository: an agent
+/// can write one, and whatever it names is shown to git.
+fn discover(from: &Path) -> Option<FoundPaths> {
+    from.ancestors().find_map(|folder| {
+        let dot_git = folder.join(".git");
+        if is_git_dir(&dot_git) {
+            let git_dir = dot_git.canonicalize().ok()?;
+            return Some(FoundPaths {
+                top: folder.to_owned(),
+                common_dir: common_dir(&git_dir)?,
+                git_dir,
+            });
+        }
+        if let Some(text) = one_line(&dot_git) {
+            let git_dir = folder
+                .join(text.strip_prefix("gitdir: ")?)
+                .canonicalize()
+                .ok()?;
+            let common_dir = common_dir(&git_dir)?;
+            return Some(FoundPaths {
+                top: folder.to_owned(),
+                git_dir,
+                common_dir,
+            });
+        }
+        is_git_dir(folder).then(|| FoundPaths {
+            top: folder.to_owned(),
+            git_dir: folder.to_owned(),
+            common_dir: common_dir(folder).unwrap_or_else(|| folder.to_owned()),
+        })
+    })
+}
+
+fn common_dir(git_dir: &Path) -> Option<PathBuf> {
+    let common_dir = match one_line(&git_dir.join("commondir")) {
+        Some(text) => git_dir.join(text).canonicalize().ok()?,
+        None => git_dir.to_owned(),
+    };
+    let is_repository = common_dir.join("objects").is_dir() && common_dir.join("refs").is_dir();
+    is_repository.then_some(common_dir)
+}
+
+fn is_git_dir(path: &Path) -> bool {
+    let is_linked = path.join("commondir").is_file();
+    path.is_dir()
+        && path.join("HEAD").symlink_metadata().is_ok()
+        && (is_linked || path.join("objects").is_dir())
+}
+
+fn one_line(path: &Path) -> Option<String> {
+    Some(
+        files::read_text(path, files::SMALL)
+            .ok()?
+            .trim_end()
+            .to_owned(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn files_that_the_user_s_configuration_names() {
+        let listed = b"file:/h/.gitconfig\0user.name\nAda\0file:/h/.gitconfig\0include.path\nmore\0\
+            file:/h/.gitconfig\0includeif.gitdir:~/src/.path\n~/.team\0file:/h/more\0core.excludesfile\n/x/ignore\0\
+            command line:\0core.excludesfile\n/never\0file:/h/more\0core.bare\0";
+        let found = named_files(listed, Some(Path::new("/h")));
+        let found: Vec<&str> = found.iter().filter_map(|path| path.to_str()).collect();
+        assert_eq!(found, ["/h/.gitconfig", "/h/.team", "/h/more", "/x/ignore"]);
+    }
+
+    #[test]
+    fn a_git_file_that_leads_to_no_repository_shows_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let (secret, inside) = (dir.path().join("secret"), dir.path().join("tree/below"));
+        fs::create_dir_all(&secret).unwrap();
+        fs::create_dir_all(&inside).unwrap();
+        fs::write(secret.join("HEAD"), "").unwrap();
+        fs::write(
+            dir.path().join("tree/.git"),
+            format!("gitdir: {}\n", secret.display()),
+        )
+        .unwrap();
+        assert_eq!(discover(&inside), None);
+        for folder in ["objects", "refs"] {
+            fs::create_dir(secret.join(folder)).unwrap();
+        }
+        let found = discover(&inside).unwrap();
+        assert_eq!(
+            (found.top, found.common_dir),
+            (dir.path().join("tree"), secret.canonicalize().unwrap())
+        );
+    }
+}

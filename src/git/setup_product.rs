@@ -1,0 +1,248 @@
+//! What a set-up made in a checkout: which files, and whether they are still as it left them.
+//!
+//! A gate can write everywhere in its checkout. A file that it changed has another change time (`ctime`), which no
+//! program can set, so neither contents nor copies of a set-up's files have to be kept.
+
+use std::collections::BTreeMap;
+use std::fs::Metadata;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use super::GitError;
+use super::fs_nofollow::{at, replace_durably};
+use crate::files;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Folder,
+    File,
+    Link,
+    /// A socket, a pipe, a device.
+    Other,
+}
+
+/// What stands at a path, without following a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ProductState {
+    pub(super) kind: Kind,
+    mode: u32,
+    links: u64,
+    stamp: Stamp,
+}
+
+/// Changes with every change of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+/// The files and folders that a set-up made.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Product {
+    /// A folder has no stamp: what is made or removed in it is seen by itself.
+    paths: BTreeMap<Vec<u8>, Option<Stamp>>,
+}
+
+impl ProductState {
+    /// A regular file with this permission to execute, under one name only and without special bits.
+    pub(super) fn is_plain_file(&self, executable: bool) -> bool {
+        let is_executable = self.mode & 0o100 != 0;
+        self.kind == Kind::File
+            && self.links == 1
+            && self.mode & 0o7000 == 0
+            && is_executable == executable
+    }
+
+    fn of(meta: &Metadata) -> Self {
+        let kind = meta.file_type();
+        let kind = if kind.is_dir() {
+            Kind::Folder
+        } else if kind.is_file() {
+            Kind::File
+        } else if kind.is_symlink() {
+            Kind::Link
+        } else {
+            Kind::Other
+        };
+        let stamp = Stamp {
+            inode: meta.ino(),
+            size: meta.size(),
+            modified: (meta.mtime(), meta.mtime_nsec()),
+            changed: (meta.ctime(), meta.ctime_nsec()),
+        };
+        Self {
+            kind,
+            mode: meta.mode() & 0o7777,
+            links: meta.nlink(),
+            stamp,
+        }
+    }
+
+    fn stamp(&self) -> Option<Stamp> {
+        (self.kind != Kind::Folder).then_some(self.stamp)
+    }
+}
+
+/// Everything below a folder but its `.git`, with paths from there.
+pub(super) fn walk(top: &Path) -> Result<BTreeMap<Vec<u8>, ProductState>, GitError> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![PathBuf::new()];
+    while let Some(folder) = folders.pop() {
+        let full = top.join(&folder);
+        for name in files::names(&full).map_err(at("read", &full))? {
+            let path = folder.join(name);
+            if path == Path::new(".git") {
+                continue;
+            }
+            let full = top.join(&path);
+            let one = ProductState::of(&full.symlink_metadata().map_err(at("look at", &full))?);
+            found.insert(path.as_os_str().as_bytes().to_vec(), one);
+            if one.kind == Kind::Folder {
+                folders.push(path);
+            }
+        }
+    }
+    Ok(found)
+}
+
+impl Product {
+    pub(super) fn new(found: BTreeMap<Vec<u8>, ProductState>) -> Self {
+        Self {
+            paths: found
+                .into_iter()
+                .map(|(path, found)| (path, found.stamp()))
+                .collect(),
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_nothing(&self) -> bool {
+        self.paths.is_empty()
+    }
+
+    pub(super) fn has(&self, path: &[u8], found: &ProductState) -> bool {
+        self.paths.get(path) == Some(&found.stamp())
+    }
+
+    /// Whether all of it is there unchanged, but for what a commit has in its place.
+    pub(super) fn is_whole(
+        &self,
+        found: &BTreeMap<Vec<u8>, ProductState>,
+        is_committed: impl Fn(&Vec<u8>) -> bool,
+    ) -> bool {
+        let is_there = |path: &Vec<u8>| found.get(path).is_some_and(|found| self.has(path, found));
+        self.paths
+            .keys()
+            .all(|path| is_committed(path) || is_there(path))
+    }
+
+    /// Stores it with the key that the set-up was run for.
+    pub(crate) fn store(&self, file: &Path, key: &str) -> Result<(), GitError> {
+        let mut bytes = key.as_bytes().to_vec();
+        bytes.push(0);
+        for (path, stamp) in &self.paths {
+            let numbers = stamp.map_or_else(
+                String::new,
+                |Stamp {
+                     inode,
+                     size,
+                     modified,
+                     changed,
+                 }| {
+                    format!(
+                        "{inode} {size} {} {} {} {}",
+                        modified.0, modified.1, changed.0, changed.1
+                    )
+                },
+            );
+            bytes.extend_from_slice(numbers.as_bytes());
+            bytes.push(b'\t');
+            bytes.extend_from_slice(path);
+            bytes.push(0);
+        }
+        replace_durably(file, &bytes)
+    }
+
+    /// What was stored, with its key; none when nothing was, or it cannot be read: then the set-up runs again.
+    pub(crate) fn load(file: &Path) -> Option<(String, Self)> {
+        let bytes = files::read(file, files::RECORD).ok()?;
+        let mut records = bytes.strip_suffix(b"\0")?.split(|b| *b == 0);
+        let key = String::from_utf8(records.next()?.to_vec()).ok()?;
+        let paths = records
+            .map(read_record)
+            .collect::<Option<BTreeMap<_, _>>>()?;
+        Some((key, Self { paths }))
+    }
+
+    /// Forgets what was stored: a set-up that is cut from now on runs again.
+    pub(crate) fn forget(file: &Path) -> Result<(), GitError> {
+        super::fs_nofollow::remove(file)
+    }
+}
+
+fn read_record(record: &[u8]) -> Option<(Vec<u8>, Option<Stamp>)> {
+    let tab = record.iter().position(|b| *b == b'\t')?;
+    let path = record.get(tab + 1..)?.to_vec();
+    let numbers = std::str::from_utf8(record.get(..tab)?).ok()?;
+    if numbers.is_empty() {
+        return Some((path, None));
+    }
+    let mut words = numbers.split(' ');
+    let (inode, size) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    let mut time = || Some((words.next()?.parse().ok()?, words.next()?.parse().ok()?));
+    let (modified, changed) = (time()?, time()?);
+    Some((
+        path,
+        Some(Stamp {
+            inode,
+            size,
+            modified,
+            changed,
+        }),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn what_was_stored_is_read_and_every_change_is_seen() {
+        let folder = tempfile::tempdir().unwrap();
+        let (tree, file) = (folder.path().join("tree"), folder.path().join("product"));
+        fs::create_dir_all(tree.join("modules/empty")).unwrap();
+        fs::write(tree.join("modules/a\tb\n"), "one").unwrap();
+        std::os::unix::fs::symlink("a", tree.join("modules/link")).unwrap();
+        let found = walk(&tree).unwrap();
+        Product::new(found.clone()).store(&file, "key").unwrap();
+        let (key, product) = Product::load(&file).unwrap();
+        assert_eq!(key, "key");
+        assert!(product.is_whole(&found, |_| false));
+        let before = fs::metadata(tree.join("modules/a\tb\n"))
+            .unwrap()
+            .modified()
+            .unwrap();
+        fs::write(tree.join("modules/a\tb\n"), "two").unwrap();
+        fs::File::open(tree.join("modules/a\tb\n"))
+            .unwrap()
+            .set_modified(before)
+            .unwrap();
+        let found = walk(&tree).unwrap();
+        assert!(
+            !product.is_whole(&found, |_| false),
+            "same size and time, another content"
+        );
+        assert!(
+            product.is_whole(&found, |path| path.ends_with(b"\n")),
+            "the commit has it in its place"
+        );
+        fs::write(&file, "key\0 1 2\tcut").unwrap();
+        assert!(Product::load(&file).is_none());
+    }
+}

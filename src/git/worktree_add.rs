@@ -1,0 +1,215 @@
+//! Makes a worktree of remand's own, for a pull request that has none.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::command::GitCommand;
+use super::fs_nofollow::{at, names, remove};
+use super::history::check_sha;
+use super::lock::RepositoryLock;
+use super::wip::wip_ref;
+use super::{Git, GitError, HeadAt, Listed, Place, Project, Worktree};
+use crate::files::{self, SMALL};
+
+/// How far a worktree of ours is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Made {
+    Not,
+    /// Begun at this commit, and cut before all its files were there.
+    Empty {
+        head: String,
+    },
+    /// Or something else stands there, which is not ours to judge.
+    Whole,
+}
+
+impl Git {
+    /// How far an [`Git::add_worktree`] at this path came.
+    pub(crate) async fn made_so_far(
+        &self,
+        project: &Project,
+        path: &Path,
+    ) -> Result<Made, GitError> {
+        if path.symlink_metadata().is_err() || unborn(project, path)?.is_some() {
+            return Ok(Made::Not);
+        }
+        let Ok(place) = Place::find(&project.common_dir, path) else {
+            return Ok(Made::Whole);
+        };
+        // Git writes it last, when all files are there.
+        if place.git_dir.join("index").symlink_metadata().is_ok() {
+            return Ok(Made::Whole);
+        }
+        Ok(self
+            .look(&place)
+            .await?
+            .head
+            .map_or(Made::Whole, |head| Made::Empty { head }))
+    }
+
+    /// Makes a worktree at `path` with `sha` checked out, a commit that is in the repository already, and HEAD where it
+    /// belongs. A branch that is not there yet begins at `sha`; one that `sha` descends from goes forward to it; one that
+    /// is elsewhere, or in another worktree, is refused.
+    ///
+    /// Said again, also after a crash in the middle or when its folder is gone, it gives the same worktree.
+    pub(crate) async fn add_worktree(
+        &self,
+        project: &Project,
+        path: &Path,
+        head_at: impl Into<HeadAt<'_>>,
+        sha: &str,
+    ) -> Result<Worktree, GitError> {
+        let head_at = head_at.into();
+        head_at.ref_name()?;
+        check_sha(sha)?;
+        let lock = RepositoryLock::take(&project.common_dir).await?;
+        clear_unborn(project, path)?;
+        let place = match Place::find(&project.common_dir, path) {
+            Ok(place) => place,
+            Err(GitError::NotThere { .. } | GitError::NotThisWorktree { .. }) => {
+                let was_there = self.lead_ref(project, path, head_at, sha).await?;
+                // Without its files, which takes no time to speak of. A branch must be named without `refs/heads/`
+                // here, or HEAD would be detached; its name is no option.
+                let parent = path.parent().unwrap_or(path);
+                fs::create_dir_all(parent).map_err(at("make", parent))?;
+                let mut call = GitCommand::anywhere(
+                    &project.common_dir,
+                    ["worktree", "add", "--quiet", "--no-checkout"],
+                )
+                .writes(&parent.canonicalize().map_err(at("resolve", parent))?);
+                if was_there {
+                    call = call.arg("--force");
+                }
+                let call = match head_at {
+                    HeadAt::Branch(branch) => call.arg("--").arg(path).arg(branch),
+                    HeadAt::Detached(_) => call.arg("--detach").arg("--").arg(path).arg(sha),
+                };
+                self.bytes(call).await?;
+                Place::find(&project.common_dir, path)?
+            }
+            Err(error) => return Err(error),
+        };
+        drop(lock);
+        let found = self.look(&place).await?;
+        if !head_at.fits(found.branch.as_deref()) {
+            return Err(GitError::NotOnBranch {
+                expected: head_at.expected(),
+                found: found.branch,
+            });
+        }
+        if found.head.as_deref() != Some(sha) {
+            return Err(GitError::Elsewhere {
+                branch: head_at.expected(),
+                expected: sha.to_owned(),
+                found: found.head,
+            });
+        }
+        self.fill(&place, sha).await?;
+        self.worktree_at(path).await
+    }
+
+    /// Writes the files of a worktree that has none yet, or whose writing was cut.
+    async fn fill(&self, place: &Place, sha: &str) -> Result<(), GitError> {
+        let is_empty = names(&place.path)?.iter().all(|name| name == ".git");
+        let has_index = place.git_dir.join("index").symlink_metadata().is_ok();
+        if is_empty && !has_index {
+            self.begin_moving(place, sha).await?;
+        } else if self.moving(place).await?.is_none() {
+            return Ok(());
+        }
+        remove(&place.index_lock())?;
+        self.bytes(GitCommand::at(
+            place,
+            ["reset", "--quiet", "--hard", sha, "--"],
+        ))
+        .await?;
+        self.end_moving(place).await
+    }
+
+    /// Whether the repository still has a worktree at this place in its list, whose folder is gone.
+    async fn lead_ref(
+        &self,
+        project: &Project,
+        path: &Path,
+        head_at: HeadAt<'_>,
+        sha: &str,
+    ) -> Result<bool, GitError> {
+        let repository = project.repository();
+        if self.resolve(&repository, sha).await?.is_none() {
+            return Err(GitError::NotACommit {
+                text: sha.to_owned(),
+            });
+        }
+        let listed = self.worktrees(project).await?;
+        let is_this = |other: &Listed| other.path == path && path.symlink_metadata().is_err();
+        let was_there = listed.iter().any(is_this);
+        if let HeadAt::Branch(branch) = head_at {
+            let is_used =
+                |other: &Listed| other.branch.as_deref() == Some(branch) && !is_this(other);
+            if let Some(used) = listed.into_iter().find(is_used) {
+                return Err(GitError::BranchInUse {
+                    branch: branch.to_owned(),
+                    path: used.path,
+                });
+            }
+        }
+        let name = head_at.ref_name()?;
+        let old = self.resolve(&repository, &name).await?;
+        if let Some(old) = &old
+            && !self.is_ancestor(&repository, old, sha).await?
+        {
+            match head_at {
+                HeadAt::Branch(branch) => {
+                    let found = Some(old.clone());
+                    return Err(GitError::Elsewhere {
+                        branch: branch.to_owned(),
+                        expected: sha.to_owned(),
+                        found,
+                    });
+                }
+                // What a worktree that is gone had and the remote has not is kept.
+                HeadAt::Detached(_) => {
+                    let kept = wip_ref(&format!("rewritten-{old}"))?;
+                    self.bytes(GitCommand::at(
+                        &repository,
+                        ["update-ref", "--no-deref", &kept, old],
+                    ))
+                    .await?;
+                }
+            }
+        }
+        if old.as_deref() != Some(sha) {
+            let old = old.unwrap_or_else(|| "0".repeat(sha.len()));
+            self.bytes(GitCommand::at(
+                &repository,
+                ["update-ref", "--no-deref", &name, sha, &old],
+            ))
+            .await?;
+        }
+        Ok(was_there)
+    }
+}
+
+/// Removes what `git worktree add` leaves when it is killed: git itself writes `initializing` into the lock of a
+/// worktree until it is whole, and would refuse its place for good. A folder with anything in it is left alone.
+fn clear_unborn(project: &Project, path: &Path) -> Result<(), GitError> {
+    while let Some(dir) = unborn(project, path)? {
+        remove(&path.join(".git"))?;
+        remove(path)?;
+        fs::remove_dir_all(&dir).map_err(at("remove", &dir))?;
+    }
+    Ok(())
+}
+
+fn unborn(project: &Project, path: &Path) -> Result<Option<PathBuf>, GitError> {
+    for dir in super::repository::admin_dirs(&project.common_dir)? {
+        let reads = |name: &str| files::read_text(&dir.join(name), SMALL).unwrap_or_default();
+        let is_unborn = reads("locked").trim_end() == "initializing" && !dir.join("index").exists();
+        let is_its = Path::new(reads("gitdir").trim_end()) == path.join(".git");
+        if is_unborn && is_its && (!path.exists() || names(path)?.iter().all(|name| name == ".git"))
+        {
+            return Ok(Some(dir));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,142 @@
+//! Lists, page by page, and what is remembered of pages so that those which did not change cost nothing.
+
+use std::collections::BTreeMap;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::call::{Call, read_body};
+use super::fetch::{Fetch, KeptPage};
+use super::response::Reply;
+use super::{Github, GithubError};
+
+/// The most that GitHub gives at once.
+const FULL: usize = 100;
+/// Ten thousand entries. A list that is longer, or whose last page names another, is none.
+const MOST_PAGES: usize = 100;
+
+/// What is known of pages, by their paths.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Marks(BTreeMap<String, Mark>);
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Mark {
+    pub(crate) etag: String,
+    /// How many entries are on the page.
+    pub(crate) count: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Pages<T> {
+    /// Of the pages that are new or changed. While a list moves, one entry may be on two of them.
+    pub(crate) items: Vec<T>,
+    /// All pages of this list, as of now.
+    pub(crate) marks: Marks,
+}
+
+impl Marks {
+    pub(crate) fn get(&self, path: &str) -> Option<&Mark> {
+        self.0.get(path)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<T> Pages<T> {
+    pub(super) fn filter_map<U>(self, each: impl FnMut(T) -> Option<U>) -> Pages<U> {
+        Pages {
+            items: self.items.into_iter().filter_map(each).collect(),
+            marks: self.marks,
+        }
+    }
+}
+
+impl Github {
+    /// A whole list or an error. `path` has its own query, if any; the page is added to it.
+    pub(super) async fn list<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        known: &Marks,
+    ) -> Result<Pages<T>, GithubError> {
+        self.list_in(&mut self.single_fetch(), path, known).await
+    }
+
+    /// The same, as a part of a fetch: pages that it kept are not asked for, and those that are read are kept.
+    pub(super) async fn list_in<T: DeserializeOwned>(
+        &self,
+        fetch: &mut Fetch,
+        path: &str,
+        known: &Marks,
+    ) -> Result<Pages<T>, GithubError> {
+        let deadline = fetch.deadline().min(self.deadline());
+        let joint = if path.contains('?') { '&' } else { '?' };
+        let mut pages = Pages {
+            items: Vec::new(),
+            marks: Marks::default(),
+        };
+        let at = |page: usize| format!("{path}{joint}per_page={FULL}&page={page}");
+        for page in 1..=MOST_PAGES {
+            let path = at(page);
+            let mark = known.get(&path);
+            let kept = match fetch.page(&path) {
+                Some(kept) => kept.clone(),
+                None => {
+                    let call = Call::get(path.clone()).unless(mark.map(|mark| mark.etag.as_str()));
+                    let reply = self.ask(&call, deadline).await?;
+                    // A page that did not change need not name the next one again.
+                    to_keep(&path, reply, known.get(&at(page + 1)))?
+                }
+            };
+            let mark = match &kept.body {
+                None => mark.cloned(),
+                Some(body) => {
+                    let items: Vec<T> = read_body(&path, body.as_bytes())?;
+                    let mark = Mark {
+                        etag: kept.etag.clone(),
+                        count: items.len(),
+                    };
+                    pages.items.extend(items);
+                    Some(mark)
+                }
+            };
+            let leads_on = kept.leads_on;
+            // Only what could be read.
+            fetch.keep(&path, kept);
+            let is_full = mark.as_ref().is_some_and(|mark| mark.count >= FULL);
+            if let Some(mark) = mark.filter(|mark| !mark.etag.is_empty()) {
+                pages.marks.0.insert(path, mark);
+            }
+            if !is_full && !leads_on {
+                return Ok(pages);
+            }
+        }
+        Err(GithubError::Broken {
+            path: path.to_owned(),
+            what: format!("the list does not end in {MOST_PAGES} pages"),
+        })
+    }
+}
+
+fn to_keep(path: &str, reply: Reply, known_next: Option<&Mark>) -> Result<KeptPage, GithubError> {
+    match reply {
+        Reply::Unchanged { head } => Ok(KeptPage {
+            etag: String::new(),
+            leads_on: head.has_next() || known_next.is_some(),
+            body: None,
+        }),
+        Reply::New { head, body } => {
+            let body = String::from_utf8(body).map_err(|error| GithubError::Broken {
+                path: path.to_owned(),
+                what: error.to_string(),
+            })?;
+            Ok(KeptPage {
+                etag: head.etag().unwrap_or_default(),
+                leads_on: head.has_next(),
+                body: Some(body),
+            })
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! What is done about a read that could not be had: later again, and whether the change has to wait for it. Pure.
+
+use std::time::Duration;
+
+use crate::blackboard::{BoardError, RATE_WINDOW, Rate, is_ahead};
+use crate::clock::{self, Time};
+use crate::github::GithubError;
+use crate::sanitize;
+
+/// So many fetches in a row that ran out of time need a person.
+pub(super) const SLOW_READS: i64 = 3;
+
+/// How often the same refusal in a row is taken for something that passes.
+pub(super) const REFUSALS: i64 = 3;
+
+/// Why a read was not had, and when it is tried again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ReadFailure {
+    pub(super) reason: String,
+    pub(super) next_read: Time,
+    pub(super) kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Nothing can be done for the change until it is over.
+    Holds,
+    /// It matters only to a change that waits for the read.
+    HoldsIfNeeded,
+    /// It will not pass by itself.
+    Refused,
+    /// It ran out of time; matters only to a change that waits for the read.
+    TooSlow,
+}
+
+/// `failures` are those in a row before this one.
+pub(super) fn trouble(
+    error: &GithubError,
+    failures: i64,
+    backoff: (Duration, Duration),
+    now: Time,
+) -> ReadFailure {
+    let later = now.plus(pause(failures, backoff));
+    let (next_read, kind) = match error {
+        GithubError::Limited { until } => {
+            // By the forge's clock: ours may be behind.
+            let until = until
+                .filter(|until| *until > now)
+                .map(|until| until.min(now.plus(RATE_WINDOW)));
+            (until.unwrap_or(later), Kind::Holds)
+        }
+        GithubError::NoGh | GithubError::LoggedOut | GithubError::Auth { .. } => {
+            (later, Kind::Holds)
+        }
+        GithubError::NotFound { .. } | GithubError::Refused { .. } => (later, Kind::Refused),
+        GithubError::Transient { .. } | GithubError::Broken { .. } => (later, Kind::HoldsIfNeeded),
+    };
+    ReadFailure {
+        reason: format!("{error}; {}", error.hint()),
+        next_read,
+        kind,
+    }
+}
+
+/// The fetch ran out of time after so many pages.
+pub(super) fn too_slow(
+    limit: Duration,
+    pages: usize,
+    failures: i64,
+    backoff: (Duration, Duration),
+    now: Time,
+) -> ReadFailure {
+    let reason = format!(
+        "GitHub did not send all of it within {} s; the {pages} pages that were read are kept for the next try",
+        limit.as_secs()
+    );
+    ReadFailure {
+        reason,
+        next_read: now.plus(pause(failures, backoff)),
+        kind: Kind::TooSlow,
+    }
+}
+
+/// It was had, and the blackboard would not take it.
+pub(super) fn not_kept(error: &BoardError, next_read: Time) -> ReadFailure {
+    let reason = format!(
+        "what was read could not be written down: {}",
+        sanitize::chain(error)
+    );
+    ReadFailure {
+        reason,
+        next_read,
+        kind: Kind::HoldsIfNeeded,
+    }
+}
+
+/// The next question would be answered like this one, whatever it is about.
+pub(super) fn is_everywhere(error: &GithubError) -> bool {
+    matches!(error, GithubError::NoGh | GithubError::Limited { .. })
+}
+
+/// The budget of calls is used up but for the reserve, and not yet renewed.
+pub(super) fn spent(rate: &Rate, reserve: i64, now: Time) -> Option<ReadFailure> {
+    if rate.remaining >= reserve
+        || clock::is_due(rate.resets_at, now, RATE_WINDOW)
+        || is_ahead(rate.seen_at, now)
+    {
+        return None;
+    }
+    let Rate {
+        remaining,
+        allowed,
+        resets_at,
+        ..
+    } = rate;
+    Some(ReadFailure {
+        reason: format!(
+            "GitHub's budget is used up but for the reserve: {remaining} of {allowed} left until {resets_at}"
+        ),
+        next_read: *resets_at,
+        kind: Kind::HoldsIfNeeded,
+    })
+}
+
+/// Twice as long with each failure in a row, up to the longest.
+fn pause(failures: i64, (first, longest): (Duration, Duration)) -> Duration {
+    let doublings = u32::try_from(failures.clamp(0, 20)).unwrap_or(20);
+    first
+        .saturating_mul(2_u32.saturating_pow(doublings))
+        .min(longest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BACKOFF: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(3600));
+
+    fn at(seconds: u64) -> Time {
+        Time::from_millis(0).plus(Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn each_trouble_has_its_time_and_what_it_stops() {
+        let text = || "x".to_owned();
+        for (error, failures, next_read, kind) in [
+            (GithubError::NoGh, 0, at(160), Kind::Holds),
+            (GithubError::LoggedOut, 1, at(220), Kind::Holds),
+            (
+                GithubError::Auth {
+                    message: text(),
+                    url: None,
+                },
+                1,
+                at(220),
+                Kind::Holds,
+            ),
+            (
+                GithubError::Limited {
+                    until: Some(at(900)),
+                },
+                3,
+                at(900),
+                Kind::Holds,
+            ),
+            (
+                GithubError::Limited {
+                    until: Some(at(50)),
+                },
+                0,
+                at(160),
+                Kind::Holds,
+            ),
+            (
+                GithubError::Limited { until: None },
+                2,
+                at(340),
+                Kind::Holds,
+            ),
+            (
+                GithubError::NotFound { path: text() },
+                0,
+                at(160),
+                Kind::Refused,
+            ),
+            (
+                GithubError::Refused {
+                    status: 451,
+                    message: text(),
+                },
+                0,
+                at(160),
+                Kind::Refused,
+            ),
+            (
+                GithubError::Transient {
+                    path: text(),
+                    what: text(),
+                },
+                60,
+                at(3700),
+                Kind::HoldsIfNeeded,
+            ),
+            (
+                GithubError::Broken {
+                    path: text(),
+                    what: text(),
+                },
+                0,
+                at(160),
+                Kind::HoldsIfNeeded,
+            ),
+        ] {
+            let told = trouble(&error, failures, BACKOFF, at(100));
+            assert_eq!((told.next_read, told.kind), (next_read, kind), "{error}");
+            assert!(told.reason.contains(error.hint()), "{}", told.reason);
+        }
+    }
+
+    #[test]
+    fn the_reserve_is_the_users() {
+        let rate = |remaining| Rate {
+            allowed: 5000,
+            remaining,
+            resets_at: at(900),
+            seen_at: at(0),
+        };
+        assert_eq!(spent(&rate(500), 500, at(100)), None);
+        assert_eq!(spent(&rate(480), 500, at(900)), None, "it is renewed");
+        let told = spent(&rate(480), 500, at(100)).unwrap();
+        assert_eq!(told.next_read, at(900));
+        insta::assert_snapshot!(told.reason, @"GitHub's budget is used up but for the reserve: 480 of 5000 left until 1970-01-01T00:15:00.000Z");
+    }
+}

@@ -1,0 +1,172 @@
+//! Where the work on a pull request is to be done: the worktree that is on its branch, or one of remand's own, which is
+//! only planned here. Nothing is made.
+
+use std::path::{Path, PathBuf};
+
+use super::{AdoptError, ProjectRules};
+use crate::blackboard::Project;
+use crate::git::{Git, GitError, Listed};
+
+/// So many names are tried for a worktree of our own.
+const NAMES: u32 = 100;
+
+/// Which worktree is wanted.
+pub(super) struct Wanted<'a> {
+    pub(super) project: &'a Project,
+    pub(super) rules: &'a ProjectRules,
+    pub(super) branch: &'a str,
+    pub(super) number: i64,
+}
+
+#[derive(Debug)]
+pub(super) struct WorktreeChoice {
+    pub(super) path: String,
+    /// remand makes it, or made it.
+    pub(super) is_own: bool,
+}
+
+/// The worktree on the branch, if there is one, else the place for one.
+pub(super) async fn found_or_planned(
+    git: &Git,
+    wanted: &Wanted<'_>,
+) -> Result<WorktreeChoice, AdoptError> {
+    let found = git.project_at(Path::new(&wanted.project.path)).await?;
+    if found.common_dir != Path::new(&wanted.project.common_dir) {
+        let what = format!(
+            "{} is another repository than when it was added",
+            wanted.project.path
+        );
+        return Err(refused(what, "look at `remand project list`".to_owned()));
+    }
+    let all = git.worktrees(&found).await?;
+    // The main checkout is the user's to work in, on whichever branch.
+    let is_fit = |one: &&Listed| {
+        one.branch.as_deref() == Some(wanted.branch) && !one.prunable && one.path != found.path
+    };
+    let Some(listed) = all.iter().find(is_fit) else {
+        return planned(wanted, &all);
+    };
+    wanted.checked(
+        &listed
+            .path
+            .canonicalize()
+            .unwrap_or_else(|_| listed.path.clone()),
+        &found.path,
+    )
+}
+
+/// The worktree that somebody named, which must be one of the project, on the branch.
+pub(super) async fn named(
+    git: &Git,
+    wanted: &Wanted<'_>,
+    path: &Path,
+) -> Result<WorktreeChoice, AdoptError> {
+    let worktree = git.worktree_at(&git.top_of(path).await?).await?;
+    let shown = worktree.place.path.display();
+    let project = wanted.project;
+    if worktree.place.common_dir != Path::new(&project.common_dir) {
+        let what = format!("{shown} is no worktree of {}", project.path);
+        return Err(refused(
+            what,
+            format!("`git -C {} worktree list` shows them", project.path),
+        ));
+    }
+    if worktree.branch.as_deref() != Some(wanted.branch) {
+        let on = worktree.branch.as_deref().unwrap_or("no branch");
+        let what = format!("{shown} is on {on}, the PR is of {}", wanted.branch);
+        return Err(refused(
+            what,
+            format!("`git -C {shown} switch {}`", wanted.branch),
+        ));
+    }
+    wanted.checked(&worktree.place.path, Path::new(&project.path))
+}
+
+impl Wanted<'_> {
+    fn checked(&self, path: &Path, main: &Path) -> Result<WorktreeChoice, AdoptError> {
+        let shown = path.display();
+        if path == main {
+            let branch = self.branch;
+            let what = format!(
+                "{shown} is the project's main checkout, which is yours to work in, and is on {branch}"
+            );
+            let hint = "leave --worktree out: then remand makes a worktree of its own".to_owned();
+            return Err(refused(what, hint));
+        }
+        let is_in = |root: &PathBuf| root.canonicalize().is_ok_and(|root| path.starts_with(root));
+        let is_own = is_in(&self.rules.own_worktrees);
+        let mut roots = self.rules.worktree_roots.clone();
+        if roots.is_empty() {
+            roots.extend(Path::new(&self.project.path).parent().map(Path::to_owned));
+        }
+        if !is_own && !roots.iter().any(is_in) {
+            let roots: Vec<String> = roots
+                .iter()
+                .map(|root| root.display().to_string())
+                .collect();
+            let what = format!(
+                "{shown} is not in a folder where worktrees may be: {}",
+                roots.join(", ")
+            );
+            let hint = "add its folder to `worktree_roots` in the settings, or move the worktree"
+                .to_owned();
+            return Err(refused(what, hint));
+        }
+        Ok(WorktreeChoice {
+            path: text(path)?,
+            is_own,
+        })
+    }
+}
+
+/// A place where nothing is, or where a worktree of ours is left from an earlier change of the same pull request.
+fn planned(wanted: &Wanted<'_>, all: &[Listed]) -> Result<WorktreeChoice, AdoptError> {
+    let folder = settled(&wanted.rules.own_worktrees).join(wanted.project.project_id.as_str());
+    let first = format!("pr-{}", wanted.number);
+    let others = (2..NAMES).map(|n| format!("{first}-{n}"));
+    let free = std::iter::once(first.clone())
+        .chain(others)
+        .map(|name| folder.join(name));
+    let is_ours = |path: &Path| {
+        all.iter()
+            .any(|one| one.path == path && one.branch.is_none() && !one.prunable)
+    };
+    let is_free = |path: &PathBuf| path.symlink_metadata().is_err() || is_ours(path);
+    let Some(path) = free.into_iter().find(is_free) else {
+        let what = format!("{} is full of worktrees for this PR", folder.display());
+        return Err(refused(
+            what,
+            "remove those that are not used any more: `git worktree remove PATH`".to_owned(),
+        ));
+    };
+    Ok(WorktreeChoice {
+        path: text(&path)?,
+        is_own: true,
+    })
+}
+
+/// The path as it will be once it is there: what exists of it is followed to where it leads.
+fn settled(path: &Path) -> PathBuf {
+    for above in path.ancestors() {
+        if let Ok(there) = above.canonicalize()
+            && let Ok(rest) = path.strip_prefix(above)
+        {
+            return there.join(rest);
+        }
+    }
+    path.to_owned()
+}
+
+fn text(path: &Path) -> Result<String, AdoptError> {
+    let text = path.to_str().ok_or_else(|| GitError::NotUtf8 {
+        path: path.to_owned(),
+    })?;
+    Ok(text.to_owned())
+}
+
+fn refused(what: String, hint: String) -> AdoptError {
+    AdoptError::Refused {
+        what,
+        hint: Some(hint),
+    }
+}

@@ -1,0 +1,290 @@
+//! Makes sure that nothing of a run is alive before anybody touches its worktree again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tokio::time::Instant;
+
+use super::children::end_adopted;
+use super::run_dir::Lock;
+use super::running::wake;
+use super::table::{self, Entry, Key};
+use super::{MARK, ProcessError, ProcessId, run_dir};
+
+const PAUSE: Duration = Duration::from_millis(25);
+/// From SIGTERM to SIGKILL: these were given their grace before.
+const GRACE: Duration = Duration::from_secs(1);
+/// From SIGKILL until we say that they cannot be ended.
+const GIVE_UP: Duration = Duration::from_secs(10);
+
+/// Waits until the run's shim has let go of its lock, then ends whatever still carries the run's mark, and tells how
+/// many that were. A shim that holds the lock for longer than `limit` is killed, and what it watched over is ended
+/// here. After this no shim can start an agent in this folder. For a run that nobody waits for any more.
+pub(crate) async fn settle(dir: &Path, limit: Duration) -> Result<u32, ProcessError> {
+    if !dir
+        .try_exists()
+        .map_err(ProcessError::file("look at", dir))?
+    {
+        return end_marked(dir.as_os_str()).await;
+    }
+    let _lock = take_lock(dir, limit).await?;
+    run_dir::mark_settled(dir)?;
+    let ended = Sweep::new(dir.as_os_str(), run_dir::read_shim(dir)?)?
+        .end_all()
+        .await?;
+    // Those who hid from its mark came to us when the shim died.
+    Ok(ended + end_adopted().await?)
+}
+
+/// Makes the folder of a run that has none yet. What is there already is of an earlier life, whose runs had the same
+/// numbers: nothing of it is believed. Whoever is still alive in it is ended first, since it would write into the new
+/// one; then it is moved to `<dir>.old-<n>`.
+pub(crate) async fn claim_folder(dir: &Path, limit: Duration) -> Result<(), ProcessError> {
+    while !run_dir::make_new(dir)? {
+        if dir.is_dir() {
+            settle(dir, limit).await?;
+        }
+        run_dir::move_aside(dir)?;
+    }
+    Ok(())
+}
+
+/// Ends whatever carries [`MARK`] with this value: of a run that has no folder, or of short commands.
+pub(crate) async fn end_marked(value: &OsStr) -> Result<u32, ProcessError> {
+    Sweep::new(value, None)?.end_all().await
+}
+
+/// Ends what carries a [`MARK`] that is this prefix and the [`ProcessId`] of somebody who is dead: nobody watches over it
+/// any more. Whose holder lives, or can't be told, is left alone.
+pub(crate) async fn end_left(prefix: &str) -> Result<u32, ProcessError> {
+    let entries = table::scan().map_err(ProcessError::system("list the processes"))?;
+    let begins = format!("{MARK}={prefix}");
+    let mut holders = BTreeSet::new();
+    for entry in entries.iter().filter(|entry| !entry.is_dead) {
+        holders.extend(table::mark_that_begins(entry.pid, &begins));
+    }
+    let mut ended = 0;
+    for holder in holders {
+        if holder
+            .parse::<ProcessId>()
+            .is_ok_and(|id| matches!(id.is_alive(), Ok(false)))
+        {
+            ended += end_marked(format!("{prefix}{holder}").as_ref()).await?;
+        }
+    }
+    Ok(ended)
+}
+
+async fn take_lock(dir: &Path, limit: Duration) -> Result<Lock, ProcessError> {
+    if let Some(lock) = wait_for_lock(dir, limit).await? {
+        return Ok(lock);
+    }
+    if let Some(shim) = run_dir::read_shim(dir)?
+        && shim.is_alive()?
+        && let Some(entry) =
+            table::look(shim.pid).map_err(ProcessError::system("look at a shim"))?
+        && entry.start_time == shim.start_time
+    {
+        tracing::warn!(%shim, run_dir = %dir.display(), "the shim holds its lock for too long and is killed");
+        table::signal(&entry, Signal::KILL).map_err(ProcessError::system("kill a shim"))?;
+    }
+    let held = || ProcessError::LockHeld {
+        path: run_dir::lock_path(dir),
+        limit,
+    };
+    wait_for_lock(dir, GRACE).await?.ok_or_else(held)
+}
+
+async fn wait_for_lock(dir: &Path, limit: Duration) -> Result<Option<Lock>, ProcessError> {
+    let started = Instant::now();
+    loop {
+        if let Some(lock) = run_dir::try_lock(dir)? {
+            return Ok(Some(lock));
+        }
+        if started.elapsed() >= limit {
+            return Ok(None);
+        }
+        // The agent may have stopped it.
+        if let Some(shim) = run_dir::read_shim(dir)? {
+            wake(&shim);
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// The processes of a run whose shim is gone.
+struct Sweep {
+    /// `NAME=value`.
+    mark: OsString,
+    /// Who was the shim, if that is known and was in the life of this kernel.
+    shim: Option<ProcessId>,
+    /// Everyone found so far: a child whose marked parent has died since would not be found again.
+    known: BTreeMap<Key, StopRequest>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StopRequest {
+    No,
+    Yes,
+}
+
+impl Sweep {
+    fn new(value: &OsStr, shim: Option<ProcessId>) -> Result<Self, ProcessError> {
+        let shim = match shim {
+            Some(shim) if shim.is_of_this_boot()? => Some(shim),
+            Some(_) | None => None,
+        };
+        let mut mark = OsString::from(format!("{MARK}="));
+        mark.push(value);
+        Ok(Self {
+            mark,
+            shim,
+            known: BTreeMap::new(),
+        })
+    }
+
+    /// Until two looks in a row find nobody: one look is not a moment, and a process can be born behind its back.
+    async fn end_all(mut self) -> Result<u32, ProcessError> {
+        let kill_at = Instant::now() + GRACE;
+        let mut empty_looks = 0;
+        loop {
+            let alive = self.look()?;
+            empty_looks = if alive.is_empty() { empty_looks + 1 } else { 0 };
+            if empty_looks == 2 {
+                // A shim that has let go of its lock may still be on its way out.
+                let shim = self.shim.as_ref().map(|shim| (shim.pid, shim.start_time));
+                let ended = self.known.keys().filter(|key| Some(**key) != shim).count();
+                return Ok(u32::try_from(ended).unwrap_or(u32::MAX));
+            }
+            let now = Instant::now();
+            if now >= kill_at + GIVE_UP {
+                let pids = alive.iter().map(|entry| entry.pid).collect();
+                return Err(ProcessError::StillAlive {
+                    mark: self.mark.to_string_lossy().into_owned(),
+                    pids,
+                });
+            }
+            for entry in &alive {
+                if now >= kill_at {
+                    kill(entry)
+                } else {
+                    self.ask(entry)
+                }
+            }
+            tokio::time::sleep(if alive.is_empty() {
+                Duration::from_millis(1)
+            } else {
+                PAUSE
+            })
+            .await;
+        }
+    }
+
+    /// Everyone of this run who is alive now.
+    fn look(&mut self) -> Result<Vec<Entry>, ProcessError> {
+        let entries = table::scan().map_err(ProcessError::system("list the processes"))?;
+        // A daemon may itself run under an agent whose run has the same name: it must not end its own ancestors.
+        let own = table::ancestry(&entries, rustix::process::getpid().as_raw_nonzero().get());
+        let roots: BTreeSet<i32> = self
+            .roots(&entries)
+            .filter(|pid| !own.contains(pid))
+            .collect();
+        let below: BTreeSet<i32> = table::descendants(&entries, roots.iter().copied())
+            .iter()
+            .map(|e| e.pid)
+            .collect();
+        let alive: Vec<Entry> = entries
+            .into_iter()
+            .filter(|e| !e.is_dead && !own.contains(&e.pid))
+            .filter(|e| {
+                roots.contains(&e.pid)
+                    || below.contains(&e.pid)
+                    || self.known.contains_key(&e.key())
+            })
+            .collect();
+        for entry in &alive {
+            self.known.entry(entry.key()).or_insert(StopRequest::No);
+        }
+        Ok(alive)
+    }
+
+    fn ask(&mut self, entry: &Entry) {
+        if self.known.insert(entry.key(), StopRequest::Yes) != Some(StopRequest::Yes) {
+            for signal in [Signal::TERM, Signal::CONT] {
+                // Who could not be told shows in the next look.
+                table::signal(entry, signal).ok();
+            }
+        }
+    }
+
+    /// Who carries the mark, or is in the session that the shim opened.
+    fn roots<'a>(&'a self, entries: &'a [Entry]) -> impl Iterator<Item = i32> + 'a {
+        let since = self.shim.as_ref().map_or(0, |shim| shim.start_time);
+        // The session's number stays taken while anyone is in it: a stranger who has it now shows that all are gone.
+        let stranger = |shim: &&ProcessId| {
+            entries
+                .iter()
+                .any(|e| e.pid == shim.pid && e.start_time != shim.start_time)
+        };
+        let session = self
+            .shim
+            .as_ref()
+            .filter(|shim| !stranger(shim))
+            .map(|shim| shim.pid);
+        let belongs = move |entry: &&Entry| {
+            entry.start_time >= since
+                && (session == Some(entry.session) || table::carries(entry.pid, &self.mark))
+        };
+        entries.iter().filter(belongs).map(|entry| entry.pid)
+    }
+}
+
+fn kill(entry: &Entry) {
+    // Who could not be killed shows in the next look.
+    table::signal(entry, Signal::KILL).ok();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_not_the_shims_when_a_stranger_has_its_number() {
+        // Beyond any pid that a system gives.
+        let pid = i32::MAX - 1;
+        let shim = ProcessId {
+            boot_id: "b".into(),
+            pid,
+            start_time: 10,
+        };
+        let sweep = Sweep {
+            mark: format!("{MARK}=/nowhere").into(),
+            shim: Some(shim),
+            known: BTreeMap::new(),
+        };
+        let entry = |pid, start_time| Entry {
+            pid,
+            parent: 1,
+            group: pid,
+            session: i32::MAX - 1,
+            start_time,
+            is_dead: false,
+        };
+        let roots = |entries: &[Entry]| sweep.roots(entries).collect::<Vec<_>>();
+        assert_eq!(roots(&[entry(pid, 10), entry(pid + 1, 20)]), [pid, pid + 1]);
+        assert_eq!(
+            roots(&[entry(pid + 1, 20)]),
+            [pid + 1],
+            "the shim is gone, its session is not"
+        );
+        assert_eq!(
+            roots(&[entry(pid, 15), entry(pid + 1, 20)]),
+            [0; 0],
+            "the number is somebody else's now"
+        );
+        assert_eq!(roots(&[entry(pid + 1, 9)]), [0; 0], "older than the shim");
+    }
+}

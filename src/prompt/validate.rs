@@ -1,0 +1,206 @@
+//! Tries a template before anybody depends on it: its syntax, the names it uses, and whether it keeps outside text in
+//! fences. What is wrong is shown at its place in the file.
+
+use std::ops::Range;
+
+use minijinja::syntax::SyntaxConfig;
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
+
+use super::{Name, PromptError, fence};
+use crate::diagnostic::{Colour, Problem, Snippet};
+
+/// Ends a template that would never stop; the stock ones use less than a hundredth.
+const FUEL: u64 = 500_000;
+
+/// What is wrong with a template.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    Syntax,
+    UnknownVariable,
+    /// It is well formed but fails when it is tried.
+    Fails,
+    Unfenced,
+}
+
+/// The environment that renders `source`, when nothing is wrong with it.
+pub(super) fn check(
+    name: Name,
+    file: &str,
+    source: &str,
+) -> Result<Environment<'static>, PromptError> {
+    let page = TemplateSource { name, file, source };
+    let mut environment = environment();
+    environment
+        .add_template_owned(name.as_str(), source.to_string())
+        .map_err(|error| page.failure(Fault::Syntax, &error))?;
+    page.known_variables(&environment)?;
+    page.trials(&environment)?;
+    Ok(environment)
+}
+
+fn environment() -> Environment<'static> {
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.set_auto_escape_callback(|_| AutoEscape::None);
+    environment.set_fuel(Some(FUEL));
+    environment.add_filter("fence", fence::fence);
+    // It prints every value at once, outside of any fence.
+    environment.remove_global("debug");
+    if let Ok(syntax) = SyntaxConfig::builder()
+        .trim_blocks(true)
+        .lstrip_blocks(true)
+        .keep_trailing_newline(true)
+        .build()
+    {
+        environment.set_syntax(syntax);
+    }
+    environment
+}
+
+/// A template under examination.
+struct TemplateSource<'a> {
+    name: Name,
+    file: &'a str,
+    source: &'a str,
+}
+
+impl TemplateSource<'_> {
+    fn known_variables(&self, environment: &Environment<'_>) -> Result<(), PromptError> {
+        let template = environment
+            .get_template(self.name.as_str())
+            .map_err(|error| self.failure(Fault::Syntax, &error))?;
+        let is_global = |path: &str| environment.globals().any(|(global, _)| global == path);
+        let unknown = template
+            .undeclared_variables(true)
+            .into_iter()
+            .filter(|path| !self.name.knows(path) && !is_global(path))
+            .map(|path| (self.place_of(&path), path))
+            .min_by_key(|(place, path)| (place.start, path.clone()));
+        match unknown {
+            None => Ok(()),
+            Some((place, path)) => Err(self.fault(
+                Fault::UnknownVariable,
+                place,
+                &format!("unknown variable `{path}`"),
+                &format!("not a variable of `{}`", self.name),
+            )),
+        }
+    }
+
+    fn trials(&self, environment: &Environment<'_>) -> Result<(), PromptError> {
+        for trial in self.name.trials() {
+            let text = environment
+                .get_template(self.name.as_str())
+                .and_then(|template| template.render(trial.values))
+                .map_err(|error| self.failure(Fault::Fails, &error))?;
+            if let Some(path) = fence::unfenced(&text) {
+                return Err(self.fault(
+                    Fault::Unfenced,
+                    self.place_of(&path),
+                    &format!("`{path}` is outside text and stands outside of a fence"),
+                    "an agent would read this as our own words",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn failure(&self, fault: Fault, error: &Error) -> PromptError {
+        let title = match (error.kind(), error.detail()) {
+            (ErrorKind::UndefinedError, None) => "a field that does not exist".to_string(),
+            (ErrorKind::OutOfFuel, _) => "the template does not come to an end".to_string(),
+            (kind, None) => kind.to_string(),
+            (kind, Some(detail)) => format!("{kind}: {detail}"),
+        };
+        let place = error.line().map_or(0..0, |line| self.line(line));
+        self.fault(fault, place, &title, "here")
+    }
+
+    fn fault(&self, fault: Fault, place: Range<usize>, title: &str, label: &str) -> PromptError {
+        let line = self
+            .source
+            .bytes()
+            .take(place.start)
+            .filter(|&byte| byte == b'\n')
+            .count()
+            + 1;
+        let help = match fault {
+            Fault::Syntax => {
+                "the language of templates: https://docs.rs/minijinja/3/minijinja/syntax/"
+                    .to_string()
+            }
+            Fault::UnknownVariable | Fault::Fails => {
+                format!("allowed in `{}`: {}", self.name, self.name.allowed())
+            }
+            Fault::Unfenced => {
+                "wrap it: {% filter fence(\"a label\") %} … {% endfilter %}".to_string()
+            }
+        };
+        let report = snippet(self.file, self.source, place, title, label, &help);
+        PromptError::Template {
+            file: self.file.into(),
+            line,
+            fault,
+            report,
+        }
+    }
+
+    /// The bytes of a line, counted from 1, without its indentation and end.
+    fn line(&self, number: usize) -> Range<usize> {
+        let mut lines = self.source.split_inclusive('\n');
+        let start: usize = lines
+            .by_ref()
+            .take(number.saturating_sub(1))
+            .map(str::len)
+            .sum();
+        let line = lines.next().unwrap_or_default();
+        let start = start + line.len() - line.trim_start().len();
+        start..start + line.trim().len()
+    }
+
+    /// Where a tag first says `path`; the start of the file when it cannot be found.
+    fn place_of(&self, path: &str) -> Range<usize> {
+        let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
+        let last = path.rsplit('.').next().unwrap_or(path);
+        [path, last]
+            .iter()
+            .find_map(|needle| {
+                self.source
+                    .match_indices(needle)
+                    .map(|(at, _)| at..at + needle.len())
+                    .find(|place| {
+                        let before = self.source.get(..place.start).unwrap_or_default();
+                        let after = self.source.get(place.end..).unwrap_or_default();
+                        let is_whole = !after.starts_with(is_part)
+                            && (*needle != path && before.ends_with('.')
+                                || !before.ends_with(is_part));
+                        is_whole && in_tag(before)
+                    })
+            })
+            .unwrap_or(0..0)
+    }
+}
+
+/// Whether what follows `before` is inside `{{ … }}` or `{% … %}`.
+fn in_tag(before: &str) -> bool {
+    let opened = before.rfind("{{").max(before.rfind("{%"));
+    let closed = before.rfind("}}").max(before.rfind("%}"));
+    opened.is_some() && opened > closed
+}
+
+fn snippet(
+    file: &str,
+    source: &str,
+    place: Range<usize>,
+    title: &str,
+    label: &str,
+    help: &str,
+) -> String {
+    let problem = Problem::new(title, Some(place)).label(label).help(help);
+    Snippet {
+        file,
+        source,
+        problem: &problem,
+    }
+    .render(Colour::Plain)
+}

@@ -1,0 +1,314 @@
+//! One call of git with credentials: always in the bare clone, always with settings of ours that win over the user's,
+//! and never with a question to a person.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+use super::classify::{self, Failure};
+use super::url::{self, Way};
+use super::{Remote, RemoteError};
+use crate::git::GitError;
+use crate::process::{self, ProcessError, Short, ShortOutput};
+
+/// Enough for what a remote says about one branch; it could go on for ever.
+const CAP: usize = 1024 * 1024;
+
+/// The user's own configuration is honoured (credential helpers, `insteadOf`); these win over it.
+const CONFIG: &[&str] = &[
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "advice.graftFileDeprecated=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "protocol.version=2",
+    "protocol.ext.allow=never",
+    "submodule.recurse=false",
+    "credential.interactive=false",
+    "fetch.bundleURI=",
+    "fetch.writeCommitGraph=false",
+    "push.pushOption=",
+    "push.negotiate=false",
+    // A server that says nothing is left after a minute.
+    "http.lowSpeedLimit=100",
+    "http.lowSpeedTime=60",
+];
+
+const ENVIRONMENT: &[(&str, &str)] = &[
+    ("LC_ALL", "C"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    // Its answer is taken as it is: one that fails is told apart from an empty name.
+    ("GIT_ASKPASS", "false"),
+    ("GCM_INTERACTIVE", "never"),
+    ("GIT_PAGER", "cat"),
+    ("GIT_EDITOR", "false"),
+    ("GIT_NO_LAZY_FETCH", "1"),
+    ("GIT_NO_REPLACE_OBJECTS", "1"),
+    ("GIT_GRAFT_FILE", "/dev/null"),
+];
+
+/// Unless the user has a command of their own: never a question, no wait for a host that is not there, and no connection
+/// that others come to use and that would end with ours.
+const SSH: &str = "ssh -oBatchMode=yes -oConnectTimeout=20 -oControlMaster=no";
+
+/// How a call that was begun ended.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) status: Option<i32>,
+    pub(super) is_killed: bool,
+    pub(super) stdout: String,
+    pub(super) stderr: String,
+}
+
+impl Remote {
+    /// The output of a call that must succeed.
+    pub(super) async fn say(
+        &self,
+        name: &'static str,
+        args: &[&str],
+    ) -> Result<String, RemoteError> {
+        let ended = self.call(name, args).await?;
+        if ended.status == Some(0) {
+            Ok(ended.stdout)
+        } else {
+            Err(self.trouble(name, &ended))
+        }
+    }
+
+    pub(super) fn trouble(&self, name: &'static str, ended: &Ended) -> RemoteError {
+        if let Err(killed) = self.not_killed(name, ended) {
+            return killed;
+        }
+        classify::of(&Failure {
+            args: name,
+            url: &self.reach.url,
+            stderr: &ended.stderr,
+            hidden: &self.hidden(),
+        })
+    }
+
+    /// A git that was ended by a signal has answered nothing.
+    #[expect(clippy::unused_self, reason = "a step of a call like the others")]
+    fn not_killed(&self, name: &'static str, ended: &Ended) -> Result<(), RemoteError> {
+        if ended.is_killed {
+            Err(RemoteError::Killed { args: name })
+        } else {
+            Ok(())
+        }
+    }
+
+    /// What the remote said, fit to be shown.
+    pub(super) fn said(&self, text: &str) -> String {
+        classify::said(text, &self.hidden())
+    }
+
+    /// The pinned URL without user and password.
+    pub(crate) fn shown_url(&self) -> String {
+        url::without_userinfo(&self.reach.url)
+    }
+
+    /// One call with credentials. The pinned URL stands where `args` has `{url}`.
+    pub(super) async fn call(
+        &self,
+        name: &'static str,
+        args: &[&str],
+    ) -> Result<Ended, RemoteError> {
+        let pinned = self.way(&self.reach.url)?;
+        self.check()?;
+        let mut env = self.environment();
+        // Where the user's own configuration leads: to a mirror, perhaps, or to a path in a test.
+        let real = self
+            .run(name, &["ls-remote", "--get-url", "{url}"], &[], env.clone())
+            .await?;
+        self.not_killed(name, &real)?;
+        let real = if real.status == Some(0) {
+            url::way(real.stdout.trim_end()).unwrap_or(pinned)
+        } else {
+            pinned
+        };
+        env.insert(
+            "GIT_ALLOW_PROTOCOL".to_owned(),
+            allowed(pinned, real).to_owned(),
+        );
+        let has_own = env.contains_key("GIT_SSH_COMMAND") || env.contains_key("GIT_SSH");
+        if real != Way::Path && !has_own {
+            let own = self
+                .run(
+                    name,
+                    &["config", "--get", "core.sshCommand"],
+                    &[],
+                    env.clone(),
+                )
+                .await?;
+            self.not_killed(name, &own)?;
+            if own.status != Some(0) {
+                env.insert("GIT_SSH_COMMAND".to_owned(), SSH.to_owned());
+            }
+        }
+        let helper = self.helper(real);
+        self.run(name, args, helper.as_slice(), env).await
+    }
+
+    fn way(&self, text: &str) -> Result<Way, RemoteError> {
+        url::way(text).map_err(|why| RemoteError::BadUrl {
+            url: self.shown_url(),
+            why,
+        })
+    }
+
+    /// The helper comes after the user's own ones, so it is asked when they know nothing.
+    pub(super) fn helper(&self, real: Way) -> Option<String> {
+        let words: Vec<String> = self.reach.gh.iter().map(|word| quoted(word)).collect();
+        (real == Way::Https && !words.is_empty())
+            .then(|| format!("credential.helper=!{} auth git-credential", words.join(" ")))
+    }
+
+    /// The user's environment. Of its `GIT_*` variables only those stay that say how to reach a host and where the
+    /// configuration is: the others could move the repository, or write tokens into a trace.
+    pub(super) fn environment(&self) -> BTreeMap<String, String> {
+        const KEPT: [&str; 8] = [
+            "GIT_SSH",
+            "GIT_SSH_COMMAND",
+            "GIT_SSH_VARIANT",
+            "GIT_CONFIG_GLOBAL",
+            "GIT_CONFIG_SYSTEM",
+            "GIT_CONFIG_NOSYSTEM",
+            "GIT_HTTP_PROXY_AUTHMETHOD",
+            "GIT_HTTP_USER_AGENT",
+        ];
+        let kept = |name: &str| {
+            !name.starts_with("GIT_")
+                || KEPT.contains(&name)
+                || name.starts_with("GIT_SSL_")
+                || name.starts_with("GIT_PROXY_SSL_")
+        };
+        let given = self
+            .reach
+            .env
+            .iter()
+            .filter(|(name, _)| kept(name))
+            .map(|(n, v)| (n.clone(), v.clone()));
+        let ours = ENVIRONMENT
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        given.chain(ours).collect()
+    }
+
+    pub(super) async fn run(
+        &self,
+        name: &'static str,
+        args: &[&str],
+        settings: &[String],
+        mut env: BTreeMap<String, String>,
+    ) -> Result<Ended, RemoteError> {
+        let git_dir = self.path();
+        let dir = git_dir.to_str().ok_or_else(|| GitError::NotUtf8 {
+            path: git_dir.to_owned(),
+        })?;
+        env.insert("GIT_DIR".to_owned(), dir.to_owned());
+        let mut all: Vec<OsString> = vec!["--no-pager".into()];
+        for setting in CONFIG
+            .iter()
+            .copied()
+            .chain(settings.iter().map(String::as_str))
+        {
+            all.extend(["-c".into(), setting.into()]);
+        }
+        all.extend(args.iter().map(|arg| {
+            OsString::from(if *arg == "{url}" {
+                self.reach.url.as_str()
+            } else {
+                *arg
+            })
+        }));
+        let env = env
+            .into_iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect();
+        let (cwd, limit) = (git_dir.to_owned(), self.reach.limit);
+        let short = Short {
+            program: "git".into(),
+            args: all,
+            cwd,
+            env,
+            stdin: None,
+            limit,
+            cap: CAP,
+            is_wrapped: false,
+        };
+        let output = process::short(&short)
+            .await
+            .map_err(|error| self.not_run(error))?;
+        let is_killed = output.was_killed();
+        let ShortOutput {
+            status,
+            stdout,
+            stderr,
+            truncated,
+        } = output;
+        if truncated && status == Some(0) {
+            return Err(RemoteError::Output { args: name });
+        }
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Ok(Ended {
+            status,
+            is_killed,
+            stdout: text(stdout),
+            stderr: text(stderr),
+        })
+    }
+
+    fn not_run(&self, error: ProcessError) -> RemoteError {
+        if let ProcessError::TimedOut { limit, .. } = error {
+            return RemoteError::TimedOut {
+                url: self.shown_url(),
+                limit,
+            };
+        }
+        let is_missing = matches!(error, ProcessError::NotFound { .. });
+        RemoteError::Git(if is_missing {
+            GitError::NoGit
+        } else {
+            GitError::Process(error)
+        })
+    }
+
+    /// Values of the environment that no error may show.
+    fn hidden(&self) -> Vec<String> {
+        let is_secret = |name: &str| {
+            let name = name.to_ascii_uppercase();
+            ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "KEY", "CREDENTIAL"]
+                .iter()
+                .any(|word| name.contains(word))
+        };
+        let values = self
+            .reach
+            .env
+            .iter()
+            .filter(|(name, value)| is_secret(name) && value.len() >= 6);
+        values.map(|(_, value)| value.clone()).collect()
+    }
+}
+
+fn allowed(pinned: Way, real: Way) -> &'static str {
+    match (pinned, real) {
+        (Way::Path, Way::Path) => "file",
+        (Way::Path, _) | (_, Way::Path) => "https:ssh:file",
+        (Way::Https | Way::Ssh, Way::Https | Way::Ssh) => "https:ssh",
+    }
+}
+
+/// A word for the shell that git starts a helper with.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_stays_one_word() {
+        assert_eq!(quoted("/a b/gh"), "'/a b/gh'");
+        assert_eq!(quoted("it's; rm"), r"'it'\''s; rm'");
+    }
+}

@@ -1,0 +1,163 @@
+//! Where the branch is, and commits that come into the bare clone: from the remote, and from a worktree.
+
+use super::{Remote, RemoteError};
+use crate::failpoint::crash_point;
+use crate::git::{GitError, Place, check_branch_name, check_sha};
+
+impl Remote {
+    /// Where the remote has a branch; none when it has no such branch.
+    pub(crate) async fn head_of(&self, branch: &str) -> Result<Option<String>, RemoteError> {
+        check_branch_name(branch).map_err(GitError::from)?;
+        let name = format!("refs/heads/{branch}");
+        let said = self
+            .say(
+                "ls-remote",
+                &["ls-remote", "--quiet", "--refs", "--", "{url}", &name],
+            )
+            .await?;
+        read_refs(&said, &name)
+    }
+
+    /// Fetches a branch, also one that was rewritten, and says where it is; none when the remote has it no more.
+    pub(crate) async fn fetch(&self, branch: &str) -> Result<Option<String>, RemoteError> {
+        let Some(head) = self.head_of(branch).await? else {
+            self.forget(&[fetched(branch)]).await?;
+            return Ok(None);
+        };
+        let name = fetched(branch);
+        if self.git.resolve(&self.place, &name).await? == Some(head.clone()) {
+            return Ok(Some(head));
+        }
+        self.make_room(branch).await?;
+        let refspec = format!("+refs/heads/{branch}:{name}");
+        crash_point!("remote.fetch.before");
+        let args = [
+            "fetch",
+            "--quiet",
+            "--no-tags",
+            "--no-write-fetch-head",
+            "--no-recurse-submodules",
+            "--refmap=",
+        ];
+        let ended = self
+            .say("fetch", &[&args[..], &["--", "{url}", &refspec]].concat())
+            .await;
+        crash_point!("remote.fetch.after");
+        let now = self.git.resolve(&self.place, &name).await?;
+        // Another may have fetched it at the same time, and held the ref.
+        if now.as_ref() == Some(&head) {
+            return Ok(now);
+        }
+        ended?;
+        Ok(now)
+    }
+
+    /// Where the branch was when it was last fetched.
+    pub(crate) async fn fetched_head(&self, branch: &str) -> Result<Option<String>, RemoteError> {
+        check_branch_name(branch).map_err(GitError::from)?;
+        Ok(self.git.resolve(&self.place, &fetched(branch)).await?)
+    }
+
+    /// Takes the finished commit out of the repository of a worktree, by path and with the closed environment, and keeps
+    /// it on `refs/remand/taken/SHA`.
+    pub(crate) async fn take(
+        &self,
+        from: &Place,
+        branch: &str,
+        sha: &str,
+    ) -> Result<(), RemoteError> {
+        check_branch_name(branch).map_err(GitError::from)?;
+        check_sha(sha)?;
+        self.check()?;
+        self.git
+            .fetch_commit(
+                &self.place,
+                &from.common_dir,
+                sha,
+                &format!("refs/remand/taken/{sha}"),
+            )
+            .await?;
+        Ok(())
+    }
+
+    /// Whether a commit is `head` or an ancestor of it. `head` must have been fetched or taken.
+    pub(crate) async fn contains(&self, head: &str, commit: &str) -> Result<bool, RemoteError> {
+        check_sha(commit)?;
+        self.have(head).await?;
+        // All that `head` leads to is here: what is not here is no part of it.
+        if self.git.resolve(&self.place, commit).await?.is_none() {
+            return Ok(false);
+        }
+        Ok(self.git.is_ancestor(&self.place, commit, head).await?)
+    }
+
+    pub(super) async fn have(&self, sha: &str) -> Result<(), RemoteError> {
+        check_sha(sha)?;
+        match self.git.resolve(&self.place, sha).await? {
+            Some(_) => Ok(()),
+            None => Err(RemoteError::Missing {
+                sha: sha.to_owned(),
+                path: self.path().to_owned(),
+            }),
+        }
+    }
+
+    /// A branch `a` that was fetched once leaves no room for `a/b`, and the other way round. Since the remote cannot have
+    /// both, the other one is gone there.
+    async fn make_room(&self, branch: &str) -> Result<(), RemoteError> {
+        let mut names = self
+            .git
+            .refs_below(&self.place, &format!("{}/", fetched(branch)))
+            .await?;
+        for (at, _) in branch.match_indices('/') {
+            names.extend(branch.get(..at).map(fetched));
+        }
+        self.forget(&names).await
+    }
+
+    async fn forget(&self, names: &[String]) -> Result<(), RemoteError> {
+        for name in names {
+            if self.git.resolve(&self.place, name).await?.is_some() {
+                self.git.forget_ref(&self.place, name).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn fetched(branch: &str) -> String {
+    format!("refs/remand/remote/{branch}")
+}
+
+/// `ID TAB refs/heads/x`. Git takes the name as a pattern, which `x/refs/heads/x` matches too.
+fn read_refs(said: &str, name: &str) -> Result<Option<String>, RemoteError> {
+    let bad = || RemoteError::Output { args: "ls-remote" };
+    for line in said.lines() {
+        let (sha, found) = line.split_once('\t').ok_or_else(bad)?;
+        if check_sha(sha).is_err() {
+            return Err(bad());
+        }
+        if found == name {
+            return Ok(Some(sha.to_owned()));
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_whole_name_counts() {
+        let sha = "a".repeat(40);
+        let said = format!(
+            "{}\trefs/heads/x/refs/heads/fix\n{sha}\trefs/heads/fix\n",
+            "b".repeat(40)
+        );
+        assert_eq!(read_refs(&said, "refs/heads/fix").unwrap(), Some(sha));
+        assert_eq!(read_refs("", "refs/heads/fix").unwrap(), None);
+        assert!(read_refs("fatal: x\n", "refs/heads/fix").is_err());
+        assert!(read_refs("abc\trefs/heads/fix\n", "refs/heads/fix").is_err());
+    }
+}

@@ -1,0 +1,127 @@
+//! Secrets that are known exactly, and the forms in which they could leave.
+
+use std::fmt;
+
+use crate::secret_scan::position;
+
+/// Never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Secret(String);
+
+impl Secret {
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// A shorter one would be found in ordinary text.
+const SHORTEST: usize = 8;
+
+/// Every form of the secrets that is looked for.
+pub(super) struct KnownSecrets {
+    needles: Vec<Vec<u8>>,
+}
+
+impl KnownSecrets {
+    pub(super) fn new(secrets: &[Secret]) -> Self {
+        let long = secrets
+            .iter()
+            .map(|secret| secret.0.trim().as_bytes())
+            .filter(|bytes| bytes.len() >= SHORTEST);
+        let mut needles = Vec::new();
+        for bytes in long {
+            needles.push(bytes.to_vec());
+            needles.push(bytes.iter().rev().copied().collect());
+            needles.push(
+                bytes
+                    .iter()
+                    .flat_map(|b| format!("{b:02x}").into_bytes())
+                    .collect(),
+            );
+            for shift in 0..3 {
+                let coded = base64_inside(bytes, shift);
+                needles.push(
+                    coded
+                        .iter()
+                        .map(|b| {
+                            if *b == b'+' {
+                                b'-'
+                            } else if *b == b'/' {
+                                b'_'
+                            } else {
+                                *b
+                            }
+                        })
+                        .collect(),
+                );
+                needles.push(coded);
+            }
+        }
+        needles.sort();
+        needles.dedup();
+        Self { needles }
+    }
+
+    /// Where one begins.
+    pub(super) fn find(&self, bytes: &[u8]) -> Option<(usize, &[u8])> {
+        self.needles
+            .iter()
+            .find_map(|needle| Some((position(bytes, needle)?, needle.as_slice())))
+    }
+}
+
+/// Base64 of a text that stands `shift` bytes into what is coded, without the characters that its neighbours decide.
+fn base64_inside(bytes: &[u8], shift: usize) -> Vec<u8> {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let bits: Vec<bool> = vec![false; shift * 8]
+        .into_iter()
+        .chain(
+            bytes
+                .iter()
+                .flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1 == 1)),
+        )
+        .collect();
+    let letter = |six: &[bool]| {
+        let index = six
+            .iter()
+            .fold(0, |index, bit| index * 2 + usize::from(*bit));
+        LETTERS.get(index).copied().unwrap_or(b'A')
+    };
+    // A letter of six whole bits of the text; the first ones hold bits of what stands before it.
+    bits.chunks_exact(6)
+        .skip((shift * 8).div_ceil(6))
+        .map(letter)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_is_found() {
+        let canaries =
+            KnownSecrets::new(&[Secret::new("canary-0123456789?>"), Secret::new("short")]);
+        for text in [
+            "x canary-0123456789?> y",
+            // "canary-…", "xcanary-…", "xycanary-…" with more behind.
+            "Y2FuYXJ5LTAxMjM0NTY3ODk/Pg==",
+            "eGNhbmFyeS0wMTIzNDU2Nzg5Pz4=",
+            "eHljYW5hcnktMDEyMzQ1Njc4OT8+",
+            "eHljYW5hcnktMDEyMzQ1Njc4OT8-",
+            "63616e6172792d303132333435363738393f3e",
+        ] {
+            assert!(canaries.find(text.as_bytes()).is_some(), "{text}");
+        }
+        for text in ["canary-0123456789", "short", ""] {
+            assert!(canaries.find(text.as_bytes()).is_none(), "{text}");
+        }
+        assert_eq!(format!("{:?}", Secret::new("x")), "***");
+    }
+}

@@ -1,0 +1,234 @@
+//! What speaks against a push. It is judged on the net difference, in the bare clone, where no setting of the branch's or
+//! an agent's has a say. Secrets are looked for in the commits on the way, too: they would be pushed along.
+
+use std::fmt;
+
+use super::content_scan::Judge;
+use super::{Remote, RemoteError, Secret, glob};
+use crate::git::NetFile;
+use crate::sanitize;
+
+/// What a push may not do.
+#[derive(Debug, Clone)]
+pub(crate) struct PushRules {
+    /// Patterns of paths such as `.github/workflows/**`; the case of letters does not count.
+    pub(crate) forbidden: Vec<String>,
+    pub(crate) max_file_bytes: u64,
+    pub(crate) max_files: usize,
+    /// All contents together, and what the commits on the way carry.
+    pub(crate) max_total_bytes: u64,
+    /// Whether secrets are looked for by their pattern.
+    pub(crate) secrets: bool,
+    /// The daemon's own secrets, which are looked for always.
+    pub(crate) canaries: Vec<Secret>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Objection {
+    pub(crate) what: Wrong,
+    /// None when it is about the whole. Bytes that are not UTF-8 are shown with `�`.
+    pub(crate) path: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Wrong {
+    Forbidden {
+        pattern: String,
+    },
+    TooBig {
+        bytes: u64,
+        most: u64,
+    },
+    TooManyFiles {
+        files: usize,
+        most: usize,
+    },
+    TooMuch {
+        bytes: u64,
+        most: u64,
+    },
+    /// Leads out of the tree, or into `.git`.
+    Symlink,
+    Submodule,
+    /// A secret by its kind; never the secret.
+    Secret {
+        kind: &'static str,
+        line: usize,
+    },
+    /// A secret that a later commit removes: it would be pushed with the history.
+    SecretInHistory {
+        kind: &'static str,
+    },
+    SecretInMessage {
+        kind: &'static str,
+        commit: String,
+    },
+}
+
+pub(super) const LINK: u32 = 0o120_000;
+pub(super) const SUBMODULE: u32 = 0o160_000;
+
+impl fmt::Display for Objection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = sanitize::line(self.path.as_deref().unwrap_or("the change"));
+        match &self.what {
+            Wrong::Forbidden { pattern } => {
+                write!(
+                    f,
+                    "{path} may not be changed by an agent: it is forbidden by `{}`",
+                    sanitize::line(pattern)
+                )
+            }
+            Wrong::TooBig { bytes, most } => {
+                write!(f, "{path} has {bytes} bytes, and {most} are allowed")
+            }
+            Wrong::TooManyFiles { files, most } => {
+                write!(f, "{files} files are changed, and {most} are allowed")
+            }
+            Wrong::TooMuch { bytes, most } => {
+                write!(f, "{path} has {bytes} bytes in all, and {most} are allowed")
+            }
+            Wrong::Symlink => write!(
+                f,
+                "{path} is a symlink that leads out of the repository or into .git"
+            ),
+            Wrong::Submodule => write!(f, "{path} changes a submodule, which an agent may not"),
+            Wrong::Secret { kind, line } => {
+                write!(
+                    f,
+                    "{path} has what looks like {kind} in line {line}; remove it, and revoke it if it is real"
+                )
+            }
+            Wrong::SecretInHistory { kind } => {
+                write!(
+                    f,
+                    "{path} has what looks like {kind} in an earlier commit that would be pushed along; drop that commit"
+                )
+            }
+            Wrong::SecretInMessage { kind, commit } => {
+                write!(
+                    f,
+                    "the message of {commit} has what looks like {kind} in it; reword it, and revoke it if it is real"
+                )
+            }
+        }
+    }
+}
+
+impl Remote {
+    /// What speaks against pushing `to` to a branch that is at `from`; nothing means that it may be pushed.
+    pub(crate) async fn objections(
+        &self,
+        from: &str,
+        to: &str,
+        rules: &PushRules,
+    ) -> Result<Vec<Objection>, RemoteError> {
+        self.have(from).await?;
+        self.have(to).await?;
+        let files = self.git.net_files(&self.place, from, to).await?;
+        let mut objections = Vec::new();
+        if files.len() > rules.max_files {
+            let what = Wrong::TooManyFiles {
+                files: files.len(),
+                most: rules.max_files,
+            };
+            objections.push(Objection { what, path: None });
+        }
+        let judge = Judge::new(self, rules);
+        for file in &files {
+            let path = Some(judge.covered(&file.path));
+            objections.extend(by_path(file, rules).into_iter().map(|what| Objection {
+                what,
+                path: path.clone(),
+            }));
+        }
+        // Who commits ten thousand files has an objection already; they are not read.
+        if files.len() <= rules.max_files {
+            objections.extend(judge.files(&files).await?);
+            let carried = judge.history(from, to, &files).await?;
+            // A secret that is still there was there in the commits before, too.
+            let is_said = |objection: &Objection| {
+                let same = |other: &Objection| {
+                    other.path == objection.path && matches!(other.what, Wrong::Secret { .. })
+                };
+                objection.path.is_some() && objections.iter().any(same)
+            };
+            let carried: Vec<Objection> = carried
+                .into_iter()
+                .filter(|objection| !is_said(objection))
+                .collect();
+            objections.extend(carried);
+        }
+        Ok(objections)
+    }
+}
+
+fn by_path(file: &NetFile, rules: &PushRules) -> Vec<Wrong> {
+    let path = file.shown();
+    let is_link = [LINK, SUBMODULE].contains(&file.mode);
+    let forbids = |pattern: &&String| {
+        glob::matches(pattern, &path) || (is_link && glob::is_above(pattern, &path))
+    };
+    let mut wrong: Vec<Wrong> = Vec::new();
+    wrong.extend(
+        rules
+            .forbidden
+            .iter()
+            .find(forbids)
+            .map(|pattern| Wrong::Forbidden {
+                pattern: pattern.clone(),
+            }),
+    );
+    if file.mode == SUBMODULE || file.old_mode == SUBMODULE || path.to_lowercase() == ".gitmodules"
+    {
+        wrong.push(Wrong::Submodule);
+    }
+    wrong
+}
+
+/// Whether a symlink leads to a path of the same tree. Steps up are allowed at its beginning only: behind a name they
+/// could start from wherever that name, itself a symlink, leads.
+pub(super) fn stays_inside(link: &[u8], target: &[u8]) -> bool {
+    let mut depth = link.iter().filter(|b| **b == b'/').count();
+    let mut is_below = false;
+    if target.starts_with(b"/") || target.is_empty() || target.contains(&0) {
+        return false;
+    }
+    for part in target.split(|b| *b == b'/') {
+        match part {
+            b"" | b"." => {}
+            b".." if is_below || depth == 0 => return false,
+            b".." => depth -= 1,
+            name if name.eq_ignore_ascii_case(b".git") => return false,
+            _ => is_below = true,
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_inside_and_outside() {
+        for (link, target, inside) in [
+            ("link", "a", true),
+            ("a/b/link", "../../c", true),
+            ("a/link", "./b//c", true),
+            ("link", "..", false),
+            ("a/link", "../../etc", false),
+            ("link", "/etc/passwd", false),
+            ("a/b/link", "up/../../x", false),
+            ("link", ".git/config", false),
+            ("link", ".GIT/hooks", false),
+            ("link", "", false),
+        ] {
+            assert_eq!(
+                stays_inside(link.as_bytes(), target.as_bytes()),
+                inside,
+                "{link} -> {target}"
+            );
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Whether somebody took back what we pushed.
+
+use super::{Remote, RemoteError};
+use crate::sanitize;
+
+/// A fix that was pushed: the branch before it and after it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Ours {
+    pub(crate) before: String,
+    pub(crate) after: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Undone {
+    /// The commit that took it back; where the branch is now, if commits were taken off it.
+    pub(crate) commit: String,
+    /// Our commit.
+    pub(crate) ours: String,
+    /// Where the branch was after the fix that it belongs to.
+    pub(crate) after: String,
+    /// The author's name; none when commits were taken off the branch, which leaves no name.
+    pub(crate) by: Option<String>,
+}
+
+impl Remote {
+    /// Whether one of our commits was taken back on the way from one head of the branch to another: by a commit that says
+    /// so, by one that brings back the files as they were before a fix, or by taking our commits off the branch. Commits
+    /// of ours do not count.
+    pub(crate) async fn undone(
+        &self,
+        from: &str,
+        to: &str,
+        ours: &[Ours],
+    ) -> Result<Option<Undone>, RemoteError> {
+        self.have(to).await?;
+        // A clone that was made anew has only what is on the remote: nothing can be said of what is not.
+        if self.git.resolve(&self.place, from).await?.is_none() {
+            return Ok(None);
+        }
+        let mut fixes = Vec::new();
+        for fix in ours {
+            // One that was never fetched or taken cannot have been reverted by name here; its tree is not known either.
+            if self.have(&fix.before).await.is_err() || self.have(&fix.after).await.is_err() {
+                continue;
+            }
+            let commits = self.git.log(&self.place, &fix.before, &fix.after).await?;
+            let tree = self.git.tree_of(&self.place, &fix.before).await?;
+            fixes.push((
+                fix,
+                commits
+                    .into_iter()
+                    .map(|commit| commit.sha)
+                    .collect::<Vec<_>>(),
+                tree,
+            ));
+        }
+        for commit in self.git.log(&self.place, from, to).await? {
+            if fixes.iter().any(|(_, shas, _)| shas.contains(&commit.sha)) {
+                continue;
+            }
+            let tree = self.git.tree_of(&self.place, &commit.sha).await?;
+            let named = reverted(&commit.body);
+            for (fix, shas, before) in &fixes {
+                let by_name = shas
+                    .iter()
+                    .find(|sha| named.iter().any(|name| sha.starts_with(name)));
+                let is_back = *before == tree && self.contains(&commit.sha, &fix.after).await?;
+                if let Some(sha) = by_name.or(is_back.then_some(&fix.after)) {
+                    let author = commit
+                        .author
+                        .rsplit_once(" <")
+                        .map_or(commit.author.as_str(), |(name, _)| name);
+                    let by = Some(sanitize::line(author).chars().take(100).collect());
+                    let (ours, after) = (sha.clone(), fix.after.clone());
+                    return Ok(Some(Undone {
+                        commit: commit.sha,
+                        ours,
+                        after,
+                        by,
+                    }));
+                }
+            }
+        }
+        let tree = self.git.tree_of(&self.place, to).await?;
+        for (fix, _, before) in &fixes {
+            let was_there = self.contains(from, &fix.after).await?;
+            if was_there && (*before == tree || self.contains(&fix.before, to).await?) {
+                let (ours, after) = (fix.after.clone(), fix.after.clone());
+                return Ok(Some(Undone {
+                    commit: to.to_owned(),
+                    ours,
+                    after,
+                    by: None,
+                }));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The ids that a message says it reverts; `git revert --reference` shortens them.
+fn reverted(message: &str) -> Vec<&str> {
+    let id = |rest: &'_ str| rest.bytes().take_while(u8::is_ascii_hexdigit).count();
+    let named = message
+        .match_indices("This reverts commit ")
+        .filter_map(|(at, words)| {
+            let rest = message.get(at + words.len()..)?;
+            rest.get(..id(rest))
+        });
+    named.filter(|name| name.len() >= 7).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_in_a_message() {
+        assert_eq!(
+            reverted("x\n\nThis reverts commit 0123456789abcdef.\n"),
+            ["0123456789abcdef"]
+        );
+        assert_eq!(
+            reverted("This reverts commit abcdef0 (Fix, 2026-11-16), This reverts commit 1234567."),
+            ["abcdef0", "1234567"]
+        );
+        assert!(reverted("This reverts commit abc. This reverts commit").is_empty());
+    }
+}

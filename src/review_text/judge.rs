@@ -1,0 +1,326 @@
+//! From what a review claims and lists to what it counts for. An approval must survive every check; whatever does not fit
+//! together is unclear, with the reason and with what to ask for.
+
+use super::Dialect;
+use super::contract_lines::Fields;
+use super::verdict::{Claim, ClaimedVerdict};
+use crate::finding::{Finding, Severity, Verdict};
+
+pub(super) struct Evidence<'a> {
+    /// In the reviewer's own lines.
+    pub(super) claims: &'a [Claim],
+    /// Verdicts in lines that are no claim.
+    pub(super) bystanders: &'a [(usize, Verdict)],
+    /// In the last JSON block with findings.
+    pub(super) json: Option<&'a ClaimedVerdict>,
+    /// In all JSON, at any depth.
+    pub(super) json_verdicts: &'a [ClaimedVerdict],
+    pub(super) findings: &'a [Finding],
+    pub(super) fields: &'a Fields,
+    pub(super) block: BlockState,
+    /// Findings outside of the last list: in earlier JSON blocks, in JSON without a list, in prose beside a list.
+    pub(super) left_out: &'a [Finding],
+    /// Severities in JSON that cannot be parsed.
+    pub(super) unparsed: &'a [Severity],
+    /// A line that reads like a blocking finding and could not be read as one.
+    pub(super) suspect: Option<String>,
+    /// How many judgments of earlier findings were read as open for want of a known word.
+    pub(super) odd_statuses: usize,
+    /// Anything that tells a fixer what to do, besides findings.
+    pub(super) has_text: bool,
+    pub(super) has_summary: bool,
+    pub(super) stands_elsewhere: bool,
+    pub(super) threshold: Severity,
+}
+
+/// The JSON block with the findings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BlockState {
+    None,
+    Read,
+    Broken,
+}
+
+pub(super) struct Judged {
+    pub(super) verdict: Verdict,
+    pub(super) raw: Option<Verdict>,
+    pub(super) dialect: Dialect,
+    pub(super) reason: String,
+    pub(super) missing: Vec<String>,
+}
+
+const ONE_VERDICT: &str = "one line `REVIEW_RESULT: approved`, `REVIEW_RESULT: changes_requested` or \
+                           `REVIEW_RESULT: needs_discussion`, alone, outside code fences and quotations";
+const THE_BLOCK: &str =
+    "one fenced json block with every finding under `findings`, as many as FINDINGS_COUNT says";
+
+pub(super) fn judge(evidence: &Evidence<'_>) -> Judged {
+    let readable: Vec<(Verdict, Dialect)> = evidence.claims.iter().filter_map(readable).collect();
+    let Some((said, dialect)) = readable
+        .last()
+        .copied()
+        .or_else(|| Some((evidence.json_verdict()?, Dialect::Json)))
+    else {
+        return evidence.unsaid();
+    };
+    let mut others = readable
+        .iter()
+        .map(|(verdict, _)| verdict)
+        .chain(evidence.bystanders.iter().map(|(_, verdict)| verdict));
+    if let Some(other) = others.find(|verdict| **verdict != said) {
+        let reason = format!("The review says both {other} and {said} in its own words.");
+        return unclear(None, dialect, reason, ONE_VERDICT);
+    }
+    let differs = |other: &&ClaimedVerdict| **other != ClaimedVerdict::Verdict(said);
+    if let Some(other) = evidence
+        .json_verdicts
+        .iter()
+        .find(differs)
+        .filter(|_| dialect == Dialect::Json)
+    {
+        return unclear(
+            None,
+            dialect,
+            format!(
+                "The review says both {} and {said} in its JSON.",
+                other.as_str()
+            ),
+            ONE_VERDICT,
+        );
+    }
+    match said {
+        Verdict::Approved => evidence.approval(dialect),
+        Verdict::ChangesRequested if !evidence.has_feedback() => {
+            let reason = "The review asks for changes but names none.".into();
+            unclear(
+                Some(said),
+                dialect,
+                reason,
+                "what to change: a finding with a text for each change",
+            )
+        }
+        Verdict::ChangesRequested | Verdict::NeedsDiscussion | Verdict::Unclear => {
+            let reason = format!("The review says {said}.");
+            Judged {
+                verdict: said,
+                raw: Some(said),
+                dialect,
+                reason,
+                missing: Vec::new(),
+            }
+        }
+    }
+}
+
+impl Evidence<'_> {
+    /// What a person should know besides why the verdict is what it is.
+    pub(super) fn remarks(&self) -> Vec<String> {
+        let (found, left, odd) = (self.findings.len(), self.left_out.len(), self.odd_statuses);
+        let count = self.fields.count.filter(|count| *count != found);
+        let count = count.map(|count| format!("FINDINGS_COUNT says {count}, {found} were read."));
+        let broken = (self.block == BlockState::Broken)
+            .then(|| "The JSON block of findings cannot be read.".to_owned());
+        let left = (left > 0).then(|| format!("{left} more outside of the last list of findings."));
+        let odd =
+            (odd > 0).then(|| format!("{odd} judgments of earlier findings were read as open."));
+        [count, broken, left, odd].into_iter().flatten().collect()
+    }
+
+    fn approval(&self, dialect: Dialect) -> Judged {
+        let raw = Some(Verdict::Approved);
+        let blocking = self
+            .findings
+            .iter()
+            .filter(|finding| finding.severity.blocks_at(self.threshold))
+            .count();
+        if blocking > 0 {
+            let what = if blocking == 1 {
+                "a finding".into()
+            } else {
+                format!("{blocking} findings")
+            };
+            let reason = format!(
+                "The review says approved but lists {what} at or above {}: that counts as changes_requested.",
+                self.threshold
+            );
+            return Judged {
+                verdict: Verdict::ChangesRequested,
+                raw,
+                dialect,
+                reason,
+                missing: Vec::new(),
+            };
+        }
+        if self.counts_blocking() && self.has_summary {
+            let reason = format!(
+                "The review says approved but counts findings at or above {}: that counts as changes_requested, for what its summary says.",
+                self.threshold
+            );
+            return Judged {
+                verdict: Verdict::ChangesRequested,
+                raw,
+                dialect,
+                reason,
+                missing: Vec::new(),
+            };
+        }
+        match self.objection() {
+            Some((reason, missing)) => unclear(raw, dialect, reason, missing),
+            None => {
+                let reason = "The review says approved, and nothing in it blocks.".into();
+                Judged {
+                    verdict: Verdict::Approved,
+                    raw,
+                    dialect,
+                    reason,
+                    missing: Vec::new(),
+                }
+            }
+        }
+    }
+
+    /// Why an approval without blocking findings is not to be believed.
+    fn objection(&self) -> Option<(String, &'static str)> {
+        if let Some(text) = self.claims.iter().find_map(unreadable) {
+            return Some((
+                format!("The review says approved and also `{text}`."),
+                ONE_VERDICT,
+            ));
+        }
+        let json = self.json.into_iter().chain(self.json_verdicts);
+        if let Some(other) = json
+            .into_iter()
+            .find(|said| **said != ClaimedVerdict::Verdict(Verdict::Approved))
+        {
+            return Some((
+                format!(
+                    "The review says approved, its JSON says {}.",
+                    other.as_str()
+                ),
+                ONE_VERDICT,
+            ));
+        }
+        if self.block == BlockState::Broken {
+            return Some((
+                "The review says approved, but its block of findings cannot be read.".into(),
+                THE_BLOCK,
+            ));
+        }
+        if self
+            .left_out
+            .iter()
+            .any(|finding| finding.severity.blocks_at(self.threshold))
+        {
+            let reason = "The review says approved, and has a blocking finding that its last list of findings leaves out.";
+            return Some((reason.into(), THE_BLOCK));
+        }
+        if self
+            .unparsed
+            .iter()
+            .any(|severity| severity.blocks_at(self.threshold))
+        {
+            let reason = "The review says approved, and has a blocking severity in JSON that cannot be parsed.";
+            return Some((reason.into(), THE_BLOCK));
+        }
+        if let Some(line) = &self.suspect {
+            let reason = format!(
+                "The review says approved, and has a line that reads like a blocking finding: `{line}`."
+            );
+            return Some((reason, THE_BLOCK));
+        }
+        let found = self.findings.len();
+        let count = self.fields.count.unwrap_or(0);
+        let worst_blocks = self
+            .fields
+            .severity
+            .map(|severity| severity.blocks_at(self.threshold));
+        let tolerable = self.block == BlockState::None && worst_blocks == Some(false);
+        if count > found && !tolerable {
+            let reason = format!(
+                "The review says approved and counts {count} findings, of which {found} can be read."
+            );
+            return Some((reason, THE_BLOCK));
+        }
+        // `SEVERITY: high` copied from the prompt by a review that found nothing.
+        let found_nothing =
+            found == 0 && (self.fields.count == Some(0) || self.block == BlockState::Read);
+        if worst_blocks == Some(true) && !found_nothing {
+            let reason =
+                "The review says approved with a SEVERITY that blocks, but lists no such finding.";
+            return Some((reason.into(), THE_BLOCK));
+        }
+        None
+    }
+
+    /// FINDINGS_COUNT and SEVERITY say that there is a blocking finding, whatever is listed.
+    fn counts_blocking(&self) -> bool {
+        let blocks = self
+            .fields
+            .severity
+            .is_some_and(|severity| severity.blocks_at(self.threshold));
+        blocks && self.fields.count.is_some_and(|count| count > 0)
+    }
+
+    fn unsaid(&self) -> Judged {
+        let odd = self.claims.iter().find_map(unreadable).or(match self.json {
+            Some(ClaimedVerdict::Unreadable(text)) => Some(text.as_str()),
+            Some(ClaimedVerdict::Verdict(_)) | None => None,
+        });
+        let dialect = self
+            .claims
+            .last()
+            .map_or(Dialect::None, |claim| claim.dialect);
+        let reason = match odd {
+            Some(text) => format!("The verdict reads `{text}`, which is not one of the words."),
+            None if self.stands_elsewhere => {
+                "No verdict in the review's own words: one in a fence, a quotation or a comment does not count.".into()
+            }
+            None => "The review has no verdict.".into(),
+        };
+        unclear(None, dialect, reason, ONE_VERDICT)
+    }
+
+    /// A JSON verdict stands alone only where no line says anything that could contradict an approval.
+    fn json_verdict(&self) -> Option<Verdict> {
+        match self.json? {
+            ClaimedVerdict::Verdict(Verdict::Approved)
+                if self.claims.iter().any(|claim| unreadable(claim).is_some()) =>
+            {
+                None
+            }
+            ClaimedVerdict::Verdict(verdict) => Some(*verdict),
+            ClaimedVerdict::Unreadable(_) => None,
+        }
+    }
+
+    fn has_feedback(&self) -> bool {
+        self.has_text
+            || self.has_summary
+            || !self.findings.is_empty()
+            || self.block == BlockState::Broken
+    }
+}
+
+fn readable(claim: &Claim) -> Option<(Verdict, Dialect)> {
+    match claim.said {
+        ClaimedVerdict::Verdict(verdict) => Some((verdict, claim.dialect)),
+        ClaimedVerdict::Unreadable(_) => None,
+    }
+}
+
+fn unreadable(claim: &Claim) -> Option<&str> {
+    match &claim.said {
+        ClaimedVerdict::Unreadable(text) => Some(text),
+        ClaimedVerdict::Verdict(_) => None,
+    }
+}
+
+fn unclear(raw: Option<Verdict>, dialect: Dialect, reason: String, missing: &str) -> Judged {
+    Judged {
+        verdict: Verdict::Unclear,
+        raw,
+        dialect,
+        reason,
+        missing: vec![missing.into()],
+    }
+}

@@ -1,0 +1,263 @@
+//! Reads what a reviewing agent wrote: the verdict, the findings, the judgments of earlier findings; and what a fixing
+//! agent answered. Pure: text in, words out. It must never turn text that it does not understand into an approval.
+
+mod answers;
+mod contract_lines;
+mod earlier_findings;
+mod html;
+mod json;
+mod json_block;
+mod judge;
+mod key_value;
+mod markdown;
+mod progress;
+mod prose;
+mod raw_finding;
+mod suspicious_lines;
+mod verdict;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, HashSet};
+
+use crate::closed_enum::closed_enum;
+use crate::finding::{Category, Finding, Outcome, Severity, Verdict};
+
+pub(crate) use answers::{FindingAnswer, Stance, read_answers};
+pub(crate) use earlier_findings::{Earlier, Entry, PathState, PromptPresence, settle};
+pub(crate) use progress::{Cycle, stuck};
+
+use json_block::Sheet;
+use judge::{BlockState, Evidence};
+use markdown::{BlockKind, Document};
+use raw_finding::{Draft, Notes};
+use verdict::Claim;
+
+/// More than any review has; what is beyond it is still in the text of the review, which a fix is told too.
+const MAX_FINDINGS: usize = 2_000;
+
+closed_enum! {
+    /// Which of the known ways of writing a verdict the review used.
+    "dialect" Dialect {
+        /// `REVIEW_RESULT: approved`, the one our prompt asks for.
+        Contract = "contract",
+        /// `**Verdict: APPROVED**`
+        VerdictLine = "verdict_line",
+        /// `**[APPROVED]**`
+        Bracket = "bracket",
+        /// `{"verdict": "pass", "issues": []}`
+        Json = "json",
+        None = "none",
+    }
+}
+
+/// What a review was understood to say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Reading {
+    /// After the cross-check with the findings.
+    pub(crate) verdict: Verdict,
+    /// What the text itself says; `None` when it says nothing, or two things.
+    pub(crate) raw_verdict: Option<Verdict>,
+    pub(crate) findings: Vec<Finding>,
+    pub(crate) judged: Vec<Judgment>,
+    pub(crate) summary: Option<String>,
+    pub(crate) dialect: Dialect,
+    /// Whether it is in our own JSON form, which asks for a judgment of each open finding.
+    pub(crate) judges_each: bool,
+    /// The worst severity that it states beside its findings.
+    pub(crate) severity: Option<Severity>,
+    /// Why it was read so, for a person.
+    pub(crate) reason: String,
+    /// When unclear: what to ask for, once more.
+    pub(crate) missing: Vec<String>,
+}
+
+impl Reading {
+    /// A rejection that lists nothing has its summary as its finding; so has an approval that counts blocking findings
+    /// without listing one.
+    fn with_summary_as_finding(mut self, threshold: Severity) -> Self {
+        let lists_reason = match self.raw_verdict {
+            Some(Verdict::Approved) => self
+                .findings
+                .iter()
+                .any(|finding| finding.severity.blocks_at(threshold)),
+            Some(_) | None => !self.findings.is_empty(),
+        };
+        let summary = self
+            .summary
+            .as_ref()
+            .filter(|text| !raw_finding::is_nothing(text));
+        if self.verdict != Verdict::ChangesRequested || lists_reason {
+            return self;
+        }
+        if let Some(text) = summary {
+            self.findings.push(Finding {
+                severity: self
+                    .severity
+                    .unwrap_or_else(|| Severity::Medium.min(threshold)),
+                category: Category::Logic,
+                path: None,
+                line: None,
+                text: text.clone(),
+                suggestion: None,
+            });
+        }
+        self
+    }
+}
+
+/// What a review says of a finding of an earlier one: `Resolved` or `Open`, nothing else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Judgment {
+    pub(crate) id: String,
+    pub(crate) outcome: Outcome,
+}
+
+/// Reads a review. Findings at or above `threshold` keep it from being an approval.
+///
+/// An approval beside an earlier finding judged open is left to the caller, who knows how bad that one is.
+pub(crate) fn read(text: &str, threshold: Severity) -> Reading {
+    let page = Document::cut(text);
+    let claims = verdict::claims(&page);
+    let bystanders = verdict::bystanders(&page);
+    let mut sheet = Sheet::gather(&page);
+    let fields = contract_lines::fields(&page, claims.last().map(|claim| claim.at)).with(&sheet);
+    let mut notes = Notes::default();
+    let block = match (&sheet.drafts, sheet.is_broken) {
+        (_, true) => BlockState::Broken,
+        (Some(_), false) => BlockState::Read,
+        (None, false) => BlockState::None,
+    };
+    let mut prose = prose::drafts(&page);
+    let drafts = match sheet.drafts.take() {
+        Some(drafts) => {
+            prose.retain(|draft| !prose::is_settled(draft));
+            drafts
+        }
+        None => std::mem::take(&mut prose),
+    };
+    let mut findings = finish(drafts, threshold, &mut notes);
+    let mut elsewhere = std::mem::take(&mut sheet.earlier);
+    elsewhere.append(&mut sheet.loose);
+    let mut left_out = not_in(
+        &findings,
+        finish(elsewhere, threshold, &mut Notes::default()),
+    );
+    let in_json = left_out.len();
+    left_out.extend(not_in(
+        &findings,
+        finish(prose, threshold, &mut Notes::default()),
+    ));
+    let summary = fields.summary.clone().or(sheet.summary.take());
+    let evidence = Evidence {
+        claims: &claims,
+        bystanders: &bystanders,
+        json: sheet.verdict.as_ref(),
+        json_verdicts: &sheet.verdicts,
+        findings: &findings,
+        fields: &fields,
+        block,
+        left_out: &left_out,
+        unparsed: &sheet.unparsed,
+        suspect: suspicious_lines::first(&page, threshold),
+        odd_statuses: sheet.odd_statuses,
+        has_text: has_text(&page, &claims)
+            || sheet
+                .judged
+                .iter()
+                .any(|judgment| judgment.outcome == Outcome::Open),
+        has_summary: summary
+            .as_deref()
+            .is_some_and(|text| !raw_finding::is_nothing(text)),
+        stands_elsewhere: verdict::stands_elsewhere(&page),
+        threshold,
+    };
+    let judged = judge::judge(&evidence);
+    let mut reason = evidence.remarks();
+    reason.insert(0, judged.reason);
+    if judged.verdict == Verdict::ChangesRequested {
+        // Prose beside a list says the same in other words.
+        left_out.truncate(in_json);
+        findings.append(&mut left_out);
+    }
+    let found = findings.len();
+    if found > MAX_FINDINGS {
+        findings.sort_by_key(|finding| finding.severity);
+        findings.truncate(MAX_FINDINGS);
+        reason.push(format!(
+            "Of {found} findings the {MAX_FINDINGS} worst were kept."
+        ));
+    }
+    let summary = summary.map(|text| raw_finding::capped(&text, &mut notes));
+    reason.extend(notes.sentences());
+    let reading = Reading {
+        verdict: judged.verdict,
+        raw_verdict: judged.raw,
+        findings,
+        judged: sheet.judged,
+        summary,
+        dialect: judged.dialect,
+        judges_each: sheet.is_own_form,
+        severity: fields.severity,
+        reason: reason.join(" "),
+        missing: judged.missing,
+    };
+    // Whoever judges an earlier finding to be open has said what to do.
+    let says_open = reading
+        .judged
+        .iter()
+        .any(|judgment| judgment.outcome == Outcome::Open);
+    if says_open {
+        reading
+    } else {
+        reading.with_summary_as_finding(threshold)
+    }
+}
+
+fn finish(drafts: Vec<Draft>, threshold: Severity, notes: &mut Notes) -> Vec<Finding> {
+    drafts
+        .into_iter()
+        .map(|draft| draft.finish(threshold, notes))
+        .collect()
+}
+
+fn not_in(listed: &[Finding], elsewhere: Vec<Finding>) -> Vec<Finding> {
+    if elsewhere.is_empty() {
+        return elsewhere;
+    }
+    let mut known: HashSet<String> = listed.iter().map(Finding::fingerprint).collect();
+    elsewhere
+        .into_iter()
+        .filter(|finding| known.insert(finding.fingerprint()))
+        .collect()
+}
+
+/// Whether there is anything to read besides the lines of the contract, headings and JSON.
+fn has_text(page: &Document<'_>, claims: &[Claim]) -> bool {
+    let claimed: HashSet<usize> = claims.iter().map(|claim| claim.at).collect();
+    let blocks: HashMap<usize, bool> = page
+        .blocks
+        .iter()
+        .map(|block| (block.at, json_block::may_be_json(block)))
+        .collect();
+    let mut in_json = false;
+    page.lines.iter().enumerate().any(|(at, line)| {
+        in_json = blocks
+            .get(&at)
+            .copied()
+            .unwrap_or(in_json && line.place == BlockKind::Fence);
+        let text = line.text.trim_start();
+        let is_mark = text.starts_with('#') || text.starts_with("```") || text.starts_with("~~~");
+        let is_own = matches!(
+            line.place,
+            BlockKind::Body | BlockKind::Fence | BlockKind::Code | BlockKind::Folded
+        ) && !in_json;
+        is_own
+            && !is_mark
+            && !claimed.contains(&at)
+            && key_value::keyed(text).is_none()
+            && !verdict::is_verdict_like(text)
+            && text.contains(char::is_alphanumeric)
+    })
+}

@@ -1,0 +1,217 @@
+//! The unit. Each setting that looks forgotten is said why: what confines the daemon confines its agents too, and those
+//! have to build, test and make sandboxes of their own.
+
+use std::path::{Path, PathBuf};
+
+use super::{MARK, Scope, Unfit, UnitSpec, fit};
+
+/// The state of a unit for the machine.
+const STATE: &str = "/var/lib/remand";
+
+/// What `ProtectHome` covers.
+const HOMES: [&str; 3] = ["/home", "/root", "/run/user"];
+
+pub(super) fn unit(wish: &UnitSpec) -> Result<String, Unfit> {
+    let edit = match wish.scope {
+        Scope::User => "systemctl --user edit remand",
+        Scope::System { .. } => "systemctl edit remand",
+    };
+    let mut text = format!(
+        "# {MARK}: changes made here are lost with the next one, those made with\n# `{edit}` are kept.\n\n"
+    );
+    text.push_str(
+        "[Unit]\nDescription=remand: sends rejected work back to the agent that can fix it\n",
+    );
+    if wish.scope != Scope::User {
+        text.push_str("After=network-online.target\nWants=network-online.target\n");
+    }
+    text.push_str("\n[Service]\n");
+    text.push_str(&how_to_run(wish)?);
+    text.push_str(EVERYWHERE);
+    match &wish.scope {
+        Scope::User => text.push_str(AS_A_USER),
+        Scope::System { run_as } => text.push_str(&for_the_machine(wish, run_as)?),
+    }
+    let target = if wish.scope == Scope::User {
+        "default.target"
+    } else {
+        "multi-user.target"
+    };
+    Ok(format!("{text}\n[Install]\nWantedBy={target}\n"))
+}
+
+fn how_to_run(wish: &UnitSpec) -> Result<String, Unfit> {
+    let program = wish.program.to_string_lossy();
+    // However they are escaped: "Executable name contains special characters". All others are fine.
+    if program.contains(['\'', '"', '\\']) {
+        return Err(Unfit::Program {
+            program: wish.program.clone(),
+        });
+    }
+    let mut words = vec![quoted(&program)?];
+    for arg in &wish.args {
+        // In the program's own path a dollar is a dollar.
+        words.push(quoted(arg)?.replace('$', "$$"));
+    }
+    // Taken as it is, but for percent signs.
+    let environment = fit(&wish.environment.to_string_lossy())?.replace('%', "%%");
+    let (exec, path, stop_s) = (
+        words.join(" "),
+        quoted(&format!("PATH={}", wish.path))?,
+        wish.stop_s,
+    );
+    Ok(format!(
+        "# Ready is said when it works, and only by the daemon itself: agents have no word here.
+Type=notify
+NotifyAccess=main
+ExecStart={exec}
+ExecReload=kill -HUP $MAINPID
+Environment={path}
+# Optional: NAME=value lines for what agents need to log in. Keep it readable for its owner alone (chmod 600).
+EnvironmentFile=-{environment}
+Restart=on-failure
+RestartSec=5
+# Wrong usage, wrong settings: another start changes nothing. 5: another daemon uses the blackboard, or the database was
+# removed or replaced while it ran, and a start would begin with an empty one.
+RestartPreventExitStatus=2 3 5
+# Fed by a heartbeat that passed and a blackboard that took a write.
+WatchdogSec=60
+# dispatch.stop_grace_s, limits.grace_s, and a moment to put worktrees back.
+TimeoutStopSec={stop_s}
+# The daemon ends its agents in good order; what is left of them after that is killed.
+KillMode=mixed
+# One agent that eats all memory is no reason to stop the daemon.
+OOMPolicy=continue
+"
+    ))
+}
+
+const EVERYWHERE: &str = "UMask=0077
+LimitCORE=0
+NoNewPrivileges=yes
+RestrictSUIDSGID=yes
+RestrictRealtime=yes
+LockPersonality=yes
+SystemCallArchitectures=native
+# AF_NETLINK: agents ask which addresses the machine has.
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
+# @mount: bubblewrap makes the sandboxes of agents. The rest: some agents make their own.
+SystemCallFilter=@system-service @mount seccomp landlock_create_ruleset landlock_add_rule landlock_restrict_self
+SystemCallErrorNumber=EPERM
+
+# Deliberately not set:
+#   MemoryDenyWriteExecute: agents run on Node and other programs that compile as they run.
+#   RestrictNamespaces, PrivateUsers: bubblewrap makes namespaces.
+#   PrivateNetwork, IPAddressDeny: agents speak to their models, git and gh to the forge.
+#   ProtectKernelTunables, ProtectKernelLogs, ProtectHostname, ProcSubset: each covers a part of /proc, and the kernel then
+#     lets no sandbox have a /proc of its own (\"Can't mount proc\").
+#   ProtectProc: it hides the watchers of agents from the daemon, which would take them for dead.
+#   SystemCallFilter=ptrace: only debuggers and leak checkers in gates need it; add it where they run.
+#   Delegate: remand makes no control groups.
+";
+
+const AS_A_USER: &str =
+    "#   ProtectSystem, ProtectHome, PrivateTmp, PrivateDevices and others that need more rights than a user's.
+";
+
+fn for_the_machine(wish: &UnitSpec, run_as: &str) -> Result<String, Unfit> {
+    let user = quoted(run_as)?;
+    let mut text = format!(
+        "
+# Needs a user of that name. Let it log in to the forge itself: `sudo -u {run_as} gh auth login`. No token belongs here.
+User={user}
+StateDirectory=remand
+StateDirectoryMode=0700
+TasksMax=2048
+CapabilityBoundingSet=
+AmbientCapabilities=
+PrivateMounts=yes
+PrivateTmp=yes
+PrivateDevices=yes
+ProtectKernelModules=yes
+ProtectControlGroups=yes
+ProtectClock=yes
+RemoveIPC=yes
+KeyringMode=private
+
+# All else is read-only. These are from the settings and the projects of the blackboard: after others were added,
+# `remand service install` is due again (`remand service status` says so).
+ProtectSystem=strict
+"
+    );
+    // The root would make everything writable, and it contains every other path.
+    let writable: Vec<PathBuf> = wish
+        .writable
+        .iter()
+        .filter(|path| *path != Path::new("/"))
+        .cloned()
+        .collect();
+    let writable = outermost(&writable);
+    let is_hidden = |path: &Path| HOMES.iter().any(|home| path.starts_with(home));
+    let bound: Vec<&PathBuf> = writable.iter().filter(|path| is_hidden(path)).collect();
+    let within = |path: &Path| writable.iter().any(|outer| path.starts_with(outer));
+    let readable = outermost(&wish.readable);
+    let seen: Vec<&PathBuf> = readable
+        .iter()
+        .filter(|path| is_hidden(path) && !within(path))
+        .collect();
+    let mut line = |key: &str, paths: &[&PathBuf]| -> Result<(), Unfit> {
+        for path in paths {
+            // A folder that is not there yet is no reason not to start.
+            let path = format!("-{}", path.display());
+            let word = quoted(&path)?;
+            // There a colon stands between a path and the place where it is shown.
+            let word = if key.starts_with("Bind") {
+                word.replace(':', "\\:")
+            } else {
+                word
+            };
+            text.push_str(&format!("{key}={word}\n"));
+        }
+        Ok(())
+    };
+    line(
+        "ReadWritePaths",
+        &writable
+            .iter()
+            .filter(|path| !is_hidden(path) && !path.starts_with(STATE))
+            .collect::<Vec<_>>(),
+    )?;
+    line("BindPaths", &bound)?;
+    line("BindReadOnlyPaths", &seen)?;
+    let homes = if bound.is_empty() && seen.is_empty() {
+        "yes"
+    } else {
+        "tmpfs"
+    };
+    Ok(format!("{text}ProtectHome={homes}\n"))
+}
+
+/// Each once, and none that is inside another.
+fn outermost(paths: &[PathBuf]) -> Vec<PathBuf> {
+    let mut sorted = paths.to_vec();
+    sorted.sort();
+    let mut outer: Vec<PathBuf> = Vec::new();
+    for path in sorted {
+        if !outer.iter().any(|known| path.starts_with(known)) {
+            outer.push(path);
+        }
+    }
+    outer
+}
+
+/// One word of a value: quotes and backslashes are systemd's, and so is a percent sign.
+fn quoted(word: &str) -> Result<String, Unfit> {
+    let word = fit(word)?
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('%', "%%");
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@,%".contains(c);
+    Ok(
+        if !word.is_empty() && !word.starts_with("PATH=") && word.chars().all(is_plain) {
+            word
+        } else {
+            format!("\"{word}\"")
+        },
+    )
+}
