@@ -3,7 +3,8 @@
 use rusqlite::{Connection, OptionalExtension as _, named_params};
 use serde_json::json;
 
-use super::{BoardError, Result, fix_bound, from_row};
+use super::{BoardError, Result, from_row};
+use crate::blackboard::operator::fix_bound;
 use crate::change::{Change, ChangeId, OnMaxCycles, ProjectId, State};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
@@ -253,7 +254,7 @@ pub(crate) fn move_head(conn: &Connection, id: &ChangeId, to: &str, now: Time) -
 }
 
 pub(super) fn set_head(conn: &Connection, id: &ChangeId, head: &str, now: Time) -> Result<()> {
-    super::hold::forget_repeats(conn, id)?;
+    crate::blackboard::work::hold::forget_repeats(conn, id)?;
     conn.prepare_cached(
         "UPDATE changes SET head = :head, updated_at = :now WHERE change_id = :id",
     )?

@@ -3,8 +3,9 @@
 use rusqlite::{Connection, OptionalExtension as _, named_params};
 use serde_json::{Value, json};
 
-use super::outbox::{self, IntentKind, NewIntent};
-use super::{Result, changes, from_row, items, rejections};
+use super::{Result, changes, from_row, rejections};
+use crate::blackboard::forge::outbox::{self, IntentKind, NewIntent};
+use crate::blackboard::work::items;
 use crate::change::{Change, ChangeId, FinalVerdict, OnMaxCycles, State};
 use crate::clock::Time;
 use crate::event::{Event, EventType, NewEvent};

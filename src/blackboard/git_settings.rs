@@ -3,7 +3,8 @@
 
 use rusqlite::{Connection, OptionalExtension as _, named_params};
 
-use super::{Result, from_row, operator_actions};
+use super::{Result, from_row};
+use crate::blackboard::operator::operator_actions;
 use crate::change::ChangeId;
 use crate::clock::Time;
 use crate::closed_enum::closed_enum;

@@ -4,140 +4,87 @@
 //! Functions take the connection first and do not begin transactions: the caller composes them inside one
 //! `write`, so that a step, its event and its follow-up commit together or not at all.
 
-mod adopt;
-mod apply_proposal;
-mod apply_pull_step;
-mod backup;
-mod board_view;
-mod budget;
 mod changes;
-mod claim;
 mod configuration;
 #[cfg(test)]
 mod conformance;
-mod coverage;
-mod db_thread;
-mod deadlines;
-mod dismissed_review;
+mod connection;
 mod escalate;
-mod evaluator_requests;
-mod evaluator_snapshot;
+mod evaluators;
 mod events;
-mod feedback;
-mod finish;
-mod fix_bound;
+mod forge;
 mod from_row;
-mod gate_rejection;
 mod git_settings;
-mod guidance;
-mod head_moved;
-mod hold;
-mod identity;
-mod invariants;
-mod items;
-mod lookup;
-mod migrate;
-mod open;
-mod operator_actions;
-mod outbox;
-mod pause;
+mod operator;
 mod projects;
 mod prune;
-mod pull_request_text;
-mod pulls;
-mod rate_limit;
-mod read_only;
 mod rejections;
-mod reopen;
 mod reviews;
-mod runs;
-mod savepoint;
-mod shadow_review;
-mod shadow_runs;
-mod spend;
-mod stops;
-mod sync_db;
+mod shadow;
 #[cfg(test)]
 mod tests;
+mod views;
+mod work;
 
-pub(crate) use adopt::{Adoption, adopt};
-pub(crate) use apply_proposal::{apply, cursor, set_cursor};
-pub(crate) use apply_pull_step::{
-    add_gate_leftovers, end_read_hold, gate_leftovers, over, set_up_for, stop_fixing, unwanted,
-};
-pub(crate) use backup::{Progress, copy};
-pub(crate) use board_view::{
-    BoardRow, Counted, EvaluatorRow, Show, board, board_row, counted, evaluator_rows,
-};
-pub(crate) use budget::{Addition, Grant, add_budget};
 pub(crate) use changes::{
     NewChange, advance, attached_changes, change, find_change, insert_change, live_change_at,
     live_change_on, move_head, set_detached,
-};
-#[cfg(test)]
-pub(crate) use claim::ripen;
-pub(crate) use claim::{
-    Claimed, Holding, any_unknown_source, anything_ready, claim, foreign_claims, give_back,
-    lose_run, renew, skip_unknown_sources, take_from_dead,
 };
 pub(crate) use configuration::{
     Changed, ChangedKind, Configuration, InForce, about_configuration, answer_reload,
     configuration, note_changed, open_request, put_in_force, reload_answer, request_reload,
 };
-pub(crate) use coverage::{Coverage, LeftOut, coverage_of_item, coverage_of_run};
-pub(crate) use db_thread::Db;
-pub(crate) use deadlines::{
-    LONGEST_HOLD, Latest, RATE_WINDOW, implausible, is_ahead, latest_stored, longest_retry,
-    void_implausible,
-};
+pub(crate) use connection::backup::{Progress, copy};
+pub(crate) use connection::db_thread::Db;
+pub(crate) use connection::identity::Vanished;
+pub(crate) use connection::invariants::{Violation, check};
+pub(crate) use connection::read_only::{Quick, ReadOnlyDb};
+pub(crate) use connection::savepoint::{apart, set_aside};
+pub(crate) use connection::sync_db::SyncDb;
 pub(crate) use escalate::{UNREADABLE, escalate};
-pub(crate) use evaluator_requests::{
+pub(crate) use evaluators::apply_proposal::{apply, cursor, set_cursor};
+pub(crate) use evaluators::apply_pull_step::{
+    add_gate_leftovers, end_read_hold, gate_leftovers, over, set_up_for, stop_fixing, unwanted,
+};
+pub(crate) use evaluators::evaluator_requests::{
     RequestError, count_trouble, end_trouble, skip_line, trouble_of, troubles,
 };
-pub(crate) use evaluator_snapshot::{
+pub(crate) use evaluators::evaluator_snapshot::{
     any_by_others, any_read_due, live_changes, looks_after, open_items, open_pulls, shown_events,
 };
 pub(crate) use events::{
     append, event, events_about, events_of, events_since, has_event, newest_event,
 };
-pub(crate) use finish::{
-    Failure, FixDone, Rest, ReviewDone, Unclear, ask_again, fail, finish_fix, finish_review,
-};
-pub(crate) use fix_bound::{fix_bound, set_project_max_fix_cycles};
-pub(crate) use gate_rejection::{GateRejection, reject_by_gate};
-pub(crate) use git_settings::{
-    GitSettings, SettingsVerdict, accept_git_settings, judge_git_settings, may_use_git_settings,
-    see_git_settings,
-};
-pub(crate) use guidance::{Guidance, add_guidance, open_guidance};
-pub(crate) use head_moved::{
+pub(crate) use forge::adopt::{Adoption, adopt};
+pub(crate) use forge::head_moved::{
     end_reviews, judged_without_pull, queue_review, review_new_head, take_back_verdict,
     was_on_remote,
 };
-pub(crate) use hold::{
-    Hold, any_held_for, anything_held_is_due, hold, is_held_too_often, next_moment, resume_due,
-    resume_held_for,
-};
-pub(crate) use identity::Vanished;
-pub(crate) use invariants::{Violation, check};
-pub(crate) use items::{
-    NewItem, insert_item, item, items_of, list_items, requeue_item, review_item,
-};
-pub(crate) use lookup::{
-    change_names, claimed_items, finding, last_run_of_change, newest_events, rejection,
-    rejection_of_event, review,
-};
-pub(crate) use operator_actions::{
-    Unanswered, approve_by_person, cancel_change, cancel_item, post, refine, reopen, retry,
-    unanswered,
-};
-pub(crate) use outbox::{
+pub(crate) use forge::outbox::{
     Intent, IntentKind, NewIntent, OurPosts, PostDone, change_result, claim_post, end_intent,
     give_up_post, intend_push, intent, intents_of, next_post, open_posts, orphaned_pushes,
     our_posts, post_done, put_off_post, refused_post, refused_posts, reviews_on_pull,
     waiting_posts,
 };
-pub(crate) use pause::{pause, resume};
+pub(crate) use forge::pulls::{
+    Discovery, FailedRead, Looked, Read, discovery, due_pulls, end_discovery, end_unadopted,
+    fail_read, keep_pages, next_read, open_adoptions, pull_of_change, pull_row, see_pull,
+    set_discovery, set_judged, take_in_pull, unjudged_pulls, want_read,
+};
+pub(crate) use forge::rate_limit::{Rate, known_permission, rate, set_permission, set_rate};
+pub(crate) use forge::reopen::seen_again;
+pub(crate) use git_settings::{
+    GitSettings, SettingsVerdict, accept_git_settings, judge_git_settings, may_use_git_settings,
+    see_git_settings,
+};
+pub(crate) use operator::budget::{Addition, Grant, add_budget};
+pub(crate) use operator::fix_bound::{fix_bound, set_project_max_fix_cycles};
+pub(crate) use operator::guidance::{Guidance, add_guidance, open_guidance};
+pub(crate) use operator::operator_actions::{
+    Unanswered, approve_by_person, cancel_change, cancel_item, post, refine, reopen, retry,
+    unanswered,
+};
+pub(crate) use operator::pause::{pause, resume};
 pub(crate) use projects::{
     Project, insert_project, list_projects, move_project, project, project_by_common_dir,
 };
@@ -145,45 +92,64 @@ pub(crate) use prune::{
     Remnant, Weight, Where, forget_told, in_the_way, over_since, prune, pruned_at, pruned_pull,
     still_there, sweeps, swept, weigh, worktree_is_shared, worktree_is_used,
 };
-pub(crate) use pulls::{
-    Discovery, FailedRead, Looked, Read, discovery, due_pulls, end_discovery, end_unadopted,
-    fail_read, keep_pages, next_read, open_adoptions, pull_of_change, pull_row, see_pull,
-    set_discovery, set_judged, take_in_pull, unjudged_pulls, want_read,
-};
-pub(crate) use rate_limit::{Rate, known_permission, rate, set_permission, set_rate};
-pub(crate) use read_only::{Quick, ReadOnlyDb};
 #[cfg(test)]
 pub(crate) use rejections::TakenIn;
 pub(crate) use rejections::{any_since, pending_changes, rejections_in, rejections_of, take_in};
-pub(crate) use reopen::seen_again;
 pub(crate) use reviews::{
     OpenFinding, PastReview, finding_list, heads_of_findings, history, last_review, open_findings,
     review_of_head, reviews_of,
 };
-pub(crate) use runs::{
+pub(crate) use views::board_view::{
+    BoardRow, Counted, EvaluatorRow, Show, board, board_row, counted, evaluator_rows,
+};
+pub(crate) use views::lookup::{
+    change_names, claimed_items, finding, last_run_of_change, newest_events, rejection,
+    rejection_of_event, review,
+};
+#[cfg(test)]
+pub(crate) use work::claim::ripen;
+pub(crate) use work::claim::{
+    Claimed, Holding, any_unknown_source, anything_ready, claim, foreign_claims, give_back,
+    lose_run, renew, skip_unknown_sources, take_from_dead,
+};
+pub(crate) use work::coverage::{Coverage, LeftOut, coverage_of_item, coverage_of_run};
+pub(crate) use work::deadlines::{
+    LONGEST_HOLD, Latest, RATE_WINDOW, implausible, is_ahead, latest_stored, longest_retry,
+    void_implausible,
+};
+pub(crate) use work::finish::{
+    Failure, FixDone, Rest, ReviewDone, Unclear, ask_again, fail, finish_fix, finish_review,
+};
+pub(crate) use work::gate_rejection::{GateRejection, reject_by_gate};
+pub(crate) use work::hold::{
+    Hold, any_held_for, anything_held_is_due, hold, is_held_too_often, next_moment, resume_due,
+    resume_held_for,
+};
+pub(crate) use work::items::{
+    NewItem, insert_item, item, items_of, list_items, requeue_item, review_item,
+};
+pub(crate) use work::runs::{
     NewRun, RunEnd, begin_gates, counted_in_session, discard_run, end_run, forget_gates, last_run,
     open_run_at, open_runs, orphaned_runs, record_gates, record_head_after, record_rebase,
     record_shim, refuse_run, run, runs_of, start_run, undone_paths,
 };
-pub(crate) use savepoint::{apart, set_aside};
-pub(crate) use sync_db::SyncDb;
 
-pub(crate) use feedback::{NewFeedback, judged_alone, known_said, said_of, unjudged_said};
-pub(crate) use shadow_review::{
+pub(crate) use forge::feedback::{NewFeedback, judged_alone, known_said, said_of, unjudged_said};
+pub(crate) use shadow::shadow_review::{
     ShadowReview, any_shadow_review_due, claim_shadow_review, end_shadow_review, shadow_review_of,
 };
-pub(crate) use shadow_runs::{
+pub(crate) use shadow::shadow_runs::{
     Estimate, PastRun, ShadowSum, Shadowed, change_shadow, past_runs, project_shadow,
     put_off_shadow, record_shadow, set_project_shadow, set_shadow, shadow_of, shadow_sums,
     told as shadow_told, unshadowed,
 };
 
-pub(crate) use spend::{
+pub(crate) use operator::stops::{
+    Order, Stopped, UnderWay, is_all_stopped, is_halted, start, stop, stops, stops_for, under_way,
+};
+pub(crate) use views::spend::{
     Spend, SpendSums, WithoutCost, agents_without_cost, spend_sums, spent_on_project_since,
     spent_since,
-};
-pub(crate) use stops::{
-    Order, Stopped, UnderWay, is_all_stopped, is_halted, start, stop, stops, stops_for, under_way,
 };
 
 use rusqlite::ErrorCode;

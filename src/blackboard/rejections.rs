@@ -4,8 +4,10 @@
 use rusqlite::{Connection, OptionalExtension as _, named_params};
 use serde_json::json;
 
-use super::savepoint::apart;
-use super::{BoardError, Result, changes, escalate, finish, from_row, operator_actions};
+use super::{BoardError, Result, changes, escalate, from_row};
+use crate::blackboard::connection::savepoint::apart;
+use crate::blackboard::operator::operator_actions;
+use crate::blackboard::work::finish;
 use crate::change::{Change, ChangeId, State};
 use crate::clock::Time;
 use crate::event::{Event, EventType, NewEvent, TargetType};
@@ -100,10 +102,10 @@ fn reject(conn: &Connection, event: &Event, now: Time) -> Result<TakenIn> {
         true => go_on(conn, &change, &event.actor_id, now)?,
         false => change,
     };
-    let (state, reason) = if super::reopen::may_come_back(conn, &change)? {
+    let (state, reason) = if crate::blackboard::forge::reopen::may_come_back(conn, &change)? {
         (
             RejectionState::Skipped,
-            Some(super::reopen::CLOSED.to_owned()),
+            Some(crate::blackboard::forge::reopen::CLOSED.to_owned()),
         )
     } else if change.state.is_over() {
         (
@@ -457,7 +459,7 @@ pub(super) fn answer_by_push(conn: &Connection, change_id: &ChangeId, left: Stat
              AND (:all OR (by_person = 0 AND NOT EXISTS (
                  SELECT 1 FROM rejections twin WHERE twin.item_id = rejections.item_id AND twin.by_person = 1)))",
     )?
-    .execute(named_params! { ":change_id": change_id.as_str(), ":closed": super::reopen::CLOSED, ":all": left == State::Escalated })?;
+    .execute(named_params! { ":change_id": change_id.as_str(), ":closed": crate::blackboard::forge::reopen::CLOSED, ":all": left == State::Escalated })?;
     Ok(())
 }
 

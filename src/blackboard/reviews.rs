@@ -3,8 +3,8 @@
 use rusqlite::{Connection, OptionalExtension as _, Row, named_params};
 use serde::Serialize;
 
-use super::finish::ReviewDone;
 use super::{Result, from_row};
+use crate::blackboard::work::finish::ReviewDone;
 use crate::change::{Change, ChangeId};
 use crate::clock::Time;
 use crate::finding::{

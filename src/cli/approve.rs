@@ -6,11 +6,11 @@ use anyhow::Result;
 use clap::Args;
 
 use super::Named;
-use super::change_view::{short, told};
-use super::context::{CommandContext, wait};
-use super::error::{CommandError, ExitCode};
 use crate::blackboard as bb;
 use crate::change::Change;
+use crate::cli::frame::context::{CommandContext, wait};
+use crate::cli::frame::error::{CommandError, ExitCode};
+use crate::cli::view::change_view::{short, told};
 use crate::work::Status;
 
 /// Approve a change, whatever is still open in it

@@ -13,11 +13,11 @@ use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
 use rustix::io::Errno;
 use serde::Serialize;
 
-use super::context::CommandContext;
-use super::error::{CommandError, ExitCode};
-use super::human_time::span;
-use super::ui::{Line, TextStyle, Ui};
 use crate::blackboard::{self as bb, Progress, Violation};
+use crate::cli::frame::context::CommandContext;
+use crate::cli::frame::error::{CommandError, ExitCode};
+use crate::cli::frame::ui::{Line, TextStyle, Ui};
+use crate::cli::view::human_time::span;
 use crate::failpoint::crash_point;
 use crate::{daemon, wake};
 

@@ -3,13 +3,14 @@
 use anyhow::Result;
 use clap::Args;
 
-use super::change_view::ChangeView;
-use super::context::CommandContext;
-use super::error::ExitCode;
-use super::human_time::ago;
-use super::ui::Table;
-use super::{reload, running_daemon, stop};
+use super::{reload, stop};
 use crate::blackboard::{self as bb, Show};
+use crate::cli::frame::context::CommandContext;
+use crate::cli::frame::error::ExitCode;
+use crate::cli::frame::running_daemon;
+use crate::cli::frame::ui::Table;
+use crate::cli::view::change_view::ChangeView;
+use crate::cli::view::human_time::ago;
 use crate::clock::Time;
 use crate::sanitize;
 

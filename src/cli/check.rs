@@ -4,10 +4,10 @@ use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 
-use super::context::CommandContext;
-use super::error::ExitCode;
-use super::ui::{Line, TextStyle};
 use crate::blackboard::{self as bb, Violation};
+use crate::cli::frame::context::CommandContext;
+use crate::cli::frame::error::ExitCode;
+use crate::cli::frame::ui::{Line, TextStyle};
 
 /// Check the blackboard: its file, and what must hold between its rows
 #[derive(Debug, Args)]

@@ -6,8 +6,8 @@ use clap_complete::Shell;
 use serde::Serialize;
 
 use super::Cli;
-use super::context::CommandContext;
-use super::error::ExitCode;
+use crate::cli::frame::context::CommandContext;
+use crate::cli::frame::error::ExitCode;
 
 /// Print what a shell needs to complete remand's commands and options
 #[derive(Debug, Args)]

@@ -11,11 +11,11 @@ use clap::Args;
 use tokio_util::sync::CancellationToken;
 
 use super::board;
-use super::context::CommandContext;
-use super::error::{CommandError, ExitCode};
-use super::ui::{Line, Ui};
 use crate::blackboard::{self as bb, BoardRow, Show};
 use crate::change::{AdoptedBy, ChangeId};
+use crate::cli::frame::context::CommandContext;
+use crate::cli::frame::error::{CommandError, ExitCode};
+use crate::cli::frame::ui::{Line, Ui};
 use crate::clock;
 use crate::config::ConfigLocation;
 use crate::daemon::{self, Daemon};

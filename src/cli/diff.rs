@@ -8,11 +8,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::Named;
-use super::context::{CommandContext, wait};
-use super::error::{CommandError, ExitCode};
-use super::ui::{Line, TextStyle};
 use crate::blackboard as bb;
 use crate::change::{Change, ChangeId};
+use crate::cli::frame::context::{CommandContext, wait};
+use crate::cli::frame::error::{CommandError, ExitCode};
+use crate::cli::frame::ui::{Line, TextStyle};
 use crate::event::EventType;
 use crate::git::{Diff, Git, Place};
 

@@ -3,10 +3,10 @@
 use anyhow::Result;
 use clap::Args;
 
-use super::context::CommandContext;
-use super::error::ExitCode;
 use super::service;
-use super::ui::{Line, TextStyle};
+use crate::cli::frame::context::CommandContext;
+use crate::cli::frame::error::ExitCode;
+use crate::cli::frame::ui::{Line, TextStyle};
 use crate::daemon;
 use crate::doctor::{self, Check, Network, State};
 

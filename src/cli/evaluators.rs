@@ -10,12 +10,12 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use super::change_view::field;
-use super::context::CommandContext;
-use super::error::{CommandError, ExitCode};
-use super::human_time::{ago, ahead};
-use super::ui::{Line, Table, TextStyle};
 use crate::blackboard::{self as bb, EvaluatorRow, RequestError};
+use crate::cli::frame::context::CommandContext;
+use crate::cli::frame::error::{CommandError, ExitCode};
+use crate::cli::frame::ui::{Line, Table, TextStyle};
+use crate::cli::view::change_view::field;
+use crate::cli::view::human_time::{ago, ahead};
 use crate::clock::Time;
 use crate::config;
 use crate::diagnostic::nearest;

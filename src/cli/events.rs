@@ -5,12 +5,12 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 
-use super::context::{CommandContext, id_or_dash, wait};
-use super::error::ExitCode;
-use super::human_time::ago;
-use super::ui::{Line, Table};
 use crate::blackboard as bb;
 use crate::change::ChangeId;
+use crate::cli::frame::context::{CommandContext, id_or_dash, wait};
+use crate::cli::frame::error::ExitCode;
+use crate::cli::frame::ui::{Line, Table};
+use crate::cli::view::human_time::ago;
 use crate::event::{Event, TargetType};
 use crate::sanitize::cap;
 use crate::wake::Watch;

@@ -16,11 +16,11 @@ use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 
-use super::context::{CommandContext, refuse_agents, wait};
-use super::error::{CommandError, ExitCode};
 use super::project;
-use super::ui::{Line, TextStyle};
 use crate::blackboard::{self as bb, Project};
+use crate::cli::frame::context::{CommandContext, refuse_agents, wait};
+use crate::cli::frame::error::{CommandError, ExitCode};
+use crate::cli::frame::ui::{Line, TextStyle};
 use crate::config;
 use crate::git::GitError;
 use ask::Ask;

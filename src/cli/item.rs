@@ -4,14 +4,14 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
-use super::change_view::told;
-use super::context::{CommandContext, Step, id_or_dash};
-use super::error::{CommandError, ExitCode};
-use super::human_time::ago;
 use super::show;
-use super::ui::{Line, Table};
 use crate::blackboard::{self as bb, BoardError, Conn, NewItem};
 use crate::change::{Change, State};
+use crate::cli::frame::context::{CommandContext, Step, id_or_dash};
+use crate::cli::frame::error::{CommandError, ExitCode};
+use crate::cli::frame::ui::{Line, Table};
+use crate::cli::view::change_view::told;
+use crate::cli::view::human_time::ago;
 use crate::state::Trigger;
 use crate::work::{Item, ItemId, Priority, Source, Status};
 

@@ -7,12 +7,12 @@ use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 
-use super::context::{CommandContext, wait};
-use super::error::{CommandError, ExitCode};
-use super::human_time::span;
 use super::show::{Thing, find};
 use crate::agent::{self, Doing, Reader};
 use crate::blackboard as bb;
+use crate::cli::frame::context::{CommandContext, wait};
+use crate::cli::frame::error::{CommandError, ExitCode};
+use crate::cli::view::human_time::span;
 use crate::clock;
 use crate::process::{self, Follow, Stream};
 use crate::work::{Run, RunId};

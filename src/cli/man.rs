@@ -11,9 +11,9 @@ use clap_mangen::Man;
 use serde::Serialize;
 
 use super::Cli;
-use super::context::CommandContext;
-use super::error::{CommandError, ExitCode};
-use super::ui::Line;
+use crate::cli::frame::context::CommandContext;
+use crate::cli::frame::error::{CommandError, ExitCode};
+use crate::cli::frame::ui::Line;
 use crate::diagnostic::nearest;
 
 /// Print a page of the manual, or write all pages into a folder

@@ -6,41 +6,28 @@
 mod approve;
 mod backup;
 mod board;
-mod board_cell;
 mod budget;
-mod change_view;
 mod check;
 mod completions;
-mod context;
 mod demo;
 mod diff;
 mod doctor;
-mod error;
 mod evaluators;
-mod event_filter;
 mod events;
-mod explain;
-mod facts;
-mod human_time;
+mod frame;
 mod init;
 mod item;
-mod journal;
 mod log;
-mod logging;
 mod man;
 mod operator;
-mod pr_ref;
 mod project;
 mod prompts;
 mod prune;
 mod read_review;
-mod redraw;
 mod reject;
 mod reload;
-mod remote_url;
 mod review;
 mod run;
-mod running_daemon;
 mod service;
 mod settings;
 mod shadow;
@@ -48,9 +35,8 @@ mod show;
 mod stats;
 mod status;
 mod stop;
-mod ui;
-mod unwatched_pr;
 mod verdict;
+mod view;
 mod watch;
 mod why;
 
@@ -59,9 +45,9 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 
-use context::CommandContext;
-use error::ExitCode;
-use ui::{Format, Ui};
+use frame::context::CommandContext;
+use frame::error::ExitCode;
+use frame::ui::{Format, Ui};
 
 use crate::config::ConfigLocation;
 use crate::process;
@@ -168,7 +154,7 @@ enum Command {
 /// The whole program, but for the shim.
 pub(crate) fn main() -> std::process::ExitCode {
     if let Err(error) = process::close_memory() {
-        return error::report(&mut Ui::new(Format::Text), &error.into()).into();
+        return frame::error::report(&mut Ui::new(Format::Text), &error.into()).into();
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -195,7 +181,7 @@ pub(crate) fn main() -> std::process::ExitCode {
     let mut desk = CommandContext::new(Ui::new(format), place, cli.global.verbose);
     let code = match obey(cli.command, &mut desk) {
         Ok(code) => code,
-        Err(error) => error::report(&mut desk.out, &error),
+        Err(error) => frame::error::report(&mut desk.out, &error),
     };
     if desk.knows_nothing() {
         let has_config = desk

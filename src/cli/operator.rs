@@ -5,11 +5,11 @@ use anyhow::Result;
 use clap::Args;
 
 use super::Named;
-use super::change_view::told;
-use super::context::{CommandContext, said};
-use super::error::ExitCode;
 use crate::blackboard as bb;
 use crate::blackboard::{BoardError, Guidance};
+use crate::cli::frame::context::{CommandContext, said};
+use crate::cli::frame::error::ExitCode;
+use crate::cli::view::change_view::told;
 
 /// Try again what failed, after an escalation
 #[derive(Debug, Args)]

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
-use super::context::{CommandContext, wait};
-use super::error::{CommandError, ExitCode};
-use super::remote_url::{self, Unfit};
 use super::service;
-use super::ui::{Line, Table};
 use crate::blackboard::{self as bb, Project};
 use crate::change::ProjectId;
+use crate::cli::frame::context::{CommandContext, wait};
+use crate::cli::frame::error::{CommandError, ExitCode};
+use crate::cli::frame::remote_url::{self, Unfit};
+use crate::cli::frame::ui::{Line, Table};
 use crate::config::Loaded;
 use crate::git;
 

@@ -4,9 +4,9 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use super::context::CommandContext;
-use super::error::ExitCode;
-use super::ui::{Line, Table, TextStyle};
+use crate::cli::frame::context::CommandContext;
+use crate::cli::frame::error::ExitCode;
+use crate::cli::frame::ui::{Line, Table, TextStyle};
 use crate::prompt::{Name, Prompts};
 
 /// The prompts: what agents are told

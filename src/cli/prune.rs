@@ -11,12 +11,12 @@ use clap::Args;
 use serde::Serialize;
 
 use super::backup::size;
-use super::context::{CommandContext, refuse_agents, wait};
-use super::error::{CommandError, ExitCode};
-use super::human_time::read_span;
-use super::ui::{Line, TextStyle};
 use crate::blackboard::{self as bb, BoardError, Remnant, SyncDb, Weight, Where};
 use crate::change::{Change, ChangeId, ProjectId};
+use crate::cli::frame::context::{CommandContext, refuse_agents, wait};
+use crate::cli::frame::error::{CommandError, ExitCode};
+use crate::cli::frame::ui::{Line, TextStyle};
+use crate::cli::view::human_time::read_span;
 use crate::clock::Time;
 use crate::config::{self, Loaded};
 use crate::git::{self, Git, HeadAt, Sweep};

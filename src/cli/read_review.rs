@@ -6,10 +6,10 @@ use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 
-use super::change_view::field;
-use super::context::{CommandContext, read_text};
-use super::error::ExitCode;
-use super::ui::{Line, TextStyle};
+use crate::cli::frame::context::{CommandContext, read_text};
+use crate::cli::frame::error::ExitCode;
+use crate::cli::frame::ui::{Line, TextStyle};
+use crate::cli::view::change_view::field;
 use crate::finding::{Finding, Outcome, Severity, Verdict};
 use crate::review_text::{self, Dialect, Reading};
 

@@ -7,10 +7,10 @@ use clap::Args;
 use serde_json::json;
 
 use super::Named;
-use super::change_view::told;
-use super::context::{CommandContext, read_text, said};
-use super::error::{CommandError, ExitCode};
 use crate::blackboard as bb;
+use crate::cli::frame::context::{CommandContext, read_text, said};
+use crate::cli::frame::error::{CommandError, ExitCode};
+use crate::cli::view::change_view::told;
 use crate::event::{EventType, NewEvent};
 use crate::finding::Verdict;
 use crate::review_text;

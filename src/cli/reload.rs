@@ -6,13 +6,13 @@ use anyhow::Result;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use super::context::{CommandContext, wait};
-use super::error::{CommandError, ExitCode};
-use super::explain::Explanation;
-use super::facts::Facts;
 use super::stop::whatever_the_settings_say;
-use super::ui::{Line, TextStyle};
 use crate::blackboard::{self as bb, ChangedKind};
+use crate::cli::frame::context::{CommandContext, wait};
+use crate::cli::frame::error::{CommandError, ExitCode};
+use crate::cli::frame::ui::{Line, TextStyle};
+use crate::cli::view::explain::Explanation;
+use crate::cli::view::facts::Facts;
 use crate::config::explain::Difference;
 use crate::daemon::{self, first_line};
 use crate::event::{Event, EventType};

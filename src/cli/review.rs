@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 
-use super::change_view::{short, told};
-use super::context::CommandContext;
-use super::error::{CommandError, ExitCode};
 use super::project::say_who_works;
 use super::shadow;
 use crate::blackboard::{self as bb, Conn, NewChange, Project};
 use crate::change::{Change, ChangeId, Shadow, State};
+use crate::cli::frame::context::CommandContext;
+use crate::cli::frame::error::{CommandError, ExitCode};
+use crate::cli::view::change_view::{short, told};
 use crate::config::Loaded;
 use crate::evaluator::definition::max_fix_cycles;
 use crate::work::{Item, Source, Status};

@@ -3,11 +3,12 @@
 use anyhow::Result;
 use clap::Args;
 
-use super::context::CommandContext;
-use super::error::{self, CommandError, ExitCode};
-use super::ui::Line;
-use super::{logging, service, stop};
+use super::{service, stop};
 use crate::blackboard as bb;
+use crate::cli::frame::context::CommandContext;
+use crate::cli::frame::error::{self, CommandError, ExitCode};
+use crate::cli::frame::logging;
+use crate::cli::frame::ui::Line;
 use crate::config::{self, Loaded};
 use crate::daemon::{self, AlreadyRunning, Files, Front};
 

@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use clap::{Args, Subcommand};
 
-use super::change_view::field;
-use super::context::CommandContext;
-use super::error::{CommandError, ExitCode};
-use super::ui::Line;
+use crate::cli::frame::context::CommandContext;
+use crate::cli::frame::error::{CommandError, ExitCode};
+use crate::cli::frame::ui::Line;
+use crate::cli::view::change_view::field;
 use crate::service_unit;
 use crate::{config, daemon};
 use manager::{Manager, StepResult};

@@ -4,10 +4,10 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use super::context::CommandContext;
-use super::error::ExitCode;
-use super::ui::{Line, Table, TextStyle};
 use crate::blackboard as bb;
+use crate::cli::frame::context::CommandContext;
+use crate::cli::frame::error::ExitCode;
+use crate::cli::frame::ui::{Line, Table, TextStyle};
 use crate::config::{self, Loaded};
 use crate::daemon::InForce;
 use crate::prompt::Prompts;
@@ -113,7 +113,9 @@ fn show(args: &ShowArgs, desk: &mut CommandContext) -> Result<ExitCode> {
         })
         .collect();
     if let (Some(key), true) = (&args.key, shown.is_empty()) {
-        let fail = super::error::CommandError::not_found(format!("there is no setting `{key}`"));
+        let fail = crate::cli::frame::error::CommandError::not_found(format!(
+            "there is no setting `{key}`"
+        ));
         return Err(fail.hint("`remand config show` lists them all").into());
     }
     if desk.out.is_json() {

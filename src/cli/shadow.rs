@@ -4,13 +4,13 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 
 use super::Named;
-use super::change_view::told;
-use super::context::CommandContext;
-use super::error::ExitCode;
-use super::explain::{Explanation, may_finish, say};
-use super::facts::Facts;
 use crate::blackboard as bb;
 use crate::change::{Change, ProjectId, Shadow, ShadowMode};
+use crate::cli::frame::context::CommandContext;
+use crate::cli::frame::error::ExitCode;
+use crate::cli::view::change_view::told;
+use crate::cli::view::explain::{Explanation, may_finish, say};
+use crate::cli::view::facts::Facts;
 use crate::config::Loaded;
 use crate::daemon::{UnreadShadow, shadow_written};
 use crate::work::Source;

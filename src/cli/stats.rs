@@ -5,11 +5,11 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::json;
 
-use super::context::CommandContext;
-use super::error::ExitCode;
-use super::ui::Table;
 use crate::blackboard::{self as bb, ShadowSum, Spend, SpendSums};
 use crate::change::{ProjectId, dollars};
+use crate::cli::frame::context::CommandContext;
+use crate::cli::frame::error::ExitCode;
+use crate::cli::frame::ui::Table;
 use crate::clock::{self, Zone};
 use crate::config::Loaded;
 

@@ -6,13 +6,13 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 
-use super::context::{CommandContext, wait};
-use super::error::{CommandError, ExitCode};
-use super::explain::{Explanation, may_finish, say};
-use super::facts::Facts;
-use super::ui::{Line, TextStyle};
 use crate::blackboard::{self as bb, Order, Stopped, SyncDb, UnderWay};
 use crate::change::ProjectId;
+use crate::cli::frame::context::{CommandContext, wait};
+use crate::cli::frame::error::{CommandError, ExitCode};
+use crate::cli::frame::ui::{Line, TextStyle};
+use crate::cli::view::explain::{Explanation, may_finish, say};
+use crate::cli::view::facts::Facts;
 use crate::config::{self, ConfigLocation};
 use crate::process::ProcessId;
 

@@ -6,12 +6,12 @@ use serde_json::json;
 
 use super::Named;
 use super::approve::refuse_moved;
-use super::change_view::told;
-use super::context::{CommandContext, Step, said};
-use super::error::{CommandError, ExitCode};
 use super::reject::summary;
 use crate::blackboard::{self as bb, Conn};
 use crate::change::{Change, FinalVerdict, State};
+use crate::cli::frame::context::{CommandContext, Step, said};
+use crate::cli::frame::error::{CommandError, ExitCode};
+use crate::cli::view::change_view::told;
 use crate::event::{EventType, NewEvent};
 use crate::finding::Verdict;
 use crate::proposal::Escalation;

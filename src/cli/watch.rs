@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 
-use super::change_view::told;
-use super::context::{CommandContext, refuse_agents, wait};
-use super::error::{CommandError, ExitCode};
-use super::pr_ref::{PrRef, whole};
 use super::project::say_who_works;
 use super::shadow;
 use crate::blackboard as bb;
 use crate::change::AdoptedBy;
+use crate::cli::frame::context::{CommandContext, refuse_agents, wait};
+use crate::cli::frame::error::{CommandError, ExitCode};
+use crate::cli::frame::pr_ref::{PrRef, whole};
+use crate::cli::view::change_view::told;
 use crate::intake::Ask;
 use crate::{config, daemon, wake};
 

@@ -4,13 +4,13 @@
 use std::path::{Path, PathBuf};
 
 use super::interrupt::Interrupt;
-use super::moved_branches::restore_branches;
-use super::preflight::{named, short};
-use super::prompt_parts::Remaining;
 use super::task::Task;
 use crate::agent;
 use crate::blackboard as bb;
 use crate::clock;
+use crate::dispatch::prompts::prompt_parts::Remaining;
+use crate::dispatch::run::moved_branches::restore_branches;
+use crate::dispatch::worktree::preflight::{named, short};
 use crate::event::{EventType, NewEvent, TargetType};
 use crate::failpoint::crash_point;
 use crate::git::{GitError, HeadAt, RestorePoint, only_prose_about_review};

@@ -4,11 +4,11 @@
 use serde_json::Value;
 
 use super::interrupt::Interrupt;
-use super::prompt_parts::was_told;
-use super::reply_intents::NOT_TAKEN;
 use super::task::Task;
 use crate::blackboard as bb;
 use crate::change::ChangeId;
+use crate::dispatch::prompts::prompt_parts::was_told;
+use crate::dispatch::remote::reply_intents::NOT_TAKEN;
 use crate::review_text::Stance;
 use crate::work::{GateResult, ItemId, Run};
 use crate::{sanitize, secret_scan};

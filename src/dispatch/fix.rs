@@ -2,16 +2,16 @@
 //! crash is the same as going on.
 
 use super::commit::Span;
-use super::gate_summary::gate_summary;
 use super::interrupt::Interrupt;
-use super::launch::Launch;
-use super::preflight::budget_left;
-use super::prompt_context::Purpose;
-use super::prompt_parts::Remaining;
 use super::task::Task;
 use crate::agent::Phase;
 use crate::blackboard::{self as bb, Coverage, FixDone};
 use crate::clock;
+use crate::dispatch::gates::gate_summary::gate_summary;
+use crate::dispatch::prompts::prompt_context::Purpose;
+use crate::dispatch::prompts::prompt_parts::Remaining;
+use crate::dispatch::run::launch::Launch;
+use crate::dispatch::worktree::preflight::budget_left;
 use crate::failpoint::crash_point;
 use crate::finding::Outcome;
 use crate::git::Worktree;

@@ -3,8 +3,8 @@
 
 use super::commit::Span;
 use super::interrupt::Interrupt;
-use super::remote_sync::objected;
 use super::task::Task;
+use crate::dispatch::remote::remote_sync::objected;
 use crate::git::Place;
 use crate::remote::{Objection, Wrong};
 

@@ -14,7 +14,7 @@ pub(super) use crate::sanitize::chain;
 
 /// Not an error of the program: the way in which work on an item was cut short.
 #[derive(Debug)]
-pub(super) enum Interrupt {
+pub(crate) enum Interrupt {
     /// A person is needed.
     Fail(StepFailure),
     /// A person took fixes of ours back: a person is needed.
@@ -38,7 +38,7 @@ pub(super) enum Interrupt {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct StepFailure {
+pub(crate) struct StepFailure {
     pub(super) reason: String,
     pub(super) decide: String,
     pub(super) bound: Option<&'static str>,
@@ -47,7 +47,7 @@ pub(super) struct StepFailure {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct TakenBack {
+pub(crate) struct TakenBack {
     pub(super) reason: String,
     /// The intents to push what was taken back.
     pub(super) pushes: Vec<String>,

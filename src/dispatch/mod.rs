@@ -1,45 +1,20 @@
 //! Dispatch: claims items, one a slot, and runs them. It proposes nothing and judges no rejection; it meets the
 //! heartbeat only on the blackboard.
 
-mod base_gates;
 mod commit;
 mod commit_message;
-mod configuration;
-mod detach;
-mod earlier_findings;
-mod finish_run;
 mod fix;
 mod fix_size;
-mod gate_checkout;
-mod gate_results;
-mod gate_run;
-mod gate_summary;
-mod init_trial;
+mod gates;
 mod interrupt;
-mod launch;
-mod lease;
-mod managed_worktree;
-mod moved_branches;
-mod post;
-mod post_text;
-mod preflight;
-mod project_commands;
-mod prompt_context;
-mod prompt_parts;
-mod push;
-mod reclaim;
-mod recover;
-mod remote_sync;
-mod reply_intents;
+mod prompts;
+mod remote;
 mod review;
+mod run;
 mod settings;
-mod setup;
 mod shadow;
-mod slots;
-mod spec_files;
-mod spec_folder;
 mod task;
-mod worktree_lock;
+mod worktree;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,15 +25,15 @@ use tokio_util::sync::CancellationToken;
 use crate::blackboard::{self as bb, Claimed, Db, Holding};
 use crate::clock;
 
-pub(crate) use configuration::Configuration;
-pub(crate) use init_trial::{Trial, try_out};
-pub(crate) use post::forge_mark;
-pub(crate) use remote_sync::{ForgeSettings, PostReviews};
+pub(crate) use gates::init_trial::{Trial, try_out};
+pub(crate) use remote::configuration::Configuration;
+pub(crate) use remote::post::forge_mark;
+pub(crate) use remote::remote_sync::{ForgeSettings, PostReviews};
 pub(crate) use settings::{
     DayBound, GateIn, Limits, OnCheckoutChange, ProjectDayBound, RedBase, Rules, Settings,
 };
 
-use slots::Slots;
+use run::slots::Slots;
 use task::Task;
 
 /// Looked at again after this long although nothing called: a holder that died without a word.

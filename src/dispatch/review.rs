@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use super::earlier_findings::EarlierFinding;
 use super::interrupt::Interrupt;
-use super::launch::Launch;
 use super::task::Task;
 use crate::agent::{self, Phase};
 use crate::blackboard::{self as bb, ReviewDone};
 use crate::clock;
+use crate::dispatch::prompts::earlier_findings::EarlierFinding;
+use crate::dispatch::run::launch::Launch;
 use crate::finding::Verdict;
 use crate::git::Worktree;
 use crate::review_text::{Earlier, Entry, Reading, read, settle};

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::configuration::Configuration;
-use super::remote_sync::ForgeSettings;
 use crate::agent::Agent;
 use crate::change::ProjectId;
 use crate::clock::{Time, Zone};
+use crate::dispatch::remote::configuration::Configuration;
+use crate::dispatch::remote::remote_sync::ForgeSettings;
 use crate::finding::Severity;
 use crate::prompt::Prompts;
 use crate::remote::PushRules;

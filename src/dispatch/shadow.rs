@@ -7,8 +7,6 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::interrupt::Interrupt;
-use super::launch::{make_folder, write};
-use super::prompt_context::Purpose;
 use super::review::DIFF_CAP;
 use super::task::{Signs, Task};
 use super::{Claimed, Dispatch};
@@ -16,6 +14,8 @@ use crate::agent::Phase;
 use crate::blackboard::{self as bb, Estimate, PastRun, ReviewDone, ShadowReview, Shadowed};
 use crate::change::Change;
 use crate::clock;
+use crate::dispatch::prompts::prompt_context::Purpose;
+use crate::dispatch::run::launch::{make_folder, write};
 use crate::git::Place;
 use crate::work::{Item, Run, Source};
 

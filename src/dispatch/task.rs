@@ -8,12 +8,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::Dispatch;
 use super::interrupt::{Interrupt, StepFailure, TakenBack, chain};
-use super::recover::git_mark;
 use super::settings::Rules;
-use super::worktree_lock::WorktreeLock;
 use crate::blackboard::{self as bb, Claimed, Conn, Failure, Hold, Project};
 use crate::change::{Change, HoldKind};
 use crate::clock;
+use crate::dispatch::run::recover::git_mark;
+use crate::dispatch::run::worktree_lock::WorktreeLock;
 use crate::git::Git;
 use crate::process::{self, Running};
 use crate::work::{Claim, Item, Run, Source};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::story::{Story, finding, fix_done};
-use crate::blackboard::outbox::intend;
+use crate::blackboard::forge::outbox::intend;
 use crate::blackboard::{self as bb, Hold, IntentKind, NewIntent};
 use crate::change::{Change, HoldKind, State};
 use crate::event::EventType;

@@ -1,7 +1,8 @@
 //! `check` names what is wrong, and nothing else.
 
 use crate::blackboard::conformance::story::Story;
-use crate::blackboard::{self as bb, Conn, open};
+use crate::blackboard::connection::open;
+use crate::blackboard::{self as bb, Conn};
 use crate::clock::Time;
 
 /// Whatever is forbidden is allowed.

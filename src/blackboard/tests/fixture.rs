@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use rusqlite::types::ValueRef;
 
 use crate::blackboard::conformance::story::{Story, finding};
-use crate::blackboard::{self as bb, Conn, migrate, open};
+use crate::blackboard::connection::migrate;
+use crate::blackboard::connection::open;
+use crate::blackboard::{self as bb, Conn};
 use crate::change::State;
 use crate::clock::Time;
 use crate::finding::Verdict;

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use crate::blackboard::conformance::story::{new_change, project};
-use crate::blackboard::{self as bb, Conn, open};
+use crate::blackboard::connection::open;
+use crate::blackboard::{self as bb, Conn};
 use crate::clock::Time;
 
 pub(super) struct Past {

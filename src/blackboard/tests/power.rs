@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::blackboard::conformance::story::{Story, finding};
-use crate::blackboard::{self as bb, Conn, open};
+use crate::blackboard::connection::open;
+use crate::blackboard::{self as bb, Conn};
 use crate::clock::Time;
 use crate::finding::Verdict;
 

@@ -4,7 +4,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 
-use crate::blackboard::{BoardError, Conn, Db, SyncDb, migrate, open};
+use crate::blackboard::connection::migrate;
+use crate::blackboard::connection::open;
+use crate::blackboard::{BoardError, Conn, Db, SyncDb};
 use crate::clock::Time;
 
 fn folder() -> (tempfile::TempDir, PathBuf) {

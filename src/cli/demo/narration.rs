@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::super::ui::{Line, TextStyle};
 use crate::blackboard::BoardRow;
+use crate::cli::frame::ui::{Line, TextStyle};
 use crate::clock::Time;
 use crate::demo::Part;
 use crate::event::{Event, EventType};

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-use super::super::ui::{Line, TextStyle, Ui};
+use crate::cli::frame::ui::{Line, TextStyle, Ui};
 use crate::demo::{Ends, PARTS, Part, REPO, Remark, Stage};
 
 /// Each pull request as it stands on the remote and on the stand-in for GitHub.

@@ -5,11 +5,11 @@ use clap::Args;
 use serde_json::json;
 
 use crate::blackboard::{self as bb, SyncDb};
-use crate::cli::context::{CommandContext, refuse_agents, wait};
-use crate::cli::error::{CommandError, ExitCode};
 use crate::cli::evaluators::no_such;
+use crate::cli::frame::context::{CommandContext, refuse_agents, wait};
+use crate::cli::frame::error::{CommandError, ExitCode};
+use crate::cli::frame::ui::{Line, TextStyle};
 use crate::cli::stop;
-use crate::cli::ui::{Line, TextStyle};
 use crate::clock;
 use crate::config::Loaded;
 use crate::evaluator::{Config, Definition};

@@ -4,8 +4,8 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::blackboard::Project;
-use crate::cli::context::wait;
-use crate::cli::ui::{Line, TextStyle, Ui};
+use crate::cli::frame::context::wait;
+use crate::cli::frame::ui::{Line, TextStyle, Ui};
 use crate::closed_enum::closed_enum;
 use crate::config::Loaded;
 use crate::daemon;

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use toml::Value;
 
 use super::choice::{AgentChoice, Choices};
-use crate::cli::error::CommandError;
+use crate::cli::frame::error::CommandError;
 use crate::config::{self, ConfigLocation};
 
 /// Only what differs from the defaults, with what it means.

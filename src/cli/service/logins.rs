@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::{read, write};
-use crate::cli::error::CommandError;
+use crate::cli::frame::error::CommandError;
 
 /// Writes these variables into the file, which only its owner can read. Other lines of the file stay.
 pub(super) fn write_logins(file: &Path, logins: &[(String, String)]) -> Result<()> {

@@ -1,0 +1,257 @@
+//! `remand check`: SQLite's own integrity, and what must hold between the rows whatever died when.
+
+use std::collections::BTreeMap;
+
+use rusqlite::Connection;
+use serde::Serialize;
+
+use crate::blackboard::Result;
+use crate::blackboard::from_row;
+use crate::change::{Change, OnMaxCycles, State};
+use crate::event::Event;
+use crate::state::{self, Facts, Move, Trigger};
+
+/// Something that must not be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Violation {
+    pub(crate) invariant: &'static str,
+    pub(crate) what: String,
+}
+
+/// One invariant as a query that must find nothing; each row it finds is told in words.
+const QUERIES: &[(&str, &str)] = &[
+    (
+        "I1",
+        "SELECT 'event ' || e.id || ' (work_rejected) became neither a rejection nor a skipped event'
+         FROM events e
+         WHERE e.event_type = 'work_rejected'
+             AND e.id <= (SELECT coalesce(max(cursor), 0) FROM evaluators WHERE name = 'review_feedback')
+             AND NOT EXISTS (SELECT 1 FROM rejections j WHERE j.event_id = e.id)
+             AND NOT EXISTS (SELECT 1 FROM events s WHERE s.event_type = 'skipped' AND s.target_type = 'event'
+                 AND s.target_id = CAST(e.id AS TEXT))",
+    ),
+    (
+        "I1",
+        "SELECT j.rejection_id || ' is ' || j.state || ', but its fix ' || j.item_id || ' is ' || w.status
+         FROM rejections j JOIN work_items w ON w.item_id = j.item_id
+         WHERE (j.state = 'in_fix' AND w.status NOT IN ('available', 'claimed', 'blocked'))
+             OR (j.state = 'fixed' AND w.status <> 'completed')",
+    ),
+    (
+        "I1",
+        "SELECT j.rejection_id || ' is ' || j.state || ', but ' || c.change_id || ' is ' || c.state
+         FROM rejections j JOIN changes c ON c.change_id = j.change_id
+         WHERE j.state IN ('pending', 'in_fix') AND c.state IN ('escalated', 'merged', 'closed')",
+    ),
+    (
+        "I2",
+        "SELECT 'rejection ' || rejection_id || ' has ' || count(*) || ' fixes' FROM work_items
+         WHERE source = 'review_fix' GROUP BY rejection_id HAVING count(*) > 1",
+    ),
+    (
+        "I2",
+        "SELECT 'worktree ' || worktree || ' has ' || count(*) || ' claimed items' FROM work_items
+         WHERE status = 'claimed' AND worktree IS NOT NULL GROUP BY worktree HAVING count(*) > 1",
+    ),
+    (
+        "I3",
+        "SELECT change_id || ' had ' || total_fixes || ' of ' || max_total_fixes || ' fixes, ' || fix_cycle || ' of '
+             || max_fix_cycles || ' in this round'
+         FROM changes WHERE fix_cycle > max_fix_cycles OR total_fixes > max_total_fixes",
+    ),
+    (
+        "I3",
+        "SELECT change_id || ' counts ' || total_fixes || ' fixes, but ' || (SELECT count(*) FROM work_items w
+             WHERE w.change_id = c.change_id AND w.source = 'review_fix' AND w.status = 'completed') || ' were completed'
+         FROM changes c WHERE total_fixes <> (SELECT count(*) FROM work_items w
+             WHERE w.change_id = c.change_id AND w.source = 'review_fix' AND w.status = 'completed')",
+    ),
+    (
+        "I7",
+        "SELECT c.change_id || ' is ' || c.state || ' with ' || w.source || ' ' || w.item_id || ' still ' || w.status
+         FROM changes c JOIN work_items w ON w.change_id = c.change_id
+         WHERE c.state IN ('escalated', 'merged', 'closed') AND w.status IN ('available', 'claimed', 'blocked')",
+    ),
+    (
+        "I7",
+        "SELECT c.change_id || ' is ' || c.state || ', but nothing is open that would move it on'
+         FROM changes c
+         WHERE c.state IN ('pending_self_review', 'self_reviewing', 'refining', 'reviewing_pr', 'addressing_feedback')
+             AND NOT EXISTS (SELECT 1 FROM work_items w WHERE w.change_id = c.change_id
+                 AND w.status IN ('available', 'claimed', 'blocked'))",
+    ),
+    (
+        "I7",
+        "SELECT c.change_id || ' is self_review_failed, but no rejection is left that would move it on'
+         FROM changes c
+         WHERE c.state = 'self_review_failed'
+             AND NOT EXISTS (SELECT 1 FROM rejections j WHERE j.change_id = c.change_id AND j.state = 'pending')
+             AND NOT EXISTS (SELECT 1 FROM events e WHERE e.change_id = c.change_id AND e.event_type = 'work_rejected'
+                 AND e.id > (SELECT coalesce(max(cursor), 0) FROM evaluators WHERE name = 'review_feedback'))",
+    ),
+    (
+        "I7",
+        "SELECT change_id || CASE WHEN stopped THEN ' is stopped, but nobody stopped ' ELSE ' is not stopped as is ' END
+             || project_id
+         FROM changes WHERE stopped <> EXISTS (SELECT 1 FROM stops
+             WHERE stops.project_id IS NULL OR stops.project_id = changes.project_id)",
+    ),
+    (
+        "I7",
+        "SELECT change_id || ' is ' || CASE WHEN shadow THEN '' ELSE 'not ' END || 'in shadow, against what was said'
+         FROM changes WHERE shadow <> coalesce(shadow_word,
+             (SELECT p.shadow FROM projects p WHERE p.project_id = changes.project_id))",
+    ),
+    (
+        "I8",
+        "SELECT r.run_id || ' has epoch ' || r.epoch || ', which ' || r.item_id || ' never had' FROM runs r
+         JOIN work_items w ON w.item_id = r.item_id WHERE r.epoch > w.epoch OR r.epoch < 1",
+    ),
+    (
+        "I8",
+        "SELECT r.item_id || ' has ' || count(*) || ' reviews' FROM reviews r GROUP BY r.item_id HAVING count(*) > 1",
+    ),
+];
+
+/// How closely SQLite looks at the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Depth {
+    /// Every index against its table.
+    Full,
+    /// All but that, which takes most of the time.
+    Quick,
+}
+
+pub(crate) fn check(conn: &Connection) -> Result<Vec<Violation>> {
+    violations(conn, Depth::Full)
+}
+
+pub(crate) fn violations(conn: &Connection, depth: Depth) -> Result<Vec<Violation>> {
+    let mut found = Vec::new();
+    let mut integrity = conn.prepare(match depth {
+        Depth::Full => "PRAGMA integrity_check",
+        Depth::Quick => "PRAGMA quick_check",
+    })?;
+    for line in integrity.query_map([], |row| row.get::<_, String>(0))? {
+        let line = line?;
+        if line != "ok" {
+            found.push(Violation {
+                invariant: "I12",
+                what: line,
+            });
+        }
+    }
+    let mut foreign = conn.prepare("PRAGMA foreign_key_check")?;
+    let broken = foreign.query_map([], |row| {
+        Ok(format!(
+            "a row of {} points to a row of {} that is not there",
+            row.get::<_, String>(0)?,
+            row.get::<_, String>(2)?
+        ))
+    })?;
+    for what in broken {
+        found.push(Violation {
+            invariant: "I12",
+            what: what?,
+        });
+    }
+    for (invariant, sql) in QUERIES {
+        let mut statement = conn.prepare(sql)?;
+        for what in statement.query_map([], |row| row.get::<_, String>(0))? {
+            found.push(Violation {
+                invariant,
+                what: what?,
+            });
+        }
+    }
+    replay(conn, &mut found)?;
+    Ok(found)
+}
+
+/// I7: every recorded move is in the table, and replaying them gives the state that is stored.
+fn replay(conn: &Connection, found: &mut Vec<Violation>) -> Result<()> {
+    let mut statement =
+        conn.prepare("SELECT * FROM events WHERE event_type = 'state_changed' ORDER BY id")?;
+    let mut at: BTreeMap<String, (State, Option<State>)> = BTreeMap::new();
+    for event in statement.query_map([], from_row::event)? {
+        let event = event?;
+        let Some(id) = event.change_id.as_ref().map(ToString::to_string) else {
+            continue;
+        };
+        let Some(to) = word(&event, "to") else {
+            found.push(Violation {
+                invariant: "I7",
+                what: format!("event {} names no state that it leads to", event.id),
+            });
+            continue;
+        };
+        if let Some((was, escalated_from)) = at.get(&id).copied()
+            && !allowed(&event, was, escalated_from, to)
+        {
+            let what = format!(
+                "event {}: {id} went from {was} to {to}, which is not in the table",
+                event.id
+            );
+            found.push(Violation {
+                invariant: "I7",
+                what,
+            });
+        }
+        let from = at.get(&id).map(|(state, _)| *state);
+        at.insert(
+            id,
+            (
+                to,
+                (to == State::Escalated)
+                    .then(|| from.map(state::resting))
+                    .flatten(),
+            ),
+        );
+    }
+    let mut changes = conn.prepare("SELECT * FROM changes")?;
+    for change in changes.query_map([], from_row::change)? {
+        let change: Change = change?;
+        let replayed = at.get(change.change_id.as_str()).map(|(state, _)| *state);
+        if replayed != Some(change.state) {
+            let told = replayed.map_or("nothing", State::as_str);
+            let what = format!(
+                "{} is {}, its events say {told}",
+                change.change_id, change.state
+            );
+            found.push(Violation {
+                invariant: "I7",
+                what,
+            });
+        }
+    }
+    Ok(())
+}
+
+fn allowed(event: &Event, was: State, escalated_from: Option<State>, to: State) -> bool {
+    if word::<State>(event, "from") != Some(was) {
+        return false;
+    }
+    let Some(trigger) = word::<Trigger>(event, "on") else {
+        return false;
+    };
+    // Whether there was a PR then, and what the settings were, is not in the event: any of them will do.
+    [false, true].into_iter().any(|has_pr| {
+        [OnMaxCycles::Escalate, OnMaxCycles::PrAnyway]
+            .into_iter()
+            .any(|on_max_cycles| {
+                [false, true].into_iter().any(|self_review| {
+                    let facts = Facts {
+                        has_pr,
+                        self_review,
+                        on_max_cycles,
+                        escalated_from,
+                    };
+                    state::next(was, trigger, facts) == Ok(Move::To(to))
+                })
+            })
+    })
+}
+
+fn word<T: std::str::FromStr>(event: &Event, key: &str) -> Option<T> {
+    event.metadata.get(key)?.as_str()?.parse().ok()
+}

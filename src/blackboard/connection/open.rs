@@ -1,0 +1,213 @@
+//! Opening the database: pragmas with their reasons, permissions, and what is refused.
+
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::backup::Backup;
+use rusqlite::limits::Limit;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use super::migrate;
+use crate::blackboard::BoardError;
+use crate::blackboard::Result;
+use crate::clock::Time;
+
+/// "rmnd": tells a blackboard from any other SQLite file.
+pub(crate) const APPLICATION_ID: i64 = 0x726d_6e64;
+
+/// The SQLite that is bundled and that the tests ran with. Another one may be linked by a distribution; older
+/// than this it lacks fixes that the blackboard relies on.
+pub(crate) const SQLITE_AT_LEAST: i32 = 3_051_003;
+
+/// How long one of us waits for another writer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A row that nobody can read back is refused when it is written.
+const MOST_BYTES: i32 = 16 * 1024 * 1024;
+
+/// Opens for writing, making or migrating the file where that is needed. What is not a blackboard is left as it is.
+pub(crate) fn writer(path: &Path, now: Time) -> Result<Connection> {
+    if rusqlite::version_number() < SQLITE_AT_LEAST {
+        return Err(unusable(
+            path,
+            format!("SQLite {} is too old", rusqlite::version()),
+            None,
+        ));
+    }
+    make_private(path)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut conn = connect(path, &absolute(path)?, flags)?;
+    migrate::recognise(path, &conn)?;
+    pragmas(path, &mut conn)?;
+    migrate::to_newest(path, &mut conn, now)?;
+    Ok(conn)
+}
+
+/// Opens beside the writer; a write through it is refused by SQLite.
+pub(crate) fn reader(path: &Path) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut conn = connect(path, &absolute(path)?, flags)?;
+    pragmas(path, &mut conn)?;
+    conn.pragma_update(None, "query_only", true)?;
+    Ok(conn)
+}
+
+/// A blackboard in memory, with nothing on it.
+pub(crate) fn empty(now: Time) -> Result<Connection> {
+    let mut conn = Connection::open_in_memory()?;
+    migrate::to_newest(Path::new(""), &mut conn, now)?;
+    Ok(conn)
+}
+
+/// A copy in memory, migrated where that is needed. One that is not there is empty.
+pub(crate) fn copy(path: &Path, now: Time) -> Result<Connection> {
+    if !path.exists() {
+        return empty(now);
+    }
+    let mut memory = Connection::open_in_memory()?;
+    let original = connect(
+        path,
+        &absolute(path)?,
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )?;
+    // All pages in one step: others may write meanwhile, and a copy in several would begin again each time.
+    let copied = Backup::new(&original, &mut memory)
+        .and_then(|backup| backup.run_to_completion(i32::MAX, Duration::ZERO, None));
+    copied.map_err(|source| refused(path, source))?;
+    migrate::recognise(path, &memory)?;
+    memory.set_limit(Limit::SQLITE_LIMIT_LENGTH, MOST_BYTES)?;
+    memory.pragma_update(None, "foreign_keys", true)?;
+    migrate::to_newest(path, &mut memory, now)?;
+    Ok(memory)
+}
+
+/// Opens an empty file that nobody else knows yet, to be filled and made durable by who asked for it.
+pub(crate) fn scratch(path: &Path) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = connect(path, &absolute(path)?, flags)?;
+    // A copy that is cut is thrown away: nothing of it has to survive.
+    conn.pragma_update(None, "journal_mode", "off")?;
+    conn.pragma_update(None, "synchronous", "off")?;
+    Ok(conn)
+}
+
+/// A new file is its owner's alone, whatever the umask is; SQLite gives `-wal` and `-shm` the same mode. One that is
+/// there is not opened here: closing it again would drop the locks that this process has on it.
+fn make_private(path: &Path) -> Result<()> {
+    if let Some(folder) = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+    {
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .map_err(|error| unusable(path, format!("its folder can't be made: {error}"), None))?;
+    }
+    match std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+    {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && !path.is_dir() => Ok(()),
+        Err(_) if path.is_dir() => Err(unusable(path, "it is a folder".into(), None)),
+        Err(error) => Err(unusable(path, format!("it can't be made: {error}"), None)),
+    }
+}
+
+/// Opens `name`, which is `path` in full or a URI of it.
+#[expect(clippy::disallowed_methods, reason = "the one place")]
+pub(crate) fn connect(path: &Path, name: &Path, flags: OpenFlags) -> Result<Connection> {
+    let mut conn =
+        Connection::open_with_flags(name, flags).map_err(|source| refused(path, source))?;
+    conn.busy_handler(Some(wait_briefly))?;
+    Ok(conn)
+}
+
+/// Absolute, since SQLite takes `:memory:` and `file:…` for something else than a file of that name.
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path)
+        .map_err(|error| unusable(path, format!("it can't be found: {error}"), None))
+}
+
+fn pragmas(path: &Path, conn: &mut Connection) -> Result<()> {
+    conn.set_limit(Limit::SQLITE_LIMIT_LENGTH, MOST_BYTES)?;
+    conn.set_prepared_statement_cache_capacity(128);
+    // Readers never wait for the writer, and a commit is one fsync.
+    let mode = wal(conn).map_err(|source| refused(path, source))?;
+    if !mode.eq_ignore_ascii_case("wal") {
+        return Err(unusable(
+            path,
+            format!("its journal mode is {mode}; WAL needs a local file system"),
+            None,
+        ));
+    }
+    // A rejection that was committed survives the power going off.
+    conn.pragma_update(None, "synchronous", "full")?;
+    conn.pragma_update(None, "foreign_keys", true)?;
+    if cfg!(target_os = "macos") {
+        conn.pragma_update(None, "fullfsync", true)?;
+    }
+    Ok(())
+}
+
+/// Changing the mode does not ask the busy handler: many who make the same blackboard at once would be told that it is
+/// locked.
+fn wal(conn: &Connection) -> std::result::Result<String, rusqlite::Error> {
+    let mut tries = 0;
+    loop {
+        let mode = conn.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0));
+        let is_busy = mode.as_ref().is_err_and(|error: &rusqlite::Error| {
+            matches!(
+                error.sqlite_error_code(),
+                Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
+            )
+        });
+        if !is_busy || !wait_briefly(tries) {
+            return mode;
+        }
+        tries += 1;
+    }
+}
+
+/// SQLite's own handler backs off to 100 ms, which starves a command beside a busy daemon: this one looks often enough
+/// to meet the breath that the daemon takes.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "called by SQLite on a thread that has nothing else to do"
+)]
+fn wait_briefly(tries: i32) -> bool {
+    std::thread::sleep(Duration::from_millis(1));
+    Duration::from_millis(u64::try_from(tries).unwrap_or_default()) < PATIENCE
+}
+
+/// What SQLite says of a file that it can't work with, in words that say what to do.
+pub(crate) fn refused(path: &Path, source: rusqlite::Error) -> BoardError {
+    let problem = match source.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase) => "it is not a SQLite database",
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
+            "it can't be written: it, or its folder, is read-only"
+        }
+        Some(ErrorCode::CannotOpen) => "it can't be opened",
+        Some(ErrorCode::DatabaseCorrupt) => {
+            "it is damaged; bring back a backup (sqlite3's .recover may save more)"
+        }
+        _ => return source.into(),
+    };
+    unusable(path, problem.into(), Some(source))
+}
+
+pub(crate) fn unusable(
+    path: &Path,
+    problem: String,
+    source: Option<rusqlite::Error>,
+) -> BoardError {
+    BoardError::Unusable {
+        path: path.to_owned(),
+        problem,
+        source,
+    }
+}

@@ -1,0 +1,116 @@
+//! The blackboard for one who must not leave a trace on it: nothing is made, migrated or moved out of its log.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+
+use super::migrate;
+use super::open::{absolute, connect, refused};
+use crate::blackboard::Result;
+
+pub(crate) struct ReadOnlyDb {
+    conn: Connection,
+}
+
+/// What a check with a limit found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Quick {
+    Whole,
+    /// The first thing that is wrong.
+    Damaged(String),
+    NotInTime,
+}
+
+/// How many steps of SQLite's machine are taken between two looks at the time: some milliseconds.
+const STEPS: i32 = 100_000;
+
+impl ReadOnlyDb {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let mut wal = path.as_os_str().to_owned();
+        wal.push("-wal");
+        let conn = if PathBuf::from(wal).exists() {
+            beside_others(path)?
+        } else {
+            alone(path)?
+        };
+        migrate::identify(path, &conn)?;
+        Ok(Self { conn })
+    }
+
+    /// For one who copies it whole.
+    pub(crate) fn into_connection(self) -> Connection {
+        self.conn
+    }
+
+    /// One consistent look.
+    pub(crate) fn read<T>(&mut self, look: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        let tx = self
+            .conn
+            .transaction_with_behavior(TransactionBehavior::Deferred)?;
+        let value = look(&tx)?;
+        tx.finish()?;
+        Ok(value)
+    }
+
+    /// Whether the file is whole, as far as that can be told within `limit`.
+    pub(crate) fn quick_check(&mut self, limit: Duration) -> Result<Quick> {
+        let begun = Instant::now();
+        self.conn
+            .progress_handler(STEPS, Some(move || begun.elapsed() > limit))?;
+        let said = self
+            .conn
+            .query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
+        match said {
+            Ok(said) if said == "ok" => Ok(Quick::Whole),
+            Ok(said) => Ok(Quick::Damaged(said.lines().collect::<Vec<_>>().join(" "))),
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) => {
+                Ok(Quick::NotInTime)
+            }
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => {
+                Ok(Quick::Damaged(error.to_string()))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Without its log nobody else has it open: SQLite is told that the file stands still, and makes no log of its own.
+fn alone(path: &Path) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    connect(
+        path,
+        Path::new(&format!("file:{}?immutable=1", encoded(&absolute(path)?))),
+        flags,
+    )
+}
+
+/// Beside a daemon, or with the log of one that died: the log is read, and left as it is at the end.
+fn beside_others(path: &Path) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = connect(path, &absolute(path)?, flags)?;
+    let kept = conn
+        .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+        .and_then(|_| conn.pragma_update(None, "query_only", true));
+    kept.map_err(|source| refused(path, source))?;
+    Ok(conn)
+}
+
+/// A path as it stands in a URI.
+fn encoded(path: &Path) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte);
+    let bytes = path.as_os_str().as_encoded_bytes();
+    bytes
+        .iter()
+        .map(|byte| {
+            if plain(*byte) {
+                char::from(*byte).to_string()
+            } else {
+                format!("%{byte:02X}")
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,317 @@
+//! What the forge showed moves a change: each step with its event, in the caller's transaction.
+
+use rusqlite::{Connection, named_params};
+use serde_json::json;
+
+use crate::blackboard::Result;
+use crate::blackboard::changes;
+use crate::blackboard::forge::feedback;
+use crate::blackboard::forge::head_moved;
+use crate::blackboard::forge::outbox::{IntentKind, NewIntent, intend};
+use crate::blackboard::forge::pulls;
+use crate::blackboard::forge::reopen;
+use crate::blackboard::forge::reopen::CLOSED;
+use crate::blackboard::operator::pause;
+use crate::blackboard::rejections;
+use crate::blackboard::work::hold;
+use crate::blackboard::work::items;
+use crate::change::{Change, ChangeId, State};
+use crate::clock::Time;
+use crate::event::{EventType, NewEvent};
+use crate::finding::Verdict;
+use crate::proposal::{PullStep, Rejected};
+use crate::pull_request::{Pull, PullState};
+use crate::state::Trigger;
+
+/// Carries out one step; `false` when it had been carried out before.
+pub(crate) fn apply(conn: &Connection, id: &ChangeId, step: &PullStep, now: Time) -> Result<bool> {
+    let change = crate::blackboard::change(conn, id)?;
+    match step {
+        PullStep::Reject(rejected) => reject(conn, &change, rejected, now),
+        PullStep::Approve {
+            by,
+            head,
+            feedback_id,
+        } => {
+            let actor = format!("github:{by}");
+            let event = NewEvent::about(id, EventType::WorkApproved, format!("{by} approved {}", changes::short(head)))
+                .by(&actor)
+                .with(json!({ "verdict": Verdict::Approved, "head": head, "base": change.base, "feedback_id": feedback_id }));
+            let event_id = crate::blackboard::append(conn, &event, now)?;
+            feedback::judge(conn, feedback_id, "approved", Some(event_id), now)
+        }
+        PullStep::Settle {
+            feedback_id,
+            outcome,
+        } => feedback::judge(conn, feedback_id, outcome, None, now),
+        PullStep::PassOver {
+            feedback_id,
+            reason,
+            ask_again,
+        } => {
+            if !feedback::judge(conn, feedback_id, reason, None, now)? {
+                return Ok(false);
+            }
+            let event = NewEvent::about(
+                id,
+                EventType::Skipped,
+                format!("{feedback_id} made no work: {reason}"),
+            )
+            .with(json!({ "reason": reason, "feedback_id": feedback_id }));
+            crate::blackboard::append(conn, &event, now)?;
+            if let Some(login) = ask_again {
+                ask(conn, &change, login, now)?;
+            }
+            Ok(true)
+        }
+        PullStep::Merged => over(conn, &change, PullState::Merged, now),
+        PullStep::Closed => over(conn, &change, PullState::Closed, now),
+        PullStep::Reopened => reopened(conn, &change, now),
+        PullStep::StaysClosed { reason } => stays_closed(conn, id, reason, now),
+        PullStep::HeadMoved { to } => {
+            head_moved::review_new_head(conn, id, to, "github", now)?;
+            Ok(true)
+        }
+        PullStep::Retargeted { to } => {
+            conn.prepare_cached(
+                "UPDATE changes SET base = :to, updated_at = :now WHERE change_id = :id",
+            )?
+            .execute(named_params! { ":to": to, ":now": now.to_string(), ":id": id.as_str() })?;
+            let reason = format!("the PR goes into {to} now, not into {}", change.base);
+            told(conn, id, "retargeted", reason.clone(), now)?;
+            head_moved::review_new_base(conn, id, &reason, now)?;
+            Ok(true)
+        }
+        PullStep::Unwanted { reason } => {
+            pause::pause_by_rules(conn, id, now)?;
+            told(conn, id, "unwanted", format!("paused: {reason}"), now)?;
+            Ok(true)
+        }
+        PullStep::Wanted => {
+            pause::resume_by_rules(conn, id, now)?;
+            told(
+                conn,
+                id,
+                "wanted",
+                "the project's rules take the PR again".to_owned(),
+                now,
+            )?;
+            Ok(true)
+        }
+    }
+}
+
+/// The project's rules no longer take it, as was seen between two reads: paused, with what was seen.
+pub(crate) fn unwanted(
+    conn: &Connection,
+    id: &ChangeId,
+    pull: &Pull,
+    reason: &str,
+    now: Time,
+) -> Result<()> {
+    let change = crate::blackboard::change(conn, id)?;
+    // Where the branch is, the next read finds out: the forge may show an old head.
+    let known = pulls::pull_row(conn, &change.project_id, pull.number)?;
+    let head_sha = known.map_or_else(|| pull.head_sha.clone(), |known| known.head_sha);
+    pulls::see_pull(
+        conn,
+        &change.project_id,
+        &Pull {
+            head_sha,
+            ..pull.clone()
+        },
+        Some(reason),
+    )?;
+    if !change.state.is_over() {
+        apply(
+            conn,
+            id,
+            &PullStep::Unwanted {
+                reason: reason.to_owned(),
+            },
+            now,
+        )?;
+    }
+    Ok(())
+}
+
+fn reject(conn: &Connection, change: &Change, rejected: &Rejected, now: Time) -> Result<bool> {
+    let id = &change.change_id;
+    let event = NewEvent::about(id, EventType::WorkRejected, &rejected.summary)
+        .by(format!("github:{}", rejected.by))
+        .with(json!({
+            "verdict": Verdict::ChangesRequested,
+            "head": rejected.head,
+            "body": rejected.body,
+            "findings": rejected.findings,
+            "feedback": rejected.feedback,
+            "left_out": rejected.left_out.len(),
+            "left_out_feedback": rejected.left_out,
+            "begins_round": rejected.begins_round,
+        }));
+    let event_id = crate::blackboard::append(conn, &event, now)?;
+    let mut judged = false;
+    for feedback_id in &rejected.feedback {
+        judged |= feedback::judge(conn, feedback_id, "rejected", Some(event_id), now)?;
+    }
+    debug_assert!(judged || rejected.feedback.is_empty());
+    for feedback_id in &rejected.left_out {
+        feedback::judge(
+            conn,
+            feedback_id,
+            "it came with more than a fix can be told",
+            None,
+            now,
+        )?;
+    }
+    Ok(true)
+}
+
+/// The pull request was merged or closed: the change is too, and nothing of it goes on.
+pub(crate) fn over(
+    conn: &Connection,
+    change: &Change,
+    state: PullState,
+    now: Time,
+) -> Result<bool> {
+    let id = &change.change_id;
+    let trigger = if state == PullState::Merged {
+        Trigger::Merged
+    } else {
+        Trigger::Closed
+    };
+    let is_over = change.state == State::Merged
+        || (state == PullState::Closed && change.state == State::Closed);
+    // What a person cancelled was not moved by this, and does not come back with it.
+    conn.prepare_cached(
+        "UPDATE pulls SET state = :state, acted_on = CASE WHEN :is_over THEN acted_on ELSE :state END WHERE change_id = :id",
+    )?
+    .execute(named_params! { ":state": state.as_str(), ":is_over": is_over, ":id": id.as_str() })?;
+    if is_over {
+        return Ok(false);
+    }
+    let reason = if state == PullState::Closed {
+        CLOSED.to_owned()
+    } else {
+        format!("the PR was {state}")
+    };
+    told(conn, id, state.as_str(), reason.clone(), now)?;
+    changes::advance(conn, id, trigger, "github", now)?;
+    items::cancel_open(conn, id, None, &reason, now)?;
+    rejections::settle_all(conn, id, &reason)?;
+    conn.prepare_cached(
+        "UPDATE changes SET held_until = NULL, hold_reason = NULL, hold_kind = NULL, paused_by_person = 0, paused_by_rules = 0
+         WHERE change_id = :id",
+    )?
+    .execute(named_params! { ":id": id.as_str() })?;
+    Ok(true)
+}
+
+fn reopened(conn: &Connection, change: &Change, now: Time) -> Result<bool> {
+    let id = &change.change_id;
+    conn.prepare_cached("UPDATE pulls SET acted_on = 'open' WHERE change_id = :id")?
+        .execute(named_params! { ":id": id.as_str() })?;
+    told(conn, id, "reopened", "the PR was reopened".to_owned(), now)?;
+    reopen::reopen(conn, change, now)?;
+    Ok(true)
+}
+
+/// Told once, though it is looked at again whenever there is something new: what is in the way may be over by then.
+fn stays_closed(conn: &Connection, id: &ChangeId, reason: &str, now: Time) -> Result<bool> {
+    let summary = format!("the PR was reopened, and {id} stays closed: {reason}");
+    let is_told = conn
+        .prepare_cached("SELECT 1 FROM events WHERE change_id = :id AND event_type = 'skipped' AND summary = :summary")?
+        .exists(named_params! { ":id": id.as_str(), ":summary": summary })?;
+    if !is_told {
+        crate::blackboard::append(
+            conn,
+            &NewEvent::about(id, EventType::Skipped, summary).with(json!({ "reason": reason })),
+            now,
+        )?;
+    }
+    Ok(!is_told)
+}
+
+/// However much of what they said is passed over: each is asked once about a head.
+fn ask(conn: &Connection, change: &Change, login: &str, now: Time) -> Result<()> {
+    let new = NewIntent {
+        key: format!(
+            "ask:{}:{}:{login}",
+            change.change_id,
+            changes::short(&change.head)
+        ),
+        kind: IntentKind::Ask,
+        change_id: change.change_id.clone(),
+        payload: json!({ "logins": [login] }),
+        epoch: 0,
+    };
+    intend(conn, &new, now).map(drop)
+}
+
+fn told(conn: &Connection, id: &ChangeId, what: &str, summary: String, now: Time) -> Result<()> {
+    let event = NewEvent::about(id, EventType::PrChanged, summary)
+        .by("github")
+        .with(json!({ "what": what }));
+    crate::blackboard::append(conn, &event, now)?;
+    Ok(())
+}
+
+/// A person took fixes of ours back, each named by the intent to push it: no more are made unless a person says so. It is
+/// said once of each.
+pub(crate) fn stop_fixing(
+    conn: &Connection,
+    id: &ChangeId,
+    pushes: &[String],
+    now: Time,
+) -> Result<()> {
+    for key in pushes {
+        crate::blackboard::change_result(conn, key, "taken_back")?;
+    }
+    conn.prepare_cached(
+        "UPDATE changes SET auto_fix = 0, updated_at = :now WHERE change_id = :id",
+    )?
+    .execute(named_params! { ":now": now.to_string(), ":id": id.as_str() })?;
+    Ok(())
+}
+
+/// The set-up of the change's worktree was run for this.
+pub(crate) fn set_up_for(conn: &Connection, id: &ChangeId, what: &str) -> Result<()> {
+    conn.prepare_cached("UPDATE changes SET setup_done = :what WHERE change_id = :id")?
+        .execute(named_params! { ":what": what, ":id": id.as_str() })?;
+    Ok(())
+}
+
+/// The untracked files that passing gates left in the change's worktree.
+pub(crate) fn gate_leftovers(conn: &Connection, id: &ChangeId) -> Result<Vec<String>> {
+    let mut statement =
+        conn.prepare_cached("SELECT gate_leftovers FROM changes WHERE change_id = :id")?;
+    let paths: String =
+        statement.query_row(named_params! { ":id": id.as_str() }, |row| row.get(0))?;
+    Ok(serde_json::from_str(&paths)?)
+}
+
+pub(crate) fn add_gate_leftovers(conn: &Connection, id: &ChangeId, paths: &[String]) -> Result<()> {
+    let mut all = gate_leftovers(conn, id)?;
+    all.extend(paths.iter().cloned());
+    all.sort();
+    all.dedup();
+    conn.prepare_cached("UPDATE changes SET gate_leftovers = :paths WHERE change_id = :id")?
+        .execute(
+            named_params! { ":paths": serde_json::json!(all).to_string(), ":id": id.as_str() },
+        )?;
+    Ok(())
+}
+
+/// Ends a hold that stood only because the forge could not be read.
+pub(crate) fn end_read_hold(
+    conn: &Connection,
+    id: &ChangeId,
+    reason: &str,
+    now: Time,
+) -> Result<()> {
+    let change = crate::blackboard::change(conn, id)?;
+    if change.hold_reason == Some(hold::stored_reason(reason)) {
+        hold::end_hold(conn, &change, "GitHub could be read again", now)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,381 @@
+//! What command evaluators ask for, carried out once by its key; what can't be is told once, with the reason. Beside it
+//! their troubles: an evaluator that fails is told once and run again later and later.
+
+use rusqlite::{Connection, OptionalExtension as _, Row, named_params};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::blackboard::BoardError;
+use crate::blackboard::Guidance;
+use crate::blackboard::NewItem;
+use crate::blackboard::Result;
+use crate::blackboard::connection::savepoint::apart;
+use crate::blackboard::from_row;
+use crate::blackboard::work::items;
+use crate::change::{Change, ChangeId, State};
+use crate::clock::Time;
+use crate::event::{EventType, NewEvent, TargetType};
+use crate::finding::Verdict;
+use crate::proposal::{Escalation, EvaluatorRequest, RequestKind};
+use crate::sanitize;
+
+/// The outcome of a proposal that was carried out; any other is why it was not.
+const DONE: &str = "done";
+
+/// Lines that could not be read are known by this and the line.
+const LINE: &str = "line: ";
+/// What sorts after all of them.
+const PAST_LINES: &str = "line:!";
+/// So many lines of one evaluator that differ are told in a day.
+const MOST_LINES: i64 = 50;
+
+/// An evaluator whose last passes failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct RequestError {
+    pub(crate) name: String,
+    pub(crate) failures: i64,
+    pub(crate) reason: String,
+    pub(crate) since: Time,
+    pub(crate) try_again: Time,
+}
+
+/// Whether anything new was written: it was carried out, or told why not.
+pub(crate) fn apply(
+    conn: &Connection,
+    evaluator: &str,
+    asked: &EvaluatorRequest,
+    now: Time,
+) -> Result<bool> {
+    let before: Option<String> = conn
+        .prepare_cached(
+            "SELECT outcome FROM proposals WHERE evaluator = :evaluator AND key = :key",
+        )?
+        .query_row(
+            named_params! { ":evaluator": evaluator, ":key": asked.key },
+            |row| row.get(0),
+        )
+        .optional()?;
+    if before.as_deref() == Some(DONE) {
+        return Ok(false);
+    }
+    match apart(conn, || carry_out(conn, evaluator, asked, now))? {
+        Ok(()) => record(conn, evaluator, &asked.key, DONE, now),
+        Err(error) => {
+            let about =
+                change_of(&asked.what).filter(|id| crate::blackboard::change(conn, id).is_ok());
+            let reason = sanitize::chain(&error);
+            let summary = format!(
+                "what {evaluator} proposed ({}) was not done: {reason}",
+                sanitize::line(&asked.key)
+            );
+            let event = about_evaluator(evaluator, EventType::Skipped, summary)
+                .with(json!({ "reason": reason, "key": asked.key }));
+            let event = match about {
+                Some(id) => NewEvent {
+                    change_id: Some(id.clone()),
+                    ..event
+                },
+                None => event,
+            };
+            tell_once(conn, evaluator, &asked.key, &reason, &event, now)
+        }
+    }
+}
+
+/// A line that could not be read, told once however often it comes.
+pub(crate) fn skip_line(
+    conn: &Connection,
+    evaluator: &str,
+    (number, line): (usize, &str),
+    reason: &str,
+    now: Time,
+) -> Result<bool> {
+    let key = format!("{LINE}{line}");
+    if is_told_enough(conn, evaluator, &key, now)? {
+        let reason = format!("{MOST_LINES} lines in a day are no proposals");
+        let summary = format!("{reason} of {evaluator}: more of them are not told before tomorrow");
+        let event = about_evaluator(evaluator, EventType::Skipped, summary)
+            .with(json!({ "reason": reason }));
+        return tell_once(
+            conn,
+            evaluator,
+            LINE,
+            &format!("{reason}: {}", day_of(now)),
+            &event,
+            now,
+        );
+    }
+    let summary = format!("line {number} of {evaluator} is no proposal: {reason}: {line}");
+    let event = about_evaluator(evaluator, EventType::Skipped, summary)
+        .with(json!({ "reason": reason, "line": number, "text": line }));
+    tell_once(conn, evaluator, &key, reason, &event, now)
+}
+
+/// Whether as many lines of an evaluator as are told in a day were told today, and this one is none of them: a time or a
+/// number in each would be another line every time.
+fn is_told_enough(conn: &Connection, evaluator: &str, key: &str, now: Time) -> Result<bool> {
+    let (told, is_known): (i64, bool) = conn
+        .prepare_cached(
+            "SELECT coalesce(sum(made_at >= :today), 0), coalesce(max(key = :key), 0) FROM proposals
+             WHERE evaluator = :evaluator AND key > :line AND key < :past",
+        )?
+        .query_row(
+            named_params! {
+                ":today": day_of(now),
+                ":key": key,
+                ":evaluator": evaluator,
+                ":line": LINE,
+                ":past": PAST_LINES,
+            },
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )?;
+    Ok(told >= MOST_LINES && !is_known)
+}
+
+/// `2026-11-16`, which sorts before every time of that day.
+fn day_of(now: Time) -> String {
+    now.to_string().chars().take(10).collect()
+}
+
+fn tell_once(
+    conn: &Connection,
+    evaluator: &str,
+    key: &str,
+    reason: &str,
+    event: &NewEvent,
+    now: Time,
+) -> Result<bool> {
+    let is_new = record(conn, evaluator, key, reason, now)?;
+    if is_new {
+        crate::blackboard::append(conn, event, now)?;
+    }
+    Ok(is_new)
+}
+
+/// Whether that is another outcome than was known.
+fn record(conn: &Connection, evaluator: &str, key: &str, outcome: &str, now: Time) -> Result<bool> {
+    let written = conn
+        .prepare_cached(
+            "INSERT INTO proposals (evaluator, key, outcome, made_at) VALUES (:evaluator, :key, :outcome, :now)
+             ON CONFLICT (evaluator, key) DO UPDATE SET outcome = :outcome, made_at = :now WHERE outcome <> :outcome",
+        )?
+        .execute(named_params! {
+            ":evaluator": evaluator,
+            ":key": key,
+            ":outcome": outcome,
+            ":now": now.to_string(),
+        })?;
+    Ok(written == 1)
+}
+
+fn carry_out(
+    conn: &Connection,
+    evaluator: &str,
+    asked: &EvaluatorRequest,
+    now: Time,
+) -> Result<()> {
+    match &asked.what {
+        RequestKind::Item {
+            change_id,
+            project_id,
+            source,
+            priority,
+            title,
+            description,
+        } => {
+            let new = NewItem {
+                rejection_id: None,
+                title: title.clone(),
+                source: *source,
+                priority: *priority,
+                // The name before it: no evaluator can use up a key of another, or of remand itself.
+                idempotency_key: format!("{evaluator}:{}", asked.key),
+                fix_cycle: 0,
+                metadata: json!({ "evaluator": evaluator }),
+                actor: evaluator.to_owned(),
+            };
+            let item = match (change_id, project_id) {
+                (Some(id), _) => items::insert_item(conn, &live(conn, id)?, &new, now)?,
+                (None, Some(id)) => items::insert_for_project(
+                    conn,
+                    &crate::blackboard::project(conn, id)?,
+                    &new,
+                    now,
+                )?,
+                (None, None) => None,
+            };
+            if let Some(item) = item {
+                conn.prepare_cached(
+                    "UPDATE work_items SET description = :text WHERE item_id = :id",
+                )?
+                .execute(named_params! { ":text": description, ":id": item.item_id.as_str() })?;
+            }
+            Ok(())
+        }
+        RequestKind::Reject { change_id, text } => {
+            let change = live(conn, change_id)?;
+            let first = text.trim().lines().next().unwrap_or_default();
+            let summary = first.chars().take(200).collect::<String>();
+            let event = NewEvent::about(change_id, EventType::WorkRejected, summary)
+                .by(evaluator)
+                .with(json!({
+                    "verdict": Verdict::ChangesRequested,
+                    "head": change.head,
+                    "body": text,
+                    // Else a program could have a change fixed for ever.
+                    "begins_round": false,
+                }));
+            crate::blackboard::append(conn, &event, now).map(drop)
+        }
+        RequestKind::Escalate {
+            change_id,
+            reason,
+            decide,
+        } => {
+            if live(conn, change_id)?.state == State::Escalated {
+                return Err(refused(format!("{change_id} waits for a person already")));
+            }
+            let decide = decide.clone().unwrap_or_else(|| {
+                format!(
+                    "look at it, then accept it (`remand approve {change_id}`), have it changed \
+                     (`remand refine {change_id} --text …`) or close it (`remand cancel {change_id}`)"
+                )
+            });
+            let escalation = Escalation {
+                reason: format!("{evaluator}: {reason}"),
+                decide,
+                bound: None,
+                rejected_item: None,
+                final_verdict: None,
+                failed_item: None,
+            };
+            crate::blackboard::escalate(conn, change_id, &escalation, now).map(drop)
+        }
+        RequestKind::Comment { change_id, text } => {
+            live(conn, change_id)?;
+            let guidance = Guidance {
+                author: evaluator.to_owned(),
+                body: text.clone(),
+            };
+            crate::blackboard::add_guidance(conn, change_id, &guidance, now)
+        }
+    }
+}
+
+fn live(conn: &Connection, id: &ChangeId) -> Result<Change> {
+    let change = crate::blackboard::change(conn, id)?;
+    if change.state.is_over() {
+        return Err(refused(format!(
+            "{id} is {}: nothing more is done for it",
+            change.state
+        )));
+    }
+    Ok(change)
+}
+
+fn refused(what: String) -> BoardError {
+    BoardError::Refused { what, hint: None }
+}
+
+fn change_of(what: &RequestKind) -> Option<&ChangeId> {
+    match what {
+        RequestKind::Item { change_id, .. } => change_id.as_ref(),
+        RequestKind::Reject { change_id, .. }
+        | RequestKind::Escalate { change_id, .. }
+        | RequestKind::Comment { change_id, .. } => Some(change_id),
+    }
+}
+
+fn about_evaluator(name: &str, event_type: EventType, summary: impl Into<String>) -> NewEvent {
+    // By itself: what it caused does not wake it.
+    let event = NewEvent::about(&ChangeId::new(""), event_type, summary)
+        .on(TargetType::Evaluator, name)
+        .by(name);
+    NewEvent {
+        change_id: None,
+        ..event
+    }
+}
+
+/// A pass failed and nothing of it was used. Only the first in a row is an event.
+pub(crate) fn count_trouble(
+    conn: &Connection,
+    name: &str,
+    reason: &str,
+    try_again: Time,
+    now: Time,
+) -> Result<()> {
+    let failures: i64 = conn
+        .prepare_cached(
+            "INSERT INTO evaluator_troubles (name, failures, reason, since, try_again)
+             VALUES (:name, 1, :reason, :now, :try_again)
+             ON CONFLICT (name) DO UPDATE SET failures = failures + 1, reason = :reason, try_again = :try_again
+             RETURNING failures",
+        )?
+        .query_row(
+            named_params! {
+                ":name": name,
+                ":reason": reason,
+                ":now": now.to_string(),
+                ":try_again": try_again.to_string(),
+            },
+            |row| row.get(0),
+        )?;
+    if failures == 1 {
+        let summary = format!("nothing of {name} was used: {reason}");
+        let event =
+            about_evaluator(name, EventType::Skipped, summary).with(json!({ "reason": reason }));
+        crate::blackboard::append(conn, &event, now)?;
+    }
+    Ok(())
+}
+
+/// A pass went well again; `true` when one before it had not.
+pub(crate) fn end_trouble(conn: &Connection, name: &str, now: Time) -> Result<bool> {
+    let Some(trouble) = trouble_of(conn, name)? else {
+        return Ok(false);
+    };
+    conn.prepare_cached("DELETE FROM evaluator_troubles WHERE name = :name")?
+        .execute(named_params! { ":name": name })?;
+    let summary = format!(
+        "{name} works again, after {} that failed",
+        passes(trouble.failures)
+    );
+    let event = about_evaluator(name, EventType::Resumed, summary)
+        .with(json!({ "reason": "it works again" }));
+    crate::blackboard::append(conn, &event, now)?;
+    Ok(true)
+}
+
+fn passes(n: i64) -> String {
+    if n == 1 {
+        "1 pass".to_owned()
+    } else {
+        format!("{n} passes")
+    }
+}
+
+pub(crate) fn trouble_of(conn: &Connection, name: &str) -> Result<Option<RequestError>> {
+    Ok(conn
+        .prepare_cached("SELECT * FROM evaluator_troubles WHERE name = :name")?
+        .query_row(named_params! { ":name": name }, from_row)
+        .optional()?)
+}
+
+pub(crate) fn troubles(conn: &Connection) -> Result<Vec<RequestError>> {
+    let mut statement = conn.prepare_cached("SELECT * FROM evaluator_troubles ORDER BY name")?;
+    let found = statement
+        .query_map([], from_row)?
+        .collect::<std::result::Result<_, _>>()?;
+    Ok(found)
+}
+
+fn from_row(row: &Row<'_>) -> std::result::Result<RequestError, rusqlite::Error> {
+    Ok(RequestError {
+        name: row.get("name")?,
+        failures: row.get("failures")?,
+        reason: row.get("reason")?,
+        since: from_row::time(row, "since")?,
+        try_again: from_row::time(row, "try_again")?,
+    })
+}

@@ -1,0 +1,118 @@
+//! What command evaluators are shown: each list bounded, the rows of others cut to what fits.
+
+use rusqlite::{Connection, named_params};
+
+use crate::blackboard::Result;
+use crate::blackboard::forge::pulls;
+use crate::blackboard::from_row;
+use crate::change::Change;
+use crate::clock::Time;
+use crate::event::{Event, EventType};
+use crate::pull_request::PullRow;
+use crate::work::Item;
+
+/// An event's metadata may be as large as a review; more than this of one is left out, and says so.
+const MOST_METADATA: i64 = 16 * 1024;
+const MOST_SUMMARY: i64 = 2_000;
+
+/// How far back an evaluator begins that was never run.
+const BEGINS_BEFORE: i64 = 200;
+
+/// The event after which an evaluator looks: where it was, or not far back if it is new.
+pub(crate) fn looks_after(conn: &Connection, evaluator: &str) -> Result<i64> {
+    Ok(conn
+        .prepare_cached(
+            "SELECT coalesce((SELECT cursor FROM evaluators WHERE name = :name),
+                 max((SELECT coalesce(max(id), 0) FROM events) - :before, 0))",
+        )?
+        .query_row(
+            named_params! { ":name": evaluator, ":before": BEGINS_BEFORE },
+            |row| row.get(0),
+        )?)
+}
+
+/// Whether there is such an event by somebody else: what an evaluator caused does not wake it.
+pub(crate) fn any_by_others(
+    conn: &Connection,
+    event_type: EventType,
+    after: i64,
+    evaluator: &str,
+) -> Result<bool> {
+    Ok(conn
+        .prepare_cached(
+            "SELECT 1 FROM events WHERE event_type = :event_type AND id > :after AND actor_id <> :evaluator LIMIT 1",
+        )?
+        .exists(named_params! { ":event_type": event_type.as_str(), ":after": after, ":evaluator": evaluator })?)
+}
+
+/// Events of these types (all when none is named) after one, oldest first, without what is too large of them.
+pub(crate) fn shown_events(
+    conn: &Connection,
+    types: &[EventType],
+    after: i64,
+    limit: i64,
+) -> Result<Vec<Event>> {
+    let types: Vec<&str> = types.iter().copied().map(EventType::as_str).collect();
+    let mut statement = conn.prepare_cached(
+        "SELECT id, timestamp, event_type, actor_id, target_type, target_id, change_id,
+             substr(summary, 1, :summary) AS summary,
+             CASE WHEN length(metadata) <= :metadata THEN metadata
+                 ELSE json_object('left_out', length(metadata)) END AS metadata
+         FROM events
+         WHERE id > :after AND (:types = '[]' OR event_type IN (SELECT value FROM json_each(:types)))
+         ORDER BY id LIMIT :limit",
+    )?;
+    let found = statement
+        .query_map(
+            named_params! {
+                ":after": after,
+                ":types": serde_json::to_string(&types)?,
+                ":summary": MOST_SUMMARY,
+                ":metadata": MOST_METADATA,
+                ":limit": limit,
+            },
+            from_row::event,
+        )?
+        .collect::<std::result::Result<_, _>>()?;
+    Ok(found)
+}
+
+/// Changes that are not over, those that moved last first.
+pub(crate) fn live_changes(conn: &Connection, limit: i64) -> Result<Vec<Change>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT * FROM changes WHERE state NOT IN ('merged', 'closed') ORDER BY updated_at DESC LIMIT :limit",
+    )?;
+    let found = statement
+        .query_map(named_params! { ":limit": limit }, from_row::change)?
+        .collect::<std::result::Result<_, _>>()?;
+    Ok(found)
+}
+
+pub(crate) fn open_items(conn: &Connection, limit: i64) -> Result<Vec<Item>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT * FROM work_items WHERE status IN ('available', 'claimed', 'blocked')
+         ORDER BY priority, created_at, length(item_id), item_id LIMIT :limit",
+    )?;
+    let found = statement
+        .query_map(named_params! { ":limit": limit }, from_row::item)?
+        .collect::<std::result::Result<_, _>>()?;
+    Ok(found)
+}
+
+/// Pull requests that were open when they were last seen, watched or not.
+pub(crate) fn open_pulls(conn: &Connection, limit: i64) -> Result<Vec<PullRow>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT * FROM pulls WHERE state = 'open' ORDER BY project_id, number LIMIT :limit",
+    )?;
+    let found = statement
+        .query_map(named_params! { ":limit": limit }, pulls::from_row)?
+        .collect::<std::result::Result<_, _>>()?;
+    Ok(found)
+}
+
+/// Whether a pull request is to be read now.
+pub(crate) fn any_read_due(conn: &Connection, now: Time) -> Result<bool> {
+    Ok(conn
+        .prepare_cached("SELECT 1 FROM pulls WHERE next_read IS NOT NULL AND next_read <= :now")?
+        .exists(named_params! { ":now": now.to_string() })?)
+}

@@ -1,0 +1,201 @@
+//! A review that was dismissed: what it asked for is not done, unless it is on its way to the remote or others ask for it
+//! too; what it approved is not approved any more, if nobody else has.
+
+use rusqlite::{Connection, OptionalExtension as _, named_params};
+use serde_json::{Value, json};
+
+use super::reopen::CLOSED;
+use crate::blackboard::Result;
+use crate::blackboard::changes;
+use crate::blackboard::from_row;
+use crate::blackboard::rejections;
+use crate::blackboard::work::finish;
+use crate::blackboard::work::items;
+use crate::blackboard::work::runs;
+use crate::change::{Change, ChangeId, State};
+use crate::clock::Time;
+use crate::event::{Event, EventType, NewEvent};
+use crate::finding::Verdict;
+use crate::state::Trigger;
+use crate::work::{Item, Rejection, RejectionState};
+
+const REASON: &str = "the review was dismissed";
+
+/// What came of it, in words; none when nothing was left to come of it. A fix that is left with nothing to do is
+/// withdrawn, its agent ended, and the head stands as before.
+pub(crate) fn take_back(
+    conn: &Connection,
+    id: &ChangeId,
+    event_id: i64,
+    now: Time,
+) -> Result<Option<&'static str>> {
+    let Some(rejection) = rejection_of(conn, event_id)? else {
+        return Ok(None);
+    };
+    let fix = rejection
+        .item_id
+        .as_ref()
+        .map(|item_id| items::item(conn, item_id))
+        .transpose()?;
+    match (rejection.state, fix) {
+        (RejectionState::Pending, _) => {
+            skip(conn, &rejection)?;
+            Ok(Some("the review was dismissed before a fix began"))
+        }
+        // It would come back with its pull request.
+        (RejectionState::Skipped, _) if rejection.reason.as_deref() == Some(CLOSED) => {
+            skip(conn, &rejection)?;
+            Ok(Some("the review was dismissed while the PR was closed"))
+        }
+        (RejectionState::InFix, Some(fix)) => take_out(conn, id, &rejection, &fix, now).map(Some),
+        (RejectionState::InFix, None)
+        | (
+            RejectionState::Fixed
+            | RejectionState::Superseded
+            | RejectionState::Escalated
+            | RejectionState::Skipped,
+            _,
+        ) => Ok(None),
+    }
+}
+
+fn take_out(
+    conn: &Connection,
+    id: &ChangeId,
+    rejection: &Rejection,
+    fix: &Item,
+    now: Time,
+) -> Result<&'static str> {
+    let is_alone = rejections::rejections_in(conn, &fix.item_id)?.len() == 1;
+    let has_begun = !runs::runs_of(conn, &fix.item_id)?.is_empty();
+    // An agent that was told of it can't be untold; a push whose end is not known may be there.
+    if has_begun && (!is_alone || is_pushed(conn, fix)?) {
+        return Ok("the review was dismissed; the fix that has it goes on");
+    }
+    skip(conn, rejection)?;
+    if is_alone {
+        items::cancel_item(conn, &fix.item_id, REASON, "remand", now)?;
+        let back = changes::advance(conn, id, Trigger::MarkReady, "github", now)?;
+        if crate::blackboard::review_of_head(conn, id, &back.head)?.is_none() {
+            let back = changes::advance(conn, id, Trigger::HeadMoved, "github", now)?;
+            finish::requeue_review(
+                conn,
+                &back,
+                &format!("code_review:{id}:{}:{now}", back.head),
+                now,
+            )?;
+        }
+    }
+    Ok(if has_begun {
+        "the review was dismissed while its fix was made: the agent is ended, its work kept and not pushed"
+    } else {
+        "the review was dismissed before a fix began"
+    })
+}
+
+fn skip(conn: &Connection, rejection: &Rejection) -> Result<()> {
+    conn.prepare_cached(
+        "UPDATE rejections SET state = 'skipped', reason = :reason, item_id = NULL WHERE rejection_id = :id",
+    )?
+    .execute(named_params! { ":reason": REASON, ":id": rejection.rejection_id.as_str() })?;
+    Ok(())
+}
+
+fn rejection_of(conn: &Connection, event_id: i64) -> Result<Option<Rejection>> {
+    Ok(conn
+        .prepare_cached(
+            "SELECT j.*, e.summary, e.metadata FROM rejections j JOIN events e ON e.id = j.event_id WHERE j.event_id = :id",
+        )?
+        .query_row(named_params! { ":id": event_id }, from_row::rejection)
+        .optional()?)
+}
+
+/// On the remote, or perhaps.
+fn is_pushed(conn: &Connection, fix: &Item) -> Result<bool> {
+    Ok(conn
+        .prepare_cached(
+            "SELECT 1 FROM intents INDEXED BY intents_by_change
+             WHERE change_id = :change AND kind = 'push' AND payload ->> 'item_id' = :item AND (result IS NULL OR result = 'done')",
+        )?
+        .exists(named_params! { ":change": fix.change_id.as_ref().map(ChangeId::as_str), ":item": fix.item_id.as_str() })?)
+}
+
+/// An approval by the review `feedback_id`. Where nothing else approves the head, the change is ready for a person again,
+/// or waits for our review of it where that is missing or said no.
+pub(crate) fn take_back_approval(
+    conn: &Connection,
+    feedback_id: &str,
+    event: &Event,
+    now: Time,
+) -> Result<bool> {
+    let Some(id) = &event.change_id else {
+        return Ok(false);
+    };
+    let change = crate::blackboard::change(conn, id)?;
+    let head = event.metadata.get("head").and_then(Value::as_str);
+    if event.event_type != EventType::WorkApproved
+        || change.state != State::Approved
+        || head != Some(&change.head)
+    {
+        return Ok(false);
+    }
+    let by = event
+        .actor_id
+        .strip_prefix("github:")
+        .unwrap_or(&event.actor_id);
+    let what = format!(
+        "{by}'s approval of {} was dismissed",
+        changes::short(&change.head)
+    );
+    let told = |more: &str| {
+        NewEvent::about(id, EventType::PrChanged, format!("{what}{more}"))
+            .by("github")
+            .with(json!({ "what": "dismissed", "feedback_id": feedback_id, "event_id": event.id }))
+    };
+    if is_approved_otherwise(conn, &change, feedback_id)? {
+        crate::blackboard::append(conn, &told("; another stands"), now)?;
+        return Ok(false);
+    }
+    crate::blackboard::append(conn, &told(""), now)?;
+    changes::advance(conn, id, Trigger::MarkReady, "github", now)?;
+    let ours = crate::blackboard::review_of_head(conn, id, &change.head)?;
+    if ours.is_none_or(|review| review.verdict != Verdict::Approved) {
+        let back = changes::advance(conn, id, Trigger::HeadMoved, "github", now)?;
+        finish::requeue_review(
+            conn,
+            &back,
+            &format!("code_review:{id}:{}:{now}", back.head),
+            now,
+        )?;
+    }
+    Ok(true)
+}
+
+/// By a review of somebody else, by a later one of the same, or by a person's word here.
+fn is_approved_otherwise(conn: &Connection, change: &Change, feedback_id: &str) -> Result<bool> {
+    let by_review = conn
+        .prepare_cached(
+            "SELECT 1 FROM feedback AS gone
+                 JOIN feedback AS other INDEXED BY feedback_by_change ON other.change_id = gone.change_id
+                 JOIN events ON events.id = other.event_id
+             WHERE gone.feedback_id = :feedback_id AND other.state = 'APPROVED'
+                 AND (other.author_id IS NOT gone.author_id OR other.rowid > gone.rowid)
+                 AND events.event_type = 'work_approved' AND events.metadata ->> '$.head' = :head",
+        )?
+        .exists(named_params! { ":feedback_id": feedback_id, ":head": change.head })?;
+    if by_review {
+        return Ok(true);
+    }
+    // Who says so of what is approved already moves nothing.
+    Ok(conn
+        .prepare_cached(
+            "SELECT 1 FROM events AS entry
+             WHERE entry.id = (SELECT max(id) FROM events
+                     WHERE change_id = :id AND event_type = 'state_changed' AND metadata ->> '$.to' = 'approved')
+                 AND ((entry.metadata ->> '$.on' = 'approve' AND entry.actor_id NOT LIKE 'github:%')
+                     OR EXISTS (SELECT 1 FROM events AS later
+                         WHERE later.change_id = :id AND later.id > entry.id AND later.event_type = 'work_approved'
+                             AND later.actor_id <> 'remand' AND later.actor_id NOT LIKE 'github:%'))",
+        )?
+        .exists(named_params! { ":id": change.change_id.as_str() })?)
+}

@@ -1,0 +1,147 @@
+//! A head that a person moved: the verdict on the old one no longer holds, and the new one is judged like any other.
+
+use rusqlite::{Connection, named_params};
+
+use crate::blackboard::Result;
+use crate::blackboard::changes;
+use crate::blackboard::from_row;
+use crate::blackboard::rejections;
+use crate::blackboard::work::items;
+use crate::change::{Change, ChangeId, State};
+use crate::clock::Time;
+use crate::state::Trigger;
+use crate::work::{RejectionState, Source, Status};
+
+/// Takes in a head that a person moved while nothing ran: one review of it is queued, whatever waited for the old one
+/// is over. A person who works on an escalated change has answered the escalation.
+pub(crate) fn review_new_head(
+    conn: &Connection,
+    id: &ChangeId,
+    head: &str,
+    actor: &str,
+    now: Time,
+) -> Result<Change> {
+    let before = crate::blackboard::change(conn, id)?;
+    let reason = format!("{actor} moved the head to {}", changes::short(head));
+    items::cancel_open(conn, id, None, &reason, now)?;
+    if before.state == State::Escalated {
+        rejections::settle_all(conn, id, &reason)?;
+        changes::advance(conn, id, Trigger::MarkReady, actor, now)?;
+    }
+    // One that waits for its review, or for what is said on its pull request, waits for the same again.
+    if !matches!(
+        before.state,
+        State::PendingSelfReview | State::AwaitingPrFeedback
+    ) {
+        changes::advance(conn, id, Trigger::HeadMoved, actor, now)?;
+    }
+    let moved = changes::move_head(conn, id, head, now)?;
+    queue_review(conn, &moved, actor, now)?;
+    Ok(moved)
+}
+
+/// Changes that were judged and have no pull request, with the main checkouts of their projects.
+pub(crate) fn judged_without_pull(conn: &Connection) -> Result<Vec<(String, String, Change)>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT c.*, projects.path, projects.common_dir
+         FROM changes c INDEXED BY changes_live CROSS JOIN projects ON projects.project_id = c.project_id
+         WHERE c.state NOT IN ('merged', 'closed') AND c.state IN ('ready_for_human_review', 'approved')
+             AND c.pr_number IS NULL",
+    )?;
+    let found = statement
+        .query_map([], |row| {
+            Ok((
+                row.get("path")?,
+                row.get("common_dir")?,
+                from_row::change(row)?,
+            ))
+        })?
+        .collect::<std::result::Result<_, _>>()?;
+    Ok(found)
+}
+
+/// A branch without a pull request was seen at another commit than the one that was judged.
+pub(crate) fn take_back_verdict(
+    conn: &Connection,
+    seen: &Change,
+    tip: &str,
+    now: Time,
+) -> Result<bool> {
+    let current = crate::blackboard::change(conn, &seen.change_id)?;
+    if (current.state, &current.head) != (seen.state, &seen.head) || current.has_pr() {
+        return Ok(false);
+    }
+    review_new_head(conn, &seen.change_id, tip, "git", now)?;
+    Ok(true)
+}
+
+/// The work goes into another branch: a verdict on the difference from the old one holds no longer, and a review of it
+/// that is under way is begun anew. A fix that is open is followed by its review in any case.
+pub(crate) fn review_new_base(
+    conn: &Connection,
+    id: &ChangeId,
+    reason: &str,
+    now: Time,
+) -> Result<()> {
+    let before = crate::blackboard::change(conn, id)?;
+    let open: Vec<_> = items::items_of(conn, id)?
+        .into_iter()
+        .filter(|item| item.status.is_open())
+        .collect();
+    let had_verdict = matches!(before.state, State::ReadyForHumanReview | State::Approved);
+    let under_way = open
+        .iter()
+        .find(|item| item.source == Source::CodeReview && item.status == Status::Claimed);
+    if let Some(review) = under_way {
+        items::cancel_item(conn, &review.item_id, reason, "github", now)?;
+    }
+    if had_verdict {
+        changes::advance(conn, id, Trigger::HeadMoved, "github", now)?;
+    }
+    // A rejection that waits becomes a fix, and that a review.
+    let is_idle = before.state == State::AwaitingPrFeedback
+        && open.is_empty()
+        && crate::blackboard::rejections_of(conn, id, Some(RejectionState::Pending))?.is_empty();
+    if had_verdict || under_way.is_some() || is_idle {
+        queue_review(conn, &crate::blackboard::change(conn, id)?, "github", now)?;
+    }
+    Ok(())
+}
+
+/// Whether the branch of a pull request is known to have been at this commit on the remote.
+pub(crate) fn was_on_remote(conn: &Connection, id: &ChangeId, sha: &str) -> Result<bool> {
+    Ok(conn
+        .prepare_cached(
+            "SELECT 1 FROM events WHERE change_id = :id AND event_type IN ('pr_adopted', 'head_moved', 'fix_pushed')
+                 AND :sha IN (metadata ->> 'head', metadata ->> 'from', metadata ->> 'to', metadata ->> 'head_after')",
+        )?
+        .exists(named_params! { ":id": id.as_str(), ":sha": sha })?)
+}
+
+/// Queues a review of the change's head because somebody asked for it.
+pub(crate) fn queue_review(
+    conn: &Connection,
+    change: &Change,
+    actor: &str,
+    now: Time,
+) -> Result<()> {
+    let key = format!("code_review:{}:{}:{now}", change.change_id, change.head);
+    items::insert_item(conn, change, &items::review_item(change, key, actor), now)?;
+    Ok(())
+}
+
+/// A person gave the verdict: the reviews that were to give it are over.
+pub(crate) fn end_reviews(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -> Result<()> {
+    for item in items::items_of(conn, id)? {
+        if item.source == Source::CodeReview && item.status.is_open() {
+            items::cancel_item(
+                conn,
+                &item.item_id,
+                &format!("{actor} gave the verdict"),
+                actor,
+                now,
+            )?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,414 @@
+//! Intents: what is going to be done outside, committed before it is done, with its result after. A push is looked up at
+//! the remote after a crash; what is posted carries a marker by which it is found there again.
+
+use rusqlite::{Connection, OptionalExtension as _, Row, named_params};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::blackboard::Result;
+use crate::blackboard::from_row;
+use crate::blackboard::work::claim::fenced;
+use crate::change::ChangeId;
+use crate::clock::Time;
+use crate::closed_enum::closed_enum;
+use crate::event::{EventType, NewEvent};
+use crate::work::Claim;
+
+closed_enum! {
+    "intent" IntentKind {
+        Push = "push",
+        /// Our review, on the pull request.
+        Review = "review",
+        /// The answer to one comment.
+        Answer = "answer",
+        /// A comment of ours.
+        Note = "note",
+        /// Somebody is asked to review again.
+        Ask = "ask",
+    }
+}
+
+/// Something to do outside, as it is stored.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Intent {
+    pub(crate) key: String,
+    pub(crate) kind: IntentKind,
+    pub(crate) change_id: ChangeId,
+    pub(crate) payload: Value,
+    pub(crate) marker: Option<String>,
+    pub(crate) tries: i64,
+    pub(crate) trouble: Option<String>,
+    pub(crate) claimed_by: Option<String>,
+    pub(crate) not_before: Option<Time>,
+    pub(crate) result: Option<String>,
+    pub(crate) forge_id: Option<String>,
+    pub(crate) done_at: Option<Time>,
+}
+
+/// Something that is going to be done outside.
+#[derive(Debug, Clone)]
+pub(crate) struct NewIntent {
+    pub(crate) key: String,
+    pub(crate) kind: IntentKind,
+    pub(crate) change_id: ChangeId,
+    pub(crate) payload: Value,
+    pub(crate) epoch: i64,
+}
+
+/// Writes an intent down; `false` when it was there before. The marker is random: nobody can have written it anywhere
+/// before we do.
+pub(crate) fn intend(conn: &Connection, new: &NewIntent, now: Time) -> Result<bool> {
+    let inserted = conn
+        .prepare_cached(
+            "INSERT INTO intents (key, kind, change_id, payload, marker, epoch, created_at)
+             VALUES (:key, :kind, :change_id, :payload,
+                 CASE WHEN :kind IN ('review', 'answer', 'note') THEN lower(hex(randomblob(16))) END, :epoch, :now)
+             ON CONFLICT (key) DO NOTHING",
+        )?
+        .execute(named_params! {
+            ":key": new.key,
+            ":kind": new.kind.as_str(),
+            ":change_id": new.change_id.as_str(),
+            ":payload": new.payload.to_string(),
+            ":epoch": new.epoch,
+            ":now": now.to_string(),
+        })?;
+    Ok(inserted > 0)
+}
+
+/// The intent to push, while the claim holds; `false` when the change is paused or held, and nothing may be pushed for it.
+pub(crate) fn intend_push(
+    conn: &Connection,
+    claim: &Claim,
+    new: &NewIntent,
+    now: Time,
+) -> Result<bool> {
+    fenced(conn, claim)?;
+    let change = crate::blackboard::change(conn, &new.change_id)?;
+    if change.paused || change.held_until.is_some() {
+        return Ok(false);
+    }
+    intend(conn, new, now)?;
+    Ok(true)
+}
+
+pub(crate) fn intent(conn: &Connection, key: &str) -> Result<Option<Intent>> {
+    Ok(conn
+        .prepare_cached("SELECT * FROM intents WHERE key = :key")?
+        .query_row(named_params! { ":key": key }, from_row)
+        .optional()?)
+}
+
+/// Changes what came of an intent that is done: a review of ours was dismissed by us.
+pub(crate) fn change_result(conn: &Connection, key: &str, result: &str) -> Result<()> {
+    conn.prepare_cached(
+        "UPDATE intents SET result = :result WHERE key = :key AND done_at IS NOT NULL",
+    )?
+    .execute(named_params! { ":result": result, ":key": key })?;
+    Ok(())
+}
+
+/// The end of an intent. A push that is done stays done, whoever says so later.
+pub(crate) fn end_intent(
+    conn: &Connection,
+    key: &str,
+    result: &str,
+    forge_id: Option<&str>,
+    now: Time,
+) -> Result<bool> {
+    let ended = conn
+        .prepare_cached(
+            "UPDATE intents SET result = :result, forge_id = :forge_id, done_at = :now, claimed_by = NULL, trouble = NULL
+             WHERE key = :key AND done_at IS NULL",
+        )?
+        .execute(named_params! {
+            ":result": result,
+            ":forge_id": forge_id,
+            ":now": now.to_string(),
+            ":key": key,
+        })?;
+    Ok(ended > 0)
+}
+
+/// What is to be posted and may be now, oldest first: a change that is paused or held posts nothing.
+pub(crate) fn open_posts(conn: &Connection, now: Time) -> Result<Vec<Intent>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT intents.* FROM intents INDEXED BY intents_open JOIN changes USING (change_id)
+         WHERE intents.done_at IS NULL AND intents.kind <> 'push' AND (intents.not_before IS NULL OR intents.not_before <= :now)
+             AND changes.paused = 0 AND changes.held_until IS NULL
+         ORDER BY intents.created_at, intents.rowid",
+    )?;
+    let found = statement
+        .query_map(named_params! { ":now": now.to_string() }, from_row)?
+        .collect::<std::result::Result<_, _>>()?;
+    Ok(found)
+}
+
+/// What could not be posted so far, oldest first.
+pub(crate) fn waiting_posts(conn: &Connection, change_id: &ChangeId) -> Result<Vec<Intent>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT * FROM intents INDEXED BY intents_open
+         WHERE done_at IS NULL AND kind <> 'push' AND trouble IS NOT NULL AND change_id = :id ORDER BY created_at, rowid",
+    )?;
+    let found = statement
+        .query_map(named_params! { ":id": change_id.as_str() }, from_row)?
+        .collect::<std::result::Result<_, _>>()?;
+    Ok(found)
+}
+
+/// The next moment at which something that could not be posted is tried again. What a paused or held change has to post
+/// waits for the end of that, not for a time of its own.
+pub(crate) fn next_post(conn: &Connection) -> Result<Option<Time>> {
+    let text: Option<String> = conn
+        .prepare_cached(
+            "SELECT min(intents.not_before) FROM intents INDEXED BY intents_open JOIN changes USING (change_id)
+             WHERE intents.done_at IS NULL AND intents.kind <> 'push' AND intents.not_before IS NOT NULL
+                 AND changes.paused = 0 AND changes.held_until IS NULL",
+        )?
+        .query_row([], |row| row.get(0))?;
+    Ok(text.and_then(|text| Time::parse(&text).ok()))
+}
+
+/// Takes an intent to post, from nobody or from `from` (which is dead): only one process posts it, and none that of a change
+/// which was paused or held since it was listed.
+pub(crate) fn claim_post(
+    conn: &Connection,
+    key: &str,
+    from: Option<&str>,
+    holder: &str,
+) -> Result<bool> {
+    let claimed = conn
+        .prepare_cached(
+            "UPDATE intents SET claimed_by = :holder
+             WHERE key = :key AND done_at IS NULL AND claimed_by IS :from
+                 AND EXISTS (SELECT 1 FROM changes WHERE changes.change_id = intents.change_id
+                     AND changes.paused = 0 AND changes.held_until IS NULL)",
+        )?
+        .execute(named_params! { ":holder": holder, ":key": key, ":from": from })?;
+    Ok(claimed > 0)
+}
+
+/// It could not be posted now.
+pub(crate) fn put_off_post(
+    conn: &Connection,
+    key: &str,
+    trouble: &str,
+    not_before: Time,
+) -> Result<()> {
+    conn.prepare_cached(
+        "UPDATE intents SET claimed_by = NULL, tries = tries + 1, trouble = :trouble, not_before = :not_before
+         WHERE key = :key AND done_at IS NULL",
+    )?
+    .execute(named_params! { ":trouble": trouble, ":not_before": not_before.to_string(), ":key": key })?;
+    Ok(())
+}
+
+/// It is posted: what it became there is known from now on, and so is that it is ours.
+pub(crate) fn post_done(
+    conn: &Connection,
+    intent: &Intent,
+    posted: &PostDone,
+    now: Time,
+) -> Result<()> {
+    if !end_intent(
+        conn,
+        &intent.key,
+        &posted.result,
+        posted.forge_id.as_deref(),
+        now,
+    )? {
+        return Ok(());
+    }
+    if let Some(forge_id) = &posted.forge_id {
+        // It may have been read back before this was written.
+        conn.prepare_cached(
+            "UPDATE feedback SET trust = 'ours', judged_at = coalesce(judged_at, :now), outcome = 'ours'
+             WHERE change_id = :change_id AND forge_id = :forge_id AND event_id IS NULL",
+        )?
+        .execute(named_params! {
+            ":now": now.to_string(),
+            ":change_id": intent.change_id.as_str(),
+            ":forge_id": forge_id,
+        })?;
+    }
+    let (event_type, metadata) = match intent.kind {
+        IntentKind::Review => (
+            EventType::ReviewPosted,
+            json!({ "review_id": intent.payload.get("review_id"), "url": posted.url, "as": posted.result }),
+        ),
+        IntentKind::Push | IntentKind::Answer | IntentKind::Note | IntentKind::Ask => (
+            EventType::Posted,
+            json!({ "key": intent.key, "kind": intent.kind, "url": posted.url }),
+        ),
+    };
+    let event =
+        NewEvent::about(&intent.change_id, event_type, posted.summary.clone()).with(metadata);
+    crate::blackboard::append(conn, &event, now)?;
+    Ok(())
+}
+
+/// What came of posting.
+#[derive(Debug, Clone)]
+pub(crate) struct PostDone {
+    pub(crate) result: String,
+    pub(crate) forge_id: Option<String>,
+    pub(crate) url: Option<String>,
+    pub(crate) summary: String,
+}
+
+/// It never will be posted: the forge refuses it, or there is nothing left to post it on.
+pub(crate) fn give_up_post(
+    conn: &Connection,
+    intent: &Intent,
+    reason: &str,
+    now: Time,
+) -> Result<()> {
+    if end_intent(conn, &intent.key, "given_up", None, now)? {
+        let event = NewEvent::about(
+            &intent.change_id,
+            EventType::Skipped,
+            format!("{} was not posted: {reason}", intent.key),
+        )
+        .with(json!({ "reason": reason, "key": intent.key }));
+        crate::blackboard::append(conn, &event, now)?;
+    }
+    Ok(())
+}
+
+/// The forge refuses it: it is given up with what the forge said, until a person has it posted again.
+pub(crate) fn refused_post(
+    conn: &Connection,
+    intent: &Intent,
+    trouble: &str,
+    now: Time,
+) -> Result<()> {
+    give_up_post(conn, intent, trouble, now)?;
+    conn.prepare_cached(
+        "UPDATE intents SET trouble = :trouble, tries = tries + 1 WHERE key = :key AND result = 'given_up'",
+    )?
+    .execute(named_params! { ":trouble": trouble, ":key": intent.key })?;
+    Ok(())
+}
+
+/// What the forge refused, oldest first.
+pub(crate) fn refused_posts(conn: &Connection, change_id: &ChangeId) -> Result<Vec<Intent>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT * FROM intents WHERE change_id = :id AND kind <> 'push' AND result = 'given_up' AND trouble IS NOT NULL
+         ORDER BY created_at, rowid",
+    )?;
+    let found = statement
+        .query_map(named_params! { ":id": change_id.as_str() }, from_row)?
+        .collect::<std::result::Result<_, _>>()?;
+    Ok(found)
+}
+
+/// What the forge refused is to be posted after all: how much that is. It was tried, so it is looked for there first.
+pub(crate) fn post_again(conn: &Connection, change_id: &ChangeId) -> Result<usize> {
+    Ok(conn
+        .prepare_cached(
+            "UPDATE intents SET result = NULL, done_at = NULL, not_before = NULL, trouble = NULL
+             WHERE change_id = :id AND kind <> 'push' AND result = 'given_up' AND trouble IS NOT NULL",
+        )?
+        .execute(named_params! { ":id": change_id.as_str() })?)
+}
+
+/// Pushes whose end nobody wrote down, and whose item is over: whoever made them died, and nobody goes on.
+pub(crate) fn orphaned_pushes(conn: &Connection) -> Result<Vec<Intent>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT intents.* FROM intents INDEXED BY intents_open_pushes
+             JOIN work_items ON work_items.item_id = intents.payload ->> 'item_id'
+         WHERE intents.kind = 'push' AND intents.done_at IS NULL
+             AND work_items.status IN ('completed', 'failed', 'cancelled')
+         ORDER BY intents.created_at, intents.rowid",
+    )?;
+    let found = statement
+        .query_map([], from_row)?
+        .collect::<std::result::Result<_, _>>()?;
+    Ok(found)
+}
+
+/// What is ours on the pull request of a change, which may have been watched before as another: the keys that are recorded, and the markers of what may be there
+/// without our knowing.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct OurPosts {
+    pub(crate) forge_ids: Vec<String>,
+    /// Of all that was or is to be posted: a try that ended badly may have come through, and one that was made again twice.
+    pub(crate) markers: Vec<String>,
+    /// The forge wraps each answer to a comment into a review without words: these are of ours.
+    pub(crate) wraps: Vec<i64>,
+}
+
+pub(crate) fn our_posts(conn: &Connection, change_id: &ChangeId) -> Result<OurPosts> {
+    let mut ours = OurPosts::default();
+    let mut statement = conn.prepare_cached(
+        "SELECT forge_id, marker FROM intents WHERE kind <> 'push' AND change_id IN (
+                 SELECT twin.change_id FROM changes AS one JOIN changes AS twin USING (project_id, pr_number)
+                 WHERE one.change_id = :id)",
+    )?;
+    let mut found = statement.query(named_params! { ":id": change_id.as_str() })?;
+    while let Some(row) = found.next()? {
+        ours.forge_ids
+            .extend(row.get::<_, Option<String>>("forge_id")?);
+        ours.markers.extend(row.get::<_, Option<String>>("marker")?);
+    }
+    let mut statement = conn.prepare_cached(
+        "SELECT review FROM feedback WHERE trust = 'ours' AND in_reply_to IS NOT NULL AND review IS NOT NULL
+             AND change_id IN (
+                 SELECT twin.change_id FROM changes AS one JOIN changes AS twin USING (project_id, pr_number)
+                 WHERE one.change_id = :id)",
+    )?;
+    let wraps = statement.query_map(named_params! { ":id": change_id.as_str() }, |row| {
+        row.get(0)
+    })?;
+    ours.wraps = wraps.collect::<std::result::Result<_, _>>()?;
+    Ok(ours)
+}
+
+/// Our reviews on the pull request of a change, oldest first, also those for earlier changes of it.
+pub(crate) fn reviews_on_pull(conn: &Connection, change_id: &ChangeId) -> Result<Vec<Intent>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT * FROM intents WHERE kind = 'review' AND change_id IN (
+             SELECT twin.change_id FROM changes AS one JOIN changes AS twin USING (project_id, pr_number)
+             WHERE one.change_id = :id)
+         ORDER BY created_at, rowid",
+    )?;
+    let found = statement
+        .query_map(named_params! { ":id": change_id.as_str() }, from_row)?
+        .collect::<std::result::Result<_, _>>()?;
+    Ok(found)
+}
+
+/// The intents of a change, oldest first.
+pub(crate) fn intents_of(
+    conn: &Connection,
+    change_id: &ChangeId,
+    kind: IntentKind,
+) -> Result<Vec<Intent>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT * FROM intents WHERE change_id = :id AND kind = :kind ORDER BY rowid",
+    )?;
+    let found = statement
+        .query_map(
+            named_params! { ":id": change_id.as_str(), ":kind": kind.as_str() },
+            from_row,
+        )?
+        .collect::<std::result::Result<_, _>>()?;
+    Ok(found)
+}
+
+fn from_row(row: &Row<'_>) -> std::result::Result<Intent, rusqlite::Error> {
+    Ok(Intent {
+        key: row.get("key")?,
+        kind: from_row::word(row, "kind")?,
+        change_id: ChangeId::new(row.get::<_, String>("change_id")?),
+        payload: from_row::json(row, "payload")?,
+        marker: row.get("marker")?,
+        tries: row.get("tries")?,
+        trouble: row.get("trouble")?,
+        claimed_by: row.get("claimed_by")?,
+        not_before: from_row::time_or_none(row, "not_before")?,
+        result: row.get("result")?,
+        forge_id: row.get("forge_id")?,
+        done_at: from_row::time_or_none(row, "done_at")?,
+    })
+}

@@ -1,0 +1,105 @@
+//! What a pull request is for: its description and the issue that it closes, as they were last read. Each text that agents
+//! are not given has an event that says why.
+
+use rusqlite::{Connection, named_params};
+use serde::Serialize;
+use serde_json::json;
+
+use super::pulls;
+use crate::blackboard::Result;
+use crate::change::ChangeId;
+use crate::clock::Time;
+use crate::event::{EventType, NewEvent};
+use crate::pull_request::{Description, LinkedIssue, Purpose, Trust};
+
+/// Stores it, and appends an event for what agents are not given and were given before, or what was not known before.
+pub(crate) fn set_purpose(
+    conn: &Connection,
+    change_id: &ChangeId,
+    purpose: &Purpose,
+    now: Time,
+) -> Result<()> {
+    let before = pulls::pull_of_change(conn, change_id)?
+        .map(|row| row.purpose)
+        .unwrap_or_default();
+    if before == *purpose {
+        return Ok(());
+    }
+    conn.prepare_cached(
+        "UPDATE pulls SET description = :description, issue = :issue WHERE change_id = :id",
+    )?
+    .execute(named_params! {
+        ":description": json_or_null(purpose.description.as_ref())?,
+        ":issue": json_or_null(purpose.issue.as_ref())?,
+        ":id": change_id.as_str(),
+    })?;
+    if let Some(reason) = withheld_description(purpose)
+        && withheld_description(&before).is_none()
+    {
+        let summary = format!("the description of the PR is not given to agents: {reason}");
+        let event = NewEvent::about(change_id, EventType::Skipped, summary)
+            .with(json!({ "reason": reason }));
+        crate::blackboard::append(conn, &event, now)?;
+    }
+    if let Some(withheld) = withheld_issue(purpose)
+        && withheld_issue(&before).is_none_or(|before| before.kind() != withheld.kind())
+    {
+        let (verb, number, reason) = withheld.told();
+        let event = NewEvent::about(
+            change_id,
+            EventType::Skipped,
+            format!("the linked issue #{number} {verb}: {reason}"),
+        )
+        .with(json!({ "reason": reason, "issue": number }));
+        crate::blackboard::append(conn, &event, now)?;
+    }
+    Ok(())
+}
+
+/// Why agents are not given an issue.
+enum Withheld<'a> {
+    Untrusted(i64, &'a str),
+    Unread(i64, &'a str),
+}
+
+impl Withheld<'_> {
+    /// The words for a failed read differ from try to try.
+    fn kind(&self) -> (bool, i64) {
+        match self {
+            Self::Untrusted(number, _) => (true, *number),
+            Self::Unread(number, _) => (false, *number),
+        }
+    }
+
+    fn told(&self) -> (&'static str, i64, &str) {
+        match self {
+            Self::Untrusted(number, reason) => ("is not given to agents", *number, reason),
+            Self::Unread(number, reason) => ("could not be read", *number, reason),
+        }
+    }
+}
+
+fn withheld_description(purpose: &Purpose) -> Option<&str> {
+    let Description { trust, reason, .. } = purpose.description.as_ref()?;
+    (*trust != Trust::MayMakeWork).then_some(reason)
+}
+
+fn withheld_issue(purpose: &Purpose) -> Option<Withheld<'_>> {
+    match purpose.issue.as_ref()? {
+        LinkedIssue::Read {
+            trust: Trust::MayMakeWork,
+            ..
+        } => None,
+        LinkedIssue::Read {
+            number,
+            reason,
+            trust: Trust::ShownOnly | Trust::Ours,
+            ..
+        } => Some(Withheld::Untrusted(*number, reason)),
+        LinkedIssue::Unread { number, reason, .. } => Some(Withheld::Unread(*number, reason)),
+    }
+}
+
+fn json_or_null(value: Option<&impl Serialize>) -> Result<Option<String>> {
+    Ok(value.map(serde_json::to_string).transpose()?)
+}

@@ -1,0 +1,94 @@
+//! What the forge last said about its budget of calls, and about who may write.
+
+use std::time::Duration;
+
+use rusqlite::{Connection, OptionalExtension as _, named_params};
+use serde::Serialize;
+
+use crate::blackboard::Result;
+use crate::blackboard::from_row;
+use crate::clock::Time;
+use crate::pull_request::{Author, Permission};
+
+/// The budget of calls as it was last seen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Rate {
+    pub(crate) allowed: i64,
+    pub(crate) remaining: i64,
+    pub(crate) resets_at: Time,
+    pub(crate) seen_at: Time,
+}
+
+pub(crate) fn rate(conn: &Connection) -> Result<Option<Rate>> {
+    Ok(conn
+        .prepare_cached("SELECT * FROM rate WHERE id = 1")?
+        .query_row([], |row| {
+            Ok(Rate {
+                allowed: row.get("allowed")?,
+                remaining: row.get("remaining")?,
+                resets_at: from_row::time(row, "resets_at")?,
+                seen_at: from_row::time(row, "seen_at")?,
+            })
+        })
+        .optional()?)
+}
+
+pub(crate) fn set_rate(conn: &Connection, rate: &Rate) -> Result<()> {
+    conn.prepare_cached(
+        "INSERT INTO rate (id, allowed, remaining, resets_at, seen_at) VALUES (1, :allowed, :remaining, :resets_at, :seen_at)
+         ON CONFLICT (id) DO UPDATE SET allowed = :allowed, remaining = :remaining, resets_at = :resets_at, seen_at = :seen_at",
+    )?
+    .execute(named_params! {
+        ":allowed": rate.allowed,
+        ":remaining": rate.remaining,
+        ":resets_at": rate.resets_at.to_string(),
+        ":seen_at": rate.seen_at.to_string(),
+    })?;
+    Ok(())
+}
+
+/// What somebody may do, if the forge was asked not longer ago than `holds`.
+pub(crate) fn known_permission(
+    conn: &Connection,
+    repo: &str,
+    author_id: i64,
+    holds: Duration,
+    now: Time,
+) -> Result<Option<Permission>> {
+    let found = conn
+        .prepare_cached(
+            "SELECT permission, asked_at FROM permissions WHERE repo = :repo AND author_id = :id",
+        )?
+        .query_row(named_params! { ":repo": repo, ":id": author_id }, |row| {
+            Ok((
+                from_row::word::<Permission>(row, "permission")?,
+                from_row::time(row, "asked_at")?,
+            ))
+        })
+        .optional()?;
+    Ok(found
+        .filter(|(_, asked)| *asked <= now && now < asked.plus(holds))
+        .map(|(permission, _)| permission))
+}
+
+pub(crate) fn set_permission(
+    conn: &Connection,
+    repo: &str,
+    author: &Author,
+    permission: Permission,
+    now: Time,
+) -> Result<()> {
+    conn.prepare_cached(
+        "INSERT INTO permissions (repo, author_id, login, permission, asked_at)
+         VALUES (:repo, :id, :login, :permission, :now)
+         ON CONFLICT (repo, author_id) DO UPDATE SET login = :login, permission = :permission, asked_at = :now",
+    )?
+    .execute(named_params! {
+        ":repo": repo,
+        ":id": author.id,
+        ":login": author.login,
+        ":permission": permission.as_str(),
+        ":now": now.to_string(),
+    })?;
+    Ok(())
+}

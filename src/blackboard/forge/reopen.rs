@@ -1,0 +1,184 @@
+//! A change that comes back: its pull request was closed and is open again, or was not to be seen and is. It goes on
+//! where it was; nothing that was said, decided or begun is lost.
+
+use rusqlite::{Connection, OptionalExtension as _, named_params};
+use serde_json::{Value, json};
+
+use super::{outbox, pulls};
+use crate::blackboard::Result;
+use crate::blackboard::changes;
+use crate::blackboard::escalate;
+use crate::blackboard::escalate::UNREADABLE;
+use crate::blackboard::rejections;
+use crate::blackboard::work::finish;
+use crate::blackboard::work::items;
+use crate::change::{Change, ChangeId, State};
+use crate::clock::Time;
+use crate::event::{EventType, NewEvent};
+use crate::finding::Verdict;
+use crate::pull_request::PullState;
+use crate::state::{Trigger, resting};
+use crate::work::{RejectionState, Source, Status};
+
+/// Why what was open ended with its pull request, and by what it is found again.
+pub(crate) const CLOSED: &str = "the PR was closed";
+
+/// The pull request is open again.
+pub(crate) fn reopen(conn: &Connection, change: &Change, now: Time) -> Result<()> {
+    let id = &change.change_id;
+    let left = left_from(conn, id)?;
+    let back = changes::advance(conn, id, Trigger::Reopened, "github", now)?;
+    let head = pulls::pull_of_change(conn, id)?
+        .map(|pull| pull.head_sha)
+        .filter(|head| *head != back.head);
+    if let Some(head) = head {
+        let moved = changes::move_head(conn, id, &head, now)?;
+        // The new head is judged like any other: of what was said of the old one, only what people asked for stands. A
+        // push is their answer where a person was asked.
+        rejections::answer_by_push(conn, id, left)?;
+        return go_on(conn, &moved, (RejectionState::Skipped, Some(CLOSED)), now);
+    }
+    match (left, escalate::last(conn, id)?) {
+        (State::Escalated, Some(escalated)) => {
+            let from = escalated
+                .metadata
+                .get("from")
+                .and_then(Value::as_str)
+                .and_then(|from| from.parse().ok());
+            stand(
+                conn,
+                &back,
+                from.map_or(State::AwaitingPrFeedback, resting),
+                now,
+            )?;
+            escalate::wait_again(conn, id, &escalated, now)?;
+            rejections::wait_again(conn, id, CLOSED, &escalated.summary)
+        }
+        (left, _) => {
+            let back = stand(conn, &back, left, now)?;
+            go_on(conn, &back, (RejectionState::Skipped, Some(CLOSED)), now)
+        }
+    }
+}
+
+/// The pull request can be read again: an escalation that was about nothing else is over. Says whether it was.
+pub(crate) fn seen_again(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -> Result<bool> {
+    let change = crate::blackboard::change(conn, id)?;
+    let Some(escalated) = escalate::last(conn, id)?.filter(|_| change.state == State::Escalated)
+    else {
+        return Ok(false);
+    };
+    if escalated.metadata.get("bound").and_then(Value::as_str) != Some(UNREADABLE) {
+        return Ok(false);
+    }
+    let why = "it goes on where it was before its PR could not be read";
+    crate::blackboard::append(
+        conn,
+        &NewEvent::about(id, EventType::Resumed, why)
+            .by(actor)
+            .with(json!({ "reason": why })),
+        now,
+    )?;
+    // Nobody needs to be told any more.
+    outbox::end_intent(
+        conn,
+        &escalate::note_key(escalated.id),
+        "not_needed",
+        None,
+        now,
+    )?;
+    let back = changes::advance(conn, id, Trigger::Retry, actor, now)?;
+    go_on(conn, &back, (RejectionState::Escalated, None), now)?;
+    Ok(true)
+}
+
+/// What a change was when it was closed.
+fn left_from(conn: &Connection, id: &ChangeId) -> Result<State> {
+    let left: Option<String> = conn
+        .prepare_cached(
+            "SELECT metadata ->> 'from' FROM events
+             WHERE change_id = :id AND event_type = 'state_changed' AND metadata ->> 'to' = 'closed' ORDER BY id DESC LIMIT 1",
+        )?
+        .query_row(named_params! { ":id": id.as_str() }, |row| row.get(0))
+        .optional()?;
+    Ok(left
+        .and_then(|left| left.parse().ok())
+        .unwrap_or(State::AwaitingPrFeedback))
+}
+
+/// A verdict on this head still holds.
+fn stand(conn: &Connection, back: &Change, as_it_was: State, now: Time) -> Result<Change> {
+    let trigger = match as_it_was {
+        State::ReadyForHumanReview => Trigger::MarkReady,
+        State::Approved => Trigger::HeadApproved,
+        State::Queued
+        | State::Implementing
+        | State::PendingSelfReview
+        | State::SelfReviewing
+        | State::SelfReviewPassed
+        | State::SelfReviewFailed
+        | State::Refining
+        | State::PrCreated
+        | State::AwaitingPrFeedback
+        | State::ReviewingPr
+        | State::AddressingFeedback
+        | State::Merged
+        | State::Closed
+        | State::Escalated => return Ok(back.clone()),
+    };
+    changes::advance(conn, &back.change_id, trigger, "github", now)
+}
+
+/// Whether a change is closed only because its pull request is.
+pub(crate) fn may_come_back(conn: &Connection, change: &Change) -> Result<bool> {
+    let pull =
+        pulls::pull_of_change(conn, &change.change_id)?.filter(|_| change.state == State::Closed);
+    Ok(pull.is_some_and(|pull| pull.acted_on == Some(PullState::Closed)))
+}
+
+/// The fix that was open is opened again, and what else was asked for waits for the next. With nothing to wait for, a head
+/// that was approved stands, and any other is reviewed.
+fn go_on(
+    conn: &Connection,
+    back: &Change,
+    ended: (RejectionState, Option<&str>),
+    now: Time,
+) -> Result<()> {
+    let id = &back.change_id;
+    let in_fix = rejections::items_of_ended(conn, id, ended)?;
+    let fix = items::items_of(conn, id)?.into_iter().rev().find(|item| {
+        item.source == Source::ReviewFix
+            && item.status == Status::Cancelled
+            && in_fix.contains(&item.item_id)
+    });
+    rejections::take_up_again(conn, id, ended, fix.as_ref().map(|fix| &fix.item_id))?;
+    if let Some(fix) = fix {
+        let addressing = rejections::reopen_for_rejection(conn, back, now)?;
+        let addressing = changes::advance(
+            conn,
+            &addressing.change_id,
+            Trigger::FixCreated,
+            "remand",
+            now,
+        )?;
+        items::requeue_item(conn, Some(&addressing), &fix.item_id, now)?;
+        return Ok(());
+    }
+    let waits = !rejections::rejections_of(conn, id, Some(RejectionState::Pending))?.is_empty();
+    if waits || back.state != State::AwaitingPrFeedback {
+        return Ok(());
+    }
+    if crate::blackboard::review_of_head(conn, id, &back.head)?
+        .is_some_and(|review| review.verdict == Verdict::Approved)
+    {
+        changes::advance(conn, id, Trigger::MarkReady, "remand", now)?;
+    } else {
+        finish::requeue_review(
+            conn,
+            back,
+            &format!("code_review:{id}:{}:{now}", back.head),
+            now,
+        )?;
+    }
+    Ok(())
+}

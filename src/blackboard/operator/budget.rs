@@ -1,0 +1,153 @@
+//! Additions by a person to the bounds of a change. Bounds never grow by themselves.
+
+use rusqlite::{Connection, named_params};
+use serde::Serialize;
+use serde_json::json;
+
+use super::operator_actions::{BeginsRound, ask_anew, reopen_failed};
+use crate::blackboard::BoardError;
+use crate::blackboard::Result;
+use crate::blackboard::escalate;
+use crate::blackboard::rejections;
+use crate::change::{Change, ChangeId, State, dollars};
+use crate::clock::Time;
+use crate::event::{EventType, NewEvent};
+
+/// The most that a bound becomes: sums must not overflow.
+const MOST: i64 = 1_000_000_000_000_000;
+
+/// Amounts to add; 0 adds nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Addition {
+    pub(crate) fixes: i64,
+    pub(crate) run_ms: i64,
+    pub(crate) tokens: i64,
+    pub(crate) cost_micros: i64,
+}
+
+/// The person who adds, and the reason.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Grant<'a> {
+    pub(crate) actor: &'a str,
+    pub(crate) why: Option<&'a str>,
+}
+
+impl Addition {
+    /// `1 more fix, $5.00 more`
+    pub(crate) fn text(&self) -> String {
+        let fixes = match self.fixes {
+            1 => "1 more fix".to_owned(),
+            n => format!("{n} more fixes"),
+        };
+        let parts = [
+            (self.fixes, fixes),
+            (
+                self.cost_micros,
+                format!("{} more", dollars(self.cost_micros)),
+            ),
+            (self.tokens, format!("{} more tokens", self.tokens)),
+            (
+                self.run_ms,
+                format!("{} s more of agents' time", self.run_ms / 1000),
+            ),
+        ];
+        parts
+            .into_iter()
+            .filter(|(n, _)| *n > 0)
+            .map(|(_, text)| text)
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+}
+
+/// Raises the bounds of a change. What was spent beyond a bound is not taken off what is added. A change that waits for a
+/// person goes on: what failed is tried again, and what waited becomes a fix.
+pub(crate) fn add_budget(
+    conn: &Connection,
+    id: &ChangeId,
+    added: &Addition,
+    grant: Grant<'_>,
+    now: Time,
+) -> Result<Change> {
+    let change = crate::blackboard::change(conn, id)?;
+    refuse(&change, added)?;
+    conn.prepare_cached(
+        "UPDATE changes SET max_fix_cycles = max_fix_cycles + :fixes, added_fix_cycles = added_fix_cycles + :fixes,
+             max_total_fixes = CASE WHEN :fixes > 0 THEN max(max_total_fixes, total_fixes + :fixes) ELSE max_total_fixes END,
+             max_run_ms = CASE WHEN :ms > 0 THEN min(max(max_run_ms, run_ms) + :ms, :most) ELSE max_run_ms END,
+             max_tokens = CASE WHEN :tokens > 0 THEN min(max(max_tokens, tokens) + :tokens, :most) ELSE max_tokens END,
+             max_cost_micros = CASE WHEN :cost > 0 THEN min(max(max_cost_micros, cost_micros) + :cost, :most)
+                 ELSE max_cost_micros END,
+             updated_at = :now
+         WHERE change_id = :id",
+    )?
+    .execute(named_params! {
+        ":fixes": added.fixes,
+        ":ms": added.run_ms,
+        ":tokens": added.tokens,
+        ":cost": added.cost_micros,
+        ":most": MOST,
+        ":now": now.to_string(),
+        ":id": id.as_str(),
+    })?;
+    let Grant { actor, why } = grant;
+    let (text, reason) = (
+        added.text(),
+        why.map(|why| format!(": {why}")).unwrap_or_default(),
+    );
+    let event = NewEvent::about(
+        id,
+        EventType::Instructed,
+        format!("{actor} allows {text}{reason}"),
+    )
+    .by(actor)
+    .with(json!({ "action": "budget", "text": why.unwrap_or(""), "by": actor, "added": added }));
+    crate::blackboard::append(conn, &event, now)?;
+    if change.state != State::Escalated || escalate::is_unreadable(conn, id)? {
+        return crate::blackboard::change(conn, id);
+    }
+    match escalate::failed_item(conn, id)? {
+        _ if added.fixes > 0 => ask_anew(conn, &change, None, BeginsRound::No, actor, now),
+        Some(failed) => reopen_failed(conn, id, &failed, actor, now),
+        None => rejections::go_on(conn, &change, actor, now),
+    }
+}
+
+fn refuse(change: &Change, added: &Addition) -> Result<()> {
+    let id = &change.change_id;
+    let refused = |what: String, hint: Option<String>| Err(BoardError::Refused { what, hint });
+    if change.state.is_over() {
+        return refused(
+            format!("{id} is {}: nothing more is done for it", change.state),
+            None,
+        );
+    }
+    if [added.fixes, added.run_ms, added.tokens, added.cost_micros]
+        .iter()
+        .any(|n| *n < 0)
+        || *added == Addition::default()
+    {
+        let hint = "a number from 1 on; `remand pause` and `remand cancel` stop a change";
+        return refused(
+            format!("nothing would be added to the bounds of {id}"),
+            Some(hint.to_owned()),
+        );
+    }
+    let unbounded = [
+        (
+            "money",
+            added.cost_micros > 0 && change.budget.max_cost_micros.is_none(),
+        ),
+        (
+            "tokens",
+            added.tokens > 0 && change.budget.max_tokens.is_none(),
+        ),
+    ];
+    match unbounded.iter().find(|(_, is_so)| *is_so) {
+        Some((what, _)) => refused(
+            format!("{id} has no bound on {what}: there is nothing to add to"),
+            Some(format!("`remand status {id}` shows its bounds")),
+        ),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,89 @@
+//! The bound on the fixes of a round: a person's number for the change, or else the configured one of its project, plus
+//! the fixes that a person added.
+
+use rusqlite::{Connection, OptionalExtension as _, named_params};
+use serde_json::json;
+
+use crate::blackboard::Result;
+use crate::change::{Change, ChangeId, FixBound, ProjectId};
+use crate::clock::Time;
+use crate::event::{EventType, NewEvent};
+
+/// Sets the configured number of a project. It holds at once for its changes without a number of their own; fixes that
+/// were made already are not too many.
+pub(crate) fn set_project_max_fix_cycles(
+    conn: &Connection,
+    project: &ProjectId,
+    bound: &FixBound,
+    now: Time,
+) -> Result<()> {
+    let changed = conn
+        .prepare_cached(
+            "UPDATE projects SET max_fix_cycles = :most, max_fix_cycles_from = :from
+             WHERE project_id = :id AND (max_fix_cycles IS NOT :most OR max_fix_cycles_from IS NOT :from)",
+        )?
+        .execute(named_params! { ":most": bound.most, ":from": bound.from, ":id": project.as_str() })?;
+    if changed == 0 {
+        return Ok(());
+    }
+    let mut statement = conn.prepare_cached(
+        "UPDATE changes SET max_fix_cycles = max(fix_cycle, :most + added_fix_cycles),
+             max_total_fixes = max(max_total_fixes, :most + added_fix_cycles), updated_at = :now
+         WHERE project_id = :id AND own_max_fix_cycles IS NULL AND state NOT IN ('merged', 'closed')
+             AND max_fix_cycles <> max(fix_cycle, :most + added_fix_cycles)
+         RETURNING change_id, max_fix_cycles",
+    )?;
+    let params =
+        named_params! { ":most": bound.most, ":now": now.to_string(), ":id": project.as_str() };
+    let moved: Vec<(String, i64)> = statement
+        .query_map(params, |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<std::result::Result<_, _>>()?;
+    for (id, most) in moved {
+        let summary = format!("fixes per round: at most {most}, from {}", bound.from);
+        let event = NewEvent::about(&ChangeId::new(id), EventType::Instructed, summary).with(
+            json!({ "action": "max_fix_cycles", "text": most.to_string(), "by": "configuration" }),
+        );
+        crate::blackboard::append(conn, &event, now)?;
+    }
+    Ok(())
+}
+
+/// None: the configuration was not read since the project was added.
+pub(crate) fn project_max_fix_cycles(
+    conn: &Connection,
+    project: &ProjectId,
+) -> Result<Option<FixBound>> {
+    let found = conn
+        .prepare_cached(
+            "SELECT max_fix_cycles, max_fix_cycles_from FROM projects
+             WHERE project_id = :id AND max_fix_cycles IS NOT NULL",
+        )?
+        .query_row(named_params! { ":id": project.as_str() }, |row| {
+            Ok(FixBound {
+                most: row.get(0)?,
+                from: row.get::<_, Option<String>>(1)?.unwrap_or_default(),
+            })
+        })
+        .optional()?;
+    Ok(found)
+}
+
+/// The bound that holds for a change, and where it comes from.
+pub(crate) fn fix_bound(conn: &Connection, change: &Change) -> Result<FixBound> {
+    let budget = &change.budget;
+    let from = match budget.own_max_fix_cycles {
+        Some(own) => format!("{own} from a person for {}", change.change_id),
+        None => match project_max_fix_cycles(conn, &change.project_id)? {
+            Some(bound) => format!("{} from {}", bound.most, bound.from),
+            None => "from the settings when it entered".to_owned(),
+        },
+    };
+    let added = match budget.added_fix_cycles {
+        0 => String::new(),
+        added => format!(", {added} added by a person"),
+    };
+    Ok(FixBound {
+        most: budget.max_fix_cycles,
+        from: format!("{from}{added}"),
+    })
+}

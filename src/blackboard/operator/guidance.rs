@@ -1,0 +1,98 @@
+//! Guidance: what a person wants the next fix to know.
+
+use rusqlite::{Connection, named_params};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::blackboard::Result;
+use crate::blackboard::from_row;
+use crate::change::ChangeId;
+use crate::clock::Time;
+use crate::event::{EventType, NewEvent};
+use crate::work::ItemId;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Guidance {
+    pub(crate) author: String,
+    pub(crate) body: String,
+}
+
+pub(crate) fn add_guidance(
+    conn: &Connection,
+    change_id: &ChangeId,
+    guidance: &Guidance,
+    now: Time,
+) -> Result<()> {
+    let feedback_id = from_row::next_id(conn, "g")?;
+    conn.prepare_cached(
+        "INSERT INTO feedback (feedback_id, change_id, forge_id, author, trust, kind, body, updated_at, taken_in)
+         VALUES (:feedback_id, :change_id, 'person:' || :feedback_id, :author, 'may_make_work', 'person', :body, :now, :now)",
+    )?
+    .execute(named_params! {
+        ":feedback_id": feedback_id,
+        ":change_id": change_id.as_str(),
+        ":author": guidance.author,
+        ":body": guidance.body,
+        ":now": now.to_string(),
+    })?;
+    let event = NewEvent::about(
+        change_id,
+        EventType::FeedbackReceived,
+        format!("guidance for the next fix: {}", guidance.body),
+    )
+    .by(&guidance.author)
+    .with(json!({ "feedback_id": feedback_id, "author": guidance.author, "kind": "person" }));
+    crate::blackboard::append(conn, &event, now)?;
+    Ok(())
+}
+
+/// What no finished fix was given yet, each with its id, oldest first.
+pub(crate) fn open_guidance(
+    conn: &Connection,
+    change_id: &ChangeId,
+) -> Result<Vec<(String, Guidance)>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT feedback_id, author, kind, path, line, body FROM feedback
+         WHERE change_id = :id AND used_in IS NULL
+             AND (kind = 'person' OR (trust = 'may_make_work' AND outcome = 'context'))
+         ORDER BY length(feedback_id), feedback_id",
+    )?;
+    let found = statement
+        .query_map(named_params! { ":id": change_id.as_str() }, |row| {
+            let (author, body): (String, String) = (row.get("author")?, row.get("body")?);
+            let body = match row.get::<_, String>("kind")?.as_str() {
+                "person" => body,
+                _ => on_the_pull_request(&author, row.get("path")?, row.get("line")?, &body),
+            };
+            Ok((row.get("feedback_id")?, Guidance { author, body }))
+        })?
+        .collect::<std::result::Result<_, _>>()?;
+    Ok(found)
+}
+
+fn on_the_pull_request(
+    author: &str,
+    path: Option<String>,
+    line: Option<i64>,
+    body: &str,
+) -> String {
+    let line = line.map(|line| format!(":{line}")).unwrap_or_default();
+    let place = path
+        .map(|path| format!(", at {path}{line}"))
+        .unwrap_or_default();
+    format!("{author} wrote on the pull request{place}:\n{body}")
+}
+
+/// A fix is finished: what the prompts of its runs held was given. What came while the last one ran was in none of
+/// them and waits for the next fix; so does what only a run was told whose work is not used.
+pub(crate) fn settle_guidance(conn: &Connection, item_id: &ItemId) -> Result<()> {
+    conn.prepare_cached(
+        "UPDATE feedback SET used_in = :item
+         WHERE used_in IS NULL AND feedback_id IN (
+             SELECT piece FROM runs JOIN run_feedback USING (run_id)
+             WHERE item_id = :item AND discarded = 0 AND rejection_id IS NULL AND finding_id IS NULL
+             GROUP BY piece HAVING max(end_byte) >= max(total_bytes))",
+    )?
+    .execute(named_params! { ":item": item_id.as_str() })?;
+    Ok(())
+}

@@ -1,0 +1,443 @@
+//! A person's word on a change. Each is an event with who and why, in the transaction that does it.
+
+use rusqlite::{Connection, named_params};
+use serde_json::{Value, json};
+
+use crate::blackboard::BoardError;
+use crate::blackboard::Result;
+use crate::blackboard::changes;
+use crate::blackboard::escalate;
+use crate::blackboard::escalate::set_final;
+use crate::blackboard::forge::outbox;
+use crate::blackboard::forge::pulls;
+use crate::blackboard::rejections;
+use crate::blackboard::work::coverage;
+use crate::blackboard::work::finish;
+use crate::blackboard::work::items;
+use crate::change::{Change, ChangeId, FinalVerdict, State};
+use crate::clock::Time;
+use crate::event::{EventType, NewEvent};
+use crate::finding::{Outcome, Verdict};
+use crate::proposal::Escalation;
+use crate::state::Trigger;
+use crate::work::{Item, ItemId, RejectionState, Source};
+
+/// Approves despite whatever is open. Whoever runs is fenced, what waits is told why.
+pub(crate) fn approve_by_person(
+    conn: &Connection,
+    id: &ChangeId,
+    actor: &str,
+    now: Time,
+) -> Result<Change> {
+    items::cancel_open(conn, id, None, &format!("approved by {actor}"), now)?;
+    rejections::settle_all(conn, id, &format!("approved by {actor}"))?;
+    set_final(conn, id, Some(FinalVerdict::Approved))?;
+    end_waiting(conn, id)?;
+    changes::advance(conn, id, Trigger::Approve, actor, now)
+}
+
+/// Opens the failed item again and sends the change back to where it was.
+pub(crate) fn retry(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -> Result<Change> {
+    if crate::blackboard::seen_again(conn, id, actor, now)? {
+        instruct(conn, id, "retry", "", actor, now)?;
+        conn.prepare_cached(
+            "UPDATE pulls SET next_read = :now, failures = 0, slow_reads = 0 WHERE change_id = :id",
+        )?
+        .execute(named_params! { ":now": now.to_string(), ":id": id.as_str() })?;
+        return crate::blackboard::change(conn, id);
+    }
+    let change = crate::blackboard::change(conn, id)?;
+    let failed = escalate::failed_item(conn, id)?;
+    if change.state == State::Escalated && failed.is_none() && has_room(conn, &change)? {
+        instruct(conn, id, "retry", "", actor, now)?;
+        return ask_anew(conn, &change, None, BeginsRound::No, actor, now);
+    }
+    let (State::Escalated, Some(failed)) = (change.state, failed) else {
+        return Err(BoardError::Refused {
+            what: if change.state == State::Escalated {
+                format!("nothing of {id} failed that could be tried again")
+            } else {
+                format!(
+                    "{id} is {}, not escalated: there is nothing to retry",
+                    change.state
+                )
+            },
+            hint: Some(format!(
+                "`remand budget {id} --fixes +1` gives it one more fix, `remand refine {id}` a new round; `remand why {id}` says where it stands"
+            )),
+        });
+    };
+    instruct(conn, id, "retry", &failed.item_id.to_string(), actor, now)?;
+    reopen_failed(conn, id, &failed, actor, now)
+}
+
+/// Opens the item whose failure a change was escalated for.
+pub(crate) fn reopen_failed(
+    conn: &Connection,
+    id: &ChangeId,
+    failed: &Item,
+    actor: &str,
+    now: Time,
+) -> Result<Change> {
+    let mut back = go_on(conn, id, actor, now)?;
+    rejections::reopen_escalated(conn, id, &failed.item_id)?;
+    if failed.source == Source::ReviewFix {
+        back = changes::advance(conn, id, Trigger::FixCreated, actor, now)?;
+    }
+    items::requeue_item(conn, Some(&back), &failed.item_id, now)?;
+    Ok(back)
+}
+
+/// Opens an item again that was cancelled or failed. A change that waited for a person goes on, with all that waited
+/// with it.
+pub(crate) fn reopen(
+    conn: &Connection,
+    id: &ChangeId,
+    item: &ItemId,
+    actor: &str,
+    now: Time,
+) -> Result<Change> {
+    let change = crate::blackboard::change(conn, id)?;
+    if change.state != State::Escalated {
+        return Ok(change);
+    }
+    let back = go_on(conn, id, actor, now)?;
+    rejections::reopen_escalated(conn, id, item)?;
+    Ok(back)
+}
+
+/// A new rejection with what is open and what the person adds; older ones are superseded by it.
+pub(crate) fn refine(
+    conn: &Connection,
+    id: &ChangeId,
+    text: Option<&str>,
+    actor: &str,
+    now: Time,
+) -> Result<Change> {
+    let change = crate::blackboard::change(conn, id)?;
+    if change.state.is_over() {
+        return Err(BoardError::Refused {
+            what: format!("{id} is {}: nothing more is done for it", change.state),
+            hint: None,
+        });
+    }
+    let says_nothing = crate::blackboard::last_review(conn, id)?
+        .is_none_or(|review| review.verdict == Verdict::Approved);
+    let waiting = crate::blackboard::rejections_of(conn, id, Some(RejectionState::Pending))?;
+    let escalated = crate::blackboard::rejections_of(conn, id, Some(RejectionState::Escalated))?;
+    let is_quiet = waiting.is_empty()
+        && escalated.is_empty()
+        && crate::blackboard::open_guidance(conn, id)?.is_empty();
+    if crate::blackboard::open_findings(conn, id)?.is_empty()
+        && text.is_none()
+        && says_nothing
+        && is_quiet
+    {
+        return Err(BoardError::Refused {
+            what: format!(
+                "{id} has no open finding and nothing was said against it: there is nothing to refine from"
+            ),
+            hint: Some("say what is to be done with --text".into()),
+        });
+    }
+    if change.budget.total_fixes >= change.budget.max_total_fixes {
+        return Err(BoardError::Refused {
+            what: format!(
+                "{id} has used all its {} fixes",
+                change.budget.max_total_fixes
+            ),
+            hint: Some(format!("`remand budget {id} --fixes +1` allows one more")),
+        });
+    }
+    instruct(
+        conn,
+        id,
+        "refine",
+        text.unwrap_or("the open findings"),
+        actor,
+        now,
+    )?;
+    ask_anew(conn, &change, text, BeginsRound::Yes, actor, now)
+}
+
+/// Whether a change that used all fixes of its round may have more since, by other settings.
+fn has_room(conn: &Connection, change: &Change) -> Result<bool> {
+    let last = escalate::last(conn, &change.change_id)?;
+    let bound = last
+        .as_ref()
+        .and_then(|event| event.metadata.get("bound")?.as_str());
+    Ok(bound == Some("cycles") && change.budget.fix_cycle < change.budget.max_fix_cycles)
+}
+
+/// A person has answered an escalation by what he asks for: fixes are made again, and it is where it was.
+pub(crate) fn go_on(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -> Result<Change> {
+    let back = changes::advance(conn, id, Trigger::Retry, actor, now)?;
+    forget_progress(conn, id, now)?;
+    pulls::judge_again(conn, id)?;
+    Ok(back)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BeginsRound {
+    Yes,
+    No,
+}
+
+pub(crate) fn ask_anew(
+    conn: &Connection,
+    change: &Change,
+    text: Option<&str>,
+    round: BeginsRound,
+    actor: &str,
+    now: Time,
+) -> Result<Change> {
+    let id = &change.change_id;
+    let open = crate::blackboard::open_findings(conn, id)?;
+    let review = crate::blackboard::last_review(conn, id)?;
+    let unanswered = unanswered(conn, id)?;
+    let said = unanswered.with(text);
+    let mut body = said.clone();
+    body.extend(
+        review
+            .as_ref()
+            .filter(|r| r.verdict != Verdict::Approved)
+            .map(|r| r.body.clone()),
+    );
+    let summary = text.map_or_else(
+        || format!("go on with {} open findings", open.len()),
+        str::to_owned,
+    );
+    let rejected = NewEvent::about(id, EventType::WorkRejected, summary)
+        .by(actor)
+        .with(json!({
+            "verdict": Verdict::ChangesRequested,
+            "item_id": review.map(|r| r.item_id),
+            "head": change.head,
+            "body": body.join("\n\n"),
+            "said": said.join("\n\n"),
+            "findings": unanswered.findings,
+            "supersedes": true,
+            "supersedes_to": unanswered.to,
+            "begins_round": round == BeginsRound::Yes,
+        }));
+    crate::blackboard::append(conn, &rejected, now)?;
+    if change.state != State::Escalated {
+        return crate::blackboard::change(conn, id);
+    }
+    let back = go_on(conn, id, actor, now)?;
+    if back.state == State::PendingSelfReview {
+        // This head has no verdict yet: its review comes first, the rejection waits for it.
+        finish::requeue_review(
+            conn,
+            &back,
+            &format!("code_review:{id}:{}:{now}", back.head),
+            now,
+        )?;
+    }
+    Ok(back)
+}
+
+/// What is asked of a change and no fix has answered: the rejection that supersedes it has to say it in its place.
+pub(crate) struct Unanswered {
+    /// The words of all but our own reviews, oldest first.
+    words: Vec<String>,
+    /// The open findings of the ledger with their ids, then those that came with the words.
+    pub(crate) findings: Vec<Value>,
+    /// The newest event that is in it.
+    pub(crate) to: i64,
+}
+
+impl Unanswered {
+    /// What a person says now comes first.
+    pub(crate) fn with(&self, text: Option<&str>) -> Vec<String> {
+        text.map(str::to_owned)
+            .into_iter()
+            .chain(self.words.iter().cloned())
+            .collect()
+    }
+}
+
+pub(crate) fn unanswered(conn: &Connection, id: &ChangeId) -> Result<Unanswered> {
+    let ledger = crate::blackboard::finding_list(conn, id)?;
+    let is_known = |value: &Value| {
+        let text = |key: &str| value.get(key).and_then(Value::as_str);
+        ledger.iter().any(|f| {
+            text("id") == Some(f.finding_id.as_str()) && text("text") == Some(&f.finding.text)
+        })
+    };
+    // A fix that had no room for all of it was told the rest: only what it was not told is asked for again.
+    let told = coverage::told_of_unfinished(conn, id)?;
+    let was_told = |piece: &str| told.iter().any(|one| one.piece == piece);
+    let mut findings = Vec::new();
+    for open in crate::blackboard::open_findings(conn, id)? {
+        if open.outcome == Outcome::Addressed
+            && told
+                .iter()
+                .any(|one| one.finding_id.as_ref() == Some(&open.finding_id))
+        {
+            continue;
+        }
+        let mut value = serde_json::to_value(&open.finding)?;
+        if let Some(keys) = value.as_object_mut() {
+            keys.insert("id".into(), json!(open.finding_id));
+        }
+        findings.push(value);
+    }
+    let to = rejections::rejections_of(conn, id, None)?
+        .last()
+        .map_or(0, |rejection| rejection.event_id);
+    let mut words = Vec::new();
+    for rejection in rejections::waiting_from_outside(conn, id)? {
+        let text = |key: &str| {
+            rejection
+                .metadata
+                .get(key)
+                .and_then(Value::as_str)
+                .filter(|text| !text.trim().is_empty())
+        };
+        let own_words = match text("said") {
+            Some(said) => Some(said),
+            None if rejection.metadata.get("said").is_some() => None,
+            None => Some(text("body").unwrap_or(&rejection.summary)),
+        };
+        words.extend(
+            own_words
+                .filter(|_| !was_told(rejection.rejection_id.as_str()))
+                .map(str::to_owned),
+        );
+        let came_with = rejection
+            .metadata
+            .get("findings")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .enumerate();
+        for (at, value) in came_with.filter(|(_, value)| !is_known(value)) {
+            if was_told(&format!("{}.{}", rejection.rejection_id, at + 1)) {
+                continue;
+            }
+            let mut value = value.clone();
+            // Only the ledger's findings have an id that can be answered.
+            if let Some(keys) = value.as_object_mut() {
+                keys.remove("id");
+            }
+            findings.push(value);
+        }
+    }
+    Ok(Unanswered {
+        words,
+        findings,
+        to,
+    })
+}
+
+/// What the forge refused is posted once more; how much that is.
+pub(crate) fn post(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -> Result<usize> {
+    let change = crate::blackboard::change(conn, id)?;
+    if change.state.is_over() {
+        return Err(BoardError::Refused {
+            what: format!(
+                "{id} is {}: nothing is posted for it any more",
+                change.state
+            ),
+            hint: None,
+        });
+    }
+    let opened = outbox::post_again(conn, id)?;
+    if opened > 0 {
+        instruct(conn, id, "post", "", actor, now)?;
+    }
+    Ok(opened)
+}
+
+pub(crate) fn cancel_change(
+    conn: &Connection,
+    id: &ChangeId,
+    why: Option<&str>,
+    actor: &str,
+    now: Time,
+) -> Result<Change> {
+    let reason = why.map_or_else(
+        || format!("cancelled by {actor}"),
+        |why| format!("cancelled by {actor}: {why}"),
+    );
+    instruct(conn, id, "cancel", why.unwrap_or(""), actor, now)?;
+    let after = changes::advance(conn, id, Trigger::Closed, actor, now)?;
+    items::cancel_open(conn, id, None, &reason, now)?;
+    rejections::settle_all(conn, id, &reason)?;
+    end_waiting(conn, id)?;
+    // Closed by a person: a pull request that is reopened does not bring it back.
+    conn.prepare_cached("UPDATE pulls SET acted_on = NULL WHERE change_id = :id")?
+        .execute(named_params! { ":id": id.as_str() })?;
+    Ok(after)
+}
+
+/// Cancels one open item. A change that has nothing else to move it on is its own person's again.
+pub(crate) fn cancel_item(
+    conn: &Connection,
+    id: &ItemId,
+    reason: &str,
+    actor: &str,
+    now: Time,
+) -> Result<Item> {
+    let cancelled = items::cancel_item(conn, id, reason, actor, now)?;
+    let Some(change_id) = &cancelled.change_id else {
+        return Ok(cancelled);
+    };
+    let change = crate::blackboard::change(conn, change_id)?;
+    let goes_on = items::items_of(conn, change_id)?
+        .iter()
+        .any(|item| item.status.is_open());
+    let waits_for_it = change.state.is_running() || change.state == State::PendingSelfReview;
+    if waits_for_it && !goes_on {
+        let escalation = Escalation {
+            reason: format!("{actor} cancelled {} {id}: {reason}", cancelled.source),
+            decide: format!(
+                "accept it (`remand approve {change_id}`), go on (`remand refine {change_id} --text …`), or close it (`remand cancel {change_id}`)"
+            ),
+            bound: None,
+            rejected_item: None,
+            final_verdict: None,
+            failed_item: None,
+        };
+        escalate(conn, change_id, &escalation, now)?;
+    }
+    Ok(cancelled)
+}
+
+fn end_waiting(conn: &Connection, id: &ChangeId) -> Result<()> {
+    conn.prepare_cached(
+        "UPDATE changes SET held_until = NULL, hold_reason = NULL, hold_kind = NULL WHERE change_id = :id",
+    )?
+    .execute(named_params! { ":id": id.as_str() })?;
+    crate::blackboard::work::hold::forget_repeats(conn, id)
+}
+
+/// A person has spoken: what went before is no longer "no progress", and fixes may be made again.
+fn forget_progress(conn: &Connection, id: &ChangeId, now: Time) -> Result<()> {
+    conn.prepare_cached(
+        "UPDATE changes SET progress_since = :now, auto_fix = 1 WHERE change_id = :id",
+    )?
+    .execute(named_params! { ":now": now.to_string(), ":id": id.as_str() })?;
+    Ok(())
+}
+
+pub(crate) fn instruct(
+    conn: &Connection,
+    id: &ChangeId,
+    action: &str,
+    text: &str,
+    actor: &str,
+    now: Time,
+) -> Result<()> {
+    let colon = if text.is_empty() { "" } else { ": " };
+    let event = NewEvent::about(
+        id,
+        EventType::Instructed,
+        format!("{actor} says {action}{colon}{text}"),
+    )
+    .by(actor)
+    .with(json!({ "action": action, "text": text, "by": actor }));
+    crate::blackboard::append(conn, &event, now)?;
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! Pauses: a person's, and that of the project's rules, which no longer take the pull request. A change goes on when
+//! neither holds; nobody ends the other's.
+
+use rusqlite::{Connection, named_params};
+
+use super::operator_actions::instruct;
+use crate::blackboard::BoardError;
+use crate::blackboard::Result;
+use crate::blackboard::work::hold;
+use crate::change::{Change, ChangeId};
+use crate::clock::Time;
+
+pub(crate) fn pause(
+    conn: &Connection,
+    id: &ChangeId,
+    why: Option<&str>,
+    actor: &str,
+    now: Time,
+) -> Result<Change> {
+    let change = crate::blackboard::change(conn, id)?;
+    if change.state.is_over() {
+        return Err(BoardError::Refused {
+            what: format!("{id} is {}: there is nothing to pause", change.state),
+            hint: None,
+        });
+    }
+    if !change.paused_by_person {
+        conn.prepare_cached(
+            "UPDATE changes SET paused_by_person = 1, updated_at = :now WHERE change_id = :id",
+        )?
+        .execute(named_params! { ":now": now.to_string(), ":id": id.as_str() })?;
+        hold::block(conn, id)?;
+        instruct(conn, id, "pause", why.unwrap_or(""), actor, now)?;
+    }
+    crate::blackboard::change(conn, id)
+}
+
+/// Ends a person's pause, and a hold too: a person who says "go on" means it. What the rules do not take stays paused.
+pub(crate) fn resume(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -> Result<Change> {
+    let change = crate::blackboard::change(conn, id)?;
+    if change.paused_by_person {
+        conn.prepare_cached(
+            "UPDATE changes SET paused_by_person = 0, updated_at = :now WHERE change_id = :id",
+        )?
+        .execute(named_params! { ":now": now.to_string(), ":id": id.as_str() })?;
+        instruct(conn, id, "resume", "", actor, now)?;
+    }
+    let change = crate::blackboard::change(conn, id)?;
+    if change.held_until.is_some() {
+        hold::end_hold(conn, &change, &format!("{actor} says so"), now)?;
+        hold::forget_repeats(conn, id)?;
+    }
+    retry_now(conn, id, now)?;
+    go_on(conn, id)
+}
+
+/// Tries now what failed and was put off: reads and posts.
+pub(crate) fn retry_now(conn: &Connection, id: &ChangeId, now: Time) -> Result<()> {
+    let (now, id) = (now.to_string(), id.as_str());
+    for sql in [
+        "UPDATE pulls SET next_read = :now WHERE change_id = :id AND failures > 0 AND next_read > :now",
+        "UPDATE intents SET not_before = :now WHERE change_id = :id AND done_at IS NULL AND not_before > :now",
+    ] {
+        conn.prepare_cached(sql)?
+            .execute(named_params! { ":now": now, ":id": id })?;
+    }
+    Ok(())
+}
+
+pub(crate) fn pause_by_rules(conn: &Connection, id: &ChangeId, now: Time) -> Result<()> {
+    conn.prepare_cached(
+        "UPDATE changes SET paused_by_rules = 1, updated_at = :now WHERE change_id = :id",
+    )?
+    .execute(named_params! { ":now": now.to_string(), ":id": id.as_str() })?;
+    hold::block(conn, id)
+}
+
+pub(crate) fn resume_by_rules(conn: &Connection, id: &ChangeId, now: Time) -> Result<()> {
+    conn.prepare_cached(
+        "UPDATE changes SET paused_by_rules = 0, updated_at = :now WHERE change_id = :id",
+    )?
+    .execute(named_params! { ":now": now.to_string(), ":id": id.as_str() })?;
+    go_on(conn, id).map(drop)
+}
+
+/// What waits may run, if nothing keeps it back any more.
+pub(crate) fn go_on(conn: &Connection, id: &ChangeId) -> Result<Change> {
+    let change = crate::blackboard::change(conn, id)?;
+    if !change.paused && change.held_until.is_none() {
+        hold::unblock(conn, id)?;
+    }
+    Ok(change)
+}

@@ -1,0 +1,236 @@
+//! Stops: a person's word for everything, or for one project. Each change that one is for is marked, and waits as a paused
+//! one does; what keeps it back besides is not touched.
+
+use rusqlite::{Connection, OptionalExtension as _, Row, named_params};
+use serde::Serialize;
+use serde_json::json;
+
+use super::pause;
+use crate::blackboard::Result;
+use crate::blackboard::from_row;
+use crate::blackboard::work::hold;
+use crate::change::{ChangeId, ProjectId};
+use crate::clock::Time;
+use crate::event::{EventType, NewEvent, TargetType};
+
+/// A stop that is in force.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Stopped {
+    /// None: everything.
+    pub(crate) project_id: Option<ProjectId>,
+    pub(crate) stopped_by: String,
+    pub(crate) stopped_at: Time,
+    pub(crate) reason: Option<String>,
+    /// Agents at work are ended; else they may finish.
+    pub(crate) at_once: bool,
+}
+
+/// What a person orders with a stop.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Order<'a> {
+    pub(crate) reason: Option<&'a str>,
+    pub(crate) at_once: bool,
+}
+
+/// Something that was begun before the stop, and the process that has it in hand.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct UnderWay {
+    pub(crate) what: String,
+    pub(crate) change_id: ChangeId,
+    pub(crate) holder: String,
+}
+
+/// Stops a project, or everything; `false` when it is stopped as ordered already.
+pub(crate) fn stop(
+    conn: &Connection,
+    project: Option<&ProjectId>,
+    order: Order<'_>,
+    actor: &str,
+    now: Time,
+) -> Result<bool> {
+    project
+        .map(|id| crate::blackboard::project(conn, id))
+        .transpose()?;
+    match own_stop(conn, project)? {
+        Some(known) if known.at_once || !order.at_once => return Ok(false),
+        Some(_) => {
+            conn.prepare_cached(
+                "UPDATE stops SET at_once = 1, reason = coalesce(:reason, reason) WHERE project_id IS :project",
+            )?
+            .execute(named_params! { ":reason": order.reason, ":project": project.map(ProjectId::as_str) })?;
+        }
+        None => {
+            conn.prepare_cached(
+                "INSERT INTO stops (project_id, stopped_by, stopped_at, reason, at_once)
+                 VALUES (:project, :actor, :now, :reason, :at_once)",
+            )?
+            .execute(named_params! {
+                ":project": project.map(ProjectId::as_str),
+                ":actor": actor,
+                ":now": now.to_string(),
+                ":reason": order.reason,
+                ":at_once": order.at_once,
+            })?;
+        }
+    }
+    mark(conn)?;
+    let how = if order.at_once { "stop now" } else { "stop" };
+    let mut event = told(project, how, order.reason, actor);
+    event.metadata = json!({ "action": "stop", "text": order.reason.unwrap_or(""), "by": actor, "at_once": order.at_once });
+    crate::blackboard::append(conn, &event, now)?;
+    Ok(true)
+}
+
+/// Ends the stop of a project, or that of everything; `false` when there is none. Nobody's other stop is ended with it.
+pub(crate) fn start(
+    conn: &Connection,
+    project: Option<&ProjectId>,
+    actor: &str,
+    now: Time,
+) -> Result<bool> {
+    project
+        .map(|id| crate::blackboard::project(conn, id))
+        .transpose()?;
+    let ended = conn
+        .prepare_cached("DELETE FROM stops WHERE project_id IS :project")?
+        .execute(named_params! { ":project": project.map(ProjectId::as_str) })?;
+    if ended == 0 {
+        return Ok(false);
+    }
+    mark(conn)?;
+    let mut event = told(project, "start", None, actor);
+    event.metadata = json!({ "action": "start", "text": "", "by": actor });
+    crate::blackboard::append(conn, &event, now)?;
+    Ok(true)
+}
+
+/// All that is stopped, that of everything first.
+pub(crate) fn stops(conn: &Connection) -> Result<Vec<Stopped>> {
+    let mut statement = conn.prepare_cached("SELECT * FROM stops ORDER BY project_id")?;
+    let found = statement
+        .query_map([], from_row)?
+        .collect::<std::result::Result<_, _>>()?;
+    Ok(found)
+}
+
+/// Whether everything is stopped.
+pub(crate) fn is_all_stopped(conn: &Connection) -> Result<bool> {
+    Ok(own_stop(conn, None)?.is_some())
+}
+
+/// The stops that keep a project back, that of everything first.
+pub(crate) fn stops_for(conn: &Connection, project: &ProjectId) -> Result<Vec<Stopped>> {
+    let mut found = stops(conn)?;
+    found.retain(|stop| stop.project_id.as_ref().is_none_or(|id| id == project));
+    Ok(found)
+}
+
+/// Whether agents at work on a project are to be ended.
+pub(crate) fn is_halted(conn: &Connection, project: &ProjectId) -> Result<bool> {
+    Ok(conn
+        .prepare_cached(
+            "SELECT 1 FROM stops WHERE at_once AND (project_id IS NULL OR project_id = :project)",
+        )?
+        .exists(named_params! { ":project": project.as_str() })?)
+}
+
+/// What somebody has in hand: items, agents whose end nobody wrote down, posts. Whether the holders live is for the
+/// caller to find out.
+pub(crate) fn under_way(conn: &Connection, project: Option<&ProjectId>) -> Result<Vec<UnderWay>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT w.source || ' ' || w.item_id || coalesce(' by ' || r.agent || ' (' || r.run_id || ')', '') AS what,
+             c.change_id, w.claimed_by AS holder
+         FROM work_items w INDEXED BY items_claimed JOIN changes c USING (change_id)
+             LEFT JOIN runs r ON r.item_id = w.item_id AND r.ended_at IS NULL
+         WHERE w.status = 'claimed' AND (:project IS NULL OR c.project_id = :project)
+         UNION ALL
+         SELECT r.agent || ' (' || r.run_id || ')', c.change_id, r.boot_id || ':' || r.pid || ':' || r.start_time
+         FROM runs r JOIN changes c USING (change_id) JOIN work_items w ON w.item_id = r.item_id
+         WHERE r.ended_at IS NULL AND r.pid IS NOT NULL AND w.status <> 'claimed'
+             AND (:project IS NULL OR c.project_id = :project)
+         UNION ALL
+         SELECT i.kind || ' to be posted', c.change_id, i.claimed_by
+         FROM intents i INDEXED BY intents_open JOIN changes c USING (change_id)
+         WHERE i.done_at IS NULL AND i.kind <> 'push' AND i.claimed_by IS NOT NULL
+             AND (:project IS NULL OR c.project_id = :project)",
+    )?;
+    let found = statement
+        .query_map(
+            named_params! { ":project": project.map(ProjectId::as_str) },
+            |row| {
+                Ok(UnderWay {
+                    what: row.get("what")?,
+                    change_id: ChangeId::new(row.get::<_, String>("change_id")?),
+                    holder: row.get("holder")?,
+                })
+            },
+        )?
+        .collect::<std::result::Result<_, _>>()?;
+    Ok(found)
+}
+
+fn own_stop(conn: &Connection, project: Option<&ProjectId>) -> Result<Option<Stopped>> {
+    Ok(conn
+        .prepare_cached("SELECT * FROM stops WHERE project_id IS :project")?
+        .query_row(
+            named_params! { ":project": project.map(ProjectId::as_str) },
+            from_row,
+        )
+        .optional()?)
+}
+
+/// Marks the changes that are stopped now, and no others; what is queued for them follows.
+fn mark(conn: &Connection) -> Result<()> {
+    let mut statement = conn.prepare_cached(
+        "UPDATE changes SET stopped = NOT stopped
+         WHERE stopped <> EXISTS (SELECT 1 FROM stops
+             WHERE stops.project_id IS NULL OR stops.project_id = changes.project_id)
+         RETURNING change_id, stopped",
+    )?;
+    let turned: Vec<(ChangeId, bool)> = statement
+        .query_map([], |row| {
+            Ok((
+                ChangeId::new(row.get::<_, String>("change_id")?),
+                row.get("stopped")?,
+            ))
+        })?
+        .collect::<std::result::Result<_, _>>()?;
+    for (id, stopped) in turned {
+        if stopped {
+            hold::block(conn, &id)?;
+        } else {
+            pause::go_on(conn, &id)?;
+        }
+    }
+    Ok(())
+}
+
+fn told(project: Option<&ProjectId>, how: &str, reason: Option<&str>, actor: &str) -> NewEvent {
+    let what = project.map_or("everything".to_owned(), ToString::to_string);
+    let reason = reason
+        .map(|reason| format!(": {reason}"))
+        .unwrap_or_default();
+    let mut event = NewEvent::about(
+        &ChangeId::new(""),
+        EventType::Instructed,
+        format!("{actor} says {how} {what}{reason}"),
+    )
+    .by(actor);
+    event.change_id = None;
+    match project {
+        Some(id) => event.on(TargetType::Project, id),
+        None => event.on(TargetType::Blackboard, "everything"),
+    }
+}
+
+fn from_row(row: &Row<'_>) -> std::result::Result<Stopped, rusqlite::Error> {
+    Ok(Stopped {
+        project_id: row
+            .get::<_, Option<String>>("project_id")?
+            .map(ProjectId::new),
+        stopped_by: row.get("stopped_by")?,
+        stopped_at: from_row::time(row, "stopped_at")?,
+        reason: row.get("reason")?,
+        at_once: row.get("at_once")?,
+    })
+}

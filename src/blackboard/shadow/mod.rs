@@ -1,0 +1,4 @@
+//! Changes in shadow: what would have been done.
+
+pub(super) mod shadow_review;
+pub(super) mod shadow_runs;

@@ -1,0 +1,218 @@
+//! Reviews of changes in shadow. They are claimed, run and paid for like others, and what they say is stored; no change
+//! moves, nothing is rejected, and nothing is posted.
+
+use rusqlite::{Connection, OptionalExtension as _, Row, named_params};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::blackboard::BoardError;
+use crate::blackboard::Result;
+use crate::blackboard::from_row;
+use crate::blackboard::work::claim::{Claimed, Holding, fenced, give_back};
+use crate::blackboard::work::items::about_item;
+use crate::change::ChangeId;
+use crate::clock::Time;
+use crate::event::EventType;
+use crate::finding::{Finding, Verdict};
+use crate::work::{Claim, Item, ItemId, RunId};
+
+/// What a reviewer said, or why none did.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct ShadowReview {
+    pub(crate) item_id: ItemId,
+    pub(crate) change_id: ChangeId,
+    pub(crate) run_id: Option<RunId>,
+    pub(crate) agent: Option<String>,
+    pub(crate) model: Option<String>,
+    pub(crate) head: String,
+    pub(crate) base: Option<String>,
+    pub(crate) verdict: Option<Verdict>,
+    pub(crate) summary: Option<String>,
+    pub(crate) body: Option<String>,
+    pub(crate) findings: Vec<Finding>,
+    pub(crate) trouble: Option<String>,
+}
+
+impl ShadowReview {
+    /// `changes_requested by claude, 2 findings: the retry loop never ends`
+    pub(crate) fn text(&self) -> String {
+        let by = self
+            .agent
+            .as_deref()
+            .map(|agent| format!(" by {agent}"))
+            .unwrap_or_default();
+        match (self.verdict, &self.trouble) {
+            (Some(verdict), _) => {
+                let findings = match self.findings.len() {
+                    0 => String::new(),
+                    1 => ", 1 finding".to_owned(),
+                    n => format!(", {n} findings"),
+                };
+                let said = self
+                    .summary
+                    .as_deref()
+                    .map(|said| format!(": {said}"))
+                    .unwrap_or_default();
+                format!("{verdict}{by}{findings}{said}")
+            }
+            (None, trouble) => format!(
+                "not reviewed: {}",
+                trouble.as_deref().unwrap_or("the reason is not recorded")
+            ),
+        }
+    }
+}
+
+/// A review that waits behind a shadow in which reviews are made. One that was begun for real is left to end for real.
+const DUE: &str = "SELECT w.item_id FROM changes c INDEXED BY changes_shadow CROSS JOIN work_items w ON w.change_id = c.change_id
+     WHERE c.shadow AND NOT c.paused_by_person AND NOT c.paused_by_rules AND NOT c.stopped AND c.held_until IS NULL
+         AND c.state IN ('pending_self_review', 'awaiting_pr_feedback')
+         AND 'review' IS CASE WHEN c.shadow_word IS NULL
+             THEN (SELECT projects.shadow_mode FROM projects WHERE projects.project_id = c.project_id) ELSE c.shadow_mode END
+         AND w.status = 'blocked' AND w.source = 'code_review' AND (w.not_before IS NULL OR w.not_before <= :now)
+         AND NOT EXISTS (SELECT 1 FROM shadow_reviews v WHERE v.item_id = w.item_id)
+         AND NOT EXISTS (SELECT 1 FROM work_items o WHERE o.status = 'claimed' AND o.worktree = w.worktree)
+     ORDER BY w.priority, w.created_at, length(w.item_id), w.item_id LIMIT 1";
+
+/// Whether a claim would find anything: no lock is taken.
+pub(crate) fn any_shadow_review_due(conn: &Connection, now: Time) -> Result<bool> {
+    Ok(conn
+        .prepare_cached(DUE)?
+        .exists(named_params! { ":now": now.to_string() })?)
+}
+
+/// Claims the first review that is due in shadow. Its change stays where it is.
+pub(crate) fn claim_shadow_review(
+    conn: &Connection,
+    holding: &Holding,
+    now: Time,
+) -> Result<Option<Claimed>> {
+    let due: Option<String> = conn
+        .prepare_cached(DUE)?
+        .query_row(named_params! { ":now": now.to_string() }, |row| row.get(0))
+        .optional()?;
+    let Some(id) = due else { return Ok(None) };
+    let item = conn
+        .prepare_cached(
+            "UPDATE work_items SET status = 'claimed', claimed_by = :holder, epoch = epoch + 1, attempt = attempt + 1,
+                 lease_expires_at = :until, not_before = NULL
+             WHERE item_id = :id AND status = 'blocked' RETURNING *",
+        )?
+        .query_row(
+            named_params! {
+                ":holder": holding.holder,
+                ":until": now.plus(holding.lease).to_string(),
+                ":id": id,
+            },
+            from_row::item,
+        )?;
+    let change_id = change_of(&item)?;
+    let summary = format!("{} {} claimed, in shadow", item.source, item.item_id);
+    let event = about_item(&change_id, &item.item_id, EventType::WorkClaimed, summary).with(json!({
+        "item_id": item.item_id, "epoch": item.epoch, "attempt": item.attempt, "holder": holding.holder,
+    }));
+    crate::blackboard::append(conn, &event, now)?;
+    let change = crate::blackboard::change(conn, &change_id)?;
+    Ok(Some(Claimed {
+        item,
+        change,
+        in_shadow: true,
+    }))
+}
+
+/// Stores what a review in shadow said, and puts its item back: out of shadow, the head is reviewed anew.
+pub(crate) fn end_shadow_review(
+    conn: &Connection,
+    claim: &Claim,
+    review: &ShadowReview,
+    now: Time,
+) -> Result<()> {
+    let item = fenced(conn, claim)?;
+    conn.prepare_cached(
+        "INSERT INTO shadow_reviews (item_id, change_id, run_id, agent, model, head, base, verdict, summary, body,
+             findings, trouble, made_at)
+         VALUES (:item_id, :change_id, :run_id, :agent, :model, :head, :base, :verdict, :summary, :body, :findings,
+             :trouble, :now)
+         ON CONFLICT (item_id) DO NOTHING",
+    )?
+    .execute(named_params! {
+        ":item_id": review.item_id.as_str(),
+        ":change_id": review.change_id.as_str(),
+        ":run_id": review.run_id.as_ref().map(RunId::as_str),
+        ":agent": review.agent,
+        ":model": review.model,
+        ":head": review.head,
+        ":base": review.base,
+        ":verdict": review.verdict.map(Verdict::as_str),
+        ":summary": review.summary,
+        ":body": review.body,
+        ":findings": serde_json::to_string(&review.findings)?,
+        ":trouble": review.trouble,
+        ":now": now.to_string(),
+    })?;
+    conn.prepare_cached("UPDATE runs SET discarded = 1 WHERE item_id = :id AND ended IS NOT NULL")?
+        .execute(named_params! { ":id": item.item_id.as_str() })?;
+    give_back(conn, claim, None, now)?;
+    conn.prepare_cached(
+        "UPDATE work_items SET lost_runs = 0, asked_again = 0 WHERE item_id = :id",
+    )?
+    .execute(named_params! { ":id": item.item_id.as_str() })?;
+    let summary = format!(
+        "reviewed in shadow, nothing follows from it: {}",
+        review.text()
+    );
+    let mut metadata = serde_json::to_value(review)?;
+    if let Some(keys) = metadata.as_object_mut() {
+        keys.insert("source".into(), json!(item.source));
+        // It may be long, and is in its row.
+        keys.remove("body");
+    }
+    let event = about_item(
+        &review.change_id,
+        &item.item_id,
+        EventType::Shadowed,
+        summary,
+    )
+    .with(metadata);
+    crate::blackboard::append(conn, &event, now)?;
+    Ok(())
+}
+
+pub(crate) fn shadow_review_of(conn: &Connection, id: &ItemId) -> Result<Option<ShadowReview>> {
+    Ok(conn
+        .prepare_cached("SELECT * FROM shadow_reviews WHERE item_id = :id")?
+        .query_row(named_params! { ":id": id.as_str() }, from_row)
+        .optional()?)
+}
+
+fn change_of(item: &Item) -> Result<ChangeId> {
+    let missing = || BoardError::NotFound {
+        kind: "change of item",
+        id: item.item_id.to_string(),
+    };
+    item.change_id.clone().ok_or_else(missing)
+}
+
+fn from_row(row: &Row<'_>) -> std::result::Result<ShadowReview, rusqlite::Error> {
+    let findings: String = row.get("findings")?;
+    Ok(ShadowReview {
+        item_id: ItemId::new(row.get::<_, String>("item_id")?),
+        change_id: ChangeId::new(row.get::<_, String>("change_id")?),
+        run_id: row.get::<_, Option<String>>("run_id")?.map(RunId::new),
+        agent: row.get("agent")?,
+        model: row.get("model")?,
+        head: row.get("head")?,
+        base: row.get("base")?,
+        verdict: from_row::word_or_none(row, "verdict")?,
+        summary: row.get("summary")?,
+        body: row.get("body")?,
+        findings: serde_json::from_str(&findings).map_err(|error| {
+            rusqlite::Error::FromSqlConversionFailure(
+                0,
+                rusqlite::types::Type::Text,
+                Box::new(error),
+            )
+        })?,
+        trouble: row.get("trouble")?,
+    })
+}

@@ -1,0 +1,414 @@
+//! Shadow: everything is looked at and nothing is done. A change in shadow waits as a paused one does; what would have run
+//! for it is written down once, with its prompt and what it would probably have cost.
+
+use rusqlite::{Connection, OptionalExtension as _, Row, named_params};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::blackboard::BoardError;
+use crate::blackboard::Result;
+use crate::blackboard::from_row;
+use crate::blackboard::operator::operator_actions::instruct;
+use crate::blackboard::operator::pause;
+use crate::blackboard::work::hold;
+use crate::blackboard::work::items::about_item;
+use crate::change::{Change, ChangeId, ProjectId, Shadow, ShadowMode, dollars};
+use crate::clock::Time;
+use crate::event::{EventType, NewEvent};
+use crate::work::{Item, ItemId, Source};
+
+/// What would have run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Shadowed {
+    pub(crate) item_id: ItemId,
+    pub(crate) change_id: ChangeId,
+    /// None: nobody is configured.
+    pub(crate) agent: Option<String>,
+    pub(crate) model: Option<String>,
+    pub(crate) worktree: String,
+    /// The file with the prompt; none: it could not be rendered, and `trouble` says why.
+    pub(crate) prompt: Option<String>,
+    pub(crate) prompt_bytes: Option<i64>,
+    pub(crate) trouble: Option<String>,
+    #[serde(flatten)]
+    pub(crate) estimate: Estimate,
+}
+
+/// What a run would probably have cost; none: it can't be told.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Estimate {
+    pub(crate) tokens: Option<i64>,
+    pub(crate) cost_micros: Option<i64>,
+    pub(crate) run_ms: Option<i64>,
+    /// What it is made from.
+    pub(crate) basis: String,
+}
+
+/// What a run cost that is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PastRun {
+    pub(crate) tokens: Option<i64>,
+    pub(crate) cost_micros: Option<i64>,
+    pub(crate) run_ms: i64,
+}
+
+/// What would have been done for a project, summed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct ShadowSum {
+    /// None: all together.
+    pub(crate) project_id: Option<ProjectId>,
+    /// Changes that are in shadow now.
+    pub(crate) changes: i64,
+    pub(crate) reviews: i64,
+    /// Reviews that were made in shadow, and how many of them did not pass.
+    pub(crate) reviewed: i64,
+    pub(crate) rejected: i64,
+    pub(crate) fixes: i64,
+    pub(crate) pushes: i64,
+    pub(crate) posts: i64,
+    pub(crate) tokens: i64,
+    pub(crate) cost_micros: i64,
+    pub(crate) run_ms: i64,
+    /// How many of the items could not be estimated in full.
+    pub(crate) not_estimated: i64,
+}
+
+/// What the configuration says for a project, which holds for its changes without a word of their own.
+pub(crate) fn set_project_shadow(
+    conn: &Connection,
+    project: &ProjectId,
+    shadow: Shadow,
+    now: Time,
+) -> Result<bool> {
+    conn.prepare_cached("UPDATE projects SET shadow_mode = :mode WHERE project_id = :id AND shadow_mode IS NOT :mode")?
+        .execute(named_params! { ":mode": shadow.map(ShadowMode::as_str), ":id": project.as_str() })?;
+    let turned = conn
+        .prepare_cached(
+            "UPDATE projects SET shadow = :shadow WHERE project_id = :id AND shadow <> :shadow",
+        )?
+        .execute(named_params! { ":shadow": shadow.is_some(), ":id": project.as_str() })?;
+    if turned == 0 {
+        return Ok(false);
+    }
+    for change in mark(conn)? {
+        if !change.state.is_over() {
+            let said = if change.shadow { "on" } else { "off" };
+            let summary = format!("shadow is {said}, as the configuration says for {project}");
+            let event = NewEvent::about(&change.change_id, EventType::Instructed, summary)
+                .with(json!({ "action": "shadow", "text": said, "by": "configuration" }));
+            crate::blackboard::append(conn, &event, now)?;
+        }
+    }
+    Ok(true)
+}
+
+/// What is in force for a project.
+pub(crate) fn project_shadow(conn: &Connection, project: &ProjectId) -> Result<Shadow> {
+    let found: Option<Option<String>> = conn
+        .prepare_cached(
+            "SELECT CASE WHEN shadow THEN coalesce(shadow_mode, 'dry') END AS mode FROM projects WHERE project_id = :id",
+        )?
+        .query_row(named_params! { ":id": project.as_str() }, |row| row.get("mode"))
+        .optional()?;
+    let mode = found.ok_or_else(|| BoardError::NotFound {
+        kind: "project",
+        id: project.to_string(),
+    })?;
+    // The column's CHECK keeps anything else out.
+    Ok(mode.map(|mode| mode.parse().unwrap_or(ShadowMode::Dry)))
+}
+
+/// What is in force for a change.
+pub(crate) fn change_shadow(conn: &Connection, change: &Change) -> Result<Shadow> {
+    match (change.shadow, change.shadow_word) {
+        (false, _) => Ok(None),
+        (true, Some(_)) => Ok(Some(change.shadow_mode.unwrap_or(ShadowMode::Dry))),
+        (true, None) => project_shadow(conn, &change.project_id),
+    }
+}
+
+/// A person's word for one change; it counts more than the project's.
+/// Saying "review" once more has tried again what failed.
+pub(crate) fn set_shadow(
+    conn: &Connection,
+    id: &ChangeId,
+    shadow: Shadow,
+    actor: &str,
+    now: Time,
+) -> Result<Change> {
+    let change = crate::blackboard::change(conn, id)?;
+    if change.state.is_over() {
+        return Err(BoardError::Refused {
+            what: format!("{id} is {}: nothing is done for it anyway", change.state),
+            hint: None,
+        });
+    }
+    if shadow == Some(ShadowMode::Review) {
+        conn.prepare_cached(
+            "DELETE FROM shadow_reviews WHERE change_id = :id AND trouble IS NOT NULL",
+        )?
+        .execute(named_params! { ":id": id.as_str() })?;
+    }
+    if change.shadow_word != Some(shadow.is_some()) || change.shadow_mode != shadow {
+        conn.prepare_cached(
+            "UPDATE changes SET shadow_word = :shadow, shadow_mode = :mode, updated_at = :now WHERE change_id = :id",
+        )?
+        .execute(named_params! {
+            ":shadow": shadow.is_some(),
+            ":mode": shadow.map(ShadowMode::as_str),
+            ":now": now.to_string(),
+            ":id": id.as_str(),
+        })?;
+        instruct(
+            conn,
+            id,
+            "shadow",
+            shadow.map_or("off", ShadowMode::as_str),
+            actor,
+            now,
+        )?;
+        mark(conn)?;
+    }
+    crate::blackboard::change(conn, id)
+}
+
+/// Marks the changes that are in shadow now, and no others; what is queued for them follows.
+fn mark(conn: &Connection) -> Result<Vec<Change>> {
+    let mut statement = conn.prepare_cached(
+        "UPDATE changes SET shadow = NOT shadow
+         WHERE shadow <> coalesce(shadow_word, (SELECT p.shadow FROM projects p WHERE p.project_id = changes.project_id))
+         RETURNING change_id",
+    )?;
+    let turned: Vec<String> = statement
+        .query_map([], |row| row.get(0))?
+        .collect::<std::result::Result<_, _>>()?;
+    let mut changes = Vec::new();
+    for id in turned.into_iter().map(ChangeId::new) {
+        if crate::blackboard::change(conn, &id)?.shadow {
+            hold::block(conn, &id)?;
+        } else {
+            pause::go_on(conn, &id)?;
+        }
+        changes.push(crate::blackboard::change(conn, &id)?);
+    }
+    Ok(changes)
+}
+
+/// Items that would run now if their change were not in shadow, and of which that is not written down yet. Reviews that are
+/// made in shadow are none of them.
+pub(crate) fn unshadowed(conn: &Connection, now: Time) -> Result<Vec<Item>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT w.* FROM changes c INDEXED BY changes_shadow CROSS JOIN work_items w ON w.change_id = c.change_id
+         WHERE c.shadow AND NOT c.paused_by_person AND NOT c.paused_by_rules AND NOT c.stopped AND c.held_until IS NULL
+             AND w.status = 'blocked' AND w.source IN ('code_review', 'review_fix')
+             AND NOT (w.source = 'code_review' AND 'review' IS CASE WHEN c.shadow_word IS NULL
+                 THEN (SELECT projects.shadow_mode FROM projects WHERE projects.project_id = c.project_id) ELSE c.shadow_mode END)
+             AND (w.not_before IS NULL OR w.not_before <= :now)
+             AND NOT EXISTS (SELECT 1 FROM shadows s WHERE s.item_id = w.item_id)
+             AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.item_id = w.item_id)
+         ORDER BY w.priority, w.created_at, length(w.item_id), w.item_id",
+    )?;
+    let found = statement
+        .query_map(named_params! { ":now": now.to_string() }, from_row::item)?
+        .collect::<std::result::Result<_, _>>()?;
+    Ok(found)
+}
+
+/// Something is in the way of the prompt, for now.
+pub(crate) fn put_off_shadow(conn: &Connection, id: &ItemId, until: Time) -> Result<()> {
+    conn.prepare_cached(
+        "UPDATE work_items SET not_before = :until WHERE item_id = :id AND status = 'blocked'",
+    )?
+    .execute(named_params! { ":until": until.to_string(), ":id": id.as_str() })?;
+    Ok(())
+}
+
+/// Writes down, once, what would have run.
+pub(crate) fn record_shadow(
+    conn: &Connection,
+    item: &Item,
+    shadowed: &Shadowed,
+    now: Time,
+) -> Result<bool> {
+    let inserted = conn
+        .prepare_cached(
+            "INSERT INTO shadows (item_id, change_id, agent, model, worktree, prompt, prompt_bytes, trouble, tokens,
+                 cost_micros, run_ms, basis, made_at)
+             VALUES (:item_id, :change_id, :agent, :model, :worktree, :prompt, :prompt_bytes, :trouble, :tokens,
+                 :cost_micros, :run_ms, :basis, :now)
+             ON CONFLICT (item_id) DO NOTHING",
+        )?
+        .execute(named_params! {
+            ":item_id": shadowed.item_id.as_str(),
+            ":change_id": shadowed.change_id.as_str(),
+            ":agent": shadowed.agent,
+            ":model": shadowed.model,
+            ":worktree": shadowed.worktree,
+            ":prompt": shadowed.prompt,
+            ":prompt_bytes": shadowed.prompt_bytes,
+            ":trouble": shadowed.trouble,
+            ":tokens": shadowed.estimate.tokens,
+            ":cost_micros": shadowed.estimate.cost_micros,
+            ":run_ms": shadowed.estimate.run_ms,
+            ":basis": shadowed.estimate.basis,
+            ":now": now.to_string(),
+        })?;
+    if inserted == 0 {
+        return Ok(false);
+    }
+    let summary = format!("not run, as it is in shadow: {}", told(item, shadowed));
+    let mut metadata = serde_json::to_value(shadowed)?;
+    if let Some(keys) = metadata.as_object_mut() {
+        keys.insert("source".into(), json!(item.source));
+    }
+    let event = about_item(
+        &shadowed.change_id,
+        &item.item_id,
+        EventType::Shadowed,
+        summary,
+    )
+    .with(metadata);
+    crate::blackboard::append(conn, &event, now)?;
+    Ok(true)
+}
+
+/// `review_fix w2 by claude (opus) in /w/login, prompt of 4012 bytes, about 61000 tokens, $0.42, 3 min`.
+pub(crate) fn told(item: &Item, shadowed: &Shadowed) -> String {
+    let agent = shadowed
+        .agent
+        .as_deref()
+        .unwrap_or("nobody (no agent is configured)");
+    let model = shadowed
+        .model
+        .as_deref()
+        .map(|model| format!(" ({model})"))
+        .unwrap_or_default();
+    let prompt = match (&shadowed.trouble, shadowed.prompt_bytes) {
+        (Some(trouble), _) => format!("its prompt can't be made: {trouble}"),
+        (None, bytes) => format!("with a prompt of {} bytes", bytes.unwrap_or_default()),
+    };
+    let estimate = shadowed
+        .estimate
+        .text()
+        .map(|text| format!(", about {text} ({})", shadowed.estimate.basis));
+    format!(
+        "{} {} by {agent}{model} in {}, {prompt}{}",
+        item.source,
+        item.item_id,
+        shadowed.worktree,
+        estimate.unwrap_or_default()
+    )
+}
+
+impl Estimate {
+    /// None: nothing of it can be told.
+    pub(crate) fn text(&self) -> Option<String> {
+        let tokens = self.tokens.map(|tokens| format!("{tokens} tokens"));
+        let money = self.cost_micros.map(dollars);
+        let time = self.run_ms.map(|ms| format!("{} s", ms.div_euclid(1000)));
+        let all: Vec<String> = [tokens, money, time].into_iter().flatten().collect();
+        Some(all.join(", ")).filter(|text| !text.is_empty())
+    }
+}
+
+pub(crate) fn shadow_of(conn: &Connection, id: &ItemId) -> Result<Option<Shadowed>> {
+    Ok(conn
+        .prepare_cached("SELECT * FROM shadows WHERE item_id = :id")?
+        .query_row(named_params! { ":id": id.as_str() }, from_row)
+        .optional()?)
+}
+
+/// The last runs of an agent that went well, for the same kind of work.
+pub(crate) fn past_runs(
+    conn: &Connection,
+    agent: &str,
+    source: Source,
+    limit: i64,
+) -> Result<Vec<PastRun>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT r.tokens, r.cost_micros,
+             CAST(round((julianday(r.ended_at) - julianday(r.started_at)) * 86400000) AS INTEGER) AS run_ms
+         FROM runs r INDEXED BY runs_by_agent JOIN work_items w ON w.item_id = r.item_id
+         WHERE r.agent = :agent AND r.ended = 'agent' AND r.exit_status = 0 AND w.source = :source
+         ORDER BY r.started_at DESC LIMIT :limit",
+    )?;
+    let found = statement
+        .query_map(
+            named_params! { ":agent": agent, ":source": source.as_str(), ":limit": limit },
+            |row| {
+                Ok(PastRun {
+                    tokens: row.get("tokens")?,
+                    cost_micros: row.get("cost_micros")?,
+                    run_ms: row.get("run_ms")?,
+                })
+            },
+        )?
+        .collect::<std::result::Result<_, _>>()?;
+    Ok(found)
+}
+
+/// What would have been done, by project. A review of a pull request is posted once; a fix of one is pushed, and posted.
+pub(crate) fn shadow_sums(conn: &Connection) -> Result<Vec<ShadowSum>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT p.project_id,
+             (SELECT count(*) FROM changes c WHERE c.project_id = p.project_id AND c.shadow
+                 AND c.state NOT IN ('merged', 'closed')) AS changes,
+             coalesce(sum(w.source = 'code_review'), 0) AS reviews,
+             (SELECT count(*) FROM shadow_reviews v JOIN changes o ON o.change_id = v.change_id
+                 WHERE o.project_id = p.project_id AND v.verdict IS NOT NULL) AS reviewed,
+             (SELECT count(*) FROM shadow_reviews v JOIN changes o ON o.change_id = v.change_id
+                 WHERE o.project_id = p.project_id AND v.verdict <> 'approved') AS rejected,
+             coalesce(sum(w.source = 'review_fix'), 0) AS fixes,
+             coalesce(sum(w.source = 'review_fix' AND c.pr_number IS NOT NULL), 0) AS pushes,
+             coalesce(sum(s.item_id IS NOT NULL AND c.pr_number IS NOT NULL), 0)
+                 + (SELECT count(*) FROM shadow_reviews v JOIN changes o ON o.change_id = v.change_id
+                     WHERE o.project_id = p.project_id AND o.pr_number IS NOT NULL AND v.verdict IS NOT NULL) AS posts,
+             coalesce(sum(s.tokens), 0) AS tokens, coalesce(sum(s.cost_micros), 0) AS cost_micros,
+             coalesce(sum(s.run_ms), 0) AS run_ms,
+             coalesce(sum(s.item_id IS NOT NULL AND (s.tokens IS NULL OR s.cost_micros IS NULL OR s.run_ms IS NULL)), 0)
+                 AS not_estimated
+         FROM projects p JOIN changes c ON c.project_id = p.project_id
+             LEFT JOIN shadows s ON s.change_id = c.change_id LEFT JOIN work_items w ON w.item_id = s.item_id
+         GROUP BY p.project_id HAVING changes > 0 OR reviewed > 0 OR count(s.item_id) > 0 ORDER BY p.project_id",
+    )?;
+    let found = statement
+        .query_map([], sum_from_row)?
+        .collect::<std::result::Result<_, _>>()?;
+    Ok(found)
+}
+
+fn sum_from_row(row: &Row<'_>) -> std::result::Result<ShadowSum, rusqlite::Error> {
+    Ok(ShadowSum {
+        project_id: Some(ProjectId::new(row.get::<_, String>("project_id")?)),
+        changes: row.get("changes")?,
+        reviews: row.get("reviews")?,
+        reviewed: row.get("reviewed")?,
+        rejected: row.get("rejected")?,
+        fixes: row.get("fixes")?,
+        pushes: row.get("pushes")?,
+        posts: row.get("posts")?,
+        tokens: row.get("tokens")?,
+        cost_micros: row.get("cost_micros")?,
+        run_ms: row.get("run_ms")?,
+        not_estimated: row.get("not_estimated")?,
+    })
+}
+
+fn from_row(row: &Row<'_>) -> std::result::Result<Shadowed, rusqlite::Error> {
+    Ok(Shadowed {
+        item_id: ItemId::new(row.get::<_, String>("item_id")?),
+        change_id: ChangeId::new(row.get::<_, String>("change_id")?),
+        agent: row.get("agent")?,
+        model: row.get("model")?,
+        worktree: row.get("worktree")?,
+        prompt: row.get("prompt")?,
+        prompt_bytes: row.get("prompt_bytes")?,
+        trouble: row.get("trouble")?,
+        estimate: Estimate {
+            tokens: row.get("tokens")?,
+            cost_micros: row.get("cost_micros")?,
+            run_ms: row.get("run_ms")?,
+            basis: row.get("basis")?,
+        },
+    })
+}

@@ -1,0 +1,5 @@
+//! Read-only looks for people: the board, pages of events, spend.
+
+pub(super) mod board_view;
+pub(super) mod lookup;
+pub(super) mod spend;

@@ -1,0 +1,198 @@
+//! What agents really spent, from the runs that have ended.
+
+use std::collections::BTreeMap;
+
+use rusqlite::{Connection, named_params};
+use serde::Serialize;
+
+use crate::blackboard::Result;
+use crate::change::{ChangeId, ProjectId};
+use crate::clock::{self, Time, Zone};
+
+/// The sum of some runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Spend {
+    pub(crate) runs: i64,
+    /// Runs whose agent reported no cost: `cost_micros` does not cover them.
+    pub(crate) without_cost: i64,
+    pub(crate) tokens: i64,
+    pub(crate) cost_micros: i64,
+    pub(crate) run_ms: i64,
+}
+
+/// Everything that was spent, summed in four ways. Days are newest first, changes costliest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct SpendSums {
+    pub(crate) changes: Vec<ChangeSpend>,
+    pub(crate) projects: Vec<ProjectSpend>,
+    pub(crate) agents: Vec<AgentSpend>,
+    pub(crate) days: Vec<DaySpend>,
+    pub(crate) all: Spend,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct ChangeSpend {
+    pub(crate) change_id: ChangeId,
+    pub(crate) project_id: ProjectId,
+    pub(crate) title: String,
+    #[serde(flatten)]
+    pub(crate) spend: Spend,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct ProjectSpend {
+    pub(crate) project_id: ProjectId,
+    #[serde(flatten)]
+    pub(crate) spend: Spend,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct AgentSpend {
+    pub(crate) agent: String,
+    #[serde(flatten)]
+    pub(crate) spend: Spend,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct DaySpend {
+    /// `2026-11-17`
+    pub(crate) day: String,
+    #[serde(flatten)]
+    pub(crate) spend: Spend,
+}
+
+impl Spend {
+    fn add(&mut self, one: Self) {
+        self.runs = self.runs.saturating_add(one.runs);
+        self.without_cost = self.without_cost.saturating_add(one.without_cost);
+        self.tokens = self.tokens.saturating_add(one.tokens);
+        self.cost_micros = self.cost_micros.saturating_add(one.cost_micros);
+        self.run_ms = self.run_ms.saturating_add(one.run_ms);
+    }
+}
+
+/// Money spent by runs that ended at this moment or later.
+pub(crate) fn spent_since(conn: &Connection, since: Time) -> Result<i64> {
+    Ok(conn
+        .prepare_cached(
+            "SELECT coalesce(sum(cost_micros), 0) FROM runs WHERE ended_at >= :since AND cost_micros IS NOT NULL",
+        )?
+        .query_row(named_params! { ":since": since.to_string() }, |row| row.get(0))?)
+}
+
+/// Money spent on one project by runs that ended at this moment or later.
+///
+/// From those runs to their changes: a day has few runs, a project may have thousands of changes.
+pub(crate) fn spent_on_project_since(
+    conn: &Connection,
+    project: &ProjectId,
+    since: Time,
+) -> Result<i64> {
+    Ok(conn
+        .prepare_cached(
+            "SELECT coalesce(sum(r.cost_micros), 0)
+             FROM runs r INDEXED BY runs_by_end CROSS JOIN changes c ON c.change_id = r.change_id
+             WHERE r.ended_at >= :since AND r.cost_micros IS NOT NULL AND c.project_id = :project",
+        )?
+        .query_row(
+            named_params! { ":since": since.to_string(), ":project": project.as_str() },
+            |row| row.get(0),
+        )?)
+}
+
+/// An agent some of whose runs for a change reported no cost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct WithoutCost {
+    pub(crate) agent: String,
+    pub(crate) runs: i64,
+    pub(crate) without_cost: i64,
+}
+
+/// Agents whose runs for a change, or some of them, reported no cost.
+pub(crate) fn agents_without_cost(conn: &Connection, id: &ChangeId) -> Result<Vec<WithoutCost>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT agent, count(*) AS runs, sum(cost_micros IS NULL) AS without_cost FROM runs
+         WHERE change_id = :id AND ended = 'agent' GROUP BY agent HAVING without_cost > 0 ORDER BY agent",
+    )?;
+    let agents = statement
+        .query_map(named_params! { ":id": id.as_str() }, |row| {
+            Ok(WithoutCost {
+                agent: row.get("agent")?,
+                runs: row.get("runs")?,
+                without_cost: row.get("without_cost")?,
+            })
+        })?
+        .collect::<std::result::Result<_, _>>()?;
+    Ok(agents)
+}
+
+pub(crate) fn spend_sums(conn: &Connection, zone: Zone) -> Result<SpendSums> {
+    let mut statement = conn.prepare_cached(
+        "SELECT r.change_id, c.project_id, c.title, r.agent, r.ended_at, r.tokens, r.cost_micros,
+             coalesce((SELECT e.metadata ->> '$.elapsed_ms' FROM events e
+                 WHERE e.target_type = 'run' AND e.target_id = r.run_id AND e.event_type = 'run_finished'), 0) AS run_ms
+         FROM runs r JOIN changes c ON c.change_id = r.change_id
+         WHERE r.ended_at IS NOT NULL AND r.ended <> 'not_started'",
+    )?;
+    let mut rows = statement.query([])?;
+    let mut all = Spend::default();
+    let mut changes: BTreeMap<String, ChangeSpend> = BTreeMap::new();
+    let (mut projects, mut agents, mut days) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    while let Some(row) = rows.next()? {
+        let (tokens, cost): (Option<i64>, Option<i64>) =
+            (row.get("tokens")?, row.get("cost_micros")?);
+        let spend = Spend {
+            runs: 1,
+            without_cost: i64::from(cost.is_none()),
+            tokens: tokens.unwrap_or(0),
+            cost_micros: cost.unwrap_or(0),
+            // As measured beside the agent and counted for its change. From start to end would count time without a daemon.
+            run_ms: row.get("run_ms")?,
+        };
+        let (id, project): (String, String) = (row.get("change_id")?, row.get("project_id")?);
+        let of_change = ChangeSpend {
+            change_id: ChangeId::new(&id),
+            project_id: ProjectId::new(&project),
+            title: row.get("title")?,
+            spend: Spend::default(),
+        };
+        changes.entry(id).or_insert(of_change).spend.add(spend);
+        projects
+            .entry(project)
+            .or_insert_with(Spend::default)
+            .add(spend);
+        agents
+            .entry(row.get::<_, String>("agent")?)
+            .or_insert_with(Spend::default)
+            .add(spend);
+        // The column's CHECK keeps anything else out.
+        let ended = Time::parse(&row.get::<_, String>("ended_at")?)
+            .unwrap_or_else(|_| Time::from_millis(0));
+        days.entry(clock::day(ended, zone).name)
+            .or_insert_with(Spend::default)
+            .add(spend);
+        all.add(spend);
+    }
+    let mut changes: Vec<ChangeSpend> = changes.into_values().collect();
+    changes.sort_by_key(|one| (-one.spend.cost_micros, -one.spend.tokens, -one.spend.run_ms));
+    Ok(SpendSums {
+        changes,
+        projects: projects
+            .into_iter()
+            .map(|(id, spend)| ProjectSpend {
+                project_id: ProjectId::new(id),
+                spend,
+            })
+            .collect(),
+        agents: agents
+            .into_iter()
+            .map(|(agent, spend)| AgentSpend { agent, spend })
+            .collect(),
+        days: days
+            .into_iter()
+            .rev()
+            .map(|(day, spend)| DaySpend { day, spend })
+            .collect(),
+        all,
+    })
+}

@@ -1,0 +1,273 @@
+//! The right to run an item: taken in one statement, renewed, given back, taken from the dead. The epoch rises with
+//! every claim, and every later write of that run names it.
+
+use std::time::Duration;
+
+use rusqlite::{Connection, OptionalExtension as _, named_params};
+use serde_json::json;
+
+use super::items;
+use super::items::about_item;
+use crate::blackboard::BoardError;
+use crate::blackboard::Result;
+use crate::blackboard::changes;
+use crate::blackboard::from_row;
+use crate::blackboard::rejections;
+use crate::change::Change;
+use crate::clock::Time;
+use crate::event::{EventType, NewEvent, TargetType};
+use crate::state::Trigger;
+use crate::work::{Claim, Item, ItemId, Source};
+
+/// An item that is ours until the lease ends.
+#[derive(Debug, Clone)]
+pub(crate) struct Claimed {
+    pub(crate) item: Item,
+    pub(crate) change: Change,
+    /// A review whose change is in shadow: nothing follows from it.
+    pub(crate) in_shadow: bool,
+}
+
+impl Claimed {
+    pub(crate) fn claim(&self) -> Claim {
+        Claim {
+            item_id: self.item.item_id.clone(),
+            epoch: self.item.epoch,
+        }
+    }
+}
+
+/// Who claims, and for how long.
+#[derive(Debug, Clone)]
+pub(crate) struct Holding {
+    pub(crate) holder: String,
+    pub(crate) lease: Duration,
+}
+
+/// Makes what became due ready: delayed items stay out of the ready index until then.
+pub(crate) fn ripen(conn: &Connection, now: Time) -> Result<usize> {
+    Ok(conn
+        .prepare_cached("UPDATE work_items SET not_before = NULL WHERE status = 'available' AND not_before <= :now")?
+        .execute(named_params! { ":now": now.to_string() })?)
+}
+
+/// Claims the first item that is due: priority, then age, then id; never a second one in the same worktree.
+pub(crate) fn claim(conn: &Connection, holding: &Holding, now: Time) -> Result<Option<Claimed>> {
+    ripen(conn, now)?;
+    loop {
+        let claimed = conn
+            .prepare_cached(
+                "UPDATE work_items SET status = 'claimed', claimed_by = :holder, epoch = epoch + 1,
+                     attempt = attempt + 1, lease_expires_at = :until
+                 WHERE status = 'available' AND item_id = (
+                     SELECT item_id FROM (
+                         SELECT * FROM (SELECT item_id, priority, created_at FROM work_items AS w
+                             WHERE source = 'code_review' AND status = 'available' AND not_before IS NULL
+                             AND NOT EXISTS (SELECT 1 FROM work_items AS c WHERE c.status = 'claimed' AND c.worktree = w.worktree)
+                             ORDER BY priority, created_at, length(item_id), item_id LIMIT 1)
+                         UNION ALL
+                         SELECT * FROM (SELECT item_id, priority, created_at FROM work_items AS w
+                             WHERE source = 'review_fix' AND status = 'available' AND not_before IS NULL
+                             AND NOT EXISTS (SELECT 1 FROM work_items AS c WHERE c.status = 'claimed' AND c.worktree = w.worktree)
+                             ORDER BY priority, created_at, length(item_id), item_id LIMIT 1))
+                     ORDER BY priority, created_at, length(item_id), item_id LIMIT 1)
+                 RETURNING *",
+            )?
+            .query_row(
+                named_params! {
+                    ":holder": holding.holder,
+                    ":until": now.plus(holding.lease).to_string(),
+                },
+                from_row::item,
+            )
+            .optional()?;
+        let Some(item) = claimed else { return Ok(None) };
+        match enter(conn, &item, holding, now) {
+            Ok(change) => {
+                return Ok(Some(Claimed {
+                    item,
+                    change,
+                    in_shadow: false,
+                }));
+            }
+            // An item that its change has no use for (made by hand, say) must not stand in the way of the others.
+            Err(BoardError::NoSuchMove(refused)) => {
+                items::cancel_item(conn, &item.item_id, &refused.to_string(), "remand", now)?;
+                rejections::settle_fix(conn, &item.item_id, &refused.to_string())?;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn enter(conn: &Connection, item: &Item, holding: &Holding, now: Time) -> Result<Change> {
+    let change_id = item
+        .change_id
+        .as_ref()
+        .ok_or_else(|| BoardError::NotFound {
+            kind: "change of item",
+            id: item.item_id.to_string(),
+        })?;
+    let trigger = if item.source == Source::ReviewFix {
+        Trigger::FixClaimed
+    } else {
+        Trigger::ReviewClaimed
+    };
+    let change = changes::advance(conn, change_id, trigger, "remand", now)?;
+    let event = about_item(
+        change_id,
+        &item.item_id,
+        EventType::WorkClaimed,
+        format!("{} {} claimed", item.source, item.item_id),
+    )
+    .with(json!({ "item_id": item.item_id, "epoch": item.epoch, "attempt": item.attempt, "holder": holding.holder }));
+    crate::blackboard::append(conn, &event, now)?;
+    Ok(change)
+}
+
+/// Checks that a claim still holds; every write of a run goes through here first.
+pub(crate) fn fenced(conn: &Connection, claim: &Claim) -> Result<Item> {
+    let item = crate::blackboard::item(conn, &claim.item_id)?;
+    if item.epoch == claim.epoch && item.claimed_by.is_some() {
+        Ok(item)
+    } else {
+        Err(BoardError::Stale {
+            item: claim.item_id.clone(),
+            epoch: claim.epoch,
+        })
+    }
+}
+
+/// Extends the lease. A claim that is over is `Stale`: the run must be ended.
+pub(crate) fn renew(conn: &Connection, claim: &Claim, lease: Duration, now: Time) -> Result<()> {
+    let renewed = conn
+        .prepare_cached(
+            "UPDATE work_items SET lease_expires_at = :until
+             WHERE item_id = :id AND epoch = :epoch AND status = 'claimed'",
+        )?
+        .execute(named_params! {
+            ":until": now.plus(lease).to_string(),
+            ":id": claim.item_id.as_str(),
+            ":epoch": claim.epoch,
+        })?;
+    if renewed == 1 {
+        Ok(())
+    } else {
+        Err(BoardError::Stale {
+            item: claim.item_id.clone(),
+            epoch: claim.epoch,
+        })
+    }
+}
+
+/// Puts a claimed item back, with its attempt: a stop or a restart is nobody's failure.
+pub(crate) fn give_back(
+    conn: &Connection,
+    claim: &Claim,
+    not_before: Option<Time>,
+    now: Time,
+) -> Result<()> {
+    let item = fenced(conn, claim)?;
+    let change = item
+        .change_id
+        .as_ref()
+        .map(|id| crate::blackboard::change(conn, id))
+        .transpose()?;
+    let waits = change.is_some_and(|change| change.paused || change.held_until.is_some());
+    conn.prepare_cached(
+        "UPDATE work_items SET status = CASE WHEN :waits THEN 'blocked' ELSE 'available' END, claimed_by = NULL,
+             lease_expires_at = NULL, attempt = max(attempt - 1, 0), not_before = :not_before
+         WHERE item_id = :id AND epoch = :epoch AND status = 'claimed'",
+    )?
+    .execute(named_params! {
+        ":waits": waits,
+        ":not_before": not_before.filter(|moment| *moment > now).map(|moment| moment.to_string()),
+        ":id": claim.item_id.as_str(),
+        ":epoch": claim.epoch,
+    })?;
+    Ok(())
+}
+
+/// Counts a run that vanished; returns how many in a row that makes.
+pub(crate) fn lose_run(conn: &Connection, claim: &Claim) -> Result<i64> {
+    fenced(conn, claim)?;
+    Ok(conn
+        .prepare_cached("UPDATE work_items SET lost_runs = lost_runs + 1 WHERE item_id = :id RETURNING lost_runs")?
+        .query_row(named_params! { ":id": claim.item_id.as_str() }, |row| row.get(0))?)
+}
+
+/// What others hold: item, holder and epoch. Whether they are dead is for the caller to prove.
+pub(crate) fn foreign_claims(conn: &Connection, holder: &str) -> Result<Vec<(Claim, String)>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT item_id, epoch, claimed_by FROM work_items WHERE status = 'claimed' AND claimed_by <> :holder",
+    )?;
+    let claims = statement
+        .query_map(named_params! { ":holder": holder }, |row| {
+            let item_id = ItemId::new(row.get::<_, String>("item_id")?);
+            Ok((
+                Claim {
+                    item_id,
+                    epoch: row.get("epoch")?,
+                },
+                row.get("claimed_by")?,
+            ))
+        })?
+        .collect::<std::result::Result<_, _>>()?;
+    Ok(claims)
+}
+
+/// Puts back the item of a holder that was proven dead. Nothing happens when it was put back already.
+pub(crate) fn take_from_dead(conn: &Connection, claim: &Claim, now: Time) -> Result<bool> {
+    match give_back(conn, claim, None, now) {
+        Ok(()) => Ok(true),
+        Err(BoardError::Stale { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether a claim would find anything: two probes of indexes, no lock taken.
+pub(crate) fn anything_ready(conn: &Connection, now: Time) -> Result<bool> {
+    Ok(conn
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM work_items WHERE source IN ('code_review', 'review_fix')
+                     AND status = 'available' AND not_before IS NULL)
+                 OR EXISTS (SELECT 1 FROM work_items WHERE status = 'available' AND not_before <= :now)",
+        )?
+        .query_row(named_params! { ":now": now.to_string() }, |row| row.get(0))?)
+}
+
+const UNKNOWN: &str = "SELECT * FROM work_items AS w
+     WHERE source IN ('github', 'specflow', 'manual', 'pull_request', 'feedback_analysis')
+         AND status = 'available' AND not_before IS NULL
+         AND NOT EXISTS (SELECT 1 FROM events WHERE target_type = 'work_item' AND target_id = w.item_id
+             AND event_type = 'skipped')";
+
+/// Whether a ready item is of a source that this dispatch can't run and was not told so yet.
+pub(crate) fn any_unknown_source(conn: &Connection) -> Result<bool> {
+    Ok(conn.prepare_cached(UNKNOWN)?.exists([])?)
+}
+
+/// Ready items of sources that this dispatch can't run: each is left alone, with one event.
+pub(crate) fn skip_unknown_sources(conn: &Connection, now: Time) -> Result<usize> {
+    let unknown: Vec<Item> = conn
+        .prepare_cached(UNKNOWN)?
+        .query_map([], from_row::item)?
+        .collect::<std::result::Result<_, _>>()?;
+    for item in &unknown {
+        let reason = format!(
+            "this version does not run items of source `{}`",
+            item.source
+        );
+        let event = NewEvent {
+            event_type: EventType::Skipped,
+            actor: "remand".into(),
+            target_type: TargetType::WorkItem,
+            target_id: item.item_id.to_string(),
+            change_id: item.change_id.clone(),
+            summary: format!("{} left alone: {reason}", item.item_id),
+            metadata: json!({ "reason": reason }),
+        };
+        crate::blackboard::append(conn, &event, now)?;
+    }
+    Ok(unknown.len())
+}

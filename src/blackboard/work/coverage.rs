@@ -1,0 +1,122 @@
+//! The feedback that the prompts of runs held: a rejection is only fixed when all of it was told.
+
+use rusqlite::{Connection, Row, named_params};
+use serde::Serialize;
+
+use crate::blackboard::Result;
+use crate::change::ChangeId;
+use crate::finding::FindingId;
+use crate::work::{ItemId, RejectionId, RunId};
+
+/// Part of one piece of feedback that a prompt held, in bytes of its cleaned text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Coverage {
+    pub(crate) piece: String,
+    pub(crate) rejection_id: Option<RejectionId>,
+    pub(crate) finding_id: Option<FindingId>,
+    /// First byte in the prompt; earlier prompts held those before it.
+    pub(crate) start: i64,
+    pub(crate) end: i64,
+    pub(crate) total: i64,
+}
+
+impl Coverage {
+    /// Nothing of it is left to tell.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.end >= self.total
+    }
+}
+
+/// Feedback that no run of a fix was told, or not to its end: it is a person's now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct LeftOut {
+    pub(crate) piece: String,
+    pub(crate) rejection_id: Option<RejectionId>,
+    pub(crate) finding_id: Option<FindingId>,
+    pub(crate) path: Option<String>,
+    pub(crate) line: Option<i64>,
+    /// Its first line.
+    pub(crate) text: String,
+    /// Address on the forge.
+    pub(crate) url: Option<String>,
+    pub(crate) bytes: i64,
+    pub(crate) told_bytes: i64,
+}
+
+pub(crate) fn record(conn: &Connection, run_id: &RunId, pieces: &[Coverage]) -> Result<()> {
+    let mut statement = conn.prepare_cached(
+        "INSERT INTO run_feedback (run_id, piece, rejection_id, finding_id, start_byte, end_byte, total_bytes)
+         VALUES (:run_id, :piece, :rejection_id, :finding_id, :start, :end, :total)",
+    )?;
+    for piece in pieces {
+        statement.execute(named_params! {
+            ":run_id": run_id.as_str(),
+            ":piece": piece.piece,
+            ":rejection_id": piece.rejection_id.as_ref().map(RejectionId::as_str),
+            ":finding_id": piece.finding_id.as_ref().map(FindingId::as_str),
+            ":start": piece.start,
+            ":end": piece.end,
+            ":total": piece.total,
+        })?;
+    }
+    Ok(())
+}
+
+/// Feedback that the prompts of an item held together, over all runs whose work counts.
+pub(crate) fn coverage_of_item(conn: &Connection, item_id: &ItemId) -> Result<Vec<Coverage>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT piece, rejection_id, finding_id, min(start_byte) AS start_byte, max(end_byte) AS end_byte,
+             max(total_bytes) AS total_bytes
+         FROM runs JOIN run_feedback USING (run_id) WHERE item_id = :item AND discarded = 0 GROUP BY piece",
+    )?;
+    let found = statement
+        .query_map(named_params! { ":item": item_id.as_str() }, from_row)?
+        .collect::<std::result::Result<_, _>>()?;
+    Ok(found)
+}
+
+/// Feedback that the prompt of one run held.
+pub(crate) fn coverage_of_run(conn: &Connection, run_id: &RunId) -> Result<Vec<Coverage>> {
+    let mut statement = conn.prepare_cached("SELECT * FROM run_feedback WHERE run_id = :run")?;
+    let found = statement
+        .query_map(named_params! { ":run": run_id.as_str() }, from_row)?
+        .collect::<std::result::Result<_, _>>()?;
+    Ok(found)
+}
+
+/// What finished fixes were told of rejections that went to a person because of the rest.
+pub(crate) fn told_of_unfinished(conn: &Connection, change_id: &ChangeId) -> Result<Vec<Coverage>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT DISTINCT item_id FROM rejections JOIN work_items USING (item_id)
+         WHERE rejections.change_id = :id AND rejections.state = 'escalated' AND work_items.status = 'completed'",
+    )?;
+    let items: Vec<ItemId> = statement
+        .query_map(named_params! { ":id": change_id.as_str() }, |row| {
+            row.get::<_, String>(0).map(ItemId::new)
+        })?
+        .collect::<std::result::Result<_, _>>()?;
+    let mut told = Vec::new();
+    for item in items {
+        told.extend(
+            coverage_of_item(conn, &item)?
+                .into_iter()
+                .filter(Coverage::is_complete),
+        );
+    }
+    Ok(told)
+}
+
+fn from_row(row: &Row<'_>) -> std::result::Result<Coverage, rusqlite::Error> {
+    Ok(Coverage {
+        piece: row.get("piece")?,
+        rejection_id: row
+            .get::<_, Option<String>>("rejection_id")?
+            .map(RejectionId::new),
+        finding_id: row
+            .get::<_, Option<String>>("finding_id")?
+            .map(FindingId::new),
+        start: row.get("start_byte")?,
+        end: row.get("end_byte")?,
+        total: row.get("total_bytes")?,
+    })
+}

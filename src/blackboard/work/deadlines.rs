@@ -1,0 +1,188 @@
+//! Stored deadlines that cannot be right: each lies further ahead than any interval that is ever stored. The clock was
+//! ahead when it was written, and waiting for it would stop the work for as long as the clock was wrong.
+//!
+//! All of them are voided in one place, so that every other query may compare with `now` alone.
+
+use std::time::Duration;
+
+use rusqlite::{Connection, Row, named_params};
+use serde_json::json;
+
+use super::hold;
+use crate::blackboard::Result;
+use crate::blackboard::from_row;
+use crate::change::{ChangeId, ProjectId};
+use crate::clock::Time;
+use crate::closed_enum::closed_enum;
+use crate::event::{EventType, NewEvent, TargetType};
+
+/// The longest hold: the weekly usage limit of an agent.
+pub(crate) const LONGEST_HOLD: Duration = Duration::from_hours(7 * 24);
+
+/// The longest window of the forge's rate limit.
+pub(crate) const RATE_WINDOW: Duration = Duration::from_hours(1);
+
+/// A clock that was set back by less than this has not jumped.
+pub(crate) const CLOCK_TOLERANCE: Duration = Duration::from_secs(60);
+
+/// The latest plausible moments, as of now.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Latest {
+    /// Of the next read of an open pull request, and of the next look for new ones.
+    pub(crate) read: Time,
+    /// Of the next read of a pull request that is over.
+    pub(crate) closed_read: Time,
+    /// Of the next try of what failed: a read, a post, an item, an evaluator.
+    pub(crate) retry: Time,
+    pub(crate) now: Time,
+}
+
+closed_enum! {
+    "deadline" Deadline {
+        Read = "read",
+        Discovery = "discovery",
+        Hold = "hold",
+        Item = "item",
+        Post = "post",
+        Evaluator = "evaluator",
+    }
+}
+
+/// A deadline that cannot be right.
+#[derive(Debug, Clone)]
+pub(crate) struct Implausible {
+    pub(crate) deadline: Deadline,
+    /// The key of its row.
+    pub(crate) id: String,
+    pub(crate) change_id: Option<ChangeId>,
+    pub(crate) stored: Option<Time>,
+}
+
+/// The longest pause before something that failed is tried again.
+pub(crate) fn longest_retry(backoff_max: Duration) -> Duration {
+    backoff_max.max(RATE_WINDOW)
+}
+
+/// The deadlines that cannot be right.
+///
+/// The third read is that of a pull request whose reading ended because it had been closed for long, by a clock that was
+/// ahead. A hold also ends early when it began in the future: its own longest interval is a week.
+pub(crate) fn implausible(conn: &Connection, latest: &Latest) -> Result<Vec<Implausible>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT 'read' AS deadline, change_id AS id, change_id, next_read AS stored FROM pulls INDEXED BY pulls_due
+             WHERE next_read > :read AND change_id IS NOT NULL AND next_read > CASE
+                 WHEN failures > 0 THEN :failed_read
+                 WHEN state = 'open' AND EXISTS (SELECT 1 FROM changes
+                     WHERE changes.change_id = pulls.change_id AND changes.state NOT IN ('merged', 'closed')) THEN :read
+                 ELSE :closed_read END
+         UNION ALL
+         SELECT 'read', change_id, change_id, NULL FROM pulls INDEXED BY pulls_ended
+             WHERE next_read IS NULL AND read_at > :ahead AND state = 'closed' AND change_id IS NOT NULL
+         UNION ALL
+         SELECT 'discovery', project_id, NULL, next_read FROM discoveries
+             WHERE next_read > CASE WHEN failures > 0 THEN :failed_read ELSE :read END
+         UNION ALL
+         SELECT 'hold', change_id, change_id, held_until FROM changes
+             WHERE held_until IS NOT NULL AND (held_until > :hold OR held_at > :ahead)
+         UNION ALL
+         SELECT 'item', item_id, change_id, not_before FROM work_items INDEXED BY items_open
+             WHERE status IN ('available', 'claimed', 'blocked') AND not_before > :retry
+         UNION ALL
+         SELECT 'post', key, change_id, not_before FROM intents INDEXED BY intents_open
+             WHERE done_at IS NULL AND kind <> 'push' AND not_before > :retry
+         UNION ALL
+         SELECT 'evaluator', name, NULL, try_again FROM evaluator_troubles WHERE try_again > :retry",
+    )?;
+    let found = statement
+        .query_map(
+            named_params! {
+                ":read": latest.read.to_string(),
+                ":closed_read": latest.closed_read.to_string(),
+                // What was read and could not be stored is read again by the schedule.
+                ":failed_read": latest.read.max(latest.retry).to_string(),
+                ":retry": latest.retry.to_string(),
+                ":hold": latest.now.plus(LONGEST_HOLD).to_string(),
+                ":ahead": latest.now.plus(CLOCK_TOLERANCE).to_string(),
+            },
+            from_row,
+        )?
+        .collect::<std::result::Result<_, _>>()?;
+    Ok(found)
+}
+
+/// Makes due now what waits for a moment that cannot be right, each with an event; returns how many.
+pub(crate) fn void_implausible(conn: &Connection, latest: &Latest) -> Result<usize> {
+    let found = implausible(conn, latest)?;
+    for one in &found {
+        void(conn, one, latest.now)?;
+    }
+    Ok(found.len())
+}
+
+fn void(conn: &Connection, one: &Implausible, now: Time) -> Result<()> {
+    let why = format!(
+        "the {} was put off by a clock that was ahead, and is due now",
+        one.deadline
+    );
+    let sql = match one.deadline {
+        Deadline::Read => "UPDATE pulls SET next_read = :now WHERE change_id = :id",
+        Deadline::Discovery => "UPDATE discoveries SET next_read = :now WHERE project_id = :id",
+        Deadline::Hold => {
+            let change = crate::blackboard::change(conn, &ChangeId::new(&one.id))?;
+            hold::end_hold(
+                conn,
+                &change,
+                "its end was stored by a clock that was ahead",
+                now,
+            )?;
+            // What it waited for may have been put off by the same clock.
+            return crate::blackboard::operator::pause::retry_now(conn, &change.change_id, now);
+        }
+        Deadline::Item => "UPDATE work_items SET not_before = :now WHERE item_id = :id",
+        Deadline::Post => "UPDATE intents SET not_before = :now WHERE key = :id",
+        Deadline::Evaluator => "UPDATE evaluator_troubles SET try_again = :now WHERE name = :id",
+    };
+    conn.prepare_cached(sql)?
+        .execute(named_params! { ":now": now.to_string(), ":id": one.id })?;
+    let change_id = one.change_id.clone().unwrap_or_else(|| ChangeId::new(""));
+    let mut event = NewEvent::about(&change_id, EventType::Skipped, &why)
+        .with(json!({ "reason": why, "deadline": one.deadline, "stored": one.stored }));
+    event.change_id.clone_from(&one.change_id);
+    let event = match one.deadline {
+        Deadline::Discovery => event.on(TargetType::Project, ProjectId::new(&one.id)),
+        Deadline::Evaluator => event.on(TargetType::Evaluator, &one.id),
+        Deadline::Read | Deadline::Hold | Deadline::Item | Deadline::Post => event,
+    };
+    crate::blackboard::append(conn, &event, now)?;
+    Ok(())
+}
+
+/// The latest time of something that was done, by whatever clock: one in the future proves that the clock was set back.
+pub(crate) fn latest_stored(conn: &Connection) -> Result<Option<Time>> {
+    let text: Option<String> = conn
+        .prepare_cached(
+            "SELECT max(moment) FROM (
+                 SELECT max(updated_at) AS moment FROM changes WHERE state NOT IN ('merged', 'closed')
+                 UNION ALL SELECT max(read_at) FROM pulls
+                 UNION ALL SELECT max(last_run) FROM evaluators
+                 UNION ALL SELECT max(seen_at) FROM rate)",
+        )?
+        .query_row([], |row| row.get(0))?;
+    Ok(text.and_then(|text| Time::parse(&text).ok()))
+}
+
+/// Whether a time of something that was done lies in the future.
+pub(crate) fn is_ahead(done: Time, now: Time) -> bool {
+    done > now.plus(CLOCK_TOLERANCE)
+}
+
+fn from_row(row: &Row<'_>) -> std::result::Result<Implausible, rusqlite::Error> {
+    Ok(Implausible {
+        deadline: from_row::word(row, "deadline")?,
+        id: row.get("id")?,
+        change_id: row
+            .get::<_, Option<String>>("change_id")?
+            .map(ChangeId::new),
+        stored: from_row::time_or_none(row, "stored")?,
+    })
+}

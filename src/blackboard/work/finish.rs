@@ -1,0 +1,465 @@
+//! The ends of items: each is one step with its events, its follow-up and the change's move, and happens only while
+//! the claim's epoch still holds.
+
+use rusqlite::{Connection, named_params};
+use serde_json::{Value, json};
+
+use super::claim::fenced;
+use super::items;
+use super::items::about_item;
+use crate::blackboard::BoardError;
+use crate::blackboard::LeftOut;
+use crate::blackboard::NewIntent;
+use crate::blackboard::Result;
+use crate::blackboard::changes;
+use crate::blackboard::escalate::{escalate, set_final};
+use crate::blackboard::forge::outbox;
+use crate::blackboard::forge::pulls;
+use crate::blackboard::operator::guidance;
+use crate::blackboard::reviews;
+use crate::change::{Change, ChangeId, FinalVerdict, State};
+use crate::clock::Time;
+use crate::event::{EventType, NewEvent};
+use crate::finding::{Finding, Outcome, Resolution, Severity, Verdict};
+use crate::proposal::Escalation;
+use crate::state::Trigger;
+use crate::work::{Claim, Item, ItemId, RejectionId, RunId};
+
+/// A review that can't be read as a verdict.
+#[derive(Debug, Clone)]
+pub(crate) struct Unclear {
+    /// Whose answer it is.
+    pub(crate) run_id: RunId,
+    pub(crate) reason: String,
+    pub(crate) missing: Vec<String>,
+}
+
+/// A review that was read, with its receipt: what the reviewer was given.
+#[derive(Debug, Clone)]
+pub(crate) struct ReviewDone {
+    pub(crate) head: String,
+    pub(crate) base: String,
+    pub(crate) tree: String,
+    pub(crate) files: Vec<String>,
+    pub(crate) lines: i64,
+    pub(crate) verdict: Verdict,
+    pub(crate) raw_verdict: Option<Verdict>,
+    pub(crate) dialect: String,
+    pub(crate) reason: String,
+    pub(crate) summary: Option<String>,
+    pub(crate) body: String,
+    pub(crate) findings: Vec<Finding>,
+    /// What becomes of findings of earlier reviews: id, outcome, and why it is resolved. Others stay as they are.
+    pub(crate) judged: Vec<(String, Outcome, Option<Resolution>)>,
+    pub(crate) threshold: Severity,
+    pub(crate) agent: String,
+    pub(crate) model: Option<String>,
+}
+
+/// A fix that is committed and passed its gates.
+#[derive(Debug, Clone)]
+pub(crate) struct FixDone {
+    pub(crate) head_before: String,
+    pub(crate) head_after: String,
+    pub(crate) commits: usize,
+    pub(crate) files: Vec<String>,
+    /// What the agent answered for each finding: id, outcome, reason.
+    pub(crate) answers: Vec<(String, Outcome, String)>,
+    /// Where it was pushed to; none for a change that is only here.
+    pub(crate) pushed_to: Option<String>,
+    /// What is to be said on the pull request.
+    pub(crate) posts: Vec<NewIntent>,
+    /// What no run was told.
+    pub(crate) rest: Option<Rest>,
+}
+
+/// Feedback that found no room in any prompt of a fix.
+#[derive(Debug, Clone)]
+pub(crate) struct Rest {
+    pub(crate) left_out: Vec<LeftOut>,
+    pub(crate) reason: String,
+    pub(crate) decide: String,
+}
+
+/// An item that failed, which always needs a person.
+#[derive(Debug, Clone)]
+pub(crate) struct Failure {
+    pub(crate) reason: String,
+    pub(crate) decide: String,
+    pub(crate) bound: Option<&'static str>,
+    pub(crate) final_verdict: Option<FinalVerdict>,
+    pub(crate) wip: Option<String>,
+}
+
+/// A finished review: stored, its event appended, the change moved.
+pub(crate) fn finish_review(
+    conn: &Connection,
+    claim: &Claim,
+    done: &ReviewDone,
+    now: Time,
+) -> Result<Change> {
+    let item = fenced(conn, claim)?;
+    let change = change_of(conn, &item)?;
+    let (review_id, findings) = reviews::insert_review(conn, &change, &item.item_id, done, now)?;
+    let id = &change.change_id;
+    let about = |event_type, summary: String| about_item(id, &item.item_id, event_type, summary);
+    let said = done.summary.clone().unwrap_or_else(|| done.reason.clone());
+    if change.has_pr() && done.verdict != Verdict::Unclear {
+        let post = NewIntent {
+            key: format!("review:{review_id}"),
+            kind: outbox::IntentKind::Review,
+            change_id: id.clone(),
+            payload: json!({
+                "review_id": review_id, "findings": findings.iter().map(finding_json).collect::<Vec<_>>(),
+            }),
+            epoch: claim.epoch,
+        };
+        outbox::intend(conn, &post, now)?;
+    }
+    match done.verdict {
+        Verdict::Approved => {
+            complete(conn, &item, now)?;
+            let approved = about(EventType::WorkApproved, format!("approved: {said}")).with(json!({
+                "verdict": done.verdict, "raw_verdict": done.raw_verdict, "review_id": review_id, "item_id": item.item_id,
+                "head": done.head, "base": done.base, "not_raised_again": not_raised_again(done),
+            }));
+            crate::blackboard::append(conn, &approved, now)?;
+            set_final(conn, id, Some(FinalVerdict::Approved))?;
+            settle(conn, id)?;
+            let after = changes::advance(conn, id, Trigger::ReviewApproved, "remand", now)?;
+            if after.state == State::SelfReviewPassed && !after.has_pr() {
+                return changes::advance(conn, id, Trigger::LocalOnly, "remand", now);
+            }
+            Ok(after)
+        }
+        Verdict::ChangesRequested => {
+            complete(conn, &item, now)?;
+            let rejected = about(
+                EventType::WorkRejected,
+                format!("changes requested: {said}"),
+            )
+            .with(json!({
+                "verdict": done.verdict,
+                "raw_verdict": done.raw_verdict,
+                "review_id": review_id,
+                "item_id": item.item_id,
+                "head": done.head,
+                "body": done.body,
+                "findings": findings.iter().map(finding_json).collect::<Vec<_>>(),
+            }));
+            crate::blackboard::append(conn, &rejected, now)?;
+            set_final(conn, id, Some(FinalVerdict::ChangesRequested))?;
+            settle(conn, id)?;
+            changes::advance(conn, id, Trigger::ReviewRejected, "remand", now)
+        }
+        Verdict::NeedsDiscussion => {
+            complete(conn, &item, now)?;
+            settle(conn, id)?;
+            let escalation = Escalation {
+                reason: format!("the reviewer wants a discussion: {said}"),
+                decide: format!(
+                    "read the review (remand show {review_id}), then `remand refine {id} --text …` or `remand approve {id}`"
+                ),
+                bound: None,
+                rejected_item: Some(item.item_id.clone()),
+                final_verdict: Some(FinalVerdict::NeedsDiscussion),
+                failed_item: None,
+            };
+            escalate(conn, id, &escalation, now)
+        }
+        Verdict::Unclear => {
+            let failure = Failure {
+                reason: format!(
+                    "the review can't be read as a verdict, also when asked again: {}",
+                    done.reason
+                ),
+                decide: format!(
+                    "read what the reviewer wrote (remand show {review_id}), then `remand verdict {id} APPROVED|CHANGES_REQUESTED`, or `remand retry {id}` for another review"
+                ),
+                bound: None,
+                final_verdict: None,
+                wip: None,
+            };
+            fail(conn, claim, &failure, now)
+        }
+    }
+}
+
+/// The review was unclear for the first time: it is asked for once more, inside the same item.
+pub(crate) fn ask_again(
+    conn: &Connection,
+    claim: &Claim,
+    unclear: &Unclear,
+    now: Time,
+) -> Result<()> {
+    let item = fenced(conn, claim)?;
+    let change = change_of(conn, &item)?;
+    conn.prepare_cached("UPDATE work_items SET asked_again = 1 WHERE item_id = :id")?
+        .execute(named_params! { ":id": item.item_id.as_str() })?;
+    let event = about_item(
+        &change.change_id,
+        &item.item_id,
+        EventType::ReviewUnclear,
+        format!("unclear, asking once more: {}", unclear.reason),
+    )
+    .with(json!({
+        "item_id": item.item_id,
+        "run_id": unclear.run_id,
+        "reason": unclear.reason,
+        "missing": unclear.missing,
+    }));
+    crate::blackboard::append(conn, &event, now)?;
+    Ok(())
+}
+
+/// A finished fix: rejections answered, the next review queued, one cycle spent. With feedback that no run was told, a
+/// person comes before the review, and a rejection that it belongs to is not fixed.
+pub(crate) fn finish_fix(
+    conn: &Connection,
+    claim: &Claim,
+    done: &FixDone,
+    now: Time,
+) -> Result<Change> {
+    let item = fenced(conn, claim)?;
+    let change = change_of(conn, &item)?;
+    let id = &change.change_id;
+    complete(conn, &item, now)?;
+    let left_out = done
+        .rest
+        .as_ref()
+        .map(|rest| rest.left_out.as_slice())
+        .unwrap_or_default();
+    let unfinished: Vec<&str> = left_out
+        .iter()
+        .filter_map(|piece| piece.rejection_id.as_ref().map(RejectionId::as_str))
+        .collect();
+    conn.prepare_cached(
+        "UPDATE rejections SET state = 'fixed'
+         WHERE item_id = :item AND state = 'in_fix' AND rejection_id NOT IN (SELECT value FROM json_each(:unfinished))",
+    )?
+    .execute(named_params! { ":item": item.item_id.as_str(), ":unfinished": json!(unfinished).to_string() })?;
+    for open in crate::blackboard::open_findings(conn, id)? {
+        if left_out
+            .iter()
+            .any(|piece| piece.finding_id.as_ref() == Some(&open.finding_id))
+        {
+            continue;
+        }
+        let answer = done
+            .answers
+            .iter()
+            .find(|(finding, _, _)| finding == open.finding_id.as_str());
+        let (outcome, note) = answer.map_or((Outcome::Addressed, None), |(_, outcome, note)| {
+            (*outcome, Some(note.as_str()))
+        });
+        reviews::set_outcome(conn, &open.finding_id, outcome, note)?;
+    }
+    guidance::settle_guidance(conn, &item.item_id)?;
+    conn.prepare_cached(
+        "UPDATE changes SET head = :head, fix_cycle = fix_cycle + 1, total_fixes = total_fixes + 1, updated_at = :now
+         WHERE change_id = :id",
+    )?
+    .execute(named_params! { ":head": done.head_after, ":now": now.to_string(), ":id": id.as_str() })?;
+    settle(conn, id)?;
+    let cycle = item.fix_cycle + 1;
+    let (event_type, word) = match done.pushed_to {
+        Some(_) => (EventType::FixPushed, "pushed"),
+        None => (EventType::FixCommitted, "committed"),
+    };
+    let extent = format!(
+        "{} in {}",
+        plural(done.files.len(), "file"),
+        plural(done.commits, "commit")
+    );
+    let mut committed = about_item(id, &item.item_id, event_type, format!("fix {cycle} {word}: {extent}")).with(json!({
+        "item_id": item.item_id,
+        "head_before": done.head_before,
+        "head_after": done.head_after,
+        "commits": done.commits,
+        "files": done.files,
+        "fix_cycle": cycle,
+        "answers": done.answers.iter().map(|(id, outcome, reason)| json!({"id": id, "outcome": outcome, "reason": reason})).collect::<Vec<_>>(),
+    }))
+    .cut("files");
+    if let (Some(remote), Some(keys)) = (&done.pushed_to, committed.metadata.as_object_mut()) {
+        keys.insert("remote".into(), json!(remote));
+        keys.insert("branch".into(), json!(change.branch));
+        pulls::set_head(conn, id, &done.head_after)?;
+    }
+    crate::blackboard::append(conn, &committed, now)?;
+    for post in &done.posts {
+        outbox::intend(conn, post, now)?;
+    }
+    let after = changes::advance(conn, id, Trigger::FixFinished, "remand", now)?;
+    if let Some(rest) = &done.rest {
+        return hand_over_rest(conn, &item, id, rest, now);
+    }
+    requeue_review(conn, &after, &format!("code_review:{}", item.item_id), now)?;
+    crate::blackboard::change(conn, id)
+}
+
+/// Lists what no run was told, and hands the change to a person.
+fn hand_over_rest(
+    conn: &Connection,
+    item: &Item,
+    id: &ChangeId,
+    rest: &Rest,
+    now: Time,
+) -> Result<Change> {
+    let event = about_item(id, &item.item_id, EventType::Skipped, &rest.reason)
+        .with(json!({ "reason": rest.reason, "item_id": item.item_id, "left_out": rest.left_out }))
+        .cut("left_out");
+    crate::blackboard::append(conn, &event, now)?;
+    let escalation = Escalation {
+        reason: rest.reason.clone(),
+        decide: rest.decide.clone(),
+        bound: Some("prompt_size"),
+        rejected_item: None,
+        final_verdict: None,
+        failed_item: None,
+    };
+    escalate(conn, id, &escalation, now)
+}
+
+/// Queues the next review of a head, once a key.
+pub(crate) fn requeue_review(
+    conn: &Connection,
+    change: &Change,
+    key: &str,
+    now: Time,
+) -> Result<Option<Item>> {
+    let Some(review) = items::insert_item(
+        conn,
+        change,
+        &items::review_item(change, key.to_owned(), "remand"),
+        now,
+    )?
+    else {
+        return Ok(None);
+    };
+    let event = about_item(
+        &change.change_id,
+        &review.item_id,
+        EventType::ReviewRequeued,
+        format!("review of {} queued, {}", changes::short(&change.head), change.cycle_text()),
+    )
+    .with(json!({ "item_id": review.item_id, "fix_cycle": change.budget.fix_cycle, "head": change.head }));
+    crate::blackboard::append(conn, &event, now)?;
+    Ok(Some(review))
+}
+
+/// The item failed and a person is needed; what it had claimed of rejections goes with it.
+pub(crate) fn fail(
+    conn: &Connection,
+    claim: &Claim,
+    failure: &Failure,
+    now: Time,
+) -> Result<Change> {
+    let item = fenced(conn, claim)?;
+    let change = change_of(conn, &item)?;
+    conn.prepare_cached(
+        "UPDATE work_items SET status = 'failed', claimed_by = NULL, lease_expires_at = NULL, completed_at = :now,
+             failure_reason = :reason
+         WHERE item_id = :id AND epoch = :epoch AND status = 'claimed'",
+    )?
+    .execute(named_params! {
+        ":now": now.to_string(),
+        ":reason": failure.reason,
+        ":id": item.item_id.as_str(),
+        ":epoch": claim.epoch,
+    })?;
+    let failed = about_item(
+        &change.change_id,
+        &item.item_id,
+        EventType::WorkFailed,
+        format!("{} {} failed: {}", item.source, item.item_id, failure.reason),
+    )
+    .with(json!({ "item_id": item.item_id, "source": item.source, "reason": failure.reason, "wip": failure.wip }));
+    crate::blackboard::append(conn, &failed, now)?;
+    let escalation = Escalation {
+        reason: failure.reason.clone(),
+        decide: failure.decide.clone(),
+        bound: failure.bound,
+        rejected_item: None,
+        final_verdict: failure.final_verdict,
+        failed_item: Some(item.item_id.clone()),
+    };
+    escalate(conn, &change.change_id, &escalation, now)
+}
+
+pub(crate) fn complete(conn: &Connection, item: &Item, now: Time) -> Result<()> {
+    let moved = conn
+        .prepare_cached(
+            "UPDATE work_items SET status = 'completed', claimed_by = NULL, lease_expires_at = NULL, completed_at = :now
+             WHERE item_id = :id AND epoch = :epoch AND status = 'claimed'",
+        )?
+        .execute(named_params! { ":now": now.to_string(), ":id": item.item_id.as_str(), ":epoch": item.epoch })?;
+    if moved != 1 {
+        return Err(BoardError::Stale {
+            item: item.item_id.clone(),
+            epoch: item.epoch,
+        });
+    }
+    let mut event = NewEvent::about(
+        &ChangeId::new(""),
+        EventType::WorkCompleted,
+        format!("{} {} completed", item.source, item.item_id),
+    )
+    .on(crate::event::TargetType::WorkItem, &item.item_id)
+    .with(json!({ "item_id": item.item_id, "source": item.source }));
+    event.change_id.clone_from(&item.change_id);
+    crate::blackboard::append(conn, &event, now)?;
+    Ok(())
+}
+
+/// Something went well: trouble in a row is over.
+pub(crate) fn settle(conn: &Connection, id: &ChangeId) -> Result<()> {
+    conn.prepare_cached(
+        "UPDATE changes SET holds = 0, last_hold = NULL, hold_repeats = 0, first_hold_at = NULL WHERE change_id = :id",
+    )?
+    .execute(named_params! { ":id": id.as_str() })?;
+    Ok(())
+}
+
+pub(crate) fn change_of(conn: &Connection, item: &Item) -> Result<Change> {
+    let id = item
+        .change_id
+        .as_ref()
+        .ok_or_else(|| no_change(&item.item_id))?;
+    crate::blackboard::change(conn, id)
+}
+
+fn no_change(item: &ItemId) -> BoardError {
+    BoardError::NotFound {
+        kind: "change of item",
+        id: item.to_string(),
+    }
+}
+
+fn not_raised_again(done: &ReviewDone) -> Vec<&str> {
+    let dropped = done
+        .judged
+        .iter()
+        .filter(|(_, _, resolution)| *resolution == Some(Resolution::NotRaisedAgain));
+    dropped.map(|(id, _, _)| id.as_str()).collect()
+}
+
+fn finding_json(open: &crate::blackboard::OpenFinding) -> Value {
+    json!({
+        "id": open.finding_id,
+        "severity": open.finding.severity,
+        "category": open.finding.category,
+        "path": open.finding.path,
+        "line": open.finding.line,
+        "text": open.finding.text,
+        "suggestion": open.finding.suggestion,
+    })
+}
+
+fn plural(n: usize, what: &str) -> String {
+    if n == 1 {
+        format!("1 {what}")
+    } else {
+        format!("{n} {what}s")
+    }
+}

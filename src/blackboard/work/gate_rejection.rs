@@ -1,0 +1,63 @@
+//! A head that its gates reject before a reviewer is paid. It is a rejection like any other, raised by `gate`; there is no
+//! review, since nobody read the change.
+
+use rusqlite::Connection;
+use serde_json::json;
+
+use super::claim::fenced;
+use super::finish::{change_of, complete, settle};
+use super::items::about_item;
+use crate::blackboard::Result;
+use crate::blackboard::changes;
+use crate::blackboard::escalate::set_final;
+use crate::change::{Change, FinalVerdict};
+use crate::clock::Time;
+use crate::event::EventType;
+use crate::finding::Verdict;
+use crate::state::Trigger;
+use crate::work::Claim;
+
+/// The actor of a gate's rejection.
+const ACTOR: &str = "gate";
+
+/// A gate that is red on the head of a change and not on its base.
+#[derive(Debug, Clone)]
+pub(crate) struct GateRejection {
+    pub(crate) head: String,
+    pub(crate) base: String,
+    pub(crate) command: String,
+    /// None: it was ended, or crashed.
+    pub(crate) status: Option<i32>,
+    /// One line for people.
+    pub(crate) summary: String,
+    /// The feedback for the fix, with the output.
+    pub(crate) body: String,
+}
+
+/// Ends a review with the rejection of a gate: its event is appended, and the change moved.
+pub(crate) fn reject_by_gate(
+    conn: &Connection,
+    claim: &Claim,
+    red: &GateRejection,
+    now: Time,
+) -> Result<Change> {
+    let item = fenced(conn, claim)?;
+    let change = change_of(conn, &item)?;
+    let id = &change.change_id;
+    complete(conn, &item, now)?;
+    let rejected = about_item(id, &item.item_id, EventType::WorkRejected, &red.summary)
+        .by(ACTOR)
+        .with(json!({
+            "verdict": Verdict::ChangesRequested,
+            "item_id": item.item_id,
+            "head": red.head,
+            "base": red.base,
+            "body": red.body,
+            "gate": { "command": red.command, "status": red.status },
+            "begins_round": false,
+        }));
+    crate::blackboard::append(conn, &rejected, now)?;
+    set_final(conn, id, Some(FinalVerdict::ChangesRequested))?;
+    settle(conn, id)?;
+    changes::advance(conn, id, Trigger::GatesRed, "remand", now)
+}

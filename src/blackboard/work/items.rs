@@ -1,0 +1,311 @@
+//! Work items: made once (by their key), looked at, cancelled, opened again.
+
+use rusqlite::{Connection, OptionalExtension as _, named_params};
+use serde_json::{Value, json};
+
+use crate::blackboard::BoardError;
+use crate::blackboard::Project;
+use crate::blackboard::Result;
+use crate::blackboard::from_row;
+use crate::change::{Change, ChangeId, ProjectId};
+use crate::clock::Time;
+use crate::event::{EventType, NewEvent, TargetType};
+use crate::state::{self, Facts, Trigger};
+use crate::work::{Item, ItemId, Priority, RejectionId, Source, Status};
+
+/// An item that is about to be made.
+#[derive(Debug, Clone)]
+pub(crate) struct NewItem {
+    pub(crate) rejection_id: Option<RejectionId>,
+    pub(crate) title: String,
+    pub(crate) source: Source,
+    pub(crate) priority: Priority,
+    pub(crate) idempotency_key: String,
+    pub(crate) fix_cycle: i64,
+    pub(crate) metadata: Value,
+    pub(crate) actor: String,
+}
+
+/// Makes an item of a change, unless its key was used before: then nothing happens and `None` comes back. On a
+/// change that is paused or held it begins as blocked.
+pub(crate) fn insert_item(
+    conn: &Connection,
+    change: &Change,
+    new: &NewItem,
+    now: Time,
+) -> Result<Option<Item>> {
+    insert(conn, &change.project_id, Some(change), new, now)
+}
+
+/// As [`insert_item`], for a project as a whole.
+pub(crate) fn insert_for_project(
+    conn: &Connection,
+    project: &Project,
+    new: &NewItem,
+    now: Time,
+) -> Result<Option<Item>> {
+    insert(conn, &project.project_id, None, new, now)
+}
+
+fn insert(
+    conn: &Connection,
+    project_id: &ProjectId,
+    change: Option<&Change>,
+    new: &NewItem,
+    now: Time,
+) -> Result<Option<Item>> {
+    let item_id = ItemId::new(from_row::next_id(conn, "w")?);
+    let mut metadata = new.metadata.clone();
+    let has_pr = change.is_some_and(Change::has_pr);
+    if let Some(repo) = metadata
+        .get_mut("repo")
+        .filter(|repo| repo.is_null() && has_pr)
+    {
+        *repo = json!(crate::blackboard::project(conn, project_id)?.repo);
+    }
+    let waits = change.is_some_and(|change| change.paused || change.held_until.is_some());
+    let status = if waits {
+        Status::Blocked
+    } else {
+        Status::Available
+    };
+    let inserted = conn
+        .prepare_cached(
+            "INSERT INTO work_items (item_id, project_id, change_id, rejection_id, title, source, source_ref, status,
+                 priority, idempotency_key, fix_cycle, host, worktree, created_at, metadata)
+             VALUES (:item_id, :project_id, :change_id, :rejection_id, :title, :source, :source_ref, :status,
+                 :priority, :key, :fix_cycle, :host, :worktree, :now, :metadata)
+             ON CONFLICT (idempotency_key) DO NOTHING",
+        )?
+        .execute(named_params! {
+            ":item_id": item_id.as_str(),
+            ":project_id": project_id.as_str(),
+            ":change_id": change.map(|change| change.change_id.as_str()),
+            ":rejection_id": new.rejection_id.as_ref().map(RejectionId::as_str),
+            ":title": new.title,
+            ":source": new.source.as_str(),
+            ":source_ref": change.map(|change| &change.branch),
+            ":status": status.as_str(),
+            ":priority": new.priority.as_str(),
+            ":key": new.idempotency_key,
+            ":fix_cycle": new.fix_cycle,
+            ":host": change.map(|change| &change.host),
+            ":worktree": change.map(|change| &change.worktree),
+            ":now": now.to_string(),
+            ":metadata": metadata.to_string(),
+        })?;
+    if inserted == 0 {
+        // The id was taken for nothing: give it back, so that ids stay without gaps.
+        conn.prepare_cached("UPDATE counters SET value = value - 1 WHERE name = 'w'")?
+            .execute([])?;
+        return Ok(None);
+    }
+    let summary = format!("{} queued: {}", new.source, new.title);
+    let mut event = NewEvent::about(&ChangeId::new(""), EventType::WorkCreated, summary)
+        .on(TargetType::WorkItem, &item_id)
+        .by(&new.actor)
+        .with(json!({ "source": new.source, "item_id": item_id, "idempotency_key": new.idempotency_key }));
+    event.change_id = change.map(|change| change.change_id.clone());
+    crate::blackboard::append(conn, &event, now)?;
+    item(conn, &item_id).map(Some)
+}
+
+/// A review of the change's head, as an item that is about to be made.
+pub(crate) fn review_item(change: &Change, key: String, actor: &str) -> NewItem {
+    NewItem {
+        rejection_id: None,
+        title: format!("Review {}", change.title),
+        source: Source::CodeReview,
+        priority: Priority::P2,
+        idempotency_key: key,
+        fix_cycle: change.budget.fix_cycle,
+        metadata: json!({
+            "pr_number": change.pr_number,
+            "repo": null,
+            "branch": change.branch,
+            "worktree_path": change.worktree,
+            "fix_cycle": change.budget.fix_cycle,
+            "max_fix_cycles": change.budget.max_fix_cycles,
+            "implementation_work_item_id": change.implementation_item_id,
+            "project_id": change.project_id,
+            "head": change.head,
+        }),
+        actor: actor.to_owned(),
+    }
+}
+
+pub(crate) fn item(conn: &Connection, id: &ItemId) -> Result<Item> {
+    conn.prepare_cached("SELECT * FROM work_items WHERE item_id = :id")?
+        .query_row(named_params! { ":id": id.as_str() }, from_row::item)
+        .optional()?
+        .ok_or_else(|| BoardError::NotFound {
+            kind: "work item",
+            id: id.to_string(),
+        })
+}
+
+/// All items of a change, oldest first.
+pub(crate) fn items_of(conn: &Connection, change_id: &ChangeId) -> Result<Vec<Item>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT * FROM work_items WHERE change_id = :id ORDER BY length(item_id), item_id",
+    )?;
+    let items = statement
+        .query_map(named_params! { ":id": change_id.as_str() }, from_row::item)?
+        .collect::<std::result::Result<_, _>>()?;
+    Ok(items)
+}
+
+/// Items by status (all when none is given), in the order in which they would be claimed.
+pub(crate) fn list_items(
+    conn: &Connection,
+    status: Option<Status>,
+    limit: i64,
+) -> Result<Vec<Item>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT * FROM work_items WHERE (:status IS NULL OR status = :status)
+         ORDER BY priority, created_at, length(item_id), item_id LIMIT :limit",
+    )?;
+    let items = statement
+        .query_map(
+            named_params! { ":status": status.map(Status::as_str), ":limit": limit },
+            from_row::item,
+        )?
+        .collect::<std::result::Result<_, _>>()?;
+    Ok(items)
+}
+
+/// Cancels one open item and fences whoever runs it; what that means for its change is the caller's to say.
+pub(crate) fn cancel_item(
+    conn: &Connection,
+    id: &ItemId,
+    reason: &str,
+    actor: &str,
+    now: Time,
+) -> Result<Item> {
+    let before = item(conn, id)?;
+    let moved = conn
+        .prepare_cached(
+            "UPDATE work_items SET status = 'cancelled', epoch = epoch + 1, claimed_by = NULL, lease_expires_at = NULL,
+                 completed_at = :now, failure_reason = :reason
+             WHERE item_id = :id AND status IN ('available', 'claimed', 'blocked')",
+        )?
+        .execute(named_params! { ":now": now.to_string(), ":reason": reason, ":id": id.as_str() })?;
+    if moved != 1 {
+        return Err(BoardError::Refused {
+            what: format!("{id} is {} and can't be cancelled", before.status),
+            hint: Some("open items are available, claimed or blocked".into()),
+        });
+    }
+    let mut event = NewEvent::about(
+        &ChangeId::new(""),
+        EventType::WorkCancelled,
+        format!("{} {id} cancelled: {reason}", before.source),
+    )
+    .by(actor)
+    .on(TargetType::WorkItem, id)
+    .with(json!({ "item_id": id, "reason": reason }));
+    event.change_id.clone_from(&before.change_id);
+    crate::blackboard::append(conn, &event, now)?;
+    item(conn, id)
+}
+
+/// Cancels what is open of a change, but one item.
+pub(crate) fn cancel_open(
+    conn: &Connection,
+    change_id: &ChangeId,
+    but: Option<&ItemId>,
+    reason: &str,
+    now: Time,
+) -> Result<()> {
+    for open in items_of(conn, change_id)? {
+        if open.status.is_open() && but != Some(&open.item_id) {
+            cancel_item(conn, &open.item_id, reason, "remand", now)?;
+        }
+    }
+    Ok(())
+}
+
+/// Opens a failed or cancelled item again, as if it had never run: its counters of trouble begin anew, its epoch
+/// and attempt do not.
+pub(crate) fn requeue_item(
+    conn: &Connection,
+    change: Option<&Change>,
+    id: &ItemId,
+    now: Time,
+) -> Result<Item> {
+    let before = item(conn, id)?;
+    if let Some(change) = change
+        && let Some(trigger) = claimed_by(before.source)
+        && state::next(change.state, trigger, Facts::from(change)).is_err()
+    {
+        return Err(BoardError::Refused {
+            what: format!(
+                "{} is {}: it has no use for {} {id}",
+                change.change_id, change.state, before.source
+            ),
+            hint: Some(format!(
+                "`remand retry {0}` or `remand refine {0}` send it on",
+                change.change_id
+            )),
+        });
+    }
+    let waits = change.is_some_and(|change| change.paused || change.held_until.is_some());
+    let status = if waits {
+        Status::Blocked
+    } else {
+        Status::Available
+    };
+    let moved = conn
+        .prepare_cached(
+            "UPDATE work_items SET status = :status, completed_at = NULL, failure_reason = NULL, not_before = NULL,
+                 gate_rounds = 0, lost_runs = 0, asked_again = 0
+             WHERE item_id = :id AND status IN ('failed', 'cancelled')",
+        )?
+        .execute(named_params! { ":status": status.as_str(), ":id": id.as_str() })?;
+    let reopened = item(conn, id)?;
+    if moved != 1 {
+        return Err(BoardError::Refused {
+            what: format!("{id} is {} and can't be queued again", reopened.status),
+            hint: Some("failed and cancelled items can".into()),
+        });
+    }
+    let mut event = NewEvent::about(
+        &ChangeId::new(""),
+        EventType::WorkCreated,
+        format!("{} {id} queued again", reopened.source),
+    )
+    .on(TargetType::WorkItem, id)
+    .with(json!({ "source": reopened.source, "item_id": id, "again": true }));
+    event.change_id.clone_from(&reopened.change_id);
+    crate::blackboard::append(conn, &event, now)?;
+    Ok(reopened)
+}
+
+/// The move that claiming an item of this source makes.
+pub(crate) fn claimed_by(source: Source) -> Option<Trigger> {
+    match source {
+        Source::ReviewFix => Some(Trigger::FixClaimed),
+        Source::CodeReview => Some(Trigger::ReviewClaimed),
+        Source::Github | Source::Specflow | Source::Manual => Some(Trigger::ImplementClaimed),
+        Source::PullRequest | Source::FeedbackAnalysis => None,
+    }
+}
+
+/// Marks a rejected review's item for a person, beside the mark on its change.
+pub(crate) fn mark_human_review(conn: &Connection, id: &ItemId) -> Result<()> {
+    conn.prepare_cached(
+        "UPDATE work_items SET metadata = json_set(metadata, '$.human_review_required', json('true')) WHERE item_id = :id",
+    )?
+    .execute(named_params! { ":id": id.as_str() })?;
+    Ok(())
+}
+
+/// An event about an item of a change.
+pub(crate) fn about_item(
+    change_id: &ChangeId,
+    item_id: &ItemId,
+    event_type: EventType,
+    summary: impl Into<String>,
+) -> NewEvent {
+    NewEvent::about(change_id, event_type, summary).on(TargetType::WorkItem, item_id)
+}

@@ -1,0 +1,10 @@
+//! What every command has at hand: settings, output, errors, logging.
+
+pub(super) mod context;
+pub(super) mod error;
+pub(super) mod journal;
+pub(super) mod logging;
+pub(super) mod pr_ref;
+pub(super) mod remote_url;
+pub(super) mod running_daemon;
+pub(super) mod ui;

@@ -1,0 +1,217 @@
+//! Which URLs may be pinned as what is pushed to. A closed list: git has transports that run programs.
+
+/// Why a URL is refused. Never with the URL: it may hold the secret that it is refused for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unfit {
+    /// A password or a token is in it.
+    Secret,
+    /// It, or a name in it, begins with `-`, which a program would take for an option.
+    Begins,
+    /// A transport that is not on the list.
+    Kind,
+    /// It is of an allowed kind, and not well formed.
+    Form,
+}
+
+impl Unfit {
+    pub(crate) fn what(self) -> &'static str {
+        match self {
+            Self::Secret => "there is a user name, a password or a token in it",
+            Self::Begins => "it has a name that begins with `-`",
+            Self::Kind => "it is not of a kind that remand pushes to",
+            Self::Form => "it is not well formed",
+        }
+    }
+
+    pub(crate) fn hint(self) -> &'static str {
+        match self {
+            Self::Secret => {
+                "write it without what stands before the `@`, and let a credential helper log in: `gh auth setup-git`"
+            }
+            Self::Begins | Self::Kind | Self::Form => {
+                "allowed are https://HOST/PATH, ssh://[USER@]HOST/PATH, USER@HOST:PATH, file:///PATH and /PATH"
+            }
+        }
+    }
+}
+
+pub(crate) fn unfit(url: &str) -> Option<Unfit> {
+    if url.starts_with('-') {
+        return Some(Unfit::Begins);
+    }
+    if url.is_empty()
+        || url
+            .chars()
+            .any(|c| c.is_control() || c.is_whitespace() && !url.starts_with('/'))
+    {
+        return Some(Unfit::Form);
+    }
+    if url.starts_with('/') {
+        return None;
+    }
+    match url.split_once("://") {
+        Some(("https", rest)) => of_parts(rest, |user| {
+            if user.is_some() {
+                Some(Unfit::Secret)
+            } else {
+                None
+            }
+        }),
+        Some(("ssh", rest)) => of_parts(rest, |user| user.and_then(of_user)),
+        Some(("file", rest)) => (!rest.starts_with('/')).then_some(Unfit::Form),
+        Some((scheme, rest)) if has_secret(scheme, rest) => Some(Unfit::Secret),
+        Some(_) => Some(Unfit::Kind),
+        None => of_scp(url),
+    }
+}
+
+/// `[USER@]HOST[:PORT]/PATH`
+fn of_parts(rest: &str, of_user: impl FnOnce(Option<&str>) -> Option<Unfit>) -> Option<Unfit> {
+    let Some((authority, path)) = rest.split_once('/') else {
+        return Some(Unfit::Form);
+    };
+    let (user, host) = match authority.rsplit_once('@') {
+        Some((user, host)) => (Some(user), host),
+        None => (None, authority),
+    };
+    // A password with a `/` in it: the rest of it is in what looks like the path.
+    if path.contains('@') {
+        return Some(Unfit::Secret);
+    }
+    // A query may hold a token too, and no repository is named with one.
+    let well_formed = || (path.is_empty() || path.contains(['?', '#'])).then_some(Unfit::Form);
+    of_user(user).or_else(|| of_host(host)).or_else(well_formed)
+}
+
+/// `USER@HOST:PATH`. Without the user it could not be told from a transport.
+fn of_scp(url: &str) -> Option<Unfit> {
+    let Some((user, rest)) = url.split_once('@') else {
+        return Some(Unfit::Kind);
+    };
+    let Some((host, path)) = rest.split_once(':') else {
+        return Some(Unfit::Kind);
+    };
+    let of_path = || match path.chars().next() {
+        Some('-') => Some(Unfit::Begins),
+        None | Some(':') => Some(Unfit::Form),
+        Some(_) => None,
+    };
+    of_user(user).or_else(|| of_host(host)).or_else(of_path)
+}
+
+fn of_user(user: &str) -> Option<Unfit> {
+    if user.starts_with('-') {
+        return Some(Unfit::Begins);
+    }
+    if user.contains("::") {
+        return Some(Unfit::Kind);
+    }
+    if user.contains(':') {
+        return Some(Unfit::Secret);
+    }
+    let fits = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&c);
+    (user.is_empty() || !user.chars().all(fits)).then_some(Unfit::Form)
+}
+
+fn of_host(host: &str) -> Option<Unfit> {
+    if host.starts_with('-') {
+        return Some(Unfit::Begins);
+    }
+    let (name, port) = match host.rsplit_once(':') {
+        // Not in the middle of an address such as [::1].
+        Some((name, port)) if !port.ends_with(']') => (name, port),
+        Some(_) | None => (host, "0"),
+    };
+    let inner = name
+        .strip_prefix('[')
+        .and_then(|name| name.strip_suffix(']'));
+    let fits = |c: char| {
+        c.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&c) || (c == ':' && inner.is_some())
+    };
+    let is_name = |name: &str| !name.is_empty() && name.chars().all(fits);
+    (!is_name(inner.unwrap_or(name)) || port.parse::<u16>().is_err()).then_some(Unfit::Form)
+}
+
+/// Of a kind that is not allowed anyway: but it is the secret that a person must hear of first.
+fn has_secret(scheme: &str, rest: &str) -> bool {
+    let authority = rest.split('/').next().unwrap_or_default();
+    ["http", "https"]
+        .iter()
+        .any(|known| scheme.eq_ignore_ascii_case(known))
+        && authority.contains('@')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_pushed_to() {
+        for url in [
+            "https://github.com/ada/engine.git",
+            "https://git.example.org:8443/ada/engine",
+            "ssh://git@github.com/ada/engine",
+            "ssh://git@[::1]:2222/ada/engine",
+            "ssh://github.com/ada/engine",
+            "git@github.com:ada/engine.git",
+            "org-1234@github-work:ada/engine",
+            "file:///srv/git/engine.git",
+            "/srv/git/my engine.git",
+        ] {
+            assert_eq!(unfit(url), None, "{url}");
+        }
+    }
+
+    #[test]
+    fn what_may_not() {
+        let cases = [
+            ("https://ada:secret@github.com/ada/engine", Unfit::Secret),
+            (
+                "https://ghp_0123456789@github.com/ada/engine",
+                Unfit::Secret,
+            ),
+            (
+                "https://x-access-token:t@github.com/ada/engine",
+                Unfit::Secret,
+            ),
+            ("https://ada:se/cret@github.com/ada/engine", Unfit::Secret),
+            ("HTTPS://t@github.com/ada/engine", Unfit::Secret),
+            ("http://t@github.com/ada/engine", Unfit::Secret),
+            ("ssh://git:secret@github.com/ada/engine", Unfit::Secret),
+            ("git:secret@github.com:ada/engine", Unfit::Secret),
+            ("https://github.com/ada/engine?access_token=t", Unfit::Form),
+            ("http://github.com/ada/engine", Unfit::Kind),
+            ("git://github.com/ada/engine", Unfit::Kind),
+            ("ext::sh -c whoami", Unfit::Form),
+            ("ext::sh", Unfit::Kind),
+            ("EXT::sh", Unfit::Kind),
+            ("ext::ssh@h:x", Unfit::Kind),
+            ("fd::17", Unfit::Kind),
+            ("https::/x", Unfit::Kind),
+            ("ext::https://github.com/a/b", Unfit::Kind),
+            ("engine", Unfit::Kind),
+            ("../engine.git", Unfit::Kind),
+            ("github.com:ada/engine", Unfit::Kind),
+            ("-oProxyCommand=x", Unfit::Begins),
+            ("--upload-pack=x", Unfit::Begins),
+            ("ssh://-oProxyCommand=x/y", Unfit::Begins),
+            ("ssh://-x@h/y", Unfit::Begins),
+            ("ssh://git@-h/y", Unfit::Begins),
+            ("git@-h:y", Unfit::Begins),
+            ("git@h:-y", Unfit::Begins),
+            ("git@h:", Unfit::Form),
+            ("git@h::x", Unfit::Form),
+            ("file://host/x", Unfit::Form),
+            ("https://github.com", Unfit::Form),
+            ("https://github.com/", Unfit::Form),
+            ("https:///x", Unfit::Form),
+            ("https://h:x/y", Unfit::Form),
+            ("https://h/a\nb", Unfit::Form),
+            ("/srv/\u{1b}[31m", Unfit::Form),
+            ("", Unfit::Form),
+        ];
+        for (url, expected) in cases {
+            assert_eq!(unfit(url), Some(expected), "{url}");
+        }
+    }
+}

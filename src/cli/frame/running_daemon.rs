@@ -1,0 +1,105 @@
+//! The daemon that runs on a blackboard, as `status`, `doctor` and `service status` show it.
+
+use std::path::Path;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::context::CommandContext;
+use super::ui::{Line, TextStyle};
+use crate::cli::service::{Elsewhere, FoundUnit, Owner};
+use crate::clock::Time;
+use crate::daemon::{self, Record};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct RunningDaemon {
+    /// Null when the lock does not name it.
+    pub(crate) pid: Option<u32>,
+    /// These are null for a daemon of a version that does not record them.
+    pub(crate) version: Option<String>,
+    pub(crate) started_at: Option<Time>,
+    pub(crate) program: Option<String>,
+    /// Whether the file at `program` is another one now, or gone.
+    pub(crate) replaced: Option<bool>,
+    #[serde(skip)]
+    pub(crate) supervised: bool,
+}
+
+impl RunningDaemon {
+    pub(crate) fn of(blackboard: &Path) -> Option<Self> {
+        let pid = daemon::holder(blackboard)?.parse().ok();
+        let record = Record::of_running(blackboard);
+        Some(Self {
+            pid,
+            replaced: record.as_ref().map(Record::is_replaced),
+            supervised: record.as_ref().is_some_and(|record| record.supervised),
+            started_at: record.as_ref().map(|record| record.started_at),
+            program: record
+                .as_ref()
+                .map(|record| record.program.display().to_string()),
+            version: record.map(|record| record.version),
+        })
+    }
+
+    pub(crate) fn sentence(&self) -> String {
+        let version = self
+            .version
+            .as_ref()
+            .map(|version| format!(", version {version}"))
+            .unwrap_or_default();
+        let replaced = self
+            .replaced_sentence()
+            .map(|(what, what_to_do)| format!("; {what}: {what_to_do}"));
+        format!(
+            "runs with pid {}{version}{}",
+            self.pid_text(),
+            replaced.unwrap_or_default()
+        )
+    }
+
+    /// States that the program was replaced, and what to type.
+    pub(crate) fn replaced_sentence(&self) -> Option<(String, String)> {
+        let program = self
+            .program
+            .as_ref()
+            .filter(|_| self.replaced == Some(true))?;
+        let what = format!("its program {program} was replaced after it was started");
+        Some((
+            what,
+            format!(
+                "restart it to run the new version: {}",
+                self.how_to_restart()
+            ),
+        ))
+    }
+
+    fn how_to_restart(&self) -> String {
+        let owners = [Owner::User, Owner::Machine]
+            .into_iter()
+            .filter(|_| self.supervised);
+        match owners.filter_map(FoundUnit::of).next() {
+            Some(unit) => format!("`{}`", unit.restart_command()),
+            None => format!("`kill {}`, then `remand run` again", self.pid_text()),
+        }
+    }
+
+    fn pid_text(&self) -> String {
+        self.pid.map_or("unknown".to_owned(), |pid| pid.to_string())
+    }
+}
+
+/// Prints that no daemon runs here while that of the machine uses another blackboard.
+pub(crate) fn elsewhere_note(desk: &mut CommandContext) -> Result<()> {
+    if let Some(elsewhere) = Elsewhere::than(&desk.settings()?.blackboard) {
+        let what = format!(
+            "no daemon runs on this blackboard; {}",
+            elsewhere.sentence()
+        );
+        desk.out.note(
+            Line::default()
+                .piece(TextStyle::Notice, what)
+                .plain(format!(": {}", elsewhere.remedy())),
+        )?;
+    }
+    Ok(())
+}

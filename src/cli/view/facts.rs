@@ -1,0 +1,167 @@
+//! Everything that the answer of `why` is made from, gathered from the blackboard in one read.
+
+use crate::blackboard::{self as bb, BoardRow, Conn};
+use crate::change::{Change, HoldKind, Shadow};
+use crate::cli::frame::pr_ref::whole;
+use crate::clock::Time;
+use crate::event::{Event, EventType};
+use crate::process::ProcessId;
+use crate::pull_request::PullRow;
+use crate::work::{Item, Rejection, RejectionState};
+
+/// How many events are looked through for the one that led here.
+const LOOK_BACK: i64 = 200;
+
+/// All that the sentence is made from.
+pub(crate) struct Facts {
+    pub(crate) row: BoardRow,
+    /// The newest ones, oldest first.
+    pub(crate) events: Vec<Event>,
+    pub(crate) pending: Vec<Rejection>,
+    pub(crate) holder: Holder,
+    /// Its pull request as it was last read, and what it is called.
+    pub(crate) pull: Option<PullRow>,
+    pub(crate) pr: Option<String>,
+    /// What is to be said there and could not be yet.
+    pub(crate) unposted: Vec<bb::Intent>,
+    /// What was to be said there and was refused.
+    pub(crate) refused: Vec<bb::Intent>,
+    /// What stops it, if anything does.
+    pub(crate) stops: Vec<bb::Stopped>,
+    /// What would have run, if it is in shadow.
+    pub(crate) shadow: Option<bb::Shadowed>,
+    /// What a review in shadow said.
+    pub(crate) shadow_review: Option<bb::ShadowReview>,
+    pub(crate) shadow_mode: Shadow,
+    /// Why a changed configuration is not in force, if it is held for that.
+    pub(crate) configuration: Option<bb::Changed>,
+    /// Items that run now, of all changes, and how many may.
+    pub(crate) running: usize,
+    pub(crate) slots: usize,
+    pub(crate) daemon: Daemon,
+    pub(crate) now: Time,
+}
+
+/// Whether somebody runs what is queued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Daemon {
+    Runs,
+    None,
+}
+
+/// What is the same for all changes of one look.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Around {
+    pub(crate) slots: usize,
+    pub(crate) daemon: Daemon,
+    pub(crate) now: Time,
+}
+
+/// The process that claimed the open item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Holder {
+    Nobody,
+    Alive,
+    Dead,
+    /// It can't be told: another machine, or a name that is none of ours.
+    Unknown,
+}
+
+impl Facts {
+    pub(crate) fn gather(conn: &Conn, change: Change, around: Around) -> bb::Result<Self> {
+        let events = bb::events_of(conn, &change.change_id, LOOK_BACK)?;
+        let pending = bb::rejections_of(conn, &change.change_id, Some(RejectionState::Pending))?;
+        let pull = bb::pull_of_change(conn, &change.change_id)?;
+        let pr = match change.pr_number {
+            Some(number) => Some(whole(&bb::project(conn, &change.project_id)?, number)),
+            None => None,
+        };
+        let unposted = bb::waiting_posts(conn, &change.change_id)?;
+        let refused = bb::refused_posts(conn, &change.change_id)?;
+        let stops = if change.stopped {
+            bb::stops_for(conn, &change.project_id)?
+        } else {
+            Vec::new()
+        };
+        let row = bb::board_row(conn, change)?;
+        let shadow = match row.open_item.as_ref().filter(|_| row.change.shadow) {
+            Some(item) => bb::shadow_of(conn, &item.item_id)?,
+            None => None,
+        };
+        let shadow_review = match row.open_item.as_ref().filter(|_| row.change.shadow) {
+            Some(item) => bb::shadow_review_of(conn, &item.item_id)?,
+            None => None,
+        };
+        let shadow_mode = bb::change_shadow(conn, &row.change)?;
+        let configuration = match row.change.hold_kind {
+            Some(HoldKind::Configuration) => bb::configuration(conn)?.and_then(|row| row.changed),
+            Some(
+                HoldKind::GitLimit
+                | HoldKind::GitLock
+                | HoldKind::GateEnded
+                | HoldKind::Environment
+                | HoldKind::NoAgent,
+            )
+            | None => None,
+        };
+        let holder = row.open_item.as_ref().map_or(Holder::Nobody, holder_of);
+        let running = bb::claimed_items(conn)?;
+        let Around { slots, daemon, now } = around;
+        Ok(Self {
+            row,
+            events,
+            pending,
+            holder,
+            pull,
+            pr,
+            unposted,
+            refused,
+            stops,
+            shadow,
+            shadow_review,
+            shadow_mode,
+            configuration,
+            running,
+            slots,
+            daemon,
+            now,
+        })
+    }
+
+    pub(crate) fn newest(&self, fits: impl Fn(&Event) -> bool) -> Option<&Event> {
+        self.events.iter().rev().find(|event| fits(event))
+    }
+
+    pub(crate) fn newest_of(&self, event_type: EventType) -> Option<&Event> {
+        self.newest(|event| event.event_type == event_type)
+    }
+
+    pub(crate) fn in_shadow_since(&self) -> Option<Time> {
+        self.newest(|event| word(event, "action") == Some("shadow"))
+            .map(|event| event.timestamp)
+    }
+
+    /// When the state that holds now began.
+    pub(crate) fn in_state_since(&self) -> Option<Time> {
+        self.newest_of(EventType::StateChanged)
+            .map(|event| event.timestamp)
+    }
+}
+
+fn holder_of(item: &Item) -> Holder {
+    let Some(claimed_by) = &item.claimed_by else {
+        return Holder::Nobody;
+    };
+    let alive = claimed_by
+        .parse::<ProcessId>()
+        .and_then(|process| process.is_alive());
+    match alive {
+        Ok(true) => Holder::Alive,
+        Ok(false) => Holder::Dead,
+        Err(_) => Holder::Unknown,
+    }
+}
+
+pub(crate) fn word<'a>(event: &'a Event, key: &str) -> Option<&'a str> {
+    event.metadata.get(key)?.as_str()
+}

@@ -1,0 +1,188 @@
+//! The gates on the base and on the head of a change, before an agent is paid for it. Gates that are red without the
+//! change say nothing about it: no agent could make them green by what it is asked for. Gates that are red on the head
+//! only are a rejection: no reviewer has to find out what they say.
+
+use super::gate_checkout::{MadeFrom, Tested};
+use super::gate_run::Red;
+use super::gate_summary::gate_summary;
+use crate::blackboard::{self as bb, GateRejection};
+use crate::clock;
+use crate::dispatch::interrupt::Interrupt;
+use crate::dispatch::settings::{GateIn, RedBase};
+use crate::dispatch::task::Task;
+use crate::dispatch::worktree::preflight::short;
+use crate::finding::Verdict;
+use crate::git::{GateView, Place, Worktree};
+use crate::sanitize;
+use crate::work::GateResult;
+
+/// Maximum number of characters of a red gate's output in the reason of a hold.
+const OUTPUT: usize = 1_200;
+
+impl Task {
+    /// Holds the change when the gates are red on its base and on its head; red on the base only is what it repairs.
+    pub(crate) async fn base_passes(
+        &self,
+        worktree: &Worktree,
+        base: &str,
+        head: &str,
+    ) -> Result<(), Interrupt> {
+        if !self.tries_gates() {
+            return Ok(());
+        }
+        let (place, bench) = (&worktree.place, self.bench());
+        let (base_tree, head_tree) = (
+            self.git.tree_of(place, base).await?,
+            self.git.tree_of(place, head).await?,
+        );
+        match (
+            bench.known_result(&base_tree),
+            bench.known_result(&head_tree),
+        ) {
+            (Some(GateResult::Green), _) | (Some(GateResult::Red), Some(GateResult::Green)) => {
+                return Ok(());
+            }
+            (Some(GateResult::Red) | None, _) => {}
+        }
+        let repository = self.own_repository();
+        repository.ready().await?;
+        repository.take(place, &self.change.branch, base).await?;
+        let view = GateView {
+            branch: &self.change.base,
+            ..self.gate_view(place, &repository, base).await?
+        };
+        let tested = Tested {
+            view: &view,
+            tree: &base_tree,
+            made_from: MadeFrom::Base,
+            fix: None,
+        };
+        let Some(on_base) = bench.gates_on(repository.path(), &tested).await? else {
+            return Ok(());
+        };
+        match self.gates_on_head(place, head, &head_tree).await? {
+            Some(_) => Err(Interrupt::hold(self.red_without_the_change(base, &on_base))),
+            None => Ok(()),
+        }
+    }
+
+    /// Runs the gates on the base and then on the head; returns the gate that is red on the head only.
+    pub(crate) async fn red_on_head_only(
+        &self,
+        worktree: &Worktree,
+        base: &str,
+        head: &str,
+    ) -> Result<Option<GateRejection>, Interrupt> {
+        self.base_passes(worktree, base, head).await?;
+        if !self.tries_gates() {
+            return Ok(None);
+        }
+        let tree = self.git.tree_of(&worktree.place, head).await?;
+        // A fix of ours has passed them, and a head that is green on a red base was just tested. A red result is known
+        // without its output, so that such a head is tested again.
+        if self.bench().known_result(&tree) == Some(GateResult::Green) {
+            return Ok(None);
+        }
+        let red = self.gates_on_head(&worktree.place, head, &tree).await?;
+        Ok(red.map(|red| self.rejection_by(&red, base, head)))
+    }
+
+    /// Ends the review without a reviewer. In shadow nothing follows from it.
+    pub(crate) async fn finish_by_gate(&self, red: GateRejection) -> Result<(), Interrupt> {
+        self.go_on()?;
+        let claim = self.claim.clone();
+        if self.in_shadow {
+            let review = bb::ShadowReview {
+                head: red.head,
+                base: Some(red.base),
+                verdict: Some(Verdict::ChangesRequested),
+                summary: Some(red.summary),
+                body: Some(red.body),
+                trouble: None,
+                ..self.no_shadow_review(String::new())
+            };
+            self.write("shadow_review", move |conn| {
+                bb::end_shadow_review(conn, &claim, &review, clock::now())
+            })
+            .await?;
+            return Ok(());
+        }
+        let change = self
+            .write("reject_by_gate", move |conn| {
+                bb::reject_by_gate(conn, &claim, &red, clock::now())
+            })
+            .await?;
+        tracing::info!(item = %self.item.item_id, change = %change.change_id, state = %change.state, "rejected by a gate");
+        Ok(())
+    }
+
+    /// Whether gates run before an agent is paid.
+    fn tries_gates(&self) -> bool {
+        !self.rules.gates.is_empty()
+            && self.rules.red_base != RedBase::Ignore
+            && self.rules.gate_in != GateIn::Worktree
+    }
+
+    async fn gates_on_head(
+        &self,
+        place: &Place,
+        head: &str,
+        tree: &str,
+    ) -> Result<Option<Red>, Interrupt> {
+        let repository = self.own_repository();
+        repository.ready().await?;
+        repository.take(place, &self.change.branch, head).await?;
+        let view = self.gate_view(place, &repository, head).await?;
+        let made_from = MadeFrom::Change(&self.change.change_id);
+        let tested = Tested {
+            view: &view,
+            tree,
+            made_from,
+            fix: None,
+        };
+        self.bench().gates_on(repository.path(), &tested).await
+    }
+
+    fn rejection_by(&self, red: &Red, base: &str, head: &str) -> GateRejection {
+        let summary = format!(
+            "the gate `{}` is red on {}: {}",
+            red.command,
+            short(head),
+            gate_summary(&red.output)
+        );
+        let body = format!(
+            "The gate `{}` is red on this branch ({}). It is not red on {} ({}), so the change is what it fails on.\n\n\
+             Its output:\n\n{}",
+            red.command,
+            short(head),
+            self.change.base,
+            short(base),
+            red.output
+        );
+        GateRejection {
+            head: head.to_owned(),
+            base: base.to_owned(),
+            command: red.command.clone(),
+            status: red.status,
+            summary,
+            body,
+        }
+    }
+
+    fn red_without_the_change(&self, base: &str, red: &Red) -> String {
+        let (name, output) = (&self.change.base, &red.output);
+        let from = output
+            .char_indices()
+            .rev()
+            .nth(OUTPUT)
+            .map_or(0, |(at, _)| at);
+        format!(
+            "the gate `{}` is red on {name} ({}) too, so no agent was started: {}; fix {name}, `setup` or `gates`, or set \
+             red_base = \"ignore\". Its output: {}",
+            red.command,
+            short(base),
+            gate_summary(output),
+            sanitize::block(output.get(from..).unwrap_or_default()).trim()
+        )
+    }
+}

@@ -1,0 +1,386 @@
+//! Gates in a checkout of remand's own, of exactly the commit that will be pushed. The commit is taken over into the bare
+//! clone first, and everything comes from there: the agent's worktree, its index and its repository have no say.
+//!
+//! Checkouts are kept, so that the set-up need not run each time: `<state>/gates/PROJECT/N`. A gate run takes the first
+//! one that nobody uses and makes another when all are in use, so that no gate waits for a slow one; there are never more
+//! than gates that ran at the same time. What stays in a checkout from one gate run to the next is what the set-up made,
+//! unchanged, if it made it from a base branch or from the same change: everything else that is not in the commit is removed, also what git would ignore.
+
+use std::path::{Path, PathBuf};
+
+use super::gate_run::{OUTPUT_TAIL, Red, gate_folder, output_end};
+use super::project_commands::ProjectCommands;
+use super::setup::{SetUp, SetUpFailure, SetUpPlace};
+use crate::change::ChangeId;
+use crate::dispatch::commit::Span;
+use crate::dispatch::interrupt::{Interrupt, file_trouble};
+use crate::dispatch::run::launch::{CommandSite, make_folder, write};
+use crate::dispatch::run::recover::{SETTLE, git_mark};
+use crate::dispatch::run::worktree_lock::WorktreeLock;
+use crate::dispatch::task::Task;
+use crate::dispatch::worktree::preflight::{named, short};
+use crate::failpoint::crash_point;
+use crate::files;
+use crate::fingerprint::fingerprint;
+use crate::git::{Checkout, GateView, Git, Kept, Place, Product};
+use crate::process;
+use crate::remote::Remote;
+use crate::work::GateResult;
+
+/// A checkout that is ours until this is dropped.
+struct Slot {
+    root: PathBuf,
+    checkout: Checkout,
+    git: Git,
+    _lock: WorktreeLock,
+}
+
+/// A commit that gates are run on.
+pub(crate) struct Tested<'a> {
+    pub(crate) view: &'a GateView<'a>,
+    pub(crate) tree: &'a str,
+    pub(crate) made_from: MadeFrom<'a>,
+    /// The fix that led to the commit: the folder of its run has the output. None: a folder beside the runs.
+    pub(crate) fix: Option<Span<'a>>,
+}
+
+/// The branch that a set-up was run on. What it made may hold anything that is committed there, such as the work of a
+/// script that the package manager ran: what an agent committed must not get into the gates of another change.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum MadeFrom<'a> {
+    /// A base branch: every change may use it.
+    Base,
+    /// The branch of a change, which alone may use it.
+    Change(&'a ChangeId),
+}
+
+impl MadeFrom<'_> {
+    /// Stored with what the set-up made.
+    fn key(self, inputs: &str) -> String {
+        match self {
+            Self::Base => format!("base {inputs}"),
+            // No change is called so: the ids are `c` and a number.
+            Self::Change(id) => format!("{id} {inputs}"),
+        }
+    }
+
+    fn may_use(self, key: &str, inputs: &str) -> bool {
+        key == self.key(inputs) || key == Self::Base.key(inputs)
+    }
+}
+
+impl Slot {
+    /// What the set-up made, with what it was run for.
+    fn product_file(&self) -> PathBuf {
+        self.root.join("setup")
+    }
+
+    /// The folder of the last job that ran here: whoever takes the checkout next waits for its end.
+    fn job_file(&self) -> PathBuf {
+        self.root.join("job")
+    }
+
+    fn is_used_by(&self, job: &Path) -> Result<(), Interrupt> {
+        write(&self.job_file(), job.as_os_str().as_encoded_bytes())
+    }
+}
+
+impl Task {
+    /// Runs the gates on exactly this commit; returns the first that is red.
+    pub(crate) async fn gates_in_checkout(
+        &self,
+        span: Span<'_>,
+        head: &str,
+    ) -> Result<Option<Red>, Interrupt> {
+        let place = self.place()?;
+        self.settle_gates(span.run).await?;
+        self.untouched(&place, span, head).await?;
+        if self.rules.gates.is_empty() {
+            return Ok(None);
+        }
+        let repository = self.own_repository();
+        repository.ready().await?;
+        repository.take(&place, &self.change.branch, head).await?;
+        let view = self.gate_view(&place, &repository, head).await?;
+        let tree = self.git.tree_of(&place, head).await?;
+        let made_from = MadeFrom::Change(&self.change.change_id);
+        let tested = Tested {
+            view: &view,
+            tree: &tree,
+            made_from,
+            fix: Some(span),
+        };
+        self.bench().gates_on(repository.path(), &tested).await
+    }
+
+    /// The branch, the base and the remote, as a gate may ask for them.
+    pub(crate) async fn gate_view<'a>(
+        &'a self,
+        place: &Place,
+        repository: &Remote,
+        head: &'a str,
+    ) -> Result<GateView<'a>, Interrupt> {
+        let base = &self.change.base;
+        let mut refs = Vec::new();
+        if self.change.has_pr() {
+            for branch in [base, &self.change.branch] {
+                let known = repository.fetched_head(branch).await?;
+                refs.extend(known.map(|sha| (format!("refs/remotes/origin/{branch}"), sha)));
+            }
+        } else if let Some(sha) = self.git.base_head(place, base).await? {
+            repository.take(place, &self.change.branch, &sha).await?;
+            refs.push((format!("refs/heads/{base}"), sha));
+        }
+        let url = Some(repository.shown_url()).filter(|url| !url.is_empty());
+        Ok(GateView {
+            branch: &self.change.branch,
+            commit: head,
+            refs,
+            url,
+        })
+    }
+}
+
+impl ProjectCommands<'_> {
+    /// Runs set-up, where it is needed, and the gates on exactly one commit; returns the first that is red.
+    pub(crate) async fn gates_on(
+        &self,
+        repository: &Path,
+        tested: &Tested<'_>,
+    ) -> Result<Option<Red>, Interrupt> {
+        let slot = self.take_slot(repository).await?;
+        if let Some(failure) = self.fill(&slot, tested).await? {
+            let red = self.fault_of_fix(&slot, tested, failure).await?;
+            return Ok(Some(self.as_in_worktree(red, &slot, tested.view.commit)));
+        }
+        let seen = slot.checkout.seen_by_gates();
+        let site = CommandSite {
+            place: &seen,
+            read: Some(slot.checkout.objects()),
+        };
+        let head = tested.view.commit;
+        for (number, command) in self.rules.gates.iter().enumerate() {
+            self.go_on().await?;
+            let dir = match tested.fix {
+                Some(Span { run, .. }) => gate_folder(run, number)?,
+                None => {
+                    self.made_job_folder(&format!("{}-gate", self.slot_name(&slot)))
+                        .await?
+                }
+            };
+            slot.is_used_by(&dir)?;
+            let mut red = self.gate(site, &dir, command).await?;
+            if red.is_none() {
+                let changed = slot.git.differing(&slot.checkout, head).await?;
+                red = (!changed.is_empty()).then(|| Red {
+                    command: command.join(" "),
+                    status: Some(0),
+                    output: format!(
+                        "the gate changed files that are committed: {}",
+                        named(&changed)
+                    ),
+                });
+            }
+            if let Some(red) = red {
+                self.remember_result(tested.tree, GateResult::Red).await?;
+                return Ok(Some(self.as_in_worktree(red, &slot, head)));
+            }
+        }
+        self.remember_result(tested.tree, GateResult::Green).await?;
+        Ok(None)
+    }
+
+    /// Paths as the agent knows them, and what was not there.
+    fn as_in_worktree(&self, red: Red, slot: &Slot, head: &str) -> Red {
+        let tree = slot.checkout.tree().display().to_string();
+        let there = self
+            .task
+            .map_or(&self.project.path, |task| &task.change.worktree);
+        let output = red.output.replace(&tree, there);
+        let note = format!(
+            "[run in a clean checkout of {}: only committed files and what `setup` makes are there]",
+            short(head)
+        );
+        Red {
+            output: format!("{note}\n{output}"),
+            ..red
+        }
+    }
+
+    /// The first checkout of the project that nobody uses, with nothing alive in it.
+    async fn take_slot(&self, repository: &Path) -> Result<Slot, Interrupt> {
+        let settings = self.settings;
+        let all = settings.gates_dir.join(self.project.project_id.as_str());
+        for number in 0_u32.. {
+            let root = all.join(number.to_string());
+            let mark = git_mark(&root.display().to_string());
+            let lock = WorktreeLock::try_take(&settings.locks_dir, &root.display().to_string())
+                .map_err(file_trouble("lock", &root))?;
+            let Some(lock) = lock else { continue };
+            make_folder(&root)?;
+            process::end_marked(mark.as_ref()).await?;
+            let mut env = settings.env.clone();
+            env.insert(process::MARK.into(), mark);
+            let git = Git::for_own_clone(&env, settings.limits.git, &settings.sandbox);
+            let slot = Slot {
+                checkout: Checkout::new(&root, repository),
+                root,
+                git,
+                _lock: lock,
+            };
+            if let Ok(job) = files::read_text(&slot.job_file(), files::SMALL)
+                && !job.is_empty()
+            {
+                process::settle(Path::new(&job), SETTLE).await?;
+            }
+            return Ok(slot);
+        }
+        Err(Interrupt::hold(
+            "no number is left for a checkout of the project",
+        ))
+    }
+
+    /// Decides whose fault a failed set-up is: that of the fix, which is told like a red gate, or the environment's.
+    ///
+    /// A fix broke the set-up when it changed a file that the set-up depends on and the set-up works now, on the same
+    /// machine, for the commit before the fix. Nothing is remembered of that: after a crash it is found out again.
+    async fn fault_of_fix(
+        &self,
+        slot: &Slot,
+        tested: &Tested<'_>,
+        failure: SetUpFailure,
+    ) -> Result<Red, Interrupt> {
+        let Some(Span { first, .. }) = tested.fix else {
+            return Err(failure.hold());
+        };
+        let with_fix = self.set_up_inputs(slot).await?;
+        slot.git
+            .check_out(&slot.checkout, first, &Product::default())
+            .await?;
+        if self.set_up_inputs(slot).await? == with_fix {
+            return Err(failure.hold());
+        }
+        self.go_on().await?;
+        let view = GateView {
+            commit: first,
+            ..tested.view.clone()
+        };
+        if self
+            .fill(
+                slot,
+                &Tested {
+                    view: &view,
+                    fix: None,
+                    ..*tested
+                },
+            )
+            .await?
+            .is_some()
+        {
+            return Err(failure.hold());
+        }
+        let SetUpFailure {
+            what,
+            status,
+            output,
+        } = failure;
+        let output = format!(
+            "{what}; it works on {}, the commit before the fix\n{}",
+            short(first),
+            output_end(output.as_deref().unwrap_or_default(), OUTPUT_TAIL)
+        );
+        Ok(Red {
+            command: self.rules.setup.join(" "),
+            status,
+            output,
+        })
+    }
+
+    /// The files of the commit, what the set-up makes of them, and the repository that a gate sees.
+    async fn fill(
+        &self,
+        slot: &Slot,
+        tested: &Tested<'_>,
+    ) -> Result<Option<SetUpFailure>, Interrupt> {
+        let view = tested.view;
+        let Slot { checkout, git, .. } = slot;
+        let file = slot.product_file();
+        if self.rules.setup.is_empty() {
+            Product::forget(&file)?;
+            git.check_out(checkout, view.commit, &Product::default())
+                .await?;
+            git.show_to_gates(checkout, view).await?;
+            return Ok(None);
+        }
+        let (key, product) = Product::load(&file).unwrap_or_default();
+        let kept = git.check_out(checkout, view.commit, &product).await?;
+        let inputs = self.set_up_inputs(slot).await?;
+        if kept == Kept::Stale || !tested.made_from.may_use(&key, &inputs) {
+            // From here until it is stored again, a crash means: from the beginning.
+            Product::forget(&file)?;
+            crash_point!("checkout.setup.before");
+            checkout.clear().await?;
+            git.check_out(checkout, view.commit, &Product::default())
+                .await?;
+            git.show_to_gates(checkout, view).await?;
+            if let Some(failure) = self.set_up_checkout(slot).await? {
+                return Ok(Some(failure));
+            }
+            let changed = git.differing(checkout, view.commit).await?;
+            if !changed.is_empty() {
+                let what = format!(
+                    "the set-up changed files that are committed: {}",
+                    named(&changed)
+                );
+                return Ok(Some(SetUpFailure {
+                    what,
+                    status: Some(0),
+                    output: None,
+                }));
+            }
+            checkout
+                .product(git, view.commit)
+                .await?
+                .store(&file, &tested.made_from.key(&inputs))?;
+            crash_point!("checkout.setup.after");
+        }
+        git.show_to_gates(checkout, view).await?;
+        Ok(None)
+    }
+
+    async fn set_up_checkout(&self, slot: &Slot) -> Result<Option<SetUpFailure>, Interrupt> {
+        let name = self.slot_name(slot);
+        let dir = self.job_folder(&name).await?;
+        slot.is_used_by(&dir)?;
+        let seen = slot.checkout.seen_by_gates();
+        let site = CommandSite {
+            place: &seen,
+            read: Some(slot.checkout.objects()),
+        };
+        self.run_set_up(SetUp {
+            place: SetUpPlace::Checkout,
+            site,
+            dir,
+            run_id: format!("{name}.setup"),
+        })
+        .await
+    }
+
+    fn slot_name(&self, slot: &Slot) -> String {
+        let number = slot
+            .root
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
+        format!("gates-{}-{number}", self.project.project_id)
+    }
+
+    /// The command and the committed files that it depends on.
+    async fn set_up_inputs(&self, slot: &Slot) -> Result<String, Interrupt> {
+        let files = slot
+            .git
+            .checked_out_files(&slot.checkout, &self.rules.setup_again_on)
+            .await?;
+        Ok(fingerprint(&self.rules.setup, &files))
+    }
+}

@@ -1,0 +1,425 @@
+//! Gates: the project's own commands, run on the commit of a fix, in a checkout of remand's own (see `checkout`) or in
+//! the worktree. Red goes back to the agent, a counted number of times; a gate that can't start is the environment's
+//! fault, not the code's.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::gate_summary::gate_summary;
+use super::project_commands::{ProjectCommand, ProjectCommands};
+use crate::blackboard as bb;
+use crate::change::HoldKind;
+use crate::clock;
+use crate::dispatch::commit::Span;
+use crate::dispatch::interrupt::Interrupt;
+use crate::dispatch::run::launch::{CommandSite, make_folder};
+use crate::dispatch::run::recover::SETTLE;
+use crate::dispatch::settings::GateIn;
+use crate::dispatch::task::Task;
+use crate::dispatch::worktree::preflight::named;
+use crate::event::{EventType, NewEvent, TargetType};
+use crate::failpoint::crash_point;
+use crate::files;
+use crate::git::{HeadAt, Place, RestorePoint};
+use crate::process::{self, Exit, Stream};
+use crate::work::{Ended, GateResult, Run};
+
+/// How much of a red gate's output goes to the agent and into the event.
+pub(crate) const OUTPUT_TAIL: usize = 8 * 1024;
+
+/// When gates of an earlier try were surely over.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Cut {
+    /// There were none.
+    Never,
+    /// By this second.
+    Before(u64),
+    JustNow,
+}
+
+/// A gate that was red.
+pub(crate) struct Red {
+    pub(crate) command: String,
+    pub(crate) status: Option<i32>,
+    pub(crate) output: String,
+}
+
+impl Task {
+    /// Runs the gates on the commit that a run led to, and records what they said.
+    pub(crate) async fn gates(&self, span: Span<'_>, head: &str) -> Result<(), Interrupt> {
+        let red = match self.rules.gate_in {
+            GateIn::Checkout => self.gates_in_checkout(span, head).await?,
+            GateIn::Worktree => self.gates_in_worktree(span, head).await?,
+        };
+        self.record(span.run, red).await
+    }
+
+    /// Runs them where the agent worked: what git does not see there, or is told not to see, has a say.
+    async fn gates_in_worktree(
+        &self,
+        span: Span<'_>,
+        head: &str,
+    ) -> Result<Option<Red>, Interrupt> {
+        let place = self.place()?;
+        let run = span.run;
+        let to = RestorePoint {
+            head_at: self.head_at(),
+            head_before: head,
+            run: run.run_id.as_str(),
+        };
+        let cut = self.settle_gates(run).await?;
+        self.end_cut_setup(&place).await?;
+        self.as_committed(&place, to, cut).await?;
+        if !self.rules.gates.is_empty() {
+            // The fix may need what was not there before it.
+            self.set_up(&place).await?;
+        }
+        let mut red = None;
+        for (number, command) in self.rules.gates.iter().enumerate() {
+            self.go_on()?;
+            self.not_stopped().await?;
+            let dir = gate_folder(run, number)?;
+            red = self
+                .bench()
+                .gate(CommandSite::of(&place), &dir, command)
+                .await?;
+            if red.is_some() {
+                break;
+            }
+        }
+        if red.is_none() {
+            red = self.left_behind(&place, to).await?;
+        }
+        if red.is_some() {
+            self.git.put_back(&place, to).await?;
+        }
+        Ok(red)
+    }
+
+    /// The worktree is as the fix was committed, else somebody is at work there, and a person decides.
+    pub(crate) async fn untouched(
+        &self,
+        place: &Place,
+        span: Span<'_>,
+        head: &str,
+    ) -> Result<(), Interrupt> {
+        let to = RestorePoint {
+            head_at: self.head_at(),
+            head_before: head,
+            run: span.run.run_id.as_str(),
+        };
+        self.end_cut_setup(place).await?;
+        self.as_committed(place, to, Cut::Never).await
+    }
+
+    /// The worktree is as the fix was committed. What gates that were cut left behind is taken away, and kept; what
+    /// somebody else did there is not touched.
+    async fn as_committed(
+        &self,
+        place: &Place,
+        to: RestorePoint<'_>,
+        cut: Cut,
+    ) -> Result<(), Interrupt> {
+        self.git.unblock(place, to).await?;
+        let now = self.git.look(place).await?;
+        let status = self.git.status(place).await?;
+        let is_there = now.head.as_deref() == Some(to.head_before) && now.operation.is_none();
+        if is_there && to.head_at.fits(now.branch.as_deref()) && status.is_clean() {
+            return Ok(());
+        }
+        let theirs = match (&now.head, cut) {
+            (_, Cut::Never) => true,
+            (Some(head), Cut::Before(seconds)) => !self
+                .git
+                .committed_since(place, to.head_before, head, seconds + 1)
+                .await?
+                .is_empty(),
+            (None, Cut::Before(_)) | (_, Cut::JustNow) => false,
+        };
+        if theirs {
+            let paths: Vec<String> = status.changed.into_iter().chain(status.untracked).collect();
+            let what = if paths.is_empty() {
+                "other commits".to_owned()
+            } else {
+                named(&paths)
+            };
+            return Err(Interrupt::fail(
+                format!(
+                    "the worktree has changed since the fix was committed ({what}); nothing was taken away"
+                ),
+                format!(
+                    "commit what is to stay in {}, then {}",
+                    self.change.worktree,
+                    self.change.submit_advice()
+                ),
+            ));
+        }
+        crash_point!("git.gates_clean.before");
+        let restored = self.git.put_back(place, to).await?;
+        crash_point!("git.gates_clean.after");
+        if let Some(wip) = restored.wip {
+            tracing::info!(run_id = to.run, wip = %wip, "what a cut gate left behind is kept");
+        }
+        Ok(())
+    }
+
+    /// After green gates HEAD is the commit and no committed file is changed, else what was tested is not what would be
+    /// pushed. New files, such as caches, are nobody's fault: in a worktree of ours they are removed, in a user's own they
+    /// stay and do not count from then on.
+    async fn left_behind(
+        &self,
+        place: &Place,
+        to: RestorePoint<'_>,
+    ) -> Result<Option<Red>, Interrupt> {
+        let now = self.git.look(place).await?;
+        let status = self.git.status(place).await?;
+        let is_on_branch = self.head_at().fits(now.branch.as_deref());
+        let is_at_head =
+            now.head.as_deref() == Some(to.head_before) && is_on_branch && now.operation.is_none();
+        if !is_at_head || !status.changed.is_empty() {
+            let output = if !status.changed.is_empty() {
+                format!(
+                    "the gates changed files that are committed: {}",
+                    named(&status.changed)
+                )
+            } else if is_on_branch {
+                "a gate moved HEAD away from the commit that it was to test".to_owned()
+            } else {
+                match self.head_at() {
+                    HeadAt::Branch(branch) => format!("a gate left the branch {branch}"),
+                    HeadAt::Detached(_) => "a gate switched to a branch".to_owned(),
+                }
+            };
+            return Ok(Some(Red {
+                command: self.all_gates(),
+                status: Some(0),
+                output,
+            }));
+        }
+        if status.untracked.is_empty() {
+            return Ok(None);
+        }
+        tracing::info!(run_id = to.run, paths = %named(&status.untracked), "gates left new files behind");
+        if self.change.own_worktree {
+            self.git.put_back(place, to).await?;
+        } else {
+            let (id, paths) = (self.change.change_id.clone(), status.untracked.clone());
+            self.write("gate_leftovers", move |conn| {
+                bb::add_gate_leftovers(conn, &id, &paths)
+            })
+            .await?;
+            self.git.pass_over(&status.untracked);
+        }
+        Ok(None)
+    }
+
+    pub(crate) fn all_gates(&self) -> String {
+        self.rules
+            .gates
+            .iter()
+            .map(|gate| gate.join(" "))
+            .collect::<Vec<_>>()
+            .join("; ")
+    }
+
+    async fn record(&self, run: &Run, red: Option<Red>) -> Result<(), Interrupt> {
+        let (claim, id, change_id) = (
+            self.claim.clone(),
+            run.run_id.clone(),
+            run.change_id.clone(),
+        );
+        self.write("gates", move |conn| {
+            let Some(red) = red else { return bb::record_gates(conn, &claim, &id, GateResult::Green, "").map(drop) };
+            let said = format!("$ {}\n{}", red.command, red.output);
+            let round = bb::record_gates(conn, &claim, &id, GateResult::Red, &said)?;
+            let summary = format!("gate red: {}: {}", red.command, gate_summary(&red.output));
+            let event =
+                NewEvent::about(&change_id, EventType::GateFailed, summary).on(TargetType::Run, &id).with(json!({
+                    "run_id": id, "command": red.command, "status": red.status, "round": round, "output": red.output,
+                }));
+            bb::append(conn, &event, clock::now()).map(drop)
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// Gates that a crash cut: nothing of them may be alive when the worktree is touched.
+    pub(crate) async fn settle_gates(&self, run: &Run) -> Result<Cut, Interrupt> {
+        let dir = Path::new(&run.dir);
+        let Ok(names) = files::names(dir) else {
+            return Ok(Cut::Never);
+        };
+        let gates = names
+            .iter()
+            .filter(|name| name.to_string_lossy().starts_with("gate"))
+            .map(|name| dir.join(name));
+        let cut: Vec<PathBuf> = gates
+            .filter(|path| path.symlink_metadata().is_ok_and(|meta| meta.is_dir()))
+            .collect();
+        let mut over = Cut::Never;
+        for dir in cut {
+            process::settle(&dir, SETTLE).await?;
+            if process::read_exit(&dir)?.is_some_and(|exit| exit.ended == Ended::NotStarted) {
+                continue;
+            }
+            over = match (over, process::ended_at(&dir)?) {
+                (Cut::Never, Some(at)) => Cut::Before(at),
+                (Cut::Before(before), Some(at)) => Cut::Before(before.max(at)),
+                // Without a word from its shim it may have gone on until just now.
+                (Cut::JustNow, _) | (_, None) => Cut::JustNow,
+            };
+        }
+        Ok(over)
+    }
+}
+
+impl ProjectCommands<'_> {
+    /// Runs a gate until its end; returns what was red.
+    pub(crate) async fn gate(
+        &self,
+        site: CommandSite<'_>,
+        dir: &Path,
+        command: &[String],
+    ) -> Result<Option<Red>, Interrupt> {
+        let name = |path: &Path| {
+            path.file_name()
+                .map(|name| name.to_string_lossy().into_owned())
+                .unwrap_or_default()
+        };
+        let gate = ProjectCommand {
+            run_id: format!(
+                "{}.{}",
+                dir.parent().map(name).unwrap_or_default(),
+                name(dir)
+            ),
+            phase: "gate",
+            argv: command,
+            site,
+            dir,
+            stdin: dir.with_file_name("no-input"),
+            limit: self.settings.limits.gate,
+        };
+        let job = self.job(gate).await?;
+        crash_point!("gate.before");
+        self.run(&job).await?;
+        crash_point!("gate.after");
+        if process::read_exit(dir)?.is_none() {
+            // Its shim was killed: what it watched over must not go on in a worktree that others will get.
+            process::settle(dir, SETTLE).await?;
+        }
+        self.judge_gate(dir, command)
+    }
+
+    fn judge_gate(&self, dir: &Path, command: &[String]) -> Result<Option<Red>, Interrupt> {
+        let command = command.join(" ");
+        let Some(exit) = process::read_exit(dir)? else {
+            let reason = format!("the gate `{command}` vanished without a word");
+            return Err(Interrupt::hold_by(HoldKind::GateEnded, reason));
+        };
+        let Exit {
+            ended,
+            status,
+            signal,
+            ..
+        } = exit;
+        let output = || {
+            let text = |stream| {
+                process::read_output(dir, stream)
+                    .map(|kept| kept.text)
+                    .unwrap_or_default()
+            };
+            output_end(
+                &format!("{}{}", text(Stream::Stdout), text(Stream::Stderr)),
+                OUTPUT_TAIL,
+            )
+            .to_owned()
+        };
+        match (ended, status) {
+            (Ended::Agent, Some(0)) => Ok(None),
+            (Ended::Agent, _) => Ok(Some(Red {
+                command,
+                status,
+                output: output(),
+            })),
+            (Ended::IdleLimit | Ended::TotalLimit, _) => {
+                let limit = self.settings.limits.gate.as_secs();
+                let output = format!("it was ended after {limit} s\n{}", output());
+                Ok(Some(Red {
+                    command,
+                    status,
+                    output,
+                }))
+            }
+            (Ended::NotStarted, _) => {
+                let why = exit.detail.unwrap_or_else(|| "it is not there".into());
+                Err(Interrupt::hold(format!(
+                    "the gate `{command}` can't be started: {why}"
+                )))
+            }
+            (Ended::Stopped, _) => Err(self.stopped()),
+            (Ended::Lost, _) if signal.is_some_and(is_own_doing) => {
+                let output = format!(
+                    "it crashed (signal {})\n{}",
+                    signal.unwrap_or_default(),
+                    output()
+                );
+                Ok(Some(Red {
+                    command,
+                    status,
+                    output,
+                }))
+            }
+            (Ended::DaemonGone | Ended::Lost, _) => Err(Interrupt::hold_by(
+                HoldKind::GateEnded,
+                format!("the gate `{command}` was killed"),
+            )),
+        }
+    }
+}
+
+/// A folder of its own for each try of a run's gate, made.
+pub(crate) fn gate_folder(run: &Run, number: usize) -> Result<PathBuf, Interrupt> {
+    for attempt in 0_u32.. {
+        let dir = Path::new(&run.dir).join(format!("gate{number}.{attempt}"));
+        if !dir.exists() {
+            make_folder(&dir)?;
+            return Ok(dir);
+        }
+    }
+    Err(Interrupt::hold("no number is left for a gate's folder"))
+}
+
+/// Signals that a program brings upon itself: its code's fault, not the machine's.
+fn is_own_doing(signal: i32) -> bool {
+    use rustix::process::Signal;
+    [
+        Signal::ABORT,
+        Signal::BUS,
+        Signal::FPE,
+        Signal::ILL,
+        Signal::SEGV,
+        Signal::SYS,
+        Signal::TRAP,
+    ]
+    .iter()
+    .any(|own| own.as_raw() == signal)
+}
+
+/// At most this many bytes from the end of an output, beginning with a whole line where that is possible.
+pub(crate) fn output_end(text: &str, most: usize) -> &str {
+    let from = text.len().saturating_sub(most);
+    let from = (from..=text.len())
+        .find(|at| text.is_char_boundary(*at))
+        .unwrap_or(text.len());
+    let end = text.get(from..).unwrap_or_default();
+    let is_cut = from > 0
+        && !text
+            .get(..from)
+            .is_some_and(|before| before.ends_with('\n'));
+    let whole = end
+        .split_once('\n')
+        .map(|(_, rest)| rest)
+        .filter(|rest| is_cut && !rest.trim().is_empty());
+    whole.unwrap_or(end)
+}

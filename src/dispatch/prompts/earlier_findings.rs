@@ -1,0 +1,136 @@
+//! The findings of earlier reviews, as a new review of the same change meets them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::prompt_parts::was_told;
+use crate::blackboard::{self as bb, OpenFinding};
+use crate::dispatch::interrupt::Interrupt;
+use crate::dispatch::task::Task;
+use crate::git::Place;
+use crate::review_text::{Earlier, PathState, PromptPresence};
+use crate::work::Run;
+
+/// An open finding with what decides whether a review may pass over it.
+pub(crate) struct EarlierFinding {
+    pub(crate) open: OpenFinding,
+    prompt: PromptPresence,
+    path: PathState,
+}
+
+impl EarlierFinding {
+    pub(crate) fn as_earlier(&self) -> Earlier<'_> {
+        Earlier {
+            id: self.open.finding_id.as_str(),
+            finding: &self.open.finding,
+            outcome: self.open.outcome,
+            prompt: self.prompt,
+            path: self.path,
+        }
+    }
+}
+
+impl Task {
+    pub(crate) async fn earlier_findings(
+        &self,
+        run: &Run,
+    ) -> Result<Vec<EarlierFinding>, Interrupt> {
+        let (id, run_id) = (self.change.change_id.clone(), run.run_id.clone());
+        let (open, raised, coverage) = self
+            .read(move |conn| {
+                let (open, raised) = (
+                    bb::open_findings(conn, &id)?,
+                    bb::heads_of_findings(conn, &id)?,
+                );
+                Ok((open, raised, bb::coverage_of_run(conn, &run_id)?))
+            })
+            .await?;
+        if open.is_empty() {
+            return Ok(Vec::new());
+        }
+        let place = self.place()?;
+        let mut changed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        let mut earlier = Vec::new();
+        for open in open {
+            let head = raised
+                .iter()
+                .find(|(id, _)| *id == open.finding_id)
+                .map(|(_, head)| head.clone());
+            let path = match (&open.finding.path, head) {
+                (None, _) => PathState::Changed,
+                (Some(_), None) => PathState::Untouched,
+                (Some(path), Some(head)) => {
+                    if !changed.contains_key(&head) {
+                        changed.insert(
+                            head.clone(),
+                            self.changed_paths(&place, &head, &run.head_before).await?,
+                        );
+                    }
+                    let touched = changed
+                        .get(&head)
+                        .is_some_and(|paths| paths.iter().any(|file| is_at(file, path)));
+                    if touched {
+                        PathState::Changed
+                    } else {
+                        PathState::Untouched
+                    }
+                }
+            };
+            // Nothing recorded is the run of an older version: whoever does not know closes nothing.
+            let shown = !coverage.is_empty() && was_told(&coverage, open.finding_id.as_str());
+            let prompt = if shown {
+                PromptPresence::InPrompt
+            } else {
+                PromptPresence::LeftOut
+            };
+            earlier.push(EarlierFinding { open, prompt, path });
+        }
+        Ok(earlier)
+    }
+
+    /// The paths that differ between two commits; none when the first is gone, as after a rewrite of the branch.
+    async fn changed_paths(
+        &self,
+        place: &Place,
+        from: &str,
+        to: &str,
+    ) -> Result<BTreeSet<String>, Interrupt> {
+        if self.git.resolve(place, from).await?.is_none() {
+            return Ok(BTreeSet::new());
+        }
+        let files = self.git.changed_files(place, from, to).await?;
+        Ok(files
+            .into_iter()
+            .flat_map(|file| file.old_path.into_iter().chain([file.path]))
+            .collect())
+    }
+}
+
+/// Whether a file is at a path as reviewers write it: the file, a folder above it, or the end of its path.
+fn is_at(file: &str, path: &str) -> bool {
+    let path = path.trim_matches('/');
+    file == path
+        || file
+            .strip_prefix(path)
+            .is_some_and(|rest| rest.starts_with('/'))
+        || file
+            .strip_suffix(path)
+            .is_some_and(|rest| rest.ends_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_as_reviewers_write_it() {
+        for (file, path, expected) in [
+            ("src/a.rs", "src/a.rs", true),
+            ("src/a.rs", "a.rs", true),
+            ("src/a.rs", "src/", true),
+            ("src/ba.rs", "a.rs", false),
+            ("srcx/a.rs", "src", false),
+        ] {
+            assert_eq!(is_at(file, path), expected, "{file} {path}");
+        }
+    }
+}

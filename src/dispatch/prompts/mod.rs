@@ -1,0 +1,7 @@
+//! What the prompt of a run holds.
+
+pub(super) mod earlier_findings;
+pub(super) mod prompt_context;
+pub(super) mod prompt_parts;
+pub(super) mod spec_files;
+pub(super) mod spec_folder;

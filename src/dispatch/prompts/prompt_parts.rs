@@ -1,0 +1,231 @@
+//! Feedback that is too long for one prompt: which run of a fix was told what, whether another run has to follow, and
+//! what is left for a person. It reads the blackboard and starts nothing.
+
+use serde_json::Value;
+
+use crate::blackboard::{self as bb, Coverage, LeftOut, Rest};
+use crate::dispatch::interrupt::Interrupt;
+use crate::dispatch::task::Task;
+use crate::dispatch::worktree::preflight::{budget_left, named};
+use crate::pull_request::Feedback;
+use crate::review_text::FindingAnswer;
+use crate::work::{Rejection, Run};
+
+/// How many runs one fix may take to be told everything.
+const MAX_RUNS: usize = 5;
+
+/// How much of a left-out text is listed.
+const LISTED_CHARS: usize = 160;
+
+/// Whether a fix has been told everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Remaining {
+    /// All was told, or nobody can be told the rest any more.
+    Nothing,
+    AnotherRun,
+}
+
+impl Task {
+    /// How much of each piece of feedback the runs of this item were told that count.
+    pub(crate) async fn coverage(&self) -> Result<Vec<Coverage>, Interrupt> {
+        let id = self.item.item_id.clone();
+        Ok(self
+            .read(move |conn| bb::coverage_of_item(conn, &id))
+            .await?)
+    }
+
+    /// Whether another run is needed before the gates, and may be paid.
+    pub(crate) async fn remaining(&self, runs: &[Run]) -> Result<Remaining, Interrupt> {
+        if runs.len() >= MAX_RUNS || self.coverage().await?.iter().all(Coverage::is_complete) {
+            return Ok(Remaining::Nothing);
+        }
+        let is_affordable = budget_left(&self.change_now().await?).is_ok();
+        Ok(if is_affordable {
+            Remaining::AnotherRun
+        } else {
+            Remaining::Nothing
+        })
+    }
+
+    /// The answers of all runs; the last one to each id counts.
+    pub(crate) fn all_answers(&self, runs: &[Run]) -> Vec<FindingAnswer> {
+        let mut answers: Vec<FindingAnswer> = Vec::new();
+        for answer in runs.iter().flat_map(|run| self.answers(run)) {
+            answers.retain(|known| known.id != answer.id);
+            answers.push(answer);
+        }
+        answers
+    }
+
+    /// What no run was told, with the reason and the decision that it asks for.
+    pub(crate) async fn rest(&self, runs: &[Run]) -> Result<Option<Rest>, Interrupt> {
+        let (id, item) = (self.change.change_id.clone(), self.item.item_id.clone());
+        let (rejections, feedback) = self
+            .read(move |conn| Ok((bb::rejections_in(conn, &item)?, bb::said_of(conn, &id)?)))
+            .await?;
+        let coverage = self.coverage().await?;
+        let mut left_out: Vec<LeftOut> = coverage
+            .iter()
+            .filter(|piece| !piece.is_complete())
+            .map(|piece| describe(piece, &rejections, &feedback))
+            .collect();
+        left_out.extend(
+            rejections
+                .iter()
+                .flat_map(|rejection| without_room(rejection, &feedback)),
+        );
+        if left_out.is_empty() {
+            return Ok(None);
+        }
+        let (n, id) = (left_out.len(), &self.change.change_id);
+        let why = match budget_left(&self.change_now().await?) {
+            Err(Interrupt::Fail(spent)) if runs.len() < MAX_RUNS => spent.reason,
+            Ok(()) | Err(_) => {
+                let limit = self.dispatch.settings.limits.feedback / 1000;
+                let prompts = if runs.len() == 1 {
+                    "1 prompt".to_owned()
+                } else {
+                    format!("{} prompts", runs.len())
+                };
+                format!("they do not fit into {prompts} of {limit} KB")
+            }
+        };
+        let names: Vec<String> = left_out.iter().map(name).collect();
+        let texts = if n == 1 {
+            "1 comment was".to_owned()
+        } else {
+            format!("{n} comments were")
+        };
+        let list = if self.change.has_pr() {
+            "listed on the pull request, and by"
+        } else {
+            "listed by"
+        };
+        Ok(Some(Rest {
+            reason: format!(
+                "{texts} not given to an agent ({}), as {why}",
+                named(&names)
+            ),
+            decide: format!(
+                "read what was left out ({list} `remand events --change {id} --json`); then `remand refine {id}` starts another fix with it, or accept the change as it is (`remand approve {id}`)"
+            ),
+            left_out,
+        }))
+    }
+}
+
+/// Whether all of a piece was in prompts of runs that count. Runs of an older version recorded nothing.
+pub(crate) fn was_told(coverage: &[Coverage], piece: &str) -> bool {
+    coverage.is_empty()
+        || coverage
+            .iter()
+            .any(|one| one.piece == piece && one.is_complete())
+}
+
+fn describe(piece: &Coverage, rejections: &[Rejection], feedback: &[Feedback]) -> LeftOut {
+    let rejection = rejections
+        .iter()
+        .find(|one| Some(&one.rejection_id) == piece.rejection_id.as_ref());
+    let finding = rejection.and_then(|rejection| {
+        let number = piece
+            .piece
+            .strip_prefix(rejection.rejection_id.as_str())?
+            .strip_prefix('.')?;
+        rejection
+            .metadata
+            .get("findings")?
+            .as_array()?
+            .get(number.parse::<usize>().ok()?.checked_sub(1)?)
+    });
+    let word = |key: &str| {
+        finding
+            .and_then(|finding| finding.get(key))
+            .and_then(Value::as_str)
+    };
+    let of_review = || {
+        rejection?
+            .metadata
+            .get("feedback")?
+            .as_array()?
+            .first()?
+            .as_str()
+    };
+    let source = match (finding, rejection) {
+        (Some(_), _) => word("feedback_id"),
+        (None, Some(_)) => of_review(),
+        (None, None) => Some(piece.piece.as_str()),
+    };
+    let source = feedback
+        .iter()
+        .find(|one| Some(one.feedback_id.as_str()) == source);
+    let body = rejection.map(|one| {
+        one.metadata
+            .get("body")
+            .and_then(Value::as_str)
+            .unwrap_or(&one.summary)
+    });
+    let text = word("text")
+        .or(source.map(|one| one.body.as_str()))
+        .or(body)
+        .unwrap_or_default();
+    LeftOut {
+        piece: piece.piece.clone(),
+        rejection_id: piece.rejection_id.clone(),
+        finding_id: piece.finding_id.clone(),
+        path: word("path").map(str::to_owned),
+        line: finding
+            .and_then(|finding| finding.get("line"))
+            .and_then(Value::as_i64),
+        text: first_line(text),
+        url: source.and_then(|one| one.url.clone()),
+        bytes: piece.total,
+        told_bytes: piece.end,
+    }
+}
+
+/// Comments that came with a review and had no room in its event.
+fn without_room<'a>(
+    rejection: &'a Rejection,
+    feedback: &'a [Feedback],
+) -> impl Iterator<Item = LeftOut> + 'a {
+    let ids = rejection
+        .metadata
+        .get("left_out_feedback")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    ids.filter_map(Value::as_str).map(|id| {
+        let source = feedback.iter().find(|one| one.feedback_id == id);
+        LeftOut {
+            piece: id.to_owned(),
+            rejection_id: Some(rejection.rejection_id.clone()),
+            finding_id: None,
+            path: source.and_then(|one| one.path.clone()),
+            line: source.and_then(|one| one.line),
+            text: source.map(|one| first_line(&one.body)).unwrap_or_default(),
+            url: source.and_then(|one| one.url.clone()),
+            bytes: source.map_or(0, |one| i64::try_from(one.body.len()).unwrap_or(i64::MAX)),
+            told_bytes: 0,
+        }
+    })
+}
+
+fn name(left_out: &LeftOut) -> String {
+    let line = left_out
+        .line
+        .map(|line| format!(":{line}"))
+        .unwrap_or_default();
+    left_out.path.as_ref().map_or_else(
+        || left_out.piece.clone(),
+        |path| format!("{} at {path}{line}", left_out.piece),
+    )
+}
+
+fn first_line(text: &str) -> String {
+    let line = text
+        .lines()
+        .map(str::trim)
+        .find(|line| !line.is_empty())
+        .unwrap_or_default();
+    line.chars().take(LISTED_CHARS).collect()
+}

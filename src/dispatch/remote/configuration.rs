@@ -1,0 +1,105 @@
+//! Gates and pushes go by the configuration in force, and only while that is what its files say.
+
+use std::sync::Arc;
+
+use crate::blackboard as bb;
+use crate::change::HoldKind;
+use crate::dispatch::interrupt::Interrupt;
+use crate::dispatch::settings::GateIn;
+use crate::dispatch::task::Task;
+use crate::process::ProcessId;
+use crate::work::Run;
+
+/// The files that the settings were loaded from.
+pub(crate) struct Configuration {
+    /// The config file.
+    pub(crate) file: Option<String>,
+    pub(crate) fingerprint: String,
+    /// Reads the files again; the names of those that are different now. Blocks.
+    pub(crate) changed: Arc<dyn Fn() -> Vec<String> + Send + Sync>,
+}
+
+impl Task {
+    /// Before gates and pushes. Settings that were replaced since the claim send the item back, to be taken by the new ones;
+    /// files that changed and are not in force hold the change.
+    pub(crate) async fn configuration_in_force(&self) -> Result<(), Interrupt> {
+        let settings = Arc::clone(&self.dispatch.settings);
+        if !Arc::ptr_eq(&settings, &self.dispatch.latest.borrow()) {
+            return Err(Interrupt::Reloaded);
+        }
+        let changed = Arc::clone(&settings.configuration.changed);
+        let changed = tokio::task::spawn_blocking(move || changed())
+            .await
+            .map_err(|error| Interrupt::hold(format!("cannot read the configuration: {error}")))?;
+        if !changed.is_empty() {
+            return Err(not_in_force(&format!(
+                "{} changed and is not in force",
+                changed.join(", ")
+            )));
+        }
+        let Some(row) = self.read(bb::configuration).await? else {
+            return Ok(());
+        };
+        let is_same_file = row.file == settings.configuration.file;
+        if is_same_file
+            && row.hash != settings.configuration.fingerprint
+            && self.is_another_daemon(&row.holder)
+        {
+            return Err(not_in_force(
+                "the running daemon has another configuration in force than its files",
+            ));
+        }
+        Ok(())
+    }
+
+    fn is_another_daemon(&self, holder: &str) -> bool {
+        let is_alive = |id: &str| {
+            id.parse::<ProcessId>()
+                .and_then(|process| process.is_alive())
+                .unwrap_or(false)
+        };
+        holder != self.dispatch.holder && is_alive(holder)
+    }
+
+    /// The gates in force, as the result of a run is recorded for them.
+    fn gate_rules(&self) -> String {
+        let gate_in = match self.rules.gate_in {
+            GateIn::Checkout => "checkout",
+            GateIn::Worktree => "worktree",
+        };
+        serde_json::json!({ "gates": self.rules.gates, "gate_in": gate_in }).to_string()
+    }
+
+    /// Records which gates are about to run.
+    pub(crate) async fn begin_gates(&self, run: &Run) -> Result<(), Interrupt> {
+        let (claim, id, rules) = (self.claim.clone(), run.run_id.clone(), self.gate_rules());
+        Ok(self
+            .write("begin_gates", move |conn| {
+                bb::begin_gates(conn, &claim, &id, &rules)
+            })
+            .await?)
+    }
+
+    /// Whether the gates that passed are those in force. If not, their result is forgotten and they run again.
+    pub(crate) async fn gates_hold(&self, run: &Run) -> Result<bool, Interrupt> {
+        if run.gate_rules.as_ref() == Some(&self.gate_rules()) {
+            return Ok(true);
+        }
+        let (claim, id) = (self.claim.clone(), run.run_id.clone());
+        self.write("forget_gates", move |conn| {
+            bb::forget_gates(conn, &claim, &id)
+        })
+        .await?;
+        Ok(false)
+    }
+}
+
+fn not_in_force(what: &str) -> Interrupt {
+    let reason =
+        format!("{what}: nothing is pushed until it is (`remand config check`, `remand reload`)");
+    Interrupt::Hold {
+        kind: HoldKind::Configuration,
+        reason,
+        until: None,
+    }
+}

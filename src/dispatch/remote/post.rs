@@ -1,0 +1,637 @@
+//! What is said on a pull request, once: each thing is an intent with a marker before it is posted, and looked for there
+//! whenever an earlier try may have come through.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use super::post_text as text;
+use super::remote_sync::PostReviews;
+use crate::blackboard::{self as bb, Intent, IntentKind, PastReview, PostDone};
+use crate::change::Change;
+use crate::clock::{self, Time};
+use crate::dispatch::Dispatch;
+use crate::dispatch::interrupt::chain;
+use crate::dispatch::run::reclaim::is_dead;
+use crate::failpoint::crash_point;
+use crate::finding::{ReviewId, Verdict};
+use crate::github::{Github, GithubError, Marks, NewInline, NewReview, Posted, ReviewEvent};
+use crate::process;
+use crate::pull_request::{Comment, ReviewState, SaidKind, marker_line, marker_of};
+use crate::remote::tells_a_secret;
+use crate::sanitize::posted;
+
+/// Looked at again after this long although nothing called.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
+
+/// What came of a review of ours that blocks the merge, until it is taken back.
+const REQUEST_CHANGES: &str = "request_changes";
+const DISMISSED: &str = "dismissed";
+
+/// The repository has another name, and writes do not follow.
+fn is_elsewhere(status: u16) -> bool {
+    (300..=399).contains(&status)
+}
+
+/// The pull request that something is posted on.
+struct PostTarget<'a> {
+    github: &'a Github,
+    repo: String,
+    number: i64,
+    change: Change,
+}
+
+impl Dispatch {
+    /// Posts what is to be posted, until `stop`.
+    pub(crate) async fn run_posts(self: Arc<Self>, wake: Arc<Notify>, stop: CancellationToken) {
+        if let Err(error) = self.detach_worktrees().await {
+            tracing::error!(error = ?error, "worktrees could not be detached from their branches");
+        }
+        if let Err(error) = self.settle_pushes().await {
+            tracing::error!(error = ?error, "pushes that were cut could not be looked for");
+        }
+        while !stop.is_cancelled() {
+            if let Err(error) = self.post_due(&stop).await {
+                tracing::error!(error = ?error, "posting failed");
+            }
+            let next = self.door.read(bb::next_post).await.ok().flatten();
+            let pause = next.map_or(LOOK_AGAIN, |moment| moment.since(clock::now()));
+            tokio::select! {
+                () = wake.notified() => {}
+                () = tokio::time::sleep(pause.clamp(Duration::from_millis(100), LOOK_AGAIN)) => {}
+                () = stop.cancelled() => {}
+            }
+        }
+    }
+
+    /// Posts what may be posted now; says how much was.
+    pub(crate) async fn post_due(&self, stop: &CancellationToken) -> bb::Result<usize> {
+        let due = self
+            .door
+            .read(|conn| bb::open_posts(conn, clock::now()))
+            .await?;
+        let mut posted = 0;
+        for intent in due {
+            if stop.is_cancelled() {
+                break;
+            }
+            // What we hold ourselves was left when something could not be written: one at a time is posted here.
+            if let Some(holder) = &intent.claimed_by
+                && *holder != self.holder
+                && !is_dead(holder)
+            {
+                continue;
+            }
+            posted += usize::from(self.post(intent).await?);
+        }
+        Ok(posted)
+    }
+
+    async fn post(&self, intent: Intent) -> bb::Result<bool> {
+        let (key, from, holder) = (
+            intent.key.clone(),
+            intent.claimed_by.clone(),
+            self.holder.clone(),
+        );
+        let claimed = self
+            .door
+            .write("claim_post", move |conn| {
+                bb::claim_post(conn, &key, from.as_deref(), &holder)
+            })
+            .await?;
+        if !claimed {
+            return Ok(false);
+        }
+        if let Some(why) = self.is_still_at_work(&intent).await {
+            return self.put_off(intent, why).await;
+        }
+        let id = intent.change_id.clone();
+        let (change, project) = self
+            .door
+            .read(move |conn| {
+                let change = bb::change(conn, &id)?;
+                let project = bb::project(conn, &change.project_id)?;
+                Ok((change, project))
+            })
+            .await?;
+        let (Some(repo), Some(number)) = (project.repo, change.pr_number) else {
+            return self
+                .give_up(intent, "the project has no repository on the forge")
+                .await;
+        };
+        if change.state.is_over() {
+            let reason = format!("the change is {}", change.state);
+            return self.give_up(intent, &reason).await;
+        }
+        self.door.check()?;
+        let page = PostTarget {
+            github: &self.settings.forge.github,
+            repo,
+            number,
+            change,
+        };
+        let done = match self.find_or_post(&page, &intent).await {
+            Ok(done) => done,
+            Err(Unposted::Never(reason)) => return self.give_up(intent, &reason).await,
+            Err(Unposted::Blackboard(error)) => return Err(error),
+            Err(Unposted::Forge(error)) => return self.put_off(intent, error).await,
+        };
+        crash_point!("post.{}.after", intent.kind);
+        self.door
+            .write("post_done", move |conn| {
+                bb::post_done(conn, &intent, &done, clock::now())
+            })
+            .await?;
+        self.after.notify_one();
+        Ok(true)
+    }
+
+    /// A killed remand leaves its gh running, and what that posts is not there yet when we look. It is ended; what the
+    /// forge makes of what it had sent by then is looked at later.
+    async fn is_still_at_work(&self, intent: &Intent) -> Option<GithubError> {
+        let dead = intent
+            .claimed_by
+            .as_ref()
+            .filter(|holder| **holder != self.holder)?;
+        let what = match process::end_marked(forge_mark(dead).as_ref()).await {
+            Ok(0) => return None,
+            Ok(_) => "a gh of a remand that died was at work on it".to_owned(),
+            Err(error) => chain(&error),
+        };
+        Some(GithubError::Transient {
+            path: intent.key.clone(),
+            what,
+        })
+    }
+
+    async fn find_or_post(
+        &self,
+        page: &PostTarget<'_>,
+        intent: &Intent,
+    ) -> Result<PostDone, Unposted> {
+        // Never tried: it can't be there.
+        let may_be_there = intent.tries > 0 || intent.claimed_by.is_some();
+        let there = match intent.marker.as_ref().filter(|_| may_be_there) {
+            Some(marker) => page.find(marker, intent.kind).await?,
+            None => None,
+        };
+        match (intent.kind, there) {
+            (IntentKind::Review, there) => self.put_review(page, intent, there).await,
+            (_, Some(said)) => Ok(found(intent, &said)),
+            (_, None) => self.put(page, intent).await,
+        }
+    }
+
+    /// Posts something other than a review.
+    async fn put(&self, page: &PostTarget<'_>, intent: &Intent) -> Result<PostDone, Unposted> {
+        match intent.kind {
+            IntentKind::Answer => {
+                let Some(comment) = number(&intent.payload, "comment") else {
+                    return Err(Unposted::Never("it does not say what it answers".into()));
+                };
+                let body = self.fit(&text::answer(&intent.payload), intent)?;
+                crash_point!("post.{}.before", intent.kind);
+                let posted = page
+                    .github
+                    .reply(&page.repo, page.number, comment, &body)
+                    .await?;
+                Ok(done(intent, SaidKind::ReviewComment, &posted, "done"))
+            }
+            IntentKind::Note => {
+                let body = self.fit(
+                    &text::note(&intent.payload, &page.change, &page.name()),
+                    intent,
+                )?;
+                crash_point!("post.{}.before", intent.kind);
+                let posted = page
+                    .github
+                    .post_comment(&page.repo, page.number, &body)
+                    .await?;
+                Ok(done(intent, SaidKind::IssueComment, &posted, "done"))
+            }
+            IntentKind::Ask => {
+                let logins: Vec<String> = intent
+                    .payload
+                    .get("logins")
+                    .and_then(Value::as_array)
+                    .into_iter()
+                    .flatten()
+                    .filter_map(Value::as_str)
+                    .map(str::to_owned)
+                    .collect();
+                crash_point!("post.{}.before", intent.kind);
+                let asked = page.ask(logins).await?;
+                let summary = format!("{} asked to review again", asked.join(", "));
+                Ok(PostDone {
+                    result: "done".into(),
+                    forge_id: None,
+                    url: None,
+                    summary,
+                })
+            }
+            IntentKind::Push | IntentKind::Review => {
+                Err(Unposted::Never("it is not posted like this".into()))
+            }
+        }
+    }
+
+    /// Our review, and what it means for those before it. Both are done again when the second could not be.
+    async fn put_review(
+        &self,
+        page: &PostTarget<'_>,
+        intent: &Intent,
+        there: Option<Comment>,
+    ) -> Result<PostDone, Unposted> {
+        let id = ReviewId::new(
+            intent
+                .payload
+                .get("review_id")
+                .and_then(Value::as_str)
+                .unwrap_or_default(),
+        );
+        let (_, review) = self
+            .door
+            .read(move |conn| bb::review(conn, &id))
+            .await
+            .map_err(Unposted::Blackboard)?;
+        let id = page.change.change_id.clone();
+        let last = self
+            .door
+            .read(move |conn| bb::last_review(conn, &id))
+            .await
+            .map_err(Unposted::Blackboard)?;
+        // This one may come late: what counts is whether we still object.
+        let objects = last.as_ref().unwrap_or(&review).verdict == Verdict::ChangesRequested;
+        let mut done = match there {
+            Some(said) => found(intent, &said),
+            None => {
+                let rejects = objects && review.verdict == Verdict::ChangesRequested;
+                let event = if rejects {
+                    ReviewEvent::RequestChanges
+                } else {
+                    ReviewEvent::Comment
+                };
+                self.post_review(page, intent, &review, event).await?
+            }
+        };
+        if !objects {
+            self.withdraw_earlier(page, intent).await?;
+            if done.result == REQUEST_CHANGES {
+                page.dismiss(done.forge_id.as_deref()).await?;
+                done.result = DISMISSED.to_owned();
+            }
+        }
+        Ok(done)
+    }
+
+    /// As a review; where the forge refuses that, without its inline comments, then as a comment.
+    async fn post_review(
+        &self,
+        page: &PostTarget<'_>,
+        intent: &Intent,
+        review: &PastReview,
+        event: ReviewEvent,
+    ) -> Result<PostDone, Unposted> {
+        let mode = self.settings.forge.reviews;
+        if mode == PostReviews::Off {
+            return Err(Unposted::Never(
+                "reviews are not posted (`reviews = \"off\"`)".into(),
+            ));
+        }
+        let findings = intent
+            .payload
+            .get("findings")
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default();
+        let event = match event {
+            ReviewEvent::RequestChanges
+                if mode == PostReviews::RequestChanges && !self.is_by_us(page).await? =>
+            {
+                event
+            }
+            ReviewEvent::RequestChanges | ReviewEvent::Comment => ReviewEvent::Comment,
+        };
+        let (mut placed, mut rest) = (Vec::new(), Vec::new());
+        for finding in &findings {
+            match inline(finding, review) {
+                // Each has the marker, so that it is known as ours however early it is read.
+                Some(one) => placed.push(NewInline {
+                    body: self.fit(&one.body, intent)?,
+                    ..one
+                }),
+                None => rest.push(finding.clone()),
+            }
+        }
+        self.must_not_tell(review.summary.as_deref().unwrap_or_default())?;
+        let body = |listed: &[Value]| self.fit(&text::review(review, listed, &page.change), intent);
+        let whole = body(&findings)?;
+        let in_review = if event == ReviewEvent::RequestChanges {
+            REQUEST_CHANGES
+        } else {
+            "comment"
+        };
+        // What stands at its line is not said twice.
+        let mut ways = vec![(Vec::new(), whole.clone())];
+        if !placed.is_empty() {
+            ways.insert(0, (placed, body(&rest)?));
+        }
+        for (comments, body) in ways {
+            let new = NewReview {
+                commit: review.head.clone(),
+                body,
+                event,
+                comments,
+            };
+            crash_point!("post.{}.before", intent.kind);
+            match page.github.post_review(&page.repo, page.number, &new).await {
+                Ok(posted) => return Ok(done(intent, SaidKind::Review, &posted, in_review)),
+                Err(GithubError::Refused { status, message }) if !is_elsewhere(status) => {
+                    tracing::info!(status, message = ?message, "a review was refused, trying it another way");
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        crash_point!("post.{}.before", intent.kind);
+        let posted = page
+            .github
+            .post_comment(&page.repo, page.number, &whole)
+            .await?;
+        Ok(done(
+            intent,
+            SaidKind::IssueComment,
+            &posted,
+            "issue_comment",
+        ))
+    }
+
+    /// Whether the pull request is by the account that gh is logged in with: GitHub lets nobody request changes on a pull
+    /// request of their own.
+    async fn is_by_us(&self, page: &PostTarget<'_>) -> Result<bool, Unposted> {
+        let id = page.change.change_id.clone();
+        let pull = self
+            .door
+            .read(move |conn| bb::pull_of_change(conn, &id))
+            .await
+            .map_err(Unposted::Blackboard)?;
+        match pull.and_then(|pull| pull.author_id) {
+            Some(author) => Ok(page.github.is_logged_in_as(author).await?),
+            None => Ok(false),
+        }
+    }
+
+    /// Our own earlier "changes requested" would block the merge for ever: a later review of ours that passes takes it
+    /// back. Nobody else's is touched. What the forge does not allow is left.
+    async fn withdraw_earlier(
+        &self,
+        page: &PostTarget<'_>,
+        intent: &Intent,
+    ) -> Result<(), Unposted> {
+        let id = page.change.change_id.clone();
+        let earlier = self
+            .door
+            .read(move |conn| bb::reviews_on_pull(conn, &id))
+            .await
+            .map_err(Unposted::Blackboard)?;
+        let stands =
+            |old: &&Intent| old.key != intent.key && old.result.as_deref() == Some(REQUEST_CHANGES);
+        for old in earlier.iter().filter(stands) {
+            page.dismiss(old.forge_id.as_deref()).await?;
+            let key = old.key.clone();
+            self.door
+                .write("dismissed", move |conn| {
+                    bb::change_result(conn, &key, DISMISSED)
+                })
+                .await
+                .map_err(Unposted::Blackboard)?;
+        }
+        Ok(())
+    }
+
+    /// The text with its marker, unless it, or what it was made from, would give a secret away.
+    fn fit(&self, body: &str, intent: &Intent) -> Result<String, Unposted> {
+        self.must_not_tell(body)?;
+        self.must_not_tell(&text::words_of(&intent.payload))?;
+        let marker = intent.marker.as_deref().unwrap_or_default();
+        Ok(format!("{}\n\n{}", posted(body), marker_line(marker)))
+    }
+
+    fn must_not_tell(&self, body: &str) -> Result<(), Unposted> {
+        if tells_a_secret(body, &self.settings.forge.secrets) {
+            return Err(Unposted::Never("there is a secret in it".into()));
+        }
+        Ok(())
+    }
+
+    async fn put_off(&self, intent: Intent, error: GithubError) -> bb::Result<bool> {
+        let reason = format!("{error} ({})", error.hint());
+        // Only an answer that is about the post itself ends it; an outage may last for days.
+        let never = match &error {
+            // Until the project has the repository's new name.
+            GithubError::Refused { status, .. } => !is_elsewhere(*status),
+            GithubError::NotFound { .. } => true,
+            GithubError::NoGh
+            | GithubError::LoggedOut
+            | GithubError::Auth { .. }
+            | GithubError::Limited { .. }
+            | GithubError::Transient { .. }
+            | GithubError::Broken { .. } => false,
+        };
+        // Nobody misses an answer to a comment that is gone, nor that somebody who can't be asked was not.
+        let is_missed = match intent.kind {
+            IntentKind::Ask | IntentKind::Push => false,
+            IntentKind::Answer => !matches!(error, GithubError::NotFound { .. }),
+            IntentKind::Review | IntentKind::Note => true,
+        };
+        if never && !is_missed {
+            return self.give_up(intent, &reason).await;
+        }
+        if never {
+            self.door
+                .write("refused_post", move |conn| {
+                    bb::refused_post(conn, &intent, &reason, clock::now())
+                })
+                .await?;
+            return Ok(true);
+        }
+        let now = clock::now();
+        let until: Option<Time> = match error {
+            GithubError::Limited { until } => until
+                .filter(|until| *until > now)
+                .map(|until| until.min(now.plus(bb::RATE_WINDOW))),
+            GithubError::NoGh
+            | GithubError::LoggedOut
+            | GithubError::Auth { .. }
+            | GithubError::NotFound { .. }
+            | GithubError::Refused { .. }
+            | GithubError::Transient { .. }
+            | GithubError::Broken { .. } => None,
+        };
+        let until = until.unwrap_or_else(|| self.settings.backoff(intent.tries, now));
+        tracing::warn!(key = %intent.key, reason = ?reason, until = %until, "not posted now");
+        self.door
+            .write("put_off_post", move |conn| {
+                bb::put_off_post(conn, &intent.key, &reason, until)
+            })
+            .await?;
+        Ok(false)
+    }
+
+    async fn give_up(&self, intent: Intent, reason: &str) -> bb::Result<bool> {
+        let reason = reason.to_owned();
+        self.door
+            .write("give_up_post", move |conn| {
+                bb::give_up_post(conn, &intent, &reason, clock::now())
+            })
+            .await?;
+        Ok(true)
+    }
+}
+
+impl PostTarget<'_> {
+    /// As people and commands call it.
+    fn name(&self) -> String {
+        format!("{}#{}", self.repo, self.number)
+    }
+
+    /// Where the marker stands on the pull request, if it does: what it was written into before what came with that, and
+    /// the oldest of these, since a marker can be copied once it is there.
+    async fn find(&self, marker: &str, kind: IntentKind) -> Result<Option<Comment>, GithubError> {
+        let none = Marks::default();
+        let (github, repo, number) = (self.github, self.repo.as_str(), self.number);
+        let mut all = github.reviews(repo, number, &none).await?.items;
+        all.extend(github.issue_comments(repo, number, &none).await?.items);
+        all.extend(github.review_comments(repo, number, &none).await?.items);
+        // The comments of a review are as old as their lines: they may be older than the review itself.
+        let is_inline = |said: &Comment| said.kind == SaidKind::ReviewComment;
+        let marked = all
+            .into_iter()
+            .filter(|said| marker_of(&said.body) == Some(marker));
+        let meant = marked.filter(|said| is_inline(said) == (kind == IntentKind::Answer));
+        Ok(meant.min_by(|a, b| a.created_at.cmp(&b.created_at)))
+    }
+
+    /// Takes a review of ours back, if the forge lets us.
+    async fn dismiss(&self, forge_id: Option<&str>) -> Result<(), GithubError> {
+        let Some(review) = forge_id.and_then(|id| id.split_once(':')?.1.parse().ok()) else {
+            return Ok(());
+        };
+        match self
+            .github
+            .dismiss(
+                &self.repo,
+                self.number,
+                review,
+                "A later review by remand passed.",
+            )
+            .await
+        {
+            Ok(()) | Err(GithubError::NotFound { .. } | GithubError::Auth { .. }) => Ok(()),
+            Err(GithubError::Refused { status, .. }) if !is_elsewhere(status) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Asks them to review; those whom the forge does not let be asked keep nobody else from it.
+    async fn ask(&self, logins: Vec<String>) -> Result<Vec<String>, GithubError> {
+        let refused = match self
+            .github
+            .ask_reviewers(&self.repo, self.number, &logins)
+            .await
+        {
+            Ok(()) => return Ok(logins),
+            Err(error @ GithubError::Refused { .. }) if logins.len() > 1 => error,
+            Err(error) => return Err(error),
+        };
+        let mut asked = Vec::new();
+        for login in logins {
+            match self
+                .github
+                .ask_reviewers(&self.repo, self.number, std::slice::from_ref(&login))
+                .await
+            {
+                Ok(()) => asked.push(login),
+                Err(GithubError::Refused { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if asked.is_empty() {
+            Err(refused)
+        } else {
+            Ok(asked)
+        }
+    }
+}
+
+/// What every call of the forge by this holder carries in its environment.
+pub(crate) fn forge_mark(holder: &str) -> String {
+    format!("forge:{holder}")
+}
+
+/// Why something was not posted.
+enum Unposted {
+    Forge(GithubError),
+    Never(String),
+    Blackboard(bb::BoardError),
+}
+
+impl From<GithubError> for Unposted {
+    fn from(error: GithubError) -> Self {
+        Self::Forge(error)
+    }
+}
+
+fn done(intent: &Intent, kind: SaidKind, posted: &Posted, result: &str) -> PostDone {
+    PostDone {
+        result: result.to_owned(),
+        forge_id: Some(format!("{kind}:{}", posted.id)),
+        url: Some(posted.url.clone()),
+        summary: format!("posted {}: {}", intent.key, posted.url),
+    }
+}
+
+/// An earlier try had come through.
+fn found(intent: &Intent, said: &Comment) -> PostDone {
+    let result = match (intent.kind, said.kind, said.state) {
+        (IntentKind::Review, SaidKind::Review, Some(ReviewState::ChangesRequested)) => {
+            REQUEST_CHANGES
+        }
+        (IntentKind::Review, SaidKind::Review, _) => "comment",
+        (IntentKind::Review, _, _) => "issue_comment",
+        (IntentKind::Push | IntentKind::Answer | IntentKind::Note | IntentKind::Ask, _, _) => {
+            "done"
+        }
+    };
+    PostDone {
+        result: result.to_owned(),
+        forge_id: Some(said.key()),
+        url: Some(said.url.clone()),
+        summary: format!(
+            "{} is on the pull request already: {}",
+            intent.key, said.url
+        ),
+    }
+}
+
+fn number(payload: &Value, key: &str) -> Option<i64> {
+    payload.get(key)?.as_i64()
+}
+
+/// A finding at a line of a file that the review was given.
+fn inline(finding: &Value, review: &PastReview) -> Option<NewInline> {
+    let path = finding.get("path")?.as_str()?;
+    let line = finding.get("line")?.as_i64().filter(|line| *line > 0)?;
+    let is_in_diff = review
+        .files
+        .as_array()?
+        .iter()
+        .any(|file| file.as_str() == Some(path));
+    is_in_diff.then(|| NewInline {
+        path: path.to_owned(),
+        line,
+        body: text::inline(finding),
+    })
+}

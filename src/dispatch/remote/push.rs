@@ -1,0 +1,324 @@
+//! The push of a fix: checked in our own clone, looked at before and after, written down before it is done.
+
+use serde_json::{Value, json};
+
+use super::remote_sync::{TAKEN_BACK, objected};
+use crate::blackboard::{self as bb, Intent, IntentKind, NewIntent};
+use crate::change::ChangeId;
+use crate::clock;
+use crate::dispatch::Dispatch;
+use crate::dispatch::commit::Span;
+use crate::dispatch::interrupt::{Interrupt, TakenBack};
+use crate::dispatch::run::recover::git_mark;
+use crate::dispatch::run::worktree_lock::WorktreeLock;
+use crate::dispatch::task::Task;
+use crate::dispatch::worktree::preflight::{named, short};
+use crate::event::{EventType, NewEvent};
+use crate::failpoint::crash_point;
+use crate::git::{Rebase, Rebased, is_agent_config};
+use crate::process;
+use crate::remote::{Push, Pushed, Remote};
+
+impl Dispatch {
+    /// Looks up what became of pushes that nobody goes on with: the program died in one, and its item was cancelled then.
+    /// What can't be looked up now is, when the program starts the next time.
+    pub(crate) async fn settle_pushes(&self) -> bb::Result<()> {
+        for push in self.door.read(bb::orphaned_pushes).await? {
+            if let Err(stop) = self.settle_push(&push).await {
+                tracing::warn!(key = %push.key, why = ?stop, "what became of a push is not known yet");
+            }
+        }
+        Ok(())
+    }
+
+    /// As for a change at work, but without a question: whoever goes on with the change asks it.
+    async fn has_trusted_settings(&self, id: &ChangeId, remote: &Remote) -> Result<(), Interrupt> {
+        let settings = remote.push_settings().await?;
+        let known = self
+            .door
+            .read(move |conn| bb::may_use_git_settings(conn, &settings.fingerprint))
+            .await?;
+        if known {
+            Ok(())
+        } else {
+            Err(Interrupt::hold(format!(
+                "settings of git that decide a push changed ({id})"
+            )))
+        }
+    }
+
+    async fn settle_push(&self, push: &Intent) -> Result<(), Interrupt> {
+        let id = push.change_id.clone();
+        let (change, project) = self
+            .door
+            .read(move |conn| {
+                let change = bb::change(conn, &id)?;
+                let project = bb::project(conn, &change.project_id)?;
+                Ok((change, project))
+            })
+            .await?;
+        // Whoever holds it may be in the middle of that push.
+        let Ok(Some(_lock)) = WorktreeLock::try_take(&self.settings.locks_dir, &change.worktree)
+        else {
+            return Ok(());
+        };
+        process::end_marked(git_mark(&change.worktree).as_ref()).await?;
+        let Some(remote) = self.settings.forge.remote(&project) else {
+            return Ok(());
+        };
+        let sha = push
+            .payload
+            .get("to")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned();
+        let remote = remote.marked(&git_mark(&change.worktree));
+        remote.ready().await?;
+        self.has_trusted_settings(&change.change_id, &remote)
+            .await?;
+        let there = match remote.fetch(&change.branch).await? {
+            Some(head) => head == sha || remote.contains(&head, &sha).await?,
+            None => false,
+        };
+        let (result, became) = if there {
+            ("done", "is on the remote")
+        } else {
+            ("given_up", "did not reach the remote")
+        };
+        let summary = format!(
+            "nobody goes on with the push of {}: it {became}",
+            short(&sha)
+        );
+        let event = NewEvent::about(&change.change_id, EventType::Skipped, summary)
+            .with(json!({ "reason": "its item was over", "key": push.key, "result": result }));
+        let key = push.key.clone();
+        self.door
+            .write("settle_push", move |conn| {
+                if bb::end_intent(conn, &key, result, None, clock::now())? {
+                    bb::append(conn, &event, clock::now())?;
+                }
+                Ok(())
+            })
+            .await?;
+        Ok(())
+    }
+}
+
+impl Task {
+    /// Whether the commit is known to be on the remote.
+    pub(crate) async fn is_pushed(&self, head: &str) -> Result<bool, Interrupt> {
+        let key = self.push_key(head);
+        let intent = self.read(move |conn| bb::intent(conn, &key)).await?;
+        Ok(intent.is_some_and(|intent| intent.result.as_deref() == Some("done")))
+    }
+
+    /// One push of one commit. Nothing else is done here when the remote had moved: what comes of that is written down,
+    /// and the next step of the fix goes on from there.
+    pub(crate) async fn push(&self, span: Span<'_>, head: &str) -> Result<(), Interrupt> {
+        self.go_on()?;
+        let change = self.change_now().await?;
+        if change.paused || change.held_until.is_some() {
+            return Err(Interrupt::Paused);
+        }
+        if !change.auto_fix {
+            return self.refuse(span, TAKEN_BACK.to_owned()).await;
+        }
+        if change.branch == self.project.default_branch {
+            return self
+                .refuse(
+                    span,
+                    format!("{} is the project's default branch", change.branch),
+                )
+                .await;
+        }
+        let remote = self.remote().await?;
+        remote.ready().await?;
+        remote.take(&self.place()?, &change.branch, head).await?;
+        let files = self
+            .git
+            .changed_files(&self.place()?, span.first, head)
+            .await?;
+        let config: Vec<String> = files
+            .into_iter()
+            .flat_map(|file| std::iter::once(file.path).chain(file.old_path))
+            .filter(|path| is_agent_config(path))
+            .collect();
+        if !config.is_empty() {
+            return self
+                .refuse(
+                    span,
+                    format!(
+                        "the fix must not be pushed: it changes what agents take orders from ({})",
+                        named(&config)
+                    ),
+                )
+                .await;
+        }
+        let objections = remote
+            .objections(span.first, head, &self.rules.push)
+            .await?;
+        if !objections.is_empty() {
+            return self.refuse(span, objected(&objections)).await;
+        }
+        self.look_at_pull().await?;
+        let push = Push {
+            branch: change.branch,
+            from: span.first.to_owned(),
+            to: head.to_owned(),
+        };
+        // The last look: the checks above took time, and went by these settings.
+        self.configuration_in_force().await?;
+        self.with_trusted_settings(&remote).await?;
+        self.intend(&push).await?;
+        self.dispatch.door.check()?;
+        match remote.push(&push).await? {
+            Pushed::Done | Pushed::Ahead(_) => self.pushed(head).await,
+            Pushed::Moved(Some(theirs)) => self.replay(span, head, &remote, &theirs).await,
+            Pushed::Moved(None) => Err(Interrupt::fail(
+                format!("the branch {} is gone from the remote", push.branch),
+                "bring it back there, then retry, or close the change",
+            )),
+            Pushed::Refused(said) => Err(Interrupt::fail(
+                format!("the remote refused the push of {}: {said}", short(head)),
+                "the fix is committed in the worktree; let the remote take it, then retry",
+            )),
+        }
+    }
+
+    async fn intend(&self, push: &Push) -> Result<(), Interrupt> {
+        let intent = NewIntent {
+            key: self.push_key(&push.to),
+            kind: IntentKind::Push,
+            change_id: self.change.change_id.clone(),
+            payload: json!({ "item_id": self.item.item_id, "branch": push.branch, "from": push.from, "to": push.to }),
+            epoch: self.claim.epoch,
+        };
+        let claim = self.claim.clone();
+        let may = self
+            .write("intend_push", move |conn| {
+                bb::intend_push(conn, &claim, &intent, clock::now())
+            })
+            .await?;
+        if may { Ok(()) } else { Err(Interrupt::Paused) }
+    }
+
+    async fn pushed(&self, head: &str) -> Result<(), Interrupt> {
+        let key = self.push_key(head);
+        // Not fenced: whoever claims the item next must know that it is there.
+        self.write("pushed", move |conn| {
+            if bb::end_intent(conn, &key, "done", None, clock::now())? {
+                return Ok(());
+            }
+            // The remote had been elsewhere when it was last tried.
+            bb::change_result(conn, &key, "done")
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// Somebody pushed while the fix was made: it is replayed on top if that is clean, and its gates run again.
+    async fn replay(
+        &self,
+        span: Span<'_>,
+        head: &str,
+        remote: &Remote,
+        theirs: &str,
+    ) -> Result<(), Interrupt> {
+        let now = self.remote_head(remote).await?;
+        let key = self.push_key(head);
+        let theirs = if now == theirs {
+            theirs.to_owned()
+        } else {
+            now
+        };
+        if !remote.contains(&theirs, span.first).await? {
+            self.give_up_push(key, &theirs).await?;
+            let reason = format!(
+                "{} was rewritten on the remote while the fix was made: {} does not contain {}",
+                self.change.branch,
+                short(&theirs),
+                short(span.first)
+            );
+            return self.refuse(span, reason).await;
+        }
+        match self.not_taken_back(remote, &theirs).await {
+            Err(Interrupt::TakenBack(taken)) => {
+                return self.refuse_taken_back(span, key, taken).await;
+            }
+            looked => looked?,
+        }
+        let place = self.place()?;
+        self.git.bring_in(&place, remote.path(), &theirs).await?;
+        let rebase = Rebase {
+            head_at: self.head_at(),
+            first: span.first,
+            head,
+            onto: &theirs,
+            run: span.run.run_id.as_str(),
+        };
+        crash_point!("git.rebase.before");
+        let rebased = self.git.rebase_onto(&place, rebase).await?;
+        crash_point!("git.rebase.after");
+        match rebased {
+            Rebased::Clean(new) => {
+                let (claim, run_id, id) = (
+                    self.claim.clone(),
+                    span.run.run_id.clone(),
+                    self.change.change_id.clone(),
+                );
+                self.write("rebased", move |conn| {
+                    bb::record_rebase(conn, &claim, &run_id, &theirs, &new)?;
+                    bb::end_intent(conn, &key, "moved", None, clock::now())?;
+                    bb::move_head(conn, &id, &theirs, clock::now()).map(drop)
+                })
+                .await?;
+                Ok(())
+            }
+            Rebased::Conflict(paths) => {
+                self.give_up_push(key, &theirs).await?;
+                let reason = format!(
+                    "somebody pushed {} while the fix was made, and the two do not go together in {}",
+                    short(&theirs),
+                    named(&paths)
+                );
+                self.refuse(span, reason).await
+            }
+        }
+    }
+
+    async fn refuse_taken_back(
+        &self,
+        span: Span<'_>,
+        key: String,
+        taken: TakenBack,
+    ) -> Result<(), Interrupt> {
+        let (claim, run_id, id) = (
+            self.claim.clone(),
+            span.run.run_id.clone(),
+            self.change.change_id.clone(),
+        );
+        self.write("taken_back", move |conn| {
+            bb::end_intent(conn, &key, "moved", None, clock::now())?;
+            bb::refuse_run(conn, &claim, &run_id, &taken.reason)?;
+            taken.write(conn, &id)
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// The remote's head is known with that: found later, it would look like a person's answer to the escalation that
+    /// comes of it.
+    async fn give_up_push(&self, key: String, theirs: &str) -> Result<(), Interrupt> {
+        let (id, theirs) = (self.change.change_id.clone(), theirs.to_owned());
+        self.write("push_moved", move |conn| {
+            bb::end_intent(conn, &key, "moved", None, clock::now())?;
+            bb::move_head(conn, &id, &theirs, clock::now()).map(drop)
+        })
+        .await?;
+        Ok(())
+    }
+
+    fn push_key(&self, head: &str) -> String {
+        format!("push:{}:{head}", self.item.item_id)
+    }
+}

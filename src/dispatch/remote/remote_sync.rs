@@ -1,0 +1,471 @@
+//! The forge and the remote of a change with a pull request: what must be true of them before anything is spent, and
+//! the worktree at the remote's head.
+
+use serde_json::{Value, json};
+
+use crate::blackboard::{self as bb, Project, SettingsVerdict};
+use crate::change::{AdoptedBy, HoldKind, ProjectId};
+use crate::clock;
+use crate::dispatch::interrupt::{Interrupt, TakenBack, chain};
+use crate::dispatch::run::recover::git_mark;
+use crate::dispatch::task::Task;
+use crate::dispatch::worktree::preflight::{named, short};
+use crate::event::{EventType, NewEvent};
+use crate::failpoint::crash_point;
+use crate::git::{Place, RestorePoint, Worktree};
+use crate::github::{Answer, Github, GithubError};
+use crate::pull_request::{Pull, PullState};
+use crate::remote::{Ours, Remote, RemoteError, Secret, Undone};
+
+/// Of a fix that was under way when that was found out, and then cut.
+pub(crate) const TAKEN_BACK: &str =
+    "a person took a fix of ours back, so no more are made by themselves";
+
+/// remand's own bare clone of a project.
+pub(crate) type RepositoryOf = Box<dyn Fn(&Project) -> Remote + Send + Sync>;
+
+/// Why the rules of a project do not take a pull request, if they do not.
+pub(crate) type PassesOver = Box<dyn Fn(&ProjectId, &Pull) -> Option<String> + Send + Sync>;
+
+/// How the forge is reached; the front builds it.
+pub(crate) struct ForgeSettings {
+    pub(crate) github: Github,
+    /// A project without a URL has one too, for its gates.
+    pub(crate) repository: RepositoryOf,
+    pub(crate) passes_over: PassesOver,
+    pub(crate) reviews: PostReviews,
+    /// What must never be pushed or posted.
+    pub(crate) secrets: Vec<Secret>,
+}
+
+/// How a review of ours is put on a pull request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PostReviews {
+    RequestChanges,
+    Comment,
+    Off,
+}
+
+impl ForgeSettings {
+    /// None: the project has no URL to push to.
+    pub(crate) fn remote(&self, project: &Project) -> Option<Remote> {
+        project
+            .remote_url
+            .is_some()
+            .then(|| (self.repository)(project))
+    }
+}
+
+impl Task {
+    /// `owner/name` and number, for a change that has a pull request.
+    pub(crate) fn pull_name(&self) -> Option<(String, i64)> {
+        self.project.repo.clone().zip(self.change.pr_number)
+    }
+
+    /// The pull request is open, else the change is over and nobody waits for this item any more; the rules that took it
+    /// over still do, else the change is paused; and its branch is not what GitHub calls the default by now.
+    pub(crate) async fn look_at_pull(&self) -> Result<(), Interrupt> {
+        let Some((repo, number)) = self.pull_name() else {
+            return Ok(());
+        };
+        let pull = match self
+            .dispatch
+            .settings
+            .forge
+            .github
+            .pull(&repo, number, None)
+            .await?
+        {
+            Answer::New { value, .. } => value,
+            // Nothing was said to be known.
+            Answer::Unchanged => return Ok(()),
+        };
+        if pull.state == PullState::Open && pull.default_branch == self.change.branch {
+            return Err(Interrupt::fail(
+                format!(
+                    "{} is the default branch of {repo}, and nothing is ever pushed there",
+                    self.change.branch
+                ),
+                "make another branch the default there, or open the PR from a branch of its own",
+            ));
+        }
+        let id = self.change.change_id.clone();
+        if pull.state == PullState::Open {
+            let is_theirs = self.change.adopted_by == Some(AdoptedBy::Discovery);
+            let passes_over = &self.dispatch.settings.forge.passes_over;
+            let project_id = self.project.project_id.clone();
+            let Some(reason) = passes_over(&project_id, &pull).filter(|_| is_theirs) else {
+                return Ok(());
+            };
+            self.write("unwanted", move |conn| {
+                bb::unwanted(conn, &id, &pull, &reason, clock::now())
+            })
+            .await?;
+            return Err(Interrupt::Paused);
+        }
+        self.write("pull_over", move |conn| {
+            let change = bb::change(conn, &id)?;
+            bb::over(conn, &change, pull.state, clock::now()).map(drop)
+        })
+        .await?;
+        Err(Interrupt::Fenced)
+    }
+
+    /// The remote, if the settings that git would use its credentials with are the user's.
+    pub(crate) async fn remote(&self) -> Result<Remote, Interrupt> {
+        let remote = self.pinned_remote()?;
+        remote.ready().await?;
+        self.with_trusted_settings(&remote).await?;
+        Ok(remote)
+    }
+
+    /// An agent that is not confined can write the user's git configuration: credentials are used only with settings that
+    /// no agent can have changed, or that a person accepted.
+    pub(crate) async fn with_trusted_settings(&self, remote: &Remote) -> Result<(), Interrupt> {
+        let settings = remote.push_settings().await?;
+        let id = self.change.change_id.clone();
+        let judged = self.write("git_settings", move |conn| {
+            let settings = bb::GitSettings {
+                fingerprint: &settings.fingerprint,
+                keys: &settings.keys,
+            };
+            bb::judge_git_settings(conn, &id, settings, clock::now())
+        });
+        match judged.await? {
+            SettingsVerdict::Trusted => Ok(()),
+            SettingsVerdict::AskedAt(other) => Err(Interrupt::hold(format!(
+                "the settings of git that decide a push changed; a person is asked at {other}"
+            ))),
+            SettingsVerdict::Ask { keys } => {
+                let which = if keys.is_empty() {
+                    String::new()
+                } else {
+                    format!(" ({})", named(&keys))
+                };
+                Err(Interrupt::fail(
+                    format!(
+                        "settings of git that decide a push changed while an agent ran{which}: nothing is pushed"
+                    ),
+                    format!(
+                        "are they yours? then `remand retry {} --accept-git-settings`; if not, remove them from your git \
+                         configuration",
+                        self.change.change_id
+                    ),
+                ))
+            }
+        }
+    }
+
+    /// After a run: settings that are still the trusted ones were not changed by it, so a later change of them is the
+    /// user's. A look that fails leaves the question for when credentials are needed.
+    pub(crate) async fn see_settings(&self) -> Result<(), Interrupt> {
+        let Some(remote) = self
+            .dispatch
+            .settings
+            .forge
+            .remote(&self.project)
+            .filter(|_| self.change.has_pr())
+        else {
+            return Ok(());
+        };
+        let Ok(settings) = remote
+            .marked(&git_mark(&self.change.worktree))
+            .push_settings()
+            .await
+        else {
+            return Ok(());
+        };
+        Ok(self
+            .write("see_settings", move |conn| {
+                bb::see_git_settings(conn, &settings.fingerprint, clock::now())
+            })
+            .await?)
+    }
+
+    fn pinned_remote(&self) -> Result<Remote, Interrupt> {
+        let remote = self
+            .dispatch
+            .settings
+            .forge
+            .remote(&self.project)
+            .ok_or_else(|| {
+                Interrupt::fail(
+                    format!(
+                        "the project {} has no URL to push to",
+                        self.project.project_id
+                    ),
+                    "add the project again with --url",
+                )
+            })?;
+        // What a killed daemon leaves of it is ended with its git in the worktree, before anything is done there.
+        Ok(remote.marked(&git_mark(&self.change.worktree)))
+    }
+
+    /// remand's own bare clone, for what needs no URL.
+    pub(crate) fn own_repository(&self) -> Remote {
+        (self.dispatch.settings.forge.repository)(&self.project)
+            .marked(&git_mark(&self.change.worktree))
+    }
+
+    /// What the remote has of the branch, in our bare clone.
+    pub(crate) async fn remote_head(&self, remote: &Remote) -> Result<String, Interrupt> {
+        remote.ready().await?;
+        remote.fetch(&self.change.branch).await?.ok_or_else(|| {
+            Interrupt::fail(
+                format!("the branch {} is gone from the remote", self.change.branch),
+                "bring it back there, then retry, or close the change",
+            )
+        })
+    }
+
+    /// The worktree at the remote's head: what others pushed is brought in; what is only here is a person's to push.
+    pub(crate) async fn sync(&self, worktree: Worktree) -> Result<Worktree, Interrupt> {
+        if !self.change.has_pr() {
+            return Ok(worktree);
+        }
+        let remote = self.remote().await?;
+        let theirs = self.remote_head(&remote).await?;
+        let place = &worktree.place;
+        let here = worktree.head.clone().ok_or_else(|| self.no_branch())?;
+        if theirs == here {
+            return Ok(worktree);
+        }
+        self.git.bring_in(place, remote.path(), &theirs).await?;
+        self.not_taken_back(&remote, &theirs).await?;
+        let branch = &self.change.branch;
+        if self.git.is_ancestor(place, &here, &theirs).await? {
+            self.git
+                .forward(place, self.head_at(), &here, &theirs)
+                .await?;
+        } else if !self.git.is_ancestor(place, &theirs, &here).await? {
+            if self.was_on_remote(place, &here).await? {
+                self.follow(place, &here, &theirs).await?;
+                return Ok(self.git.look(place).await?);
+            }
+            return Err(Interrupt::fail(
+                format!(
+                    "{branch} is at {} on the remote and at {} in the worktree, and neither contains the other",
+                    short(&theirs),
+                    short(&here)
+                ),
+                format!("join them in {}, push, then retry", self.change.worktree),
+            ));
+        } else if self.was_taken_off(&theirs, &here).await? {
+            self.go_back(place, &theirs, &here).await?;
+        } else {
+            return Err(Interrupt::fail(
+                format!(
+                    "{} has commits that are not on the remote ({})",
+                    self.change.worktree,
+                    short(&here)
+                ),
+                "push them, or take them off the branch, then retry",
+            ));
+        }
+        Ok(self.git.look(place).await?)
+    }
+
+    /// A person who takes a fix of ours back does not want it made again. It is said once of each fix.
+    pub(crate) async fn not_taken_back(
+        &self,
+        remote: &Remote,
+        head: &str,
+    ) -> Result<(), Interrupt> {
+        let mut pushes = self.pushes_that("done").await?;
+        let Some(last) = pushes.last().map(|(_, ours)| ours.after.clone()) else {
+            return Ok(());
+        };
+        let mut told: Option<Undone> = None;
+        let mut keys = Vec::new();
+        loop {
+            let ours: Vec<Ours> = pushes.iter().map(|(_, ours)| ours.clone()).collect();
+            let Some(undone) = remote.undone(&last, head, &ours).await? else {
+                break;
+            };
+            keys.extend(
+                pushes
+                    .iter()
+                    .filter(|(_, ours)| ours.after == undone.after)
+                    .map(|(key, _)| key.clone()),
+            );
+            pushes.retain(|(_, ours)| ours.after != undone.after);
+            told.get_or_insert(undone);
+        }
+        let Some(undone) = told else { return Ok(()) };
+        let who = undone.by.unwrap_or_else(|| "somebody".to_owned());
+        let reason = format!(
+            "{who} took our fix {} back with {}; no more fixes are made by themselves",
+            short(&undone.ours),
+            short(&undone.commit)
+        );
+        Err(Interrupt::TakenBack(TakenBack {
+            reason,
+            pushes: keys,
+            head: head.to_owned(),
+        }))
+    }
+
+    /// The pushes of this change that ended so, oldest first, each with its key.
+    async fn pushes_that(&self, result: &str) -> Result<Vec<(String, Ours)>, Interrupt> {
+        let id = self.change.change_id.clone();
+        let pushes = self
+            .read(move |conn| bb::intents_of(conn, &id, bb::IntentKind::Push))
+            .await?;
+        let sha = |push: &bb::Intent, key: &str| {
+            push.payload
+                .get(key)
+                .and_then(Value::as_str)
+                .map(str::to_owned)
+        };
+        let ended = pushes
+            .iter()
+            .filter(|push| push.result.as_deref() == Some(result));
+        Ok(ended
+            .filter_map(|push| {
+                Some((
+                    push.key.clone(),
+                    Ours {
+                        before: sha(push, "from")?,
+                        after: sha(push, "to")?,
+                    },
+                ))
+            })
+            .collect())
+    }
+
+    /// Where the remote is, if an agent pushed by itself: at a commit that nobody expects there and that is in the
+    /// repository here. A look that fails is no reason to keep a person waiting.
+    pub(crate) async fn pushed_from_here(&self, place: &Place, expected: &str) -> Option<String> {
+        if !self.change.has_pr() {
+            return None;
+        }
+        let look = async {
+            let theirs = self.remote_head(&self.remote().await?).await?;
+            let is_known = theirs == expected || theirs == self.change_now().await?.head;
+            let is_here = !is_known && self.git.resolve(place, &theirs).await?.is_some();
+            Ok::<_, Interrupt>(is_here.then_some(theirs))
+        };
+        look.await.unwrap_or_else(|stop| {
+            tracing::warn!(change = %self.change.change_id, why = ?stop, "the remote could not be looked at");
+            None
+        })
+    }
+
+    /// Whether a commit that the worktree is at is nobody's to lose: the remote had it, before somebody rewrote the branch.
+    async fn was_on_remote(&self, place: &Place, sha: &str) -> Result<bool, Interrupt> {
+        let (id, at) = (self.change.change_id.clone(), sha.to_owned());
+        let is_known = self
+            .read(move |conn| bb::was_on_remote(conn, &id, &at))
+            .await?;
+        Ok(is_known || self.git.was_brought_in(place, sha).await?)
+    }
+
+    /// Goes where the branch was rewritten to. Written down first: once the worktree is there, nobody can tell a rewritten
+    /// branch from one that is not as it was left.
+    async fn follow(&self, place: &Place, here: &str, theirs: &str) -> Result<(), Interrupt> {
+        let summary = format!(
+            "{} was rewritten on the remote: the worktree goes to {}; {} is kept on refs/remand/wip/rewritten-{here}",
+            self.change.branch,
+            short(theirs),
+            short(here)
+        );
+        let event = NewEvent::about(&self.change.change_id, EventType::EditsUndone, summary)
+            .with(json!({ "wip": here, "to": theirs }));
+        let (id, to) = (self.change.change_id.clone(), theirs.to_owned());
+        self.write("rewritten", move |conn| {
+            bb::move_head(conn, &id, &to, clock::now())?;
+            bb::append(conn, &event, clock::now()).map(drop)
+        })
+        .await?;
+        crash_point!("git.follow.before");
+        self.git.follow(place, self.head_at(), here, theirs).await?;
+        crash_point!("git.follow.after");
+        Ok(())
+    }
+
+    /// Whether what the remote lacks is nothing but fixes of ours that were taken off the branch there.
+    async fn was_taken_off(&self, theirs: &str, here: &str) -> Result<bool, Interrupt> {
+        let taken = self.pushes_that("taken_back").await?;
+        Ok(taken.iter().any(|(_, ours)| ours.after == here)
+            && taken.iter().any(|(_, ours)| ours.before == theirs))
+    }
+
+    async fn go_back(&self, place: &Place, theirs: &str, here: &str) -> Result<(), Interrupt> {
+        let run = format!("taken-back-{here}");
+        self.git
+            .put_back(
+                place,
+                RestorePoint {
+                    head_at: self.head_at(),
+                    head_before: theirs,
+                    run: &run,
+                },
+            )
+            .await?;
+        let summary = format!(
+            "the worktree went back to {}, where the remote is; {} is kept on refs/remand/wip/{run}",
+            short(theirs),
+            short(here)
+        );
+        let event = NewEvent::about(&self.change.change_id, EventType::EditsUndone, summary)
+            .with(json!({ "wip": here, "to": theirs }));
+        self.write("went_back", move |conn| {
+            bb::append(conn, &event, clock::now()).map(drop)
+        })
+        .await?;
+        Ok(())
+    }
+}
+
+impl From<GithubError> for Interrupt {
+    fn from(error: GithubError) -> Self {
+        let said = format!("{} ({})", error, error.hint());
+        match error {
+            GithubError::Limited { until } => Self::Hold {
+                kind: HoldKind::Environment,
+                reason: said,
+                until,
+            },
+            GithubError::NoGh
+            | GithubError::LoggedOut
+            | GithubError::Auth { .. }
+            | GithubError::Transient { .. }
+            | GithubError::Broken { .. } => Self::hold(said),
+            GithubError::NotFound { .. } | GithubError::Refused { .. } => {
+                Self::fail(said, "look at the pull request, then retry")
+            }
+        }
+    }
+}
+
+impl From<RemoteError> for Interrupt {
+    fn from(error: RemoteError) -> Self {
+        match error {
+            RemoteError::Git(error) => error.into(),
+            RemoteError::Auth { .. }
+            | RemoteError::Unreachable { .. }
+            | RemoteError::TimedOut { .. }
+            | RemoteError::Busy { .. }
+            | RemoteError::Killed { .. }
+            | RemoteError::Locked { .. }
+            | RemoteError::NoSpace => Self::hold(chain(&error)),
+            RemoteError::NotFound { .. }
+            | RemoteError::BadUrl { .. }
+            | RemoteError::Protocol { .. }
+            | RemoteError::NotReady { .. }
+            | RemoteError::Missing { .. }
+            | RemoteError::Rewrite { .. }
+            | RemoteError::Output { .. }
+            | RemoteError::Failed { .. }
+            | RemoteError::File { .. } => {
+                Self::fail(chain(&error), "look at the remote, then retry")
+            }
+        }
+    }
+}
+
+/// Said of what a push would carry.
+pub(crate) fn objected(objections: &[crate::remote::Objection]) -> String {
+    let said: Vec<String> = objections.iter().map(ToString::to_string).collect();
+    format!("the fix must not be pushed: {}", named(&said))
+}

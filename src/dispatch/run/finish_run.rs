@@ -1,0 +1,465 @@
+//! After a run: nothing of it is alive any more, its end is read and judged, and the worktree is as it has to be
+//! before the end is committed. Done the same way for a run that just ended and for one that a crash cut.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::launch::{mark_file, swap_record};
+use super::moved_branches::restore_branches;
+use super::recover::{SETTLE, commits_since};
+use crate::agent::{self, Outcome, Phase};
+use crate::blackboard::{self as bb, RunEnd};
+use crate::change::HoldKind;
+use crate::clock::{self, Time};
+use crate::dispatch::Dispatch;
+use crate::dispatch::interrupt::{Interrupt, StepFailure};
+use crate::dispatch::settings::OnCheckoutChange;
+use crate::dispatch::task::Task;
+use crate::dispatch::worktree::preflight::{gone, named};
+use crate::event::{EventType, NewEvent, TargetType};
+use crate::failpoint::crash_point;
+use crate::files::{self, RECORD};
+use crate::git::{CheckoutFingerprint, GitError, Place, RestorePoint, Restored};
+use crate::process::{self, Exit};
+use crate::work::{Ended, Run};
+
+/// How many changes outside the worktree a sentence names.
+const SAID: usize = 40;
+
+/// What an end means here: to the agent's end comes that of its worktree.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum RunOutcome {
+    Good,
+    /// Nobody's fault: again, a bounded number of times.
+    Lost,
+    Stopped,
+    /// Its session was not there: again, in a new one.
+    NoSession,
+    Hold {
+        reason: String,
+        until: Option<Time>,
+    },
+    Failed(String),
+    /// The worktree is not there any more, and with it all that was not committed.
+    NoWorktree,
+    /// Somebody has committed there since it ended.
+    Overtaken(Vec<String>),
+}
+
+/// All that is known of a run that is over.
+struct FinishedRun {
+    end: RunOutcome,
+    run_end: RunEnd,
+    events: Vec<NewEvent>,
+    checkout: Vec<String>,
+}
+
+impl Task {
+    /// Ends a run's row. A good end goes on; everything else leaves as the `Interrupt` that it is, or as `Ok` when the
+    /// agent is simply to run again.
+    pub(crate) async fn conclude(&self, run: &Run, phase: Phase) -> Result<(), Interrupt> {
+        let dir = PathBuf::from(&run.dir);
+        process::settle(&dir, SETTLE).await?;
+        crash_point!("settled");
+        let place = match self.find_place() {
+            Err(GitError::NotThere { .. }) => return self.without_worktree(run, phase, &dir).await,
+            found => found?,
+        };
+        let to = RestorePoint {
+            head_at: self.head_at(),
+            head_before: &run.head_before,
+            run: run.run_id.as_str(),
+        };
+        self.git.unblock(&place, to).await?;
+        crash_point!("git.unblock.after");
+        let dropped = self.git.put_back_config(&place, &swap_record(&dir)).await?;
+        crash_point!("git.config_back.after");
+        let mut over = self.over(run, &dir, &dropped).await?;
+        if self.fenced.is_cancelled() {
+            // Nobody waits for its work any more: it is kept aside like that of any other run that was ended.
+            over.end = RunOutcome::Stopped;
+        } else if over.end == RunOutcome::Stopped && !self.is_told_to_end() {
+            // By a signal that was not ours: counted, or an agent that ends its own shim would run for ever.
+            over.end = RunOutcome::Lost;
+        }
+        let is_put_back = over.end != RunOutcome::Good
+            || phase == Phase::Review
+            || self.is_for_a_person(&over.checkout);
+        let later = if is_put_back {
+            commits_since(&self.git, &place, run).await?
+        } else {
+            Vec::new()
+        };
+        if !later.is_empty() {
+            // A person's, made while nobody was there to look: nothing is taken away from under him.
+            over.end = RunOutcome::Overtaken(later);
+        } else if is_put_back {
+            crash_point!("git.put_back.before");
+            let restored = self.git.put_back(&place, to).await?;
+            crash_point!("git.put_back.after");
+            over.tell_restored(&restored, run, phase);
+        }
+        let moved = restore_branches(&self.git, &place, &dir).await?;
+        over.tell_outside(run, moved);
+        self.commit_end(run, phase, over).await
+    }
+
+    /// Nothing can be kept or put back; the run is over all the same.
+    async fn without_worktree(&self, run: &Run, phase: Phase, dir: &Path) -> Result<(), Interrupt> {
+        let mut over = self.over(run, dir, &[]).await?;
+        over.end = if self.fenced.is_cancelled() {
+            RunOutcome::Stopped
+        } else {
+            RunOutcome::NoWorktree
+        };
+        over.tell_outside(run, Vec::new());
+        self.commit_end(run, phase, over).await
+    }
+
+    fn is_for_a_person(&self, checkout: &[String]) -> bool {
+        !checkout.is_empty() && self.rules.on_main_checkout_change == OnCheckoutChange::Escalate
+    }
+
+    async fn over(
+        &self,
+        run: &Run,
+        dir: &Path,
+        dropped: &[String],
+    ) -> Result<FinishedRun, Interrupt> {
+        let exit = process::read_exit(dir)?;
+        let told = agent::outcome(dir, exit.as_ref());
+        let end = RunOutcome::from(told.end.clone());
+        let mut events = Vec::new();
+        let about = |event_type, summary: String| {
+            NewEvent::about(&run.change_id, event_type, summary).on(TargetType::Run, &run.run_id)
+        };
+        if !dropped.is_empty() {
+            let summary = format!(
+                "{} edited agent configuration, which a branch may not decide; dropped: {}",
+                run.agent,
+                named(dropped)
+            );
+            events.push(
+                about(EventType::EditsUndone, summary)
+                    .with(json!({ "run_id": run.run_id, "paths": dropped }))
+                    .cut("paths"),
+            );
+        }
+        if !told.denied.is_empty() {
+            let summary = format!(
+                "{} wanted and was not allowed to: {}",
+                run.agent,
+                named(&told.denied)
+            );
+            events.push(
+                about(EventType::PermissionDenied, summary)
+                    .with(json!({ "run_id": run.run_id, "denied": told.denied }))
+                    .cut("denied"),
+            );
+        }
+        let checkout = self.checkout_changes(dir).await;
+        let cost_micros = self.dispatch.cost_of(run, &told).await?;
+        let ended = exit.as_ref().map_or(Ended::Lost, |exit| exit.ended);
+        // It may say itself that somebody ended it.
+        let ended = if ended == Ended::Agent && end == RunOutcome::Lost {
+            Ended::Lost
+        } else {
+            ended
+        };
+        let run_end = RunEnd {
+            ended: Some(ended),
+            exit_status: exit.as_ref().and_then(|exit| exit.status).map(i64::from),
+            signal: exit.as_ref().and_then(|exit| exit.signal).map(i64::from),
+            elapsed_ms: exit
+                .as_ref()
+                .map_or(0, |exit| i64::try_from(exit.elapsed_ms).unwrap_or(i64::MAX)),
+            session: told.session,
+            tokens: told.tokens,
+            cost_micros,
+            wip: None,
+            note: told.odd.or_else(|| leftovers(exit.as_ref())),
+        };
+        Ok(FinishedRun {
+            end,
+            run_end,
+            events,
+            checkout,
+        })
+    }
+
+    /// What changed in the main checkout and in what all worktrees share. A mark that can't be taken now is no proof
+    /// of a change, and is said in the log.
+    async fn checkout_changes(&self, dir: &Path) -> Vec<String> {
+        let before: Option<CheckoutFingerprint> = files::read(&mark_file(dir), RECORD)
+            .ok()
+            .and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let Some(before) = before else {
+            return Vec::new();
+        };
+        match self.git.checkout_mark(&self.project_of_git()).await {
+            Ok(after) => before.differs(&after),
+            Err(error) => {
+                tracing::warn!(change = %self.change.change_id, error = ?error, "the main checkout could not be compared");
+                Vec::new()
+            }
+        }
+    }
+
+    async fn commit_end(
+        &self,
+        run: &Run,
+        phase: Phase,
+        over: FinishedRun,
+    ) -> Result<(), Interrupt> {
+        let FinishedRun {
+            end,
+            run_end,
+            events,
+            checkout,
+        } = over;
+        let escalate_checkout = self.is_for_a_person(&checkout);
+        // What a fixer wrote while it was elsewhere too is not used; what a reviewer said still counts.
+        let discarded = end != RunOutcome::Good || (escalate_checkout && phase == Phase::Fix);
+        let max_lost = self.dispatch.settings.max_lost_runs;
+        let fenced = self.fenced.is_cancelled();
+        let (claim, id, change_id, item_id) = (
+            self.claim.clone(),
+            run.run_id.clone(),
+            run.change_id.clone(),
+            run.item_id.clone(),
+        );
+        let wip = run_end.wip.clone();
+        let ending = end.clone();
+        let lost = self
+            .write("end_run", move |conn| {
+                bb::end_run(conn, &id, &run_end, clock::now())?;
+                for event in &events {
+                    bb::append(conn, event, clock::now())?;
+                }
+                if discarded {
+                    bb::discard_run(conn, &id)?;
+                }
+                if fenced || ending != RunOutcome::Lost {
+                    return Ok(0);
+                }
+                let lost = bb::lose_run(conn, &claim)?;
+                let kept = run_end.wip.as_ref().map(|_| format!("; what it left is kept on refs/remand/wip/{id}"));
+                let kept = kept.unwrap_or_default();
+                let event =
+                    NewEvent::about(&change_id, EventType::RunLost, format!("{id} vanished ({lost} in a row){kept}"))
+                        .on(TargetType::Run, &id)
+                        .with(json!({ "run_id": id, "item_id": item_id, "lost_in_a_row": lost, "wip": run_end.wip }));
+                bb::append(conn, &event, clock::now())?;
+                Ok(lost)
+            })
+            .await?;
+        self.see_settings().await?;
+        self.dispatch.after.notify_one();
+        let fail = |reason: String, decide: &str| {
+            Err(Interrupt::Fail(StepFailure {
+                reason,
+                decide: decide.into(),
+                bound: None,
+                final_verdict: None,
+                wip: wip.clone(),
+            }))
+        };
+        match end {
+            RunOutcome::Good if escalate_checkout => fail(
+                format!(
+                    "the main checkout changed during {}: {}",
+                    run.run_id,
+                    named(&checkout)
+                ),
+                "look at the main checkout (`git status` there), then retry",
+            ),
+            RunOutcome::Good => Ok(()),
+            RunOutcome::Lost if lost >= max_lost => fail(
+                format!("{lost} runs in a row vanished without a word"),
+                "find out what ends them (memory? a restart?), then retry",
+            ),
+            RunOutcome::Lost => Ok(()),
+            RunOutcome::NoWorktree => fail(
+                format!("{} since {} ran in it", gone(self.worktree()), run.run_id),
+                &self.bring_back(),
+            ),
+            // Whatever the branch is at now is reviewed.
+            RunOutcome::Overtaken(_) if phase == Phase::Review => Ok(()),
+            RunOutcome::Overtaken(later) => fail(
+                format!(
+                    "commits were made in the worktree after {} was cut ({}); nothing was taken away",
+                    run.run_id,
+                    named(&later)
+                ),
+                &format!(
+                    "look at them in {}, then {}",
+                    self.change.worktree,
+                    self.change.submit_advice()
+                ),
+            ),
+            RunOutcome::NoSession => Ok(()),
+            RunOutcome::Stopped => Err(if fenced {
+                Interrupt::Fenced
+            } else {
+                Interrupt::Stopping
+            }),
+            RunOutcome::Hold { reason, until } => Err(Interrupt::Hold {
+                kind: HoldKind::Environment,
+                reason,
+                until,
+            }),
+            RunOutcome::Failed(reason) => fail(
+                format!("the {phase} agent `{}` failed: {reason}", run.agent),
+                &format!(
+                    "see what it said (`remand log {}`), mend it, then retry",
+                    run.run_id
+                ),
+            ),
+        }
+    }
+
+    /// A run that was cut in this worktree and is not this item's: cleaned up like any other, but it concerns nobody.
+    pub(crate) async fn recover_others(&self) -> Result<(), Interrupt> {
+        let worktree = self.change.worktree.clone();
+        let Some(run) = self
+            .read(move |conn| bb::open_run_at(conn, &worktree))
+            .await?
+        else {
+            return Ok(());
+        };
+        if run.item_id == self.item.item_id {
+            return Ok(());
+        }
+        let id = run.change_id.clone();
+        let change = self.read(move |conn| bb::change(conn, &id)).await?;
+        self.dispatch.recover(&self.project, &change, &run).await
+    }
+
+    /// The claim is over: what this item left on the branch is kept aside, and the branch is as before.
+    pub(crate) async fn abandon(&self) -> Result<(), Interrupt> {
+        let runs = self.runs().await?;
+        let (Some(first), Some(last)) = (runs.first(), runs.last()) else {
+            return Ok(());
+        };
+        let to = RestorePoint {
+            head_at: self.head_at(),
+            head_before: &first.head_before,
+            run: last.run_id.as_str(),
+        };
+        let place = self.place()?;
+        self.git.put_back(&place, to).await?;
+        restore_branches(&self.git, &place, Path::new(&last.dir)).await?;
+        self.write("abandon", move |conn| {
+            runs.iter()
+                .try_for_each(|run| bb::discard_run(conn, &run.run_id))
+        })
+        .await?;
+        Ok(())
+    }
+
+    pub(crate) fn place(&self) -> Result<Place, Interrupt> {
+        self.find_place().map_err(|error| {
+            if let GitError::NotThere { path } = &error {
+                return Interrupt::fail(gone(path), self.bring_back());
+            }
+            error.into()
+        })
+    }
+
+    fn find_place(&self) -> Result<Place, GitError> {
+        Place::find(Path::new(&self.project.common_dir), self.worktree())
+    }
+
+    pub(crate) fn project_of_git(&self) -> crate::git::Project {
+        crate::git::Project {
+            path: PathBuf::from(&self.project.path),
+            common_dir: PathBuf::from(&self.project.common_dir),
+            bare: self.project.path == self.project.common_dir,
+            default_branch: Some(self.project.default_branch.clone()),
+            origin: None,
+        }
+    }
+}
+
+impl Dispatch {
+    /// What a run cost by itself: of a session that it goes on with, an agent tells the sum.
+    pub(crate) async fn cost_of(&self, run: &Run, told: &Outcome) -> bb::Result<Option<i64>> {
+        if !told.is_sum_of_session {
+            return Ok(told.cost_micros);
+        }
+        let ended = run.clone();
+        let counted = self
+            .door
+            .read(move |conn| bb::counted_in_session(conn, &ended))
+            .await?;
+        Ok(told
+            .cost_micros
+            .map(|sum| sum.saturating_sub(counted).max(0)))
+    }
+}
+
+impl From<agent::End> for RunOutcome {
+    fn from(end: agent::End) -> Self {
+        match end {
+            agent::End::Good => Self::Good,
+            agent::End::Lost => Self::Lost,
+            agent::End::Stopped => Self::Stopped,
+            agent::End::NoSession => Self::NoSession,
+            agent::End::Hold { reason, until } => Self::Hold { reason, until },
+            agent::End::Failed(reason) => Self::Failed(reason),
+        }
+    }
+}
+
+impl FinishedRun {
+    /// Adds one event for all that changed outside the worktree.
+    fn tell_outside(&mut self, run: &Run, moved: Vec<String>) {
+        let what: Vec<String> = self.checkout.iter().cloned().chain(moved).collect();
+        if what.is_empty() {
+            return;
+        }
+        let listed = what
+            .iter()
+            .take(SAID)
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join("; ");
+        let more = if what.len() > SAID { "; and more" } else { "" };
+        let summary = format!(
+            "outside the worktree, during {}: {listed}{more}",
+            run.run_id
+        );
+        let event = NewEvent::about(&run.change_id, EventType::CheckoutChanged, summary)
+            .on(TargetType::Run, &run.run_id)
+            .with(json!({ "run_id": run.run_id, "what": what }))
+            .cut("what");
+        self.events.push(event);
+    }
+
+    fn tell_restored(&mut self, restored: &Restored, run: &Run, phase: Phase) {
+        self.run_end.wip.clone_from(&restored.wip);
+        let kept = restored.wip.is_some() || !restored.moved_aside.is_empty();
+        if kept && self.end == RunOutcome::Good && phase == Phase::Review {
+            let summary = format!(
+                "{} edited what it was to review; undone, kept on refs/remand/wip/{}",
+                run.agent, run.run_id
+            );
+            let event = NewEvent::about(&run.change_id, EventType::EditsUndone, summary)
+                .on(TargetType::Run, &run.run_id)
+                .with(json!({ "run_id": run.run_id, "wip": restored.wip, "moved_aside": restored.moved_aside }));
+            self.events.push(event);
+        }
+    }
+}
+
+fn leftovers(exit: Option<&Exit>) -> Option<String> {
+    let exit = exit?;
+    match (exit.leftovers, exit.survivors) {
+        (0, 0) => exit.detail.clone(),
+        (1, 0) => Some("1 process that it left behind was ended".to_owned()),
+        (ended, 0) => Some(format!("{ended} processes that it left behind were ended")),
+        (_, 1) => Some("1 process of it could not be ended".to_owned()),
+        (_, alive) => Some(format!("{alive} processes of it could not be ended")),
+    }
+}

@@ -1,0 +1,289 @@
+//! Starting an agent and waiting for it. What it starts from is committed before anything starts; how it ended is
+//! read from its folder afterwards, by `conclude`, the same way after a crash as without one.
+
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use super::moved_branches::note_branches;
+use super::recover::SETTLE;
+use crate::agent::{self, Agent, Phase, RunSpec, Session};
+use crate::blackboard::{self as bb, NewRun, RunEnd};
+use crate::change::HoldKind;
+use crate::clock;
+use crate::dispatch::interrupt::{Interrupt, file_trouble};
+use crate::dispatch::prompts::prompt_context::AgentPrompt;
+use crate::dispatch::settings::Settings;
+use crate::dispatch::task::Task;
+use crate::failpoint::crash_point;
+use crate::files;
+use crate::git::{CheckoutFingerprint, Place, Worktree};
+use crate::process::{self, Writer};
+use crate::sandbox::WritablePaths;
+use crate::work::{Ended, Run};
+
+/// What a run is started with.
+pub(crate) struct Launch<'a> {
+    pub(crate) phase: Phase,
+    pub(crate) agent: &'a Agent,
+    pub(crate) session: Session,
+    pub(crate) worktree: &'a Worktree,
+    pub(crate) base: &'a str,
+    pub(crate) head: &'a str,
+    pub(crate) prompt: AgentPrompt,
+}
+
+/// Where a command runs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CommandSite<'a> {
+    pub(crate) place: &'a Place,
+    /// A folder elsewhere that its git reads.
+    pub(crate) read: Option<&'a Path>,
+}
+
+impl<'a> CommandSite<'a> {
+    /// In a worktree.
+    pub(crate) fn of(place: &'a Place) -> Self {
+        Self { place, read: None }
+    }
+}
+
+impl Task {
+    pub(crate) fn agent(&self, phase: Phase) -> Result<Agent, Interrupt> {
+        let agent = match phase {
+            Phase::Review => &self.rules.review_agent,
+            Phase::Fix => &self.rules.agent,
+        };
+        agent.clone().ok_or_else(|| {
+            let reason = format!(
+                "no agent is configured for a {phase}: add an [agents.NAME] with its command to the configuration and set \
+                 agent = \"NAME\" (a running daemon reads it by itself, or at once with `remand reload`)"
+            );
+            Interrupt::Hold { kind: HoldKind::NoAgent, reason, until: None }
+        })
+    }
+
+    /// Runs an agent until its end, however that comes about. The run's row stays open: `conclude` ends it.
+    pub(crate) async fn launch(&self, launch: Launch<'_>) -> Result<(), Interrupt> {
+        self.go_on()?;
+        self.be_alone(&launch.worktree.place).await?;
+        let mark = self.mark_of_checkout().await?;
+        let run = self.record_start(&launch).await?;
+        let job = match self.prepare(&launch, &run, mark).await {
+            Ok(job) => job,
+            Err(stop) => {
+                return Err(self
+                    .never_started(&launch.worktree.place, &run, stop)
+                    .await?);
+            }
+        };
+        crash_point!("spawn.before");
+        let mut running = match process::start(&self.dispatch.settings.program, &job).await {
+            Ok(running) => running,
+            Err(error) => {
+                return Err(self
+                    .never_started(&launch.worktree.place, &run, error.into())
+                    .await?);
+            }
+        };
+        crash_point!("spawn.after");
+        let (id, shim) = (run.run_id.clone(), running.shim().clone());
+        self.write("record_shim", move |conn| {
+            bb::record_shim(
+                conn,
+                &id,
+                i64::from(shim.pid),
+                i64::try_from(shim.start_time).unwrap_or(0),
+                &shim.boot_id,
+            )
+        })
+        .await?;
+        self.signs()
+            .wait(&mut running, self.dispatch.settings.stop_grace)
+            .await?;
+        crash_point!("exit.seen");
+        Ok(())
+    }
+
+    /// Makes sure that nobody else writes in the worktree: what an agent would then be taken to have written.
+    ///
+    /// Orphans of earlier runs are ended. Others, such as a person's editor, are waited for if they have a file open for
+    /// writing that git does not ignore; whoever only stands in the worktree, such as a shell, does no harm.
+    async fn be_alone(&self, place: &Place) -> Result<(), Interrupt> {
+        process::end_adopted().await?;
+        let writers = files::aside(|| process::writers(&place.path));
+        let in_git = |writer: &Writer| writer.path.starts_with(".git");
+        let writers: Vec<Writer> = writers
+            .into_iter()
+            .filter(|writer| !in_git(writer))
+            .collect();
+        let paths: Vec<&Path> = writers.iter().map(|writer| writer.path.as_path()).collect();
+        let ignored = self.git.ignored(place, &paths).await?;
+        match writers
+            .iter()
+            .find(|writer| !ignored.contains(&writer.path))
+        {
+            None => Ok(()),
+            Some(Writer { pid, name, path }) => Err(Interrupt::hold(format!(
+                "{} is open for writing in process {pid} ({name}): no agent works beside it",
+                path.display()
+            ))),
+        }
+    }
+
+    /// The run's folder, its prompt, and the base's agent configuration in the worktree.
+    async fn prepare(
+        &self,
+        launch: &Launch<'_>,
+        run: &Run,
+        mark: Option<CheckoutFingerprint>,
+    ) -> Result<process::Job, Interrupt> {
+        let dir = PathBuf::from(&run.dir);
+        process::claim_folder(&dir, SETTLE).await?;
+        write(&agent::prompt_file(&dir), launch.prompt.text.as_bytes())?;
+        let (note, text) = launch.agent.note(&dir, &launch.session);
+        write(&note, &text)?;
+        if let Some(mark) = mark {
+            let text = serde_json::to_vec(&mark).unwrap_or_default();
+            write(&mark_file(&dir), &text)?;
+        }
+        note_branches(&self.git, &launch.worktree.place, &run.head_before, &dir).await?;
+        crash_point!("git.swap.before");
+        let swapped = self
+            .git
+            .swap_in_base_config(&launch.worktree.place, launch.base, &swap_record(&dir))
+            .await?;
+        crash_point!("git.swap.after");
+        let limits = self.dispatch.settings.limits;
+        let budget = self.change_now().await?.budget;
+        let change_left = budget
+            .max_cost_micros
+            .map(|most| most.saturating_sub(budget.cost_micros));
+        let day_left = self.day_left().await?;
+        let errand = RunSpec {
+            run_id: run.run_id.as_str(),
+            phase: launch.phase,
+            change_id: self.change.change_id.as_str(),
+            item_id: self.item.item_id.as_str(),
+            cycle: self.item.fix_cycle,
+            base: launch.base,
+            head: launch.head,
+            branch: &self.change.branch,
+            worktree: &launch.worktree.place.path,
+            dir: &dir,
+            limits: process::Limits {
+                idle: limits.idle,
+                total: if launch.phase == Phase::Review {
+                    limits.review
+                } else {
+                    limits.fix
+                },
+                grace: limits.grace,
+            },
+            session: &launch.session,
+            money_left: [change_left, day_left].into_iter().flatten().min(),
+            extra_env: swapped.env,
+        };
+        make_folder(&agent::answers(&dir))?;
+        let job = launch.agent.job(&errand);
+        let own = launch.agent.own_folder();
+        confine(
+            &self.dispatch.settings,
+            job,
+            CommandSite::of(&launch.worktree.place),
+            own.as_deref(),
+        )
+        .await
+    }
+
+    async fn record_start(&self, launch: &Launch<'_>) -> Result<Run, Interrupt> {
+        let (claim, change) = (self.claim.clone(), self.change.clone());
+        let new = NewRun {
+            agent: launch.agent.name.clone(),
+            model: launch.agent.model.clone(),
+            session: launch.session.id().map(str::to_owned),
+            head_before: launch.head.to_owned(),
+            runs_dir: self.dispatch.settings.runs_dir.display().to_string(),
+            part: launch.prompt.part,
+            feedback: launch.prompt.coverage.clone(),
+            cuts: launch.prompt.cuts.clone(),
+            plan: launch.prompt.plan.clone(),
+        };
+        Ok(self
+            .write("start_run", move |conn| {
+                bb::start_run(conn, &claim, &change, &new, clock::now())
+            })
+            .await?)
+    }
+
+    /// Not even a shim could be started: nothing ran, so nothing has to be kept.
+    async fn never_started(
+        &self,
+        place: &Place,
+        run: &Run,
+        stop: Interrupt,
+    ) -> Result<Interrupt, Interrupt> {
+        self.git
+            .put_back_config(place, &swap_record(Path::new(&run.dir)))
+            .await?;
+        let id = run.run_id.clone();
+        let end = RunEnd {
+            ended: Some(Ended::NotStarted),
+            note: stop.reason(),
+            ..RunEnd::default()
+        };
+        self.write("end_run", move |conn| {
+            bb::end_run(conn, &id, &end, clock::now())?;
+            bb::discard_run(conn, &id)
+        })
+        .await?;
+        Ok(stop)
+    }
+
+    async fn mark_of_checkout(&self) -> Result<Option<CheckoutFingerprint>, Interrupt> {
+        if self.change.worktree == self.project.path {
+            return Ok(None);
+        }
+        Ok(Some(self.git.checkout_mark(&self.project_of_git()).await?))
+    }
+}
+
+/// Confines a job, as far as this machine can: everything that runs for a project runs so.
+pub(crate) async fn confine(
+    settings: &Settings,
+    job: process::Job,
+    site: CommandSite<'_>,
+    own: Option<&Path>,
+) -> Result<process::Job, Interrupt> {
+    let answers = agent::answers(&job.dir);
+    let reach = WritablePaths {
+        worktree: &site.place.path,
+        repository: &site.place.common_dir,
+        answers: Some(answers.as_path()).filter(|answers| answers.is_dir()),
+        own,
+        read: site.read,
+    };
+    let confined = settings.sandbox.confine(job, reach).await;
+    confined.map_err(|why| Interrupt::hold(format!("nothing is run without its sandbox: {why}")))
+}
+
+/// Where the mark of the main checkout waits for the comparison.
+pub(crate) fn mark_file(dir: &Path) -> PathBuf {
+    dir.join("checkout.json")
+}
+
+pub(crate) fn swap_record(dir: &Path) -> PathBuf {
+    dir.join("swap.json")
+}
+
+pub(crate) fn make_folder(dir: &Path) -> Result<(), Interrupt> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .map_err(file_trouble("make", dir))
+}
+
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Interrupt> {
+    files::replace(path, bytes).map_err(file_trouble("write", path))
+}

@@ -1,0 +1,86 @@
+//! Keeps the lease of an item alive while its work goes on, and notices when the claim is over.
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::blackboard::{self as bb, BoardError};
+use crate::clock;
+use crate::dispatch::Dispatch;
+use crate::work::Claim;
+
+impl Dispatch {
+    /// Renews for ever. A claim that is over cancels `fenced`; so does a blackboard that could not be written until
+    /// the lease was nearly over, since somebody else may have the item by then. A person's `stop --now` cancels `halted`.
+    pub(crate) async fn keep_lease(
+        &self,
+        claim: Claim,
+        fenced: CancellationToken,
+        halted: CancellationToken,
+    ) {
+        let lease = self.settings.lease;
+        let mut look = tokio::time::interval(LOOK.min(lease / 3));
+        let mut renewed = tokio::time::Instant::now();
+        loop {
+            look.tick().await;
+            if renewed.elapsed() < lease / 3 {
+                match self.standing(&claim).await {
+                    Standing::Ours => {}
+                    Standing::Halted => halted.cancel(),
+                    Standing::Over => return fenced.cancel(),
+                }
+                continue;
+            }
+            let ours = claim.clone();
+            match self
+                .door
+                .write("renew", move |conn| {
+                    bb::renew(conn, &ours, lease, clock::now())
+                })
+                .await
+            {
+                Ok(()) => renewed = tokio::time::Instant::now(),
+                Err(BoardError::Stale { .. }) => return fenced.cancel(),
+                Err(error) => {
+                    tracing::warn!(item = %claim.item_id, error = ?error, "a lease could not be renewed");
+                    if renewed.elapsed() > lease * 4 / 5 {
+                        return fenced.cancel();
+                    }
+                }
+            }
+        }
+    }
+
+    pub(crate) async fn still_ours(&self, claim: &Claim) -> bool {
+        self.standing(claim).await != Standing::Over
+    }
+
+    async fn standing(&self, claim: &Claim) -> Standing {
+        let ours = claim.clone();
+        let looked = self.door.read(move |conn| {
+            let item = bb::item(conn, &ours.item_id)?;
+            if item.epoch != ours.epoch || item.claimed_by.is_none() {
+                return Ok(Standing::Over);
+            }
+            Ok(if bb::is_halted(conn, &item.project_id)? {
+                Standing::Halted
+            } else {
+                Standing::Ours
+            })
+        });
+        // A look that failed is no proof that the claim is over; the next renewal will tell.
+        looked.await.unwrap_or(Standing::Ours)
+    }
+}
+
+/// How it stands with a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Ours,
+    /// Still ours, but its agent is to be ended.
+    Halted,
+    Over,
+}
+
+/// How soon a cancelled item's agent is ended.
+const LOOK: Duration = Duration::from_millis(500);

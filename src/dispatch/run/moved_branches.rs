@@ -1,0 +1,98 @@
+//! Local branches that moved during a run: reported, and put back where the run itself moved them.
+
+use std::path::{Path, PathBuf};
+
+use super::launch::write;
+use crate::dispatch::interrupt::Interrupt;
+use crate::dispatch::worktree::preflight::short;
+use crate::failpoint::crash_point;
+use crate::files::{self, RECORD};
+use crate::git::{FreeBranches, Git, MovedBranch, Place};
+
+/// Writes down where the branches are before a run.
+pub(crate) async fn note_branches(
+    git: &Git,
+    place: &Place,
+    head: &str,
+    dir: &Path,
+) -> Result<(), Interrupt> {
+    let branches = git.free_branches(place, head).await?;
+    write(
+        &before_file(dir),
+        &serde_json::to_vec(&branches).unwrap_or_default(),
+    )
+}
+
+/// Puts back the branches that a run moved, and returns a sentence about each that moved or vanished. A branch that the
+/// run's worktree is still on is put back by the next call, once HEAD is back where it belongs. What is found is written
+/// down before anything is put back, so that a call after a crash reports it too.
+pub(crate) async fn restore_branches(
+    git: &Git,
+    place: &Place,
+    dir: &Path,
+) -> Result<Vec<String>, Interrupt> {
+    let Some(before) = read::<FreeBranches>(&before_file(dir)) else {
+        return Ok(Vec::new());
+    };
+    let mut all: Vec<MovedBranch> = read(&moved_file(dir)).unwrap_or_default();
+    let found = git.moved_branches(place, &before).await?;
+    // Whoever else works in the repository creates branches too.
+    let found = found
+        .into_iter()
+        .filter(|moved| moved.before.is_some() || moved.by_run);
+    let new: Vec<MovedBranch> = found.filter(|moved| !all.contains(moved)).collect();
+    if !new.is_empty() {
+        all.extend(new);
+        write(
+            &moved_file(dir),
+            &serde_json::to_vec(&all).unwrap_or_default(),
+        )?;
+    }
+    crash_point!("git.branches.before");
+    for moved in &all {
+        git.put_branch_back(place, moved).await?;
+    }
+    Ok(all.iter().map(sentence).collect())
+}
+
+/// One sentence about a branch that moved during a run.
+fn sentence(moved: &MovedBranch) -> String {
+    let MovedBranch {
+        name,
+        before,
+        after,
+        by_run,
+    } = moved;
+    match (before, after) {
+        (Some(before), Some(after)) if *by_run => format!(
+            "the branch {name} was moved from {} to {} by the agent, and is put back ({after} is kept on \
+             refs/remand/wip/branch-{after})",
+            short(before),
+            short(after)
+        ),
+        (Some(before), Some(after)) => format!(
+            "the branch {name} moved from {} to {}",
+            short(before),
+            short(after)
+        ),
+        (Some(before), None) => {
+            format!("the branch {name} was deleted (`git branch {name} {before}` brings it back)")
+        }
+        (None, Some(after)) => format!("the branch {name} was created at {}", short(after)),
+        (None, None) => String::new(),
+    }
+}
+
+fn read<T: serde::de::DeserializeOwned>(file: &Path) -> Option<T> {
+    files::read(file, RECORD)
+        .ok()
+        .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+}
+
+fn before_file(dir: &Path) -> PathBuf {
+    dir.join("branches.json")
+}
+
+fn moved_file(dir: &Path) -> PathBuf {
+    dir.join("moved-branches.json")
+}

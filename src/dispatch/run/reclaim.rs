@@ -1,0 +1,63 @@
+//! Before anything is claimed: holds whose time is up, items whose holder died, sources nobody here can run.
+
+use crate::blackboard::{self as bb, Result};
+use crate::clock;
+use crate::dispatch::Dispatch;
+use crate::process::ProcessId;
+
+impl Dispatch {
+    /// Looks first, and writes only if there is something to write.
+    pub(crate) async fn sweep(&self) -> Result<()> {
+        let holder = self.holder.clone();
+        let (foreign, due, unknown) = self
+            .door
+            .read(move |conn| {
+                let due = bb::anything_held_is_due(conn, clock::now())?;
+                Ok((
+                    bb::foreign_claims(conn, &holder)?,
+                    due,
+                    bb::any_unknown_source(conn)?,
+                ))
+            })
+            .await?;
+        if due {
+            let resumed = self
+                .door
+                .write("resume", |conn| bb::resume_due(conn, clock::now()))
+                .await?;
+            for change in resumed {
+                tracing::info!(change = %change.change_id, "hold is over");
+            }
+        }
+        if unknown {
+            self.door
+                .write("skip_sources", |conn| {
+                    bb::skip_unknown_sources(conn, clock::now())
+                })
+                .await?;
+        }
+        for (claim, holder) in foreign {
+            if is_dead(&holder) {
+                tracing::warn!(item = %claim.item_id, holder = ?holder, "taken from a process that died");
+                self.door
+                    .write("take_from_dead", move |conn| {
+                        bb::take_from_dead(conn, &claim, clock::now())
+                    })
+                    .await?;
+            }
+        }
+        self.recover_orphans().await
+    }
+}
+
+/// Only a proof counts: another boot, no such process, or another process under its number. A lease that ran out
+/// while its holder lives is not one, since clocks jump.
+pub(crate) fn is_dead(holder: &str) -> bool {
+    match holder.parse::<ProcessId>() {
+        Ok(id) => matches!(id.is_alive(), Ok(false)),
+        Err(error) => {
+            tracing::error!(holder = ?holder, error = ?error, "a claim's holder can't be read; its item stays claimed");
+            false
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Runs that were cut and that nobody goes on with: their item was cancelled, approved away or failed, and then the
+//! program died. They are cleaned up as soon as somebody looks, never over what a person did in the worktree since.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::launch::swap_record;
+use super::moved_branches::restore_branches;
+use super::worktree_lock::WorktreeLock;
+use crate::agent;
+use crate::blackboard::{self as bb, Project, RunEnd};
+use crate::change::Change;
+use crate::clock;
+use crate::dispatch::Dispatch;
+use crate::dispatch::interrupt::{Interrupt, chain};
+use crate::dispatch::worktree::preflight::{head_at, named, short};
+use crate::event::{EventType, NewEvent, TargetType};
+use crate::git::{Git, Place, RestorePoint};
+use crate::process;
+use crate::work::{Ended, Run};
+
+/// How long a shim may take to end everything before it is ended itself.
+pub(crate) const SETTLE: Duration = Duration::from_secs(60);
+
+/// What our own git processes in a worktree carry in their environment.
+pub(crate) fn git_mark(worktree: &str) -> String {
+    format!("git:{worktree}")
+}
+
+impl Dispatch {
+    /// Cleans up after every cut run whose item is over. One that somebody is at work on is left to him.
+    pub(crate) async fn recover_orphans(&self) -> bb::Result<()> {
+        for (run, change) in self.door.read(bb::orphaned_runs).await? {
+            let locks = &self.settings.locks_dir;
+            let Ok(Some(_lock)) = WorktreeLock::try_take(locks, &change.worktree) else {
+                continue;
+            };
+            let id = change.project_id.clone();
+            let project = self.door.read(move |conn| bb::project(conn, &id)).await?;
+            if let Err(stop) = self.recover(&project, &change, &run).await {
+                tracing::error!(run_id = %run.run_id, why = ?stop, "a cut run could not be cleaned up");
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends one cut run. The caller holds the worktree's lock.
+    pub(crate) async fn recover(
+        &self,
+        project: &Project,
+        change: &Change,
+        run: &Run,
+    ) -> Result<(), Interrupt> {
+        let dir = PathBuf::from(&run.dir);
+        process::end_marked(git_mark(&change.worktree).as_ref()).await?;
+        process::settle(&dir, SETTLE).await?;
+        let mut env = self.settings.env.clone();
+        env.insert(process::MARK.into(), git_mark(&change.worktree));
+        let git = Git::new(&env, self.settings.limits.git, &self.settings.sandbox);
+        let (wip, said) = match clean_up(&git, project, change, run).await {
+            Ok(Cleaned::PutBack { wip: Some(wip), .. }) => {
+                let said = format!(
+                    "what {} left is kept on refs/remand/wip/{} ({})",
+                    run.run_id,
+                    run.run_id,
+                    short(&wip)
+                );
+                (Some(wip), Some(said))
+            }
+            Ok(Cleaned::PutBack { wip: None }) => (None, None),
+            Ok(Cleaned::LeftAlone(why)) => (
+                None,
+                Some(format!(
+                    "the worktree was left as it is after {}: {why}",
+                    run.run_id
+                )),
+            ),
+            // A worktree that can't be put back must not keep its run open for ever.
+            Err(Interrupt::Fail(fail)) => (
+                None,
+                Some(format!(
+                    "{} could not be cleaned up: {}",
+                    run.run_id, fail.reason
+                )),
+            ),
+            Err(other) => return Err(other),
+        };
+        let exit = process::read_exit(&dir)?;
+        let told = agent::outcome(&dir, exit.as_ref());
+        let end = RunEnd {
+            ended: Some(exit.as_ref().map_or(Ended::Lost, |exit| exit.ended)),
+            exit_status: exit.as_ref().and_then(|exit| exit.status).map(i64::from),
+            signal: exit.as_ref().and_then(|exit| exit.signal).map(i64::from),
+            elapsed_ms: exit
+                .as_ref()
+                .map_or(0, |exit| i64::try_from(exit.elapsed_ms).unwrap_or(i64::MAX)),
+            // What it used was used, though nobody goes on with it.
+            tokens: told.tokens,
+            cost_micros: self.cost_of(run, &told).await?,
+            wip: wip.clone(),
+            ..RunEnd::default()
+        };
+        let (run_id, change_id) = (run.run_id.clone(), run.change_id.clone());
+        self.door
+            .write("recover", move |conn| {
+                bb::end_run(conn, &run_id, &end, clock::now())?;
+                bb::discard_run(conn, &run_id)?;
+                if let Some(said) = said {
+                    let event = NewEvent::about(&change_id, EventType::EditsUndone, said)
+                        .on(TargetType::Run, &run_id)
+                        .with(json!({ "run_id": run_id, "wip": wip }));
+                    bb::append(conn, &event, clock::now())?;
+                }
+                Ok(())
+            })
+            .await?;
+        Ok(())
+    }
+}
+
+enum Cleaned {
+    PutBack { wip: Option<String> },
+    LeftAlone(String),
+}
+
+async fn clean_up(
+    git: &Git,
+    project: &Project,
+    change: &Change,
+    run: &Run,
+) -> Result<Cleaned, Interrupt> {
+    let place = match Place::find(Path::new(&project.common_dir), Path::new(&change.worktree)) {
+        Ok(place) => place,
+        Err(error) => return Ok(Cleaned::LeftAlone(chain(&error))),
+    };
+    let to = RestorePoint {
+        head_at: head_at(change),
+        head_before: &run.head_before,
+        run: run.run_id.as_str(),
+    };
+    git.unblock(&place, to).await?;
+    git.put_back_config(&place, &swap_record(Path::new(&run.dir)))
+        .await?;
+    let now = git.look(&place).await?;
+    // An agent that died on a branch of a worktree that is ours alone is put back; a person's branch is left alone.
+    if !change.detached && now.branch.as_deref() != Some(change.branch.as_str()) {
+        let found = now.branch.as_deref().unwrap_or("a detached HEAD");
+        return Ok(Cleaned::LeftAlone(format!(
+            "it is on {found}, not on {}",
+            change.branch
+        )));
+    }
+    let later = commits_since(git, &place, run).await?;
+    if !later.is_empty() {
+        return Ok(Cleaned::LeftAlone(format!(
+            "somebody has committed there since ({})",
+            named(&later)
+        )));
+    }
+    let wip = git.put_back(&place, to).await?.wip;
+    restore_branches(git, &place, Path::new(&run.dir)).await?;
+    Ok(Cleaned::PutBack { wip })
+}
+
+/// Commits on the branch that a run can't have made, since it had ended before: a person's. None is known when nobody
+/// can say when the run ended.
+pub(crate) async fn commits_since(
+    git: &Git,
+    place: &Place,
+    run: &Run,
+) -> Result<Vec<String>, Interrupt> {
+    let Some(ended) = process::ended_at(Path::new(&run.dir))? else {
+        return Ok(Vec::new());
+    };
+    let Some(head) = git.look(place).await?.head else {
+        return Ok(Vec::new());
+    };
+    // Commits carry whole seconds.
+    let commits = git
+        .committed_since(place, &run.head_before, &head, ended + 1)
+        .await?;
+    Ok(commits.iter().map(|sha| short(sha)).collect())
+}

@@ -1,0 +1,72 @@
+//! The items that are being worked on here. When the work on one is over, its claim is looked at once more: work that
+//! panicked, or whose end could not be written, would else keep its item claimed by a process that lives, for ever.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
+
+use tokio::task::{Id, JoinSet};
+
+use crate::blackboard::{self as bb, BoardError};
+use crate::clock;
+use crate::dispatch::Dispatch;
+use crate::work::Claim;
+
+#[derive(Default)]
+pub(crate) struct Slots {
+    running: JoinSet<()>,
+    claims: HashMap<Id, Claim>,
+    /// Their work is over; whether that is on the blackboard is not known yet.
+    over: Vec<Claim>,
+}
+
+impl Slots {
+    pub(crate) fn in_use(&self) -> usize {
+        self.running.len()
+    }
+
+    pub(crate) fn start(&mut self, claim: Claim, work: impl Future<Output = ()> + Send + 'static) {
+        let id = self.running.spawn(work).id();
+        self.claims.insert(id, claim);
+    }
+
+    /// Waits until the work on an item is over; nothing when none is running. Can be dropped and called again.
+    pub(crate) async fn ended(&mut self) -> Option<()> {
+        let id = match self.running.join_next_with_id().await? {
+            Ok((id, ())) => id,
+            Err(error) => {
+                tracing::error!(error = ?error, "the work on an item panicked");
+                error.id()
+            }
+        };
+        self.over.extend(self.claims.remove(&id));
+        Some(())
+    }
+}
+
+impl Dispatch {
+    /// Gives back the items whose work is over and which are still claimed; not at once, since what was in the way may
+    /// still be there.
+    pub(crate) async fn give_back_unwritten(self: &Arc<Self>, slots: &mut Slots) {
+        for claim in std::mem::take(&mut slots.over) {
+            if !self.still_ours(&claim).await {
+                continue;
+            }
+            let (ours, now) = (claim.clone(), clock::now());
+            let again = self.settings.backoff(0, now);
+            let given = self.door.write("give_back_unwritten", move |conn| {
+                bb::give_back(conn, &ours, Some(again), now)
+            });
+            match given.await {
+                Ok(()) => {
+                    tracing::warn!(item = %claim.item_id, again_at = %again, "its end could not be written; again later");
+                }
+                Err(BoardError::Stale { .. }) => {}
+                Err(error) => {
+                    tracing::error!(item = %claim.item_id, error = ?error, "an item could not be given back");
+                    slots.over.push(claim);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! One run at a time in a worktree, whoever runs it: a file lock, which the kernel takes back from the dead. The
+//! blackboard's index says the same of claims; this also keeps the clean-up after a cancelled claim apart from the
+//! next one.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, flock};
+
+/// Held until it is dropped.
+pub(crate) struct WorktreeLock {
+    /// Closing it gives the lock back.
+    _file: File,
+}
+
+impl WorktreeLock {
+    /// The lock, if nobody holds it.
+    pub(crate) fn try_take(locks_dir: &Path, worktree: &str) -> io::Result<Option<Self>> {
+        let file = open(locks_dir, worktree)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Self { _file: file })),
+            Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Waits for the lock, looking again every few milliseconds: whoever holds it is ending.
+    pub(crate) async fn take(locks_dir: &Path, worktree: &str) -> io::Result<Self> {
+        let file = open(locks_dir, worktree)?;
+        loop {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(Self { _file: file }),
+                Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+fn open(locks_dir: &Path, worktree: &str) -> io::Result<File> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(locks_dir)?;
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(locks_dir.join(file_name(worktree)))
+}
+
+/// A name that is as long as a name may be and different for different paths: what is not plain is written in hex.
+fn file_name(worktree: &str) -> String {
+    // FNV-1a: only has to be stable and spread; two worktrees under one lock would merely wait for each other.
+    let hash = worktree
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+    let tail: String = worktree.chars().rev().take(40).collect();
+    let tail: String = tail
+        .chars()
+        .rev()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .collect();
+    format!("{hash:016x}{tail}.lock")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_second_waits_until_the_first_lets_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = WorktreeLock::take(folder.path(), "/a/b").await.unwrap();
+        WorktreeLock::take(folder.path(), "/a/c").await.unwrap();
+        let second = WorktreeLock::take(folder.path(), "/a/b");
+        tokio::pin!(second);
+        let early = tokio::time::timeout(Duration::from_millis(60), &mut second).await;
+        assert!(early.is_err(), "two held one worktree");
+        drop(first);
+        second.await.unwrap();
+    }
+}

@@ -1,0 +1,70 @@
+//! Worktrees of remand's own that an earlier version left on a branch: they are detached, so that people can check the branch
+//! out. One with work in it, or with a run under way, is left as it is.
+
+use std::path::Path;
+
+use super::preflight::head_at;
+use crate::blackboard as bb;
+use crate::change::Change;
+use crate::dispatch::Dispatch;
+use crate::dispatch::interrupt::Interrupt;
+use crate::dispatch::run::recover::git_mark;
+use crate::dispatch::run::worktree_lock::WorktreeLock;
+use crate::git::{Git, Place};
+use crate::process;
+
+impl Dispatch {
+    /// Detaches all that can be. Asked when the program starts: no worktree is made on a branch any more.
+    pub(crate) async fn detach_worktrees(&self) -> bb::Result<()> {
+        for change in self.door.read(bb::attached_changes).await? {
+            if let Err(stop) = self.detach_worktree(change).await {
+                tracing::warn!(why = ?stop, "a worktree could not be detached from its branch");
+            }
+        }
+        Ok(())
+    }
+
+    async fn detach_worktree(&self, change: Change) -> Result<(), Interrupt> {
+        let id = change.project_id.clone();
+        let project = self.door.read(move |conn| bb::project(conn, &id)).await?;
+        let Ok(place) = Place::find(Path::new(&project.common_dir), Path::new(&change.worktree))
+        else {
+            return Ok(());
+        };
+        let locks = &self.settings.locks_dir;
+        let Ok(Some(_lock)) = WorktreeLock::try_take(locks, &change.worktree) else {
+            return Ok(());
+        };
+        let mut env = self.settings.env.clone();
+        env.insert(process::MARK.into(), git_mark(&change.worktree));
+        let git = Git::new(&env, self.settings.limits.git, &self.settings.sandbox);
+        let now = git.look(&place).await?;
+        let is_idle =
+            now.operation.is_none() && !now.index_lock && now.head.is_some() && place.is_linked();
+        let is_on_branch = now.branch.as_deref() == Some(change.branch.as_str());
+        // Detached, and not written down: cut in between.
+        let is_cut = change.state.is_over() && now.branch.is_none();
+        if !is_idle || !(is_on_branch || is_cut) || !git.status(&place).await?.is_clean() {
+            return Ok(());
+        }
+        let target = Change {
+            detached: true,
+            ..change.clone()
+        };
+        // Nobody looks at the worktree of one that is over after this. Of another one it is written down first: whoever
+        // claims it from here on knows where its HEAD belongs, and detaches it if that was cut.
+        if change.state.is_over() {
+            git.detach(&place, head_at(&target)).await?;
+        }
+        let is_over = change.state.is_over();
+        if self
+            .door
+            .write("detached", move |conn| bb::set_detached(conn, &change))
+            .await?
+            && !is_over
+        {
+            git.detach(&place, head_at(&target)).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,189 @@
+//! Worktrees of remand's own: made when they are not there, and set up before anything runs in them. A user's own worktree
+//! is never made and never set up.
+
+use serde_json::json;
+
+use crate::blackboard as bb;
+use crate::clock;
+use crate::dispatch::gates::setup::{SetUp, SetUpPlace};
+use crate::dispatch::interrupt::Interrupt;
+use crate::dispatch::run::launch::{CommandSite, make_folder};
+use crate::dispatch::task::Task;
+use crate::event::{EventType, NewEvent};
+use crate::failpoint::crash_point;
+use crate::fingerprint::fingerprint;
+use crate::git::{Made, Place, RestorePoint, Worktree};
+
+/// In the place of what a set-up was done for, from when it begins.
+const BEGUN: &str = "begun";
+
+/// In the same place, from when the worktree is made until that is recorded.
+const MAKING: &str = "making";
+
+impl Task {
+    /// The worktree as the next run has to find it: there, as the remote has it, set up.
+    pub(crate) async fn ready_worktree(&self) -> Result<Worktree, Interrupt> {
+        self.look_at_pull().await?;
+        self.writable()?;
+        self.make_own_worktree().await?;
+        if self.change.has_pr()
+            && let Ok(place) = self.place()
+        {
+            self.git.end_cut_move(&place, self.head_at()).await?;
+            self.end_cut_setup(&place).await?;
+        }
+        let worktree = self.look().await?;
+        // That of an earlier change of the same pull request has a ref of another name.
+        self.git.keep_head(&worktree.place, self.head_at()).await?;
+        let worktree = self.sync(worktree).await?;
+        self.set_up(&worktree.place).await?;
+        Ok(worktree)
+    }
+
+    /// Makes the worktree if it is one of ours and is not there, or not whole.
+    async fn make_own_worktree(&self) -> Result<(), Interrupt> {
+        if !self.change.own_worktree {
+            return Ok(());
+        }
+        self.go_on()?;
+        let project = self.project_of_git();
+        let head = match self.git.made_so_far(&project, self.worktree()).await? {
+            Made::Whole => return self.worktree_is_made().await,
+            Made::Empty { head } => head,
+            Made::Not => {
+                let remote = self.remote().await?;
+                let head = self.remote_head(&remote).await?;
+                self.git
+                    .bring_in(&project.repository(), remote.path(), &head)
+                    .await?;
+                head
+            }
+        };
+        if let Some(folder) = self.worktree().parent() {
+            make_folder(folder)?;
+        }
+        let id = self.change.change_id.clone();
+        // Whatever was set up before went with the folder.
+        self.write("worktree_making", move |conn| {
+            bb::set_up_for(conn, &id, MAKING)
+        })
+        .await?;
+        crash_point!("git.worktree.before");
+        self.git
+            .add_worktree(&project, self.worktree(), self.head_at(), &head)
+            .await?;
+        crash_point!("git.worktree.after");
+        self.worktree_is_made().await
+    }
+
+    /// Appends the event for a worktree whose making was begun, by us or by a process that died since.
+    async fn worktree_is_made(&self) -> Result<(), Interrupt> {
+        if self.change_now().await?.setup_done.as_deref() != Some(MAKING) {
+            return Ok(());
+        }
+        let (id, path, branch) = (
+            self.change.change_id.clone(),
+            self.change.worktree.clone(),
+            &self.change.branch,
+        );
+        let head = self.git.look(&self.place()?).await?.head;
+        let (is_there, branch) = (self.change.change_id.clone(), branch.clone());
+        self.write("worktree_made", move |conn| {
+            let is_restored = bb::has_event(conn, &is_there, EventType::WorktreeMade)?;
+            let verb = if is_restored { "restored" } else { "made" };
+            let event = NewEvent::about(
+                &id,
+                EventType::WorktreeMade,
+                format!("{verb} the worktree {path}"),
+            )
+            .with(json!({ "path": path, "branch": branch, "head": head, "restored": is_restored }));
+            bb::append(conn, &event, clock::now())?;
+            bb::set_up_for(conn, &id, "")
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// Runs the project's set-up in a worktree of ours, if it has not been run for these lock files.
+    pub(crate) async fn set_up(&self, place: &Place) -> Result<(), Interrupt> {
+        if !self.change.own_worktree || self.rules.setup.is_empty() {
+            return Ok(());
+        }
+        let wanted = self.setup_key(place).await?;
+        if self.change_now().await?.setup_done.as_deref() == Some(&wanted) {
+            return Ok(());
+        }
+        self.go_on()?;
+        self.end_cut_setup(place).await?;
+        let name = self.setup_name();
+        let dir = self.bench().job_folder(&name).await?;
+        let id = self.change.change_id.clone();
+        self.write("setup_begun", move |conn| bb::set_up_for(conn, &id, BEGUN))
+            .await?;
+        let run_id = format!("{}.setup", self.change.change_id);
+        let set_up = SetUp {
+            place: SetUpPlace::Worktree,
+            site: CommandSite::of(place),
+            dir,
+            run_id,
+        };
+        if let Some(failure) = self.bench().run_set_up(set_up).await? {
+            return Err(failure.hold());
+        }
+        let status = self.git.status(place).await?;
+        if !status.changed.is_empty() || !status.untracked.is_empty() {
+            let paths: Vec<String> = status.changed.into_iter().chain(status.untracked).collect();
+            return Err(Interrupt::hold(format!(
+                "the set-up left files behind that are neither committed nor ignored: {}",
+                super::preflight::named(&paths)
+            )));
+        }
+        let id = self.change.change_id.clone();
+        self.write("set_up", move |conn| bb::set_up_for(conn, &id, &wanted))
+            .await?;
+        Ok(())
+    }
+
+    fn setup_name(&self) -> String {
+        format!("setup-{}", self.change.change_id)
+    }
+
+    /// Takes away what a set-up that failed or was cut left in a worktree of ours, and keeps it: it is nobody's work, and
+    /// nothing else can run there before the set-up has.
+    pub(crate) async fn end_cut_setup(&self, place: &Place) -> Result<(), Interrupt> {
+        if !self.change.own_worktree
+            || self.change_now().await?.setup_done.as_deref() != Some(BEGUN)
+        {
+            return Ok(());
+        }
+        // What a killed daemon left of it must not write on.
+        self.bench().job_folder(&self.setup_name()).await?;
+        let now = self.git.look(place).await?;
+        if let Some(head) = now
+            .head
+            .filter(|_| self.head_at().fits(now.branch.as_deref()))
+        {
+            let run = format!("setup-{}", self.change.change_id);
+            self.git
+                .put_back(
+                    place,
+                    RestorePoint {
+                        head_at: self.head_at(),
+                        head_before: &head,
+                        run: &run,
+                    },
+                )
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// The command and the committed files that it depends on: what it leaves there itself, ignored, is none of them.
+    async fn setup_key(&self, place: &Place) -> Result<String, Interrupt> {
+        let files = self
+            .git
+            .listed_files(place, &self.rules.setup_again_on)
+            .await?;
+        Ok(fingerprint(&self.rules.setup, &files))
+    }
+}

@@ -1,0 +1,5 @@
+//! The worktree of a change before a run: made, looked at, detached.
+
+pub(super) mod detach;
+pub(super) mod managed_worktree;
+pub(super) mod preflight;

@@ -1,0 +1,439 @@
+//! The look before a run: is everything as the blackboard says? What is not is told in words that a person can act
+//! on; a look that failed is never proof.
+
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
+
+use crate::blackboard as bb;
+use crate::change::{Change, HoldKind, dollars};
+use crate::clock;
+use crate::dispatch::interrupt::{Interrupt, StepFailure};
+use crate::dispatch::settings::DayBound;
+use crate::dispatch::task::Task;
+use crate::git::{GitError, HeadAt, Worktree};
+
+/// How many paths are named before "and N more".
+const NAMED: usize = 5;
+
+impl Task {
+    /// The worktree: there, inside a root, of this project, on the branch, nothing unfinished, clean.
+    pub(crate) async fn look(&self) -> Result<Worktree, Interrupt> {
+        self.go_on()?;
+        let change = self.change_now().await?;
+        if self.waits(&change) {
+            return Err(Interrupt::Paused);
+        }
+        budget_left(&change)?;
+        self.day_left().await?;
+        self.writable()?;
+        let path = self.worktree();
+        let worktree = match self.git.worktree_at(path).await {
+            Ok(worktree) => worktree,
+            Err(GitError::NotThere { path }) => {
+                return Err(Interrupt::fail(gone(&path), self.bring_back()));
+            }
+            Err(GitError::NotARepository { path } | GitError::NotThisWorktree { path, .. }) => {
+                return Err(Interrupt::fail(
+                    format!(
+                        "{} is no longer a worktree of {}",
+                        path.display(),
+                        self.project.project_id
+                    ),
+                    "bring the worktree back, then retry",
+                ));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if worktree.place.common_dir != Path::new(&self.project.common_dir) {
+            return Err(Interrupt::fail(
+                format!(
+                    "{} belongs to another repository than {}",
+                    path.display(),
+                    self.project.path
+                ),
+                "bring the worktree back, then retry",
+            ));
+        }
+        self.inside_a_root(&worktree)?;
+        if worktree.index_lock {
+            let kind = HoldKind::GitLock;
+            return Err(Interrupt::hold_by(
+                kind,
+                format!(
+                    "{} is there: another git is at work in the worktree, or one was killed (then remove the file)",
+                    worktree.place.git_dir.join("index.lock").display()
+                ),
+            ));
+        }
+        if let Some(operation) = worktree.operation {
+            return Err(Interrupt::fail(
+                format!("a {operation} is not finished in {}", path.display()),
+                "finish or abort it there, then retry",
+            ));
+        }
+        let worktree = self.detached_again(worktree).await?;
+        let is_own_branch = worktree.branch.as_deref() == Some(self.change.branch.as_str());
+        // Attached although it should not be: then there is work in it, which is reported below.
+        if !(self.head_at().fits(worktree.branch.as_deref())
+            || self.change.detached && is_own_branch)
+        {
+            let found = worktree
+                .branch
+                .as_deref()
+                .unwrap_or("no branch (detached HEAD)");
+            return Err(Interrupt::fail(
+                format!(
+                    "{} is on {found}, not on {}",
+                    path.display(),
+                    self.head_at().expected()
+                ),
+                match self.head_at() {
+                    HeadAt::Branch(branch) => {
+                        format!(
+                            "switch it back (`git -C {} switch {}`), then retry",
+                            typed(path),
+                            typed(Path::new(branch))
+                        )
+                    }
+                    HeadAt::Detached(_) => {
+                        format!(
+                            "detach it (`git -C {} switch --detach`), then retry",
+                            typed(path)
+                        )
+                    }
+                },
+            ));
+        }
+        if worktree.head.is_none() {
+            return Err(self.no_branch());
+        }
+        let status = self.git.status(&worktree.place).await?;
+        if !status.is_clean() {
+            let paths: Vec<String> = status.changed.into_iter().chain(status.untracked).collect();
+            return Err(Interrupt::fail(
+                format!(
+                    "{} has changes that are not committed: {}",
+                    path.display(),
+                    named(&paths)
+                ),
+                "commit them, or stash them, then retry",
+            ));
+        }
+        Ok(worktree)
+    }
+
+    /// What may still be spent today, on this project and on all; none: there is no bound. A day that is used up is waited
+    /// for.
+    pub(crate) async fn day_left(&self) -> Result<Option<i64>, Interrupt> {
+        let DayBound { most_micros, zone } = self.dispatch.settings.day;
+        let today = clock::day(clock::now(), zone);
+        let start = today.start;
+        let hold = |spent: i64, on: String, key: &str, most: i64| Interrupt::Hold {
+            kind: HoldKind::Environment,
+            reason: format!(
+                "agents spent {}{on} today, and `{key}` allows {}; with a higher bound, `remand resume {}` goes on at once",
+                dollars(spent),
+                dollars(most),
+                self.change.change_id
+            ),
+            until: Some(today.end),
+        };
+        let mut left = None;
+        if let Some(most) = most_micros {
+            let spent = self.read(move |conn| bb::spent_since(conn, start)).await?;
+            if spent >= most {
+                return Err(hold(
+                    spent,
+                    String::new(),
+                    "loop.max_cost_usd_per_day",
+                    most,
+                ));
+            }
+            left = Some(most - spent);
+        }
+        if let Some(own) = &self.rules.day {
+            let project = self.change.project_id.clone();
+            let spent = self
+                .read(move |conn| bb::spent_on_project_since(conn, &project, start))
+                .await?;
+            if spent >= own.most_micros {
+                return Err(hold(
+                    spent,
+                    format!(" on {}", self.change.project_id),
+                    &own.key,
+                    own.most_micros,
+                ));
+            }
+            left = left.into_iter().chain([own.most_micros - spent]).min();
+        }
+        Ok(left)
+    }
+
+    /// Where HEAD of the worktree belongs.
+    pub(crate) fn head_at(&self) -> HeadAt<'_> {
+        head_at(&self.change)
+    }
+
+    /// A worktree of ours that is on the branch of its change although it should be on none: it is detached, unless there
+    /// is work in it.
+    async fn detached_again(&self, worktree: Worktree) -> Result<Worktree, Interrupt> {
+        if !self.change.detached || worktree.branch.as_deref() != Some(self.change.branch.as_str())
+        {
+            return Ok(worktree);
+        }
+        if !self.git.status(&worktree.place).await?.is_clean() {
+            return Ok(worktree);
+        }
+        self.git.detach(&worktree.place, self.head_at()).await?;
+        Ok(self.git.look(&worktree.place).await?)
+    }
+
+    /// Refuses a repository that can't be written before an agent is paid for work that could not be kept. A service may
+    /// see it read-only or, in a home, not at all.
+    pub(crate) fn writable(&self) -> Result<(), Interrupt> {
+        let (repository, worktree) = (Path::new(&self.project.common_dir), self.worktree());
+        let remedy = &self.dispatch.settings.write_remedy;
+        let denied = |path: &Path, error: Errno| {
+            Interrupt::hold(format!(
+                "the daemon can't write to {}: {error}; {remedy}",
+                path.display()
+            ))
+        };
+        access(repository, Access::WRITE_OK | Access::EXEC_OK)
+            .map_err(|error| denied(repository, error))?;
+        // Anything else in its place is reported by the look that follows.
+        if !worktree.is_dir() {
+            return Ok(());
+        }
+        match access(worktree, Access::WRITE_OK | Access::EXEC_OK) {
+            // One that is gone is judged with what the repository knows of it.
+            Ok(()) | Err(Errno::NOENT | Errno::NOTDIR) => Ok(()),
+            Err(error) => Err(denied(worktree, error)),
+        }
+    }
+
+    /// The branch was deleted under the worktree. Everything in it looks new then: to commit that would be wrong.
+    pub(crate) fn no_branch(&self) -> Interrupt {
+        let branch = &self.change.branch;
+        Interrupt::fail(
+            format!("the branch {branch} has no commit"),
+            format!(
+                "bring it back (`git -C {} update-ref {} {}`), then retry",
+                typed(Path::new(&self.project.path)),
+                typed(Path::new(&format!("refs/heads/{branch}"))),
+                self.change.head
+            ),
+        )
+    }
+
+    /// What to type when the worktree is gone. The repository still has it in its list, hence `--force`.
+    pub(crate) fn bring_back(&self) -> String {
+        let (repository, path) = (Path::new(&self.project.path), self.worktree());
+        let first = if path.symlink_metadata().is_ok() {
+            "move away what stands there, then "
+        } else {
+            ""
+        };
+        format!(
+            "{first}bring it back with `git -C {} worktree add --force {} {}`, then retry",
+            typed(repository),
+            typed(path),
+            typed(Path::new(&self.change.branch)),
+        )
+    }
+
+    /// The change as it stands now: a run inside this item may have spent its budget since the claim, and a person
+    /// may have paused it.
+    pub(crate) async fn change_now(&self) -> Result<Change, Interrupt> {
+        let id = self.change.change_id.clone();
+        Ok(self.read(move |conn| bb::change(conn, &id)).await?)
+    }
+
+    fn inside_a_root(&self, worktree: &Worktree) -> Result<(), Interrupt> {
+        let mut roots = allowed_roots(&self.rules.worktree_roots, Path::new(&self.project.path));
+        if self.change.own_worktree {
+            let own = &self.rules.own_worktrees;
+            roots.push(own.canonicalize().unwrap_or_else(|_| own.clone()));
+        }
+        if roots
+            .iter()
+            .any(|root| worktree.place.path.starts_with(root))
+        {
+            return Ok(());
+        }
+        let allowed: Vec<String> = roots
+            .iter()
+            .map(|root| root.display().to_string())
+            .collect();
+        Err(Interrupt::fail(
+            format!(
+                "{} is outside the folders that worktrees may be in ({})",
+                worktree.place.path.display(),
+                allowed.join(", ")
+            ),
+            "add its folder to worktree_roots in the configuration, then retry",
+        ))
+    }
+
+    /// The head that the branch is at, taken into the blackboard if somebody moved it. Commits on top of what we
+    /// know are somebody's work and go into the loop; a rewritten branch is for a person.
+    pub(crate) async fn head_as_known(&self, worktree: &Worktree) -> Result<String, Interrupt> {
+        let head = worktree.head.clone().ok_or_else(|| self.no_branch())?;
+        let expected = self.change_now().await?.head;
+        if head == expected {
+            return Ok(head);
+        }
+        let known = self.git.resolve(&worktree.place, &expected).await?;
+        let grew = match known {
+            Some(known) => self.git.is_ancestor(&worktree.place, &known, &head).await?,
+            None => false,
+        };
+        if !grew {
+            return Err(Interrupt::fail(
+                format!(
+                    "the branch {} was rewritten: {} does not contain {}",
+                    self.change.branch,
+                    short(&head),
+                    short(&expected)
+                ),
+                format!(
+                    "look at it in {}, then {}",
+                    self.change.worktree,
+                    self.change.submit_advice()
+                ),
+            ));
+        }
+        let (id, to) = (self.change.change_id.clone(), head.clone());
+        self.write("move_head", move |conn| {
+            bb::move_head(conn, &id, &to, clock::now())
+        })
+        .await?;
+        Ok(head)
+    }
+
+    /// Where the branch left the base: reviews and fixes are about all that came since.
+    pub(crate) async fn base_of(
+        &self,
+        worktree: &Worktree,
+        head: &str,
+    ) -> Result<String, Interrupt> {
+        let base = self.base_head(worktree).await?.ok_or_else(|| {
+            Interrupt::fail(
+                format!("the base branch {} is gone", self.change.base),
+                "bring it back, then retry",
+            )
+        })?;
+        let merge_base = self.git.merge_base(&worktree.place, &base, head).await?;
+        merge_base.ok_or_else(|| {
+            Interrupt::fail(
+                format!(
+                    "{} and {} have no commit in common",
+                    self.change.branch, self.change.base
+                ),
+                "look at the branch, then retry",
+            )
+        })
+    }
+
+    /// A pull request goes into the branch on the remote: the one here may be old, not there, or an agent's.
+    async fn base_head(&self, worktree: &Worktree) -> Result<Option<String>, Interrupt> {
+        let base = &self.change.base;
+        if !self.change.has_pr() {
+            return Ok(self.git.base_head(&worktree.place, base).await?);
+        }
+        let remote = self.remote().await?;
+        remote.ready().await?;
+        let Some(sha) = remote.fetch(base).await? else {
+            return Ok(None);
+        };
+        self.git
+            .bring_in(&worktree.place, remote.path(), &sha)
+            .await?;
+        Ok(Some(sha))
+    }
+}
+
+/// Where HEAD of a change's worktree belongs.
+pub(crate) fn head_at(change: &Change) -> HeadAt<'_> {
+    if change.detached {
+        HeadAt::Detached(change.change_id.as_str())
+    } else {
+        HeadAt::Branch(&change.branch)
+    }
+}
+
+/// Absolute budgets, looked at before each spend.
+pub(crate) fn budget_left(change: &Change) -> Result<(), Interrupt> {
+    let Some(spent) = change.budget.spent() else {
+        return Ok(());
+    };
+    let id = &change.change_id;
+    Err(Interrupt::Fail(StepFailure {
+        reason: format!("{id} {} — requires human review", change.budget.used(spent)),
+        decide: format!(
+            "allow more (`{}`), or finish it by hand (`remand cancel {id}`)",
+            change.more_command(spent)
+        ),
+        bound: Some(spent.word()),
+        final_verdict: None,
+        wip: None,
+    }))
+}
+
+/// Where worktrees may be: as configured, else the folder that holds the main checkout.
+pub(crate) fn allowed_roots(configured: &[PathBuf], checkout: &Path) -> Vec<PathBuf> {
+    let roots: Vec<PathBuf> = if configured.is_empty() {
+        vec![checkout.parent().unwrap_or(checkout).to_owned()]
+    } else {
+        configured.to_vec()
+    };
+    roots
+        .into_iter()
+        .map(|root| root.canonicalize().unwrap_or(root))
+        .collect()
+}
+
+/// What is where the worktree's folder was.
+pub(crate) fn gone(path: &Path) -> String {
+    let instead = path.symlink_metadata().ok().map(|meta| {
+        if meta.is_symlink() {
+            "a symlink"
+        } else {
+            "a file"
+        }
+    });
+    let instead = instead
+        .map(|thing| format!(": {thing} stands in its place"))
+        .unwrap_or_default();
+    format!("the worktree {} is gone{instead}", path.display())
+}
+
+/// A path as it can be pasted into a shell.
+fn typed(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+=:@%,".contains(c);
+    if text.chars().all(is_plain) {
+        text
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
+pub(crate) fn named(paths: &[String]) -> String {
+    let mut text = paths
+        .iter()
+        .take(NAMED)
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .join(", ");
+    if paths.len() > NAMED {
+        text.push_str(&format!(" and {} more", paths.len() - NAMED));
+    }
+    text
+}
+
+pub(crate) fn short(sha: &str) -> String {
+    sha.chars().take(10).collect()
+}
