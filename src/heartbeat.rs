@@ -369,7 +369,7 @@ fn is_due(conn: &Conn, definition: &Definition, now: Time) -> Result<bool> {
 
 /// The loop, put together and not yet running.
 pub(crate) struct Heartbeat {
-    pub(crate) door: Db,
+    pub(crate) db: Db,
     pub(crate) definitions: Arc<[Definition]>,
     pub(crate) wake: Arc<Notify>,
     /// Wakes whoever runs items.
@@ -383,7 +383,7 @@ impl Heartbeat {
     pub(crate) async fn run(self, stop: CancellationToken) {
         let mut again = None;
         loop {
-            match pass(&self.door, &self.definitions).await {
+            match pass(&self.db, &self.definitions).await {
                 Ok(done) => {
                     again = None;
                     if done != Beat::default() {
@@ -407,7 +407,7 @@ impl Heartbeat {
             // What failed fails again at once, whoever commits something and whatever is due: then only the pause counts.
             tokio::select! {
                 () = self.wake.notified(), if again.is_none() => {}
-                () = schedule(&self.door, &self.definitions), if again.is_none() => {}
+                () = schedule(&self.db, &self.definitions), if again.is_none() => {}
                 () = sleep(again) => {}
                 () = stop.cancelled() => return,
             }
@@ -423,7 +423,7 @@ async fn sleep(pause: Option<Duration>) {
 }
 
 /// Waits for the next moment of a schedule, or for as long as a clock that was set may be off; for ever without one.
-async fn schedule(door: &Db, definitions: &Arc<[Definition]>) {
+async fn schedule(db: &Db, definitions: &Arc<[Definition]>) {
     if definitions
         .iter()
         .all(|definition| definition.schedule.is_none() || is_command(definition))
@@ -431,7 +431,7 @@ async fn schedule(door: &Db, definitions: &Arc<[Definition]>) {
         return std::future::pending().await;
     }
     let looked = Arc::clone(definitions);
-    let next = door.read(move |conn| {
+    let next = db.read(move |conn| {
         let ours: Vec<Definition> = looked
             .iter()
             .filter(|definition| !is_command(definition))
@@ -469,9 +469,9 @@ fn next_firing(conn: &Conn, definitions: &[Definition]) -> Result<Option<Time>> 
 }
 
 /// One look and, if it is not quiet, one pass.
-pub(crate) async fn pass(door: &Db, definitions: &Arc<[Definition]>) -> Result<Beat> {
+pub(crate) async fn pass(db: &Db, definitions: &Arc<[Definition]>) -> Result<Beat> {
     let looked = Arc::clone(definitions);
-    match door
+    match db
         .read(move |conn| is_quiet(conn, &looked, clock::now()))
         .await
     {
@@ -482,7 +482,7 @@ pub(crate) async fn pass(door: &Db, definitions: &Arc<[Definition]>) -> Result<B
         Err(error) => return Err(error),
     }
     let definitions = Arc::clone(definitions);
-    door.write("heartbeat", move |conn| {
+    db.write("heartbeat", move |conn| {
         beat(conn, &definitions, clock::now())
     })
     .await
@@ -498,7 +498,7 @@ mod tests {
     async fn a_pass_that_failed_is_tried_again_though_nobody_commits() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("blackboard.db");
-        let (door, other) = (
+        let (db, other) = (
             Db::open(&path, clock::now()).unwrap(),
             Db::open(&path, clock::now()).unwrap(),
         );
@@ -507,11 +507,11 @@ mod tests {
             .into();
         let mut event = NewEvent::about(&ChangeId::new("c1"), EventType::WorkRejected, "no");
         event.change_id = None;
-        let newest = door
+        let newest = db
             .write("append", move |conn| bb::append(conn, &event, clock::now()))
             .await
             .unwrap();
-        door.write("patience", |conn| {
+        db.write("patience", |conn| {
             Ok(conn.busy_timeout(Duration::from_millis(20))?)
         })
         .await
@@ -532,7 +532,7 @@ mod tests {
         let script = async {
             has_begun.await.unwrap();
             let heartbeat = Heartbeat {
-                door: door.clone(),
+                db: db.clone(),
                 definitions: Arc::clone(&definitions),
                 wake: Arc::clone(&wake),
                 after: Arc::clone(&after),
@@ -563,11 +563,6 @@ mod tests {
         let (locked, ()) = tokio::join!(lock, script);
         locked.unwrap();
         let name = definitions.last().unwrap().name.clone();
-        assert!(
-            door.read(move |conn| bb::cursor(conn, &name))
-                .await
-                .unwrap()
-                >= newest
-        );
+        assert!(db.read(move |conn| bb::cursor(conn, &name)).await.unwrap() >= newest);
     }
 }

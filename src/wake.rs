@@ -46,19 +46,19 @@ pub(crate) fn beside(blackboard: &Path, name: &str) -> PathBuf {
 /// Wakes `loops` whenever anybody commits: by a poke, by a hint from the file system, or, should both fail, by the
 /// look that is taken every `every`.
 pub(crate) async fn listen(
-    door: Db,
+    db: Db,
     every: Duration,
     loops: Vec<Arc<Notify>>,
     stop: CancellationToken,
 ) {
-    let socket = match bind(door.path()) {
+    let socket = match bind(db.path()) {
         Ok(socket) => Some(socket),
         Err(error) => {
             tracing::warn!(error = ?error, "no wake socket: commands beside the daemon are noticed by the file system only");
             None
         }
     };
-    let mut watch = Watch::new(door.path(), every);
+    let mut watch = Watch::new(db.path(), every);
     let mut seen = None;
     while !stop.is_cancelled() {
         let is_poked = tokio::select! {
@@ -66,13 +66,13 @@ pub(crate) async fn listen(
             () = watch.next() => false,
             () = stop.cancelled() => break,
         };
-        if moved(&door, &mut seen).await || is_poked {
+        if moved(&db, &mut seen).await || is_poked {
             loops.iter().for_each(|wake| wake.notify_one());
         }
     }
     if socket.is_some() {
         // The next daemon removes it too.
-        drop(std::fs::remove_file(socket_path(door.path())));
+        drop(std::fs::remove_file(socket_path(db.path())));
     }
 }
 
@@ -103,8 +103,8 @@ impl Watch {
 }
 
 /// Whether something was committed since the last look.
-async fn moved(door: &Db, seen: &mut Option<i64>) -> bool {
-    match door.data_version().await {
+async fn moved(db: &Db, seen: &mut Option<i64>) -> bool {
+    match db.data_version().await {
         Ok(version) => seen.replace(version) != Some(version),
         Err(error) => {
             tracing::warn!(error = ?error, "the blackboard could not be looked at");

@@ -5,44 +5,44 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const VOCABULARY: &[&str] = &[
+const DOMAIN: &[&str] = &[
     "change",
     "clock",
     "event",
     "finding",
     "fingerprint",
-    "keypath",
-    "plain",
+    "toml_path",
+    "sanitize",
     "proposal",
-    "pull",
-    "secret",
-    "snippet",
-    "words",
+    "pull_request",
+    "secret_scan",
+    "diagnostic",
+    "closed_enum",
     "work",
 ];
 
-/// A room and the rooms that it may use, beside the vocabulary and the crash points, which everybody may.
+/// A room and the rooms that it may use, beside the domain and the failpoints, which everybody may.
 const EDGES: &[(&str, &[&str])] = &[
     // Pure; import nothing of ours but each other.
-    ("words", &[]),
+    ("closed_enum", &[]),
     ("clock", &[]),
-    ("plain", &[]),
-    ("secret", &[]),
-    ("snippet", &[]),
-    ("keypath", &[]),
+    ("sanitize", &[]),
+    ("secret_scan", &[]),
+    ("diagnostic", &[]),
+    ("toml_path", &[]),
     ("change", &[]),
     ("finding", &[]),
     ("fingerprint", &[]),
     ("event", &[]),
     ("work", &[]),
     ("proposal", &[]),
-    ("pull", &[]),
-    ("crash", &[]),
+    ("pull_request", &[]),
+    ("failpoint", &[]),
     // Texts for systemd and launchd.
-    ("unit", &[]),
-    // Memory. The table of moves is the one judgment that it asks, so that no caller can go around it.
+    ("service_unit", &[]),
+    // Storage. The table of moves is the one decision that it asks, so that no caller can go around it.
     ("blackboard", &["state"]),
-    // Hands: the outside. They know nothing of the blackboard.
+    // Adapters: the outside. They know nothing of the blackboard.
     ("files", &[]),
     ("process", &["files"]),
     ("git", &["files", "process", "sandbox"]),
@@ -52,11 +52,11 @@ const EDGES: &[(&str, &[&str])] = &[
     ("github", &["process"]),
     ("remote", &["git", "process", "sandbox"]),
     // The stand-in for GitHub: only for the demo and the tests, which give it to remand in the place of `gh`.
-    ("forge", &["process"]),
-    // Judgment: values in, values out.
+    ("fake_github", &["process"]),
+    // Decisions: values in, values out.
     ("state", &[]),
-    ("review", &[]),
-    ("evaluator", &["review"]),
+    ("review_text", &[]),
+    ("evaluator", &["review_text"]),
     // Loops: never each other.
     // Of the evaluators it asks only when they look; of the remote, only where a branch is.
     (
@@ -66,7 +66,7 @@ const EDGES: &[(&str, &[&str])] = &[
     // Children are only those of command evaluators.
     (
         "heartbeat",
-        &["blackboard", "evaluator", "process", "review"],
+        &["blackboard", "evaluator", "process", "review_text"],
     ),
     (
         "dispatch",
@@ -79,11 +79,11 @@ const EDGES: &[(&str, &[&str])] = &[
             "process",
             "prompt",
             "remote",
-            "review",
+            "review_text",
             "sandbox",
         ],
     ),
-    // Front.
+    // Interfaces.
     ("config", &[]),
     ("wake", &["blackboard"]),
     (
@@ -122,7 +122,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "sandbox",
         ],
     ),
-    ("demo", &["blackboard", "config", "forge", "process"]),
+    ("demo", &["blackboard", "config", "fake_github", "process"]),
     (
         "cli",
         &[
@@ -140,9 +140,9 @@ const EDGES: &[(&str, &[&str])] = &[
             "intake",
             "process",
             "prompt",
-            "review",
+            "review_text",
             "state",
-            "unit",
+            "service_unit",
             "wake",
         ],
     ),
@@ -160,7 +160,7 @@ const ONLY: &[(&str, &[&str], &str)] = &[
     ),
     (
         "env::var",
-        &["config", "crash"],
+        &["config", "failpoint"],
         "the environment is read in one place",
     ),
     ("println!(", &["cli"], "printing is the command line's"),
@@ -195,8 +195,8 @@ const CARELESS: &[&str] = &[
 /// Files that may, since what they read is the kernel's, the user's, or was written before an agent ran.
 const CARELESS_FILES: &[(&str, &str)] = &[
     ("agent/login.rs", "the user's own login"),
-    ("git/disk.rs", "opens a folder to sync it"),
-    ("process/folder.rs", "/proc, and opens a folder to sync it"),
+    ("git/fs_nofollow.rs", "opens a folder to sync it"),
+    ("process/run_dir.rs", "/proc, and opens a folder to sync it"),
     ("process/output.rs", "lists the folder of a run"),
     (
         "process/shim.rs",
@@ -207,7 +207,9 @@ const CARELESS_FILES: &[(&str, &str)] = &[
     ("prompt/mod.rs", "the user's folder of prompts"),
 ];
 
-const MOST_LINES: usize = 500;
+/// Maximum number of lines of a file of the product, and of a file with tests of a module.
+const MOST_LINES: usize = 650;
+const MOST_TEST_LINES: usize = 750;
 
 struct Source {
     room: String,
@@ -235,10 +237,10 @@ fn rooms_use_only_whom_they_may() {
         };
         for used in used_rooms(&source.code) {
             let free =
-                used == source.room || used == "crash" || VOCABULARY.contains(&used.as_str());
-            let pure = VOCABULARY.contains(&source.room.as_str())
-                && !VOCABULARY.contains(&used.as_str())
-                && used != "crash";
+                used == source.room || used == "failpoint" || DOMAIN.contains(&used.as_str());
+            let pure = DOMAIN.contains(&source.room.as_str())
+                && !DOMAIN.contains(&used.as_str())
+                && used != "failpoint";
             if (!free && !may.contains(&used.as_str())) || pure {
                 broken.insert(format!(
                     "{}: `{}` may not use `{used}`",
@@ -258,7 +260,7 @@ fn rooms_use_only_whom_they_may() {
 #[test]
 fn an_edge_that_is_broken_on_purpose_is_found() {
     assert_eq!(
-        used_rooms("use crate::blackboard::{self as bb, Door};")
+        used_rooms("use crate::blackboard::{self as bb, Db};")
             .into_iter()
             .collect::<Vec<_>>(),
         ["blackboard"]
@@ -332,7 +334,10 @@ fn no_file_grows_too_long() {
     let long: Vec<String> = rust_files(&root().join("src"))
         .into_iter()
         .map(|path| (fs::read_to_string(&path).unwrap().lines().count(), path))
-        .filter(|(lines, _)| *lines > MOST_LINES)
+        .filter(|(lines, path)| {
+            let is_test = path.components().any(|part| part.as_os_str() == "tests");
+            *lines > if is_test { MOST_TEST_LINES } else { MOST_LINES }
+        })
         .map(|(lines, path)| format!("{} has {lines} lines", path.display()))
         .collect();
     assert!(long.is_empty(), "split by the next smaller noun: {long:?}");

@@ -27,24 +27,24 @@ pub(crate) struct ApproveArgs {
     named: Named,
 }
 
-pub(crate) fn approve(args: &ApproveArgs, desk: &mut CommandContext) -> Result<ExitCode> {
-    let change = desk.change(&args.named.change)?;
-    refuse_moved(desk, &change)?;
+pub(crate) fn approve(args: &ApproveArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
+    let change = ctx.change(&args.named.change)?;
+    refuse_moved(ctx, &change)?;
     let id = change.change_id;
-    desk.write("approve", |conn, step| {
+    ctx.write("approve", |conn, step| {
         bb::approve_by_person(conn, &id, &step.actor, step.now)
     })?;
-    told(desk, &id, "is approved")
+    told(ctx, &id, "is approved")
 }
 
 /// An approval is of a head that the loop knows. What an agent commits while it runs is put back when its run is ended.
-pub(crate) fn refuse_moved(desk: &CommandContext, change: &Change) -> Result<()> {
+pub(crate) fn refuse_moved(ctx: &CommandContext, change: &Change) -> Result<()> {
     let id = &change.change_id;
-    let items = desk.read(|conn| bb::items_of(conn, id))?;
+    let items = ctx.read(|conn| bb::items_of(conn, id))?;
     if change.state.is_over() || items.iter().any(|item| item.status == Status::Claimed) {
         return Ok(());
     }
-    let Some(head) = moved_to(desk, change)? else {
+    let Some(head) = moved_to(ctx, change)? else {
         return Ok(());
     };
     let what = format!(
@@ -61,8 +61,8 @@ pub(crate) fn refuse_moved(desk: &CommandContext, change: &Change) -> Result<()>
 }
 
 /// Where the branch is now, if not where it was judged. Nothing when it can't be seen.
-pub(crate) fn moved_to(desk: &CommandContext, change: &Change) -> Result<Option<String>> {
-    let git = desk.git(&desk.settings()?);
+pub(crate) fn moved_to(ctx: &CommandContext, change: &Change) -> Result<Option<String>> {
+    let git = ctx.git(&ctx.settings()?);
     let head = wait(async {
         let worktree = git.worktree_at(Path::new(&change.worktree)).await.ok()?;
         let name = if change.detached {

@@ -52,9 +52,9 @@ struct BackupReport {
     violations: Vec<Violation>,
 }
 
-pub(crate) fn backup(args: &BackupArgs, desk: &mut CommandContext) -> Result<ExitCode> {
+pub(crate) fn backup(args: &BackupArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     let begun = Instant::now();
-    let blackboard = desk.settings()?.blackboard;
+    let blackboard = ctx.settings()?.blackboard;
     if !blackboard.is_file() {
         return Err(CommandError::not_found(format!(
             "there is no blackboard {}",
@@ -69,7 +69,7 @@ pub(crate) fn backup(args: &BackupArgs, desk: &mut CommandContext) -> Result<Exi
     let copied = bb::copy(&blackboard, &part.path, |progress| {
         if told.elapsed() >= TELL {
             told = Instant::now();
-            tell(&mut desk.out, progress);
+            tell(&mut ctx.out, progress);
         }
     });
     // With the part it goes away, whatever it was.
@@ -90,17 +90,17 @@ pub(crate) fn backup(args: &BackupArgs, desk: &mut CommandContext) -> Result<Exi
         violations: copied.violations,
     };
     if !shown.violations.is_empty() {
-        desk.out.note(
+        ctx.out.note(
             Line::default()
                 .piece(TextStyle::Notice, "warning:")
                 .plain(" the blackboard, and so its copy, is not as it should be: ")
                 .command("remand check"),
         )?;
     }
-    if desk.out.is_json() {
-        desk.out.json(&shown)?;
+    if ctx.out.is_json() {
+        ctx.out.json(&shown)?;
     } else {
-        desk.out.line(
+        ctx.out.line(
             Line::default()
                 .strong(shown.file.display().to_string())
                 .plain(format!(

@@ -50,11 +50,11 @@ pub(crate) struct ListArgs {
     limit: i64,
 }
 
-pub(crate) fn list(args: &ListArgs, desk: &mut CommandContext) -> Result<ExitCode> {
-    let around = desk.around()?;
+pub(crate) fn list(args: &ListArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
+    let around = ctx.around()?;
     let show = if args.all { Show::All } else { Show::Live };
     let limit = if args.limit == 0 { 500 } else { args.limit };
-    let (mut pictures, projects) = desk.read(|conn| {
+    let (mut pictures, projects) = ctx.read(|conn| {
         let rows = bb::board(conn, show, limit)?;
         let pictures = rows
             .into_iter()
@@ -69,19 +69,19 @@ pub(crate) fn list(args: &ListArgs, desk: &mut CommandContext) -> Result<ExitCod
             .iter()
             .position(|column| *column == picture.row.column)
     });
-    if desk.out.is_json() {
-        desk.out.json(&pictures)?;
+    if ctx.out.is_json() {
+        ctx.out.json(&pictures)?;
         return Ok(ExitCode::Done);
     }
-    stop::banner(desk)?;
-    running_daemon::elsewhere_note(desk)?;
-    reload::banner(desk)?;
+    stop::banner(ctx)?;
+    running_daemon::elsewhere_note(ctx)?;
+    reload::banner(ctx)?;
     if pictures.is_empty() {
-        desk.out.line("Nothing is on the board.")?;
+        ctx.out.line("Nothing is on the board.")?;
         if projects == 0 {
-            desk.note_nothing_known();
+            ctx.note_nothing_known();
         } else {
-            desk.out.note(
+            ctx.out.note(
                 "hint: `remand review`, in a worktree of a project, puts its work on the board",
             )?;
         }
@@ -89,10 +89,10 @@ pub(crate) fn list(args: &ListArgs, desk: &mut CommandContext) -> Result<ExitCod
     }
     let rows: Vec<Row> = pictures
         .iter()
-        .map(|picture| Row::of(picture, desk.now))
+        .map(|picture| Row::of(picture, ctx.now))
         .collect();
-    let table = table(rows, desk.out.width());
-    desk.out.cut_table(&table)?;
+    let table = table(rows, ctx.out.width());
+    ctx.out.cut_table(&table)?;
     Ok(ExitCode::Done)
 }
 

@@ -52,15 +52,15 @@ pub(crate) struct BudgetArgs {
     why: Option<String>,
 }
 
-pub(crate) fn budget(args: &BudgetArgs, desk: &mut CommandContext) -> Result<ExitCode> {
+pub(crate) fn budget(args: &BudgetArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     let added = Addition {
         fixes: args.fixes.unwrap_or(0),
         run_ms: args.time.unwrap_or(0),
         tokens: args.tokens.unwrap_or(0),
         cost_micros: args.money.unwrap_or(0),
     };
-    let id = desk.change(&args.named.change)?.change_id;
-    add(desk, &id, added, args.why.as_deref())
+    let id = ctx.change(&args.named.change)?.change_id;
+    add(ctx, &id, added, args.why.as_deref())
 }
 
 /// Allow a change more fixes: `remand budget CHANGE --fixes +N`
@@ -78,10 +78,10 @@ pub(crate) struct CyclesArgs {
     n: i64,
 }
 
-pub(crate) fn cycles(args: &CyclesArgs, desk: &mut CommandContext) -> Result<ExitCode> {
-    let id = desk.change(&args.named.change)?.change_id;
+pub(crate) fn cycles(args: &CyclesArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
+    let id = ctx.change(&args.named.change)?.change_id;
     add(
-        desk,
+        ctx,
         &id,
         Addition {
             fixes: args.n,
@@ -92,12 +92,12 @@ pub(crate) fn cycles(args: &CyclesArgs, desk: &mut CommandContext) -> Result<Exi
 }
 
 fn add(
-    desk: &mut CommandContext,
+    ctx: &mut CommandContext,
     id: &ChangeId,
     added: Addition,
     why: Option<&str>,
 ) -> Result<ExitCode> {
-    desk.write_and_judge("budget", |conn, step| {
+    ctx.write_and_judge("budget", |conn, step| {
         bb::add_budget(
             conn,
             id,
@@ -110,9 +110,9 @@ fn add(
         )
         .map(|_| ())
     })?;
-    let after = desk.read(|conn| bb::change(conn, id))?;
+    let after = ctx.read(|conn| bb::change(conn, id))?;
     let now = format!("{}; {}", after.cycle_text(), spent(&after.budget));
-    told(desk, id, &format!("may have {} ({now})", added.text()))
+    told(ctx, id, &format!("may have {} ({now})", added.text()))
 }
 
 fn read_money(text: &str) -> Result<i64, String> {

@@ -21,16 +21,16 @@ struct CheckReport {
     violations: Vec<Violation>,
 }
 
-pub(crate) fn check(_args: &CheckArgs, desk: &mut CommandContext) -> Result<ExitCode> {
-    let blackboard = desk.settings()?.blackboard.display().to_string();
-    let violations = desk.read(bb::check)?;
+pub(crate) fn check(_args: &CheckArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
+    let blackboard = ctx.settings()?.blackboard.display().to_string();
+    let violations = ctx.read(bb::check)?;
     let code = if violations.is_empty() {
         ExitCode::Done
     } else {
         ExitCode::Failed
     };
-    if desk.out.is_json() {
-        desk.out.json(&CheckReport {
+    if ctx.out.is_json() {
+        ctx.out.json(&CheckReport {
             blackboard,
             ok: violations.is_empty(),
             violations,
@@ -38,7 +38,7 @@ pub(crate) fn check(_args: &CheckArgs, desk: &mut CommandContext) -> Result<Exit
         return Ok(code);
     }
     for violation in &violations {
-        desk.out.line(
+        ctx.out.line(
             Line::default()
                 .piece(TextStyle::Bad, violation.invariant)
                 .plain("  ")
@@ -46,7 +46,7 @@ pub(crate) fn check(_args: &CheckArgs, desk: &mut CommandContext) -> Result<Exit
         )?;
     }
     if violations.is_empty() {
-        desk.out.line(
+        ctx.out.line(
             Line::default()
                 .piece(TextStyle::Good, "ok")
                 .plain(format!("  {blackboard}")),

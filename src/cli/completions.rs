@@ -29,18 +29,18 @@ struct CompletionScript {
     text: String,
 }
 
-pub(crate) fn completions(args: &CompletionsArgs, desk: &mut CommandContext) -> Result<ExitCode> {
+pub(crate) fn completions(args: &CompletionsArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     // Into memory first: the generators panic when what they write to fails, and a pipe may be closed.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "remand", &mut script);
     let text = String::from_utf8(script)?;
-    if desk.out.is_json() {
-        desk.out.json(&CompletionScript {
+    if ctx.out.is_json() {
+        ctx.out.json(&CompletionScript {
             shell: args.shell.to_string(),
             text,
         })?;
     } else {
-        desk.out.raw(&text)?;
+        ctx.out.raw(&text)?;
     }
     Ok(ExitCode::Done)
 }

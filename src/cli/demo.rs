@@ -43,19 +43,19 @@ pub(crate) struct DemoArgs {
     dir: Option<PathBuf>,
 }
 
-pub(crate) fn demo(args: &DemoArgs, desk: &mut CommandContext) -> Result<ExitCode> {
+pub(crate) fn demo(args: &DemoArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     let folder = Folder::make(args)?;
     let runtime = daemon::runtime()?;
-    let (stage, ends) = runtime.block_on(play(&folder.path, &mut desk.out))?;
-    if desk.out.is_json() {
-        desk.move_to(ConfigLocation {
+    let (stage, ends) = runtime.block_on(play(&folder.path, &mut ctx.out))?;
+    if ctx.out.is_json() {
+        ctx.move_to(ConfigLocation {
             config: stage.loaded.file.clone(),
             db: Some(stage.loaded.blackboard.clone()),
         });
-        board::list(&board::ListArgs::default(), desk)?;
+        board::list(&board::ListArgs::default(), ctx)?;
     } else {
-        runtime.block_on(summary::pages(&mut desk.out, &stage, &ends))?;
-        summary::words(&mut desk.out, &folder.path, folder.is_kept)?;
+        runtime.block_on(summary::pages(&mut ctx.out, &stage, &ends))?;
+        summary::words(&mut ctx.out, &folder.path, folder.is_kept)?;
     }
     if ends.iter().all(|end| *end == Some(true)) {
         Ok(ExitCode::Done)
@@ -182,7 +182,7 @@ impl ShowState {
         loop {
             let seen = self.seen;
             let (events, rows, posts) = daemon
-                .door()
+                .db()
                 .read(move |conn| {
                     let posts = bb::open_posts(conn, clock::now())?;
                     Ok((

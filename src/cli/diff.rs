@@ -55,11 +55,11 @@ struct File {
     deleted: u64,
 }
 
-pub(crate) fn diff(args: &DiffArgs, desk: &mut CommandContext) -> Result<ExitCode> {
-    let settings = desk.settings()?;
-    let git = desk.git(&settings);
-    let change = desk.change(&args.named.change)?;
-    let project = desk.read(|conn| bb::project(conn, &change.project_id))?;
+pub(crate) fn diff(args: &DiffArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
+    let settings = ctx.settings()?;
+    let git = ctx.git(&settings);
+    let change = ctx.change(&args.named.change)?;
+    let project = ctx.read(|conn| bb::project(conn, &change.project_id))?;
     // All worktrees share the objects, so this works when the change's own is gone.
     let common_dir = PathBuf::from(&project.common_dir);
     let place = Place {
@@ -68,19 +68,19 @@ pub(crate) fn diff(args: &DiffArgs, desk: &mut CommandContext) -> Result<ExitCod
         common_dir,
     };
     let range = match args.cycle {
-        Some(cycle) => one_fix(desk, &change, cycle)?,
+        Some(cycle) => one_fix(ctx, &change, cycle)?,
         None => wait(whole(&git, &place, &change))??,
     };
     let (from, to) = range;
     let diff: Diff = wait(git.diff(&place, &from, &to, CAP))??;
-    if desk.out.is_json() {
+    if ctx.out.is_json() {
         let files = diff.files.iter().map(|file| File {
             path: file.path.clone(),
             added: file.added,
             deleted: file.deleted,
         });
         let (change_id, truncated) = (change.change_id, diff.truncated);
-        desk.out.json(&DiffReport {
+        ctx.out.json(&DiffReport {
             change_id,
             from,
             to,
@@ -91,15 +91,15 @@ pub(crate) fn diff(args: &DiffArgs, desk: &mut CommandContext) -> Result<ExitCod
         return Ok(ExitCode::Done);
     }
     if args.raw {
-        desk.out.raw(&diff.text)?;
+        ctx.out.raw(&diff.text)?;
     } else {
         for line in diff.text.lines() {
-            desk.out
+            ctx.out
                 .line(Line::default().piece(look_of(line), line.replace('\t', "    ")))?;
         }
     }
     if diff.truncated {
-        desk.out.note(format!(
+        ctx.out.note(format!(
             "note: only the first {} MiB are shown",
             CAP / 1024 / 1024
         ))?;
@@ -125,8 +125,8 @@ async fn whole(git: &Git, place: &Place, change: &Change) -> Result<(String, Str
     Ok((from, change.head.clone()))
 }
 
-fn one_fix(desk: &CommandContext, change: &Change, cycle: i64) -> Result<(String, String)> {
-    let events = desk.read(|conn| bb::events_of(conn, &change.change_id, i64::MAX))?;
+fn one_fix(ctx: &CommandContext, change: &Change, cycle: i64) -> Result<(String, String)> {
+    let events = ctx.read(|conn| bb::events_of(conn, &change.change_id, i64::MAX))?;
     let fixes: Vec<(String, String)> = events
         .iter()
         .filter(|event| {

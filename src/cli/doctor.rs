@@ -24,15 +24,15 @@ pub(crate) struct DoctorArgs {
     offline: bool,
 }
 
-pub(crate) fn doctor(args: &DoctorArgs, desk: &mut CommandContext) -> Result<ExitCode> {
+pub(crate) fn doctor(args: &DoctorArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     let network = if args.offline {
         Network::LeaveAlone
     } else {
         Network::Ask
     };
-    let (place, now) = (desk.place().clone(), desk.now);
+    let (place, now) = (ctx.place().clone(), ctx.now);
     let runtime = daemon::runtime()?;
-    let out = &mut desk.out;
+    let out = &mut ctx.out;
     let seen = runtime.block_on(doctor::look(&place, network, now, |waits_for| {
         out.progress(&waiting(waits_for))
     }));
@@ -45,11 +45,11 @@ pub(crate) fn doctor(args: &DoctorArgs, desk: &mut CommandContext) -> Result<Exi
         .iter()
         .rposition(|check| check.check == "daemon")
         .map_or(0, |at| at + 1);
-    seen.checks.splice(after..after, service::checks(desk));
-    if desk.out.is_json() {
-        desk.out.json(&seen.checks)?;
+    seen.checks.splice(after..after, service::checks(ctx));
+    if ctx.out.is_json() {
+        ctx.out.json(&seen.checks)?;
     } else {
-        print(desk, &seen.checks)?;
+        print(ctx, &seen.checks)?;
     }
     let fails = seen.checks.iter().any(|check| check.state == State::Fail);
     Ok(if seen.bad_settings.is_some() {
@@ -69,7 +69,7 @@ fn waiting(names: &[&str]) -> String {
     }
 }
 
-fn print(desk: &mut CommandContext, checks: &[Check]) -> Result<()> {
+fn print(ctx: &mut CommandContext, checks: &[Check]) -> Result<()> {
     let wide = checks
         .iter()
         .map(|check| check.check.chars().count())
@@ -85,18 +85,18 @@ fn print(desk: &mut CommandContext, checks: &[Check]) -> Result<()> {
         let head = Line::default()
             .piece(look, format!("{state:<4}"))
             .plain(format!("  {name:<wide$}  "));
-        desk.out.wrapped(head, 8 + wide, &check.says)?;
+        ctx.out.wrapped(head, 8 + wide, &check.says)?;
         if let Some(r#do) = &check.r#do {
             let head = Line::default()
                 .plain(" ".repeat(8 + wide))
                 .piece(TextStyle::Command, "→ ");
-            desk.out.wrapped(head, 10 + wide, r#do)?;
+            ctx.out.wrapped(head, 10 + wide, r#do)?;
         }
     }
     let count = |state: State| checks.iter().filter(|check| check.state == state).count();
     let (ok, warned, failed) = (count(State::Ok), count(State::Warn), count(State::Fail));
-    desk.out.blank()?;
-    desk.out.line(Line::default().faint(format!(
+    ctx.out.blank()?;
+    ctx.out.line(Line::default().faint(format!(
         "{ok} ok, {warned} to be looked at, {failed} failed"
     )))?;
     Ok(())

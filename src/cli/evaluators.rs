@@ -73,29 +73,25 @@ struct EvaluatorView {
     trouble: Option<RequestError>,
 }
 
-pub(crate) fn evaluators(
-    command: EvaluatorsCommand,
-    desk: &mut CommandContext,
-) -> Result<ExitCode> {
-    let settings = desk.settings()?;
+pub(crate) fn evaluators(command: EvaluatorsCommand, ctx: &mut CommandContext) -> Result<ExitCode> {
+    let settings = ctx.settings()?;
     if let EvaluatorsCommand::Check(CheckArgs { files }) = &command
         && !files.is_empty()
     {
-        return check(&read_files(files, desk)?, desk);
+        return check(&read_files(files, ctx)?, ctx);
     }
-    let definitions = desk.evaluators(&settings)?;
+    let definitions = ctx.evaluators(&settings)?;
     match command {
-        EvaluatorsCommand::Check(_) => check(&definitions, desk),
-        EvaluatorsCommand::Run(args) => run_evaluator::run(&args, &settings, &definitions, desk),
-        EvaluatorsCommand::List(_) => list(&shown(definitions, desk)?, desk),
-        EvaluatorsCommand::Show(args) => one(&args.name, &shown(definitions, desk)?, desk),
+        EvaluatorsCommand::Check(_) => check(&definitions, ctx),
+        EvaluatorsCommand::Run(args) => run_evaluator::run(&args, &settings, &definitions, ctx),
+        EvaluatorsCommand::List(_) => list(&shown(definitions, ctx)?, ctx),
+        EvaluatorsCommand::Show(args) => one(&args.name, &shown(definitions, ctx)?, ctx),
     }
 }
 
-fn shown(definitions: Vec<Definition>, desk: &CommandContext) -> Result<Vec<EvaluatorView>> {
-    let (rows, troubles) =
-        desk.read(|conn| Ok((bb::evaluator_rows(conn)?, bb::troubles(conn)?)))?;
-    let now = desk.now;
+fn shown(definitions: Vec<Definition>, ctx: &CommandContext) -> Result<Vec<EvaluatorView>> {
+    let (rows, troubles) = ctx.read(|conn| Ok((bb::evaluator_rows(conn)?, bb::troubles(conn)?)))?;
+    let now = ctx.now;
     let of = |definition: Definition| {
         let trouble = troubles
             .iter()
@@ -138,12 +134,12 @@ fn shown_one(definition: &Definition, rows: &[EvaluatorRow], now: Time) -> Evalu
     }
 }
 
-fn read_files(files: &[PathBuf], desk: &mut CommandContext) -> Result<Vec<Definition>> {
+fn read_files(files: &[PathBuf], ctx: &mut CommandContext) -> Result<Vec<Definition>> {
     let mut all = Vec::new();
     for file in files {
-        match definition::load_file(file, desk.now)? {
+        match definition::load_file(file, ctx.now)? {
             Some(one) => all.push(one),
-            None => desk
+            None => ctx
                 .out
                 .note(format!("{} is switched off", file.display()))?,
         }
@@ -174,7 +170,7 @@ fn programs_are_there(definitions: &[Definition]) -> Result<()> {
     Ok(())
 }
 
-fn check(definitions: &[Definition], desk: &mut CommandContext) -> Result<ExitCode> {
+fn check(definitions: &[Definition], ctx: &mut CommandContext) -> Result<ExitCode> {
     programs_are_there(definitions)?;
     let names: Vec<&str> = definitions
         .iter()
@@ -186,35 +182,35 @@ fn check(definitions: &[Definition], desk: &mut CommandContext) -> Result<ExitCo
         .filter_map(|definition| {
             Some((
                 definition.name.as_str(),
-                definition.schedule.as_ref()?.next(desk.now, FIRINGS),
+                definition.schedule.as_ref()?.next(ctx.now, FIRINGS),
             ))
         })
         .collect();
-    if desk.out.is_json() {
-        desk.out
+    if ctx.out.is_json() {
+        ctx.out
             .json(&serde_json::json!({ "ok": true, "evaluators": names, "next": firings }))?;
         return Ok(ExitCode::Done);
     }
-    desk.out.line(
+    ctx.out.line(
         Line::default()
             .piece(TextStyle::Good, "ok")
             .plain(format!("  {}", names.join(", "))),
     )?;
     for (name, times) in firings {
         let times: Vec<String> = times.iter().map(ToString::to_string).collect();
-        desk.out
+        ctx.out
             .line(format!("    {name} fires next at {}", times.join(", ")))?;
     }
     Ok(ExitCode::Done)
 }
 
-fn list(all: &[EvaluatorView], desk: &mut CommandContext) -> Result<ExitCode> {
-    if desk.out.is_json() {
-        desk.out.json(&all)?;
+fn list(all: &[EvaluatorView], ctx: &mut CommandContext) -> Result<ExitCode> {
+    if ctx.out.is_json() {
+        ctx.out.json(&all)?;
         return Ok(ExitCode::Done);
     }
     if all.is_empty() {
-        desk.out
+        ctx.out
             .note("every evaluator is switched off: rejected work goes nowhere")?;
         return Ok(ExitCode::Done);
     }
@@ -222,7 +218,7 @@ fn list(all: &[EvaluatorView], desk: &mut CommandContext) -> Result<ExitCode> {
     for one in all {
         let last = one
             .last_run
-            .map_or_else(|| "never".to_owned(), |last| ago(last, desk.now));
+            .map_or_else(|| "never".to_owned(), |last| ago(last, ctx.now));
         let schedule = one.schedule.as_deref().unwrap_or("-");
         let on = if one.on.is_empty() {
             "-".to_owned()
@@ -238,7 +234,7 @@ fn list(all: &[EvaluatorView], desk: &mut CommandContext) -> Result<ExitCode> {
             &one.origin,
         ]);
     }
-    desk.out.table(&table)?;
+    ctx.out.table(&table)?;
     Ok(ExitCode::Done)
 }
 
@@ -251,59 +247,55 @@ fn no_such<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> CommandError {
     }
 }
 
-fn one(name: &str, all: &[EvaluatorView], desk: &mut CommandContext) -> Result<ExitCode> {
+fn one(name: &str, all: &[EvaluatorView], ctx: &mut CommandContext) -> Result<ExitCode> {
     let Some(one) = all.iter().find(|one| one.name == name) else {
         return Err(no_such(name, all.iter().map(|one| one.name.as_str())).into());
     };
-    if desk.out.is_json() {
-        desk.out.json(one)?;
+    if ctx.out.is_json() {
+        ctx.out.json(one)?;
         return Ok(ExitCode::Done);
     }
-    desk.out.line(Line::default().strong(&one.name))?;
-    field(desk, "kind", &one.kind)?;
-    field(desk, "on", one.on.join(", "))?;
-    field(desk, "needs", one.needs.join(", "))?;
+    ctx.out.line(Line::default().strong(&one.name))?;
+    field(ctx, "kind", &one.kind)?;
+    field(ctx, "on", one.on.join(", "))?;
+    field(ctx, "needs", one.needs.join(", "))?;
+    field(ctx, "schedule", one.schedule.as_deref().unwrap_or_default())?;
     field(
-        desk,
-        "schedule",
-        one.schedule.as_deref().unwrap_or_default(),
-    )?;
-    field(
-        desk,
+        ctx,
         "command",
         one.command.as_deref().unwrap_or_default().join(" "),
     )?;
     field(
-        desk,
+        ctx,
         "limit",
         one.limit_s
             .map(|limit| format!("{limit} s"))
             .unwrap_or_default(),
     )?;
-    field(desk, "taken in", format!("event {}", one.cursor))?;
+    field(ctx, "taken in", format!("event {}", one.cursor))?;
     field(
-        desk,
+        ctx,
         "last",
         one.last_run
-            .map(|last| ago(last, desk.now))
+            .map(|last| ago(last, ctx.now))
             .unwrap_or_default(),
     )?;
     field(
-        desk,
+        ctx,
         "next",
         one.next_run
-            .map(|next| ahead(next, desk.now))
+            .map(|next| ahead(next, ctx.now))
             .unwrap_or_default(),
     )?;
-    field(desk, "from", &one.origin)?;
+    field(ctx, "from", &one.origin)?;
     if let Some(trouble) = &one.trouble {
-        let again = ahead(trouble.try_again, desk.now);
+        let again = ahead(trouble.try_again, ctx.now);
         let told = format!(
             "{} (since {}, run again {again})",
             trouble.reason,
-            ago(trouble.since, desk.now)
+            ago(trouble.since, ctx.now)
         );
-        desk.out.line(
+        ctx.out.line(
             Line::default()
                 .plain("trouble    ")
                 .piece(TextStyle::Bad, told),

@@ -45,15 +45,15 @@ pub(crate) struct EventsArgs {
     limit: i64,
 }
 
-pub(crate) fn events(args: &EventsArgs, desk: &mut CommandContext) -> Result<ExitCode> {
+pub(crate) fn events(args: &EventsArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     let change = args
         .change
         .as_deref()
-        .map(|text| desk.change(text))
+        .map(|text| ctx.change(text))
         .transpose()?
         .map(|change| change.change_id);
     let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
-    let events = desk.read(|conn| match (&change, args.since) {
+    let events = ctx.read(|conn| match (&change, args.since) {
         (Some(id), None) => bb::events_of(conn, id, args.limit),
         (Some(id), Some(since)) => {
             let all = bb::events_of(conn, id, i64::MAX)?;
@@ -67,45 +67,45 @@ pub(crate) fn events(args: &EventsArgs, desk: &mut CommandContext) -> Result<Exi
         (None, None) => bb::newest_events(conn, args.limit),
     })?;
     if args.follow {
-        return follow(desk, &events, args.since.unwrap_or(0), change.as_ref());
+        return follow(ctx, &events, args.since.unwrap_or(0), change.as_ref());
     }
-    if desk.out.is_json() {
+    if ctx.out.is_json() {
         for event in &events {
-            desk.out.json_line(event)?;
+            ctx.out.json_line(event)?;
         }
         return Ok(ExitCode::Done);
     }
     if events.is_empty() {
-        desk.out.note("no such event")?;
+        ctx.out.note("no such event")?;
         return Ok(ExitCode::Done);
     }
     let mut table = Table::new(&["EVENT", "WHEN", "CHANGE", "TYPE", "BY", "WHAT"]);
     for event in &events {
         table.row([
             &event.id.to_string(),
-            &ago(event.timestamp, desk.now),
+            &ago(event.timestamp, ctx.now),
             id_or_dash(event.change_id.as_ref()),
             event.event_type.as_str(),
             &event.actor_id,
             &event.summary,
         ]);
     }
-    desk.out.table(&table)?;
+    ctx.out.table(&table)?;
     Ok(ExitCode::Done)
 }
 
 fn follow(
-    desk: &mut CommandContext,
+    ctx: &mut CommandContext,
     first: &[Event],
     since: i64,
     change: Option<&ChangeId>,
 ) -> Result<ExitCode> {
-    let (settings, mut board) = (desk.settings()?, desk.board()?);
+    let (settings, mut board) = (ctx.settings()?, ctx.board()?);
     // Whoever begins after an event that is not there yet wants what comes next.
     let newest = board.read(bb::newest_event)?;
     let mut seen = first.last().map_or(since.min(newest), |event| event.id);
     for event in first {
-        print(desk, event)?;
+        print(ctx, event)?;
     }
     wait(async move {
         let mut watch = Watch::new(board.path(), LOOK);
@@ -114,16 +114,16 @@ fn follow(
             for event in &page {
                 seen = event.id;
                 if change.is_none_or(|id| concerns(event, id)) {
-                    print(desk, event)?;
+                    print(ctx, event)?;
                 }
             }
             if page.is_empty() {
                 watch.next().await;
-                if desk.out.is_deserted() {
+                if ctx.out.is_deserted() {
                     return Ok(ExitCode::Done);
                 }
                 if board.is_nowhere()
-                    && let Some(begun) = desk.board_there(&settings)?
+                    && let Some(begun) = ctx.board_there(&settings)?
                 {
                     board = begun;
                     watch = Watch::new(board.path(), LOOK);
@@ -141,9 +141,9 @@ fn concerns(event: &Event, id: &ChangeId) -> bool {
         || (event.target_type == TargetType::Change && event.target_id == id.as_str())
 }
 
-fn print(desk: &mut CommandContext, event: &Event) -> Result<()> {
-    if desk.out.is_json() {
-        return Ok(desk.out.json_line(event)?);
+fn print(ctx: &mut CommandContext, event: &Event) -> Result<()> {
+    if ctx.out.is_json() {
+        return Ok(ctx.out.json_line(event)?);
     }
     let line = Line::default()
         .faint(format!("{:>6}  {}  ", event.id, event.timestamp))
@@ -153,5 +153,5 @@ fn print(desk: &mut CommandContext, event: &Event) -> Result<()> {
             event.event_type
         ))
         .plain(cap(&event.summary, LINE_CAP));
-    Ok(desk.out.line(line)?)
+    Ok(ctx.out.line(line)?)
 }

@@ -97,10 +97,10 @@ struct InitReport<'a> {
     next: Vec<String>,
 }
 
-pub(crate) fn init(args: &InitArgs, desk: &mut CommandContext) -> Result<ExitCode> {
+pub(crate) fn init(args: &InitArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     refuse_agents()?;
-    desk.may_begin();
-    let Some(file) = config::file_to_write(desk.place()) else {
+    ctx.may_begin();
+    let Some(file) = config::file_to_write(ctx.place()) else {
         return Err(
             CommandError::new("there is no place for a config file: HOME is not set")
                 .hint("give --config FILE")
@@ -116,21 +116,21 @@ pub(crate) fn init(args: &InitArgs, desk: &mut CommandContext) -> Result<ExitCod
         .hint(hint)
         .into());
     }
-    let mut ask = Ask::new(args.yes || desk.out.is_json());
-    let choices = choose(args, desk, &mut ask)?;
+    let mut ask = Ask::new(args.yes || ctx.out.is_json());
+    let choices = choose(args, ctx, &mut ask)?;
     let text = write::render(&choices);
     if ask.is_asking() {
-        desk.out.blank()?;
-        desk.out.block(&text, 2)?;
-        desk.out.blank()?;
-        if !ask.agrees(&mut desk.out, &format!("Write this to {}?", file.display()))? {
+        ctx.out.blank()?;
+        ctx.out.block(&text, 2)?;
+        ctx.out.blank()?;
+        if !ask.agrees(&mut ctx.out, &format!("Write this to {}?", file.display()))? {
             return Err(ask::stopped().into());
         }
     }
-    let backup = write::put(desk.place(), &file, &text)?;
-    let projects = add(&choices, desk)?;
-    if !desk.out.is_json() {
-        tell_written(desk, &file, backup.as_deref(), &projects)?;
+    let backup = write::put(ctx.place(), &file, &text)?;
+    let projects = add(&choices, ctx)?;
+    if !ctx.out.is_json() {
+        tell_written(ctx, &file, backup.as_deref(), &projects)?;
     }
     for project in &choices.projects {
         let not_found = if ask.is_asking() {
@@ -139,12 +139,12 @@ pub(crate) fn init(args: &InitArgs, desk: &mut CommandContext) -> Result<ExitCod
             not_found(args, project, &choices, &file)
         };
         for note in not_found.into_iter().chain(not_used(project)) {
-            desk.out.note(format!("note: {note}"))?;
+            ctx.out.note(format!("note: {note}"))?;
         }
     }
-    let tried = try_out(args, desk, &projects)?;
+    let tried = try_out(args, ctx, &projects)?;
     tell(
-        desk,
+        ctx,
         &Written {
             file: &file,
             backup: backup.as_deref(),
@@ -155,12 +155,12 @@ pub(crate) fn init(args: &InitArgs, desk: &mut CommandContext) -> Result<ExitCod
     )
 }
 
-fn choose(args: &InitArgs, desk: &mut CommandContext, ask: &mut Ask) -> Result<Choices> {
-    let agent = agent(args, desk, ask)?;
+fn choose(args: &InitArgs, ctx: &mut CommandContext, ask: &mut Ask) -> Result<Choices> {
+    let agent = agent(args, ctx, ask)?;
     let review_agent = match &args.review_agent {
         Some(text) => AgentChoice::read(text, "--review-agent")?,
         None if ask.is_asking() => ask.until(
-            &mut desk.out,
+            &mut ctx.out,
             "Who reviews, if it is another?",
             Some("the same"),
             |text| {
@@ -173,7 +173,7 @@ fn choose(args: &InitArgs, desk: &mut CommandContext, ask: &mut Ask) -> Result<C
         )?,
         None => agent.clone(),
     };
-    let mut projects = projects(args, desk, ask)?;
+    let mut projects = projects(args, ctx, ask)?;
     let gates = args
         .gates
         .iter()
@@ -181,9 +181,9 @@ fn choose(args: &InitArgs, desk: &mut CommandContext, ask: &mut Ask) -> Result<C
         .collect::<Result<Vec<_>>>()?;
     let gates: Vec<Vec<String>> = gates.into_iter().filter(|gate| !gate.is_empty()).collect();
     for project in &mut projects {
-        project.setup = project_setup(args, project, desk, ask)?;
+        project.setup = project_setup(args, project, ctx, ask)?;
         if args.gates.is_empty() {
-            project.gates = project_gates(project, desk, ask)?;
+            project.gates = project_gates(project, ctx, ask)?;
         }
     }
     let label = match &args.label {
@@ -191,16 +191,16 @@ fn choose(args: &InitArgs, desk: &mut CommandContext, ask: &mut Ask) -> Result<C
         None if ask.is_asking() && projects.iter().any(|project| project.repo.is_some()) => {
             let question =
                 "Take over open PRs with a label by themselves? Which label, such as `remand`";
-            Some(ask.line(&mut desk.out, question, Some("none"))?).filter(|label| label != "none")
+            Some(ask.line(&mut ctx.out, question, Some("none"))?).filter(|label| label != "none")
         }
         None => None,
     };
     if label.is_some() && !projects.iter().any(|project| project.repo.is_some()) {
-        desk.out
+        ctx.out
             .note("note: --label says nothing here: none of the projects is on GitHub")?;
     }
     let question = "Begin in shadow: agents review, and nothing is fixed, pushed or posted?";
-    let shadow = args.shadow || (ask.is_asking() && ask.agrees(&mut desk.out, question)?);
+    let shadow = args.shadow || (ask.is_asking() && ask.agrees(&mut ctx.out, question)?);
     Ok(Choices {
         agent,
         review_agent,
@@ -211,14 +211,14 @@ fn choose(args: &InitArgs, desk: &mut CommandContext, ask: &mut Ask) -> Result<C
     })
 }
 
-fn agent(args: &InitArgs, desk: &mut CommandContext, ask: &mut Ask) -> Result<AgentChoice> {
+fn agent(args: &InitArgs, ctx: &mut CommandContext, ask: &mut Ask) -> Result<AgentChoice> {
     if let Some(text) = &args.agent {
         return AgentChoice::read(text, "--agent");
     }
     let found = detect::on_path("claude").then_some("claude");
     if ask.is_asking() {
         let question = "Who fixes and reviews? `claude`, or a command that reads a prompt on stdin";
-        return ask.until(&mut desk.out, question, found, |text| {
+        return ask.until(&mut ctx.out, question, found, |text| {
             AgentChoice::read(text, "the agent")
         });
     }
@@ -232,7 +232,7 @@ fn agent(args: &InitArgs, desk: &mut CommandContext, ask: &mut Ask) -> Result<Ag
 /// Each is looked at before anything is written.
 fn projects(
     args: &InitArgs,
-    desk: &mut CommandContext,
+    ctx: &mut CommandContext,
     ask: &mut Ask,
 ) -> Result<Vec<ProjectChoice>> {
     let mut chosen: Vec<ProjectChoice> = Vec::new();
@@ -245,17 +245,17 @@ fn projects(
             .into());
     }
     for path in &args.projects {
-        let project = ProjectChoice::at(path, name, desk)?;
+        let project = ProjectChoice::at(path, name, ctx)?;
         project.join(&mut chosen)?;
     }
     if !args.projects.is_empty() {
         return Ok(chosen);
     }
-    let here = match ProjectChoice::at(Path::new("."), name, desk) {
+    let here = match ProjectChoice::at(Path::new("."), name, ctx) {
         Ok(here) => Some(here),
         Err(error) if is_nowhere(&error) => None,
         Err(error) if ask.is_asking() => {
-            desk.out.line(
+            ctx.out.line(
                 Line::default().piece(TextStyle::Bad, format!("the repository here: {error:#}")),
             )?;
             None
@@ -275,15 +275,15 @@ fn projects(
         let shown = default
             .take()
             .map_or("none".to_owned(), |path| path.display().to_string());
-        let text = ask.line(&mut desk.out, question, Some(&shown))?;
+        let text = ask.line(&mut ctx.out, question, Some(&shown))?;
         if text == "none" {
             return Ok(chosen);
         }
-        let project = ProjectChoice::at(&detect::from_home(&text), name, desk);
+        let project = ProjectChoice::at(&detect::from_home(&text), name, ctx);
         match project.and_then(|project| project.join(&mut chosen)) {
             // It was for the first.
             Ok(()) => name = None,
-            Err(error) => desk
+            Err(error) => ctx
                 .out
                 .line(Line::default().piece(TextStyle::Bad, format!("  {error:#}")))?,
         }
@@ -302,12 +302,12 @@ fn is_nowhere(error: &anyhow::Error) -> bool {
 fn project_setup(
     args: &InitArgs,
     project: &ProjectChoice,
-    desk: &mut CommandContext,
+    ctx: &mut CommandContext,
     ask: &mut Ask,
 ) -> Result<Option<SetupChoice>> {
     let found = project.found.as_ref();
     let proposed = found.and_then(|found| found.setup);
-    let usual = config::without_file(desk.place())?
+    let usual = config::without_file(ctx.place())?
         .project(&project.name)
         .setup_again_on;
     let read = |text: &str, what: &str| -> Result<Option<SetupChoice>> {
@@ -323,7 +323,7 @@ fn project_setup(
         None if ask.is_asking() => {
             let question = format!("What makes a fresh worktree of {} ready?", project.name);
             ask.until(
-                &mut desk.out,
+                &mut ctx.out,
                 &question,
                 Some(proposed.unwrap_or("nothing")),
                 |text| {
@@ -356,7 +356,7 @@ fn with_usual(usual: &[String], files: &[String]) -> Vec<String> {
 
 fn project_gates(
     project: &ProjectChoice,
-    desk: &mut CommandContext,
+    ctx: &mut CommandContext,
     ask: &mut Ask,
 ) -> Result<Vec<Vec<String>>> {
     let found = project.found.as_ref().and_then(|found| found.gate);
@@ -368,7 +368,7 @@ fn project_gates(
     }
     let question = format!("What must pass before a fix of {} is pushed?", project.name);
     ask.until(
-        &mut desk.out,
+        &mut ctx.out,
         &question,
         Some(found.unwrap_or("nothing")),
         |text| {
@@ -382,16 +382,16 @@ fn project_gates(
 }
 
 /// By the same way as `project add`; those that are known stay as they are.
-fn add(choices: &Choices, desk: &mut CommandContext) -> Result<Vec<Project>> {
-    let settings = desk.settings()?;
+fn add(choices: &Choices, ctx: &mut CommandContext) -> Result<Vec<Project>> {
+    let settings = ctx.settings()?;
     let mut added = Vec::new();
     for choice in &choices.projects {
         added.push(match &choice.known {
-            Some(id) => desk.read(|conn| bb::project(conn, id))?,
+            Some(id) => ctx.read(|conn| bb::project(conn, id))?,
             None => project::put(
                 &project::AddArgs::at(&choice.path).named(Some(&choice.name)),
                 &settings,
-                desk,
+                ctx,
             )?,
         });
     }
@@ -399,15 +399,15 @@ fn add(choices: &Choices, desk: &mut CommandContext) -> Result<Vec<Project>> {
 }
 
 /// Runs set-up and gates of each project that has gates, unless the person does not want it.
-fn try_out(args: &InitArgs, desk: &mut CommandContext, projects: &[Project]) -> Result<Vec<Tried>> {
-    let settings = desk.settings()?;
+fn try_out(args: &InitArgs, ctx: &mut CommandContext, projects: &[Project]) -> Result<Vec<Tried>> {
+    let settings = ctx.settings()?;
     let mut tried = Vec::new();
     for project in projects {
         let Some(commands) = trial::commands(&settings, project).filter(|_| !args.no_try) else {
             continue;
         };
         let (branch, name) = (&project.default_branch, &project.project_id);
-        desk.out.note(format!(
+        ctx.out.note(format!(
             "running {commands} once on {branch} of {name}; --no-try leaves it out"
         ))?;
         tried.push(trial::run(&settings, project, commands)?);
@@ -458,26 +458,26 @@ struct Written<'a> {
 }
 
 fn tell_written(
-    desk: &mut CommandContext,
+    ctx: &mut CommandContext,
     file: &Path,
     backup: Option<&Path>,
     projects: &[Project],
 ) -> Result<()> {
-    desk.out.line(
+    ctx.out.line(
         Line::default()
             .piece(TextStyle::Good, "wrote")
             .plain(format!(" {}", file.display())),
     )?;
     if let Some(backup) = backup {
-        desk.out
+        ctx.out
             .line(format!("what was there is kept as {}", backup.display()))?;
     }
     projects
         .iter()
-        .try_for_each(|project| project::say(project, desk))
+        .try_for_each(|project| project::say(project, ctx))
 }
 
-fn tell(desk: &mut CommandContext, written: &Written<'_>, choices: &Choices) -> Result<ExitCode> {
+fn tell(ctx: &mut CommandContext, written: &Written<'_>, choices: &Choices) -> Result<ExitCode> {
     let Written {
         file,
         backup,
@@ -485,13 +485,13 @@ fn tell(desk: &mut CommandContext, written: &Written<'_>, choices: &Choices) -> 
         tried,
     } = *written;
     let next = next(projects, choices);
-    if desk.out.is_json() {
+    if ctx.out.is_json() {
         let next = next.into_iter().map(|(command, _)| command).collect();
         let (config, backup) = (
             file.display().to_string(),
             backup.map(|path| path.display().to_string()),
         );
-        desk.out.json(&InitReport {
+        ctx.out.json(&InitReport {
             config,
             backup,
             projects,
@@ -502,20 +502,20 @@ fn tell(desk: &mut CommandContext, written: &Written<'_>, choices: &Choices) -> 
     }
     tried
         .iter()
-        .try_for_each(|tried| tried.show(&mut desk.out))?;
+        .try_for_each(|tried| tried.show(&mut ctx.out))?;
     if projects.iter().any(|project| project.repo.is_some()) {
-        let login = wait(detect::login(desk.settings()?.github()))?;
-        desk.out.line(login)?;
+        let login = wait(detect::login(ctx.settings()?.github()))?;
+        ctx.out.line(login)?;
     }
-    desk.out.blank()?;
-    desk.out.line("Next:")?;
+    ctx.out.blank()?;
+    ctx.out.line("Next:")?;
     let wide = next
         .iter()
         .map(|(command, _)| command.len())
         .max()
         .unwrap_or(0);
     for (command, what) in &next {
-        desk.out.line(
+        ctx.out.line(
             Line::default()
                 .plain("  ")
                 .command(format!("{command:<wide$}"))

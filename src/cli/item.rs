@@ -1,4 +1,4 @@
-//! `remand item`: the small admin door to work items, with the checks that everybody else's go through.
+//! `remand item`: the small admin db to work items, with the checks that everybody else's go through.
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -87,13 +87,13 @@ pub(crate) struct CancelArgs {
     why: Option<String>,
 }
 
-pub(crate) fn item(command: ItemCommand, desk: &mut CommandContext) -> Result<ExitCode> {
+pub(crate) fn item(command: ItemCommand, ctx: &mut CommandContext) -> Result<ExitCode> {
     match command {
-        ItemCommand::Add(args) => add(&args, desk),
-        ItemCommand::List(args) => list(&args, desk),
-        ItemCommand::Show(args) => show::item(desk, &ItemId::new(args.item)),
-        ItemCommand::Requeue(args) => requeue(&ItemId::new(args.item), desk),
-        ItemCommand::Cancel(args) => cancel(&ItemId::new(args.item), args.why.as_deref(), desk),
+        ItemCommand::Add(args) => add(&args, ctx),
+        ItemCommand::List(args) => list(&args, ctx),
+        ItemCommand::Show(args) => show::item(ctx, &ItemId::new(args.item)),
+        ItemCommand::Requeue(args) => requeue(&ItemId::new(args.item), ctx),
+        ItemCommand::Cancel(args) => cancel(&ItemId::new(args.item), args.why.as_deref(), ctx),
     }
 }
 
@@ -103,27 +103,27 @@ fn word<T: std::str::FromStr<Err = crate::closed_enum::UnknownValue>>(
     text.parse()
 }
 
-fn add(args: &AddArgs, desk: &mut CommandContext) -> Result<ExitCode> {
+fn add(args: &AddArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     let extra = args
         .metadata
         .as_deref()
         .map(object)
         .transpose()?
         .unwrap_or_default();
-    let change = desk.change(&args.change)?;
-    let added = desk.write("item_add", |conn, step| {
+    let change = ctx.change(&args.change)?;
+    let added = ctx.write("item_add", |conn, step| {
         let change = bb::change(conn, &change.change_id)?;
         let new = new_item(args, &change, extra, step)?;
         refuse_second(conn, &change, args.source)?;
         let added = bb::insert_item(conn, &change, &new, step.now)?;
         added.ok_or_else(|| refused("an item with this key is there already", None))
     })?;
-    if desk.out.is_json() {
-        desk.out.json(&added)?;
+    if ctx.out.is_json() {
+        ctx.out.json(&added)?;
         return Ok(ExitCode::Done);
     }
     let id = added.item_id.as_str();
-    desk.out.line(Line::default().strong(id).plain(format!(
+    ctx.out.line(Line::default().strong(id).plain(format!(
         " {} for {} is {}",
         added.source, change.change_id, added.status
     )))?;
@@ -245,14 +245,14 @@ fn refuse_second(conn: &Conn, change: &Change, source: Source) -> bb::Result<()>
     }
 }
 
-fn list(args: &ListArgs, desk: &mut CommandContext) -> Result<ExitCode> {
-    let items = desk.read(|conn| bb::list_items(conn, args.status, args.limit))?;
-    if desk.out.is_json() {
-        desk.out.json(&items)?;
+fn list(args: &ListArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
+    let items = ctx.read(|conn| bb::list_items(conn, args.status, args.limit))?;
+    if ctx.out.is_json() {
+        ctx.out.json(&items)?;
         return Ok(ExitCode::Done);
     }
     if items.is_empty() {
-        desk.out.note("no such item")?;
+        ctx.out.note("no such item")?;
         return Ok(ExitCode::Done);
     }
     let mut table = Table::new(&[
@@ -266,15 +266,15 @@ fn list(args: &ListArgs, desk: &mut CommandContext) -> Result<ExitCode> {
             item.priority.as_str(),
             id_or_dash(item.change_id.as_ref()),
             &item.title,
-            &ago(item.created_at, desk.now),
+            &ago(item.created_at, ctx.now),
         ]);
     }
-    desk.out.table(&table)?;
+    ctx.out.table(&table)?;
     Ok(ExitCode::Done)
 }
 
-fn requeue(id: &ItemId, desk: &mut CommandContext) -> Result<ExitCode> {
-    let item = desk.write("item_requeue", |conn, step| {
+fn requeue(id: &ItemId, ctx: &mut CommandContext) -> Result<ExitCode> {
+    let item = ctx.write("item_requeue", |conn, step| {
         let item = bb::item(conn, id)?;
         let Some(change_id) = &item.change_id else {
             return bb::requeue_item(conn, None, id, step.now);
@@ -302,7 +302,7 @@ fn requeue(id: &ItemId, desk: &mut CommandContext) -> Result<ExitCode> {
             _ => reopen(conn, &change, &item, step),
         }
     })?;
-    done(desk, &item, "is queued again")
+    done(ctx, &item, "is queued again")
 }
 
 fn reopen(conn: &Conn, change: &Change, item: &Item, step: &Step) -> bb::Result<Item> {
@@ -320,25 +320,25 @@ fn reopen(conn: &Conn, change: &Change, item: &Item, step: &Step) -> bb::Result<
     bb::requeue_item(conn, Some(&change), &item.item_id, step.now)
 }
 
-fn cancel(id: &ItemId, why: Option<&str>, desk: &mut CommandContext) -> Result<ExitCode> {
+fn cancel(id: &ItemId, why: Option<&str>, ctx: &mut CommandContext) -> Result<ExitCode> {
     let reason = why.unwrap_or("by hand");
-    let item = desk.write("item_cancel", |conn, step| {
+    let item = ctx.write("item_cancel", |conn, step| {
         bb::cancel_item(conn, id, reason, &step.actor, step.now)
     })?;
-    done(desk, &item, "is cancelled")
+    done(ctx, &item, "is cancelled")
 }
 
-fn done(desk: &mut CommandContext, item: &Item, what: &str) -> Result<ExitCode> {
-    if desk.out.is_json() {
-        desk.out.json(item)?;
+fn done(ctx: &mut CommandContext, item: &Item, what: &str) -> Result<ExitCode> {
+    if ctx.out.is_json() {
+        ctx.out.json(item)?;
         return Ok(ExitCode::Done);
     }
     let line = Line::default()
         .strong(item.item_id.as_str())
         .plain(format!(" {} {what}", item.source));
-    desk.out.line(line)?;
+    ctx.out.line(line)?;
     match &item.change_id {
-        Some(change_id) => told(desk, change_id, "now"),
+        Some(change_id) => told(ctx, change_id, "now"),
         None => Ok(ExitCode::Done),
     }
 }

@@ -75,26 +75,26 @@ impl Manner {
         }
     }
 
-    fn print(&mut self, desk: &mut CommandContext, text: &str) -> Result<()> {
+    fn print(&mut self, ctx: &mut CommandContext, text: &str) -> Result<()> {
         match self {
-            Self::Raw => desk.out.raw(text)?,
-            Self::AsWritten => desk.out.stream(text)?,
-            Self::ForPeople(reader) => desk.out.stream(&reader.more(text))?,
+            Self::Raw => ctx.out.raw(text)?,
+            Self::AsWritten => ctx.out.stream(text)?,
+            Self::ForPeople(reader) => ctx.out.stream(&reader.more(text))?,
         }
         Ok(())
     }
 
     /// What is left when nothing more comes.
-    fn end(&mut self, desk: &mut CommandContext) -> Result<()> {
+    fn end(&mut self, ctx: &mut CommandContext) -> Result<()> {
         if let Self::ForPeople(reader) = self {
-            desk.out.stream(&reader.end())?;
+            ctx.out.stream(&reader.end())?;
         }
         Ok(())
     }
 }
 
-pub(crate) fn log(args: &LogArgs, desk: &mut CommandContext) -> Result<ExitCode> {
-    let run = which(desk, &args.run)?;
+pub(crate) fn log(args: &LogArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
+    let run = which(ctx, &args.run)?;
     let (stream, name) = if args.stderr {
         (Stream::Stderr, "stderr")
     } else {
@@ -103,7 +103,7 @@ pub(crate) fn log(args: &LogArgs, desk: &mut CommandContext) -> Result<ExitCode>
     let dir = Path::new(&run.dir);
     let mut manner = Manner::of(args, dir);
     if args.follow {
-        return follow(desk, &run, stream, manner);
+        return follow(ctx, &run, stream, manner);
     }
     if !dir.is_dir() {
         return Err(CommandError::not_found(format!(
@@ -113,8 +113,8 @@ pub(crate) fn log(args: &LogArgs, desk: &mut CommandContext) -> Result<ExitCode>
         .into());
     }
     let kept = process::read_output(dir, stream)?;
-    if desk.out.is_json() {
-        desk.out.json(&LogView {
+    if ctx.out.is_json() {
+        ctx.out.json(&LogView {
             run_id: &run.run_id,
             stream: name,
             text: &kept.text,
@@ -128,29 +128,29 @@ pub(crate) fn log(args: &LogArgs, desk: &mut CommandContext) -> Result<ExitCode>
         })?;
         return Ok(ExitCode::Done);
     }
-    manner.print(desk, &kept.text)?;
-    manner.end(desk)?;
+    manner.print(ctx, &kept.text)?;
+    manner.end(ctx)?;
     if !args.raw {
         if kept.text.is_empty() {
-            desk.out
+            ctx.out
                 .note(format!("{} wrote nothing to {name}", run.run_id))?;
         } else if !kept.text.ends_with('\n') {
-            desk.out.blank()?;
+            ctx.out.blank()?;
         }
     }
     Ok(ExitCode::Done)
 }
 
-fn which(desk: &CommandContext, text: &str) -> Result<Run> {
-    let thing = find(desk, text)?;
+fn which(ctx: &CommandContext, text: &str) -> Result<Run> {
+    let thing = find(ctx, text)?;
     let found = match &thing {
         Thing::Run(run) => return Ok(run.clone()),
-        Thing::Item(item) => desk.read(|conn| bb::last_run(conn, &item.item_id))?,
-        Thing::Change(change) => desk.read(|conn| {
+        Thing::Item(item) => ctx.read(|conn| bb::last_run(conn, &item.item_id))?,
+        Thing::Change(change) => ctx.read(|conn| {
             let last = bb::last_run_of_change(conn, &change.change_id)?;
             last.map(|id| bb::run(conn, &id)).transpose()
         })?,
-        Thing::Review(_, review) => desk.read(|conn| bb::last_run(conn, &review.item_id))?,
+        Thing::Review(_, review) => ctx.read(|conn| bb::last_run(conn, &review.item_id))?,
         Thing::Rejection(_)
         | Thing::Finding(..)
         | Thing::Event(_)
@@ -169,12 +169,12 @@ fn which(desk: &CommandContext, text: &str) -> Result<Run> {
 }
 
 fn follow(
-    desk: &mut CommandContext,
+    ctx: &mut CommandContext,
     run: &Run,
     stream: Stream,
     mut manner: Manner,
 ) -> Result<ExitCode> {
-    let mut board = desk.board()?;
+    let mut board = ctx.board()?;
     let dir = Path::new(&run.dir);
     let mut output = Follow::new(dir, stream);
     let mut silence = SILENCE;
@@ -188,14 +188,14 @@ fn follow(
             if dir.is_dir() {
                 let more = output.more()?;
                 if more.is_empty() {
-                    silence = say_silent(desk, dir, silence)?;
+                    silence = say_silent(ctx, dir, silence)?;
                 } else {
                     silence = SILENCE;
                 }
-                manner.print(desk, &more)?;
+                manner.print(ctx, &more)?;
             }
             if is_over {
-                manner.end(desk)?;
+                manner.end(ctx)?;
                 return Ok(ExitCode::Done);
             }
             tokio::time::sleep(LOOK).await;
@@ -204,13 +204,13 @@ fn follow(
 }
 
 /// Says what a silent agent is doing, once it has done so for long enough; returns for how long it is left alone then.
-fn say_silent(desk: &mut CommandContext, dir: &Path, silence: Duration) -> Result<Duration> {
+fn say_silent(ctx: &mut CommandContext, dir: &Path, silence: Duration) -> Result<Duration> {
     let written = process::written_at(dir, Stream::Stdout)?;
     if written.is_none_or(|written| clock::now().since(written) < silence) {
         return Ok(silence);
     }
     if let Some(doing) = agent::doing(dir)? {
-        desk.out.note(format!(
+        ctx.out.note(format!(
             "[{}, for {}]",
             doing.what,
             span(clock::now().since(doing.since))

@@ -50,25 +50,25 @@ struct ManPage {
     text: String,
 }
 
-pub(crate) fn man(args: &ManArgs, desk: &mut CommandContext) -> Result<ExitCode> {
+pub(crate) fn man(args: &ManArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     let mut root = Cli::command();
     // Gives the subcommands their full names and what holds everywhere.
     root.build();
     match &args.dir {
-        Some(dir) => write_all(&root, dir, desk),
-        None => print_one(named(&root, &args.command)?, desk),
+        Some(dir) => write_all(&root, dir, ctx),
+        None => print_one(named(&root, &args.command)?, ctx),
     }
 }
 
-fn print_one(command: &Command, desk: &mut CommandContext) -> Result<ExitCode> {
+fn print_one(command: &Command, ctx: &mut CommandContext) -> Result<ExitCode> {
     let page = page(command)?;
-    if desk.out.is_json() {
-        desk.out.json(&ManReport {
+    if ctx.out.is_json() {
+        ctx.out.json(&ManReport {
             name: page.file,
             text: page.text,
         })?;
     } else {
-        desk.out.raw(&page.text)?;
+        ctx.out.raw(&page.text)?;
     }
     Ok(ExitCode::Done)
 }
@@ -99,7 +99,7 @@ fn shown(command: &Command) -> impl Iterator<Item = &Command> {
         .filter(|command| !command.is_hide_set())
 }
 
-fn write_all(root: &Command, dir: &Path, desk: &mut CommandContext) -> Result<ExitCode> {
+fn write_all(root: &Command, dir: &Path, ctx: &mut CommandContext) -> Result<ExitCode> {
     make(dir)?;
     let mut pages = Vec::new();
     let mut left = vec![root];
@@ -116,13 +116,13 @@ fn write_all(root: &Command, dir: &Path, desk: &mut CommandContext) -> Result<Ex
         written.with_context(|| format!("cannot write {}", path.display()))?;
     }
     let files: Vec<String> = pages.into_iter().map(|page| page.file).collect();
-    if desk.out.is_json() {
-        desk.out.json(&Written {
+    if ctx.out.is_json() {
+        ctx.out.json(&Written {
             dir: dir.to_owned(),
             files,
         })?;
     } else {
-        desk.out.line(Line::default().plain(format!(
+        ctx.out.line(Line::default().plain(format!(
             "{} pages in {}",
             files.len(),
             dir.display()

@@ -178,15 +178,13 @@ pub(crate) fn main() -> std::process::ExitCode {
         config: cli.global.config,
         db: cli.global.db,
     };
-    let mut desk = CommandContext::new(Ui::new(format), place, cli.global.verbose);
-    let code = match obey(cli.command, &mut desk) {
+    let mut ctx = CommandContext::new(Ui::new(format), place, cli.global.verbose);
+    let code = match obey(cli.command, &mut ctx) {
         Ok(code) => code,
-        Err(error) => frame::error::report(&mut desk.out, &error),
+        Err(error) => frame::error::report(&mut ctx.out, &error),
     };
-    if desk.knows_nothing() {
-        let has_config = desk
-            .settings()
-            .is_ok_and(|settings| settings.file.is_some());
+    if ctx.knows_nothing() {
+        let has_config = ctx.settings().is_ok_and(|settings| settings.file.is_some());
         let begin = match has_config {
             true => "`remand project add PATH` tells remand about a repository",
             false => {
@@ -194,7 +192,7 @@ pub(crate) fn main() -> std::process::ExitCode {
             }
         };
         // A closed stderr is nobody to tell.
-        drop(desk.out.note(format!("hint: nothing yet: {begin}")));
+        drop(ctx.out.note(format!("hint: nothing yet: {begin}")));
     }
     code.into()
 }
@@ -215,56 +213,56 @@ fn only_looks(command: Option<&Command>) -> bool {
     )
 }
 
-fn obey(command: Option<Command>, desk: &mut CommandContext) -> Result<ExitCode> {
+fn obey(command: Option<Command>, ctx: &mut CommandContext) -> Result<ExitCode> {
     if only_looks(command.as_ref()) {
-        stop::whatever_the_settings_say(desk)?;
+        stop::whatever_the_settings_say(ctx)?;
     }
     match command {
-        None => board::list(&board::ListArgs::default(), desk),
-        Some(Command::Run(args)) => run::run(&args, desk),
-        Some(Command::Tick(args)) => run::tick(&args, desk),
-        Some(Command::Work(args)) => run::work(&args, desk),
-        Some(Command::Demo(args)) => demo::demo(&args, desk),
-        Some(Command::Init(args)) => init::init(&args, desk),
-        Some(Command::Doctor(args)) => doctor::doctor(&args, desk),
-        Some(Command::Reload(args)) => reload::reload(&args, desk),
-        Some(Command::Project(command)) => project::project(command, desk),
-        Some(Command::Review(args)) => review::review(&args, desk),
-        Some(Command::Watch(args)) => watch::watch(&args, desk),
-        Some(Command::Reject(args)) => reject::reject(&args, desk),
-        Some(Command::Approve(args)) => approve::approve(&args, desk),
-        Some(Command::List(args)) => board::list(&args, desk),
-        Some(Command::Status(args)) => status::status(&args, desk),
-        Some(Command::Show(args)) => show::show(&args, desk),
-        Some(Command::Why(args)) => why::why(&args, desk),
-        Some(Command::Events(args)) => events::events(&args, desk),
-        Some(Command::Log(args)) => log::log(&args, desk),
-        Some(Command::Diff(args)) => diff::diff(&args, desk),
-        Some(Command::Retry(args)) => operator::retry(&args, desk),
-        Some(Command::Refine(args)) => operator::refine(&args, desk),
-        Some(Command::Budget(args)) => budget::budget(&args, desk),
-        Some(Command::Cycles(args)) => budget::cycles(&args, desk),
-        Some(Command::Verdict(args)) => verdict::verdict(&args, desk),
-        Some(Command::Comment(args)) => operator::comment(&args, desk),
-        Some(Command::Stop(args)) => stop::stop(&args, desk),
-        Some(Command::Start(args)) => stop::start(&args, desk),
-        Some(Command::Pause(args)) => operator::pause(&args, desk),
-        Some(Command::Resume(args)) => operator::resume(&args, desk),
-        Some(Command::Post(args)) => operator::post(&args, desk),
-        Some(Command::Shadow(args)) => shadow::shadow(&args, desk),
-        Some(Command::Stats(args)) => stats::stats(&args, desk),
-        Some(Command::Cancel(args)) => operator::cancel(&args, desk),
-        Some(Command::Item(command)) => item::item(command, desk),
-        Some(Command::ReadReview(args)) => read_review::read_review(&args, desk),
-        Some(Command::Backup(args)) => backup::backup(&args, desk),
-        Some(Command::Prune(args)) => prune::prune(&args, desk),
-        Some(Command::Service(command)) => service::service(&command, desk),
-        Some(Command::Check(args)) => check::check(&args, desk),
-        Some(Command::Config(command)) => settings::settings(command, desk),
-        Some(Command::Evaluators(command)) => evaluators::evaluators(command, desk),
-        Some(Command::Prompts(command)) => prompts::prompts(command, desk),
-        Some(Command::Completions(args)) => completions::completions(&args, desk),
-        Some(Command::Man(args)) => man::man(&args, desk),
+        None => board::list(&board::ListArgs::default(), ctx),
+        Some(Command::Run(args)) => run::run(&args, ctx),
+        Some(Command::Tick(args)) => run::tick(&args, ctx),
+        Some(Command::Work(args)) => run::work(&args, ctx),
+        Some(Command::Demo(args)) => demo::demo(&args, ctx),
+        Some(Command::Init(args)) => init::init(&args, ctx),
+        Some(Command::Doctor(args)) => doctor::doctor(&args, ctx),
+        Some(Command::Reload(args)) => reload::reload(&args, ctx),
+        Some(Command::Project(command)) => project::project(command, ctx),
+        Some(Command::Review(args)) => review::review(&args, ctx),
+        Some(Command::Watch(args)) => watch::watch(&args, ctx),
+        Some(Command::Reject(args)) => reject::reject(&args, ctx),
+        Some(Command::Approve(args)) => approve::approve(&args, ctx),
+        Some(Command::List(args)) => board::list(&args, ctx),
+        Some(Command::Status(args)) => status::status(&args, ctx),
+        Some(Command::Show(args)) => show::show(&args, ctx),
+        Some(Command::Why(args)) => why::why(&args, ctx),
+        Some(Command::Events(args)) => events::events(&args, ctx),
+        Some(Command::Log(args)) => log::log(&args, ctx),
+        Some(Command::Diff(args)) => diff::diff(&args, ctx),
+        Some(Command::Retry(args)) => operator::retry(&args, ctx),
+        Some(Command::Refine(args)) => operator::refine(&args, ctx),
+        Some(Command::Budget(args)) => budget::budget(&args, ctx),
+        Some(Command::Cycles(args)) => budget::cycles(&args, ctx),
+        Some(Command::Verdict(args)) => verdict::verdict(&args, ctx),
+        Some(Command::Comment(args)) => operator::comment(&args, ctx),
+        Some(Command::Stop(args)) => stop::stop(&args, ctx),
+        Some(Command::Start(args)) => stop::start(&args, ctx),
+        Some(Command::Pause(args)) => operator::pause(&args, ctx),
+        Some(Command::Resume(args)) => operator::resume(&args, ctx),
+        Some(Command::Post(args)) => operator::post(&args, ctx),
+        Some(Command::Shadow(args)) => shadow::shadow(&args, ctx),
+        Some(Command::Stats(args)) => stats::stats(&args, ctx),
+        Some(Command::Cancel(args)) => operator::cancel(&args, ctx),
+        Some(Command::Item(command)) => item::item(command, ctx),
+        Some(Command::ReadReview(args)) => read_review::read_review(&args, ctx),
+        Some(Command::Backup(args)) => backup::backup(&args, ctx),
+        Some(Command::Prune(args)) => prune::prune(&args, ctx),
+        Some(Command::Service(command)) => service::service(&command, ctx),
+        Some(Command::Check(args)) => check::check(&args, ctx),
+        Some(Command::Config(command)) => settings::settings(command, ctx),
+        Some(Command::Evaluators(command)) => evaluators::evaluators(command, ctx),
+        Some(Command::Prompts(command)) => prompts::prompts(command, ctx),
+        Some(Command::Completions(args)) => completions::completions(&args, ctx),
+        Some(Command::Man(args)) => man::man(&args, ctx),
     }
 }
 

@@ -26,9 +26,9 @@ pub(crate) struct RetryArgs {
     accept_git_settings: bool,
 }
 
-pub(crate) fn retry(args: &RetryArgs, desk: &mut CommandContext) -> Result<ExitCode> {
-    let id = desk.change(&args.named.change)?.change_id;
-    desk.write("retry", |conn, step| {
+pub(crate) fn retry(args: &RetryArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
+    let id = ctx.change(&args.named.change)?.change_id;
+    ctx.write("retry", |conn, step| {
         if args.accept_git_settings && !bb::accept_git_settings(conn, &id, &step.actor, step.now)? {
             return Err(BoardError::Refused {
                 what: "no settings of git wait for a decision".to_owned(),
@@ -37,7 +37,7 @@ pub(crate) fn retry(args: &RetryArgs, desk: &mut CommandContext) -> Result<ExitC
         }
         bb::retry(conn, &id, &step.actor, step.now)
     })?;
-    told(desk, &id, "is tried again")
+    told(ctx, &id, "is tried again")
 }
 
 /// Have the open findings fixed now, in a new round, perhaps with your guidance
@@ -54,13 +54,13 @@ pub(crate) struct RefineArgs {
     text: Option<String>,
 }
 
-pub(crate) fn refine(args: &RefineArgs, desk: &mut CommandContext) -> Result<ExitCode> {
+pub(crate) fn refine(args: &RefineArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     let text = args.text.as_deref().map(said).transpose()?;
-    let id = desk.change(&args.named.change)?.change_id;
-    desk.write_and_judge("refine", |conn, step| {
+    let id = ctx.change(&args.named.change)?.change_id;
+    ctx.write_and_judge("refine", |conn, step| {
         bb::refine(conn, &id, text.as_deref(), &step.actor, step.now).map(|_| ())
     })?;
-    told(desk, &id, "is to be refined")
+    told(ctx, &id, "is to be refined")
 }
 
 /// Tell the next fix something, without starting one
@@ -75,10 +75,10 @@ pub(crate) struct CommentArgs {
     text: String,
 }
 
-pub(crate) fn comment(args: &CommentArgs, desk: &mut CommandContext) -> Result<ExitCode> {
+pub(crate) fn comment(args: &CommentArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     let body = said(&args.text)?;
-    let id = desk.change(&args.named.change)?.change_id;
-    desk.write("comment", |conn, step| {
+    let id = ctx.change(&args.named.change)?.change_id;
+    ctx.write("comment", |conn, step| {
         bb::add_guidance(
             conn,
             &id,
@@ -89,7 +89,7 @@ pub(crate) fn comment(args: &CommentArgs, desk: &mut CommandContext) -> Result<E
             step.now,
         )
     })?;
-    told(desk, &id, "has your comment for its next fix")
+    told(ctx, &id, "has your comment for its next fix")
 }
 
 /// Stop a change where it is, until `resume`
@@ -106,12 +106,12 @@ pub(crate) struct PauseArgs {
     why: Option<String>,
 }
 
-pub(crate) fn pause(args: &PauseArgs, desk: &mut CommandContext) -> Result<ExitCode> {
-    let id = desk.change(&args.named.change)?.change_id;
-    desk.write("pause", |conn, step| {
+pub(crate) fn pause(args: &PauseArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
+    let id = ctx.change(&args.named.change)?.change_id;
+    ctx.write("pause", |conn, step| {
         bb::pause(conn, &id, args.why.as_deref(), &step.actor, step.now)
     })?;
-    told(desk, &id, "is paused")
+    told(ctx, &id, "is paused")
 }
 
 /// Go on with a change that is paused or held
@@ -121,10 +121,10 @@ pub(crate) struct ResumeArgs {
     named: Named,
 }
 
-pub(crate) fn resume(args: &ResumeArgs, desk: &mut CommandContext) -> Result<ExitCode> {
-    let before = desk.change(&args.named.change)?;
+pub(crate) fn resume(args: &ResumeArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
+    let before = ctx.change(&args.named.change)?;
     let id = before.change_id;
-    let after = desk.write("resume", |conn, step| {
+    let after = ctx.write("resume", |conn, step| {
         bb::resume(conn, &id, &step.actor, step.now)
     })?;
     let waited = before.paused || before.held_until.is_some();
@@ -135,7 +135,7 @@ pub(crate) fn resume(args: &ResumeArgs, desk: &mut CommandContext) -> Result<Exi
         (false, true) => "goes on",
         (false, false) => "was neither paused nor held",
     };
-    told(desk, &id, what)
+    told(ctx, &id, what)
 }
 
 /// Post once more what GitHub refused
@@ -148,9 +148,9 @@ pub(crate) struct PostArgs {
     named: Named,
 }
 
-pub(crate) fn post(args: &PostArgs, desk: &mut CommandContext) -> Result<ExitCode> {
-    let id = desk.change(&args.named.change)?.change_id;
-    let opened = desk.write("post", |conn, step| {
+pub(crate) fn post(args: &PostArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
+    let id = ctx.change(&args.named.change)?.change_id;
+    let opened = ctx.write("post", |conn, step| {
         bb::post(conn, &id, &step.actor, step.now)
     })?;
     let said = match opened {
@@ -158,7 +158,7 @@ pub(crate) fn post(args: &PostArgs, desk: &mut CommandContext) -> Result<ExitCod
         1 => "has 1 post to be tried again".to_owned(),
         n => format!("has {n} posts to be tried again"),
     };
-    told(desk, &id, &said)
+    told(ctx, &id, &said)
 }
 
 /// Close a change: nothing more is done for it
@@ -175,10 +175,10 @@ pub(crate) struct CancelArgs {
     why: Option<String>,
 }
 
-pub(crate) fn cancel(args: &CancelArgs, desk: &mut CommandContext) -> Result<ExitCode> {
-    let id = desk.change(&args.named.change)?.change_id;
-    desk.write("cancel", |conn, step| {
+pub(crate) fn cancel(args: &CancelArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
+    let id = ctx.change(&args.named.change)?.change_id;
+    ctx.write("cancel", |conn, step| {
         bb::cancel_change(conn, &id, args.why.as_deref(), &step.actor, step.now)
     })?;
-    told(desk, &id, "is cancelled")
+    told(ctx, &id, "is cancelled")
 }

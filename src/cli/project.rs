@@ -83,37 +83,37 @@ impl AddArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {}
 
-pub(crate) fn project(command: ProjectCommand, desk: &mut CommandContext) -> Result<ExitCode> {
+pub(crate) fn project(command: ProjectCommand, ctx: &mut CommandContext) -> Result<ExitCode> {
     match command {
-        ProjectCommand::Add(args) => add(&args, desk),
-        ProjectCommand::List(_) => list(desk),
+        ProjectCommand::Add(args) => add(&args, ctx),
+        ProjectCommand::List(_) => list(ctx),
     }
 }
 
-fn add(args: &AddArgs, desk: &mut CommandContext) -> Result<ExitCode> {
-    desk.may_begin();
-    let settings = desk.settings()?;
-    let project = put(args, &settings, desk)?;
-    if desk.out.is_json() {
-        desk.out.json(&project)?;
+fn add(args: &AddArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
+    ctx.may_begin();
+    let settings = ctx.settings()?;
+    let project = put(args, &settings, ctx)?;
+    if ctx.out.is_json() {
+        ctx.out.json(&project)?;
         return Ok(ExitCode::Done);
     }
-    say(&project, desk)?;
-    say_who_works(&settings, project.project_id.as_str(), desk)?;
+    say(&project, ctx)?;
+    say_who_works(&settings, project.project_id.as_str(), ctx)?;
     if let Some((what, remedy)) =
         service::outside_of_unit(&settings.blackboard, Path::new(&project.common_dir))
     {
-        desk.out.note(format!("note: {what}"))?;
-        desk.out.note(format!("hint: {remedy}"))?;
+        ctx.out.note(format!("note: {what}"))?;
+        ctx.out.note(format!("hint: {remedy}"))?;
     }
     Ok(ExitCode::Done)
 }
 
 /// Puts a repository on the blackboard, or changes where it is.
-pub(crate) fn put(args: &AddArgs, settings: &Loaded, desk: &CommandContext) -> Result<Project> {
-    let found = wait(desk.git(settings).project_at(&args.path))??;
-    let project = described(&found, args, desk)?;
-    desk.write("project_add", |conn, step| match bb::project_by_common_dir(
+pub(crate) fn put(args: &AddArgs, settings: &Loaded, ctx: &CommandContext) -> Result<Project> {
+    let found = wait(ctx.git(settings).project_at(&args.path))??;
+    let project = described(&found, args, ctx)?;
+    ctx.write("project_add", |conn, step| match bb::project_by_common_dir(
         conn,
         &project.common_dir,
     )? {
@@ -133,20 +133,20 @@ pub(crate) fn put(args: &AddArgs, settings: &Loaded, desk: &CommandContext) -> R
 }
 
 /// What is known of it now.
-pub(crate) fn say(project: &Project, desk: &mut CommandContext) -> Result<()> {
+pub(crate) fn say(project: &Project, ctx: &mut CommandContext) -> Result<()> {
     let name = project.project_id.as_str();
-    desk.out.line(Line::default().strong(name).plain(format!(
+    ctx.out.line(Line::default().strong(name).plain(format!(
         " is {}, work goes into {}",
         project.path, project.default_branch
     )))?;
     if let Some(url) = &project.remote_url {
-        desk.out
+        ctx.out
             .line(Line::default().plain(format!("what is pushed goes to {url}")))?;
     } else if let Some(repo) = &project.repo {
         let what =
             format!("note: nothing can be pushed to pull requests of {repo}: no URL is pinned");
-        desk.out.note(what)?;
-        desk.out.note(format!(
+        ctx.out.note(what)?;
+        ctx.out.note(format!(
             "hint: `remand project add {} --url URL`",
             project.path
         ))?;
@@ -158,7 +158,7 @@ pub(crate) fn say(project: &Project, desk: &mut CommandContext) -> Result<()> {
 pub(crate) fn say_who_works(
     settings: &Loaded,
     project: &str,
-    desk: &mut CommandContext,
+    ctx: &mut CommandContext,
 ) -> Result<()> {
     if settings.project(project).agent.is_none() {
         let file = settings
@@ -170,26 +170,26 @@ pub(crate) fn say_who_works(
             "note: no agent is set for `{project}` yet: set `agent` and [agents.NAME] in {}",
             file.display()
         );
-        desk.out.note(what)?;
+        ctx.out.note(what)?;
     }
     Ok(())
 }
 
 /// The project as it is going to be known, for `review --add-project` too.
-pub(crate) fn plain_project(found: &git::Project, desk: &CommandContext) -> Result<Project> {
-    named_project(found, None, desk)
+pub(crate) fn plain_project(found: &git::Project, ctx: &CommandContext) -> Result<Project> {
+    named_project(found, None, ctx)
 }
 
 /// The same with a name that a person gave.
 pub(crate) fn named_project(
     found: &git::Project,
     name: Option<&str>,
-    desk: &CommandContext,
+    ctx: &CommandContext,
 ) -> Result<Project> {
-    described(found, &AddArgs::at(&found.path).named(name), desk)
+    described(found, &AddArgs::at(&found.path).named(name), ctx)
 }
 
-fn described(found: &git::Project, args: &AddArgs, desk: &CommandContext) -> Result<Project> {
+fn described(found: &git::Project, args: &AddArgs, ctx: &CommandContext) -> Result<Project> {
     let name = match &args.name {
         Some(name) => name.clone(),
         None => folder_name(&found.path),
@@ -228,7 +228,7 @@ fn described(found: &git::Project, args: &AddArgs, desk: &CommandContext) -> Res
         repo,
         remote_url: remote_url(found, args)?,
         default_branch,
-        created_at: desk.now,
+        created_at: ctx.now,
     })
 }
 
@@ -318,14 +318,14 @@ fn remote_url(found: &git::Project, args: &AddArgs) -> Result<Option<String>> {
     }
 }
 
-fn list(desk: &mut CommandContext) -> Result<ExitCode> {
-    let projects = desk.read(bb::list_projects)?;
-    if desk.out.is_json() {
-        desk.out.json(&projects)?;
+fn list(ctx: &mut CommandContext) -> Result<ExitCode> {
+    let projects = ctx.read(bb::list_projects)?;
+    if ctx.out.is_json() {
+        ctx.out.json(&projects)?;
         return Ok(ExitCode::Done);
     }
     if projects.is_empty() {
-        desk.note_nothing_known();
+        ctx.note_nothing_known();
         return Ok(ExitCode::Done);
     }
     let mut table = Table::new(&["PROJECT", "PATH", "BRANCH", "REPO"]);
@@ -337,7 +337,7 @@ fn list(desk: &mut CommandContext) -> Result<ExitCode> {
             project.repo.as_deref().unwrap_or("-"),
         ]);
     }
-    desk.out.table(&table)?;
+    ctx.out.table(&table)?;
     Ok(ExitCode::Done)
 }
 

@@ -56,12 +56,12 @@ struct VariableView {
     says: &'static str,
 }
 
-pub(crate) fn prompts(command: PromptsCommand, desk: &mut CommandContext) -> Result<ExitCode> {
-    let prompts = Prompts::load(desk.settings()?.prompts.as_deref())?;
+pub(crate) fn prompts(command: PromptsCommand, ctx: &mut CommandContext) -> Result<ExitCode> {
+    let prompts = Prompts::load(ctx.settings()?.prompts.as_deref())?;
     match command {
-        PromptsCommand::List(_) => list(&prompts, desk),
-        PromptsCommand::Show(args) => one(&args, &prompts, desk),
-        PromptsCommand::Check(_) => check(&prompts, desk),
+        PromptsCommand::List(_) => list(&prompts, ctx),
+        PromptsCommand::Show(args) => one(&args, &prompts, ctx),
+        PromptsCommand::Check(_) => check(&prompts, ctx),
     }
 }
 
@@ -82,28 +82,28 @@ fn shown(prompts: &Prompts) -> Vec<PromptView<'_>> {
         .collect()
 }
 
-fn list(prompts: &Prompts, desk: &mut CommandContext) -> Result<ExitCode> {
+fn list(prompts: &Prompts, ctx: &mut CommandContext) -> Result<ExitCode> {
     let all = shown(prompts);
-    if desk.out.is_json() {
-        desk.out.json(&all)?;
+    if ctx.out.is_json() {
+        ctx.out.json(&all)?;
         return Ok(ExitCode::Done);
     }
     let mut table = Table::new(&["PROMPT", "FROM"]);
     for one in &all {
         table.row([one.name.as_str(), &one.origin]);
     }
-    desk.out.table(&table)?;
+    ctx.out.table(&table)?;
     Ok(ExitCode::Done)
 }
 
-fn one(args: &ShowArgs, prompts: &Prompts, desk: &mut CommandContext) -> Result<ExitCode> {
+fn one(args: &ShowArgs, prompts: &Prompts, ctx: &mut CommandContext) -> Result<ExitCode> {
     let text = prompts.source(args.name);
     for one in shown(prompts)
         .into_iter()
         .filter(|one| one.name == args.name)
     {
-        if desk.out.is_json() {
-            desk.out.json(&PromptView {
+        if ctx.out.is_json() {
+            ctx.out.json(&PromptView {
                 text: Some(text),
                 ..one
             })?;
@@ -112,22 +112,22 @@ fn one(args: &ShowArgs, prompts: &Prompts, desk: &mut CommandContext) -> Result<
             for variable in &one.variables {
                 table.row([variable.name, &variable.fields.join(" "), variable.says]);
             }
-            desk.out.table(&table)?;
+            ctx.out.table(&table)?;
         } else {
-            desk.out.block(text, 0)?;
+            ctx.out.block(text, 0)?;
         }
     }
     Ok(ExitCode::Done)
 }
 
-fn check(prompts: &Prompts, desk: &mut CommandContext) -> Result<ExitCode> {
+fn check(prompts: &Prompts, ctx: &mut CommandContext) -> Result<ExitCode> {
     let names: Vec<&str> = prompts.list().map(|(name, ..)| name.as_str()).collect();
-    if desk.out.is_json() {
-        desk.out
+    if ctx.out.is_json() {
+        ctx.out
             .json(&serde_json::json!({ "ok": true, "prompts": names }))?;
         return Ok(ExitCode::Done);
     }
-    desk.out.line(
+    ctx.out.line(
         Line::default()
             .piece(TextStyle::Good, "ok")
             .plain(format!("  {}", names.join(", "))),

@@ -96,9 +96,9 @@ struct Left {
     reason: String,
 }
 
-pub(crate) fn prune(args: &PruneArgs, desk: &mut CommandContext) -> Result<ExitCode> {
+pub(crate) fn prune(args: &PruneArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     refuse_agents()?;
-    let settings = desk.settings()?;
+    let settings = ctx.settings()?;
     if args.vacuum && wake::is_heard(&settings.blackboard) {
         return Err(CommandError::new(
             "--vacuum writes the whole blackboard anew, and a daemon runs on it",
@@ -107,7 +107,7 @@ pub(crate) fn prune(args: &PruneArgs, desk: &mut CommandContext) -> Result<ExitC
         .into());
     }
     let before = Time::from_millis(
-        desk.now
+        ctx.now
             .millis()
             .saturating_sub(i64::try_from(args.older_than.as_millis()).unwrap_or(i64::MAX)),
     );
@@ -117,13 +117,13 @@ pub(crate) fn prune(args: &PruneArgs, desk: &mut CommandContext) -> Result<ExitC
         .map(PathBuf::from)
         .unwrap_or_default();
     let mut broom = Broom {
-        board: desk.board()?,
-        git: desk.git(&settings),
+        board: ctx.board()?,
+        git: ctx.git(&settings),
         runs_dir: state.join("runs"),
         shadow_dir: state.join("shadow"),
         settings,
         before,
-        now: desk.now,
+        now: ctx.now,
         is_dry: args.dry_run,
         refs: args.refs,
         wip: BTreeMap::new(),
@@ -142,7 +142,7 @@ pub(crate) fn prune(args: &PruneArgs, desk: &mut CommandContext) -> Result<ExitC
             bytes: 0,
         },
     };
-    wait(async { broom.sweep_all(desk).await })??;
+    wait(async { broom.sweep_all(ctx).await })??;
     if args.vacuum {
         broom.board.vacuum()?;
         broom.shown.vacuumed = true;
@@ -150,7 +150,7 @@ pub(crate) fn prune(args: &PruneArgs, desk: &mut CommandContext) -> Result<ExitC
     broom.shown.bytes = std::fs::metadata(broom.board.path())
         .map(|meta| meta.len())
         .unwrap_or_default();
-    tell(desk, args, &broom.shown)?;
+    tell(ctx, args, &broom.shown)?;
     Ok(ExitCode::Done)
 }
 
@@ -170,7 +170,7 @@ struct Broom {
 }
 
 impl Broom {
-    async fn sweep_all(&mut self, desk: &mut CommandContext) -> Result<()> {
+    async fn sweep_all(&mut self, ctx: &mut CommandContext) -> Result<()> {
         if !self.is_dry {
             // What a prune that was cut had still to remove.
             let left = self.board.read(bb::sweeps)?;
@@ -186,7 +186,7 @@ impl Broom {
         for (number, id) in ids.iter().enumerate() {
             if told.elapsed() >= TELL {
                 told = Instant::now();
-                desk.out
+                ctx.out
                     .note(Line::default().faint(format!("{number} of {} changes", ids.len())))?;
             }
             let begun = Instant::now();
@@ -433,9 +433,9 @@ struct Wip {
     doubtful: Vec<Left>,
 }
 
-fn tell(desk: &mut CommandContext, args: &PruneArgs, shown: &PruneReport) -> Result<()> {
-    if desk.out.is_json() {
-        desk.out.json(shown)?;
+fn tell(ctx: &mut CommandContext, args: &PruneArgs, shown: &PruneReport) -> Result<()> {
+    if ctx.out.is_json() {
+        ctx.out.json(shown)?;
         return Ok(());
     }
     for gone in &shown.pruned {
@@ -449,7 +449,7 @@ fn tell(desk: &mut CommandContext, args: &PruneArgs, shown: &PruneReport) -> Res
             .strong(change_id.as_str())
             .plain("  ")
             .plain(title);
-        desk.out.line(line.faint(format!(
+        ctx.out.line(line.faint(format!(
             "  ended {ended_at}: {} events, {} items, {} runs",
             weight.events,
             weight.items,
@@ -461,14 +461,14 @@ fn tell(desk: &mut CommandContext, args: &PruneArgs, shown: &PruneReport) -> Res
             .strong(kept.change_id.as_str())
             .piece(TextStyle::Notice, "  stays: ")
             .plain(&kept.reason);
-        desk.out.line(line)?;
+        ctx.out.line(line)?;
     }
     for path in &shown.worktrees {
-        desk.out
+        ctx.out
             .line(Line::default().plain(format!("worktree {path}")))?;
     }
     for left in &shown.left {
-        desk.out.note(
+        ctx.out.note(
             Line::default()
                 .piece(TextStyle::Notice, "left: ")
                 .plain(&left.path)
@@ -508,5 +508,5 @@ fn tell(desk: &mut CommandContext, args: &PruneArgs, shown: &PruneReport) -> Res
     if shown.vacuumed {
         said.push_str(&format!("; the blackboard has {} now", size(shown.bytes)));
     }
-    Ok(desk.out.line(said)?)
+    Ok(ctx.out.line(said)?)
 }

@@ -46,15 +46,15 @@ struct Judged {
     outcome: Outcome,
 }
 
-pub(crate) fn read_review(args: &ReadReviewArgs, desk: &mut CommandContext) -> Result<ExitCode> {
+pub(crate) fn read_review(args: &ReadReviewArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     let text = read_text(&args.file)?;
     let threshold = match args.threshold {
         Some(threshold) => threshold,
-        None => desk.settings()?.project("").severity_threshold,
+        None => ctx.settings()?.project("").severity_threshold,
     };
     let reading = review_text::read(&text, threshold);
-    if desk.out.is_json() {
-        desk.out.json(&ReviewReading::from(reading))?;
+    if ctx.out.is_json() {
+        ctx.out.json(&ReviewReading::from(reading))?;
         return Ok(ExitCode::Done);
     }
     let look = match reading.verdict {
@@ -63,15 +63,15 @@ pub(crate) fn read_review(args: &ReadReviewArgs, desk: &mut CommandContext) -> R
             TextStyle::Notice
         }
     };
-    desk.out.line(
+    ctx.out.line(
         Line::default()
             .faint(format!("{:<11}", "verdict"))
             .piece(look, reading.verdict.as_str()),
     )?;
-    field(desk, "reason", &reading.reason)?;
-    field(desk, "dialect", reading.dialect.as_str())?;
+    field(ctx, "reason", &reading.reason)?;
+    field(ctx, "dialect", reading.dialect.as_str())?;
     field(
-        desk,
+        ctx,
         "summary",
         reading.summary.as_deref().unwrap_or_default(),
     )?;
@@ -86,7 +86,7 @@ pub(crate) fn read_review(args: &ReadReviewArgs, desk: &mut CommandContext) -> R
             .map(|path| format!(" {path}{line}"))
             .unwrap_or_default();
         field(
-            desk,
+            ctx,
             "finding",
             format!(
                 "{} {}{place} {}",
@@ -96,13 +96,13 @@ pub(crate) fn read_review(args: &ReadReviewArgs, desk: &mut CommandContext) -> R
     }
     for judgment in &reading.judged {
         field(
-            desk,
+            ctx,
             "earlier",
             format!("{} is {}", judgment.id, judgment.outcome),
         )?;
     }
     for missing in &reading.missing {
-        field(desk, "missing", missing)?;
+        field(ctx, "missing", missing)?;
     }
     Ok(ExitCode::Done)
 }

@@ -44,7 +44,7 @@ pub(crate) struct RejectArgs {
     text: Option<String>,
 }
 
-pub(crate) fn reject(args: &RejectArgs, desk: &mut CommandContext) -> Result<ExitCode> {
+pub(crate) fn reject(args: &RejectArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     let body = match (&args.file, &args.text) {
         (Some(file), _) => read_text(file)?,
         (None, Some(text)) => said(text)?,
@@ -55,7 +55,7 @@ pub(crate) fn reject(args: &RejectArgs, desk: &mut CommandContext) -> Result<Exi
             .hint("say what is to be fixed")
             .into());
     }
-    let change = desk.change(&args.named.change)?;
+    let change = ctx.change(&args.named.change)?;
     if change.state.is_over() {
         let what = format!(
             "{} is {}: nothing more is done for it",
@@ -63,13 +63,13 @@ pub(crate) fn reject(args: &RejectArgs, desk: &mut CommandContext) -> Result<Exi
         );
         return Err(CommandError::new(what).into());
     }
-    let threshold = desk
+    let threshold = ctx
         .settings()?
         .project(change.project_id.as_str())
         .severity_threshold;
     let findings = review_text::read(&body, threshold).findings;
     let id = change.change_id.clone();
-    desk.write_and_judge("reject", |conn, step| {
+    ctx.write_and_judge("reject", |conn, step| {
         let event = NewEvent::about(&id, EventType::WorkRejected, summary(&body))
             .by(&step.actor)
             .with(json!({
@@ -81,7 +81,7 @@ pub(crate) fn reject(args: &RejectArgs, desk: &mut CommandContext) -> Result<Exi
             }));
         bb::append(conn, &event, step.now).map(|_| ())
     })?;
-    told(desk, &id, "is rejected")
+    told(ctx, &id, "is rejected")
 }
 
 /// The first line that says something.

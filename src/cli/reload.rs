@@ -51,29 +51,29 @@ struct ReloadReport {
     reason: Option<String>,
 }
 
-pub(crate) fn reload(_args: &ReloadArgs, desk: &mut CommandContext) -> Result<ExitCode> {
-    whatever_the_settings_say(desk)?;
-    let blackboard = desk.settings()?.blackboard;
+pub(crate) fn reload(_args: &ReloadArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
+    whatever_the_settings_say(ctx)?;
+    let blackboard = ctx.settings()?.blackboard;
     if daemon::holder(&blackboard).is_none() {
         let what = format!("no daemon is running on {}", blackboard.display());
         return Err(CommandError::new(what)
             .hint("`remand run` reads the configuration when it starts")
             .into());
     }
-    let request = desk.write("reload", |conn, step| {
+    let request = ctx.write("reload", |conn, step| {
         bb::request_reload(conn, &step.actor, step.now)
     })?;
-    let Some(event) = answer(desk, request)? else {
+    let Some(event) = answer(ctx, request)? else {
         let what = format!("the daemon has not answered within {} s", LIMIT.as_secs());
         return Err(CommandError::new(what)
             .hint("`remand status` shows whether it works")
             .into());
     };
     let told = told(&event);
-    if desk.out.is_json() {
-        desk.out.json(&told)?;
+    if ctx.out.is_json() {
+        ctx.out.json(&told)?;
     } else {
-        print(desk, &told)?;
+        print(ctx, &told)?;
     }
     Ok(if told.applied {
         ExitCode::Done
@@ -82,8 +82,8 @@ pub(crate) fn reload(_args: &ReloadArgs, desk: &mut CommandContext) -> Result<Ex
     })
 }
 
-fn answer(desk: &CommandContext, request: i64) -> Result<Option<Event>> {
-    let mut board = desk.board()?;
+fn answer(ctx: &CommandContext, request: i64) -> Result<Option<Event>> {
+    let mut board = ctx.board()?;
     wait(async {
         let begun = Instant::now();
         loop {
@@ -105,31 +105,31 @@ fn told(event: &Event) -> ReloadReport {
     told
 }
 
-fn print(desk: &mut CommandContext, told: &ReloadReport) -> Result<()> {
+fn print(ctx: &mut CommandContext, told: &ReloadReport) -> Result<()> {
     if let Some(reason) = &told.reason {
-        desk.out.line(
+        ctx.out.line(
             Line::default()
                 .piece(TextStyle::Bad, "refused")
                 .plain("  the old settings stay in force"),
         )?;
-        desk.out.block(reason, 2)?;
+        ctx.out.block(reason, 2)?;
         return Ok(());
     }
     let file = told
         .config
         .as_deref()
         .unwrap_or("no config file: the defaults");
-    desk.out.line(
+    ctx.out.line(
         Line::default()
             .piece(TextStyle::Good, "applied")
             .plain(format!("  {file}")),
     )?;
     if told.changed.is_empty() && told.files.is_empty() {
-        desk.out.line("  nothing changed")?;
+        ctx.out.line("  nothing changed")?;
     }
     for one in &told.changed {
         let value = |text: &Option<String>| text.clone().unwrap_or_else(|| "(not set)".to_owned());
-        desk.out.line(format!(
+        ctx.out.line(format!(
             "  {}: {} → {}",
             one.key,
             value(&one.from),
@@ -137,20 +137,20 @@ fn print(desk: &mut CommandContext, told: &ReloadReport) -> Result<()> {
         ))?;
     }
     if told.more > 0 {
-        desk.out.line(format!("  and {} more", told.more))?;
+        ctx.out.line(format!("  and {} more", told.more))?;
     }
     for name in told.files.iter().filter(|name| name.contains('/')) {
-        desk.out.line(format!("  {name}"))?;
+        ctx.out.line(format!("  {name}"))?;
     }
     for one in &told.weaker {
-        desk.out.line(
+        ctx.out.line(
             Line::default()
                 .piece(TextStyle::Notice, "  note: ")
                 .plain(one),
         )?;
     }
     if !told.kept.is_empty() {
-        desk.out.line(format!(
+        ctx.out.line(format!(
             "  needs a restart of the daemon: {}",
             told.kept.join(", ")
         ))?;
@@ -159,20 +159,20 @@ fn print(desk: &mut CommandContext, told: &ReloadReport) -> Result<()> {
 }
 
 /// For the board and `status`: a changed configuration that the daemon does not use.
-pub(crate) fn not_in_force(desk: &CommandContext) -> Result<Option<bb::Changed>> {
-    let is_running = daemon::holder(&desk.settings()?.blackboard).is_some();
-    let row = desk.read(bb::configuration)?;
+pub(crate) fn not_in_force(ctx: &CommandContext) -> Result<Option<bb::Changed>> {
+    let is_running = daemon::holder(&ctx.settings()?.blackboard).is_some();
+    let row = ctx.read(bb::configuration)?;
     Ok(row.and_then(|row| row.changed).filter(|_| is_running))
 }
 
 /// Says that a changed configuration is not in force, before what a command shows.
-pub(crate) fn banner(desk: &mut CommandContext) -> Result<()> {
-    if let Some(changed) = not_in_force(desk)? {
+pub(crate) fn banner(ctx: &mut CommandContext) -> Result<()> {
+    if let Some(changed) = not_in_force(ctx)? {
         let line = Line::default()
             .piece(TextStyle::Notice, sentence(&changed))
             .plain(": ")
             .command(command(&changed));
-        desk.out.note(line)?;
+        ctx.out.note(line)?;
     }
     Ok(())
 }

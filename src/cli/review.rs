@@ -58,26 +58,26 @@ pub(crate) struct ReviewArgs {
     shadow: bool,
 }
 
-pub(crate) fn review(args: &ReviewArgs, desk: &mut CommandContext) -> Result<ExitCode> {
-    desk.may_begin();
-    let settings = desk.settings()?;
-    let found = worktree_check::look(args, &settings, desk)?;
-    let live = desk.read(|conn| bb::live_change_at(conn, &found.path))?;
+pub(crate) fn review(args: &ReviewArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
+    ctx.may_begin();
+    let settings = ctx.settings()?;
+    let found = worktree_check::look(args, &settings, ctx)?;
+    let live = ctx.read(|conn| bb::live_change_at(conn, &found.path))?;
     let (id, what) = match live {
-        None => (enter(args, &settings, &found, desk)?, "is to be reviewed"),
-        Some(change) => match standing(desk, &change, &found)? {
-            Standing::Known(what) => return told(desk, &change.change_id, what),
+        None => (enter(args, &settings, &found, ctx)?, "is to be reviewed"),
+        Some(change) => match standing(ctx, &change, &found)? {
+            Standing::Known(what) => return told(ctx, &change.change_id, what),
             Standing::Moved => {
                 let id = change.change_id;
-                desk.write("review", |conn, step| {
+                ctx.write("review", |conn, step| {
                     bb::review_new_head(conn, &id, &found.head, &step.actor, step.now)
                 })?;
                 (id, "has a new head, which is to be reviewed")
             }
         },
     };
-    say_who_works(&settings, found.project.project_id.as_str(), desk)?;
-    told(desk, &id, what)
+    say_who_works(&settings, found.project.project_id.as_str(), ctx)?;
+    told(ctx, &id, what)
 }
 
 /// A new change with its review, in one transaction; with its project, where that is new too.
@@ -85,10 +85,10 @@ fn enter(
     args: &ReviewArgs,
     settings: &Loaded,
     found: &CheckedWorktree,
-    desk: &CommandContext,
+    ctx: &CommandContext,
 ) -> Result<ChangeId> {
     let own = settings.project(found.project.project_id.as_str());
-    let evaluators = desk.evaluators(settings)?;
+    let evaluators = ctx.evaluators(settings)?;
     let most_fixes = settings
         .max_fix_cycles(
             found.project.project_id.as_str(),
@@ -117,7 +117,7 @@ fn enter(
         shadow: shadow::word(args.shadow, settings, &found.project.project_id, in_force),
         actor: actor.to_owned(),
     };
-    desk.write("review", |conn, step| {
+    ctx.write("review", |conn, step| {
         if found.is_new_project {
             bb::insert_project(conn, &found.project)?;
             bb::set_project_shadow(conn, &found.project.project_id, own.shadow, step.now)?;
@@ -160,9 +160,9 @@ enum Standing {
     Moved,
 }
 
-fn standing(desk: &CommandContext, change: &Change, found: &CheckedWorktree) -> Result<Standing> {
+fn standing(ctx: &CommandContext, change: &Change, found: &CheckedWorktree) -> Result<Standing> {
     let id = &change.change_id;
-    let (items, review) = desk.read(|conn| {
+    let (items, review) = ctx.read(|conn| {
         Ok((
             bb::items_of(conn, id)?,
             bb::review_of_head(conn, id, &found.head)?,

@@ -34,11 +34,11 @@ pub(crate) struct TickArgs {}
 #[derive(Debug, Args)]
 pub(crate) struct WorkArgs {}
 
-pub(crate) fn run(_args: &RunArgs, desk: &mut CommandContext) -> Result<ExitCode> {
-    let settings = desk.settings()?;
-    logging::begin(&settings.config.log, desk.verbose, logging::Talk::Log);
-    let missing = missing(&settings, desk)?;
-    let (place, out) = (desk.place().clone(), &mut desk.out);
+pub(crate) fn run(_args: &RunArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
+    let settings = ctx.settings()?;
+    logging::begin(&settings.config.log, ctx.verbose, logging::Talk::Log);
+    let missing = missing(&settings, ctx)?;
+    let (place, out) = (ctx.place().clone(), &mut ctx.out);
     let ready = || {
         let pid = std::process::id();
         let said = if out.is_json() {
@@ -82,8 +82,8 @@ pub(crate) fn run(_args: &RunArgs, desk: &mut CommandContext) -> Result<ExitCode
 }
 
 /// What a daemon lacks that would have nothing to do for ever.
-fn missing(settings: &Loaded, desk: &CommandContext) -> Result<Vec<String>> {
-    let projects = match desk.board_there(settings)? {
+fn missing(settings: &Loaded, ctx: &CommandContext) -> Result<Vec<String>> {
+    let projects = match ctx.board_there(settings)? {
         Some(mut board) => board.read(bb::list_projects)?,
         None => Vec::new(),
     };
@@ -119,31 +119,31 @@ fn missing(settings: &Loaded, desk: &CommandContext) -> Result<Vec<String>> {
     Ok(missing)
 }
 
-pub(crate) fn tick(_args: &TickArgs, desk: &mut CommandContext) -> Result<ExitCode> {
-    let settings = desk.settings()?;
-    logging::begin(&settings.config.log, desk.verbose, logging::Talk::Warnings);
+pub(crate) fn tick(_args: &TickArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
+    let settings = ctx.settings()?;
+    logging::begin(&settings.config.log, ctx.verbose, logging::Talk::Warnings);
     let done = daemon::tick(&settings)?;
-    told(desk, done)
+    told(ctx, done)
 }
 
-pub(crate) fn work(_args: &WorkArgs, desk: &mut CommandContext) -> Result<ExitCode> {
-    let settings = desk.settings()?;
-    logging::begin(&settings.config.log, desk.verbose, logging::Talk::Warnings);
+pub(crate) fn work(_args: &WorkArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
+    let settings = ctx.settings()?;
+    logging::begin(&settings.config.log, ctx.verbose, logging::Talk::Warnings);
     let done = daemon::work(&settings)?;
-    told(desk, done)
+    told(ctx, done)
 }
 
-fn told(desk: &mut CommandContext, done: daemon::Done) -> Result<ExitCode> {
-    if desk.out.is_json() {
-        desk.out
+fn told(ctx: &mut CommandContext, done: daemon::Done) -> Result<ExitCode> {
+    if ctx.out.is_json() {
+        ctx.out
             .json(&serde_json::json!({ "applied": done.applied, "ran": done.ran }))?;
     } else {
-        desk.out.line(format!(
+        ctx.out.line(format!(
             "{} carried out, {} run",
             many(done.applied, "proposal"),
             many(done.ran, "item")
         ))?;
-        stop::banner(desk)?;
+        stop::banner(ctx)?;
     }
     Ok(ExitCode::Done)
 }

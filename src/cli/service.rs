@@ -119,12 +119,12 @@ pub(crate) struct PrintArgs {
     which: Which,
 }
 
-pub(crate) fn service(command: &ServiceCommand, desk: &mut CommandContext) -> Result<ExitCode> {
+pub(crate) fn service(command: &ServiceCommand, ctx: &mut CommandContext) -> Result<ExitCode> {
     match command {
-        ServiceCommand::Install(args) => install(args, desk),
-        ServiceCommand::Uninstall(args) => uninstall(args, desk),
-        ServiceCommand::Status(args) => status(args, desk),
-        ServiceCommand::Print(args) => print(args, desk),
+        ServiceCommand::Install(args) => install(args, ctx),
+        ServiceCommand::Uninstall(args) => uninstall(args, ctx),
+        ServiceCommand::Status(args) => status(args, ctx),
+        ServiceCommand::Print(args) => print(args, ctx),
     }
 }
 
@@ -138,9 +138,9 @@ fn refuse_for_root(which: &Which) -> Result<()> {
     Ok(())
 }
 
-fn install(args: &InstallArgs, desk: &mut CommandContext) -> Result<ExitCode> {
+fn install(args: &InstallArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     refuse_for_root(&args.which)?;
-    let mut site = InstallTarget::find(&args.which, desk)?;
+    let mut site = InstallTarget::find(&args.which, ctx)?;
     if let Some(problem) = site.problem.take() {
         return Err(problem.into());
     }
@@ -188,30 +188,30 @@ fn install(args: &InstallArgs, desk: &mut CommandContext) -> Result<ExitCode> {
     if (is_new || logins.is_some()) && was_active && left.is_empty() {
         left.extend(manager.restart().map(|step| step.join(" ")));
     }
-    if desk.out.is_json() {
+    if ctx.out.is_json() {
         let told = look(&site, &manager, left)?;
-        desk.out.json(&told)?;
+        ctx.out.json(&told)?;
     } else {
         let what = if is_new {
             "is written"
         } else {
             "is there already, as it would be written now"
         };
-        desk.out.line(
+        ctx.out.line(
             Line::default()
                 .strong(site.file.display().to_string())
                 .plain(format!(" {what}")),
         )?;
-        print_what_holds(&site, desk)?;
+        print_what_holds(&site, ctx)?;
         if let Some(file) = &logins {
-            field(desk, "logins", file.display().to_string())?;
+            field(ctx, "logins", file.display().to_string())?;
         }
         for command in &left {
-            desk.out
+            ctx.out
                 .line(Line::default().plain("  left to type: ").command(command))?;
         }
         for hint in site.hints(args.with_logins) {
-            desk.out.note(hint)?;
+            ctx.out.note(hint)?;
         }
     }
     if let (Some(pid), Some(start)) = (other, manager.start_step()) {
@@ -235,17 +235,17 @@ fn install(args: &InstallArgs, desk: &mut CommandContext) -> Result<ExitCode> {
 
 /// The settings, the blackboard and the projects of the daemon: those of a unit of the machine are often not the ones
 /// that the person who installs it works with.
-fn print_what_holds(site: &InstallTarget, desk: &mut CommandContext) -> Result<()> {
+fn print_what_holds(site: &InstallTarget, ctx: &mut CommandContext) -> Result<()> {
     let settings = site
         .settings
         .as_ref()
         .map(|file| file.display().to_string());
     field(
-        desk,
+        ctx,
         "settings",
         settings.as_deref().unwrap_or("none, the defaults hold"),
     )?;
-    field(desk, "blackboard", site.blackboard.display().to_string())?;
+    field(ctx, "blackboard", site.blackboard.display().to_string())?;
     let projects = match &site.projects {
         None => "not known: the blackboard can't be read here".to_owned(),
         Some(none) if none.is_empty() => format!("none yet: `{}`", site.remand("project add PATH")),
@@ -255,18 +255,18 @@ fn print_what_holds(site: &InstallTarget, desk: &mut CommandContext) -> Result<(
             .collect::<Vec<_>>()
             .join(", "),
     };
-    field(desk, "projects", projects)
+    field(ctx, "projects", projects)
 }
 
-fn uninstall(args: &UninstallArgs, desk: &mut CommandContext) -> Result<ExitCode> {
-    let site = InstallTarget::find(&args.which, desk)?;
+fn uninstall(args: &UninstallArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
+    let site = InstallTarget::find(&args.which, ctx)?;
     let before = read(&site.file)?;
     let Some(before) = before else {
-        if desk.out.is_json() {
+        if ctx.out.is_json() {
             let told = look(&site, &Manager::of(&site), Vec::new())?;
-            desk.out.json(&told)?;
+            ctx.out.json(&told)?;
         } else {
-            desk.out.line(format!(
+            ctx.out.line(format!(
                 "nothing to do: there is no {}",
                 site.file.display()
             ))?;
@@ -307,28 +307,28 @@ fn uninstall(args: &UninstallArgs, desk: &mut CommandContext) -> Result<ExitCode
             StepResult::NotThere => left.push((step.clone(), not_there(&step))),
         }
     }
-    if desk.out.is_json() {
+    if ctx.out.is_json() {
         let told = look(
             &site,
             &manager,
             left.into_iter().map(|(step, _)| step.join(" ")).collect(),
         )?;
-        desk.out.json(&told)?;
+        ctx.out.json(&told)?;
         return Ok(ExitCode::Done);
     }
-    desk.out.line(format!(
+    ctx.out.line(format!(
         "{} is removed; blackboard, settings and worktrees stay as they are",
         site.file.display()
     ))?;
     for (step, why) in left {
-        desk.out.note(
+        ctx.out.note(
             Line::default()
                 .plain(format!("{why}; left to type: "))
                 .command(step.join(" ")),
         )?;
     }
     if let Some(pid) = daemon::holder(&site.blackboard) {
-        desk.out.note(format!(
+        ctx.out.note(format!(
             "a daemon still runs on {}, with pid {pid}",
             site.blackboard.display()
         ))?;
@@ -340,20 +340,20 @@ fn not_there(step: &[String]) -> String {
     format!("{} is not there", step.first().map_or("", String::as_str))
 }
 
-fn print(args: &PrintArgs, desk: &mut CommandContext) -> Result<ExitCode> {
-    let site = InstallTarget::find(&args.which, desk)?;
+fn print(args: &PrintArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
+    let site = InstallTarget::find(&args.which, ctx)?;
     let text = site.text()?;
-    if desk.out.is_json() {
-        desk.out
+    if ctx.out.is_json() {
+        ctx.out
             .json(&serde_json::json!({ "file": site.file, "text": text }))?;
     } else {
-        desk.out.raw(&text)?;
+        ctx.out.raw(&text)?;
     }
     for warning in site.warnings() {
-        desk.out.note(warning)?;
+        ctx.out.note(warning)?;
     }
     if let Some(problem) = &site.problem {
-        desk.out.note(format!(
+        ctx.out.note(format!(
             "note: this uses the defaults: {}",
             first_line(problem)
         ))?;

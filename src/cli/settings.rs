@@ -76,16 +76,16 @@ struct Checked {
     in_force: Option<bool>,
 }
 
-pub(crate) fn settings(command: ConfigCommand, desk: &mut CommandContext) -> Result<ExitCode> {
+pub(crate) fn settings(command: ConfigCommand, ctx: &mut CommandContext) -> Result<ExitCode> {
     match command {
-        ConfigCommand::Show(args) => show(&args, desk),
-        ConfigCommand::Check(_) => check(desk),
-        ConfigCommand::Path(_) => path(desk),
-        ConfigCommand::Defaults(_) => defaults(desk),
+        ConfigCommand::Show(args) => show(&args, ctx),
+        ConfigCommand::Check(_) => check(ctx),
+        ConfigCommand::Path(_) => path(ctx),
+        ConfigCommand::Defaults(_) => defaults(ctx),
     }
 }
 
-fn show(args: &ShowArgs, desk: &mut CommandContext) -> Result<ExitCode> {
+fn show(args: &ShowArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     let wanted = |key: &str| {
         args.key.as_deref().is_none_or(|start| {
             key == start
@@ -94,8 +94,8 @@ fn show(args: &ShowArgs, desk: &mut CommandContext) -> Result<ExitCode> {
                     .is_some_and(|rest| rest.starts_with('.'))
         })
     };
-    let settings = desk.settings()?;
-    let (in_force, row) = in_force(desk, &settings);
+    let settings = ctx.settings()?;
+    let (in_force, row) = in_force(ctx, &settings);
     let known = row
         .filter(|_| matches!(in_force, InForce::Yes { .. } | InForce::No { .. }))
         .map(|row| row.settings);
@@ -118,16 +118,16 @@ fn show(args: &ShowArgs, desk: &mut CommandContext) -> Result<ExitCode> {
         ));
         return Err(fail.hint("`remand config show` lists them all").into());
     }
-    if desk.out.is_json() {
-        desk.out.json(&shown)?;
+    if ctx.out.is_json() {
+        ctx.out.json(&shown)?;
         return Ok(ExitCode::Done);
     }
     let mut table = Table::new(&["KEY", "VALUE", "FROM"]);
     for setting in &shown {
         table.row([&setting.key, &setting.value, &setting.origin]);
     }
-    desk.out.table(&table)?;
-    tell_in_force(desk, &in_force)?;
+    ctx.out.table(&table)?;
+    tell_in_force(ctx, &in_force)?;
     for setting in shown.iter().filter(|setting| {
         setting
             .in_force
@@ -135,16 +135,16 @@ fn show(args: &ShowArgs, desk: &mut CommandContext) -> Result<ExitCode> {
             .is_some_and(|value| *value != setting.value)
     }) {
         let value = setting.in_force.as_deref().unwrap_or_default();
-        desk.out
+        ctx.out
             .note(format!("  in force: {} = {value}", setting.key))?;
     }
     Ok(ExitCode::Done)
 }
 
 /// How they relate to those of the running daemon. A blackboard that can't be read is no fault of the settings.
-fn in_force(desk: &CommandContext, settings: &Loaded) -> (InForce, Option<bb::Configuration>) {
+fn in_force(ctx: &CommandContext, settings: &Loaded) -> (InForce, Option<bb::Configuration>) {
     let read = || -> Result<Option<bb::Configuration>> {
-        let Some(mut board) = desk.board_there(settings)? else {
+        let Some(mut board) = ctx.board_there(settings)? else {
             return Ok(None);
         };
         Ok(board.read(bb::configuration)?)
@@ -153,7 +153,7 @@ fn in_force(desk: &CommandContext, settings: &Loaded) -> (InForce, Option<bb::Co
     (InForce::of(settings, row.as_ref()), row)
 }
 
-fn tell_in_force(desk: &mut CommandContext, in_force: &InForce) -> Result<()> {
+fn tell_in_force(ctx: &mut CommandContext, in_force: &InForce) -> Result<()> {
     // The next daemon reads them: there is nothing to report.
     if *in_force == InForce::NoDaemon {
         return Ok(());
@@ -167,30 +167,30 @@ fn tell_in_force(desk: &mut CommandContext, in_force: &InForce) -> Result<()> {
     let line = in_force
         .command()
         .map_or(line.clone(), |command| line.plain(": ").command(command));
-    desk.out.note(line)?;
+    ctx.out.note(line)?;
     Ok(())
 }
 
-fn check(desk: &mut CommandContext) -> Result<ExitCode> {
-    let settings = desk.settings()?;
-    desk.evaluators(&settings)?;
+fn check(ctx: &mut CommandContext) -> Result<ExitCode> {
+    let settings = ctx.settings()?;
+    ctx.evaluators(&settings)?;
     Prompts::load(settings.prompts.as_deref())?;
     let config = settings
         .file
         .as_ref()
         .map(|file| file.display().to_string());
     // A blackboard that can't be read is no fault of the settings: `check` and `doctor` say what is wrong with it.
-    let strays = known_projects(desk, &settings)
+    let strays = known_projects(ctx, &settings)
         .map(|known| settings.strays(&known))
         .unwrap_or_default();
-    let (in_force, _) = in_force(desk, &settings);
-    if desk.out.is_json() {
+    let (in_force, _) = in_force(ctx, &settings);
+    if ctx.out.is_json() {
         let warnings = strays
             .iter()
             .map(|stray| format!("{}: {}", stray.what, stray.hint))
             .collect();
         let in_force = in_force.is_in_force();
-        desk.out.json(&Checked {
+        ctx.out.json(&Checked {
             ok: true,
             config,
             warnings,
@@ -199,13 +199,13 @@ fn check(desk: &mut CommandContext) -> Result<ExitCode> {
         return Ok(ExitCode::Done);
     }
     for stray in &strays {
-        desk.out.note(
+        ctx.out.note(
             Line::default()
                 .piece(TextStyle::Notice, "warning:")
                 .plain(" ")
                 .plain(&stray.what),
         )?;
-        desk.out.note(
+        ctx.out.note(
             Line::default()
                 .piece(TextStyle::Command, "hint:")
                 .plain(" ")
@@ -213,17 +213,17 @@ fn check(desk: &mut CommandContext) -> Result<ExitCode> {
         )?;
     }
     let what = config.unwrap_or_else(|| "there is no config file: the defaults hold".into());
-    desk.out.line(
+    ctx.out.line(
         Line::default()
             .piece(TextStyle::Good, "ok")
             .plain(format!("  {what}")),
     )?;
-    tell_in_force(desk, &in_force)?;
+    tell_in_force(ctx, &in_force)?;
     Ok(ExitCode::Done)
 }
 
-fn known_projects(desk: &CommandContext, settings: &Loaded) -> Result<Vec<String>> {
-    let Some(mut board) = desk.board_there(settings)? else {
+fn known_projects(ctx: &CommandContext, settings: &Loaded) -> Result<Vec<String>> {
+    let Some(mut board) = ctx.board_there(settings)? else {
         return Ok(Vec::new());
     };
     let known = board.read(bb::list_projects)?;
@@ -234,48 +234,48 @@ fn known_projects(desk: &CommandContext, settings: &Loaded) -> Result<Vec<String
 }
 
 /// Works with a file that cannot be used too: whoever has to edit it must find it.
-fn path(desk: &mut CommandContext) -> Result<ExitCode> {
-    let loaded = desk.settings();
-    let file = config::file_to_write(desk.place());
+fn path(ctx: &mut CommandContext) -> Result<ExitCode> {
+    let loaded = ctx.settings();
+    let file = config::file_to_write(ctx.place());
     let exists = file.as_ref().is_some_and(|file| file.is_file());
     let config = file.map(|file| file.display().to_string());
-    if desk.out.is_json() {
+    if ctx.out.is_json() {
         let blackboard = match &loaded {
             Ok(settings) => Some(settings.blackboard.clone()),
-            Err(_) => config::blackboard_despite(desk.place()),
+            Err(_) => config::blackboard_despite(ctx.place()),
         };
         let blackboard = blackboard.map(|path| path.display().to_string());
-        desk.out.json(&Where {
+        ctx.out.json(&Where {
             config,
             exists,
             blackboard,
         })?;
         return Ok(ExitCode::Done);
     }
-    desk.out.line(config.unwrap_or_default())?;
+    ctx.out.line(config.unwrap_or_default())?;
     match (exists, loaded.is_ok()) {
         (true, true) => {}
-        (true, false) => desk
+        (true, false) => ctx
             .out
             .note("note: it cannot be used; `remand config check` says why")?,
         (false, true) => {
-            desk.out
+            ctx.out
                 .note("note: it is not there, and the defaults hold; `remand init` writes one")?;
         }
-        (false, false) => desk
+        (false, false) => ctx
             .out
             .note("note: it is not there; `remand init` writes one")?,
     }
     Ok(ExitCode::Done)
 }
 
-fn defaults(desk: &mut CommandContext) -> Result<ExitCode> {
-    if desk.out.is_json() {
-        desk.out.json(&Text {
+fn defaults(ctx: &mut CommandContext) -> Result<ExitCode> {
+    if ctx.out.is_json() {
+        ctx.out.json(&Text {
             text: config::default_text(),
         })?;
     } else {
-        desk.out.block(config::default_text(), 0)?;
+        ctx.out.block(config::default_text(), 0)?;
     }
     Ok(ExitCode::Done)
 }

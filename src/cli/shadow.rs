@@ -43,16 +43,16 @@ enum Word {
     Off,
 }
 
-pub(crate) fn shadow(args: &ShadowArgs, desk: &mut CommandContext) -> Result<ExitCode> {
-    let before = desk.change(&args.named.change)?;
+pub(crate) fn shadow(args: &ShadowArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
+    let before = ctx.change(&args.named.change)?;
     let id = before.change_id;
     let mode = match args.word {
         Word::Review => Some(ShadowMode::Review),
         Word::Dry => Some(ShadowMode::Dry),
         Word::Off => None,
     };
-    let was = desk.read(|conn| bb::change_shadow(conn, &bb::change(conn, &id)?))?;
-    desk.write("shadow", |conn, step| {
+    let was = ctx.read(|conn| bb::change_shadow(conn, &bb::change(conn, &id)?))?;
+    ctx.write("shadow", |conn, step| {
         bb::set_shadow(conn, &id, mode, &step.actor, step.now)
     })?;
     let what = match (was, mode) {
@@ -64,7 +64,7 @@ pub(crate) fn shadow(args: &ShadowArgs, desk: &mut CommandContext) -> Result<Exi
         (Some(_), None) => "is out of shadow: what waits may run",
         (None, None) => "is not in shadow",
     };
-    told(desk, &id, what)
+    told(ctx, &id, what)
 }
 
 /// The word of its own that a change has from the start. What the settings say is the daemon's to put in force for a
@@ -81,12 +81,12 @@ pub(super) fn word(
 }
 
 /// For `why`: the settings say something else than what is in force for a change without a word of its own.
-pub(super) fn unread(desk: &CommandContext, change: &Change) -> Result<Option<String>> {
+pub(super) fn unread(ctx: &CommandContext, change: &Change) -> Result<Option<String>> {
     if change.state.is_over() || change.shadow_word.is_some() {
         return Ok(None);
     }
-    let in_force = desk.read(|conn| bb::project_shadow(conn, &change.project_id))?;
-    let unread = UnreadShadow::of(&desk.settings()?, &change.project_id, in_force);
+    let in_force = ctx.read(|conn| bb::project_shadow(conn, &change.project_id))?;
+    let unread = UnreadShadow::of(&ctx.settings()?, &change.project_id, in_force);
     Ok(unread.map(|unread| format!("{}: {}", unread.says(), unread.remedy())))
 }
 

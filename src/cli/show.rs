@@ -48,10 +48,10 @@ pub(crate) enum Thing {
 
 /// What a person means by an id. The letter in front says what it names; a branch may look like an id, so a change by
 /// that name is the last guess.
-pub(crate) fn find(desk: &CommandContext, text: &str) -> Result<Thing> {
-    let name = desk.pull_name(text)?;
+pub(crate) fn find(ctx: &CommandContext, text: &str) -> Result<Thing> {
+    let name = ctx.pull_name(text)?;
     let text = name.as_deref().unwrap_or(text);
-    let found = desk.read(|conn| {
+    let found = ctx.read(|conn| {
         if let Some(thing) = by_id(conn, text)? {
             return Ok(Ok(thing));
         }
@@ -62,8 +62,8 @@ pub(crate) fn find(desk: &CommandContext, text: &str) -> Result<Thing> {
     })?;
     match (found, PrRef::parse(text)) {
         (Ok(thing), _) => Ok(thing),
-        (Err(_), Some(name)) => Ok(Thing::Pull(Box::new(UnwatchedPr::look(desk, &name)?))),
-        (Err(near), None) => Err(desk
+        (Err(_), Some(name)) => Ok(Thing::Pull(Box::new(UnwatchedPr::look(ctx, &name)?))),
+        (Err(near), None) => Err(ctx
             .pruned(text)?
             .unwrap_or_else(|| not_there(text, &near))
             .into()),
@@ -115,17 +115,17 @@ fn not_there(text: &str, near: &[String]) -> CommandError {
         .hint("ids: c1 change, w1 work item, r1 run, v1 review, j1 rejection, f1 finding, 1 event; `remand list --all` shows the changes")
 }
 
-pub(crate) fn show(args: &ShowArgs, desk: &mut CommandContext) -> Result<ExitCode> {
-    match find(desk, &args.id)? {
-        Thing::Change(change) => one(desk, change),
-        Thing::Item(item) => show_item(desk, item),
-        Thing::Run(run) => show_run(desk, &run),
-        Thing::Review(change, review) => show_review(desk, &change, &review),
-        Thing::Rejection(rejection) => show_rejection(desk, &rejection),
-        Thing::Finding(change, finding) => show_finding(desk, &change, &finding),
-        Thing::Event(event) => show_event(desk, &event),
-        Thing::Project(project) => show_project(desk, &project),
-        Thing::Pull(pull) => show_unwatched(desk, &pull),
+pub(crate) fn show(args: &ShowArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
+    match find(ctx, &args.id)? {
+        Thing::Change(change) => one(ctx, change),
+        Thing::Item(item) => show_item(ctx, item),
+        Thing::Run(run) => show_run(ctx, &run),
+        Thing::Review(change, review) => show_review(ctx, &change, &review),
+        Thing::Rejection(rejection) => show_rejection(ctx, &rejection),
+        Thing::Finding(change, finding) => show_finding(ctx, &change, &finding),
+        Thing::Event(event) => show_event(ctx, &event),
+        Thing::Project(project) => show_project(ctx, &project),
+        Thing::Pull(pull) => show_unwatched(ctx, &pull),
     }
 }
 
@@ -150,13 +150,13 @@ struct ItemDetail {
 }
 
 /// For `item show` too.
-pub(crate) fn item(desk: &mut CommandContext, id: &ItemId) -> Result<ExitCode> {
-    let item = desk.read(|conn| bb::item(conn, id))?;
-    show_item(desk, item)
+pub(crate) fn item(ctx: &mut CommandContext, id: &ItemId) -> Result<ExitCode> {
+    let item = ctx.read(|conn| bb::item(conn, id))?;
+    show_item(ctx, item)
 }
 
-fn show_item(desk: &mut CommandContext, item: Item) -> Result<ExitCode> {
-    let detail = desk.read(|conn| {
+fn show_item(ctx: &mut CommandContext, item: Item) -> Result<ExitCode> {
+    let detail = ctx.read(|conn| {
         let (runs, rejections) = (
             bb::runs_of(conn, &item.item_id)?,
             bb::rejections_in(conn, &item.item_id)?,
@@ -173,64 +173,64 @@ fn show_item(desk: &mut CommandContext, item: Item) -> Result<ExitCode> {
             rejections,
         })
     })?;
-    if desk.out.is_json() {
-        desk.out.json(&detail)?;
+    if ctx.out.is_json() {
+        ctx.out.json(&detail)?;
         return Ok(ExitCode::Done);
     }
     let item = &detail.item;
-    heading(desk, item.item_id.as_str(), &item.title)?;
-    field(desk, "source", item.source.as_str())?;
-    field(desk, "status", item.status.as_str())?;
-    field(desk, "priority", item.priority.as_str())?;
+    heading(ctx, item.item_id.as_str(), &item.title)?;
+    field(ctx, "source", item.source.as_str())?;
+    field(ctx, "status", item.status.as_str())?;
+    field(ctx, "priority", item.priority.as_str())?;
     field(
-        desk,
+        ctx,
         "change",
         item.change_id.as_ref().map_or("", ChangeId::as_str),
     )?;
     field(
-        desk,
+        ctx,
         "made",
-        format!("{} ({})", item.created_at, ago(item.created_at, desk.now)),
+        format!("{} ({})", item.created_at, ago(item.created_at, ctx.now)),
     )?;
     field(
-        desk,
+        ctx,
         "claimed by",
         item.claimed_by.as_deref().unwrap_or_default(),
     )?;
     field(
-        desk,
+        ctx,
         "lease",
         item.lease_expires_at
             .map(|lease| lease.to_string())
             .unwrap_or_default(),
     )?;
     field(
-        desk,
+        ctx,
         "not before",
         item.not_before
             .map(|moment| moment.to_string())
             .unwrap_or_default(),
     )?;
     field(
-        desk,
+        ctx,
         "attempt",
         format!("{} (epoch {})", item.attempt, item.epoch),
     )?;
     field(
-        desk,
+        ctx,
         "failed",
         item.failure_reason.as_deref().unwrap_or_default(),
     )?;
     if let Some(shadow) = &detail.shadow {
         field(
-            desk,
+            ctx,
             "shadow",
             format!("would have run {}", bb::shadow_told(item, shadow)),
         )?;
-        field(desk, "prompt", shadow.prompt.as_deref().unwrap_or_default())?;
+        field(ctx, "prompt", shadow.prompt.as_deref().unwrap_or_default())?;
     }
     if let Some(review) = &detail.shadow_review {
-        field(desk, "in shadow", review.text())?;
+        field(ctx, "in shadow", review.text())?;
         for one in &review.findings {
             let line = one.line.map(|line| format!(":{line}")).unwrap_or_default();
             let place = one
@@ -239,18 +239,18 @@ fn show_item(desk: &mut CommandContext, item: Item) -> Result<ExitCode> {
                 .map(|path| format!(" {path}{line}"))
                 .unwrap_or_default();
             field(
-                desk,
+                ctx,
                 "finding",
                 format!("{}{place} {}", one.severity, one.text),
             )?;
         }
     }
     for run in &detail.runs {
-        field(desk, "run", run_line(run))?;
+        field(ctx, "run", run_line(run))?;
     }
     for rejection in &detail.rejections {
         field(
-            desk,
+            ctx,
             "rejection",
             format!(
                 "{} ({}): {}",
@@ -258,7 +258,7 @@ fn show_item(desk: &mut CommandContext, item: Item) -> Result<ExitCode> {
             ),
         )?;
     }
-    metadata(desk, &item.metadata)?;
+    metadata(ctx, &item.metadata)?;
     Ok(ExitCode::Done)
 }
 
@@ -271,20 +271,20 @@ fn run_line(run: &Run) -> String {
     format!("{} by {}: {ended}{status}", run.run_id, run.agent)
 }
 
-fn show_run(desk: &mut CommandContext, run: &Run) -> Result<ExitCode> {
-    if desk.out.is_json() {
-        desk.out.json(run)?;
+fn show_run(ctx: &mut CommandContext, run: &Run) -> Result<ExitCode> {
+    if ctx.out.is_json() {
+        ctx.out.json(run)?;
         return Ok(ExitCode::Done);
     }
-    heading(desk, run.run_id.as_str(), &format!("by {}", run.agent))?;
-    field(desk, "item", run.item_id.as_str())?;
-    field(desk, "change", run.change_id.as_str())?;
-    field(desk, "model", run.model.as_deref().unwrap_or_default())?;
-    field(desk, "session", run.session.as_deref().unwrap_or_default())?;
+    heading(ctx, run.run_id.as_str(), &format!("by {}", run.agent))?;
+    field(ctx, "item", run.item_id.as_str())?;
+    field(ctx, "change", run.change_id.as_str())?;
+    field(ctx, "model", run.model.as_deref().unwrap_or_default())?;
+    field(ctx, "session", run.session.as_deref().unwrap_or_default())?;
     field(
-        desk,
+        ctx,
         "started",
-        format!("{} ({})", run.started_at, ago(run.started_at, desk.now)),
+        format!("{} ({})", run.started_at, ago(run.started_at, ctx.now)),
     )?;
     let ended = run.ended.map(|ended| ended.as_str()).unwrap_or("not yet");
     let status = run
@@ -295,15 +295,15 @@ fn show_run(desk: &mut CommandContext, run: &Run) -> Result<ExitCode> {
         .ended_at
         .map(|at| format!(", after {}", span(at.since(run.started_at))))
         .unwrap_or_default();
-    field(desk, "ended", format!("{ended}{status}{took}"))?;
-    field(desk, "before", short(&run.head_before))?;
+    field(ctx, "ended", format!("{ended}{status}{took}"))?;
+    field(ctx, "before", short(&run.head_before))?;
     field(
-        desk,
+        ctx,
         "after",
         run.head_after.as_deref().map(short).unwrap_or_default(),
     )?;
     field(
-        desk,
+        ctx,
         "discarded",
         if run.discarded {
             "its work is on a wip ref, not on the branch"
@@ -312,174 +312,174 @@ fn show_run(desk: &mut CommandContext, run: &Run) -> Result<ExitCode> {
         },
     )?;
     field(
-        desk,
+        ctx,
         "gates",
         run.gates.map(|gates| gates.as_str()).unwrap_or_default(),
     )?;
     field(
-        desk,
+        ctx,
         "tokens",
         run.tokens
             .map(|tokens| tokens.to_string())
             .unwrap_or_default(),
     )?;
     field(
-        desk,
+        ctx,
         "cost",
         run.cost_micros.map(dollars).unwrap_or_default(),
     )?;
-    field(desk, "files", &run.dir)?;
+    field(ctx, "files", &run.dir)?;
     if let Some(output) = run
         .gate_output
         .as_deref()
         .filter(|output| !output.trim().is_empty())
     {
-        desk.out.blank()?;
-        desk.out.block(output, 2)?;
+        ctx.out.blank()?;
+        ctx.out.block(output, 2)?;
     }
     Ok(ExitCode::Done)
 }
 
 fn show_review(
-    desk: &mut CommandContext,
+    ctx: &mut CommandContext,
     change_id: &ChangeId,
     review: &PastReview,
 ) -> Result<ExitCode> {
-    if desk.out.is_json() {
-        desk.out.json(&Of {
+    if ctx.out.is_json() {
+        ctx.out.json(&Of {
             change_id,
             thing: review,
         })?;
         return Ok(ExitCode::Done);
     }
     heading(
-        desk,
+        ctx,
         review.review_id.as_str(),
         &format!("of {change_id}, {}", review.verdict),
     )?;
     field(
-        desk,
+        ctx,
         "summary",
         review.summary.as_deref().unwrap_or_default(),
     )?;
     field(
-        desk,
+        ctx,
         "read as",
         format!("{}: {}", review.dialect, review.reason),
     )?;
     field(
-        desk,
+        ctx,
         "commit",
         format!("{} against {}", short(&review.head), short(&review.base)),
     )?;
-    field(desk, "item", review.item_id.as_str())?;
+    field(ctx, "item", review.item_id.as_str())?;
     field(
-        desk,
+        ctx,
         "when",
         format!(
             "{} ({})",
             review.created_at,
-            ago(review.created_at, desk.now)
+            ago(review.created_at, ctx.now)
         ),
     )?;
-    desk.out.blank()?;
-    desk.out.block(&review.body, 2)?;
+    ctx.out.blank()?;
+    ctx.out.block(&review.body, 2)?;
     Ok(ExitCode::Done)
 }
 
-fn show_rejection(desk: &mut CommandContext, rejection: &Rejection) -> Result<ExitCode> {
-    if desk.out.is_json() {
-        desk.out.json(rejection)?;
+fn show_rejection(ctx: &mut CommandContext, rejection: &Rejection) -> Result<ExitCode> {
+    if ctx.out.is_json() {
+        ctx.out.json(rejection)?;
         return Ok(ExitCode::Done);
     }
-    heading(desk, rejection.rejection_id.as_str(), &rejection.summary)?;
-    field(desk, "state", rejection.state.as_str())?;
+    heading(ctx, rejection.rejection_id.as_str(), &rejection.summary)?;
+    field(ctx, "state", rejection.state.as_str())?;
     field(
-        desk,
+        ctx,
         "reason",
         rejection.reason.as_deref().unwrap_or_default(),
     )?;
-    field(desk, "change", rejection.change_id.as_str())?;
+    field(ctx, "change", rejection.change_id.as_str())?;
     field(
-        desk,
+        ctx,
         "fix",
         rejection.item_id.as_ref().map_or("", ItemId::as_str),
     )?;
-    field(desk, "event", rejection.event_id.to_string())?;
+    field(ctx, "event", rejection.event_id.to_string())?;
     if let Some(body) = rejection.metadata.get("body").and_then(Value::as_str) {
-        desk.out.blank()?;
-        desk.out.block(body, 2)?;
+        ctx.out.blank()?;
+        ctx.out.block(body, 2)?;
     }
     Ok(ExitCode::Done)
 }
 
 fn show_finding(
-    desk: &mut CommandContext,
+    ctx: &mut CommandContext,
     change_id: &ChangeId,
     finding: &OpenFinding,
 ) -> Result<ExitCode> {
-    if desk.out.is_json() {
-        desk.out.json(&Of {
+    if ctx.out.is_json() {
+        ctx.out.json(&Of {
             change_id,
             thing: finding,
         })?;
         return Ok(ExitCode::Done);
     }
-    desk.out.line(finding_line(finding))?;
-    field(desk, "change", change_id.as_str())?;
-    field(desk, "category", finding.finding.category.as_str())?;
+    ctx.out.line(finding_line(finding))?;
+    field(ctx, "change", change_id.as_str())?;
+    field(ctx, "category", finding.finding.category.as_str())?;
     field(
-        desk,
+        ctx,
         "suggestion",
         finding.finding.suggestion.as_deref().unwrap_or_default(),
     )?;
-    field(desk, "note", finding.note.as_deref().unwrap_or_default())?;
+    field(ctx, "note", finding.note.as_deref().unwrap_or_default())?;
     field(
-        desk,
+        ctx,
         "resolution",
         finding.resolution.map_or("", Resolution::as_str),
     )?;
     Ok(ExitCode::Done)
 }
 
-fn show_event(desk: &mut CommandContext, event: &Event) -> Result<ExitCode> {
-    if desk.out.is_json() {
-        desk.out.json(event)?;
+fn show_event(ctx: &mut CommandContext, event: &Event) -> Result<ExitCode> {
+    if ctx.out.is_json() {
+        ctx.out.json(event)?;
         return Ok(ExitCode::Done);
     }
-    heading(desk, &event.id.to_string(), &event.summary)?;
-    field(desk, "type", event.event_type.as_str())?;
+    heading(ctx, &event.id.to_string(), &event.summary)?;
+    field(ctx, "type", event.event_type.as_str())?;
     field(
-        desk,
+        ctx,
         "when",
-        format!("{} ({})", event.timestamp, ago(event.timestamp, desk.now)),
+        format!("{} ({})", event.timestamp, ago(event.timestamp, ctx.now)),
     )?;
-    field(desk, "by", &event.actor_id)?;
+    field(ctx, "by", &event.actor_id)?;
     field(
-        desk,
+        ctx,
         "about",
         format!("{} {}", event.target_type, event.target_id),
     )?;
     field(
-        desk,
+        ctx,
         "change",
         event.change_id.as_ref().map_or("", ChangeId::as_str),
     )?;
-    metadata(desk, &event.metadata)?;
+    metadata(ctx, &event.metadata)?;
     Ok(ExitCode::Done)
 }
 
-fn show_project(desk: &mut CommandContext, project: &Project) -> Result<ExitCode> {
-    if desk.out.is_json() {
-        desk.out.json(project)?;
+fn show_project(ctx: &mut CommandContext, project: &Project) -> Result<ExitCode> {
+    if ctx.out.is_json() {
+        ctx.out.json(project)?;
         return Ok(ExitCode::Done);
     }
-    heading(desk, project.project_id.as_str(), "project")?;
-    field(desk, "path", &project.path)?;
-    field(desk, "branch", &project.default_branch)?;
-    field(desk, "repo", project.repo.as_deref().unwrap_or_default())?;
+    heading(ctx, project.project_id.as_str(), "project")?;
+    field(ctx, "path", &project.path)?;
+    field(ctx, "branch", &project.default_branch)?;
+    field(ctx, "repo", project.repo.as_deref().unwrap_or_default())?;
     field(
-        desk,
+        ctx,
         "pushes to",
         project
             .remote_url
@@ -489,20 +489,20 @@ fn show_project(desk: &mut CommandContext, project: &Project) -> Result<ExitCode
     Ok(ExitCode::Done)
 }
 
-fn show_unwatched(desk: &mut CommandContext, unwatched: &UnwatchedPr) -> Result<ExitCode> {
-    if desk.out.is_json() {
-        desk.out.json(unwatched)?;
+fn show_unwatched(ctx: &mut CommandContext, unwatched: &UnwatchedPr) -> Result<ExitCode> {
+    if ctx.out.is_json() {
+        ctx.out.json(unwatched)?;
         return Ok(ExitCode::Done);
     }
     let title = unwatched
         .pull
         .as_ref()
         .map_or("a PR that was never seen", |pull| &pull.title);
-    heading(desk, &unwatched.pr, title)?;
-    print_answer(desk, &unwatched.answer(desk.now))?;
+    heading(ctx, &unwatched.pr, title)?;
+    print_answer(ctx, &unwatched.answer(ctx.now))?;
     if let Some(pull) = &unwatched.pull {
         field(
-            desk,
+            ctx,
             "state",
             if pull.draft {
                 "open, a draft"
@@ -510,28 +510,28 @@ fn show_unwatched(desk: &mut CommandContext, unwatched: &UnwatchedPr) -> Result<
                 pull.state.as_str()
             },
         )?;
-        field(desk, "author", pull.author.as_deref().unwrap_or("ghost"))?;
+        field(ctx, "author", pull.author.as_deref().unwrap_or("ghost"))?;
         field(
-            desk,
+            ctx,
             "branch",
             format!("{} → {}", pull.head_ref, pull.base_ref),
         )?;
-        field(desk, "labels", pull.labels.join(", "))?;
-        field(desk, "URL", &pull.url)?;
+        field(ctx, "labels", pull.labels.join(", "))?;
+        field(ctx, "URL", &pull.url)?;
     }
     Ok(ExitCode::Done)
 }
 
-fn heading(desk: &mut CommandContext, id: &str, title: &str) -> Result<()> {
-    Ok(desk
+fn heading(ctx: &mut CommandContext, id: &str, title: &str) -> Result<()> {
+    Ok(ctx
         .out
         .line(Line::default().strong(id).plain("  ").plain(title))?)
 }
 
-fn metadata(desk: &mut CommandContext, value: &Value) -> Result<()> {
+fn metadata(ctx: &mut CommandContext, value: &Value) -> Result<()> {
     if value.as_object().is_some_and(|keys| !keys.is_empty()) {
-        desk.out.blank()?;
-        desk.out.block(&serde_json::to_string_pretty(value)?, 2)?;
+        ctx.out.blank()?;
+        ctx.out.block(&serde_json::to_string_pretty(value)?, 2)?;
     }
     Ok(())
 }

@@ -29,26 +29,26 @@ pub(crate) struct StatsArgs {
     shadow: bool,
 }
 
-pub(crate) fn stats(args: &StatsArgs, desk: &mut CommandContext) -> Result<ExitCode> {
+pub(crate) fn stats(args: &StatsArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     // A setting that cannot be read hides no numbers.
-    let settings = desk.settings().ok();
+    let settings = ctx.settings().ok();
     let zone = settings.as_ref().map_or(Zone::Local, Loaded::timezone);
     let today = settings
-        .map(|settings| today(desk, &settings))
+        .map(|settings| today(ctx, &settings))
         .transpose()?
         .unwrap_or_default();
     let (projects, spend) =
-        desk.read(|conn| Ok((bb::shadow_sums(conn)?, bb::spend_sums(conn, zone)?)))?;
+        ctx.read(|conn| Ok((bb::shadow_sums(conn)?, bb::spend_sums(conn, zone)?)))?;
     let all = projects
         .iter()
         .fold(ShadowSum::default(), |all, one| add(&all, one));
-    if desk.out.is_json() {
-        desk.out
+    if ctx.out.is_json() {
+        ctx.out
             .json(&json!({ "projects": projects, "all": all, "spend": spend, "today": today }))?;
         return Ok(ExitCode::Done);
     }
     if !args.shadow {
-        print_spend(desk, &spend)?;
+        print_spend(ctx, &spend)?;
         for one in &today {
             let on = one
                 .project_id
@@ -56,7 +56,7 @@ pub(crate) fn stats(args: &StatsArgs, desk: &mut CommandContext) -> Result<ExitC
                 .map(|project| format!(" on {project}"))
                 .unwrap_or_default();
             let (spent, most) = (dollars(one.cost_micros), dollars(one.max_cost_micros));
-            desk.out.note(format!(
+            ctx.out.note(format!(
                 "spent{on} today: {spent} of {most} (`{}`)",
                 one.setting
             ))?;
@@ -64,15 +64,15 @@ pub(crate) fn stats(args: &StatsArgs, desk: &mut CommandContext) -> Result<ExitC
     }
     if projects.is_empty() {
         if args.shadow {
-            desk.out
+            ctx.out
                 .note("nothing is in shadow, and nothing was (`remand shadow CHANGE on`)")?;
         }
         return Ok(ExitCode::Done);
     }
     if !args.shadow {
-        desk.out.blank()?;
+        ctx.out.blank()?;
     }
-    print_shadow(desk, &projects, &all)
+    print_shadow(ctx, &projects, &all)
 }
 
 /// A bound on what is spent in a day, and what was spent of it today.
@@ -85,9 +85,9 @@ struct Today {
     setting: String,
 }
 
-fn today(desk: &CommandContext, settings: &Loaded) -> Result<Vec<Today>> {
-    let start = clock::day(desk.now, settings.timezone()).start;
-    desk.read(|conn| {
+fn today(ctx: &CommandContext, settings: &Loaded) -> Result<Vec<Today>> {
+    let start = clock::day(ctx.now, settings.timezone()).start;
+    ctx.read(|conn| {
         let mut bounds = Vec::new();
         if let Some(max_cost_micros) = settings.max_day_micros() {
             let cost_micros = bb::spent_since(conn, start)?;
@@ -116,9 +116,9 @@ fn today(desk: &CommandContext, settings: &Loaded) -> Result<Vec<Today>> {
     })
 }
 
-fn print_spend(desk: &mut CommandContext, sums: &SpendSums) -> Result<()> {
+fn print_spend(ctx: &mut CommandContext, sums: &SpendSums) -> Result<()> {
     if sums.all.runs == 0 {
-        return Ok(desk.out.note("no agent has run yet")?);
+        return Ok(ctx.out.note("no agent has run yet")?);
     }
     let mut by_project = spend_table("PROJECT");
     for one in &sums.projects {
@@ -142,21 +142,21 @@ fn print_spend(desk: &mut CommandContext, sums: &SpendSums) -> Result<()> {
             &one.spend,
         ));
     }
-    desk.out.table(&by_project)?;
+    ctx.out.table(&by_project)?;
     for table in [&by_agent, &by_day, &by_change] {
-        desk.out.blank()?;
-        desk.out.table(table)?;
+        ctx.out.blank()?;
+        ctx.out.table(table)?;
     }
     let hidden = [
         (sums.days.len(), DAYS, "days"),
         (sums.changes.len(), CHANGES, "changes"),
     ];
     for (n, shown, what) in hidden.into_iter().filter(|(n, shown, _)| n > shown) {
-        desk.out
+        ctx.out
             .note(format!("{} more {what} with --json", n - shown))?;
     }
     if sums.all.without_cost > 0 {
-        desk.out.note(format!(
+        ctx.out.note(format!(
             "the money of {} of {} runs was not reported by their agents",
             sums.all.without_cost, sums.all.runs
         ))?;
@@ -184,7 +184,7 @@ fn spend_cells(name: &str, sum: &Spend) -> [String; 5] {
 }
 
 fn print_shadow(
-    desk: &mut CommandContext,
+    ctx: &mut CommandContext,
     projects: &[ShadowSum],
     all: &ShadowSum,
 ) -> Result<ExitCode> {
@@ -209,12 +209,12 @@ fn print_shadow(
     if projects.len() > 1 {
         table.row(cells("all", all));
     }
-    desk.out.table(&table)?;
+    ctx.out.table(&table)?;
     let without = match all.not_estimated {
         0 => String::new(),
         n => format!("; of {n} not all could be"),
     };
-    desk.out.note(format!(
+    ctx.out.note(format!(
         "from NOT REVIEWED on nothing was done; the tokens, money and time of that are estimated{without}"
     ))?;
     if all.reviewed > 0 {
@@ -224,7 +224,7 @@ fn print_shadow(
         } else {
             ("reviews were", "they")
         };
-        desk.out.note(format!(
+        ctx.out.note(format!(
             "{} {were} made in shadow: {passed} passed, {} did not; `remand stats` has what {they} cost",
             all.reviewed, all.rejected
         ))?;

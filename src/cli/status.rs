@@ -39,21 +39,21 @@ pub(crate) struct StatusArgs {
     watch: bool,
 }
 
-pub(crate) fn status(args: &StatusArgs, desk: &mut CommandContext) -> Result<ExitCode> {
+pub(crate) fn status(args: &StatusArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     if args.watch {
-        redraw::follow(desk, |desk| once(args, desk))
+        redraw::follow(ctx, |ctx| once(args, ctx))
     } else {
-        once(args, desk)
+        once(args, ctx)
     }
 }
 
-fn once(args: &StatusArgs, desk: &mut CommandContext) -> Result<ExitCode> {
+fn once(args: &StatusArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     match &args.change {
         Some(change) => {
-            let change = desk.change(change)?;
-            one(desk, change)
+            let change = ctx.change(change)?;
+            one(ctx, change)
         }
-        None => all(desk),
+        None => all(ctx),
     }
 }
 
@@ -71,11 +71,11 @@ struct Detail {
 }
 
 /// For `why` too: a change that is done, but not with what its branch has now.
-pub(crate) fn moved(desk: &CommandContext, change: &Change) -> Result<Option<String>> {
+pub(crate) fn moved(ctx: &CommandContext, change: &Change) -> Result<Option<String>> {
     if !matches!(change.state, State::ReadyForHumanReview | State::Approved) {
         return Ok(None);
     }
-    let moved = moved_to(desk, change)?;
+    let moved = moved_to(ctx, change)?;
     Ok(moved.map(|head| {
         let (branch, head) = (&change.branch, short(&head));
         format!(
@@ -86,9 +86,9 @@ pub(crate) fn moved(desk: &CommandContext, change: &Change) -> Result<Option<Str
 }
 
 /// For `show` too.
-pub(crate) fn one(desk: &mut CommandContext, change: Change) -> Result<ExitCode> {
-    let around = desk.around()?;
-    let mut detail = desk.read(|conn| {
+pub(crate) fn one(ctx: &mut CommandContext, change: Change) -> Result<ExitCode> {
+    let around = ctx.around()?;
+    let mut detail = ctx.read(|conn| {
         let id = change.change_id.clone();
         Ok(Detail {
             picture: ChangeView::take(conn, change, around)?,
@@ -102,50 +102,50 @@ pub(crate) fn one(desk: &mut CommandContext, change: Change) -> Result<ExitCode>
         Some(run) if run.ended.is_none() => agent::doing(Path::new(&run.dir))?,
         Some(_) | None => None,
     };
-    if desk.out.is_json() {
-        desk.out.json(&detail)?;
+    if ctx.out.is_json() {
+        ctx.out.json(&detail)?;
         return Ok(ExitCode::Done);
     }
     let change = detail.picture.change().clone();
-    desk.out.line(
+    ctx.out.line(
         Line::default()
             .strong(change.change_id.as_str())
             .plain("  ")
             .strong(&change.title),
     )?;
-    print_answer(desk, &detail.picture.why)?;
+    print_answer(ctx, &detail.picture.why)?;
     if let Some(doing) = &detail.doing {
-        desk.out
-            .line(Line::default().plain(format!("  {}", doing_line(doing, desk.now))))?;
+        ctx.out
+            .line(Line::default().plain(format!("  {}", doing_line(doing, ctx.now))))?;
     }
-    desk.out.blank()?;
+    ctx.out.blank()?;
     let state = Line::default()
         .faint(format!("{:<11}", "state"))
         .piece(look_of(change.state), change.state.as_str());
-    desk.out.line(state.plain(format!(
+    ctx.out.line(state.plain(format!(
         ", {} ({})",
         detail.picture.row.column,
         change.cycle_text()
     )))?;
-    field(desk, "project", change.project_id.as_str())?;
+    field(ctx, "project", change.project_id.as_str())?;
     field(
-        desk,
+        ctx,
         "branch",
         format!("{} → {}", change.branch, change.base),
     )?;
-    field(desk, "head", short(&change.head))?;
-    if let Some(moved) = moved(desk, &change)? {
-        field(desk, "moved", moved)?;
+    field(ctx, "head", short(&change.head))?;
+    if let Some(moved) = moved(ctx, &change)? {
+        field(ctx, "moved", moved)?;
     }
-    field(desk, "worktree", &change.worktree)?;
-    field(desk, "PR", detail.picture.pr.as_deref().unwrap_or_default())?;
+    field(ctx, "worktree", &change.worktree)?;
+    field(ctx, "PR", detail.picture.pr.as_deref().unwrap_or_default())?;
     if let Some(pull) = &detail.picture.pull {
-        field(desk, "URL", &pull.url)?;
-        field(desk, "read", read(pull, desk.now))?;
+        field(ctx, "URL", &pull.url)?;
+        field(ctx, "read", read(pull, ctx.now))?;
     }
-    let silent = desk.read(|conn| bb::agents_without_cost(conn, &change.change_id))?;
+    let silent = ctx.read(|conn| bb::agents_without_cost(conn, &change.change_id))?;
     field(
-        desk,
+        ctx,
         "spent",
         format!(
             "{}{}",
@@ -156,7 +156,7 @@ pub(crate) fn one(desk: &mut CommandContext, change: Change) -> Result<ExitCode>
     for review in &detail.reviews {
         let summary = review.summary.as_deref().unwrap_or(&review.reason);
         field(
-            desk,
+            ctx,
             "review",
             format!(
                 "{} of {}: {}, {summary}",
@@ -167,10 +167,10 @@ pub(crate) fn one(desk: &mut CommandContext, change: Change) -> Result<ExitCode>
         )?;
     }
     for open in &detail.open_findings {
-        field(desk, "finding", finding_line(open))?;
+        field(ctx, "finding", finding_line(open))?;
     }
     for said in &detail.feedback {
-        field(desk, "said", said_line(said))?;
+        field(ctx, "said", said_line(said))?;
     }
     Ok(ExitCode::Done)
 }
@@ -355,10 +355,10 @@ impl Running {
     }
 }
 
-fn all(desk: &mut CommandContext) -> Result<ExitCode> {
-    let path = desk.settings()?.blackboard;
+fn all(ctx: &mut CommandContext) -> Result<ExitCode> {
+    let path = ctx.settings()?.blackboard;
     let (blackboard, daemon) = (path.display().to_string(), RunningDaemon::of(&path));
-    let mut overall = desk.read(|conn| {
+    let mut overall = ctx.read(|conn| {
         let bb::Counted {
             columns,
             items,
@@ -384,8 +384,8 @@ fn all(desk: &mut CommandContext) -> Result<ExitCode> {
     for running in &mut overall.running {
         running.doing = agent::doing(Path::new(&running.dir))?;
     }
-    if desk.out.is_json() {
-        desk.out.json(&overall)?;
+    if ctx.out.is_json() {
+        ctx.out.json(&overall)?;
         return Ok(ExitCode::Done);
     }
     let counted: Vec<String> = overall
@@ -405,7 +405,7 @@ fn all(desk: &mut CommandContext) -> Result<ExitCode> {
         .collect();
     for stop in &overall.stops {
         field(
-            desk,
+            ctx,
             "stopped",
             format!("{} (`{}`)", stop::sentence(stop), stop::command(stop)),
         )?;
@@ -416,7 +416,7 @@ fn all(desk: &mut CommandContext) -> Result<ExitCode> {
         .and_then(|row| row.changed.as_ref())
     {
         field(
-            desk,
+            ctx,
             "config",
             format!(
                 "{} (`{}`)",
@@ -425,21 +425,21 @@ fn all(desk: &mut CommandContext) -> Result<ExitCode> {
             ),
         )?;
     }
-    field(desk, "changes", counted)?;
-    field(desk, "items", items.join(", "))?;
-    field(desk, "projects", overall.projects.to_string())?;
-    field(desk, "blackboard", &overall.blackboard)?;
+    field(ctx, "changes", counted)?;
+    field(ctx, "items", items.join(", "))?;
+    field(ctx, "projects", overall.projects.to_string())?;
+    field(ctx, "blackboard", &overall.blackboard)?;
     field(
-        desk,
+        ctx,
         "daemon",
         overall
             .daemon
             .as_ref()
             .map_or("not running".to_owned(), RunningDaemon::sentence),
     )?;
-    running_daemon::elsewhere_note(desk)?;
+    running_daemon::elsewhere_note(ctx)?;
     if let Some(rate) = &overall.rate {
-        let left = if rate.resets_at > desk.now {
+        let left = if rate.resets_at > ctx.now {
             format!(
                 "{} of {} calls left until {}",
                 rate.remaining, rate.allowed, rate.resets_at
@@ -450,7 +450,7 @@ fn all(desk: &mut CommandContext) -> Result<ExitCode> {
                 rate.allowed, rate.resets_at
             )
         };
-        field(desk, "GitHub", left)?;
+        field(ctx, "GitHub", left)?;
     }
     for running in &overall.running {
         let Running {
@@ -462,20 +462,20 @@ fn all(desk: &mut CommandContext) -> Result<ExitCode> {
             ..
         } = running;
         let doing = doing.as_ref().map_or_else(
-            || format!("for {}", span(desk.now.since(*started_at))),
-            |doing| doing_line(doing, desk.now),
+            || format!("for {}", span(ctx.now.since(*started_at))),
+            |doing| doing_line(doing, ctx.now),
         );
         let line = Line::default()
             .strong(change_id.as_str())
             .plain(format!(" {run_id} by {agent}, {doing}"));
-        desk.out.line(line)?;
+        ctx.out.line(line)?;
     }
     for id in &overall.needs_you {
         let line = Line::default()
             .piece(TextStyle::Bad, id)
             .plain(" needs you: ")
             .command(format!("remand why {id}"));
-        desk.out.line(line)?;
+        ctx.out.line(line)?;
     }
     Ok(ExitCode::Done)
 }

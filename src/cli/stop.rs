@@ -65,12 +65,12 @@ pub(crate) struct StartArgs {
     all: bool,
 }
 
-pub(crate) fn stop(args: &StopArgs, desk: &mut CommandContext) -> Result<ExitCode> {
-    whatever_the_settings_say(desk)?;
+pub(crate) fn stop(args: &StopArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
+    whatever_the_settings_say(ctx)?;
     let project = args
         .project
         .as_deref()
-        .map(|name| known(desk, name))
+        .map(|name| known(ctx, name))
         .transpose()?;
     let order = Order {
         reason: args
@@ -79,55 +79,55 @@ pub(crate) fn stop(args: &StopArgs, desk: &mut CommandContext) -> Result<ExitCod
             .filter(|reason| !reason.trim().is_empty()),
         at_once: args.now,
     };
-    let changed = desk.write("stop", |conn, step| {
+    let changed = ctx.write("stop", |conn, step| {
         bb::stop(conn, project.as_ref(), order, &step.actor, step.now)
     })?;
-    let mut board = desk.board()?;
-    if !desk.out.is_json() {
+    let mut board = ctx.board()?;
+    if !ctx.out.is_json() {
         let stops = board.read(bb::stops)?;
         let own = stops.iter().find(|stop| stop.project_id == project);
         let what = match (changed, own) {
             (false, Some(own)) => format!("nothing to do: {}", sentence(own)),
             (_, own) => own.map(sentence).unwrap_or_default(),
         };
-        desk.out
+        ctx.out
             .line(Line::default().piece(TextStyle::Notice, what))?;
     }
     let under_way = if args.no_wait {
         running(&mut board, project.as_ref())?
     } else {
-        wait_out(desk, board, project)?
+        wait_out(ctx, board, project)?
     };
-    if desk.out.is_json() {
-        return told(desk, changed, &under_way);
+    if ctx.out.is_json() {
+        return told(ctx, changed, &under_way);
     }
     match under_way.as_slice() {
-        [] => desk.out.line("nothing runs any more")?,
-        [..] => desk
+        [] => ctx.out.line("nothing runs any more")?,
+        [..] => ctx
             .out
             .line(format!("still under way: {}", named(&under_way)))?,
     }
     Ok(ExitCode::Done)
 }
 
-pub(crate) fn start(args: &StartArgs, desk: &mut CommandContext) -> Result<ExitCode> {
-    whatever_the_settings_say(desk)?;
+pub(crate) fn start(args: &StartArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
+    whatever_the_settings_say(ctx)?;
     let project = args
         .project
         .as_deref()
-        .map(|name| known(desk, name))
+        .map(|name| known(ctx, name))
         .transpose()?;
-    let changed = desk.write("start", |conn, step| {
+    let changed = ctx.write("start", |conn, step| {
         let mut changed = bb::start(conn, project.as_ref(), &step.actor, step.now)?;
         for stop in bb::stops(conn)?.iter().filter(|_| args.all) {
             changed |= bb::start(conn, stop.project_id.as_ref(), &step.actor, step.now)?;
         }
         Ok(changed)
     })?;
-    if desk.out.is_json() {
-        return told(desk, changed, &[]);
+    if ctx.out.is_json() {
+        return told(ctx, changed, &[]);
     }
-    let stops = desk.read(bb::stops)?;
+    let stops = ctx.read(bb::stops)?;
     let what = project.as_ref().map_or("everything", ProjectId::as_str);
     let left: Vec<&Stopped> = stops
         .iter()
@@ -139,25 +139,24 @@ pub(crate) fn start(args: &StartArgs, desk: &mut CommandContext) -> Result<ExitC
         (false, true) => format!("nothing to do: {what} is not stopped"),
         (false, false) => "nothing to do".to_owned(),
     };
-    desk.out.line(said)?;
+    ctx.out.line(said)?;
     for stop in left {
         let line = Line::default()
             .plain("but ")
             .piece(TextStyle::Notice, sentence(stop))
             .plain(": ")
             .command(command(stop));
-        desk.out.line(line)?;
+        ctx.out.line(line)?;
     }
     Ok(ExitCode::Done)
 }
 
 /// A stop needs the blackboard and nothing else: a mistyped setting must not keep anybody from it.
-pub(super) fn whatever_the_settings_say(desk: &mut CommandContext) -> Result<()> {
-    let Err(error) = desk.settings() else {
+pub(super) fn whatever_the_settings_say(ctx: &mut CommandContext) -> Result<()> {
+    let Err(error) = ctx.settings() else {
         return Ok(());
     };
-    let Some(board) = config::blackboard_despite(desk.place()).filter(|board| board.exists())
-    else {
+    let Some(board) = config::blackboard_despite(ctx.place()).filter(|board| board.exists()) else {
         return Err(error);
     };
     let why = error.to_string();
@@ -167,11 +166,11 @@ pub(super) fn whatever_the_settings_say(desk: &mut CommandContext) -> Result<()>
         .unwrap_or_default()
         .trim_start_matches("error: ")
         .to_owned();
-    desk.out.note(format!(
+    ctx.out.note(format!(
         "warning: the configuration is invalid ({why}); using the blackboard {}",
         board.display()
     ))?;
-    desk.move_to(ConfigLocation {
+    ctx.move_to(ConfigLocation {
         config: Some("/dev/null".into()),
         db: Some(board),
     });
@@ -179,13 +178,13 @@ pub(super) fn whatever_the_settings_say(desk: &mut CommandContext) -> Result<()>
 }
 
 /// Says what is stopped, before or after what a command shows.
-pub(crate) fn banner(desk: &mut CommandContext) -> Result<()> {
-    for stop in desk.read(bb::stops)? {
+pub(crate) fn banner(ctx: &mut CommandContext) -> Result<()> {
+    for stop in ctx.read(bb::stops)? {
         let line = Line::default()
             .piece(TextStyle::Notice, sentence(&stop))
             .plain(": ")
             .command(command(&stop));
-        desk.out.note(line)?;
+        ctx.out.note(line)?;
     }
     Ok(())
 }
@@ -236,8 +235,8 @@ pub(super) fn and_stopped(mut told: Explanation, facts: &Facts) -> Explanation {
     told
 }
 
-fn known(desk: &CommandContext, name: &str) -> Result<ProjectId> {
-    let projects = desk.read(bb::list_projects)?;
+fn known(ctx: &CommandContext, name: &str) -> Result<ProjectId> {
+    let projects = ctx.read(bb::list_projects)?;
     if let Some(found) = projects
         .iter()
         .find(|project| project.project_id.as_str() == name)
@@ -260,7 +259,7 @@ fn known(desk: &CommandContext, name: &str) -> Result<ProjectId> {
 }
 
 fn wait_out(
-    desk: &mut CommandContext,
+    ctx: &mut CommandContext,
     mut board: SyncDb,
     project: Option<ProjectId>,
 ) -> Result<Vec<UnderWay>> {
@@ -273,7 +272,7 @@ fn wait_out(
             }
             let now = named(&under_way);
             if now != said {
-                desk.out.note(format!("waiting for {now}"))?;
+                ctx.out.note(format!("waiting for {now}"))?;
                 said = now;
             }
             tokio::time::sleep(LOOK).await;
@@ -302,9 +301,9 @@ fn named(under_way: &[UnderWay]) -> String {
     each.join(", ")
 }
 
-fn told(desk: &mut CommandContext, changed: bool, under_way: &[UnderWay]) -> Result<ExitCode> {
-    let stops = desk.read(bb::stops)?;
-    desk.out
+fn told(ctx: &mut CommandContext, changed: bool, under_way: &[UnderWay]) -> Result<ExitCode> {
+    let stops = ctx.read(bb::stops)?;
+    ctx.out
         .json(&serde_json::json!({ "changed": changed, "stops": stops, "under_way": under_way }))?;
     Ok(ExitCode::Done)
 }

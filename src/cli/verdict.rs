@@ -46,9 +46,9 @@ enum Said {
     NeedsDiscussion,
 }
 
-pub(crate) fn verdict(args: &VerdictArgs, desk: &mut CommandContext) -> Result<ExitCode> {
+pub(crate) fn verdict(args: &VerdictArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     let text = args.text.as_deref().map(said).transpose()?;
-    let change = desk.change(&args.named.change)?;
+    let change = ctx.change(&args.named.change)?;
     let id = change.change_id.clone();
     if change.state.is_over() {
         return Err(CommandError::new(format!(
@@ -59,29 +59,29 @@ pub(crate) fn verdict(args: &VerdictArgs, desk: &mut CommandContext) -> Result<E
     }
     match args.verdict {
         Said::Approved => {
-            refuse_moved(desk, &change)?;
-            desk.write("verdict", |conn, step| {
+            refuse_moved(ctx, &change)?;
+            ctx.write("verdict", |conn, step| {
                 note(conn, &change, "APPROVED", step)?;
                 bb::approve_by_person(conn, &id, &step.actor, step.now)
             })?;
-            told(desk, &id, "is approved")
+            told(ctx, &id, "is approved")
         }
         Said::ChangesRequested => {
-            let asked = asked(desk, &change, text.as_deref())?;
-            desk.write_and_judge("verdict", |conn, step| {
+            let asked = asked(ctx, &change, text.as_deref())?;
+            ctx.write_and_judge("verdict", |conn, step| {
                 request_changes(conn, &change, &asked, step)
             })?;
-            told(desk, &id, "has to be changed")
+            told(ctx, &id, "has to be changed")
         }
         Said::NeedsDiscussion => {
             if change.state == State::Escalated {
-                return told(desk, &id, "waits for you already");
+                return told(ctx, &id, "waits for you already");
             }
             let reason = text.as_deref().map(summary);
-            desk.write("verdict", |conn, step| {
+            ctx.write("verdict", |conn, step| {
                 discuss(conn, &change, reason.as_deref(), step)
             })?;
-            told(desk, &id, "waits for you")
+            told(ctx, &id, "waits for you")
         }
     }
 }
@@ -95,12 +95,12 @@ struct VerdictRequest {
 }
 
 /// The last review that did not approve, and before it what people said, now and since the last fix.
-fn asked(desk: &CommandContext, change: &Change, text: Option<&str>) -> Result<VerdictRequest> {
-    let review = desk.read(|conn| bb::last_review(conn, &change.change_id))?;
+fn asked(ctx: &CommandContext, change: &Change, text: Option<&str>) -> Result<VerdictRequest> {
+    let review = ctx.read(|conn| bb::last_review(conn, &change.change_id))?;
     let review = review
         .filter(|review| review.verdict != Verdict::Approved)
         .map(|review| review.body);
-    let unanswered = desk.read(|conn| bb::unanswered(conn, &change.change_id))?;
+    let unanswered = ctx.read(|conn| bb::unanswered(conn, &change.change_id))?;
     let said = unanswered.with(text);
     let body: Vec<String> = said.iter().cloned().chain(review).collect();
     if body.is_empty() {

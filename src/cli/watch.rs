@@ -48,7 +48,7 @@ pub(crate) struct WatchArgs {
     shadow: bool,
 }
 
-pub(crate) fn watch(args: &WatchArgs, desk: &mut CommandContext) -> Result<ExitCode> {
+pub(crate) fn watch(args: &WatchArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     refuse_agents()?;
     let Some(name) = PrRef::parse(&args.pull) else {
         let what = format!("`{}` is not the name of a pull request", args.pull);
@@ -63,9 +63,9 @@ pub(crate) fn watch(args: &WatchArgs, desk: &mut CommandContext) -> Result<ExitC
     {
         return Err(CommandError::usage("the title is empty").into());
     }
-    let settings = desk.settings()?;
-    let project = name.project(desk)?;
-    let in_force = desk.read(|conn| bb::project_shadow(conn, &project.project_id))?;
+    let settings = ctx.settings()?;
+    let project = name.project(ctx)?;
+    let in_force = ctx.read(|conn| bb::project_shadow(conn, &project.project_id))?;
     let ask = Ask {
         project: project.clone(),
         number: name.number,
@@ -80,7 +80,7 @@ pub(crate) fn watch(args: &WatchArgs, desk: &mut CommandContext) -> Result<ExitC
     let intake = daemon::intake(&settings)?;
     let adopted = wait(intake.adopt(&ask))??;
     wake::poke(&settings.blackboard);
-    say_who_works(&settings, project.project_id.as_str(), desk)?;
+    say_who_works(&settings, project.project_id.as_str(), ctx)?;
     let name = whole(&project, name.number);
     let given = [
         ("--worktree", args.worktree.is_some()),
@@ -111,7 +111,7 @@ pub(crate) fn watch(args: &WatchArgs, desk: &mut CommandContext) -> Result<ExitC
         "watched already"
     };
     told(
-        desk,
+        ctx,
         &adopted.change.change_id,
         &format!("is {name}, which is {what}"),
     )

@@ -57,47 +57,47 @@ struct Rest {
     answer: Explanation,
 }
 
-pub(crate) fn why(args: &WhyArgs, desk: &mut CommandContext) -> Result<ExitCode> {
-    let thing = find(desk, &args.id)?;
-    let around = desk.around()?;
-    let told = desk.read(|conn| tell(conn, &thing, around))?;
-    if desk.out.is_json() {
-        desk.out.json(&told)?;
+pub(crate) fn why(args: &WhyArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
+    let thing = find(ctx, &args.id)?;
+    let around = ctx.around()?;
+    let told = ctx.read(|conn| tell(conn, &thing, around))?;
+    if ctx.out.is_json() {
+        ctx.out.json(&told)?;
         return Ok(ExitCode::Done);
     }
-    desk.out.line(Line::default().strong(&told.id))?;
-    print_answer(desk, &told.answer)?;
+    ctx.out.line(Line::default().strong(&told.id))?;
+    print_answer(ctx, &told.answer)?;
     if let Thing::Change(change) = &thing
-        && let Some(moved) = moved(desk, change)?
+        && let Some(moved) = moved(ctx, change)?
     {
-        desk.out
+        ctx.out
             .line(Line::default().plain("  ").piece(TextStyle::Notice, moved))?;
     }
     if let Some(rest) = &told.change {
-        desk.out
+        ctx.out
             .line(Line::default().strong(rest.change_id.as_str()))?;
-        print_answer(desk, &rest.answer)?;
+        print_answer(ctx, &rest.answer)?;
     }
     let about = match (&thing, &told.change) {
         (Thing::Change(change), _) => Some(change.change_id.clone()),
         (_, rest) => rest.as_ref().map(|rest| rest.change_id.clone()),
     };
     if let Some(id) = about
-        && let Some(unread) = shadow::unread(desk, &desk.read(|conn| bb::change(conn, &id))?)?
+        && let Some(unread) = shadow::unread(ctx, &ctx.read(|conn| bb::change(conn, &id))?)?
     {
-        desk.out
+        ctx.out
             .line(Line::default().plain("  ").piece(TextStyle::Notice, unread))?;
     }
     if let Some(bound) = &told.fix_bound {
         let text = format!("fixes per round: at most {} ({})", bound.most, bound.from);
-        desk.out.line(Line::default().plain("  ").faint(text))?;
+        ctx.out.line(Line::default().plain("  ").faint(text))?;
     }
-    running_daemon::elsewhere_note(desk)?;
+    running_daemon::elsewhere_note(ctx)?;
     if !told.events.is_empty() {
-        desk.out.blank()?;
+        ctx.out.blank()?;
         let mut table = Table::new(&["EVENT", "WHEN", "TYPE", "BY", "WHAT"]);
         for event in &told.events {
-            let (id, when) = (event.id.to_string(), ago(event.timestamp, desk.now));
+            let (id, when) = (event.id.to_string(), ago(event.timestamp, ctx.now));
             table.row([
                 &id,
                 &when,
@@ -106,7 +106,7 @@ pub(crate) fn why(args: &WhyArgs, desk: &mut CommandContext) -> Result<ExitCode>
                 &event.summary,
             ]);
         }
-        desk.out.table(&table)?;
+        ctx.out.table(&table)?;
     }
     Ok(ExitCode::Done)
 }

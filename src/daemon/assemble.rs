@@ -53,7 +53,7 @@ impl Daemon {
     pub(super) fn assemble_with(loaded: &Loaded, host: Host) -> anyhow::Result<Self> {
         let parts = Parts::load(loaded, ProcessId::own()?.to_string(), host)?;
         let lasting = Lasting {
-            door: Db::open(&loaded.blackboard, clock::now())?,
+            db: Db::open(&loaded.blackboard, clock::now())?,
             wake_intake: Arc::new(Notify::new()),
             wake_heartbeat: Arc::new(Notify::new()),
             wake_dispatch: Arc::new(Notify::new()),
@@ -98,12 +98,12 @@ impl Parts {
         let intake = assemble_intake(
             loaded,
             &self.definitions,
-            &lasting.door,
+            &lasting.db,
             &lasting.wake_heartbeat,
         );
         let kit = kit(loaded, self.holder.clone());
         let dispatch = Dispatch {
-            door: lasting.door.clone(),
+            db: lasting.db.clone(),
             settings: self.settings,
             latest: lasting.latest.subscribe(),
             holder: self.holder,
@@ -149,11 +149,11 @@ pub(crate) fn dispatch_settings(loaded: &Loaded) -> anyhow::Result<Settings> {
 pub(crate) fn intake(loaded: &Loaded) -> anyhow::Result<Intake> {
     let now = clock::now();
     let definitions = definition::load(loaded.evaluators.as_deref(), now)?;
-    let door = Db::open(&loaded.blackboard, now)?;
+    let db = Db::open(&loaded.blackboard, now)?;
     Ok(assemble_intake(
         loaded,
         &definitions,
-        &door,
+        &db,
         &Arc::new(Notify::new()),
     ))
 }
@@ -211,7 +211,7 @@ fn intake_settings(loaded: &Loaded, definitions: &[Definition]) -> intake::Setti
 fn assemble_intake(
     loaded: &Loaded,
     definitions: &[Definition],
-    door: &Db,
+    db: &Db,
     after: &Arc<Notify>,
 ) -> Intake {
     let github = loaded.github();
@@ -221,7 +221,7 @@ fn assemble_intake(
         .map(PathBuf::from)
         .unwrap_or_default();
     Intake {
-        door: door.clone(),
+        db: db.clone(),
         github: Github::new(
             github.gh,
             config::forge_environment(),

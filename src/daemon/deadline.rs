@@ -32,7 +32,7 @@ pub(super) struct Bounds {
     /// `stop_grace_s`; a reload may change it.
     grace_s: Arc<AtomicU64>,
     stop: watch::Sender<Option<CancellationToken>>,
-    door: watch::Sender<Option<Db>>,
+    db: watch::Sender<Option<Db>>,
     supervisor: watch::Sender<Option<Arc<Supervisor>>>,
 }
 
@@ -42,7 +42,7 @@ impl Bounds {
         Self {
             grace_s,
             stop: watch::Sender::default(),
-            door: watch::Sender::default(),
+            db: watch::Sender::default(),
             supervisor: watch::Sender::default(),
         }
     }
@@ -55,8 +55,8 @@ impl Bounds {
         self.stop.send_replace(Some(stop.clone()));
     }
 
-    pub(super) fn set_door(&self, door: &Db) {
-        self.door.send_replace(Some(door.clone()));
+    pub(super) fn set_door(&self, db: &Db) {
+        self.db.send_replace(Some(db.clone()));
     }
 
     pub(super) fn set_supervisor(&self, supervisor: &Arc<Supervisor>) {
@@ -100,11 +100,11 @@ impl Bounds {
 
     /// Returns once the files of the blackboard are not those that were opened.
     async fn vanished(&self) -> BoardError {
-        let door = set(&self.door).await;
+        let db = set(&self.db).await;
         loop {
-            if let Err(error) = door.check() {
+            if let Err(error) = db.check() {
                 // The writer saves what can be saved, and says the same.
-                drop(door.write("vanished", |_| Ok(())).await);
+                drop(db.write("vanished", |_| Ok(())).await);
                 return error;
             }
             tokio::time::sleep(LOOK_EVERY).await;

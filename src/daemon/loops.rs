@@ -56,7 +56,7 @@ impl Running {
         ];
         let wakes = wakes.map(Arc::clone).to_vec();
         lasting.spawn(wake::listen(
-            daemon.lasting.door.clone(),
+            daemon.lasting.db.clone(),
             daemon.look_every,
             wakes,
             wakes_stop.clone(),
@@ -92,7 +92,7 @@ impl Running {
         self.dispatch.send_replace(Arc::clone(&daemon.dispatch));
         let in_force = daemon.in_force(loaded);
         // Not before: what waited would be taken by the old settings.
-        let written = daemon.lasting.door.write("reloaded", move |conn| {
+        let written = daemon.lasting.db.write("reloaded", move |conn| {
             let now = clock::now();
             let event = bb::append(conn, &event, now)?;
             bb::put_in_force(conn, &in_force, now)?;
@@ -125,7 +125,7 @@ impl Round {
             Arc::clone(&daemon.intake).run(Arc::clone(&daemon.lasting.wake_intake), stop.clone()),
         );
         let heartbeat = Heartbeat {
-            door: daemon.lasting.door.clone(),
+            db: daemon.lasting.db.clone(),
             definitions: Arc::clone(&daemon.definitions),
             wake: Arc::clone(&daemon.lasting.wake_heartbeat),
             after: Arc::clone(&daemon.lasting.wake_dispatch),
@@ -133,7 +133,7 @@ impl Round {
         };
         beating.spawn(heartbeat.run(heartbeat_stop.clone()));
         let commands = Commands {
-            door: daemon.lasting.door.clone(),
+            db: daemon.lasting.db.clone(),
             definitions: Arc::clone(&daemon.definitions),
             kit: Arc::clone(&daemon.kit),
             wake: Arc::clone(&daemon.lasting.wake_commands),

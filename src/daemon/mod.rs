@@ -70,7 +70,7 @@ pub(crate) struct Daemon {
 /// What stays the same whatever the settings become.
 #[derive(Clone)]
 struct Lasting {
-    door: Db,
+    db: Db,
     wake_intake: Arc<Notify>,
     wake_heartbeat: Arc<Notify>,
     wake_dispatch: Arc<Notify>,
@@ -96,8 +96,8 @@ impl Daemon {
         }
     }
 
-    pub(crate) fn door(&self) -> &Db {
-        &self.lasting.door
+    pub(crate) fn db(&self) -> &Db {
+        &self.lasting.db
     }
 
     /// Runs until `stop`, then stops in order.
@@ -122,12 +122,12 @@ impl Daemon {
         let mut rounds = 0;
         while !stop.is_cancelled() {
             let read = self.intake.pass(stop).await.context("intake failed")?;
-            let beat = heartbeat::pass(self.door(), &self.definitions)
+            let beat = heartbeat::pass(self.db(), &self.definitions)
                 .await
                 .context("the heartbeat failed")?;
             let mut asked = Beat::default();
             if rounds < MOST_ROUNDS {
-                let all = command::all_once(self.door(), &self.definitions, &self.kit, stop);
+                let all = command::all_once(self.db(), &self.definitions, &self.kit, stop);
                 asked = all.await.context("the command evaluators failed")?;
             }
             rounds += 1;
@@ -204,8 +204,8 @@ pub(crate) fn serve(mut loaded: Loaded, front: Front<'_>) -> anyhow::Result<()> 
             write_remedy,
         };
         let mut daemon = Daemon::assemble_with(&loaded, host)?;
-        bounds.set_door(daemon.door());
-        watchdog_report::report(daemon.door(), Record::left_over(&loaded.blackboard)).await?;
+        bounds.set_door(daemon.db());
+        watchdog_report::report(daemon.db(), Record::left_over(&loaded.blackboard)).await?;
         let recorded = Arc::new(Record::own(supervisor.is_there())?.publish(&loaded.blackboard)?);
         daemon.look_at_git().await?;
         daemon.set_shadows().await?;
@@ -213,18 +213,18 @@ pub(crate) fn serve(mut loaded: Loaded, front: Front<'_>) -> anyhow::Result<()> 
         daemon.put_in_force(&loaded).await?;
         let mut watch = Watch::of(&loaded);
         let mut running = Running::begin(&daemon, stop.clone());
-        let status = daemon.door().read(sd_notify::status).await?;
+        let status = daemon.db().read(sd_notify::status).await?;
         (front.ready)();
         supervisor.tell(News::Ready, &status);
         let watched = daemon.watched(Arc::clone(&supervisor), Arc::clone(&recorded), stop.clone());
         watched.reopen();
-        let (shower, door, beats) = (
+        let (shower, db, beats) = (
             Arc::clone(&supervisor),
-            daemon.door().clone(),
+            daemon.db().clone(),
             daemon.lasting.beats.subscribe(),
         );
         let until = stop.clone();
-        watched.spawn(async move { shower.show_work(door, beats, status, until).await });
+        watched.spawn(async move { shower.show_work(db, beats, status, until).await });
         watched.close();
         loop {
             let wake = Arc::clone(&daemon.lasting.wake_configuration);
@@ -284,7 +284,7 @@ impl Daemon {
         if let Err(why) = self.dispatch.settings.sandbox.way().await {
             tracing::warn!("nothing will run without its sandbox: {why}");
         }
-        for stop in self.door().read(bb::stops).await? {
+        for stop in self.db().read(bb::stops).await? {
             let project = stop
                 .project_id
                 .map_or("everything".to_owned(), |id| id.to_string());
@@ -303,7 +303,7 @@ impl Daemon {
                 stable: None,
             }),
             Call::Wake => {
-                let open = self.door().read(bb::open_request).await;
+                let open = self.db().read(bb::open_request).await;
                 let request = open.unwrap_or_else(|error| {
                     tracing::error!(error = ?error, "whether a reload was asked for can't be read");
                     None
@@ -338,7 +338,7 @@ impl Daemon {
     /// The configuration that this daemon begins with.
     async fn put_in_force(&self, loaded: &Loaded) -> anyhow::Result<()> {
         let in_force = self.in_force(loaded);
-        self.door()
+        self.db()
             .write("put_in_force", move |conn| {
                 let now = clock::now();
                 bb::put_in_force(conn, &in_force, now)?;
@@ -360,7 +360,7 @@ impl Daemon {
     /// An edit was undone: the files are what is in force.
     async fn is_back(&self) {
         tracing::info!("the files of the settings are again what is in force");
-        let back = self.door().write("settings_back", |conn| {
+        let back = self.db().write("settings_back", |conn| {
             bb::note_changed(conn, None)?;
             resume_held(conn, "the configuration is as it was", clock::now())
         });
@@ -372,7 +372,7 @@ impl Daemon {
     /// A fix that saw a changed file just before it came into force may be put on hold just after.
     async fn resume_held(&self) {
         let is_held = self
-            .door()
+            .db()
             .read(|conn| bb::any_held_for(conn, HoldKind::Configuration))
             .await;
         if !is_held.unwrap_or(false) {
@@ -382,7 +382,7 @@ impl Daemon {
         let resume = |conn: &bb::Conn| {
             bb::resume_held_for(conn, HoldKind::Configuration, why, clock::now()).map(drop)
         };
-        if let Err(error) = self.door().write("resume", resume).await {
+        if let Err(error) = self.db().write("resume", resume).await {
             tracing::error!(error = ?error, "what waits for the configuration waits until its time");
         }
         self.lasting.wake_dispatch.notify_one();
@@ -395,7 +395,7 @@ impl Daemon {
         stop: CancellationToken,
     ) -> TaskTracker {
         let pulse = Pulse {
-            door: self.door().clone(),
+            db: self.db().clone(),
             wake_heartbeat: Arc::clone(&self.lasting.wake_heartbeat),
             beats: self.lasting.beats.subscribe(),
         };
@@ -432,13 +432,13 @@ fn until_done(
         let stop = stop_on_signal(every_signal())?;
         bounds.set_stop(&stop);
         let daemon = Daemon::assemble(loaded)?;
-        bounds.set_door(daemon.door());
+        bounds.set_door(daemon.db());
         daemon.look_at_git().await?;
         daemon.set_shadows_if_alone(loaded).await?;
         daemon.resume_if_alone(loaded).await?;
         let done = work(&daemon, stop).await;
         // It may have ended because nothing could be written any more.
-        daemon.door().check()?;
+        daemon.db().check()?;
         done
     })?;
     done.context("stopped before everything was in order")

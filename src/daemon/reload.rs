@@ -121,7 +121,7 @@ pub(super) async fn reload(
         old.sources.clone()
     });
     let hash = sources.fingerprint();
-    let projects = daemon.door().read(bb::list_projects).await?;
+    let projects = daemon.db().read(bb::list_projects).await?;
     let projects: Vec<String> = projects
         .into_iter()
         .map(|project| project.project_id.to_string())
@@ -252,7 +252,7 @@ async fn refuse(daemon: &Daemon, order: &Order, refusal: Refusal) -> bb::Result<
     );
     let (request, refused) = (order.request, hash.clone());
     daemon
-        .door()
+        .db()
         .write("refuse_settings", move |conn| {
             let now = clock::now();
             let event = bb::append(conn, &event, now)?;

@@ -33,7 +33,7 @@ pub(super) struct Supervisor {
 
 /// What shows that the daemon works.
 pub(super) struct Pulse {
-    pub(super) door: Db,
+    pub(super) db: Db,
     pub(super) wake_heartbeat: Arc<Notify>,
     /// How many passes of the heartbeat ended well.
     pub(super) beats: watch::Receiver<u64>,
@@ -86,7 +86,7 @@ impl Supervisor {
     /// Keeps the status line as the work is: each pass of the heartbeat follows a commit.
     pub(super) async fn show_work(
         &self,
-        door: Db,
+        db: Db,
         mut beats: watch::Receiver<u64>,
         mut shown: String,
         stop: CancellationToken,
@@ -94,7 +94,7 @@ impl Supervisor {
         let work = async {
             while beats.changed().await.is_ok() {
                 // What can't be read now is read after the next pass.
-                if let Ok(now) = door.read(status).await
+                if let Ok(now) = db.read(status).await
                     && now != shown
                 {
                     self.tell(News::Status, &now);
@@ -178,7 +178,7 @@ impl Pulse {
         self.wake_heartbeat.notify_one();
         self.beats.changed().await.ok()?;
         // A write, though of nothing: readers are let in beside a lock that keeps every writer out.
-        let felt = self.door.write("pulse", status).await;
+        let felt = self.db.write("pulse", status).await;
         felt.map_err(
             |error| tracing::error!(error = ?error, "the blackboard does not answer: no sign of life is given"),
         )

@@ -9,7 +9,7 @@ use crate::config::Loaded;
 impl Daemon {
     /// What the configuration says of shadow and of the number of fixes holds before anything runs.
     pub(super) async fn set_shadows(&self) -> bb::Result<()> {
-        for project in self.door().read(bb::list_projects).await? {
+        for project in self.db().read(bb::list_projects).await? {
             let (id, shadow) = (
                 project.project_id.clone(),
                 (self.shadow)(&project.project_id),
@@ -28,7 +28,7 @@ impl Daemon {
                 bb::set_project_shadow(conn, &id, shadow, clock::now())?;
                 bb::set_project_max_fix_cycles(conn, &id, &most_fixes, clock::now())
             };
-            self.door().write("shadow", step).await?;
+            self.db().write("shadow", step).await?;
         }
         Ok(())
     }
@@ -52,7 +52,7 @@ impl Daemon {
             return Ok(());
         }
         let why = "the settings were read again";
-        self.door()
+        self.db()
             .write("resume", move |conn| {
                 super::resume_held(conn, why, clock::now())
             })

@@ -11,14 +11,14 @@ use crate::event::{EventType, NewEvent, TargetType};
 use crate::work::Run;
 
 /// Before anything is recovered: the runs without an end are those that were cut.
-pub(super) async fn report(door: &Db, left_over: Option<Record>) -> anyhow::Result<()> {
+pub(super) async fn report(db: &Db, left_over: Option<Record>) -> anyhow::Result<()> {
     let Some((record, since)) =
         left_over.and_then(|record| record.silent_since.map(|since| (record, since)))
     else {
         return Ok(());
     };
     let pid = record.pid;
-    let runs = door.write("daemon_ended", move |conn| {
+    let runs = db.write("daemon_ended", move |conn| {
         let runs = bb::open_runs(conn)?;
         let ids: Vec<&str> = runs.iter().map(|run| run.run_id.as_str()).collect();
         let metadata =

@@ -41,7 +41,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// The loop that runs items.
 pub(crate) struct Dispatch {
-    pub(crate) door: Db,
+    pub(crate) db: Db,
     pub(crate) settings: Arc<Settings>,
     /// The settings in force now: other ones than these once the configuration was reloaded.
     pub(crate) latest: watch::Receiver<Arc<Settings>>,
@@ -128,13 +128,13 @@ impl Dispatch {
             lease: self.settings.lease,
         };
         if self
-            .door
+            .db
             .read(|conn| bb::anything_ready(conn, clock::now()))
             .await?
         {
             let real = holding.clone();
             let claimed = self
-                .door
+                .db
                 .write("claim", move |conn| bb::claim(conn, &real, clock::now()))
                 .await?;
             if claimed.is_some() {
@@ -142,13 +142,13 @@ impl Dispatch {
             }
         }
         if !self
-            .door
+            .db
             .read(|conn| bb::any_shadow_review_due(conn, clock::now()))
             .await?
         {
             return Ok(None);
         }
-        self.door
+        self.db
             .write("claim_shadow", move |conn| {
                 bb::claim_shadow_review(conn, &holding, clock::now())
             })
@@ -157,7 +157,7 @@ impl Dispatch {
 
     /// How long nothing can become due by itself.
     async fn pause(&self) -> Duration {
-        let next = self.door.read(bb::next_moment).await.ok().flatten();
+        let next = self.db.read(bb::next_moment).await.ok().flatten();
         let until = next.map_or(LOOK_AGAIN, |moment| moment.since(clock::now()));
         // A moment that has come and was not acted on (a failing write, say) must not become a busy loop.
         until.clamp(Duration::from_millis(20), LOOK_AGAIN)

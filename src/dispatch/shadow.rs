@@ -32,7 +32,7 @@ impl Dispatch {
     /// Writes down what would run, once an item.
     pub(super) async fn shadow_due(self: &Arc<Self>, stop: &CancellationToken) -> bb::Result<()> {
         let due = self
-            .door
+            .db
             .read(|conn| bb::unshadowed(conn, clock::now()))
             .await?;
         for item in due {
@@ -48,7 +48,7 @@ impl Dispatch {
         let Some(id) = item.change_id.clone() else {
             return Ok(());
         };
-        let change = self.door.read(move |conn| bb::change(conn, &id)).await?;
+        let change = self.db.read(move |conn| bb::change(conn, &id)).await?;
         // Never claimed: the claim's epoch is one that no write would be let through with, and none is made.
         let signs = Signs {
             fenced: CancellationToken::new(),
@@ -79,7 +79,7 @@ impl Dispatch {
                     .unwrap_or_else(|| self.settings.backoff(0, clock::now()));
                 tracing::warn!(item = %item.item_id, reason = ?reason, until = %until, "its prompt can't be made now");
                 return self
-                    .door
+                    .db
                     .write("put_off", move |conn| {
                         bb::put_off_shadow(conn, &item.item_id, until)
                     })
@@ -104,7 +104,7 @@ impl Dispatch {
         let name = agent.as_ref().map(|agent| agent.name.clone());
         let (of, source) = (name.clone().unwrap_or_default(), item.source);
         let past = self
-            .door
+            .db
             .read(move |conn| bb::past_runs(conn, &of, source, RUNS))
             .await?;
         let shadowed = Shadowed {
@@ -119,7 +119,7 @@ impl Dispatch {
             trouble,
         };
         tracing::info!(item = %item.item_id, change = %shadowed.change_id, "in shadow: not run");
-        self.door
+        self.db
             .write("shadow", move |conn| {
                 bb::record_shadow(conn, &item, &shadowed, clock::now())
             })

@@ -117,10 +117,7 @@ impl Task {
         signs: Signs,
     ) -> bb::Result<Self> {
         let id = claimed.change.project_id.clone();
-        let project = dispatch
-            .door
-            .read(move |conn| bb::project(conn, &id))
-            .await?;
+        let project = dispatch.db.read(move |conn| bb::project(conn, &id)).await?;
         let rules = (dispatch.settings.rules)(&project.project_id);
         let mut env = dispatch.settings.env.clone();
         env.insert(process::MARK.into(), git_mark(&claimed.change.worktree));
@@ -132,7 +129,7 @@ impl Task {
         let id = claimed.change.change_id.clone();
         git.pass_over(
             &dispatch
-                .door
+                .db
                 .read(move |conn| bb::gate_leftovers(conn, &id))
                 .await?,
         );
@@ -310,14 +307,14 @@ impl Task {
         name: &'static str,
         step: impl FnOnce(&Conn) -> bb::Result<T> + Send + 'static,
     ) -> bb::Result<T> {
-        self.dispatch.door.write(name, step).await
+        self.dispatch.db.write(name, step).await
     }
 
     pub(super) async fn read<T: Send + 'static>(
         &self,
         look: impl FnOnce(&Conn) -> bb::Result<T> + Send + 'static,
     ) -> bb::Result<T> {
-        self.dispatch.door.read(look).await
+        self.dispatch.db.read(look).await
     }
 
     /// The item as it stands on the blackboard now, if it is still ours.

@@ -290,12 +290,12 @@ impl Kit {
 }
 
 /// One pass if it is due; nothing when it is not.
-async fn pass(door: &Db, definition: &Arc<Definition>, kit: &Arc<Kit>) -> Result<Option<Beat>> {
+async fn pass(db: &Db, definition: &Arc<Definition>, kit: &Arc<Kit>) -> Result<Option<Beat>> {
     let Config::Command(command) = &definition.config else {
         return Ok(None);
     };
     let looked = Arc::clone(definition);
-    let view = door
+    let view = db
         .read(move |conn| {
             let now = clock::now();
             if is_due(conn, &looked, now)? {
@@ -314,7 +314,7 @@ async fn pass(door: &Db, definition: &Arc<Definition>, kit: &Arc<Kit>) -> Result
         tracing::warn!(evaluator = %name, reason = ?reason, "nothing of an evaluator is used");
     }
     let (definition, kit) = (Arc::clone(definition), Arc::clone(kit));
-    let done = door
+    let done = db
         .write("evaluator", move |conn| {
             settle(conn, &definition, (&view, &printed), &kit, clock::now())
         })
@@ -324,7 +324,7 @@ async fn pass(door: &Db, definition: &Arc<Definition>, kit: &Arc<Kit>) -> Result
 
 /// The loops of all command evaluators. `after` wakes whoever looks at what they proposed.
 pub(crate) struct Commands {
-    pub(crate) door: Db,
+    pub(crate) db: Db,
     pub(crate) definitions: Arc<[Definition]>,
     pub(crate) kit: Arc<Kit>,
     pub(crate) wake: Arc<Notify>,
@@ -343,7 +343,7 @@ impl Commands {
             let wake = Arc::new(Notify::new());
             wakes.push(Arc::clone(&wake));
             let around = (
-                self.door.clone(),
+                self.db.clone(),
                 Arc::clone(&self.kit),
                 Arc::clone(&self.after),
             );
@@ -371,14 +371,14 @@ impl Commands {
 /// The loop of one of them.
 async fn run(
     definition: Arc<Definition>,
-    (door, kit, after): (Db, Arc<Kit>, Arc<Notify>),
+    (db, kit, after): (Db, Arc<Kit>, Arc<Notify>),
     wake: Arc<Notify>,
     stop: CancellationToken,
 ) {
     loop {
         // Dropped when it is to stop: its program is killed then, and nothing of the pass is written.
         let done = tokio::select! {
-            done = pass(&door, &definition, &kit) => done,
+            done = pass(&db, &definition, &kit) => done,
             () = stop.cancelled() => return,
         };
         let pause = match done {
@@ -389,7 +389,7 @@ async fn run(
                 }
                 tokio::select! { () = tokio::time::sleep(BREATH) => continue, () = stop.cancelled() => return }
             }
-            Ok(None) => next_look(&door, &definition).await,
+            Ok(None) => next_look(&db, &definition).await,
             Err(error) => {
                 tracing::error!(evaluator = %definition.name, error = ?error, "an evaluator could not be looked after");
                 LOOK_AGAIN
@@ -404,9 +404,9 @@ async fn run(
 }
 
 /// How long nothing can become due by itself.
-async fn next_look(door: &Db, definition: &Arc<Definition>) -> Duration {
+async fn next_look(db: &Db, definition: &Arc<Definition>) -> Duration {
     let looked = Arc::clone(definition);
-    let next = door.read(move |conn| {
+    let next = db.read(move |conn| {
         let trouble = bb::trouble_of(conn, &looked.name)?.map(|trouble| trouble.try_again);
         Ok(trouble.max(super::next_firing(conn, std::slice::from_ref(&*looked))?))
     });
@@ -417,7 +417,7 @@ async fn next_look(door: &Db, definition: &Arc<Definition>) -> Duration {
 
 /// One pass of each that is due, side by side.
 pub(crate) async fn all_once(
-    door: &Db,
+    db: &Db,
     definitions: &[Definition],
     kit: &Arc<Kit>,
     stop: &CancellationToken,
@@ -430,8 +430,8 @@ pub(crate) async fn all_once(
         .iter()
         .filter(|definition| super::is_command(definition))
     {
-        let (door, definition, kit) = (door.clone(), Arc::new(definition.clone()), Arc::clone(kit));
-        passes.spawn(async move { pass(&door, &definition, &kit).await });
+        let (db, definition, kit) = (db.clone(), Arc::new(definition.clone()), Arc::clone(kit));
+        passes.spawn(async move { pass(&db, &definition, &kit).await });
     }
     let mut all = Beat::default();
     loop {

@@ -119,11 +119,7 @@ impl Intake {
     pub(crate) async fn adopt(&self, ask: &Ask) -> Result<Adopted, AdoptError> {
         let project = &ask.project;
         let (id, number) = (project.project_id.clone(), ask.number);
-        if let Some(change) = self
-            .door
-            .read(move |conn| watched(conn, &id, number))
-            .await?
-        {
+        if let Some(change) = self.db.read(move |conn| watched(conn, &id, number)).await? {
             return Ok(Adopted {
                 change,
                 is_new: false,
@@ -140,7 +136,7 @@ impl Intake {
             });
         }
         let (id, branch) = (project.project_id.clone(), pull.head_ref.clone());
-        self.door
+        self.db
             .read(move |conn| refuse_twin(conn, &id, &branch))
             .await?;
         let rules = (self.settings.rules)(&project.project_id);
@@ -186,7 +182,7 @@ impl Intake {
             own_worktree: place.is_own,
         };
         let step = move |conn: &Conn| bb::adopt(conn, &adoption, clock::now());
-        let (change, is_new) = self.door.write("adopt", step).await?;
+        let (change, is_new) = self.db.write("adopt", step).await?;
         self.after.notify_one();
         Ok(Adopted { change, is_new })
     }

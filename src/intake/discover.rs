@@ -28,7 +28,7 @@ impl Intake {
     /// The projects that look for pull requests, and whose time has come.
     pub(super) async fn looking(&self) -> bb::Result<Vec<Project>> {
         let all = self
-            .door
+            .db
             .read(|conn| {
                 let with_row =
                     |project: Project| Ok((bb::discovery(conn, &project.project_id)?, project));
@@ -52,7 +52,7 @@ impl Intake {
                 }
             } else if row.next_read.is_some() {
                 // It looked before its settings were changed.
-                self.door
+                self.db
                     .write("end_discovery", move |conn| {
                         bb::end_discovery(conn, &project.project_id)
                     })
@@ -96,7 +96,7 @@ impl Intake {
         };
         let id = project.project_id.clone();
         let next = self.settings.next_read(clock::now());
-        self.door
+        self.db
             .write("discovery", move |conn| {
                 let looked = bb::Looked {
                     trouble: trouble.as_ref().map(|trouble| trouble.reason.as_str()),
@@ -119,7 +119,7 @@ impl Intake {
     async fn not_had(&self, project: &Project, error: &GithubError) -> bb::Result<ReadFailure> {
         let id = project.project_id.clone();
         let failures = self
-            .door
+            .db
             .read(move |conn| bb::discovery(conn, &id))
             .await?
             .failures;
@@ -141,7 +141,7 @@ impl Intake {
         let repo = project.repo.clone().unwrap_or_default();
         let id = project.project_id.clone();
         let known = self
-            .door
+            .db
             .read(move |conn| bb::discovery(conn, &id))
             .await?
             .marks;
@@ -169,7 +169,7 @@ impl Intake {
         let mut waits = false;
         let (seen_of, looked) = (project.clone(), rules.clone());
         let fitting = self
-            .door
+            .db
             .write("discover", move |conn| {
                 see_all(conn, &seen_of, &looked, &pulls, clock::now())
             })
@@ -205,7 +205,7 @@ impl Intake {
     ) -> Result<bool, AdoptError> {
         let id = project.project_id.clone();
         let open = self
-            .door
+            .db
             .read(move |conn| bb::open_adoptions(conn, &id))
             .await?;
         if usize::try_from(open).is_ok_and(|open| open >= rules.max_open) {
@@ -232,7 +232,7 @@ impl Intake {
             reason,
             was_wanted: true,
         };
-        self.door
+        self.db
             .write("pass_over", move |conn| {
                 see(conn, &project, &pull, Some(&why), clock::now()).map(drop)
             })

@@ -63,7 +63,7 @@ impl Intake {
             return Ok(0);
         }
         let mut repositories: BTreeMap<PathBuf, (Place, Vec<Change>)> = BTreeMap::new();
-        for (path, common_dir, change) in self.door.read(bb::judged_without_pull).await? {
+        for (path, common_dir, change) in self.db.read(bb::judged_without_pull).await? {
             let common_dir = PathBuf::from(common_dir);
             let place = Place {
                 path: path.into(),
@@ -128,7 +128,7 @@ impl Intake {
         for (change, tip) in moved {
             let step =
                 move |conn: &bb::Conn| bb::take_back_verdict(conn, &change, &tip, clock::now());
-            taken_back += usize::from(self.door.write("take_back", step).await?);
+            taken_back += usize::from(self.db.write("take_back", step).await?);
         }
         Ok(taken_back)
     }

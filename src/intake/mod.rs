@@ -51,7 +51,7 @@ pub(crate) type RepositoryOf = Box<dyn Fn(&bb::Project) -> Remote + Send + Sync>
 
 /// The loop that reads the forge.
 pub(crate) struct Intake {
-    pub(crate) door: Db,
+    pub(crate) db: Db,
     pub(crate) github: Github,
     pub(crate) git: Git,
     pub(crate) repository: RepositoryOf,
@@ -166,7 +166,7 @@ impl Intake {
     pub(crate) async fn void_implausible(&self) -> bb::Result<()> {
         let latest = self.settings.latest(clock::now());
         if self
-            .door
+            .db
             .read(move |conn| bb::implausible(conn, &latest))
             .await?
             .is_empty()
@@ -174,7 +174,7 @@ impl Intake {
             return Ok(());
         }
         let voided = self
-            .door
+            .db
             .write("void_implausible", move |conn| {
                 bb::void_implausible(conn, &latest)
             })
@@ -220,7 +220,7 @@ impl Intake {
     ) -> bb::Result<Passed> {
         let mut passed = Passed::default();
         for row in self
-            .door
+            .db
             .read(|conn| bb::due_pulls(conn, clock::now()))
             .await?
         {
@@ -279,7 +279,7 @@ impl Intake {
         let now = clock::now();
         let known = match self.rate(now) {
             Some(rate) => Some(rate),
-            None => self.door.read(bb::rate).await?,
+            None => self.db.read(bb::rate).await?,
         };
         Ok(known.and_then(|rate| read_failure::spent(&rate, self.settings.reserve, now)))
     }
@@ -299,14 +299,14 @@ impl Intake {
         let Some(rate) = self.rate(clock::now()) else {
             return Ok(());
         };
-        self.door
+        self.db
             .write("rate", move |conn| bb::set_rate(conn, &rate))
             .await
     }
 
     /// How long nothing can become due by itself.
     async fn pause(&self) -> Duration {
-        let next = self.door.read(bb::next_read).await.ok().flatten();
+        let next = self.db.read(bb::next_read).await.ok().flatten();
         let until = next.map_or(LOOK_AGAIN, |moment| moment.since(clock::now()));
         // A moment that has come and was not acted on must not become a busy loop.
         until.clamp(Duration::from_millis(20), LOOK_AGAIN)

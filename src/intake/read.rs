@@ -64,7 +64,7 @@ impl Intake {
         };
         let begun = clock::now();
         let id = change_id.clone();
-        let before = self.door.read(move |conn| before(conn, &id)).await?;
+        let before = self.db.read(move |conn| before(conn, &id)).await?;
         let kept = serde_json::from_value(row.kept_pages.clone()).unwrap_or_default();
         let mut fetch = Github::begin_fetch(self.settings.fetch_limit, kept);
         let mut fetched = match self.fetch(&mut fetch, &before.repo, row).await {
@@ -138,7 +138,7 @@ impl Intake {
             },
         };
         let (row, known_head) = (row.clone(), before.change.head);
-        self.door
+        self.db
             .write("read", move |conn| {
                 store(conn, &row, &known_head, read, clock::now())
             })
@@ -204,7 +204,7 @@ impl Intake {
             }
             put_off(conn, &row, &slow, clock::now())
         };
-        self.door.write("put_off", keep).await
+        self.db.write("put_off", keep).await
     }
 
     /// What is new or was changed, with what may come of it. What is ours is looked up after the forge was asked: what
@@ -215,7 +215,7 @@ impl Intake {
         said: Vec<Comment>,
     ) -> bb::Result<ForgeResult<Vec<NewFeedback>>> {
         let id = before.change.change_id.clone();
-        let ours = self.door.read(move |conn| bb::our_posts(conn, &id)).await?;
+        let ours = self.db.read(move |conn| bb::our_posts(conn, &id)).await?;
         let written = Written::new(ours, &said);
         let (mut taken, mut seen) = (Vec::new(), BTreeSet::new());
         for said in said.into_iter().filter(|said| !is_as_it_was(said, before)) {
@@ -278,7 +278,7 @@ impl Intake {
     ) -> bb::Result<ForgeResult<Permission>> {
         let (holds, id, name) = (self.settings.permission_holds, author.id, repo.to_owned());
         let known = self
-            .door
+            .db
             .read(move |conn| bb::known_permission(conn, &name, id, holds, clock::now()))
             .await?;
         if let Some(permission) = known {
@@ -290,7 +290,7 @@ impl Intake {
             Err(error) => return Ok(Err(error)),
         };
         let (author, name) = (author.clone(), repo.to_owned());
-        self.door
+        self.db
             .write("permission", move |conn| {
                 bb::set_permission(conn, &name, &author, permission, asked_at)
             })
@@ -325,7 +325,7 @@ impl Intake {
 
     pub(super) async fn put_off(&self, row: &PullRow, trouble: ReadFailure) -> bb::Result<()> {
         let row = row.clone();
-        self.door
+        self.db
             .write("put_off", move |conn| {
                 put_off(conn, &row, &trouble, clock::now())
             })

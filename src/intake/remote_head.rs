@@ -36,7 +36,7 @@ impl Intake {
         // Nobody can confirm it: an older head is lag, a new one can only come from a push.
         let (id, head) = (before.change.change_id.clone(), shown.head.to_owned());
         let is_older = self
-            .door
+            .db
             .read(move |conn| bb::was_on_remote(conn, &id, &head))
             .await?;
         Ok(if is_older {
@@ -55,7 +55,7 @@ impl Intake {
             let settings = remote.push_settings().await?;
             // An agent may have changed where credentials go: a person is asked when a push needs them.
             let known = self
-                .door
+                .db
                 .read(move |conn| bb::may_use_git_settings(conn, &settings.fingerprint))
                 .await;
             if !matches!(known, Ok(true)) {

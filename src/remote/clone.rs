@@ -68,7 +68,7 @@ const STALE_REF: Duration = Duration::from_secs(20);
 impl Remote {
     /// Makes the bare clone, or mends it: whatever stands in its configuration is ours again afterwards, and locks that
     /// a killed git left are gone. Called before each use; without a change it costs a few looks at the disk.
-    #[expect(clippy::unused_async, reason = "a door like the others, which wait")]
+    #[expect(clippy::unused_async, reason = "a db like the others, which wait")]
     pub(crate) async fn ready(&self) -> Result<(), RemoteError> {
         let dir = self.path();
         if self.check().is_err() {

@@ -37,7 +37,7 @@ pub(super) fn run(
     args: &RunArgs,
     settings: &Loaded,
     all: &[Definition],
-    desk: &mut CommandContext,
+    ctx: &mut CommandContext,
 ) -> Result<ExitCode> {
     let Some(definition) = all.iter().find(|definition| definition.name == args.name) else {
         return Err(no_such(&args.name, all.iter().map(|one| one.name.as_str())).into());
@@ -46,7 +46,7 @@ pub(super) fn run(
         refuse_agents()?;
     }
     if !args.dry_run && matches!(definition.config, Config::Command(_)) {
-        let stops = desk.read(bb::stops)?;
+        let stops = ctx.read(bb::stops)?;
         if let Some(stop) = stops.iter().find(|stop| stop.project_id.is_none()) {
             return Err(CommandError::needs_person(format!(
                 "{}: no program is started",
@@ -60,9 +60,9 @@ pub(super) fn run(
         }
     }
     let mut board = if args.dry_run && settings.blackboard.exists() {
-        SyncDb::copy_of(&settings.blackboard, desk.now)?
+        SyncDb::copy_of(&settings.blackboard, ctx.now)?
     } else {
-        desk.board()?
+        ctx.board()?
     };
     let before = board.read(bb::newest_event)?;
     let (beat, trouble) = pass(&mut board, definition, settings)?;
@@ -76,8 +76,8 @@ pub(super) fn run(
             .hint("docs/evaluators.md says what it is given and what it may print")
             .into());
     }
-    if desk.out.is_json() {
-        desk.out.json(&json!({
+    if ctx.out.is_json() {
+        ctx.out.json(&json!({
             "evaluator": definition.name,
             "dry_run": args.dry_run,
             "taken_in": beat.taken_in,
@@ -88,16 +88,16 @@ pub(super) fn run(
     }
     let name = &definition.name;
     if events.is_empty() {
-        desk.out.line(format!("{name} proposes nothing new"))?;
+        ctx.out.line(format!("{name} proposes nothing new"))?;
     }
     for event in &events {
         let about = format!("{} {}", event.target_type, event.target_id);
         let line = Line::default().piece(TextStyle::Strong, event.event_type.as_str());
-        desk.out
+        ctx.out
             .line(line.faint(format!("  {about}  ")).plain(&event.summary))?;
     }
     if args.dry_run {
-        desk.out
+        ctx.out
             .note("this is what would be written; nothing was (--dry-run)")?;
     }
     Ok(ExitCode::Done)

@@ -43,14 +43,14 @@ impl PrRef {
     }
 
     /// The project that it is of. One that nobody told remand about is an error that says how to.
-    pub(crate) fn project(&self, desk: &CommandContext) -> Result<Project> {
+    pub(crate) fn project(&self, ctx: &CommandContext) -> Result<Project> {
         let here = || -> Result<Option<Project>> {
-            let git = desk.git(&desk.settings()?);
+            let git = ctx.git(&ctx.settings()?);
             let Ok(found) = wait(git.project_at(Path::new(".")))? else {
                 return Ok(None);
             };
             let common_dir = found.common_dir.display().to_string();
-            desk.read(|conn| bb::project_by_common_dir(conn, &common_dir))
+            ctx.read(|conn| bb::project_by_common_dir(conn, &common_dir))
         };
         let Some(repo) = &self.repo else {
             return here()?.ok_or_else(|| {
@@ -63,7 +63,7 @@ impl PrRef {
                     .into()
             });
         };
-        let all = desk.read(bb::list_projects)?;
+        let all = ctx.read(bb::list_projects)?;
         let mut fitting: Vec<Project> = all
             .into_iter()
             .filter(|project| is_of(project, repo))

@@ -89,13 +89,13 @@ impl RunningDaemon {
 }
 
 /// Prints that no daemon runs here while that of the machine uses another blackboard.
-pub(crate) fn elsewhere_note(desk: &mut CommandContext) -> Result<()> {
-    if let Some(elsewhere) = Elsewhere::than(&desk.settings()?.blackboard) {
+pub(crate) fn elsewhere_note(ctx: &mut CommandContext) -> Result<()> {
+    if let Some(elsewhere) = Elsewhere::than(&ctx.settings()?.blackboard) {
         let what = format!(
             "no daemon runs on this blackboard; {}",
             elsewhere.sentence()
         );
-        desk.out.note(
+        ctx.out.note(
             Line::default()
                 .piece(TextStyle::Notice, what)
                 .plain(format!(": {}", elsewhere.remedy())),

@@ -107,13 +107,13 @@ fn whole(word: &str) -> String {
 
 impl ProjectChoice {
     /// The repository that a folder is in, by the name that was given or that of its folder.
-    pub(super) fn at(path: &Path, name: Option<&str>, desk: &CommandContext) -> Result<Self> {
-        let settings = config::without_file(desk.place())?;
-        let git = desk.git(&settings);
+    pub(super) fn at(path: &Path, name: Option<&str>, ctx: &CommandContext) -> Result<Self> {
+        let settings = config::without_file(ctx.place())?;
+        let git = ctx.git(&settings);
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let found = wait(git.project_at(&path))??;
-        let project = project::named_project(&found, name, desk)?;
-        let mut board = desk.board_there(&settings)?;
+        let project = project::named_project(&found, name, ctx)?;
+        let mut board = ctx.board_there(&settings)?;
         let known = match &mut board {
             Some(board) => {
                 board.read(|conn| bb::project_by_common_dir(conn, &project.common_dir))?

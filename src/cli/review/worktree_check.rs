@@ -30,20 +30,20 @@ pub(super) struct CheckedWorktree {
 pub(super) fn look(
     args: &ReviewArgs,
     settings: &Loaded,
-    desk: &CommandContext,
+    ctx: &CommandContext,
 ) -> Result<CheckedWorktree> {
-    wait(look_with(&desk.git(settings), args, settings, desk))?
+    wait(look_with(&ctx.git(settings), args, settings, ctx))?
 }
 
 async fn look_with(
     git: &Git,
     args: &ReviewArgs,
     settings: &Loaded,
-    desk: &CommandContext,
+    ctx: &CommandContext,
 ) -> Result<CheckedWorktree> {
     let top = which_worktree(git, args).await?;
     let worktree = git.worktree_at(&top).await?;
-    let (project, is_new_project) = which_project(git, args, &worktree, desk).await?;
+    let (project, is_new_project) = which_project(git, args, &worktree, ctx).await?;
     let path = worktree.place.path.clone();
     let shown = path.display().to_string();
     let Some(path_text) = path.to_str() else {
@@ -130,15 +130,15 @@ async fn which_project(
     git: &Git,
     args: &ReviewArgs,
     worktree: &Worktree,
-    desk: &CommandContext,
+    ctx: &CommandContext,
 ) -> Result<(Project, bool)> {
     let common_dir = worktree.place.common_dir.display().to_string();
-    if let Some(project) = desk.read(|conn| bb::project_by_common_dir(conn, &common_dir))? {
+    if let Some(project) = ctx.read(|conn| bb::project_by_common_dir(conn, &common_dir))? {
         return Ok((project, false));
     }
     let found = git.project_at(&worktree.place.path).await?;
     if args.add_project {
-        return Ok((plain_project(&found, desk)?, true));
+        return Ok((plain_project(&found, ctx)?, true));
     }
     let what = format!(
         "{} belongs to {}, which is no project yet",

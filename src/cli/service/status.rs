@@ -45,12 +45,12 @@ pub(super) struct ServiceStatus {
     commands: Vec<String>,
 }
 
-pub(super) fn status(args: &StatusArgs, desk: &mut CommandContext) -> Result<ExitCode> {
-    let site = InstallTarget::find(&args.which, desk)?;
+pub(super) fn status(args: &StatusArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
+    let site = InstallTarget::find(&args.which, ctx)?;
     let mut told = look(&site, &Manager::of(&site), Vec::new())?;
     told.commands = advice(&site, &told);
-    if desk.out.is_json() {
-        desk.out.json(&told)?;
+    if ctx.out.is_json() {
+        ctx.out.json(&told)?;
         return Ok(ExitCode::Done);
     }
     let file = told.file.display();
@@ -66,7 +66,7 @@ pub(super) fn status(args: &StatusArgs, desk: &mut CommandContext) -> Result<Exi
         ),
         (Some(true), Some(false) | None) => (file.to_string(), TextStyle::Good),
     };
-    desk.out.line(
+    ctx.out.line(
         Line::default()
             .faint(format!("{:<11}", "installed"))
             .piece(looks, what),
@@ -75,12 +75,12 @@ pub(super) fn status(args: &StatusArgs, desk: &mut CommandContext) -> Result<Exi
         let line = Line::default()
             .faint(format!("{:<11}", "settings"))
             .piece(TextStyle::Bad, problem);
-        desk.out
+        ctx.out
             .line(line.plain("; ").command("remand config check"))?;
     }
     let state: Vec<String> = told.enabled.iter().chain(&told.active).cloned().collect();
     field(
-        desk,
+        ctx,
         "state",
         if state.is_empty() {
             "systemd or launchd can't be asked here".into()
@@ -96,10 +96,10 @@ pub(super) fn status(args: &StatusArgs, desk: &mut CommandContext) -> Result<Exi
         }
         (Some(pid), None) => format!("runs with pid {pid}"),
     };
-    field(desk, "daemon", daemon)?;
-    field(desk, "blackboard", told.blackboard.display().to_string())?;
+    field(ctx, "daemon", daemon)?;
+    field(ctx, "blackboard", told.blackboard.display().to_string())?;
     for command in &told.commands {
-        desk.out
+        ctx.out
             .line(Line::default().plain("    ").command(command))?;
     }
     Ok(ExitCode::Done)
@@ -136,12 +136,12 @@ pub(super) fn look(
 }
 
 /// For `doctor`: how it stands with the units that are there. systemd and launchd are not asked.
-pub(crate) fn checks(desk: &CommandContext) -> Vec<Check> {
+pub(crate) fn checks(ctx: &CommandContext) -> Vec<Check> {
     let which = |system| Which {
         system,
         ..Which::default()
     };
-    let found = [false, true].map(|system| check(&which(system), desk).ok().flatten());
+    let found = [false, true].map(|system| check(&which(system), ctx).ok().flatten());
     let mut found: Vec<Check> = found.into_iter().flatten().collect();
     if found.is_empty() {
         found.push(Check::ok(
@@ -149,9 +149,9 @@ pub(crate) fn checks(desk: &CommandContext) -> Vec<Check> {
             "not installed; `remand service install` would keep the daemon running",
         ));
     }
-    found.splice(0..0, replaced_program(desk));
+    found.splice(0..0, replaced_program(ctx));
     if let Some(elsewhere) =
-        config::blackboard_despite(desk.place()).and_then(|board| Elsewhere::than(&board))
+        config::blackboard_despite(ctx.place()).and_then(|board| Elsewhere::than(&board))
     {
         found.push(Check::warn(
             "service",
@@ -162,8 +162,8 @@ pub(crate) fn checks(desk: &CommandContext) -> Vec<Check> {
     found
 }
 
-fn replaced_program(desk: &CommandContext) -> Option<Check> {
-    let blackboard = config::blackboard_despite(desk.place())?;
+fn replaced_program(ctx: &CommandContext) -> Option<Check> {
+    let blackboard = config::blackboard_despite(ctx.place())?;
     let (what, what_to_do) = RunningDaemon::of(&blackboard)?.replaced_sentence()?;
     Some(Check::warn(
         "program",
@@ -172,8 +172,8 @@ fn replaced_program(desk: &CommandContext) -> Option<Check> {
     ))
 }
 
-fn check(which: &Which, desk: &CommandContext) -> Result<Option<Check>> {
-    let site = InstallTarget::find(which, desk)?;
+fn check(which: &Which, ctx: &CommandContext) -> Result<Option<Check>> {
+    let site = InstallTarget::find(which, ctx)?;
     let Some(there) = read(&site.file)? else {
         return Ok(None);
     };

@@ -45,7 +45,7 @@ pub(super) struct InstallTarget {
 }
 
 impl InstallTarget {
-    pub(super) fn find(which: &Which, desk: &CommandContext) -> Result<Self> {
+    pub(super) fn find(which: &Which, ctx: &CommandContext) -> Result<Self> {
         let is_launchd = which.launchd || (cfg!(target_os = "macos") && !which.systemd);
         let kind = if is_launchd {
             Kind::Launchd
@@ -87,9 +87,9 @@ impl InstallTarget {
             SettingsOwner::Caller
         };
         let place = if which.system {
-            machine_place(whose, root.as_deref(), desk.place())
+            machine_place(whose, root.as_deref(), ctx.place())
         } else {
-            desk.place().clone()
+            ctx.place().clone()
         };
         let (loaded, problem) = match whose.load(&place) {
             Ok(loaded) => (loaded, None),

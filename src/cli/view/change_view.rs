@@ -56,24 +56,24 @@ impl ChangeView {
 }
 
 /// What a person sees after a word on a change: where it is now, and what follows.
-pub(crate) fn told(desk: &mut CommandContext, id: &ChangeId, what: &str) -> Result<ExitCode> {
-    let around = desk.around()?;
-    let picture = desk.read(|conn| ChangeView::take(conn, bb::change(conn, id)?, around))?;
-    if desk.out.is_json() {
-        desk.out.json(&picture)?;
+pub(crate) fn told(ctx: &mut CommandContext, id: &ChangeId, what: &str) -> Result<ExitCode> {
+    let around = ctx.around()?;
+    let picture = ctx.read(|conn| ChangeView::take(conn, bb::change(conn, id)?, around))?;
+    if ctx.out.is_json() {
+        ctx.out.json(&picture)?;
         return Ok(ExitCode::Done);
     }
-    desk.out.line(
+    ctx.out.line(
         Line::default()
             .strong(id.as_str())
             .plain(format!(" {what}")),
     )?;
-    print_answer(desk, &picture.why)?;
+    print_answer(ctx, &picture.why)?;
     Ok(ExitCode::Done)
 }
 
 /// The sentence, since when, and what to type.
-pub(crate) fn print_answer(desk: &mut CommandContext, why: &Explanation) -> Result<()> {
+pub(crate) fn print_answer(ctx: &mut CommandContext, why: &Explanation) -> Result<()> {
     let look = match why.because {
         "needs_you" | "holder_died" | "nothing_open" => TextStyle::Bad,
         "paused" | "stopped" | "shadow" | "held" | "blocked" | "not_run" => TextStyle::Notice,
@@ -82,16 +82,16 @@ pub(crate) fn print_answer(desk: &mut CommandContext, why: &Explanation) -> Resu
     };
     let since = why
         .since
-        .map(|since| format!("  ({})", ago(since, desk.now)))
+        .map(|since| format!("  ({})", ago(since, ctx.now)))
         .unwrap_or_default();
-    desk.out.line(
+    ctx.out.line(
         Line::default()
             .plain("  ")
             .piece(look, cap(&why.answer, TEXT_CAP))
             .faint(since),
     )?;
     for command in &why.commands {
-        desk.out
+        ctx.out
             .line(Line::default().plain("    ").command(command))?;
     }
     Ok(())
@@ -118,10 +118,10 @@ pub(crate) fn look_of(state: State) -> TextStyle {
 }
 
 /// A label and its value, in the column layout of `status` and `show`.
-pub(crate) fn field(desk: &mut CommandContext, label: &str, value: impl AsRef<str>) -> Result<()> {
+pub(crate) fn field(ctx: &mut CommandContext, label: &str, value: impl AsRef<str>) -> Result<()> {
     let value = value.as_ref();
     if !value.is_empty() {
-        desk.out.line(
+        ctx.out.line(
             Line::default()
                 .faint(format!("{label:<11}"))
                 .plain(cap(value, TEXT_CAP)),

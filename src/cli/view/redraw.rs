@@ -19,29 +19,29 @@ const LEAST: Duration = Duration::from_millis(250);
 
 /// Draws what `once` prints, again and again, until nobody looks any more.
 pub(crate) fn follow(
-    desk: &mut CommandContext,
+    ctx: &mut CommandContext,
     once: impl Fn(&mut CommandContext) -> Result<ExitCode>,
 ) -> Result<ExitCode> {
-    let board = desk.board()?;
+    let board = ctx.board()?;
     wait(async move {
         let mut watch = Watch::new(board.path(), LOOK);
         let mut shown: Option<(String, Time)> = None;
         loop {
             let begun = Instant::now();
-            if is_another(desk, &once, shown.as_ref())? {
+            if is_another(ctx, &once, shown.as_ref())? {
                 let now = clock::now();
-                let key = text_at(desk, &once, now)?;
-                let picture = if desk.out.is_json() {
-                    one_line(desk, &once, now)?
+                let key = text_at(ctx, &once, now)?;
+                let picture = if ctx.out.is_json() {
+                    one_line(ctx, &once, now)?
                 } else {
                     key.clone()
                 };
-                desk.out.draw(&picture, shown.is_none())?;
+                ctx.out.draw(&picture, shown.is_none())?;
                 shown = Some((key, now));
             }
             watch.next().await;
             tokio::time::sleep(LEAST.saturating_sub(begun.elapsed())).await;
-            if desk.out.is_deserted() {
+            if ctx.out.is_deserted() {
                 return Ok(ExitCode::Done);
             }
         }
@@ -50,36 +50,36 @@ pub(crate) fn follow(
 
 /// On a terminal ages are drawn anew too. In a pipe only what happened counts: the old moment is looked at with new eyes.
 fn is_another(
-    desk: &mut CommandContext,
+    ctx: &mut CommandContext,
     once: &impl Fn(&mut CommandContext) -> Result<ExitCode>,
     shown: Option<&(String, Time)>,
 ) -> Result<bool> {
     let Some((text, then)) = shown else {
         return Ok(true);
     };
-    let moment = if desk.out.is_screen() {
+    let moment = if ctx.out.is_screen() {
         clock::now()
     } else {
         *then
     };
-    Ok(text_at(desk, once, moment)? != *text)
+    Ok(text_at(ctx, once, moment)? != *text)
 }
 
 fn text_at(
-    desk: &mut CommandContext,
+    ctx: &mut CommandContext,
     once: &impl Fn(&mut CommandContext) -> Result<ExitCode>,
     now: Time,
 ) -> Result<String> {
-    kept(desk, once, Format::Text, now)
+    kept(ctx, once, Format::Text, now)
 }
 
 fn one_line(
-    desk: &mut CommandContext,
+    ctx: &mut CommandContext,
     once: &impl Fn(&mut CommandContext) -> Result<ExitCode>,
     now: Time,
 ) -> Result<String> {
     // Line breaks inside texts are written as escapes: those that are left only set it out.
-    let text = kept(desk, once, Format::Json, now)?;
+    let text = kept(ctx, once, Format::Json, now)?;
     Ok(text
         .lines()
         .map(str::trim_start)
@@ -89,16 +89,16 @@ fn one_line(
 }
 
 fn kept(
-    desk: &mut CommandContext,
+    ctx: &mut CommandContext,
     once: &impl Fn(&mut CommandContext) -> Result<ExitCode>,
     format: Format,
     now: Time,
 ) -> Result<String> {
-    let before = std::mem::replace(&mut desk.out.format, format);
-    desk.now = now;
-    desk.out.keep();
-    let printed = once(desk);
-    let text = desk.out.take();
-    desk.out.format = before;
+    let before = std::mem::replace(&mut ctx.out.format, format);
+    ctx.now = now;
+    ctx.out.keep();
+    let printed = once(ctx);
+    let text = ctx.out.take();
+    ctx.out.format = before;
     printed.map(|_| text)
 }

@@ -31,15 +31,15 @@ pub(crate) struct UnwatchedPr {
 }
 
 impl UnwatchedPr {
-    pub(crate) fn look(desk: &CommandContext, name: &PrRef) -> Result<Self> {
-        let project = name.project(desk)?;
-        let settings = desk.settings()?;
+    pub(crate) fn look(ctx: &CommandContext, name: &PrRef) -> Result<Self> {
+        let project = name.project(ctx)?;
+        let settings = ctx.settings()?;
         let Project {
             project_id,
             remote_url,
             ..
         } = &project;
-        let (pull, discovery) = desk.read(|conn| {
+        let (pull, discovery) = ctx.read(|conn| {
             Ok((
                 bb::pull_row(conn, project_id, name.number)?,
                 bb::discovery(conn, project_id)?,
@@ -56,7 +56,7 @@ impl UnwatchedPr {
                 .as_ref()
                 .map(in_words),
             lacks_url: remote_url.is_none(),
-            daemon: desk.around()?.daemon,
+            daemon: ctx.around()?.daemon,
         })
     }
 

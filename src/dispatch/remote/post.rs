@@ -57,7 +57,7 @@ impl Dispatch {
             if let Err(error) = self.post_due(&stop).await {
                 tracing::error!(error = ?error, "posting failed");
             }
-            let next = self.door.read(bb::next_post).await.ok().flatten();
+            let next = self.db.read(bb::next_post).await.ok().flatten();
             let pause = next.map_or(LOOK_AGAIN, |moment| moment.since(clock::now()));
             tokio::select! {
                 () = wake.notified() => {}
@@ -70,7 +70,7 @@ impl Dispatch {
     /// Posts what may be posted now; says how much was.
     pub(crate) async fn post_due(&self, stop: &CancellationToken) -> bb::Result<usize> {
         let due = self
-            .door
+            .db
             .read(|conn| bb::open_posts(conn, clock::now()))
             .await?;
         let mut posted = 0;
@@ -97,7 +97,7 @@ impl Dispatch {
             self.holder.clone(),
         );
         let claimed = self
-            .door
+            .db
             .write("claim_post", move |conn| {
                 bb::claim_post(conn, &key, from.as_deref(), &holder)
             })
@@ -110,7 +110,7 @@ impl Dispatch {
         }
         let id = intent.change_id.clone();
         let (change, project) = self
-            .door
+            .db
             .read(move |conn| {
                 let change = bb::change(conn, &id)?;
                 let project = bb::project(conn, &change.project_id)?;
@@ -126,7 +126,7 @@ impl Dispatch {
             let reason = format!("the change is {}", change.state);
             return self.give_up(intent, &reason).await;
         }
-        self.door.check()?;
+        self.db.check()?;
         let page = PostTarget {
             github: &self.settings.forge.github,
             repo,
@@ -140,7 +140,7 @@ impl Dispatch {
             Err(Unposted::Forge(error)) => return self.put_off(intent, error).await,
         };
         crash_point!("post.{}.after", intent.kind);
-        self.door
+        self.db
             .write("post_done", move |conn| {
                 bb::post_done(conn, &intent, &done, clock::now())
             })
@@ -253,13 +253,13 @@ impl Dispatch {
                 .unwrap_or_default(),
         );
         let (_, review) = self
-            .door
+            .db
             .read(move |conn| bb::review(conn, &id))
             .await
             .map_err(Unposted::Blackboard)?;
         let id = page.change.change_id.clone();
         let last = self
-            .door
+            .db
             .read(move |conn| bb::last_review(conn, &id))
             .await
             .map_err(Unposted::Blackboard)?;
@@ -373,7 +373,7 @@ impl Dispatch {
     async fn is_by_us(&self, page: &PostTarget<'_>) -> Result<bool, Unposted> {
         let id = page.change.change_id.clone();
         let pull = self
-            .door
+            .db
             .read(move |conn| bb::pull_of_change(conn, &id))
             .await
             .map_err(Unposted::Blackboard)?;
@@ -392,7 +392,7 @@ impl Dispatch {
     ) -> Result<(), Unposted> {
         let id = page.change.change_id.clone();
         let earlier = self
-            .door
+            .db
             .read(move |conn| bb::reviews_on_pull(conn, &id))
             .await
             .map_err(Unposted::Blackboard)?;
@@ -401,7 +401,7 @@ impl Dispatch {
         for old in earlier.iter().filter(stands) {
             page.dismiss(old.forge_id.as_deref()).await?;
             let key = old.key.clone();
-            self.door
+            self.db
                 .write("dismissed", move |conn| {
                     bb::change_result(conn, &key, DISMISSED)
                 })
@@ -450,7 +450,7 @@ impl Dispatch {
             return self.give_up(intent, &reason).await;
         }
         if never {
-            self.door
+            self.db
                 .write("refused_post", move |conn| {
                     bb::refused_post(conn, &intent, &reason, clock::now())
                 })
@@ -472,7 +472,7 @@ impl Dispatch {
         };
         let until = until.unwrap_or_else(|| self.settings.backoff(intent.tries, now));
         tracing::warn!(key = %intent.key, reason = ?reason, until = %until, "not posted now");
-        self.door
+        self.db
             .write("put_off_post", move |conn| {
                 bb::put_off_post(conn, &intent.key, &reason, until)
             })
@@ -482,7 +482,7 @@ impl Dispatch {
 
     async fn give_up(&self, intent: Intent, reason: &str) -> bb::Result<bool> {
         let reason = reason.to_owned();
-        self.door
+        self.db
             .write("give_up_post", move |conn| {
                 bb::give_up_post(conn, &intent, &reason, clock::now())
             })

@@ -23,7 +23,7 @@ impl Dispatch {
     /// Looks up what became of pushes that nobody goes on with: the program died in one, and its item was cancelled then.
     /// What can't be looked up now is, when the program starts the next time.
     pub(crate) async fn settle_pushes(&self) -> bb::Result<()> {
-        for push in self.door.read(bb::orphaned_pushes).await? {
+        for push in self.db.read(bb::orphaned_pushes).await? {
             if let Err(stop) = self.settle_push(&push).await {
                 tracing::warn!(key = %push.key, why = ?stop, "what became of a push is not known yet");
             }
@@ -35,7 +35,7 @@ impl Dispatch {
     async fn has_trusted_settings(&self, id: &ChangeId, remote: &Remote) -> Result<(), Interrupt> {
         let settings = remote.push_settings().await?;
         let known = self
-            .door
+            .db
             .read(move |conn| bb::may_use_git_settings(conn, &settings.fingerprint))
             .await?;
         if known {
@@ -50,7 +50,7 @@ impl Dispatch {
     async fn settle_push(&self, push: &Intent) -> Result<(), Interrupt> {
         let id = push.change_id.clone();
         let (change, project) = self
-            .door
+            .db
             .read(move |conn| {
                 let change = bb::change(conn, &id)?;
                 let project = bb::project(conn, &change.project_id)?;
@@ -92,7 +92,7 @@ impl Dispatch {
         let event = NewEvent::about(&change.change_id, EventType::Skipped, summary)
             .with(json!({ "reason": "its item was over", "key": push.key, "result": result }));
         let key = push.key.clone();
-        self.door
+        self.db
             .write("settle_push", move |conn| {
                 if bb::end_intent(conn, &key, result, None, clock::now())? {
                     bb::append(conn, &event, clock::now())?;
@@ -170,7 +170,7 @@ impl Task {
         self.configuration_in_force().await?;
         self.with_trusted_settings(&remote).await?;
         self.intend(&push).await?;
-        self.dispatch.door.check()?;
+        self.dispatch.db.check()?;
         match remote.push(&push).await? {
             Pushed::Done | Pushed::Ahead(_) => self.pushed(head).await,
             Pushed::Moved(Some(theirs)) => self.replay(span, head, &remote, &theirs).await,

@@ -390,7 +390,7 @@ impl Dispatch {
         }
         let ended = run.clone();
         let counted = self
-            .door
+            .db
             .read(move |conn| bb::counted_in_session(conn, &ended))
             .await?;
         Ok(told

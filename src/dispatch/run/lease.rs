@@ -33,7 +33,7 @@ impl Dispatch {
             }
             let ours = claim.clone();
             match self
-                .door
+                .db
                 .write("renew", move |conn| {
                     bb::renew(conn, &ours, lease, clock::now())
                 })
@@ -57,7 +57,7 @@ impl Dispatch {
 
     async fn standing(&self, claim: &Claim) -> Standing {
         let ours = claim.clone();
-        let looked = self.door.read(move |conn| {
+        let looked = self.db.read(move |conn| {
             let item = bb::item(conn, &ours.item_id)?;
             if item.epoch != ours.epoch || item.claimed_by.is_none() {
                 return Ok(Standing::Over);

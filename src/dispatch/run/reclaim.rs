@@ -10,7 +10,7 @@ impl Dispatch {
     pub(crate) async fn sweep(&self) -> Result<()> {
         let holder = self.holder.clone();
         let (foreign, due, unknown) = self
-            .door
+            .db
             .read(move |conn| {
                 let due = bb::anything_held_is_due(conn, clock::now())?;
                 Ok((
@@ -22,7 +22,7 @@ impl Dispatch {
             .await?;
         if due {
             let resumed = self
-                .door
+                .db
                 .write("resume", |conn| bb::resume_due(conn, clock::now()))
                 .await?;
             for change in resumed {
@@ -30,7 +30,7 @@ impl Dispatch {
             }
         }
         if unknown {
-            self.door
+            self.db
                 .write("skip_sources", |conn| {
                     bb::skip_unknown_sources(conn, clock::now())
                 })
@@ -39,7 +39,7 @@ impl Dispatch {
         for (claim, holder) in foreign {
             if is_dead(&holder) {
                 tracing::warn!(item = %claim.item_id, holder = ?holder, "taken from a process that died");
-                self.door
+                self.db
                     .write("take_from_dead", move |conn| {
                         bb::take_from_dead(conn, &claim, clock::now())
                     })

@@ -32,13 +32,13 @@ pub(crate) fn git_mark(worktree: &str) -> String {
 impl Dispatch {
     /// Cleans up after every cut run whose item is over. One that somebody is at work on is left to him.
     pub(crate) async fn recover_orphans(&self) -> bb::Result<()> {
-        for (run, change) in self.door.read(bb::orphaned_runs).await? {
+        for (run, change) in self.db.read(bb::orphaned_runs).await? {
             let locks = &self.settings.locks_dir;
             let Ok(Some(_lock)) = WorktreeLock::try_take(locks, &change.worktree) else {
                 continue;
             };
             let id = change.project_id.clone();
-            let project = self.door.read(move |conn| bb::project(conn, &id)).await?;
+            let project = self.db.read(move |conn| bb::project(conn, &id)).await?;
             if let Err(stop) = self.recover(&project, &change, &run).await {
                 tracing::error!(run_id = %run.run_id, why = ?stop, "a cut run could not be cleaned up");
             }
@@ -103,7 +103,7 @@ impl Dispatch {
             ..RunEnd::default()
         };
         let (run_id, change_id) = (run.run_id.clone(), run.change_id.clone());
-        self.door
+        self.db
             .write("recover", move |conn| {
                 bb::end_run(conn, &run_id, &end, clock::now())?;
                 bb::discard_run(conn, &run_id)?;

@@ -54,7 +54,7 @@ impl Dispatch {
             }
             let (ours, now) = (claim.clone(), clock::now());
             let again = self.settings.backoff(0, now);
-            let given = self.door.write("give_back_unwritten", move |conn| {
+            let given = self.db.write("give_back_unwritten", move |conn| {
                 bb::give_back(conn, &ours, Some(again), now)
             });
             match given.await {

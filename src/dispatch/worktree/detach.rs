@@ -16,7 +16,7 @@ use crate::process;
 impl Dispatch {
     /// Detaches all that can be. Asked when the program starts: no worktree is made on a branch any more.
     pub(crate) async fn detach_worktrees(&self) -> bb::Result<()> {
-        for change in self.door.read(bb::attached_changes).await? {
+        for change in self.db.read(bb::attached_changes).await? {
             if let Err(stop) = self.detach_worktree(change).await {
                 tracing::warn!(why = ?stop, "a worktree could not be detached from its branch");
             }
@@ -26,7 +26,7 @@ impl Dispatch {
 
     async fn detach_worktree(&self, change: Change) -> Result<(), Interrupt> {
         let id = change.project_id.clone();
-        let project = self.door.read(move |conn| bb::project(conn, &id)).await?;
+        let project = self.db.read(move |conn| bb::project(conn, &id)).await?;
         let Ok(place) = Place::find(Path::new(&project.common_dir), Path::new(&change.worktree))
         else {
             return Ok(());
@@ -58,7 +58,7 @@ impl Dispatch {
         }
         let is_over = change.state.is_over();
         if self
-            .door
+            .db
             .write("detached", move |conn| bb::set_detached(conn, &change))
             .await?
             && !is_over

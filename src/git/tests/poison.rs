@@ -1,4 +1,4 @@
-//! What an agent plants in the shared git dir is not run by any door of this room.
+//! What an agent plants in the shared git dir is not run by any db of this room.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! The two threads behind the door: many who write share a commit, and none suffers for another.
+//! The two threads behind the handle: many who write share a commit, and none suffers for another.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::blackboard::{self as bb, BoardError, Conn, Db, SyncDb};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent, TargetType};
 
-fn door() -> (tempfile::TempDir, Db) {
+fn db() -> (tempfile::TempDir, Db) {
     let folder = tempfile::tempdir().unwrap();
-    let door = Db::open(&folder.path().join("blackboard.db"), Time::from_millis(0)).unwrap();
-    (folder, door)
+    let db = Db::open(&folder.path().join("blackboard.db"), Time::from_millis(0)).unwrap();
+    (folder, db)
 }
 
 fn append(conn: &Conn) -> bb::Result<i64> {
@@ -36,17 +36,17 @@ fn append_long(conn: &Conn, length: usize) -> bb::Result<i64> {
     bb::append(conn, &event, Time::from_millis(0))
 }
 
-async fn count(door: &Db) -> i64 {
-    door.read(|conn| Ok(conn.query_row("SELECT count(*) FROM events", [], |row| row.get(0))?))
+async fn count(db: &Db) -> i64 {
+    db.read(|conn| Ok(conn.query_row("SELECT count(*) FROM events", [], |row| row.get(0))?))
         .await
         .unwrap()
 }
 
 /// Keeps the writer busy until `release` is dropped, so that what is sent meanwhile is one batch.
-async fn stall(door: &Db) -> (std::sync::mpsc::Sender<()>, tokio::task::JoinHandle<()>) {
+async fn stall(db: &Db) -> (std::sync::mpsc::Sender<()>, tokio::task::JoinHandle<()>) {
     let (release, released) = std::sync::mpsc::channel::<()>();
     let (begun, has_begun) = tokio::sync::oneshot::channel();
-    let stalled = door.clone();
+    let stalled = db.clone();
     #[expect(clippy::disallowed_methods, reason = "a test waits for it")]
     let task = tokio::spawn(async move {
         let step = move |_: &Conn| {
@@ -61,8 +61,8 @@ async fn stall(door: &Db) -> (std::sync::mpsc::Sender<()>, tokio::task::JoinHand
     (release, task)
 }
 
-fn queued(door: &Db) -> usize {
-    door.steps.max_capacity() - door.steps.capacity()
+fn queued(db: &Db) -> usize {
+    db.steps.max_capacity() - db.steps.capacity()
 }
 
 /// Whether this process has the file open.
@@ -82,26 +82,26 @@ async fn wait_until(mut holds: impl FnMut() -> bool) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sixteen_who_append_at_once_share_their_commits() {
-    let (_folder, door) = door();
-    let before = wal_commits(&door);
+    let (_folder, db) = db();
+    let before = wal_commits(&db);
     let mut tasks = JoinSet::new();
     for _ in 0..16 {
-        let door = door.clone();
+        let db = db.clone();
         tasks.spawn(async move {
             for _ in 0..50 {
-                door.write("append", append).await.unwrap();
+                db.write("append", append).await.unwrap();
             }
         });
     }
     tasks.join_all().await;
-    assert_eq!(count(&door).await, 800);
-    let made = wal_commits(&door) - before;
+    assert_eq!(count(&db).await, 800);
+    let made = wal_commits(&db) - before;
     assert!(made > 0 && made < 400, "{made} commits for 800 appends");
 }
 
 /// Frames in the WAL that end a transaction: their second word is not zero. Valid while nothing was checkpointed.
-fn wal_commits(door: &Db) -> usize {
-    let bytes = std::fs::read(door.path().with_file_name("blackboard.db-wal")).unwrap();
+fn wal_commits(db: &Db) -> usize {
+    let bytes = std::fs::read(db.path().with_file_name("blackboard.db-wal")).unwrap();
     let word = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
     let frame = 24 + usize::try_from(word(8)).unwrap();
     (32..bytes.len())
@@ -112,12 +112,12 @@ fn wal_commits(door: &Db) -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_batch_is_one_commit_and_each_step_keeps_or_loses_its_own() {
-    let (_folder, door) = door();
-    let (release, stalled) = stall(&door).await;
+    let (_folder, db) = db();
+    let (release, stalled) = stall(&db).await;
     let mut good = JoinSet::new();
     let mut bad = JoinSet::new();
     for n in 0..20 {
-        let (to_good, to_bad) = (door.clone(), door.clone());
+        let (to_good, to_bad) = (db.clone(), db.clone());
         good.spawn(async move { to_good.write("good", append).await });
         bad.spawn(async move {
             to_bad
@@ -132,8 +132,8 @@ async fn one_batch_is_one_commit_and_each_step_keeps_or_loses_its_own() {
                 .await
         });
     }
-    wait_until(|| queued(&door) == 40).await;
-    let before = wal_commits(&door);
+    wait_until(|| queued(&db) == 40).await;
+    let before = wal_commits(&db);
     drop(release);
     for result in good.join_all().await {
         result.unwrap();
@@ -148,19 +148,19 @@ async fn one_batch_is_one_commit_and_each_step_keeps_or_loses_its_own() {
         );
     }
     stalled.await.unwrap();
-    assert_eq!(wal_commits(&door) - before, 1);
-    assert_eq!(count(&door).await, 20);
+    assert_eq!(wal_commits(&db) - before, 1);
+    assert_eq!(count(&db).await, 20);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_that_fails_is_told_to_all_who_were_in_it() {
-    let (_folder, door) = door();
-    let (release, stalled) = stall(&door).await;
+    let (_folder, db) = db();
+    let (release, stalled) = stall(&db).await;
     let mut tasks = JoinSet::new();
     for n in 0..4 {
-        let door = door.clone();
+        let db = db.clone();
         tasks.spawn(async move {
-            door.write("append", move |conn| {
+            db.write("append", move |conn| {
                 if n == 2 {
                     // Looked at by COMMIT, not by the statement.
                     conn.execute_batch(
@@ -174,7 +174,7 @@ async fn a_commit_that_fails_is_told_to_all_who_were_in_it() {
             .await
         });
     }
-    wait_until(|| queued(&door) == 4).await;
+    wait_until(|| queued(&db) == 4).await;
     drop(release);
     for result in tasks.join_all().await {
         let error = result.unwrap_err();
@@ -184,40 +184,40 @@ async fn a_commit_that_fails_is_told_to_all_who_were_in_it() {
         );
     }
     stalled.await.unwrap();
-    assert_eq!(count(&door).await, 0);
-    door.write("append", append).await.unwrap();
-    assert_eq!(count(&door).await, 1, "and the door goes on");
+    assert_eq!(count(&db).await, 0);
+    db.write("append", append).await.unwrap();
+    assert_eq!(count(&db).await, 1, "and the thread goes on");
 }
 
-async fn limit_pages(door: &Db, pages: i64) {
+async fn limit_pages(db: &Db, pages: i64) {
     let limit = move |conn: &Conn| {
         Ok(conn.pragma_update_and_check(None, "max_page_count", pages, |row| row.get(0))?)
     };
-    let limit: i64 = door.write("limit", limit).await.unwrap();
+    let limit: i64 = db.write("limit", limit).await.unwrap();
     assert_eq!(limit, pages);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_disk_is_told_as_such_to_all_and_passes() {
-    let (_folder, door) = door();
-    door.write("append", append).await.unwrap();
-    let pages: i64 = door
+    let (_folder, db) = db();
+    db.write("append", append).await.unwrap();
+    let pages: i64 = db
         .read(|conn| Ok(conn.pragma_query_value(None, "page_count", |row| row.get(0))?))
         .await
         .unwrap();
-    limit_pages(&door, pages + 2).await;
-    let (release, stalled) = stall(&door).await;
+    limit_pages(&db, pages + 2).await;
+    let (release, stalled) = stall(&db).await;
     let mut tasks = JoinSet::new();
     for n in 0..4 {
-        let door = door.clone();
+        let db = db.clone();
         tasks.spawn(async move {
-            door.write("append", move |conn| {
+            db.write("append", move |conn| {
                 append_long(conn, if n == 2 { 1_000_000 } else { 10 })
             })
             .await
         });
     }
-    wait_until(|| queued(&door) == 4).await;
+    wait_until(|| queued(&db) == 4).await;
     drop(release);
     let results = tasks.join_all().await;
     stalled.await.unwrap();
@@ -227,25 +227,25 @@ async fn a_full_disk_is_told_as_such_to_all_and_passes() {
     }
     assert!(kept < 4);
     assert_eq!(
-        usize::try_from(count(&door).await).unwrap(),
+        usize::try_from(count(&db).await).unwrap(),
         1 + kept,
         "what was told as kept is there, and no more"
     );
-    limit_pages(&door, 100_000).await;
-    door.write("append", |conn| append_long(conn, 1_000_000))
+    limit_pages(&db, 100_000).await;
+    db.write("append", |conn| append_long(conn, 1_000_000))
         .await
         .unwrap();
-    assert_eq!(door.read(bb::check).await.unwrap(), []);
+    assert_eq!(db.read(bb::check).await.unwrap(), []);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_of_another_program_is_waited_for() {
-    let (_folder, door) = door();
-    let other = open::writer(door.path(), Time::from_millis(0)).unwrap();
+    let (_folder, db) = db();
+    let other = open::writer(db.path(), Time::from_millis(0)).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let (mut one, mut two) = (
-        Box::pin(door.write("append", append)),
-        Box::pin(door.write("append", append)),
+        Box::pin(db.write("append", append)),
+        Box::pin(db.write("append", append)),
     );
     let early = tokio::time::timeout(Duration::from_millis(50), async {
         tokio::join!(&mut one, &mut two)
@@ -255,37 +255,37 @@ async fn a_lock_of_another_program_is_waited_for() {
         early.is_err(),
         "nothing is written beside the other's transaction"
     );
-    assert_eq!(count(&door).await, 0, "and readers do not wait");
+    assert_eq!(count(&db).await, 0, "and readers do not wait");
     other.execute_batch("COMMIT").unwrap();
     let (one, two) = tokio::join!(one, two);
     one.unwrap();
     two.unwrap();
-    assert_eq!(count(&door).await, 2);
+    assert_eq!(count(&db).await, 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_that_lasts_is_told_as_busy() {
-    let (_folder, door) = door();
-    door.write("patience", |conn| {
+    let (_folder, db) = db();
+    db.write("patience", |conn| {
         Ok(conn.busy_timeout(Duration::from_millis(20))?)
     })
     .await
     .unwrap();
-    let other = open::writer(door.path(), Time::from_millis(0)).unwrap();
+    let other = open::writer(db.path(), Time::from_millis(0)).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let error = door.write("append", append).await.unwrap_err();
+    let error = db.write("append", append).await.unwrap_err();
     assert!(matches!(error, BoardError::Busy(_)), "{error:?}");
     other.execute_batch("COMMIT").unwrap();
-    door.write("append", append).await.unwrap();
+    db.write("append", append).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_queue_that_is_full_was_told_as_a_door_that_is_gone() {
-    let (_folder, door) = door();
-    let (release, stalled) = stall(&door).await;
+    let (_folder, db) = db();
+    let (release, stalled) = stall(&db).await;
     let mut tasks = JoinSet::new();
     for _ in 0..1_000 {
-        let (writes, reads) = (door.clone(), door.clone());
+        let (writes, reads) = (db.clone(), db.clone());
         tasks.spawn(async move { writes.write("append", append).await.map(drop) });
         tasks.spawn(async move { reads.read(bb::newest_event).await.map(drop) });
     }
@@ -294,49 +294,49 @@ async fn a_queue_that_is_full_was_told_as_a_door_that_is_gone() {
         result.unwrap();
     }
     stalled.await.unwrap();
-    assert_eq!(count(&door).await, 1_000);
+    assert_eq!(count(&db).await, 1_000);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_sees_what_was_answered_and_writes_nothing() {
-    let (_folder, door) = door();
+    let (_folder, db) = db();
     for n in 1..=20 {
-        let id = door.write("append", append).await.unwrap();
-        assert_eq!(door.read(bb::newest_event).await.unwrap(), id);
-        assert_eq!(count(&door).await, n);
+        let id = db.write("append", append).await.unwrap();
+        assert_eq!(db.read(bb::newest_event).await.unwrap(), id);
+        assert_eq!(count(&db).await, n);
     }
-    let error = door.read(append).await.unwrap_err();
+    let error = db.read(append).await.unwrap_err();
     assert!(matches!(error, BoardError::Sqlite(_)), "{error:?}");
-    let panicked = door
+    let panicked = db
         .read(|_| -> bb::Result<()> { panic!("a look may panic") })
         .await;
     assert!(panicked.is_err());
-    assert_eq!(count(&door).await, 20);
+    assert_eq!(count(&db).await, 20);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_data_version_moves_with_any_commit_and_only_then() {
-    let (_folder, door) = door();
-    let first = door.data_version().await.unwrap();
-    assert_eq!(door.data_version().await.unwrap(), first);
-    door.write("append", append).await.unwrap();
-    let ours = door.data_version().await.unwrap();
+    let (_folder, db) = db();
+    let first = db.data_version().await.unwrap();
+    assert_eq!(db.data_version().await.unwrap(), first);
+    db.write("append", append).await.unwrap();
+    let ours = db.data_version().await.unwrap();
     assert_ne!(ours, first);
-    let mut other = SyncDb::open(door.path(), Time::from_millis(0)).unwrap();
+    let mut other = SyncDb::open(db.path(), Time::from_millis(0)).unwrap();
     assert_eq!(
-        door.data_version().await.unwrap(),
+        db.data_version().await.unwrap(),
         ours,
         "opening writes nothing"
     );
     other.write("append", append).unwrap();
-    assert_ne!(door.data_version().await.unwrap(), ours);
+    assert_ne!(db.data_version().await.unwrap(), ours);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_threads_end_with_the_last_handle() {
-    let (_folder, door) = door();
-    let second = door.clone();
-    drop(door);
+    let (_folder, db) = db();
+    let second = db.clone();
+    drop(db);
     second.write("append", append).await.unwrap();
     let path = second.path().to_owned();
     assert!(is_open(&path));
@@ -347,20 +347,20 @@ async fn the_threads_end_with_the_last_handle() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_beside_a_busy_daemon_gets_its_turn() {
-    let (_folder, door) = door();
+    let (_folder, db) = db();
     let stop = Arc::new(AtomicBool::new(false));
     let written = Arc::new(AtomicUsize::new(0));
     let mut tasks = JoinSet::new();
     for _ in 0..4 {
-        let (door, stop, written) = (door.clone(), Arc::clone(&stop), Arc::clone(&written));
+        let (db, stop, written) = (db.clone(), Arc::clone(&stop), Arc::clone(&written));
         tasks.spawn(async move {
             while !stop.load(Ordering::SeqCst) {
-                door.write("append", append).await.unwrap();
+                db.write("append", append).await.unwrap();
                 written.fetch_add(1, Ordering::SeqCst);
             }
         });
     }
-    let (path, seen) = (door.path().to_owned(), Arc::clone(&written));
+    let (path, seen) = (db.path().to_owned(), Arc::clone(&written));
     let overtaken = tokio::task::spawn_blocking(move || beside(&path, &seen))
         .await
         .unwrap();
@@ -368,7 +368,7 @@ async fn a_command_beside_a_busy_daemon_gets_its_turn() {
     tasks.join_all().await;
     let written = written.load(Ordering::SeqCst);
     assert_eq!(
-        usize::try_from(count(&door).await).unwrap(),
+        usize::try_from(count(&db).await).unwrap(),
         written + overtaken.len()
     );
     let worst = overtaken.iter().max().unwrap();
