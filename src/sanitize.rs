@@ -88,11 +88,11 @@ fn push(shown: &mut String, c: char) {
     match c {
         // Unicode has a picture of each of them, one column wide.
         '\u{0}'..='\u{1f}' => {
-            shown.push(char::from_u32(0x2400 + u32::from(c)).unwrap_or('\u{fffd}'))
+            shown.push(char::from_u32(0x2400 + u32::from(c)).unwrap_or('\u{fffd}'));
         }
         '\u{7f}' => shown.push('␡'),
         _ if c.is_control() || is_deceptive(c) => {
-            shown.push_str(&format!("<U+{:04X}>", u32::from(c)))
+            shown.push_str(&format!("<U+{:04X}>", u32::from(c)));
         }
         // They belong to emoji and to some scripts; alone they show nothing.
         _ if is_joiner(c) => {}

@@ -213,7 +213,7 @@ fn gh_that_is_missing_or_old() {
     let with = |gh: &str| {
         stage
             .world
-            .config(&format!("{TABLES}[github]\ngh = [\"{gh}\"]\n"))
+            .config(&format!("{TABLES}[github]\ngh = [\"{gh}\"]\n"));
     };
     with("/nowhere/gh");
     only(

@@ -388,7 +388,7 @@ fn wait_for_event(conn: &rusqlite::Connection, event_type: &str, target: &str) -
         match conn.query_row(sql, [event_type, target], |row| row.get::<_, i64>(0)) {
             Ok(moment) => return (moment - appended).max(0),
             Err(rusqlite::Error::QueryReturnedNoRows) => {
-                std::thread::sleep(Duration::from_millis(2))
+                std::thread::sleep(Duration::from_millis(2));
             }
             Err(error) => panic!("{error}"),
         }

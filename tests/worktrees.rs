@@ -163,7 +163,7 @@ fn detached() {
         drop(
             play.world
                 .git(&play.worktree, &["switch", "-q", "--detach"]),
-        )
+        );
     };
     for_a_person(
         trouble,
@@ -206,7 +206,7 @@ fn in_the_middle_of_a_rebase() {
         drop(play.sh(
             &play.worktree,
             "! git rebase -q --exec false main 2>/dev/null",
-        ))
+        ));
     };
     for_a_person(trouble, "a rebase is not finished in", |play| {
         assert!(
@@ -296,7 +296,7 @@ fn the_base_branch_is_deleted() {
         drop(
             play.world
                 .git(&play.repo, &["branch", "-m", "main", "trunk"]),
-        )
+        );
     };
     for_a_person(trouble, "the base branch main is gone", |play| {
         play.world
@@ -421,7 +421,7 @@ fn a_deleted_branch_was_taken_for_uncommitted_changes() {
         drop(
             play.world
                 .git(&play.repo, &["update-ref", "-d", "refs/heads/feature"]),
-        )
+        );
     };
     for_a_person(
         trouble,

@@ -34,7 +34,7 @@ pub(crate) fn doctor(args: &DoctorArgs, ctx: &mut CommandContext) -> Result<Exit
     let runtime = daemon::runtime()?;
     let out = &mut ctx.out;
     let seen = runtime.block_on(doctor::look(&place, network, now, |waits_for| {
-        out.progress(&waiting(waits_for))
+        out.progress(&waiting(waits_for));
     }));
     // A disk that hangs keeps a thread that nobody waits for.
     runtime.shutdown_background();

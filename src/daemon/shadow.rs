@@ -16,7 +16,7 @@ impl Daemon {
             );
             match shadow {
                 Some(ShadowMode::Dry) => {
-                    tracing::warn!(project = %id, "in shadow: nothing is run, pushed or posted")
+                    tracing::warn!(project = %id, "in shadow: nothing is run, pushed or posted");
                 }
                 Some(ShadowMode::Review) => {
                     tracing::warn!(project = %id, "in shadow: agents review, nothing is fixed, pushed or posted");

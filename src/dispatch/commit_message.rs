@@ -218,7 +218,7 @@ fn harmless(text: &str, most: usize) -> String {
             // A mention, an issue, and the address of one: a keyword before these would close it.
             '@' | '#' if next.is_alphanumeric() => out.extend([c, ' ']),
             '-' if out.to_ascii_lowercase().ends_with("gh") && next.is_ascii_digit() => {
-                out.push(' ')
+                out.push(' ');
             }
             '/' if out.ends_with(":/") => out.extend([c, ' ']),
             _ => out.push(c),

@@ -271,7 +271,7 @@ mod tests {
         let mut waits = Vec::new();
         let seen = looks
             .take(Duration::from_millis(20), |waiting| {
-                waits.push(waiting.len())
+                waits.push(waiting.len());
             })
             .await;
         let said: Vec<String> = seen

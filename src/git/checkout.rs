@@ -366,7 +366,7 @@ impl Git {
         for (path, entry) in entries.iter().filter(|(_, entry)| entry.mode != SUBMODULE) {
             match found.get(path) {
                 Some(found) if entry.mode == LINK && found.kind == Kind::Link => {
-                    links.push((path, entry))
+                    links.push((path, entry));
                 }
                 Some(found)
                     if entry.mode != LINK && found.is_plain_file(entry.mode == EXECUTABLE) =>

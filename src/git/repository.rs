@@ -241,7 +241,7 @@ fn read_list(bytes: &[u8]) -> Vec<Listed> {
                         .strip_prefix("refs/heads/")
                         .unwrap_or(&value)
                         .to_owned(),
-                )
+                );
             }
             b"bare" => last.bare = true,
             _ => {}

@@ -152,7 +152,7 @@ impl Git {
             match thing(&folder)? {
                 FileKind::Folder => fs::remove_dir_all(&folder).map_err(at("remove", &folder))?,
                 FileKind::Absent | FileKind::File { .. } | FileKind::Link | FileKind::Other => {
-                    remove(&folder)?
+                    remove(&folder)?;
                 }
             }
         }

@@ -447,7 +447,7 @@ pub(crate) async fn all_once(
                 all.applied += done.applied;
             }
             Some(Err(error)) => {
-                tracing::error!(error = ?error, "the pass of an evaluator panicked")
+                tracing::error!(error = ?error, "the pass of an evaluator panicked");
             }
         }
     }

@@ -229,7 +229,7 @@ impl Intake {
                     return Ok(Ok(State::AwaitingPrFeedback));
                 }
                 ReviewState::Approved if may_make_work && author.kind == AuthorKind::User => {
-                    is_approved = true
+                    is_approved = true;
                 }
                 ReviewState::Approved
                 | ReviewState::ChangesRequested

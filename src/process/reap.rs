@@ -169,9 +169,9 @@ impl Sweep {
             }
             for entry in &alive {
                 if now >= kill_at {
-                    kill(entry)
+                    kill(entry);
                 } else {
-                    self.ask(entry)
+                    self.ask(entry);
                 }
             }
             tokio::time::sleep(if alive.is_empty() {

@@ -95,7 +95,7 @@ impl<'a> Judge<'a> {
                 objections.push(Objection {
                     what,
                     path: Some(self.covered(&file.path)),
-                })
+                });
             };
             if file.mode == LINK && !stays_inside(&file.path, &new) {
                 object(Wrong::Symlink);

@@ -39,7 +39,7 @@ pub(super) fn fields(page: &Document<'_>, verdict_at: Option<usize>) -> Fields {
         let after = at >= from;
         match key {
             Key::FindingsCount => {
-                take(&mut fields.count, &mut count_after, after, || number(value))
+                take(&mut fields.count, &mut count_after, after, || number(value));
             }
             Key::Severity => take(&mut worst, &mut severity_after, after, || severity(value)),
             Key::Summary => take(&mut fields.summary, &mut summary_after, after, || {

@@ -279,7 +279,7 @@ pub(crate) fn kill_in_each_git<S: Stage>(stage: fn() -> S, steps: &[&str], expec
         for some in cases.chunks(4) {
             scope.spawn(move || {
                 some.iter()
-                    .for_each(|(step, fate)| kill_in_git(&stage(), step, *fate, expected))
+                    .for_each(|(step, fate)| kill_in_git(&stage(), step, *fate, expected));
             });
         }
     });

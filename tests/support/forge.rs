@@ -358,7 +358,7 @@ impl Forge {
             pull["labels"]
                 .as_array_mut()
                 .unwrap()
-                .retain(|known| known != label)
+                .retain(|known| known != label);
         });
     }
 

@@ -62,10 +62,10 @@ impl Db {
         let (steps, step_queue) = mpsc::channel(QUEUE);
         let (looks, look_queue) = mpsc::channel(QUEUE);
         spawn("blackboard-writer", path, move || {
-            write_all(writer, step_queue, &known)
+            write_all(writer, step_queue, &known);
         })?;
         spawn("blackboard-reader", path, move || {
-            read_all(reader, look_queue)
+            read_all(reader, look_queue);
         })?;
         Ok(Self {
             path: path.to_owned(),

@@ -222,7 +222,7 @@ const CALLS: &[(&str, Call)] = &[
         assert!(!bb::any_since(conn, EventType::WorkRejected, cursor).unwrap());
     }),
     ("pending_changes", |conn| {
-        assert_eq!(bb::pending_changes(conn).unwrap(), [])
+        assert_eq!(bb::pending_changes(conn).unwrap(), []);
     }),
     ("take_in", |conn| {
         let cursor = bb::cursor(conn, "review_feedback").unwrap();
@@ -238,7 +238,7 @@ const CALLS: &[(&str, Call)] = &[
         );
     }),
     ("newest_event", |conn| {
-        assert!(bb::newest_event(conn).unwrap() > 0)
+        assert!(bb::newest_event(conn).unwrap() > 0);
     }),
     ("events_since", |conn| {
         let newest = bb::newest_event(conn).unwrap();
@@ -249,28 +249,28 @@ const CALLS: &[(&str, Call)] = &[
             !bb::events_of(conn, &ChangeId::new("c1"), 100)
                 .unwrap()
                 .is_empty()
-        )
+        );
     }),
     ("board", |conn| {
-        assert_eq!(bb::board(conn, bb::Show::Live, 100).unwrap().len(), 1)
+        assert_eq!(bb::board(conn, bb::Show::Live, 100).unwrap().len(), 1);
     }),
     ("next_moment", |conn| {
-        assert_eq!(bb::next_moment(conn).unwrap(), None)
+        assert_eq!(bb::next_moment(conn).unwrap(), None);
     }),
     ("resume_due", |conn| {
-        assert_eq!(bb::resume_due(conn, now()).unwrap(), [])
+        assert_eq!(bb::resume_due(conn, now()).unwrap(), []);
     }),
     ("anything_held_is_due", |conn| {
-        assert!(!bb::anything_held_is_due(conn, now()).unwrap())
+        assert!(!bb::anything_held_is_due(conn, now()).unwrap());
     }),
     ("foreign_claims", |conn| {
-        assert_eq!(bb::foreign_claims(conn, "us").unwrap(), [])
+        assert_eq!(bb::foreign_claims(conn, "us").unwrap(), []);
     }),
     ("any_unknown_source", |conn| {
-        assert!(!bb::any_unknown_source(conn).unwrap())
+        assert!(!bb::any_unknown_source(conn).unwrap());
     }),
     ("anything_ready", |conn| {
-        assert!(bb::anything_ready(conn, now()).unwrap())
+        assert!(bb::anything_ready(conn, now()).unwrap());
     }),
     ("our_posts", |conn| {
         assert!(
@@ -278,13 +278,13 @@ const CALLS: &[(&str, Call)] = &[
                 .unwrap()
                 .forge_ids
                 .is_empty()
-        )
+        );
     }),
     ("reviews_on_pull", |conn| {
-        assert_eq!(bb::reviews_on_pull(conn, &ChangeId::new("c1")).unwrap(), [])
+        assert_eq!(bb::reviews_on_pull(conn, &ChangeId::new("c1")).unwrap(), []);
     }),
     ("spent_since", |conn| {
-        assert_eq!(bb::spent_since(conn, now()).unwrap(), 0)
+        assert_eq!(bb::spent_since(conn, now()).unwrap(), 0);
     }),
     ("spent_on_project_since", |conn| {
         assert_eq!(
@@ -293,10 +293,10 @@ const CALLS: &[(&str, Call)] = &[
         );
     }),
     ("ripen", |conn| {
-        assert_eq!(bb::ripen(conn, now()).unwrap(), 0)
+        assert_eq!(bb::ripen(conn, now()).unwrap(), 0);
     }),
     ("claim", |conn| {
-        assert!(bb::claim(conn, &holding("us"), now()).unwrap().is_some())
+        assert!(bb::claim(conn, &holding("us"), now()).unwrap().is_some());
     }),
     ("claim and finish", |conn| {
         let claimed = bb::claim(conn, &holding("us"), now()).unwrap().unwrap();

@@ -64,7 +64,7 @@ impl Ask {
             match read(&self.line(out, question, default)?) {
                 Ok(value) => return Ok(value),
                 Err(error) => {
-                    out.line(Line::default().piece(TextStyle::Bad, format!("  {error:#}")))?
+                    out.line(Line::default().piece(TextStyle::Bad, format!("  {error:#}")))?;
                 }
             }
         }

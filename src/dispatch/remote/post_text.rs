@@ -293,11 +293,11 @@ fn open_fence(text: &str) -> Option<String> {
         let after = inner.get(mark.len()..).unwrap_or_default();
         match &open {
             Some(fence) if mark.starts_with(fence.as_str()) && after.trim().is_empty() => {
-                open = None
+                open = None;
             }
             Some(_) => {}
             None if mark.len() >= 3 && !(mark.starts_with('`') && after.contains('`')) => {
-                open = Some(mark)
+                open = Some(mark);
             }
             None => {}
         }

@@ -88,29 +88,29 @@ async fn what_is_missing_or_of_another_kind_is_named() {
     type Change = fn(&mut Value);
     let cases: &[(&str, Change)] = &[
         ("missing field `number`", |json| {
-            drop(json.as_object_mut().unwrap().remove("number"))
+            drop(json.as_object_mut().unwrap().remove("number"));
         }),
         ("missing field `user`", |json| {
-            drop(json.as_object_mut().unwrap().remove("user"))
+            drop(json.as_object_mut().unwrap().remove("user"));
         }),
         ("missing field `merged_at`", |json| {
-            drop(json.as_object_mut().unwrap().remove("merged_at"))
+            drop(json.as_object_mut().unwrap().remove("merged_at"));
         }),
         ("in number", |json| json["number"] = json!("7")),
         ("in user.id", |json| json["user"]["id"] = json!(1.5)),
         ("in user.id", |json| json["user"]["id"] = json!(u64::MAX)),
         ("in base.repo", |json| json["base"]["repo"] = json!(null)),
         ("in labels[0].name", |json| {
-            json["labels"][0]["name"] = json!(["x"])
+            json["labels"][0]["name"] = json!(["x"]);
         }),
         ("in updated_at", |json| {
-            json["updated_at"] = json!("yesterday")
+            json["updated_at"] = json!("yesterday");
         }),
         ("in state", |json| json["state"] = json!("ajar")),
         ("invalid type: null", |json| *json = json!(null)),
         ("in [0]", |json| *json = json!([json.clone()])),
         ("missing field", |json| {
-            *json = json!({"data": null, "errors": [{"message": "no"}]})
+            *json = json!({"data": null, "errors": [{"message": "no"}]});
         }),
     ];
     for (expected, change) in cases {
