@@ -65,7 +65,7 @@ pub(crate) struct InitArgs {
     #[arg(long = "project", value_name = "PATH")]
     projects: Vec<PathBuf>,
 
-    /// What to call the repository [default: the name of its folder]
+    /// Name of the project [default: the name of its folder]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 

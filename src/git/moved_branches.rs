@@ -98,7 +98,7 @@ impl Git {
     }
 
     /// Puts a branch that a run moved back to where it was, and keeps where it led on `refs/remand/wip/branch-SHA`. Leaves
-    /// it alone when it moved again, when a worktree is on it, and when the run created or deleted it: true when put back.
+    /// it alone when it moved again, when a worktree is on it, and when the run created or deleted it. Returns whether it is back.
     pub(crate) async fn put_branch_back(
         &self,
         place: &Place,
@@ -108,6 +108,9 @@ impl Git {
             return Ok(false);
         };
         let tips = self.branches_and_worktrees(place).await?;
+        if tips.get(&moved.name).is_some_and(|tip| tip.sha == *before) {
+            return Ok(true);
+        }
         if tips
             .get(&moved.name)
             .is_none_or(|tip| tip.sha != *after || !tip.worktree.is_empty())

@@ -629,11 +629,9 @@ fn an_agent_that_moves_another_branch_is_reported_and_undone() {
             ],
         );
         assert_eq!(kept, "stray", "{end}");
-        assert!(
-            outside(&stage).contains("the branch other was moved"),
-            "{}",
-            outside(&stage)
-        );
+        let told = outside(&stage);
+        assert!(told.contains("the branch other was moved"), "{told}");
+        assert_eq!(told.contains("and put back"), is_good, "{told}");
     }
 }
 
@@ -641,13 +639,13 @@ fn an_agent_that_moves_another_branch_is_reported_and_undone() {
 #[test]
 fn a_branch_that_moves_during_a_run_by_another_hand_is_reported_and_left() {
     let person = "cd \"$(dirname \"$(git rev-parse --path-format=absolute --git-common-dir)\")\"\n\
-        git branch --quiet -f other \"$(git commit-tree -p HEAD -m theirs \"HEAD^{tree}\")\"; git branch --quiet -D gone\n";
+        git branch --quiet -f other \"$(git commit-tree -p HEAD -m theirs \"HEAD^{tree}\")\"; git branch --quiet -D gone \"x;y\"\n";
     let fixer = format!("{FIXES}{person}");
     let stage = without_worktree(&Script {
         fixer: &fixer,
         ..rejecting()
     });
-    for name in ["other", "gone"] {
+    for name in ["other", "gone", "x;y"] {
         stage.play.world.git(&stage.play.repo, &["branch", name]);
     }
     stage.watch();
@@ -662,6 +660,34 @@ fn a_branch_that_moves_during_a_run_by_another_hand_is_reported_and_left() {
     assert!(
         told.contains("the branch other moved from")
             && told.contains("the branch gone was deleted"),
+        "{told}"
+    );
+    assert!(
+        told.contains("`git branch gone ")
+            && told.contains("the branch x;y was deleted; it was at"),
+        "no command is offered with a name that a shell would split: {told}"
+    );
+}
+
+#[test]
+fn a_branch_behind_a_lock_that_an_agent_left_does_not_keep_its_run_from_ending() {
+    let fixer = format!(
+        "{FIXES}here=$(git rev-parse HEAD); git stash --quiet\n\
+         git checkout --quiet other && git commit --quiet --allow-empty -m stray\n\
+         git checkout --quiet --detach \"$here\"; git stash pop --quiet\n\
+         touch \"$(git rev-parse --path-format=absolute --git-common-dir)/refs/heads/other.lock\"\n"
+    );
+    let stage = without_worktree(&Script {
+        fixer: &fixer,
+        ..rejecting()
+    });
+    stage.play.world.git(&stage.play.repo, &["branch", "other"]);
+    stage.watch();
+    stage.tick();
+    stage.is_ready();
+    let told = outside(&stage);
+    assert!(
+        told.contains("the branch other was moved") && !told.contains("put back"),
         "{told}"
     );
 }

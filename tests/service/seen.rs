@@ -14,7 +14,7 @@ fn a_project_below_tmp_is_reported() {
     let db = root.join("var/lib/remand/blackboard.db");
     std::fs::create_dir_all(db.parent().unwrap()).unwrap();
     for (name, path) in [
-        ("calc", "/tmp/work/calc"),
+        ("calc", "/tmp/calc"),
         ("site", "/var/tmp/site"),
         ("tool", "/srv/tmp/tool"),
     ] {
@@ -52,7 +52,7 @@ fn a_project_below_tmp_is_reported() {
         assert_eq!(
             said,
             [
-                "warning: the service cannot see the project calc in /tmp/work/calc: its unit has a /tmp and a /var/tmp of its own (PrivateTmp=yes)",
+                "warning: the service cannot see the project calc in /tmp/calc: its unit has a /tmp and a /var/tmp of its own (PrivateTmp=yes)",
                 "warning: the service cannot see the project site in /var/tmp/site: its unit has a /tmp and a /var/tmp of its own (PrivateTmp=yes)",
             ]
         );

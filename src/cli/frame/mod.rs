@@ -1,4 +1,4 @@
-//! What every command has at hand: settings, output, errors, logging.
+//! Shared parts of all commands: settings, output, errors, logging.
 
 pub(super) mod context;
 pub(super) mod error;

@@ -47,7 +47,7 @@ pub(super) struct ProjectChoice {
     pub(super) gates: Vec<Vec<String>>,
     /// None: nothing has to be set up.
     pub(super) setup: Option<SetupChoice>,
-    /// What it proposes by its tracked files.
+    /// Commands proposed for its tracked files.
     pub(super) found: Option<Proposal>,
     /// It is on the blackboard already.
     pub(super) known: Option<ProjectId>,

@@ -19,7 +19,7 @@ pub(super) struct Proposal {
 /// An ecosystem: the file that shows it, and what it proposes.
 pub(super) struct Ecosystem {
     pub(super) tool: &'static str,
-    /// Of several tools for one language only one is used.
+    /// Only one tool is used per language.
     pub(super) language: &'static str,
     /// A name that begins with `*` is the end of one.
     pub(super) shown_by: &'static [&'static str],

@@ -18,7 +18,7 @@ impl Top {
         }
     }
 
-    /// Whether there is such a file at the top.
+    /// Returns whether the top folder has such a file.
     pub(super) fn has(&self, name: &str) -> bool {
         self.tracked.contains(name)
     }

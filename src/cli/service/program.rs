@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
-/// Where a package or an administrator puts it.
+/// Usual paths of an installed program.
 const USUAL: [&str; 2] = ["usr/bin/remand", "usr/local/bin/remand"];
 
 /// A path as the unit has it.

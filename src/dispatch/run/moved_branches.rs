@@ -7,7 +7,7 @@ use crate::dispatch::interrupt::Interrupt;
 use crate::dispatch::worktree::preflight::short;
 use crate::failpoint::crash_point;
 use crate::files::{self, RECORD};
-use crate::git::{FreeBranches, Git, MovedBranch, Place};
+use crate::git::{FreeBranches, Git, MovedBranch, Place, check_branch_name};
 
 /// Writes down where the branches are before a run.
 pub(crate) async fn note_branches(
@@ -49,14 +49,23 @@ pub(crate) async fn restore_branches(
         )?;
     }
     crash_point!("git.branches.before");
+    let mut sentences = Vec::new();
     for moved in &all {
-        git.put_branch_back(place, moved).await?;
+        let is_back = match git.put_branch_back(place, moved).await {
+            Ok(is_back) => is_back,
+            // A branch behind a lock that the agent left must not keep the run from ending.
+            Err(error) => {
+                tracing::warn!(branch = moved.name, error = ?error, "a branch could not be put back");
+                false
+            }
+        };
+        sentences.push(sentence(moved, is_back));
     }
-    Ok(all.iter().map(sentence).collect())
+    Ok(sentences)
 }
 
 /// One sentence about a branch that moved during a run.
-fn sentence(moved: &MovedBranch) -> String {
+fn sentence(moved: &MovedBranch, is_back: bool) -> String {
     let MovedBranch {
         name,
         before,
@@ -64,20 +73,25 @@ fn sentence(moved: &MovedBranch) -> String {
         by_run,
     } = moved;
     match (before, after) {
-        (Some(before), Some(after)) if *by_run => format!(
-            "the branch {name} was moved from {} to {} by the agent, and is put back ({after} is kept on \
-             refs/remand/wip/branch-{after})",
-            short(before),
-            short(after)
-        ),
+        (Some(before), Some(after)) if *by_run => {
+            let (from, to) = (short(before), short(after));
+            let back = if is_back {
+                format!(" and put back ({to} is kept on refs/remand/wip/branch-{after})")
+            } else {
+                String::new()
+            };
+            format!("the branch {name} was moved from {from} to {to} by the agent{back}")
+        }
         (Some(before), Some(after)) => format!(
             "the branch {name} moved from {} to {}",
             short(before),
             short(after)
         ),
-        (Some(before), None) => {
+        // A command to type is only offered for a name that a shell takes for one word.
+        (Some(before), None) if check_branch_name(name).is_ok() => {
             format!("the branch {name} was deleted (`git branch {name} {before}` brings it back)")
         }
+        (Some(before), None) => format!("the branch {name} was deleted; it was at {before}"),
         (None, Some(after)) => format!("the branch {name} was created at {}", short(after)),
         (None, None) => String::new(),
     }
