@@ -206,7 +206,7 @@ impl Task {
         };
         crash_point!("git.withdraw.before");
         let restored = self.git.put_back(&place, to).await?;
-        restore_branches(&self.git, &place, Path::new(&span.run.dir)).await?;
+        let branches = restore_branches(&self.git, &place, Path::new(&span.run.dir)).await?;
         crash_point!("git.withdraw.after");
         let runs = self.runs().await?;
         let (change_id, run_id, kept) = (
@@ -248,6 +248,14 @@ impl Task {
                 )
                 .on(TargetType::Run, &run_id)
                 .with(serde_json::json!({ "reason": "its work is not used", "wip": wip }));
+                bb::append(conn, &event, clock::now())?;
+            }
+            if !branches.is_empty() {
+                let summary = format!("after {run_id} was undone: {}", branches.join("; "));
+                let event = NewEvent::about(&change_id, EventType::CheckoutChanged, summary)
+                    .on(TargetType::Run, &run_id)
+                    .with(serde_json::json!({ "run_id": run_id, "what": branches }))
+                    .cut("what");
                 bb::append(conn, &event, clock::now())?;
             }
             let failed = bb::fail(conn, &claim, &failure, clock::now())?;
