@@ -32,6 +32,7 @@ mod remote;
 mod review_text;
 mod sandbox;
 mod sanitize;
+mod secret;
 mod secret_scan;
 mod service_unit;
 mod state;

@@ -2,9 +2,9 @@
 //! else. Nothing that bends what those do is in it: which repository, which output, which pager.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use super::environment::Environment;
+use crate::secret::Secret;
 
 /// What they get, if it is set.
 const NAMES: [&str; 34] = [
@@ -70,23 +70,6 @@ const TOKENS: [&str; 4] = [
 /// What is shorter is no token of any forge, and would be found in every diff.
 const SHORTEST_TOKEN: usize = 12;
 
-/// A text that must be in no log, no database and no commit.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Secret(String);
-
-impl Secret {
-    /// The text itself, only to be compared with.
-    pub(crate) fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
-    }
-}
-
 impl Environment {
     pub(super) fn for_forge(&self) -> BTreeMap<String, String> {
         let is_passed = |name: &str| {
@@ -107,7 +90,7 @@ impl Environment {
             .map(str::trim);
         tokens
             .filter(|token| token.len() >= SHORTEST_TOKEN)
-            .map(|token| Secret(token.to_owned()))
+            .map(Secret::new)
             .collect()
     }
 }

@@ -27,12 +27,13 @@ use std::path::PathBuf;
 use environment::Environment;
 pub(crate) use environment::{Supervision, is_inside_a_run};
 pub(crate) use error::ConfigError;
-pub(crate) use forge_login::Secret;
 pub(crate) use location::{ConfigLocation, Origin};
 pub(crate) use owner::SettingsOwner;
 use settings::{Agent, Config};
 pub(crate) use sources::{Sources, Stats, Watched};
 pub(crate) use weaker::{Weaker, weaker};
+
+use crate::secret::Secret;
 
 /// The settings as they hold, and where they and the things that they name are.
 #[derive(Debug, Clone)]

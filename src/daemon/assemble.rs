@@ -25,7 +25,7 @@ use crate::heartbeat::command::Kit;
 use crate::intake::{self, Bounds, Discover, Intake, ProjectRules};
 use crate::process::{self, ProcessId};
 use crate::prompt::Prompts;
-use crate::remote::{NetworkAccess, PushRules, Remote, Secret};
+use crate::remote::{NetworkAccess, PushRules, Remote};
 use crate::sandbox::{Mounts, Sandbox, Wanted};
 
 /// What depends on how this process was started, not on the settings.
@@ -357,7 +357,7 @@ fn rules(loaded: &Loaded, project: &ProjectId) -> Rules {
             max_files: own.push.max_files,
             max_total_bytes: own.push.max_total_kb * 1024,
             secrets: own.push.secrets,
-            canaries: secrets(),
+            canaries: config::forge_secrets(),
         },
     }
 }
@@ -440,15 +440,8 @@ fn forge(loaded: &Loaded, state: &Path, holder: &str, sandbox: &Arc<Sandbox>) ->
             config::github::PostReviews::Comment => PostReviews::Comment,
             config::github::PostReviews::Off => PostReviews::Off,
         },
-        secrets: secrets(),
+        secrets: config::forge_secrets(),
     }
-}
-
-fn secrets() -> Vec<Secret> {
-    config::forge_secrets()
-        .iter()
-        .map(|secret| Secret::new(secret.reveal()))
-        .collect()
 }
 
 /// An agent as it is started.

@@ -30,9 +30,9 @@ use std::time::Duration;
 use crate::git::{Git, Place};
 use crate::process;
 use crate::sandbox::Sandbox;
+use crate::secret::Secret;
 
 pub(crate) use error::RemoteError;
-pub(crate) use known_secrets::Secret;
 pub(crate) use push::{Push, Pushed};
 pub(crate) use push_policy::{Objection, PushRules, Wrong};
 pub(crate) use reverts::{Ours, Undone};

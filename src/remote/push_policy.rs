@@ -4,9 +4,10 @@
 use std::fmt;
 
 use super::content_scan::Judge;
-use super::{Remote, RemoteError, Secret, glob};
+use super::{Remote, RemoteError, glob};
 use crate::git::NetFile;
 use crate::sanitize;
+use crate::secret::Secret;
 
 /// What a push may not do.
 #[derive(Debug, Clone)]

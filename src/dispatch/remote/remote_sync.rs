@@ -15,7 +15,8 @@ use crate::failpoint::crash_point;
 use crate::git::{Place, RestorePoint, Worktree};
 use crate::github::{Answer, Github, GithubError};
 use crate::pull_request::{Pull, PullState};
-use crate::remote::{Ours, Remote, RemoteError, Secret, Undone};
+use crate::remote::{Ours, Remote, RemoteError, Undone};
+use crate::secret::Secret;
 
 /// Of a fix that was under way when that was found out, and then cut.
 pub(crate) const TAKEN_BACK: &str =

@@ -4,7 +4,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use super::{Bed, CANARY, write};
-use crate::remote::{Objection, PushRules, RemoteError, Secret, Wrong};
+use crate::remote::{Objection, PushRules, RemoteError, Wrong};
+use crate::secret::Secret;
 
 /// Made up.
 const TOKEN: &str = "0a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R";
