@@ -2,6 +2,7 @@
 //! person when that is not enough. `docs/architecture.md` is the map of the rooms below.
 
 mod agent;
+mod agent_kind;
 mod blackboard;
 mod change;
 mod cli;

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const DOMAIN: &[&str] = &[
+    "agent_kind",
     "change",
     "clock",
     "event",
@@ -32,6 +33,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("secret_scan", &[]),
     ("diagnostic", &[]),
     ("toml_path", &[]),
+    ("agent_kind", &[]),
     ("change", &[]),
     ("finding", &[]),
     ("fingerprint", &[]),

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::{Kind, Note, claude};
+use super::{Note, claude};
+use crate::agent_kind::AgentKind;
 use crate::clock::Time;
 use crate::process::{self, ProcessError, Stream};
 
@@ -28,8 +29,8 @@ pub(crate) fn doing(dir: &Path) -> Result<Option<Doing>, ProcessError> {
     };
     let text = process::read_output(dir, Stream::Stdout)?.text;
     let told = match Note::read(dir).kind {
-        Kind::Claude => claude::doing(&text),
-        Kind::Command => {
+        AgentKind::Claude => claude::doing(&text),
+        AgentKind::Command => {
             let line = text.lines().rev().find(|line| !line.trim().is_empty());
             line.map(|line| (line.trim().chars().take(SAID).collect(), None))
         }
@@ -46,8 +47,8 @@ pub(crate) struct Reader(Option<claude::Shown>);
 impl Reader {
     pub(crate) fn of(dir: &Path) -> Self {
         Self(match Note::read(dir).kind {
-            Kind::Command => None,
-            Kind::Claude => Some(claude::Shown::default()),
+            AgentKind::Command => None,
+            AgentKind::Claude => Some(claude::Shown::default()),
         })
     }
 

@@ -3,7 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Agent, Kind};
+use super::Agent;
+use crate::agent_kind::AgentKind;
 
 /// What was found of a login.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,20 +39,20 @@ impl Agent {
     pub(crate) fn version_words(&self) -> Option<Vec<String>> {
         let name = Path::new(self.command.first()?).file_name()?.to_str()?;
         let knows = match self.kind() {
-            Kind::Claude => true,
-            Kind::Command => TELL_VERSION.contains(&name),
+            AgentKind::Claude => true,
+            AgentKind::Command => TELL_VERSION.contains(&name),
         };
         let words = match self.kind() {
-            Kind::Claude => self.command.clone(),
-            Kind::Command => self.command.iter().take(1).cloned().collect(),
+            AgentKind::Claude => self.command.clone(),
+            AgentKind::Command => self.command.iter().take(1).cloned().collect(),
         };
         knows.then(|| words.into_iter().chain(["--version".to_owned()]).collect())
     }
 
     pub(crate) fn login(&self) -> Login {
         match self.kind() {
-            Kind::Command => Login::NotLookedAt("remand does not know how it logs in"),
-            Kind::Claude => self.claude_login(),
+            AgentKind::Command => Login::NotLookedAt("remand does not know how it logs in"),
+            AgentKind::Claude => self.claude_login(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Agents: what to start, with which environment; what they say while they work, and what their end means. It starts
 //! nothing itself (`process` does) and knows nothing of the blackboard.
 //!
-//! Dispatch and the command line know no kinds of agents: they ask here. A new kind is a variant of [`Kind`] and a file
+//! Dispatch and the command line know no kinds of agents: they ask here. A new kind is a variant of [`AgentKind`] and a file
 //! beside `command` and `claude`.
 
 mod activity;
@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::agent_kind::AgentKind;
 use crate::closed_enum::closed_enum;
 use crate::files::{self, SMALL};
 use crate::process::{self, Job, Limits, ProcessError, Stream};
@@ -30,14 +31,6 @@ closed_enum! {
     "phase" Phase {
         Review = "review",
         Fix = "fix",
-    }
-}
-
-closed_enum! {
-    /// How remand talks to an agent.
-    "kind" Kind {
-        Command = "command",
-        Claude = "claude",
     }
 }
 
@@ -99,11 +92,11 @@ pub(crate) fn answers(dir: &Path) -> PathBuf {
 /// What is known of a run's agent in its folder, for whoever reads its output later.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Note {
-    kind: Kind,
+    kind: AgentKind,
     resumed: bool,
 }
 
-impl Kind {
+impl AgentKind {
     /// The variables of remand's environment that an agent of this kind gets, besides those of every agent.
     pub(crate) fn variables(self) -> &'static [&'static str] {
         match self {
@@ -114,35 +107,35 @@ impl Kind {
 }
 
 impl Agent {
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> AgentKind {
         match self.manner {
-            Protocol::Command => Kind::Command,
-            Protocol::Claude(_) => Kind::Claude,
+            Protocol::Command => AgentKind::Command,
+            Protocol::Claude(_) => AgentKind::Claude,
         }
     }
 
     /// A session for a new run; the one of an earlier run where that is wished and possible.
     pub(crate) fn session(&self, earlier: Option<String>) -> Session {
         match (self.kind(), earlier) {
-            (Kind::Command, _) => Session::None,
-            (Kind::Claude, Some(id)) => Session::Resumed(id),
-            (Kind::Claude, None) => Session::New(uuid::Uuid::new_v4().to_string()),
+            (AgentKind::Command, _) => Session::None,
+            (AgentKind::Claude, Some(id)) => Session::Resumed(id),
+            (AgentKind::Claude, None) => Session::New(uuid::Uuid::new_v4().to_string()),
         }
     }
 
     /// Whether an earlier conversation can be gone on with.
     pub(crate) fn can_resume(&self) -> bool {
         match self.kind() {
-            Kind::Command => false,
-            Kind::Claude => true,
+            AgentKind::Command => false,
+            AgentKind::Claude => true,
         }
     }
 
     /// The folder with its sessions and its login, where its environment says that it is not in the usual place.
     pub(crate) fn own_folder(&self) -> Option<PathBuf> {
         let name = match self.kind() {
-            Kind::Command => return None,
-            Kind::Claude => claude::OWN_FOLDER,
+            AgentKind::Command => return None,
+            AgentKind::Claude => claude::OWN_FOLDER,
         };
         self.env
             .get(name)
@@ -211,17 +204,17 @@ pub(crate) fn prompt_file(dir: &Path) -> PathBuf {
 pub(crate) fn answer(dir: &Path) -> Result<String, ProcessError> {
     let text = process::read_output(dir, Stream::Stdout)?.text;
     Ok(match Note::read(dir).kind {
-        Kind::Command => text,
-        Kind::Claude => claude::answer(&text),
+        AgentKind::Command => text,
+        AgentKind::Claude => claude::answer(&text),
     })
 }
 
 /// What the agent of a run wanted to do and was not allowed to, in its own words.
 pub(crate) fn denied(dir: &Path) -> Vec<String> {
     match Note::read(dir).kind {
-        Kind::Command => Vec::new(),
+        AgentKind::Command => Vec::new(),
         // Output that can't be read names nothing.
-        Kind::Claude => process::read_output(dir, Stream::Stdout)
+        AgentKind::Claude => process::read_output(dir, Stream::Stdout)
             .map(|kept| claude::denied(&kept.text))
             .unwrap_or_default(),
     }
@@ -234,7 +227,7 @@ impl Note {
             .ok()
             .and_then(|bytes| serde_json::from_slice(&bytes).ok());
         note.unwrap_or(Self {
-            kind: Kind::Command,
+            kind: AgentKind::Command,
             resumed: false,
         })
     }
@@ -290,11 +283,11 @@ mod tests {
         assert_eq!(
             Note::read(folder.path()),
             Note {
-                kind: Kind::Command,
+                kind: AgentKind::Command,
                 resumed: false
             }
         );
         fs::write(note_file(folder.path()), "{\"kind\": \"oracle\"").unwrap();
-        assert_eq!(Note::read(folder.path()).kind, Kind::Command);
+        assert_eq!(Note::read(folder.path()).kind, AgentKind::Command);
     }
 }

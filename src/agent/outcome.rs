@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::{Kind, Note, claude, command};
+use super::{Note, claude, command};
+use crate::agent_kind::AgentKind;
 use crate::clock::Time;
 use crate::process::{self, Exit, Stream};
 use crate::work::Ended;
@@ -47,8 +48,8 @@ pub(crate) fn outcome(dir: &Path, exit: Option<&Exit>) -> Outcome {
     };
     let (note, stderr) = (Note::read(dir), text(Stream::Stderr));
     let told = match note.kind {
-        Kind::Command => command::outcome(dir, exit, &stderr),
-        Kind::Claude => claude::outcome(&text(Stream::Stdout), exit, &stderr, note.resumed),
+        AgentKind::Command => command::outcome(dir, exit, &stderr),
+        AgentKind::Claude => claude::outcome(&text(Stream::Stdout), exit, &stderr, note.resumed),
     };
     Outcome {
         end: ended_by(exit).unwrap_or(told.end),

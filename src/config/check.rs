@@ -2,7 +2,8 @@
 
 use super::environment::refusal;
 use super::names;
-use super::settings::{Agent, AgentKind, Config, ProjectOverrides};
+use super::settings::{Agent, Config, ProjectOverrides};
+use crate::agent_kind::AgentKind;
 use crate::toml_path::KeyPath;
 
 /// Settings that do not go together.

@@ -11,6 +11,7 @@ use super::discover::DiscoverTable;
 use super::github::Github;
 use super::push::{PushOverrides, PushSettings};
 use super::sandbox::SandboxTable;
+use crate::agent_kind::AgentKind;
 use crate::change::{OnMaxCycles, Shadow, ShadowMode};
 use crate::clock::Zone;
 use crate::closed_enum::closed_enum;
@@ -276,14 +277,6 @@ closed_enum! {
     "format" LogFormat {
         Text = "text",
         Json = "json",
-    }
-}
-
-closed_enum! {
-    /// How remand talks to an agent.
-    "kind" AgentKind {
-        Command = "command",
-        Claude = "claude",
     }
 }
 

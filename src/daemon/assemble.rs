@@ -7,11 +7,12 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
 use super::{Daemon, Lasting, program};
-use crate::agent::{Agent, Claude, Kind, Protocol};
+use crate::agent::{Agent, Claude, Protocol};
+use crate::agent_kind::AgentKind;
 use crate::blackboard::{Db, Latest};
 use crate::change::{FixBound, ProjectId};
 use crate::clock;
-use crate::config::settings::{self, AgentKind, MainCheckout};
+use crate::config::settings::{self, MainCheckout};
 use crate::config::{self, Loaded};
 use crate::dispatch::{
     Configuration, DayBound, Dispatch, ForgeSettings, GateIn, Limits, OnCheckoutChange,
@@ -447,14 +448,12 @@ fn forge(loaded: &Loaded, state: &Path, holder: &str, sandbox: &Arc<Sandbox>) ->
 /// An agent as it is started.
 pub(crate) fn agent(loaded: &Loaded, name: &str) -> Option<Agent> {
     let agent = loaded.agent(name)?;
-    let (kind, manner) = match agent.kind {
-        AgentKind::Command => (Kind::Command, Protocol::Command),
-        AgentKind::Claude => (
-            Kind::Claude,
-            Protocol::Claude(claude(agent, loaded.config.limits.idle_s)),
-        ),
+    let manner = match agent.kind {
+        AgentKind::Command => Protocol::Command,
+        AgentKind::Claude => Protocol::Claude(claude(agent, loaded.config.limits.idle_s)),
     };
-    let names = kind
+    let names = agent
+        .kind
         .variables()
         .iter()
         .map(|name| (*name).to_owned())

@@ -8,11 +8,9 @@ use super::installed::{self, Owner};
 use super::logins::write_logins;
 use super::program::Program;
 use super::{RUN_AS, Which};
-use crate::agent;
 use crate::blackboard::{self as bb, Project, ReadOnlyDb};
 use crate::cli::frame::context::CommandContext;
 use crate::cli::frame::error::CommandError;
-use crate::config::settings::AgentKind;
 use crate::config::{self, ConfigError, ConfigLocation, Loaded, Origin, SettingsOwner};
 use crate::service_unit::{self, Kind, Scope, UnitSpec, seen_from};
 
@@ -475,11 +473,9 @@ fn beside_project(project: &Path) -> PathBuf {
 /// The variables by which agents and the forge's tools may be logged in.
 fn login_names(loaded: &Loaded) -> Vec<String> {
     let agents = loaded.config.agents.values().flat_map(|set| {
-        let own = match set.kind {
-            AgentKind::Claude => agent::Kind::Claude.variables(),
-            AgentKind::Command => agent::Kind::Command.variables(),
-        };
-        own.iter()
+        set.kind
+            .variables()
+            .iter()
             .map(|name| (*name).to_owned())
             .chain(set.env.iter().cloned())
             .collect::<Vec<_>>()
