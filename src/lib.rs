@@ -32,6 +32,7 @@ mod pull_request;
 mod remote;
 mod review_text;
 mod sandbox;
+mod sandbox_settings;
 mod sanitize;
 mod secret;
 mod secret_scan;

@@ -13,6 +13,7 @@ const DOMAIN: &[&str] = &[
     "finding",
     "fingerprint",
     "toml_path",
+    "sandbox_settings",
     "sanitize",
     "proposal",
     "pull_request",
@@ -28,6 +29,7 @@ const EDGES: &[(&str, &[&str])] = &[
     // Pure; import nothing of ours but each other.
     ("closed_enum", &[]),
     ("clock", &[]),
+    ("sandbox_settings", &[]),
     ("sanitize", &[]),
     ("secret", &[]),
     ("secret_scan", &[]),

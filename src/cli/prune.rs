@@ -111,11 +111,7 @@ pub(crate) fn prune(args: &PruneArgs, ctx: &mut CommandContext) -> Result<ExitCo
             .millis()
             .saturating_sub(i64::try_from(args.older_than.as_millis()).unwrap_or(i64::MAX)),
     );
-    let state = settings
-        .blackboard
-        .parent()
-        .map(PathBuf::from)
-        .unwrap_or_default();
+    let state = settings.state_folder();
     let mut broom = Broom {
         board: ctx.board()?,
         git: ctx.git(&settings),

@@ -16,7 +16,7 @@ mod owner;
 mod parse;
 pub(crate) mod project;
 pub(crate) mod push;
-pub(crate) mod sandbox;
+mod sandbox;
 pub(crate) mod settings;
 mod sources;
 mod weaker;
@@ -57,6 +57,14 @@ pub(crate) struct Loaded {
 impl Loaded {
     pub(crate) fn agent(&self, name: &str) -> Option<&Agent> {
         self.config.agents.get(name)
+    }
+
+    /// The folder of the blackboard, with the rest of remand's own state.
+    pub(crate) fn state_folder(&self) -> PathBuf {
+        self.blackboard
+            .parent()
+            .map(PathBuf::from)
+            .unwrap_or_default()
     }
 }
 

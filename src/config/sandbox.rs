@@ -1,41 +1,19 @@
 //! `[sandbox]`: what agents, gates and set-ups may see and write.
 
-use std::path::PathBuf;
-
 use serde::{Deserialize, Serialize};
 
 use super::check::Complaint;
 use super::{Loaded, location};
-use crate::closed_enum::closed_enum;
+use crate::sandbox_settings::{Mounts, SandboxKind, SandboxSettings};
 use crate::toml_path::KeyPath;
-
-closed_enum! {
-    /// How commands are confined.
-    "kind of sandbox" Kind {
-        Auto = "auto",
-        Bubblewrap = "bubblewrap",
-        Wrapper = "wrapper",
-        Off = "off",
-    }
-}
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub(crate) struct SandboxTable {
-    pub(super) kind: Kind,
+    pub(super) kind: SandboxKind,
     pub(super) wrapper: Vec<String>,
     pub(super) read: Vec<String>,
     pub(super) write: Vec<String>,
-}
-
-/// With its paths made whole.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SandboxSettings {
-    pub(crate) kind: Kind,
-    pub(crate) wrapper: Vec<String>,
-    pub(crate) home: Option<PathBuf>,
-    pub(crate) read: Vec<PathBuf>,
-    pub(crate) write: Vec<PathBuf>,
 }
 
 impl SandboxTable {
@@ -47,13 +25,13 @@ impl SandboxTable {
             help: help.to_owned(),
         };
         let mut complaints = Vec::new();
-        if self.kind == Kind::Wrapper && !has_words {
+        if self.kind == SandboxKind::Wrapper && !has_words {
             complaints.push(complaint(
                 "`kind = \"wrapper\"` without a wrapper",
                 "wrapper is the command that is put before each agent and gate, a list of words, such as [\"my-jail\", \"--\"]",
             ));
         }
-        if self.kind != Kind::Wrapper && !self.wrapper.is_empty() {
+        if self.kind != SandboxKind::Wrapper && !self.wrapper.is_empty() {
             complaints.push(complaint(
                 "a wrapper that is not used",
                 "it is used with kind = \"wrapper\" only",
@@ -64,6 +42,7 @@ impl SandboxTable {
 }
 
 impl Loaded {
+    /// The settings of the sandbox with their paths made absolute; remand's own state is hidden.
     pub(crate) fn sandbox(&self) -> SandboxSettings {
         let set = &self.config.sandbox;
         let whole = |paths: &[String]| {
@@ -75,9 +54,12 @@ impl Loaded {
         SandboxSettings {
             kind: set.kind,
             wrapper: set.wrapper.clone(),
-            home: self.home.clone(),
-            read: whole(&set.read),
-            write: whole(&set.write),
+            mounts: Mounts {
+                home: self.home.clone(),
+                read: whole(&set.read),
+                write: whole(&set.write),
+                hidden: vec![self.state_folder()],
+            },
         }
     }
 }

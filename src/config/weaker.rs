@@ -4,8 +4,8 @@
 use std::fmt;
 
 use super::Loaded;
-use super::sandbox::Kind;
 use super::settings::GateIn;
+use crate::sandbox_settings::SandboxKind;
 
 /// One safeguard that is gone. `project` is none where it held for all of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -162,10 +162,10 @@ impl Weaker {
 }
 
 /// How sure it is that agents are confined: "auto" runs them without a sandbox where none works.
-fn rank(kind: Kind) -> u8 {
+fn rank(kind: SandboxKind) -> u8 {
     match kind {
-        Kind::Off => 0,
-        Kind::Auto => 1,
-        Kind::Bubblewrap | Kind::Wrapper => 2,
+        SandboxKind::Off => 0,
+        SandboxKind::Auto => 1,
+        SandboxKind::Bubblewrap | SandboxKind::Wrapper => 2,
     }
 }

@@ -27,7 +27,7 @@ use crate::intake::{self, Bounds, Discover, Intake, ProjectRules};
 use crate::process::{self, ProcessId};
 use crate::prompt::Prompts;
 use crate::remote::{NetworkAccess, PushRules, Remote};
-use crate::sandbox::{Mounts, Sandbox, Wanted};
+use crate::sandbox::Sandbox;
 
 /// What depends on how this process was started, not on the settings.
 pub(super) struct Host {
@@ -216,11 +216,7 @@ fn assemble_intake(
     after: &Arc<Notify>,
 ) -> Intake {
     let github = loaded.github();
-    let state = loaded
-        .blackboard
-        .parent()
-        .map(PathBuf::from)
-        .unwrap_or_default();
+    let state = loaded.state_folder();
     Intake {
         db: db.clone(),
         github: Github::new(
@@ -230,7 +226,7 @@ fn assemble_intake(
             state.clone(),
         ),
         git: git(loaded),
-        repository: repository_of(loaded, &Arc::new(sandbox(loaded, &state))),
+        repository: repository_of(loaded, &Arc::new(sandbox(loaded))),
         settings: intake_settings(loaded, definitions),
         looks: intake::Looks::default(),
         after: Arc::clone(after),
@@ -271,13 +267,9 @@ fn settings(loaded: &Loaded, holder: &str, host: Host) -> anyhow::Result<Setting
     let prompts = Prompts::load(loaded.prompts.as_deref())?;
     let seconds = Duration::from_secs;
     let (dispatch, limits) = (&loaded.config.dispatch, &loaded.config.limits);
-    let state = loaded
-        .blackboard
-        .parent()
-        .map(PathBuf::from)
-        .unwrap_or_default();
+    let state = loaded.state_folder();
     let known = loaded.clone();
-    let sandbox = Arc::new(sandbox(loaded, &state));
+    let sandbox = Arc::new(sandbox(loaded));
     Ok(Settings {
         slots: dispatch.slots,
         lease: seconds(dispatch.lease_s),
@@ -364,46 +356,23 @@ fn rules(loaded: &Loaded, project: &ProjectId) -> Rules {
 }
 
 /// What confines agents, as the settings want it.
-pub(crate) fn sandbox(loaded: &Loaded, state: &Path) -> Sandbox {
-    let set = loaded.sandbox();
-    let wanted = match set.kind {
-        config::sandbox::Kind::Auto => Wanted::Auto,
-        config::sandbox::Kind::Bubblewrap => Wanted::Bubblewrap,
-        config::sandbox::Kind::Wrapper => Wanted::Wrapper(set.wrapper),
-        config::sandbox::Kind::Off => Wanted::Off,
-    };
-    let sight = Mounts {
-        home: set.home,
-        read: set.read,
-        write: set.write,
-        hidden: vec![state.to_owned()],
-    };
-    Sandbox::new(wanted, sight, config::agent_environment(&[]))
+pub(crate) fn sandbox(loaded: &Loaded) -> Sandbox {
+    Sandbox::new(loaded.sandbox(), config::agent_environment(&[]))
 }
 
 /// Git in worktrees and in the user's repositories, confined as agents are.
 pub(crate) fn git(loaded: &Loaded) -> Git {
-    let state = loaded
-        .blackboard
-        .parent()
-        .map(PathBuf::from)
-        .unwrap_or_default();
     let limit = Duration::from_secs(loaded.config.limits.git_s);
     Git::new(
         &config::agent_environment(&[]),
         limit,
-        &Arc::new(sandbox(loaded, &state)),
+        &Arc::new(sandbox(loaded)),
     )
 }
 
 /// remand's own repository of each project, with the user's credentials for its remote.
 fn repository_of(loaded: &Loaded, sandbox: &Arc<Sandbox>) -> intake::RepositoryOf {
-    let repos = loaded
-        .blackboard
-        .parent()
-        .map(PathBuf::from)
-        .unwrap_or_default()
-        .join("repos");
+    let repos = loaded.state_folder().join("repos");
     let (mut env, gh) = (config::forge_environment(), loaded.github().gh);
     // What git and ssh leave running for their next call is known by it.
     env.insert(

@@ -16,16 +16,10 @@ const TOO_LITTLE: u64 = 100 * 1024 * 1024;
 const LITTLE: u64 = 1024 * 1024 * 1024;
 
 pub(super) fn closed_git(around: &Surroundings) -> Git {
-    let state = around
-        .loaded
-        .blackboard
-        .parent()
-        .map(PathBuf::from)
-        .unwrap_or_default();
     Git::new(
         &config::agent_environment(&[]),
         CALL,
-        &Arc::new(daemon::sandbox(&around.loaded, &state)),
+        &Arc::new(daemon::sandbox(&around.loaded)),
     )
 }
 
@@ -68,13 +62,7 @@ pub(super) fn nameless(knows: Option<bool>, check: &str) -> Option<Check> {
 /// What an agent can read, said plainly.
 pub(super) async fn sandbox(around: Arc<Surroundings>) -> Vec<Check> {
     const OPEN: &str = "an agent can read all that your user can, keys and tokens too";
-    let state = around
-        .loaded
-        .blackboard
-        .parent()
-        .map(PathBuf::from)
-        .unwrap_or_default();
-    let sandbox = daemon::sandbox(&around.loaded, &state);
+    let sandbox = daemon::sandbox(&around.loaded);
     let check = match sandbox.way().await {
         Ok(Backend::Bubblewrap(found)) if !found.can_cut_network => Check::warn(
             "sandbox",
@@ -120,14 +108,7 @@ fn mend(why: &str) -> &'static str {
 }
 
 pub(super) async fn disk(around: Arc<Surroundings>) -> Vec<Check> {
-    let mut places = vec![
-        around
-            .loaded
-            .blackboard
-            .parent()
-            .map(Path::to_owned)
-            .unwrap_or_default(),
-    ];
+    let mut places = vec![around.loaded.state_folder()];
     for project in &around.projects {
         let set = around.loaded.project(project.project_id.as_str());
         places.push(set.own_worktrees);

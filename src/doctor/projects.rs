@@ -222,7 +222,7 @@ impl ProjectCheck<'_> {
             url,
             env: config::forge_environment(),
             closed: config::agent_environment(&[]),
-            sandbox: Arc::new(daemon::sandbox(&self.around.loaded, &folder.0)),
+            sandbox: Arc::new(daemon::sandbox(&self.around.loaded)),
             limit: CALL,
             gh: self.around.loaded.github().gh,
         });

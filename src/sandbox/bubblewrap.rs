@@ -4,8 +4,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::{Mounts, Network, WritablePaths};
+use super::{Network, WritablePaths};
 use crate::process::{self, Job};
+use crate::sandbox_settings::Mounts;
 
 /// Sockets of other programs (an ssh agent, a keyring, docker), and what other people left lying about.
 const HIDDEN: [&str; 5] = ["/home", "/root", "/run", "/tmp", "/var/tmp"];

@@ -5,8 +5,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::bubblewrap::{self, Arguments};
-use super::{Backend, Bubblewrap, Mounts, Network, Sandbox};
+use super::{Backend, Bubblewrap, Network, Sandbox};
 use crate::process::{self, Short};
+use crate::sandbox_settings::Mounts;
 
 /// Paths that one call of git needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -48,10 +49,16 @@ impl Sandbox {
             }
             Backend::Bubblewrap(bubblewrap) => {
                 let programs = bubblewrap::programs(&found, path.as_deref());
-                words(bubblewrap, &self.sight, &programs, &short.cwd, reach)
-                    .into_iter()
-                    .map(OsString::from)
-                    .collect()
+                words(
+                    bubblewrap,
+                    &self.settings.mounts,
+                    &programs,
+                    &short.cwd,
+                    reach,
+                )
+                .into_iter()
+                .map(OsString::from)
+                .collect()
             }
         };
         let mut words = words.into_iter();

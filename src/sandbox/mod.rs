@@ -14,31 +14,12 @@ use std::time::Duration;
 use tokio::sync::OnceCell;
 
 use crate::process::{self, Job, Short};
+use crate::sandbox_settings::{SandboxKind, SandboxSettings};
 
 pub(crate) use git::GitReach;
 
 /// How long the look may take whether bubblewrap works here.
 const LIMIT: Duration = Duration::from_secs(10);
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Wanted {
-    /// Bubblewrap where it works, nothing elsewhere.
-    Auto,
-    Bubblewrap,
-    /// A command of the user's own, put before what it is to confine.
-    Wrapper(Vec<String>),
-    Off,
-}
-
-/// What is seen of the home, and what is not seen at all.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Mounts {
-    pub(crate) home: Option<PathBuf>,
-    pub(crate) read: Vec<PathBuf>,
-    pub(crate) write: Vec<PathBuf>,
-    /// Besides the homes: remand's own state.
-    pub(crate) hidden: Vec<PathBuf>,
-}
 
 /// Where one command may write.
 #[derive(Debug, Clone, Copy)]
@@ -72,8 +53,7 @@ pub(crate) struct Bubblewrap {
 
 #[derive(Debug)]
 pub(crate) struct Sandbox {
-    wanted: Wanted,
-    sight: Mounts,
+    settings: SandboxSettings,
     /// The closed environment, for the look.
     env: BTreeMap<String, String>,
     way: OnceCell<Result<Backend, String>>,
@@ -82,10 +62,9 @@ pub(crate) struct Sandbox {
 }
 
 impl Sandbox {
-    pub(crate) fn new(wanted: Wanted, sight: Mounts, env: BTreeMap<String, String>) -> Self {
+    pub(crate) fn new(settings: SandboxSettings, env: BTreeMap<String, String>) -> Self {
         Self {
-            wanted,
-            sight,
+            settings,
             env,
             way: OnceCell::new(),
             is_logged: AtomicBool::new(false),
@@ -102,13 +81,13 @@ impl Sandbox {
     }
 
     async fn find(&self) -> Result<Backend, String> {
-        match &self.wanted {
-            Wanted::Off => Ok(Backend::Open(
+        match self.settings.kind {
+            SandboxKind::Off => Ok(Backend::Open(
                 "the setting `sandbox.kind` is \"off\"".to_owned(),
             )),
-            Wanted::Wrapper(words) => Ok(Backend::Wrapper(words.clone())),
-            Wanted::Bubblewrap => self.bubblewrap().await,
-            Wanted::Auto => Ok(self.bubblewrap().await.unwrap_or_else(Backend::Open)),
+            SandboxKind::Wrapper => Ok(Backend::Wrapper(self.settings.wrapper.clone())),
+            SandboxKind::Bubblewrap => self.bubblewrap().await,
+            SandboxKind::Auto => Ok(self.bubblewrap().await.unwrap_or_else(Backend::Open)),
         }
     }
 
@@ -170,14 +149,17 @@ impl Sandbox {
                 Ok(job)
             }
             Backend::Wrapper(words) => Ok(in_wrapper(words, job, reach)),
-            Backend::Bubblewrap(found) => {
-                Ok(bubblewrap::confine(&found.program, &self.sight, job, reach))
-            }
+            Backend::Bubblewrap(found) => Ok(bubblewrap::confine(
+                &found.program,
+                &self.settings.mounts,
+                job,
+                reach,
+            )),
         }
     }
 
     fn log_open(&self, why: &str) {
-        if self.wanted == Wanted::Off {
+        if self.settings.kind == SandboxKind::Off {
             tracing::info!("no sandbox, agents can read what their user can: {why}");
         } else {
             tracing::warn!("no sandbox, agents can read what their user can: {why}");
@@ -212,5 +194,10 @@ fn in_wrapper(words: &[String], mut job: Job, reach: WritablePaths<'_>) -> Job {
 /// No sandbox, for tests of other rooms: their scripts write where a confined one could not.
 #[cfg(test)]
 pub(crate) fn for_tests(env: &BTreeMap<String, String>) -> std::sync::Arc<Sandbox> {
-    std::sync::Arc::new(Sandbox::new(Wanted::Off, Mounts::default(), env.clone()))
+    let settings = SandboxSettings {
+        kind: SandboxKind::Off,
+        wrapper: Vec::new(),
+        mounts: crate::sandbox_settings::Mounts::default(),
+    };
+    std::sync::Arc::new(Sandbox::new(settings, env.clone()))
 }

@@ -396,16 +396,12 @@ fn wish(runner: Runner, loaded: &Loaded, projects: &[Project]) -> UnitSpec {
         ]);
     }
     args.push("run".to_owned());
-    let state = loaded
-        .blackboard
-        .parent()
-        .map(PathBuf::from)
-        .unwrap_or_default();
+    let state = loaded.state_folder();
     let path = match &scope {
         Scope::User => config::search_path().unwrap_or_default(),
         Scope::System { .. } => machine_path(home.as_deref()),
     };
-    let (mut named, mut writable) = (loaded.sandbox().write, vec![state.clone()]);
+    let (mut named, mut writable) = (loaded.sandbox().mounts.write, vec![state.clone()]);
     for project in projects {
         let settings = loaded.project(project.project_id.as_str());
         if settings.worktree_roots.is_empty() {
