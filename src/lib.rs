@@ -4,6 +4,7 @@
 mod agent;
 mod agent_kind;
 mod blackboard;
+mod bounded;
 mod change;
 mod cli;
 mod clock;
@@ -12,6 +13,7 @@ mod config;
 mod daemon;
 mod demo;
 mod diagnostic;
+mod discover;
 mod dispatch;
 mod doctor;
 mod evaluator;

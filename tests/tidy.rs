@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 
 const DOMAIN: &[&str] = &[
     "agent_kind",
+    "bounded",
     "change",
     "clock",
+    "discover",
     "event",
     "finding",
     "fingerprint",
@@ -36,7 +38,9 @@ const EDGES: &[(&str, &[&str])] = &[
     ("diagnostic", &[]),
     ("toml_path", &[]),
     ("agent_kind", &[]),
+    ("bounded", &[]),
     ("change", &[]),
+    ("discover", &[]),
     ("finding", &[]),
     ("fingerprint", &[]),
     ("event", &[]),

@@ -4,6 +4,7 @@ use super::environment::refusal;
 use super::names;
 use super::settings::{Agent, Config, ProjectOverrides};
 use crate::agent_kind::AgentKind;
+use crate::discover::Discover;
 use crate::toml_path::KeyPath;
 
 /// Settings that do not go together.
@@ -66,8 +67,22 @@ fn own_tables(at: &KeyPath, project: &ProjectOverrides) -> Vec<Complaint> {
         project
             .discover
             .iter()
-            .flat_map(|discover| discover.complaints(&at.clone().key("discover"))),
+            .flat_map(|rules| discover(&at.clone().key("discover"), rules)),
     );
+    complaints
+}
+
+fn discover(at: &KeyPath, rules: &Discover) -> Vec<Complaint> {
+    let key = |name: &str| at.clone().key(name);
+    let mut complaints = names::complaints(&key("authors"), &rules.authors, names::of_login);
+    complaints.extend(names::complaints(
+        &key("branches"),
+        &rules.branches,
+        names::of_pattern,
+    ));
+    complaints.extend(rules.label.iter().filter_map(|label| {
+        names::of_label(label).map(|why| names::complaint(key("label"), label, why))
+    }));
     complaints
 }
 

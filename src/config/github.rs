@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Loaded;
-use super::bounded::whole;
 use super::settings::Argv;
+use crate::bounded::whole;
 use crate::closed_enum::closed_enum;
 
 /// `[github]`, key for key.

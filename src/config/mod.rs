@@ -2,9 +2,7 @@
 //! file is laid over it. This room is also the only one that reads the environment. It prints nothing, and
 //! it takes no bad value in silence: what is wrong is an error that shows the line and says what is allowed.
 
-mod bounded;
 mod check;
-pub(crate) mod discover;
 mod environment;
 mod error;
 pub(crate) mod explain;

@@ -9,11 +9,11 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::check::{self, Complaint};
-use super::discover::DiscoverTable;
 use super::error::{ConfigError, Report};
 use super::push::PushOverrides;
 use super::settings::{Agent, Config, ProjectOverrides};
 use crate::diagnostic::{Problem, line_column};
+use crate::discover::Discover;
 use crate::toml_path::{KeyPath, Step, fields_of};
 
 /// What a report calls the file when there is none: then only a default can be wrong.
@@ -156,7 +156,7 @@ fn keys_allowed<'d>(path: &KeyPath, defaults: &'d DeTable<'_>) -> Option<Vec<&'d
         [Step::Key(key), Step::Key(_), Step::Key(table)]
             if key == "projects" && table == "discover" =>
         {
-            Some(fields_of::<DiscoverTable>().to_vec())
+            Some(fields_of::<Discover>().to_vec())
         }
         _ => path.keys_in(defaults),
     }

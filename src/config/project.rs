@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use super::discover::Discover;
 use super::push::PushSettings;
 use super::settings::{Argv, GateIn, MainCheckout, ProjectOverrides, RedBase};
 use super::{Loaded, location};
 use crate::change::{FixBound, OnMaxCycles, Shadow};
 use crate::clock::Zone;
 use crate::diagnostic::nearest;
+use crate::discover::Discover;
 use crate::finding::Severity;
 use crate::toml_path::KeyPath;
 
@@ -198,7 +198,7 @@ impl Loaded {
             own_worktrees: self.own_worktrees(own_worktrees),
             shadow: own.shadow.unwrap_or(config.shadow),
             push: config.push.with(own.push.unwrap_or_default()),
-            discover: own.discover.map(Discover::from),
+            discover: own.discover,
         }
     }
 

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::bounded::{whole, whole_or_none};
 use super::check::Complaint;
 use super::names;
+use crate::bounded::{whole, whole_or_none};
 use crate::toml_path::KeyPath;
 
 /// `[push]`, key for key, and what holds for a project.

@@ -6,15 +6,15 @@ use std::path::Path;
 
 use serde::{Deserialize, Deserializer, Serialize, de};
 
-use super::bounded::{dollars, dollars_or_none, whole, whole_or_none};
-use super::discover::DiscoverTable;
 use super::github::Github;
 use super::push::{PushOverrides, PushSettings};
 use super::sandbox::SandboxTable;
 use crate::agent_kind::AgentKind;
+use crate::bounded::{dollars, dollars_or_none, whole, whole_or_none};
 use crate::change::{OnMaxCycles, Shadow, ShadowMode};
 use crate::clock::Zone;
 use crate::closed_enum::closed_enum;
+use crate::discover::Discover;
 use crate::finding::Severity;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -231,7 +231,7 @@ pub(crate) struct ProjectOverrides {
     )]
     pub(super) shadow: Option<Shadow>,
     pub(super) push: Option<PushOverrides>,
-    pub(super) discover: Option<DiscoverTable>,
+    pub(super) discover: Option<Discover>,
 }
 
 /// A program and its arguments. There is always a program.

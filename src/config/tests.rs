@@ -2,7 +2,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::discover::{Discover, DiscoverTable};
 use super::environment::Environment;
 use super::explain::Setting;
 use super::github::{GithubSettings, PostReviews};
@@ -10,6 +9,7 @@ use super::project::{ProjectDay, ProjectSettings};
 use super::push::{PushOverrides, PushSettings};
 use super::settings::{GateIn, MainCheckout, ProjectOverrides, RedBase};
 use super::*;
+use crate::discover::Discover;
 use crate::toml_path::fields_of;
 
 mod refused;
@@ -90,7 +90,7 @@ fn every_setting_has_a_comment_above_it() {
     for field in [
         fields_of::<Agent>(),
         fields_of::<PushOverrides>(),
-        fields_of::<DiscoverTable>(),
+        fields_of::<Discover>(),
     ]
     .concat()
     {

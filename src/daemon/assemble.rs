@@ -23,7 +23,7 @@ use crate::evaluator::{Config, Definition};
 use crate::git::Git;
 use crate::github::Github;
 use crate::heartbeat::command::Kit;
-use crate::intake::{self, Bounds, Discover, Intake, ProjectRules};
+use crate::intake::{self, Bounds, Intake, ProjectRules};
 use crate::process::{self, ProcessId};
 use crate::prompt::Prompts;
 use crate::remote::{NetworkAccess, PushRules, Remote};
@@ -236,7 +236,7 @@ fn assemble_intake(
 fn intake_rules(loaded: &Loaded, max_fix_cycles: i64, project: &ProjectId) -> ProjectRules {
     let own = loaded.project(project.as_str());
     ProjectRules {
-        discover: discover(loaded, project),
+        discover: own.discover,
         worktree_roots: own.worktree_roots,
         own_worktrees: own.own_worktrees,
         bounds: Bounds {
@@ -248,19 +248,6 @@ fn intake_rules(loaded: &Loaded, max_fix_cycles: i64, project: &ProjectId) -> Pr
             max_cost_micros: own.max_cost_micros,
         },
     }
-}
-
-fn discover(loaded: &Loaded, project: &ProjectId) -> Option<Discover> {
-    loaded
-        .project(project.as_str())
-        .discover
-        .map(|discover| Discover {
-            label: discover.label,
-            authors: discover.authors,
-            branches: discover.branches,
-            drafts: discover.drafts,
-            max_open: discover.max_open,
-        })
 }
 
 fn settings(loaded: &Loaded, holder: &str, host: Host) -> anyhow::Result<Settings> {
@@ -404,7 +391,9 @@ fn forge(loaded: &Loaded, state: &Path, holder: &str, sandbox: &Arc<Sandbox>) ->
     ForgeSettings {
         github: Github::new(github.gh, env, github.call, state.to_owned()),
         repository: repository_of(loaded, sandbox),
-        passes_over: Box::new(move |project, pull| discover(&known, project)?.passes_over(pull)),
+        passes_over: Box::new(move |project, pull| {
+            known.project(project.as_str()).discover?.passes_over(pull)
+        }),
         reviews: match github.reviews {
             config::github::PostReviews::RequestChanges => PostReviews::RequestChanges,
             config::github::PostReviews::Comment => PostReviews::Comment,

@@ -8,10 +8,11 @@ use serde_json::{Value, json};
 
 use super::adopt::{AdoptError, Ask, refusal};
 use super::read_failure::{ReadFailure, is_everywhere, not_kept, trouble};
-use super::{Discover, ForgeResult, Intake, Passed};
+use super::{ForgeResult, Intake, Passed};
 use crate::blackboard::{self as bb, BoardError, Conn, Project};
 use crate::change::{AdoptedBy, ChangeId, ProjectId};
 use crate::clock::{self, Time};
+use crate::discover::Discover;
 use crate::event::{EventType, NewEvent, TargetType};
 use crate::github::{GithubError, Marks};
 use crate::pull_request::{Pull, PullRow, PullState};

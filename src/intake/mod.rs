@@ -33,7 +33,7 @@ use crate::remote::Remote;
 
 pub(crate) use adopt::{AdoptError, Ask};
 pub(crate) use local_branches::Looks;
-pub(crate) use rules::{Bounds, Discover, ProjectRules, RulesOf};
+pub(crate) use rules::{Bounds, ProjectRules, RulesOf};
 
 use read_failure::ReadFailure;
 

@@ -10,7 +10,7 @@ use crate::blackboard::{self as bb, Discovery, Project};
 use crate::cli::frame::context::CommandContext;
 use crate::cli::frame::pr_ref::{PrRef, whole};
 use crate::clock::Time;
-use crate::config::discover::Discover;
+use crate::discover::Discover;
 use crate::pull_request::{PullRow, PullState};
 
 /// All that is known of it.

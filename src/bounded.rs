@@ -9,7 +9,7 @@ use serde::de::{Deserializer, Error, Unexpected, Visitor};
 const MOST_USD: f64 = 1_000_000.0;
 
 /// A whole number from MIN to MAX, for `deserialize_with`.
-pub(super) fn whole<'de, D, T, const MIN: i64, const MAX: i64>(
+pub(crate) fn whole<'de, D, T, const MIN: i64, const MAX: i64>(
     deserializer: D,
 ) -> Result<T, D::Error>
 where
@@ -20,7 +20,7 @@ where
 }
 
 /// Like `whole`, for a setting that may be left out.
-pub(super) fn whole_or_none<'de, D, T, const MIN: i64, const MAX: i64>(
+pub(crate) fn whole_or_none<'de, D, T, const MIN: i64, const MAX: i64>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error>
 where
@@ -31,12 +31,12 @@ where
 }
 
 /// An amount of dollars, with or without cents.
-pub(super) fn dollars<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+pub(crate) fn dollars<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     deserializer.deserialize_f64(Dollars)
 }
 
 /// Like `dollars`, for a setting that may be left out.
-pub(super) fn dollars_or_none<'de, D: Deserializer<'de>>(
+pub(crate) fn dollars_or_none<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<f64>, D::Error> {
     dollars(deserializer).map(Some)
