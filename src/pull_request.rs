@@ -37,6 +37,15 @@ closed_enum! {
 }
 
 closed_enum! {
+    /// How a review of ours is put on a pull request.
+    "way of posting reviews" PostReviews {
+        RequestChanges = "request_changes",
+        Comment = "comment",
+        Off = "off",
+    }
+}
+
+closed_enum! {
     /// Where on a pull request something was said.
     "feedback kind" SaidKind {
         Review = "review",

@@ -9,6 +9,7 @@ use super::Loaded;
 use super::settings::Argv;
 use crate::bounded::whole;
 use crate::closed_enum::closed_enum;
+use crate::pull_request::PostReviews;
 
 /// `[github]`, key for key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,15 +48,6 @@ pub(crate) struct GithubSettings {
     /// The accounts of all bots that may make work: the numbers that were written and those of the presets, each once.
     pub(crate) bots: Vec<i64>,
     pub(crate) reviews: PostReviews,
-}
-
-closed_enum! {
-    /// How a review of ours is put on a pull request.
-    "way of posting reviews" PostReviews {
-        RequestChanges = "request_changes",
-        Comment = "comment",
-        Off = "off",
-    }
 }
 
 closed_enum! {

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use super::environment::Environment;
 use super::explain::Setting;
-use super::github::{GithubSettings, PostReviews};
+use super::github::GithubSettings;
 use super::project::{ProjectDay, ProjectSettings};
 use super::push::{PushOverrides, PushSettings};
 use super::settings::{GateIn, MainCheckout, ProjectOverrides, RedBase};
 use super::*;
 use crate::discover::Discover;
+use crate::pull_request::PostReviews;
 use crate::toml_path::fields_of;
 
 mod refused;

@@ -16,7 +16,7 @@ use crate::config::settings::{self, MainCheckout};
 use crate::config::{self, Loaded};
 use crate::dispatch::{
     Configuration, DayBound, Dispatch, ForgeSettings, GateIn, Limits, OnCheckoutChange,
-    PostReviews, ProjectDayBound, RedBase, Rules, Settings, forge_mark,
+    ProjectDayBound, RedBase, Rules, Settings, forge_mark,
 };
 use crate::evaluator::definition::{self, Need};
 use crate::evaluator::{Config, Definition};
@@ -394,11 +394,7 @@ fn forge(loaded: &Loaded, state: &Path, holder: &str, sandbox: &Arc<Sandbox>) ->
         passes_over: Box::new(move |project, pull| {
             known.project(project.as_str()).discover?.passes_over(pull)
         }),
-        reviews: match github.reviews {
-            config::github::PostReviews::RequestChanges => PostReviews::RequestChanges,
-            config::github::PostReviews::Comment => PostReviews::Comment,
-            config::github::PostReviews::Off => PostReviews::Off,
-        },
+        reviews: github.reviews,
         secrets: config::forge_secrets(),
     }
 }

@@ -28,7 +28,7 @@ use crate::clock;
 pub(crate) use gates::init_trial::{Trial, try_out};
 pub(crate) use remote::configuration::Configuration;
 pub(crate) use remote::post::forge_mark;
-pub(crate) use remote::remote_sync::{ForgeSettings, PostReviews};
+pub(crate) use remote::remote_sync::ForgeSettings;
 pub(crate) use settings::{
     DayBound, GateIn, Limits, OnCheckoutChange, ProjectDayBound, RedBase, Rules, Settings,
 };

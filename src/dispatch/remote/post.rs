@@ -9,7 +9,6 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::post_text as text;
-use super::remote_sync::PostReviews;
 use crate::blackboard::{self as bb, Intent, IntentKind, PastReview, PostDone};
 use crate::change::Change;
 use crate::clock::{self, Time};
@@ -20,7 +19,7 @@ use crate::failpoint::crash_point;
 use crate::finding::{ReviewId, Verdict};
 use crate::github::{Github, GithubError, Marks, NewInline, NewReview, Posted, ReviewEvent};
 use crate::process;
-use crate::pull_request::{Comment, ReviewState, SaidKind, marker_line, marker_of};
+use crate::pull_request::{Comment, PostReviews, ReviewState, SaidKind, marker_line, marker_of};
 use crate::remote::tells_a_secret;
 use crate::sanitize::posted;
 

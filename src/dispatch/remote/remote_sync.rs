@@ -14,7 +14,7 @@ use crate::event::{EventType, NewEvent};
 use crate::failpoint::crash_point;
 use crate::git::{Place, RestorePoint, Worktree};
 use crate::github::{Answer, Github, GithubError};
-use crate::pull_request::{Pull, PullState};
+use crate::pull_request::{PostReviews, Pull, PullState};
 use crate::remote::{Ours, Remote, RemoteError, Undone};
 use crate::secret::Secret;
 
@@ -37,14 +37,6 @@ pub(crate) struct ForgeSettings {
     pub(crate) reviews: PostReviews,
     /// What must never be pushed or posted.
     pub(crate) secrets: Vec<Secret>,
-}
-
-/// How a review of ours is put on a pull request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PostReviews {
-    RequestChanges,
-    Comment,
-    Off,
 }
 
 impl ForgeSettings {
