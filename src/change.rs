@@ -182,6 +182,18 @@ pub(crate) struct Budget {
     pub(crate) max_cost_micros: Option<i64>,
 }
 
+/// The bounds of a new change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    pub(crate) on_max_cycles: OnMaxCycles,
+    pub(crate) max_fix_cycles: i64,
+    pub(crate) max_total_fixes: i64,
+    pub(crate) max_run_ms: i64,
+    /// None: unlimited. The same holds for the cost.
+    pub(crate) max_tokens: Option<i64>,
+    pub(crate) max_cost_micros: Option<i64>,
+}
+
 /// How many fixes a round may take, and what says so.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct FixBound {

@@ -28,6 +28,7 @@ mod github;
 mod heartbeat;
 mod intake;
 mod process;
+mod project_settings;
 mod prompt;
 mod proposal;
 mod pull_request;

@@ -107,13 +107,13 @@ fn enter(
             .to_string_lossy()
             .into_owned(),
         state: State::PendingSelfReview,
-        on_max_cycles: own.on_max_cycles,
+        on_max_cycles: own.bounds.on_max_cycles,
         max_fix_cycles: most_fixes,
         own_max_fix_cycles: args.max_cycles,
-        max_total_fixes: own.max_total_fixes,
-        max_run_ms: own.max_run_ms,
-        max_tokens: own.max_tokens,
-        max_cost_micros: own.max_cost_micros,
+        max_total_fixes: own.bounds.max_total_fixes,
+        max_run_ms: own.bounds.max_run_ms,
+        max_tokens: own.bounds.max_tokens,
+        max_cost_micros: own.bounds.max_cost_micros,
         shadow: shadow::word(args.shadow, settings, &found.project.project_id, in_force),
         actor: actor.to_owned(),
     };

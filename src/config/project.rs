@@ -2,59 +2,13 @@
 
 use std::path::PathBuf;
 
-use super::push::PushSettings;
-use super::settings::{Argv, GateIn, MainCheckout, ProjectOverrides, RedBase};
+use super::settings::ProjectOverrides;
 use super::{Loaded, location};
-use crate::change::{FixBound, OnMaxCycles, Shadow};
+use crate::change::{Bounds, FixBound};
 use crate::clock::Zone;
 use crate::diagnostic::nearest;
-use crate::discover::Discover;
-use crate::finding::Severity;
+use crate::project_settings::{ProjectDayBound, ProjectSettings};
 use crate::toml_path::KeyPath;
-
-/// Everything that a change of the project is run with; nothing is left to look up.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ProjectSettings {
-    /// The name of an agent that is there. None: nobody was chosen yet.
-    pub(crate) agent: Option<String>,
-    pub(crate) review_agent: Option<String>,
-    pub(crate) gates: Vec<Argv>,
-    pub(crate) gate_in: GateIn,
-    pub(crate) red_base: RedBase,
-    /// Empty: the folder that holds the project's main checkout.
-    pub(crate) worktree_roots: Vec<PathBuf>,
-    pub(crate) max_fix_cycles: i64,
-    pub(crate) max_total_fixes: i64,
-    pub(crate) max_run_ms: i64,
-    /// None: no bound. So for the money.
-    pub(crate) max_tokens: Option<i64>,
-    pub(crate) max_cost_micros: Option<i64>,
-    /// The bound on what its agents spend in a day.
-    pub(crate) max_day: Option<ProjectDay>,
-    pub(crate) on_max_cycles: OnMaxCycles,
-    pub(crate) severity_threshold: Severity,
-    pub(crate) max_gate_rounds: i64,
-    pub(crate) main_checkout: MainCheckout,
-    /// What makes a worktree of ours ready. Empty: nothing.
-    pub(crate) setup: Vec<String>,
-    /// Names, meant in every folder, and paths from the top of the repository.
-    pub(crate) setup_again_on: Vec<String>,
-    /// Where worktrees of ours are made.
-    pub(crate) own_worktrees: PathBuf,
-    /// Its changes are only reviewed, or only looked at.
-    pub(crate) shadow: Shadow,
-    pub(crate) push: PushSettings,
-    /// None: only pull requests that somebody named.
-    pub(crate) discover: Option<Discover>,
-}
-
-/// How much money agents may spend in a day on one project.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ProjectDay {
-    pub(crate) most_micros: i64,
-    /// The key of the setting.
-    pub(crate) key: String,
-}
 
 /// A table about a project that nobody knows: a slip of the pen, or one that is still to be added.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -161,33 +115,36 @@ impl Loaded {
         let roots = own
             .worktree_roots
             .unwrap_or_else(|| config.worktree_roots.clone());
+        let gates = own.gates.as_ref().unwrap_or(&config.gates);
         let root =
             |text: &String| location::resolve(text, self.file.as_deref(), self.home.as_deref());
         let own_worktrees = own.own_worktrees.as_ref().unwrap_or(&config.own_worktrees);
         ProjectSettings {
             review_agent: review_agent.or_else(|| agent.clone()),
             agent,
-            gates: own.gates.unwrap_or_else(|| config.gates.clone()),
+            gates: gates.iter().map(|gate| gate.words().to_vec()).collect(),
             gate_in: own.gate_in.unwrap_or(config.gate_in),
             red_base: own.red_base.unwrap_or(config.red_base),
             worktree_roots: roots.iter().map(root).collect(),
-            max_fix_cycles: own.max_fix_cycles.unwrap_or(common.max_fix_cycles),
-            max_total_fixes: own.max_total_fixes.unwrap_or(common.max_total_fixes),
-            max_run_ms: common.max_run_s.saturating_mul(1000),
-            max_tokens: Some(common.max_tokens).filter(|tokens| *tokens > 0),
-            max_cost_micros: Some(micros(common.max_cost_usd)).filter(|micros| *micros > 0),
+            bounds: Bounds {
+                on_max_cycles: own.on_max_cycles.unwrap_or(common.on_max_cycles),
+                max_fix_cycles: own.max_fix_cycles.unwrap_or(common.max_fix_cycles),
+                max_total_fixes: own.max_total_fixes.unwrap_or(common.max_total_fixes),
+                max_run_ms: common.max_run_s.saturating_mul(1000),
+                max_tokens: Some(common.max_tokens).filter(|tokens| *tokens > 0),
+                max_cost_micros: Some(micros(common.max_cost_usd)).filter(|micros| *micros > 0),
+            },
             max_day: own
                 .max_cost_usd_per_day
                 .map(micros)
                 .filter(|micros| *micros > 0)
-                .map(|most_micros| ProjectDay {
+                .map(|most_micros| ProjectDayBound {
                     most_micros,
                     key: KeyPath::dotted("projects")
                         .key(name)
                         .key("max_cost_usd_per_day")
                         .to_string(),
                 }),
-            on_max_cycles: own.on_max_cycles.unwrap_or(common.on_max_cycles),
             severity_threshold: own.severity_threshold.unwrap_or(common.severity_threshold),
             max_gate_rounds: own.max_gate_rounds.unwrap_or(common.max_gate_rounds),
             main_checkout: own.main_checkout.unwrap_or(common.main_checkout),

@@ -4,24 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::check::Complaint;
 use super::names;
-use crate::bounded::{whole, whole_or_none};
+use crate::bounded::whole_or_none;
+use crate::project_settings::PushLimits;
 use crate::toml_path::KeyPath;
-
-/// `[push]`, key for key, and what holds for a project.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a table")]
-pub(crate) struct PushSettings {
-    /// Patterns of whole paths.
-    pub(crate) forbidden: Vec<String>,
-    #[serde(deserialize_with = "whole::<_, _, 1, 102_400>")]
-    pub(crate) max_file_kb: u64,
-    #[serde(deserialize_with = "whole::<_, _, 1, 100_000>")]
-    pub(crate) max_files: usize,
-    #[serde(deserialize_with = "whole::<_, _, 1, 10_485_760>")]
-    pub(crate) max_total_kb: u64,
-    /// Whether what is added is searched for secrets.
-    pub(crate) secrets: bool,
-}
 
 /// `[projects.NAME.push]`
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,7 +22,7 @@ pub(crate) struct PushOverrides {
     secrets: Option<bool>,
 }
 
-impl PushSettings {
+impl PushLimits {
     pub(super) fn with(&self, own: PushOverrides) -> Self {
         Self {
             forbidden: own.forbidden.unwrap_or_else(|| self.forbidden.clone()),

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::github::Github;
-use super::push::{PushOverrides, PushSettings};
+use super::push::PushOverrides;
 use super::sandbox::SandboxTable;
 use crate::agent_kind::AgentKind;
 use crate::bounded::{dollars, dollars_or_none, whole, whole_or_none};
@@ -16,6 +16,7 @@ use crate::clock::Zone;
 use crate::closed_enum::closed_enum;
 use crate::discover::Discover;
 use crate::finding::Severity;
+use crate::project_settings::{GateIn, MainCheckout, PushLimits, RedBase};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -43,7 +44,7 @@ pub(crate) struct Config {
     pub(crate) limits: Limits,
     /// Asked of `Loaded::github`.
     pub(super) github: Github,
-    pub(super) push: PushSettings,
+    pub(super) push: PushLimits,
     /// Asked of `Loaded::sandbox`.
     pub(super) sandbox: SandboxTable,
     pub(crate) log: Log,
@@ -238,30 +239,6 @@ pub(crate) struct ProjectOverrides {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub(crate) struct Argv(Vec<String>);
-
-closed_enum! {
-    /// Where the gates run that decide what is pushed.
-    "gate_in" GateIn {
-        Checkout = "checkout",
-        Worktree = "worktree",
-    }
-}
-
-closed_enum! {
-    /// What to do when the gates are red on the base of a change, too.
-    "red_base" RedBase {
-        Hold = "hold",
-        Ignore = "ignore",
-    }
-}
-
-closed_enum! {
-    /// What to do when the project's main checkout changed during a run.
-    "main_checkout" MainCheckout {
-        Report = "report",
-        Escalate = "escalate",
-    }
-}
 
 closed_enum! {
     "level" LogLevel {

@@ -5,11 +5,14 @@ use std::time::Duration;
 use super::environment::Environment;
 use super::explain::Setting;
 use super::github::GithubSettings;
-use super::project::{ProjectDay, ProjectSettings};
-use super::push::{PushOverrides, PushSettings};
-use super::settings::{GateIn, MainCheckout, ProjectOverrides, RedBase};
+use super::push::PushOverrides;
+use super::settings::ProjectOverrides;
 use super::*;
+use crate::change::{Bounds, OnMaxCycles};
 use crate::discover::Discover;
+use crate::project_settings::{
+    GateIn, MainCheckout, ProjectDayBound, ProjectSettings, PushLimits, RedBase,
+};
 use crate::pull_request::PostReviews;
 use crate::toml_path::fields_of;
 
@@ -324,28 +327,23 @@ fn a_project_overrides_what_it_names() {
         "#,
     );
     let common = loaded.project("another");
-    assert_eq!(
-        common
-            .gates
-            .iter()
-            .map(|gate| gate.words().to_vec())
-            .collect::<Vec<_>>(),
-        [["make"]]
-    );
+    assert_eq!(common.gates, [["make"]]);
     let expected = ProjectSettings {
         agent: Some("claude".into()),
         review_agent: Some("codex".into()),
-        gates: loaded.config.gates.clone(),
+        gates: common.gates.clone(),
         gate_in: GateIn::Checkout,
         red_base: RedBase::Hold,
         worktree_roots: vec![home.path("trees")],
-        max_fix_cycles: 2,
-        max_total_fixes: 8,
-        max_run_ms: 60_000,
-        max_tokens: Some(5),
-        max_cost_micros: Some(123_457),
+        bounds: Bounds {
+            on_max_cycles: OnMaxCycles::Escalate,
+            max_fix_cycles: 2,
+            max_total_fixes: 8,
+            max_run_ms: 60_000,
+            max_tokens: Some(5),
+            max_cost_micros: Some(123_457),
+        },
         max_day: None,
-        on_max_cycles: crate::change::OnMaxCycles::Escalate,
         severity_threshold: crate::finding::Severity::Low,
         max_gate_rounds: 2,
         main_checkout: MainCheckout::Report,
@@ -353,7 +351,7 @@ fn a_project_overrides_what_it_names() {
         setup_again_on: loaded.config.setup_again_on.clone(),
         own_worktrees: loaded.blackboard.with_file_name("worktrees"),
         shadow: None,
-        push: PushSettings {
+        push: PushLimits {
             forbidden: loaded.config.push.forbidden.clone(),
             max_file_kb: 10240,
             max_files: 500,
@@ -377,20 +375,23 @@ fn a_project_overrides_what_it_names() {
         gate_in: GateIn::Worktree,
         red_base: RedBase::Ignore,
         worktree_roots: vec![home.path("trees"), "/abs".into()],
-        max_fix_cycles: 4,
-        max_total_fixes: 5,
-        max_day: Some(ProjectDay {
+        bounds: Bounds {
+            on_max_cycles: OnMaxCycles::PrAnyway,
+            max_fix_cycles: 4,
+            max_total_fixes: 5,
+            ..expected.bounds
+        },
+        max_day: Some(ProjectDayBound {
             most_micros: 2_500_000,
             key: "projects.site.max_cost_usd_per_day".into(),
         }),
-        on_max_cycles: crate::change::OnMaxCycles::PrAnyway,
         severity_threshold: crate::finding::Severity::Critical,
         max_gate_rounds: 0,
         main_checkout: MainCheckout::Escalate,
         setup: vec!["npm".into(), "ci".into()],
         setup_again_on: vec!["web/package.json".into()],
         own_worktrees: home.path("mine"),
-        push: PushSettings {
+        push: PushLimits {
             forbidden: vec!["*.key".into()],
             max_file_kb: 1,
             max_files: 2,
@@ -415,7 +416,7 @@ fn a_project_overrides_what_it_names() {
     let nothing = Home::new().load_text("").project("p");
     assert_eq!((nothing.agent, nothing.review_agent), (None, None));
     assert_eq!(
-        (nothing.max_tokens, nothing.max_cost_micros),
+        (nothing.bounds.max_tokens, nothing.bounds.max_cost_micros),
         (None, Some(10_000_000))
     );
 }

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use super::Loaded;
-use super::settings::GateIn;
+use crate::project_settings::GateIn;
 use crate::sandbox_settings::SandboxKind;
 
 /// One safeguard that is gone. `project` is none where it held for all of them.
@@ -112,7 +112,7 @@ fn of_project(old: &Loaded, new: &Loaded, project: Option<&String>) -> Vec<Weake
     {
         found.push(Weaker::Gate {
             project: project.clone(),
-            command: gate.words().join(" "),
+            command: gate.join(" "),
         });
     }
     for pattern in before

@@ -12,21 +12,20 @@ use crate::agent_kind::AgentKind;
 use crate::blackboard::{Db, Latest};
 use crate::change::{FixBound, ProjectId};
 use crate::clock;
-use crate::config::settings::{self, MainCheckout};
+use crate::config::settings;
 use crate::config::{self, Loaded};
 use crate::dispatch::{
-    Configuration, DayBound, Dispatch, ForgeSettings, GateIn, Limits, OnCheckoutChange,
-    ProjectDayBound, RedBase, Rules, Settings, forge_mark,
+    Configuration, DayBound, Dispatch, ForgeSettings, Limits, Settings, forge_mark,
 };
 use crate::evaluator::definition::{self, Need};
 use crate::evaluator::{Config, Definition};
 use crate::git::Git;
 use crate::github::Github;
 use crate::heartbeat::command::Kit;
-use crate::intake::{self, Bounds, Intake, ProjectRules};
+use crate::intake::{self, Intake};
 use crate::process::{self, ProcessId};
 use crate::prompt::Prompts;
-use crate::remote::{NetworkAccess, PushRules, Remote};
+use crate::remote::{NetworkAccess, Remote};
 use crate::sandbox::Sandbox;
 
 /// What depends on how this process was started, not on the settings.
@@ -201,7 +200,11 @@ fn intake_settings(loaded: &Loaded, definitions: &[Definition]) -> intake::Setti
         every: reader.and_then(|definition| definition.schedule.clone()),
         backoff_first: Duration::from_secs(dispatch.backoff_first_s),
         backoff_max: Duration::from_secs(dispatch.backoff_max_s),
-        rules: Box::new(move |project| intake_rules(&known, most_fixes(project).most, project)),
+        rules: Box::new(move |project| {
+            let mut own = known.project(project.as_str());
+            own.bounds.max_fix_cycles = most_fixes(project).most;
+            own
+        }),
         host: rustix::system::uname()
             .nodename()
             .to_string_lossy()
@@ -233,29 +236,12 @@ fn assemble_intake(
     }
 }
 
-fn intake_rules(loaded: &Loaded, max_fix_cycles: i64, project: &ProjectId) -> ProjectRules {
-    let own = loaded.project(project.as_str());
-    ProjectRules {
-        discover: own.discover,
-        worktree_roots: own.worktree_roots,
-        own_worktrees: own.own_worktrees,
-        bounds: Bounds {
-            on_max_cycles: own.on_max_cycles,
-            max_fix_cycles,
-            max_total_fixes: own.max_total_fixes,
-            max_run_ms: own.max_run_ms,
-            max_tokens: own.max_tokens,
-            max_cost_micros: own.max_cost_micros,
-        },
-    }
-}
-
 fn settings(loaded: &Loaded, holder: &str, host: Host) -> anyhow::Result<Settings> {
     let prompts = Prompts::load(loaded.prompts.as_deref())?;
     let seconds = Duration::from_secs;
     let (dispatch, limits) = (&loaded.config.dispatch, &loaded.config.limits);
     let state = loaded.state_folder();
-    let known = loaded.clone();
+    let (known, configured) = (loaded.clone(), loaded.clone());
     let sandbox = Arc::new(sandbox(loaded));
     Ok(Settings {
         slots: dispatch.slots,
@@ -289,7 +275,8 @@ fn settings(loaded: &Loaded, holder: &str, host: Host) -> anyhow::Result<Setting
         sandbox,
         prompts,
         configuration: configuration(loaded),
-        rules: Box::new(move |project| rules(&known, project)),
+        rules: Box::new(move |project| known.project(project.as_str())),
+        agent: Box::new(move |name| agent(&configured, name)),
     })
 }
 
@@ -299,46 +286,6 @@ fn configuration(loaded: &Loaded) -> Configuration {
         file: loaded.file.as_ref().map(|file| file.display().to_string()),
         fingerprint: loaded.sources.fingerprint(),
         changed: Arc::new(move || watched.read().changed_since(&known)),
-    }
-}
-
-fn rules(loaded: &Loaded, project: &ProjectId) -> Rules {
-    let own = loaded.project(project.as_str());
-    let agent = |name: &Option<String>| name.as_deref().and_then(|name| agent(loaded, name));
-    Rules {
-        agent: agent(&own.agent),
-        review_agent: agent(&own.review_agent),
-        gates: own.gates.iter().map(|gate| gate.words().to_vec()).collect(),
-        gate_in: match own.gate_in {
-            settings::GateIn::Checkout => GateIn::Checkout,
-            settings::GateIn::Worktree => GateIn::Worktree,
-        },
-        red_base: match own.red_base {
-            settings::RedBase::Hold => RedBase::Hold,
-            settings::RedBase::Ignore => RedBase::Ignore,
-        },
-        day: own.max_day.map(|day| ProjectDayBound {
-            most_micros: day.most_micros,
-            key: day.key,
-        }),
-        worktree_roots: own.worktree_roots,
-        severity_threshold: own.severity_threshold,
-        max_gate_rounds: own.max_gate_rounds,
-        on_main_checkout_change: match own.main_checkout {
-            MainCheckout::Report => OnCheckoutChange::Report,
-            MainCheckout::Escalate => OnCheckoutChange::Escalate,
-        },
-        setup: own.setup,
-        setup_again_on: own.setup_again_on,
-        own_worktrees: own.own_worktrees,
-        push: PushRules {
-            forbidden: own.push.forbidden,
-            max_file_bytes: own.push.max_file_kb * 1024,
-            max_files: own.push.max_files,
-            max_total_bytes: own.push.max_total_kb * 1024,
-            secrets: own.push.secrets,
-            canaries: config::forge_secrets(),
-        },
     }
 }
 

@@ -42,10 +42,10 @@ impl Task {
 
     fn too_large(&self, files: usize, bytes: u64) -> Option<String> {
         let rules = &self.rules.push;
-        let what = if bytes > rules.max_total_bytes {
+        let what = if bytes > rules.max_total_bytes() {
             Wrong::TooMuch {
                 bytes,
-                most: rules.max_total_bytes,
+                most: rules.max_total_bytes(),
             }
         } else if self.change.has_pr() && files > rules.max_files {
             Wrong::TooManyFiles {

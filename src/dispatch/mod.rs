@@ -29,9 +29,7 @@ pub(crate) use gates::init_trial::{Trial, try_out};
 pub(crate) use remote::configuration::Configuration;
 pub(crate) use remote::post::forge_mark;
 pub(crate) use remote::remote_sync::ForgeSettings;
-pub(crate) use settings::{
-    DayBound, GateIn, Limits, OnCheckoutChange, ProjectDayBound, RedBase, Rules, Settings,
-};
+pub(crate) use settings::{DayBound, Limits, Settings};
 
 use run::slots::Slots;
 use task::Task;

@@ -10,10 +10,12 @@ use crate::change::ProjectId;
 use crate::clock::{Time, Zone};
 use crate::dispatch::remote::configuration::Configuration;
 use crate::dispatch::remote::remote_sync::ForgeSettings;
-use crate::finding::Severity;
+use crate::project_settings::ProjectSettings;
 use crate::prompt::Prompts;
-use crate::remote::PushRules;
 use crate::sandbox::Sandbox;
+
+/// Finds a configured agent by its name.
+pub(crate) type AgentOf = Box<dyn Fn(&str) -> Option<Agent> + Send + Sync>;
 
 /// For all projects.
 pub(crate) struct Settings {
@@ -46,7 +48,10 @@ pub(crate) struct Settings {
     pub(crate) forge: ForgeSettings,
     /// The files that all this comes from.
     pub(crate) configuration: Configuration,
-    pub(crate) rules: Box<dyn Fn(&ProjectId) -> Rules + Send + Sync>,
+    /// The settings of a project.
+    pub(crate) rules: Box<dyn Fn(&ProjectId) -> ProjectSettings + Send + Sync>,
+    /// An agent by the name that the settings of a project have for it.
+    pub(crate) agent: AgentOf,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -68,60 +73,6 @@ pub(crate) struct DayBound {
     /// None: as much as they like.
     pub(crate) most_micros: Option<i64>,
     pub(crate) zone: Zone,
-}
-
-/// How much money agents may spend in a day on one project.
-#[derive(Debug, Clone)]
-pub(crate) struct ProjectDayBound {
-    pub(crate) most_micros: i64,
-    /// The setting that says so, for the reason of a hold.
-    pub(crate) key: String,
-}
-
-/// For one project.
-#[derive(Debug, Clone)]
-pub(crate) struct Rules {
-    pub(crate) agent: Option<Agent>,
-    pub(crate) review_agent: Option<Agent>,
-    pub(crate) gates: Vec<Vec<String>>,
-    pub(crate) gate_in: GateIn,
-    pub(crate) red_base: RedBase,
-    /// None: only the bound for all projects holds.
-    pub(crate) day: Option<ProjectDayBound>,
-    /// Empty: the folder that holds the main checkout.
-    pub(crate) worktree_roots: Vec<PathBuf>,
-    pub(crate) severity_threshold: Severity,
-    pub(crate) max_gate_rounds: i64,
-    pub(crate) on_main_checkout_change: OnCheckoutChange,
-    /// What makes a worktree of ours ready; empty: nothing.
-    pub(crate) setup: Vec<String>,
-    /// Files after whose change the set-up is run again.
-    pub(crate) setup_again_on: Vec<String>,
-    pub(crate) own_worktrees: PathBuf,
-    pub(crate) push: PushRules,
-}
-
-/// Where the gates run that decide what is pushed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum GateIn {
-    /// In a checkout of remand's own, of exactly the commit.
-    Checkout,
-    /// Where the agent worked.
-    Worktree,
-}
-
-/// What becomes of a change when the gates are red on its base, too.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RedBase {
-    Hold,
-    /// They are not even run there.
-    Ignore,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum OnCheckoutChange {
-    Report,
-    Escalate,
 }
 
 impl Settings {

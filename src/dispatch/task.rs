@@ -8,7 +8,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::Dispatch;
 use super::interrupt::{Interrupt, StepFailure, TakenBack, chain};
-use super::settings::Rules;
 use crate::blackboard::{self as bb, Claimed, Conn, Failure, Hold, Project};
 use crate::change::{Change, HoldKind};
 use crate::clock;
@@ -16,6 +15,7 @@ use crate::dispatch::run::recover::git_mark;
 use crate::dispatch::run::worktree_lock::WorktreeLock;
 use crate::git::Git;
 use crate::process::{self, Running};
+use crate::project_settings::ProjectSettings;
 use crate::work::{Claim, Item, Run, Source};
 
 /// One item in our hands.
@@ -25,7 +25,7 @@ pub(super) struct Task {
     pub(super) item: Item,
     pub(super) change: Change,
     pub(super) project: Project,
-    pub(super) rules: Rules,
+    pub(super) rules: ProjectSettings,
     pub(super) git: Git,
     /// A review from which nothing follows.
     pub(super) in_shadow: bool,

@@ -9,10 +9,10 @@ use super::machine::{closed_git, existing, nameless};
 use super::{CALL, Check, Surroundings};
 use crate::blackboard::Project;
 use crate::config;
-use crate::config::settings::GateIn;
 use crate::daemon;
 use crate::git::{self, Git, GitError};
 use crate::process;
+use crate::project_settings::GateIn;
 use crate::remote::{NetworkAccess, Remote, RemoteError};
 
 pub(super) async fn project(around: Arc<Surroundings>, project: Project) -> Vec<Check> {
@@ -138,7 +138,7 @@ impl ProjectCheck<'_> {
         let gates = set
             .gates
             .iter()
-            .filter_map(|gate| Some(("gates", gate.words().first()?.clone())));
+            .filter_map(|gate| Some(("gates", gate.first()?.clone())));
         let missing = gates.chain(setup).filter(|(_, program)| {
             !program.contains('/')
                 && process::find(program.as_ref(), path.as_deref(), Path::new("/")).is_none()

@@ -11,7 +11,6 @@ mod pull_request_text;
 mod read;
 mod read_failure;
 mod remote_head;
-mod rules;
 #[cfg(test)]
 mod tests;
 mod trust;
@@ -24,16 +23,17 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::blackboard::{self as bb, Conn, Db};
+use crate::change::ProjectId;
 use crate::clock::{self, Time};
 use crate::evaluator::schedule::Schedule;
 use crate::git::Git;
 use crate::github::{Github, GithubError};
+use crate::project_settings::ProjectSettings;
 use crate::pull_request::PullRow;
 use crate::remote::Remote;
 
 pub(crate) use adopt::{AdoptError, Ask};
 pub(crate) use local_branches::Looks;
-pub(crate) use rules::{Bounds, ProjectRules, RulesOf};
 
 use read_failure::ReadFailure;
 
@@ -45,6 +45,9 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 /// How often an open pull request is read where no schedule says so.
 const READ_EVERY: Duration = Duration::from_secs(60);
+
+/// The settings of a project by its name.
+pub(crate) type RulesOf = Box<dyn Fn(&ProjectId) -> ProjectSettings + Send + Sync>;
 
 /// remand's own repository of a project, through which its remote is reached.
 pub(crate) type RepositoryOf = Box<dyn Fn(&bb::Project) -> Remote + Send + Sync>;

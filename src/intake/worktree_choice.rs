@@ -3,9 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{AdoptError, ProjectRules};
+use super::AdoptError;
 use crate::blackboard::Project;
 use crate::git::{Git, GitError, Listed};
+use crate::project_settings::ProjectSettings;
 
 /// So many names are tried for a worktree of our own.
 const NAMES: u32 = 100;
@@ -13,7 +14,7 @@ const NAMES: u32 = 100;
 /// Which worktree is wanted.
 pub(super) struct Wanted<'a> {
     pub(super) project: &'a Project,
-    pub(super) rules: &'a ProjectRules,
+    pub(super) rules: &'a ProjectSettings,
     pub(super) branch: &'a str,
     pub(super) number: i64,
 }

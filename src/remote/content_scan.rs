@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 
 use super::known_secrets::KnownSecrets;
 use super::push_policy::{LINK, SUBMODULE, stays_inside};
-use super::{Objection, PushRules, Remote, RemoteError, Wrong};
+use super::{Objection, Remote, RemoteError, Wrong};
 use crate::git::NetFile;
+use crate::project_settings::PushLimits;
+use crate::secret::Secret;
 use crate::secret_scan::{self, position};
 
 /// More of a file is not looked at.
@@ -17,7 +19,7 @@ const OWN: &str = "a secret of remand's own";
 
 pub(super) struct Judge<'a> {
     remote: &'a Remote,
-    rules: &'a PushRules,
+    limits: &'a PushLimits,
     canaries: KnownSecrets,
 }
 
@@ -27,11 +29,11 @@ struct Hit {
 }
 
 impl<'a> Judge<'a> {
-    pub(super) fn new(remote: &'a Remote, rules: &'a PushRules) -> Self {
+    pub(super) fn new(remote: &'a Remote, limits: &'a PushLimits, known: &[Secret]) -> Self {
         Self {
             remote,
-            rules,
-            canaries: KnownSecrets::new(&rules.canaries),
+            limits,
+            canaries: KnownSecrets::new(known),
         }
     }
 
@@ -44,10 +46,10 @@ impl<'a> Judge<'a> {
         let mut held: Vec<&NetFile> = Vec::new();
         let mut bytes = 0;
         for (file, size) in files.into_iter().zip(sizes) {
-            if size > self.rules.max_file_bytes {
+            if size > self.limits.max_file_bytes() {
                 let what = Wrong::TooBig {
                     bytes: size,
-                    most: self.rules.max_file_bytes,
+                    most: self.limits.max_file_bytes(),
                 };
                 objections.push(Objection {
                     what,
@@ -187,7 +189,7 @@ impl<'a> Judge<'a> {
                 line: line(at),
             })
             .collect();
-        if self.rules.secrets {
+        if self.limits.secrets {
             let is_new = |found: &secret_scan::SecretHit| {
                 new.get(found.at.clone())
                     .is_some_and(|text| position(old, text).is_none())

@@ -34,7 +34,7 @@ use crate::secret::Secret;
 
 pub(crate) use error::RemoteError;
 pub(crate) use push::{Push, Pushed};
-pub(crate) use push_policy::{Objection, PushRules, Wrong};
+pub(crate) use push_policy::{Objection, Wrong};
 pub(crate) use reverts::{Ours, Undone};
 
 /// How a remote is reached, and from where.

@@ -6,23 +6,9 @@ use std::fmt;
 use super::content_scan::Judge;
 use super::{Remote, RemoteError, glob};
 use crate::git::NetFile;
+use crate::project_settings::PushLimits;
 use crate::sanitize;
 use crate::secret::Secret;
-
-/// What a push may not do.
-#[derive(Debug, Clone)]
-pub(crate) struct PushRules {
-    /// Patterns of paths such as `.github/workflows/**`; the case of letters does not count.
-    pub(crate) forbidden: Vec<String>,
-    pub(crate) max_file_bytes: u64,
-    pub(crate) max_files: usize,
-    /// All contents together, and what the commits on the way carry.
-    pub(crate) max_total_bytes: u64,
-    /// Whether secrets are looked for by their pattern.
-    pub(crate) secrets: bool,
-    /// The daemon's own secrets, which are looked for always.
-    pub(crate) canaries: Vec<Secret>,
-}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Objection {
@@ -117,34 +103,36 @@ impl fmt::Display for Objection {
 }
 
 impl Remote {
-    /// What speaks against pushing `to` to a branch that is at `from`; nothing means that it may be pushed.
+    /// What speaks against pushing `to` to a branch that is at `from`; nothing means that it may be pushed. `known` secrets
+    /// are looked for always.
     pub(crate) async fn objections(
         &self,
         from: &str,
         to: &str,
-        rules: &PushRules,
+        limits: &PushLimits,
+        known: &[Secret],
     ) -> Result<Vec<Objection>, RemoteError> {
         self.have(from).await?;
         self.have(to).await?;
         let files = self.git.net_files(&self.place, from, to).await?;
         let mut objections = Vec::new();
-        if files.len() > rules.max_files {
+        if files.len() > limits.max_files {
             let what = Wrong::TooManyFiles {
                 files: files.len(),
-                most: rules.max_files,
+                most: limits.max_files,
             };
             objections.push(Objection { what, path: None });
         }
-        let judge = Judge::new(self, rules);
+        let judge = Judge::new(self, limits, known);
         for file in &files {
             let path = Some(judge.covered(&file.path));
-            objections.extend(by_path(file, rules).into_iter().map(|what| Objection {
+            objections.extend(by_path(file, limits).into_iter().map(|what| Objection {
                 what,
                 path: path.clone(),
             }));
         }
         // Who commits ten thousand files has an objection already; they are not read.
-        if files.len() <= rules.max_files {
+        if files.len() <= limits.max_files {
             objections.extend(judge.files(&files).await?);
             let carried = judge.history(from, to, &files).await?;
             // A secret that is still there was there in the commits before, too.
@@ -164,7 +152,7 @@ impl Remote {
     }
 }
 
-fn by_path(file: &NetFile, rules: &PushRules) -> Vec<Wrong> {
+fn by_path(file: &NetFile, limits: &PushLimits) -> Vec<Wrong> {
     let path = file.shown();
     let is_link = [LINK, SUBMODULE].contains(&file.mode);
     let forbids = |pattern: &&String| {
@@ -172,7 +160,7 @@ fn by_path(file: &NetFile, rules: &PushRules) -> Vec<Wrong> {
     };
     let mut wrong: Vec<Wrong> = Vec::new();
     wrong.extend(
-        rules
+        limits
             .forbidden
             .iter()
             .find(forbids)

@@ -40,10 +40,7 @@ pub(super) struct Tried {
 /// The commands that a trial runs, in words; none where there is no gate.
 pub(super) fn commands(settings: &Loaded, project: &Project) -> Option<String> {
     let set = settings.project(project.project_id.as_str());
-    let gates = set
-        .gates
-        .iter()
-        .map(|gate| format!("`{}`", gate.words().join(" ")));
+    let gates = set.gates.iter().map(|gate| format!("`{}`", gate.join(" ")));
     let setup = (!set.setup.is_empty()).then(|| format!("`{}`", set.setup.join(" ")));
     (!set.gates.is_empty()).then(|| {
         setup

@@ -8,11 +8,11 @@ use super::gate_summary::gate_summary;
 use crate::blackboard::{self as bb, GateRejection};
 use crate::clock;
 use crate::dispatch::interrupt::Interrupt;
-use crate::dispatch::settings::{GateIn, RedBase};
 use crate::dispatch::task::Task;
 use crate::dispatch::worktree::preflight::short;
 use crate::finding::Verdict;
 use crate::git::{GateView, Place, Worktree};
+use crate::project_settings::{GateIn, RedBase};
 use crate::sanitize;
 use crate::work::GateResult;
 

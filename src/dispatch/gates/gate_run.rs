@@ -15,7 +15,6 @@ use crate::dispatch::commit::Span;
 use crate::dispatch::interrupt::Interrupt;
 use crate::dispatch::run::launch::{CommandSite, make_folder};
 use crate::dispatch::run::recover::SETTLE;
-use crate::dispatch::settings::GateIn;
 use crate::dispatch::task::Task;
 use crate::dispatch::worktree::preflight::named;
 use crate::event::{EventType, NewEvent, TargetType};
@@ -23,6 +22,7 @@ use crate::failpoint::crash_point;
 use crate::files;
 use crate::git::{HeadAt, Place, RestorePoint};
 use crate::process::{self, Exit, Stream};
+use crate::project_settings::GateIn;
 use crate::work::{Ended, GateResult, Run};
 
 /// How much of a red gate's output goes to the agent and into the event.

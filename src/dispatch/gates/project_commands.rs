@@ -8,14 +8,15 @@ use crate::blackboard::Project;
 use crate::dispatch::interrupt::Interrupt;
 use crate::dispatch::run::launch::{CommandSite, confine, make_folder, write};
 use crate::dispatch::run::recover::SETTLE;
-use crate::dispatch::settings::{Rules, Settings};
+use crate::dispatch::settings::Settings;
 use crate::dispatch::task::{Signs, Task};
 use crate::process::{self, Job};
+use crate::project_settings::ProjectSettings;
 
 /// Everything that commands of a project are run with.
 pub(crate) struct ProjectCommands<'a> {
     pub(crate) settings: &'a Settings,
-    pub(crate) rules: &'a Rules,
+    pub(crate) rules: &'a ProjectSettings,
     pub(crate) project: &'a Project,
     pub(crate) signs: Signs,
     /// The task that they run for; none: no change is told of them.

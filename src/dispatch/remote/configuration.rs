@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::blackboard as bb;
 use crate::change::HoldKind;
 use crate::dispatch::interrupt::Interrupt;
-use crate::dispatch::settings::GateIn;
 use crate::dispatch::task::Task;
 use crate::process::ProcessId;
 use crate::work::Run;
@@ -63,11 +62,7 @@ impl Task {
 
     /// The gates in force, as the result of a run is recorded for them.
     fn gate_rules(&self) -> String {
-        let gate_in = match self.rules.gate_in {
-            GateIn::Checkout => "checkout",
-            GateIn::Worktree => "worktree",
-        };
-        serde_json::json!({ "gates": self.rules.gates, "gate_in": gate_in }).to_string()
+        serde_json::json!({ "gates": self.rules.gates, "gate_in": self.rules.gate_in }).to_string()
     }
 
     /// Records which gates are about to run.

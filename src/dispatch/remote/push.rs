@@ -154,8 +154,9 @@ impl Task {
                 )
                 .await;
         }
+        let known = &self.dispatch.settings.forge.secrets;
         let objections = remote
-            .objections(span.first, head, &self.rules.push)
+            .objections(span.first, head, &self.rules.push, known)
             .await?;
         if !objections.is_empty() {
             return self.refuse(span, objected(&objections)).await;

@@ -14,7 +14,6 @@ use crate::change::HoldKind;
 use crate::clock::{self, Time};
 use crate::dispatch::Dispatch;
 use crate::dispatch::interrupt::{Interrupt, StepFailure};
-use crate::dispatch::settings::OnCheckoutChange;
 use crate::dispatch::task::Task;
 use crate::dispatch::worktree::preflight::{gone, named};
 use crate::event::{EventType, NewEvent, TargetType};
@@ -22,6 +21,7 @@ use crate::failpoint::crash_point;
 use crate::files::{self, RECORD};
 use crate::git::{CheckoutFingerprint, GitError, Place, RestorePoint, Restored};
 use crate::process::{self, Exit};
+use crate::project_settings::MainCheckout;
 use crate::work::{Ended, Run};
 
 /// How many changes outside the worktree a sentence names.
@@ -118,7 +118,7 @@ impl Task {
     }
 
     fn is_for_a_person(&self, checkout: &[String]) -> bool {
-        !checkout.is_empty() && self.rules.on_main_checkout_change == OnCheckoutChange::Escalate
+        !checkout.is_empty() && self.rules.main_checkout == MainCheckout::Escalate
     }
 
     async fn over(

@@ -50,11 +50,12 @@ impl<'a> CommandSite<'a> {
 
 impl Task {
     pub(crate) fn agent(&self, phase: Phase) -> Result<Agent, Interrupt> {
-        let agent = match phase {
+        let name = match phase {
             Phase::Review => &self.rules.review_agent,
             Phase::Fix => &self.rules.agent,
         };
-        agent.clone().ok_or_else(|| {
+        let agent = name.as_deref().and_then(&self.dispatch.settings.agent);
+        agent.ok_or_else(|| {
             let reason = format!(
                 "no agent is configured for a {phase}: add an [agents.NAME] with its command to the configuration and set \
                  agent = \"NAME\" (a running daemon reads it by itself, or at once with `remand reload`)"

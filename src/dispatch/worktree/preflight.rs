@@ -153,7 +153,7 @@ impl Task {
             }
             left = Some(most - spent);
         }
-        if let Some(own) = &self.rules.day {
+        if let Some(own) = &self.rules.max_day {
             let project = self.change.project_id.clone();
             let spent = self
                 .read(move |conn| bb::spent_on_project_since(conn, &project, start))

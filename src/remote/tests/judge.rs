@@ -4,32 +4,36 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use super::{Bed, CANARY, write};
-use crate::remote::{Objection, PushRules, RemoteError, Wrong};
+use crate::project_settings::PushLimits;
+use crate::remote::{Objection, RemoteError, Wrong};
 use crate::secret::Secret;
 
 /// Made up.
 const TOKEN: &str = "0a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R";
 
-fn rules() -> PushRules {
+fn rules() -> PushLimits {
     let forbidden = [".github/workflows/**", "CODEOWNERS", ".claude/**"]
         .map(str::to_owned)
         .to_vec();
-    PushRules {
+    PushLimits {
         forbidden,
-        max_file_bytes: 4096,
+        max_file_kb: 4,
         max_files: 5,
-        max_total_bytes: u64::MAX,
+        max_total_kb: u64::MAX,
         secrets: true,
-        canaries: vec![Secret::new(CANARY)],
     }
 }
 
+fn known() -> Vec<Secret> {
+    vec![Secret::new(CANARY)]
+}
+
 impl Bed {
-    async fn judged(&self, rules: &PushRules) -> Vec<Objection> {
+    async fn judged(&self, rules: &PushLimits) -> Vec<Objection> {
         let to = self.commit().await;
         self.remote.take(&self.place, "fix/a", &to).await.unwrap();
         self.remote
-            .objections(&self.start, &to, rules)
+            .objections(&self.start, &to, rules, &known())
             .await
             .unwrap()
     }
@@ -48,14 +52,14 @@ async fn an_ordinary_change_may_be_pushed() {
     assert_eq!(bed.judged(&rules()).await, []);
     assert_eq!(
         bed.remote
-            .objections(&bed.start, &bed.start, &rules())
+            .objections(&bed.start, &bed.start, &rules(), &known())
             .await
             .unwrap(),
         []
     );
     let refused = bed
         .remote
-        .objections(&bed.start, &"1".repeat(40), &rules())
+        .objections(&bed.start, &"1".repeat(40), &rules(), &known())
         .await;
     assert!(
         matches!(refused, Err(RemoteError::Missing { .. })),
@@ -185,7 +189,11 @@ async fn too_many_files_and_both_ends_of_a_rename() {
         .await;
     let to = bed.commit().await;
     bed.remote.take(&bed.place, "fix/a", &to).await.unwrap();
-    let moved = bed.remote.objections(&base, &to, &rules()).await.unwrap();
+    let moved = bed
+        .remote
+        .objections(&base, &to, &rules(), &known())
+        .await
+        .unwrap();
     insta::assert_snapshot!(moved[0], @"CODEOWNERS may not be changed by an agent: it is forbidden by `CODEOWNERS`");
 }
 
@@ -207,7 +215,11 @@ async fn a_submodule_is_an_objection_also_when_it_goes() {
     let with = bed.raw(wt, ["rev-parse", "HEAD"]).await;
     bed.remote.take(&bed.place, "fix/a", &with).await.unwrap();
     for (from, to) in [(&bed.start, &with), (&with, &bed.start)] {
-        let objections = bed.remote.objections(from, to, &rules()).await.unwrap();
+        let objections = bed
+            .remote
+            .objections(from, to, &rules(), &known())
+            .await
+            .unwrap();
         assert_eq!(
             objections,
             [Objection {
@@ -229,24 +241,27 @@ async fn only_what_is_new_counts() {
     let to = bed.commit().await;
     bed.remote.take(&bed.place, "fix/a", &to).await.unwrap();
     assert_eq!(
-        bed.remote.objections(&old, &to, &rules()).await.unwrap(),
+        bed.remote
+            .objections(&old, &to, &rules(), &known())
+            .await
+            .unwrap(),
         []
     );
     assert_eq!(
         bed.remote
-            .objections(&bed.start, &to, &rules())
+            .objections(&bed.start, &to, &rules(), &known())
             .await
             .unwrap()
             .len(),
         1
     );
-    let lenient = PushRules {
+    let lenient = PushLimits {
         secrets: false,
         ..rules()
     };
     assert_eq!(
         bed.remote
-            .objections(&bed.start, &to, &lenient)
+            .objections(&bed.start, &to, &lenient, &known())
             .await
             .unwrap(),
         []
@@ -316,8 +331,8 @@ async fn the_beginning_of_a_large_file_is_looked_at() {
     let mut text = format!("ghp_{TOKEN}\n");
     text.push_str(&"x y z\n".repeat(2_000_000));
     write(&bed.place.path.join("large"), &text);
-    let wide = PushRules {
-        max_file_bytes: u64::MAX,
+    let wide = PushLimits {
+        max_file_kb: u64::MAX,
         ..rules()
     };
     let objections = bed.judged(&wide).await;

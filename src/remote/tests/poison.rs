@@ -4,7 +4,8 @@
 use std::fs;
 
 use super::{Bed, CANARY, script, write};
-use crate::remote::{PushRules, Pushed};
+use crate::project_settings::PushLimits;
+use crate::remote::Pushed;
 
 const HOOKS: &[&str] = &[
     "applypatch-msg",
@@ -111,17 +112,16 @@ async fn nothing_planted_runs_or_leads_elsewhere() {
     bed.remote.ready().await.unwrap();
     bed.remote.fetch("fix/a").await.unwrap();
     bed.remote.take(&bed.place, "fix/a", &to).await.unwrap();
-    let rules = PushRules {
+    let rules = PushLimits {
         forbidden: Vec::new(),
-        max_file_bytes: 1 << 20,
+        max_file_kb: 1024,
         max_files: 9,
-        max_total_bytes: u64::MAX,
+        max_total_kb: u64::MAX,
         secrets: true,
-        canaries: Vec::new(),
     };
     assert_eq!(
         bed.remote
-            .objections(&bed.start, &to, &rules)
+            .objections(&bed.start, &to, &rules, &[])
             .await
             .unwrap(),
         []
