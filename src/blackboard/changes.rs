@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::{BoardError, Result, from_row};
 use crate::blackboard::operator::fix_bound;
-use crate::change::{Change, ChangeId, OnMaxCycles, ProjectId, State};
+use crate::change::{Bounds, Change, ChangeId, ProjectId, State};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
 use crate::state::{self, Facts, Move, Trigger};
@@ -21,15 +21,10 @@ pub(crate) struct NewChange {
     pub(crate) worktree: String,
     pub(crate) host: String,
     pub(crate) state: State,
-    pub(crate) on_max_cycles: OnMaxCycles,
-    /// That of the settings, which holds until the daemon has read them.
-    pub(crate) max_fix_cycles: i64,
+    /// Those of the settings. Their `max_fix_cycles` holds until the daemon has read the settings.
+    pub(crate) bounds: Bounds,
     /// A person's.
     pub(crate) own_max_fix_cycles: Option<i64>,
-    pub(crate) max_total_fixes: i64,
-    pub(crate) max_run_ms: i64,
-    pub(crate) max_tokens: Option<i64>,
-    pub(crate) max_cost_micros: Option<i64>,
     /// None: as its project is.
     pub(crate) shadow: Option<bool>,
     pub(crate) actor: String,
@@ -64,7 +59,7 @@ pub(crate) fn insert_change(conn: &Connection, new: &NewChange, now: Time) -> Re
         Some(own) => own,
         None => {
             let in_force = fix_bound::project_max_fix_cycles(conn, &new.project_id)?;
-            in_force.map_or(new.max_fix_cycles, |bound| bound.most)
+            in_force.map_or(new.bounds.max_fix_cycles, |bound| bound.most)
         }
     };
     let change_id = ChangeId::new(from_row::next_id(conn, "c")?);
@@ -88,13 +83,13 @@ pub(crate) fn insert_change(conn: &Connection, new: &NewChange, now: Time) -> Re
         ":worktree": new.worktree,
         ":host": new.host,
         ":state": new.state.as_str(),
-        ":on_max_cycles": new.on_max_cycles.as_str(),
+        ":on_max_cycles": new.bounds.on_max_cycles.as_str(),
         ":max_fix_cycles": most_fixes,
         ":own_max_fix_cycles": new.own_max_fix_cycles,
-        ":max_total_fixes": new.max_total_fixes,
-        ":max_run_ms": new.max_run_ms,
-        ":max_tokens": new.max_tokens,
-        ":max_cost_micros": new.max_cost_micros,
+        ":max_total_fixes": new.bounds.max_total_fixes,
+        ":max_run_ms": new.bounds.max_run_ms,
+        ":max_tokens": new.bounds.max_tokens,
+        ":max_cost_micros": new.bounds.max_cost_micros,
         ":shadow": new.shadow,
         ":now": now.to_string(),
     })?;

@@ -8,7 +8,7 @@ use clap::Args;
 use super::project::say_who_works;
 use super::shadow;
 use crate::blackboard::{self as bb, Conn, NewChange, Project};
-use crate::change::{Change, ChangeId, Shadow, State};
+use crate::change::{Bounds, Change, ChangeId, Shadow, State};
 use crate::cli::frame::context::CommandContext;
 use crate::cli::frame::error::{CommandError, ExitCode};
 use crate::cli::view::change_view::{short, told};
@@ -107,13 +107,11 @@ fn enter(
             .to_string_lossy()
             .into_owned(),
         state: State::PendingSelfReview,
-        on_max_cycles: own.bounds.on_max_cycles,
-        max_fix_cycles: most_fixes,
+        bounds: Bounds {
+            max_fix_cycles: most_fixes,
+            ..own.bounds
+        },
         own_max_fix_cycles: args.max_cycles,
-        max_total_fixes: own.bounds.max_total_fixes,
-        max_run_ms: own.bounds.max_run_ms,
-        max_tokens: own.bounds.max_tokens,
-        max_cost_micros: own.bounds.max_cost_micros,
         shadow: shadow::word(args.shadow, settings, &found.project.project_id, in_force),
         actor: actor.to_owned(),
     };

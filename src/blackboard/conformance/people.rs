@@ -112,7 +112,7 @@ fn there_is_nothing_to_retry_where_nothing_failed() {
 #[test]
 fn retry_opened_an_item_that_had_failed_long_before() {
     let mut story = Story::begin();
-    let change = story.change_with(|new| new.max_fix_cycles = 0);
+    let change = story.change_with(|new| new.bounds.max_fix_cycles = 0);
     let id = &change.change_id;
     let claimed = story.claim();
     story.fail(&claimed.claim());
@@ -264,7 +264,8 @@ fn refine_of_an_unreviewed_head_has_it_reviewed_first() {
 #[test]
 fn refine_never_passes_the_fixes_of_a_life() {
     let mut story = Story::begin();
-    let change = story.change_with(|new| (new.max_fix_cycles, new.max_total_fixes) = (1, 1));
+    let change =
+        story.change_with(|new| (new.bounds.max_fix_cycles, new.bounds.max_total_fixes) = (1, 1));
     story.review(Verdict::ChangesRequested, &[finding("a.rs", "x")]);
     story.beat();
     story.fix();

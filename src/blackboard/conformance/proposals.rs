@@ -74,8 +74,8 @@ fn a_bound_that_is_proposed_twice_is_reached_once() {
     for on_max_cycles in [OnMaxCycles::Escalate, OnMaxCycles::PrAnyway] {
         let mut story = Story::begin();
         let change = story.change_with(|new| {
-            new.max_fix_cycles = 0;
-            new.on_max_cycles = on_max_cycles;
+            new.bounds.max_fix_cycles = 0;
+            new.bounds.on_max_cycles = on_max_cycles;
         });
         story.review(Verdict::ChangesRequested, &[finding("a.rs", "x")]);
         story
@@ -219,8 +219,8 @@ fn the_bound_hands_the_change_to_a_person() {
 fn the_bound_goes_on_to_the_next_stage_where_the_change_says_so() {
     let mut story = Story::begin();
     let change = story.change_with(|new| {
-        new.max_fix_cycles = 0;
-        new.on_max_cycles = OnMaxCycles::PrAnyway;
+        new.bounds.max_fix_cycles = 0;
+        new.bounds.on_max_cycles = OnMaxCycles::PrAnyway;
     });
     story.review(Verdict::ChangesRequested, &[finding("a.rs", "x")]);
     story.beat();
@@ -242,7 +242,7 @@ fn the_bound_goes_on_to_the_next_stage_where_the_change_says_so() {
 #[test]
 fn the_rejected_review_is_marked_for_a_person_too() {
     let mut story = Story::begin();
-    let change = story.change_with(|new| new.max_fix_cycles = 0);
+    let change = story.change_with(|new| new.bounds.max_fix_cycles = 0);
     story.review(Verdict::ChangesRequested, &[finding("a.rs", "x")]);
     story
         .step(|conn, now| bb::take_in(conn, &[EventType::WorkRejected], 0, now))

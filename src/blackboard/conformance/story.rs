@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::engine::Engine;
 use crate::blackboard::{self as bb, Claimed, Conn, Holding, NewChange, Result, TakenIn};
-use crate::change::{Change, ChangeId, FinalVerdict, OnMaxCycles, ProjectId, State};
+use crate::change::{Bounds, Change, ChangeId, FinalVerdict, OnMaxCycles, ProjectId, State};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
 use crate::finding::{Category, Finding, Severity, Verdict};
@@ -236,7 +236,7 @@ impl Story {
 
     /// A change that used all its fixes and waits for a person.
     pub(in crate::blackboard) fn change_at_its_bound(&mut self) -> Change {
-        let change = self.change_with(|new| new.max_fix_cycles = 1);
+        let change = self.change_with(|new| new.bounds.max_fix_cycles = 1);
         self.review(Verdict::ChangesRequested, &[finding("a.rs", "no bound")]);
         self.beat();
         self.fix();
@@ -372,13 +372,15 @@ pub(in crate::blackboard) fn new_change(n: usize) -> NewChange {
         worktree: format!("/home/ann/trees/retry-{n}"),
         host: "laptop".into(),
         state: State::PendingSelfReview,
-        on_max_cycles: OnMaxCycles::Escalate,
-        max_fix_cycles: 2,
+        bounds: Bounds {
+            on_max_cycles: OnMaxCycles::Escalate,
+            max_fix_cycles: 2,
+            max_total_fixes: 8,
+            max_run_ms: 3_600_000,
+            max_tokens: None,
+            max_cost_micros: None,
+        },
         own_max_fix_cycles: None,
-        max_total_fixes: 8,
-        max_run_ms: 3_600_000,
-        max_tokens: None,
-        max_cost_micros: None,
         shadow: None,
         actor: "ann".into(),
     }

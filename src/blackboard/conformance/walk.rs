@@ -132,7 +132,7 @@ impl Walk {
         let on_max_cycles = *self.dice.one_of(OnMaxCycles::ALL).unwrap();
         let state = self.enters;
         self.story.change_with(|new| {
-            new.on_max_cycles = on_max_cycles;
+            new.bounds.on_max_cycles = on_max_cycles;
             new.state = state;
         });
         if state == State::AwaitingPrFeedback {
