@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::worktree_choice::{self, Wanted};
-use super::{ForgeResult, Intake};
+use super::{Intake, IntakeError};
 use crate::blackboard::{self as bb, Adoption, BoardError, Conn, NewChange, Project};
 use crate::change::{AdoptedBy, Change, State};
 use crate::clock;
-use crate::git::{GitError, check_branch_name};
+use crate::git::check_branch_name;
 use crate::github::{Answer, Github, GithubError, KeptPages, Marks};
 use crate::pull_request::{
     Author, AuthorKind, Comment, Pull, PullState, Purpose, ReviewState, is_by_a_remand,
@@ -43,28 +43,6 @@ pub(crate) struct Adopted {
     pub(crate) change: Change,
     /// It was not watched before.
     pub(crate) is_new: bool,
-}
-
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum AdoptError {
-    #[error("{what}")]
-    Refused { what: String, hint: Option<String> },
-    #[error(transparent)]
-    Github(#[from] GithubError),
-    #[error(transparent)]
-    Git(#[from] GitError),
-    #[error(transparent)]
-    Board(BoardError),
-}
-
-impl From<BoardError> for AdoptError {
-    /// What the blackboard refuses is no trouble of the blackboard.
-    fn from(error: BoardError) -> Self {
-        if let BoardError::Refused { what, hint } = error {
-            return Self::Refused { what, hint };
-        }
-        Self::Board(error)
-    }
 }
 
 /// Why a pull request can't be taken over, whoever asks.
@@ -116,7 +94,7 @@ pub(super) fn refusal(pull: &Pull, project: &Project) -> Option<Refusal> {
 
 impl Intake {
     /// Takes a pull request over; one that is watched already stays as it is, and the forge is not asked.
-    pub(crate) async fn adopt(&self, ask: &Ask) -> Result<Adopted, AdoptError> {
+    pub(crate) async fn adopt(&self, ask: &Ask) -> Result<Adopted, IntakeError> {
         let project = &ask.project;
         let (id, number) = (project.project_id.clone(), ask.number);
         if let Some(change) = self.db.read(move |conn| watched(conn, &id, number)).await? {
@@ -130,7 +108,7 @@ impl Intake {
         let name = format!("{repo}#{number}");
         if let Some(refused) = refusal(&pull, project) {
             let hint = refused.hint().map(str::to_owned);
-            return Err(AdoptError::Refused {
+            return Err(IntakeError::Refused {
                 what: format!("{name} can't be watched: {refused}"),
                 hint,
             });
@@ -150,10 +128,10 @@ impl Intake {
             Some(path) => worktree_choice::named(&self.git, &wanted, path).await?,
             None => worktree_choice::found_or_planned(&self.git, &wanted).await?,
         };
-        let state = self.entry_state(repo, &pull).await??;
+        let state = self.entry_state(repo, &pull).await?;
         let fetch = Github::begin_fetch(self.settings.fetch_limit, KeptPages::default());
         let purpose =
-            Box::pin(self.purpose(&fetch, repo, Some(&pull), &Purpose::default())).await??;
+            Box::pin(self.purpose(&fetch, repo, Some(&pull), &Purpose::default())).await?;
         let change = NewChange {
             project_id: project.project_id.clone(),
             title: title(ask, &pull),
@@ -182,7 +160,7 @@ impl Intake {
         Ok(Adopted { change, is_new })
     }
 
-    async fn seen(&self, ask: &Ask, repo: &str) -> Result<Pull, AdoptError> {
+    async fn seen(&self, ask: &Ask, repo: &str) -> Result<Pull, IntakeError> {
         if let Some(seen) = &ask.seen {
             return Ok(seen.clone());
         }
@@ -200,28 +178,22 @@ impl Intake {
     }
 
     /// One that a person who may write has approved as it is, and to which nobody says no, needs no review of ours.
-    async fn entry_state(&self, repo: &str, pull: &Pull) -> bb::Result<ForgeResult<State>> {
-        let reviews = match self
+    async fn entry_state(&self, repo: &str, pull: &Pull) -> Result<State, IntakeError> {
+        let reviews = self
             .github
             .reviews(repo, pull.number, &Marks::default())
-            .await
-        {
-            Ok(reviews) => reviews.items,
-            Err(error) => return Ok(Err(error)),
-        };
+            .await?
+            .items;
         let mut is_approved = false;
         for (author, verdict) in standing(&reviews, &pull.head_sha) {
             let may_make_work = match author.kind {
-                AuthorKind::User => match self.permission(repo, author).await? {
-                    Ok(permission) => permission.may_write(),
-                    Err(error) => return Ok(Err(error)),
-                },
+                AuthorKind::User => self.permission(repo, author).await?.may_write(),
                 AuthorKind::Bot => self.settings.bots.contains(&author.id),
                 AuthorKind::Other => false,
             };
             match verdict {
                 ReviewState::ChangesRequested if may_make_work => {
-                    return Ok(Ok(State::AwaitingPrFeedback));
+                    return Ok(State::AwaitingPrFeedback);
                 }
                 ReviewState::Approved if may_make_work && author.kind == AuthorKind::User => {
                     is_approved = true;
@@ -233,11 +205,11 @@ impl Intake {
                 | ReviewState::Pending => {}
             }
         }
-        Ok(Ok(if is_approved {
+        Ok(if is_approved {
             State::Approved
         } else {
             State::AwaitingPrFeedback
-        }))
+        })
     }
 }
 
@@ -293,8 +265,8 @@ fn refuse_twin(conn: &Conn, id: &crate::change::ProjectId, branch: &str) -> bb::
 }
 
 /// The name on the forge of a project that can be pushed to.
-fn repo_to_push_to(project: &Project) -> Result<&str, AdoptError> {
-    let refused = |lacks: &str, hint: String| AdoptError::Refused {
+fn repo_to_push_to(project: &Project) -> Result<&str, IntakeError> {
+    let refused = |lacks: &str, hint: String| IntakeError::Refused {
         what: format!("the project `{}` has no {lacks}", project.project_id),
         hint: Some(hint),
     };

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-use super::adopt::{AdoptError, Ask, refusal};
+use super::adopt::{Ask, refusal};
 use super::read_failure::{ReadFailure, is_everywhere, not_kept, trouble};
-use super::{ForgeResult, Intake, Passed};
-use crate::blackboard::{self as bb, BoardError, Conn, Project};
+use super::{Intake, IntakeError, Passed};
+use crate::blackboard::{self as bb, Conn, Project};
 use crate::change::{AdoptedBy, ChangeId, ProjectId};
 use crate::clock::{self, Time};
 use crate::discover::Discover;
@@ -79,17 +79,19 @@ impl Intake {
             Some(spent) => (Some(spent), None),
             None => {
                 let looked = match in_the_way {
-                    Some(error) => Ok(Err(error.clone())),
+                    Some(error) => Err(error.clone().into()),
                     None => self.discover(project, &rules, &mut passed).await,
                 };
                 *in_the_way = match &looked {
-                    Ok(Err(error)) => Some(error.clone()).filter(is_everywhere),
-                    Ok(Ok(_)) | Err(_) => None,
+                    Err(IntakeError::Github(error)) => Some(error.clone()).filter(is_everywhere),
+                    Ok(_) | Err(_) => None,
                 };
                 match looked {
-                    Ok(Ok(marks)) => (None, marks),
-                    Ok(Err(error)) => (Some(self.not_had(project, &error).await?), None),
-                    Err(error) if error.is_everywhere() => return Err(error),
+                    Ok(marks) => (None, marks),
+                    Err(IntakeError::Github(error)) => {
+                        (Some(self.not_had(project, &error).await?), None)
+                    }
+                    Err(IntakeError::Board(error)) if error.is_everywhere() => return Err(error),
                     // What can't be written of one project is no reason to leave out those after it.
                     Err(error) => (Some(self.not_kept(project, &error)), None),
                 }
@@ -110,7 +112,7 @@ impl Intake {
         Ok(passed)
     }
 
-    fn not_kept(&self, project: &Project, error: &BoardError) -> ReadFailure {
+    fn not_kept(&self, project: &Project, error: &IntakeError) -> ReadFailure {
         let trouble = not_kept(error, self.settings.next_read(clock::now()));
         let (project, again_at) = (project.project_id.as_str(), trouble.next_read);
         tracing::error!(project, %again_at, ?error, "what was found could not be written down");
@@ -138,7 +140,7 @@ impl Intake {
         project: &Project,
         rules: &Discover,
         passed: &mut Passed,
-    ) -> bb::Result<ForgeResult<Option<Value>>> {
+    ) -> Result<Option<Value>, IntakeError> {
         let repo = project.repo.clone().unwrap_or_default();
         let id = project.project_id.clone();
         let known = self
@@ -151,22 +153,19 @@ impl Intake {
             .as_ref()
             .and_then(|known| Marks::deserialize(&known["pages"]).ok());
         if let Some(pages) = pages.filter(|pages| known.as_ref() == Some(&settled(pages))) {
-            match self.github.open_pulls(&repo, &pages).await {
-                Ok(listed) if listed.items.is_empty() && listed.marks == pages => {
-                    return Ok(Ok(known));
-                }
-                Ok(_) => {}
-                Err(error) => return Ok(Err(error)),
+            let listed = self.github.open_pulls(&repo, &pages).await?;
+            if listed.items.is_empty() && listed.marks == pages {
+                return Ok(known);
             }
         }
         // What a page says depends on the others: a list that has changed is read whole.
-        let (listed, marks) = match self.github.open_pulls(&repo, &Marks::default()).await {
-            Ok(listed) => (listed.items, listed.marks),
-            Err(error) => return Ok(Err(error)),
-        };
+        let listed = self.github.open_pulls(&repo, &Marks::default()).await?;
         // A list that moves while it is read may have one twice.
-        let pulls: BTreeMap<i64, Pull> =
-            listed.into_iter().map(|pull| (pull.number, pull)).collect();
+        let pulls: BTreeMap<i64, Pull> = listed
+            .items
+            .into_iter()
+            .map(|pull| (pull.number, pull))
+            .collect();
         let mut waits = false;
         let (seen_of, looked) = (project.clone(), rules.clone());
         let fitting = self
@@ -178,24 +177,24 @@ impl Intake {
         for pull in fitting {
             match self.take_or_pass_over(project, rules, &pull).await {
                 Ok(is_new) => passed.adopted += usize::from(is_new),
-                Err(AdoptError::Github(error)) => return Ok(Err(error)),
-                Err(AdoptError::Board(error)) if error.is_everywhere() => return Err(error),
-                Err(AdoptError::Board(error)) => {
+                Err(error @ IntakeError::Github(_)) => return Err(error),
+                Err(IntakeError::Board(error)) if error.is_everywhere() => return Err(error.into()),
+                Err(IntakeError::Board(error)) => {
                     waits = true;
                     self.pass_over(project, &pull, sanitize::chain(&error))
                         .await?;
                 }
-                Err(AdoptError::Refused { what, .. }) => {
+                Err(IntakeError::Refused { what, .. }) => {
                     waits = true;
                     self.pass_over(project, &pull, what).await?;
                 }
-                Err(AdoptError::Git(error)) => {
+                Err(IntakeError::Git(error)) => {
                     waits = true;
                     self.pass_over(project, &pull, error.to_string()).await?;
                 }
             }
         }
-        Ok(Ok((!waits).then(|| settled(&marks))))
+        Ok((!waits).then(|| settled(&listed.marks)))
     }
 
     async fn take_or_pass_over(
@@ -203,7 +202,7 @@ impl Intake {
         project: &Project,
         rules: &Discover,
         pull: &Pull,
-    ) -> Result<bool, AdoptError> {
+    ) -> Result<bool, IntakeError> {
         let id = project.project_id.clone();
         let open = self
             .db
@@ -211,7 +210,7 @@ impl Intake {
             .await?;
         if usize::try_from(open).is_ok_and(|open| open >= rules.max_open) {
             let what = format!("{open} are open already (max_open)");
-            return Err(AdoptError::Refused { what, hint: None });
+            return Err(IntakeError::Refused { what, hint: None });
         }
         let ask = Ask {
             project: project.clone(),

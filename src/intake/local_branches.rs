@@ -81,17 +81,21 @@ impl Intake {
             if self.looks.is_left_alone(&repository) {
                 continue;
             }
-            let look = tokio::time::timeout(LIMIT, self.moved(&repository, &changes));
+            let look = async {
+                tokio::select! {
+                    moved = self.moved(&repository, &changes) => moved.map_err(|error| error.to_string()),
+                    () = tokio::time::sleep(LIMIT) => Err(format!("git took more than {} s", LIMIT.as_secs())),
+                }
+            };
             let Some(looked) = until(stop, look).await else {
                 break;
             };
             let error = match looked {
-                Ok(Ok(moved)) => {
+                Ok(moved) => {
                     taken_back += self.take_back(moved).await?;
                     continue;
                 }
-                Ok(Err(error)) => error.to_string(),
-                Err(_) => format!("git took more than {} s", LIMIT.as_secs()),
+                Err(error) => error,
             };
             let path = repository.path.display();
             tracing::warn!(repository = %path, %error, "its branches can't be looked at: tried again in ten minutes");

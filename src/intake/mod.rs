@@ -6,6 +6,7 @@
 
 mod adopt;
 mod discover;
+mod error;
 mod local_branches;
 mod pull_request_text;
 mod read;
@@ -32,7 +33,8 @@ use crate::project_settings::ProjectSettings;
 use crate::pull_request::PullRow;
 use crate::remote::Remote;
 
-pub(crate) use adopt::{AdoptError, Ask};
+pub(crate) use adopt::Ask;
+pub(crate) use error::IntakeError;
 pub(crate) use local_branches::Looks;
 
 use read_failure::ReadFailure;
@@ -249,12 +251,17 @@ impl Intake {
             return Ok(reads);
         }
         let read = match in_the_way {
-            Some(error) => Ok(Err(error.clone())),
+            Some(error) => Err(error.clone().into()),
             None => Box::pin(self.read_pull(row)).await,
         };
         match read {
-            Ok(Ok(stored)) => Ok(Passed { stored, ..reads }),
-            Err(error) if error.is_everywhere() => Err(error),
+            Ok(stored) => Ok(Passed { stored, ..reads }),
+            Err(IntakeError::Github(error)) => {
+                self.fail_read(row, &error).await?;
+                *in_the_way = Some(error).filter(read_failure::is_everywhere);
+                Ok(reads)
+            }
+            Err(IntakeError::Board(error)) if error.is_everywhere() => Err(error),
             // What can't be written of one is no reason to leave the others unread.
             Err(error) => {
                 tracing::error!(
@@ -267,11 +274,6 @@ impl Intake {
                     read_failure::not_kept(&error, self.settings.next_read(clock::now())),
                 )
                 .await?;
-                Ok(reads)
-            }
-            Ok(Err(error)) => {
-                self.fail_read(row, &error).await?;
-                *in_the_way = Some(error).filter(read_failure::is_everywhere);
                 Ok(reads)
             }
         }
@@ -324,9 +326,6 @@ async fn until<T>(stop: &CancellationToken, work: impl Future<Output = T>) -> Op
         done = work => Some(done),
     }
 }
-
-/// What was asked of the forge, or why it could not be.
-type ForgeResult<T> = Result<T, GithubError>;
 
 /// Whether something of a change can't go on without a read.
 fn waits(conn: &Conn, change: &crate::change::Change) -> bb::Result<bool> {

@@ -2,8 +2,7 @@
 //! may make work. A linked issue that cannot be read never keeps a pull request from being read.
 
 use super::trust::{Decision, Known, by_account, by_permission};
-use super::{ForgeResult, Intake};
-use crate::blackboard as bb;
+use super::{Intake, IntakeError};
 use crate::github::{Answer, Fetch, GithubError};
 use crate::pull_request::{Author, Description, Issue, LinkedIssue, Pull, Purpose, Trust};
 
@@ -24,23 +23,20 @@ impl Intake {
         repo: &str,
         pull: Option<&Pull>,
         known: &Purpose,
-    ) -> bb::Result<ForgeResult<Purpose>> {
+    ) -> Result<Purpose, IntakeError> {
         let description = match pull {
             None => known.description.clone(),
-            Some(pull) => match self.description(repo, pull).await? {
-                Ok(description) => description,
-                Err(error) => return Ok(Err(error)),
-            },
+            Some(pull) => self.description(repo, pull).await?,
         };
         // Whoever is not trusted does not choose what else an agent is given.
         let trusted = description
             .as_ref()
             .filter(|description| description.trust == Trust::MayMakeWork);
         let Some(number) = trusted.and_then(|description| closes(&description.text, repo)) else {
-            return Ok(Ok(Purpose {
+            return Ok(Purpose {
                 description,
                 issue: None,
-            }));
+            });
         };
         let known = known
             .issue
@@ -50,31 +46,27 @@ impl Intake {
             Some(known) if pull.is_none() && !known.is_to_be_read() => known.clone(),
             Some(_) | None => self.linked_issue(fetch, repo, number, known).await?,
         };
-        Ok(Ok(Purpose {
+        Ok(Purpose {
             description,
             issue: Some(issue),
-        }))
+        })
     }
 
     async fn description(
         &self,
         repo: &str,
         pull: &Pull,
-    ) -> bb::Result<ForgeResult<Option<Description>>> {
+    ) -> Result<Option<Description>, IntakeError> {
         let text = pull.body.as_deref().unwrap_or_default();
         if text.trim().is_empty() {
-            return Ok(Ok(None));
+            return Ok(None);
         }
-        let Decision { trust, reason, .. } = match self.trust_of(repo, pull.author.as_ref()).await?
-        {
-            Ok(decision) => decision,
-            Err(error) => return Ok(Err(error)),
-        };
-        Ok(Ok(Some(Description {
+        let Decision { trust, reason, .. } = self.trust_of(repo, pull.author.as_ref()).await?;
+        Ok(Some(Description {
             text: capped(text),
             trust,
             reason,
-        })))
+        }))
     }
 
     /// What was read before stands when it cannot be read now.
@@ -84,7 +76,7 @@ impl Intake {
         repo: &str,
         number: i64,
         known: Option<&LinkedIssue>,
-    ) -> bb::Result<LinkedIssue> {
+    ) -> Result<LinkedIssue, IntakeError> {
         let etag = known.and_then(LinkedIssue::etag);
         let (issue, etag) = match self.github.issue(fetch, repo, number, etag).await {
             Ok(Answer::New { value, etag }) => (value, etag),
@@ -112,9 +104,10 @@ impl Intake {
                 is_lasting: true,
             });
         }
-        let Decision { trust, reason, .. } = match self.trust_of(repo, author.as_ref()).await? {
+        let Decision { trust, reason, .. } = match self.trust_of(repo, author.as_ref()).await {
             Ok(decision) => decision,
-            Err(error) => return Ok(unread(number, known, &error)),
+            Err(IntakeError::Github(error)) => return Ok(unread(number, known, &error)),
+            Err(error) => return Err(error),
         };
         Ok(LinkedIssue::Read {
             number,
@@ -127,14 +120,10 @@ impl Intake {
     }
 
     /// By the rules for comments.
-    async fn trust_of(
-        &self,
-        repo: &str,
-        author: Option<&Author>,
-    ) -> bb::Result<ForgeResult<Decision>> {
+    async fn trust_of(&self, repo: &str, author: Option<&Author>) -> Result<Decision, IntakeError> {
         match by_account(author, &self.settings.bots) {
-            Known::Decided(decision) => Ok(Ok(decision)),
-            Known::Ask(author) => Ok(self.permission(repo, author).await?.map(by_permission)),
+            Known::Decided(decision) => Ok(decision),
+            Known::Ask(author) => Ok(by_permission(self.permission(repo, author).await?)),
         }
     }
 }

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::read_failure::{Kind, REFUSALS, ReadFailure, SLOW_READS, too_slow, trouble};
 use super::remote_head::ForgeHead;
 use super::trust::{Decision, Known, Written, by_permission, known};
-use super::{ForgeResult, Intake, waits};
-use crate::blackboard::{self as bb, Conn, FailedRead, NewFeedback, Project};
+use super::{Intake, IntakeError, waits};
+use crate::blackboard::{self as bb, BoardError, Conn, FailedRead, NewFeedback, Project};
 use crate::change::{AdoptedBy, Change, ChangeId, State};
 use crate::clock::{self, Time};
 use crate::github::{Answer, Fetch, Github, GithubError, KnownPull, Marks};
@@ -58,9 +58,9 @@ pub(super) struct Before {
 
 impl Intake {
     /// Reads and stores; how many things that were said are new, or why it could not be read.
-    pub(super) async fn read_pull(&self, row: &PullRow) -> bb::Result<ForgeResult<usize>> {
+    pub(super) async fn read_pull(&self, row: &PullRow) -> Result<usize, IntakeError> {
         let Some(change_id) = row.change_id.clone() else {
-            return Ok(Ok(0));
+            return Ok(0);
         };
         let begun = clock::now();
         let id = change_id.clone();
@@ -71,9 +71,9 @@ impl Intake {
             Ok(fetched) => fetched,
             Err(_) if fetch.is_over() => {
                 self.keep_for_next_fetch(row, fetch).await?;
-                return Ok(Ok(0));
+                return Ok(0);
             }
-            Err(error) => return Ok(Err(error)),
+            Err(error) => return Err(error.into()),
         };
         let marks = marks(row);
         fetched.marks.early =
@@ -81,18 +81,11 @@ impl Intake {
         if !fetched.marks.early.is_empty() {
             fetched.marks.review_comments = marks.review_comments;
         }
-        let said = match self.taken(&before, fetched.said).await? {
-            Ok(said) => said,
-            Err(error) => return Ok(Err(error)),
-        };
+        let said = self.taken(&before, fetched.said).await?;
         let pull = fetched.pull.as_ref().map(|(pull, _)| pull);
-        let purpose = match self
+        let purpose = self
             .purpose(&fetch, &before.repo, pull, &row.purpose)
-            .await?
-        {
-            Ok(purpose) => purpose,
-            Err(error) => return Ok(Err(error)),
-        };
+            .await?;
         let (state, shown) = match &fetched.pull {
             Some((pull, _)) => (pull.state, pull.head_sha.as_str()),
             None => (row.state, row.head_sha.as_str()),
@@ -108,10 +101,8 @@ impl Intake {
                 },
             )
             .await?;
-        let head_since = match self.head_since(&before.repo, row, &head, &said).await {
-            Ok(date) => date.map(|date| date.min(begun)),
-            Err(error) => return Ok(Err(error)),
-        };
+        let head_since = self.head_since(&before.repo, row, &head, &said).await?;
+        let head_since = head_since.map(|date| date.min(begun));
         let next = self.settings.next_read(begun);
         let is_reopened = state == PullState::Open && row.acted_on == Some(PullState::Closed);
         let read = bb::Read {
@@ -128,7 +119,7 @@ impl Intake {
             head,
             said,
             head_since,
-            marks: serde_json::to_value(&fetched.marks)?,
+            marks: serde_json::to_value(&fetched.marks).map_err(BoardError::from)?,
             begun,
             after: before.newest,
             next_read: if is_reopened {
@@ -138,15 +129,21 @@ impl Intake {
             },
         };
         let (row, known_head) = (row.clone(), before.change.head);
-        self.db
+        let stored = self
+            .db
             .write("read", move |conn| {
                 store(conn, &row, &known_head, read, clock::now())
             })
-            .await
-            .map(Ok)
+            .await?;
+        Ok(stored)
     }
 
-    async fn fetch(&self, fetch: &mut Fetch, repo: &str, row: &PullRow) -> ForgeResult<Fetched> {
+    async fn fetch(
+        &self,
+        fetch: &mut Fetch,
+        repo: &str,
+        row: &PullRow,
+    ) -> Result<Fetched, GithubError> {
         let ListMarks {
             reviews,
             review_comments,
@@ -213,7 +210,7 @@ impl Intake {
         &self,
         before: &Before,
         said: Vec<Comment>,
-    ) -> bb::Result<ForgeResult<Vec<NewFeedback>>> {
+    ) -> Result<Vec<NewFeedback>, IntakeError> {
         let id = before.change.change_id.clone();
         let ours = self.db.read(move |conn| bb::our_posts(conn, &id)).await?;
         let written = Written::new(ours, &said);
@@ -236,10 +233,9 @@ impl Intake {
             } else {
                 match known(&said, &written, &self.settings.bots) {
                     Known::Decided(decision) => decision,
-                    Known::Ask(author) => match self.permission(&before.repo, author).await? {
-                        Ok(permission) => by_permission(permission),
-                        Err(error) => return Ok(Err(error)),
-                    },
+                    Known::Ask(author) => {
+                        by_permission(self.permission(&before.repo, author).await?)
+                    }
                 }
             };
             taken.push(NewFeedback {
@@ -249,7 +245,7 @@ impl Intake {
                 is_person,
             });
         }
-        Ok(Ok(taken))
+        Ok(taken)
     }
 
     /// The date of the head's commit, if something new needs it that does not say which commit it is about.
@@ -259,7 +255,7 @@ impl Intake {
         row: &PullRow,
         head: &str,
         said: &[NewFeedback],
-    ) -> ForgeResult<Option<Time>> {
+    ) -> Result<Option<Time>, GithubError> {
         let is_known = row.head_since.is_some() && *head == row.head_sha;
         let needs_it =
             |taken: &NewFeedback| taken.trust == Trust::MayMakeWork && taken.said.commit.is_none();
@@ -275,27 +271,24 @@ impl Intake {
         &self,
         repo: &str,
         author: &Author,
-    ) -> bb::Result<ForgeResult<Permission>> {
+    ) -> Result<Permission, IntakeError> {
         let (holds, id, name) = (self.settings.permission_holds, author.id, repo.to_owned());
         let known = self
             .db
             .read(move |conn| bb::known_permission(conn, &name, id, holds, clock::now()))
             .await?;
         if let Some(permission) = known {
-            return Ok(Ok(permission));
+            return Ok(permission);
         }
         let asked_at = clock::now();
-        let permission = match self.github.permission(repo, author).await {
-            Ok(permission) => permission,
-            Err(error) => return Ok(Err(error)),
-        };
+        let permission = self.github.permission(repo, author).await?;
         let (author, name) = (author.clone(), repo.to_owned());
         self.db
             .write("permission", move |conn| {
                 bb::set_permission(conn, &name, &author, permission, asked_at)
             })
             .await?;
-        Ok(Ok(permission))
+        Ok(permission)
     }
 
     /// Whether the rules that took it over still do. What a person named is not theirs to judge.

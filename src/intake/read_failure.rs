@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::blackboard::{BoardError, RATE_WINDOW, Rate, is_ahead};
+use super::IntakeError;
+use crate::blackboard::{RATE_WINDOW, Rate, is_ahead};
 use crate::clock::{self, Time};
 use crate::github::GithubError;
 use crate::sanitize;
@@ -82,7 +83,7 @@ pub(super) fn too_slow(
 }
 
 /// It was had, and the blackboard would not take it.
-pub(super) fn not_kept(error: &BoardError, next_read: Time) -> ReadFailure {
+pub(super) fn not_kept(error: &IntakeError, next_read: Time) -> ReadFailure {
     let reason = format!(
         "what was read could not be written down: {}",
         sanitize::chain(error)

@@ -6,6 +6,7 @@ use super::Intake;
 use super::read::Before;
 use crate::blackboard as bb;
 use crate::pull_request::{PullRow, PullState, SaidKind, Trust};
+use crate::remote::RemoteError;
 
 /// Time for one look at the remote. Other pull requests wait for it.
 const REMOTE_LIMIT: Duration = Duration::from_secs(30);
@@ -63,13 +64,12 @@ impl Intake {
             }
             remote.head_of(&before.change.branch).await
         };
-        match tokio::time::timeout(REMOTE_LIMIT, look).await {
-            Ok(Ok(head)) => head,
-            Ok(Err(error)) => {
+        tokio::select! {
+            looked = look => looked.unwrap_or_else(|error: RemoteError| {
                 tracing::warn!(change = %before.change.change_id, %error, "cannot ask the remote for the head");
                 None
-            }
-            Err(_) => {
+            }),
+            () = tokio::time::sleep(REMOTE_LIMIT) => {
                 tracing::warn!(change = %before.change.change_id, "no answer from the remote within {REMOTE_LIMIT:?}");
                 None
             }

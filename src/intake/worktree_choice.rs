@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::AdoptError;
+use super::IntakeError;
 use crate::blackboard::Project;
 use crate::git::{Git, GitError, Listed};
 use crate::project_settings::ProjectSettings;
@@ -30,7 +30,7 @@ pub(super) struct WorktreeChoice {
 pub(super) async fn found_or_planned(
     git: &Git,
     wanted: &Wanted<'_>,
-) -> Result<WorktreeChoice, AdoptError> {
+) -> Result<WorktreeChoice, IntakeError> {
     let found = git.project_at(Path::new(&wanted.project.path)).await?;
     if found.common_dir != Path::new(&wanted.project.common_dir) {
         let what = format!(
@@ -61,7 +61,7 @@ pub(super) async fn named(
     git: &Git,
     wanted: &Wanted<'_>,
     path: &Path,
-) -> Result<WorktreeChoice, AdoptError> {
+) -> Result<WorktreeChoice, IntakeError> {
     let worktree = git.worktree_at(&git.top_of(path).await?).await?;
     let shown = worktree.place.path.display();
     let project = wanted.project;
@@ -84,7 +84,7 @@ pub(super) async fn named(
 }
 
 impl Wanted<'_> {
-    fn checked(&self, path: &Path, main: &Path) -> Result<WorktreeChoice, AdoptError> {
+    fn checked(&self, path: &Path, main: &Path) -> Result<WorktreeChoice, IntakeError> {
         let shown = path.display();
         if path == main {
             let branch = self.branch;
@@ -121,7 +121,7 @@ impl Wanted<'_> {
 }
 
 /// A place where nothing is, or where a worktree of ours is left from an earlier change of the same pull request.
-fn planned(wanted: &Wanted<'_>, all: &[Listed]) -> Result<WorktreeChoice, AdoptError> {
+fn planned(wanted: &Wanted<'_>, all: &[Listed]) -> Result<WorktreeChoice, IntakeError> {
     let folder = settled(&wanted.rules.own_worktrees).join(wanted.project.project_id.as_str());
     let first = format!("pr-{}", wanted.number);
     let others = (2..NAMES).map(|n| format!("{first}-{n}"));
@@ -158,15 +158,15 @@ fn settled(path: &Path) -> PathBuf {
     path.to_owned()
 }
 
-fn text(path: &Path) -> Result<String, AdoptError> {
+fn text(path: &Path) -> Result<String, IntakeError> {
     let text = path.to_str().ok_or_else(|| GitError::NotUtf8 {
         path: path.to_owned(),
     })?;
     Ok(text.to_owned())
 }
 
-fn refused(what: String, hint: String) -> AdoptError {
-    AdoptError::Refused {
+fn refused(what: String, hint: String) -> IntakeError {
+    IntakeError::Refused {
         what,
         hint: Some(hint),
     }

@@ -11,7 +11,7 @@ use crate::diagnostic::Colour;
 use crate::evaluator::definition::DefinitionError;
 use crate::git::GitError;
 use crate::github::GithubError;
-use crate::intake::AdoptError;
+use crate::intake::IntakeError;
 use crate::prompt::PromptError;
 
 /// What a program that calls remand can tell apart.
@@ -209,8 +209,8 @@ fn judge(error: &anyhow::Error) -> (ExitCode, Option<String>) {
         if let Some(error) = cause.downcast_ref::<GithubError>() {
             return judge_github(error);
         }
-        if let Some(error) = cause.downcast_ref::<AdoptError>() {
-            return judge_adoption(error);
+        if let Some(error) = cause.downcast_ref::<IntakeError>() {
+            return judge_intake(error);
         }
         if cause.is::<DefinitionError>() || cause.is::<PromptError>() {
             return (ExitCode::Config, None);
@@ -276,12 +276,12 @@ fn judge_github(error: &GithubError) -> (ExitCode, Option<String>) {
     (code, Some(error.hint().to_owned()))
 }
 
-fn judge_adoption(error: &AdoptError) -> (ExitCode, Option<String>) {
+fn judge_intake(error: &IntakeError) -> (ExitCode, Option<String>) {
     match error {
-        AdoptError::Refused { hint, .. } => (ExitCode::Failed, hint.clone()),
-        AdoptError::Github(error) => judge_github(error),
-        AdoptError::Git(error) => judge_git(error),
-        AdoptError::Board(error) => judge_board(error),
+        IntakeError::Refused { hint, .. } => (ExitCode::Failed, hint.clone()),
+        IntakeError::Github(error) => judge_github(error),
+        IntakeError::Git(error) => judge_git(error),
+        IntakeError::Board(error) => judge_board(error),
     }
 }
 

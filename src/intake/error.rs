@@ -1,0 +1,28 @@
+//! The errors of intake: the forge, git, the blackboard, or a refusal.
+
+use crate::blackboard::BoardError;
+use crate::git::GitError;
+use crate::github::GithubError;
+
+/// Why something of the forge could not be read, taken over or stored.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum IntakeError {
+    #[error("{what}")]
+    Refused { what: String, hint: Option<String> },
+    #[error(transparent)]
+    Github(#[from] GithubError),
+    #[error(transparent)]
+    Git(#[from] GitError),
+    #[error(transparent)]
+    Board(BoardError),
+}
+
+impl From<BoardError> for IntakeError {
+    /// A refusal of the blackboard is about what was asked for, not about the blackboard.
+    fn from(error: BoardError) -> Self {
+        if let BoardError::Refused { what, hint } = error {
+            return Self::Refused { what, hint };
+        }
+        Self::Board(error)
+    }
+}
