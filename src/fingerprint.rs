@@ -1,25 +1,33 @@
-//! A hash for comparing contents: the same in every build, so that it can be stored. It is no protection: whoever chooses
-//! the contents can make two that have the same hash.
+//! Hashes of contents: the same in every build, so that they can be stored.
 
-/// FNV-1a with 128 bits.
+use sha2::{Digest as _, Sha256};
+
+/// SHA-256 of a list of words, each counted with its length, followed by `contents`; in hex.
+///
+/// What it is made from may be chosen by whoever writes a branch, lock files for example: two contents with the same
+/// fingerprint must not be found.
+pub(crate) fn fingerprint(words: &[String], contents: &[u8]) -> String {
+    let mut hash = Sha256::new();
+    for word in words {
+        hash.update(format!("{}:", word.len()));
+        hash.update(word);
+    }
+    hash.update(b"\n");
+    hash.update(contents);
+    hash.finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+/// FNV-1a with 128 bits, for contents that nobody has a reason to forge. It is no protection: whoever chooses the
+/// contents can make two that have the same hash.
 pub(crate) fn fnv(bytes: &[u8]) -> u128 {
     const START: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
     bytes.iter().fold(START, |hash, byte| {
         (hash ^ u128::from(*byte)).wrapping_mul(PRIME)
     })
-}
-
-/// Hash of a list of words, each counted with its length, followed by `contents`.
-pub(crate) fn fingerprint(words: &[String], contents: &[u8]) -> String {
-    let mut all = Vec::new();
-    for word in words {
-        all.extend_from_slice(format!("{}:", word.len()).as_bytes());
-        all.extend_from_slice(word.as_bytes());
-    }
-    all.push(b'\n');
-    all.extend_from_slice(contents);
-    format!("{:032x}", fnv(&all))
 }
 
 #[cfg(test)]
@@ -39,6 +47,11 @@ mod tests {
                 .map(|word| (*word).to_owned())
                 .collect::<Vec<_>>()
         };
+        // printf '2:ab\nx' | sha256sum
+        assert_eq!(
+            fingerprint(&words(&["ab"]), b"x"),
+            "035a06ef6a41afe5ad2c9f0605eb0d49e2c7160991e50ce976784ea1cdf11231"
+        );
         assert_ne!(
             fingerprint(&words(&["ab", "c"]), b""),
             fingerprint(&words(&["a", "bc"]), b"")

@@ -1,7 +1,5 @@
 //! From a request to its answer: who asks, how often, which endpoint, and whether it is news.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-
 use serde_json::json;
 
 use super::ForgeError;
@@ -13,6 +11,7 @@ use super::said::On;
 use super::state::Forge;
 use super::{look, say};
 use crate::clock;
+use crate::fingerprint::fingerprint;
 use crate::pull_request::Permission;
 
 /// How long a window of the rate limit is.
@@ -91,10 +90,12 @@ fn as_news(answer: FakeAnswer, request: &Request) -> FakeAnswer {
     if answer.status != 200 {
         return answer;
     }
-    let mut hash = DefaultHasher::new();
-    answer.body.hash(&mut hash);
-    answer.header("Link").hash(&mut hash);
-    let etag = format!("W/\"{:016x}\"", hash.finish());
+    let links: Vec<String> = answer
+        .header("Link")
+        .map(str::to_owned)
+        .into_iter()
+        .collect();
+    let etag = format!("W/\"{}\"", fingerprint(&links, &answer.body));
     let is_known = request
         .header("If-None-Match")
         .is_some_and(|known| known.split(',').any(|one| one.trim() == etag));
