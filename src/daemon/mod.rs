@@ -11,14 +11,15 @@ mod program;
 mod reload;
 mod sd_notify;
 mod shadow;
+mod stop_signals;
 mod watchdog_report;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{Notify, mpsc, watch as watch_channel};
+use tokio::signal::unix::SignalKind;
+use tokio::sync::{Notify, watch as watch_channel};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -40,6 +41,7 @@ use deadline::Bounds;
 use loops::Running;
 use reload::{Applied, Call, Calls, Cause, Order, Reload};
 use sd_notify::{News, Pulse, Supervisor};
+use stop_signals::StopSignals;
 
 pub(crate) use assemble::{agent, dispatch_settings, git, intake, kit, latest, sandbox};
 pub(crate) use daemon_record::Record;
@@ -189,7 +191,8 @@ pub(crate) fn serve(mut loaded: Loaded, front: Front<'_>) -> anyhow::Result<()> 
     bounds.watch_from_outside()?;
     let served = bounds.block_on(async {
         // First of all: a signal that comes while it starts ends it in good order too.
-        let stop = stop_on_signal([SignalKind::terminate(), SignalKind::interrupt()])?;
+        let signals = StopSignals::listen([SignalKind::terminate(), SignalKind::interrupt()])?;
+        let stop = signals.stop();
         bounds.set_stop(&stop);
         let mut calls = Calls::listen()?;
         let supervisor = Arc::new(Supervisor::new(&config::supervision()));
@@ -429,7 +432,8 @@ fn until_done(
 ) -> anyhow::Result<Done> {
     let bounds = Bounds::new(loaded.config.dispatch.stop_grace_s);
     let done = bounds.block_on(async {
-        let stop = stop_on_signal(every_signal())?;
+        let signals = StopSignals::listen(every_signal())?;
+        let stop = signals.stop();
         bounds.set_stop(&stop);
         let daemon = Daemon::assemble(loaded)?;
         bounds.set_door(daemon.db());
@@ -460,31 +464,6 @@ fn every_signal() -> [SignalKind; 3] {
         SignalKind::interrupt(),
         SignalKind::hangup(),
     ]
-}
-
-/// Cancelled by the first of the signals. A second one ends the program at once: the shims end the agents.
-fn stop_on_signal<const N: usize>(kinds: [SignalKind; N]) -> anyhow::Result<CancellationToken> {
-    let stop = CancellationToken::new();
-    let token = stop.clone();
-    let (told, mut tells) = mpsc::channel(1);
-    for kind in kinds {
-        let mut signals = signal(kind)
-            .with_context(|| format!("signal {} can't be listened for", kind.as_raw_value()))?;
-        let told = told.clone();
-        let listen =
-            async move { while signals.recv().await.is_some() && told.send(()).await.is_ok() {} };
-        drop(tokio::runtime::Handle::current().spawn(listen));
-    }
-    let wait = async move {
-        tells.recv().await;
-        tracing::info!("stopping");
-        token.cancel();
-        tells.recv().await;
-        tracing::warn!("stopped at once by a second signal");
-        end_at_once();
-    };
-    drop(tokio::runtime::Handle::current().spawn(wait));
-    Ok(stop)
 }
 
 #[expect(
