@@ -163,7 +163,7 @@ pub(crate) struct Change {
 }
 
 /// What a change may spend and has spent. Absolute: nothing here resets by itself, but `fix_cycle`
-/// begins again with every round (see `DESIGN`'s words in `docs/architecture.md`).
+/// begins again with every round.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Budget {
     pub(crate) fix_cycle: i64,

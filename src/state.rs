@@ -4,6 +4,13 @@
 use crate::change::{Change, OnMaxCycles, State};
 use crate::closed_enum::closed_enum;
 
+// Reserved: nothing runs or sends these yet. They are the contract of what is to come, here and in schema.sql.
+//   implement items        states queued, implementing; triggers implement_claimed, implement_done; `Facts::self_review`;
+//                          item sources github, specflow, pull_request, feedback_analysis
+//   pull request creation  state pr_created; triggers pr_made, pr_recorded, skip_to_pr
+//   messages               table messages, event type message_sent
+//   notifications          table notifications, event type notified
+
 closed_enum! {
     /// What can happen to a change.
     "trigger" Trigger {

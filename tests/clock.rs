@@ -246,7 +246,7 @@ fn a_running_daemon_goes_on_after_its_clock_was_set_back() {
     assert_eq!(daemon.wait().unwrap().code(), Some(0));
 }
 
-/// DESIGN 4.10: `resume` retries failed reads now.
+/// `resume` retries failed reads now.
 #[test]
 fn resume_retries_a_failed_read_at_once() {
     let stage = Stage::new();

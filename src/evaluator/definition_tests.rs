@@ -36,7 +36,7 @@ fn the_stock_set() {
         pulls.schedule.as_ref().map(Schedule::text),
         Some("* * * * *")
     );
-    assert_eq!(pulls.needs, [Need::PrFeedback]);
+    assert_eq!(pulls.needs, []);
     assert_eq!(
         *review,
         Definition {

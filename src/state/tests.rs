@@ -33,7 +33,7 @@ fn all_facts() -> Vec<Facts> {
     all
 }
 
-/// The table as DESIGN draws it, written down a second time: (from, on, to), for a local change under self-review.
+/// The table of moves, written down a second time: (from, on, to), for a local change under self-review.
 const LOCAL: &[(State, Trigger, State)] = {
     use State as S;
     use Trigger as T;

@@ -94,7 +94,7 @@ fn the_real_claude_is_rejected_fixes_is_pushed_and_approved() {
     );
 }
 
-/// DESIGN's one more question goes into the session that knows the diff already.
+/// The one more question goes into the session that knows the diff already.
 #[test]
 fn an_unclear_review_is_asked_again_in_its_session_and_paid_once() {
     let Some(claude) = claude("an_unclear_review_is_asked_again_in_its_session_and_paid_once")

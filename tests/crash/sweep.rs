@@ -243,7 +243,7 @@ fn told(play: &Play, points: &[String]) -> String {
     )
 }
 
-/// As `src/crash.rs` names them.
+/// As `src/failpoint.rs` names them.
 fn died_file(once: &Path, number: usize) -> PathBuf {
     if number == 0 {
         once.to_owned()

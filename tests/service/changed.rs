@@ -38,7 +38,7 @@ fn fixing(settings: &str) -> (PullPlay, Daemon) {
     (stage, daemon)
 }
 
-/// DESIGN 4.20: the gate is in nobody's settings when the fix begins, and decides its push.
+/// The gate is in nobody's settings when the fix begins, and decides its push.
 #[test]
 fn a_gate_that_is_added_while_an_agent_works_decides_the_push() {
     let (stage, daemon) = fixing("");
