@@ -23,6 +23,7 @@ use crate::failpoint::crash_point;
 use crate::files;
 use crate::git::{HeadAt, Place, RestorePoint};
 use crate::process::{self, Exit, Stream};
+use crate::proposal::decision;
 use crate::work::{Ended, GateResult, Run};
 
 /// How much of a red gate's output goes to the agent and into the event.
@@ -148,10 +149,10 @@ impl Task {
                 format!(
                     "the worktree has changed since the fix was committed ({what}); nothing was taken away"
                 ),
-                format!(
-                    "commit what is to stay in {}, then {}",
-                    self.change.worktree,
-                    self.change.submit_advice()
+                decision!(
+                    "commit what is to stay in {worktree}, then {submit}",
+                    worktree = self.change.worktree.as_str().into(),
+                    submit = self.change.submit_advice(),
                 ),
             ));
         }

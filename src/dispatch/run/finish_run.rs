@@ -13,7 +13,7 @@ use crate::blackboard::{self as bb, RunEnd};
 use crate::change::HoldKind;
 use crate::clock::{self, Time};
 use crate::dispatch::Dispatch;
-use crate::dispatch::interrupt::{Interrupt, StepFailure};
+use crate::dispatch::interrupt::Interrupt;
 use crate::dispatch::settings::OnCheckoutChange;
 use crate::dispatch::task::Task;
 use crate::dispatch::worktree::preflight::{gone, named};
@@ -22,6 +22,7 @@ use crate::failpoint::crash_point;
 use crate::files::{self, RECORD};
 use crate::git::{CheckoutFingerprint, GitError, Place, RestorePoint, Restored};
 use crate::process::{self, Exit};
+use crate::proposal::{Decision, Escalation, decision};
 use crate::work::{Ended, Run};
 
 /// How many changes outside the worktree a sentence names.
@@ -256,14 +257,9 @@ impl Task {
             .await?;
         self.see_settings().await?;
         self.dispatch.after.notify_one();
-        let fail = |reason: String, decide: &str| {
-            Err(Interrupt::Fail(StepFailure {
-                reason,
-                decide: decide.into(),
-                bound: None,
-                final_verdict: None,
-                wip: wip.clone(),
-            }))
+        let fail = |reason: String, decision: Decision| {
+            let escalation = Escalation::new(reason, decision).with_wip(wip.clone());
+            Err(escalation.into())
         };
         match end {
             RunOutcome::Good if escalate_checkout => fail(
@@ -272,17 +268,17 @@ impl Task {
                     run.run_id,
                     named(&checkout)
                 ),
-                "look at the main checkout (`git status` there), then retry",
+                "look at the main checkout (`git status` there), then retry".into(),
             ),
             RunOutcome::Good => Ok(()),
             RunOutcome::Lost if lost >= max_lost => fail(
                 format!("{lost} runs in a row vanished without a word"),
-                "find out what ends them (memory? a restart?), then retry",
+                "find out what ends them (memory? a restart?), then retry".into(),
             ),
             RunOutcome::Lost => Ok(()),
             RunOutcome::NoWorktree => fail(
                 format!("{} since {} ran in it", gone(self.worktree()), run.run_id),
-                &self.bring_back(),
+                self.bring_back().into(),
             ),
             // Whatever the branch is at now is reviewed.
             RunOutcome::Overtaken(_) if phase == Phase::Review => Ok(()),
@@ -292,10 +288,10 @@ impl Task {
                     run.run_id,
                     named(&later)
                 ),
-                &format!(
-                    "look at them in {}, then {}",
-                    self.change.worktree,
-                    self.change.submit_advice()
+                decision!(
+                    "look at them in {worktree}, then {submit}",
+                    worktree = self.change.worktree.as_str().into(),
+                    submit = self.change.submit_advice(),
                 ),
             ),
             RunOutcome::NoSession => Ok(()),
@@ -311,9 +307,9 @@ impl Task {
             }),
             RunOutcome::Failed(reason) => fail(
                 format!("the {phase} agent `{}` failed: {reason}", run.agent),
-                &format!(
-                    "see what it said (`remand log {}`), mend it, then retry",
-                    run.run_id
+                decision!(
+                    "see what it said ({log}), mend it, then retry",
+                    log = Decision::command(format!("remand log {}", run.run_id)),
                 ),
             ),
         }
