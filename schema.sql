@@ -124,6 +124,7 @@ CREATE TABLE changes (
     gate_leftovers TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(gate_leftovers)), -- untracked files that passing gates left in a worktree of the user's
     shadow_mode    TEXT CHECK (shadow_mode IN ('review', 'dry')), -- a person's, with shadow_word; null: dry
     detached       INTEGER NOT NULL DEFAULT 0 CHECK (detached IN (0, 1)), -- HEAD of a worktree of remand's own is on no branch; refs/remand/change/ID keeps its commits
+    decision_commands TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(decision_commands)), -- the commands in `decision`, likeliest first
     CHECK ((state = 'escalated') = (escalated_from IS NOT NULL)),
     CHECK ((held_until IS NULL) = (hold_reason IS NULL)),
     CHECK (fix_cycle <= max_fix_cycles),
@@ -169,7 +170,7 @@ CREATE INDEX changes_live ON changes (updated_at) WHERE state NOT IN ('merged', 
 --   permission_denied  {run_id, denied: []}            what an agent wanted to do and its own rules did not allow
 --   checkout_changed   {run_id, what: []}
 --   head_moved         {from, to}
---   escalated          {reason, decide, from, bound?: cycles|total_fixes|time|tokens|money|no_progress|reverted|unreadable|prompt_size, item_id?: what failed}
+--   escalated          {reason, decide, commands: [those in decide, likeliest first], from, bound?: cycles|total_fixes|time|tokens|money|no_progress|reverted|unreadable|prompt_size, item_id?: what failed}
 --   instructed         {action, text?, by}             a person's word: retry, refine, pause, comment, accept_git_settings, …
 --                      budget (what a person adds to the bounds): {action, text, by, added: {fixes, run_ms, tokens, cost_micros}}
 --                      stop, start (of a project, or of the blackboard: everything): {action, text, by, at_once?}

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::clock::Time;
 use crate::closed_enum::{closed_enum, id};
+use crate::proposal::{Decision, decision};
 
 id!(
     /// `c3`
@@ -147,6 +148,8 @@ pub(crate) struct Change {
     pub(crate) human_review_required: bool,
     /// The one thing that a person has to decide, when escalated.
     pub(crate) decision: Option<String>,
+    /// The commands in it, likeliest first.
+    pub(crate) decision_commands: Vec<String>,
     pub(crate) implementation_item_id: Option<String>,
     /// How its PR came here; none for a change that came as a worktree.
     pub(crate) adopted_by: Option<AdoptedBy>,
@@ -209,17 +212,6 @@ pub(crate) enum Spent {
     Money,
 }
 
-impl Spent {
-    /// Its word in events.
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::Time => "time",
-            Self::Tokens => "tokens",
-            Self::Money => "money",
-        }
-    }
-}
-
 impl Budget {
     /// The first bound that is reached.
     pub(crate) fn spent(&self) -> Option<Spent> {
@@ -256,16 +248,16 @@ impl Budget {
 
 impl Change {
     /// The command that allows more than a bound.
-    pub(crate) fn more_command(&self, spent: Spent) -> String {
+    pub(crate) fn more_command(&self, spent: Spent) -> Decision {
         let id = &self.change_id;
-        match spent {
+        Decision::command(match spent {
             Spent::Time => format!("remand budget {id} --time +1h"),
             Spent::Tokens => format!(
                 "remand budget {id} --tokens +{}",
                 self.budget.max_tokens.unwrap_or(100_000)
             ),
             Spent::Money => format!("remand budget {id} --money +5"),
-        }
+        })
     }
 
     /// How a person reads "how far": `fix 1/2`.
@@ -279,13 +271,17 @@ impl Change {
     /// Tells a person how commits of their own get into the loop.
     ///
     /// The worktree of a pull request is detached and remand's own: only what is on the remote counts there.
-    pub(crate) fn submit_advice(&self) -> String {
+    pub(crate) fn submit_advice(&self) -> Decision {
         match self.pr_number {
             Some(number) => format!(
                 "push your commit to {}, the branch of PR #{number}",
                 self.branch
+            )
+            .into(),
+            None => decision!(
+                "run {review}",
+                review = Decision::command(format!("remand review --worktree {}", self.worktree)),
             ),
-            None => format!("run `remand review --worktree {}`", self.worktree),
         }
     }
 

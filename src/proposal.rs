@@ -1,6 +1,10 @@
 //! What evaluators propose and loops decide: words for it, so that those who judge need not know who carries it out.
 
-use crate::change::{ChangeId, FinalVerdict, ProjectId};
+use std::fmt;
+
+use crate::change::{ChangeId, FinalVerdict, ProjectId, Spent};
+use crate::closed_enum::closed_enum;
+use crate::event::Event;
 use crate::work::{ItemId, Priority, RejectionId, ReviewFixMetadata, Source};
 
 /// One thing that an evaluator wants done. Proposing twice does it once.
@@ -129,17 +133,196 @@ pub(crate) struct Fix {
     pub(crate) metadata: ReviewFixMetadata,
 }
 
-/// Why a person is needed.
+/// A change, or the work on it, that needs a person.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Escalation {
     pub(crate) reason: String,
-    /// The one thing to decide, with what to type.
-    pub(crate) decide: String,
-    /// Which bound, where one was reached.
-    pub(crate) bound: Option<&'static str>,
+    pub(crate) decision: Decision,
+    /// The bound that was reached, if it is about one.
+    pub(crate) bound: Option<Bound>,
     /// The rejected review's item, which is marked for a person too.
     pub(crate) rejected_item: Option<ItemId>,
     pub(crate) final_verdict: Option<FinalVerdict>,
     /// The item that failed stays as it is; all others are cancelled.
     pub(crate) failed_item: Option<ItemId>,
+    /// The ref that keeps the work that is not used.
+    pub(crate) wip: Option<String>,
+}
+
+impl Escalation {
+    pub(crate) fn new(reason: impl Into<String>, decision: impl Into<Decision>) -> Self {
+        Self {
+            reason: reason.into(),
+            decision: decision.into(),
+            bound: None,
+            rejected_item: None,
+            final_verdict: None,
+            failed_item: None,
+            wip: None,
+        }
+    }
+
+    pub(crate) fn at_bound(mut self, bound: impl Into<Bound>) -> Self {
+        self.bound = Some(bound.into());
+        self
+    }
+
+    pub(crate) fn of_rejected(mut self, item: Option<ItemId>) -> Self {
+        self.rejected_item = item;
+        self
+    }
+
+    pub(crate) fn with_verdict(mut self, verdict: FinalVerdict) -> Self {
+        self.final_verdict = Some(verdict);
+        self
+    }
+
+    pub(crate) fn of_failed(mut self, item: ItemId) -> Self {
+        self.failed_item = Some(item);
+        self
+    }
+
+    pub(crate) fn with_wip(mut self, wip: Option<String>) -> Self {
+        self.wip = wip;
+        self
+    }
+}
+
+closed_enum! {
+    /// A bound whose end is a person's to decide.
+    "bound" Bound {
+        Cycles = "cycles",
+        TotalFixes = "total_fixes",
+        Time = "time",
+        Tokens = "tokens",
+        Money = "money",
+        NoProgress = "no_progress",
+        /// A person took a fix back, so that no more are made without being asked for.
+        Reverted = "reverted",
+        /// The pull request can't be read. A good read is the end of it.
+        Unreadable = "unreadable",
+        PromptSize = "prompt_size",
+    }
+}
+
+impl Bound {
+    /// The bound that an `escalated` event is about.
+    pub(crate) fn of(escalated: &Event) -> Option<Self> {
+        escalated.metadata.get("bound")?.as_str()?.parse().ok()
+    }
+}
+
+impl From<Spent> for Bound {
+    fn from(spent: Spent) -> Self {
+        match spent {
+            Spent::Time => Self::Time,
+            Spent::Tokens => Self::Tokens,
+            Spent::Money => Self::Money,
+        }
+    }
+}
+
+/// The one thing that a person has to decide: a sentence, and the commands in it as data, likeliest first.
+///
+/// Made with [`decision!`], so that each command is written once.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Decision {
+    pub(crate) text: String,
+    /// Exactly as they are typed; `…` stands for what only the person knows.
+    pub(crate) commands: Vec<String>,
+}
+
+impl Decision {
+    /// A command of remand's, which stands in backticks in the text.
+    pub(crate) fn command(command: impl Into<String>) -> Self {
+        let command = command.into();
+        Self {
+            text: format!("`{command}`"),
+            commands: vec![command],
+        }
+    }
+
+    pub(crate) fn approve(id: &ChangeId) -> Self {
+        Self::command(format!("remand approve {id}"))
+    }
+
+    pub(crate) fn refine(id: &ChangeId) -> Self {
+        Self::command(format!("remand refine {id} --text …"))
+    }
+
+    pub(crate) fn retry(id: &ChangeId) -> Self {
+        Self::command(format!("remand retry {id}"))
+    }
+
+    pub(crate) fn cancel(id: &ChangeId) -> Self {
+        Self::command(format!("remand cancel {id}"))
+    }
+}
+
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl From<String> for Decision {
+    fn from(text: String) -> Self {
+        Self {
+            text,
+            commands: Vec::new(),
+        }
+    }
+}
+
+impl From<&str> for Decision {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
+    }
+}
+
+/// Puts a decision together from others, commands for the most part: each is named in the text.
+macro_rules! decision {
+    ($text:literal $(, $name:ident = $part:expr)+ $(,)?) => {{
+        $(let $name: $crate::proposal::Decision = $part;)+
+        $crate::proposal::Decision {
+            text: format!($text),
+            commands: [$($name.commands),+].concat(),
+        }
+    }};
+}
+
+pub(crate) use decision;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_decision_lists_the_commands_of_its_text_in_their_order() {
+        let id = ChangeId::new("c1");
+        let (branch, none) = ("`remand cancel c2`", Decision::default());
+        let submit = decision!(
+            "run {review} on {branch}",
+            review = Decision::command("remand review --worktree /w"),
+        );
+        let decision = decision!(
+            "accept it ({approve}){none}, or {submit}; then {retry}",
+            approve = Decision::approve(&id),
+            none = none,
+            submit = submit,
+            retry = Decision::retry(&id),
+        );
+        assert_eq!(
+            decision.text,
+            "accept it (`remand approve c1`), or run `remand review --worktree /w` on `remand cancel c2`; then `remand retry c1`"
+        );
+        assert_eq!(
+            decision.commands,
+            [
+                "remand approve c1",
+                "remand review --worktree /w",
+                "remand retry c1"
+            ]
+        );
+    }
 }

@@ -200,6 +200,7 @@ pub(crate) fn advance(
         .prepare_cached(
             "UPDATE changes SET state = :to, escalated_from = :escalated_from, updated_at = :now,
                  decision = CASE WHEN :to = 'escalated' THEN decision END,
+                 decision_commands = CASE WHEN :to = 'escalated' THEN decision_commands ELSE '[]' END,
                  human_review_required = CASE WHEN :to = 'escalated' THEN human_review_required ELSE 0 END
              WHERE change_id = :id AND state = :from",
         )?

@@ -1,6 +1,7 @@
 //! Handing a change to a person: the reason, the one thing to decide, and nothing left running.
 
 use rusqlite::{Connection, OptionalExtension as _, named_params};
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::{Result, changes, from_row, rejections};
@@ -9,12 +10,9 @@ use crate::blackboard::work::items;
 use crate::change::{Change, ChangeId, FinalVerdict, OnMaxCycles, State};
 use crate::clock::Time;
 use crate::event::{Event, EventType, NewEvent};
-use crate::proposal::Escalation;
+use crate::proposal::{Bound, Escalation};
 use crate::state::Trigger;
 use crate::work::{Item, ItemId, RejectionState, Status};
-
-/// In the place of a bound: the pull request can't be read. A good read is the end of it.
-pub(crate) const UNREADABLE: &str = "unreadable";
 
 /// From anywhere to `escalated`.
 pub(crate) fn escalate(
@@ -69,18 +67,20 @@ fn hand_over(
     )?;
     rejections::settle_open(conn, id, RejectionState::Escalated, &escalation.reason)?;
     set_final(conn, id, escalation.final_verdict)?;
+    let commands = json!(escalation.decision.commands).to_string();
     conn.prepare_cached(
-        "UPDATE changes SET human_review_required = 1, decision = :decision, held_until = NULL, hold_reason = NULL, hold_kind = NULL,
+        "UPDATE changes SET human_review_required = 1, decision = :decision, decision_commands = :commands, held_until = NULL, hold_reason = NULL, hold_kind = NULL,
              last_hold = NULL, hold_repeats = 0, first_hold_at = NULL
          WHERE change_id = :id",
     )?
-    .execute(named_params! { ":decision": escalation.decide, ":id": id.as_str() })?;
+    .execute(named_params! { ":decision": escalation.decision.text, ":commands": commands, ":id": id.as_str() })?;
     if let Some(item_id) = &escalation.rejected_item {
         items::mark_human_review(conn, item_id)?;
     }
     let event = NewEvent::about(id, EventType::Escalated, &escalation.reason).with(json!({
         "reason": escalation.reason,
-        "decide": escalation.decide,
+        "decide": escalation.decision.text,
+        "commands": escalation.decision.commands,
         "from": from,
         "bound": escalation.bound,
         "item_id": escalation.failed_item,
@@ -141,9 +141,8 @@ pub(super) fn last(conn: &Connection, id: &ChangeId) -> Result<Option<Event>> {
 
 /// The change waits for a person because its pull request cannot be read.
 pub(super) fn is_unreadable(conn: &Connection, id: &ChangeId) -> Result<bool> {
-    let bound =
-        last(conn, id)?.and_then(|event| event.metadata.get("bound")?.as_str().map(str::to_owned));
-    Ok(bound.as_deref() == Some(UNREADABLE))
+    let escalated = last(conn, id)?;
+    Ok(escalated.as_ref().and_then(Bound::of) == Some(Bound::Unreadable))
 }
 
 /// A person is needed as he was before; he was told then.
@@ -155,10 +154,17 @@ pub(super) fn wait_again(
 ) -> Result<()> {
     changes::advance(conn, id, Trigger::NeedsPerson, "remand", now)?;
     let decision = escalated.metadata.get("decide").and_then(Value::as_str);
+    // An event of version 2 has none; anything may be in one by hand.
+    let commands: Vec<String> = escalated
+        .metadata
+        .get("commands")
+        .and_then(|list| Vec::deserialize(list).ok())
+        .unwrap_or_default();
+    let commands = json!(commands).to_string();
     conn.prepare_cached(
-        "UPDATE changes SET human_review_required = 1, decision = :decision WHERE change_id = :id",
+        "UPDATE changes SET human_review_required = 1, decision = :decision, decision_commands = :commands WHERE change_id = :id",
     )?
-    .execute(named_params! { ":decision": decision, ":id": id.as_str() })?;
+    .execute(named_params! { ":decision": decision, ":commands": commands, ":id": id.as_str() })?;
     Ok(())
 }
 
@@ -166,7 +172,7 @@ pub(super) fn wait_again(
 /// that failed.
 fn kind(conn: &Connection, escalation: &Escalation) -> Result<Option<String>> {
     if let Some(bound) = escalation.bound {
-        return Ok(Some(bound.to_owned()));
+        return Ok(Some(bound.to_string()));
     }
     if escalation.final_verdict == Some(FinalVerdict::NeedsDiscussion) {
         return Ok(Some("discussion".to_owned()));

@@ -90,6 +90,7 @@ pub(super) fn change(row: &Row<'_>) -> Sql<Change> {
         final_verdict: word_or_none(row, "final_verdict")?,
         human_review_required: row.get("human_review_required")?,
         decision: row.get("decision")?,
+        decision_commands: typed(row, "decision_commands")?,
         implementation_item_id: row.get("implementation_item_id")?,
         adopted_by: word_or_none(row, "adopted_by")?,
         own_worktree: row.get("own_worktree")?,
@@ -201,6 +202,11 @@ pub(super) fn time_or_none(row: &Row<'_>, column: &str) -> Sql<Option<Time>> {
 }
 
 pub(super) fn json(row: &Row<'_>, column: &str) -> Sql<Value> {
+    serde_json::from_str(&row.get::<_, String>(column)?).map_err(|error| unreadable(column, error))
+}
+
+/// JSON of one of our own types.
+fn typed<T: DeserializeOwned>(row: &Row<'_>, column: &str) -> Sql<T> {
     serde_json::from_str(&row.get::<_, String>(column)?).map_err(|error| unreadable(column, error))
 }
 

@@ -41,7 +41,7 @@ pub(crate) use connection::invariants::{Violation, check};
 pub(crate) use connection::read_only::{Quick, ReadOnlyDb};
 pub(crate) use connection::savepoint::{apart, set_aside};
 pub(crate) use connection::sync_db::SyncDb;
-pub(crate) use escalate::{UNREADABLE, escalate};
+pub(crate) use escalate::escalate;
 pub(crate) use evaluators::apply_proposal::{apply, cursor, set_cursor};
 pub(crate) use evaluators::apply_pull_step::{
     add_gate_leftovers, end_read_hold, gate_leftovers, over, set_up_for, stop_fixing, unwanted,
@@ -118,7 +118,7 @@ pub(crate) use work::deadlines::{
     void_implausible,
 };
 pub(crate) use work::finish::{
-    Failure, FixDone, Rest, ReviewDone, Unclear, ask_again, fail, finish_fix, finish_review,
+    FixDone, Rest, ReviewDone, Unclear, ask_again, fail, finish_fix, finish_review,
 };
 pub(crate) use work::gate_rejection::{GateRejection, reject_by_gate};
 pub(crate) use work::hold::{

@@ -14,7 +14,7 @@ use crate::cli::frame::error::{CommandError, ExitCode};
 use crate::cli::view::change_view::told;
 use crate::event::{EventType, NewEvent};
 use crate::finding::Verdict;
-use crate::proposal::Escalation;
+use crate::proposal::{Decision, Escalation, decision};
 use crate::state::Trigger;
 
 /// Give the verdict of a review yourself, where the reviewer's was unclear or you know better
@@ -150,19 +150,19 @@ fn request_changes(
 fn discuss(conn: &Conn, change: &Change, reason: Option<&str>, step: &Step) -> bb::Result<()> {
     let id = &change.change_id;
     note(conn, change, "NEEDS_DISCUSSION", step)?;
-    let escalation = Escalation {
-        reason: reason.map_or_else(
+    let escalation = Escalation::new(
+        reason.map_or_else(
             || format!("{} wants a discussion", step.actor),
             |reason| format!("{} wants a discussion: {reason}", step.actor),
         ),
-        decide: format!(
-            "go on (`remand refine {id} --text …`), accept it (`remand approve {id}`), or close it (`remand cancel {id}`)"
+        decision!(
+            "go on ({refine}), accept it ({approve}), or close it ({cancel})",
+            refine = Decision::refine(id),
+            approve = Decision::approve(id),
+            cancel = Decision::cancel(id),
         ),
-        bound: None,
-        rejected_item: None,
-        final_verdict: Some(FinalVerdict::NeedsDiscussion),
-        failed_item: None,
-    };
+    )
+    .with_verdict(FinalVerdict::NeedsDiscussion);
     bb::escalate(conn, id, &escalation, step.now).map(|_| ())
 }
 

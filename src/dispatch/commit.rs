@@ -14,6 +14,7 @@ use crate::dispatch::worktree::preflight::{named, short};
 use crate::event::{EventType, NewEvent, TargetType};
 use crate::failpoint::crash_point;
 use crate::git::{GitError, HeadAt, RestorePoint, only_prose_about_review};
+use crate::proposal::{Decision, Escalation, decision};
 use crate::review_text::{FindingAnswer, Stance, read_answers};
 use crate::work::{GateResult, Run};
 
@@ -216,23 +217,25 @@ impl Task {
         );
         let claim = self.claim.clone();
         let see_gates = match span.run.gates {
-            Some(GateResult::Red) => format!(", and the gates: `remand show {run_id}`"),
-            Some(GateResult::Green) | None => String::new(),
+            Some(GateResult::Red) => decision!(
+                ", and the gates: {show}",
+                show = Decision::command(format!("remand show {run_id}")),
+            ),
+            Some(GateResult::Green) | None => Decision::default(),
         };
         let see_work = match &kept {
             Some(_) => format!(", and its work, which is kept on refs/remand/wip/{run_id}"),
             None => String::new(),
         };
-        let failure = bb::Failure {
-            reason,
-            decide: format!(
-                "read the review and what the agent said (`remand log {run_id}`{see_gates}){see_work}; then `remand refine {change_id} --text …`, `remand retry {change_id}`, or fix it by hand and {}",
-                self.change.submit_advice()
-            ),
-            bound: None,
-            final_verdict: None,
-            wip: restored.wip,
-        };
+        let decision = decision!(
+            "read the review and what the agent said ({log}{see_gates}){see_work}; then {refine}, {retry}, or fix it by hand and {submit}",
+            log = Decision::command(format!("remand log {run_id}")),
+            see_gates = see_gates,
+            refine = Decision::refine(&change_id),
+            retry = Decision::retry(&change_id),
+            submit = self.change.submit_advice(),
+        );
+        let failure = Escalation::new(reason, decision).with_wip(restored.wip);
         self.write("withdraw", move |conn| {
             for run in &runs {
                 bb::discard_run(conn, &run.run_id)?;

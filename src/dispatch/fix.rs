@@ -15,6 +15,7 @@ use crate::dispatch::worktree::preflight::budget_left;
 use crate::failpoint::crash_point;
 use crate::finding::Outcome;
 use crate::git::Worktree;
+use crate::proposal::decision;
 use crate::review_text::Stance;
 use crate::work::{Ended, GateResult, Run};
 
@@ -138,10 +139,10 @@ impl Task {
                     "the worktree has changed since {} was committed (other commits); nothing was taken away",
                     span.run.run_id
                 ),
-                format!(
-                    "look at {}, then {}",
-                    self.change.worktree,
-                    self.change.submit_advice()
+                decision!(
+                    "look at {worktree}, then {submit}",
+                    worktree = self.change.worktree.as_str().into(),
+                    submit = self.change.submit_advice(),
                 ),
             ));
         }

@@ -4,11 +4,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::blackboard::{self as bb, BoardError, Conn};
-use crate::change::{ChangeId, FinalVerdict, HoldKind};
+use crate::change::{ChangeId, HoldKind};
 use crate::clock::{self, Time};
 use crate::git::GitError;
 use crate::process::ProcessError;
 use crate::prompt::PromptError;
+use crate::proposal::{Decision, Escalation, decision};
 
 pub(super) use crate::sanitize::chain;
 
@@ -16,7 +17,7 @@ pub(super) use crate::sanitize::chain;
 #[derive(Debug)]
 pub(crate) enum Interrupt {
     /// A person is needed.
-    Fail(StepFailure),
+    Fail(Box<Escalation>),
     /// A person took fixes of ours back: a person is needed.
     TakenBack(TakenBack),
     /// The environment is in the way; again later.
@@ -38,15 +39,6 @@ pub(crate) enum Interrupt {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct StepFailure {
-    pub(super) reason: String,
-    pub(super) decide: String,
-    pub(super) bound: Option<&'static str>,
-    pub(super) final_verdict: Option<FinalVerdict>,
-    pub(super) wip: Option<String>,
-}
-
-#[derive(Debug, Clone)]
 pub(crate) struct TakenBack {
     pub(super) reason: String,
     /// The intents to push what was taken back.
@@ -65,14 +57,8 @@ impl TakenBack {
 }
 
 impl Interrupt {
-    pub(super) fn fail(reason: impl Into<String>, decide: impl Into<String>) -> Self {
-        Self::Fail(StepFailure {
-            reason: reason.into(),
-            decide: decide.into(),
-            bound: None,
-            final_verdict: None,
-            wip: None,
-        })
+    pub(super) fn fail(reason: impl Into<String>, decision: impl Into<Decision>) -> Self {
+        Escalation::new(reason, decision).into()
     }
 
     /// In words, where there are any.
@@ -101,6 +87,12 @@ impl Interrupt {
             reason: reason.into(),
             until: None,
         }
+    }
+}
+
+impl From<Escalation> for Interrupt {
+    fn from(escalation: Escalation) -> Self {
+        Self::Fail(Box::new(escalation))
     }
 }
 
@@ -173,7 +165,10 @@ impl From<PromptError> for Interrupt {
     fn from(error: PromptError) -> Self {
         Self::fail(
             chain(&error),
-            "mend the prompt (`remand prompts check`), then retry",
+            decision!(
+                "mend the prompt ({check}), then retry",
+                check = Decision::command("remand prompts check"),
+            ),
         )
     }
 }

@@ -173,6 +173,7 @@ impl Task {
 
     /// No review came of it, and in shadow nobody is asked.
     pub(super) async fn end_in_shadow(&self, reason: String) -> bb::Result<()> {
+        tracing::warn!(item = %self.item.item_id, reason = ?reason, "not reviewed in shadow");
         let (claim, review) = (self.claim.clone(), self.no_shadow_review(reason));
         self.write("shadow_review", move |conn| {
             bb::end_shadow_review(conn, &claim, &review, clock::now())

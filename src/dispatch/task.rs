@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::Dispatch;
-use super::interrupt::{Interrupt, StepFailure, TakenBack, chain};
-use crate::blackboard::{self as bb, Claimed, Conn, Failure, Hold, Project};
+use super::interrupt::{Interrupt, TakenBack, chain};
+use crate::blackboard::{self as bb, Claimed, Conn, Hold, Project};
 use crate::change::{Change, HoldKind};
 use crate::clock;
 use crate::dispatch::run::recover::git_mark;
@@ -16,6 +16,7 @@ use crate::dispatch::run::worktree_lock::WorktreeLock;
 use crate::git::Git;
 use crate::process::{self, Running};
 use crate::project_settings::ProjectSettings;
+use crate::proposal::{Decision, Escalation, decision};
 use crate::work::{Claim, Item, Run, Source};
 
 /// One item in our hands.
@@ -197,14 +198,9 @@ impl Task {
                 tracing::warn!(%item, reason = ?reason, "held");
                 self.hold(kind, reason, until).await
             }
-            Interrupt::Fail(StepFailure { reason, .. })
-            | Interrupt::TakenBack(TakenBack { reason, .. })
-                if self.in_shadow =>
-            {
-                tracing::warn!(%item, reason = ?reason, "not reviewed in shadow");
-                self.end_in_shadow(reason).await
-            }
-            Interrupt::Fail(fail) => self.fail(fail).await,
+            Interrupt::Fail(failure) if self.in_shadow => self.end_in_shadow(failure.reason).await,
+            Interrupt::TakenBack(taken) if self.in_shadow => self.end_in_shadow(taken.reason).await,
+            Interrupt::Fail(failure) => self.fail(*failure).await,
             Interrupt::TakenBack(taken) => self.fail_taken_back(taken).await,
             Interrupt::Blackboard(error) => Err(error),
         };
@@ -233,16 +229,15 @@ impl Task {
             .map(|moment| moment.min(now.plus(bb::LONGEST_HOLD)));
         let until = until.unwrap_or_else(|| self.dispatch.settings.backoff(self.change.holds, now));
         let (claim, change_id) = (self.claim.clone(), self.change.change_id.clone());
-        let again = Failure {
-            reason: format!("the same hold a third time, with nothing changed since: {reason}"),
-            decide: format!(
-                "end what is in the way, then `remand retry {change_id}`; or `remand cancel {change_id}`, and finish it by hand in {}",
-                self.change.worktree
+        let worktree = &self.change.worktree;
+        let again = Escalation::new(
+            format!("the same hold a third time, with nothing changed since: {reason}"),
+            decision!(
+                "end what is in the way, then {retry}; or {cancel}, and finish it by hand in {worktree}",
+                retry = Decision::retry(&change_id),
+                cancel = Decision::cancel(&change_id),
             ),
-            bound: None,
-            final_verdict: None,
-            wip: None,
-        };
+        );
         let hold = Hold {
             kind,
             reason,
@@ -263,21 +258,16 @@ impl Task {
         .await
     }
 
-    async fn fail(&self, fail: StepFailure) -> bb::Result<()> {
-        let claim = self.claim.clone();
-        let failure = Failure {
-            reason: fail.reason,
-            decide: match fail.bound {
-                Some(_) => fail.decide,
-                None => format!(
-                    "{} (`remand retry {}`, or `remand cancel {}`)",
-                    fail.decide, self.change.change_id, self.change.change_id
-                ),
-            },
-            bound: fail.bound,
-            final_verdict: fail.final_verdict,
-            wip: fail.wip,
-        };
+    async fn fail(&self, mut failure: Escalation) -> bb::Result<()> {
+        let (claim, id) = (self.claim.clone(), &self.change.change_id);
+        if failure.bound.is_none() {
+            failure.decision = decision!(
+                "{first} ({retry}, or {cancel})",
+                first = failure.decision,
+                retry = Decision::retry(id),
+                cancel = Decision::cancel(id),
+            );
+        }
         self.write("fail", move |conn| {
             bb::fail(conn, &claim, &failure, clock::now()).map(drop)
         })
@@ -286,15 +276,13 @@ impl Task {
 
     async fn fail_taken_back(&self, taken: TakenBack) -> bb::Result<()> {
         let (claim, id) = (self.claim.clone(), self.change.change_id.clone());
-        let failure = Failure {
-            reason: taken.reason.clone(),
-            decide: format!(
-                "say what is wanted instead (`remand refine {id} --text …`), or leave it"
+        let failure = Escalation::new(
+            taken.reason.clone(),
+            decision!(
+                "say what is wanted instead ({refine}), or leave it",
+                refine = Decision::refine(&id),
             ),
-            bound: None,
-            final_verdict: None,
-            wip: None,
-        };
+        );
         self.write("taken_back", move |conn| {
             taken.write(conn, &id)?;
             bb::fail(conn, &claim, &failure, clock::now()).map(drop)

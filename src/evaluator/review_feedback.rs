@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use crate::change::{Change, FinalVerdict, State};
-use crate::proposal::{Escalation, Fix, Proposal};
+use crate::proposal::{Bound, Decision, Escalation, Fix, Proposal, decision};
 use crate::review_text::{Cycle, stuck};
 use crate::work::{ItemId, Rejection, ReviewFixMetadata};
 
@@ -29,10 +29,10 @@ pub(crate) fn propose(case: &Case) -> Option<Proposal> {
         return None;
     }
     let begins_round = case.pending.iter().any(|rejection| rejection.by_person);
-    if let Some(bound) = reached(case, begins_round) {
+    if let Some(escalation) = reached(case, begins_round) {
         return Some(Proposal::Bound {
             change_id: case.change.change_id.clone(),
-            escalation: escalation(case, &bound),
+            escalation,
         });
     }
     let change = &case.change;
@@ -85,99 +85,93 @@ pub(crate) fn takes_fixes(state: State) -> bool {
     }
 }
 
-/// A bound that stands in the way of another fix.
-struct Bound {
-    name: &'static str,
-    reason: String,
-    decide: String,
-}
-
-fn reached(case: &Case, begins_round: bool) -> Option<Bound> {
+/// The bound that stands in the way of another fix.
+fn reached(case: &Case, begins_round: bool) -> Option<Escalation> {
     let budget = &case.change.budget;
     let id = &case.change.change_id;
     let subject = case
         .change
         .pr_number
         .map_or_else(|| id.to_string(), |number| format!("PR #{number}"));
-    let bound = |name, reason, decide| {
-        Some(Bound {
-            name,
-            reason,
-            decide,
-        })
+    let at = |bound: Bound, reason: String, decision: Decision| {
+        let rejected_item = case
+            .pending
+            .iter()
+            .rev()
+            .find_map(|rejection| rejection.metadata.get("item_id")?.as_str().map(ItemId::new));
+        let escalation = Escalation::new(format!("{reason} — requires human review"), decision)
+            .at_bound(bound)
+            .of_rejected(rejected_item)
+            .with_verdict(FinalVerdict::MaxCyclesReached);
+        Some(escalation)
     };
     if !case.change.auto_fix && !begins_round {
-        return bound(
-            "reverted",
-            format!(
-                "a person took a fix of {subject} back, so no more are made by themselves — requires human review"
-            ),
-            format!(
-                "say what is wanted (`remand refine {id} --text …`), or accept it (`remand approve {id}`)"
+        return at(
+            Bound::Reverted,
+            format!("a person took a fix of {subject} back, so no more are made by themselves"),
+            decision!(
+                "say what is wanted ({refine}), or accept it ({approve})",
+                refine = Decision::refine(id),
+                approve = Decision::approve(id),
             ),
         );
     }
+    let one_more = || Decision::command(format!("remand budget {id} --fixes +1"));
     if budget.total_fixes >= budget.max_total_fixes {
-        return bound(
-            "total_fixes",
+        return at(
+            Bound::TotalFixes,
             format!(
-                "{subject} used all {} fixes of its life — requires human review",
+                "{subject} used all {} fixes of its life",
                 budget.max_total_fixes
             ),
-            format!(
-                "finish it by hand and `remand approve {id}`, or allow one more fix: `remand budget {id} --fixes +1`"
+            decision!(
+                "finish it by hand and {approve}, or allow one more fix: {more}",
+                approve = Decision::approve(id),
+                more = one_more(),
             ),
         );
     }
     let cycle = if begins_round { 0 } else { budget.fix_cycle };
     if cycle >= budget.max_fix_cycles {
-        return bound(
-            "cycles",
+        return at(
+            Bound::Cycles,
             format!(
-                "{subject} exceeded max fix cycles ({}) — requires human review",
+                "{subject} exceeded max fix cycles ({})",
                 budget.max_fix_cycles
             ),
-            format!(
-                "accept it (`remand approve {id}`), or go on (`remand budget {id} --fixes +1`, or `remand refine {id} --text …` with your guidance)"
+            decision!(
+                "accept it ({approve}), or go on ({more}, or {refine} with your guidance)",
+                approve = Decision::approve(id),
+                more = one_more(),
+                refine = Decision::refine(id),
             ),
         );
     }
     if let Some(spent) = budget.spent() {
-        let decide = format!(
-            "allow more (`{}`), accept it (`remand approve {id}`), or close it (`remand cancel {id}`)",
-            case.change.more_command(spent)
-        );
-        return bound(
-            spent.word(),
-            format!("{subject} {} — requires human review", budget.used(spent)),
-            decide,
+        return at(
+            spent.into(),
+            format!("{subject} {}", budget.used(spent)),
+            decision!(
+                "allow more ({more}), accept it ({approve}), or close it ({cancel})",
+                more = case.change.more_command(spent),
+                approve = Decision::approve(id),
+                cancel = Decision::cancel(id),
+            ),
         );
     }
     if begins_round {
         return None;
     }
     let stuck = stuck(&case.history)?;
-    bound(
-        "no_progress",
-        format!("{subject} makes no progress: {stuck} — requires human review"),
-        format!("say how (`remand refine {id} --text …`), or accept it (`remand approve {id}`)"),
+    at(
+        Bound::NoProgress,
+        format!("{subject} makes no progress: {stuck}"),
+        decision!(
+            "say how ({refine}), or accept it ({approve})",
+            refine = Decision::refine(id),
+            approve = Decision::approve(id),
+        ),
     )
-}
-
-fn escalation(case: &Case, bound: &Bound) -> Escalation {
-    let rejected_item = case
-        .pending
-        .iter()
-        .rev()
-        .find_map(|rejection| rejection.metadata.get("item_id")?.as_str().map(ItemId::new));
-    Escalation {
-        reason: bound.reason.clone(),
-        decide: bound.decide.clone(),
-        bound: Some(bound.name),
-        rejected_item,
-        final_verdict: Some(FinalVerdict::MaxCyclesReached),
-        failed_item: None,
-    }
 }
 
 /// All feedback as one text: what was said, then each finding with its place.

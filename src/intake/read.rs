@@ -14,7 +14,7 @@ use crate::blackboard::{self as bb, BoardError, Conn, FailedRead, NewFeedback, P
 use crate::change::{AdoptedBy, Change, ChangeId, State};
 use crate::clock::{self, Time};
 use crate::github::{Answer, Fetch, Github, GithubError, KnownPull, Marks};
-use crate::proposal::Escalation;
+use crate::proposal::{self, Bound, Escalation, decision};
 use crate::pull_request::{Author, Comment, Permission, Pull, PullRow, PullState, SaidKind, Trust};
 
 /// A pull request that was closed may be opened again: it is read this often, for so long.
@@ -473,32 +473,28 @@ fn put_off(conn: &Conn, row: &PullRow, trouble: &ReadFailure, now: Time) -> bb::
 
 fn unread_in_time(change: &Change, times: i64, reason: &str) -> Escalation {
     let id = &change.change_id;
-    Escalation {
-        reason: format!(
-            "the feedback on its PR could not be read in time, {times} times in a row: {reason}"
-        ),
-        decide: format!(
+    Escalation::new(
+        format!("the feedback on its PR could not be read in time, {times} times in a row: {reason}"),
+        decision!(
             "is GitHub slow, or is the PR too long? Raise `github.fetch_limit_s`; it goes on by itself when it was read, \
-             or at once with `remand retry {id}`; else `remand cancel {id}`"
+             or at once with {retry}; else {cancel}",
+            retry = proposal::Decision::retry(id),
+            cancel = proposal::Decision::cancel(id),
         ),
-        bound: Some(bb::UNREADABLE),
-        rejected_item: None,
-        final_verdict: None,
-        failed_item: None,
-    }
+    )
+    .at_bound(Bound::Unreadable)
 }
 
 fn refused(change: &Change, reason: &str) -> Escalation {
     let id = &change.change_id;
-    Escalation {
-        reason: format!("its PR can't be read: {reason}"),
-        decide: format!(
+    Escalation::new(
+        format!("its PR can't be read: {reason}"),
+        decision!(
             "is it still there? Then let gh's account see it: it goes on by itself when it is read again, or at once with \
-             `remand retry {id}`; else `remand cancel {id}`"
+             {retry}; else {cancel}",
+            retry = proposal::Decision::retry(id),
+            cancel = proposal::Decision::cancel(id),
         ),
-        bound: Some(bb::UNREADABLE),
-        rejected_item: None,
-        final_verdict: None,
-        failed_item: None,
-    }
+    )
+    .at_bound(Bound::Unreadable)
 }

@@ -11,7 +11,7 @@ use crate::change::{Bounds, Change, ChangeId, FinalVerdict, OnMaxCycles, Project
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
 use crate::finding::{Category, Finding, Severity, Verdict};
-use crate::proposal::{Escalation, Fix, Proposal};
+use crate::proposal::{Bound, Escalation, Fix, Proposal};
 use crate::work::{
     Claim, Ended, Item, Rejection, RejectionId, RejectionState, ReviewFixMetadata, Run, RunId,
     Status,
@@ -322,14 +322,9 @@ pub(in crate::blackboard) fn fix(
 }
 
 pub(in crate::blackboard) fn escalation() -> Escalation {
-    Escalation {
-        reason: "used all its fixes".into(),
-        decide: "accept it or go on".into(),
-        bound: Some("cycles"),
-        rejected_item: None,
-        final_verdict: Some(FinalVerdict::MaxCyclesReached),
-        failed_item: None,
-    }
+    Escalation::new("used all its fixes", "accept it or go on")
+        .at_bound(Bound::Cycles)
+        .with_verdict(FinalVerdict::MaxCyclesReached)
 }
 
 pub(in crate::blackboard) fn project(now: Time) -> bb::Project {
@@ -492,14 +487,9 @@ pub(in crate::blackboard) fn fix_done(head_before: &str) -> bb::FixDone {
     }
 }
 
-pub(in crate::blackboard) fn failure() -> bb::Failure {
-    bb::Failure {
-        reason: "the agent ended with status 3".into(),
-        decide: "look, then retry".into(),
-        bound: None,
-        final_verdict: None,
-        wip: Some("refs/remand/wip/r1".into()),
-    }
+pub(in crate::blackboard) fn failure() -> Escalation {
+    Escalation::new("the agent ended with status 3", "look, then retry")
+        .with_wip(Some("refs/remand/wip/r1".into()))
 }
 
 /// Metadata as our own review writes it, so that the round goes on.

@@ -21,13 +21,20 @@ pub(crate) struct Migration {
 }
 
 /// The version that `schema.sql` describes: that of the last step.
-pub(crate) const NEWEST: i64 = 2;
+pub(crate) const NEWEST: i64 = 3;
 
-const MIGRATIONS: &[Migration] = &[Migration {
-    version: 2,
-    name: "confined git and exact gates",
-    sql: include_str!("../migrations/2.sql"),
-}];
+const MIGRATIONS: &[Migration] = &[
+    Migration {
+        version: 2,
+        name: "confined git and exact gates",
+        sql: include_str!("../migrations/2.sql"),
+    },
+    Migration {
+        version: 3,
+        name: "commands of a decision",
+        sql: include_str!("../migrations/3.sql"),
+    },
+];
 
 pub(crate) fn to_newest(path: &Path, conn: &mut Connection, now: Time) -> Result<()> {
     migrate(

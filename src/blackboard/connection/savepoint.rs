@@ -12,7 +12,7 @@ use crate::blackboard::forge::pulls;
 use crate::change::ChangeId;
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
-use crate::proposal::Escalation;
+use crate::proposal::{Decision, Escalation, decision};
 use crate::sanitize;
 
 /// All that the part writes, or nothing of it. The outer error is everybody's, the inner one its own.
@@ -41,17 +41,15 @@ pub(crate) fn set_aside(
     now: Time,
 ) -> Result<()> {
     let reason = format!("remand could not go on with it: {}", sanitize::chain(error));
-    let escalation = Escalation {
-        reason: reason.clone(),
-        decide: format!(
-            "mend what is in the way and go on (`remand refine {id} --text …`), accept it (`remand approve {id}`), \
-             or close it (`remand cancel {id}`)"
+    let escalation = Escalation::new(
+        reason.clone(),
+        decision!(
+            "mend what is in the way and go on ({refine}), accept it ({approve}), or close it ({cancel})",
+            refine = Decision::refine(id),
+            approve = Decision::approve(id),
+            cancel = Decision::cancel(id),
         ),
-        bound: None,
-        rejected_item: None,
-        final_verdict: None,
-        failed_item: None,
-    };
+    );
     if apart(conn, || escalate(conn, id, &escalation, now))?.is_err() {
         let event =
             NewEvent::about(id, EventType::Skipped, &reason).with(json!({ "reason": reason }));

@@ -16,7 +16,7 @@ use crate::change::{Change, ChangeId, State};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent, TargetType};
 use crate::finding::Verdict;
-use crate::proposal::{Escalation, EvaluatorRequest, RequestKind};
+use crate::proposal::{Decision, Escalation, EvaluatorRequest, RequestKind, decision};
 use crate::sanitize;
 
 /// The outcome of a proposal that was carried out; any other is why it was not.
@@ -235,20 +235,15 @@ fn carry_out(
             if live(conn, change_id)?.state == State::Escalated {
                 return Err(refused(format!("{change_id} waits for a person already")));
             }
-            let decide = decide.clone().unwrap_or_else(|| {
-                format!(
-                    "look at it, then accept it (`remand approve {change_id}`), have it changed \
-                     (`remand refine {change_id} --text …`) or close it (`remand cancel {change_id}`)"
+            let decision = decide.clone().map(Decision::from).unwrap_or_else(|| {
+                decision!(
+                    "look at it, then accept it ({approve}), have it changed ({refine}) or close it ({cancel})",
+                    approve = Decision::approve(change_id),
+                    refine = Decision::refine(change_id),
+                    cancel = Decision::cancel(change_id),
                 )
             });
-            let escalation = Escalation {
-                reason: format!("{evaluator}: {reason}"),
-                decide,
-                bound: None,
-                rejected_item: None,
-                final_verdict: None,
-                failed_item: None,
-            };
+            let escalation = Escalation::new(format!("{evaluator}: {reason}"), decision);
             crate::blackboard::escalate(conn, change_id, &escalation, now).map(drop)
         }
         RequestKind::Comment { change_id, text } => {

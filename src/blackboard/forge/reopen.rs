@@ -8,7 +8,6 @@ use super::{outbox, pulls};
 use crate::blackboard::Result;
 use crate::blackboard::changes;
 use crate::blackboard::escalate;
-use crate::blackboard::escalate::UNREADABLE;
 use crate::blackboard::rejections;
 use crate::blackboard::work::finish;
 use crate::blackboard::work::items;
@@ -16,6 +15,7 @@ use crate::change::{Change, ChangeId, State};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
 use crate::finding::Verdict;
+use crate::proposal::Bound;
 use crate::pull_request::PullState;
 use crate::state::{Trigger, resting};
 use crate::work::{RejectionState, Source, Status};
@@ -68,7 +68,7 @@ pub(crate) fn seen_again(conn: &Connection, id: &ChangeId, actor: &str, now: Tim
     else {
         return Ok(false);
     };
-    if escalated.metadata.get("bound").and_then(Value::as_str) != Some(UNREADABLE) {
+    if Bound::of(&escalated) != Some(Bound::Unreadable) {
         return Ok(false);
     }
     let why = "it goes on where it was before its PR could not be read";

@@ -18,7 +18,7 @@ use crate::change::{Change, ChangeId, FinalVerdict, State};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
 use crate::finding::{Outcome, Verdict};
-use crate::proposal::Escalation;
+use crate::proposal::{Bound, Decision, Escalation, decision};
 use crate::state::Trigger;
 use crate::work::{Item, ItemId, RejectionState, Source};
 
@@ -163,10 +163,8 @@ pub(crate) fn refine(
 /// Whether a change that used all fixes of its round may have more since, by other settings.
 fn has_room(conn: &Connection, change: &Change) -> Result<bool> {
     let last = escalate::last(conn, &change.change_id)?;
-    let bound = last
-        .as_ref()
-        .and_then(|event| event.metadata.get("bound")?.as_str());
-    Ok(bound == Some("cycles") && change.budget.fix_cycle < change.budget.max_fix_cycles)
+    let bound = last.as_ref().and_then(Bound::of);
+    Ok(bound == Some(Bound::Cycles) && change.budget.fix_cycle < change.budget.max_fix_cycles)
 }
 
 /// A person has answered an escalation by what he asks for: fixes are made again, and it is where it was.
@@ -390,16 +388,15 @@ pub(crate) fn cancel_item(
         .any(|item| item.status.is_open());
     let waits_for_it = change.state.is_running() || change.state == State::PendingSelfReview;
     if waits_for_it && !goes_on {
-        let escalation = Escalation {
-            reason: format!("{actor} cancelled {} {id}: {reason}", cancelled.source),
-            decide: format!(
-                "accept it (`remand approve {change_id}`), go on (`remand refine {change_id} --text …`), or close it (`remand cancel {change_id}`)"
+        let escalation = Escalation::new(
+            format!("{actor} cancelled {} {id}: {reason}", cancelled.source),
+            decision!(
+                "accept it ({approve}), go on ({refine}), or close it ({cancel})",
+                approve = Decision::approve(change_id),
+                refine = Decision::refine(change_id),
+                cancel = Decision::cancel(change_id),
             ),
-            bound: None,
-            rejected_item: None,
-            final_verdict: None,
-            failed_item: None,
-        };
+        );
         escalate(conn, change_id, &escalation, now)?;
     }
     Ok(cancelled)

@@ -8,7 +8,7 @@ use crate::blackboard::conformance::story::{Story, finding};
 use crate::blackboard::connection::migrate;
 use crate::blackboard::connection::open;
 use crate::blackboard::{self as bb, Conn};
-use crate::change::State;
+use crate::change::{ChangeId, State};
 use crate::clock::Time;
 use crate::finding::Verdict;
 
@@ -35,6 +35,32 @@ fn the_fixture_migrates_to_the_schema_of_a_new_blackboard() {
             .map(|one| &one.0)
             .collect::<Vec<_>>(),
     );
+}
+
+#[test]
+fn the_commands_of_an_old_decision_are_taken_out_of_its_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("old.db");
+    for (decision, commands) in [
+        ("accept it or go on", vec![]),
+        (
+            "mend `x.toml` (`git status`), then `remand retry c1`; or `remand refine c1 --text …`",
+            vec!["remand retry c1", "remand refine c1 --text …"],
+        ),
+        ("`remand approve c1` or `remand", vec!["remand approve c1"]),
+    ] {
+        let mut old = loaded(&path, FIXTURE);
+        old.execute(
+            "UPDATE changes SET decision = ?1 WHERE change_id = 'c1'",
+            [decision],
+        )
+        .unwrap();
+        migrate::to_newest(&path, &mut old, Time::from_millis(0)).unwrap();
+        let change = bb::change(&old, &ChangeId::new("c1")).unwrap();
+        assert_eq!(change.decision_commands, commands, "{decision}");
+        drop(old);
+        std::fs::remove_file(&path).unwrap();
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crate::blackboard as bb;
 use crate::change::{AdoptedBy, FinalVerdict, HoldKind, OnMaxCycles, State};
 use crate::event::{EventType, TargetType};
 use crate::finding::{Category, Outcome, Severity, Verdict};
+use crate::proposal::Bound;
 use crate::pull_request::{Permission, PullState, ReviewState, Trust};
 use crate::state;
 use crate::work::{Ended, GateResult, Priority, RejectionState, Source, Status};
@@ -31,6 +32,14 @@ fn listed(statement: &str, before: &str) -> BTreeSet<String> {
 
 fn set<T: ToString>(words: &[T]) -> BTreeSet<String> {
     words.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn the_schema_lists_every_bound_of_an_escalation() {
+    let (_, list) = SCHEMA.split_once("bound?: ").unwrap();
+    let (list, _) = list.split_once(',').unwrap();
+    let listed: BTreeSet<String> = list.split('|').map(str::to_owned).collect();
+    assert_eq!(listed, set(Bound::ALL));
 }
 
 #[test]

@@ -21,7 +21,7 @@ use crate::change::{Change, ChangeId, FinalVerdict, State};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
 use crate::finding::{Finding, Outcome, Resolution, Severity, Verdict};
-use crate::proposal::Escalation;
+use crate::proposal::{Decision, Escalation, decision};
 use crate::state::Trigger;
 use crate::work::{Claim, Item, ItemId, RejectionId, RunId};
 
@@ -77,18 +77,7 @@ pub(crate) struct FixDone {
 #[derive(Debug, Clone)]
 pub(crate) struct Rest {
     pub(crate) left_out: Vec<LeftOut>,
-    pub(crate) reason: String,
-    pub(crate) decide: String,
-}
-
-/// An item that failed, which always needs a person.
-#[derive(Debug, Clone)]
-pub(crate) struct Failure {
-    pub(crate) reason: String,
-    pub(crate) decide: String,
-    pub(crate) bound: Option<&'static str>,
-    pub(crate) final_verdict: Option<FinalVerdict>,
-    pub(crate) wip: Option<String>,
+    pub(crate) escalation: Escalation,
 }
 
 /// A finished review: stored, its event appended, the change moved.
@@ -155,31 +144,32 @@ pub(crate) fn finish_review(
         Verdict::NeedsDiscussion => {
             complete(conn, &item, now)?;
             settle(conn, id)?;
-            let escalation = Escalation {
-                reason: format!("the reviewer wants a discussion: {said}"),
-                decide: format!(
-                    "read the review (remand show {review_id}), then `remand refine {id} --text …` or `remand approve {id}`"
+            let escalation = Escalation::new(
+                format!("the reviewer wants a discussion: {said}"),
+                decision!(
+                    "read the review (remand show {review_id}), then {refine} or {approve}",
+                    refine = Decision::refine(id),
+                    approve = Decision::approve(id),
                 ),
-                bound: None,
-                rejected_item: Some(item.item_id.clone()),
-                final_verdict: Some(FinalVerdict::NeedsDiscussion),
-                failed_item: None,
-            };
+            )
+            .of_rejected(Some(item.item_id))
+            .with_verdict(FinalVerdict::NeedsDiscussion);
             escalate(conn, id, &escalation, now)
         }
         Verdict::Unclear => {
-            let failure = Failure {
-                reason: format!(
+            let failure = Escalation::new(
+                format!(
                     "the review can't be read as a verdict, also when asked again: {}",
                     done.reason
                 ),
-                decide: format!(
-                    "read what the reviewer wrote (remand show {review_id}), then `remand verdict {id} APPROVED|CHANGES_REQUESTED`, or `remand retry {id}` for another review"
+                decision!(
+                    "read what the reviewer wrote (remand show {review_id}), then {verdict}, or {retry} for another review",
+                    verdict = Decision::command(format!(
+                        "remand verdict {id} APPROVED|CHANGES_REQUESTED"
+                    )),
+                    retry = Decision::retry(id),
                 ),
-                bound: None,
-                final_verdict: None,
-                wip: None,
-            };
+            );
             fail(conn, claim, &failure, now)
         }
     }
@@ -306,19 +296,12 @@ fn hand_over_rest(
     rest: &Rest,
     now: Time,
 ) -> Result<Change> {
-    let event = about_item(id, &item.item_id, EventType::Skipped, &rest.reason)
-        .with(json!({ "reason": rest.reason, "item_id": item.item_id, "left_out": rest.left_out }))
+    let reason = &rest.escalation.reason;
+    let event = about_item(id, &item.item_id, EventType::Skipped, reason)
+        .with(json!({ "reason": reason, "item_id": item.item_id, "left_out": rest.left_out }))
         .cut("left_out");
     crate::blackboard::append(conn, &event, now)?;
-    let escalation = Escalation {
-        reason: rest.reason.clone(),
-        decide: rest.decide.clone(),
-        bound: Some("prompt_size"),
-        rejected_item: None,
-        final_verdict: None,
-        failed_item: None,
-    };
-    escalate(conn, id, &escalation, now)
+    escalate(conn, id, &rest.escalation, now)
 }
 
 /// Queues the next review of a head, once a key.
@@ -352,7 +335,7 @@ pub(crate) fn requeue_review(
 pub(crate) fn fail(
     conn: &Connection,
     claim: &Claim,
-    failure: &Failure,
+    failure: &Escalation,
     now: Time,
 ) -> Result<Change> {
     let item = fenced(conn, claim)?;
@@ -376,14 +359,7 @@ pub(crate) fn fail(
     )
     .with(json!({ "item_id": item.item_id, "source": item.source, "reason": failure.reason, "wip": failure.wip }));
     crate::blackboard::append(conn, &failed, now)?;
-    let escalation = Escalation {
-        reason: failure.reason.clone(),
-        decide: failure.decide.clone(),
-        bound: failure.bound,
-        rejected_item: None,
-        final_verdict: failure.final_verdict,
-        failed_item: Some(item.item_id.clone()),
-    };
+    let escalation = failure.clone().of_failed(item.item_id);
     escalate(conn, &change.change_id, &escalation, now)
 }
 

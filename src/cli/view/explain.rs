@@ -13,6 +13,7 @@ use crate::cli::stop;
 use crate::clock::Time;
 use crate::evaluator::review_feedback::takes_fixes;
 use crate::event::EventType;
+use crate::proposal::Bound;
 use crate::work::{Item, Rejection, Source, Status};
 
 /// The sentence.
@@ -207,12 +208,8 @@ fn escalated(facts: &Facts) -> Explanation {
         Some(decision) => format!("it needs you: {reason}. Decide: {decision}"),
         None => format!("it needs you: {reason}"),
     };
-    let mut commands: Vec<String> = change
-        .decision
-        .as_deref()
-        .map(quoted_commands)
-        .unwrap_or_default();
-    let is_raised = event.and_then(|event| word(event, "bound")) == Some("cycles")
+    let mut commands = change.decision_commands.clone();
+    let is_raised = event.and_then(Bound::of) == Some(Bound::Cycles)
         && change.budget.fix_cycle < change.budget.max_fix_cycles;
     let answer = if is_raised {
         commands.insert(0, format!("remand retry {id}"));
@@ -236,16 +233,6 @@ fn escalated(facts: &Facts) -> Explanation {
         event.map(|event| event.timestamp),
         &commands,
     )
-}
-
-/// The commands that stand between backticks.
-fn quoted_commands(text: &str) -> Vec<String> {
-    text.split('`')
-        .skip(1)
-        .step_by(2)
-        .filter(|piece| piece.starts_with("remand "))
-        .map(str::to_owned)
-        .collect()
 }
 
 fn paused(facts: &Facts) -> Explanation {

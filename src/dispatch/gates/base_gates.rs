@@ -3,7 +3,7 @@
 //! only are a rejection: no reviewer has to find out what they say.
 
 use super::gate_checkout::{MadeFrom, Tested};
-use super::gate_run::Red;
+use super::gate_run::{Red, output_end};
 use super::gate_summary::gate_summary;
 use crate::blackboard::{self as bb, GateRejection};
 use crate::clock;
@@ -16,7 +16,7 @@ use crate::project_settings::{GateIn, RedBase};
 use crate::sanitize;
 use crate::work::GateResult;
 
-/// Maximum number of characters of a red gate's output in the reason of a hold.
+/// Maximum number of bytes of a red gate's output in the reason of a hold.
 const OUTPUT: usize = 1_200;
 
 impl Task {
@@ -171,18 +171,13 @@ impl Task {
 
     fn red_without_the_change(&self, base: &str, red: &Red) -> String {
         let (name, output) = (&self.change.base, &red.output);
-        let from = output
-            .char_indices()
-            .rev()
-            .nth(OUTPUT)
-            .map_or(0, |(at, _)| at);
         format!(
             "the gate `{}` is red on {name} ({}) too, so no agent was started: {}; fix {name}, `setup` or `gates`, or set \
              red_base = \"ignore\". Its output: {}",
             red.command,
             short(base),
             gate_summary(output),
-            sanitize::block(output.get(from..).unwrap_or_default()).trim()
+            sanitize::block(output_end(output, OUTPUT)).trim()
         )
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::gate_summary::gate_summary;
-use super::project_commands::{ProjectCommand, ProjectCommands};
+use super::project_commands::{CommandEnd, ProjectCommand, ProjectCommands};
 use crate::blackboard as bb;
 use crate::change::HoldKind;
 use crate::clock;
@@ -21,8 +21,9 @@ use crate::event::{EventType, NewEvent, TargetType};
 use crate::failpoint::crash_point;
 use crate::files;
 use crate::git::{HeadAt, Place, RestorePoint};
-use crate::process::{self, Exit, Stream};
+use crate::process;
 use crate::project_settings::GateIn;
+use crate::proposal::decision;
 use crate::work::{Ended, GateResult, Run};
 
 /// How much of a red gate's output goes to the agent and into the event.
@@ -148,10 +149,10 @@ impl Task {
                 format!(
                     "the worktree has changed since the fix was committed ({what}); nothing was taken away"
                 ),
-                format!(
-                    "commit what is to stay in {}, then {}",
-                    self.change.worktree,
-                    self.change.submit_advice()
+                decision!(
+                    "commit what is to stay in {worktree}, then {submit}",
+                    worktree = self.change.worktree.as_str().into(),
+                    submit = self.change.submit_advice(),
                 ),
             ));
         }
@@ -300,80 +301,35 @@ impl ProjectCommands<'_> {
             stdin: dir.with_file_name("no-input"),
             limit: self.settings.limits.gate,
         };
-        let job = self.job(gate).await?;
-        crash_point!("gate.before");
-        self.run(&job).await?;
-        crash_point!("gate.after");
-        if process::read_exit(dir)?.is_none() {
-            // Its shim was killed: what it watched over must not go on in a worktree that others will get.
-            process::settle(dir, SETTLE).await?;
-        }
-        self.judge_gate(dir, command)
-    }
-
-    fn judge_gate(&self, dir: &Path, command: &[String]) -> Result<Option<Red>, Interrupt> {
+        let done = self.run(gate).await?;
         let command = command.join(" ");
-        let Some(exit) = process::read_exit(dir)? else {
-            let reason = format!("the gate `{command}` vanished without a word");
-            return Err(Interrupt::hold_by(HoldKind::GateEnded, reason));
+        let red = |note: String| {
+            let output = done.output();
+            Ok(Some(Red {
+                command: command.clone(),
+                status: done.status,
+                output: format!("{note}{}", output_end(&output, OUTPUT_TAIL)),
+            }))
         };
-        let Exit {
-            ended,
-            status,
-            signal,
-            ..
-        } = exit;
-        let output = || {
-            let text = |stream| {
-                process::read_output(dir, stream)
-                    .map(|kept| kept.text)
-                    .unwrap_or_default()
-            };
-            output_end(
-                &format!("{}{}", text(Stream::Stdout), text(Stream::Stderr)),
-                OUTPUT_TAIL,
-            )
-            .to_owned()
+        let hold = |kind, what: String| {
+            Err(Interrupt::hold_by(
+                kind,
+                format!("the gate `{command}` {what}"),
+            ))
         };
-        match (ended, status) {
-            (Ended::Agent, Some(0)) => Ok(None),
-            (Ended::Agent, _) => Ok(Some(Red {
-                command,
-                status,
-                output: output(),
-            })),
-            (Ended::IdleLimit | Ended::TotalLimit, _) => {
-                let limit = self.settings.limits.gate.as_secs();
-                let output = format!("it was ended after {limit} s\n{}", output());
-                Ok(Some(Red {
-                    command,
-                    status,
-                    output,
-                }))
-            }
-            (Ended::NotStarted, _) => {
-                let why = exit.detail.unwrap_or_else(|| "it is not there".into());
-                Err(Interrupt::hold(format!(
-                    "the gate `{command}` can't be started: {why}"
-                )))
-            }
-            (Ended::Stopped, _) => Err(self.stopped()),
-            (Ended::Lost, _) if signal.is_some_and(is_own_doing) => {
-                let output = format!(
-                    "it crashed (signal {})\n{}",
-                    signal.unwrap_or_default(),
-                    output()
-                );
-                Ok(Some(Red {
-                    command,
-                    status,
-                    output,
-                }))
-            }
-            (Ended::DaemonGone | Ended::Lost, _) => Err(Interrupt::hold_by(
-                HoldKind::GateEnded,
-                format!("the gate `{command}` was killed"),
+        match &done.end {
+            CommandEnd::Passed => Ok(None),
+            CommandEnd::Failed => red(String::new()),
+            CommandEnd::TimedOut => red(format!(
+                "it was ended after {} s\n",
+                self.settings.limits.gate.as_secs()
             )),
+            CommandEnd::Crashed(signal) => red(format!("it crashed (signal {signal})\n")),
+            CommandEnd::NotStarted(why) => {
+                hold(HoldKind::Environment, format!("can't be started: {why}"))
+            }
+            CommandEnd::Killed => hold(HoldKind::GateEnded, "was killed".into()),
+            CommandEnd::Vanished => hold(HoldKind::GateEnded, "vanished without a word".into()),
         }
     }
 }
@@ -388,22 +344,6 @@ pub(crate) fn gate_folder(run: &Run, number: usize) -> Result<PathBuf, Interrupt
         }
     }
     Err(Interrupt::hold("no number is left for a gate's folder"))
-}
-
-/// Signals that a program brings upon itself: its code's fault, not the machine's.
-fn is_own_doing(signal: i32) -> bool {
-    use rustix::process::Signal;
-    [
-        Signal::ABORT,
-        Signal::BUS,
-        Signal::FPE,
-        Signal::ILL,
-        Signal::SEGV,
-        Signal::SYS,
-        Signal::TRAP,
-    ]
-    .iter()
-    .any(|own| own.as_raw() == signal)
 }
 
 /// At most this many bytes from the end of an output, beginning with a whole line where that is possible.

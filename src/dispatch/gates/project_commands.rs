@@ -1,5 +1,5 @@
-//! Runs commands of a project, its set-up and its gates: for a change or, with `remand init`, for none. It decides nothing
-//! about a change.
+//! Runs commands of a project, its set-up and its gates, under the shim: for a change or, with `remand init`, for none. It
+//! decides nothing about a change.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,8 +10,10 @@ use crate::dispatch::run::launch::{CommandSite, confine, make_folder, write};
 use crate::dispatch::run::recover::SETTLE;
 use crate::dispatch::settings::Settings;
 use crate::dispatch::task::{Signs, Task};
-use crate::process::{self, Job};
+use crate::failpoint::crash_point;
+use crate::process::{self, Exit, Job, Stream};
 use crate::project_settings::ProjectSettings;
+use crate::work::Ended;
 
 /// Everything that commands of a project are run with.
 pub(crate) struct ProjectCommands<'a> {
@@ -26,7 +28,7 @@ pub(crate) struct ProjectCommands<'a> {
 /// A command that is about to run.
 pub(crate) struct ProjectCommand<'a> {
     pub(crate) run_id: String,
-    /// What the command reads from `REMAND_PHASE`.
+    /// What the command reads from `REMAND_PHASE`; also names the crash points around it.
     pub(crate) phase: &'static str,
     pub(crate) argv: &'a [String],
     pub(crate) site: CommandSite<'a>,
@@ -34,6 +36,43 @@ pub(crate) struct ProjectCommand<'a> {
     /// An empty file, which is made.
     pub(crate) stdin: PathBuf,
     pub(crate) limit: Duration,
+}
+
+/// A command that ran to its end, or could not begin.
+pub(crate) struct FinishedCommand {
+    pub(crate) end: CommandEnd,
+    pub(crate) status: Option<i32>,
+    pub(crate) elapsed_ms: u64,
+    dir: PathBuf,
+}
+
+/// The end of a command that nobody stopped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum CommandEnd {
+    Passed,
+    /// With another status than 0.
+    Failed,
+    TimedOut,
+    /// By a signal that it brought upon itself: its code's fault, not the machine's.
+    Crashed(i32),
+    /// By somebody else: a person, or the kernel when memory ran out.
+    Killed,
+    /// With the reason.
+    NotStarted(String),
+    /// Its shim was killed before it could write the end.
+    Vanished,
+}
+
+impl FinishedCommand {
+    /// Everything that is kept of its output.
+    pub(crate) fn output(&self) -> String {
+        let text = |stream| {
+            process::read_output(&self.dir, stream)
+                .map(|kept| kept.text)
+                .unwrap_or_default()
+        };
+        format!("{}{}", text(Stream::Stdout), text(Stream::Stderr))
+    }
 }
 
 impl Task {
@@ -49,8 +88,35 @@ impl Task {
 }
 
 impl ProjectCommands<'_> {
+    /// Runs a command to its end, with nothing of it alive then.
+    pub(crate) async fn run(
+        &self,
+        command: ProjectCommand<'_>,
+    ) -> Result<FinishedCommand, Interrupt> {
+        let (phase, dir) = (command.phase, command.dir.to_owned());
+        let job = self.job(command).await?;
+        crash_point!("{phase}.before");
+        let mut running = process::start(&self.settings.program, &job).await?;
+        self.signs
+            .wait(&mut running, self.settings.stop_grace)
+            .await?;
+        crash_point!("{phase}.after");
+        let mut exit = process::read_exit(&dir)?;
+        if exit.is_none() {
+            // Its shim was killed: what it watched over must not go on in a place that others will get.
+            process::settle(&dir, SETTLE).await?;
+            exit = process::read_exit(&dir)?;
+        }
+        Ok(FinishedCommand {
+            end: command_end(exit.as_ref()).ok_or_else(|| self.stopped())?,
+            status: exit.as_ref().and_then(|exit| exit.status),
+            elapsed_ms: exit.map_or(0, |exit| exit.elapsed_ms),
+            dir,
+        })
+    }
+
     /// The command as a confined job.
-    pub(crate) async fn job(&self, command: ProjectCommand<'_>) -> Result<Job, Interrupt> {
+    async fn job(&self, command: ProjectCommand<'_>) -> Result<Job, Interrupt> {
         write(&command.stdin, b"")?;
         let mut env = self.settings.env.clone();
         env.insert("REMAND_PHASE".into(), command.phase.into());
@@ -69,14 +135,6 @@ impl ProjectCommands<'_> {
             is_wrapped: false,
         };
         confine(self.settings, job, command.site, None).await
-    }
-
-    /// Runs a job until its end, however that comes about: how it ended is read from its folder.
-    pub(crate) async fn run(&self, job: &Job) -> Result<(), Interrupt> {
-        let mut running = process::start(&self.settings.program, job).await?;
-        self.signs
-            .wait(&mut running, self.settings.stop_grace)
-            .await
     }
 
     /// A folder of its own for each job of this name, not made yet; what a crash cut of earlier ones is ended first.
@@ -114,11 +172,83 @@ impl ProjectCommands<'_> {
     }
 
     /// A command that was ended from outside.
-    pub(crate) fn stopped(&self) -> Interrupt {
+    fn stopped(&self) -> Interrupt {
         if self.signs.fenced.is_cancelled() {
             Interrupt::Fenced
         } else {
             Interrupt::Stopping
         }
+    }
+}
+
+/// Tells how a command ended; none when it was stopped from outside.
+fn command_end(exit: Option<&Exit>) -> Option<CommandEnd> {
+    let Some(exit) = exit else {
+        return Some(CommandEnd::Vanished);
+    };
+    Some(match (exit.ended, exit.status, exit.signal) {
+        (Ended::Stopped, _, _) => return None,
+        (Ended::Agent, Some(0), _) => CommandEnd::Passed,
+        (Ended::Agent, _, _) => CommandEnd::Failed,
+        (Ended::IdleLimit | Ended::TotalLimit, _, _) => CommandEnd::TimedOut,
+        (Ended::Lost, _, Some(signal)) if is_own_doing(signal) => CommandEnd::Crashed(signal),
+        (Ended::DaemonGone | Ended::Lost, _, _) => CommandEnd::Killed,
+        (Ended::NotStarted, _, _) => {
+            let why = exit.detail.clone();
+            CommandEnd::NotStarted(why.unwrap_or_else(|| "it is not there".into()))
+        }
+    })
+}
+
+/// Signals that a program brings upon itself: its code's fault, not the machine's.
+fn is_own_doing(signal: i32) -> bool {
+    use rustix::process::Signal;
+    [
+        Signal::ABORT,
+        Signal::BUS,
+        Signal::FPE,
+        Signal::ILL,
+        Signal::SEGV,
+        Signal::SYS,
+        Signal::TRAP,
+    ]
+    .iter()
+    .any(|own| own.as_raw() == signal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_command_tells_whose_fault_it_is() {
+        let exit = |ended, status, signal| Exit {
+            ended,
+            status,
+            signal,
+            stdout_bytes: 0,
+            stderr_bytes: 0,
+            leftovers: 0,
+            survivors: 0,
+            elapsed_ms: 1,
+            detail: Some("no such file".into()),
+        };
+        let not_started = CommandEnd::NotStarted("no such file".into());
+        for (ended, status, signal, end) in [
+            (Ended::Agent, Some(0), None, Some(CommandEnd::Passed)),
+            (Ended::Agent, Some(3), None, Some(CommandEnd::Failed)),
+            (Ended::IdleLimit, None, Some(15), Some(CommandEnd::TimedOut)),
+            (Ended::TotalLimit, Some(0), None, Some(CommandEnd::TimedOut)),
+            (Ended::Lost, None, Some(11), Some(CommandEnd::Crashed(11))),
+            (Ended::Lost, None, Some(9), Some(CommandEnd::Killed)),
+            (Ended::Lost, None, None, Some(CommandEnd::Killed)),
+            (Ended::DaemonGone, None, Some(11), Some(CommandEnd::Killed)),
+            (Ended::NotStarted, None, None, Some(not_started)),
+            (Ended::Stopped, None, Some(15), None),
+        ] {
+            let told = command_end(Some(&exit(ended, status, signal)));
+            assert_eq!(told, end, "{ended} {status:?} {signal:?}");
+        }
+        assert_eq!(command_end(None), Some(CommandEnd::Vanished));
     }
 }

@@ -7,18 +7,14 @@ use serde_json::json;
 
 use super::gate_run::output_end;
 use super::gate_summary::gate_summary;
-use super::project_commands::{ProjectCommand, ProjectCommands};
+use super::project_commands::{CommandEnd, FinishedCommand, ProjectCommand, ProjectCommands};
 use crate::blackboard as bb;
 use crate::clock;
 use crate::closed_enum::closed_enum;
 use crate::dispatch::interrupt::Interrupt;
 use crate::dispatch::run::launch::{CommandSite, make_folder};
-use crate::dispatch::run::recover::SETTLE;
 use crate::dispatch::task::Task;
 use crate::event::{EventType, NewEvent};
-use crate::failpoint::crash_point;
-use crate::process::{self, Exit, Stream};
-use crate::work::Ended;
 
 /// Maximum number of bytes of a failed set-up's output in the reason of a hold.
 const OUTPUT_TAIL: usize = 1_200;
@@ -90,63 +86,37 @@ impl ProjectCommands<'_> {
             stdin: dir.join("no-input"),
             limit: self.settings.limits.setup,
         };
-        let job = self.job(command).await?;
-        crash_point!("setup.before");
-        self.run(&job).await?;
-        crash_point!("setup.after");
-        if process::read_exit(&dir)?.is_none() {
-            process::settle(&dir, SETTLE).await?;
-        }
+        let done = self.run(command).await?;
         if let Some(task) = self.task {
-            task.record_set_up(place, &site.place.path, process::read_exit(&dir)?)
-                .await?;
+            task.record_set_up(place, &site.place.path, &done).await?;
         }
-        self.judge_setup(&dir)
-    }
-
-    fn judge_setup(&self, dir: &Path) -> Result<Option<SetUpFailure>, Interrupt> {
         let command = self.rules.setup.join(" ");
-        let Some(exit) = process::read_exit(dir)? else {
-            return Err(Interrupt::hold(format!(
-                "the set-up `{command}` vanished without a word"
-            )));
-        };
-        let Exit { ended, status, .. } = exit;
-        let failure = |what: String| {
-            let text = |stream| {
-                process::read_output(dir, stream)
-                    .map(|kept| kept.text)
-                    .unwrap_or_default()
-            };
-            SetUpFailure {
-                what,
-                status,
-                output: Some(format!("{}{}", text(Stream::Stdout), text(Stream::Stderr))),
-            }
+        let failure = |what: String| SetUpFailure {
+            what: format!("the set-up `{command}` {what}"),
+            status: done.status,
+            output: Some(done.output()),
         };
         let failed = || {
-            let status = status
+            let status = done
+                .status
                 .map(|status| format!(" (status {status})"))
                 .unwrap_or_default();
-            failure(format!("the set-up `{command}` failed{status}"))
+            failure(format!("failed{status}"))
         };
-        match (ended, status) {
-            (Ended::Agent, Some(0)) => Ok(None),
-            (Ended::Agent, _) => Ok(Some(failed())),
-            (Ended::Stopped, _) => Err(self.stopped()),
-            (Ended::NotStarted, _) => {
-                let why = exit.detail.unwrap_or_else(|| "it is not there".into());
-                Err(Interrupt::hold(format!(
-                    "the set-up `{command}` can't be started: {why}"
-                )))
-            }
-            (Ended::IdleLimit | Ended::TotalLimit, _) => {
-                let limit = self.settings.limits.setup.as_secs();
-                Ok(Some(failure(format!(
-                    "the set-up `{command}` was ended after {limit} s"
-                ))))
-            }
-            (Ended::DaemonGone | Ended::Lost, _) => Err(failed().hold()),
+        match &done.end {
+            CommandEnd::Passed => Ok(None),
+            CommandEnd::Failed => Ok(Some(failed())),
+            CommandEnd::TimedOut => Ok(Some(failure(format!(
+                "was ended after {} s",
+                self.settings.limits.setup.as_secs()
+            )))),
+            CommandEnd::NotStarted(why) => Err(Interrupt::hold(format!(
+                "the set-up `{command}` can't be started: {why}"
+            ))),
+            CommandEnd::Crashed(_) | CommandEnd::Killed => Err(failed().hold()),
+            CommandEnd::Vanished => Err(Interrupt::hold(format!(
+                "the set-up `{command}` vanished without a word"
+            ))),
         }
     }
 }
@@ -163,21 +133,22 @@ fn explained(output: &str) -> String {
 }
 
 impl Task {
-    /// A set-up that somebody stopped is not one that ran.
-    pub(crate) async fn record_set_up(
+    async fn record_set_up(
         &self,
         place: SetUpPlace,
         path: &Path,
-        exit: Option<Exit>,
+        done: &FinishedCommand,
     ) -> Result<(), Interrupt> {
-        let result = match exit.as_ref().map(|exit| (exit.ended, exit.status)) {
-            Some((Ended::Stopped, _)) => return Ok(()),
-            Some((Ended::Agent, Some(0))) => SetUpResult::Done,
-            Some((Ended::IdleLimit | Ended::TotalLimit, _)) => SetUpResult::TimedOut,
-            Some((Ended::NotStarted, _)) => SetUpResult::NotStarted,
-            Some((Ended::Agent | Ended::DaemonGone | Ended::Lost, _)) | None => SetUpResult::Failed,
+        let result = match done.end {
+            CommandEnd::Passed => SetUpResult::Done,
+            CommandEnd::TimedOut => SetUpResult::TimedOut,
+            CommandEnd::NotStarted(_) => SetUpResult::NotStarted,
+            CommandEnd::Failed
+            | CommandEnd::Crashed(_)
+            | CommandEnd::Killed
+            | CommandEnd::Vanished => SetUpResult::Failed,
         };
-        let elapsed_ms = exit.as_ref().map_or(0, |exit| exit.elapsed_ms);
+        let elapsed_ms = done.elapsed_ms;
         let summary = format!(
             "set-up of the {place} {}: {result} after {elapsed_ms} ms",
             path.display()
@@ -185,7 +156,7 @@ impl Task {
         let event =
             NewEvent::about(&self.change.change_id, EventType::SetupRun, summary).with(json!({
                 "place": place, "path": path, "command": self.rules.setup, "result": result,
-                "status": exit.and_then(|exit| exit.status), "elapsed_ms": elapsed_ms,
+                "status": done.status, "elapsed_ms": elapsed_ms,
             }));
         self.write("setup_run", move |conn| {
             bb::append(conn, &event, clock::now()).map(drop)

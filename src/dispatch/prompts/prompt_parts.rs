@@ -7,6 +7,7 @@ use crate::blackboard::{self as bb, Coverage, LeftOut, Rest};
 use crate::dispatch::interrupt::Interrupt;
 use crate::dispatch::task::Task;
 use crate::dispatch::worktree::preflight::{budget_left, named};
+use crate::proposal::{Bound, Decision, Escalation, decision};
 use crate::pull_request::Feedback;
 use crate::review_text::FindingAnswer;
 use crate::work::{Rejection, Run};
@@ -101,14 +102,20 @@ impl Task {
         } else {
             "listed by"
         };
-        Ok(Some(Rest {
-            reason: format!(
+        let escalation = Escalation::new(
+            format!(
                 "{texts} not given to an agent ({}), as {why}",
                 named(&names)
             ),
-            decide: format!(
-                "read what was left out ({list} `remand events --change {id} --json`); then `remand refine {id}` starts another fix with it, or accept the change as it is (`remand approve {id}`)"
+            decision!(
+                "read what was left out ({list} {events}); then {refine} starts another fix with it, or accept the change as it is ({approve})",
+                events = Decision::command(format!("remand events --change {id} --json")),
+                refine = Decision::command(format!("remand refine {id}")),
+                approve = Decision::approve(id),
             ),
+        );
+        Ok(Some(Rest {
+            escalation: escalation.at_bound(Bound::PromptSize),
             left_out,
         }))
     }

@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::blackboard::PastReview;
 use crate::change::Change;
 use crate::finding::Verdict;
+use crate::proposal::Bound;
 
 /// The forge takes 65,536 characters.
 const MOST: usize = 60_000;
@@ -181,27 +182,37 @@ fn left_out(rest: &[Value]) -> String {
 
 /// Why a person is needed, in words that name nothing of the machine where it was found out.
 fn escalated(kind: &str, change: &Change) -> String {
-    let (budget, number) = (&change.budget, change.pr_number.unwrap_or_default());
+    if let Ok(bound) = kind.parse() {
+        return at_bound(bound, change);
+    }
     match kind {
-        "cycles" => format!(
-            "PR #{number} exceeded max fix cycles ({}) — requires human review",
-            budget.max_fix_cycles
-        ),
-        "total_fixes" => format!(
-            "PR #{number} used all {} fixes that it may have",
-            budget.max_total_fixes
-        ),
-        "time" => "its agents used all the time that they may".to_owned(),
-        "tokens" => "its agents used all the tokens that they may".to_owned(),
-        "money" => "its agents spent all the money that they may".to_owned(),
-        "no_progress" => "the fixes make no progress".to_owned(),
-        "reverted" => "a fix of ours was taken back, so no more are made by themselves".to_owned(),
-        "prompt_size" => "more was asked for than an agent could be told".to_owned(),
-        "unreadable" => "it could not be read for a while".to_owned(),
         "discussion" => "a review asks for a discussion".to_owned(),
         "review_fix" => "an agent was to fix this, and no fix came of it".to_owned(),
         "code_review" => "an agent was to review this, and no review came of it".to_owned(),
         _ => "it does not go on by itself".to_owned(),
+    }
+}
+
+fn at_bound(bound: Bound, change: &Change) -> String {
+    let (budget, number) = (&change.budget, change.pr_number.unwrap_or_default());
+    match bound {
+        Bound::Cycles => format!(
+            "PR #{number} exceeded max fix cycles ({}) — requires human review",
+            budget.max_fix_cycles
+        ),
+        Bound::TotalFixes => format!(
+            "PR #{number} used all {} fixes that it may have",
+            budget.max_total_fixes
+        ),
+        Bound::Time => "its agents used all the time that they may".to_owned(),
+        Bound::Tokens => "its agents used all the tokens that they may".to_owned(),
+        Bound::Money => "its agents spent all the money that they may".to_owned(),
+        Bound::NoProgress => "the fixes make no progress".to_owned(),
+        Bound::Reverted => {
+            "a fix of ours was taken back, so no more are made by themselves".to_owned()
+        }
+        Bound::PromptSize => "more was asked for than an agent could be told".to_owned(),
+        Bound::Unreadable => "it could not be read for a while".to_owned(),
     }
 }
 

@@ -14,6 +14,7 @@ use crate::event::{EventType, NewEvent};
 use crate::failpoint::crash_point;
 use crate::git::{Place, RestorePoint, Worktree};
 use crate::github::{Answer, Github, GithubError};
+use crate::proposal::{Decision, decision};
 use crate::pull_request::{PostReviews, Pull, PullState};
 use crate::remote::{Ours, Remote, RemoteError, Undone};
 use crate::secret::Secret;
@@ -139,10 +140,12 @@ impl Task {
                     format!(
                         "settings of git that decide a push changed while an agent ran{which}: nothing is pushed"
                     ),
-                    format!(
-                        "are they yours? then `remand retry {} --accept-git-settings`; if not, remove them from your git \
-                         configuration",
-                        self.change.change_id
+                    decision!(
+                        "are they yours? then {accept}; if not, remove them from your git configuration",
+                        accept = Decision::command(format!(
+                            "remand retry {} --accept-git-settings",
+                            self.change.change_id
+                        )),
                     ),
                 ))
             }

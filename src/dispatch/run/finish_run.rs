@@ -8,12 +8,12 @@ use serde_json::json;
 use super::launch::{mark_file, swap_record};
 use super::moved_branches::restore_branches;
 use super::recover::{SETTLE, commits_since};
-use crate::agent::{self, Outcome, Phase};
+use crate::agent::{self, End, Outcome, Phase};
 use crate::blackboard::{self as bb, RunEnd};
 use crate::change::HoldKind;
-use crate::clock::{self, Time};
+use crate::clock;
 use crate::dispatch::Dispatch;
-use crate::dispatch::interrupt::{Interrupt, StepFailure};
+use crate::dispatch::interrupt::Interrupt;
 use crate::dispatch::task::Task;
 use crate::dispatch::worktree::preflight::{gone, named};
 use crate::event::{EventType, NewEvent, TargetType};
@@ -22,25 +22,16 @@ use crate::files::{self, RECORD};
 use crate::git::{CheckoutFingerprint, GitError, Place, RestorePoint, Restored};
 use crate::process::{self, Exit};
 use crate::project_settings::MainCheckout;
+use crate::proposal::{Decision, Escalation, decision};
 use crate::work::{Ended, Run};
 
 /// How many changes outside the worktree a sentence names.
 const SAID: usize = 40;
 
-/// What an end means here: to the agent's end comes that of its worktree.
+/// The end of a run: that of its agent, or of its worktree.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum RunOutcome {
-    Good,
-    /// Nobody's fault: again, a bounded number of times.
-    Lost,
-    Stopped,
-    /// Its session was not there: again, in a new one.
-    NoSession,
-    Hold {
-        reason: String,
-        until: Option<Time>,
-    },
-    Failed(String),
+enum RunOutcome {
+    Agent(End),
     /// The worktree is not there any more, and with it all that was not committed.
     NoWorktree,
     /// Somebody has committed there since it ended.
@@ -78,12 +69,12 @@ impl Task {
         let mut over = self.over(run, &dir, &dropped).await?;
         if self.fenced.is_cancelled() {
             // Nobody waits for its work any more: it is kept aside like that of any other run that was ended.
-            over.end = RunOutcome::Stopped;
-        } else if over.end == RunOutcome::Stopped && !self.is_told_to_end() {
+            over.end = RunOutcome::Agent(End::Stopped);
+        } else if over.end == RunOutcome::Agent(End::Stopped) && !self.is_told_to_end() {
             // By a signal that was not ours: counted, or an agent that ends its own shim would run for ever.
-            over.end = RunOutcome::Lost;
+            over.end = RunOutcome::Agent(End::Lost);
         }
-        let is_put_back = over.end != RunOutcome::Good
+        let is_put_back = over.end != RunOutcome::Agent(End::Good)
             || phase == Phase::Review
             || self.is_for_a_person(&over.checkout);
         let later = if is_put_back {
@@ -109,7 +100,7 @@ impl Task {
     async fn without_worktree(&self, run: &Run, phase: Phase, dir: &Path) -> Result<(), Interrupt> {
         let mut over = self.over(run, dir, &[]).await?;
         over.end = if self.fenced.is_cancelled() {
-            RunOutcome::Stopped
+            RunOutcome::Agent(End::Stopped)
         } else {
             RunOutcome::NoWorktree
         };
@@ -129,7 +120,6 @@ impl Task {
     ) -> Result<FinishedRun, Interrupt> {
         let exit = process::read_exit(dir)?;
         let told = agent::outcome(dir, exit.as_ref());
-        let end = RunOutcome::from(told.end.clone());
         let mut events = Vec::new();
         let about = |event_type, summary: String| {
             NewEvent::about(&run.change_id, event_type, summary).on(TargetType::Run, &run.run_id)
@@ -160,28 +150,15 @@ impl Task {
         }
         let checkout = self.checkout_changes(dir).await;
         let cost_micros = self.dispatch.cost_of(run, &told).await?;
-        let ended = exit.as_ref().map_or(Ended::Lost, |exit| exit.ended);
+        let mut run_end = run_end(exit.as_ref(), &told, cost_micros);
         // It may say itself that somebody ended it.
-        let ended = if ended == Ended::Agent && end == RunOutcome::Lost {
-            Ended::Lost
-        } else {
-            ended
-        };
-        let run_end = RunEnd {
-            ended: Some(ended),
-            exit_status: exit.as_ref().and_then(|exit| exit.status).map(i64::from),
-            signal: exit.as_ref().and_then(|exit| exit.signal).map(i64::from),
-            elapsed_ms: exit
-                .as_ref()
-                .map_or(0, |exit| i64::try_from(exit.elapsed_ms).unwrap_or(i64::MAX)),
-            session: told.session,
-            tokens: told.tokens,
-            cost_micros,
-            wip: None,
-            note: told.odd.or_else(|| leftovers(exit.as_ref())),
-        };
+        if run_end.ended == Some(Ended::Agent) && told.end == End::Lost {
+            run_end.ended = Some(Ended::Lost);
+        }
+        run_end.session = told.session;
+        run_end.note = told.odd.or_else(|| leftovers(exit.as_ref()));
         Ok(FinishedRun {
-            end,
+            end: RunOutcome::Agent(told.end),
             run_end,
             events,
             checkout,
@@ -220,7 +197,8 @@ impl Task {
         } = over;
         let escalate_checkout = self.is_for_a_person(&checkout);
         // What a fixer wrote while it was elsewhere too is not used; what a reviewer said still counts.
-        let discarded = end != RunOutcome::Good || (escalate_checkout && phase == Phase::Fix);
+        let discarded =
+            end != RunOutcome::Agent(End::Good) || (escalate_checkout && phase == Phase::Fix);
         let max_lost = self.dispatch.settings.max_lost_runs;
         let fenced = self.fenced.is_cancelled();
         let (claim, id, change_id, item_id) = (
@@ -240,7 +218,7 @@ impl Task {
                 if discarded {
                     bb::discard_run(conn, &id)?;
                 }
-                if fenced || ending != RunOutcome::Lost {
+                if fenced || ending != RunOutcome::Agent(End::Lost) {
                     return Ok(0);
                 }
                 let lost = bb::lose_run(conn, &claim)?;
@@ -256,33 +234,28 @@ impl Task {
             .await?;
         self.see_settings().await?;
         self.dispatch.after.notify_one();
-        let fail = |reason: String, decide: &str| {
-            Err(Interrupt::Fail(StepFailure {
-                reason,
-                decide: decide.into(),
-                bound: None,
-                final_verdict: None,
-                wip: wip.clone(),
-            }))
+        let fail = |reason: String, decision: Decision| {
+            let escalation = Escalation::new(reason, decision).with_wip(wip.clone());
+            Err(escalation.into())
         };
         match end {
-            RunOutcome::Good if escalate_checkout => fail(
+            RunOutcome::Agent(End::Good) if escalate_checkout => fail(
                 format!(
                     "the main checkout changed during {}: {}",
                     run.run_id,
                     named(&checkout)
                 ),
-                "look at the main checkout (`git status` there), then retry",
+                "look at the main checkout (`git status` there), then retry".into(),
             ),
-            RunOutcome::Good => Ok(()),
-            RunOutcome::Lost if lost >= max_lost => fail(
+            RunOutcome::Agent(End::Good) => Ok(()),
+            RunOutcome::Agent(End::Lost) if lost >= max_lost => fail(
                 format!("{lost} runs in a row vanished without a word"),
-                "find out what ends them (memory? a restart?), then retry",
+                "find out what ends them (memory? a restart?), then retry".into(),
             ),
-            RunOutcome::Lost => Ok(()),
+            RunOutcome::Agent(End::Lost) => Ok(()),
             RunOutcome::NoWorktree => fail(
                 format!("{} since {} ran in it", gone(self.worktree()), run.run_id),
-                &self.bring_back(),
+                self.bring_back().into(),
             ),
             // Whatever the branch is at now is reviewed.
             RunOutcome::Overtaken(_) if phase == Phase::Review => Ok(()),
@@ -292,28 +265,28 @@ impl Task {
                     run.run_id,
                     named(&later)
                 ),
-                &format!(
-                    "look at them in {}, then {}",
-                    self.change.worktree,
-                    self.change.submit_advice()
+                decision!(
+                    "look at them in {worktree}, then {submit}",
+                    worktree = self.change.worktree.as_str().into(),
+                    submit = self.change.submit_advice(),
                 ),
             ),
-            RunOutcome::NoSession => Ok(()),
-            RunOutcome::Stopped => Err(if fenced {
+            RunOutcome::Agent(End::NoSession) => Ok(()),
+            RunOutcome::Agent(End::Stopped) => Err(if fenced {
                 Interrupt::Fenced
             } else {
                 Interrupt::Stopping
             }),
-            RunOutcome::Hold { reason, until } => Err(Interrupt::Hold {
+            RunOutcome::Agent(End::Hold { reason, until }) => Err(Interrupt::Hold {
                 kind: HoldKind::Environment,
                 reason,
                 until,
             }),
-            RunOutcome::Failed(reason) => fail(
+            RunOutcome::Agent(End::Failed(reason)) => fail(
                 format!("the {phase} agent `{}` failed: {reason}", run.agent),
-                &format!(
-                    "see what it said (`remand log {}`), mend it, then retry",
-                    run.run_id
+                decision!(
+                    "see what it said ({log}), mend it, then retry",
+                    log = Decision::command(format!("remand log {}", run.run_id)),
                 ),
             ),
         }
@@ -399,19 +372,6 @@ impl Dispatch {
     }
 }
 
-impl From<agent::End> for RunOutcome {
-    fn from(end: agent::End) -> Self {
-        match end {
-            agent::End::Good => Self::Good,
-            agent::End::Lost => Self::Lost,
-            agent::End::Stopped => Self::Stopped,
-            agent::End::NoSession => Self::NoSession,
-            agent::End::Hold { reason, until } => Self::Hold { reason, until },
-            agent::End::Failed(reason) => Self::Failed(reason),
-        }
-    }
-}
-
 impl FinishedRun {
     /// Adds one event for all that changed outside the worktree.
     fn tell_outside(&mut self, run: &Run, moved: Vec<String>) {
@@ -440,7 +400,7 @@ impl FinishedRun {
     fn tell_restored(&mut self, restored: &Restored, run: &Run, phase: Phase) {
         self.run_end.wip.clone_from(&restored.wip);
         let kept = restored.wip.is_some() || !restored.moved_aside.is_empty();
-        if kept && self.end == RunOutcome::Good && phase == Phase::Review {
+        if kept && self.end == RunOutcome::Agent(End::Good) && phase == Phase::Review {
             let summary = format!(
                 "{} edited what it was to review; undone, kept on refs/remand/wip/{}",
                 run.agent, run.run_id
@@ -450,6 +410,19 @@ impl FinishedRun {
                 .with(json!({ "run_id": run.run_id, "wip": restored.wip, "moved_aside": restored.moved_aside }));
             self.events.push(event);
         }
+    }
+}
+
+/// The end of a run's row, as far as its shim and its agent tell.
+pub(super) fn run_end(exit: Option<&Exit>, told: &Outcome, cost_micros: Option<i64>) -> RunEnd {
+    RunEnd {
+        ended: Some(exit.map_or(Ended::Lost, |exit| exit.ended)),
+        exit_status: exit.and_then(|exit| exit.status).map(i64::from),
+        signal: exit.and_then(|exit| exit.signal).map(i64::from),
+        elapsed_ms: exit.map_or(0, |exit| i64::try_from(exit.elapsed_ms).unwrap_or(i64::MAX)),
+        tokens: told.tokens,
+        cost_micros,
+        ..RunEnd::default()
     }
 }
 

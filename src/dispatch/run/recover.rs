@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::finish_run::run_end;
 use super::launch::swap_record;
 use super::moved_branches::restore_branches;
 use super::worktree_lock::WorktreeLock;
@@ -19,7 +20,7 @@ use crate::dispatch::worktree::preflight::{head_at, named, short};
 use crate::event::{EventType, NewEvent, TargetType};
 use crate::git::{Git, Place, RestorePoint};
 use crate::process;
-use crate::work::{Ended, Run};
+use crate::work::Run;
 
 /// How long a shim may take to end everything before it is ended itself.
 pub(crate) const SETTLE: Duration = Duration::from_secs(60);
@@ -89,18 +90,11 @@ impl Dispatch {
         };
         let exit = process::read_exit(&dir)?;
         let told = agent::outcome(&dir, exit.as_ref());
+        // What it used was used, though nobody goes on with it.
+        let cost_micros = self.cost_of(run, &told).await?;
         let end = RunEnd {
-            ended: Some(exit.as_ref().map_or(Ended::Lost, |exit| exit.ended)),
-            exit_status: exit.as_ref().and_then(|exit| exit.status).map(i64::from),
-            signal: exit.as_ref().and_then(|exit| exit.signal).map(i64::from),
-            elapsed_ms: exit
-                .as_ref()
-                .map_or(0, |exit| i64::try_from(exit.elapsed_ms).unwrap_or(i64::MAX)),
-            // What it used was used, though nobody goes on with it.
-            tokens: told.tokens,
-            cost_micros: self.cost_of(run, &told).await?,
             wip: wip.clone(),
-            ..RunEnd::default()
+            ..run_end(exit.as_ref(), &told, cost_micros)
         };
         let (run_id, change_id) = (run.run_id.clone(), run.change_id.clone());
         self.db

@@ -9,10 +9,11 @@ use rustix::io::Errno;
 use crate::blackboard as bb;
 use crate::change::{Change, HoldKind, dollars};
 use crate::clock;
-use crate::dispatch::interrupt::{Interrupt, StepFailure};
+use crate::dispatch::interrupt::Interrupt;
 use crate::dispatch::settings::DayBound;
 use crate::dispatch::task::Task;
 use crate::git::{GitError, HeadAt, Worktree};
+use crate::proposal::{Decision, Escalation, decision};
 
 /// How many paths are named before "and N more".
 const NAMED: usize = 5;
@@ -298,10 +299,10 @@ impl Task {
                     short(&head),
                     short(&expected)
                 ),
-                format!(
-                    "look at it in {}, then {}",
-                    self.change.worktree,
-                    self.change.submit_advice()
+                decision!(
+                    "look at it in {worktree}, then {submit}",
+                    worktree = self.change.worktree.as_str().into(),
+                    submit = self.change.submit_advice(),
                 ),
             ));
         }
@@ -370,16 +371,15 @@ pub(crate) fn budget_left(change: &Change) -> Result<(), Interrupt> {
         return Ok(());
     };
     let id = &change.change_id;
-    Err(Interrupt::Fail(StepFailure {
-        reason: format!("{id} {} — requires human review", change.budget.used(spent)),
-        decide: format!(
-            "allow more (`{}`), or finish it by hand (`remand cancel {id}`)",
-            change.more_command(spent)
+    let escalation = Escalation::new(
+        format!("{id} {} — requires human review", change.budget.used(spent)),
+        decision!(
+            "allow more ({more}), or finish it by hand ({cancel})",
+            more = change.more_command(spent),
+            cancel = Decision::cancel(id),
         ),
-        bound: Some(spent.word()),
-        final_verdict: None,
-        wip: None,
-    }))
+    );
+    Err(escalation.at_bound(spent).into())
 }
 
 /// Where worktrees may be: as configured, else the folder that holds the main checkout.
