@@ -23,6 +23,7 @@ mod fingerprint;
 mod git;
 mod github;
 mod heartbeat;
+mod human_time;
 mod intake;
 mod process;
 mod prompt;

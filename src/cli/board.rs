@@ -10,8 +10,8 @@ use crate::cli::frame::error::ExitCode;
 use crate::cli::frame::running_daemon;
 use crate::cli::frame::ui::Table;
 use crate::cli::view::change_view::ChangeView;
-use crate::cli::view::human_time::ago;
 use crate::clock::Time;
+use crate::human_time::ago;
 use crate::sanitize;
 
 /// The order of the board's columns, from what needs a person to what is done.

@@ -14,7 +14,8 @@ use crate::cli::frame::ui::{Line, TextStyle};
 use crate::cli::view::explain::Explanation;
 use crate::cli::view::facts::Facts;
 use crate::config::explain::Difference;
-use crate::daemon::{self, first_line};
+use crate::daemon;
+use crate::diagnostic::title;
 use crate::event::{Event, EventType};
 
 /// How long the daemon may take to answer.
@@ -180,7 +181,7 @@ pub(crate) fn banner(ctx: &mut CommandContext) -> Result<()> {
 pub(crate) fn sentence(changed: &bb::Changed) -> String {
     format!(
         "a changed configuration is not in force, and nothing is pushed: {}",
-        first_line(&changed.reason)
+        title(&changed.reason)
     )
 }
 
@@ -195,7 +196,7 @@ pub(crate) fn command(changed: &bb::Changed) -> &'static str {
 pub(super) fn and_not_in_force(mut told: Explanation, facts: &Facts) -> Explanation {
     if let Some(changed) = &facts.configuration {
         told.answer
-            .push_str(&format!("; {}", first_line(&changed.reason)));
+            .push_str(&format!("; {}", title(&changed.reason)));
         told.commands.insert(0, command(changed).to_owned());
     }
     told

@@ -5,14 +5,14 @@ use clap::{Args, ValueEnum};
 
 use super::Named;
 use crate::blackboard as bb;
-use crate::change::{Change, ProjectId, Shadow, ShadowMode};
+use crate::change::{Change, ProjectId, Shadow, ShadowMode, shadow_setting};
 use crate::cli::frame::context::CommandContext;
 use crate::cli::frame::error::ExitCode;
 use crate::cli::view::change_view::told;
 use crate::cli::view::explain::{Explanation, may_finish, say};
 use crate::cli::view::facts::Facts;
 use crate::config::Loaded;
-use crate::daemon::{UnreadShadow, shadow_written};
+use crate::daemon::UnreadShadow;
 use crate::work::Source;
 
 /// Only show what would be done for a change, or do it for real again
@@ -158,7 +158,7 @@ fn sentence(facts: &Facts) -> String {
         Some(_) => String::new(),
         None => format!(
             ", as the settings say (`shadow = {}`)",
-            shadow_written(facts.shadow_mode)
+            shadow_setting(facts.shadow_mode)
         ),
     };
     let what = match facts.shadow_mode {

@@ -13,10 +13,10 @@ use crate::cli::frame::error::{CommandError, ExitCode};
 use crate::cli::frame::pr_ref::PrRef;
 use crate::cli::frame::ui::Line;
 use crate::cli::view::change_view::{field, print_answer, short};
-use crate::cli::view::human_time::{ago, span};
 use crate::cli::view::unwatched_pr::UnwatchedPr;
 use crate::event::Event;
 use crate::finding::{FindingId, Resolution, ReviewId};
+use crate::human_time::{ago, span};
 use crate::work::{Item, ItemId, Rejection, RejectionId, Run, RunId};
 
 /// Show anything that has an id, in full

@@ -17,9 +17,9 @@ use crate::cli::frame::error::ExitCode;
 use crate::cli::frame::running_daemon::{self, RunningDaemon};
 use crate::cli::frame::ui::{Line, TextStyle};
 use crate::cli::view::change_view::{ChangeView, field, look_of, print_answer, short};
-use crate::cli::view::human_time::{ago, ahead, span};
 use crate::cli::view::redraw;
 use crate::clock::Time;
+use crate::human_time::{ago, ahead, span};
 use crate::pull_request::{Feedback, PullRow, Trust};
 use crate::work::{ItemId, Run, RunId, Status};
 

@@ -17,9 +17,9 @@ use crate::cli::view::change_view::print_answer;
 use crate::cli::view::event_filter::led_here;
 use crate::cli::view::explain::{Explanation, answer};
 use crate::cli::view::facts::{Around, Facts};
-use crate::cli::view::human_time::ago;
 use crate::clock::Time;
 use crate::event::{Event, EventType, TargetType};
+use crate::human_time::ago;
 use crate::work::{Item, Rejection, RejectionState, Status};
 
 /// How many events are shown.

@@ -6,12 +6,12 @@ use serde::Serialize;
 use super::board_cell::brief;
 use super::explain::{Explanation, answer};
 use super::facts::{Around, Facts};
-use super::human_time::ago;
 use crate::blackboard::{self as bb, BoardRow, Conn};
 use crate::change::{Change, ChangeId, State};
 use crate::cli::frame::context::CommandContext;
 use crate::cli::frame::error::ExitCode;
 use crate::cli::frame::ui::{Line, TextStyle};
+use crate::human_time::ago;
 use crate::pull_request::PullRow;
 use crate::sanitize::cap;
 

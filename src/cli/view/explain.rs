@@ -4,7 +4,6 @@
 use serde::Serialize;
 
 use super::facts::{Daemon, Facts, Holder, word};
-use super::human_time::{ago, ahead};
 use crate::blackboard::{self as bb};
 use crate::change::State;
 use crate::cli::reload;
@@ -13,6 +12,7 @@ use crate::cli::stop;
 use crate::clock::Time;
 use crate::evaluator::review_feedback::takes_fixes;
 use crate::event::EventType;
+use crate::human_time::{ago, ahead};
 use crate::work::{Item, Rejection, Source, Status};
 
 /// The sentence.

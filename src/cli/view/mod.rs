@@ -5,6 +5,5 @@ pub(super) mod change_view;
 pub(super) mod event_filter;
 pub(super) mod explain;
 pub(super) mod facts;
-pub(super) mod human_time;
 pub(super) mod redraw;
 pub(super) mod unwatched_pr;

@@ -5,12 +5,12 @@ use serde::Serialize;
 
 use super::explain::Explanation;
 use super::facts::Daemon;
-use super::human_time::{ago, ahead};
 use crate::blackboard::{self as bb, Discovery, Project};
 use crate::cli::frame::context::CommandContext;
 use crate::cli::frame::pr_ref::{PrRef, whole};
 use crate::clock::Time;
 use crate::config::discover::Discover;
+use crate::human_time::{ago, ahead};
 use crate::pull_request::{PullRow, PullState};
 
 /// All that is known of it.
