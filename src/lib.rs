@@ -15,6 +15,7 @@ mod dispatch;
 mod doctor;
 mod evaluator;
 mod event;
+mod explain;
 mod failpoint;
 mod fake_github;
 mod files;

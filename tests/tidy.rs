@@ -88,6 +88,8 @@ const EDGES: &[(&str, &[&str])] = &[
     // Interfaces.
     ("config", &[]),
     ("wake", &["blackboard"]),
+    // Why things are where they are: for the command line, and for whatever else shows it.
+    ("explain", &["blackboard", "config", "evaluator", "process"]),
     (
         "daemon",
         &[
@@ -136,6 +138,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "dispatch",
             "doctor",
             "evaluator",
+            "explain",
             "git",
             "github",
             "heartbeat",

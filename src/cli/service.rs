@@ -18,7 +18,7 @@ use clap::{Args, Subcommand};
 use crate::cli::frame::context::CommandContext;
 use crate::cli::frame::error::{CommandError, ExitCode};
 use crate::cli::frame::ui::Line;
-use crate::cli::view::change_view::field;
+use crate::cli::view::print_change::field;
 use crate::diagnostic::title;
 use crate::service_unit;
 use crate::{config, daemon};

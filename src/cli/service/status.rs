@@ -15,7 +15,7 @@ use crate::cli::frame::context::CommandContext;
 use crate::cli::frame::error::ExitCode;
 use crate::cli::frame::running_daemon::RunningDaemon;
 use crate::cli::frame::ui::{Line, TextStyle};
-use crate::cli::view::change_view::field;
+use crate::cli::view::print_change::field;
 use crate::clock::Time;
 use crate::config;
 use crate::daemon;

@@ -1,8 +1,7 @@
-//! Everything that the answer of `why` is made from, gathered from the blackboard in one read.
+//! Everything that the explanation of a change is made from, gathered from the blackboard in one read.
 
-use crate::blackboard::{self as bb, BoardRow, Conn};
+use crate::blackboard::{self as bb, BoardRow, Conn, Project};
 use crate::change::{Change, HoldKind, Shadow};
-use crate::cli::frame::pr_ref::whole;
 use crate::clock::Time;
 use crate::event::{Event, EventType};
 use crate::process::ProcessId;
@@ -12,7 +11,7 @@ use crate::work::{Item, Rejection, RejectionState};
 /// How many events are looked through for the one that led here.
 const LOOK_BACK: i64 = 200;
 
-/// All that the sentence is made from.
+/// All that the explanation is made from.
 pub(crate) struct Facts {
     pub(crate) row: BoardRow,
     /// The newest ones, oldest first.
@@ -73,7 +72,7 @@ impl Facts {
         let pending = bb::rejections_of(conn, &change.change_id, Some(RejectionState::Pending))?;
         let pull = bb::pull_of_change(conn, &change.change_id)?;
         let pr = match change.pr_number {
-            Some(number) => Some(whole(&bb::project(conn, &change.project_id)?, number)),
+            Some(number) => Some(pr_name(&bb::project(conn, &change.project_id)?, number)),
             None => None,
         };
         let unposted = bb::waiting_posts(conn, &change.change_id)?;
@@ -162,6 +161,17 @@ fn holder_of(item: &Item) -> Holder {
     }
 }
 
-pub(crate) fn word<'a>(event: &'a Event, key: &str) -> Option<&'a str> {
+/// `owner/repo#42`, with the project's own spelling.
+pub(crate) fn pr_name(project: &Project, number: i64) -> String {
+    format!(
+        "{}#{number}",
+        project
+            .repo
+            .as_deref()
+            .unwrap_or(project.project_id.as_str())
+    )
+}
+
+pub(super) fn word<'a>(event: &'a Event, key: &str) -> Option<&'a str> {
     event.metadata.get(key)?.as_str()
 }
