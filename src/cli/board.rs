@@ -58,7 +58,7 @@ pub(crate) fn list(args: &ListArgs, ctx: &mut CommandContext) -> Result<ExitCode
         let rows = bb::board(conn, show, limit)?;
         let views = rows
             .into_iter()
-            .map(|row| ChangeView::gather(conn, row.change, around));
+            .map(|row| ChangeView::gather(conn, row, around));
         Ok((
             views.collect::<bb::Result<Vec<_>>>()?,
             bb::list_projects(conn)?.len(),

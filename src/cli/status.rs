@@ -92,7 +92,7 @@ pub(crate) fn one(ctx: &mut CommandContext, change: Change) -> Result<ExitCode> 
     let mut detail = ctx.read(|conn| {
         let id = change.change_id.clone();
         Ok(Detail {
-            view: ChangeView::gather(conn, change, around)?,
+            view: ChangeView::gather(conn, bb::board_row(conn, change)?, around)?,
             open_findings: bb::open_findings(conn, &id)?,
             reviews: bb::reviews_of(conn, &id)?,
             feedback: bb::said_of(conn, &id)?,

@@ -15,7 +15,7 @@ use crate::cli::frame::running_daemon;
 use crate::cli::frame::ui::{Line, Table, TextStyle};
 use crate::cli::view::print_change::print_answer;
 use crate::event::Event;
-use crate::explain::{self, Around, Explanation, Facts};
+use crate::explain::{self, Around, ChangeView, Explanation, led_here};
 use crate::human_time::ago;
 
 /// How many events are shown.
@@ -110,13 +110,14 @@ pub(crate) fn why(args: &WhyArgs, ctx: &mut CommandContext) -> Result<ExitCode> 
 fn report(conn: &Conn, thing: &Thing, around: Around) -> bb::Result<WhyReport> {
     let (id, own, change_id) = match thing {
         Thing::Change(change) => {
-            let facts = Facts::gather(conn, bb::change(conn, &change.change_id)?, around)?;
+            let id = &change.change_id;
+            let view = view(conn, id, around)?;
             return Ok(WhyReport {
-                id: change.change_id.to_string(),
-                answer: explain::explain(&facts),
+                id: id.to_string(),
+                fix_bound: fix_bound(conn, view.change())?,
+                answer: view.why,
                 change: None,
-                fix_bound: fix_bound(conn, &facts.row.change)?,
-                events: led_here(&facts),
+                events: led_here(conn, id, EVENTS)?,
             });
         }
         Thing::Item(item) => (
@@ -163,12 +164,12 @@ fn report(conn: &Conn, thing: &Thing, around: Around) -> bb::Result<WhyReport> {
         events: Vec::new(),
     };
     if let Some(change_id) = change_id {
-        let facts = Facts::gather(conn, bb::change(conn, &change_id)?, around)?;
-        report.fix_bound = fix_bound(conn, &facts.row.change)?;
-        report.events = led_here(&facts);
+        let view = view(conn, &change_id, around)?;
+        report.fix_bound = fix_bound(conn, view.change())?;
+        report.events = led_here(conn, &change_id, EVENTS)?;
         report.change = Some(OfChange {
             change_id,
-            answer: explain::explain(&facts),
+            answer: view.why,
         });
     }
     Ok(report)
@@ -181,9 +182,6 @@ fn fix_bound(conn: &Conn, change: &Change) -> bb::Result<Option<FixBound>> {
         .transpose()
 }
 
-fn led_here(facts: &Facts) -> Vec<Event> {
-    explain::led_here(&facts.events, EVENTS)
-        .into_iter()
-        .cloned()
-        .collect()
+fn view(conn: &Conn, id: &ChangeId, around: Around) -> bb::Result<ChangeView> {
+    ChangeView::gather(conn, bb::board_row(conn, bb::change(conn, id)?)?, around)
 }

@@ -2,7 +2,7 @@
 
 use super::because::Because;
 use super::explanation::Explanation;
-use super::facts::{Daemon, Facts, Holder, word};
+use super::facts::{Daemon, Facts, Holder, Situation, is_for_person, word};
 use super::note::{Note, not_in_force_command, stop_command, stop_sentence};
 use super::shadow::in_shadow;
 use crate::change::State;
@@ -13,48 +13,32 @@ use crate::work::{Item, Source, Status};
 
 /// Explains a change.
 pub(crate) fn explain(facts: &Facts) -> Explanation {
-    if facts.row.change.state.is_over() {
-        return overlooked(facts, over(facts));
-    }
-    let mut explanation = in_progress(facts).notes(Note::clock_set_back(facts));
+    let explanation = match Situation::of(&facts.row) {
+        Situation::Over => return overlooked(facts, over(facts)),
+        Situation::Escalated => escalated(facts)
+            .notes(Note::not_posted(facts))
+            .notes(Note::stopped(facts))
+            .notes(Note::in_shadow(facts)),
+        Situation::Paused => paused(facts)
+            .notes(Note::stopped(facts))
+            .notes(Note::in_shadow(facts)),
+        Situation::Held => held(facts).notes(Note::stopped(facts)),
+        Situation::Stopped => stopped(facts),
+        Situation::Shadow => in_shadow(facts),
+        Situation::Open(item) => {
+            and_trouble(facts, open(facts, item).notes(Note::wait_after(facts)))
+        }
+        Situation::Idle => and_trouble(facts, idle(facts).notes(Note::for_person(facts))),
+    };
+    let mut explanation = explanation.notes(Note::clock_set_back(facts));
     if facts.row.change.shadow {
         explanation.short = format!("shadow: {}", explanation.short);
     }
     explanation
 }
 
-fn in_progress(facts: &Facts) -> Explanation {
-    let change = &facts.row.change;
-    let waits = facts.row.open_item.is_some() || !facts.pending.is_empty();
-    if change.state == State::Escalated {
-        return escalated(facts)
-            .notes(Note::not_posted(facts))
-            .notes(Note::stopped(facts))
-            .notes(Note::in_shadow(facts));
-    }
-    if change.paused_by_person || change.paused_by_rules {
-        return paused(facts)
-            .notes(Note::stopped(facts))
-            .notes(Note::in_shadow(facts));
-    }
-    if change.held_until.is_some() {
-        return held(facts).notes(Note::stopped(facts));
-    }
-    if change.stopped && waits {
-        return stopped(facts);
-    }
-    if change.shadow && waits {
-        return in_shadow(facts);
-    }
-    let explanation = match &facts.row.open_item {
-        // What an evaluator wants a person to do is in nobody's way.
-        Some(item) if is_for_person(item) => idle(facts).notes([Note::ForPerson {
-            item_id: item.item_id.clone(),
-            title: item.title.clone(),
-        }]),
-        Some(item) => open(facts, item).notes(Note::wait_after(facts)),
-        None => idle(facts),
-    };
+/// Notes what is in the way of a change that goes its way.
+fn and_trouble(facts: &Facts, explanation: Explanation) -> Explanation {
     overlooked(facts, explanation)
         .notes(Note::not_read(facts))
         .notes(Note::not_posted(facts))
@@ -76,10 +60,6 @@ fn overlooked(facts: &Facts, explanation: Explanation) -> Explanation {
     } else {
         explanation
     }
-}
-
-fn is_for_person(item: &Item) -> bool {
-    item.metadata.get("evaluator").is_some()
 }
 
 /// What was under way when it was paused or stopped.

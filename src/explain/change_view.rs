@@ -24,8 +24,8 @@ pub(crate) struct ChangeView {
 }
 
 impl ChangeView {
-    pub(crate) fn gather(conn: &Conn, change: Change, around: Around) -> bb::Result<Self> {
-        let facts = Facts::gather(conn, change, around)?;
+    pub(crate) fn gather(conn: &Conn, row: BoardRow, around: Around) -> bb::Result<Self> {
+        let facts = Facts::gather(conn, row, around)?;
         Ok(Self {
             cycle: facts.row.change.cycle_text(),
             why: explain(&facts),

@@ -14,10 +14,9 @@ mod shadow;
 mod unwatched_pr;
 
 pub(crate) use because::Because;
-pub(crate) use change::explain;
 pub(crate) use change_view::ChangeView;
 pub(crate) use explanation::Explanation;
-pub(crate) use facts::{Around, Daemon, Facts, pr_name};
+pub(crate) use facts::{Around, Daemon, pr_name};
 pub(crate) use history::led_here;
 pub(crate) use note::{not_in_force_command, stop_command, stop_sentence};
 pub(crate) use records::{event, finding, item, project, rejection, review, run};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::facts::Facts;
+use super::facts::{Facts, is_for_person};
 use super::shadow::InShadow;
 use crate::blackboard::{self as bb, Changed, ChangedKind, Intent, Stopped};
 use crate::change::{ChangeId, ProjectId};
@@ -66,6 +66,15 @@ impl Note {
         let ids = facts.pending.iter();
         let ids: Vec<_> = ids.map(|one| one.rejection_id.clone()).collect();
         (!ids.is_empty()).then_some(Self::WaitAfter(ids))
+    }
+
+    pub(super) fn for_person(facts: &Facts) -> Option<Self> {
+        let item = facts.row.open_item.as_ref();
+        item.filter(|item| is_for_person(item))
+            .map(|item| Self::ForPerson {
+                item_id: item.item_id.clone(),
+                title: item.title.clone(),
+            })
     }
 
     pub(super) fn not_read(facts: &Facts) -> Option<Self> {

@@ -17,7 +17,9 @@ const TEXT_CAP: usize = 4_000;
 /// What a person sees after a word on a change: where it is now, and what follows.
 pub(crate) fn told(ctx: &mut CommandContext, id: &ChangeId, what: &str) -> Result<ExitCode> {
     let around = ctx.around()?;
-    let view = ctx.read(|conn| ChangeView::gather(conn, bb::change(conn, id)?, around))?;
+    let view = ctx.read(|conn| {
+        ChangeView::gather(conn, bb::board_row(conn, bb::change(conn, id)?)?, around)
+    })?;
     if ctx.out.is_json() {
         ctx.out.json(&view)?;
         return Ok(ExitCode::Done);
