@@ -68,6 +68,11 @@ closed_enum! {
 /// What the configuration says of shadow; none: everything is done for real.
 pub(crate) type Shadow = Option<ShadowMode>;
 
+/// The value of the setting `shadow`, in TOML.
+pub(crate) fn shadow_setting(shadow: Shadow) -> String {
+    shadow.map_or_else(|| "false".to_owned(), |mode| format!("\"{mode}\""))
+}
+
 closed_enum! {
     /// How a pull request came to be watched.
     "adopted_by" AdoptedBy {

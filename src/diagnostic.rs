@@ -153,6 +153,16 @@ fn boundary(source: &str, offset: usize) -> usize {
     source.floor_char_boundary(offset)
 }
 
+/// The title of a rendered report: its first line, without the picture below it.
+pub(crate) fn title(report: &str) -> &str {
+    let line = report
+        .lines()
+        .find(|line| !line.trim().is_empty())
+        .unwrap_or(report)
+        .trim();
+    line.strip_prefix("error: ").unwrap_or(line)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,6 +14,7 @@ const DOMAIN: &[&str] = &[
     "event",
     "finding",
     "fingerprint",
+    "human_time",
     "toml_path",
     "sandbox_settings",
     "sanitize",
@@ -44,6 +45,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("discover", &[]),
     ("finding", &[]),
     ("fingerprint", &[]),
+    ("human_time", &[]),
     ("event", &[]),
     ("work", &[]),
     ("project_settings", &[]),
@@ -98,6 +100,8 @@ const EDGES: &[(&str, &[&str])] = &[
     // Interfaces.
     ("config", &[]),
     ("wake", &["blackboard"]),
+    // Why things are where they are: for the command line, and for whatever else shows it.
+    ("explain", &["blackboard", "config", "evaluator", "process"]),
     (
         "daemon",
         &[
@@ -146,6 +150,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "dispatch",
             "doctor",
             "evaluator",
+            "explain",
             "git",
             "github",
             "heartbeat",

@@ -1,6 +1,7 @@
 //! Appending facts, and reading them back by id, by change, by what they are about.
 
 use rusqlite::{Connection, OptionalExtension as _, named_params};
+use serde_json::json;
 
 use super::{BoardError, Result, from_row};
 use crate::change::ChangeId;
@@ -74,6 +75,25 @@ pub(crate) fn events_of(conn: &Connection, change_id: &ChangeId, limit: i64) -> 
          SELECT * FROM events WHERE target_type = 'change' AND target_id = :change_id
          ORDER BY id DESC LIMIT :limit",
         named_params! { ":change_id": change_id.as_str(), ":limit": limit },
+    )?;
+    events.reverse();
+    Ok(events)
+}
+
+/// The newest events of a change that are of certain types, oldest first.
+pub(crate) fn events_of_types(
+    conn: &Connection,
+    change_id: &ChangeId,
+    types: &[EventType],
+    limit: i64,
+) -> Result<Vec<Event>> {
+    let types: Vec<&str> = types.iter().map(|one| one.as_str()).collect();
+    let mut events = collect(
+        conn,
+        "SELECT * FROM events INDEXED BY events_by_change
+         WHERE change_id = :change_id AND event_type IN (SELECT value FROM json_each(:types))
+         ORDER BY id DESC LIMIT :limit",
+        named_params! { ":change_id": change_id.as_str(), ":types": json!(types).to_string(), ":limit": limit },
     )?;
     events.reverse();
     Ok(events)

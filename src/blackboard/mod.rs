@@ -53,7 +53,7 @@ pub(crate) use evaluators::evaluator_snapshot::{
     any_by_others, any_read_due, live_changes, looks_after, open_items, open_pulls, shown_events,
 };
 pub(crate) use events::{
-    append, event, events_about, events_of, events_since, has_event, newest_event,
+    append, event, events_about, events_of, events_of_types, events_since, has_event, newest_event,
 };
 pub(crate) use forge::adopt::{Adoption, adopt};
 pub(crate) use forge::head_moved::{

@@ -10,7 +10,7 @@ use crate::blackboard as bb;
 use crate::change::Change;
 use crate::cli::frame::context::{CommandContext, wait};
 use crate::cli::frame::error::{CommandError, ExitCode};
-use crate::cli::view::change_view::{short, told};
+use crate::cli::view::print_change::{short, told};
 use crate::work::Status;
 
 /// Approve a change, whatever is still open in it

@@ -17,8 +17,8 @@ use crate::blackboard::{self as bb, Progress, Violation};
 use crate::cli::frame::context::CommandContext;
 use crate::cli::frame::error::{CommandError, ExitCode};
 use crate::cli::frame::ui::{Line, TextStyle, Ui};
-use crate::cli::view::human_time::span;
 use crate::failpoint::crash_point;
+use crate::human_time::span;
 use crate::{daemon, wake};
 
 /// A backup that takes longer says how far it is, this often.

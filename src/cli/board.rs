@@ -9,9 +9,9 @@ use crate::cli::frame::context::CommandContext;
 use crate::cli::frame::error::ExitCode;
 use crate::cli::frame::running_daemon;
 use crate::cli::frame::ui::Table;
-use crate::cli::view::change_view::ChangeView;
-use crate::cli::view::human_time::ago;
 use crate::clock::Time;
+use crate::explain::ChangeView;
+use crate::human_time::ago;
 use crate::sanitize;
 
 /// The order of the board's columns, from what needs a person to what is done.
@@ -54,29 +54,25 @@ pub(crate) fn list(args: &ListArgs, ctx: &mut CommandContext) -> Result<ExitCode
     let around = ctx.around()?;
     let show = if args.all { Show::All } else { Show::Live };
     let limit = if args.limit == 0 { 500 } else { args.limit };
-    let (mut pictures, projects) = ctx.read(|conn| {
+    let (mut views, projects) = ctx.read(|conn| {
         let rows = bb::board(conn, show, limit)?;
-        let pictures = rows
+        let views = rows
             .into_iter()
-            .map(|row| ChangeView::take(conn, row.change, around));
+            .map(|row| ChangeView::gather(conn, row, around));
         Ok((
-            pictures.collect::<bb::Result<Vec<_>>>()?,
+            views.collect::<bb::Result<Vec<_>>>()?,
             bb::list_projects(conn)?.len(),
         ))
     })?;
-    pictures.sort_by_key(|picture| {
-        COLUMNS
-            .iter()
-            .position(|column| *column == picture.row.column)
-    });
+    views.sort_by_key(|view| COLUMNS.iter().position(|column| *column == view.row.column));
     if ctx.out.is_json() {
-        ctx.out.json(&pictures)?;
+        ctx.out.json(&views)?;
         return Ok(ExitCode::Done);
     }
     stop::banner(ctx)?;
     running_daemon::elsewhere_note(ctx)?;
     reload::banner(ctx)?;
-    if pictures.is_empty() {
+    if views.is_empty() {
         ctx.out.line("Nothing is on the board.")?;
         if projects == 0 {
             ctx.note_nothing_known();
@@ -87,10 +83,7 @@ pub(crate) fn list(args: &ListArgs, ctx: &mut CommandContext) -> Result<ExitCode
         }
         return Ok(ExitCode::Done);
     }
-    let rows: Vec<Row> = pictures
-        .iter()
-        .map(|picture| Row::of(picture, ctx.now))
-        .collect();
+    let rows: Vec<Row> = views.iter().map(|view| Row::of(view, ctx.now)).collect();
     let table = table(rows, ctx.out.width());
     ctx.out.cut_table(&table)?;
     Ok(ExitCode::Done)
@@ -109,16 +102,16 @@ struct Row {
 }
 
 impl Row {
-    fn of(picture: &ChangeView, now: Time) -> Self {
-        let change = picture.change();
+    fn of(view: &ChangeView, now: Time) -> Self {
+        let change = view.change();
         Self {
             change: change.change_id.to_string(),
-            pr: picture.pr.clone(),
-            column: picture.row.column.into(),
-            cycle: picture.cycle.trim_start_matches("fix ").to_owned(),
+            pr: view.pr.clone(),
+            column: view.row.column.into(),
+            cycle: view.cycle.trim_start_matches("fix ").to_owned(),
             title: sanitize::line(&change.title),
-            why: sanitize::line(&picture.brief),
-            since: ago(picture.why.since.unwrap_or(change.updated_at), now),
+            why: sanitize::line(&view.why.short),
+            since: ago(view.why.since.unwrap_or(change.updated_at), now),
         }
     }
 }

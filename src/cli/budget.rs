@@ -9,7 +9,7 @@ use crate::blackboard::{self as bb, Addition, Grant};
 use crate::change::ChangeId;
 use crate::cli::frame::context::CommandContext;
 use crate::cli::frame::error::ExitCode;
-use crate::cli::view::change_view::told;
+use crate::cli::view::print_change::told;
 
 /// The most that can be added at once. Above it a typing error is likelier than a decision.
 const MOST_USD: f64 = 100_000.0;

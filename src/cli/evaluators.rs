@@ -14,12 +14,12 @@ use crate::blackboard::{self as bb, EvaluatorRow, RequestError};
 use crate::cli::frame::context::CommandContext;
 use crate::cli::frame::error::{CommandError, ExitCode};
 use crate::cli::frame::ui::{Line, Table, TextStyle};
-use crate::cli::view::change_view::field;
-use crate::cli::view::human_time::{ago, ahead};
+use crate::cli::view::print_change::field;
 use crate::clock::Time;
 use crate::config;
 use crate::diagnostic::nearest;
 use crate::evaluator::{Config, Definition, definition};
+use crate::human_time::{ago, ahead};
 use crate::process;
 
 /// How many firings of a schedule `check` shows.

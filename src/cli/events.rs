@@ -10,8 +10,8 @@ use crate::change::ChangeId;
 use crate::cli::frame::context::{CommandContext, id_or_dash, wait};
 use crate::cli::frame::error::ExitCode;
 use crate::cli::frame::ui::{Line, Table};
-use crate::cli::view::human_time::ago;
 use crate::event::{Event, TargetType};
+use crate::human_time::ago;
 use crate::sanitize::cap;
 use crate::wake::Watch;
 

@@ -10,8 +10,8 @@ use crate::change::{Change, State};
 use crate::cli::frame::context::{CommandContext, Step, id_or_dash};
 use crate::cli::frame::error::{CommandError, ExitCode};
 use crate::cli::frame::ui::{Line, Table};
-use crate::cli::view::change_view::told;
-use crate::cli::view::human_time::ago;
+use crate::cli::view::print_change::told;
+use crate::human_time::ago;
 use crate::state::Trigger;
 use crate::work::{Item, ItemId, Priority, Source, Status};
 

@@ -12,8 +12,8 @@ use crate::agent::{self, Doing, Reader};
 use crate::blackboard as bb;
 use crate::cli::frame::context::{CommandContext, wait};
 use crate::cli::frame::error::{CommandError, ExitCode};
-use crate::cli::view::human_time::span;
 use crate::clock;
+use crate::human_time::span;
 use crate::process::{self, Follow, Stream};
 use crate::work::{Run, RunId};
 

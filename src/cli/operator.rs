@@ -9,7 +9,7 @@ use crate::blackboard as bb;
 use crate::blackboard::{BoardError, Guidance};
 use crate::cli::frame::context::{CommandContext, said};
 use crate::cli::frame::error::ExitCode;
-use crate::cli::view::change_view::told;
+use crate::cli::view::print_change::told;
 
 /// Try again what failed, after an escalation
 #[derive(Debug, Args)]

@@ -16,10 +16,10 @@ use crate::change::{Change, ChangeId, ProjectId};
 use crate::cli::frame::context::{CommandContext, refuse_agents, wait};
 use crate::cli::frame::error::{CommandError, ExitCode};
 use crate::cli::frame::ui::{Line, TextStyle};
-use crate::cli::view::human_time::read_span;
 use crate::clock::Time;
 use crate::config::{self, Loaded};
 use crate::git::{self, Git, HeadAt, Sweep};
+use crate::human_time::read_span;
 use crate::{sanitize, wake};
 
 /// A prune that takes longer says how far it is, this often.

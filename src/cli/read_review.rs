@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::cli::frame::context::{CommandContext, read_text};
 use crate::cli::frame::error::ExitCode;
 use crate::cli::frame::ui::{Line, TextStyle};
-use crate::cli::view::change_view::field;
+use crate::cli::view::print_change::field;
 use crate::finding::{Finding, Outcome, Severity, Verdict};
 use crate::review_text::{self, Dialect, Reading};
 

@@ -10,7 +10,7 @@ use super::Named;
 use crate::blackboard as bb;
 use crate::cli::frame::context::{CommandContext, read_text, said};
 use crate::cli::frame::error::{CommandError, ExitCode};
-use crate::cli::view::change_view::told;
+use crate::cli::view::print_change::told;
 use crate::event::{EventType, NewEvent};
 use crate::finding::Verdict;
 use crate::review_text;

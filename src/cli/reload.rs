@@ -7,15 +7,15 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use super::stop::whatever_the_settings_say;
-use crate::blackboard::{self as bb, ChangedKind};
+use crate::blackboard as bb;
 use crate::cli::frame::context::{CommandContext, wait};
 use crate::cli::frame::error::{CommandError, ExitCode};
 use crate::cli::frame::ui::{Line, TextStyle};
-use crate::cli::view::explain::Explanation;
-use crate::cli::view::facts::Facts;
 use crate::config::explain::Difference;
-use crate::daemon::{self, first_line};
+use crate::daemon;
+use crate::diagnostic::title;
 use crate::event::{Event, EventType};
+use crate::explain::not_in_force_command;
 
 /// How long the daemon may take to answer.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -171,7 +171,7 @@ pub(crate) fn banner(ctx: &mut CommandContext) -> Result<()> {
         let line = Line::default()
             .piece(TextStyle::Notice, sentence(&changed))
             .plain(": ")
-            .command(command(&changed));
+            .command(not_in_force_command(&changed));
         ctx.out.note(line)?;
     }
     Ok(())
@@ -180,23 +180,6 @@ pub(crate) fn banner(ctx: &mut CommandContext) -> Result<()> {
 pub(crate) fn sentence(changed: &bb::Changed) -> String {
     format!(
         "a changed configuration is not in force, and nothing is pushed: {}",
-        first_line(&changed.reason)
+        title(&changed.reason)
     )
-}
-
-pub(crate) fn command(changed: &bb::Changed) -> &'static str {
-    match changed.kind {
-        ChangedKind::Invalid => "remand config check",
-        ChangedKind::NeedsReload => "remand reload",
-    }
-}
-
-/// For `why` of a change that is held for it: what is known of the configuration by now.
-pub(super) fn and_not_in_force(mut told: Explanation, facts: &Facts) -> Explanation {
-    if let Some(changed) = &facts.configuration {
-        told.answer
-            .push_str(&format!("; {}", first_line(&changed.reason)));
-        told.commands.insert(0, command(changed).to_owned());
-    }
-    told
 }

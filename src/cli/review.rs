@@ -11,7 +11,7 @@ use crate::blackboard::{self as bb, Conn, NewChange, Project};
 use crate::change::{Bounds, Change, ChangeId, Shadow, State};
 use crate::cli::frame::context::CommandContext;
 use crate::cli::frame::error::{CommandError, ExitCode};
-use crate::cli::view::change_view::{short, told};
+use crate::cli::view::print_change::{short, told};
 use crate::config::Loaded;
 use crate::evaluator::definition::max_fix_cycles;
 use crate::work::{Item, Source, Status};

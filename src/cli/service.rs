@@ -18,7 +18,8 @@ use clap::{Args, Subcommand};
 use crate::cli::frame::context::CommandContext;
 use crate::cli::frame::error::{CommandError, ExitCode};
 use crate::cli::frame::ui::Line;
-use crate::cli::view::change_view::field;
+use crate::cli::view::print_change::field;
+use crate::diagnostic::title;
 use crate::service_unit;
 use crate::{config, daemon};
 use manager::{Manager, StepResult};
@@ -26,7 +27,7 @@ use target::InstallTarget;
 
 pub(crate) use installed::{Elsewhere, FoundUnit, Owner, outside_of_unit, write_remedy};
 pub(crate) use status::checks;
-use status::{first_line, look, status};
+use status::{look, status};
 
 /// Have systemd or launchd run the daemon
 #[derive(Debug, Subcommand)]
@@ -355,7 +356,7 @@ fn print(args: &PrintArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     if let Some(problem) = &site.problem {
         ctx.out.note(format!(
             "note: this uses the defaults: {}",
-            first_line(problem)
+            title(&problem.to_string())
         ))?;
     }
     Ok(ExitCode::Done)

@@ -1,4 +1,4 @@
-//! `remand shadow`: a change is looked at, and nothing is done for it. Here is also what `why` says of that.
+//! `remand shadow`: a change is looked at, and nothing is done for it.
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
@@ -8,12 +8,9 @@ use crate::blackboard as bb;
 use crate::change::{Change, ProjectId, Shadow, ShadowMode};
 use crate::cli::frame::context::CommandContext;
 use crate::cli::frame::error::ExitCode;
-use crate::cli::view::change_view::told;
-use crate::cli::view::explain::{Explanation, may_finish, say};
-use crate::cli::view::facts::Facts;
+use crate::cli::view::print_change::told;
 use crate::config::Loaded;
-use crate::daemon::{UnreadShadow, shadow_written};
-use crate::work::Source;
+use crate::daemon::UnreadShadow;
 
 /// Only show what would be done for a change, or do it for real again
 ///
@@ -88,89 +85,4 @@ pub(super) fn unread(ctx: &CommandContext, change: &Change) -> Result<Option<Str
     let in_force = ctx.read(|conn| bb::project_shadow(conn, &change.project_id))?;
     let unread = UnreadShadow::of(&ctx.settings()?, &change.project_id, in_force);
     Ok(unread.map(|unread| format!("{}: {}", unread.says(), unread.remedy())))
-}
-
-/// What waits for it, and what that would be.
-pub(super) fn shadowed(facts: &Facts) -> Explanation {
-    let mut said = vec![sentence(facts)];
-    let item = facts.row.open_item.as_ref();
-    if let Some(review) = &facts.shadow_review {
-        said.push(format!("its review in shadow: {}", review.text()));
-        let since = facts.in_shadow_since();
-        let item = format!("remand show {}", review.item_id);
-        return say("shadow", said.join("; "), since, &[item, command(facts)]);
-    }
-    match (item, &facts.shadow) {
-        (Some(item), Some(shadow)) => {
-            said.push(format!(
-                "it would have run {}",
-                bb::shadow_told(item, shadow)
-            ));
-            said.extend(
-                shadow
-                    .prompt
-                    .as_ref()
-                    .map(|path| format!("the prompt is in {path}")),
-            );
-        }
-        (Some(item), None) => {
-            let what = format!("{} {}", item.source, item.item_id);
-            let has_run = facts
-                .row
-                .last_run
-                .as_ref()
-                .is_some_and(|run| run.item_id == item.item_id);
-            said.push(may_finish(facts, false).unwrap_or_else(|| match has_run {
-                true => format!("{what} has run, and what follows from it waits"),
-                false
-                    if facts.shadow_mode == Some(ShadowMode::Review)
-                        && item.source == Source::CodeReview =>
-                {
-                    format!("{what} is run in shadow by `remand run` or `remand tick`")
-                }
-                false => {
-                    format!("what {what} would do is looked at by `remand run` or `remand tick`")
-                }
-            }));
-        }
-        (None, _) => {}
-    }
-    said.extend(
-        facts
-            .pending
-            .first()
-            .map(|rejection| format!("{} waits for a fix", rejection.rejection_id)),
-    );
-    let since = facts.in_shadow_since();
-    say("shadow", said.join("; "), since, &[command(facts)])
-}
-
-pub(super) fn and_in_shadow(mut told: Explanation, facts: &Facts) -> Explanation {
-    if facts.row.change.shadow {
-        told.answer.push_str(&format!("; {}", sentence(facts)));
-        told.commands.push(command(facts));
-    }
-    told
-}
-
-fn sentence(facts: &Facts) -> String {
-    let by = match facts.row.change.shadow_word {
-        Some(_) => String::new(),
-        None => format!(
-            ", as the settings say (`shadow = {}`)",
-            shadow_written(facts.shadow_mode)
-        ),
-    };
-    let what = match facts.shadow_mode {
-        Some(ShadowMode::Review) => "agents only review, and nothing is fixed, pushed or posted",
-        Some(ShadowMode::Dry) | None => "nothing is run, pushed or posted",
-    };
-    format!(
-        "it is in shadow{by}: {what}; for real with `{}`",
-        command(facts)
-    )
-}
-
-fn command(facts: &Facts) -> String {
-    format!("remand shadow {} off", facts.row.change.change_id)
 }

@@ -12,11 +12,11 @@ use crate::cli::frame::context::{CommandContext, find_change, no_such};
 use crate::cli::frame::error::{CommandError, ExitCode};
 use crate::cli::frame::pr_ref::PrRef;
 use crate::cli::frame::ui::Line;
-use crate::cli::view::change_view::{field, print_answer, short};
-use crate::cli::view::human_time::{ago, span};
-use crate::cli::view::unwatched_pr::UnwatchedPr;
+use crate::cli::view::print_change::{field, print_answer, short};
 use crate::event::Event;
+use crate::explain::UnwatchedPr;
 use crate::finding::{FindingId, Resolution, ReviewId};
+use crate::human_time::{ago, span};
 use crate::work::{Item, ItemId, Rejection, RejectionId, Run, RunId};
 
 /// Show anything that has an id, in full
@@ -62,12 +62,20 @@ pub(crate) fn find(ctx: &CommandContext, text: &str) -> Result<Thing> {
     })?;
     match (found, PrRef::parse(text)) {
         (Ok(thing), _) => Ok(thing),
-        (Err(_), Some(name)) => Ok(Thing::Pull(Box::new(UnwatchedPr::look(ctx, &name)?))),
+        (Err(_), Some(name)) => Ok(Thing::Pull(Box::new(unwatched(ctx, &name)?))),
         (Err(near), None) => Err(ctx
             .pruned(text)?
             .unwrap_or_else(|| not_there(text, &near))
             .into()),
     }
+}
+
+fn unwatched(ctx: &CommandContext, name: &PrRef) -> Result<UnwatchedPr> {
+    let project = name.project(ctx)?;
+    let settings = ctx.settings()?;
+    let settings = settings.project(project.project_id.as_str());
+    let rules = settings.discover.as_ref();
+    ctx.read(|conn| UnwatchedPr::gather(conn, &project, name.number, rules))
 }
 
 fn by_id(conn: &Conn, text: &str) -> bb::Result<Option<Thing>> {
@@ -499,7 +507,7 @@ fn show_unwatched(ctx: &mut CommandContext, unwatched: &UnwatchedPr) -> Result<E
         .as_ref()
         .map_or("a PR that was never seen", |pull| &pull.title);
     heading(ctx, &unwatched.pr, title)?;
-    print_answer(ctx, &unwatched.answer(ctx.now))?;
+    print_answer(ctx, &unwatched.explain(ctx.around()?))?;
     if let Some(pull) = &unwatched.pull {
         field(
             ctx,

@@ -8,7 +8,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::approve::moved_to;
-use super::{reload, stop};
+use super::reload;
 use crate::agent::{self, Doing};
 use crate::blackboard::{self as bb, OpenFinding, PastReview, WithoutCost};
 use crate::change::{Budget, Change, ChangeId, State, dollars};
@@ -16,10 +16,11 @@ use crate::cli::frame::context::CommandContext;
 use crate::cli::frame::error::ExitCode;
 use crate::cli::frame::running_daemon::{self, RunningDaemon};
 use crate::cli::frame::ui::{Line, TextStyle};
-use crate::cli::view::change_view::{ChangeView, field, look_of, print_answer, short};
-use crate::cli::view::human_time::{ago, ahead, span};
+use crate::cli::view::print_change::{field, look_of, print_answer, short};
 use crate::cli::view::redraw;
 use crate::clock::Time;
+use crate::explain::{ChangeView, not_in_force_command, stop_command, stop_sentence};
+use crate::human_time::{ago, ahead, span};
 use crate::pull_request::{Feedback, PullRow, Trust};
 use crate::work::{ItemId, Run, RunId, Status};
 
@@ -61,7 +62,7 @@ fn once(args: &StatusArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
 #[derive(Serialize)]
 struct Detail {
     #[serde(flatten)]
-    picture: ChangeView,
+    view: ChangeView,
     open_findings: Vec<OpenFinding>,
     reviews: Vec<PastReview>,
     /// What was said on its pull request, oldest first.
@@ -91,14 +92,14 @@ pub(crate) fn one(ctx: &mut CommandContext, change: Change) -> Result<ExitCode> 
     let mut detail = ctx.read(|conn| {
         let id = change.change_id.clone();
         Ok(Detail {
-            picture: ChangeView::take(conn, change, around)?,
+            view: ChangeView::gather(conn, bb::board_row(conn, change)?, around)?,
             open_findings: bb::open_findings(conn, &id)?,
             reviews: bb::reviews_of(conn, &id)?,
             feedback: bb::said_of(conn, &id)?,
             doing: None,
         })
     })?;
-    detail.doing = match &detail.picture.row.last_run {
+    detail.doing = match &detail.view.row.last_run {
         Some(run) if run.ended.is_none() => agent::doing(Path::new(&run.dir))?,
         Some(_) | None => None,
     };
@@ -106,14 +107,14 @@ pub(crate) fn one(ctx: &mut CommandContext, change: Change) -> Result<ExitCode> 
         ctx.out.json(&detail)?;
         return Ok(ExitCode::Done);
     }
-    let change = detail.picture.change().clone();
+    let change = detail.view.change().clone();
     ctx.out.line(
         Line::default()
             .strong(change.change_id.as_str())
             .plain("  ")
             .strong(&change.title),
     )?;
-    print_answer(ctx, &detail.picture.why)?;
+    print_answer(ctx, &detail.view.why)?;
     if let Some(doing) = &detail.doing {
         ctx.out
             .line(Line::default().plain(format!("  {}", doing_line(doing, ctx.now))))?;
@@ -124,7 +125,7 @@ pub(crate) fn one(ctx: &mut CommandContext, change: Change) -> Result<ExitCode> 
         .piece(look_of(change.state), change.state.as_str());
     ctx.out.line(state.plain(format!(
         ", {} ({})",
-        detail.picture.row.column,
+        detail.view.row.column,
         change.cycle_text()
     )))?;
     field(ctx, "project", change.project_id.as_str())?;
@@ -138,8 +139,8 @@ pub(crate) fn one(ctx: &mut CommandContext, change: Change) -> Result<ExitCode> 
         field(ctx, "moved", moved)?;
     }
     field(ctx, "worktree", &change.worktree)?;
-    field(ctx, "PR", detail.picture.pr.as_deref().unwrap_or_default())?;
-    if let Some(pull) = &detail.picture.pull {
+    field(ctx, "PR", detail.view.pr.as_deref().unwrap_or_default())?;
+    if let Some(pull) = &detail.view.pull {
         field(ctx, "URL", &pull.url)?;
         field(ctx, "read", read(pull, ctx.now))?;
     }
@@ -407,7 +408,7 @@ fn all(ctx: &mut CommandContext) -> Result<ExitCode> {
         field(
             ctx,
             "stopped",
-            format!("{} (`{}`)", stop::sentence(stop), stop::command(stop)),
+            format!("{} (`{}`)", stop_sentence(stop), stop_command(stop)),
         )?;
     }
     if let Some(changed) = overall
@@ -421,7 +422,7 @@ fn all(ctx: &mut CommandContext) -> Result<ExitCode> {
             format!(
                 "{} (`{}`)",
                 reload::sentence(changed),
-                reload::command(changed)
+                not_in_force_command(changed)
             ),
         )?;
     }

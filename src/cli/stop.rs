@@ -11,9 +11,8 @@ use crate::change::ProjectId;
 use crate::cli::frame::context::{CommandContext, wait};
 use crate::cli::frame::error::{CommandError, ExitCode};
 use crate::cli::frame::ui::{Line, TextStyle};
-use crate::cli::view::explain::{Explanation, may_finish, say};
-use crate::cli::view::facts::Facts;
 use crate::config::{self, ConfigLocation};
+use crate::explain::{stop_command, stop_sentence};
 use crate::process::ProcessId;
 
 /// How often it is looked whether something still runs.
@@ -87,8 +86,8 @@ pub(crate) fn stop(args: &StopArgs, ctx: &mut CommandContext) -> Result<ExitCode
         let stops = board.read(bb::stops)?;
         let own = stops.iter().find(|stop| stop.project_id == project);
         let what = match (changed, own) {
-            (false, Some(own)) => format!("nothing to do: {}", sentence(own)),
-            (_, own) => own.map(sentence).unwrap_or_default(),
+            (false, Some(own)) => format!("nothing to do: {}", stop_sentence(own)),
+            (_, own) => own.map(stop_sentence).unwrap_or_default(),
         };
         ctx.out
             .line(Line::default().piece(TextStyle::Notice, what))?;
@@ -143,9 +142,9 @@ pub(crate) fn start(args: &StartArgs, ctx: &mut CommandContext) -> Result<ExitCo
     for stop in left {
         let line = Line::default()
             .plain("but ")
-            .piece(TextStyle::Notice, sentence(stop))
+            .piece(TextStyle::Notice, stop_sentence(stop))
             .plain(": ")
-            .command(command(stop));
+            .command(stop_command(stop));
         ctx.out.line(line)?;
     }
     Ok(ExitCode::Done)
@@ -181,58 +180,12 @@ pub(super) fn whatever_the_settings_say(ctx: &mut CommandContext) -> Result<()> 
 pub(crate) fn banner(ctx: &mut CommandContext) -> Result<()> {
     for stop in ctx.read(bb::stops)? {
         let line = Line::default()
-            .piece(TextStyle::Notice, sentence(&stop))
+            .piece(TextStyle::Notice, stop_sentence(&stop))
             .plain(": ")
-            .command(command(&stop));
+            .command(stop_command(&stop));
         ctx.out.note(line)?;
     }
     Ok(())
-}
-
-/// What is stopped, by whom and why.
-pub(crate) fn sentence(stop: &Stopped) -> String {
-    let what = stop
-        .project_id
-        .as_ref()
-        .map_or("everything", ProjectId::as_str);
-    let reason = stop
-        .reason
-        .as_ref()
-        .map(|reason| format!(": {reason}"))
-        .unwrap_or_default();
-    format!("{what} is stopped by {}{reason}", stop.stopped_by)
-}
-
-/// What ends it.
-pub(crate) fn command(stop: &Stopped) -> String {
-    stop.project_id
-        .as_ref()
-        .map_or("remand start".to_owned(), |id| format!("remand start {id}"))
-}
-
-/// Something waits for it that would run, were it not stopped.
-pub(super) fn stopped(facts: &Facts) -> Explanation {
-    let mut said: Vec<String> = facts.stops.iter().map(sentence).collect();
-    said.extend(may_finish(
-        facts,
-        facts.stops.iter().any(|stop| stop.at_once),
-    ));
-    let commands: Vec<String> = facts.stops.iter().map(command).collect();
-    say(
-        "stopped",
-        said.join("; "),
-        facts.stops.first().map(|stop| stop.stopped_at),
-        &commands,
-    )
-}
-
-/// What is said of it may wait for a person all the same; nothing that remand does follows before the start.
-pub(super) fn and_stopped(mut told: Explanation, facts: &Facts) -> Explanation {
-    for stop in &facts.stops {
-        told.answer.push_str(&format!("; {}", sentence(stop)));
-        told.commands.push(command(stop));
-    }
-    told
 }
 
 fn known(ctx: &CommandContext, name: &str) -> Result<ProjectId> {

@@ -11,7 +11,7 @@ use crate::blackboard::{self as bb, Conn};
 use crate::change::{Change, FinalVerdict, State};
 use crate::cli::frame::context::{CommandContext, Step, said};
 use crate::cli::frame::error::{CommandError, ExitCode};
-use crate::cli::view::change_view::told;
+use crate::cli::view::print_change::told;
 use crate::event::{EventType, NewEvent};
 use crate::finding::Verdict;
 use crate::proposal::{Decision, Escalation, decision};

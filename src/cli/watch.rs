@@ -11,8 +11,9 @@ use crate::blackboard as bb;
 use crate::change::AdoptedBy;
 use crate::cli::frame::context::{CommandContext, refuse_agents, wait};
 use crate::cli::frame::error::{CommandError, ExitCode};
-use crate::cli::frame::pr_ref::{PrRef, whole};
-use crate::cli::view::change_view::told;
+use crate::cli::frame::pr_ref::PrRef;
+use crate::cli::view::print_change::told;
+use crate::explain::pr_name;
 use crate::intake::Ask;
 use crate::{config, daemon, wake};
 
@@ -81,7 +82,7 @@ pub(crate) fn watch(args: &WatchArgs, ctx: &mut CommandContext) -> Result<ExitCo
     let adopted = wait(intake.adopt(&ask))??;
     wake::poke(&settings.blackboard);
     say_who_works(&settings, project.project_id.as_str(), ctx)?;
-    let name = whole(&project, name.number);
+    let name = pr_name(&project, name.number);
     let given = [
         ("--worktree", args.worktree.is_some()),
         ("--max-cycles", args.max_cycles.is_some()),

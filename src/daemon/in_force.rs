@@ -5,6 +5,7 @@ use crate::blackboard::{Changed, ChangedKind, Configuration};
 use crate::clock::Time;
 use crate::config::Loaded;
 use crate::config::explain::{Difference, differences};
+use crate::diagnostic::title;
 
 /// How settings relate to those of the daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,7 +83,7 @@ impl InForce {
             } => {
                 let why = changed.as_ref().map_or_else(
                     || "the daemon loads a changed file once it has been stable for 2 s".to_owned(),
-                    |changed| first_line(&changed.reason).to_owned(),
+                    |changed| title(&changed.reason).to_owned(),
                 );
                 format!(
                     "not in force: the daemon (pid {pid}) uses the settings it loaded at {since}; {why}"
@@ -106,14 +107,4 @@ impl InForce {
             Self::No { .. } => Some("remand reload"),
         }
     }
-}
-
-/// The title of a report, without its picture.
-pub(crate) fn first_line(text: &str) -> &str {
-    let line = text
-        .lines()
-        .find(|line| !line.trim().is_empty())
-        .unwrap_or(text)
-        .trim();
-    line.strip_prefix("error: ").unwrap_or(line)
 }

@@ -45,9 +45,9 @@ use stop_signals::StopSignals;
 
 pub(crate) use assemble::{agent, dispatch_settings, git, intake, kit, latest, sandbox};
 pub(crate) use daemon_record::Record;
-pub(crate) use in_force::{InForce, first_line};
+pub(crate) use in_force::InForce;
 pub(crate) use lock::{AlreadyRunning, holder};
-pub(crate) use shadow::{UnreadShadow, written as shadow_written};
+pub(crate) use shadow::UnreadShadow;
 
 /// How often command evaluators are asked in one tick: those that answer each other for ever wait for the next.
 const MOST_ROUNDS: usize = 10;

@@ -2,7 +2,7 @@
 
 use super::{Daemon, lock};
 use crate::blackboard as bb;
-use crate::change::{ProjectId, Shadow, ShadowMode};
+use crate::change::{ProjectId, Shadow, ShadowMode, shadow_setting};
 use crate::clock;
 use crate::config::Loaded;
 
@@ -80,16 +80,11 @@ impl UnreadShadow {
     pub(crate) fn says(&self) -> String {
         format!(
             "the config says `shadow = {}` since, which the daemon has not read",
-            written(self.shadow)
+            shadow_setting(self.shadow)
         )
     }
 
     pub(crate) fn remedy(&self) -> String {
         format!("`remand reload` (the daemon has pid {})", self.pid)
     }
-}
-
-/// As it is written in the settings.
-pub(crate) fn written(shadow: Shadow) -> String {
-    shadow.map_or_else(|| "false".to_owned(), |mode| format!("\"{mode}\""))
 }

@@ -2,6 +2,7 @@
 
 use super::{Check, Surroundings};
 use crate::config::{self, ConfigError, ConfigLocation, Loaded};
+use crate::diagnostic::title;
 use crate::evaluator::definition;
 use crate::prompt::Prompts;
 
@@ -19,7 +20,7 @@ pub(super) fn checks(around: &Surroundings, bad: Option<&ConfigError>) -> Vec<Ch
     if let Some(error) = bad {
         let says = format!(
             "{}; what follows was looked at with the defaults",
-            first_line(&error.to_string())
+            title(&error.to_string())
         );
         let r#do = match error {
             ConfigError::NotFound { .. } => "check the name; `remand init` writes one",
@@ -61,7 +62,7 @@ fn file(around: &Surroundings) -> Check {
     if let Some((what, command)) = wrong.into_iter().flatten().next() {
         return Check::fail(
             NAME,
-            first_line(&what),
+            title(&what),
             format!("`{command}` shows where: mend it there"),
         );
     }
@@ -96,14 +97,4 @@ fn nobody(around: &Surroundings) -> Option<Check> {
         lacking.join(", ")
     );
     (!lacking.is_empty()).then(|| Check::warn("agents", says, r#do))
-}
-
-/// The title of a report, without its picture.
-fn first_line(text: &str) -> String {
-    let line = text
-        .lines()
-        .find(|line| !line.trim().is_empty())
-        .unwrap_or(text)
-        .trim();
-    line.strip_prefix("error: ").unwrap_or(line).to_owned()
 }

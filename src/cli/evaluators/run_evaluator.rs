@@ -9,10 +9,10 @@ use crate::cli::evaluators::no_such;
 use crate::cli::frame::context::{CommandContext, refuse_agents, wait};
 use crate::cli::frame::error::{CommandError, ExitCode};
 use crate::cli::frame::ui::{Line, TextStyle};
-use crate::cli::stop;
 use crate::clock;
 use crate::config::Loaded;
 use crate::evaluator::{Config, Definition};
+use crate::explain::{stop_command, stop_sentence};
 use crate::heartbeat::{self, Beat, command};
 use crate::process::ProcessId;
 use crate::{daemon, wake};
@@ -50,11 +50,11 @@ pub(super) fn run(
         if let Some(stop) = stops.iter().find(|stop| stop.project_id.is_none()) {
             return Err(CommandError::needs_person(format!(
                 "{}: no program is started",
-                stop::sentence(stop)
+                stop_sentence(stop)
             ))
             .hint(format!(
                 "`{}` ends that; --dry-run shows what would come of it",
-                stop::command(stop)
+                stop_command(stop)
             ))
             .into());
         }

@@ -8,16 +8,16 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 
 use super::error::CommandError;
-use super::pr_ref::{PrRef, whole};
+use super::pr_ref::PrRef;
 use super::ui::Ui;
 use crate::blackboard::{self as bb, BoardError, Conn, SyncDb};
 use crate::change::{Change, ChangeId};
-use crate::cli::view::facts::{Around, Daemon};
 use crate::clock::{self, Time};
 use crate::config::{self, ConfigLocation, Loaded, Origin};
 use crate::diagnostic::nearest;
 use crate::evaluator::Definition;
 use crate::evaluator::definition;
+use crate::explain::{Around, Daemon, pr_name};
 use crate::git::Git;
 use crate::{daemon, heartbeat, wake};
 
@@ -205,7 +205,7 @@ impl CommandContext {
         else {
             return Ok(None);
         };
-        Ok(Some(whole(&name.project(self)?, name.number)))
+        Ok(Some(pr_name(&name.project(self)?, name.number)))
     }
 }
 

@@ -108,17 +108,6 @@ fn is_of(project: &Project, repo: &str) -> bool {
         .is_some_and(|known| known.eq_ignore_ascii_case(repo))
 }
 
-/// `owner/repo#42`, with the project's own spelling.
-pub(crate) fn whole(project: &Project, number: i64) -> String {
-    format!(
-        "{}#{number}",
-        project
-            .repo
-            .as_deref()
-            .unwrap_or(project.project_id.as_str())
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

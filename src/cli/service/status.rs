@@ -15,10 +15,11 @@ use crate::cli::frame::context::CommandContext;
 use crate::cli::frame::error::ExitCode;
 use crate::cli::frame::running_daemon::RunningDaemon;
 use crate::cli::frame::ui::{Line, TextStyle};
-use crate::cli::view::change_view::field;
+use crate::cli::view::print_change::field;
 use crate::clock::Time;
-use crate::config::{self, ConfigError};
+use crate::config;
 use crate::daemon;
+use crate::diagnostic::title;
 use crate::doctor::Check;
 use crate::service_unit;
 
@@ -125,7 +126,10 @@ pub(super) fn look(
         enabled: manager.enabled(),
         active: manager.active(),
         blackboard: site.blackboard.clone(),
-        problem: site.problem.as_ref().map(first_line),
+        problem: site
+            .problem
+            .as_ref()
+            .map(|problem| title(&problem.to_string()).to_owned()),
         pid: daemon::holder(&site.blackboard),
         outdated: there
             .as_ref()
@@ -256,17 +260,6 @@ fn replace_step(site: &InstallTarget, why: &Outdated) -> Vec<String> {
             .collect(),
         Outdated::Replaced(_) | Outdated::Older(_) => step(manager.restart()).into_iter().collect(),
     }
-}
-
-/// The title of a report about the settings.
-pub(super) fn first_line(problem: &ConfigError) -> String {
-    let text = problem.to_string();
-    let line = text
-        .lines()
-        .find(|line| !line.trim().is_empty())
-        .unwrap_or_default()
-        .trim();
-    line.strip_prefix("error: ").unwrap_or(line).to_owned()
 }
 
 /// What would make it as it should be.

@@ -1,10 +1,15 @@
 //! Of all that happened to a change, what says why it is where it is.
 
+use crate::blackboard::{self as bb, Conn};
+use crate::change::ChangeId;
 use crate::event::{Event, EventType};
 
+/// How many events are looked through.
+const LOOK_BACK: i64 = 200;
+
 /// The events that led to where the change is now, oldest first: those that say why, not each small step.
-pub(crate) fn led_here(events: &[Event], limit: usize) -> Vec<&Event> {
-    let tells = |event: &&Event| match event.event_type {
+pub(crate) fn led_here(conn: &Conn, id: &ChangeId, limit: usize) -> bb::Result<Vec<Event>> {
+    let tells = |event: &Event| match event.event_type {
         EventType::WorkCreated
         | EventType::WorkClaimed
         | EventType::WorkCompleted
@@ -45,7 +50,7 @@ pub(crate) fn led_here(events: &[Event], limit: usize) -> Vec<&Event> {
         | EventType::DaemonEnded
         | EventType::Skipped => true,
     };
-    let mut told: Vec<&Event> = events.iter().rev().filter(tells).take(limit).collect();
-    told.reverse();
-    told
+    let mut events = bb::events_of(conn, id, LOOK_BACK)?;
+    events.retain(tells);
+    Ok(events.split_off(events.len().saturating_sub(limit)))
 }

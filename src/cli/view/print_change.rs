@@ -1,66 +1,27 @@
-//! A change as commands show it: one row of a table, or the few lines after somebody's word.
+//! Prints a change: the few lines after somebody's word, its explanation, and the fields of `status` and `show`.
 
 use anyhow::Result;
-use serde::Serialize;
 
-use super::board_cell::brief;
-use super::explain::{Explanation, answer};
-use super::facts::{Around, Facts};
-use super::human_time::ago;
-use crate::blackboard::{self as bb, BoardRow, Conn};
-use crate::change::{Change, ChangeId, State};
+use crate::blackboard as bb;
+use crate::change::{ChangeId, State};
 use crate::cli::frame::context::CommandContext;
 use crate::cli::frame::error::ExitCode;
 use crate::cli::frame::ui::{Line, TextStyle};
-use crate::pull_request::PullRow;
+use crate::explain::{Because, ChangeView, Explanation};
+use crate::human_time::ago;
 use crate::sanitize::cap;
 
 /// Characters of one text: what others wrote may be megabytes, and JSON has all of them.
 const TEXT_CAP: usize = 4_000;
 
-/// A change with what it waits for.
-#[derive(Debug, Serialize)]
-pub(crate) struct ChangeView {
-    #[serde(flatten)]
-    pub(crate) row: BoardRow,
-    /// `fix 1/2`
-    pub(crate) cycle: String,
-    pub(crate) why: Explanation,
-    /// The same in one clause, for a row.
-    #[serde(skip)]
-    pub(crate) brief: String,
-    /// `owner/repo#42`
-    pub(crate) pr: Option<String>,
-    /// Its pull request, as it was last read.
-    pub(crate) pull: Option<PullRow>,
-}
-
-impl ChangeView {
-    pub(crate) fn take(conn: &Conn, change: Change, around: Around) -> bb::Result<Self> {
-        let facts = Facts::gather(conn, change, around)?;
-        let why = answer(&facts);
-        let brief = brief(&facts, &why);
-        Ok(Self {
-            cycle: facts.row.change.cycle_text(),
-            why,
-            brief,
-            pr: facts.pr,
-            pull: facts.pull,
-            row: facts.row,
-        })
-    }
-
-    pub(crate) fn change(&self) -> &Change {
-        &self.row.change
-    }
-}
-
 /// What a person sees after a word on a change: where it is now, and what follows.
 pub(crate) fn told(ctx: &mut CommandContext, id: &ChangeId, what: &str) -> Result<ExitCode> {
     let around = ctx.around()?;
-    let picture = ctx.read(|conn| ChangeView::take(conn, bb::change(conn, id)?, around))?;
+    let view = ctx.read(|conn| {
+        ChangeView::gather(conn, bb::board_row(conn, bb::change(conn, id)?)?, around)
+    })?;
     if ctx.out.is_json() {
-        ctx.out.json(&picture)?;
+        ctx.out.json(&view)?;
         return Ok(ExitCode::Done);
     }
     ctx.out.line(
@@ -68,18 +29,13 @@ pub(crate) fn told(ctx: &mut CommandContext, id: &ChangeId, what: &str) -> Resul
             .strong(id.as_str())
             .plain(format!(" {what}")),
     )?;
-    print_answer(ctx, &picture.why)?;
+    print_answer(ctx, &view.why)?;
     Ok(ExitCode::Done)
 }
 
 /// The sentence, since when, and what to type.
 pub(crate) fn print_answer(ctx: &mut CommandContext, why: &Explanation) -> Result<()> {
-    let look = match why.because {
-        "needs_you" | "holder_died" | "nothing_open" => TextStyle::Bad,
-        "paused" | "stopped" | "shadow" | "held" | "blocked" | "not_run" => TextStyle::Notice,
-        "approved" | "merged" => TextStyle::Good,
-        _ => TextStyle::Plain,
-    };
+    let style = style_of(why.because);
     let since = why
         .since
         .map(|since| format!("  ({})", ago(since, ctx.now)))
@@ -87,7 +43,7 @@ pub(crate) fn print_answer(ctx: &mut CommandContext, why: &Explanation) -> Resul
     ctx.out.line(
         Line::default()
             .plain("  ")
-            .piece(look, cap(&why.answer, TEXT_CAP))
+            .piece(style, cap(&why.answer(), TEXT_CAP))
             .faint(since),
     )?;
     for command in &why.commands {
@@ -95,6 +51,49 @@ pub(crate) fn print_answer(ctx: &mut CommandContext, why: &Explanation) -> Resul
             .line(Line::default().plain("    ").command(command))?;
     }
     Ok(())
+}
+
+/// How an explanation stands out on a terminal.
+fn style_of(because: Because) -> TextStyle {
+    match because {
+        Because::NeedsYou | Because::HolderDied | Because::NothingOpen => TextStyle::Bad,
+        Because::Paused
+        | Because::Stopped
+        | Because::Shadow
+        | Because::Held
+        | Because::Blocked
+        | Because::NotRun => TextStyle::Notice,
+        Because::Approved | Because::Merged => TextStyle::Good,
+        Because::Running
+        | Because::Queued
+        | Because::Delayed
+        | Because::WaitsForSlot
+        | Because::Waits
+        | Because::WaitsForHeartbeat
+        | Because::WaitsForApproval
+        | Because::WaitsForFeedback
+        | Because::NextStage
+        | Because::Closed
+        | Because::PassedOver
+        | Because::NotSeen
+        | Because::NotLookedFor
+        | Because::Available
+        | Because::Claimed
+        | Because::Completed
+        | Because::Failed
+        | Because::Cancelled
+        | Because::Pending
+        | Because::InFix
+        | Because::Fixed
+        | Because::Superseded
+        | Because::Escalated
+        | Because::Skipped
+        | Because::Run
+        | Because::Review
+        | Because::Finding
+        | Because::Event
+        | Because::Project => TextStyle::Plain,
+    }
 }
 
 /// How the state stands out on a terminal.

@@ -1,21 +1,20 @@
-//! Everything that the answer of `why` is made from, gathered from the blackboard in one read.
+//! Everything that the explanation of a change is made from, gathered from the blackboard in one read.
 
-use crate::blackboard::{self as bb, BoardRow, Conn};
-use crate::change::{Change, HoldKind, Shadow};
-use crate::cli::frame::pr_ref::whole;
+use crate::blackboard::{self as bb, BoardRow, Conn, Project};
+use crate::change::{HoldKind, Shadow, State};
 use crate::clock::Time;
 use crate::event::{Event, EventType};
 use crate::process::ProcessId;
 use crate::pull_request::PullRow;
-use crate::work::{Item, Rejection, RejectionState};
+use crate::work::{Item, Rejection, RejectionState, Status};
 
-/// How many events are looked through for the one that led here.
+/// How many events of the types in question are looked through for the one that led here.
 const LOOK_BACK: i64 = 200;
 
-/// All that the sentence is made from.
+/// All that the explanation is made from.
 pub(crate) struct Facts {
     pub(crate) row: BoardRow,
-    /// The newest ones, oldest first.
+    /// The newest ones of the types that its situation is explained by, oldest first.
     pub(crate) events: Vec<Event>,
     pub(crate) pending: Vec<Rejection>,
     pub(crate) holder: Holder,
@@ -35,7 +34,7 @@ pub(crate) struct Facts {
     pub(crate) shadow_mode: Shadow,
     /// Why a changed configuration is not in force, if it is held for that.
     pub(crate) configuration: Option<bb::Changed>,
-    /// Items that run now, of all changes, and how many may.
+    /// Items that run now, of all changes, where its own waits for that, and how many may.
     pub(crate) running: usize,
     pub(crate) slots: usize,
     pub(crate) daemon: Daemon,
@@ -67,13 +66,79 @@ pub(crate) enum Holder {
     Unknown,
 }
 
+/// What decides about a change now.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Situation<'a> {
+    Over,
+    Escalated,
+    Paused,
+    Held,
+    /// Something waits that would run, were it not stopped.
+    Stopped,
+    /// Something waits that would run for real, were it not in shadow.
+    Shadow,
+    Open(&'a Item),
+    /// Nothing is open, or only what is for a person: that is in nobody's way.
+    Idle,
+}
+
+impl<'a> Situation<'a> {
+    /// The strongest reason first.
+    pub(super) fn of(row: &'a BoardRow) -> Self {
+        let change = &row.change;
+        let waits = row.open_item.is_some() || row.pending_rejections > 0;
+        if change.state.is_over() {
+            Self::Over
+        } else if change.state == State::Escalated {
+            Self::Escalated
+        } else if change.paused_by_person || change.paused_by_rules {
+            Self::Paused
+        } else if change.held_until.is_some() {
+            Self::Held
+        } else if change.stopped && waits {
+            Self::Stopped
+        } else if change.shadow && waits {
+            Self::Shadow
+        } else {
+            let item = row.open_item.as_ref().filter(|item| !is_for_person(item));
+            item.map_or(Self::Idle, Self::Open)
+        }
+    }
+
+    /// Types of the events that explain it: no others are read, since a board has many rows.
+    fn event_types(self, state: State) -> &'static [EventType] {
+        match self {
+            Self::Over => &[EventType::StateChanged, EventType::Instructed],
+            Self::Escalated => &[EventType::Escalated],
+            Self::Paused => &[EventType::Instructed, EventType::PrChanged],
+            Self::Held => &[EventType::Held],
+            Self::Stopped => &[],
+            Self::Shadow => &[EventType::Instructed],
+            Self::Open(item) if item.status == Status::Claimed => &[EventType::WorkClaimed],
+            Self::Open(_) => &[],
+            Self::Idle if state == State::ReadyForHumanReview => {
+                &[EventType::StateChanged, EventType::WorkApproved]
+            }
+            Self::Idle => &[EventType::StateChanged],
+        }
+    }
+}
+
 impl Facts {
-    pub(crate) fn gather(conn: &Conn, change: Change, around: Around) -> bb::Result<Self> {
-        let events = bb::events_of(conn, &change.change_id, LOOK_BACK)?;
-        let pending = bb::rejections_of(conn, &change.change_id, Some(RejectionState::Pending))?;
+    pub(crate) fn gather(conn: &Conn, row: BoardRow, around: Around) -> bb::Result<Self> {
+        let change = &row.change;
+        let types = Situation::of(&row).event_types(change.state);
+        let events = match types {
+            [] => Vec::new(),
+            [..] => bb::events_of_types(conn, &change.change_id, types, LOOK_BACK)?,
+        };
+        let pending = match row.pending_rejections {
+            0 => Vec::new(),
+            _ => bb::rejections_of(conn, &change.change_id, Some(RejectionState::Pending))?,
+        };
         let pull = bb::pull_of_change(conn, &change.change_id)?;
         let pr = match change.pr_number {
-            Some(number) => Some(whole(&bb::project(conn, &change.project_id)?, number)),
+            Some(number) => Some(pr_name(&bb::project(conn, &change.project_id)?, number)),
             None => None,
         };
         let unposted = bb::waiting_posts(conn, &change.change_id)?;
@@ -83,7 +148,6 @@ impl Facts {
         } else {
             Vec::new()
         };
-        let row = bb::board_row(conn, change)?;
         let shadow = match row.open_item.as_ref().filter(|_| row.change.shadow) {
             Some(item) => bb::shadow_of(conn, &item.item_id)?,
             None => None,
@@ -105,7 +169,10 @@ impl Facts {
             | None => None,
         };
         let holder = row.open_item.as_ref().map_or(Holder::Nobody, holder_of);
-        let running = bb::claimed_items(conn)?;
+        let running = match &row.open_item {
+            Some(item) if item.status == Status::Available => bb::claimed_items(conn)?,
+            Some(_) | None => 0,
+        };
         let Around { slots, daemon, now } = around;
         Ok(Self {
             row,
@@ -148,6 +215,10 @@ impl Facts {
     }
 }
 
+pub(super) fn is_for_person(item: &Item) -> bool {
+    item.metadata.get("evaluator").is_some()
+}
+
 fn holder_of(item: &Item) -> Holder {
     let Some(claimed_by) = &item.claimed_by else {
         return Holder::Nobody;
@@ -162,6 +233,17 @@ fn holder_of(item: &Item) -> Holder {
     }
 }
 
-pub(crate) fn word<'a>(event: &'a Event, key: &str) -> Option<&'a str> {
+/// `owner/repo#42`, with the project's own spelling.
+pub(crate) fn pr_name(project: &Project, number: i64) -> String {
+    format!(
+        "{}#{number}",
+        project
+            .repo
+            .as_deref()
+            .unwrap_or(project.project_id.as_str())
+    )
+}
+
+pub(super) fn word<'a>(event: &'a Event, key: &str) -> Option<&'a str> {
     event.metadata.get(key)?.as_str()
 }

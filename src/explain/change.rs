@@ -1,0 +1,443 @@
+//! Why a change is where it is.
+
+use super::because::Because;
+use super::explanation::Explanation;
+use super::facts::{Daemon, Facts, Holder, Situation, is_for_person, word};
+use super::note::{Note, not_in_force_command, stop_command, stop_sentence};
+use super::shadow::in_shadow;
+use crate::change::State;
+use crate::evaluator::review_feedback::takes_fixes;
+use crate::event::EventType;
+use crate::human_time::{ago, ahead};
+use crate::work::{Item, Source, Status};
+
+/// Explains a change.
+pub(crate) fn explain(facts: &Facts) -> Explanation {
+    let explanation = match Situation::of(&facts.row) {
+        Situation::Over => return overlooked(facts, over(facts)),
+        Situation::Escalated => escalated(facts)
+            .notes(Note::not_posted(facts))
+            .notes(Note::stopped(facts))
+            .notes(Note::in_shadow(facts)),
+        Situation::Paused => paused(facts)
+            .notes(Note::stopped(facts))
+            .notes(Note::in_shadow(facts)),
+        Situation::Held => held(facts).notes(Note::stopped(facts)),
+        Situation::Stopped => stopped(facts),
+        Situation::Shadow => in_shadow(facts),
+        Situation::Open(item) => {
+            and_trouble(facts, open(facts, item).notes(Note::wait_after(facts)))
+        }
+        Situation::Idle => and_trouble(facts, idle(facts).notes(Note::for_person(facts))),
+    };
+    let mut explanation = explanation.notes(Note::clock_set_back(facts));
+    if facts.row.change.shadow {
+        explanation.short = format!("shadow: {}", explanation.short);
+    }
+    explanation
+}
+
+/// Notes what is in the way of a change that goes its way.
+fn and_trouble(facts: &Facts, explanation: Explanation) -> Explanation {
+    overlooked(facts, explanation)
+        .notes(Note::not_read(facts))
+        .notes(Note::not_posted(facts))
+        .notes(Note::stopped(facts))
+        .notes(Note::in_shadow(facts))
+}
+
+/// Has the board show what nobody would look for, before what goes its way.
+fn overlooked(facts: &Facts, explanation: Explanation) -> Explanation {
+    let trouble = facts.pull.as_ref().and_then(|pull| pull.trouble.as_ref());
+    let item = facts.row.open_item.as_ref();
+    if let Some(post) = facts.refused.first() {
+        let why = post.trouble.as_deref().unwrap_or("no reason was recorded");
+        explanation.short(format!("a post was refused: {why}"))
+    } else if let Some(trouble) = trouble {
+        explanation.short(format!("its PR could not be read: {trouble}"))
+    } else if let Some(item) = item.filter(|item| is_for_person(item)) {
+        explanation.short(format!("{} is for you: {}", item.item_id, item.title))
+    } else {
+        explanation
+    }
+}
+
+/// What was under way when it was paused or stopped.
+pub(super) fn may_finish(facts: &Facts, is_ended: bool) -> Option<String> {
+    let item = facts
+        .row
+        .open_item
+        .as_ref()
+        .filter(|_| facts.holder == Holder::Alive)?;
+    let what = format!("{} {}", item.source, item.item_id);
+    Some(if is_ended {
+        format!("{what} is being ended, and runs again after that")
+    } else {
+        format!("{what} may still finish, nothing follows from it until then")
+    })
+}
+
+fn over(facts: &Facts) -> Explanation {
+    let change = &facts.row.change;
+    let (because, cancelled) = if change.state == State::Merged {
+        (Because::Merged, None)
+    } else {
+        let cancel = facts.newest(|event| word(event, "action") == Some("cancel"));
+        (Because::Closed, cancel)
+    };
+    let why = cancelled
+        .map(|event| format!(": {}", event.summary))
+        .unwrap_or_default();
+    Explanation::new(because, "it is ", change.state.as_str())
+        .and(&format!("; nothing more is done for it{why}"))
+        .since(facts.in_state_since())
+}
+
+fn escalated(facts: &Facts) -> Explanation {
+    let change = &facts.row.change;
+    let id = &change.change_id;
+    let event = facts.newest_of(EventType::Escalated);
+    let reason = event.map_or("the reason is not recorded", |event| event.summary.as_str());
+    let mut explanation =
+        Explanation::new(Because::NeedsYou, "it ", format!("needs you: {reason}"))
+            .since(event.map(|event| event.timestamp));
+    if let Some(decision) = &change.decision {
+        explanation = explanation.and(&format!(". Decide: {decision}"));
+    }
+    let mut commands = change.decision_commands.clone();
+    let is_raised = event.and_then(|event| word(event, "bound")) == Some("cycles")
+        && change.budget.fix_cycle < change.budget.max_fix_cycles;
+    if is_raised {
+        commands.insert(0, format!("remand retry {id}"));
+        explanation = explanation.and(&format!(
+            ". Since then the bound was raised to {}: `remand retry {id}` goes on",
+            change.budget.max_fix_cycles
+        ));
+    }
+    if commands.is_empty() {
+        commands = vec![
+            format!("remand approve {id}"),
+            format!("remand refine {id} --text …"),
+            format!("remand cancel {id}"),
+        ];
+    }
+    explanation.commands(commands)
+}
+
+fn paused(facts: &Facts) -> Explanation {
+    let change = &facts.row.change;
+    let by_rules = change.paused_by_rules.then(|| {
+        let reason = facts
+            .pull
+            .as_ref()
+            .and_then(|pull| pull.passed_over.as_deref());
+        let reason = reason
+            .map(|reason| format!(": {reason}"))
+            .unwrap_or_default();
+        format!("paused while the project's rules do not take its PR{reason}")
+    });
+    let mut explanation = if change.paused_by_person {
+        let event = facts.newest(|event| word(event, "action") == Some("pause"));
+        let by = event.map_or("somebody", |event| event.actor_id.as_str());
+        let why = event
+            .and_then(|event| word(event, "text"))
+            .filter(|text| !text.is_empty())
+            .map(|why| format!(": {why}"))
+            .unwrap_or_default();
+        let rules = by_rules
+            .map(|clause| format!("; it is {clause}"))
+            .unwrap_or_default();
+        Explanation::new(Because::Paused, "it was ", format!("paused by {by}{why}"))
+            .and(&rules)
+            .since(event.map(|event| event.timestamp))
+            .commands([format!("remand resume {}", change.change_id)])
+    } else {
+        let event = facts.newest(|event| word(event, "what") == Some("unwanted"));
+        Explanation::new(Because::Paused, "it is ", by_rules.unwrap_or_default())
+            .since(event.map(|event| event.timestamp))
+    };
+    if let Some(under_way) = may_finish(facts, false) {
+        explanation = explanation.and(&format!("; {under_way}"));
+    }
+    explanation
+}
+
+fn held(facts: &Facts) -> Explanation {
+    let change = &facts.row.change;
+    let event = facts.newest_of(EventType::Held);
+    let reason = change
+        .hold_reason
+        .as_deref()
+        .unwrap_or("no reason was recorded");
+    let until = change.held_until;
+    let when = match until {
+        Some(until) if until > facts.now => {
+            format!("it is held until {until} ({})", ahead(until, facts.now))
+        }
+        Some(_) | None => {
+            "its hold is over, and goes on with the next look of `remand run` or `remand tick`"
+                .to_owned()
+        }
+    };
+    let configuration = facts.configuration.as_ref();
+    Explanation::new(Because::Held, "", format!("{when}: {reason}"))
+        .short(format!("held: {reason}"))
+        .since(event.map(|event| event.timestamp))
+        .until(until)
+        .commands(configuration.map(|changed| not_in_force_command(changed).to_owned()))
+        .commands([format!("remand resume {}", change.change_id)])
+        .notes(configuration.cloned().map(Note::NotInForce))
+}
+
+/// Something waits for it that would run, were it not stopped.
+fn stopped(facts: &Facts) -> Explanation {
+    let is_ended = facts.stops.iter().any(|stop| stop.at_once);
+    let clauses: Vec<String> = facts
+        .stops
+        .iter()
+        .map(stop_sentence)
+        .chain(may_finish(facts, is_ended))
+        .collect();
+    Explanation::new(Because::Stopped, "", clauses.join("; "))
+        .short("stopped")
+        .since(facts.stops.first().map(|stop| stop.stopped_at))
+        .commands(facts.stops.iter().map(stop_command))
+}
+
+fn open(facts: &Facts, item: &Item) -> Explanation {
+    match item.status {
+        Status::Claimed => claimed(facts, item),
+        Status::Blocked => {
+            let Item {
+                source, item_id, ..
+            } = item;
+            let clause = format!(
+                "{source} {item_id} is blocked, though the change is neither paused nor held"
+            );
+            Explanation::new(Because::Blocked, "", clause)
+                .since(Some(item.created_at))
+                .commands([format!("remand resume {}", facts.row.change.change_id)])
+        }
+        Status::Available | Status::Completed | Status::Failed | Status::Cancelled => {
+            available(facts, item)
+        }
+    }
+}
+
+fn claimed(facts: &Facts, item: &Item) -> Explanation {
+    let what = format!("{} {}", item.source, item.item_id);
+    let show = format!("remand item show {}", item.item_id);
+    let run = facts
+        .row
+        .last_run
+        .as_ref()
+        .filter(|run| run.item_id == item.item_id && run.epoch == item.epoch);
+    let since = run.map(|run| run.started_at).or_else(|| {
+        let claim = facts.newest(|event| {
+            event.event_type == EventType::WorkClaimed && event.target_id == item.item_id.as_str()
+        });
+        claim.map(|event| event.timestamp)
+    });
+    let ran_out = item
+        .lease_expires_at
+        .is_some_and(|lease| lease <= facts.now);
+    let explanation = match facts.holder {
+        Holder::Alive if ran_out => {
+            let clause = format!(
+                "{what} is being run by a process that lives but has not renewed its lease (was the machine asleep?)"
+            );
+            Explanation::new(Because::Running, "", clause).commands([show])
+        }
+        Holder::Alive => {
+            let by = run
+                .map(|run| format!(" by {} ({})", run.agent, run.run_id))
+                .unwrap_or_default();
+            Explanation::new(Because::Running, "", format!("{what} is being run{by}"))
+                .commands(run.map(|run| format!("remand log {} -f", run.run_id)))
+        }
+        Holder::Dead | Holder::Nobody => {
+            let clause = format!("the process that ran {what} is dead");
+            let (then, commands) = next_look(facts);
+            Explanation::new(Because::HolderDied, "", clause)
+                .and(&format!("; {then}"))
+                .commands(commands)
+        }
+        Holder::Unknown => {
+            let by = item.claimed_by.as_deref().unwrap_or("");
+            let clause = format!(
+                "{what} is claimed by `{by}`, and this machine can't tell whether that lives"
+            );
+            Explanation::new(Because::Running, "", clause).commands([show])
+        }
+    };
+    explanation.since(since)
+}
+
+fn available(facts: &Facts, item: &Item) -> Explanation {
+    let what = format!("{} {}", item.source, item.item_id);
+    let explanation = if !matches!(item.source, Source::CodeReview | Source::ReviewFix) {
+        let clause = format!(
+            "{what} is queued, but this version does not run items of source `{}`",
+            item.source
+        );
+        Explanation::new(Because::NotRun, "", clause)
+            .commands([format!("remand item cancel {}", item.item_id)])
+    } else if let Some(until) = item.not_before.filter(|until| *until > facts.now) {
+        let clause = format!("{what} waits until {until} ({})", ahead(until, facts.now));
+        Explanation::new(Because::Delayed, "", clause).until(Some(until))
+    } else if facts.running >= facts.slots {
+        let clause = format!(
+            "{what} waits for a free slot: {} of {} are in use (dispatch.slots)",
+            facts.running, facts.slots
+        );
+        Explanation::new(Because::WaitsForSlot, "", clause)
+            .commands(["remand item list --status claimed".into()])
+    } else {
+        let queued = Explanation::new(Because::Queued, "", format!("{what} is queued"));
+        and_next_look(facts, queued)
+    };
+    explanation.since(Some(item.created_at))
+}
+
+/// Who takes what waits, and what to type when nobody does.
+fn next_look(facts: &Facts) -> (&'static str, Vec<String>) {
+    match facts.daemon {
+        Daemon::Runs => ("the daemon takes it in a moment", Vec::new()),
+        Daemon::None => (
+            "no daemon runs that would take it",
+            vec!["remand run".into(), "remand tick".into()],
+        ),
+    }
+}
+
+/// Says who takes what waits; on the board only that nobody does.
+fn and_next_look(facts: &Facts, mut explanation: Explanation) -> Explanation {
+    let (then, commands) = next_look(facts);
+    if facts.daemon == Daemon::None {
+        explanation.short.push_str(", no daemon runs");
+    }
+    explanation.and(&format!("; {then}")).commands(commands)
+}
+
+/// Nothing is open: what happens next is up to the heartbeat, a person or the forge.
+fn idle(facts: &Facts) -> Explanation {
+    let change = &facts.row.change;
+    let id = &change.change_id;
+    let explanation = match (facts.pending.first(), change.state) {
+        (Some(rejection), state) if takes_fixes(state) => {
+            let clause = format!(
+                "the next heartbeat makes a fix of {}",
+                rejection.rejection_id
+            );
+            and_next_look(
+                facts,
+                Explanation::new(Because::WaitsForHeartbeat, "", clause),
+            )
+        }
+        (Some(rejection), state) => {
+            let id = &rejection.rejection_id;
+            let clause = format!("{id} waits until what is under way ({state}) is over");
+            Explanation::new(Because::Waits, "", clause)
+        }
+        (None, State::ReadyForHumanReview) => {
+            let clause = "waits for you to approve it";
+            Explanation::new(
+                Because::WaitsForApproval,
+                "its review is done and it ",
+                clause,
+            )
+            .and(&format!(" ({})", said_yes(facts)))
+            .commands([
+                format!("remand diff {id}"),
+                format!("remand approve {id}"),
+                format!("remand reject {id} --text …"),
+            ])
+        }
+        (None, State::Approved) => {
+            let moved = facts.newest_of(EventType::StateChanged);
+            let by = match moved {
+                Some(event) if word(event, "on") == Some("entered") => {
+                    "on its PR, before it was watched".to_owned()
+                }
+                moved => format!(
+                    "by {}",
+                    moved.map_or("somebody", |event| event.actor_id.as_str())
+                ),
+            };
+            let clause = format!("approved {by}: merge {} when you like", change.branch);
+            Explanation::new(Because::Approved, "it was ", clause)
+        }
+        (None, State::SelfReviewFailed) => {
+            let clause = "rejected, and the next heartbeat makes a fix of that";
+            and_next_look(
+                facts,
+                Explanation::new(Because::WaitsForHeartbeat, "it was ", clause),
+            )
+        }
+        (None, State::AwaitingPrFeedback) => waits_for_feedback(facts),
+        (None, State::SelfReviewPassed | State::PrCreated) => {
+            Explanation::new(Because::NextStage, "", "its review passed")
+                .and("; the next stage follows")
+        }
+        (
+            None,
+            State::Queued
+            | State::Implementing
+            | State::PendingSelfReview
+            | State::SelfReviewing
+            | State::Refining
+            | State::ReviewingPr
+            | State::AddressingFeedback
+            | State::Merged
+            | State::Closed
+            | State::Escalated,
+        ) => {
+            let clause = format!(
+                "{}, but nothing is open that would move it on",
+                change.state
+            );
+            Explanation::new(Because::NothingOpen, "it is ", clause).commands([
+                "remand check".into(),
+                format!("remand refine {id} --text …"),
+                format!("remand cancel {id}"),
+            ])
+        }
+    };
+    explanation.since(facts.in_state_since())
+}
+
+fn waits_for_feedback(facts: &Facts) -> Explanation {
+    let name = facts.pr.as_deref().unwrap_or("its PR");
+    let (read_at, next) = facts
+        .pull
+        .as_ref()
+        .map_or((None, None), |pull| (pull.read_at, pull.next_read));
+    let explanation = Explanation::new(Because::WaitsForFeedback, "it ", "waits for feedback")
+        .and(&format!(" on {name}"))
+        .until(next);
+    match (read_at, next, facts.daemon) {
+        (_, _, Daemon::None) => explanation
+            .and(", and no daemon runs that would read it")
+            .short("waits for feedback, no daemon runs")
+            .commands(next_look(facts).1),
+        (Some(read), Some(next), Daemon::Runs) => explanation.and(&format!(
+            ", read {}, again {}",
+            ago(read, facts.now),
+            ahead(next, facts.now)
+        )),
+        (None, Some(next), Daemon::Runs) => {
+            explanation.and(&format!(", first read {}", ahead(next, facts.now)))
+        }
+        (_, None, Daemon::Runs) => explanation,
+    }
+}
+
+/// What a person said on the pull request may have been taken back since.
+fn said_yes(facts: &Facts) -> String {
+    let told = facts
+        .newest(|event| event.event_type == EventType::WorkApproved && event.actor_id == "remand");
+    told.map_or_else(
+        || "no review said so".to_owned(),
+        |event| format!("{}, {}", event.summary, ago(event.timestamp, facts.now)),
+    )
+}

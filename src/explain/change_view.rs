@@ -1,0 +1,41 @@
+//! A change with its explanation: what `list`, `status` and each command on a change show.
+
+use serde::Serialize;
+
+use super::change::explain;
+use super::explanation::Explanation;
+use super::facts::{Around, Facts};
+use crate::blackboard::{self as bb, BoardRow, Conn};
+use crate::change::Change;
+use crate::pull_request::PullRow;
+
+/// A change with what it waits for.
+#[derive(Debug, Serialize)]
+pub(crate) struct ChangeView {
+    #[serde(flatten)]
+    pub(crate) row: BoardRow,
+    /// `fix 1/2`
+    pub(crate) cycle: String,
+    pub(crate) why: Explanation,
+    /// `owner/repo#42`
+    pub(crate) pr: Option<String>,
+    /// Its pull request, as it was last read.
+    pub(crate) pull: Option<PullRow>,
+}
+
+impl ChangeView {
+    pub(crate) fn gather(conn: &Conn, row: BoardRow, around: Around) -> bb::Result<Self> {
+        let facts = Facts::gather(conn, row, around)?;
+        Ok(Self {
+            cycle: facts.row.change.cycle_text(),
+            why: explain(&facts),
+            pr: facts.pr,
+            pull: facts.pull,
+            row: facts.row,
+        })
+    }
+
+    pub(crate) fn change(&self) -> &Change {
+        &self.row.change
+    }
+}

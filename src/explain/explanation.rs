@@ -1,0 +1,125 @@
+//! An explanation as data. Its sentence is put together from its parts when it is shown; no part is read out of it.
+
+use serde::ser::{Serialize, SerializeStruct as _, Serializer};
+
+use super::because::Because;
+use super::note::Note;
+use crate::clock::Time;
+
+/// Why something is where it is.
+#[derive(Debug, Clone)]
+pub(crate) struct Explanation {
+    pub(crate) because: Because,
+    /// One clause, for a row of the board.
+    pub(crate) short: String,
+    /// The sentence without the notes.
+    sentence: String,
+    /// What else is to be known, in the order of the sentence.
+    notes: Vec<Note>,
+    pub(crate) since: Option<Time>,
+    pub(crate) until: Option<Time>,
+    /// What a person can type, the likeliest first.
+    pub(crate) commands: Vec<String>,
+}
+
+impl Explanation {
+    /// Begins with a clause. The board shows it without `lead` (`it is `), with which the sentence begins.
+    pub(crate) fn new(because: Because, lead: &str, clause: impl Into<String>) -> Self {
+        let short = clause.into();
+        Self {
+            because,
+            sentence: format!("{lead}{short}"),
+            short,
+            notes: Vec::new(),
+            since: None,
+            until: None,
+            commands: Vec::new(),
+        }
+    }
+
+    /// Goes on with the sentence; the board's clause stays as it is.
+    pub(crate) fn and(mut self, text: &str) -> Self {
+        self.sentence.push_str(text);
+        self
+    }
+
+    /// Has the board show another clause.
+    pub(crate) fn short(mut self, clause: impl Into<String>) -> Self {
+        self.short = clause.into();
+        self
+    }
+
+    pub(crate) fn since(mut self, since: Option<Time>) -> Self {
+        self.since = since;
+        self
+    }
+
+    pub(crate) fn until(mut self, until: Option<Time>) -> Self {
+        self.until = until;
+        self
+    }
+
+    pub(crate) fn commands(mut self, commands: impl IntoIterator<Item = String>) -> Self {
+        self.commands.extend(commands);
+        self
+    }
+
+    /// Adds notes, each with the command that it offers.
+    pub(crate) fn notes(mut self, notes: impl IntoIterator<Item = Note>) -> Self {
+        for note in notes {
+            self.commands.extend(note.command());
+            self.notes.push(note);
+        }
+        self
+    }
+
+    /// The whole sentence.
+    pub(crate) fn answer(&self) -> String {
+        let mut answer = self.sentence.clone();
+        for note in &self.notes {
+            answer.push_str(&format!("; {note}"));
+        }
+        answer
+    }
+}
+
+impl Serialize for Explanation {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("Explanation", 5)?;
+        fields.serialize_field("because", &self.because)?;
+        fields.serialize_field("answer", &self.answer())?;
+        fields.serialize_field("since", &self.since)?;
+        fields.serialize_field("until", &self.until)?;
+        fields.serialize_field("commands", &self.commands)?;
+        fields.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_board_has_the_clause_and_the_answer_has_everything() {
+        let explanation = Explanation::new(Because::NeedsYou, "it ", "needs you: gates red; twice")
+            .and(". Decide: `remand approve c1`")
+            .commands(["remand approve c1".to_owned()])
+            .notes([Note::ClockSetBack {
+                done: Time::from_millis(1_000),
+                now: Time::from_millis(0),
+            }]);
+        assert_eq!(explanation.short, "needs you: gates red; twice");
+        let shown = serde_json::to_string_pretty(&explanation).unwrap();
+        insta::assert_snapshot!(shown, @r#"
+        {
+          "because": "needs_you",
+          "answer": "it needs you: gates red; twice. Decide: `remand approve c1`; the clock was set back: something was done for it at 1970-01-01T00:00:01.000Z, and it is 1970-01-01T00:00:00.000Z now. What the wrong clock put off is tried again at the next look",
+          "since": null,
+          "until": null,
+          "commands": [
+            "remand approve c1"
+          ]
+        }
+        "#);
+    }
+}

@@ -1,0 +1,230 @@
+//! What else is to be known of a change, beside why it is where it is: typed, and each with its words and its command.
+
+use std::fmt;
+
+use super::facts::{Facts, is_for_person};
+use super::shadow::InShadow;
+use crate::blackboard::{self as bb, Changed, ChangedKind, Intent, Stopped};
+use crate::change::{ChangeId, ProjectId};
+use crate::clock::Time;
+use crate::diagnostic::title;
+use crate::human_time::ahead;
+use crate::work::{ItemId, RejectionId};
+
+/// One note; its `Display` is the clause of the sentence.
+#[derive(Debug, Clone)]
+pub(crate) enum Note {
+    /// Rejections that came meanwhile are not forgotten.
+    WaitAfter(Vec<RejectionId>),
+    /// An item that an evaluator made for a person.
+    ForPerson {
+        item_id: ItemId,
+        title: String,
+    },
+    /// A pull request that can't be read says nothing new, and nobody would notice.
+    NotRead {
+        trouble: String,
+        again: Again,
+    },
+    /// What is not on the pull request is not seen there.
+    NotPosted {
+        posts: Posts,
+        again: Again,
+    },
+    PostRefused {
+        posts: Posts,
+        change_id: ChangeId,
+    },
+    /// A changed configuration is not in force.
+    NotInForce(Changed),
+    Stopped(Stopped),
+    InShadow(InShadow),
+    /// Times in the future explain waits that nobody would expect.
+    ClockSetBack {
+        done: Time,
+        now: Time,
+    },
+}
+
+/// The first of several posts, and how many more there are.
+#[derive(Debug, Clone)]
+pub(crate) struct Posts {
+    key: String,
+    trouble: String,
+    more: usize,
+}
+
+/// When something is tried again, if that is known.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Again {
+    next: Option<Time>,
+    now: Time,
+}
+
+impl Note {
+    pub(super) fn wait_after(facts: &Facts) -> Option<Self> {
+        let ids = facts.pending.iter();
+        let ids: Vec<_> = ids.map(|one| one.rejection_id.clone()).collect();
+        (!ids.is_empty()).then_some(Self::WaitAfter(ids))
+    }
+
+    pub(super) fn for_person(facts: &Facts) -> Option<Self> {
+        let item = facts.row.open_item.as_ref();
+        item.filter(|item| is_for_person(item))
+            .map(|item| Self::ForPerson {
+                item_id: item.item_id.clone(),
+                title: item.title.clone(),
+            })
+    }
+
+    pub(super) fn not_read(facts: &Facts) -> Option<Self> {
+        let pull = facts.pull.as_ref()?;
+        Some(Self::NotRead {
+            trouble: pull.trouble.clone()?,
+            again: Again {
+                next: pull.next_read,
+                now: facts.now,
+            },
+        })
+    }
+
+    pub(super) fn not_posted(facts: &Facts) -> impl Iterator<Item = Self> {
+        let waiting = Posts::of(&facts.unposted).map(|posts| Self::NotPosted {
+            posts,
+            again: Again {
+                next: facts.unposted.first().and_then(|post| post.not_before),
+                now: facts.now,
+            },
+        });
+        let refused = Posts::of(&facts.refused).map(|posts| Self::PostRefused {
+            posts,
+            change_id: facts.row.change.change_id.clone(),
+        });
+        waiting.into_iter().chain(refused)
+    }
+
+    /// What is said of a change may wait for a person all the same; nothing that remand does follows before the start.
+    pub(super) fn stopped(facts: &Facts) -> impl Iterator<Item = Self> {
+        facts.stops.iter().cloned().map(Self::Stopped)
+    }
+
+    pub(super) fn in_shadow(facts: &Facts) -> Option<Self> {
+        let is_in = facts.row.change.shadow;
+        is_in.then(|| Self::InShadow(InShadow::of(facts)))
+    }
+
+    pub(super) fn clock_set_back(facts: &Facts) -> Option<Self> {
+        let read_at = facts.pull.as_ref().and_then(|pull| pull.read_at);
+        let done = read_at.max(Some(facts.row.change.updated_at))?;
+        bb::is_ahead(done, facts.now).then_some(Self::ClockSetBack {
+            done,
+            now: facts.now,
+        })
+    }
+
+    /// What a person can type about it.
+    pub(super) fn command(&self) -> Option<String> {
+        match self {
+            Self::PostRefused { change_id, .. } => Some(format!("remand post {change_id}")),
+            Self::Stopped(stop) => Some(stop_command(stop)),
+            Self::InShadow(shadow) => Some(shadow.command()),
+            // That of a configuration stands before the others: the hold says it.
+            Self::NotInForce(_)
+            | Self::WaitAfter(_)
+            | Self::ForPerson { .. }
+            | Self::NotRead { .. }
+            | Self::NotPosted { .. }
+            | Self::ClockSetBack { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::WaitAfter(ids) => {
+                let each: Vec<&str> = ids.iter().map(RejectionId::as_str).collect();
+                let verb = if each.len() == 1 { "waits" } else { "wait" };
+                write!(f, "{} {verb} until then", each.join(", "))
+            }
+            Self::ForPerson { item_id, title } => write!(f, "{item_id} is for a person: {title}"),
+            Self::NotRead { trouble, again } => {
+                write!(f, "its PR could not be read{again}: {trouble}")
+            }
+            Self::NotPosted { posts, again } => {
+                write!(f, "{posts} could not be posted{again}: {}", posts.trouble)
+            }
+            Self::PostRefused { posts, change_id } => write!(
+                f,
+                "{posts} was refused: {}. Post it after all with `remand post {change_id}`",
+                posts.trouble
+            ),
+            Self::NotInForce(changed) => f.write_str(title(&changed.reason)),
+            Self::Stopped(stop) => f.write_str(&stop_sentence(stop)),
+            Self::InShadow(shadow) => write!(f, "{shadow}"),
+            Self::ClockSetBack { done, now } => write!(
+                f,
+                "the clock was set back: something was done for it at {done}, and it is {now} now. What the wrong clock \
+                 put off is tried again at the next look"
+            ),
+        }
+    }
+}
+
+impl Posts {
+    fn of(posts: &[Intent]) -> Option<Self> {
+        let (first, more) = posts.split_first()?;
+        Some(Self {
+            key: first.key.clone(),
+            trouble: first.trouble.clone().unwrap_or_default(),
+            more: more.len(),
+        })
+    }
+}
+
+impl fmt::Display for Posts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.key)?;
+        match self.more {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}
+
+impl fmt::Display for Again {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.next.map_or(Ok(()), |next| {
+            write!(f, ", tried again {}", ahead(next, self.now))
+        })
+    }
+}
+
+/// What is stopped, by whom and why.
+pub(crate) fn stop_sentence(stop: &Stopped) -> String {
+    let what = stop
+        .project_id
+        .as_ref()
+        .map_or("everything", ProjectId::as_str);
+    let reason = stop
+        .reason
+        .as_ref()
+        .map(|reason| format!(": {reason}"))
+        .unwrap_or_default();
+    format!("{what} is stopped by {}{reason}", stop.stopped_by)
+}
+
+/// What ends a stop.
+pub(crate) fn stop_command(stop: &Stopped) -> String {
+    stop.project_id
+        .as_ref()
+        .map_or("remand start".to_owned(), |id| format!("remand start {id}"))
+}
+
+/// What helps against a changed configuration that is not in force.
+pub(crate) fn not_in_force_command(changed: &Changed) -> &'static str {
+    match changed.kind {
+        ChangedKind::Invalid => "remand config check",
+        ChangedKind::NeedsReload => "remand reload",
+    }
+}

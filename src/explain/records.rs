@@ -1,0 +1,141 @@
+//! What has an id and is no change: an item, a run, a review, a finding, a rejection, an event, a project.
+
+use super::because::Because;
+use super::explanation::Explanation;
+use crate::blackboard::{self as bb, Conn, OpenFinding, PastReview, Project};
+use crate::change::ChangeId;
+use crate::event::{Event, EventType, TargetType};
+use crate::work::{Item, Rejection, RejectionState, Run, Status};
+
+/// Where nobody wrote one down.
+const NO_REASON: &str = "no reason was recorded";
+
+pub(crate) fn item(item: &Item) -> Explanation {
+    let why = item.failure_reason.as_deref().unwrap_or(NO_REASON);
+    match item.status {
+        Status::Completed => {
+            Explanation::new(Because::Completed, "it is ", "done").since(item.completed_at)
+        }
+        Status::Failed => Explanation::new(Because::Failed, "it ", format!("failed: {why}"))
+            .since(item.completed_at),
+        Status::Cancelled => {
+            Explanation::new(Because::Cancelled, "it was ", format!("cancelled: {why}"))
+                .since(item.completed_at)
+        }
+        Status::Available => {
+            Explanation::new(Because::Available, "it is ", "queued").since(Some(item.created_at))
+        }
+        Status::Claimed => Explanation::new(Because::Claimed, "", "somebody runs it"),
+        Status::Blocked => Explanation::new(
+            Because::Blocked,
+            "it is ",
+            "blocked, as its change is paused, stopped, held or in shadow",
+        ),
+    }
+}
+
+pub(crate) fn run(run: &Run) -> Explanation {
+    let ended = run.ended.map_or_else(
+        || "has not ended".to_owned(),
+        |ended| format!("ended: {ended}"),
+    );
+    let status = run
+        .exit_status
+        .map(|status| format!(", status {status}"))
+        .unwrap_or_default();
+    Explanation::new(Because::Run, "it ", format!("{ended}{status}"))
+        .since(run.ended_at.or(Some(run.started_at)))
+        .commands([format!("remand log {}", run.run_id)])
+}
+
+pub(crate) fn review(review: &PastReview) -> Explanation {
+    let clause = format!("read as {}: {}", review.verdict, review.reason);
+    Explanation::new(Because::Review, "it was ", clause).since(Some(review.created_at))
+}
+
+pub(crate) fn finding(finding: &OpenFinding) -> Explanation {
+    let note = finding
+        .note
+        .as_deref()
+        .map(|note| format!(": {note}"))
+        .unwrap_or_default();
+    Explanation::new(
+        Because::Finding,
+        "it is ",
+        format!("{}{note}", finding.outcome),
+    )
+}
+
+pub(crate) fn rejection(rejection: &Rejection) -> Explanation {
+    let fix = rejection
+        .item_id
+        .as_ref()
+        .map(|item| format!(" {item}"))
+        .unwrap_or_default();
+    let why = rejection.reason.as_deref().unwrap_or(NO_REASON);
+    match rejection.state {
+        RejectionState::Pending => Explanation::new(Because::Pending, "it ", "waits for its fix"),
+        RejectionState::InFix => {
+            Explanation::new(Because::InFix, "", format!("the fix{fix} is to answer it"))
+        }
+        RejectionState::Fixed => {
+            Explanation::new(Because::Fixed, "", format!("the fix{fix} answered it"))
+        }
+        RejectionState::Superseded => {
+            let clause = format!("a newer one stands for it: {why}");
+            Explanation::new(Because::Superseded, "", clause)
+        }
+        RejectionState::Escalated => Explanation::new(
+            Because::Escalated,
+            "it ",
+            format!("went to a person: {why}"),
+        ),
+        RejectionState::Skipped => {
+            let clause = format!("nothing was done for it: {why}");
+            Explanation::new(Because::Skipped, "", clause)
+        }
+    }
+}
+
+pub(crate) fn project(project: &Project) -> Explanation {
+    let clause = format!("a project at {}", project.path);
+    Explanation::new(Because::Project, "it is ", clause).and("; projects wait for nothing")
+}
+
+/// What came of an event, and the change that it led to.
+pub(crate) fn event(conn: &Conn, event: &Event) -> bb::Result<(Explanation, Option<ChangeId>)> {
+    if let Some(found) = bb::rejection_of_event(conn, event.id)? {
+        let own = rejection(&found);
+        let clause = format!("became {}: {}", found.rejection_id, own.answer());
+        let explanation = Explanation::new(own.because, "it ", clause).since(Some(event.timestamp));
+        return Ok((explanation, Some(found.change_id)));
+    }
+    let about = bb::events_about(conn, TargetType::Event, &event.id.to_string(), 20)?;
+    let skipped = about
+        .iter()
+        .find(|about| about.event_type == EventType::Skipped);
+    let explanation = if let Some(skipped) = skipped {
+        let clause = format!("nothing was done: {}", skipped.summary);
+        Explanation::new(Because::Skipped, "", clause)
+            .since(Some(skipped.timestamp))
+            .commands(["remand list --all".into()])
+    } else if event.event_type == EventType::WorkRejected {
+        Explanation::new(
+            Because::WaitsForHeartbeat,
+            "",
+            "the next heartbeat takes it in",
+        )
+        .since(Some(event.timestamp))
+        .commands(["remand run".into(), "remand tick".into()])
+    } else {
+        let Event {
+            event_type,
+            actor_id,
+            summary,
+            ..
+        } = event;
+        let clause = format!("{event_type} by {actor_id}: {summary}");
+        Explanation::new(Because::Event, "", clause).since(Some(event.timestamp))
+    };
+    Ok((explanation, event.change_id.clone()))
+}

@@ -1,0 +1,134 @@
+//! A pull request that is not watched, and why: for `why` and `show`.
+
+use serde::Serialize;
+
+use super::because::Because;
+use super::explanation::Explanation;
+use super::facts::{Around, Daemon, pr_name};
+use crate::blackboard::{self as bb, Conn, Discovery, Project};
+use crate::discover::Discover;
+use crate::human_time::{ago, ahead};
+use crate::pull_request::{PullRow, PullState};
+
+/// All that is known of it.
+#[derive(Debug, Serialize)]
+pub(crate) struct UnwatchedPr {
+    /// `owner/repo#7`
+    pub(crate) pr: String,
+    pub(crate) project_id: String,
+    /// None: it was never seen.
+    pub(crate) pull: Option<PullRow>,
+    pub(crate) discovery: Discovery,
+    /// The project's rules in words; none: it looks for no pull requests.
+    pub(crate) rules: Option<String>,
+    /// The project has no URL to push to.
+    pub(crate) lacks_url: bool,
+}
+
+impl UnwatchedPr {
+    pub(crate) fn gather(
+        conn: &Conn,
+        project: &Project,
+        number: i64,
+        rules: Option<&Discover>,
+    ) -> bb::Result<Self> {
+        Ok(Self {
+            pr: pr_name(project, number),
+            project_id: project.project_id.to_string(),
+            pull: bb::pull_row(conn, &project.project_id, number)?,
+            discovery: bb::discovery(conn, &project.project_id)?,
+            rules: rules.map(in_words),
+            lacks_url: project.remote_url.is_none(),
+        })
+    }
+
+    pub(crate) fn explain(&self, around: Around) -> Explanation {
+        let project = &self.project_id;
+        let not_looked_for = |why: String| {
+            Explanation::new(
+                Because::NotLookedFor,
+                "",
+                format!("nothing looks for it: {why}"),
+            )
+        };
+        let explanation = match (&self.rules, &self.pull) {
+            (None, _) => not_looked_for(format!("[projects.{project}.discover] is not set")),
+            (Some(_), _) if self.lacks_url => {
+                not_looked_for(format!("`{project}` has no URL that could be pushed to"))
+            }
+            (Some(rules), Some(pull)) => {
+                let clause = format!("not watched: {}", why(pull));
+                let passed_over = Explanation::new(Because::PassedOver, "it is ", clause);
+                self.and_looks(passed_over, rules, around)
+            }
+            (Some(rules), None) => {
+                let not_seen = Explanation::new(Because::NotSeen, "it was ", "never seen open");
+                self.and_looks(not_seen, rules, around)
+            }
+        };
+        let is_over = self
+            .pull
+            .as_ref()
+            .is_some_and(|pull| pull.state != PullState::Open);
+        let command = match (is_over, self.lacks_url) {
+            (true, _) => None,
+            (false, true) => Some("remand project add PATH --url URL".to_owned()),
+            (false, false) => Some(format!("remand watch {}", self.pr)),
+        };
+        explanation.since(self.discovery.read_at).commands(command)
+    }
+
+    /// The rules of the project, and when it is looked again.
+    fn and_looks(&self, explanation: Explanation, rules: &str, around: Around) -> Explanation {
+        explanation
+            .and(&format!("; taken over are {rules}; {}", self.looks(around)))
+            .until(self.discovery.next_read)
+    }
+
+    /// When it was looked, when it is looked again, and what was in the way.
+    fn looks(&self, around: Around) -> String {
+        let now = around.now;
+        let last = match (&self.discovery.trouble, self.discovery.read_at) {
+            (Some(trouble), _) => format!("the last look failed: {trouble}"),
+            (None, Some(read_at)) => format!("looked {}", ago(read_at, now)),
+            (None, None) => "not looked yet".to_owned(),
+        };
+        match (around.daemon, self.discovery.next_read) {
+            (Daemon::None, _) => format!("{last}, and no daemon runs that would look again"),
+            (_, Some(next)) => format!("{last}, again {}", ahead(next, now)),
+            (_, None) => last,
+        }
+    }
+}
+
+fn why(pull: &PullRow) -> String {
+    pull.passed_over
+        .clone()
+        .unwrap_or_else(|| "the next look takes it over".to_owned())
+}
+
+fn in_words(rules: &Discover) -> String {
+    let mut said = Vec::new();
+    said.extend(
+        rules
+            .label
+            .as_ref()
+            .map(|label| format!("with the label `{label}`")),
+    );
+    if !rules.authors.is_empty() {
+        said.push(format!("by {}", rules.authors.join(" or ")));
+    }
+    if !rules.branches.is_empty() {
+        said.push(format!("from {}", rules.branches.join(" or ")));
+    }
+    said.push(
+        if rules.drafts {
+            "drafts too"
+        } else {
+            "no drafts"
+        }
+        .to_owned(),
+    );
+    said.push(format!("at most {} at once", rules.max_open));
+    format!("those {}", said.join(", "))
+}
