@@ -24,6 +24,7 @@ mod git;
 mod github;
 mod heartbeat;
 mod intake;
+mod intent;
 mod process;
 mod prompt;
 mod proposal;

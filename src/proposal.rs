@@ -1,6 +1,7 @@
 //! What evaluators propose and loops decide: words for it, so that those who judge need not know who carries it out.
 
 use crate::change::{ChangeId, FinalVerdict, ProjectId};
+use crate::finding::Finding;
 use crate::work::{ItemId, Priority, RejectionId, ReviewFixMetadata, Source};
 
 /// One thing that an evaluator wants done. Proposing twice does it once.
@@ -110,8 +111,7 @@ pub(crate) struct Rejected {
     pub(crate) head: String,
     pub(crate) summary: String,
     pub(crate) body: String,
-    /// As in the metadata of `work_rejected`.
-    pub(crate) findings: Vec<serde_json::Value>,
+    pub(crate) findings: Vec<Finding>,
     /// All that is in it.
     pub(crate) feedback: Vec<String>,
     /// What came with it and found no room in it.

@@ -1,17 +1,17 @@
 //! Handing a change to a person: the reason, the one thing to decide, and nothing left running.
 
 use rusqlite::{Connection, OptionalExtension as _, named_params};
-use serde_json::{Value, json};
 
 use super::{Result, changes, from_row, rejections};
-use crate::blackboard::forge::outbox::{self, IntentKind, NewIntent};
+use crate::blackboard::forge::outbox::{self, NewIntent};
 use crate::blackboard::work::items;
 use crate::change::{Change, ChangeId, FinalVerdict, OnMaxCycles, State};
 use crate::clock::Time;
-use crate::event::{Event, EventType, NewEvent};
+use crate::event::{Event, NewEvent, body};
+use crate::intent::{Note, Payload};
 use crate::proposal::Escalation;
 use crate::state::Trigger;
-use crate::work::{Item, ItemId, RejectionState, Status};
+use crate::work::{Item, RejectionState, Status};
 
 /// In the place of a bound: the pull request can't be read. A good read is the end of it.
 pub(crate) const UNREADABLE: &str = "unreadable";
@@ -45,10 +45,12 @@ pub(super) fn bound_reached(
     set_final(conn, id, escalation.final_verdict)?;
     let event = NewEvent::about(
         id,
-        EventType::Skipped,
+        body::Skipped {
+            bound: escalation.bound.map(str::to_owned),
+            ..body::Skipped::because(body::SkipCode::BoundPassed, &escalation.reason)
+        },
         format!("{}; going on as on_max_cycles says", escalation.reason),
-    )
-    .with(json!({ "reason": escalation.reason, "bound": escalation.bound }));
+    );
     super::append(conn, &event, now)?;
     changes::advance(conn, id, Trigger::LocalOnly, "remand", now)
 }
@@ -78,22 +80,24 @@ fn hand_over(
     if let Some(item_id) = &escalation.rejected_item {
         items::mark_human_review(conn, item_id)?;
     }
-    let event = NewEvent::about(id, EventType::Escalated, &escalation.reason).with(json!({
-        "reason": escalation.reason,
-        "decide": escalation.decide,
-        "from": from,
-        "bound": escalation.bound,
-        "item_id": escalation.failed_item,
-    }));
+    let escalated = body::Escalated {
+        reason: escalation.reason.clone(),
+        decide: escalation.decide.clone(),
+        from: Some(from),
+        bound: escalation.bound.map(str::to_owned),
+        item_id: escalation.failed_item.clone(),
+    };
+    let event = NewEvent::about(id, escalated, &escalation.reason);
     let event_id = super::append(conn, &event, now)?;
     let change = super::change(conn, id)?;
     if change.has_pr() {
         let note = NewIntent {
             key: note_key(event_id),
-            kind: IntentKind::Note,
             change_id: id.clone(),
             // The reason stays here: it may name paths of this machine, and what a program said on it.
-            payload: json!({ "what": "escalated", "kind": kind(conn, escalation)? }),
+            payload: Payload::Note(Note::Escalated {
+                kind: kind(conn, escalation)?,
+            }),
             epoch: 0,
         };
         outbox::intend(conn, &note, now)?;
@@ -141,9 +145,8 @@ pub(super) fn last(conn: &Connection, id: &ChangeId) -> Result<Option<Event>> {
 
 /// The change waits for a person because its pull request cannot be read.
 pub(super) fn is_unreadable(conn: &Connection, id: &ChangeId) -> Result<bool> {
-    let bound =
-        last(conn, id)?.and_then(|event| event.metadata.get("bound")?.as_str().map(str::to_owned));
-    Ok(bound.as_deref() == Some(UNREADABLE))
+    let escalated = last(conn, id)?.and_then(|event| event.body::<body::Escalated>());
+    Ok(escalated.is_some_and(|escalated| escalated.bound.as_deref() == Some(UNREADABLE)))
 }
 
 /// A person is needed as he was before; he was told then.
@@ -154,7 +157,9 @@ pub(super) fn wait_again(
     now: Time,
 ) -> Result<()> {
     changes::advance(conn, id, Trigger::NeedsPerson, "remand", now)?;
-    let decision = escalated.metadata.get("decide").and_then(Value::as_str);
+    let decision = escalated
+        .body::<body::Escalated>()
+        .map(|escalated| escalated.decide);
     conn.prepare_cached(
         "UPDATE changes SET human_review_required = 1, decision = :decision WHERE change_id = :id",
     )?
@@ -181,13 +186,10 @@ fn kind(conn: &Connection, escalation: &Escalation) -> Result<Option<String>> {
 
 /// The item whose failure the last escalation of a change was about, if it was about one.
 pub(super) fn failed_item(conn: &Connection, id: &ChangeId) -> Result<Option<Item>> {
-    let event = last(conn, id)?;
-    let named = event
-        .as_ref()
-        .and_then(|event| event.metadata.get("item_id"))
-        .and_then(Value::as_str);
-    let item = named
-        .map(|item_id| super::item(conn, &ItemId::new(item_id)))
+    let escalated = last(conn, id)?.and_then(|event| event.body::<body::Escalated>());
+    let item = escalated
+        .and_then(|escalated| escalated.item_id)
+        .map(|item_id| super::item(conn, &item_id))
         .transpose()?;
     Ok(item.filter(|item| item.status == Status::Failed))
 }

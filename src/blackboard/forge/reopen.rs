@@ -2,20 +2,19 @@
 //! where it was; nothing that was said, decided or begun is lost.
 
 use rusqlite::{Connection, OptionalExtension as _, named_params};
-use serde_json::{Value, json};
 
 use super::{outbox, pulls};
 use crate::blackboard::Result;
 use crate::blackboard::changes;
 use crate::blackboard::escalate;
-use crate::blackboard::escalate::UNREADABLE;
 use crate::blackboard::rejections;
 use crate::blackboard::work::finish;
 use crate::blackboard::work::items;
 use crate::change::{Change, ChangeId, State};
 use crate::clock::Time;
-use crate::event::{EventType, NewEvent};
+use crate::event::{NewEvent, body};
 use crate::finding::Verdict;
+use crate::intent::IntentResult;
 use crate::pull_request::PullState;
 use crate::state::{Trigger, resting};
 use crate::work::{RejectionState, Source, Status};
@@ -41,10 +40,8 @@ pub(crate) fn reopen(conn: &Connection, change: &Change, now: Time) -> Result<()
     match (left, escalate::last(conn, id)?) {
         (State::Escalated, Some(escalated)) => {
             let from = escalated
-                .metadata
-                .get("from")
-                .and_then(Value::as_str)
-                .and_then(|from| from.parse().ok());
+                .body::<body::Escalated>()
+                .and_then(|escalated| escalated.from);
             stand(
                 conn,
                 &back,
@@ -68,22 +65,20 @@ pub(crate) fn seen_again(conn: &Connection, id: &ChangeId, actor: &str, now: Tim
     else {
         return Ok(false);
     };
-    if escalated.metadata.get("bound").and_then(Value::as_str) != Some(UNREADABLE) {
+    if !escalate::is_unreadable(conn, id)? {
         return Ok(false);
     }
     let why = "it goes on where it was before its PR could not be read";
-    crate::blackboard::append(
-        conn,
-        &NewEvent::about(id, EventType::Resumed, why)
-            .by(actor)
-            .with(json!({ "reason": why })),
-        now,
-    )?;
+    let resumed = body::Resumed {
+        reason: why.to_owned(),
+        held_for: None,
+    };
+    crate::blackboard::append(conn, &NewEvent::about(id, resumed, why).by(actor), now)?;
     // Nobody needs to be told any more.
     outbox::end_intent(
         conn,
         &escalate::note_key(escalated.id),
-        "not_needed",
+        IntentResult::NotNeeded,
         None,
         now,
     )?;
