@@ -143,66 +143,75 @@ CREATE INDEX changes_shadow ON changes (change_id) WHERE shadow;
 CREATE INDEX changes_live ON changes (updated_at) WHERE state NOT IN ('merged', 'closed');
 
 -- Facts, appended, never changed. A person needs to give only event_type, target_type, target_id, summary.
--- What `metadata` holds (JSON; other keys may be added, none is taken away):
---   work_created       {source, item_id, idempotency_key}
---   work_claimed       {item_id, epoch, attempt, holder}
+-- Keys of `metadata` (JSON), `?`: not always there. Keys may be added, none is renamed or removed.
+--   work_created       {source, item_id, idempotency_key?, again?}
+--                        again: it had ended and was reopened
+--   work_claimed       {item_id, source, epoch, attempt, holder}
 --   work_completed     {item_id, source}
---   work_failed        {item_id, source, reason, wip?}
+--   work_failed        {item_id, source, reason, wip}
 --   work_cancelled     {item_id, reason}
---   work_rejected      {verdict, raw_verdict?: what the review itself says, review_id?, item_id?, head?, body,
---                       findings?: [{id, severity, category, path, line, text, suggestion}],
---                       feedback?: [ids], left_out?: how many comments of a review found no room in it, left_out_feedback?: their ids,
---                       supersedes?: true when it stands for all older rejections of the change,
---                       gate?: {command, status}, base?: by `gate`, which is red on the head and not on the base; body has its output}
---                      A bare one (by hand, by another program) may have none: its summary is the feedback.
---   work_approved      {verdict, raw_verdict?, review_id?, item_id?, head, base, not_raised_again?: [ids of findings closed by it]}
---   fix_created        {item_id, rejections: [ids], fix_cycle, max_fix_cycles,
---                       context: [{rejection_id, by, summary, findings, severity, paths}]}   what it is to fix, one entry per rejection
---   fix_committed      {item_id, head_before, head_after, commits, files, fix_cycle, answers?}
---   fix_pushed         {item_id, head_before, head_after, remote, branch, fix_cycle}
+--   work_rejected      {verdict, head, body, raw_verdict?, review_id?, item_id?, findings?, feedback?, left_out?,
+--                       left_out_feedback?, said?, supersedes?, supersedes_to?, gate?, base?, begins_round?}
+--                        a bare one (by hand, by another program) may have none: its summary is the feedback.
+--                        raw_verdict: what the review itself says; findings: [{id?, severity, category, path, line, line_end?, title?,
+--                        text, failure?, suggestion, raised_by, first_review?, context?, feedback_id?, forge_id?}]; feedback: ids of the
+--                        comments in it; left_out: how many found no room in it; supersedes: it stands for all older rejections, up to
+--                        the event supersedes_to; gate: {command, status}, red on the head and not on the base
+--   work_approved      {verdict, head, base, raw_verdict?, review_id?, item_id?, feedback_id?, not_raised_again?}
+--                        not_raised_again: ids of the findings that it closes
+--   fix_created        {item_id, rejections, fix_cycle, max_fix_cycles, context}
+--                        context: [{rejection_id, by, summary, findings, severity, paths}], one per rejection
+--   fix_committed      {item_id, head_before, head_after, commits, files, fix_cycle, answers, more?}
+--   fix_pushed         {item_id, head_before, head_after, commits, files, fix_cycle, answers, remote, branch, more?}
+--                        answers: [{id, outcome, reason}]; more: number of files that are not listed
 --   review_requeued    {item_id, fix_cycle, head}
---   review_posted      {review_id, url, as}            as: request_changes, comment (a review), issue_comment
---   posted             {key, kind, url}                an answer, a note, a request for review
---   pr_adopted         {repo, number, by, head, url}
---   pr_changed         {what: merged|closed|reopened|retargeted|unwanted|wanted|dismissed, ...}
---   review_unclear     {item_id, run_id, reason, missing: []}
---   edits_undone       {run_id, paths: [], wip}
---   permission_denied  {run_id, denied: []}            what an agent wanted to do and its own rules did not allow
---   checkout_changed   {run_id, what: []}
---   head_moved         {from, to}
---   escalated          {reason, decide, commands: [those in decide, likeliest first], from, bound?: cycles|total_fixes|time|tokens|money|no_progress|reverted|unreadable|prompt_size, item_id?: what failed}
---   instructed         {action, text?, by}             a person's word: retry, refine, pause, comment, accept_git_settings, …
---                      budget (what a person adds to the bounds): {action, text, by, added: {fixes, run_ms, tokens, cost_micros}}
---                      stop, start (of a project, or of the blackboard: everything): {action, text, by, at_once?}
---   shadowed           {item_id, source, change_id, agent, model, worktree, prompt, prompt_bytes, trouble, tokens, cost_micros, run_ms, basis}
---                      its change is in shadow: what would have run, the file with its prompt, and what it would probably have cost
---                      of a review in shadow: {item_id, source, change_id, run_id, agent, model, head, base, verdict, summary, findings: [], trouble}
+--   review_posted      {review_id, url, as}
+--                        as: request_changes, comment (a review), issue_comment
+--   review_unclear     {item_id, run_id, reason, missing}
+--   edits_undone       {wip, run_id?, moved_aside?, paths?, more?, to?}
+--   permission_denied  {run_id, denied, more?}
+--                        what an agent wanted to do and its own rules did not allow
+--   checkout_changed   {run_id, what, more?}
+--   head_moved         {from, to, wip?}
+--   escalated          {reason, decide, commands, from, bound, item_id}
+--                        commands: those in decide, likeliest first; bound: cycles|total_fixes|time|tokens|money|no_progress|reverted|unreadable|prompt_size; item_id: what failed
+--   instructed         {action, text, by, added?, at_once?}
+--                        action: retry, refine, approve, verdict, cancel, pause, resume, post, comment, budget, max_fix_cycles, shadow,
+--                        accept_git_settings, reload, stop, start; added (of budget): {fixes, run_ms, tokens, cost_micros}
+--   shadowed           {item_id, source, change_id, agent, model, trouble, worktree?, prompt?, prompt_bytes?,
+--                       tokens?, cost_micros?, run_ms?, basis?, run_id?, head?, base?, verdict?, summary?, findings?}
+--                        what would have run, with its prompt and estimated cost; or a review that was made in shadow
 --   state_changed      {from, to, on}
---   run_started        {run_id, item_id, epoch, agent, session, head_before, guidance: [ids of comments in its prompt],
---                       part, feedback: {in_prompt, later},   which run of its fix it is, and how many texts are for another one
---                       plan?: {folder, reason, folders, unread}}   the folder of .specify/ that its plan is from, or why none
---   run_finished       {run_id, ended, status, signal, elapsed_ms, wip?}
---   run_lost           {run_id, item_id, lost_in_a_row, wip?}
---   worktree_made      {path, branch, head, restored}  a worktree of remand's own; restored: it had been made before, and vanished
---   setup_run          {place: worktree|checkout, path, command: [], result: done|failed|timed_out|not_started, status, elapsed_ms}
+--   run_started        {run_id, item_id, epoch, agent, session, head_before, guidance, part, feedback, plan}
+--                        feedback: {in_prompt, later}; plan: {folder, reason, folders, unread}, or null
+--   run_finished       {run_id, ended, status, signal, elapsed_ms, wip}
+--   run_lost           {run_id, wip, item_id?, lost_in_a_row?}
+--   worktree_made      {path, branch, head, restored}
+--                        restored: it had been made before, and vanished
+--   setup_run          {place, path, command, result, status, elapsed_ms}
+--                        place: worktree|checkout; result: done|failed|timed_out|not_started
 --   gate_failed        {run_id, command, status, round, output}
---   held               {reason, until, kind}
---   resumed            {reason}
+--   held               {reason, until, kind?}
+--   resumed            {reason, held_for?}
 --   feedback_received  {feedback_id, author, kind, trust?, why?, url?}
+--   pr_adopted         {repo, number, by, head, url}
+--   pr_changed         {what, feedback_id?, event_id?}
+--                        what: merged|closed|reopened|retargeted|unwanted|wanted|dismissed
+--   posted             {key, kind, url}
+--                        a reply, a note, a request for review
 --   message_sent       {message_id, from, to, kind}
 --   notified           {channel, notification_id}
---   skipped            {reason, event_id?, key?, line?, deadline?, stored?}  something was not done, and why; of a command evaluator: the key of its
---                                                      proposal, or the line that could not be read
---                      about a run: {reason, run_id, left_out: [{what, left_out, unit}]}   parts that its prompt has no room for
---                      about a fix: {reason, item_id, left_out: [{piece, rejection_id, path, line, text, url, bytes, told_bytes}]}
---                                                      feedback that no run was told, or not to its end
---   pruned             {changes: [id], title, branch, project_id, pr_number, state, head, ended_at, runs: [ids], and how many
---                       events, items, rejections, reviews, findings, feedback, intents, messages, notifications went with it}
---   reloaded           {config?, kept: [settings that need a restart], cause: noticed|signal|request, request?: event id,
---                       changed: [{key, from, to}], files: [names], weaker: [safeguards that it drops]}
---                      the daemon applied a changed configuration; one that it did not apply is a `skipped` of the blackboard,
---                      `configuration`: {reason, kind: invalid|needs_reload, cause, request?}
---   daemon_ended       {cause: watchdog, pid, silent_since, runs: [ids]}   the daemon before this one did not stop in order
+--   skipped            {reason, code?, event_id?, item_id?, run_id?, feedback_id?, key?, result?, line?, text?,
+--                       pull?, issue?, url?, bound?, wip?, plan?, left_out?, more?, until?, deadline?, stored?,
+--                       kind?, cause?, request?}
+--                        something was not done; code says which kind of thing, reason says why in words
+--   pruned             {changes, title, branch, project_id, pr_number, state, head, ended_at, events, items,
+--                       rejections, reviews, findings, feedback, intents, messages, notifications, runs, more?}
+--   reloaded           {config, kept, cause, request, changed, files, weaker, more?}
+--                        changed: [{key, from, to}]; weaker: safeguards that it drops; cause: noticed|signal|request. A file that was
+--                        not applied is a `skipped` of the blackboard
+--   daemon_ended       {cause, pid, silent_since, runs}
+--                        the daemon before this one did not stop in order
 CREATE TABLE events (
     id          INTEGER PRIMARY KEY AUTOINCREMENT,
     timestamp   TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))

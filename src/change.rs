@@ -38,6 +38,36 @@ closed_enum! {
 }
 
 closed_enum! {
+    /// An occurrence that moves a change from state to state.
+    "trigger" Trigger {
+        ImplementClaimed = "implement_claimed",
+        ImplementDone = "implement_done",
+        ReviewClaimed = "review_claimed",
+        ReviewApproved = "review_approved",
+        ReviewRejected = "review_rejected",
+        GatesRed = "gates_red",
+        FixCreated = "fix_created",
+        FixClaimed = "fix_claimed",
+        BoundReached = "bound_reached",
+        FixFinished = "fix_finished",
+        PrMade = "pr_made",
+        LocalOnly = "local_only",
+        PrRecorded = "pr_recorded",
+        HeadApproved = "head_approved",
+        NewRejection = "new_rejection",
+        HeadMoved = "head_moved",
+        NeedsPerson = "needs_person",
+        Closed = "closed",
+        Merged = "merged",
+        MarkReady = "mark_ready",
+        Approve = "approve",
+        SkipToPr = "skip_to_pr",
+        Retry = "retry",
+        Reopened = "reopened",
+    }
+}
+
+closed_enum! {
     /// How the loop ended for a change, as far as it has.
     "final_verdict" FinalVerdict {
         Approved = "APPROVED",

@@ -1,4 +1,6 @@
-//! Facts on the blackboard: appended, never changed. The keys of each type's metadata are documented in `schema.sql`.
+//! Facts on the blackboard: appended, never changed. `body` has the metadata of each type.
+
+pub(crate) mod body;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -90,25 +92,37 @@ pub(crate) struct Event {
     pub(crate) metadata: Value,
 }
 
-/// The most entries of a list that [`NewEvent::cut`] leaves.
-const MOST_LISTED: usize = 200;
-
 impl NewEvent {
-    /// An event about a change, by remand itself, without metadata.
+    /// An event about a change, by remand itself. `body` is the metadata, or only the type of an event without any.
     pub(crate) fn about(
         change_id: &ChangeId,
-        event_type: EventType,
+        body: impl Into<(EventType, Value)>,
         summary: impl Into<String>,
     ) -> Self {
         Self {
+            change_id: Some(change_id.clone()),
+            ..Self::new(body, summary).on(TargetType::Change, change_id)
+        }
+    }
+
+    /// An event that belongs to no change, about the blackboard until [`Self::on`] says otherwise.
+    pub(crate) fn new(body: impl Into<(EventType, Value)>, summary: impl Into<String>) -> Self {
+        let (event_type, metadata) = body.into();
+        Self {
             event_type,
             actor: "remand".into(),
-            target_type: TargetType::Change,
-            target_id: change_id.to_string(),
-            change_id: Some(change_id.clone()),
+            target_type: TargetType::Blackboard,
+            target_id: String::new(),
+            change_id: None,
             summary: summary.into(),
-            metadata: Value::Object(serde_json::Map::new()),
+            metadata,
         }
+    }
+
+    /// Assigns the event to a change, if there is one, beside what it is about.
+    pub(crate) fn of(mut self, change_id: Option<&ChangeId>) -> Self {
+        self.change_id = change_id.cloned();
+        self
     }
 
     pub(crate) fn by(mut self, actor: impl Into<String>) -> Self {
@@ -121,25 +135,20 @@ impl NewEvent {
         self.target_id = target_id.to_string();
         self
     }
+}
 
-    pub(crate) fn with(mut self, metadata: Value) -> Self {
-        self.metadata = metadata;
-        self
-    }
-
-    /// Cuts a list in the metadata that somebody else decides the length of; `more` says how many are left out.
-    pub(crate) fn cut(mut self, list: &str) -> Self {
-        let Some(metadata) = self.metadata.as_object_mut() else {
-            return self;
-        };
-        let Some(Value::Array(entries)) = metadata.get_mut(list) else {
-            return self;
-        };
-        if entries.len() > MOST_LISTED {
-            let more = entries.len() - MOST_LISTED;
-            entries.truncate(MOST_LISTED);
-            metadata.insert("more".into(), more.into());
-        }
-        self
+impl From<EventType> for (EventType, Value) {
+    fn from(event_type: EventType) -> Self {
+        (event_type, Value::Object(serde_json::Map::new()))
     }
 }
+
+impl Event {
+    /// The metadata, if the event is of this type.
+    pub(crate) fn body<B: body::Body>(&self) -> Option<B> {
+        (self.event_type == B::TYPE).then(|| B::deserialize(&self.metadata).unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -287,17 +287,10 @@ fn by(conn: &Conn, rejection: &Rejection) -> Result<String> {
 }
 
 fn our_push(intent: &bb::Intent) -> OurPush {
-    let sha = |key: &str| {
-        intent
-            .payload
-            .get(key)
-            .and_then(serde_json::Value::as_str)
-            .unwrap_or_default()
-            .to_owned()
-    };
+    let push = intent.payload.push().cloned().unwrap_or_default();
     OurPush {
-        from: sha("from"),
-        to: sha("to"),
+        from: push.from,
+        to: push.to,
         done_at: intent.done_at,
     }
 }

@@ -29,6 +29,7 @@ mod github;
 mod heartbeat;
 mod human_time;
 mod intake;
+mod intent;
 mod process;
 mod project_settings;
 mod prompt;

@@ -1,11 +1,12 @@
 //! What evaluators propose and loops decide: words for it, so that those who judge need not know who carries it out.
 
-use std::fmt;
-
 use crate::change::{ChangeId, FinalVerdict, ProjectId, Spent};
 use crate::closed_enum::closed_enum;
 use crate::event::Event;
+use crate::event::body::Escalated;
+use crate::finding::Finding;
 use crate::work::{ItemId, Priority, RejectionId, ReviewFixMetadata, Source};
+use std::fmt;
 
 /// One thing that an evaluator wants done. Proposing twice does it once.
 #[derive(Debug, Clone, PartialEq)]
@@ -114,8 +115,7 @@ pub(crate) struct Rejected {
     pub(crate) head: String,
     pub(crate) summary: String,
     pub(crate) body: String,
-    /// As in the metadata of `work_rejected`.
-    pub(crate) findings: Vec<serde_json::Value>,
+    pub(crate) findings: Vec<Finding>,
     /// All that is in it.
     pub(crate) feedback: Vec<String>,
     /// What came with it and found no room in it.
@@ -208,7 +208,7 @@ closed_enum! {
 impl Bound {
     /// The bound that an `escalated` event is about.
     pub(crate) fn of(escalated: &Event) -> Option<Self> {
-        escalated.metadata.get("bound")?.as_str()?.parse().ok()
+        escalated.body::<Escalated>()?.bound
     }
 }
 

@@ -2,7 +2,6 @@
 //! Nothing in here reads a clock, a file or the blackboard.
 
 use crate::change::{Change, OnMaxCycles, State};
-use crate::closed_enum::closed_enum;
 
 // Reserved: nothing runs or sends these yet. They are the contract of what is to come, here and in schema.sql.
 //   implement items        states queued, implementing; triggers implement_claimed, implement_done; `Facts::self_review`;
@@ -11,35 +10,7 @@ use crate::closed_enum::closed_enum;
 //   messages               table messages, event type message_sent
 //   notifications          table notifications, event type notified
 
-closed_enum! {
-    /// What can happen to a change.
-    "trigger" Trigger {
-        ImplementClaimed = "implement_claimed",
-        ImplementDone = "implement_done",
-        ReviewClaimed = "review_claimed",
-        ReviewApproved = "review_approved",
-        ReviewRejected = "review_rejected",
-        GatesRed = "gates_red",
-        FixCreated = "fix_created",
-        FixClaimed = "fix_claimed",
-        BoundReached = "bound_reached",
-        FixFinished = "fix_finished",
-        PrMade = "pr_made",
-        LocalOnly = "local_only",
-        PrRecorded = "pr_recorded",
-        HeadApproved = "head_approved",
-        NewRejection = "new_rejection",
-        HeadMoved = "head_moved",
-        NeedsPerson = "needs_person",
-        Closed = "closed",
-        Merged = "merged",
-        MarkReady = "mark_ready",
-        Approve = "approve",
-        SkipToPr = "skip_to_pr",
-        Retry = "retry",
-        Reopened = "reopened",
-    }
-}
+pub(crate) use crate::change::Trigger;
 
 /// What of a change, besides its state, decides a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,6 +6,8 @@ use serde_json::Value;
 use crate::change::{ChangeId, ProjectId};
 use crate::clock::Time;
 use crate::closed_enum::{closed_enum, id};
+use crate::event::body::WorkRejected;
+use crate::finding::FindingId;
 
 id!(
     /// `w7`
@@ -132,7 +134,7 @@ closed_enum! {
 }
 
 /// Where the plan in a prompt comes from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PlanSource {
     /// From the top of the worktree.
     pub(crate) folder: Option<String>,
@@ -144,11 +146,27 @@ pub(crate) struct PlanSource {
 }
 
 /// How much of one section is not in a prompt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PromptCut {
     pub(crate) what: Section,
     pub(crate) left_out: usize,
     pub(crate) unit: Unit,
+}
+
+/// Feedback that no run of a fix was told, or not to its end: it is a person's now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LeftOut {
+    pub(crate) piece: String,
+    pub(crate) rejection_id: Option<RejectionId>,
+    pub(crate) finding_id: Option<FindingId>,
+    pub(crate) path: Option<String>,
+    pub(crate) line: Option<i64>,
+    /// Its first line.
+    pub(crate) text: String,
+    /// Address on the forge.
+    pub(crate) url: Option<String>,
+    pub(crate) bytes: i64,
+    pub(crate) told_bytes: i64,
 }
 
 /// A work item as it is stored.
@@ -200,13 +218,27 @@ pub(crate) struct Rejection {
     pub(crate) by_person: bool,
     pub(crate) summary: String,
     /// The metadata of the event that it came from.
-    pub(crate) metadata: Value,
+    #[serde(rename = "metadata")]
+    pub(crate) rejected: WorkRejected,
 }
 
 impl Rejection {
+    /// The feedback: the body, or the summary of an event without one.
+    pub(crate) fn text(&self) -> &str {
+        let body = self.rejected.body.as_str();
+        if body.trim().is_empty() {
+            &self.summary
+        } else {
+            body
+        }
+    }
+
     /// The command of the gate that rejected the change; none: somebody else did.
     pub(crate) fn gate(&self) -> Option<&str> {
-        self.metadata.get("gate")?.get("command")?.as_str()
+        self.rejected
+            .gate
+            .as_ref()
+            .map(|gate| gate.command.as_str())
     }
 }
 

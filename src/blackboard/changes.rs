@@ -1,13 +1,13 @@
 //! Changes: made, found, moved. Every move goes through `advance`, which asks the table.
 
 use rusqlite::{Connection, OptionalExtension as _, named_params};
-use serde_json::json;
 
 use super::{BoardError, Result, from_row};
 use crate::blackboard::operator::fix_bound;
 use crate::change::{Bounds, Change, ChangeId, ProjectId, State};
 use crate::clock::Time;
-use crate::event::{EventType, NewEvent};
+use crate::event::NewEvent;
+use crate::event::body;
 use crate::state::{self, Facts, Move, Trigger};
 
 /// A change that is about to enter the loop.
@@ -95,11 +95,14 @@ pub(crate) fn insert_change(conn: &Connection, new: &NewChange, now: Time) -> Re
     })?;
     let entered = NewEvent::about(
         &change_id,
-        EventType::StateChanged,
+        body::StateChanged {
+            from: None,
+            to: Some(new.state),
+            on: Some(body::Cause::Entered),
+        },
         format!("{} enters as {}", new.title, new.state),
     )
-    .by(&new.actor)
-    .with(json!({ "from": null, "to": new.state, "on": "entered" }));
+    .by(&new.actor);
     super::append(conn, &entered, now)?;
     change(conn, &change_id)
 }
@@ -219,11 +222,14 @@ pub(crate) fn advance(
     }
     let event = NewEvent::about(
         id,
-        EventType::StateChanged,
+        body::StateChanged {
+            from: Some(before.state),
+            to: Some(to),
+            on: Some(body::Cause::Trigger(trigger)),
+        },
         format!("{} → {to} ({trigger})", before.state),
     )
-    .by(actor)
-    .with(json!({ "from": before.state, "to": to, "on": trigger }));
+    .by(actor);
     super::append(conn, &event, now)?;
     change(conn, id)
 }
@@ -237,14 +243,17 @@ pub(crate) fn move_head(conn: &Connection, id: &ChangeId, to: &str, now: Time) -
     set_head(conn, id, to, now)?;
     let event = NewEvent::about(
         id,
-        EventType::HeadMoved,
+        body::HeadMoved {
+            from: Some(before.head.clone()),
+            to: to.to_owned(),
+            wip: None,
+        },
         format!(
             "the branch moved from {} to {}",
             short(&before.head),
             short(to)
         ),
-    )
-    .with(json!({ "from": before.head, "to": to }));
+    );
     super::append(conn, &event, now)?;
     change(conn, id)
 }

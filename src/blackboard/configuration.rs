@@ -7,10 +7,11 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::{Result, from_row};
-use crate::change::ChangeId;
 use crate::clock::Time;
 use crate::closed_enum::closed_enum;
+use crate::event::body;
 use crate::event::{EventType, NewEvent, TargetType};
+use serde_json::Value;
 
 closed_enum! {
     /// Why a changed configuration is not in force.
@@ -94,18 +95,17 @@ pub(crate) fn note_changed(conn: &Connection, changed: Option<&Changed>) -> Resu
 }
 
 /// An event about the configuration itself.
-pub(crate) fn about_configuration(event_type: EventType, summary: String) -> NewEvent {
-    let mut event = NewEvent::about(&ChangeId::new(""), event_type, summary)
-        .on(TargetType::Blackboard, "configuration");
-    event.change_id = None;
-    event
+pub(crate) fn about_configuration(
+    body: impl Into<(EventType, Value)>,
+    summary: String,
+) -> NewEvent {
+    NewEvent::new(body, summary).on(TargetType::Blackboard, "configuration")
 }
 
 /// A person wants the files applied; returns the request's event. There is no row before the first daemon.
 pub(crate) fn request_reload(conn: &Connection, actor: &str, now: Time) -> Result<i64> {
-    let event = about_configuration(EventType::Instructed, format!("{actor} says reload"))
-        .by(actor)
-        .with(json!({ "action": "reload", "text": "", "by": actor }));
+    let reload = body::Instructed::new(body::Action::Reload, "", actor);
+    let event = about_configuration(reload, format!("{actor} says reload")).by(actor);
     let request = super::append(conn, &event, now)?;
     conn.prepare_cached("UPDATE configuration SET requested = :request WHERE id = 1")?
         .execute(named_params! { ":request": request })?;

@@ -1,18 +1,17 @@
 //! Handing a change to a person: the reason, the one thing to decide, and nothing left running.
 
 use rusqlite::{Connection, OptionalExtension as _, named_params};
-use serde::Deserialize as _;
-use serde_json::{Value, json};
 
 use super::{Result, changes, from_row, rejections};
-use crate::blackboard::forge::outbox::{self, IntentKind, NewIntent};
+use crate::blackboard::forge::outbox::{self, NewIntent};
 use crate::blackboard::work::items;
 use crate::change::{Change, ChangeId, FinalVerdict, OnMaxCycles, State};
 use crate::clock::Time;
-use crate::event::{Event, EventType, NewEvent};
+use crate::event::{Event, NewEvent, body};
+use crate::intent::{Note, Payload};
 use crate::proposal::{Bound, Escalation};
 use crate::state::Trigger;
-use crate::work::{Item, ItemId, RejectionState, Status};
+use crate::work::{Item, RejectionState, Status};
 
 /// From anywhere to `escalated`.
 pub(crate) fn escalate(
@@ -43,10 +42,12 @@ pub(super) fn bound_reached(
     set_final(conn, id, escalation.final_verdict)?;
     let event = NewEvent::about(
         id,
-        EventType::Skipped,
+        body::Skipped {
+            bound: escalation.bound,
+            ..body::Skipped::because(body::SkipCode::BoundPassed, &escalation.reason)
+        },
         format!("{}; going on as on_max_cycles says", escalation.reason),
-    )
-    .with(json!({ "reason": escalation.reason, "bound": escalation.bound }));
+    );
     super::append(conn, &event, now)?;
     changes::advance(conn, id, Trigger::LocalOnly, "remand", now)
 }
@@ -67,7 +68,7 @@ fn hand_over(
     )?;
     rejections::settle_open(conn, id, RejectionState::Escalated, &escalation.reason)?;
     set_final(conn, id, escalation.final_verdict)?;
-    let commands = json!(escalation.decision.commands).to_string();
+    let commands = serde_json::to_string(&escalation.decision.commands)?;
     conn.prepare_cached(
         "UPDATE changes SET human_review_required = 1, decision = :decision, decision_commands = :commands, held_until = NULL, hold_reason = NULL, hold_kind = NULL,
              last_hold = NULL, hold_repeats = 0, first_hold_at = NULL
@@ -77,23 +78,25 @@ fn hand_over(
     if let Some(item_id) = &escalation.rejected_item {
         items::mark_human_review(conn, item_id)?;
     }
-    let event = NewEvent::about(id, EventType::Escalated, &escalation.reason).with(json!({
-        "reason": escalation.reason,
-        "decide": escalation.decision.text,
-        "commands": escalation.decision.commands,
-        "from": from,
-        "bound": escalation.bound,
-        "item_id": escalation.failed_item,
-    }));
+    let escalated = body::Escalated {
+        reason: escalation.reason.clone(),
+        decide: escalation.decision.text.clone(),
+        commands: escalation.decision.commands.clone(),
+        from: Some(from),
+        bound: escalation.bound,
+        item_id: escalation.failed_item.clone(),
+    };
+    let event = NewEvent::about(id, escalated, &escalation.reason);
     let event_id = super::append(conn, &event, now)?;
     let change = super::change(conn, id)?;
     if change.has_pr() {
         let note = NewIntent {
             key: note_key(event_id),
-            kind: IntentKind::Note,
             change_id: id.clone(),
             // The reason stays here: it may name paths of this machine, and what a program said on it.
-            payload: json!({ "what": "escalated", "kind": kind(conn, escalation)? }),
+            payload: Payload::Note(Note::Escalated {
+                kind: kind(conn, escalation)?,
+            }),
             epoch: 0,
         };
         outbox::intend(conn, &note, now)?;
@@ -153,14 +156,12 @@ pub(super) fn wait_again(
     now: Time,
 ) -> Result<()> {
     changes::advance(conn, id, Trigger::NeedsPerson, "remand", now)?;
-    let decision = escalated.metadata.get("decide").and_then(Value::as_str);
-    // An event of version 2 has none; anything may be in one by hand.
-    let commands: Vec<String> = escalated
-        .metadata
-        .get("commands")
-        .and_then(|list| Vec::deserialize(list).ok())
+    // An event of version 2 has no commands.
+    let (decision, commands) = escalated
+        .body::<body::Escalated>()
+        .map(|escalated| (escalated.decide, escalated.commands))
         .unwrap_or_default();
-    let commands = json!(commands).to_string();
+    let commands = serde_json::to_string(&commands)?;
     conn.prepare_cached(
         "UPDATE changes SET human_review_required = 1, decision = :decision, decision_commands = :commands WHERE change_id = :id",
     )?
@@ -187,13 +188,10 @@ fn kind(conn: &Connection, escalation: &Escalation) -> Result<Option<String>> {
 
 /// The item whose failure the last escalation of a change was about, if it was about one.
 pub(super) fn failed_item(conn: &Connection, id: &ChangeId) -> Result<Option<Item>> {
-    let event = last(conn, id)?;
-    let named = event
-        .as_ref()
-        .and_then(|event| event.metadata.get("item_id"))
-        .and_then(Value::as_str);
-    let item = named
-        .map(|item_id| super::item(conn, &ItemId::new(item_id)))
+    let escalated = last(conn, id)?.and_then(|event| event.body::<body::Escalated>());
+    let item = escalated
+        .and_then(|escalated| escalated.item_id)
+        .map(|item_id| super::item(conn, &item_id))
         .transpose()?;
     Ok(item.filter(|item| item.status == Status::Failed))
 }

@@ -9,6 +9,7 @@ use super::Result;
 use crate::change::{Budget, Change, ChangeId, ProjectId};
 use crate::clock::Time;
 use crate::event::Event;
+use crate::intent::Payload;
 use crate::work::{Item, ItemId, Rejection, RejectionId, Run, RunId};
 
 /// The next id of a kind: `c1`, `w1`, … Taken inside the transaction that uses it, so a rolled-back one is not lost.
@@ -171,7 +172,7 @@ pub(super) fn rejection(row: &Row<'_>) -> Sql<Rejection> {
         reason: row.get("reason")?,
         by_person: row.get("by_person")?,
         summary: lossy(row, "summary")?,
-        metadata: said(row, "metadata")?,
+        rejected: serde_json::from_value(said(row, "metadata")?).unwrap_or_default(),
     })
 }
 
@@ -203,6 +204,12 @@ pub(super) fn time_or_none(row: &Row<'_>, column: &str) -> Sql<Option<Time>> {
 
 pub(super) fn json(row: &Row<'_>, column: &str) -> Sql<Value> {
     serde_json::from_str(&row.get::<_, String>(column)?).map_err(|error| unreadable(column, error))
+}
+
+/// The payload of an intent, by its kind.
+pub(super) fn payload(row: &Row<'_>) -> Sql<Payload> {
+    Payload::read(word(row, "kind")?, &row.get::<_, String>("payload")?)
+        .map_err(|error| unreadable("payload", error))
 }
 
 /// JSON of one of our own types.

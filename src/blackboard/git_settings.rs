@@ -8,6 +8,7 @@ use crate::blackboard::operator::operator_actions;
 use crate::change::ChangeId;
 use crate::clock::Time;
 use crate::closed_enum::closed_enum;
+use crate::event::body::Action;
 
 closed_enum! {
     /// What is known of settings.
@@ -119,7 +120,7 @@ pub(crate) fn accept_git_settings(
         )?
         .execute(named_params! { ":actor": actor, ":now": now.to_string(), ":id": id.as_str() })?;
     if accepted > 0 {
-        operator_actions::instruct(conn, id, "accept_git_settings", "", actor, now)?;
+        operator_actions::instruct(conn, id, Action::AcceptGitSettings, "", actor, now)?;
     }
     Ok(accepted > 0)
 }

@@ -112,7 +112,7 @@ pub(crate) use work::claim::{
     Claimed, Holding, any_unknown_source, anything_ready, claim, foreign_claims, give_back,
     lose_run, renew, skip_unknown_sources, take_from_dead,
 };
-pub(crate) use work::coverage::{Coverage, LeftOut, coverage_of_item, coverage_of_run};
+pub(crate) use work::coverage::{Coverage, coverage_of_item, coverage_of_run};
 pub(crate) use work::deadlines::{
     LONGEST_HOLD, Latest, RATE_WINDOW, implausible, is_ahead, latest_stored, longest_retry,
     void_implausible,

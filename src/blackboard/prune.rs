@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 
 use rusqlite::{Connection, Row, named_params};
 use serde::Serialize;
-use serde_json::json;
 
 use super::{Result, changes, from_row};
 use crate::change::{Change, ChangeId, ProjectId};
 use crate::clock::Time;
 use crate::closed_enum::closed_enum;
+use crate::event::body;
 use crate::event::{EventType, NewEvent, TargetType};
 
 /// Tables with rows of a change: their names, how many rows there are, how they go. In this order: what refers to
@@ -316,23 +316,33 @@ pub(crate) fn prune(
         "{id} pruned: {} ({}), {} events",
         change.title, change.state, weight.events
     );
-    let event = NewEvent {
-        event_type: EventType::Pruned,
-        actor: actor.to_owned(),
-        target_type: TargetType::Change,
-        target_id: id.to_string(),
-        // It is not there any more.
-        change_id: None,
-        summary,
-        metadata: json!({
-            "changes": [id], "title": change.title, "branch": change.branch, "project_id": change.project_id,
-            "pr_number": change.pr_number, "state": change.state, "head": change.head, "ended_at": change.updated_at,
-            "events": weight.events, "items": weight.items, "rejections": weight.rejections, "reviews": weight.reviews,
-            "findings": weight.findings, "feedback": weight.feedback, "intents": weight.intents,
-            "messages": weight.messages, "notifications": weight.notifications, "runs": weight.runs,
-        }),
+    let (runs, more) = body::listed(weight.runs.clone());
+    let pruned = body::Pruned {
+        changes: vec![id.clone()],
+        title: change.title.clone(),
+        branch: change.branch.clone(),
+        project_id: Some(change.project_id.clone()),
+        pr_number: change.pr_number,
+        state: Some(change.state),
+        head: change.head.clone(),
+        ended_at: Some(change.updated_at),
+        events: weight.events,
+        items: weight.items,
+        rejections: weight.rejections,
+        reviews: weight.reviews,
+        findings: weight.findings,
+        feedback: weight.feedback,
+        intents: weight.intents,
+        messages: weight.messages,
+        notifications: weight.notifications,
+        runs,
+        more,
     };
-    super::append(conn, &event.cut("runs"), now)?;
+    // Of no change: it does not exist any more.
+    let event = NewEvent::new(pruned, summary)
+        .by(actor)
+        .on(TargetType::Change, id);
+    super::append(conn, &event, now)?;
     Ok(weight)
 }
 

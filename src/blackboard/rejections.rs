@@ -2,7 +2,6 @@
 //! says why not; no row is ever lost on the way to a fix, a person, or a reason.
 
 use rusqlite::{Connection, OptionalExtension as _, named_params};
-use serde_json::json;
 
 use super::{BoardError, Result, changes, escalate, from_row};
 use crate::blackboard::connection::savepoint::apart;
@@ -10,7 +9,7 @@ use crate::blackboard::operator::operator_actions;
 use crate::blackboard::work::finish;
 use crate::change::{Change, ChangeId, State};
 use crate::clock::Time;
-use crate::event::{Event, EventType, NewEvent, TargetType};
+use crate::event::{Event, EventType, NewEvent, TargetType, body};
 use crate::sanitize;
 use crate::state::Trigger;
 use crate::work::{ItemId, Rejection, RejectionState};
@@ -133,18 +132,10 @@ fn reject(conn: &Connection, event: &Event, now: Time) -> Result<TakenIn> {
         ":by_person": begins_round(event),
         ":reason": reason,
     })?;
-    if event
-        .metadata
-        .get("supersedes")
-        .and_then(serde_json::Value::as_bool)
-        == Some(true)
-    {
+    let rejected = event.body::<body::WorkRejected>().unwrap_or_default();
+    if rejected.supersedes {
         // What came in after the event was written is not in it, and stays.
-        let to = event
-            .metadata
-            .get("supersedes_to")
-            .and_then(serde_json::Value::as_i64)
-            .unwrap_or(event.id);
+        let to = rejected.supersedes_to.unwrap_or(event.id);
         supersede_older(conn, &change.change_id, to.min(event.id - 1), &rejection_id)?;
     }
     match reason {
@@ -182,11 +173,10 @@ pub(super) fn go_on(conn: &Connection, change: &Change, actor: &str, now: Time) 
 /// A person's feedback begins a round of fixes; that of a reviewing agent, or of another program, goes on with the one
 /// under way. Whoever types an event by hand and names nobody is a person.
 fn begins_round(event: &Event) -> bool {
-    let told = event
-        .metadata
-        .get("begins_round")
-        .and_then(serde_json::Value::as_bool);
-    told.unwrap_or(event.actor_id == "operator")
+    event
+        .body::<body::WorkRejected>()
+        .and_then(|rejected| rejected.begins_round)
+        .unwrap_or(event.actor_id == "operator")
 }
 
 fn approve(conn: &Connection, event: &Event, now: Time) -> Result<TakenIn> {
@@ -204,13 +194,12 @@ fn approve(conn: &Connection, event: &Event, now: Time) -> Result<TakenIn> {
         return skip(conn, event, Some(&change.change_id), &reason, now);
     }
     let head = event
-        .metadata
-        .get("head")
-        .and_then(serde_json::Value::as_str);
-    if let Some(head) = head.filter(|head| !head.is_empty() && !change.head.starts_with(*head)) {
+        .body::<body::WorkApproved>()
+        .and_then(|approved| approved.head);
+    if let Some(head) = head.filter(|head| !head.is_empty() && !change.head.starts_with(head)) {
         let reason = format!(
             "it approves {}, but {} is at {}",
-            changes::short(head),
+            changes::short(&head),
             change.change_id,
             changes::short(&change.head)
         );
@@ -219,11 +208,10 @@ fn approve(conn: &Connection, event: &Event, now: Time) -> Result<TakenIn> {
     super::approve_by_person(conn, &change.change_id, &event.actor_id, now)?;
     let done = NewEvent::about(
         &change.change_id,
-        EventType::Instructed,
+        body::Instructed::new(body::Action::Approve, &event.summary, &event.actor_id),
         format!("{} approves", event.actor_id),
     )
-    .on(TargetType::Event, event.id)
-    .with(json!({ "action": "approve", "text": event.summary, "by": event.actor_id }));
+    .on(TargetType::Event, event.id);
     super::append(conn, &done, now)?;
     Ok(TakenIn::Approved)
 }
@@ -262,18 +250,18 @@ fn skip(
     reason: &str,
     now: Time,
 ) -> Result<TakenIn> {
-    let skipped = NewEvent {
-        event_type: EventType::Skipped,
-        actor: "remand".into(),
-        target_type: TargetType::Event,
-        target_id: event.id.to_string(),
-        change_id: change_id.cloned(),
-        summary: format!(
-            "{} of event {} made no work: {reason}",
-            event.event_type, event.id
-        ),
-        metadata: json!({ "reason": reason, "event_id": event.id }),
+    let skipped = body::Skipped {
+        reason: reason.to_owned(),
+        event_id: Some(event.id),
+        ..Default::default()
     };
+    let summary = format!(
+        "{} of event {} made no work: {reason}",
+        event.event_type, event.id
+    );
+    let skipped = NewEvent::new(skipped, summary)
+        .on(TargetType::Event, event.id)
+        .of(change_id);
     super::append(conn, &skipped, now)?;
     Ok(TakenIn::Skipped)
 }

@@ -45,6 +45,16 @@ pub(crate) struct OpenFinding {
     pub(crate) resolution: Option<Resolution>,
 }
 
+impl OpenFinding {
+    /// The finding with its id, as it is given to others.
+    pub(crate) fn into_finding(self) -> Finding {
+        Finding {
+            id: Some(self.finding_id),
+            ..self.finding
+        }
+    }
+}
+
 /// Stores a review with its findings; returns its id and the findings with their ids. An item has one review: the
 /// next try takes the place of one that was unclear.
 pub(super) fn insert_review(
@@ -346,6 +356,7 @@ pub(super) fn finding_row(row: &Row<'_>) -> std::result::Result<OpenFinding, rus
             line: row.get("line")?,
             text: row.get("text")?,
             suggestion: row.get("suggestion")?,
+            ..Finding::default()
         },
         outcome: from_row::word(row, "outcome")?,
         note: row.get("note")?,

@@ -4,14 +4,13 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use serde_json::json;
 
 use super::Named;
 use crate::blackboard as bb;
 use crate::cli::frame::context::{CommandContext, read_text, said};
 use crate::cli::frame::error::{CommandError, ExitCode};
 use crate::cli::view::print_change::told;
-use crate::event::{EventType, NewEvent};
+use crate::event::NewEvent;
 use crate::finding::Verdict;
 use crate::review_text;
 
@@ -70,15 +69,15 @@ pub(crate) fn reject(args: &RejectArgs, ctx: &mut CommandContext) -> Result<Exit
     let findings = review_text::read(&body, threshold).findings;
     let id = change.change_id.clone();
     ctx.write_and_judge("reject", |conn, step| {
-        let event = NewEvent::about(&id, EventType::WorkRejected, summary(&body))
-            .by(&step.actor)
-            .with(json!({
-                "verdict": Verdict::ChangesRequested,
-                "head": change.head,
-                "body": body,
-                "findings": findings,
-                "begins_round": true,
-            }));
+        let rejected = crate::event::body::WorkRejected {
+            verdict: Some(Verdict::ChangesRequested),
+            head: Some(change.head.clone()),
+            body: body.clone(),
+            findings,
+            begins_round: Some(true),
+            ..Default::default()
+        };
+        let event = NewEvent::about(&id, rejected, summary(&body)).by(&step.actor);
         bb::append(conn, &event, step.now).map(|_| ())
     })?;
     told(ctx, &id, "is rejected")

@@ -414,9 +414,9 @@ fn show_rejection(ctx: &mut CommandContext, rejection: &Rejection) -> Result<Exi
         rejection.item_id.as_ref().map_or("", ItemId::as_str),
     )?;
     field(ctx, "event", rejection.event_id.to_string())?;
-    if let Some(body) = rejection.metadata.get("body").and_then(Value::as_str) {
+    if !rejection.rejected.body.is_empty() {
         ctx.out.blank()?;
-        ctx.out.block(body, 2)?;
+        ctx.out.block(&rejection.rejected.body, 2)?;
     }
     Ok(ExitCode::Done)
 }

@@ -2,7 +2,6 @@
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use serde_json::json;
 
 use super::Named;
 use super::approve::refuse_moved;
@@ -12,7 +11,7 @@ use crate::change::{Change, FinalVerdict, State};
 use crate::cli::frame::context::{CommandContext, Step, said};
 use crate::cli::frame::error::{CommandError, ExitCode};
 use crate::cli::view::print_change::told;
-use crate::event::{EventType, NewEvent};
+use crate::event::{NewEvent, body};
 use crate::finding::Verdict;
 use crate::proposal::{Decision, Escalation, decision};
 use crate::state::Trigger;
@@ -126,18 +125,18 @@ fn request_changes(
     note(conn, change, "CHANGES_REQUESTED", step)?;
     // The head has its verdict now: no other is waited for.
     bb::end_reviews(conn, id, &step.actor, step.now)?;
-    let rejected = NewEvent::about(id, EventType::WorkRejected, summary(&asked.body))
-        .by(&step.actor)
-        .with(json!({
-            "verdict": Verdict::ChangesRequested,
-            "head": change.head,
-            "body": asked.body,
-            "said": asked.said,
-            "findings": asked.unanswered.findings,
-            "supersedes": true,
-            "supersedes_to": asked.unanswered.to,
-            "begins_round": false,
-        }));
+    let rejected = body::WorkRejected {
+        verdict: Some(Verdict::ChangesRequested),
+        head: Some(change.head.clone()),
+        body: asked.body.clone(),
+        said: Some(asked.said.clone()),
+        findings: asked.unanswered.findings.clone(),
+        supersedes: true,
+        supersedes_to: Some(asked.unanswered.to),
+        begins_round: Some(false),
+        ..Default::default()
+    };
+    let rejected = NewEvent::about(id, rejected, summary(&asked.body)).by(&step.actor);
     if !matches!(
         change.state,
         State::SelfReviewFailed | State::Refining | State::AddressingFeedback
@@ -170,10 +169,9 @@ fn note(conn: &Conn, change: &Change, verdict: &str, step: &Step) -> bb::Result<
     let actor = &step.actor;
     let event = NewEvent::about(
         &change.change_id,
-        EventType::Instructed,
+        body::Instructed::new(body::Action::Verdict, verdict, actor),
         format!("{actor} gives the verdict {verdict}"),
     )
-    .by(actor)
-    .with(json!({ "action": "verdict", "text": verdict, "by": actor }));
+    .by(actor);
     bb::append(conn, &event, step.now).map(|_| ())
 }

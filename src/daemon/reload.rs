@@ -5,7 +5,6 @@ use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -16,7 +15,9 @@ use crate::clock;
 use crate::closed_enum::closed_enum;
 use crate::config::explain::differences;
 use crate::config::{self, Loaded};
-use crate::event::{EventType, NewEvent};
+use crate::event::NewEvent;
+use crate::event::body;
+use crate::event::body::ChangedSetting;
 use crate::sanitize::cap;
 
 /// How often the files are looked at, and for how long their content must have stayed the same.
@@ -206,27 +207,32 @@ fn applied(
     } else {
         format!("; only a restart changes {}", kept.join(", "))
     };
-    let changed: Vec<Value> = differences(&old.values(), &new.values())
+    let changed: Vec<ChangedSetting> = differences(&old.values(), &new.values())
         .into_iter()
         .map(|one| {
             let value = |text: Option<String>| text.map(|text| cap(&text, VALUE_CAP));
-            json!({ "key": one.key, "from": value(one.from), "to": value(one.to) })
+            ChangedSetting {
+                key: one.key,
+                from: value(one.from),
+                to: value(one.to),
+            }
         })
         .collect();
+    let (changed, more) = body::listed(changed);
+    let reloaded = body::Reloaded {
+        config: file,
+        kept: kept.iter().map(ToString::to_string).collect(),
+        cause: order.cause.to_string(),
+        request: order.request,
+        changed,
+        files: new.sources.changed_since(&old.sources),
+        weaker: weaker.iter().map(ToString::to_string).collect(),
+        more,
+    };
     bb::about_configuration(
-        EventType::Reloaded,
+        reloaded,
         format!("goes by the settings as they are now{unless}"),
     )
-    .with(json!({
-        "config": file,
-        "kept": kept,
-        "cause": order.cause,
-        "request": order.request,
-        "changed": changed,
-        "files": new.sources.changed_since(&old.sources),
-        "weaker": weaker.iter().map(ToString::to_string).collect::<Vec<_>>(),
-    }))
-    .cut("changed")
 }
 
 struct Refusal {
@@ -247,9 +253,13 @@ async fn refuse(daemon: &Daemon, order: &Order, refusal: Refusal) -> bb::Result<
         "settings refused, the old ones hold: {}",
         cap(first, VALUE_CAP)
     );
-    let event = bb::about_configuration(EventType::Skipped, summary).with(
-        json!({ "reason": reason, "kind": kind, "cause": order.cause, "request": order.request }),
-    );
+    let skipped = body::Skipped {
+        kind: Some(kind.to_string()),
+        cause: Some(order.cause.to_string()),
+        request: order.request,
+        ..body::Skipped::because(body::SkipCode::SettingsRefused, &reason)
+    };
+    let event = bb::about_configuration(skipped, summary);
     let (request, refused) = (order.request, hash.clone());
     daemon
         .db()

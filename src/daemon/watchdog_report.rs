@@ -1,13 +1,10 @@
 //! Reports that the daemon before this one was ended by the watchdog. Its agents were ended with it, which nothing else
 //! would tell a person.
 
-use serde_json::json;
-
 use super::Record;
 use crate::blackboard::{self as bb, Db};
-use crate::change::ChangeId;
 use crate::clock;
-use crate::event::{EventType, NewEvent, TargetType};
+use crate::event::{NewEvent, TargetType, body};
 use crate::work::Run;
 
 /// Before anything is recovered: the runs without an end are those that were cut.
@@ -20,11 +17,14 @@ pub(super) async fn report(db: &Db, left_over: Option<Record>) -> anyhow::Result
     let pid = record.pid;
     let runs = db.write("daemon_ended", move |conn| {
         let runs = bb::open_runs(conn)?;
-        let ids: Vec<&str> = runs.iter().map(|run| run.run_id.as_str()).collect();
-        let metadata =
-            json!({ "cause": "watchdog", "pid": pid, "silent_since": since, "runs": ids });
-        for event in events(&runs, pid) {
-            bb::append(conn, &event.with(metadata.clone()), clock::now())?;
+        let ended = body::DaemonEnded {
+            cause: "watchdog".into(),
+            pid,
+            silent_since: Some(since),
+            runs: runs.iter().map(|run| run.run_id.clone()).collect(),
+        };
+        for event in events(&runs, &ended) {
+            bb::append(conn, &event, clock::now())?;
         }
         Ok(runs)
     });
@@ -35,18 +35,16 @@ pub(super) async fn report(db: &Db, left_over: Option<Record>) -> anyhow::Result
 }
 
 /// One for each run that was cut, about its change; with none at work one about the blackboard.
-fn events(runs: &[Run], pid: u32) -> Vec<NewEvent> {
+fn events(runs: &[Run], body: &body::DaemonEnded) -> Vec<NewEvent> {
+    let pid = body.pid;
     let ended =
         format!("the daemon (pid {pid}) gave no sign of life and was ended by the watchdog");
     if runs.is_empty() {
-        let event = NewEvent::about(&ChangeId::new(""), EventType::DaemonEnded, ended);
-        let mut event = event.on(TargetType::Blackboard, "daemon");
-        event.change_id = None;
-        return vec![event];
+        return vec![NewEvent::new(body.clone(), ended).on(TargetType::Blackboard, "daemon")];
     }
     let about = |run: &Run| {
         let summary = format!("{ended}, while {} by {} was at work", run.run_id, run.agent);
-        NewEvent::about(&run.change_id, EventType::DaemonEnded, summary)
+        NewEvent::about(&run.change_id, body.clone(), summary)
     };
     runs.iter().map(about).collect()
 }

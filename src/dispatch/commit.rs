@@ -11,7 +11,8 @@ use crate::clock;
 use crate::dispatch::prompts::prompt_parts::Remaining;
 use crate::dispatch::run::moved_branches::restore_branches;
 use crate::dispatch::worktree::preflight::{named, short};
-use crate::event::{EventType, NewEvent, TargetType};
+use crate::event::body;
+use crate::event::{NewEvent, TargetType};
 use crate::failpoint::crash_point;
 use crate::git::{GitError, HeadAt, RestorePoint, only_prose_about_review};
 use crate::proposal::{Decision, Escalation, decision};
@@ -243,22 +244,28 @@ impl Task {
             if let Some(wip) = kept {
                 let event = NewEvent::about(
                     &change_id,
-                    EventType::Skipped,
+                    body::Skipped {
+                        wip: Some(wip.clone()),
+                        ..body::Skipped::because(body::SkipCode::WorkUnused, "its work is not used")
+                    },
                     format!(
                         "the work of {run_id} is kept on refs/remand/wip/{run_id} ({})",
                         short(&wip)
                     ),
                 )
-                .on(TargetType::Run, &run_id)
-                .with(serde_json::json!({ "reason": "its work is not used", "wip": wip }));
+                .on(TargetType::Run, &run_id);
                 bb::append(conn, &event, clock::now())?;
             }
             if !branches.is_empty() {
                 let summary = format!("after {run_id} was undone: {}", branches.join("; "));
-                let event = NewEvent::about(&change_id, EventType::CheckoutChanged, summary)
-                    .on(TargetType::Run, &run_id)
-                    .with(serde_json::json!({ "run_id": run_id, "what": branches }))
-                    .cut("what");
+                let (what, more) = body::listed(branches);
+                let changed = body::CheckoutChanged {
+                    run_id: Some(run_id.clone()),
+                    what,
+                    more,
+                };
+                let event =
+                    NewEvent::about(&change_id, changed, summary).on(TargetType::Run, &run_id);
                 bb::append(conn, &event, clock::now())?;
             }
             let failed = bb::fail(conn, &claim, &failure, clock::now())?;

@@ -1,8 +1,6 @@
 //! The message of a fix's commit: the number of the fix, and what became of each finding. What others wrote stands in it
 //! as plain text on indented lines, so that neither git nor the forge acts on it.
 
-use serde_json::Value;
-
 use super::interrupt::Interrupt;
 use super::task::Task;
 use crate::blackboard as bb;
@@ -86,12 +84,7 @@ impl Task {
         let answers = self.answers(run);
         let mut told = Vec::new();
         for rejection in &rejections {
-            let findings = rejection
-                .metadata
-                .get("findings")
-                .and_then(Value::as_array)
-                .map(Vec::as_slice);
-            let findings = findings.unwrap_or_default();
+            let findings = &rejection.rejected.findings;
             let key = rejection.rejection_id.to_string();
             if findings.is_empty() && was_told(&coverage, &key) {
                 told.push(FixNote {
@@ -105,24 +98,16 @@ impl Task {
                 if !was_told(&coverage, &piece) {
                     continue;
                 }
-                let word = |key: &str| finding.get(key).and_then(Value::as_str);
                 let answer = answers
                     .iter()
-                    .find(|one| one.id == piece || Some(one.id.as_str()) == word("id"));
-                let is_undone =
-                    word("path").is_some_and(|path| undone.iter().any(|undone| undone == path));
-                let line = finding
-                    .get("line")
-                    .and_then(Value::as_i64)
-                    .map(|line| format!(":{line}"));
+                    .find(|one| finding.is_called(&one.id, &piece));
+                let is_undone = finding
+                    .path
+                    .as_ref()
+                    .is_some_and(|path| undone.contains(path));
                 told.push(FixNote {
-                    place: word("path")
-                        .map(|path| format!("{path}{}", line.unwrap_or_default()))
-                        .unwrap_or_default(),
-                    text: word("text")
-                        .or(word("description"))
-                        .unwrap_or(&rejection.summary)
-                        .to_owned(),
+                    place: finding.place().unwrap_or_default(),
+                    text: finding.text.clone(),
                     answer: match answer {
                         _ if is_undone => Some((Stance::CannotFix, NOT_TAKEN.to_owned())),
                         Some(answer) => Some((answer.answer, answer.reason.clone())),

@@ -210,7 +210,7 @@ impl Task {
         let rest = self.rest(runs).await?;
         let is_left_out = |id: &str| {
             rest.as_ref().is_some_and(|rest| {
-                let of = |piece: &bb::LeftOut| {
+                let of = |piece: &crate::work::LeftOut| {
                     piece.piece == id || piece.finding_id.as_ref().is_some_and(|f| f.as_str() == id)
                 };
                 rest.left_out.iter().any(of)

@@ -1,12 +1,10 @@
 //! The stock evaluator: what waits for a change becomes one fix, or one escalation when a bound is reached.
 //! Values in, a proposal out; it reads nothing and changes nothing.
 
-use serde_json::Value;
-
 use crate::change::{Change, FinalVerdict, State};
 use crate::proposal::{Bound, Decision, Escalation, Fix, Proposal, decision};
 use crate::review_text::{Cycle, stuck};
-use crate::work::{ItemId, Rejection, ReviewFixMetadata};
+use crate::work::{Rejection, ReviewFixMetadata};
 
 /// Maximum bytes of feedback in an item's metadata: what all runs of a fix can be told by default. Prompts are made from
 /// the events, which have all of it.
@@ -98,7 +96,7 @@ fn reached(case: &Case, begins_round: bool) -> Option<Escalation> {
             .pending
             .iter()
             .rev()
-            .find_map(|rejection| rejection.metadata.get("item_id")?.as_str().map(ItemId::new));
+            .find_map(|rejection| rejection.rejected.item_id.clone());
         let escalation = Escalation::new(format!("{reason} — requires human review"), decision)
             .at_bound(bound)
             .of_rejected(rejected_item)
@@ -178,33 +176,20 @@ fn reached(case: &Case, begins_round: bool) -> Option<Escalation> {
 fn comments(pending: &[Rejection]) -> String {
     let mut text = String::new();
     for rejection in pending {
-        let body = rejection
-            .metadata
-            .get("body")
-            .and_then(Value::as_str)
-            .filter(|body| !body.trim().is_empty());
-        text.push_str(body.unwrap_or(&rejection.summary));
+        text.push_str(rejection.text());
         text.push('\n');
-        for finding in rejection
-            .metadata
-            .get("findings")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-        {
-            let word = |key: &str| finding.get(key).and_then(Value::as_str).unwrap_or("");
+        for finding in &rejection.rejected.findings {
             let line = finding
-                .get("line")
-                .and_then(Value::as_i64)
+                .line
                 .map(|line| format!(":{line}"))
                 .unwrap_or_default();
             text.push_str(&format!(
                 "- [{}] {}{line} {}\n",
-                word("severity"),
-                word("path"),
-                word("text")
+                finding.severity,
+                finding.path.as_deref().unwrap_or_default(),
+                finding.text
             ));
-            for line in word("context").lines() {
+            for line in finding.context.as_deref().unwrap_or_default().lines() {
                 text.push_str(&format!("    | {line}\n"));
             }
         }

@@ -1,9 +1,7 @@
 //! How much of a review goes into one event. The forge bounds the characters of one text, not how many come with a review,
 //! and an event that is too large can't be written at all. Values in, values out.
 
-use serde_json::{Value, json};
-
-use crate::finding::Severity;
+use crate::finding::{Finding, RaisedBy};
 use crate::pull_request::Feedback;
 
 /// Maximum bytes of one text: all that the forge takes, 65,536 characters of up to four bytes.
@@ -16,7 +14,7 @@ const ALL: usize = 8 << 20;
 /// A review that fits.
 pub(super) struct Fitted {
     pub(super) body: String,
-    pub(super) findings: Vec<Value>,
+    pub(super) findings: Vec<Finding>,
     /// The comments that are in it, also those that say nothing.
     pub(super) taken: Vec<String>,
     /// Those for which there was no room.
@@ -37,16 +35,17 @@ pub(super) fn fit(review: &Feedback, comments: &[&Feedback]) -> Fitted {
             comment.path.as_deref().map(|path| cut(path, TEXT)),
         );
         let context = comment.hunk.as_deref().map(|hunk| cut(hunk, TEXT));
-        let finding = json!({
-            "severity": Severity::Medium,
-            "path": path,
-            "line": comment.line,
-            "text": text,
-            "context": context,
-            "feedback_id": comment.feedback_id,
-            "forge_id": comment.forge_id,
-        });
-        let Some(rest) = room.checked_sub(finding.to_string().len()) else {
+        let finding = Finding {
+            path,
+            line: comment.line.and_then(|line| u32::try_from(line).ok()),
+            text,
+            raised_by: RaisedBy::Person,
+            context,
+            feedback_id: Some(comment.feedback_id.clone()),
+            forge_id: Some(comment.forge_id.clone()),
+            ..Finding::default()
+        };
+        let Some(rest) = room.checked_sub(json_size(&finding)) else {
             left_out.push(comment.feedback_id.clone());
             continue;
         };
@@ -60,6 +59,11 @@ pub(super) fn fit(review: &Feedback, comments: &[&Feedback]) -> Fitted {
         taken,
         left_out,
     }
+}
+
+/// Number of bytes that a finding has in an event.
+fn json_size(finding: &Finding) -> usize {
+    serde_json::to_string(finding).map_or(usize::MAX, |text| text.len())
 }
 
 /// The beginning of a text, and how much is missing of it.
@@ -111,7 +115,7 @@ mod tests {
     }
 
     fn size(fitted: &Fitted) -> usize {
-        json!({ "body": fitted.body, "findings": fitted.findings })
+        serde_json::json!({ "body": fitted.body, "findings": fitted.findings })
             .to_string()
             .len()
     }
@@ -148,7 +152,7 @@ mod tests {
         );
         let fitted = fit(&review, &[&comment, &empty]);
         assert_eq!((fitted.body.as_str(), fitted.findings.len()), ("no", 1));
-        assert_eq!(fitted.findings[0]["text"], json!("here"));
+        assert_eq!(fitted.findings[0].text, "here");
         assert_eq!(
             (fitted.taken, fitted.left_out.len()),
             (vec!["g1".to_owned(), "g2".to_owned()], 0)

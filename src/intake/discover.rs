@@ -13,7 +13,7 @@ use crate::blackboard::{self as bb, Conn, Project};
 use crate::change::{AdoptedBy, ChangeId, ProjectId};
 use crate::clock::{self, Time};
 use crate::discover::Discover;
-use crate::event::{EventType, NewEvent, TargetType};
+use crate::event::{NewEvent, TargetType, body};
 use crate::github::{GithubError, Marks};
 use crate::pull_request::{Pull, PullRow, PullState};
 use crate::sanitize;
@@ -329,13 +329,10 @@ fn see(
 
 fn not_taken(project_id: &ProjectId, repo: Option<&str>, pull: &Pull, reason: &str) -> NewEvent {
     let name = format!("{}#{}", repo.unwrap_or_default(), pull.number);
-    let mut event = NewEvent::about(
-        &ChangeId::new(""),
-        EventType::Skipped,
-        format!("{name} is not taken over: {reason}"),
-    )
-    .on(TargetType::Project, project_id)
-    .with(json!({ "reason": reason, "pull": name }));
-    event.change_id = None;
-    event
+    let summary = format!("{name} is not taken over: {reason}");
+    let skipped = body::Skipped {
+        pull: Some(name),
+        ..body::Skipped::because(body::SkipCode::NotTakenOver, reason)
+    };
+    NewEvent::new(skipped, summary).on(TargetType::Project, project_id)
 }

@@ -430,6 +430,7 @@ fn finding() -> OpenFinding {
             line: Some(1),
             text: "text".into(),
             suggestion: Some("suggestion".into()),
+            ..Finding::default()
         },
     }
 }

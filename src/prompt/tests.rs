@@ -114,6 +114,7 @@ fn finding(id: &str, severity: Severity, text: &str) -> OpenFinding {
             line: Some(12),
             text: text.into(),
             suggestion: Some(text.into()),
+            ..Finding::default()
         },
     }
 }
@@ -308,10 +309,8 @@ fn our_own_words_are_no_verdict() {
             let json: serde_json::Value =
                 serde_json::from_str(block.split("```").next().unwrap()).unwrap();
             for finding in json["findings"].as_array().into_iter().flatten() {
-                assert!(
-                    serde_json::from_value::<Finding>(finding.clone()).is_err(),
-                    "{finding}"
-                );
+                let severity = finding["severity"].as_str().unwrap();
+                assert!(severity.parse::<Severity>().is_err(), "{finding}");
             }
         }
     }
@@ -348,7 +347,7 @@ fn a_fix_prompt_is_complete() {
                     text: "never stops".into(),
                     severity: Severity::Critical,
                     category: Category::Logic,
-                    suggestion: None,
+                    ..Finding::default()
                 },
             },
         ],

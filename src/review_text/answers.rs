@@ -5,15 +5,7 @@ use super::json::{Node, squashed};
 use super::json_block::{self, id_of};
 use super::markdown::{Document, Origin};
 use super::raw_finding::{self, Notes};
-use crate::closed_enum::closed_enum;
-
-closed_enum! {
-    "answer" Stance {
-        Fixed = "fixed",
-        CannotFix = "cannot_fix",
-        Disagree = "disagree",
-    }
-}
+use crate::intent::Stance;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FindingAnswer {

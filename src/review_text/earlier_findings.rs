@@ -183,7 +183,7 @@ mod tests {
             path: Some("a.rs".into()),
             line: None,
             text: "the key is in the log".into(),
-            suggestion: None,
+            ..Finding::default()
         }
     }
 

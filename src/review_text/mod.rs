@@ -24,7 +24,8 @@ use std::collections::{HashMap, HashSet};
 use crate::closed_enum::closed_enum;
 use crate::finding::{Category, Finding, Outcome, Severity, Verdict};
 
-pub(crate) use answers::{FindingAnswer, Stance, read_answers};
+pub(crate) use crate::intent::Stance;
+pub(crate) use answers::{FindingAnswer, read_answers};
 pub(crate) use earlier_findings::{Earlier, Entry, PathState, PromptPresence, settle};
 pub(crate) use progress::{Cycle, stuck};
 
@@ -101,6 +102,7 @@ impl Reading {
                 line: None,
                 text: text.clone(),
                 suggestion: None,
+                ..Finding::default()
             });
         }
         self

@@ -51,6 +51,7 @@ impl Draft {
             line: line.filter(|line| *line > 0),
             text: capped(&text, notes),
             suggestion: (!suggestion.is_empty()).then(|| capped(suggestion, notes)),
+            ..Finding::default()
         }
     }
 }

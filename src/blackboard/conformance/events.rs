@@ -11,10 +11,12 @@ use crate::event::{EventType, NewEvent, TargetType};
 fn an_event_is_read_back_as_it_was_appended() {
     let mut story = Story::begin();
     let change = story.change();
-    let told = NewEvent::about(&change.change_id, EventType::Skipped, "nothing → to do")
-        .by("ann")
-        .on(TargetType::Run, "r9")
-        .with(json!({ "reason": "é\n\"", "n": 1 }));
+    let told = NewEvent {
+        metadata: json!({ "reason": "é\n\"", "n": 1 }),
+        ..NewEvent::about(&change.change_id, EventType::Skipped, "nothing → to do")
+            .by("ann")
+            .on(TargetType::Run, "r9")
+    };
     let id = story
         .step(|conn, now| bb::append(conn, &told, now))
         .unwrap();

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use serde_json::json;
-
 use super::story::{Story, finding, fix_done};
 use crate::blackboard::forge::outbox::intend;
-use crate::blackboard::{self as bb, Hold, IntentKind, NewIntent};
+use crate::blackboard::{self as bb, Hold, NewIntent};
 use crate::change::{Change, HoldKind, State};
 use crate::event::EventType;
 use crate::finding::Verdict;
+use crate::intent::{Note, Payload};
 use crate::work::Status;
 
 fn hold(story: &mut Story, seconds: u64) -> (Change, crate::clock::Time) {
@@ -270,9 +269,8 @@ fn what_a_paused_or_held_change_has_to_post_keeps_nobody_awake() {
     for (id, not_before) in [(&free, late), (&paused, early)] {
         let note = NewIntent {
             key: format!("note:{id}"),
-            kind: IntentKind::Note,
             change_id: id.clone(),
-            payload: json!({}),
+            payload: Payload::Note(Note::Escalated { kind: None }),
             epoch: 0,
         };
         story.step(|conn, now| intend(conn, &note, now)).unwrap();

@@ -5,6 +5,7 @@ use serde_json::json;
 use super::story::{Story, finding, no_round};
 use crate::blackboard::{self as bb, TakenIn};
 use crate::change::State;
+use crate::event::body;
 use crate::event::{EventType, NewEvent};
 use crate::finding::Verdict;
 use crate::work::RejectionState;
@@ -150,9 +151,11 @@ fn an_approval_of_another_head_approved_the_one_that_nobody_saw() {
     let mut story = Story::begin();
     let change = story.change();
     let told = |head: &str| {
-        NewEvent::about(&change.change_id, EventType::WorkApproved, "fine")
-            .by("ann")
-            .with(json!({ "head": head }))
+        let approved = body::WorkApproved {
+            head: Some(head.to_owned()),
+            ..Default::default()
+        };
+        NewEvent::about(&change.change_id, approved, "fine").by("ann")
     };
     story
         .step(|conn, now| bb::append(conn, &told("abcdef"), now))
@@ -205,7 +208,10 @@ fn only_a_person_begins_a_round() {
     story.review(Verdict::ChangesRequested, &[finding("a.rs", "x")]);
     let by =
         |actor: &str| NewEvent::about(&change.change_id, EventType::WorkRejected, "no").by(actor);
-    let told = by("ann").with(json!({ "begins_round": true }));
+    let told = NewEvent {
+        metadata: json!({ "begins_round": true }),
+        ..by("ann")
+    };
     for event in [by("ci"), told, by("operator")] {
         story
             .step(|conn, now| bb::append(conn, &event, now))

@@ -222,12 +222,12 @@ fn refine_asks_anew_with_what_is_open() {
     assert_eq!(story.rejection_states(id), [Fixed, Superseded, InFix]);
     let asked = story.rejections(id).remove(2);
     assert!(
-        asked.metadata["body"]
-            .as_str()
-            .unwrap()
+        asked
+            .rejected
+            .body
             .starts_with("use a deadline\n\nREVIEW_RESULT")
     );
-    assert_eq!(asked.metadata["findings"].as_array().unwrap().len(), 1);
+    assert_eq!(asked.rejected.findings.len(), 1);
     story.check();
     story.fix();
     story.review(Verdict::Approved, &[]);

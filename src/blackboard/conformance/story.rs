@@ -229,7 +229,10 @@ impl Story {
 
     /// A reviewing program says no: the round goes on.
     pub(in crate::blackboard) fn reject(&mut self, id: &ChangeId, metadata: &Value) -> i64 {
-        let event = NewEvent::about(id, EventType::WorkRejected, "no").with(metadata.clone());
+        let event = NewEvent {
+            metadata: metadata.clone(),
+            ..NewEvent::about(id, EventType::WorkRejected, "no")
+        };
         self.step(|conn, now| bb::append(conn, &event, now))
             .unwrap()
     }
@@ -434,7 +437,7 @@ pub(in crate::blackboard) fn finding(path: &str, text: &str) -> Finding {
         path: Some(path.into()),
         line: Some(12),
         text: text.into(),
-        suggestion: None,
+        ..Finding::default()
     }
 }
 

@@ -9,7 +9,8 @@ use crate::blackboard::Result;
 use crate::blackboard::from_row;
 use crate::change::{Change, OnMaxCycles, State};
 use crate::event::Event;
-use crate::state::{self, Facts, Move, Trigger};
+use crate::event::body;
+use crate::state::{self, Facts, Move};
 
 /// Something that must not be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -228,12 +229,17 @@ fn replay(conn: &Connection, found: &mut Vec<Violation>) -> Result<()> {
 }
 
 fn allowed(event: &Event, was: State, escalated_from: Option<State>, to: State) -> bool {
-    if word::<State>(event, "from") != Some(was) {
-        return false;
-    }
-    let Some(trigger) = word::<Trigger>(event, "on") else {
+    let Some(body::StateChanged {
+        from: Some(from),
+        on: Some(body::Cause::Trigger(trigger)),
+        ..
+    }) = event.body()
+    else {
         return false;
     };
+    if from != was {
+        return false;
+    }
     // Whether there was a PR then, and what the settings were, is not in the event: any of them will do.
     [false, true].into_iter().any(|has_pr| {
         [OnMaxCycles::Escalate, OnMaxCycles::PrAnyway]

@@ -2,7 +2,6 @@
 //! goes on with the others. Only trouble of the database itself ends it all.
 
 use rusqlite::{Connection, named_params};
-use serde_json::json;
 
 use super::db_thread::guarded;
 use crate::blackboard::BoardError;
@@ -11,7 +10,7 @@ use crate::blackboard::escalate;
 use crate::blackboard::forge::pulls;
 use crate::change::ChangeId;
 use crate::clock::Time;
-use crate::event::{EventType, NewEvent};
+use crate::event::{NewEvent, body};
 use crate::proposal::{Decision, Escalation, decision};
 use crate::sanitize;
 
@@ -51,8 +50,8 @@ pub(crate) fn set_aside(
         ),
     );
     if apart(conn, || escalate(conn, id, &escalation, now))?.is_err() {
-        let event =
-            NewEvent::about(id, EventType::Skipped, &reason).with(json!({ "reason": reason }));
+        let skipped = body::Skipped::because(body::SkipCode::SetAside, &reason);
+        let event = NewEvent::about(id, skipped, &reason);
         crate::blackboard::append(conn, &event, now)?;
         conn.prepare_cached(
             "UPDATE rejections SET state = 'escalated', reason = :reason WHERE change_id = :id AND state = 'pending'",
@@ -65,9 +64,11 @@ pub(crate) fn set_aside(
 #[cfg(test)]
 mod tests {
     use rusqlite::ffi;
+    use serde_json::json;
 
     use super::*;
     use crate::blackboard::conformance::story::Story;
+    use crate::event::EventType;
 
     #[test]
     fn only_trouble_of_the_database_itself_is_everybodys() {

@@ -3,8 +3,6 @@
 use std::collections::BTreeSet;
 
 use rusqlite::{Connection, OptionalExtension as _, named_params};
-use serde::Serialize;
-use serde_json::{Value, json};
 
 use crate::blackboard::NewItem;
 use crate::blackboard::Result;
@@ -13,11 +11,10 @@ use crate::blackboard::rejections;
 use crate::blackboard::work::items;
 use crate::blackboard::work::items::about_item;
 use crate::clock::Time;
-use crate::event::{EventType, NewEvent};
-use crate::finding::Severity;
+use crate::event::body::{self, RejectionContext};
 use crate::proposal::{Fix, Proposal};
 use crate::state::Trigger;
-use crate::work::{ItemId, Priority, RejectionId, RejectionState, Source};
+use crate::work::{ItemId, Priority, RejectionState, Source};
 
 /// How much of a rejection's summary the event of a fix repeats.
 const SUMMARY_CHARS: usize = 300;
@@ -107,20 +104,19 @@ fn create_fix(conn: &Connection, evaluator: &str, fix: &Fix, now: Time) -> Resul
         fix.metadata.max_fix_cycles,
         count(fix.rejections.len(), "rejection")
     );
-    let event: NewEvent = about_item(
+    let event = about_item(
         &fix.change_id,
         &item.item_id,
-        EventType::FixCreated,
+        body::FixCreated {
+            item_id: Some(item.item_id.clone()),
+            rejections: fix.rejections.clone(),
+            fix_cycle: fix.metadata.fix_cycle,
+            max_fix_cycles: fix.metadata.max_fix_cycles,
+            context: context(conn, &item.item_id)?,
+        },
         summary,
     )
-    .by(evaluator)
-    .with(json!({
-        "item_id": item.item_id,
-        "rejections": fix.rejections,
-        "fix_cycle": fix.metadata.fix_cycle,
-        "max_fix_cycles": fix.metadata.max_fix_cycles,
-        "context": context(conn, &item.item_id)?,
-    }));
+    .by(evaluator);
     crate::blackboard::append(conn, &event, now)?;
     Ok(true)
 }
@@ -129,44 +125,21 @@ fn create_fix(conn: &Connection, evaluator: &str, fix: &Fix, now: Time) -> Resul
 fn context(conn: &Connection, item_id: &ItemId) -> Result<Vec<RejectionContext>> {
     let mut context = Vec::new();
     for rejection in crate::blackboard::rejections_in(conn, item_id)? {
-        let findings = rejection
-            .metadata
-            .get("findings")
-            .and_then(Value::as_array)
-            .map(Vec::as_slice);
-        let findings = findings.unwrap_or_default();
-        let word = |finding: &Value, key: &str| {
-            finding.get(key).and_then(Value::as_str).map(str::to_owned)
-        };
+        let findings = &rejection.rejected.findings;
         let paths: BTreeSet<String> = findings
             .iter()
-            .filter_map(|finding| word(finding, "path"))
+            .filter_map(|finding| finding.path.clone())
             .collect();
         context.push(RejectionContext {
             by: crate::blackboard::event(conn, rejection.event_id)?.actor_id,
             summary: rejection.summary.chars().take(SUMMARY_CHARS).collect(),
             findings: findings.len(),
-            severity: findings
-                .iter()
-                .filter_map(|finding| word(finding, "severity")?.parse().ok())
-                .min(),
+            severity: findings.iter().map(|finding| finding.severity).min(),
             paths: paths.into_iter().take(PATHS).collect(),
             rejection_id: rejection.rejection_id,
         });
     }
     Ok(context)
-}
-
-#[derive(Debug, Serialize)]
-struct RejectionContext {
-    rejection_id: RejectionId,
-    by: String,
-    summary: String,
-    findings: usize,
-    /// Of the worst finding.
-    severity: Option<Severity>,
-    /// The files that its findings are in, as far as an event lists them.
-    paths: Vec<String>,
 }
 
 /// The newest event that an evaluator has moved into rows.

@@ -1,13 +1,12 @@
 //! What the forge showed moves a change: each step with its event, in the caller's transaction.
 
 use rusqlite::{Connection, named_params};
-use serde_json::json;
 
 use crate::blackboard::Result;
 use crate::blackboard::changes;
 use crate::blackboard::forge::feedback;
 use crate::blackboard::forge::head_moved;
-use crate::blackboard::forge::outbox::{IntentKind, NewIntent, intend};
+use crate::blackboard::forge::outbox::{NewIntent, intend};
 use crate::blackboard::forge::pulls;
 use crate::blackboard::forge::reopen;
 use crate::blackboard::forge::reopen::CLOSED;
@@ -17,8 +16,13 @@ use crate::blackboard::work::hold;
 use crate::blackboard::work::items;
 use crate::change::{Change, ChangeId, State};
 use crate::clock::Time;
-use crate::event::{EventType, NewEvent};
+use crate::event::NewEvent;
+use crate::event::body;
+use crate::event::body::PullChange;
 use crate::finding::Verdict;
+use crate::intent::Ask;
+use crate::intent::IntentResult;
+use crate::intent::Payload;
 use crate::proposal::{PullStep, Rejected};
 use crate::pull_request::{Pull, PullState};
 use crate::state::Trigger;
@@ -34,9 +38,15 @@ pub(crate) fn apply(conn: &Connection, id: &ChangeId, step: &PullStep, now: Time
             feedback_id,
         } => {
             let actor = format!("github:{by}");
-            let event = NewEvent::about(id, EventType::WorkApproved, format!("{by} approved {}", changes::short(head)))
-                .by(&actor)
-                .with(json!({ "verdict": Verdict::Approved, "head": head, "base": change.base, "feedback_id": feedback_id }));
+            let approved = body::WorkApproved {
+                verdict: Some(Verdict::Approved),
+                head: Some(head.clone()),
+                base: Some(change.base.clone()),
+                feedback_id: Some(feedback_id.clone()),
+                ..Default::default()
+            };
+            let summary = format!("{by} approved {}", changes::short(head));
+            let event = NewEvent::about(id, approved, summary).by(&actor);
             let event_id = crate::blackboard::append(conn, &event, now)?;
             feedback::judge(conn, feedback_id, "approved", Some(event_id), now)
         }
@@ -54,10 +64,12 @@ pub(crate) fn apply(conn: &Connection, id: &ChangeId, step: &PullStep, now: Time
             }
             let event = NewEvent::about(
                 id,
-                EventType::Skipped,
+                body::Skipped {
+                    feedback_id: Some(feedback_id.clone()),
+                    ..body::Skipped::because(body::SkipCode::FeedbackPassedOver, reason)
+                },
                 format!("{feedback_id} made no work: {reason}"),
-            )
-            .with(json!({ "reason": reason, "feedback_id": feedback_id }));
+            );
             crate::blackboard::append(conn, &event, now)?;
             if let Some(login) = ask_again {
                 ask(conn, &change, login, now)?;
@@ -78,13 +90,19 @@ pub(crate) fn apply(conn: &Connection, id: &ChangeId, step: &PullStep, now: Time
             )?
             .execute(named_params! { ":to": to, ":now": now.to_string(), ":id": id.as_str() })?;
             let reason = format!("the PR goes into {to} now, not into {}", change.base);
-            told(conn, id, "retargeted", reason.clone(), now)?;
+            told(conn, id, PullChange::Retargeted, reason.clone(), now)?;
             head_moved::review_new_base(conn, id, &reason, now)?;
             Ok(true)
         }
         PullStep::Unwanted { reason } => {
             pause::pause_by_rules(conn, id, now)?;
-            told(conn, id, "unwanted", format!("paused: {reason}"), now)?;
+            told(
+                conn,
+                id,
+                PullChange::Unwanted,
+                format!("paused: {reason}"),
+                now,
+            )?;
             Ok(true)
         }
         PullStep::Wanted => {
@@ -92,7 +110,7 @@ pub(crate) fn apply(conn: &Connection, id: &ChangeId, step: &PullStep, now: Time
             told(
                 conn,
                 id,
-                "wanted",
+                PullChange::Wanted,
                 "the project's rules take the PR again".to_owned(),
                 now,
             )?;
@@ -137,18 +155,18 @@ pub(crate) fn unwanted(
 
 fn reject(conn: &Connection, change: &Change, rejected: &Rejected, now: Time) -> Result<bool> {
     let id = &change.change_id;
-    let event = NewEvent::about(id, EventType::WorkRejected, &rejected.summary)
-        .by(format!("github:{}", rejected.by))
-        .with(json!({
-            "verdict": Verdict::ChangesRequested,
-            "head": rejected.head,
-            "body": rejected.body,
-            "findings": rejected.findings,
-            "feedback": rejected.feedback,
-            "left_out": rejected.left_out.len(),
-            "left_out_feedback": rejected.left_out,
-            "begins_round": rejected.begins_round,
-        }));
+    let body = body::WorkRejected {
+        verdict: Some(Verdict::ChangesRequested),
+        head: Some(rejected.head.clone()),
+        body: rejected.body.clone(),
+        findings: rejected.findings.clone(),
+        feedback: Some(rejected.feedback.clone()),
+        left_out: rejected.left_out.len(),
+        left_out_feedback: rejected.left_out.clone(),
+        begins_round: Some(rejected.begins_round),
+        ..Default::default()
+    };
+    let event = NewEvent::about(id, body, &rejected.summary).by(format!("github:{}", rejected.by));
     let event_id = crate::blackboard::append(conn, &event, now)?;
     let mut judged = false;
     for feedback_id in &rejected.feedback {
@@ -175,10 +193,10 @@ pub(crate) fn over(
     now: Time,
 ) -> Result<bool> {
     let id = &change.change_id;
-    let trigger = if state == PullState::Merged {
-        Trigger::Merged
+    let (trigger, what) = if state == PullState::Merged {
+        (Trigger::Merged, PullChange::Merged)
     } else {
-        Trigger::Closed
+        (Trigger::Closed, PullChange::Closed)
     };
     let is_over = change.state == State::Merged
         || (state == PullState::Closed && change.state == State::Closed);
@@ -195,7 +213,7 @@ pub(crate) fn over(
     } else {
         format!("the PR was {state}")
     };
-    told(conn, id, state.as_str(), reason.clone(), now)?;
+    told(conn, id, what, reason.clone(), now)?;
     changes::advance(conn, id, trigger, "github", now)?;
     items::cancel_open(conn, id, None, &reason, now)?;
     rejections::settle_all(conn, id, &reason)?;
@@ -211,7 +229,13 @@ fn reopened(conn: &Connection, change: &Change, now: Time) -> Result<bool> {
     let id = &change.change_id;
     conn.prepare_cached("UPDATE pulls SET acted_on = 'open' WHERE change_id = :id")?
         .execute(named_params! { ":id": id.as_str() })?;
-    told(conn, id, "reopened", "the PR was reopened".to_owned(), now)?;
+    told(
+        conn,
+        id,
+        PullChange::Reopened,
+        "the PR was reopened".to_owned(),
+        now,
+    )?;
     reopen::reopen(conn, change, now)?;
     Ok(true)
 }
@@ -225,7 +249,11 @@ fn stays_closed(conn: &Connection, id: &ChangeId, reason: &str, now: Time) -> Re
     if !is_told {
         crate::blackboard::append(
             conn,
-            &NewEvent::about(id, EventType::Skipped, summary).with(json!({ "reason": reason })),
+            &NewEvent::about(
+                id,
+                body::Skipped::because(body::SkipCode::StaysClosed, reason),
+                summary,
+            ),
             now,
         )?;
     }
@@ -240,18 +268,27 @@ fn ask(conn: &Connection, change: &Change, login: &str, now: Time) -> Result<()>
             change.change_id,
             changes::short(&change.head)
         ),
-        kind: IntentKind::Ask,
         change_id: change.change_id.clone(),
-        payload: json!({ "logins": [login] }),
+        payload: Payload::Ask(Ask {
+            logins: vec![login.to_owned()],
+        }),
         epoch: 0,
     };
     intend(conn, &new, now).map(drop)
 }
 
-fn told(conn: &Connection, id: &ChangeId, what: &str, summary: String, now: Time) -> Result<()> {
-    let event = NewEvent::about(id, EventType::PrChanged, summary)
-        .by("github")
-        .with(json!({ "what": what }));
+fn told(
+    conn: &Connection,
+    id: &ChangeId,
+    what: PullChange,
+    summary: String,
+    now: Time,
+) -> Result<()> {
+    let changed = body::PrChanged {
+        what: Some(what),
+        ..Default::default()
+    };
+    let event = NewEvent::about(id, changed, summary).by("github");
     crate::blackboard::append(conn, &event, now)?;
     Ok(())
 }
@@ -265,7 +302,7 @@ pub(crate) fn stop_fixing(
     now: Time,
 ) -> Result<()> {
     for key in pushes {
-        crate::blackboard::change_result(conn, key, "taken_back")?;
+        crate::blackboard::change_result(conn, key, IntentResult::TakenBack)?;
     }
     conn.prepare_cached(
         "UPDATE changes SET auto_fix = 0, updated_at = :now WHERE change_id = :id",

@@ -14,10 +14,12 @@ use crate::blackboard::from_row;
 use crate::blackboard::work::items;
 use crate::change::{Change, ChangeId, State};
 use crate::clock::Time;
+use crate::event::body;
 use crate::event::{EventType, NewEvent, TargetType};
 use crate::finding::Verdict;
 use crate::proposal::{Decision, Escalation, EvaluatorRequest, RequestKind, decision};
 use crate::sanitize;
+use serde_json::Value;
 
 /// The outcome of a proposal that was carried out; any other is why it was not.
 const DONE: &str = "done";
@@ -68,15 +70,11 @@ pub(crate) fn apply(
                 "what {evaluator} proposed ({}) was not done: {reason}",
                 sanitize::line(&asked.key)
             );
-            let event = about_evaluator(evaluator, EventType::Skipped, summary)
-                .with(json!({ "reason": reason, "key": asked.key }));
-            let event = match about {
-                Some(id) => NewEvent {
-                    change_id: Some(id.clone()),
-                    ..event
-                },
-                None => event,
+            let skipped = body::Skipped {
+                key: Some(asked.key.clone()),
+                ..body::Skipped::because(body::SkipCode::ProposalRefused, &reason)
             };
+            let event = about_evaluator(evaluator, skipped, summary).of(about);
             tell_once(conn, evaluator, &asked.key, &reason, &event, now)
         }
     }
@@ -94,8 +92,8 @@ pub(crate) fn skip_line(
     if is_told_enough(conn, evaluator, &key, now)? {
         let reason = format!("{MOST_LINES} lines in a day are no proposals");
         let summary = format!("{reason} of {evaluator}: more of them are not told before tomorrow");
-        let event = about_evaluator(evaluator, EventType::Skipped, summary)
-            .with(json!({ "reason": reason }));
+        let skipped = body::Skipped::because(body::SkipCode::LineLimit, &reason);
+        let event = about_evaluator(evaluator, skipped, summary);
         return tell_once(
             conn,
             evaluator,
@@ -106,8 +104,12 @@ pub(crate) fn skip_line(
         );
     }
     let summary = format!("line {number} of {evaluator} is no proposal: {reason}: {line}");
-    let event = about_evaluator(evaluator, EventType::Skipped, summary)
-        .with(json!({ "reason": reason, "line": number, "text": line }));
+    let skipped = body::Skipped {
+        line: Some(number),
+        text: Some(line.to_owned()),
+        ..body::Skipped::because(body::SkipCode::LineRefused, reason)
+    };
+    let event = about_evaluator(evaluator, skipped, summary);
     tell_once(conn, evaluator, &key, reason, &event, now)
 }
 
@@ -216,15 +218,15 @@ fn carry_out(
             let change = live(conn, change_id)?;
             let first = text.trim().lines().next().unwrap_or_default();
             let summary = first.chars().take(200).collect::<String>();
-            let event = NewEvent::about(change_id, EventType::WorkRejected, summary)
-                .by(evaluator)
-                .with(json!({
-                    "verdict": Verdict::ChangesRequested,
-                    "head": change.head,
-                    "body": text,
-                    // Else a program could have a change fixed for ever.
-                    "begins_round": false,
-                }));
+            let rejected = body::WorkRejected {
+                verdict: Some(Verdict::ChangesRequested),
+                head: Some(change.head),
+                body: text.clone(),
+                // Else a program could have a change fixed for ever.
+                begins_round: Some(false),
+                ..Default::default()
+            };
+            let event = NewEvent::about(change_id, rejected, summary).by(evaluator);
             crate::blackboard::append(conn, &event, now).map(drop)
         }
         RequestKind::Escalate {
@@ -281,15 +283,15 @@ fn change_of(what: &RequestKind) -> Option<&ChangeId> {
     }
 }
 
-fn about_evaluator(name: &str, event_type: EventType, summary: impl Into<String>) -> NewEvent {
+fn about_evaluator(
+    name: &str,
+    body: impl Into<(EventType, Value)>,
+    summary: impl Into<String>,
+) -> NewEvent {
     // By itself: what it caused does not wake it.
-    let event = NewEvent::about(&ChangeId::new(""), event_type, summary)
+    NewEvent::new(body, summary)
         .on(TargetType::Evaluator, name)
-        .by(name);
-    NewEvent {
-        change_id: None,
-        ..event
-    }
+        .by(name)
 }
 
 /// A pass failed and nothing of it was used. Only the first in a row is an event.
@@ -318,8 +320,8 @@ pub(crate) fn count_trouble(
         )?;
     if failures == 1 {
         let summary = format!("nothing of {name} was used: {reason}");
-        let event =
-            about_evaluator(name, EventType::Skipped, summary).with(json!({ "reason": reason }));
+        let skipped = body::Skipped::because(body::SkipCode::EvaluatorFailed, reason);
+        let event = about_evaluator(name, skipped, summary);
         crate::blackboard::append(conn, &event, now)?;
     }
     Ok(())
@@ -336,8 +338,11 @@ pub(crate) fn end_trouble(conn: &Connection, name: &str, now: Time) -> Result<bo
         "{name} works again, after {} that failed",
         passes(trouble.failures)
     );
-    let event = about_evaluator(name, EventType::Resumed, summary)
-        .with(json!({ "reason": "it works again" }));
+    let resumed = body::Resumed {
+        reason: "it works again".to_owned(),
+        held_for: None,
+    };
+    let event = about_evaluator(name, resumed, summary);
     crate::blackboard::append(conn, &event, now)?;
     Ok(true)
 }

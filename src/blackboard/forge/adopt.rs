@@ -1,7 +1,6 @@
 //! Taking over a pull request: it enters the loop as a change, with its first review queued.
 
 use rusqlite::{Connection, named_params};
-use serde_json::json;
 
 use super::{pull_request_text, pulls};
 use crate::blackboard::BoardError;
@@ -11,7 +10,8 @@ use crate::blackboard::changes;
 use crate::blackboard::work::items;
 use crate::change::{AdoptedBy, Change, State};
 use crate::clock::Time;
-use crate::event::{EventType, NewEvent};
+use crate::event::NewEvent;
+use crate::event::body;
 use crate::pull_request::{Pull, PullState, Purpose};
 
 /// A pull request that is about to enter the loop.
@@ -69,13 +69,19 @@ pub(crate) fn adopt(conn: &Connection, adoption: &Adoption, now: Time) -> Result
     })?;
     let adopted = NewEvent::about(
         id,
-        EventType::PrAdopted,
-        format!("{}#{} adopted by {}", adoption.repo, pull.number, adoption.by),
+        body::PrAdopted {
+            repo: Some(adoption.repo.clone()),
+            number: pull.number,
+            by: Some(adoption.by),
+            head: pull.head_sha.clone(),
+            url: pull.url.clone(),
+        },
+        format!(
+            "{}#{} adopted by {}",
+            adoption.repo, pull.number, adoption.by
+        ),
     )
-    .by(&new.actor)
-    .with(json!({
-        "repo": adoption.repo, "number": pull.number, "by": adoption.by, "head": pull.head_sha, "url": pull.url,
-    }));
+    .by(&new.actor);
     crate::blackboard::append(conn, &adopted, now)?;
     pull_request_text::set_purpose(conn, id, &adoption.purpose, now)?;
     let change = crate::blackboard::change(conn, id)?;

@@ -2,7 +2,6 @@
 //! too; what it approved is not approved any more, if nobody else has.
 
 use rusqlite::{Connection, OptionalExtension as _, named_params};
-use serde_json::{Value, json};
 
 use super::reopen::CLOSED;
 use crate::blackboard::Result;
@@ -14,7 +13,7 @@ use crate::blackboard::work::items;
 use crate::blackboard::work::runs;
 use crate::change::{Change, ChangeId, State};
 use crate::clock::Time;
-use crate::event::{Event, EventType, NewEvent};
+use crate::event::{Event, NewEvent, body};
 use crate::finding::Verdict;
 use crate::state::Trigger;
 use crate::work::{Item, Rejection, RejectionState};
@@ -132,11 +131,9 @@ pub(crate) fn take_back_approval(
         return Ok(false);
     };
     let change = crate::blackboard::change(conn, id)?;
-    let head = event.metadata.get("head").and_then(Value::as_str);
-    if event.event_type != EventType::WorkApproved
-        || change.state != State::Approved
-        || head != Some(&change.head)
-    {
+    let approved = event.body::<body::WorkApproved>();
+    let is_of_head = approved.is_some_and(|approved| approved.head.as_ref() == Some(&change.head));
+    if !is_of_head || change.state != State::Approved {
         return Ok(false);
     }
     let by = event
@@ -148,9 +145,12 @@ pub(crate) fn take_back_approval(
         changes::short(&change.head)
     );
     let told = |more: &str| {
-        NewEvent::about(id, EventType::PrChanged, format!("{what}{more}"))
-            .by("github")
-            .with(json!({ "what": "dismissed", "feedback_id": feedback_id, "event_id": event.id }))
+        let dismissed = body::PrChanged {
+            what: Some(body::PullChange::Dismissed),
+            feedback_id: Some(feedback_id.to_owned()),
+            event_id: Some(event.id),
+        };
+        NewEvent::about(id, dismissed, format!("{what}{more}")).by("github")
     };
     if is_approved_otherwise(conn, &change, feedback_id)? {
         crate::blackboard::append(conn, &told("; another stands"), now)?;

@@ -4,14 +4,13 @@
 use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension as _, Row, named_params};
-use serde_json::json;
 
 use super::dismissed_review;
 use crate::blackboard::Result;
 use crate::blackboard::from_row;
 use crate::change::ChangeId;
 use crate::clock::Time;
-use crate::event::{EventType, NewEvent};
+use crate::event::{NewEvent, body};
 use crate::proposal::STILL_STANDS;
 use crate::pull_request::{Comment, Feedback, ReviewState, Trust};
 
@@ -87,12 +86,16 @@ pub(crate) fn take_in_said(
     } else {
         String::new()
     };
-    let event = NewEvent::about(change_id, EventType::FeedbackReceived, format!("{what} by {author}{shown}"))
-        .by(format!("github:{author}"))
-        .with(json!({
-            "feedback_id": feedback_id, "author": author, "kind": said.kind, "trust": taken.trust, "why": taken.reason,
-            "url": said.url,
-        }));
+    let received = body::FeedbackReceived {
+        feedback_id,
+        author: author.to_owned(),
+        kind: Some(said.kind.into()),
+        trust: Some(taken.trust),
+        why: Some(taken.reason.clone()),
+        url: Some(said.url.clone()),
+    };
+    let event = NewEvent::about(change_id, received, format!("{what} by {author}{shown}"))
+        .by(format!("github:{author}"));
     crate::blackboard::append(conn, &event, now)?;
     Ok(true)
 }
@@ -109,10 +112,19 @@ fn note_change(conn: &Connection, known: &Known, said: &Comment, now: Time) -> R
             .execute(named_params! { ":at": said.updated_at, ":id": known.feedback_id })?;
         let event = NewEvent::about(
             &known.change_id,
-            EventType::Skipped,
-            format!("{} was edited after it was taken in; what it said then counts", known.feedback_id),
-        )
-        .with(json!({ "reason": "edited after it was taken in", "feedback_id": known.feedback_id, "url": said.url }));
+            body::Skipped {
+                feedback_id: Some(known.feedback_id.clone()),
+                url: Some(said.url.clone()),
+                ..body::Skipped::because(
+                    body::SkipCode::CommentEdited,
+                    "edited after it was taken in",
+                )
+            },
+            format!(
+                "{} was edited after it was taken in; what it said then counts",
+                known.feedback_id
+            ),
+        );
         crate::blackboard::append(conn, &event, now)?;
     }
     if said.state != Some(ReviewState::Dismissed) || known.state == Some(ReviewState::Dismissed) {
@@ -130,9 +142,12 @@ fn note_change(conn: &Connection, known: &Known, said: &Comment, now: Time) -> R
         now,
     )?;
     if let Some(told) = dismissed_review::take_back(conn, &known.change_id, event_id, now)? {
-        let event = NewEvent::about(&known.change_id, EventType::Skipped, told).with(
-            json!({ "reason": "the review was dismissed", "feedback_id": known.feedback_id, "event_id": event_id }),
-        );
+        let skipped = body::Skipped {
+            feedback_id: Some(known.feedback_id.clone()),
+            event_id: Some(event_id),
+            ..body::Skipped::because(body::SkipCode::ReviewDismissed, "the review was dismissed")
+        };
+        let event = NewEvent::about(&known.change_id, skipped, told);
         crate::blackboard::append(conn, &event, now)?;
     }
     judge_approvals_again(conn, &known.change_id)?;

@@ -3,30 +3,18 @@
 
 use rusqlite::{Connection, OptionalExtension as _, Row, named_params};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::blackboard::Result;
 use crate::blackboard::from_row;
 use crate::blackboard::work::claim::fenced;
 use crate::change::ChangeId;
 use crate::clock::Time;
-use crate::closed_enum::closed_enum;
-use crate::event::{EventType, NewEvent};
+use crate::event::{EventType, NewEvent, body};
+use crate::intent::{IntentResult, Payload};
 use crate::work::Claim;
 
-closed_enum! {
-    "intent" IntentKind {
-        Push = "push",
-        /// Our review, on the pull request.
-        Review = "review",
-        /// The answer to one comment.
-        Answer = "answer",
-        /// A comment of ours.
-        Note = "note",
-        /// Somebody is asked to review again.
-        Ask = "ask",
-    }
-}
+pub(crate) use crate::intent::IntentKind;
 
 /// Something to do outside, as it is stored.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -34,13 +22,13 @@ pub(crate) struct Intent {
     pub(crate) key: String,
     pub(crate) kind: IntentKind,
     pub(crate) change_id: ChangeId,
-    pub(crate) payload: Value,
+    pub(crate) payload: Payload,
     pub(crate) marker: Option<String>,
     pub(crate) tries: i64,
     pub(crate) trouble: Option<String>,
     pub(crate) claimed_by: Option<String>,
     pub(crate) not_before: Option<Time>,
-    pub(crate) result: Option<String>,
+    pub(crate) result: Option<IntentResult>,
     pub(crate) forge_id: Option<String>,
     pub(crate) done_at: Option<Time>,
 }
@@ -49,9 +37,8 @@ pub(crate) struct Intent {
 #[derive(Debug, Clone)]
 pub(crate) struct NewIntent {
     pub(crate) key: String,
-    pub(crate) kind: IntentKind,
     pub(crate) change_id: ChangeId,
-    pub(crate) payload: Value,
+    pub(crate) payload: Payload,
     pub(crate) epoch: i64,
 }
 
@@ -67,9 +54,9 @@ pub(crate) fn intend(conn: &Connection, new: &NewIntent, now: Time) -> Result<bo
         )?
         .execute(named_params! {
             ":key": new.key,
-            ":kind": new.kind.as_str(),
+            ":kind": new.payload.kind().as_str(),
             ":change_id": new.change_id.as_str(),
-            ":payload": new.payload.to_string(),
+            ":payload": serde_json::to_string(&new.payload)?,
             ":epoch": new.epoch,
             ":now": now.to_string(),
         })?;
@@ -100,11 +87,11 @@ pub(crate) fn intent(conn: &Connection, key: &str) -> Result<Option<Intent>> {
 }
 
 /// Changes what came of an intent that is done: a review of ours was dismissed by us.
-pub(crate) fn change_result(conn: &Connection, key: &str, result: &str) -> Result<()> {
+pub(crate) fn change_result(conn: &Connection, key: &str, result: IntentResult) -> Result<()> {
     conn.prepare_cached(
         "UPDATE intents SET result = :result WHERE key = :key AND done_at IS NOT NULL",
     )?
-    .execute(named_params! { ":result": result, ":key": key })?;
+    .execute(named_params! { ":result": result.as_str(), ":key": key })?;
     Ok(())
 }
 
@@ -112,7 +99,7 @@ pub(crate) fn change_result(conn: &Connection, key: &str, result: &str) -> Resul
 pub(crate) fn end_intent(
     conn: &Connection,
     key: &str,
-    result: &str,
+    result: IntentResult,
     forge_id: Option<&str>,
     now: Time,
 ) -> Result<bool> {
@@ -122,7 +109,7 @@ pub(crate) fn end_intent(
              WHERE key = :key AND done_at IS NULL",
         )?
         .execute(named_params! {
-            ":result": result,
+            ":result": result.as_str(),
             ":forge_id": forge_id,
             ":now": now.to_string(),
             ":key": key,
@@ -213,7 +200,7 @@ pub(crate) fn post_done(
     if !end_intent(
         conn,
         &intent.key,
-        &posted.result,
+        posted.result,
         posted.forge_id.as_deref(),
         now,
     )? {
@@ -231,18 +218,23 @@ pub(crate) fn post_done(
             ":forge_id": forge_id,
         })?;
     }
-    let (event_type, metadata) = match intent.kind {
-        IntentKind::Review => (
-            EventType::ReviewPosted,
-            json!({ "review_id": intent.payload.get("review_id"), "url": posted.url, "as": posted.result }),
-        ),
-        IntentKind::Push | IntentKind::Answer | IntentKind::Note | IntentKind::Ask => (
-            EventType::Posted,
-            json!({ "key": intent.key, "kind": intent.kind, "url": posted.url }),
-        ),
+    let body: (EventType, Value) = match &intent.payload {
+        Payload::Review(review) => body::ReviewPosted {
+            review_id: review.review_id.clone(),
+            url: posted.url.clone(),
+            r#as: Some(posted.result),
+        }
+        .into(),
+        Payload::Push(_) | Payload::Answer(_) | Payload::Note(_) | Payload::Ask(_) => {
+            body::Posted {
+                key: intent.key.clone(),
+                kind: Some(intent.kind),
+                url: posted.url.clone(),
+            }
+            .into()
+        }
     };
-    let event =
-        NewEvent::about(&intent.change_id, event_type, posted.summary.clone()).with(metadata);
+    let event = NewEvent::about(&intent.change_id, body, posted.summary.clone());
     crate::blackboard::append(conn, &event, now)?;
     Ok(())
 }
@@ -250,7 +242,7 @@ pub(crate) fn post_done(
 /// What came of posting.
 #[derive(Debug, Clone)]
 pub(crate) struct PostDone {
-    pub(crate) result: String,
+    pub(crate) result: IntentResult,
     pub(crate) forge_id: Option<String>,
     pub(crate) url: Option<String>,
     pub(crate) summary: String,
@@ -263,13 +255,15 @@ pub(crate) fn give_up_post(
     reason: &str,
     now: Time,
 ) -> Result<()> {
-    if end_intent(conn, &intent.key, "given_up", None, now)? {
+    if end_intent(conn, &intent.key, IntentResult::GivenUp, None, now)? {
         let event = NewEvent::about(
             &intent.change_id,
-            EventType::Skipped,
+            body::Skipped {
+                key: Some(intent.key.clone()),
+                ..body::Skipped::because(body::SkipCode::NotPosted, reason)
+            },
             format!("{} was not posted: {reason}", intent.key),
-        )
-        .with(json!({ "reason": reason, "key": intent.key }));
+        );
         crate::blackboard::append(conn, &event, now)?;
     }
     Ok(())
@@ -401,13 +395,13 @@ fn from_row(row: &Row<'_>) -> std::result::Result<Intent, rusqlite::Error> {
         key: row.get("key")?,
         kind: from_row::word(row, "kind")?,
         change_id: ChangeId::new(row.get::<_, String>("change_id")?),
-        payload: from_row::json(row, "payload")?,
+        payload: from_row::payload(row)?,
         marker: row.get("marker")?,
         tries: row.get("tries")?,
         trouble: row.get("trouble")?,
         claimed_by: row.get("claimed_by")?,
         not_before: from_row::time_or_none(row, "not_before")?,
-        result: row.get("result")?,
+        result: from_row::word_or_none(row, "result")?,
         forge_id: row.get("forge_id")?,
         done_at: from_row::time_or_none(row, "done_at")?,
     })

@@ -3,13 +3,13 @@
 
 use rusqlite::{Connection, named_params};
 use serde::Serialize;
-use serde_json::json;
 
 use super::pulls;
 use crate::blackboard::Result;
 use crate::change::ChangeId;
 use crate::clock::Time;
-use crate::event::{EventType, NewEvent};
+use crate::event::NewEvent;
+use crate::event::body;
 use crate::pull_request::{Description, LinkedIssue, Purpose, Trust};
 
 /// Stores it, and appends an event for what agents are not given and were given before, or what was not known before.
@@ -37,8 +37,8 @@ pub(crate) fn set_purpose(
         && withheld_description(&before).is_none()
     {
         let summary = format!("the description of the PR is not given to agents: {reason}");
-        let event = NewEvent::about(change_id, EventType::Skipped, summary)
-            .with(json!({ "reason": reason }));
+        let skipped = body::Skipped::because(body::SkipCode::DescriptionWithheld, reason);
+        let event = NewEvent::about(change_id, skipped, summary);
         crate::blackboard::append(conn, &event, now)?;
     }
     if let Some(withheld) = withheld_issue(purpose)
@@ -47,10 +47,12 @@ pub(crate) fn set_purpose(
         let (verb, number, reason) = withheld.told();
         let event = NewEvent::about(
             change_id,
-            EventType::Skipped,
+            body::Skipped {
+                issue: Some(number),
+                ..body::Skipped::because(body::SkipCode::IssueWithheld, reason)
+            },
             format!("the linked issue #{number} {verb}: {reason}"),
-        )
-        .with(json!({ "reason": reason, "issue": number }));
+        );
         crate::blackboard::append(conn, &event, now)?;
     }
     Ok(())

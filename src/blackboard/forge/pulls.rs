@@ -3,7 +3,7 @@
 
 use rusqlite::{Connection, OptionalExtension as _, Row, named_params};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::feedback::NewFeedback;
 use super::{feedback, pull_request_text};
@@ -12,7 +12,9 @@ use crate::blackboard::from_row;
 use crate::blackboard::work::hold::{Hold, hold_change, stored_reason};
 use crate::change::{ChangeId, HoldKind, ProjectId};
 use crate::clock::Time;
-use crate::event::{EventType, NewEvent};
+use crate::event::NewEvent;
+use crate::event::TargetType;
+use crate::event::body;
 use crate::pull_request::{Pull, PullRow, Purpose};
 
 /// One read of an adopted pull request with all that is said on it.
@@ -366,14 +368,13 @@ pub(crate) fn set_discovery(
         ":marks": marks.map(ToString::to_string),
     })?;
     if let Some(trouble) = trouble.filter(|trouble| before.trouble.as_deref() != Some(*trouble)) {
-        let mut event = NewEvent::about(
-            &ChangeId::new(""),
-            EventType::Held,
-            format!("no pull requests are looked for until {next_read}: {trouble}"),
-        )
-        .on(crate::event::TargetType::Project, project_id)
-        .with(json!({ "reason": trouble, "until": next_read }));
-        event.change_id = None;
+        let held = body::Held {
+            reason: trouble.to_owned(),
+            until: Some(next_read),
+            kind: None,
+        };
+        let summary = format!("no pull requests are looked for until {next_read}: {trouble}");
+        let event = NewEvent::new(held, summary).on(TargetType::Project, project_id);
         crate::blackboard::append(conn, &event, now)?;
     }
     Ok(())

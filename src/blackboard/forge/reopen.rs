@@ -2,7 +2,6 @@
 //! where it was; nothing that was said, decided or begun is lost.
 
 use rusqlite::{Connection, OptionalExtension as _, named_params};
-use serde_json::{Value, json};
 
 use super::{outbox, pulls};
 use crate::blackboard::Result;
@@ -13,8 +12,9 @@ use crate::blackboard::work::finish;
 use crate::blackboard::work::items;
 use crate::change::{Change, ChangeId, State};
 use crate::clock::Time;
-use crate::event::{EventType, NewEvent};
+use crate::event::{NewEvent, body};
 use crate::finding::Verdict;
+use crate::intent::IntentResult;
 use crate::proposal::Bound;
 use crate::pull_request::PullState;
 use crate::state::{Trigger, resting};
@@ -41,10 +41,8 @@ pub(crate) fn reopen(conn: &Connection, change: &Change, now: Time) -> Result<()
     match (left, escalate::last(conn, id)?) {
         (State::Escalated, Some(escalated)) => {
             let from = escalated
-                .metadata
-                .get("from")
-                .and_then(Value::as_str)
-                .and_then(|from| from.parse().ok());
+                .body::<body::Escalated>()
+                .and_then(|escalated| escalated.from);
             stand(
                 conn,
                 &back,
@@ -72,18 +70,16 @@ pub(crate) fn seen_again(conn: &Connection, id: &ChangeId, actor: &str, now: Tim
         return Ok(false);
     }
     let why = "it goes on where it was before its PR could not be read";
-    crate::blackboard::append(
-        conn,
-        &NewEvent::about(id, EventType::Resumed, why)
-            .by(actor)
-            .with(json!({ "reason": why })),
-        now,
-    )?;
+    let resumed = body::Resumed {
+        reason: why.to_owned(),
+        held_for: None,
+    };
+    crate::blackboard::append(conn, &NewEvent::about(id, resumed, why).by(actor), now)?;
     // Nobody needs to be told any more.
     outbox::end_intent(
         conn,
         &escalate::note_key(escalated.id),
-        "not_needed",
+        IntentResult::NotNeeded,
         None,
         now,
     )?;

@@ -1,8 +1,6 @@
 //! Additions by a person to the bounds of a change. Bounds never grow by themselves.
 
 use rusqlite::{Connection, named_params};
-use serde::Serialize;
-use serde_json::json;
 
 use super::operator_actions::{BeginsRound, ask_anew, reopen_failed};
 use crate::blackboard::BoardError;
@@ -11,19 +9,12 @@ use crate::blackboard::escalate;
 use crate::blackboard::rejections;
 use crate::change::{Change, ChangeId, State, dollars};
 use crate::clock::Time;
-use crate::event::{EventType, NewEvent};
+use crate::event::{NewEvent, body};
+
+pub(crate) use crate::event::body::Addition;
 
 /// The most that a bound becomes: sums must not overflow.
 const MOST: i64 = 1_000_000_000_000_000;
-
-/// Amounts to add; 0 adds nothing.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Addition {
-    pub(crate) fixes: i64,
-    pub(crate) run_ms: i64,
-    pub(crate) tokens: i64,
-    pub(crate) cost_micros: i64,
-}
 
 /// The person who adds, and the reason.
 #[derive(Debug, Clone, Copy)]
@@ -97,11 +88,13 @@ pub(crate) fn add_budget(
     );
     let event = NewEvent::about(
         id,
-        EventType::Instructed,
+        body::Instructed {
+            added: Some(*added),
+            ..body::Instructed::new(body::Action::Budget, why.unwrap_or(""), actor)
+        },
         format!("{actor} allows {text}{reason}"),
     )
-    .by(actor)
-    .with(json!({ "action": "budget", "text": why.unwrap_or(""), "by": actor, "added": added }));
+    .by(actor);
     crate::blackboard::append(conn, &event, now)?;
     if change.state != State::Escalated || escalate::is_unreadable(conn, id)? {
         return crate::blackboard::change(conn, id);

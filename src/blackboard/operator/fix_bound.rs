@@ -2,12 +2,12 @@
 //! the fixes that a person added.
 
 use rusqlite::{Connection, OptionalExtension as _, named_params};
-use serde_json::json;
 
 use crate::blackboard::Result;
 use crate::change::{Change, ChangeId, FixBound, ProjectId};
 use crate::clock::Time;
-use crate::event::{EventType, NewEvent};
+use crate::event::NewEvent;
+use crate::event::body;
 
 /// Sets the configured number of a project. It holds at once for its changes without a number of their own; fixes that
 /// were made already are not too many.
@@ -40,9 +40,12 @@ pub(crate) fn set_project_max_fix_cycles(
         .collect::<std::result::Result<_, _>>()?;
     for (id, most) in moved {
         let summary = format!("fixes per round: at most {most}, from {}", bound.from);
-        let event = NewEvent::about(&ChangeId::new(id), EventType::Instructed, summary).with(
-            json!({ "action": "max_fix_cycles", "text": most.to_string(), "by": "configuration" }),
+        let instructed = body::Instructed::new(
+            body::Action::MaxFixCycles,
+            most.to_string(),
+            "configuration",
         );
+        let event = NewEvent::about(&ChangeId::new(id), instructed, summary);
         crate::blackboard::append(conn, &event, now)?;
     }
     Ok(())

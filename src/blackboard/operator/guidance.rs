@@ -2,13 +2,13 @@
 
 use rusqlite::{Connection, named_params};
 use serde::Serialize;
-use serde_json::json;
 
 use crate::blackboard::Result;
 use crate::blackboard::from_row;
 use crate::change::ChangeId;
 use crate::clock::Time;
-use crate::event::{EventType, NewEvent};
+use crate::event::NewEvent;
+use crate::event::body;
 use crate::work::ItemId;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -37,11 +37,15 @@ pub(crate) fn add_guidance(
     })?;
     let event = NewEvent::about(
         change_id,
-        EventType::FeedbackReceived,
+        body::FeedbackReceived {
+            feedback_id,
+            author: guidance.author.clone(),
+            kind: Some(body::FeedbackKind::Person),
+            ..Default::default()
+        },
         format!("guidance for the next fix: {}", guidance.body),
     )
-    .by(&guidance.author)
-    .with(json!({ "feedback_id": feedback_id, "author": guidance.author, "kind": "person" }));
+    .by(&guidance.author);
     crate::blackboard::append(conn, &event, now)?;
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! A person's word on a change. Each is an event with who and why, in the transaction that does it.
 
 use rusqlite::{Connection, named_params};
-use serde_json::{Value, json};
 
 use crate::blackboard::BoardError;
 use crate::blackboard::Result;
@@ -16,7 +15,10 @@ use crate::blackboard::work::finish;
 use crate::blackboard::work::items;
 use crate::change::{Change, ChangeId, FinalVerdict, State};
 use crate::clock::Time;
-use crate::event::{EventType, NewEvent};
+use crate::event::NewEvent;
+use crate::event::body;
+use crate::event::body::Action;
+use crate::finding::Finding;
 use crate::finding::{Outcome, Verdict};
 use crate::proposal::{Bound, Decision, Escalation, decision};
 use crate::state::Trigger;
@@ -39,7 +41,7 @@ pub(crate) fn approve_by_person(
 /// Opens the failed item again and sends the change back to where it was.
 pub(crate) fn retry(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -> Result<Change> {
     if crate::blackboard::seen_again(conn, id, actor, now)? {
-        instruct(conn, id, "retry", "", actor, now)?;
+        instruct(conn, id, Action::Retry, "", actor, now)?;
         conn.prepare_cached(
             "UPDATE pulls SET next_read = :now, failures = 0, slow_reads = 0 WHERE change_id = :id",
         )?
@@ -49,7 +51,7 @@ pub(crate) fn retry(conn: &Connection, id: &ChangeId, actor: &str, now: Time) ->
     let change = crate::blackboard::change(conn, id)?;
     let failed = escalate::failed_item(conn, id)?;
     if change.state == State::Escalated && failed.is_none() && has_room(conn, &change)? {
-        instruct(conn, id, "retry", "", actor, now)?;
+        instruct(conn, id, Action::Retry, "", actor, now)?;
         return ask_anew(conn, &change, None, BeginsRound::No, actor, now);
     }
     let (State::Escalated, Some(failed)) = (change.state, failed) else {
@@ -67,7 +69,14 @@ pub(crate) fn retry(conn: &Connection, id: &ChangeId, actor: &str, now: Time) ->
             )),
         });
     };
-    instruct(conn, id, "retry", &failed.item_id.to_string(), actor, now)?;
+    instruct(
+        conn,
+        id,
+        Action::Retry,
+        &failed.item_id.to_string(),
+        actor,
+        now,
+    )?;
     reopen_failed(conn, id, &failed, actor, now)
 }
 
@@ -152,7 +161,7 @@ pub(crate) fn refine(
     instruct(
         conn,
         id,
-        "refine",
+        Action::Refine,
         text.unwrap_or("the open findings"),
         actor,
         now,
@@ -194,8 +203,8 @@ pub(crate) fn ask_anew(
     let review = crate::blackboard::last_review(conn, id)?;
     let unanswered = unanswered(conn, id)?;
     let said = unanswered.with(text);
-    let mut body = said.clone();
-    body.extend(
+    let mut text_parts = said.clone();
+    text_parts.extend(
         review
             .as_ref()
             .filter(|r| r.verdict != Verdict::Approved)
@@ -205,19 +214,19 @@ pub(crate) fn ask_anew(
         || format!("go on with {} open findings", open.len()),
         str::to_owned,
     );
-    let rejected = NewEvent::about(id, EventType::WorkRejected, summary)
-        .by(actor)
-        .with(json!({
-            "verdict": Verdict::ChangesRequested,
-            "item_id": review.map(|r| r.item_id),
-            "head": change.head,
-            "body": body.join("\n\n"),
-            "said": said.join("\n\n"),
-            "findings": unanswered.findings,
-            "supersedes": true,
-            "supersedes_to": unanswered.to,
-            "begins_round": round == BeginsRound::Yes,
-        }));
+    let rejected = body::WorkRejected {
+        verdict: Some(Verdict::ChangesRequested),
+        item_id: review.map(|r| r.item_id),
+        head: Some(change.head.clone()),
+        body: text_parts.join("\n\n"),
+        said: Some(said.join("\n\n")),
+        findings: unanswered.findings,
+        supersedes: true,
+        supersedes_to: Some(unanswered.to),
+        begins_round: Some(round == BeginsRound::Yes),
+        ..Default::default()
+    };
+    let rejected = NewEvent::about(id, rejected, summary).by(actor);
     crate::blackboard::append(conn, &rejected, now)?;
     if change.state != State::Escalated {
         return crate::blackboard::change(conn, id);
@@ -240,7 +249,7 @@ pub(crate) struct Unanswered {
     /// The words of all but our own reviews, oldest first.
     words: Vec<String>,
     /// The open findings of the ledger with their ids, then those that came with the words.
-    pub(crate) findings: Vec<Value>,
+    pub(crate) findings: Vec<Finding>,
     /// The newest event that is in it.
     pub(crate) to: i64,
 }
@@ -257,10 +266,9 @@ impl Unanswered {
 
 pub(crate) fn unanswered(conn: &Connection, id: &ChangeId) -> Result<Unanswered> {
     let ledger = crate::blackboard::finding_list(conn, id)?;
-    let is_known = |value: &Value| {
-        let text = |key: &str| value.get(key).and_then(Value::as_str);
-        ledger.iter().any(|f| {
-            text("id") == Some(f.finding_id.as_str()) && text("text") == Some(&f.finding.text)
+    let is_known = |one: &Finding| {
+        ledger.iter().any(|known| {
+            one.id.as_ref() == Some(&known.finding_id) && one.text == known.finding.text
         })
     };
     // A fix that had no room for all of it was told the rest: only what it was not told is asked for again.
@@ -275,51 +283,32 @@ pub(crate) fn unanswered(conn: &Connection, id: &ChangeId) -> Result<Unanswered>
         {
             continue;
         }
-        let mut value = serde_json::to_value(&open.finding)?;
-        if let Some(keys) = value.as_object_mut() {
-            keys.insert("id".into(), json!(open.finding_id));
-        }
-        findings.push(value);
+        findings.push(open.into_finding());
     }
     let to = rejections::rejections_of(conn, id, None)?
         .last()
         .map_or(0, |rejection| rejection.event_id);
     let mut words = Vec::new();
     for rejection in rejections::waiting_from_outside(conn, id)? {
-        let text = |key: &str| {
-            rejection
-                .metadata
-                .get(key)
-                .and_then(Value::as_str)
-                .filter(|text| !text.trim().is_empty())
-        };
-        let own_words = match text("said") {
-            Some(said) => Some(said),
-            None if rejection.metadata.get("said").is_some() => None,
-            None => Some(text("body").unwrap_or(&rejection.summary)),
+        let own_words = match rejection.rejected.said.as_deref() {
+            Some(said) => Some(said).filter(|said| !said.trim().is_empty()),
+            None => Some(rejection.text()),
         };
         words.extend(
             own_words
                 .filter(|_| !was_told(rejection.rejection_id.as_str()))
                 .map(str::to_owned),
         );
-        let came_with = rejection
-            .metadata
-            .get("findings")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .enumerate();
-        for (at, value) in came_with.filter(|(_, value)| !is_known(value)) {
-            if was_told(&format!("{}.{}", rejection.rejection_id, at + 1)) {
+        for (at, finding) in rejection.rejected.findings.iter().enumerate() {
+            let is_told = was_told(&format!("{}.{}", rejection.rejection_id, at + 1));
+            if is_known(finding) || is_told {
                 continue;
             }
-            let mut value = value.clone();
             // Only the ledger's findings have an id that can be answered.
-            if let Some(keys) = value.as_object_mut() {
-                keys.remove("id");
-            }
-            findings.push(value);
+            findings.push(Finding {
+                id: None,
+                ..finding.clone()
+            });
         }
     }
     Ok(Unanswered {
@@ -343,7 +332,7 @@ pub(crate) fn post(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -> 
     }
     let opened = outbox::post_again(conn, id)?;
     if opened > 0 {
-        instruct(conn, id, "post", "", actor, now)?;
+        instruct(conn, id, Action::Post, "", actor, now)?;
     }
     Ok(opened)
 }
@@ -359,7 +348,7 @@ pub(crate) fn cancel_change(
         || format!("cancelled by {actor}"),
         |why| format!("cancelled by {actor}: {why}"),
     );
-    instruct(conn, id, "cancel", why.unwrap_or(""), actor, now)?;
+    instruct(conn, id, Action::Cancel, why.unwrap_or(""), actor, now)?;
     let after = changes::advance(conn, id, Trigger::Closed, actor, now)?;
     items::cancel_open(conn, id, None, &reason, now)?;
     rejections::settle_all(conn, id, &reason)?;
@@ -422,7 +411,7 @@ fn forget_progress(conn: &Connection, id: &ChangeId, now: Time) -> Result<()> {
 pub(crate) fn instruct(
     conn: &Connection,
     id: &ChangeId,
-    action: &str,
+    action: Action,
     text: &str,
     actor: &str,
     now: Time,
@@ -430,11 +419,10 @@ pub(crate) fn instruct(
     let colon = if text.is_empty() { "" } else { ": " };
     let event = NewEvent::about(
         id,
-        EventType::Instructed,
+        body::Instructed::new(action, text, actor),
         format!("{actor} says {action}{colon}{text}"),
     )
-    .by(actor)
-    .with(json!({ "action": action, "text": text, "by": actor }));
+    .by(actor);
     crate::blackboard::append(conn, &event, now)?;
     Ok(())
 }

@@ -9,6 +9,7 @@ use crate::blackboard::Result;
 use crate::blackboard::work::hold;
 use crate::change::{Change, ChangeId};
 use crate::clock::Time;
+use crate::event::body::Action;
 
 pub(crate) fn pause(
     conn: &Connection,
@@ -30,7 +31,7 @@ pub(crate) fn pause(
         )?
         .execute(named_params! { ":now": now.to_string(), ":id": id.as_str() })?;
         hold::block(conn, id)?;
-        instruct(conn, id, "pause", why.unwrap_or(""), actor, now)?;
+        instruct(conn, id, Action::Pause, why.unwrap_or(""), actor, now)?;
     }
     crate::blackboard::change(conn, id)
 }
@@ -43,7 +44,7 @@ pub(crate) fn resume(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -
             "UPDATE changes SET paused_by_person = 0, updated_at = :now WHERE change_id = :id",
         )?
         .execute(named_params! { ":now": now.to_string(), ":id": id.as_str() })?;
-        instruct(conn, id, "resume", "", actor, now)?;
+        instruct(conn, id, Action::Resume, "", actor, now)?;
     }
     let change = crate::blackboard::change(conn, id)?;
     if change.held_until.is_some() {

@@ -3,7 +3,6 @@
 
 use rusqlite::{Connection, OptionalExtension as _, Row, named_params};
 use serde::Serialize;
-use serde_json::json;
 
 use super::pause;
 use crate::blackboard::Result;
@@ -11,7 +10,8 @@ use crate::blackboard::from_row;
 use crate::blackboard::work::hold;
 use crate::change::{ChangeId, ProjectId};
 use crate::clock::Time;
-use crate::event::{EventType, NewEvent, TargetType};
+use crate::event::body;
+use crate::event::{NewEvent, TargetType};
 
 /// A stop that is in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -75,8 +75,11 @@ pub(crate) fn stop(
     }
     mark(conn)?;
     let how = if order.at_once { "stop now" } else { "stop" };
-    let mut event = told(project, how, order.reason, actor);
-    event.metadata = json!({ "action": "stop", "text": order.reason.unwrap_or(""), "by": actor, "at_once": order.at_once });
+    let stop = body::Instructed {
+        at_once: Some(order.at_once),
+        ..body::Instructed::new(body::Action::Stop, order.reason.unwrap_or(""), actor)
+    };
+    let event = told(project, stop, how, order.reason);
     crate::blackboard::append(conn, &event, now)?;
     Ok(true)
 }
@@ -98,8 +101,8 @@ pub(crate) fn start(
         return Ok(false);
     }
     mark(conn)?;
-    let mut event = told(project, "start", None, actor);
-    event.metadata = json!({ "action": "start", "text": "", "by": actor });
+    let start = body::Instructed::new(body::Action::Start, "", actor);
+    let event = told(project, start, "start", None);
     crate::blackboard::append(conn, &event, now)?;
     Ok(true)
 }
@@ -205,18 +208,18 @@ fn mark(conn: &Connection) -> Result<()> {
     Ok(())
 }
 
-fn told(project: Option<&ProjectId>, how: &str, reason: Option<&str>, actor: &str) -> NewEvent {
+fn told(
+    project: Option<&ProjectId>,
+    order: body::Instructed,
+    how: &str,
+    reason: Option<&str>,
+) -> NewEvent {
+    let actor = order.by.clone();
     let what = project.map_or("everything".to_owned(), ToString::to_string);
     let reason = reason
         .map(|reason| format!(": {reason}"))
         .unwrap_or_default();
-    let mut event = NewEvent::about(
-        &ChangeId::new(""),
-        EventType::Instructed,
-        format!("{actor} says {how} {what}{reason}"),
-    )
-    .by(actor);
-    event.change_id = None;
+    let event = NewEvent::new(order, format!("{actor} says {how} {what}{reason}")).by(actor);
     match project {
         Some(id) => event.on(TargetType::Project, id),
         None => event.on(TargetType::Blackboard, "everything"),

@@ -3,16 +3,16 @@
 
 use rusqlite::{Connection, OptionalExtension as _, Row, named_params};
 use serde::Serialize;
-use serde_json::json;
 
 use crate::blackboard::BoardError;
 use crate::blackboard::Result;
 use crate::blackboard::from_row;
+use crate::blackboard::work::claim::claimed;
 use crate::blackboard::work::claim::{Claimed, Holding, fenced, give_back};
 use crate::blackboard::work::items::about_item;
 use crate::change::ChangeId;
 use crate::clock::Time;
-use crate::event::EventType;
+use crate::event::body;
 use crate::finding::{Finding, Verdict};
 use crate::work::{Claim, Item, ItemId, RunId};
 
@@ -108,9 +108,7 @@ pub(crate) fn claim_shadow_review(
         )?;
     let change_id = change_of(&item)?;
     let summary = format!("{} {} claimed, in shadow", item.source, item.item_id);
-    let event = about_item(&change_id, &item.item_id, EventType::WorkClaimed, summary).with(json!({
-        "item_id": item.item_id, "epoch": item.epoch, "attempt": item.attempt, "holder": holding.holder,
-    }));
+    let event = about_item(&change_id, &item.item_id, claimed(&item, holding), summary);
     crate::blackboard::append(conn, &event, now)?;
     let change = crate::blackboard::change(conn, &change_id)?;
     Ok(Some(Claimed {
@@ -161,19 +159,23 @@ pub(crate) fn end_shadow_review(
         "reviewed in shadow, nothing follows from it: {}",
         review.text()
     );
-    let mut metadata = serde_json::to_value(review)?;
-    if let Some(keys) = metadata.as_object_mut() {
-        keys.insert("source".into(), json!(item.source));
-        // It may be long, and is in its row.
-        keys.remove("body");
-    }
-    let event = about_item(
-        &review.change_id,
-        &item.item_id,
-        EventType::Shadowed,
-        summary,
-    )
-    .with(metadata);
+    // Its body may be long, and is in its row.
+    let shadowed = body::Shadowed {
+        item_id: Some(review.item_id.clone()),
+        source: Some(item.source),
+        change_id: Some(review.change_id.clone()),
+        agent: review.agent.clone(),
+        model: review.model.clone(),
+        trouble: review.trouble.clone(),
+        run_id: review.run_id.clone(),
+        head: Some(review.head.clone()),
+        base: review.base.clone(),
+        verdict: review.verdict,
+        summary: review.summary.clone(),
+        findings: Some(review.findings.clone()),
+        ..Default::default()
+    };
+    let event = about_item(&review.change_id, &item.item_id, shadowed, summary);
     crate::blackboard::append(conn, &event, now)?;
     Ok(())
 }

@@ -3,7 +3,6 @@
 
 use rusqlite::{Connection, OptionalExtension as _, Row, named_params};
 use serde::Serialize;
-use serde_json::json;
 
 use crate::blackboard::BoardError;
 use crate::blackboard::Result;
@@ -14,7 +13,8 @@ use crate::blackboard::work::hold;
 use crate::blackboard::work::items::about_item;
 use crate::change::{Change, ChangeId, ProjectId, Shadow, ShadowMode, dollars};
 use crate::clock::Time;
-use crate::event::{EventType, NewEvent};
+use crate::event::NewEvent;
+use crate::event::body;
 use crate::work::{Item, ItemId, Source};
 
 /// What would have run.
@@ -94,8 +94,8 @@ pub(crate) fn set_project_shadow(
         if !change.state.is_over() {
             let said = if change.shadow { "on" } else { "off" };
             let summary = format!("shadow is {said}, as the configuration says for {project}");
-            let event = NewEvent::about(&change.change_id, EventType::Instructed, summary)
-                .with(json!({ "action": "shadow", "text": said, "by": "configuration" }));
+            let instructed = body::Instructed::new(body::Action::Shadow, said, "configuration");
+            let event = NewEvent::about(&change.change_id, instructed, summary);
             crate::blackboard::append(conn, &event, now)?;
         }
     }
@@ -162,7 +162,7 @@ pub(crate) fn set_shadow(
         instruct(
             conn,
             id,
-            "shadow",
+            body::Action::Shadow,
             shadow.map_or("off", ShadowMode::as_str),
             actor,
             now,
@@ -257,17 +257,23 @@ pub(crate) fn record_shadow(
         return Ok(false);
     }
     let summary = format!("not run, as it is in shadow: {}", told(item, shadowed));
-    let mut metadata = serde_json::to_value(shadowed)?;
-    if let Some(keys) = metadata.as_object_mut() {
-        keys.insert("source".into(), json!(item.source));
-    }
-    let event = about_item(
-        &shadowed.change_id,
-        &item.item_id,
-        EventType::Shadowed,
-        summary,
-    )
-    .with(metadata);
+    let body = body::Shadowed {
+        item_id: Some(shadowed.item_id.clone()),
+        source: Some(item.source),
+        change_id: Some(shadowed.change_id.clone()),
+        agent: shadowed.agent.clone(),
+        model: shadowed.model.clone(),
+        trouble: shadowed.trouble.clone(),
+        worktree: Some(shadowed.worktree.clone()),
+        prompt: shadowed.prompt.clone(),
+        prompt_bytes: shadowed.prompt_bytes,
+        tokens: shadowed.estimate.tokens,
+        cost_micros: shadowed.estimate.cost_micros,
+        run_ms: shadowed.estimate.run_ms,
+        basis: Some(shadowed.estimate.basis.clone()),
+        ..Default::default()
+    };
+    let event = about_item(&shadowed.change_id, &item.item_id, body, summary);
     crate::blackboard::append(conn, &event, now)?;
     Ok(true)
 }

@@ -226,8 +226,10 @@ const CALLS: &[(&str, Call)] = &[
     }),
     ("take_in", |conn| {
         let cursor = bb::cursor(conn, "review_feedback").unwrap();
-        let event =
-            NewEvent::about(&ChangeId::new("c1"), EventType::WorkRejected, "no").with(no_round());
+        let event = NewEvent {
+            metadata: no_round(),
+            ..NewEvent::about(&ChangeId::new("c1"), EventType::WorkRejected, "no")
+        };
         bb::append(conn, &event, now()).unwrap();
         assert_eq!(
             bb::take_in(conn, &[EventType::WorkRejected], cursor, now())

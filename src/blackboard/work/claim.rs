@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension as _, named_params};
-use serde_json::json;
 
 use super::items;
 use super::items::about_item;
@@ -15,7 +14,8 @@ use crate::blackboard::from_row;
 use crate::blackboard::rejections;
 use crate::change::Change;
 use crate::clock::Time;
-use crate::event::{EventType, NewEvent, TargetType};
+use crate::event::body;
+use crate::event::{NewEvent, TargetType};
 use crate::state::Trigger;
 use crate::work::{Claim, Item, ItemId, Source};
 
@@ -117,12 +117,22 @@ fn enter(conn: &Connection, item: &Item, holding: &Holding, now: Time) -> Result
     let event = about_item(
         change_id,
         &item.item_id,
-        EventType::WorkClaimed,
+        claimed(item, holding),
         format!("{} {} claimed", item.source, item.item_id),
-    )
-    .with(json!({ "item_id": item.item_id, "epoch": item.epoch, "attempt": item.attempt, "holder": holding.holder }));
+    );
     crate::blackboard::append(conn, &event, now)?;
     Ok(change)
+}
+
+/// The metadata of a claim's event.
+pub(crate) fn claimed(item: &Item, holding: &Holding) -> body::WorkClaimed {
+    body::WorkClaimed {
+        item_id: Some(item.item_id.clone()),
+        source: Some(item.source),
+        epoch: item.epoch,
+        attempt: item.attempt,
+        holder: holding.holder.clone(),
+    }
 }
 
 /// Checks that a claim still holds; every write of a run goes through here first.
@@ -258,15 +268,11 @@ pub(crate) fn skip_unknown_sources(conn: &Connection, now: Time) -> Result<usize
             "this version does not run items of source `{}`",
             item.source
         );
-        let event = NewEvent {
-            event_type: EventType::Skipped,
-            actor: "remand".into(),
-            target_type: TargetType::WorkItem,
-            target_id: item.item_id.to_string(),
-            change_id: item.change_id.clone(),
-            summary: format!("{} left alone: {reason}", item.item_id),
-            metadata: json!({ "reason": reason }),
-        };
+        let summary = format!("{} left alone: {reason}", item.item_id);
+        let skipped = body::Skipped::because(body::SkipCode::SourceNotRun, reason);
+        let event = NewEvent::new(skipped, summary)
+            .on(TargetType::WorkItem, &item.item_id)
+            .of(item.change_id.as_ref());
         crate::blackboard::append(conn, &event, now)?;
     }
     Ok(unknown.len())

@@ -1,7 +1,6 @@
 //! The feedback that the prompts of runs held: a rejection is only fixed when all of it was told.
 
 use rusqlite::{Connection, Row, named_params};
-use serde::Serialize;
 
 use crate::blackboard::Result;
 use crate::change::ChangeId;
@@ -25,22 +24,6 @@ impl Coverage {
     pub(crate) fn is_complete(&self) -> bool {
         self.end >= self.total
     }
-}
-
-/// Feedback that no run of a fix was told, or not to its end: it is a person's now.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct LeftOut {
-    pub(crate) piece: String,
-    pub(crate) rejection_id: Option<RejectionId>,
-    pub(crate) finding_id: Option<FindingId>,
-    pub(crate) path: Option<String>,
-    pub(crate) line: Option<i64>,
-    /// Its first line.
-    pub(crate) text: String,
-    /// Address on the forge.
-    pub(crate) url: Option<String>,
-    pub(crate) bytes: i64,
-    pub(crate) told_bytes: i64,
 }
 
 pub(crate) fn record(conn: &Connection, run_id: &RunId, pieces: &[Coverage]) -> Result<()> {

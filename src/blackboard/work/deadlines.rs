@@ -6,7 +6,6 @@
 use std::time::Duration;
 
 use rusqlite::{Connection, Row, named_params};
-use serde_json::json;
 
 use super::hold;
 use crate::blackboard::Result;
@@ -14,7 +13,8 @@ use crate::blackboard::from_row;
 use crate::change::{ChangeId, ProjectId};
 use crate::clock::Time;
 use crate::closed_enum::closed_enum;
-use crate::event::{EventType, NewEvent, TargetType};
+use crate::event::body;
+use crate::event::{NewEvent, TargetType};
 
 /// The longest hold: the weekly usage limit of an agent.
 pub(crate) const LONGEST_HOLD: Duration = Duration::from_hours(7 * 24);
@@ -144,14 +144,19 @@ fn void(conn: &Connection, one: &Implausible, now: Time) -> Result<()> {
     };
     conn.prepare_cached(sql)?
         .execute(named_params! { ":now": now.to_string(), ":id": one.id })?;
-    let change_id = one.change_id.clone().unwrap_or_else(|| ChangeId::new(""));
-    let mut event = NewEvent::about(&change_id, EventType::Skipped, &why)
-        .with(json!({ "reason": why, "deadline": one.deadline, "stored": one.stored }));
-    event.change_id.clone_from(&one.change_id);
+    let skipped = body::Skipped {
+        deadline: Some(one.deadline.to_string()),
+        stored: one.stored,
+        ..body::Skipped::because(body::SkipCode::DeadlineVoided, &why)
+    };
+    let change_id = one.change_id.as_ref().map(ChangeId::as_str);
+    let event = NewEvent::new(skipped, &why).of(one.change_id.as_ref());
     let event = match one.deadline {
         Deadline::Discovery => event.on(TargetType::Project, ProjectId::new(&one.id)),
         Deadline::Evaluator => event.on(TargetType::Evaluator, &one.id),
-        Deadline::Read | Deadline::Hold | Deadline::Item | Deadline::Post => event,
+        Deadline::Read | Deadline::Hold | Deadline::Item | Deadline::Post => {
+            event.on(TargetType::Change, change_id.unwrap_or_default())
+        }
     };
     crate::blackboard::append(conn, &event, now)?;
     Ok(())

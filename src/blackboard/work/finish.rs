@@ -2,14 +2,14 @@
 //! the claim's epoch still holds.
 
 use rusqlite::{Connection, named_params};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::claim::fenced;
 use super::items;
 use super::items::about_item;
 use crate::blackboard::BoardError;
-use crate::blackboard::LeftOut;
 use crate::blackboard::NewIntent;
+use crate::blackboard::OpenFinding;
 use crate::blackboard::Result;
 use crate::blackboard::changes;
 use crate::blackboard::escalate::{escalate, set_final};
@@ -19,11 +19,12 @@ use crate::blackboard::operator::guidance;
 use crate::blackboard::reviews;
 use crate::change::{Change, ChangeId, FinalVerdict, State};
 use crate::clock::Time;
-use crate::event::{EventType, NewEvent};
-use crate::finding::{Finding, Outcome, Resolution, Severity, Verdict};
+use crate::event::{NewEvent, TargetType, body};
+use crate::finding::{Finding, FindingId, Outcome, Resolution, Severity, Verdict};
+use crate::intent::{Payload, PostedReview};
 use crate::proposal::{Decision, Escalation, decision};
 use crate::state::Trigger;
-use crate::work::{Claim, Item, ItemId, RejectionId, RunId};
+use crate::work::{Claim, Item, ItemId, LeftOut, RejectionId, RunId};
 
 /// A review that can't be read as a verdict.
 #[derive(Debug, Clone)]
@@ -90,16 +91,19 @@ pub(crate) fn finish_review(
     let item = fenced(conn, claim)?;
     let change = change_of(conn, &item)?;
     let (review_id, findings) = reviews::insert_review(conn, &change, &item.item_id, done, now)?;
+    let findings: Vec<Finding> = findings
+        .into_iter()
+        .map(OpenFinding::into_finding)
+        .collect();
     let id = &change.change_id;
-    let about = |event_type, summary: String| about_item(id, &item.item_id, event_type, summary);
     let said = done.summary.clone().unwrap_or_else(|| done.reason.clone());
     if change.has_pr() && done.verdict != Verdict::Unclear {
         let post = NewIntent {
             key: format!("review:{review_id}"),
-            kind: outbox::IntentKind::Review,
             change_id: id.clone(),
-            payload: json!({
-                "review_id": review_id, "findings": findings.iter().map(finding_json).collect::<Vec<_>>(),
+            payload: Payload::Review(PostedReview {
+                review_id: Some(review_id.clone()),
+                findings: findings.clone(),
             }),
             epoch: claim.epoch,
         };
@@ -108,10 +112,17 @@ pub(crate) fn finish_review(
     match done.verdict {
         Verdict::Approved => {
             complete(conn, &item, now)?;
-            let approved = about(EventType::WorkApproved, format!("approved: {said}")).with(json!({
-                "verdict": done.verdict, "raw_verdict": done.raw_verdict, "review_id": review_id, "item_id": item.item_id,
-                "head": done.head, "base": done.base, "not_raised_again": not_raised_again(done),
-            }));
+            let approved = body::WorkApproved {
+                verdict: Some(done.verdict),
+                raw_verdict: done.raw_verdict,
+                review_id: Some(review_id),
+                item_id: Some(item.item_id.clone()),
+                head: Some(done.head.clone()),
+                base: Some(done.base.clone()),
+                not_raised_again: not_raised_again(done),
+                ..Default::default()
+            };
+            let approved = about_item(id, &item.item_id, approved, format!("approved: {said}"));
             crate::blackboard::append(conn, &approved, now)?;
             set_final(conn, id, Some(FinalVerdict::Approved))?;
             settle(conn, id)?;
@@ -123,19 +134,18 @@ pub(crate) fn finish_review(
         }
         Verdict::ChangesRequested => {
             complete(conn, &item, now)?;
-            let rejected = about(
-                EventType::WorkRejected,
-                format!("changes requested: {said}"),
-            )
-            .with(json!({
-                "verdict": done.verdict,
-                "raw_verdict": done.raw_verdict,
-                "review_id": review_id,
-                "item_id": item.item_id,
-                "head": done.head,
-                "body": done.body,
-                "findings": findings.iter().map(finding_json).collect::<Vec<_>>(),
-            }));
+            let rejected = body::WorkRejected {
+                verdict: Some(done.verdict),
+                raw_verdict: done.raw_verdict,
+                review_id: Some(review_id),
+                item_id: Some(item.item_id.clone()),
+                head: Some(done.head.clone()),
+                body: done.body.clone(),
+                findings,
+                ..Default::default()
+            };
+            let summary = format!("changes requested: {said}");
+            let rejected = about_item(id, &item.item_id, rejected, summary);
             crate::blackboard::append(conn, &rejected, now)?;
             set_final(conn, id, Some(FinalVerdict::ChangesRequested))?;
             settle(conn, id)?;
@@ -189,15 +199,14 @@ pub(crate) fn ask_again(
     let event = about_item(
         &change.change_id,
         &item.item_id,
-        EventType::ReviewUnclear,
+        body::ReviewUnclear {
+            item_id: Some(item.item_id.clone()),
+            run_id: Some(unclear.run_id.clone()),
+            reason: unclear.reason.clone(),
+            missing: unclear.missing.clone(),
+        },
         format!("unclear, asking once more: {}", unclear.reason),
-    )
-    .with(json!({
-        "item_id": item.item_id,
-        "run_id": unclear.run_id,
-        "reason": unclear.reason,
-        "missing": unclear.missing,
-    }));
+    );
     crate::blackboard::append(conn, &event, now)?;
     Ok(())
 }
@@ -252,30 +261,54 @@ pub(crate) fn finish_fix(
     .execute(named_params! { ":head": done.head_after, ":now": now.to_string(), ":id": id.as_str() })?;
     settle(conn, id)?;
     let cycle = item.fix_cycle + 1;
-    let (event_type, word) = match done.pushed_to {
-        Some(_) => (EventType::FixPushed, "pushed"),
-        None => (EventType::FixCommitted, "committed"),
-    };
     let extent = format!(
         "{} in {}",
         plural(done.files.len(), "file"),
         plural(done.commits, "commit")
     );
-    let mut committed = about_item(id, &item.item_id, event_type, format!("fix {cycle} {word}: {extent}")).with(json!({
-        "item_id": item.item_id,
-        "head_before": done.head_before,
-        "head_after": done.head_after,
-        "commits": done.commits,
-        "files": done.files,
-        "fix_cycle": cycle,
-        "answers": done.answers.iter().map(|(id, outcome, reason)| json!({"id": id, "outcome": outcome, "reason": reason})).collect::<Vec<_>>(),
-    }))
-    .cut("files");
-    if let (Some(remote), Some(keys)) = (&done.pushed_to, committed.metadata.as_object_mut()) {
-        keys.insert("remote".into(), json!(remote));
-        keys.insert("branch".into(), json!(change.branch));
-        pulls::set_head(conn, id, &done.head_after)?;
-    }
+    let (files, more) = body::listed(done.files.clone());
+    let answers = done.answers.iter().map(answer).collect();
+    let committed = match &done.pushed_to {
+        Some(remote) => {
+            pulls::set_head(conn, id, &done.head_after)?;
+            let pushed = body::FixPushed {
+                item_id: Some(item.item_id.clone()),
+                head_before: done.head_before.clone(),
+                head_after: done.head_after.clone(),
+                commits: done.commits,
+                files,
+                fix_cycle: cycle,
+                answers,
+                remote: remote.clone(),
+                branch: change.branch.clone(),
+                more,
+            };
+            about_item(
+                id,
+                &item.item_id,
+                pushed,
+                format!("fix {cycle} pushed: {extent}"),
+            )
+        }
+        None => {
+            let committed = body::FixCommitted {
+                item_id: Some(item.item_id.clone()),
+                head_before: done.head_before.clone(),
+                head_after: done.head_after.clone(),
+                commits: done.commits,
+                files,
+                fix_cycle: cycle,
+                answers,
+                more,
+            };
+            about_item(
+                id,
+                &item.item_id,
+                committed,
+                format!("fix {cycle} committed: {extent}"),
+            )
+        }
+    };
     crate::blackboard::append(conn, &committed, now)?;
     for post in &done.posts {
         outbox::intend(conn, post, now)?;
@@ -296,10 +329,17 @@ fn hand_over_rest(
     rest: &Rest,
     now: Time,
 ) -> Result<Change> {
-    let reason = &rest.escalation.reason;
-    let event = about_item(id, &item.item_id, EventType::Skipped, reason)
-        .with(json!({ "reason": reason, "item_id": item.item_id, "left_out": rest.left_out }))
-        .cut("left_out");
+    let (left_out, more) = body::listed(rest.left_out.clone());
+    let skipped = body::Skipped {
+        item_id: Some(item.item_id.clone()),
+        left_out: left_out
+            .into_iter()
+            .map(body::LeftOutPart::Feedback)
+            .collect(),
+        more,
+        ..body::Skipped::because(body::SkipCode::FeedbackLeftOut, &rest.escalation.reason)
+    };
+    let event = about_item(id, &item.item_id, skipped, &rest.escalation.reason);
     crate::blackboard::append(conn, &event, now)?;
     escalate(conn, id, &rest.escalation, now)
 }
@@ -323,10 +363,17 @@ pub(crate) fn requeue_review(
     let event = about_item(
         &change.change_id,
         &review.item_id,
-        EventType::ReviewRequeued,
-        format!("review of {} queued, {}", changes::short(&change.head), change.cycle_text()),
-    )
-    .with(json!({ "item_id": review.item_id, "fix_cycle": change.budget.fix_cycle, "head": change.head }));
+        body::ReviewRequeued {
+            item_id: Some(review.item_id.clone()),
+            fix_cycle: change.budget.fix_cycle,
+            head: change.head.clone(),
+        },
+        format!(
+            "review of {} queued, {}",
+            changes::short(&change.head),
+            change.cycle_text()
+        ),
+    );
     crate::blackboard::append(conn, &event, now)?;
     Ok(Some(review))
 }
@@ -354,10 +401,17 @@ pub(crate) fn fail(
     let failed = about_item(
         &change.change_id,
         &item.item_id,
-        EventType::WorkFailed,
-        format!("{} {} failed: {}", item.source, item.item_id, failure.reason),
-    )
-    .with(json!({ "item_id": item.item_id, "source": item.source, "reason": failure.reason, "wip": failure.wip }));
+        body::WorkFailed {
+            item_id: Some(item.item_id.clone()),
+            source: Some(item.source),
+            reason: failure.reason.clone(),
+            wip: failure.wip.clone(),
+        },
+        format!(
+            "{} {} failed: {}",
+            item.source, item.item_id, failure.reason
+        ),
+    );
     crate::blackboard::append(conn, &failed, now)?;
     let escalation = failure.clone().of_failed(item.item_id);
     escalate(conn, &change.change_id, &escalation, now)
@@ -376,14 +430,16 @@ pub(crate) fn complete(conn: &Connection, item: &Item, now: Time) -> Result<()> 
             epoch: item.epoch,
         });
     }
-    let mut event = NewEvent::about(
-        &ChangeId::new(""),
-        EventType::WorkCompleted,
+    let completed = body::WorkCompleted {
+        item_id: Some(item.item_id.clone()),
+        source: Some(item.source),
+    };
+    let event = NewEvent::new(
+        completed,
         format!("{} {} completed", item.source, item.item_id),
     )
-    .on(crate::event::TargetType::WorkItem, &item.item_id)
-    .with(json!({ "item_id": item.item_id, "source": item.source }));
-    event.change_id.clone_from(&item.change_id);
+    .on(TargetType::WorkItem, &item.item_id)
+    .of(item.change_id.as_ref());
     crate::blackboard::append(conn, &event, now)?;
     Ok(())
 }
@@ -412,24 +468,20 @@ fn no_change(item: &ItemId) -> BoardError {
     }
 }
 
-fn not_raised_again(done: &ReviewDone) -> Vec<&str> {
+fn not_raised_again(done: &ReviewDone) -> Vec<FindingId> {
     let dropped = done
         .judged
         .iter()
         .filter(|(_, _, resolution)| *resolution == Some(Resolution::NotRaisedAgain));
-    dropped.map(|(id, _, _)| id.as_str()).collect()
+    dropped.map(|(id, _, _)| FindingId::new(id)).collect()
 }
 
-fn finding_json(open: &crate::blackboard::OpenFinding) -> Value {
-    json!({
-        "id": open.finding_id,
-        "severity": open.finding.severity,
-        "category": open.finding.category,
-        "path": open.finding.path,
-        "line": open.finding.line,
-        "text": open.finding.text,
-        "suggestion": open.finding.suggestion,
-    })
+fn answer((id, outcome, reason): &(String, Outcome, String)) -> body::Answer {
+    body::Answer {
+        id: id.clone(),
+        outcome: *outcome,
+        reason: reason.clone(),
+    }
 }
 
 fn plural(n: usize, what: &str) -> String {

@@ -2,7 +2,6 @@
 //! review, since nobody read the change.
 
 use rusqlite::Connection;
-use serde_json::json;
 
 use super::claim::fenced;
 use super::finish::{change_of, complete, settle};
@@ -12,7 +11,7 @@ use crate::blackboard::changes;
 use crate::blackboard::escalate::set_final;
 use crate::change::{Change, FinalVerdict};
 use crate::clock::Time;
-use crate::event::EventType;
+use crate::event::body;
 use crate::finding::Verdict;
 use crate::state::Trigger;
 use crate::work::Claim;
@@ -45,17 +44,20 @@ pub(crate) fn reject_by_gate(
     let change = change_of(conn, &item)?;
     let id = &change.change_id;
     complete(conn, &item, now)?;
-    let rejected = about_item(id, &item.item_id, EventType::WorkRejected, &red.summary)
-        .by(ACTOR)
-        .with(json!({
-            "verdict": Verdict::ChangesRequested,
-            "item_id": item.item_id,
-            "head": red.head,
-            "base": red.base,
-            "body": red.body,
-            "gate": { "command": red.command, "status": red.status },
-            "begins_round": false,
-        }));
+    let rejected = body::WorkRejected {
+        verdict: Some(Verdict::ChangesRequested),
+        item_id: Some(item.item_id.clone()),
+        head: Some(red.head.clone()),
+        base: Some(red.base.clone()),
+        body: red.body.clone(),
+        gate: Some(body::RedGate {
+            command: red.command.clone(),
+            status: red.status,
+        }),
+        begins_round: Some(false),
+        ..Default::default()
+    };
+    let rejected = about_item(id, &item.item_id, rejected, &red.summary).by(ACTOR);
     crate::blackboard::append(conn, &rejected, now)?;
     set_final(conn, id, Some(FinalVerdict::ChangesRequested))?;
     settle(conn, id)?;

@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use rusqlite::{Connection, named_params};
-use serde_json::json;
 
 use super::claim;
 use crate::blackboard::Result;
 use crate::blackboard::from_row;
 use crate::change::{Change, ChangeId, HoldKind};
 use crate::clock::Time;
-use crate::event::{EventType, NewEvent};
+use crate::event::{NewEvent, body};
 use crate::sanitize::cap;
 use crate::work::Claim;
 
@@ -72,10 +71,13 @@ pub(crate) fn hold_change(
     block(conn, change_id)?;
     let event = NewEvent::about(
         change_id,
-        EventType::Held,
+        body::Held {
+            reason: reason.clone(),
+            until: Some(hold.until),
+            kind: Some(kind),
+        },
         format!("held until {}: {reason}", hold.until),
-    )
-    .with(json!({ "reason": reason, "until": hold.until, "kind": kind }));
+    );
     crate::blackboard::append(conn, &event, now)?;
     Ok(())
 }
@@ -165,10 +167,12 @@ pub(crate) fn end_hold(conn: &Connection, change: &Change, why: &str, now: Time)
     }
     let event = NewEvent::about(
         &change.change_id,
-        EventType::Resumed,
+        body::Resumed {
+            reason: why.to_owned(),
+            held_for: change.hold_reason.clone(),
+        },
         format!("going on: {why}"),
-    )
-    .with(json!({ "reason": why, "held_for": change.hold_reason }));
+    );
     crate::blackboard::append(conn, &event, now)?;
     Ok(())
 }

@@ -9,6 +9,7 @@ use crate::blackboard::Result;
 use crate::blackboard::from_row;
 use crate::change::{Change, ChangeId, ProjectId};
 use crate::clock::Time;
+use crate::event::body;
 use crate::event::{EventType, NewEvent, TargetType};
 use crate::state::{self, Facts, Trigger};
 use crate::work::{Item, ItemId, Priority, RejectionId, Source, Status};
@@ -101,11 +102,16 @@ fn insert(
         return Ok(None);
     }
     let summary = format!("{} queued: {}", new.source, new.title);
-    let mut event = NewEvent::about(&ChangeId::new(""), EventType::WorkCreated, summary)
+    let created = body::WorkCreated {
+        source: Some(new.source),
+        item_id: Some(item_id.clone()),
+        idempotency_key: Some(new.idempotency_key.clone()),
+        again: false,
+    };
+    let event = NewEvent::new(created, summary)
         .on(TargetType::WorkItem, &item_id)
         .by(&new.actor)
-        .with(json!({ "source": new.source, "item_id": item_id, "idempotency_key": new.idempotency_key }));
-    event.change_id = change.map(|change| change.change_id.clone());
+        .of(change.map(|change| &change.change_id));
     crate::blackboard::append(conn, &event, now)?;
     item(conn, &item_id).map(Some)
 }
@@ -196,15 +202,17 @@ pub(crate) fn cancel_item(
             hint: Some("open items are available, claimed or blocked".into()),
         });
     }
-    let mut event = NewEvent::about(
-        &ChangeId::new(""),
-        EventType::WorkCancelled,
+    let cancelled = body::WorkCancelled {
+        item_id: Some(id.clone()),
+        reason: reason.to_owned(),
+    };
+    let event = NewEvent::new(
+        cancelled,
         format!("{} {id} cancelled: {reason}", before.source),
     )
     .by(actor)
     .on(TargetType::WorkItem, id)
-    .with(json!({ "item_id": id, "reason": reason }));
-    event.change_id.clone_from(&before.change_id);
+    .of(before.change_id.as_ref());
     crate::blackboard::append(conn, &event, now)?;
     item(conn, id)
 }
@@ -269,14 +277,15 @@ pub(crate) fn requeue_item(
             hint: Some("failed and cancelled items can".into()),
         });
     }
-    let mut event = NewEvent::about(
-        &ChangeId::new(""),
-        EventType::WorkCreated,
-        format!("{} {id} queued again", reopened.source),
-    )
-    .on(TargetType::WorkItem, id)
-    .with(json!({ "source": reopened.source, "item_id": id, "again": true }));
-    event.change_id.clone_from(&reopened.change_id);
+    let created = body::WorkCreated {
+        source: Some(reopened.source),
+        item_id: Some(id.clone()),
+        idempotency_key: None,
+        again: true,
+    };
+    let event = NewEvent::new(created, format!("{} {id} queued again", reopened.source))
+        .on(TargetType::WorkItem, id)
+        .of(reopened.change_id.as_ref());
     crate::blackboard::append(conn, &event, now)?;
     Ok(reopened)
 }
@@ -304,8 +313,8 @@ pub(crate) fn mark_human_review(conn: &Connection, id: &ItemId) -> Result<()> {
 pub(crate) fn about_item(
     change_id: &ChangeId,
     item_id: &ItemId,
-    event_type: EventType,
+    body: impl Into<(EventType, Value)>,
     summary: impl Into<String>,
 ) -> NewEvent {
-    NewEvent::about(change_id, event_type, summary).on(TargetType::WorkItem, item_id)
+    NewEvent::about(change_id, body, summary).on(TargetType::WorkItem, item_id)
 }

@@ -2,7 +2,6 @@
 //! here is not done again after a crash.
 
 use rusqlite::{Connection, OptionalExtension as _, named_params};
-use serde_json::json;
 
 use super::claim::fenced;
 use super::{coverage, hold};
@@ -12,7 +11,8 @@ use crate::blackboard::Result;
 use crate::blackboard::from_row;
 use crate::change::Change;
 use crate::clock::Time;
-use crate::event::{EventType, NewEvent, TargetType};
+use crate::event::body;
+use crate::event::{NewEvent, TargetType};
 use crate::work::{
     Claim, Ended, GateResult, ItemId, PlanReason, PlanSource, PromptCut, Run, RunId,
 };
@@ -82,34 +82,38 @@ pub(crate) fn start_run(
     })?;
     coverage::record(conn, &run_id, &new.feedback)?;
     let in_prompt = |piece: &&Coverage| piece.end > piece.start;
-    let guidance: Vec<&str> = new
+    let guidance: Vec<String> = new
         .feedback
         .iter()
         .filter(in_prompt)
         .filter(|piece| piece.rejection_id.is_none() && piece.finding_id.is_none())
-        .map(|piece| piece.piece.as_str())
+        .map(|piece| piece.piece.clone())
         .collect();
+    let started = body::RunStarted {
+        run_id: Some(run_id.clone()),
+        item_id: Some(claim.item_id.clone()),
+        epoch: claim.epoch,
+        agent: new.agent.clone(),
+        session: new.session.clone(),
+        head_before: new.head_before.clone(),
+        guidance,
+        part: new.part,
+        plan: new.plan.clone(),
+        feedback: body::PromptFeedback {
+            in_prompt: new.feedback.iter().filter(in_prompt).count(),
+            later: new
+                .feedback
+                .iter()
+                .filter(|piece| !piece.is_complete())
+                .count(),
+        },
+    };
     let event = NewEvent::about(
         &change.change_id,
-        EventType::RunStarted,
+        started,
         format!("{run_id} of {} begins", claim.item_id),
     )
-    .on(TargetType::Run, &run_id)
-    .with(json!({
-        "run_id": run_id,
-        "item_id": claim.item_id,
-        "epoch": claim.epoch,
-        "agent": new.agent,
-        "session": new.session,
-        "head_before": new.head_before,
-        "guidance": guidance,
-        "part": new.part,
-        "plan": new.plan,
-        "feedback": {
-            "in_prompt": new.feedback.iter().filter(in_prompt).count(),
-            "later": new.feedback.iter().filter(|piece| !piece.is_complete()).count(),
-        },
-    }));
+    .on(TargetType::Run, &run_id);
     crate::blackboard::append(conn, &event, now)?;
     if let Some(plan) = &new.plan {
         note_plan(conn, change, &run_id, plan, now)?;
@@ -119,9 +123,14 @@ pub(crate) fn start_run(
             "too long for the prompt of {run_id}, left out: {}",
             names_of(&new.cuts)
         );
-        let event = NewEvent::about(&change.change_id, EventType::Skipped, summary)
-            .on(TargetType::Run, &run_id)
-            .with(json!({ "reason": "too long for one prompt", "run_id": run_id, "left_out": new.cuts }));
+        let cuts = new.cuts.iter().copied().map(body::LeftOutPart::Section);
+        let skipped = body::Skipped {
+            run_id: Some(run_id.clone()),
+            left_out: cuts.collect(),
+            ..body::Skipped::because(body::SkipCode::PromptCut, "too long for one prompt")
+        };
+        let event =
+            NewEvent::about(&change.change_id, skipped, summary).on(TargetType::Run, &run_id);
         crate::blackboard::append(conn, &event, now)?;
     }
     run(conn, &run_id)
@@ -160,9 +169,12 @@ fn note_plan(
         "no plan"
     };
     let summary = format!("{run_id} is given {given}: {why} ({})", change.branch);
-    let event = NewEvent::about(&change.change_id, EventType::Skipped, summary)
-        .on(TargetType::Run, run_id)
-        .with(json!({ "reason": why, "run_id": run_id, "plan": plan }));
+    let skipped = body::Skipped {
+        run_id: Some(run_id.clone()),
+        plan: Some(plan.clone()),
+        ..body::Skipped::because(body::SkipCode::PlanUnused, why)
+    };
+    let event = NewEvent::about(&change.change_id, skipped, summary).on(TargetType::Run, run_id);
     crate::blackboard::append(conn, &event, now)?;
     Ok(())
 }
@@ -243,18 +255,17 @@ pub(crate) fn end_run(conn: &Connection, id: &RunId, end: &RunEnd, now: Time) ->
         .unwrap_or_default();
     let event = NewEvent::about(
         &ended_run.change_id,
-        EventType::RunFinished,
+        body::RunFinished {
+            run_id: Some(id.clone()),
+            ended: Some(ended),
+            status: end.exit_status,
+            signal: end.signal,
+            elapsed_ms: ms,
+            wip: end.wip.clone(),
+        },
         format!("{id} ended ({ended}){note}"),
     )
-    .on(TargetType::Run, id)
-    .with(json!({
-        "run_id": id,
-        "ended": ended,
-        "status": end.exit_status,
-        "signal": end.signal,
-        "elapsed_ms": ms,
-        "wip": end.wip,
-    }));
+    .on(TargetType::Run, id);
     crate::blackboard::append(conn, &event, now)?;
     Ok(())
 }

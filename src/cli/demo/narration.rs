@@ -2,22 +2,25 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
-
 use crate::blackboard::BoardRow;
 use crate::cli::frame::ui::{Line, TextStyle};
 use crate::clock::Time;
 use crate::demo::Part;
+use crate::event::body;
 use crate::event::{Event, EventType};
+use crate::intent::IntentKind;
 use crate::work::{Source, Status};
 
 /// One line for what happened, if it is worth one.
 pub(super) fn line(event: &Event, part: &Part, elapsed: Duration) -> Option<Line> {
-    let is_ask = event.metadata.get("kind").and_then(Value::as_str) == Some("ask");
-    if event.event_type == EventType::Posted && !is_ask {
+    let is_other_post = event
+        .body::<body::Posted>()
+        .is_some_and(|posted| posted.kind != Some(IntentKind::Ask));
+    if is_other_post {
         return None;
     }
-    let is_fix = event.summary.starts_with(Source::ReviewFix.as_str());
+    let claimed = event.body::<body::WorkClaimed>();
+    let is_fix = claimed.is_some_and(|claimed| claimed.source == Some(Source::ReviewFix));
     let begins = if is_fix {
         "the fixer begins"
     } else {

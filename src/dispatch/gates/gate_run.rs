@@ -4,8 +4,6 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::json;
-
 use super::gate_summary::gate_summary;
 use super::project_commands::{CommandEnd, ProjectCommand, ProjectCommands};
 use crate::blackboard as bb;
@@ -17,7 +15,8 @@ use crate::dispatch::run::launch::{CommandSite, make_folder};
 use crate::dispatch::run::recover::SETTLE;
 use crate::dispatch::task::Task;
 use crate::dispatch::worktree::preflight::named;
-use crate::event::{EventType, NewEvent, TargetType};
+use crate::event::body;
+use crate::event::{NewEvent, TargetType};
 use crate::failpoint::crash_point;
 use crate::files;
 use crate::git::{HeadAt, Place, RestorePoint};
@@ -231,14 +230,20 @@ impl Task {
             run.change_id.clone(),
         );
         self.write("gates", move |conn| {
-            let Some(red) = red else { return bb::record_gates(conn, &claim, &id, GateResult::Green, "").map(drop) };
+            let Some(red) = red else {
+                return bb::record_gates(conn, &claim, &id, GateResult::Green, "").map(drop);
+            };
             let said = format!("$ {}\n{}", red.command, red.output);
             let round = bb::record_gates(conn, &claim, &id, GateResult::Red, &said)?;
             let summary = format!("gate red: {}: {}", red.command, gate_summary(&red.output));
-            let event =
-                NewEvent::about(&change_id, EventType::GateFailed, summary).on(TargetType::Run, &id).with(json!({
-                    "run_id": id, "command": red.command, "status": red.status, "round": round, "output": red.output,
-                }));
+            let failed = body::GateFailed {
+                run_id: Some(id.clone()),
+                command: red.command,
+                status: red.status,
+                round,
+                output: red.output,
+            };
+            let event = NewEvent::about(&change_id, failed, summary).on(TargetType::Run, &id);
             bb::append(conn, &event, clock::now()).map(drop)
         })
         .await?;

@@ -3,39 +3,20 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::json;
-
 use super::gate_run::output_end;
 use super::gate_summary::gate_summary;
 use super::project_commands::{CommandEnd, FinishedCommand, ProjectCommand, ProjectCommands};
 use crate::blackboard as bb;
 use crate::clock;
-use crate::closed_enum::closed_enum;
 use crate::dispatch::interrupt::Interrupt;
 use crate::dispatch::run::launch::{CommandSite, make_folder};
 use crate::dispatch::task::Task;
-use crate::event::{EventType, NewEvent};
+use crate::event::{NewEvent, body};
 
 /// Maximum number of bytes of a failed set-up's output in the reason of a hold.
 const OUTPUT_TAIL: usize = 1_200;
 
-closed_enum! {
-    /// Where a set-up runs.
-    "place" SetUpPlace {
-        Worktree = "worktree",
-        Checkout = "checkout",
-    }
-}
-
-closed_enum! {
-    /// How a set-up ended.
-    "result" SetUpResult {
-        Done = "done",
-        Failed = "failed",
-        TimedOut = "timed_out",
-        NotStarted = "not_started",
-    }
-}
+pub(crate) use crate::event::body::{SetUpPlace, SetUpResult};
 
 /// A set-up that is about to run.
 pub(crate) struct SetUp<'a> {
@@ -153,11 +134,15 @@ impl Task {
             "set-up of the {place} {}: {result} after {elapsed_ms} ms",
             path.display()
         );
-        let event =
-            NewEvent::about(&self.change.change_id, EventType::SetupRun, summary).with(json!({
-                "place": place, "path": path, "command": self.rules.setup, "result": result,
-                "status": done.status, "elapsed_ms": elapsed_ms,
-            }));
+        let ran = body::SetupRun {
+            place: Some(place),
+            path: path.display().to_string(),
+            command: self.rules.setup.clone(),
+            result: Some(result),
+            status: done.status,
+            elapsed_ms,
+        };
+        let event = NewEvent::about(&self.change.change_id, ran, summary);
         self.write("setup_run", move |conn| {
             bb::append(conn, &event, clock::now()).map(drop)
         })

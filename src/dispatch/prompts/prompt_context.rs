@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use serde_json::Value;
-
 use super::spec_files::{Plan, plan};
 use crate::agent::{self, Agent};
 use crate::blackboard as bb;
 use crate::dispatch::interrupt::Interrupt;
 use crate::dispatch::task::Task;
-use crate::finding::{Category, Finding, FindingId, Outcome, Severity};
+use crate::event::{Event, body};
+use crate::finding::{Finding, FindingId, Outcome};
 use crate::git::Diff;
 use crate::prompt::{
     AgainContext, Comment, Extent, Feedback, FixContext, Issue, OpenFinding, Prompt, ReviewContext,
@@ -114,28 +113,21 @@ impl Task {
                 Ok((bb::runs_of(conn, &id)?, events))
             })
             .await?;
-        let told = events
+        let unclear: body::ReviewUnclear = events
             .iter()
             .rev()
-            .find(|event| event.event_type == crate::event::EventType::ReviewUnclear);
-        let told = |key: &str| told.and_then(|event| event.metadata.get(key));
-        let missing = told("missing").and_then(Value::as_array);
-        let missing = missing
-            .into_iter()
-            .flatten()
-            .filter_map(|text| text.as_str().map(str::to_owned))
-            .collect();
-        let id = told("run_id").and_then(Value::as_str);
-        let run = runs
-            .iter()
-            .rev()
-            .find(|run| id.is_none_or(|id| run.run_id.as_str() == id));
+            .find_map(Event::body)
+            .unwrap_or_default();
+        let run = runs.iter().rev().find(|run| {
+            let id = unclear.run_id.as_ref();
+            id.is_none_or(|id| run.run_id == *id)
+        });
         let is_last = run
             .zip(runs.last())
             .is_some_and(|(run, last)| run.run_id == last.run_id);
         let session = run.filter(|run| is_last && agent.can_resume() && run.agent == agent.name);
         Ok(UnclearAnswer {
-            missing,
+            missing: unclear.missing,
             answer: run.and_then(|run| output_of(&run.dir)),
             session: session.and_then(|run| run.session.clone()),
         })
@@ -373,77 +365,53 @@ fn prompt_finding(open: bb::OpenFinding) -> OpenFinding {
 
 /// A rejection as its event tells it; one made by hand has only its summary.
 fn feedback(rejection: &Rejection, ledger: &[bb::OpenFinding]) -> Feedback {
-    let text = |key: &str| {
-        rejection
-            .metadata
-            .get(key)
-            .and_then(Value::as_str)
-            .filter(|text| !text.trim().is_empty())
-    };
-    let findings = rejection.metadata.get("findings").and_then(Value::as_array);
     Feedback {
         key: rejection.rejection_id.to_string(),
-        from: match rejection.metadata.get("feedback") {
+        from: match rejection.rejected.feedback {
             Some(_) => "the pull request".into(),
             None if rejection.gate().is_some() => "the project's own checks".into(),
             None if rejection.by_person => "a person".into(),
             None => "the reviewer".into(),
         },
-        body: text("body").unwrap_or(&rejection.summary).to_owned(),
-        findings: findings
-            .into_iter()
-            .flatten()
+        body: rejection.text().to_owned(),
+        findings: rejection
+            .rejected
+            .findings
+            .iter()
             .enumerate()
-            .map(|(at, value)| finding(rejection, ledger, at, value))
+            .map(|(at, one)| finding(rejection, ledger, at, one))
             .collect(),
     }
 }
 
-fn with_context(text: String, hunk: Option<String>) -> String {
+fn with_context(text: &str, hunk: Option<&str>) -> String {
     let Some(hunk) = hunk.filter(|hunk| !hunk.trim().is_empty()) else {
-        return text;
+        return text.to_owned();
     };
     format!(
         "{text}\n\nIt stands under these lines of the diff:\n{}",
-        last_lines(&hunk)
+        last_lines(hunk)
     )
 }
 
-/// Findings in an event may come from another program: what can't be read as one of ours is still feedback. An id stands
-/// in our own sentences, so only one of the ledger is taken over.
+/// A finding of an event for a prompt. An id stands in our own sentences, so only one of the ledger is taken over.
 fn finding(
     rejection: &Rejection,
     ledger: &[bb::OpenFinding],
     at: usize,
-    value: &Value,
+    one: &Finding,
 ) -> OpenFinding {
-    let text = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
-    let known = text("id").filter(|id| {
-        ledger
-            .iter()
-            .any(|finding| finding.finding_id.as_str() == id)
-    });
+    let known = one
+        .id
+        .clone()
+        .filter(|id| ledger.iter().any(|open| open.finding_id == *id));
     let key = format!("{}.{}", rejection.rejection_id, at + 1);
-    let said = text("text")
-        .or_else(|| text("description"))
-        .unwrap_or_else(|| value.to_string());
     OpenFinding {
-        id: FindingId::new(known.unwrap_or_else(|| key.clone())),
+        id: known.unwrap_or_else(|| FindingId::new(&key)),
         key,
         finding: Finding {
-            severity: text("severity")
-                .and_then(|word| word.parse().ok())
-                .unwrap_or(Severity::Medium),
-            category: text("category")
-                .and_then(|word| word.parse().ok())
-                .unwrap_or(Category::Logic),
-            path: text("path"),
-            line: value
-                .get("line")
-                .and_then(Value::as_u64)
-                .and_then(|line| u32::try_from(line).ok()),
-            text: with_context(said, text("context")),
-            suggestion: text("suggestion"),
+            text: with_context(&one.text, one.context.as_deref()),
+            ..one.clone()
         },
     }
 }

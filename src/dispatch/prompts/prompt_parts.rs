@@ -1,16 +1,14 @@
 //! Feedback that is too long for one prompt: which run of a fix was told what, whether another run has to follow, and
 //! what is left for a person. It reads the blackboard and starts nothing.
 
-use serde_json::Value;
-
-use crate::blackboard::{self as bb, Coverage, LeftOut, Rest};
+use crate::blackboard::{self as bb, Coverage, Rest};
 use crate::dispatch::interrupt::Interrupt;
 use crate::dispatch::task::Task;
 use crate::dispatch::worktree::preflight::{budget_left, named};
 use crate::proposal::{Bound, Decision, Escalation, decision};
 use crate::pull_request::Feedback;
 use crate::review_text::FindingAnswer;
-use crate::work::{Rejection, Run};
+use crate::work::{LeftOut, Rejection, Run};
 
 /// How many runs one fix may take to be told everything.
 const MAX_RUNS: usize = 5;
@@ -138,51 +136,31 @@ fn describe(piece: &Coverage, rejections: &[Rejection], feedback: &[Feedback]) -
             .piece
             .strip_prefix(rejection.rejection_id.as_str())?
             .strip_prefix('.')?;
-        rejection
-            .metadata
-            .get("findings")?
-            .as_array()?
-            .get(number.parse::<usize>().ok()?.checked_sub(1)?)
+        let at = number.parse::<usize>().ok()?.checked_sub(1)?;
+        rejection.rejected.findings.get(at)
     });
-    let word = |key: &str| {
-        finding
-            .and_then(|finding| finding.get(key))
-            .and_then(Value::as_str)
-    };
-    let of_review = || {
-        rejection?
-            .metadata
-            .get("feedback")?
-            .as_array()?
-            .first()?
-            .as_str()
-    };
     let source = match (finding, rejection) {
-        (Some(_), _) => word("feedback_id"),
-        (None, Some(_)) => of_review(),
+        (Some(finding), _) => finding.feedback_id.as_deref(),
+        (None, Some(rejection)) => {
+            let feedback = rejection.rejected.feedback.as_deref();
+            feedback.and_then(|ids| ids.first()).map(String::as_str)
+        }
         (None, None) => Some(piece.piece.as_str()),
     };
     let source = feedback
         .iter()
         .find(|one| Some(one.feedback_id.as_str()) == source);
-    let body = rejection.map(|one| {
-        one.metadata
-            .get("body")
-            .and_then(Value::as_str)
-            .unwrap_or(&one.summary)
-    });
-    let text = word("text")
+    let text = finding
+        .map(|finding| finding.text.as_str())
         .or(source.map(|one| one.body.as_str()))
-        .or(body)
+        .or(rejection.map(Rejection::text))
         .unwrap_or_default();
     LeftOut {
         piece: piece.piece.clone(),
         rejection_id: piece.rejection_id.clone(),
         finding_id: piece.finding_id.clone(),
-        path: word("path").map(str::to_owned),
-        line: finding
-            .and_then(|finding| finding.get("line"))
-            .and_then(Value::as_i64),
+        path: finding.and_then(|finding| finding.path.clone()),
+        line: finding.and_then(|finding| finding.line).map(i64::from),
         text: first_line(text),
         url: source.and_then(|one| one.url.clone()),
         bytes: piece.total,
@@ -195,16 +173,11 @@ fn without_room<'a>(
     rejection: &'a Rejection,
     feedback: &'a [Feedback],
 ) -> impl Iterator<Item = LeftOut> + 'a {
-    let ids = rejection
-        .metadata
-        .get("left_out_feedback")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten();
-    ids.filter_map(Value::as_str).map(|id| {
-        let source = feedback.iter().find(|one| one.feedback_id == id);
+    let ids = rejection.rejected.left_out_feedback.iter();
+    ids.map(|id| {
+        let source = feedback.iter().find(|one| one.feedback_id == *id);
         LeftOut {
-            piece: id.to_owned(),
+            piece: id.clone(),
             rejection_id: Some(rejection.rejection_id.clone()),
             finding_id: None,
             path: source.and_then(|one| one.path.clone()),

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -16,8 +15,11 @@ use crate::dispatch::Dispatch;
 use crate::dispatch::interrupt::chain;
 use crate::dispatch::run::reclaim::is_dead;
 use crate::failpoint::crash_point;
-use crate::finding::{ReviewId, Verdict};
+use crate::finding::Finding;
+use crate::finding::Verdict;
 use crate::github::{Github, GithubError, Marks, NewInline, NewReview, Posted, ReviewEvent};
+use crate::intent::IntentResult;
+use crate::intent::Payload;
 use crate::process;
 use crate::pull_request::{Comment, PostReviews, ReviewState, SaidKind, marker_line, marker_of};
 use crate::remote::tells_a_secret;
@@ -27,8 +29,6 @@ use crate::sanitize::posted;
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 /// What came of a review of ours that blocks the merge, until it is taken back.
-const REQUEST_CHANGES: &str = "request_changes";
-const DISMISSED: &str = "dismissed";
 
 /// The repository has another name, and writes do not follow.
 fn is_elsewhere(status: u16) -> bool {
@@ -186,52 +186,50 @@ impl Dispatch {
 
     /// Posts something other than a review.
     async fn put(&self, page: &PostTarget<'_>, intent: &Intent) -> Result<PostDone, Unposted> {
-        match intent.kind {
-            IntentKind::Answer => {
-                let Some(comment) = number(&intent.payload, "comment") else {
+        match &intent.payload {
+            Payload::Answer(reply) => {
+                let Some(comment) = reply.comment else {
                     return Err(Unposted::Never("it does not say what it answers".into()));
                 };
-                let body = self.fit(&text::answer(&intent.payload), intent)?;
+                let body = self.fit(&text::answer(reply), intent)?;
                 crash_point!("post.{}.before", intent.kind);
                 let posted = page
                     .github
                     .reply(&page.repo, page.number, comment, &body)
                     .await?;
-                Ok(done(intent, SaidKind::ReviewComment, &posted, "done"))
-            }
-            IntentKind::Note => {
-                let body = self.fit(
-                    &text::note(&intent.payload, &page.change, &page.name()),
+                Ok(done(
                     intent,
-                )?;
+                    SaidKind::ReviewComment,
+                    &posted,
+                    IntentResult::Done,
+                ))
+            }
+            Payload::Note(note) => {
+                let body = self.fit(&text::note(note, &page.change, &page.name()), intent)?;
                 crash_point!("post.{}.before", intent.kind);
                 let posted = page
                     .github
                     .post_comment(&page.repo, page.number, &body)
                     .await?;
-                Ok(done(intent, SaidKind::IssueComment, &posted, "done"))
+                Ok(done(
+                    intent,
+                    SaidKind::IssueComment,
+                    &posted,
+                    IntentResult::Done,
+                ))
             }
-            IntentKind::Ask => {
-                let logins: Vec<String> = intent
-                    .payload
-                    .get("logins")
-                    .and_then(Value::as_array)
-                    .into_iter()
-                    .flatten()
-                    .filter_map(Value::as_str)
-                    .map(str::to_owned)
-                    .collect();
+            Payload::Ask(ask) => {
                 crash_point!("post.{}.before", intent.kind);
-                let asked = page.ask(logins).await?;
+                let asked = page.ask(ask.logins.clone()).await?;
                 let summary = format!("{} asked to review again", asked.join(", "));
                 Ok(PostDone {
-                    result: "done".into(),
+                    result: IntentResult::Done,
                     forge_id: None,
                     url: None,
                     summary,
                 })
             }
-            IntentKind::Push | IntentKind::Review => {
+            Payload::Push(_) | Payload::Review(_) => {
                 Err(Unposted::Never("it is not posted like this".into()))
             }
         }
@@ -244,13 +242,13 @@ impl Dispatch {
         intent: &Intent,
         there: Option<Comment>,
     ) -> Result<PostDone, Unposted> {
-        let id = ReviewId::new(
-            intent
-                .payload
-                .get("review_id")
-                .and_then(Value::as_str)
-                .unwrap_or_default(),
-        );
+        let id = match &intent.payload {
+            Payload::Review(review) => review.review_id.clone(),
+            Payload::Push(_) | Payload::Answer(_) | Payload::Note(_) | Payload::Ask(_) => None,
+        };
+        let Some(id) = id else {
+            return Err(Unposted::Never("it does not name its review".into()));
+        };
         let (_, review) = self
             .db
             .read(move |conn| bb::review(conn, &id))
@@ -278,9 +276,9 @@ impl Dispatch {
         };
         if !objects {
             self.withdraw_earlier(page, intent).await?;
-            if done.result == REQUEST_CHANGES {
+            if done.result == IntentResult::RequestChanges {
                 page.dismiss(done.forge_id.as_deref()).await?;
-                done.result = DISMISSED.to_owned();
+                done.result = IntentResult::Dismissed;
             }
         }
         Ok(done)
@@ -300,12 +298,10 @@ impl Dispatch {
                 "reviews are not posted (`reviews = \"off\"`)".into(),
             ));
         }
-        let findings = intent
-            .payload
-            .get("findings")
-            .and_then(Value::as_array)
-            .cloned()
-            .unwrap_or_default();
+        let findings: &[Finding] = match &intent.payload {
+            Payload::Review(review) => &review.findings,
+            Payload::Push(_) | Payload::Answer(_) | Payload::Note(_) | Payload::Ask(_) => &[],
+        };
         let event = match event {
             ReviewEvent::RequestChanges
                 if mode == PostReviews::RequestChanges && !self.is_by_us(page).await? =>
@@ -315,7 +311,7 @@ impl Dispatch {
             ReviewEvent::RequestChanges | ReviewEvent::Comment => ReviewEvent::Comment,
         };
         let (mut placed, mut rest) = (Vec::new(), Vec::new());
-        for finding in &findings {
+        for finding in findings {
             match inline(finding, review) {
                 // Each has the marker, so that it is known as ours however early it is read.
                 Some(one) => placed.push(NewInline {
@@ -326,12 +322,13 @@ impl Dispatch {
             }
         }
         self.must_not_tell(review.summary.as_deref().unwrap_or_default())?;
-        let body = |listed: &[Value]| self.fit(&text::review(review, listed, &page.change), intent);
-        let whole = body(&findings)?;
+        let body =
+            |listed: &[Finding]| self.fit(&text::review(review, listed, &page.change), intent);
+        let whole = body(findings)?;
         let in_review = if event == ReviewEvent::RequestChanges {
-            REQUEST_CHANGES
+            IntentResult::RequestChanges
         } else {
-            "comment"
+            IntentResult::Comment
         };
         // What stands at its line is not said twice.
         let mut ways = vec![(Vec::new(), whole.clone())];
@@ -363,7 +360,7 @@ impl Dispatch {
             intent,
             SaidKind::IssueComment,
             &posted,
-            "issue_comment",
+            IntentResult::IssueComment,
         ))
     }
 
@@ -395,14 +392,15 @@ impl Dispatch {
             .read(move |conn| bb::reviews_on_pull(conn, &id))
             .await
             .map_err(Unposted::Blackboard)?;
-        let stands =
-            |old: &&Intent| old.key != intent.key && old.result.as_deref() == Some(REQUEST_CHANGES);
+        let stands = |old: &&Intent| {
+            old.key != intent.key && old.result == Some(IntentResult::RequestChanges)
+        };
         for old in earlier.iter().filter(stands) {
             page.dismiss(old.forge_id.as_deref()).await?;
             let key = old.key.clone();
             self.db
                 .write("dismissed", move |conn| {
-                    bb::change_result(conn, &key, DISMISSED)
+                    bb::change_result(conn, &key, IntentResult::Dismissed)
                 })
                 .await
                 .map_err(Unposted::Blackboard)?;
@@ -413,7 +411,7 @@ impl Dispatch {
     /// The text with its marker, unless it, or what it was made from, would give a secret away.
     fn fit(&self, body: &str, intent: &Intent) -> Result<String, Unposted> {
         self.must_not_tell(body)?;
-        self.must_not_tell(&text::words_of(&intent.payload))?;
+        self.must_not_tell(&intent.payload.texts())?;
         let marker = intent.marker.as_deref().unwrap_or_default();
         Ok(format!("{}\n\n{}", posted(body), marker_line(marker)))
     }
@@ -583,9 +581,9 @@ impl From<GithubError> for Unposted {
     }
 }
 
-fn done(intent: &Intent, kind: SaidKind, posted: &Posted, result: &str) -> PostDone {
+fn done(intent: &Intent, kind: SaidKind, posted: &Posted, result: IntentResult) -> PostDone {
     PostDone {
-        result: result.to_owned(),
+        result,
         forge_id: Some(format!("{kind}:{}", posted.id)),
         url: Some(posted.url.clone()),
         summary: format!("posted {}: {}", intent.key, posted.url),
@@ -596,16 +594,16 @@ fn done(intent: &Intent, kind: SaidKind, posted: &Posted, result: &str) -> PostD
 fn found(intent: &Intent, said: &Comment) -> PostDone {
     let result = match (intent.kind, said.kind, said.state) {
         (IntentKind::Review, SaidKind::Review, Some(ReviewState::ChangesRequested)) => {
-            REQUEST_CHANGES
+            IntentResult::RequestChanges
         }
-        (IntentKind::Review, SaidKind::Review, _) => "comment",
-        (IntentKind::Review, _, _) => "issue_comment",
+        (IntentKind::Review, SaidKind::Review, _) => IntentResult::Comment,
+        (IntentKind::Review, _, _) => IntentResult::IssueComment,
         (IntentKind::Push | IntentKind::Answer | IntentKind::Note | IntentKind::Ask, _, _) => {
-            "done"
+            IntentResult::Done
         }
     };
     PostDone {
-        result: result.to_owned(),
+        result,
         forge_id: Some(said.key()),
         url: Some(said.url.clone()),
         summary: format!(
@@ -615,22 +613,18 @@ fn found(intent: &Intent, said: &Comment) -> PostDone {
     }
 }
 
-fn number(payload: &Value, key: &str) -> Option<i64> {
-    payload.get(key)?.as_i64()
-}
-
 /// A finding at a line of a file that the review was given.
-fn inline(finding: &Value, review: &PastReview) -> Option<NewInline> {
-    let path = finding.get("path")?.as_str()?;
-    let line = finding.get("line")?.as_i64().filter(|line| *line > 0)?;
+fn inline(finding: &Finding, review: &PastReview) -> Option<NewInline> {
+    let path = finding.path.as_ref()?;
+    let line = finding.line.filter(|line| *line > 0)?;
     let is_in_diff = review
         .files
         .as_array()?
         .iter()
-        .any(|file| file.as_str() == Some(path));
+        .any(|file| file.as_str() == Some(path.as_str()));
     is_in_diff.then(|| NewInline {
-        path: path.to_owned(),
-        line,
+        path: path.clone(),
+        line: line.into(),
         body: text::inline(finding),
     })
 }

@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use serde_json::Value;
-
 use crate::blackboard::PastReview;
 use crate::change::Change;
-use crate::finding::Verdict;
+use crate::finding::{Finding, Verdict};
+use crate::intent::{Note, Reply, Stance};
 use crate::proposal::Bound;
+use crate::work::LeftOut;
 
 /// The forge takes 65,536 characters.
 const MOST: usize = 60_000;
@@ -15,18 +15,8 @@ const MOST: usize = 60_000;
 /// How many of the comments that were left out are listed.
 const LISTED: usize = 100;
 
-/// All words of a payload as they came: what is put between their letters would hide a secret from whoever looks for it.
-pub(crate) fn words_of(payload: &Value) -> String {
-    match payload {
-        Value::String(text) => text.clone(),
-        Value::Array(list) => list.iter().map(words_of).collect::<Vec<_>>().join("\n"),
-        Value::Object(keys) => keys.values().map(words_of).collect::<Vec<_>>().join("\n"),
-        Value::Null | Value::Bool(_) | Value::Number(_) => String::new(),
-    }
-}
-
 /// A review of ours; `findings` are those that stand at no line of the diff.
-pub(crate) fn review(review: &PastReview, findings: &[Value], change: &Change) -> String {
+pub(crate) fn review(review: &PastReview, findings: &[Finding], change: &Change) -> String {
     let head = short(&review.head);
     let mut text = match review.verdict {
         Verdict::Approved => {
@@ -48,7 +38,10 @@ pub(crate) fn review(review: &PastReview, findings: &[Value], change: &Change) -
     for one in findings {
         push(
             &mut text,
-            &format!("\n- {}\n", finding(one, &place(one)).replace('\n', "\n  ")),
+            &format!(
+                "\n- {}\n",
+                finding(one, &place(one.path.as_deref(), one.line)).replace('\n', "\n  ")
+            ),
         );
     }
     let (next, most) = (review.cycle + 1, change.budget.max_fix_cycles);
@@ -69,82 +62,67 @@ pub(crate) fn review(review: &PastReview, findings: &[Value], change: &Change) -
 }
 
 /// A finding at its line.
-pub(crate) fn inline(one: &Value) -> String {
+pub(crate) fn inline(one: &Finding) -> String {
     cut(&finding(one, ""))
 }
 
-fn finding(finding: &Value, place: &str) -> String {
-    let word = |key: &str| finding.get(key).and_then(Value::as_str).unwrap_or_default();
-    let mut text = format!("**{}** {place}", word("severity"))
+fn finding(finding: &Finding, place: &str) -> String {
+    let mut text = format!("**{}** {place}", finding.severity)
         .trim_end()
         .to_owned();
-    push(&mut text, &format!(": {}", quiet(word("text"))));
-    if !word("suggestion").is_empty() {
-        push(
-            &mut text,
-            &format!("\n\nSuggestion: {}", quiet(word("suggestion"))),
-        );
+    push(&mut text, &format!(": {}", quiet(&finding.text)));
+    if let Some(suggestion) = finding.suggestion.as_ref().filter(|one| !one.is_empty()) {
+        push(&mut text, &format!("\n\nSuggestion: {}", quiet(suggestion)));
     }
     text
 }
 
 /// Where somebody's comment stands. What the agent did not say is not said for it.
-pub(crate) fn answer(payload: &Value) -> String {
-    let word = |key: &str| payload.get(key).and_then(Value::as_str).unwrap_or_default();
-    let sha = short(word("sha"));
-    let said = match word("answer") {
-        "cannot_fix" => format!("Not fixed in {sha}"),
-        "disagree" => format!("Left as it is in {sha}"),
-        "fixed" => format!("Addressed in {sha}"),
-        _ => return format!("{sha} is meant to address this."),
+pub(crate) fn answer(reply: &Reply) -> String {
+    let sha = short(reply.sha.as_deref().unwrap_or_default());
+    let said = match reply.answer {
+        Some(Stance::CannotFix) => format!("Not fixed in {sha}"),
+        Some(Stance::Disagree) => format!("Left as it is in {sha}"),
+        Some(Stance::Fixed) => format!("Addressed in {sha}"),
+        None => return format!("{sha} is meant to address this."),
     };
-    cut(&because(&said, word("reason")))
+    cut(&because(&said, reply.reason.as_deref().unwrap_or_default()))
 }
 
 /// A note on a pull request that is called `name` (`owner/repo#42`).
-pub(crate) fn note(payload: &Value, change: &Change, name: &str) -> String {
-    let word = |key: &str| payload.get(key).and_then(Value::as_str).unwrap_or_default();
-    if word("what") == "escalated" {
-        return format!(
-            "**remand** needs a person: {}\n\nWhoever runs it sees why, and what to decide, with `remand why {name}`. \
-             A review here that requests changes begins a new round, too.",
-            escalated(word("kind"), change)
-        );
-    }
-    let number = |key: &str| payload.get(key).and_then(Value::as_i64).unwrap_or_default();
-    let (sha, most) = (short(word("sha")), change.budget.max_fix_cycles);
-    let is_whole = payload
-        .get("left_out")
-        .and_then(Value::as_array)
-        .is_none_or(Vec::is_empty);
-    let next = if is_whole {
+pub(crate) fn note(note: &Note, change: &Change, name: &str) -> String {
+    let (cycle, sha, replies, answered, rest) = match note {
+        Note::Escalated { kind } => {
+            return format!(
+                "**remand** needs a person: {}\n\nWhoever runs it sees why, and what to decide, with `remand why {name}`. \
+                 A review here that requests changes begins a new round, too.",
+                escalated(kind.as_deref().unwrap_or_default(), change)
+            );
+        }
+        Note::Fixed {
+            cycle,
+            sha,
+            done,
+            answered,
+            left_out,
+        } => (cycle, short(sha), done, *answered, left_out),
+    };
+    let most = change.budget.max_fix_cycles;
+    let next = if rest.is_empty() {
         "It is reviewed again."
     } else {
         "Not all of what was asked for could be addressed."
     };
-    let mut text = format!(
-        "**remand** pushed {sha}, fix {} of at most {most}. {next}\n",
-        number("cycle")
-    );
-    for one in payload
-        .get("done")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-    {
+    let mut text = format!("**remand** pushed {sha}, fix {cycle} of at most {most}. {next}\n");
+    for one in replies {
         push(
             &mut text,
             &format!("\n- {}\n", done(one).replace('\n', "\n  ")),
         );
     }
-    if number("answered") > 0 {
+    if answered > 0 {
         push(&mut text, "\nComments are answered where they stand.\n");
     }
-    let rest = payload
-        .get("left_out")
-        .and_then(Value::as_array)
-        .map(Vec::as_slice)
-        .unwrap_or_default();
     if !rest.is_empty() {
         push(&mut text, &left_out(rest));
     }
@@ -152,7 +130,7 @@ pub(crate) fn note(payload: &Value, change: &Change, name: &str) -> String {
 }
 
 /// Comments that no agent was told: they are left to a person.
-fn left_out(rest: &[Value]) -> String {
+fn left_out(rest: &[LeftOut]) -> String {
     let comments = if rest.len() == 1 {
         "1 comment was".to_owned()
     } else {
@@ -162,11 +140,16 @@ fn left_out(rest: &[Value]) -> String {
         "\n{comments} too much for the agent's prompts. No agent has seen this, and it is not addressed:\n"
     );
     for one in rest.iter().take(LISTED) {
-        let word = |key: &str| one.get(key).and_then(Value::as_str).unwrap_or_default();
-        let what = format!("{} {}", place(one), quiet(word("text")))
-            .trim()
-            .to_owned();
-        let link = Some(word("url"))
+        let what = format!(
+            "{} {}",
+            place(one.path.as_deref(), one.line),
+            quiet(&one.text)
+        )
+        .trim()
+        .to_owned();
+        let link = one
+            .url
+            .as_ref()
             .filter(|url| url.starts_with("https://"))
             .map(|url| format!(" ({url})"));
         push(
@@ -217,18 +200,21 @@ fn at_bound(bound: Bound, change: &Change) -> String {
 }
 
 /// What was asked for, and what became of it.
-fn done(one: &Value) -> String {
-    let word = |key: &str| one.get(key).and_then(Value::as_str).unwrap_or_default();
-    let asked: String = word("text").chars().take(200).collect();
+fn done(one: &Reply) -> String {
+    let text = one.text.as_deref().unwrap_or_default();
+    let asked: String = text.chars().take(200).collect();
     let asked = quiet(asked.lines().next().unwrap_or_default());
-    let asked = format!("{} {asked}", place(one)).trim_start().to_owned();
-    let said = match word("answer") {
-        "cannot_fix" => "Not fixed",
-        "disagree" => "Left as it is",
-        "fixed" => "Addressed",
-        _ => return asked,
+    let asked = format!("{} {asked}", place(one.path.as_deref(), one.line))
+        .trim_start()
+        .to_owned();
+    let said = match one.answer {
+        Some(Stance::CannotFix) => "Not fixed",
+        Some(Stance::Disagree) => "Left as it is",
+        Some(Stance::Fixed) => "Addressed",
+        None => return asked,
     };
-    format!("{asked}\n{}", because(said, word("reason")))
+    let reason = one.reason.as_deref().unwrap_or_default();
+    format!("{asked}\n{}", because(said, reason))
 }
 
 fn because(said: &str, reason: &str) -> String {
@@ -238,19 +224,11 @@ fn because(said: &str, reason: &str) -> String {
     }
 }
 
-fn place(finding: &Value) -> String {
-    let Some(path) = finding
-        .get("path")
-        .and_then(Value::as_str)
-        .filter(|path| !path.is_empty())
-    else {
+fn place(path: Option<&str>, line: Option<impl std::fmt::Display>) -> String {
+    let Some(path) = path.filter(|path| !path.is_empty()) else {
         return String::new();
     };
-    let line = finding
-        .get("line")
-        .and_then(Value::as_i64)
-        .map(|line| format!(":{line}"))
-        .unwrap_or_default();
+    let line = line.map(|line| format!(":{line}")).unwrap_or_default();
     format!("`{}{line}`", path.replace('`', "'"))
 }
 
@@ -340,57 +318,74 @@ fn short(sha: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
     fn what_a_fix_did_is_said_in_the_agents_words_or_not_at_all() {
-        let on = |answer: Value, reason: &str| json!({ "sha": "05cb3ec1881234", "answer": answer, "reason": reason, "text": "It leaks\nmore", "path": "a.rs", "line": 3 });
+        let on = |answer: Option<Stance>, reason: &str| Reply {
+            sha: Some("05cb3ec1881234".into()),
+            answer,
+            reason: Some(reason.into()),
+            text: Some("It leaks\nmore".into()),
+            path: Some("a.rs".into()),
+            line: Some(3),
+            comment: None,
+        };
         for (answer, reason, at_its_line, in_a_note) in [
             (
-                json!("fixed"),
+                Some(Stance::Fixed),
                 "Closed.",
                 "Addressed in 05cb3ec188: Closed.",
                 "`a.rs:3` It leaks\nAddressed: Closed.",
             ),
             (
-                json!("cannot_fix"),
+                Some(Stance::CannotFix),
                 "No.",
                 "Not fixed in 05cb3ec188: No.",
                 "`a.rs:3` It leaks\nNot fixed: No.",
             ),
             (
-                json!("disagree"),
+                Some(Stance::Disagree),
                 "Why?",
                 "Left as it is in 05cb3ec188: Why?",
                 "`a.rs:3` It leaks\nLeft as it is: Why?",
             ),
             (
-                json!("fixed"),
+                Some(Stance::Fixed),
                 "",
                 "Addressed in 05cb3ec188.",
                 "`a.rs:3` It leaks\nAddressed.",
             ),
             (
-                json!(null),
+                None,
                 "",
                 "05cb3ec188 is meant to address this.",
                 "`a.rs:3` It leaks",
             ),
         ] {
-            assert_eq!(super::answer(&on(answer.clone(), reason)), at_its_line);
+            assert_eq!(super::answer(&on(answer, reason)), at_its_line);
             assert_eq!(done(&on(answer, reason)), in_a_note);
         }
-        assert_eq!(done(&json!({ "text": "It leaks" })), "It leaks");
+        let bare = Reply {
+            text: Some("It leaks".into()),
+            ..Reply::default()
+        };
+        assert_eq!(done(&bare), "It leaks");
     }
 
     #[test]
     fn a_finding_names_its_place_only_where_it_does_not_stand() {
-        let one = json!({ "severity": "high", "path": "a.rs", "line": 3, "text": "It leaks", "suggestion": "Close it" });
+        let one = Finding {
+            severity: crate::finding::Severity::High,
+            path: Some("a.rs".into()),
+            line: Some(3),
+            text: "It leaks".into(),
+            suggestion: Some("Close it".into()),
+            ..Finding::default()
+        };
         assert_eq!(inline(&one), "**high**: It leaks\n\nSuggestion: Close it");
         assert_eq!(
-            finding(&one, &place(&one)),
+            finding(&one, &place(one.path.as_deref(), one.line)),
             "**high** `a.rs:3`: It leaks\n\nSuggestion: Close it"
         );
     }

@@ -1,9 +1,7 @@
 //! The push of a fix: checked in our own clone, looked at before and after, written down before it is done.
 
-use serde_json::{Value, json};
-
 use super::remote_sync::{TAKEN_BACK, objected};
-use crate::blackboard::{self as bb, Intent, IntentKind, NewIntent};
+use crate::blackboard::{self as bb, Intent, NewIntent};
 use crate::change::ChangeId;
 use crate::clock;
 use crate::dispatch::Dispatch;
@@ -13,9 +11,12 @@ use crate::dispatch::run::recover::git_mark;
 use crate::dispatch::run::worktree_lock::WorktreeLock;
 use crate::dispatch::task::Task;
 use crate::dispatch::worktree::preflight::{named, short};
-use crate::event::{EventType, NewEvent};
+use crate::event::NewEvent;
+use crate::event::body;
 use crate::failpoint::crash_point;
 use crate::git::{Rebase, Rebased, is_agent_config};
+use crate::intent::IntentResult;
+use crate::intent::Payload;
 use crate::process;
 use crate::remote::{Push, Pushed, Remote};
 
@@ -66,12 +67,8 @@ impl Dispatch {
         let Some(remote) = self.settings.forge.remote(&project) else {
             return Ok(());
         };
-        let sha = push
-            .payload
-            .get("to")
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned();
+        let sha = push.payload.push().map(|push| push.to.clone());
+        let sha = sha.unwrap_or_default();
         let remote = remote.marked(&git_mark(&change.worktree));
         remote.ready().await?;
         self.has_trusted_settings(&change.change_id, &remote)
@@ -81,16 +78,20 @@ impl Dispatch {
             None => false,
         };
         let (result, became) = if there {
-            ("done", "is on the remote")
+            (IntentResult::Done, "is on the remote")
         } else {
-            ("given_up", "did not reach the remote")
+            (IntentResult::GivenUp, "did not reach the remote")
         };
         let summary = format!(
             "nobody goes on with the push of {}: it {became}",
             short(&sha)
         );
-        let event = NewEvent::about(&change.change_id, EventType::Skipped, summary)
-            .with(json!({ "reason": "its item was over", "key": push.key, "result": result }));
+        let skipped = body::Skipped {
+            key: Some(push.key.clone()),
+            result: Some(result),
+            ..body::Skipped::because(body::SkipCode::PushSettled, "its item was over")
+        };
+        let event = NewEvent::about(&change.change_id, skipped, summary);
         let key = push.key.clone();
         self.db
             .write("settle_push", move |conn| {
@@ -109,7 +110,7 @@ impl Task {
     pub(crate) async fn is_pushed(&self, head: &str) -> Result<bool, Interrupt> {
         let key = self.push_key(head);
         let intent = self.read(move |conn| bb::intent(conn, &key)).await?;
-        Ok(intent.is_some_and(|intent| intent.result.as_deref() == Some("done")))
+        Ok(intent.is_some_and(|intent| intent.result == Some(IntentResult::Done)))
     }
 
     /// One push of one commit. Nothing else is done here when the remote had moved: what comes of that is written down,
@@ -189,9 +190,13 @@ impl Task {
     async fn intend(&self, push: &Push) -> Result<(), Interrupt> {
         let intent = NewIntent {
             key: self.push_key(&push.to),
-            kind: IntentKind::Push,
             change_id: self.change.change_id.clone(),
-            payload: json!({ "item_id": self.item.item_id, "branch": push.branch, "from": push.from, "to": push.to }),
+            payload: Payload::Push(crate::intent::Push {
+                item_id: Some(self.item.item_id.clone()),
+                branch: push.branch.clone(),
+                from: push.from.clone(),
+                to: push.to.clone(),
+            }),
             epoch: self.claim.epoch,
         };
         let claim = self.claim.clone();
@@ -207,11 +212,11 @@ impl Task {
         let key = self.push_key(head);
         // Not fenced: whoever claims the item next must know that it is there.
         self.write("pushed", move |conn| {
-            if bb::end_intent(conn, &key, "done", None, clock::now())? {
+            if bb::end_intent(conn, &key, IntentResult::Done, None, clock::now())? {
                 return Ok(());
             }
             // The remote had been elsewhere when it was last tried.
-            bb::change_result(conn, &key, "done")
+            bb::change_result(conn, &key, IntentResult::Done)
         })
         .await?;
         Ok(())
@@ -269,7 +274,7 @@ impl Task {
                 );
                 self.write("rebased", move |conn| {
                     bb::record_rebase(conn, &claim, &run_id, &theirs, &new)?;
-                    bb::end_intent(conn, &key, "moved", None, clock::now())?;
+                    bb::end_intent(conn, &key, IntentResult::Moved, None, clock::now())?;
                     bb::move_head(conn, &id, &theirs, clock::now()).map(drop)
                 })
                 .await?;
@@ -299,7 +304,7 @@ impl Task {
             self.change.change_id.clone(),
         );
         self.write("taken_back", move |conn| {
-            bb::end_intent(conn, &key, "moved", None, clock::now())?;
+            bb::end_intent(conn, &key, IntentResult::Moved, None, clock::now())?;
             bb::refuse_run(conn, &claim, &run_id, &taken.reason)?;
             taken.write(conn, &id)
         })
@@ -312,7 +317,7 @@ impl Task {
     async fn give_up_push(&self, key: String, theirs: &str) -> Result<(), Interrupt> {
         let (id, theirs) = (self.change.change_id.clone(), theirs.to_owned());
         self.write("push_moved", move |conn| {
-            bb::end_intent(conn, &key, "moved", None, clock::now())?;
+            bb::end_intent(conn, &key, IntentResult::Moved, None, clock::now())?;
             bb::move_head(conn, &id, &theirs, clock::now()).map(drop)
         })
         .await?;

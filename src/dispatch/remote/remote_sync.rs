@@ -1,8 +1,6 @@
 //! The forge and the remote of a change with a pull request: what must be true of them before anything is spent, and
 //! the worktree at the remote's head.
 
-use serde_json::{Value, json};
-
 use crate::blackboard::{self as bb, Project, SettingsVerdict};
 use crate::change::{AdoptedBy, HoldKind, ProjectId};
 use crate::clock;
@@ -10,10 +8,12 @@ use crate::dispatch::interrupt::{Interrupt, TakenBack, chain};
 use crate::dispatch::run::recover::git_mark;
 use crate::dispatch::task::Task;
 use crate::dispatch::worktree::preflight::{named, short};
-use crate::event::{EventType, NewEvent};
+use crate::event::NewEvent;
+use crate::event::body;
 use crate::failpoint::crash_point;
 use crate::git::{Place, RestorePoint, Worktree};
 use crate::github::{Answer, Github, GithubError};
+use crate::intent::IntentResult;
 use crate::proposal::{Decision, decision};
 use crate::pull_request::{PostReviews, Pull, PullState};
 use crate::remote::{Ours, Remote, RemoteError, Undone};
@@ -267,7 +267,7 @@ impl Task {
         remote: &Remote,
         head: &str,
     ) -> Result<(), Interrupt> {
-        let mut pushes = self.pushes_that("done").await?;
+        let mut pushes = self.pushes_that(IntentResult::Done).await?;
         let Some(last) = pushes.last().map(|(_, ours)| ours.after.clone()) else {
             return Ok(());
         };
@@ -302,27 +302,19 @@ impl Task {
     }
 
     /// The pushes of this change that ended so, oldest first, each with its key.
-    async fn pushes_that(&self, result: &str) -> Result<Vec<(String, Ours)>, Interrupt> {
+    async fn pushes_that(&self, result: IntentResult) -> Result<Vec<(String, Ours)>, Interrupt> {
         let id = self.change.change_id.clone();
         let pushes = self
             .read(move |conn| bb::intents_of(conn, &id, bb::IntentKind::Push))
             .await?;
-        let sha = |push: &bb::Intent, key: &str| {
-            push.payload
-                .get(key)
-                .and_then(Value::as_str)
-                .map(str::to_owned)
-        };
-        let ended = pushes
-            .iter()
-            .filter(|push| push.result.as_deref() == Some(result));
+        let ended = pushes.iter().filter(|push| push.result == Some(result));
         Ok(ended
             .filter_map(|push| {
                 Some((
                     push.key.clone(),
                     Ours {
-                        before: sha(push, "from")?,
-                        after: sha(push, "to")?,
+                        before: push.payload.push()?.from.clone(),
+                        after: push.payload.push()?.to.clone(),
                     },
                 ))
             })
@@ -365,8 +357,7 @@ impl Task {
             short(theirs),
             short(here)
         );
-        let event = NewEvent::about(&self.change.change_id, EventType::EditsUndone, summary)
-            .with(json!({ "wip": here, "to": theirs }));
+        let event = self.undone(here, theirs, summary);
         let (id, to) = (self.change.change_id.clone(), theirs.to_owned());
         self.write("rewritten", move |conn| {
             bb::move_head(conn, &id, &to, clock::now())?;
@@ -379,9 +370,19 @@ impl Task {
         Ok(())
     }
 
+    /// The event of commits that are kept on a ref and are no longer in the worktree.
+    fn undone(&self, wip: &str, to: &str, summary: String) -> NewEvent {
+        let undone = body::EditsUndone {
+            wip: Some(wip.to_owned()),
+            to: Some(to.to_owned()),
+            ..Default::default()
+        };
+        NewEvent::about(&self.change.change_id, undone, summary)
+    }
+
     /// Whether what the remote lacks is nothing but fixes of ours that were taken off the branch there.
     async fn was_taken_off(&self, theirs: &str, here: &str) -> Result<bool, Interrupt> {
-        let taken = self.pushes_that("taken_back").await?;
+        let taken = self.pushes_that(IntentResult::TakenBack).await?;
         Ok(taken.iter().any(|(_, ours)| ours.after == here)
             && taken.iter().any(|(_, ours)| ours.before == theirs))
     }
@@ -403,8 +404,7 @@ impl Task {
             short(theirs),
             short(here)
         );
-        let event = NewEvent::about(&self.change.change_id, EventType::EditsUndone, summary)
-            .with(json!({ "wip": here, "to": theirs }));
+        let event = self.undone(here, theirs, summary);
         self.write("went_back", move |conn| {
             bb::append(conn, &event, clock::now()).map(drop)
         })

@@ -1,12 +1,11 @@
 //! What is to be said on a pull request after a fix, as intents: nothing is posted here.
 
-use serde_json::{Value, json};
-
-use crate::blackboard::{self as bb, IntentKind, NewIntent, Rest};
+use crate::blackboard::{self as bb, NewIntent, Rest};
 use crate::dispatch::interrupt::Interrupt;
 use crate::dispatch::prompts::prompt_parts::was_told;
 use crate::dispatch::task::Task;
-use crate::review_text::Stance;
+use crate::event::body;
+use crate::intent::{Ask, Note, Payload, Reply, Stance};
 use crate::work::Run;
 
 /// Why a comment on a file of the branch's agent configuration stays open.
@@ -38,9 +37,8 @@ impl Task {
                 ))
             })
             .await?;
-        let new = |key: String, kind, payload: Value| NewIntent {
+        let new = |key: String, payload: Payload| NewIntent {
             key,
-            kind,
             change_id: self.change.change_id.clone(),
             payload,
             epoch: self.claim.epoch,
@@ -52,52 +50,52 @@ impl Task {
             .and_then(|pull| pull.author);
         let mut posts = Vec::new();
         let mut logins: Vec<String> = Vec::new();
-        let mut done: Vec<Value> = Vec::new();
+        let mut done: Vec<Reply> = Vec::new();
         for rejection in &rejections {
-            let findings = rejection.metadata.get("findings").and_then(Value::as_array);
-            for (at, finding) in findings.into_iter().flatten().enumerate() {
-                let word = |key: &str| finding.get(key).and_then(Value::as_str);
+            for (at, finding) in rejection.rejected.findings.iter().enumerate() {
                 let by_place = format!("{}.{}", rejection.rejection_id, at + 1);
                 if !was_told(&coverage, &by_place) {
                     continue;
                 }
                 let answer = answers
                     .iter()
-                    .find(|answer| answer.id == by_place || Some(answer.id.as_str()) == word("id"));
+                    .find(|answer| finding.is_called(&answer.id, &by_place));
                 // Whatever the agent says it did there is not in what was pushed.
-                let is_undone =
-                    word("path").is_some_and(|path| undone.iter().any(|undone| undone == path));
+                let is_undone = finding
+                    .path
+                    .as_ref()
+                    .is_some_and(|path| undone.contains(path));
                 let (answer, reason) = match answer {
                     _ if is_undone => (Some(Stance::CannotFix), Some(NOT_TAKEN.to_owned())),
                     Some(answer) => (Some(answer.answer), Some(answer.reason.clone())),
                     None => (None, None),
                 };
-                let said = json!({
-                    "answer": answer.map(|answer| answer.to_string()),
-                    "reason": reason,
-                    "sha": head,
-                    "path": word("path"),
-                    "line": finding.get("line"),
-                    "text": word("text"),
-                });
-                let comment = word("forge_id")
-                    .and_then(|id| id.strip_prefix("review_comment:")?.parse::<i64>().ok());
-                match (comment, word("feedback_id")) {
-                    (Some(comment), Some(feedback_id)) => {
-                        let mut payload = said;
-                        if let Some(keys) = payload.as_object_mut() {
-                            keys.insert("comment".into(), json!(comment));
-                        }
+                let reply = Reply {
+                    comment: finding.inline_comment(),
+                    answer,
+                    reason,
+                    sha: Some(head.to_owned()),
+                    path: finding.path.clone(),
+                    line: finding.line,
+                    text: Some(finding.text.clone()),
+                };
+                match (reply.comment, &finding.feedback_id) {
+                    (Some(_), Some(feedback_id)) => {
                         let key = format!("answer:{}:{feedback_id}", self.item.item_id);
-                        posts.push(new(key, IntentKind::Answer, payload));
+                        posts.push(new(key, Payload::Answer(reply)));
                     }
-                    (_, _) => done.push(said),
+                    (_, _) => done.push(Reply {
+                        comment: None,
+                        ..reply
+                    }),
                 }
             }
             if let Some(command) = rejection.gate() {
-                done.push(
-                    json!({ "text": format!("the gate `{}` was red", command.replace('`', "'")) }),
-                );
+                let text = format!("the gate `{}` was red", command.replace('`', "'"));
+                done.push(Reply {
+                    text: Some(text),
+                    ..Reply::default()
+                });
             }
             let is_whole = !left_out
                 .iter()
@@ -112,18 +110,18 @@ impl Task {
             }
         }
         let cycle = self.item.fix_cycle + 1;
-        let note = json!({ "what": "fixed", "cycle": cycle, "sha": head, "done": done, "answered": posts.len(), "left_out": left_out });
-        posts.push(new(
-            format!("note:{}", self.item.item_id),
-            IntentKind::Note,
-            note,
-        ));
+        let note = Note::Fixed {
+            cycle,
+            sha: head.to_owned(),
+            done,
+            answered: posts.len(),
+            left_out: left_out.to_vec(),
+        };
+        let key = format!("note:{}", self.item.item_id);
+        posts.push(new(key, Payload::Note(note)));
         if !logins.is_empty() {
-            posts.push(new(
-                format!("ask:{}", self.item.item_id),
-                IntentKind::Ask,
-                json!({ "logins": logins }),
-            ));
+            let key = format!("ask:{}", self.item.item_id);
+            posts.push(new(key, Payload::Ask(Ask { logins })));
         }
         Ok(posts)
     }
@@ -131,7 +129,8 @@ impl Task {
     /// Who asked for it on the pull request, if it was a person there.
     async fn person_behind(&self, event_id: i64) -> Result<Option<String>, Interrupt> {
         let event = self.read(move |conn| bb::event(conn, event_id)).await?;
-        let is_person = event.metadata.get("begins_round").and_then(Value::as_bool) == Some(true);
+        let rejected = event.body::<body::WorkRejected>().unwrap_or_default();
+        let is_person = rejected.begins_round == Some(true);
         Ok(event
             .actor_id
             .strip_prefix("github:")

@@ -3,8 +3,6 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::json;
-
 use super::launch::{mark_file, swap_record};
 use super::moved_branches::restore_branches;
 use super::recover::{SETTLE, commits_since};
@@ -16,7 +14,8 @@ use crate::dispatch::Dispatch;
 use crate::dispatch::interrupt::Interrupt;
 use crate::dispatch::task::Task;
 use crate::dispatch::worktree::preflight::{gone, named};
-use crate::event::{EventType, NewEvent, TargetType};
+use crate::event::body;
+use crate::event::{NewEvent, TargetType};
 use crate::failpoint::crash_point;
 use crate::files::{self, RECORD};
 use crate::git::{CheckoutFingerprint, GitError, Place, RestorePoint, Restored};
@@ -121,20 +120,22 @@ impl Task {
         let exit = process::read_exit(dir)?;
         let told = agent::outcome(dir, exit.as_ref());
         let mut events = Vec::new();
-        let about = |event_type, summary: String| {
-            NewEvent::about(&run.change_id, event_type, summary).on(TargetType::Run, &run.run_id)
-        };
+        let run_id = Some(run.run_id.clone());
         if !dropped.is_empty() {
             let summary = format!(
                 "{} edited agent configuration, which a branch may not decide; dropped: {}",
                 run.agent,
                 named(dropped)
             );
-            events.push(
-                about(EventType::EditsUndone, summary)
-                    .with(json!({ "run_id": run.run_id, "paths": dropped }))
-                    .cut("paths"),
-            );
+            let (paths, more) = body::listed(dropped.to_vec());
+            let undone = body::EditsUndone {
+                run_id: run_id.clone(),
+                paths,
+                more,
+                ..Default::default()
+            };
+            let event = NewEvent::about(&run.change_id, undone, summary);
+            events.push(event.on(TargetType::Run, &run.run_id));
         }
         if !told.denied.is_empty() {
             let summary = format!(
@@ -142,11 +143,14 @@ impl Task {
                 run.agent,
                 named(&told.denied)
             );
-            events.push(
-                about(EventType::PermissionDenied, summary)
-                    .with(json!({ "run_id": run.run_id, "denied": told.denied }))
-                    .cut("denied"),
-            );
+            let (denied, more) = body::listed(told.denied.clone());
+            let denied = body::PermissionDenied {
+                run_id,
+                denied,
+                more,
+            };
+            let event = NewEvent::about(&run.change_id, denied, summary);
+            events.push(event.on(TargetType::Run, &run.run_id));
         }
         let checkout = self.checkout_changes(dir).await;
         let cost_micros = self.dispatch.cost_of(run, &told).await?;
@@ -222,12 +226,19 @@ impl Task {
                     return Ok(0);
                 }
                 let lost = bb::lose_run(conn, &claim)?;
-                let kept = run_end.wip.as_ref().map(|_| format!("; what it left is kept on refs/remand/wip/{id}"));
+                let kept = run_end
+                    .wip
+                    .as_ref()
+                    .map(|_| format!("; what it left is kept on refs/remand/wip/{id}"));
                 let kept = kept.unwrap_or_default();
-                let event =
-                    NewEvent::about(&change_id, EventType::RunLost, format!("{id} vanished ({lost} in a row){kept}"))
-                        .on(TargetType::Run, &id)
-                        .with(json!({ "run_id": id, "item_id": item_id, "lost_in_a_row": lost, "wip": run_end.wip }));
+                let run_lost = body::RunLost {
+                    run_id: Some(id.clone()),
+                    wip: run_end.wip,
+                    item_id: Some(item_id),
+                    lost_in_a_row: lost,
+                };
+                let summary = format!("{id} vanished ({lost} in a row){kept}");
+                let event = NewEvent::about(&change_id, run_lost, summary).on(TargetType::Run, &id);
                 bb::append(conn, &event, clock::now())?;
                 Ok(lost)
             })
@@ -390,11 +401,14 @@ impl FinishedRun {
             "outside the worktree, during {}: {listed}{more}",
             run.run_id
         );
-        let event = NewEvent::about(&run.change_id, EventType::CheckoutChanged, summary)
-            .on(TargetType::Run, &run.run_id)
-            .with(json!({ "run_id": run.run_id, "what": what }))
-            .cut("what");
-        self.events.push(event);
+        let (what, more) = body::listed(what.to_vec());
+        let changed = body::CheckoutChanged {
+            run_id: Some(run.run_id.clone()),
+            what,
+            more,
+        };
+        let event = NewEvent::about(&run.change_id, changed, summary);
+        self.events.push(event.on(TargetType::Run, &run.run_id));
     }
 
     fn tell_restored(&mut self, restored: &Restored, run: &Run, phase: Phase) {
@@ -405,10 +419,14 @@ impl FinishedRun {
                 "{} edited what it was to review; undone, kept on refs/remand/wip/{}",
                 run.agent, run.run_id
             );
-            let event = NewEvent::about(&run.change_id, EventType::EditsUndone, summary)
-                .on(TargetType::Run, &run.run_id)
-                .with(json!({ "run_id": run.run_id, "wip": restored.wip, "moved_aside": restored.moved_aside }));
-            self.events.push(event);
+            let undone = body::EditsUndone {
+                run_id: Some(run.run_id.clone()),
+                wip: restored.wip.clone(),
+                moved_aside: restored.moved_aside.clone(),
+                ..Default::default()
+            };
+            let event = NewEvent::about(&run.change_id, undone, summary);
+            self.events.push(event.on(TargetType::Run, &run.run_id));
         }
     }
 }

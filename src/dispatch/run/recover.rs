@@ -4,8 +4,6 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde_json::json;
-
 use super::finish_run::run_end;
 use super::launch::swap_record;
 use super::moved_branches::restore_branches;
@@ -17,7 +15,8 @@ use crate::clock;
 use crate::dispatch::Dispatch;
 use crate::dispatch::interrupt::{Interrupt, chain};
 use crate::dispatch::worktree::preflight::{head_at, named, short};
-use crate::event::{EventType, NewEvent, TargetType};
+use crate::event::body;
+use crate::event::{NewEvent, TargetType};
 use crate::git::{Git, Place, RestorePoint};
 use crate::process;
 use crate::work::Run;
@@ -102,9 +101,13 @@ impl Dispatch {
                 bb::end_run(conn, &run_id, &end, clock::now())?;
                 bb::discard_run(conn, &run_id)?;
                 if let Some(said) = said {
-                    let event = NewEvent::about(&change_id, EventType::EditsUndone, said)
-                        .on(TargetType::Run, &run_id)
-                        .with(json!({ "run_id": run_id, "wip": wip }));
+                    let undone = body::EditsUndone {
+                        run_id: Some(run_id.clone()),
+                        wip,
+                        ..Default::default()
+                    };
+                    let event =
+                        NewEvent::about(&change_id, undone, said).on(TargetType::Run, &run_id);
                     bb::append(conn, &event, clock::now())?;
                 }
                 Ok(())

@@ -1,14 +1,13 @@
 //! Worktrees of remand's own: made when they are not there, and set up before anything runs in them. A user's own worktree
 //! is never made and never set up.
 
-use serde_json::json;
-
 use crate::blackboard as bb;
 use crate::clock;
 use crate::dispatch::gates::setup::{SetUp, SetUpPlace};
 use crate::dispatch::interrupt::Interrupt;
 use crate::dispatch::run::launch::{CommandSite, make_folder};
 use crate::dispatch::task::Task;
+use crate::event::body;
 use crate::event::{EventType, NewEvent};
 use crate::failpoint::crash_point;
 use crate::fingerprint::fingerprint;
@@ -93,10 +92,14 @@ impl Task {
             let verb = if is_restored { "restored" } else { "made" };
             let event = NewEvent::about(
                 &id,
-                EventType::WorktreeMade,
+                body::WorktreeMade {
+                    path: path.clone(),
+                    branch,
+                    head,
+                    restored: is_restored,
+                },
                 format!("{verb} the worktree {path}"),
-            )
-            .with(json!({ "path": path, "branch": branch, "head": head, "restored": is_restored }));
+            );
             bb::append(conn, &event, clock::now())?;
             bb::set_up_for(conn, &id, "")
         })

@@ -1,0 +1,173 @@
+//! Effects outside of remand: the kinds, their typed payloads, and their results.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::closed_enum::closed_enum;
+use crate::finding::{Finding, ReviewId};
+use crate::work::{ItemId, LeftOut};
+
+closed_enum! {
+    "intent" IntentKind {
+        Push = "push",
+        /// Our review, on the pull request.
+        Review = "review",
+        /// A reply to one comment.
+        Answer = "answer",
+        /// A comment of ours.
+        Note = "note",
+        /// A request to review again.
+        Ask = "ask",
+    }
+}
+
+closed_enum! {
+    /// The result of an intent.
+    "intent result" IntentResult {
+        Done = "done",
+        /// It will not be tried again, unless a person says so.
+        GivenUp = "given_up",
+        /// A push that was not made, since the remote had moved.
+        Moved = "moved",
+        /// A push that a person reverted.
+        TakenBack = "taken_back",
+        NotNeeded = "not_needed",
+        /// Our review, as the forge took it.
+        RequestChanges = "request_changes",
+        Comment = "comment",
+        IssueComment = "issue_comment",
+        /// Our review was dismissed by us.
+        Dismissed = "dismissed",
+    }
+}
+
+closed_enum! {
+    /// An agent's answer to a piece of feedback.
+    "answer" Stance {
+        Fixed = "fixed",
+        CannotFix = "cannot_fix",
+        Disagree = "disagree",
+    }
+}
+
+/// The content of an intent. In JSON it has no tag: the intent's kind says which variant it is.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Payload {
+    Push(Push),
+    Review(PostedReview),
+    Answer(Reply),
+    Note(Note),
+    Ask(Ask),
+}
+
+/// A push of one commit to one branch.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Push {
+    pub(crate) item_id: Option<ItemId>,
+    pub(crate) branch: String,
+    /// The commit on the remote before, and the one that is pushed.
+    pub(crate) from: String,
+    pub(crate) to: String,
+}
+
+/// A review with its findings.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct PostedReview {
+    pub(crate) review_id: Option<ReviewId>,
+    pub(crate) findings: Vec<Finding>,
+}
+
+/// A finding that a fix was given, with the agent's answer.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Reply {
+    /// The inline comment that is replied to; none: it is listed in a note.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) comment: Option<i64>,
+    pub(crate) answer: Option<Stance>,
+    pub(crate) reason: Option<String>,
+    pub(crate) sha: Option<String>,
+    pub(crate) path: Option<String>,
+    pub(crate) line: Option<u32>,
+    pub(crate) text: Option<String>,
+}
+
+/// A comment of ours on a pull request.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+pub(crate) enum Note {
+    /// A fix was pushed.
+    Fixed {
+        #[serde(default)]
+        cycle: i64,
+        #[serde(default)]
+        sha: String,
+        #[serde(default)]
+        done: Vec<Reply>,
+        /// Number of comments that are replied to where they stand.
+        #[serde(default)]
+        answered: usize,
+        #[serde(default)]
+        left_out: Vec<LeftOut>,
+    },
+    /// A person is needed.
+    Escalated {
+        #[serde(default)]
+        kind: Option<String>,
+    },
+}
+
+/// The logins that are asked to review again.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Ask {
+    pub(crate) logins: Vec<String>,
+}
+
+impl Payload {
+    /// Reads a stored payload.
+    pub(crate) fn read(kind: IntentKind, stored: &str) -> Result<Self, serde_json::Error> {
+        Ok(match kind {
+            IntentKind::Push => Self::Push(serde_json::from_str(stored)?),
+            IntentKind::Review => Self::Review(serde_json::from_str(stored)?),
+            IntentKind::Answer => Self::Answer(serde_json::from_str(stored)?),
+            IntentKind::Note => Self::Note(serde_json::from_str(stored)?),
+            IntentKind::Ask => Self::Ask(serde_json::from_str(stored)?),
+        })
+    }
+
+    pub(crate) fn kind(&self) -> IntentKind {
+        match self {
+            Self::Push(_) => IntentKind::Push,
+            Self::Review(_) => IntentKind::Review,
+            Self::Answer(_) => IntentKind::Answer,
+            Self::Note(_) => IntentKind::Note,
+            Self::Ask(_) => IntentKind::Ask,
+        }
+    }
+
+    pub(crate) fn push(&self) -> Option<&Push> {
+        match self {
+            Self::Push(push) => Some(push),
+            Self::Review(_) | Self::Answer(_) | Self::Note(_) | Self::Ask(_) => None,
+        }
+    }
+
+    /// All texts in it, one per line.
+    pub(crate) fn texts(&self) -> String {
+        fn texts(value: &Value) -> String {
+            match value {
+                Value::String(text) => text.clone(),
+                Value::Array(list) => list.iter().map(texts).collect::<Vec<_>>().join("\n"),
+                Value::Object(keys) => keys.values().map(texts).collect::<Vec<_>>().join("\n"),
+                Value::Null | Value::Bool(_) | Value::Number(_) => String::new(),
+            }
+        }
+        serde_json::to_value(self)
+            .map(|value| texts(&value))
+            .unwrap_or_default()
+    }
+}
