@@ -28,6 +28,7 @@ mod init;
 mod intake;
 mod looks;
 mod lost;
+mod migration;
 mod overtaken;
 mod people;
 mod process;
