@@ -1,7 +1,6 @@
 //! A head that its gates reject before a reviewer is paid. It is a rejection like any other, raised by `gate`; there is no
 //! review, since nobody read the change.
 
-use rusqlite::Connection;
 use serde_json::json;
 
 use super::claim::fenced;
@@ -10,6 +9,7 @@ use super::items::about_item;
 use crate::blackboard::Result;
 use crate::blackboard::changes;
 use crate::blackboard::escalate::set_final;
+use crate::blackboard::sql::Connection;
 use crate::change::{Change, FinalVerdict};
 use crate::clock::Time;
 use crate::event::EventType;
