@@ -10,6 +10,34 @@ pub(crate) struct UnknownValue {
     pub(crate) allowed: String,
 }
 
+/// A value that is a text wherever it is stored.
+pub(crate) trait Text {
+    fn text(&self) -> &str;
+}
+
+/// A type that has a value for some texts, or for all.
+pub(crate) trait FromText: Sized {
+    fn from_text(text: &str) -> Result<Self, UnknownValue>;
+}
+
+impl<T: Text + ?Sized> Text for &T {
+    fn text(&self) -> &str {
+        (**self).text()
+    }
+}
+
+impl Text for str {
+    fn text(&self) -> &str {
+        self
+    }
+}
+
+impl Text for String {
+    fn text(&self) -> &str {
+        self
+    }
+}
+
 /// Declares an enum whose variants each have exactly one spelling.
 macro_rules! closed_enum {
     ($(#[$meta:meta])* $kind:literal $name:ident { $($(#[$vmeta:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
@@ -43,6 +71,18 @@ macro_rules! closed_enum {
                         allowed: Self::ALL.iter().map(|word| word.as_str()).collect::<Vec<_>>().join(", "),
                     }),
                 }
+            }
+        }
+
+        impl $crate::closed_enum::Text for $name {
+            fn text(&self) -> &str {
+                self.as_str()
+            }
+        }
+
+        impl $crate::closed_enum::FromText for $name {
+            fn from_text(text: &str) -> Result<Self, $crate::closed_enum::UnknownValue> {
+                text.parse()
             }
         }
 
@@ -82,6 +122,18 @@ macro_rules! id {
         impl std::fmt::Display for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.pad(&self.0)
+            }
+        }
+
+        impl $crate::closed_enum::Text for $name {
+            fn text(&self) -> &str {
+                self.as_str()
+            }
+        }
+
+        impl $crate::closed_enum::FromText for $name {
+            fn from_text(text: &str) -> Result<Self, $crate::closed_enum::UnknownValue> {
+                Ok(Self::new(text))
             }
         }
     };

@@ -505,7 +505,7 @@ mod tests {
             .await
             .unwrap();
         db.write("patience", |conn| {
-            Ok(conn.busy_timeout(Duration::from_millis(20))?)
+            conn.execute_batch("PRAGMA busy_timeout = 20")
         })
         .await
         .unwrap();

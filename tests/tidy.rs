@@ -200,6 +200,10 @@ const ONLY: &[(&str, &[&str], &str)] = &[
     ),
 ];
 
+/// Texts that only these folders of the blackboard may contain: the rest of it does not know which database it is.
+const OF_THE_DATABASE: &[&str] = &["rusqlite", ".sqlite()", ".sqlite_mut()", ".sqlite_code()"];
+const KNOW_THE_DATABASE: &[&str] = &["blackboard/sql", "blackboard/connection"];
+
 /// Rooms that read where an agent can write, and how they must not: a pipe blocks them, a link to a device fills them.
 const READS_WITH_CARE: &[&str] = &["agent", "dispatch", "git", "intake", "process", "prompt"];
 const CARELESS: &[&str] = &[
@@ -316,6 +320,28 @@ fn what_only_one_room_does() {
         }
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
+fn only_the_way_to_the_database_knows_which_one_it_is() {
+    let src = root().join("src");
+    let mut broken = Vec::new();
+    for source in sources().iter().filter(|source| !source.is_test) {
+        let name = source.path.strip_prefix(&src).unwrap();
+        if KNOW_THE_DATABASE
+            .iter()
+            .any(|folder| name.starts_with(folder))
+        {
+            continue;
+        }
+        broken.extend(
+            OF_THE_DATABASE
+                .iter()
+                .filter(|text| source.code.contains(**text))
+                .map(|text| format!("{} has `{text}`", name.display())),
+        );
+    }
+    assert!(broken.is_empty(), "use `blackboard::sql`: {broken:?}");
 }
 
 #[test]

@@ -1,9 +1,8 @@
 //! Changes: made, found, moved. Every move goes through `advance`, which asks the table.
 
-use rusqlite::{Connection, OptionalExtension as _, named_params};
-
 use super::{BoardError, Result, from_row};
 use crate::blackboard::operator::fix_bound;
+use crate::blackboard::sql::{Connection, params};
 use crate::change::{Bounds, Change, ChangeId, ProjectId, State};
 use crate::clock::Time;
 use crate::event::NewEvent;
@@ -63,7 +62,7 @@ pub(crate) fn insert_change(conn: &Connection, new: &NewChange, now: Time) -> Re
         }
     };
     let change_id = ChangeId::new(from_row::next_id(conn, "c")?);
-    conn.prepare_cached(
+    conn.execute(
         "INSERT INTO changes (change_id, project_id, title, branch, base, head, worktree, host, state, on_max_cycles,
              max_fix_cycles, own_max_fix_cycles, max_total_fixes, max_run_ms, max_tokens, max_cost_micros, stopped,
              shadow_word, shadow, created_at, updated_at)
@@ -72,27 +71,27 @@ pub(crate) fn insert_change(conn: &Connection, new: &NewChange, now: Time) -> Re
              :max_cost_micros,
              EXISTS (SELECT 1 FROM stops WHERE project_id IS NULL OR project_id = :project_id),
              :shadow, coalesce(:shadow, (SELECT shadow FROM projects WHERE project_id = :project_id), 0), :now, :now)",
-    )?
-    .execute(named_params! {
-        ":change_id": change_id.as_str(),
-        ":project_id": new.project_id.as_str(),
-        ":title": new.title,
-        ":branch": new.branch,
-        ":base": new.base,
-        ":head": new.head,
-        ":worktree": new.worktree,
-        ":host": new.host,
-        ":state": new.state.as_str(),
-        ":on_max_cycles": new.bounds.on_max_cycles.as_str(),
-        ":max_fix_cycles": most_fixes,
-        ":own_max_fix_cycles": new.own_max_fix_cycles,
-        ":max_total_fixes": new.bounds.max_total_fixes,
-        ":max_run_ms": new.bounds.max_run_ms,
-        ":max_tokens": new.bounds.max_tokens,
-        ":max_cost_micros": new.bounds.max_cost_micros,
-        ":shadow": new.shadow,
-        ":now": now.to_string(),
-    })?;
+        params! {
+            ":change_id": change_id,
+            ":project_id": new.project_id,
+            ":title": new.title,
+            ":branch": new.branch,
+            ":base": new.base,
+            ":head": new.head,
+            ":worktree": new.worktree,
+            ":host": new.host,
+            ":state": new.state,
+            ":on_max_cycles": new.bounds.on_max_cycles,
+            ":max_fix_cycles": most_fixes,
+            ":own_max_fix_cycles": new.own_max_fix_cycles,
+            ":max_total_fixes": new.bounds.max_total_fixes,
+            ":max_run_ms": new.bounds.max_run_ms,
+            ":max_tokens": new.bounds.max_tokens,
+            ":max_cost_micros": new.bounds.max_cost_micros,
+            ":shadow": new.shadow,
+            ":now": now,
+        },
+    )?;
     let entered = NewEvent::about(
         &change_id,
         body::StateChanged {
@@ -108,25 +107,23 @@ pub(crate) fn insert_change(conn: &Connection, new: &NewChange, now: Time) -> Re
 }
 
 pub(crate) fn change(conn: &Connection, id: &ChangeId) -> Result<Change> {
-    conn.prepare_cached("SELECT * FROM changes WHERE change_id = :id")?
-        .query_row(named_params! { ":id": id.as_str() }, from_row::change)
-        .optional()?
-        .ok_or_else(|| BoardError::NotFound {
-            kind: "change",
-            id: id.to_string(),
-        })
+    conn.optional(
+        "SELECT * FROM changes WHERE change_id = :id",
+        params! { ":id": id },
+        from_row::change,
+    )?
+    .ok_or_else(|| BoardError::not_found("change", id))
 }
 
 /// What a person typed: an id, a branch, the path of a worktree, or a pull request (`owner/repo#42`); the newest where
 /// several fit.
 pub(crate) fn find_change(conn: &Connection, text: &str) -> Result<Change> {
-    let live: Vec<String> = conn
-        .prepare_cached(
-            "SELECT change_id FROM changes INDEXED BY changes_live
-             WHERE state NOT IN ('merged', 'closed') AND branch = :text AND change_id <> :text",
-        )?
-        .query_map(named_params! { ":text": text }, |row| row.get(0))?
-        .collect::<std::result::Result<_, _>>()?;
+    let live: Vec<String> = conn.all(
+        "SELECT change_id FROM changes INDEXED BY changes_live
+         WHERE state NOT IN ('merged', 'closed') AND branch = :text AND change_id <> :text",
+        params! { ":text": text },
+        |row| row.get(0),
+    )?;
     if live.len() > 1 {
         return Err(BoardError::Refused {
             what: format!(
@@ -136,14 +133,14 @@ pub(crate) fn find_change(conn: &Connection, text: &str) -> Result<Change> {
             hint: Some("name one of them by its id".into()),
         });
     }
-    conn.prepare_cached(
+    conn.optional(
         "SELECT * FROM changes WHERE change_id = :text OR branch = :text OR worktree = :text
          ORDER BY change_id = :text DESC, state NOT IN ('merged', 'closed') DESC, created_at DESC LIMIT 1",
+        params! { ":text": text },
+        from_row::change,
     )?
-    .query_row(named_params! { ":text": text }, from_row::change)
-    .optional()?
     .map_or_else(|| change_of_pull(conn, text), |found| Ok(Some(found)))?
-    .ok_or_else(|| BoardError::NotFound { kind: "change", id: text.to_owned() })
+    .ok_or_else(|| BoardError::not_found("change", text))
 }
 
 /// The change of `owner/repo#42`. To the forge capital and small letters are the same.
@@ -154,22 +151,22 @@ fn change_of_pull(conn: &Connection, text: &str) -> Result<Option<Change>> {
     else {
         return Ok(None);
     };
-    Ok(conn
-        .prepare_cached(
-            "SELECT changes.* FROM projects CROSS JOIN pulls ON pulls.project_id = projects.project_id AND pulls.number = :number
-                 CROSS JOIN changes ON changes.change_id = pulls.change_id
-             WHERE projects.repo = :repo COLLATE NOCASE
-             ORDER BY changes.state NOT IN ('merged', 'closed') DESC LIMIT 1",
-        )?
-        .query_row(named_params! { ":repo": repo, ":number": number }, from_row::change)
-        .optional()?)
+    conn.optional(
+        "SELECT changes.* FROM projects CROSS JOIN pulls ON pulls.project_id = projects.project_id AND pulls.number = :number
+             CROSS JOIN changes ON changes.change_id = pulls.change_id
+         WHERE projects.repo = :repo COLLATE NOCASE
+         ORDER BY changes.state NOT IN ('merged', 'closed') DESC LIMIT 1",
+        params! { ":repo": repo, ":number": number },
+        from_row::change,
+    )
 }
 
 pub(crate) fn live_change_at(conn: &Connection, worktree: &str) -> Result<Option<Change>> {
-    Ok(conn
-        .prepare_cached("SELECT * FROM changes WHERE worktree = :worktree AND state NOT IN ('merged', 'closed')")?
-        .query_row(named_params! { ":worktree": worktree }, from_row::change)
-        .optional()?)
+    conn.optional(
+        "SELECT * FROM changes WHERE worktree = :worktree AND state NOT IN ('merged', 'closed')",
+        params! { ":worktree": worktree },
+        from_row::change,
+    )
 }
 
 pub(crate) fn live_change_on(
@@ -177,12 +174,11 @@ pub(crate) fn live_change_on(
     project_id: &ProjectId,
     branch: &str,
 ) -> Result<Option<Change>> {
-    Ok(conn
-        .prepare_cached(
-            "SELECT * FROM changes WHERE project_id = :project_id AND branch = :branch AND state NOT IN ('merged', 'closed')",
-        )?
-        .query_row(named_params! { ":project_id": project_id.as_str(), ":branch": branch }, from_row::change)
-        .optional()?)
+    conn.optional(
+        "SELECT * FROM changes WHERE project_id = :project_id AND branch = :branch AND state NOT IN ('merged', 'closed')",
+        params! { ":project_id": project_id, ":branch": branch },
+        from_row::change,
+    )
 }
 
 /// Moves a change as the table says and appends the event; a claim again is no move and no event.
@@ -199,21 +195,20 @@ pub(crate) fn advance(
         Move::To(to) => to,
     };
     let escalated_from = (to == State::Escalated).then(|| state::resting(before.state));
-    let moved = conn
-        .prepare_cached(
-            "UPDATE changes SET state = :to, escalated_from = :escalated_from, updated_at = :now,
-                 decision = CASE WHEN :to = 'escalated' THEN decision END,
-                 decision_commands = CASE WHEN :to = 'escalated' THEN decision_commands ELSE '[]' END,
-                 human_review_required = CASE WHEN :to = 'escalated' THEN human_review_required ELSE 0 END
-             WHERE change_id = :id AND state = :from",
-        )?
-        .execute(named_params! {
-            ":to": to.as_str(),
-            ":escalated_from": escalated_from.map(State::as_str),
-            ":now": now.to_string(),
-            ":id": id.as_str(),
-            ":from": before.state.as_str(),
-        })?;
+    let moved = conn.execute(
+        "UPDATE changes SET state = :to, escalated_from = :escalated_from, updated_at = :now,
+             decision = CASE WHEN :to = 'escalated' THEN decision END,
+             decision_commands = CASE WHEN :to = 'escalated' THEN decision_commands ELSE '[]' END,
+             human_review_required = CASE WHEN :to = 'escalated' THEN human_review_required ELSE 0 END
+         WHERE change_id = :id AND state = :from",
+        params! {
+            ":to": to,
+            ":escalated_from": escalated_from,
+            ":now": now,
+            ":id": id,
+            ":from": before.state,
+        },
+    )?;
     if moved != 1 {
         return Err(BoardError::NoSuchMove(state::NoSuchMove {
             state: before.state,
@@ -260,11 +255,10 @@ pub(crate) fn move_head(conn: &Connection, id: &ChangeId, to: &str, now: Time) -
 
 pub(super) fn set_head(conn: &Connection, id: &ChangeId, head: &str, now: Time) -> Result<()> {
     crate::blackboard::work::hold::forget_repeats(conn, id)?;
-    conn.prepare_cached(
+    conn.run(
         "UPDATE changes SET head = :head, updated_at = :now WHERE change_id = :id",
-    )?
-    .execute(named_params! { ":head": head, ":now": now.to_string(), ":id": id.as_str() })?;
-    Ok(())
+        params! { ":head": head, ":now": now, ":id": id },
+    )
 }
 
 /// Enough of a commit's name for a person.
@@ -274,23 +268,20 @@ pub(super) fn short(sha: &str) -> String {
 
 /// Changes whose worktree remand made on a branch.
 pub(crate) fn attached_changes(conn: &Connection) -> Result<Vec<Change>> {
-    let mut statement = conn.prepare_cached(
+    conn.all(
         "SELECT * FROM changes INDEXED BY changes_attached WHERE own_worktree = 1 AND detached = 0",
-    )?;
-    let found = statement
-        .query_map([], from_row::change)?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(found)
+        &[],
+        from_row::change,
+    )
 }
 
 /// Notes that the worktree of a change is on no branch from now on; false when somebody is at work in it.
 pub(crate) fn set_detached(conn: &Connection, change: &Change) -> Result<bool> {
-    let set = conn
-        .prepare_cached(
-            "UPDATE changes SET detached = 1 WHERE change_id = :id AND own_worktree = 1
-                 AND NOT EXISTS (SELECT 1 FROM runs WHERE worktree = :worktree AND ended_at IS NULL)
-                 AND NOT EXISTS (SELECT 1 FROM work_items WHERE worktree = :worktree AND status = 'claimed')",
-        )?
-        .execute(named_params! { ":id": change.change_id.as_str(), ":worktree": change.worktree })?;
+    let set = conn.execute(
+        "UPDATE changes SET detached = 1 WHERE change_id = :id AND own_worktree = 1
+         AND NOT EXISTS (SELECT 1 FROM runs WHERE worktree = :worktree AND ended_at IS NULL)
+         AND NOT EXISTS (SELECT 1 FROM work_items WHERE worktree = :worktree AND status = 'claimed')",
+        params! { ":id": change.change_id, ":worktree": change.worktree },
+    )?;
     Ok(set > 0)
 }

@@ -1,9 +1,8 @@
 //! Handing a change to a person: the reason, the one thing to decide, and nothing left running.
 
-use rusqlite::{Connection, OptionalExtension as _, named_params};
-
 use super::{Result, changes, from_row, rejections};
 use crate::blackboard::forge::outbox::{self, NewIntent};
+use crate::blackboard::sql::{Connection, params};
 use crate::blackboard::work::items;
 use crate::change::{Change, ChangeId, FinalVerdict, OnMaxCycles, State};
 use crate::clock::Time;
@@ -68,13 +67,16 @@ fn hand_over(
     )?;
     rejections::settle_open(conn, id, RejectionState::Escalated, &escalation.reason)?;
     set_final(conn, id, escalation.final_verdict)?;
-    let commands = serde_json::to_string(&escalation.decision.commands)?;
-    conn.prepare_cached(
+    conn.execute(
         "UPDATE changes SET human_review_required = 1, decision = :decision, decision_commands = :commands, held_until = NULL, hold_reason = NULL, hold_kind = NULL,
              last_hold = NULL, hold_repeats = 0, first_hold_at = NULL
          WHERE change_id = :id",
-    )?
-    .execute(named_params! { ":decision": escalation.decision.text, ":commands": commands, ":id": id.as_str() })?;
+        params! {
+            ":decision": escalation.decision.text,
+            ":commands": serde_json::to_string(&escalation.decision.commands)?,
+            ":id": id,
+        },
+    )?;
     if let Some(item_id) = &escalation.rejected_item {
         items::mark_human_review(conn, item_id)?;
     }
@@ -113,18 +115,18 @@ pub(super) struct Handed {
 
 /// Changes that were handed to a person by events after this one.
 pub(super) fn handed_over_since(conn: &Connection, event_id: i64) -> Result<Vec<Handed>> {
-    let mut statement = conn.prepare_cached(
+    conn.all(
         "SELECT coalesce(change_id, target_id) AS change_id, summary, coalesce(metadata ->> '$.decide', '') AS decide FROM events
          WHERE id > :id AND event_type = 'escalated' ORDER BY id",
-    )?;
-    let rows = statement.query_map(named_params! { ":id": event_id }, |row| {
-        Ok(Handed {
-            change: row.get("change_id")?,
-            reason: row.get("summary")?,
-            decide: row.get("decide")?,
-        })
-    })?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
+        params! { ":id": event_id },
+        |row| {
+            Ok(Handed {
+                change: row.get("change_id")?,
+                reason: row.get("summary")?,
+                decide: row.get("decide")?,
+            })
+        },
+    )
 }
 
 /// Of what the pull request is told of an escalation.
@@ -134,12 +136,11 @@ pub(super) fn note_key(event_id: i64) -> String {
 
 /// The last escalation of a change.
 pub(super) fn last(conn: &Connection, id: &ChangeId) -> Result<Option<Event>> {
-    Ok(conn
-        .prepare_cached(
-            "SELECT * FROM events WHERE change_id = :id AND event_type = 'escalated' ORDER BY id DESC LIMIT 1",
-        )?
-        .query_row(named_params! { ":id": id.as_str() }, from_row::event)
-        .optional()?)
+    conn.optional(
+        "SELECT * FROM events WHERE change_id = :id AND event_type = 'escalated' ORDER BY id DESC LIMIT 1",
+        params! { ":id": id },
+        from_row::event,
+    )
 }
 
 /// The change waits for a person because its pull request cannot be read.
@@ -161,12 +162,10 @@ pub(super) fn wait_again(
         .body::<body::Escalated>()
         .map(|escalated| (escalated.decide, escalated.commands))
         .unwrap_or_default();
-    let commands = serde_json::to_string(&commands)?;
-    conn.prepare_cached(
+    conn.run(
         "UPDATE changes SET human_review_required = 1, decision = :decision, decision_commands = :commands WHERE change_id = :id",
-    )?
-    .execute(named_params! { ":decision": decision, ":commands": commands, ":id": id.as_str() })?;
-    Ok(())
+        params! { ":decision": decision, ":commands": serde_json::to_string(&commands)?, ":id": id },
+    )
 }
 
 /// What a pull request may be told of an escalation: the bound that was reached, a discussion, or the source of the item
@@ -202,8 +201,10 @@ pub(super) fn set_final(
     verdict: Option<FinalVerdict>,
 ) -> Result<()> {
     if let Some(verdict) = verdict {
-        conn.prepare_cached("UPDATE changes SET final_verdict = :verdict WHERE change_id = :id")?
-            .execute(named_params! { ":verdict": verdict.as_str(), ":id": id.as_str() })?;
+        conn.execute(
+            "UPDATE changes SET final_verdict = :verdict WHERE change_id = :id",
+            params! { ":verdict": verdict, ":id": id },
+        )?;
     }
     Ok(())
 }

@@ -1,55 +1,48 @@
 //! From rows to the vocabulary's types, by column name. Text that is no word of ours is an error.
 
-use rusqlite::types::Type;
-use rusqlite::{Connection, Row};
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::Result;
-use crate::change::{Budget, Change, ChangeId, ProjectId};
-use crate::clock::Time;
+use super::sql::{self, Connection, Json, Lossy, Row, params};
+use crate::change::{Budget, Change, ChangeId};
 use crate::event::Event;
 use crate::intent::Payload;
-use crate::work::{Item, ItemId, Rejection, RejectionId, Run, RunId};
+use crate::work::{Item, Rejection, Run};
 
 /// The next id of a kind: `c1`, `w1`, … Taken inside the transaction that uses it, so a rolled-back one is not lost.
 pub(super) fn next_id(conn: &Connection, letter: &str) -> Result<String> {
-    let mut statement = conn.prepare_cached(
+    let value: i64 = conn.one(
         "INSERT INTO counters (name, value) VALUES (:name, 1)
          ON CONFLICT (name) DO UPDATE SET value = value + 1
          RETURNING value",
+        params! { ":name": letter },
+        |row| row.get(0),
     )?;
-    let value: i64 = statement.query_row(rusqlite::named_params! { ":name": letter }, |row| {
-        row.get(0)
-    })?;
     Ok(format!("{letter}{value}"))
 }
 
-type Sql<T> = std::result::Result<T, rusqlite::Error>;
-
 /// Events are appended by other hands too and can't be taken back: what the schema let through is never an error here,
 /// or one odd event would stand in the way of all that come after it.
-pub(super) fn event(row: &Row<'_>) -> Sql<Event> {
+pub(super) fn event(row: &Row<'_>) -> sql::Result<Event> {
     Ok(Event {
         id: row.get("id")?,
-        timestamp: time(row, "timestamp")?,
-        event_type: word(row, "event_type")?,
-        actor_id: lossy(row, "actor_id")?,
-        target_type: word(row, "target_type")?,
-        target_id: lossy(row, "target_id")?,
+        timestamp: row.get("timestamp")?,
+        event_type: row.get("event_type")?,
+        actor_id: row.get::<Lossy>("actor_id")?.0,
+        target_type: row.get("target_type")?,
+        target_id: row.get::<Lossy>("target_id")?.0,
         change_id: row
-            .get_ref("change_id")?
-            .as_bytes_or_null()?
-            .map(|id| ChangeId::new(String::from_utf8_lossy(id))),
-        summary: lossy(row, "summary")?,
+            .get::<Option<Lossy>>("change_id")?
+            .map(|id| ChangeId::new(id.0)),
+        summary: row.get::<Lossy>("summary")?.0,
         metadata: said(row, "metadata")?,
     })
 }
 
-pub(super) fn change(row: &Row<'_>) -> Sql<Change> {
+pub(super) fn change(row: &Row<'_>) -> sql::Result<Change> {
     Ok(Change {
-        change_id: ChangeId::new(row.get::<_, String>("change_id")?),
-        project_id: ProjectId::new(row.get::<_, String>("project_id")?),
+        change_id: row.get("change_id")?,
+        project_id: row.get("project_id")?,
         title: row.get("title")?,
         branch: row.get("branch")?,
         base: row.get("base")?,
@@ -57,9 +50,9 @@ pub(super) fn change(row: &Row<'_>) -> Sql<Change> {
         worktree: row.get("worktree")?,
         host: row.get("host")?,
         pr_number: row.get("pr_number")?,
-        state: word(row, "state")?,
-        escalated_from: word_or_none(row, "escalated_from")?,
-        on_max_cycles: word(row, "on_max_cycles")?,
+        state: row.get("state")?,
+        escalated_from: row.get("escalated_from")?,
+        on_max_cycles: row.get("on_max_cycles")?,
         budget: Budget {
             fix_cycle: row.get("fix_cycle")?,
             max_fix_cycles: row.get("max_fix_cycles")?,
@@ -80,65 +73,61 @@ pub(super) fn change(row: &Row<'_>) -> Sql<Change> {
         stopped: row.get("stopped")?,
         shadow: row.get("shadow")?,
         shadow_word: row.get("shadow_word")?,
-        shadow_mode: word_or_none(row, "shadow_mode")?,
-        held_until: time_or_none(row, "held_until")?,
+        shadow_mode: row.get("shadow_mode")?,
+        held_until: row.get("held_until")?,
         hold_reason: row.get("hold_reason")?,
-        hold_kind: word_or_none(row, "hold_kind")?,
-        last_hold: word_or_none(row, "last_hold")?,
+        hold_kind: row.get("hold_kind")?,
+        last_hold: row.get("last_hold")?,
         hold_repeats: row.get("hold_repeats")?,
-        first_hold_at: time_or_none(row, "first_hold_at")?,
+        first_hold_at: row.get("first_hold_at")?,
         holds: row.get("holds")?,
-        final_verdict: word_or_none(row, "final_verdict")?,
+        final_verdict: row.get("final_verdict")?,
         human_review_required: row.get("human_review_required")?,
         decision: row.get("decision")?,
-        decision_commands: typed(row, "decision_commands")?,
+        decision_commands: row.get::<Json<_>>("decision_commands")?.0,
         implementation_item_id: row.get("implementation_item_id")?,
-        adopted_by: word_or_none(row, "adopted_by")?,
+        adopted_by: row.get("adopted_by")?,
         own_worktree: row.get("own_worktree")?,
         detached: row.get("detached")?,
         setup_done: row.get("setup_done")?,
         auto_fix: row.get("auto_fix")?,
-        created_at: time(row, "created_at")?,
-        updated_at: time(row, "updated_at")?,
+        created_at: row.get("created_at")?,
+        updated_at: row.get("updated_at")?,
     })
 }
 
-pub(super) fn item(row: &Row<'_>) -> Sql<Item> {
+pub(super) fn item(row: &Row<'_>) -> sql::Result<Item> {
     Ok(Item {
-        item_id: ItemId::new(row.get::<_, String>("item_id")?),
-        project_id: ProjectId::new(row.get::<_, String>("project_id")?),
-        change_id: row
-            .get::<_, Option<String>>("change_id")?
-            .map(ChangeId::new),
-        rejection_id: row
-            .get::<_, Option<String>>("rejection_id")?
-            .map(RejectionId::new),
+        item_id: row.get("item_id")?,
+        project_id: row.get("project_id")?,
+        change_id: row.get("change_id")?,
+        rejection_id: row.get("rejection_id")?,
         title: row.get("title")?,
-        source: word(row, "source")?,
-        status: word(row, "status")?,
-        priority: word(row, "priority")?,
+        source: row.get("source")?,
+        status: row.get("status")?,
+        priority: row.get("priority")?,
         fix_cycle: row.get("fix_cycle")?,
         worktree: row.get("worktree")?,
         claimed_by: row.get("claimed_by")?,
         epoch: row.get("epoch")?,
         attempt: row.get("attempt")?,
-        lease_expires_at: time_or_none(row, "lease_expires_at")?,
-        not_before: time_or_none(row, "not_before")?,
-        created_at: time(row, "created_at")?,
-        completed_at: time_or_none(row, "completed_at")?,
+        lease_expires_at: row.get("lease_expires_at")?,
+        not_before: row.get("not_before")?,
+        created_at: row.get("created_at")?,
+        completed_at: row.get("completed_at")?,
         failure_reason: row.get("failure_reason")?,
         gate_rounds: row.get("gate_rounds")?,
         lost_runs: row.get("lost_runs")?,
         asked_again: row.get("asked_again")?,
-        metadata: json(row, "metadata")?,
+        metadata: row.get("metadata")?,
     })
 }
 
-pub(super) fn run(row: &Row<'_>) -> Sql<Run> {
+pub(super) fn run(row: &Row<'_>) -> sql::Result<Run> {
     Ok(Run {
-        run_id: RunId::new(row.get::<_, String>("run_id")?),
-        item_id: ItemId::new(row.get::<_, String>("item_id")?),
-        change_id: ChangeId::new(row.get::<_, String>("change_id")?),
+        run_id: row.get("run_id")?,
+        item_id: row.get("item_id")?,
+        change_id: row.get("change_id")?,
         epoch: row.get("epoch")?,
         agent: row.get("agent")?,
         model: row.get("model")?,
@@ -146,11 +135,11 @@ pub(super) fn run(row: &Row<'_>) -> Sql<Run> {
         dir: row.get("dir")?,
         head_before: row.get("head_before")?,
         head_after: row.get("head_after")?,
-        started_at: time(row, "started_at")?,
-        ended_at: time_or_none(row, "ended_at")?,
-        ended: word_or_none(row, "ended")?,
+        started_at: row.get("started_at")?,
+        ended_at: row.get("ended_at")?,
+        ended: row.get("ended")?,
         exit_status: row.get("exit_status")?,
-        gates: word_or_none(row, "gates")?,
+        gates: row.get("gates")?,
         gate_output: row.get("gate_output")?,
         gate_rules: row.get("gate_rules")?,
         rebased_onto: row.get("rebased_onto")?,
@@ -161,105 +150,45 @@ pub(super) fn run(row: &Row<'_>) -> Sql<Run> {
     })
 }
 
-/// A rejection joined with its event: `j.*` and `e.summary`, `e.metadata`.
-pub(super) fn rejection(row: &Row<'_>) -> Sql<Rejection> {
+/// The query of rejections joined with their events, as `rejection` reads them; which ones follows.
+macro_rules! select_rejections {
+    ($which:literal) => {
+        concat!(
+            "SELECT j.*, e.summary, e.metadata FROM rejections j JOIN events e ON e.id = j.event_id ",
+            $which
+        )
+    };
+}
+pub(super) use select_rejections;
+
+pub(super) fn rejection(row: &Row<'_>) -> sql::Result<Rejection> {
     Ok(Rejection {
-        rejection_id: RejectionId::new(row.get::<_, String>("rejection_id")?),
+        rejection_id: row.get("rejection_id")?,
         event_id: row.get("event_id")?,
-        change_id: ChangeId::new(row.get::<_, String>("change_id")?),
-        state: word(row, "state")?,
-        item_id: row.get::<_, Option<String>>("item_id")?.map(ItemId::new),
+        change_id: row.get("change_id")?,
+        state: row.get("state")?,
+        item_id: row.get("item_id")?,
         reason: row.get("reason")?,
         by_person: row.get("by_person")?,
-        summary: lossy(row, "summary")?,
+        summary: row.get::<Lossy>("summary")?.0,
         rejected: serde_json::from_value(said(row, "metadata")?).unwrap_or_default(),
     })
 }
 
-pub(super) fn word<T>(row: &Row<'_>, column: &str) -> Sql<T>
-where
-    T: std::str::FromStr<Err = crate::closed_enum::UnknownValue>,
-{
-    parsed(column, &row.get::<_, String>(column)?)
-}
-
-pub(super) fn word_or_none<T>(row: &Row<'_>, column: &str) -> Sql<Option<T>>
-where
-    T: std::str::FromStr<Err = crate::closed_enum::UnknownValue>,
-{
-    row.get::<_, Option<String>>(column)?
-        .map(|text| parsed(column, &text))
-        .transpose()
-}
-
-pub(super) fn time(row: &Row<'_>, column: &str) -> Sql<Time> {
-    Time::parse(&row.get::<_, String>(column)?).map_err(|error| unreadable(column, error))
-}
-
-pub(super) fn time_or_none(row: &Row<'_>, column: &str) -> Sql<Option<Time>> {
-    row.get::<_, Option<String>>(column)?
-        .map(|text| Time::parse(&text).map_err(|error| unreadable(column, error)))
-        .transpose()
-}
-
-pub(super) fn json(row: &Row<'_>, column: &str) -> Sql<Value> {
-    serde_json::from_str(&row.get::<_, String>(column)?).map_err(|error| unreadable(column, error))
-}
-
 /// The payload of an intent, by its kind.
-pub(super) fn payload(row: &Row<'_>) -> Sql<Payload> {
-    Payload::read(word(row, "kind")?, &row.get::<_, String>("payload")?)
-        .map_err(|error| unreadable("payload", error))
-}
-
-/// JSON of one of our own types.
-fn typed<T: DeserializeOwned>(row: &Row<'_>, column: &str) -> Sql<T> {
-    serde_json::from_str(&row.get::<_, String>(column)?).map_err(|error| unreadable(column, error))
-}
-
-/// JSON of one of our own types.
-pub(super) fn typed_or_none<T: DeserializeOwned>(row: &Row<'_>, column: &str) -> Sql<Option<T>> {
-    let text: Option<String> = row.get(column)?;
-    text.map(|text| serde_json::from_str(&text))
-        .transpose()
-        .map_err(|error| unreadable(column, error))
-}
-
-/// Text of somebody else's, whatever its bytes.
-fn lossy(row: &Row<'_>, column: &str) -> Sql<String> {
-    Ok(String::from_utf8_lossy(row.get_ref(column)?.as_bytes()?).into_owned())
+pub(super) fn payload(row: &Row<'_>) -> sql::Result<Payload> {
+    Payload::read(row.get("kind")?, &row.get::<String>("payload")?).map_err(|error| {
+        sql::Error::Unreadable {
+            column: "payload".to_owned(),
+            problem: Box::new(error),
+        }
+    })
 }
 
 /// Metadata of somebody else's: SQLite takes some JSON that we can't hold (1e999, half a surrogate pair, a very deep
 /// nesting). Then it says nothing but that.
-fn said(row: &Row<'_>, column: &str) -> Sql<Value> {
-    let text = lossy(row, column)?;
+fn said(row: &Row<'_>, column: &str) -> sql::Result<Value> {
+    let text = row.get::<Lossy>(column)?.0;
     Ok(serde_json::from_str(&text)
         .unwrap_or_else(|error| serde_json::json!({ "unreadable": error.to_string() })))
-}
-
-fn parsed<T>(column: &str, text: &str) -> Sql<T>
-where
-    T: std::str::FromStr<Err = crate::closed_enum::UnknownValue>,
-{
-    text.parse().map_err(|error| unreadable(column, error))
-}
-
-/// A value that the schema let through and we can't read; the column's name goes into the error's text.
-fn unreadable(
-    column: &str,
-    error: impl std::error::Error + Send + Sync + 'static,
-) -> rusqlite::Error {
-    let named = Unreadable {
-        column: column.to_owned(),
-        source: Box::new(error),
-    };
-    rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(named))
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("column {column}: {source}")]
-struct Unreadable {
-    column: String,
-    source: Box<dyn std::error::Error + Send + Sync>,
 }

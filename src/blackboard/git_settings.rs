@@ -1,11 +1,10 @@
 //! Which settings of git a push may be made with: those that were in force when no agent could have changed them, and
 //! those that a person accepted.
 
-use rusqlite::{Connection, OptionalExtension as _, named_params};
-
-use super::{Result, from_row};
+use super::Result;
 use crate::blackboard::operator::operator_actions;
-use crate::change::ChangeId;
+use crate::blackboard::sql::{Connection, Json, params};
+use crate::change::{ChangeId, State};
 use crate::clock::Time;
 use crate::closed_enum::closed_enum;
 use crate::event::body::Action;
@@ -46,15 +45,11 @@ pub(crate) fn judge_git_settings(
     settings: GitSettings<'_>,
     now: Time,
 ) -> Result<SettingsVerdict> {
-    let known: Option<(Known, Option<String>)> = conn
-        .prepare_cached(
-            "SELECT state, asked_at_change FROM git_settings WHERE fingerprint = :fingerprint",
-        )?
-        .query_row(
-            named_params! { ":fingerprint": settings.fingerprint },
-            |row| Ok((from_row::word(row, "state")?, row.get("asked_at_change")?)),
-        )
-        .optional()?;
+    let known: Option<(Known, Option<String>)> = conn.optional(
+        "SELECT state, asked_at_change FROM git_settings WHERE fingerprint = :fingerprint",
+        params! { ":fingerprint": settings.fingerprint },
+        |row| Ok((row.get("state")?, row.get("asked_at_change")?)),
+    )?;
     let asked_at = match known {
         Some((Known::Trusted, _)) => {
             see_git_settings(conn, settings.fingerprint, now)?;
@@ -85,24 +80,19 @@ pub(crate) fn judge_git_settings(
 
 /// Notes that trusted settings are still in force. Others are judged when credentials are needed.
 pub(crate) fn see_git_settings(conn: &Connection, fingerprint: &str, now: Time) -> Result<()> {
-    conn.prepare_cached(
+    conn.run(
         "UPDATE git_settings SET seen_at = :now, seen_run = :run WHERE fingerprint = :fingerprint AND state = 'trusted'",
-    )?
-    .execute(named_params! { ":now": now.to_string(), ":run": last_ended_run(conn)?, ":fingerprint": fingerprint })?;
-    Ok(())
+        params! { ":now": now, ":run": last_ended_run(conn)?, ":fingerprint": fingerprint },
+    )
 }
 
 /// Whether credentials may be used now, without a question to anybody.
 pub(crate) fn may_use_git_settings(conn: &Connection, fingerprint: &str) -> Result<bool> {
-    let is_trusted = conn
-        .prepare_cached(
-            "SELECT 1 FROM git_settings WHERE fingerprint = :fingerprint AND state = 'trusted'",
-        )?
-        .exists(named_params! { ":fingerprint": fingerprint })?;
-    Ok(is_trusted
-        || !conn
-            .prepare_cached("SELECT 1 FROM git_settings")?
-            .exists([])?)
+    let is_trusted = conn.exists(
+        "SELECT 1 FROM git_settings WHERE fingerprint = :fingerprint AND state = 'trusted'",
+        params! { ":fingerprint": fingerprint },
+    )?;
+    Ok(is_trusted || !conn.exists("SELECT 1 FROM git_settings", &[])?)
 }
 
 /// Accepts the settings that the last question of a change was about, and no others.
@@ -112,13 +102,12 @@ pub(crate) fn accept_git_settings(
     actor: &str,
     now: Time,
 ) -> Result<bool> {
-    let accepted = conn
-        .prepare_cached(
-            "UPDATE git_settings SET state = 'trusted', accepted_by = :actor, seen_at = :now
-             WHERE state = 'asked' AND asked_at_change = :id
-               AND question = (SELECT max(question) FROM git_settings WHERE asked_at_change = :id)",
-        )?
-        .execute(named_params! { ":actor": actor, ":now": now.to_string(), ":id": id.as_str() })?;
+    let accepted = conn.execute(
+        "UPDATE git_settings SET state = 'trusted', accepted_by = :actor, seen_at = :now
+         WHERE state = 'asked' AND asked_at_change = :id
+           AND question = (SELECT max(question) FROM git_settings WHERE asked_at_change = :id)",
+        params! { ":actor": actor, ":now": now, ":id": id },
+    )?;
     if accepted > 0 {
         operator_actions::instruct(conn, id, Action::AcceptGitSettings, "", actor, now)?;
     }
@@ -127,42 +116,41 @@ pub(crate) fn accept_git_settings(
 
 /// Whether an agent was at work since trusted settings were last seen. Runs are counted: a clock can be set back.
 fn could_be_an_agents(conn: &Connection) -> Result<bool> {
-    let seen: Option<i64> = conn
-        .prepare_cached("SELECT max(seen_run) FROM git_settings WHERE state = 'trusted'")?
-        .query_row([], |row| row.get(0))?;
+    let seen: Option<i64> = conn.one(
+        "SELECT max(seen_run) FROM git_settings WHERE state = 'trusted'",
+        &[],
+        |row| row.get(0),
+    )?;
     let last = last_run(conn)?;
     Ok(seen.is_some_and(|seen| seen < last))
 }
 
 /// Number of the newest run.
 fn last_run(conn: &Connection) -> Result<i64> {
-    let last = conn
-        .prepare_cached("SELECT value FROM counters WHERE name = 'r'")?
-        .query_row([], |row| row.get(0));
-    Ok(last.optional()?.unwrap_or(0))
+    let last = conn.optional("SELECT value FROM counters WHERE name = 'r'", &[], |row| {
+        row.get(0)
+    })?;
+    Ok(last.unwrap_or(0))
 }
 
 /// Number up to which all runs have ended.
 fn last_ended_run(conn: &Connection) -> Result<i64> {
-    let first_open: Option<i64> = conn
-        .prepare_cached(
-            "SELECT min(CAST(substr(run_id, 2) AS INTEGER)) FROM runs WHERE ended_at IS NULL",
-        )?
-        .query_row([], |row| row.get(0))?;
+    let first_open: Option<i64> = conn.one(
+        "SELECT min(CAST(substr(run_id, 2) AS INTEGER)) FROM runs WHERE ended_at IS NULL",
+        &[],
+        |row| row.get(0),
+    )?;
     first_open.map_or_else(|| last_run(conn), |first| Ok(first - 1))
 }
 
 /// Makes a change the one that asks, about these settings.
 fn ask(conn: &Connection, id: &ChangeId, fingerprint: &str, now: Time) -> Result<()> {
-    conn.prepare_cached(
+    conn.run(
         "UPDATE git_settings SET asked_at_change = :id, seen_at = :now,
              question = (SELECT coalesce(max(question), 0) + 1 FROM git_settings)
          WHERE fingerprint = :fingerprint",
-    )?
-    .execute(
-        named_params! { ":id": id.as_str(), ":now": now.to_string(), ":fingerprint": fingerprint },
-    )?;
-    Ok(())
+        params! { ":id": id, ":now": now, ":fingerprint": fingerprint },
+    )
 }
 
 /// Trusted, unless a person is asked at a change.
@@ -177,39 +165,37 @@ fn insert(
     } else {
         Known::Trusted
     };
-    conn.prepare_cached(
+    conn.run(
         "INSERT INTO git_settings (fingerprint, state, keys, asked_at_change, first_seen_at, seen_at, seen_run)
          VALUES (:fingerprint, :state, :keys, :change, :now, :now, :run)",
-    )?
-    .execute(named_params! {
-        ":fingerprint": settings.fingerprint,
-        ":state": state.as_str(),
-        ":keys": serde_json::to_string(settings.keys)?,
-        ":change": asked_at.map(ChangeId::as_str),
-        ":now": now.to_string(),
-        ":run": last_ended_run(conn)?,
-    })?;
-    Ok(())
+        params! {
+            ":fingerprint": settings.fingerprint,
+            ":state": state,
+            ":keys": Json(settings.keys),
+            ":change": asked_at,
+            ":now": now,
+            ":run": last_ended_run(conn)?,
+        },
+    )
 }
 
 /// Whether a change still waits for a person.
 fn is_waiting(conn: &Connection, id: &str) -> Result<bool> {
-    let state: Option<String> = conn
-        .prepare_cached("SELECT state FROM changes WHERE change_id = :id")?
-        .query_row(named_params! { ":id": id }, |row| row.get(0))
-        .optional()?;
-    Ok(state.as_deref() == Some("escalated"))
+    let state = conn.optional(
+        "SELECT state FROM changes WHERE change_id = :id",
+        params! { ":id": id },
+        |row| row.get(0),
+    )?;
+    Ok(state == Some(State::Escalated))
 }
 
 /// Keys that only one of the two has: those in force, and the trusted ones that were seen last.
 fn differing(conn: &Connection, keys: &[String]) -> Result<Vec<String>> {
-    let before: Option<String> = conn
-        .prepare_cached(
-            "SELECT keys FROM git_settings WHERE state = 'trusted' ORDER BY seen_run DESC, seen_at DESC LIMIT 1",
-        )?
-        .query_row([], |row| row.get(0))
-        .optional()?;
-    let before: Vec<String> = serde_json::from_str(before.as_deref().unwrap_or("[]"))?;
+    let before = conn.optional(
+        "SELECT keys FROM git_settings WHERE state = 'trusted' ORDER BY seen_run DESC, seen_at DESC LIMIT 1",
+        &[],
+        |row| Ok(row.get::<Json<Vec<String>>>(0)?.0),
+    )?.unwrap_or_default();
     let came = keys.iter().filter(|key| !before.contains(key));
     let went = before.iter().filter(|key| !keys.contains(key));
     Ok(came.chain(went).cloned().collect())

@@ -21,6 +21,7 @@ mod prune;
 mod rejections;
 mod reviews;
 mod shadow;
+mod sql;
 #[cfg(test)]
 mod tests;
 mod views;
@@ -152,8 +153,6 @@ pub(crate) use views::spend::{
     spent_since,
 };
 
-use rusqlite::ErrorCode;
-
 /// What can go wrong on the blackboard.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BoardError {
@@ -162,7 +161,7 @@ pub(crate) enum BoardError {
         path: std::path::PathBuf,
         problem: String,
         #[source]
-        source: Option<rusqlite::Error>,
+        source: Option<sql::Error>,
     },
     #[error(
         "the blackboard {path} was made by a newer remand (schema {found}, this one knows {known}): upgrade remand"
@@ -195,11 +194,9 @@ pub(crate) enum BoardError {
     #[error("{what}")]
     Refused { what: String, hint: Option<String> },
     #[error("the disk with the blackboard is full")]
-    Full(#[source] rusqlite::Error),
+    Full(#[source] sql::Error),
     #[error("the blackboard was locked by another program for too long")]
-    Busy(#[source] rusqlite::Error),
-    #[error("a row holds something unknown")]
-    Word(#[from] crate::closed_enum::UnknownValue),
+    Busy(#[source] sql::Error),
     #[error("the blackboard's thread is gone")]
     Closed,
     #[error("the transaction that this was part of could not be committed: {0}")]
@@ -207,22 +204,27 @@ pub(crate) enum BoardError {
     #[error("a step on the blackboard panicked; nothing of it was written")]
     Panicked,
     #[error("SQLite refused")]
-    Sqlite(#[source] rusqlite::Error),
+    Sqlite(#[source] sql::Error),
     #[error("a row holds JSON that can't be read")]
     Json(#[from] serde_json::Error),
 }
 
-impl From<rusqlite::Error> for BoardError {
-    fn from(error: rusqlite::Error) -> Self {
-        match error.sqlite_error_code() {
-            Some(ErrorCode::DiskFull) => Self::Full(error),
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy(error),
-            _ => Self::Sqlite(error),
+impl From<sql::Error> for BoardError {
+    fn from(error: sql::Error) -> Self {
+        match error.class() {
+            sql::Class::Full => Self::Full(error),
+            sql::Class::Busy => Self::Busy(error),
+            sql::Class::Row | sql::Class::Everywhere => Self::Sqlite(error),
         }
     }
 }
 
 impl BoardError {
+    fn not_found(kind: &'static str, id: &(impl ToString + ?Sized)) -> Self {
+        let id = id.to_string();
+        Self::NotFound { kind, id }
+    }
+
     /// Of the database itself, or of the way to it: whatever is tried next meets it too. Anything else is of what was
     /// read or written just then, and no reason to leave the rest undone.
     pub(crate) fn is_everywhere(&self) -> bool {
@@ -239,26 +241,14 @@ impl BoardError {
             | Self::NoSuchMove(_)
             | Self::Stale { .. }
             | Self::Refused { .. }
-            | Self::Word(_)
             | Self::Panicked
             | Self::Json(_) => false,
-            Self::Sqlite(error) => match error.sqlite_error_code() {
-                // A value of a row that can't be read, as rusqlite or one of ours found.
-                None => false,
-                // The last is SQLite's plain "error": JSON that is none, a number that is too large.
-                Some(
-                    ErrorCode::ConstraintViolation
-                    | ErrorCode::TooBig
-                    | ErrorCode::TypeMismatch
-                    | ErrorCode::Unknown,
-                ) => false,
-                Some(_) => true,
-            },
+            Self::Sqlite(error) => error.class() == sql::Class::Everywhere,
         }
     }
 }
 
 /// What the functions of this room take first; others only hand it on.
-pub(crate) type Conn = rusqlite::Connection;
+pub(crate) use sql::Connection as Conn;
 
 pub(crate) type Result<T, E = BoardError> = std::result::Result<T, E>;

@@ -1,9 +1,9 @@
 //! Repositories known to remand.
 
-use rusqlite::{Connection, OptionalExtension as _, Row, named_params};
 use serde::Serialize;
 
-use super::{BoardError, Result, from_row};
+use super::{BoardError, Result};
+use crate::blackboard::sql::{self, Connection, Row, params};
 use crate::change::ProjectId;
 use crate::clock::Time;
 
@@ -40,20 +40,19 @@ pub(crate) fn insert_project(conn: &Connection, project: &Project) -> Result<()>
             hint: Some("give this one another name with --name".into()),
         });
     }
-    conn.execute(
+    conn.run(
         "INSERT INTO projects (project_id, path, common_dir, repo, remote_url, default_branch, created_at)
          VALUES (:project_id, :path, :common_dir, :repo, :remote_url, :default_branch, :created_at)",
-        named_params! {
-            ":project_id": project.project_id.as_str(),
+        params! {
+            ":project_id": project.project_id,
             ":path": project.path,
             ":common_dir": project.common_dir,
             ":repo": project.repo,
             ":remote_url": project.remote_url,
             ":default_branch": project.default_branch,
-            ":created_at": project.created_at.to_string(),
+            ":created_at": project.created_at,
         },
-    )?;
-    Ok(())
+    )
 }
 
 /// From now on pushes of the project go to `url`, and its pull requests are those of `repo`; none: as before.
@@ -65,53 +64,46 @@ pub(crate) fn move_project(
 ) -> Result<Project> {
     let pinned = conn.execute(
         "UPDATE projects SET remote_url = coalesce(:url, remote_url), repo = coalesce(:repo, repo) WHERE project_id = :id",
-        named_params! { ":url": url, ":repo": repo, ":id": id.as_str() },
+        params! { ":url": url, ":repo": repo, ":id": id },
     )?;
     if pinned == 0 {
-        return Err(BoardError::NotFound {
-            kind: "project",
-            id: id.to_string(),
-        });
+        return Err(BoardError::not_found("project", id));
     }
     project(conn, id)
 }
 
 pub(crate) fn project(conn: &Connection, id: &ProjectId) -> Result<Project> {
-    conn.prepare_cached("SELECT * FROM projects WHERE project_id = :id")?
-        .query_row(named_params! { ":id": id.as_str() }, from_row)
-        .optional()?
-        .ok_or_else(|| BoardError::NotFound {
-            kind: "project",
-            id: id.to_string(),
-        })
+    conn.optional(
+        "SELECT * FROM projects WHERE project_id = :id",
+        params! { ":id": id },
+        from_row,
+    )?
+    .ok_or_else(|| BoardError::not_found("project", id))
 }
 
 pub(crate) fn project_by_common_dir(
     conn: &Connection,
     common_dir: &str,
 ) -> Result<Option<Project>> {
-    Ok(conn
-        .prepare_cached("SELECT * FROM projects WHERE common_dir = :common_dir")?
-        .query_row(named_params! { ":common_dir": common_dir }, from_row)
-        .optional()?)
+    conn.optional(
+        "SELECT * FROM projects WHERE common_dir = :common_dir",
+        params! { ":common_dir": common_dir },
+        from_row,
+    )
 }
 
 pub(crate) fn list_projects(conn: &Connection) -> Result<Vec<Project>> {
-    let mut statement = conn.prepare_cached("SELECT * FROM projects ORDER BY project_id")?;
-    let projects = statement
-        .query_map([], from_row)?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(projects)
+    conn.all("SELECT * FROM projects ORDER BY project_id", &[], from_row)
 }
 
-fn from_row(row: &Row<'_>) -> std::result::Result<Project, rusqlite::Error> {
+fn from_row(row: &Row<'_>) -> sql::Result<Project> {
     Ok(Project {
-        project_id: ProjectId::new(row.get::<_, String>("project_id")?),
+        project_id: row.get("project_id")?,
         path: row.get("path")?,
         common_dir: row.get("common_dir")?,
         repo: row.get("repo")?,
         remote_url: row.get("remote_url")?,
         default_branch: row.get("default_branch")?,
-        created_at: from_row::time(row, "created_at")?,
+        created_at: row.get("created_at")?,
     })
 }

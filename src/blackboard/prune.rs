@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::{Connection, Row, named_params};
 use serde::Serialize;
 
-use super::{Result, changes, from_row};
+use super::{Result, changes};
+use crate::blackboard::sql::{self, Connection, Row, params};
 use crate::change::{Change, ChangeId, ProjectId};
 use crate::clock::Time;
 use crate::closed_enum::closed_enum;
@@ -133,9 +133,9 @@ impl Remnant {
         }
     }
 
-    fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
+    fn from_row(row: &Row<'_>) -> sql::Result<Self> {
         Ok(Self {
-            kind: from_row::word(row, "kind")?,
+            kind: row.get("kind")?,
             path: row.get("path")?,
             repository: row.get("repository")?,
             proof: row.get("proof")?,
@@ -145,16 +145,12 @@ impl Remnant {
 
 /// Changes that are over and were not touched since, the oldest first. Whether each may go is asked by `in_the_way`.
 pub(crate) fn over_since(conn: &Connection, before: Time) -> Result<Vec<ChangeId>> {
-    let mut statement = conn.prepare_cached(
+    conn.all(
         "SELECT change_id FROM changes WHERE state IN ('merged', 'closed') AND updated_at < :before
          ORDER BY updated_at, change_id",
-    )?;
-    let found = statement
-        .query_map(named_params! { ":before": before.to_string() }, |row| {
-            row.get::<_, String>(0).map(ChangeId::new)
-        })?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(found)
+        params! { ":before": before },
+        |row| row.get(0),
+    )
 }
 
 /// Why a change may not go; none when it may.
@@ -167,22 +163,21 @@ pub(crate) fn in_the_way(
         return Ok(Some(format!("it is {} again", change.state)));
     }
     let ids = ids_of(conn, &change.change_id)?;
-    let newest: Option<String> = conn
-        .prepare_cached(
-            "SELECT max(events.timestamp) FROM json_each(:ids) CROSS JOIN events ON events.id = json_each.value",
-        )?
-        .query_row(named_params! { ":ids": ids }, |row| row.get(0))?;
+    let newest: Option<String> = conn.one(
+        "SELECT max(events.timestamp) FROM json_each(:ids) CROSS JOIN events ON events.id = json_each.value",
+        params! { ":ids": ids },
+        |row| row.get(0),
+    )?;
     if let Some(newest) = newest.filter(|newest| *newest >= before.to_string()) {
         return Ok(Some(format!("something was still said of it at {newest}")));
     }
-    let waits = conn
-        .prepare_cached(
-            "SELECT 1 FROM json_each(:ids) CROSS JOIN events ON events.id = json_each.value
-             WHERE events.event_type = 'work_rejected'
-                 AND events.id > (SELECT coalesce(max(cursor), 0) FROM evaluators WHERE name = 'review_feedback')
-                 AND NOT EXISTS (SELECT 1 FROM rejections WHERE rejections.event_id = events.id)",
-        )?
-        .exists(named_params! { ":ids": ids })?;
+    let waits = conn.exists(
+        "SELECT 1 FROM json_each(:ids) CROSS JOIN events ON events.id = json_each.value
+         WHERE events.event_type = 'work_rejected'
+             AND events.id > (SELECT coalesce(max(cursor), 0) FROM evaluators WHERE name = 'review_feedback')
+             AND NOT EXISTS (SELECT 1 FROM rejections WHERE rejections.event_id = events.id)",
+        params! { ":ids": ids },
+    )?;
     if waits {
         return Ok(Some(
             "a rejection of it was not looked at yet (`remand tick` does)".into(),
@@ -203,10 +198,7 @@ pub(crate) fn in_the_way(
         ),
     ];
     for (why, sql) in open {
-        if conn
-            .prepare_cached(sql)?
-            .exists(named_params! { ":id": change.change_id.as_str() })?
-        {
+        if conn.exists(sql, params! { ":id": change.change_id })? {
             return Ok(Some(why.to_owned()));
         }
     }
@@ -219,25 +211,20 @@ pub(crate) fn weigh(conn: &Connection, id: &ChangeId) -> Result<Weight> {
         let Some((_, sql, _)) = OWNED.iter().find(|(name, _, _)| *name == table) else {
             return Ok(0);
         };
-        Ok(conn
-            .prepare_cached(sql)?
-            .query_row(named_params! { ":id": id.as_str() }, |row| row.get(0))?)
+        conn.one(sql, params! { ":id": id }, |row| row.get(0))
     };
-    let mut statement =
-        conn.prepare_cached("SELECT run_id, dir FROM runs WHERE change_id = :id ORDER BY rowid")?;
-    let runs: Vec<(String, String)> = statement
-        .query_map(named_params! { ":id": id.as_str() }, |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        })?
-        .collect::<std::result::Result<_, _>>()?;
-    let mut statement = conn.prepare_cached(
-        "SELECT item_id, prompt FROM shadows WHERE change_id = :id AND prompt IS NOT NULL ORDER BY item_id",
+    let runs: Vec<(String, String)> = conn.all(
+        "SELECT run_id, dir FROM runs WHERE change_id = :id ORDER BY rowid",
+        params! { ":id": id },
+        |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
-    let prompts: Vec<(String, String)> = statement
-        .query_map(named_params! { ":id": id.as_str() }, |row| {
+    let prompts: Vec<(String, String)> = conn.all(
+        "SELECT item_id, prompt FROM shadows WHERE change_id = :id AND prompt IS NOT NULL ORDER BY item_id",
+        params! { ":id": id },
+        |row| {
             Ok((row.get(0)?, row.get(1)?))
-        })?
-        .collect::<std::result::Result<_, _>>()?;
+        },
+    )?;
     let ids = ids_of(conn, id)?;
     let events: Vec<i64> = serde_json::from_str(&ids)?;
     let of_runs = runs
@@ -263,12 +250,13 @@ pub(crate) fn weigh(conn: &Connection, id: &ChangeId) -> Result<Weight> {
 }
 
 fn wips(conn: &Connection, ids: &str) -> Result<BTreeSet<String>> {
-    let mut statement = conn.prepare_cached(
+    let found = conn.all(
         "SELECT events.metadata ->> '$.wip' FROM json_each(:ids) CROSS JOIN events ON events.id = json_each.value
          WHERE json_type(events.metadata, '$.wip') = 'text'",
+        params! { ":ids": ids },
+        |row| row.get(0),
     )?;
-    let found = statement.query_map(named_params! { ":ids": ids }, |row| row.get(0))?;
-    Ok(found.collect::<std::result::Result<_, _>>()?)
+    Ok(found.into_iter().collect())
 }
 
 /// Removes a change that is over with all its rows. `beside` goes after it, on top of what the rows name: until
@@ -285,32 +273,35 @@ pub(crate) fn prune(
     let events = ids_of(conn, id)?;
     conn.execute(
         "INSERT INTO counters (name, value) VALUES ('pruning', 1)",
-        [],
+        &[],
     )?;
     forget_proposals(conn, id)?;
     for (_, _, delete) in OWNED {
-        conn.prepare_cached(delete)?
-            .execute(named_params! { ":id": id.as_str() })?;
+        conn.execute(delete, params! { ":id": id })?;
     }
     forget_pull(conn, change, now)?;
-    conn.prepare_cached("DELETE FROM events WHERE id IN (SELECT value FROM json_each(:ids))")?
-        .execute(named_params! { ":ids": events })?;
-    conn.prepare_cached("DELETE FROM changes WHERE change_id = :id")?
-        .execute(named_params! { ":id": id.as_str() })?;
-    conn.execute("DELETE FROM counters WHERE name = 'pruning'", [])?;
+    conn.execute(
+        "DELETE FROM events WHERE id IN (SELECT value FROM json_each(:ids))",
+        params! { ":ids": events },
+    )?;
+    conn.execute(
+        "DELETE FROM changes WHERE change_id = :id",
+        params! { ":id": id },
+    )?;
+    conn.execute("DELETE FROM counters WHERE name = 'pruning'", &[])?;
     for remnant in weight.remnants.iter().chain(beside) {
-        conn.prepare_cached(
+        conn.execute(
             "INSERT INTO sweeps (kind, path, repository, proof, change_id, created_at)
              VALUES (:kind, :path, :repository, :proof, :id, :now) ON CONFLICT DO NOTHING",
-        )?
-        .execute(named_params! {
-            ":kind": remnant.kind.as_str(),
-            ":path": remnant.path,
-            ":repository": remnant.repository,
-            ":proof": remnant.proof,
-            ":id": id.as_str(),
-            ":now": now.to_string(),
-        })?;
+            params! {
+                ":kind": remnant.kind,
+                ":path": remnant.path,
+                ":repository": remnant.repository,
+                ":proof": remnant.proof,
+                ":id": id,
+                ":now": now,
+            },
+        )?;
     }
     let summary = format!(
         "{id} pruned: {} ({}), {} events",
@@ -349,39 +340,38 @@ pub(crate) fn prune(
 /// Those whose item goes: proposed again they are refused, since their change is not there. What was done otherwise (a
 /// comment, a rejection) has nothing but its row to say so, which stays.
 fn forget_proposals(conn: &Connection, id: &ChangeId) -> Result<()> {
-    conn.prepare_cached(
+    conn.run(
         "DELETE FROM proposals WHERE (evaluator, key) IN (
-             SELECT w.metadata ->> '$.evaluator', substr(w.idempotency_key, length(w.metadata ->> '$.evaluator') + 2)
-             FROM work_items w WHERE w.change_id = :id AND json_type(w.metadata, '$.evaluator') = 'text')",
-    )?
-    .execute(named_params! { ":id": id.as_str() })?;
-    Ok(())
+         SELECT w.metadata ->> '$.evaluator', substr(w.idempotency_key, length(w.metadata ->> '$.evaluator') + 2)
+         FROM work_items w WHERE w.change_id = :id AND json_type(w.metadata, '$.evaluator') = 'text')",
+        params! { ":id": id },
+    )
 }
 
 /// What was not done and only told, so long ago: should it be proposed once more, it is told once more.
 pub(crate) fn forget_told(conn: &Connection, before: Time) -> Result<()> {
-    conn.prepare_cached("DELETE FROM proposals WHERE outcome <> 'done' AND made_at < :before")?
-        .execute(named_params! { ":before": before.to_string() })?;
-    Ok(())
+    conn.run(
+        "DELETE FROM proposals WHERE outcome <> 'done' AND made_at < :before",
+        params! { ":before": before },
+    )
 }
 
 /// Its pull request stays known, as one that had its turn: the project's rules must not take it over anew.
 fn forget_pull(conn: &Connection, change: &Change, now: Time) -> Result<()> {
     let id = change.change_id.as_str();
-    conn.prepare_cached(
+    conn.execute(
         "INSERT INTO pruned_pulls (project_id, number, change_id, pruned_at)
          SELECT project_id, number, change_id, :now FROM pulls WHERE change_id = :id
          ON CONFLICT (project_id, number) DO UPDATE SET change_id = excluded.change_id, pruned_at = excluded.pruned_at",
-    )?
-    .execute(named_params! { ":id": id, ":now": now.to_string() })?;
-    conn.prepare_cached(
+        params! { ":id": id, ":now": now },
+    )?;
+    conn.run(
         "UPDATE pulls SET change_id = NULL, is_judged = 1, next_read = NULL, etag = NULL, marks = '{}', failures = 0,
              description = NULL, issue = NULL,
              trouble = NULL, slow_reads = 0, kept_pages = '{}', passed_over = :why
          WHERE change_id = :id",
-    )?
-    .execute(named_params! { ":id": id, ":why": had_its_turn(id) })?;
-    Ok(())
+        params! { ":id": id, ":why": had_its_turn(id) },
+    )
 }
 
 fn had_its_turn(change_id: &str) -> String {
@@ -394,16 +384,12 @@ pub(crate) fn pruned_pull(
     project_id: &ProjectId,
     number: i64,
 ) -> Result<Option<String>> {
-    let mut statement = conn.prepare_cached(
+    let pruned = conn.optional(
         "SELECT change_id FROM pruned_pulls WHERE project_id = :project_id AND number = :number",
+        params! { ":project_id": project_id, ":number": number },
+        |row| row.get::<String>(0),
     )?;
-    let mut found =
-        statement.query(named_params! { ":project_id": project_id.as_str(), ":number": number })?;
-    Ok(found
-        .next()?
-        .map(|row| row.get::<_, String>(0))
-        .transpose()?
-        .map(|id| had_its_turn(&id)))
+    Ok(pruned.map(|id| had_its_turn(&id)))
 }
 
 /// When a change of this id was pruned.
@@ -418,12 +404,11 @@ pub(crate) fn pruned_at(conn: &Connection, id: &str) -> Result<Option<Time>> {
 
 /// What pruned changes may still have outside of the blackboard.
 pub(crate) fn sweeps(conn: &Connection) -> Result<Vec<Remnant>> {
-    let mut statement =
-        conn.prepare_cached("SELECT * FROM sweeps ORDER BY created_at, kind, path")?;
-    let found = statement
-        .query_map([], Remnant::from_row)?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(found)
+    conn.all(
+        "SELECT * FROM sweeps ORDER BY created_at, kind, path",
+        &[],
+        Remnant::from_row,
+    )
 }
 
 /// They are gone, or not ours to remove.
@@ -435,11 +420,9 @@ pub(crate) fn swept(conn: &Connection, remnants: &[Remnant]) -> Result<()> {
         proof: _,
     } in remnants
     {
-        conn.prepare_cached(
+        conn.execute(
             "DELETE FROM sweeps WHERE kind = :kind AND path = :path AND repository = :repository",
-        )?
-        .execute(
-            named_params! { ":kind": kind.as_str(), ":path": path, ":repository": repository },
+            params! { ":kind": kind, ":path": path, ":repository": repository },
         )?;
     }
     Ok(())
@@ -447,50 +430,52 @@ pub(crate) fn swept(conn: &Connection, remnants: &[Remnant]) -> Result<()> {
 
 /// Whether any change has this worktree.
 pub(crate) fn worktree_is_used(conn: &Connection, worktree: &str) -> Result<bool> {
-    Ok(conn
-        .prepare_cached("SELECT 1 FROM changes WHERE worktree = :worktree")?
-        .exists(named_params! { ":worktree": worktree })?)
+    conn.exists(
+        "SELECT 1 FROM changes WHERE worktree = :worktree",
+        params! { ":worktree": worktree },
+    )
 }
 
 /// Whether another change, live or only not to be pruned yet, has this worktree too.
 pub(crate) fn worktree_is_shared(conn: &Connection, change: &Change) -> Result<bool> {
-    Ok(conn
-        .prepare_cached("SELECT 1 FROM changes WHERE worktree = :worktree AND change_id <> :id")?
-        .exists(named_params! { ":worktree": change.worktree, ":id": change.change_id.as_str() })?)
+    conn.exists(
+        "SELECT 1 FROM changes WHERE worktree = :worktree AND change_id <> :id",
+        params! { ":worktree": change.worktree, ":id": change.change_id },
+    )
 }
 
 /// The ids of its events as JSON: also of those that were appended by hand about it, its items and its runs without
 /// naming it, and of what was said about them.
 fn ids_of(conn: &Connection, id: &ChangeId) -> Result<String> {
-    let ids: String = conn
-        .prepare_cached(
-            "SELECT coalesce(json_group_array(id), '[]') FROM (
-                 SELECT id FROM events WHERE change_id = :id
-                 UNION
-                 SELECT event_id FROM rejections WHERE change_id = :id
-                 UNION
-                 SELECT id FROM events WHERE target_type = 'change' AND target_id = :id AND change_id IS NULL
-                     AND event_type <> 'pruned'
-                 UNION
-                 SELECT events.id FROM work_items CROSS JOIN events
-                     ON events.target_type = 'work_item' AND events.target_id = work_items.item_id
-                 WHERE work_items.change_id = :id AND events.change_id IS NULL
-                 UNION
-                 SELECT events.id FROM runs CROSS JOIN events
-                     ON events.target_type = 'run' AND events.target_id = runs.run_id
-                 WHERE runs.change_id = :id AND events.change_id IS NULL)",
-        )?
-        .query_row(named_params! { ":id": id.as_str() }, |row| row.get(0))?;
-    Ok(conn
-        .prepare_cached(
-            "SELECT json_group_array(id) FROM (
-                 SELECT value AS id FROM json_each(:ids)
-                 UNION
-                 SELECT events.id FROM json_each(:ids) CROSS JOIN events
-                     ON events.target_type = 'event' AND events.target_id = CAST(json_each.value AS TEXT)
-                 WHERE events.change_id IS NULL)",
-        )?
-        .query_row(named_params! { ":ids": ids }, |row| row.get(0))?)
+    let ids: String = conn.one(
+        "SELECT coalesce(json_group_array(id), '[]') FROM (
+         SELECT id FROM events WHERE change_id = :id
+         UNION
+         SELECT event_id FROM rejections WHERE change_id = :id
+         UNION
+         SELECT id FROM events WHERE target_type = 'change' AND target_id = :id AND change_id IS NULL
+             AND event_type <> 'pruned'
+         UNION
+         SELECT events.id FROM work_items CROSS JOIN events
+             ON events.target_type = 'work_item' AND events.target_id = work_items.item_id
+         WHERE work_items.change_id = :id AND events.change_id IS NULL
+         UNION
+         SELECT events.id FROM runs CROSS JOIN events
+             ON events.target_type = 'run' AND events.target_id = runs.run_id
+         WHERE runs.change_id = :id AND events.change_id IS NULL)",
+        params! { ":id": id },
+        |row| row.get(0),
+    )?;
+    conn.one(
+        "SELECT json_group_array(id) FROM (
+         SELECT value AS id FROM json_each(:ids)
+         UNION
+         SELECT events.id FROM json_each(:ids) CROSS JOIN events
+             ON events.target_type = 'event' AND events.target_id = CAST(json_each.value AS TEXT)
+         WHERE events.change_id IS NULL)",
+        params! { ":ids": ids },
+        |row| row.get(0),
+    )
 }
 
 /// The change, if it is still there.

@@ -1,11 +1,10 @@
 //! Rejections: what `work_rejected` events become. Each event becomes exactly one row, or one `skipped` event that
 //! says why not; no row is ever lost on the way to a fix, a person, or a reason.
 
-use rusqlite::{Connection, OptionalExtension as _, named_params};
-
 use super::{BoardError, Result, changes, escalate, from_row};
 use crate::blackboard::connection::savepoint::apart;
 use crate::blackboard::operator::operator_actions;
+use crate::blackboard::sql::{Connection, params};
 use crate::blackboard::work::finish;
 use crate::change::{Change, ChangeId, State};
 use crate::clock::Time;
@@ -31,16 +30,11 @@ pub(crate) fn take_in(
 ) -> Result<(i64, Vec<TakenIn>)> {
     let mut events: Vec<Event> = Vec::new();
     for event_type in types {
-        let mut statement = conn.prepare_cached(
+        events.extend(conn.all(
             "SELECT * FROM events WHERE event_type = :event_type AND id > :cursor ORDER BY id",
-        )?;
-        let found = statement.query_map(
-            named_params! { ":event_type": event_type.as_str(), ":cursor": cursor },
+            params! { ":event_type": event_type, ":cursor": cursor },
             from_row::event,
-        )?;
-        for event in found {
-            events.push(event?);
-        }
+        )?);
     }
     events.sort_by_key(|event| event.id);
     let mut newest = cursor;
@@ -78,13 +72,12 @@ fn take_in_one(conn: &Connection, event: &Event, now: Time) -> Result<Option<Tak
 
 /// Another evaluator, or this one before it lost its cursor, has dealt with the event.
 fn was_taken_in(conn: &Connection, event: &Event) -> Result<bool> {
-    Ok(conn
-        .prepare_cached(
-            "SELECT 1 FROM rejections WHERE event_id = :id
-             UNION ALL
-             SELECT 1 FROM events WHERE target_type = 'event' AND target_id = CAST(:id AS TEXT) AND actor_id = 'remand'",
-        )?
-        .exists(named_params! { ":id": event.id })?)
+    conn.exists(
+        "SELECT 1 FROM rejections WHERE event_id = :id
+         UNION ALL
+         SELECT 1 FROM events WHERE target_type = 'event' AND target_id = CAST(:id AS TEXT) AND actor_id = 'remand'",
+        params! { ":id": event.id },
+    )
 }
 
 fn reject(conn: &Connection, event: &Event, now: Time) -> Result<TakenIn> {
@@ -120,18 +113,18 @@ fn reject(conn: &Connection, event: &Event, now: Time) -> Result<TakenIn> {
         (RejectionState::Pending, None)
     };
     let rejection_id = from_row::next_id(conn, "j")?;
-    conn.prepare_cached(
+    conn.execute(
         "INSERT INTO rejections (rejection_id, event_id, change_id, state, by_person, reason)
          VALUES (:rejection_id, :event_id, :change_id, :state, :by_person, :reason)",
-    )?
-    .execute(named_params! {
-        ":rejection_id": rejection_id,
-        ":event_id": event.id,
-        ":change_id": change.change_id.as_str(),
-        ":state": state.as_str(),
-        ":by_person": begins_round(event),
-        ":reason": reason,
-    })?;
+        params! {
+            ":rejection_id": rejection_id,
+            ":event_id": event.id,
+            ":change_id": change.change_id,
+            ":state": state,
+            ":by_person": begins_round(event),
+            ":reason": reason,
+        },
+    )?;
     let rejected = event.body::<body::WorkRejected>().unwrap_or_default();
     if rejected.supersedes {
         // What came in after the event was written is not in it, and stays.
@@ -267,23 +260,20 @@ fn skip(
 }
 
 fn supersede_older(conn: &Connection, change_id: &ChangeId, to: i64, by: &str) -> Result<()> {
-    conn.prepare_cached(
+    conn.run(
         "UPDATE rejections SET state = 'superseded', reason = 'superseded by ' || :by
          WHERE change_id = :change_id AND event_id <= :to AND state IN ('pending', 'escalated')",
-    )?
-    .execute(named_params! { ":by": by, ":change_id": change_id.as_str(), ":to": to })?;
-    Ok(())
+        params! { ":by": by, ":change_id": change_id, ":to": to },
+    )
 }
 
 /// Changes with something pending: the evaluator's work list, whose length does not grow with history.
 pub(crate) fn pending_changes(conn: &Connection) -> Result<Vec<ChangeId>> {
-    let mut statement = conn.prepare_cached(
+    conn.all(
         "SELECT DISTINCT change_id FROM rejections WHERE state = 'pending' ORDER BY change_id",
-    )?;
-    let ids = statement
-        .query_map([], |row| row.get::<_, String>(0).map(ChangeId::new))?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(ids)
+        &[],
+        |row| row.get(0),
+    )
 }
 
 /// The rejections of a change in one state, oldest first; all of them when no state is given.
@@ -292,48 +282,32 @@ pub(crate) fn rejections_of(
     id: &ChangeId,
     state: Option<RejectionState>,
 ) -> Result<Vec<Rejection>> {
-    let mut statement = conn.prepare_cached(
-        "SELECT j.*, e.summary, e.metadata FROM rejections j JOIN events e ON e.id = j.event_id
-         WHERE j.change_id = :change_id AND (:state IS NULL OR j.state = :state) ORDER BY j.event_id",
-    )?;
-    let found = statement
-        .query_map(
-            named_params! { ":change_id": id.as_str(), ":state": state.map(RejectionState::as_str) },
-            from_row::rejection,
-        )?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(found)
+    conn.all(
+        from_row::select_rejections!("WHERE j.change_id = :change_id AND (:state IS NULL OR j.state = :state) ORDER BY j.event_id"),
+        params! { ":change_id": id, ":state": state },
+        from_row::rejection,
+    )
 }
 
 /// What waits for a fix or a person and is not from our own review, oldest first.
 pub(super) fn waiting_from_outside(conn: &Connection, id: &ChangeId) -> Result<Vec<Rejection>> {
-    let mut statement = conn.prepare_cached(
-        "SELECT j.*, e.summary, e.metadata FROM rejections j JOIN events e ON e.id = j.event_id
-         WHERE j.change_id = :change_id AND j.state IN ('pending', 'escalated')
-           AND (e.actor_id <> 'remand' OR j.by_person) ORDER BY j.event_id",
-    )?;
-    let found = statement
-        .query_map(
-            named_params! { ":change_id": id.as_str() },
-            from_row::rejection,
-        )?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(found)
+    conn.all(
+        from_row::select_rejections!(
+            "WHERE j.change_id = :change_id AND j.state IN ('pending', 'escalated')
+                 AND (e.actor_id <> 'remand' OR j.by_person) ORDER BY j.event_id"
+        ),
+        params! { ":change_id": id },
+        from_row::rejection,
+    )
 }
 
 /// The rejections that a fix is to answer, oldest first.
 pub(crate) fn rejections_in(conn: &Connection, item_id: &ItemId) -> Result<Vec<Rejection>> {
-    let mut statement = conn.prepare_cached(
-        "SELECT j.*, e.summary, e.metadata FROM rejections j JOIN events e ON e.id = j.event_id
-         WHERE j.item_id = :item_id ORDER BY j.event_id",
-    )?;
-    let found = statement
-        .query_map(
-            named_params! { ":item_id": item_id.as_str() },
-            from_row::rejection,
-        )?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(found)
+    conn.all(
+        from_row::select_rejections!("WHERE j.item_id = :item_id ORDER BY j.event_id"),
+        params! { ":item_id": item_id },
+        from_row::rejection,
+    )
 }
 
 /// What is pending or in a fix ends in another way, with the reason.
@@ -343,33 +317,28 @@ pub(super) fn settle_open(
     to: RejectionState,
     reason: &str,
 ) -> Result<()> {
-    conn.prepare_cached(
+    conn.run(
         "UPDATE rejections SET state = :to, reason = :reason
          WHERE change_id = :change_id AND state IN ('pending', 'in_fix')",
-    )?
-    .execute(
-        named_params! { ":to": to.as_str(), ":reason": reason, ":change_id": change_id.as_str() },
-    )?;
-    Ok(())
+        params! { ":to": to, ":reason": reason, ":change_id": change_id },
+    )
 }
 
 /// A fix that will never run: what it was to answer ends with the reason.
 pub(super) fn settle_fix(conn: &Connection, item_id: &ItemId, reason: &str) -> Result<()> {
-    conn.prepare_cached(
+    conn.run(
         "UPDATE rejections SET state = 'skipped', reason = :reason WHERE item_id = :item_id AND state = 'in_fix'",
-    )?
-    .execute(named_params! { ":reason": reason, ":item_id": item_id.as_str() })?;
-    Ok(())
+        params! { ":reason": reason, ":item_id": item_id },
+    )
 }
 
 /// A person ended it: what is pending, in a fix, or was waiting for that person is answered by it.
 pub(super) fn settle_all(conn: &Connection, change_id: &ChangeId, reason: &str) -> Result<()> {
-    conn.prepare_cached(
+    conn.run(
         "UPDATE rejections SET state = 'skipped', reason = :reason
          WHERE change_id = :change_id AND state IN ('pending', 'in_fix', 'escalated')",
-    )?
-    .execute(named_params! { ":reason": reason, ":change_id": change_id.as_str() })?;
-    Ok(())
+        params! { ":reason": reason, ":change_id": change_id },
+    )
 }
 
 /// A person wants the failed item tried again: its own rejections are in it as before, and what else waited for that
@@ -379,12 +348,11 @@ pub(super) fn reopen_escalated(
     change_id: &ChangeId,
     item_id: &ItemId,
 ) -> Result<()> {
-    conn.prepare_cached(
+    conn.run(
         "UPDATE rejections SET state = CASE WHEN item_id IS NULL THEN 'pending' ELSE 'in_fix' END, reason = NULL
          WHERE change_id = :change_id AND state = 'escalated' AND (item_id IS NULL OR item_id = :item_id)",
-    )?
-    .execute(named_params! { ":change_id": change_id.as_str(), ":item_id": item_id.as_str() })?;
-    Ok(())
+        params! { ":change_id": change_id, ":item_id": item_id },
+    )
 }
 
 /// The fixes that rejections which ended so were in.
@@ -407,18 +375,12 @@ pub(super) fn take_up_again(
     (state, reason): (RejectionState, Option<&str>),
     fix: Option<&ItemId>,
 ) -> Result<()> {
-    conn.prepare_cached(
+    conn.run(
         "UPDATE rejections SET state = CASE WHEN item_id = :fix THEN 'in_fix' ELSE 'pending' END,
              item_id = CASE WHEN item_id = :fix THEN item_id END, reason = NULL
          WHERE change_id = :change_id AND state = :state AND (:reason IS NULL OR reason = :reason)",
-    )?
-    .execute(named_params! {
-        ":fix": fix.map(ItemId::as_str),
-        ":change_id": change_id.as_str(),
-        ":state": state.as_str(),
-        ":reason": reason,
-    })?;
-    Ok(())
+        params! { ":fix": fix, ":change_id": change_id, ":state": state, ":reason": reason },
+    )
 }
 
 /// What ended with its pull request waits for a person as it did before.
@@ -428,27 +390,27 @@ pub(super) fn wait_again(
     ended: &str,
     reason: &str,
 ) -> Result<()> {
-    conn.prepare_cached(
+    conn.run(
         "UPDATE rejections SET state = 'escalated', reason = :reason
          WHERE change_id = :change_id AND state = 'skipped' AND reason = :ended",
-    )?
-    .execute(
-        named_params! { ":reason": reason, ":change_id": change_id.as_str(), ":ended": ended },
-    )?;
-    Ok(())
+        params! { ":reason": reason, ":change_id": change_id, ":ended": ended },
+    )
 }
 
 /// Somebody pushed while the pull request was closed: our own rejections of the old head stay where they are, and those of
 /// people too if they were waiting for a person. One fix for both is for both still.
 pub(super) fn answer_by_push(conn: &Connection, change_id: &ChangeId, left: State) -> Result<()> {
-    conn.prepare_cached(
+    conn.run(
         "UPDATE rejections SET reason = 'somebody pushed while the PR was closed'
          WHERE change_id = :change_id AND state = 'skipped' AND reason = :closed
              AND (:all OR (by_person = 0 AND NOT EXISTS (
                  SELECT 1 FROM rejections twin WHERE twin.item_id = rejections.item_id AND twin.by_person = 1)))",
-    )?
-    .execute(named_params! { ":change_id": change_id.as_str(), ":closed": crate::blackboard::forge::reopen::CLOSED, ":all": left == State::Escalated })?;
-    Ok(())
+        params! {
+            ":change_id": change_id,
+            ":closed": crate::blackboard::forge::reopen::CLOSED,
+            ":all": left == State::Escalated,
+        },
+    )
 }
 
 /// A new rejection reaches a change that had been approved: it goes back into the loop.
@@ -471,14 +433,8 @@ pub(super) fn reopen_for_rejection(
 
 /// Whether an event of these types waits behind the cursor: the question of a quiet tick.
 pub(crate) fn any_since(conn: &Connection, event_type: EventType, cursor: i64) -> Result<bool> {
-    Ok(conn
-        .prepare_cached(
-            "SELECT 1 FROM events WHERE event_type = :event_type AND id > :cursor LIMIT 1",
-        )?
-        .query_row(
-            named_params! { ":event_type": event_type.as_str(), ":cursor": cursor },
-            |_| Ok(()),
-        )
-        .optional()?
-        .is_some())
+    conn.exists(
+        "SELECT 1 FROM events WHERE event_type = :event_type AND id > :cursor LIMIT 1",
+        params! { ":event_type": event_type, ":cursor": cursor },
+    )
 }

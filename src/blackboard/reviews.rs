@@ -1,15 +1,13 @@
 //! Finished reviews and the findings in them.
 
-use rusqlite::{Connection, OptionalExtension as _, Row, named_params};
 use serde::Serialize;
 
 use super::{Result, from_row};
+use crate::blackboard::sql::{self, Connection, Json, Row, params};
 use crate::blackboard::work::finish::ReviewDone;
 use crate::change::{Change, ChangeId};
 use crate::clock::Time;
-use crate::finding::{
-    Category, Finding, FindingId, Outcome, Resolution, ReviewId, Severity, Verdict,
-};
+use crate::finding::{Finding, FindingId, Outcome, Resolution, ReviewId, Verdict};
 use crate::work::ItemId;
 
 /// A review as it is stored.
@@ -71,7 +69,7 @@ pub(super) fn insert_review(
         .filter(|f| f.severity.blocks_at(done.threshold))
         .map(Finding::fingerprint)
         .collect();
-    let mut statement = conn.prepare_cached(
+    let review_id = conn.one(
         "INSERT INTO reviews (review_id, change_id, item_id, cycle, head, base, tree, files, lines, verdict, raw_verdict,
              dialect, reason, summary, body, blocking, agent, model, created_at)
          VALUES (:review_id, :change_id, :item_id, :cycle, :head, :base, :tree, :files, :lines, :verdict, :raw_verdict,
@@ -81,29 +79,29 @@ pub(super) fn insert_review(
              summary = :summary, body = :body, blocking = :blocking, agent = :agent, model = :model, created_at = :now
          WHERE reviews.verdict = 'unclear'
          RETURNING review_id",
+        params! {
+            ":review_id": review_id,
+            ":change_id": change.change_id,
+            ":item_id": item_id,
+            ":cycle": change.budget.fix_cycle,
+            ":head": done.head,
+            ":base": done.base,
+            ":tree": done.tree,
+            ":files": Json(&done.files),
+            ":lines": done.lines,
+            ":verdict": done.verdict,
+            ":raw_verdict": done.raw_verdict,
+            ":dialect": done.dialect,
+            ":reason": done.reason,
+            ":summary": done.summary,
+            ":body": done.body,
+            ":blocking": Json(&blocking),
+            ":agent": done.agent,
+            ":model": done.model,
+            ":now": now,
+        },
+        |row| row.get(0),
     )?;
-    let stored = named_params! {
-        ":review_id": review_id.as_str(),
-        ":change_id": change.change_id.as_str(),
-        ":item_id": item_id.as_str(),
-        ":cycle": change.budget.fix_cycle,
-        ":head": done.head,
-        ":base": done.base,
-        ":tree": done.tree,
-        ":files": serde_json::to_string(&done.files)?,
-        ":lines": done.lines,
-        ":verdict": done.verdict.as_str(),
-        ":raw_verdict": done.raw_verdict.map(Verdict::as_str),
-        ":dialect": done.dialect,
-        ":reason": done.reason,
-        ":summary": done.summary,
-        ":body": done.body,
-        ":blocking": serde_json::to_string(&blocking)?,
-        ":agent": done.agent,
-        ":model": done.model,
-        ":now": now.to_string(),
-    };
-    let review_id = ReviewId::new(statement.query_row(stored, |row| row.get::<_, String>(0))?);
     // What was not clear enough for a verdict is not clear enough for the ledger.
     let clear = done
         .findings
@@ -123,17 +121,18 @@ fn upsert_finding(
     review_id: &ReviewId,
     finding: &Finding,
 ) -> Result<()> {
-    let known: Option<String> = conn
-        .prepare_cached("SELECT finding_id FROM findings WHERE change_id = :change_id AND fingerprint = :fingerprint")?
-        .query_row(named_params! { ":change_id": change_id.as_str(), ":fingerprint": finding.fingerprint() }, |row| {
+    let known: Option<String> = conn.optional(
+        "SELECT finding_id FROM findings WHERE change_id = :change_id AND fingerprint = :fingerprint",
+        params! { ":change_id": change_id, ":fingerprint": finding.fingerprint() },
+        |row| {
             row.get(0)
-        })
-        .optional()?;
+        },
+    )?;
     let finding_id = match known {
         Some(id) => id,
         None => from_row::next_id(conn, "f")?,
     };
-    conn.prepare_cached(
+    conn.run(
         "INSERT INTO findings (finding_id, change_id, fingerprint, severity, category, path, line, text, suggestion,
              outcome, first_review, last_review)
          VALUES (:finding_id, :change_id, :fingerprint, :severity, :category, :path, :line, :text, :suggestion,
@@ -141,20 +140,19 @@ fn upsert_finding(
          ON CONFLICT (change_id, fingerprint) DO UPDATE SET severity = :severity, category = :category, line = :line,
              text = :text, suggestion = :suggestion, last_review = :review_id, resolution = NULL,
              outcome = CASE WHEN outcome = 'waived' THEN 'waived' ELSE 'open' END",
-    )?
-    .execute(named_params! {
-        ":finding_id": finding_id,
-        ":change_id": change_id.as_str(),
-        ":fingerprint": finding.fingerprint(),
-        ":severity": finding.severity.as_str(),
-        ":category": finding.category.as_str(),
-        ":path": finding.path,
-        ":line": finding.line,
-        ":text": finding.text,
-        ":suggestion": finding.suggestion,
-        ":review_id": review_id.as_str(),
-    })?;
-    Ok(())
+        params! {
+            ":finding_id": finding_id,
+            ":change_id": change_id,
+            ":fingerprint": finding.fingerprint(),
+            ":severity": finding.severity,
+            ":category": finding.category,
+            ":path": finding.path,
+            ":line": finding.line,
+            ":text": finding.text,
+            ":suggestion": finding.suggestion,
+            ":review_id": review_id,
+        },
+    )
 }
 
 /// Findings of earlier reviews become what was decided about them; the rest stays as it is.
@@ -198,17 +196,11 @@ fn store_outcome(
     resolution: Option<Resolution>,
     note: Option<&str>,
 ) -> Result<()> {
-    conn.prepare_cached(
+    conn.run(
         "UPDATE findings SET outcome = :outcome, resolution = :resolution, note = coalesce(:note, note)
          WHERE finding_id = :id",
-    )?
-    .execute(named_params! {
-        ":outcome": outcome.as_str(),
-        ":resolution": resolution.map(Resolution::as_str),
-        ":note": note,
-        ":id": id.as_str(),
-    })?;
-    Ok(())
+        params! { ":outcome": outcome, ":resolution": resolution, ":note": note, ":id": id },
+    )
 }
 
 /// Findings that still ask for something: open, or answered and not yet judged.
@@ -221,15 +213,13 @@ pub(crate) fn heads_of_findings(
     conn: &Connection,
     change_id: &ChangeId,
 ) -> Result<Vec<(FindingId, String)>> {
-    let mut statement = conn.prepare_cached(
+    conn.all(
         "SELECT finding_id, head FROM findings JOIN reviews ON review_id = last_review WHERE findings.change_id = :id",
-    )?;
-    let heads = statement
-        .query_map(named_params! { ":id": change_id.as_str() }, |row| {
-            Ok((FindingId::new(row.get::<_, String>(0)?), row.get(1)?))
-        })?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(heads)
+        params! { ":id": change_id },
+        |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        },
+    )
 }
 
 pub(crate) fn finding_list(conn: &Connection, change_id: &ChangeId) -> Result<Vec<OpenFinding>> {
@@ -251,52 +241,49 @@ fn findings(
 ) -> Result<Vec<OpenFinding>> {
     let (sql, review) = match which {
         Which::Of(review) => (
-            "SELECT * FROM findings WHERE change_id = ?1 AND last_review = ?2",
+            "SELECT * FROM findings WHERE change_id = :id AND last_review = :review",
             review.as_str(),
         ),
         Which::NotOf(review) => (
-            "SELECT * FROM findings WHERE change_id = ?1 AND last_review <> ?2",
+            "SELECT * FROM findings WHERE change_id = :id AND last_review <> :review",
             review.as_str(),
         ),
         Which::Open => (
-            "SELECT * FROM findings WHERE change_id = ?1 AND ?2 = '' AND outcome IN ('open', 'addressed', 'disputed')",
+            "SELECT * FROM findings WHERE change_id = :id AND :review = '' AND outcome IN ('open', 'addressed', 'disputed')",
             "",
         ),
         Which::All => (
-            "SELECT * FROM findings WHERE change_id = ?1 AND ?2 = ''",
+            "SELECT * FROM findings WHERE change_id = :id AND :review = ''",
             "",
         ),
     };
-    let mut statement = conn.prepare_cached(sql)?;
-    let mut found: Vec<OpenFinding> = statement
-        .query_map([change_id.as_str(), review], finding_row)?
-        .collect::<std::result::Result<_, _>>()?;
+    let mut found: Vec<OpenFinding> = conn.all(
+        sql,
+        params! { ":id": change_id, ":review": review },
+        finding_row,
+    )?;
     found.sort_by_key(|f| (f.finding_id.as_str().len(), f.finding_id.clone()));
     Ok(found)
 }
 
 /// All reviews of a change, oldest first.
 pub(crate) fn reviews_of(conn: &Connection, change_id: &ChangeId) -> Result<Vec<PastReview>> {
-    let mut statement = conn.prepare_cached(
+    conn.all(
         "SELECT * FROM reviews WHERE change_id = :id ORDER BY length(review_id), review_id",
-    )?;
-    let reviews = statement
-        .query_map(named_params! { ":id": change_id.as_str() }, review_row)?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(reviews)
+        params! { ":id": change_id },
+        review_row,
+    )
 }
 
 /// The reviews that count for "no progress": those since a person last spoke.
 pub(crate) fn history(conn: &Connection, change_id: &ChangeId) -> Result<Vec<PastReview>> {
-    let mut statement = conn.prepare_cached(
+    conn.all(
         "SELECT reviews.* FROM reviews JOIN changes USING (change_id)
          WHERE change_id = :id AND (progress_since IS NULL OR reviews.created_at > progress_since)
          ORDER BY length(review_id), review_id",
-    )?;
-    let reviews = statement
-        .query_map(named_params! { ":id": change_id.as_str() }, review_row)?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(reviews)
+        params! { ":id": change_id },
+        review_row,
+    )
 }
 
 pub(crate) fn last_review(conn: &Connection, change_id: &ChangeId) -> Result<Option<PastReview>> {
@@ -309,57 +296,50 @@ pub(crate) fn review_of_head(
     change_id: &ChangeId,
     head: &str,
 ) -> Result<Option<PastReview>> {
-    Ok(conn
-        .prepare_cached(
-            "SELECT * FROM reviews WHERE change_id = :id AND head = :head AND verdict IN ('approved', 'changes_requested')
-                 AND NOT EXISTS (SELECT 1 FROM events WHERE events.change_id = :id AND event_type = 'pr_changed'
-                     AND metadata ->> 'what' = 'retargeted' AND timestamp >= reviews.created_at)
-             ORDER BY length(review_id) DESC, review_id DESC LIMIT 1",
-        )?
-        .query_row(named_params! { ":id": change_id.as_str(), ":head": head }, review_row)
-        .optional()?)
+    conn.optional(
+        "SELECT * FROM reviews WHERE change_id = :id AND head = :head AND verdict IN ('approved', 'changes_requested')
+             AND NOT EXISTS (SELECT 1 FROM events WHERE events.change_id = :id AND event_type = 'pr_changed'
+                 AND metadata ->> 'what' = 'retargeted' AND timestamp >= reviews.created_at)
+         ORDER BY length(review_id) DESC, review_id DESC LIMIT 1",
+        params! { ":id": change_id, ":head": head },
+        review_row,
+    )
 }
 
-pub(super) fn review_row(row: &Row<'_>) -> std::result::Result<PastReview, rusqlite::Error> {
-    let blocking = from_row::json(row, "blocking")?;
-    let blocking = blocking.as_array().map(|list| {
-        list.iter()
-            .filter_map(|v| v.as_str().map(str::to_owned))
-            .collect()
-    });
+pub(super) fn review_row(row: &Row<'_>) -> sql::Result<PastReview> {
     Ok(PastReview {
-        review_id: ReviewId::new(row.get::<_, String>("review_id")?),
-        item_id: ItemId::new(row.get::<_, String>("item_id")?),
+        review_id: row.get("review_id")?,
+        item_id: row.get("item_id")?,
         cycle: row.get("cycle")?,
         head: row.get("head")?,
         base: row.get("base")?,
         tree: row.get("tree")?,
-        verdict: from_row::word(row, "verdict")?,
-        raw_verdict: from_row::word_or_none(row, "raw_verdict")?,
+        verdict: row.get("verdict")?,
+        raw_verdict: row.get("raw_verdict")?,
         dialect: row.get("dialect")?,
         reason: row.get("reason")?,
         summary: row.get("summary")?,
         body: row.get("body")?,
-        files: from_row::json(row, "files")?,
-        blocking: blocking.unwrap_or_default(),
-        created_at: from_row::time(row, "created_at")?,
+        files: row.get("files")?,
+        blocking: row.get::<Json<_>>("blocking")?.0,
+        created_at: row.get("created_at")?,
     })
 }
 
-pub(super) fn finding_row(row: &Row<'_>) -> std::result::Result<OpenFinding, rusqlite::Error> {
+pub(super) fn finding_row(row: &Row<'_>) -> sql::Result<OpenFinding> {
     Ok(OpenFinding {
-        finding_id: FindingId::new(row.get::<_, String>("finding_id")?),
+        finding_id: row.get("finding_id")?,
         finding: Finding {
-            severity: from_row::word::<Severity>(row, "severity")?,
-            category: from_row::word::<Category>(row, "category")?,
+            severity: row.get("severity")?,
+            category: row.get("category")?,
             path: row.get("path")?,
             line: row.get("line")?,
             text: row.get("text")?,
             suggestion: row.get("suggestion")?,
             ..Finding::default()
         },
-        outcome: from_row::word(row, "outcome")?,
+        outcome: row.get("outcome")?,
         note: row.get("note")?,
-        resolution: from_row::word_or_none(row, "resolution")?,
+        resolution: row.get("resolution")?,
     })
 }

@@ -23,8 +23,6 @@ use crate::work::{Ended, ItemId, LeftOut, PlanSource, PromptCut, RejectionId, Ru
 /// The metadata of one event type.
 pub(crate) trait Body: Serialize + DeserializeOwned + Default {
     const TYPE: EventType;
-    /// The keys in the order of declaration.
-    const KEYS: &'static [&'static str];
 }
 
 /// Declares the metadata of event types. Keys before the semicolon are always written, those after it only when they
@@ -54,7 +52,6 @@ macro_rules! bodies {
 
             impl Body for $name {
                 const TYPE: EventType = EventType::$name;
-                const KEYS: &'static [&'static str] = &[$(stringify!($always),)* $($(stringify!($some),)+)?];
             }
 
             impl From<$name> for (EventType, Value) {
@@ -65,9 +62,11 @@ macro_rules! bodies {
             }
         )+
 
-        /// The documented keys of each event type.
+        /// The keys of each event type, in the order of declaration.
         #[cfg(test)]
-        pub(crate) const KEYS: &[(EventType, &[&str])] = &[$((EventType::$name, $name::KEYS)),+];
+        pub(crate) const KEYS: &[(EventType, &[&str])] = &[
+            $((EventType::$name, &[$(stringify!($always),)* $($(stringify!($some),)+)?])),+
+        ];
     };
 }
 

@@ -92,26 +92,24 @@ fn the_documents_list_exactly_the_keys_of_each_event() {
 /// Lines like `--   work_failed        {item_id, source, wip?}   remark`, which may go on.
 fn listed_in_schema(text: &str) -> Vec<(String, Vec<String>)> {
     let mut found: Vec<(String, Vec<String>)> = Vec::new();
-    let mut open = false;
+    let mut is_open = false;
     for line in text.lines().filter_map(|line| line.strip_prefix("--   ")) {
         let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
-        let rest = if name.parse::<EventType>().is_ok() && rest.trim_start().starts_with('{') {
-            found.push((name.to_owned(), Vec::new()));
-            open = true;
-            rest.trim_start().trim_start_matches('{')
-        } else if open {
-            line
-        } else {
-            continue;
+        let rest = rest.trim_start();
+        let keys = match rest.strip_prefix('{') {
+            Some(keys) if name.parse::<EventType>().is_ok() => {
+                found.push((name.to_owned(), Vec::new()));
+                keys
+            }
+            _ if is_open => line,
+            _ => continue,
         };
-        let (keys, closed) = rest
-            .split_once('}')
-            .map_or((rest, false), |(keys, _)| (keys, true));
+        is_open = !keys.contains('}');
+        let keys = keys.split('}').next().unwrap_or_default().split(',');
+        let keys = keys.map(|key| key.trim().trim_end_matches('?').to_owned());
         if let Some((_, all)) = found.last_mut() {
-            let keys = keys.split(',').map(|key| key.trim().trim_end_matches('?'));
-            all.extend(keys.filter(|key| !key.is_empty()).map(str::to_owned));
+            all.extend(keys.filter(|key| !key.is_empty()));
         }
-        open = !closed;
     }
     found
 }

@@ -2,11 +2,11 @@
 //! only one with SQL.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use rusqlite::types::ValueRef;
 use tempfile::TempDir;
 
+use crate::blackboard::sql::params;
 use crate::blackboard::{Conn, Result, SyncDb};
 use crate::clock::Time;
 use crate::finding::FindingId;
@@ -49,11 +49,15 @@ impl Engine {
         summary: &str,
     ) -> i64 {
         self.write(|conn| {
-            conn.execute(
-                "INSERT INTO events (event_type, target_type, target_id, summary) VALUES (?1, ?2, ?3, ?4)",
-                [event_type, target.0, target.1, summary],
-            )?;
-            Ok(conn.last_insert_rowid())
+            conn.insert(
+                "INSERT INTO events (event_type, target_type, target_id, summary) VALUES (:type, :target_type, :id, :summary)",
+                params! {
+                    ":type": event_type,
+                    ":target_type": target.0,
+                    ":id": target.1,
+                    ":summary": summary,
+                },
+            )
         })
         .unwrap()
     }
@@ -62,7 +66,7 @@ impl Engine {
     pub(in crate::blackboard) fn refuses(&mut self, forbidden: Forbidden) {
         let (sql, says) = forbidden.by_hand();
         let error = self
-            .write(|conn| Ok(conn.execute_batch(sql)?))
+            .write(|conn| conn.execute_batch(sql))
             .expect_err("this must be refused");
         let said = std::error::Error::source(&error)
             .map_or_else(|| error.to_string(), ToString::to_string);
@@ -72,11 +76,10 @@ impl Engine {
     /// A person waives a finding.
     pub(in crate::blackboard) fn waive(&mut self, id: &FindingId) {
         self.write(|conn| {
-            conn.execute(
-                "UPDATE findings SET outcome = 'waived' WHERE finding_id = ?1",
-                [id.as_str()],
-            )?;
-            Ok(())
+            conn.run(
+                "UPDATE findings SET outcome = 'waived' WHERE finding_id = :id",
+                params! { ":id": id },
+            )
         })
         .unwrap();
     }
@@ -84,8 +87,10 @@ impl Engine {
     /// The change has a pull request.
     pub(in crate::blackboard) fn with_pr(&mut self, number: i64) {
         self.write(|conn| {
-            conn.execute("UPDATE changes SET pr_number = ?1 + rowid", [number])?;
-            Ok(())
+            conn.run(
+                "UPDATE changes SET pr_number = :number + rowid",
+                params! { ":number": number },
+            )
         })
         .unwrap();
     }
@@ -133,40 +138,39 @@ impl Forbidden {
     }
 }
 
+/// A database as it lies on the disk, whatever is in it.
+#[expect(clippy::disallowed_methods, reason = "not opened as a blackboard")]
+pub(in crate::blackboard) fn bare(path: &Path) -> Conn {
+    Conn::new(rusqlite::Connection::open(path).unwrap())
+}
+
 /// Every row of every table, a line each.
 pub(in crate::blackboard) type Image = BTreeSet<String>;
 
 pub(in crate::blackboard) fn image(conn: &Conn) -> Image {
-    let mut tables = conn
-        .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
+    let names: Vec<String> = conn
+        .all(
+            "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name",
+            &[],
+            |row| row.get(0),
+        )
         .unwrap();
-    let names: Vec<String> = tables
-        .query_map([], |row| row.get(0))
-        .unwrap()
-        .map(std::result::Result::unwrap)
-        .collect();
-    let mut image = Image::new();
-    for name in names {
-        let mut rows = conn
-            .prepare(&format!("SELECT * FROM \"{name}\" ORDER BY 1"))
-            .unwrap();
-        let columns = rows.column_count();
-        let mut rows = rows.query([]).unwrap();
-        while let Some(row) = rows.next().unwrap() {
-            let mut text = name.clone();
-            for column in 0..columns {
-                text.push('|');
-                text.push_str(&match row.get_ref(column).unwrap() {
-                    ValueRef::Null => "null".into(),
-                    ValueRef::Integer(n) => n.to_string(),
-                    ValueRef::Real(x) => x.to_string(),
-                    ValueRef::Text(t) | ValueRef::Blob(t) => {
-                        String::from_utf8_lossy(t).into_owned()
-                    }
-                });
-            }
-            image.insert(text);
-        }
-    }
-    image
+    let of_table = |name: &String| {
+        let rows = rows_of(conn, name).into_iter();
+        rows.map(|row| format!("{name}|{row}")).collect::<Vec<_>>()
+    };
+    names.iter().flat_map(of_table).collect()
+}
+
+/// The rows of a table as literals of SQL, without the columns that are computed and so can't be inserted.
+pub(in crate::blackboard) fn rows_of(conn: &Conn, table: &str) -> Vec<String> {
+    let columns: String = conn
+        .one(
+            "SELECT group_concat('quote(\"' || name || '\")', ' || '','' || ') FROM pragma_table_info(:table)",
+            params! { ":table": table },
+            |row| row.get(0),
+        )
+        .unwrap();
+    let sql = format!("SELECT {columns} FROM \"{table}\"");
+    conn.all(sql.leak(), &[], |row| row.get(0)).unwrap()
 }

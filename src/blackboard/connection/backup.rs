@@ -2,14 +2,15 @@
 
 use std::path::Path;
 
+use rusqlite::ErrorCode;
 use rusqlite::backup::{Backup, StepResult};
-use rusqlite::{Connection, ErrorCode};
 
 use super::invariants::{Depth, Violation, violations};
 use super::{migrate, open};
 use crate::blackboard::BoardError;
 use crate::blackboard::ReadOnlyDb;
 use crate::blackboard::Result;
+use crate::blackboard::sql::{Begin, Connection};
 use crate::failpoint::crash_point;
 
 /// Pages that are copied between two looks at the progress: 4 MiB.
@@ -37,11 +38,12 @@ pub(crate) fn copy(from: &Path, to: &Path, mut tell: impl FnMut(Progress)) -> Re
     let mut source = source(from)?;
     // One read for all steps: without it every commit of the daemon would make the copy begin again, and beside a busy
     // one it would never end. Writers do not wait for a reader.
-    let snapshot = source.transaction()?;
+    let snapshot = source.begin(Begin::Read)?;
     crate::blackboard::newest_event(&snapshot)?;
     let mut copy = open::scratch(to)?;
     {
-        let backup = Backup::new(&snapshot, &mut copy).map_err(|source| of_copy(to, source))?;
+        let backup = Backup::new(snapshot.sqlite(), copy.sqlite_mut())
+            .map_err(|source| of_copy(to, source))?;
         loop {
             let step = backup.step(PAGES).map_err(|source| of_copy(to, source))?;
             crash_point!("backup.step");
@@ -67,7 +69,8 @@ pub(crate) fn copy(from: &Path, to: &Path, mut tell: impl FnMut(Progress)) -> Re
     }
     drop(snapshot);
     // One file that stands for itself; whoever works on it makes it a blackboard with a log of its own again.
-    copy.pragma_update(None, "journal_mode", "delete")
+    copy.sqlite()
+        .pragma_update(None, "journal_mode", "delete")
         .map_err(|source| of_copy(to, source))?;
     whole(to, &copy)
 }
@@ -92,7 +95,7 @@ fn is_read_only(error: &BoardError) -> bool {
     };
     source.as_ref().is_none_or(|source| {
         matches!(
-            source.sqlite_error_code(),
+            source.sqlite_code().map(|error| error.code),
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen)
         )
     })
@@ -100,8 +103,10 @@ fn is_read_only(error: &BoardError) -> bool {
 
 /// Looks at the copy as a stranger would.
 fn whole(path: &Path, copy: &Connection) -> Result<Copied> {
-    let pages = copy.pragma_query_value(None, "page_count", |row| row.get(0))?;
-    let events = copy.query_row("SELECT count(*) FROM events", [], |row| row.get(0))?;
+    let pages = copy
+        .sqlite()
+        .pragma_query_value(None, "page_count", |row| row.get(0))?;
+    let events = copy.one("SELECT count(*) FROM events", &[], |row| row.get(0))?;
     let found = violations(copy, Depth::Quick)?;
     if let Some(damage) = found.iter().find(|violation| violation.invariant == "I12") {
         return Err(open::unusable(
@@ -124,5 +129,5 @@ fn of_copy(path: &Path, source: rusqlite::Error) -> BoardError {
         Some(ErrorCode::SystemIoFailure) => "it can't be written",
         _ => return open::refused(path, source),
     };
-    open::unusable(path, problem.into(), Some(source))
+    open::unusable(path, problem.into(), Some(source.into()))
 }

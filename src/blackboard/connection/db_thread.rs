@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, ErrorCode, TransactionBehavior};
+use rusqlite::ErrorCode;
 use tokio::sync::{mpsc, oneshot};
 
 use super::identity::{Identity, Vanished};
@@ -16,6 +16,7 @@ use crate::blackboard::BoardError;
 use crate::blackboard::Result;
 use crate::blackboard::escalate::{Handed, handed_over_since};
 use crate::blackboard::events::newest_event;
+use crate::blackboard::sql::{self, Begin, Connection};
 use crate::clock::Time;
 use crate::failpoint::crash_point;
 
@@ -119,7 +120,7 @@ impl Db {
         look: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         self.look(|conn| {
-            let tx = conn.transaction_with_behavior(TransactionBehavior::Deferred)?;
+            let tx = conn.begin(Begin::Read)?;
             look(&tx)
         })
         .await
@@ -127,7 +128,7 @@ impl Db {
 
     /// Changes whenever any connection but the reader's commits: cheap enough to ask often.
     pub(crate) async fn data_version(&self) -> Result<i64> {
-        self.look(|conn| Ok(conn.pragma_query_value(None, "data_version", |row| row.get(0))?))
+        self.look(|conn| conn.one("PRAGMA data_version", &[], |row| row.get(0)))
             .await
     }
 
@@ -172,7 +173,11 @@ impl Lost {
                 why: error.to_string(),
             };
         };
-        Self::from(source)
+        Self {
+            code: source.sqlite_code(),
+            vanished: None,
+            why: source.to_string(),
+        }
     }
 
     /// A full disk and a lock that lasts are told as what they are: those who wait for them to pass must know.
@@ -190,26 +195,17 @@ impl Lost {
                     ErrorCode::DiskFull | ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked
                 ) =>
             {
-                rusqlite::Error::SqliteFailure(code, Some(self.why.clone())).into()
+                sql::Error::from(rusqlite::Error::SqliteFailure(code, Some(self.why.clone())))
+                    .into()
             }
             _ => BoardError::Batch(self.why.clone()),
         }
     }
 }
 
-impl From<&rusqlite::Error> for Lost {
-    fn from(error: &rusqlite::Error) -> Self {
-        Self {
-            code: error.sqlite_error().copied(),
-            vanished: None,
-            why: error.to_string(),
-        }
-    }
-}
-
-impl From<rusqlite::Error> for Lost {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::from(&error)
+impl From<BoardError> for Lost {
+    fn from(error: BoardError) -> Self {
+        Self::by(&error)
     }
 }
 
@@ -288,7 +284,7 @@ fn is_there(conn: &Connection, identity: &Identity) -> Result<(), Lost> {
         return Ok(());
     };
     if identity.is_only_wal_removed() {
-        let saved = conn.pragma_query_value(None, "wal_checkpoint", |row| row.get::<_, i64>(0));
+        let saved = conn.one("PRAGMA wal_checkpoint", &[], |row| row.get::<i64>(0));
         if !matches!(saved, Ok(0)) {
             tracing::error!(?saved, "what was in the removed WAL could not be saved");
         }
@@ -303,24 +299,24 @@ fn commit_batch(
     answers: &mut Vec<ReplySender>,
 ) -> Result<(), Lost> {
     is_there(conn, identity)?;
-    let mut tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let newest = newest_event(&tx).map_err(|error| Lost::by(&error))?;
+    let tx = conn.begin(Begin::Write)?;
+    let newest = newest_event(&tx)?;
     for step in batch {
         let savepoint = tx.savepoint()?;
-        let (kept, answer) = (step.run)(Ok(&savepoint));
+        let (kept, answer) = (step.run)(Ok(&tx));
         answers.push(answer);
         match kept {
             Ok(()) => savepoint.commit()?,
             // Some errors (a full disk is one) make SQLite roll back everything, not only the statement.
-            Err(lost) if savepoint.is_autocommit() => return Err(lost),
-            Err(_) => savepoint.finish()?,
+            Err(lost) if !tx.is_in_transaction() => return Err(lost),
+            Err(_) => savepoint.roll_back()?,
         }
     }
-    let handed_over = handed_over_since(&tx, newest).map_err(|error| Lost::by(&error))?;
+    let handed_over = handed_over_since(&tx, newest)?;
     for name in names {
         crash_point!("commit.{name}.before");
     }
-    identity.check().map_err(|error| Lost::by(&error))?;
+    identity.check()?;
     tx.commit()?;
     // Here and nowhere else: every escalation by a loop passes here once, and only when it is committed.
     for Handed {

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::Connection;
 use serde::Serialize;
 
 use crate::blackboard::Result;
 use crate::blackboard::from_row;
-use crate::change::{Change, OnMaxCycles, State};
+use crate::blackboard::sql::Connection;
+use crate::change::{OnMaxCycles, State};
 use crate::event::Event;
 use crate::event::body;
 use crate::state::{self, Facts, Move};
@@ -128,42 +128,23 @@ pub(crate) fn check(conn: &Connection) -> Result<Vec<Violation>> {
 }
 
 pub(crate) fn violations(conn: &Connection, depth: Depth) -> Result<Vec<Violation>> {
-    let mut found = Vec::new();
-    let mut integrity = conn.prepare(match depth {
+    let integrity = match depth {
         Depth::Full => "PRAGMA integrity_check",
         Depth::Quick => "PRAGMA quick_check",
-    })?;
-    for line in integrity.query_map([], |row| row.get::<_, String>(0))? {
-        let line = line?;
-        if line != "ok" {
-            found.push(Violation {
-                invariant: "I12",
-                what: line,
-            });
-        }
-    }
-    let mut foreign = conn.prepare("PRAGMA foreign_key_check")?;
-    let broken = foreign.query_map([], |row| {
+    };
+    let mut damage = conn.all(integrity, &[], |row| row.get::<String>(0))?;
+    damage.retain(|line| line != "ok");
+    damage.extend(conn.all("PRAGMA foreign_key_check", &[], |row| {
+        let (from, to): (String, String) = (row.get(0)?, row.get(2)?);
         Ok(format!(
-            "a row of {} points to a row of {} that is not there",
-            row.get::<_, String>(0)?,
-            row.get::<_, String>(2)?
+            "a row of {from} points to a row of {to} that is not there"
         ))
-    })?;
-    for what in broken {
-        found.push(Violation {
-            invariant: "I12",
-            what: what?,
-        });
-    }
+    })?);
+    let violation = |invariant| move |what| Violation { invariant, what };
+    let mut found: Vec<Violation> = damage.into_iter().map(violation("I12")).collect();
     for (invariant, sql) in QUERIES {
-        let mut statement = conn.prepare(sql)?;
-        for what in statement.query_map([], |row| row.get::<_, String>(0))? {
-            found.push(Violation {
-                invariant,
-                what: what?,
-            });
-        }
+        let broken = conn.all(sql, &[], |row| row.get(0))?;
+        found.extend(broken.into_iter().map(violation(invariant)));
     }
     replay(conn, &mut found)?;
     Ok(found)
@@ -171,11 +152,13 @@ pub(crate) fn violations(conn: &Connection, depth: Depth) -> Result<Vec<Violatio
 
 /// I7: every recorded move is in the table, and replaying them gives the state that is stored.
 fn replay(conn: &Connection, found: &mut Vec<Violation>) -> Result<()> {
-    let mut statement =
-        conn.prepare("SELECT * FROM events WHERE event_type = 'state_changed' ORDER BY id")?;
     let mut at: BTreeMap<String, (State, Option<State>)> = BTreeMap::new();
-    for event in statement.query_map([], from_row::event)? {
-        let event = event?;
+    let moves = conn.all(
+        "SELECT * FROM events WHERE event_type = 'state_changed' ORDER BY id",
+        &[],
+        from_row::event,
+    )?;
+    for event in moves {
         let Some(id) = event.change_id.as_ref().map(ToString::to_string) else {
             continue;
         };
@@ -209,9 +192,7 @@ fn replay(conn: &Connection, found: &mut Vec<Violation>) -> Result<()> {
             ),
         );
     }
-    let mut changes = conn.prepare("SELECT * FROM changes")?;
-    for change in changes.query_map([], from_row::change)? {
-        let change: Change = change?;
+    for change in conn.all("SELECT * FROM changes", &[], from_row::change)? {
         let replayed = at.get(change.change_id.as_str()).map(|(state, _)| *state);
         if replayed != Some(change.state) {
             let told = replayed.map_or("nothing", State::as_str);

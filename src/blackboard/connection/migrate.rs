@@ -3,11 +3,10 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, TransactionBehavior};
-
 use super::open::{APPLICATION_ID, refused, unusable};
 use crate::blackboard::BoardError;
 use crate::blackboard::Result;
+use crate::blackboard::sql::{Begin, Connection, params};
 use crate::clock::Time;
 use crate::failpoint::crash_point;
 
@@ -51,7 +50,7 @@ pub(crate) fn to_newest(path: &Path, conn: &mut Connection, now: Time) -> Result
 
 /// Refuses what is not a blackboard, or not one that this program knows, before anything of it is changed.
 pub(crate) fn recognise(path: &Path, conn: &Connection) -> Result<()> {
-    if conn.is_readonly("main")? {
+    if conn.sqlite().is_readonly("main")? {
         return Err(unusable(path, "it is read-only".into(), None));
     }
     identify(path, conn)
@@ -59,11 +58,12 @@ pub(crate) fn recognise(path: &Path, conn: &Connection) -> Result<()> {
 
 /// The same for one who changes nothing.
 pub(crate) fn identify(path: &Path, conn: &Connection) -> Result<()> {
+    let sqlite = conn.sqlite();
     let look = || -> Result<_, rusqlite::Error> {
-        let empty = conn.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| {
+        let empty = sqlite.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| {
             row.get(0)
         })?;
-        let pragma = |name| conn.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+        let pragma = |name| sqlite.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
         Ok((pragma("application_id")?, pragma("user_version")?, empty))
     };
     match look().map_err(|source| refused(path, source))? {
@@ -96,7 +96,7 @@ pub(crate) fn migrate(
         return Ok(());
     }
     loop {
-        let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let tx = conn.begin(Begin::Write)?;
         // Looked at again under the lock: another process may have been first.
         let found = version(&tx)?;
         match (application(&tx)?, found) {
@@ -121,7 +121,8 @@ pub(crate) fn migrate(
             }
             (0, 0) if is_empty(&tx)? => {
                 tx.execute_batch(plan.schema)?;
-                tx.pragma_update(None, "application_id", APPLICATION_ID)?;
+                tx.sqlite()
+                    .pragma_update(None, "application_id", APPLICATION_ID)?;
                 record(&tx, plan.newest, "schema.sql", now)?;
             }
             _ => {
@@ -139,32 +140,33 @@ pub(crate) fn migrate(
 fn record(conn: &Connection, version: i64, name: &str, now: Time) -> Result<()> {
     conn.execute(
         "INSERT INTO migrations (version, name, applied_at) VALUES (:version, :name, :now)",
-        rusqlite::named_params! { ":version": version, ":name": name, ":now": now.to_string() },
+        params! { ":version": version, ":name": name, ":now": now },
     )?;
-    conn.pragma_update(None, "user_version", version)?;
+    conn.sqlite().pragma_update(None, "user_version", version)?;
     Ok(())
 }
 
 fn version(conn: &Connection) -> Result<i64> {
-    Ok(conn.pragma_query_value(None, "user_version", |row| row.get(0))?)
+    Ok(conn
+        .sqlite()
+        .pragma_query_value(None, "user_version", |row| row.get(0))?)
 }
 
 fn application(conn: &Connection) -> Result<i64> {
-    Ok(conn.pragma_query_value(None, "application_id", |row| row.get(0))?)
+    Ok(conn
+        .sqlite()
+        .pragma_query_value(None, "application_id", |row| row.get(0))?)
 }
 
 fn is_empty(conn: &Connection) -> Result<bool> {
-    Ok(
-        conn.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| {
-            row.get(0)
-        })?,
-    )
+    conn.one("SELECT count(*) = 0 FROM sqlite_schema", &[], |row| {
+        row.get(0)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rusqlite::named_params;
 
     const OLD: &str = "CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
                        CREATE TABLE migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at TEXT NOT NULL) STRICT;";
@@ -199,7 +201,7 @@ mod tests {
     fn fresh() -> (tempfile::TempDir, std::path::PathBuf, Connection) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("b.db");
-        let conn = Connection::open(&path).unwrap();
+        let conn = Connection::new(rusqlite::Connection::open(&path).unwrap());
         (folder, path, conn)
     }
 
@@ -208,19 +210,19 @@ mod tests {
         let (_folder, path, mut conn) = fresh();
         let now = Time::from_millis(0);
         migrate(&path, &mut conn, now, &plan(1)).unwrap();
-        conn.execute("INSERT INTO counters VALUES ('c', 7)", [])
+        conn.execute("INSERT INTO counters VALUES ('c', 7)", &[])
             .unwrap();
         migrate(&path, &mut conn, now, &plan(3)).unwrap();
         let note: String = conn
-            .query_row("SELECT note FROM counters WHERE name = 'c'", [], |row| {
+            .one("SELECT note FROM counters WHERE name = 'c'", &[], |row| {
                 row.get(0)
             })
             .unwrap();
         assert_eq!(note, "was 7");
         let names: String = conn
-            .query_row(
+            .one(
                 "SELECT group_concat(version || name) FROM migrations",
-                [],
+                &[],
                 |row| row.get(0),
             )
             .unwrap();
@@ -236,9 +238,9 @@ mod tests {
         assert!(migrate(&path, &mut conn, now, &plan(4)).is_err());
         assert_eq!(version(&conn).unwrap(), 3);
         let half: bool = conn
-            .query_row(
+            .one(
                 "SELECT count(*) > 0 FROM sqlite_schema WHERE name = :name",
-                named_params! { ":name": "half" },
+                params! { ":name": "half" },
                 |row| row.get(0),
             )
             .unwrap();
@@ -280,9 +282,9 @@ mod tests {
             .unwrap();
         to_newest(&path, &mut conn, Time::from_millis(0)).unwrap();
         let (changes, events): (i64, i64) = conn
-            .query_row(
+            .one(
                 "SELECT (SELECT count(*) FROM changes), (SELECT count(*) FROM events)",
-                [],
+                &[],
                 |row| Ok((row.get(0)?, row.get(1)?)),
             )
             .unwrap();

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use rusqlite::backup::Backup;
 use rusqlite::limits::Limit;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{ErrorCode, OpenFlags};
 
 use super::migrate;
 use crate::blackboard::BoardError;
 use crate::blackboard::Result;
+use crate::blackboard::sql::{self, Class, Connection};
 use crate::clock::Time;
 
 /// "rmnd": tells a blackboard from any other SQLite file.
@@ -39,7 +40,7 @@ pub(crate) fn writer(path: &Path, now: Time) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut conn = connect(path, &absolute(path)?, flags)?;
     migrate::recognise(path, &conn)?;
-    pragmas(path, &mut conn)?;
+    pragmas(path, conn.sqlite())?;
     migrate::to_newest(path, &mut conn, now)?;
     Ok(conn)
 }
@@ -47,15 +48,15 @@ pub(crate) fn writer(path: &Path, now: Time) -> Result<Connection> {
 /// Opens beside the writer; a write through it is refused by SQLite.
 pub(crate) fn reader(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut conn = connect(path, &absolute(path)?, flags)?;
-    pragmas(path, &mut conn)?;
-    conn.pragma_update(None, "query_only", true)?;
+    let conn = connect(path, &absolute(path)?, flags)?;
+    pragmas(path, conn.sqlite())?;
+    conn.sqlite().pragma_update(None, "query_only", true)?;
     Ok(conn)
 }
 
 /// A blackboard in memory, with nothing on it.
 pub(crate) fn empty(now: Time) -> Result<Connection> {
-    let mut conn = Connection::open_in_memory()?;
+    let mut conn = Connection::new(rusqlite::Connection::open_in_memory()?);
     migrate::to_newest(Path::new(""), &mut conn, now)?;
     Ok(conn)
 }
@@ -65,19 +66,20 @@ pub(crate) fn copy(path: &Path, now: Time) -> Result<Connection> {
     if !path.exists() {
         return empty(now);
     }
-    let mut memory = Connection::open_in_memory()?;
+    let mut memory = Connection::new(rusqlite::Connection::open_in_memory()?);
     let original = connect(
         path,
         &absolute(path)?,
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
     )?;
     // All pages in one step: others may write meanwhile, and a copy in several would begin again each time.
-    let copied = Backup::new(&original, &mut memory)
+    let copied = Backup::new(original.sqlite(), memory.sqlite_mut())
         .and_then(|backup| backup.run_to_completion(i32::MAX, Duration::ZERO, None));
     copied.map_err(|source| refused(path, source))?;
     migrate::recognise(path, &memory)?;
-    memory.set_limit(Limit::SQLITE_LIMIT_LENGTH, MOST_BYTES)?;
-    memory.pragma_update(None, "foreign_keys", true)?;
+    let sqlite = memory.sqlite();
+    sqlite.set_limit(Limit::SQLITE_LIMIT_LENGTH, MOST_BYTES)?;
+    sqlite.pragma_update(None, "foreign_keys", true)?;
     migrate::to_newest(path, &mut memory, now)?;
     Ok(memory)
 }
@@ -87,8 +89,8 @@ pub(crate) fn scratch(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = connect(path, &absolute(path)?, flags)?;
     // A copy that is cut is thrown away: nothing of it has to survive.
-    conn.pragma_update(None, "journal_mode", "off")?;
-    conn.pragma_update(None, "synchronous", "off")?;
+    conn.sqlite().pragma_update(None, "journal_mode", "off")?;
+    conn.sqlite().pragma_update(None, "synchronous", "off")?;
     Ok(conn)
 }
 
@@ -121,10 +123,10 @@ fn make_private(path: &Path) -> Result<()> {
 /// Opens `name`, which is `path` in full or a URI of it.
 #[expect(clippy::disallowed_methods, reason = "the one place")]
 pub(crate) fn connect(path: &Path, name: &Path, flags: OpenFlags) -> Result<Connection> {
-    let mut conn =
-        Connection::open_with_flags(name, flags).map_err(|source| refused(path, source))?;
-    conn.busy_handler(Some(wait_briefly))?;
-    Ok(conn)
+    let mut sqlite = rusqlite::Connection::open_with_flags(name, flags)
+        .map_err(|source| refused(path, source))?;
+    sqlite.busy_handler(Some(wait_briefly))?;
+    Ok(Connection::new(sqlite))
 }
 
 /// Absolute, since SQLite takes `:memory:` and `file:…` for something else than a file of that name.
@@ -133,7 +135,7 @@ pub(crate) fn absolute(path: &Path) -> Result<PathBuf> {
         .map_err(|error| unusable(path, format!("it can't be found: {error}"), None))
 }
 
-fn pragmas(path: &Path, conn: &mut Connection) -> Result<()> {
+fn pragmas(path: &Path, conn: &rusqlite::Connection) -> Result<()> {
     conn.set_limit(Limit::SQLITE_LIMIT_LENGTH, MOST_BYTES)?;
     conn.set_prepared_statement_cache_capacity(128);
     // Readers never wait for the writer, and a commit is one fsync.
@@ -156,16 +158,15 @@ fn pragmas(path: &Path, conn: &mut Connection) -> Result<()> {
 
 /// Changing the mode does not ask the busy handler: many who make the same blackboard at once would be told that it is
 /// locked.
-fn wal(conn: &Connection) -> std::result::Result<String, rusqlite::Error> {
+fn wal(conn: &rusqlite::Connection) -> sql::Result<String> {
     let mut tries = 0;
     loop {
-        let mode = conn.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0));
-        let is_busy = mode.as_ref().is_err_and(|error: &rusqlite::Error| {
-            matches!(
-                error.sqlite_error_code(),
-                Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
-            )
-        });
+        let mode = conn
+            .pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))
+            .map_err(sql::Error::from);
+        let is_busy = mode
+            .as_ref()
+            .is_err_and(|error| error.class() == Class::Busy);
         if !is_busy || !wait_briefly(tries) {
             return mode;
         }
@@ -185,8 +186,9 @@ fn wait_briefly(tries: i32) -> bool {
 }
 
 /// What SQLite says of a file that it can't work with, in words that say what to do.
-pub(crate) fn refused(path: &Path, source: rusqlite::Error) -> BoardError {
-    let problem = match source.sqlite_error_code() {
+pub(crate) fn refused(path: &Path, source: impl Into<sql::Error>) -> BoardError {
+    let source = source.into();
+    let problem = match source.sqlite_code().map(|error| error.code) {
         Some(ErrorCode::NotADatabase) => "it is not a SQLite database",
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
             "it can't be written: it, or its folder, is read-only"
@@ -200,11 +202,7 @@ pub(crate) fn refused(path: &Path, source: rusqlite::Error) -> BoardError {
     unusable(path, problem.into(), Some(source))
 }
 
-pub(crate) fn unusable(
-    path: &Path,
-    problem: String,
-    source: Option<rusqlite::Error>,
-) -> BoardError {
+pub(crate) fn unusable(path: &Path, problem: String, source: Option<sql::Error>) -> BoardError {
     BoardError::Unusable {
         path: path.to_owned(),
         problem,

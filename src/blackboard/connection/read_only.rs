@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+use rusqlite::{ErrorCode, OpenFlags};
 
 use super::migrate;
 use super::open::{absolute, connect, refused};
 use crate::blackboard::Result;
+use crate::blackboard::sql::{Begin, Connection};
 
 pub(crate) struct ReadOnlyDb {
     conn: Connection,
@@ -46,22 +47,18 @@ impl ReadOnlyDb {
 
     /// One consistent look.
     pub(crate) fn read<T>(&mut self, look: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
-        let tx = self
-            .conn
-            .transaction_with_behavior(TransactionBehavior::Deferred)?;
+        let tx = self.conn.begin(Begin::Read)?;
         let value = look(&tx)?;
-        tx.finish()?;
+        tx.roll_back()?;
         Ok(value)
     }
 
     /// Whether the file is whole, as far as that can be told within `limit`.
     pub(crate) fn quick_check(&mut self, limit: Duration) -> Result<Quick> {
         let begun = Instant::now();
-        self.conn
-            .progress_handler(STEPS, Some(move || begun.elapsed() > limit))?;
-        let said = self
-            .conn
-            .query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
+        let sqlite = self.conn.sqlite_mut();
+        sqlite.progress_handler(STEPS, Some(move || begun.elapsed() > limit))?;
+        let said = sqlite.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
         match said {
             Ok(said) if said == "ok" => Ok(Quick::Whole),
             Ok(said) => Ok(Quick::Damaged(said.lines().collect::<Vec<_>>().join(" "))),
@@ -93,8 +90,9 @@ fn beside_others(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = connect(path, &absolute(path)?, flags)?;
     let kept = conn
+        .sqlite()
         .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
-        .and_then(|_| conn.pragma_update(None, "query_only", true));
+        .and_then(|_| conn.sqlite().pragma_update(None, "query_only", true));
     kept.map_err(|source| refused(path, source))?;
     Ok(conn)
 }

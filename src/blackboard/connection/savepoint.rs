@@ -1,13 +1,12 @@
 //! One part of a step on its own: what goes wrong with one change is undone and told for that change alone, and the step
 //! goes on with the others. Only trouble of the database itself ends it all.
 
-use rusqlite::{Connection, named_params};
-
 use super::db_thread::guarded;
 use crate::blackboard::BoardError;
 use crate::blackboard::Result;
 use crate::blackboard::escalate;
 use crate::blackboard::forge::pulls;
+use crate::blackboard::sql::{Connection, params};
 use crate::change::ChangeId;
 use crate::clock::Time;
 use crate::event::{NewEvent, body};
@@ -16,17 +15,14 @@ use crate::sanitize;
 
 /// All that the part writes, or nothing of it. The outer error is everybody's, the inner one its own.
 pub(crate) fn apart<T>(conn: &Connection, part: impl FnOnce() -> Result<T>) -> Result<Result<T>> {
-    conn.prepare_cached("SAVEPOINT apart")?.execute([])?;
+    let savepoint = conn.savepoint()?;
     let result = guarded(part);
     match &result {
-        Ok(_) => {}
+        Ok(_) => savepoint.commit()?,
         // Some errors make SQLite roll back everything, and the savepoint with it.
-        Err(error) if error.is_everywhere() || conn.is_autocommit() => return result.map(Ok),
-        Err(_) => {
-            conn.prepare_cached("ROLLBACK TO apart")?.execute([])?;
-        }
+        Err(error) if error.is_everywhere() || !conn.is_in_transaction() => return result.map(Ok),
+        Err(_) => savepoint.roll_back()?,
     }
-    conn.prepare_cached("RELEASE apart")?.execute([])?;
     Ok(result)
 }
 
@@ -53,10 +49,10 @@ pub(crate) fn set_aside(
         let skipped = body::Skipped::because(body::SkipCode::SetAside, &reason);
         let event = NewEvent::about(id, skipped, &reason);
         crate::blackboard::append(conn, &event, now)?;
-        conn.prepare_cached(
+        conn.execute(
             "UPDATE rejections SET state = 'escalated', reason = :reason WHERE change_id = :id AND state = 'pending'",
-        )?
-        .execute(named_params! { ":reason": reason, ":id": id.as_str() })?;
+            params! { ":reason": reason, ":id": id },
+        )?;
     }
     pulls::set_judged(conn, id)
 }
@@ -102,10 +98,18 @@ mod tests {
         };
         assert!(!refused.is_everywhere() && !BoardError::Panicked.is_everywhere());
         assert!(BoardError::Closed.is_everywhere());
-        let unreadable = "x"
-            .parse::<crate::change::State>()
-            .map_err(BoardError::from)
+        let unreadable = Story::begin()
+            .step(|conn, _| {
+                conn.one("SELECT 'x' AS state", &[], |row| {
+                    row.get::<crate::change::State>("state")
+                })
+            })
             .unwrap_err();
+        let told = sanitize::chain(&unreadable);
+        assert!(
+            told.contains("column state: unknown state `x`; allowed: queued, "),
+            "{told}"
+        );
         assert!(!unreadable.is_everywhere());
     }
 

@@ -3,10 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, TransactionBehavior};
-
 use super::{db_thread, open};
 use crate::blackboard::Result;
+use crate::blackboard::sql::{Begin, Connection};
 use crate::clock::Time;
 use crate::failpoint::crash_point;
 
@@ -55,9 +54,7 @@ impl SyncDb {
         name: &str,
         step: impl FnOnce(&Connection) -> Result<T>,
     ) -> Result<T> {
-        let tx = self
-            .conn
-            .transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let tx = self.conn.begin(Begin::Write)?;
         let value = step(&tx)?;
         crash_point!("commit.{name}.before");
         tx.commit()?;
@@ -75,17 +72,14 @@ impl SyncDb {
         self.conn.execute_batch("VACUUM")?;
         // It went through the log, which would stay as large as the whole.
         self.conn
-            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
-        Ok(())
+            .one("PRAGMA wal_checkpoint(TRUNCATE)", &[], |_| Ok(()))
     }
 
     /// One consistent look.
     pub(crate) fn read<T>(&mut self, look: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
-        let tx = self
-            .conn
-            .transaction_with_behavior(TransactionBehavior::Deferred)?;
+        let tx = self.conn.begin(Begin::Read)?;
         let value = look(&tx)?;
-        tx.finish()?;
+        tx.roll_back()?;
         Ok(value)
     }
 }

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::{Connection, OptionalExtension as _, named_params};
-
 use crate::blackboard::NewItem;
 use crate::blackboard::Result;
 use crate::blackboard::changes;
 use crate::blackboard::rejections;
+use crate::blackboard::sql::{Connection, params};
 use crate::blackboard::work::items;
 use crate::blackboard::work::items::about_item;
 use crate::clock::Time;
@@ -85,17 +84,17 @@ fn create_fix(conn: &Connection, evaluator: &str, fix: &Fix, now: Time) -> Resul
         }
     }
     if fix.begins_round {
-        conn.prepare_cached(
+        conn.execute(
             "UPDATE changes SET fix_cycle = 0, progress_since = :now, auto_fix = 1 WHERE change_id = :id",
-        )?
-        .execute(named_params! { ":now": now.to_string(), ":id": fix.change_id.as_str() })?;
+            params! { ":now": now, ":id": fix.change_id },
+        )?;
     }
     for rejection in &fix.rejections {
-        conn.prepare_cached(
+        conn.execute(
             "UPDATE rejections SET state = 'in_fix', item_id = :item_id
              WHERE rejection_id = :rejection_id AND state = 'pending'",
-        )?
-        .execute(named_params! { ":item_id": item.item_id.as_str(), ":rejection_id": rejection.as_str() })?;
+            params! { ":item_id": item.item_id, ":rejection_id": rejection },
+        )?;
     }
     changes::advance(conn, &fix.change_id, Trigger::FixCreated, evaluator, now)?;
     let summary = format!(
@@ -145,9 +144,11 @@ fn context(conn: &Connection, item_id: &ItemId) -> Result<Vec<RejectionContext>>
 /// The newest event that an evaluator has moved into rows.
 pub(crate) fn cursor(conn: &Connection, evaluator: &str) -> Result<i64> {
     Ok(conn
-        .prepare_cached("SELECT cursor FROM evaluators WHERE name = :name")?
-        .query_row(named_params! { ":name": evaluator }, |row| row.get(0))
-        .optional()?
+        .optional(
+            "SELECT cursor FROM evaluators WHERE name = :name",
+            params! { ":name": evaluator },
+            |row| row.get(0),
+        )?
         .unwrap_or(0))
 }
 
@@ -159,17 +160,11 @@ pub(crate) fn set_cursor(
     next_run: Option<Time>,
     now: Time,
 ) -> Result<()> {
-    conn.prepare_cached(
+    conn.run(
         "INSERT INTO evaluators (name, cursor, last_run, next_run) VALUES (:name, :cursor, :now, :next_run)
          ON CONFLICT (name) DO UPDATE SET cursor = max(cursor, :cursor), last_run = :now, next_run = :next_run",
-    )?
-    .execute(named_params! {
-        ":name": evaluator,
-        ":cursor": cursor,
-        ":now": now.to_string(),
-        ":next_run": next_run.map(|moment| moment.to_string()),
-    })?;
-    Ok(())
+        params! { ":name": evaluator, ":cursor": cursor, ":now": now, ":next_run": next_run },
+    )
 }
 
 fn count(n: usize, what: &str) -> String {

@@ -1,7 +1,5 @@
 //! What the forge showed moves a change: each step with its event, in the caller's transaction.
 
-use rusqlite::{Connection, named_params};
-
 use crate::blackboard::Result;
 use crate::blackboard::changes;
 use crate::blackboard::forge::feedback;
@@ -12,6 +10,7 @@ use crate::blackboard::forge::reopen;
 use crate::blackboard::forge::reopen::CLOSED;
 use crate::blackboard::operator::pause;
 use crate::blackboard::rejections;
+use crate::blackboard::sql::{Connection, Json, params};
 use crate::blackboard::work::hold;
 use crate::blackboard::work::items;
 use crate::change::{Change, ChangeId, State};
@@ -85,10 +84,10 @@ pub(crate) fn apply(conn: &Connection, id: &ChangeId, step: &PullStep, now: Time
             Ok(true)
         }
         PullStep::Retargeted { to } => {
-            conn.prepare_cached(
+            conn.execute(
                 "UPDATE changes SET base = :to, updated_at = :now WHERE change_id = :id",
-            )?
-            .execute(named_params! { ":to": to, ":now": now.to_string(), ":id": id.as_str() })?;
+                params! { ":to": to, ":now": now, ":id": id },
+            )?;
             let reason = format!("the PR goes into {to} now, not into {}", change.base);
             told(conn, id, PullChange::Retargeted, reason.clone(), now)?;
             head_moved::review_new_base(conn, id, &reason, now)?;
@@ -201,10 +200,10 @@ pub(crate) fn over(
     let is_over = change.state == State::Merged
         || (state == PullState::Closed && change.state == State::Closed);
     // What a person cancelled was not moved by this, and does not come back with it.
-    conn.prepare_cached(
+    conn.execute(
         "UPDATE pulls SET state = :state, acted_on = CASE WHEN :is_over THEN acted_on ELSE :state END WHERE change_id = :id",
-    )?
-    .execute(named_params! { ":state": state.as_str(), ":is_over": is_over, ":id": id.as_str() })?;
+        params! { ":state": state, ":is_over": is_over, ":id": id },
+    )?;
     if is_over {
         return Ok(false);
     }
@@ -217,18 +216,20 @@ pub(crate) fn over(
     changes::advance(conn, id, trigger, "github", now)?;
     items::cancel_open(conn, id, None, &reason, now)?;
     rejections::settle_all(conn, id, &reason)?;
-    conn.prepare_cached(
+    conn.execute(
         "UPDATE changes SET held_until = NULL, hold_reason = NULL, hold_kind = NULL, paused_by_person = 0, paused_by_rules = 0
          WHERE change_id = :id",
-    )?
-    .execute(named_params! { ":id": id.as_str() })?;
+        params! { ":id": id },
+    )?;
     Ok(true)
 }
 
 fn reopened(conn: &Connection, change: &Change, now: Time) -> Result<bool> {
     let id = &change.change_id;
-    conn.prepare_cached("UPDATE pulls SET acted_on = 'open' WHERE change_id = :id")?
-        .execute(named_params! { ":id": id.as_str() })?;
+    conn.execute(
+        "UPDATE pulls SET acted_on = 'open' WHERE change_id = :id",
+        params! { ":id": id },
+    )?;
     told(
         conn,
         id,
@@ -243,9 +244,10 @@ fn reopened(conn: &Connection, change: &Change, now: Time) -> Result<bool> {
 /// Told once, though it is looked at again whenever there is something new: what is in the way may be over by then.
 fn stays_closed(conn: &Connection, id: &ChangeId, reason: &str, now: Time) -> Result<bool> {
     let summary = format!("the PR was reopened, and {id} stays closed: {reason}");
-    let is_told = conn
-        .prepare_cached("SELECT 1 FROM events WHERE change_id = :id AND event_type = 'skipped' AND summary = :summary")?
-        .exists(named_params! { ":id": id.as_str(), ":summary": summary })?;
+    let is_told = conn.exists(
+        "SELECT 1 FROM events WHERE change_id = :id AND event_type = 'skipped' AND summary = :summary",
+        params! { ":id": id, ":summary": summary },
+    )?;
     if !is_told {
         crate::blackboard::append(
             conn,
@@ -304,27 +306,27 @@ pub(crate) fn stop_fixing(
     for key in pushes {
         crate::blackboard::change_result(conn, key, IntentResult::TakenBack)?;
     }
-    conn.prepare_cached(
+    conn.run(
         "UPDATE changes SET auto_fix = 0, updated_at = :now WHERE change_id = :id",
-    )?
-    .execute(named_params! { ":now": now.to_string(), ":id": id.as_str() })?;
-    Ok(())
+        params! { ":now": now, ":id": id },
+    )
 }
 
 /// The set-up of the change's worktree was run for this.
 pub(crate) fn set_up_for(conn: &Connection, id: &ChangeId, what: &str) -> Result<()> {
-    conn.prepare_cached("UPDATE changes SET setup_done = :what WHERE change_id = :id")?
-        .execute(named_params! { ":what": what, ":id": id.as_str() })?;
-    Ok(())
+    conn.run(
+        "UPDATE changes SET setup_done = :what WHERE change_id = :id",
+        params! { ":what": what, ":id": id },
+    )
 }
 
 /// The untracked files that passing gates left in the change's worktree.
 pub(crate) fn gate_leftovers(conn: &Connection, id: &ChangeId) -> Result<Vec<String>> {
-    let mut statement =
-        conn.prepare_cached("SELECT gate_leftovers FROM changes WHERE change_id = :id")?;
-    let paths: String =
-        statement.query_row(named_params! { ":id": id.as_str() }, |row| row.get(0))?;
-    Ok(serde_json::from_str(&paths)?)
+    conn.one(
+        "SELECT gate_leftovers FROM changes WHERE change_id = :id",
+        params! { ":id": id },
+        |row| Ok(row.get::<Json<_>>(0)?.0),
+    )
 }
 
 pub(crate) fn add_gate_leftovers(conn: &Connection, id: &ChangeId, paths: &[String]) -> Result<()> {
@@ -332,11 +334,10 @@ pub(crate) fn add_gate_leftovers(conn: &Connection, id: &ChangeId, paths: &[Stri
     all.extend(paths.iter().cloned());
     all.sort();
     all.dedup();
-    conn.prepare_cached("UPDATE changes SET gate_leftovers = :paths WHERE change_id = :id")?
-        .execute(
-            named_params! { ":paths": serde_json::json!(all).to_string(), ":id": id.as_str() },
-        )?;
-    Ok(())
+    conn.run(
+        "UPDATE changes SET gate_leftovers = :paths WHERE change_id = :id",
+        params! { ":paths": Json(all), ":id": id },
+    )
 }
 
 /// Ends a hold that stood only because the forge could not be read.

@@ -1,7 +1,6 @@
 //! What command evaluators ask for, carried out once by its key; what can't be is told once, with the reason. Beside it
 //! their troubles: an evaluator that fails is told once and run again later and later.
 
-use rusqlite::{Connection, OptionalExtension as _, Row, named_params};
 use serde::Serialize;
 use serde_json::json;
 
@@ -10,7 +9,7 @@ use crate::blackboard::Guidance;
 use crate::blackboard::NewItem;
 use crate::blackboard::Result;
 use crate::blackboard::connection::savepoint::apart;
-use crate::blackboard::from_row;
+use crate::blackboard::sql::{self, Connection, Row, params};
 use crate::blackboard::work::items;
 use crate::change::{Change, ChangeId, State};
 use crate::clock::Time;
@@ -48,15 +47,11 @@ pub(crate) fn apply(
     asked: &EvaluatorRequest,
     now: Time,
 ) -> Result<bool> {
-    let before: Option<String> = conn
-        .prepare_cached(
-            "SELECT outcome FROM proposals WHERE evaluator = :evaluator AND key = :key",
-        )?
-        .query_row(
-            named_params! { ":evaluator": evaluator, ":key": asked.key },
-            |row| row.get(0),
-        )
-        .optional()?;
+    let before: Option<String> = conn.optional(
+        "SELECT outcome FROM proposals WHERE evaluator = :evaluator AND key = :key",
+        params! { ":evaluator": evaluator, ":key": asked.key },
+        |row| row.get(0),
+    )?;
     if before.as_deref() == Some(DONE) {
         return Ok(false);
     }
@@ -116,21 +111,18 @@ pub(crate) fn skip_line(
 /// Whether as many lines of an evaluator as are told in a day were told today, and this one is none of them: a time or a
 /// number in each would be another line every time.
 fn is_told_enough(conn: &Connection, evaluator: &str, key: &str, now: Time) -> Result<bool> {
-    let (told, is_known): (i64, bool) = conn
-        .prepare_cached(
-            "SELECT coalesce(sum(made_at >= :today), 0), coalesce(max(key = :key), 0) FROM proposals
-             WHERE evaluator = :evaluator AND key > :line AND key < :past",
-        )?
-        .query_row(
-            named_params! {
-                ":today": day_of(now),
-                ":key": key,
-                ":evaluator": evaluator,
-                ":line": LINE,
-                ":past": PAST_LINES,
-            },
-            |row| Ok((row.get(0)?, row.get(1)?)),
-        )?;
+    let (told, is_known): (i64, bool) = conn.one(
+        "SELECT coalesce(sum(made_at >= :today), 0), coalesce(max(key = :key), 0) FROM proposals
+         WHERE evaluator = :evaluator AND key > :line AND key < :past",
+        params! {
+            ":today": day_of(now),
+            ":key": key,
+            ":evaluator": evaluator,
+            ":line": LINE,
+            ":past": PAST_LINES,
+        },
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )?;
     Ok(told >= MOST_LINES && !is_known)
 }
 
@@ -156,17 +148,11 @@ fn tell_once(
 
 /// Whether that is another outcome than was known.
 fn record(conn: &Connection, evaluator: &str, key: &str, outcome: &str, now: Time) -> Result<bool> {
-    let written = conn
-        .prepare_cached(
-            "INSERT INTO proposals (evaluator, key, outcome, made_at) VALUES (:evaluator, :key, :outcome, :now)
-             ON CONFLICT (evaluator, key) DO UPDATE SET outcome = :outcome, made_at = :now WHERE outcome <> :outcome",
-        )?
-        .execute(named_params! {
-            ":evaluator": evaluator,
-            ":key": key,
-            ":outcome": outcome,
-            ":now": now.to_string(),
-        })?;
+    let written = conn.execute(
+        "INSERT INTO proposals (evaluator, key, outcome, made_at) VALUES (:evaluator, :key, :outcome, :now)
+         ON CONFLICT (evaluator, key) DO UPDATE SET outcome = :outcome, made_at = :now WHERE outcome <> :outcome",
+        params! { ":evaluator": evaluator, ":key": key, ":outcome": outcome, ":now": now },
+    )?;
     Ok(written == 1)
 }
 
@@ -207,10 +193,10 @@ fn carry_out(
                 (None, None) => None,
             };
             if let Some(item) = item {
-                conn.prepare_cached(
+                conn.execute(
                     "UPDATE work_items SET description = :text WHERE item_id = :id",
-                )?
-                .execute(named_params! { ":text": description, ":id": item.item_id.as_str() })?;
+                    params! { ":text": description, ":id": item.item_id },
+                )?;
             }
             Ok(())
         }
@@ -302,22 +288,14 @@ pub(crate) fn count_trouble(
     try_again: Time,
     now: Time,
 ) -> Result<()> {
-    let failures: i64 = conn
-        .prepare_cached(
-            "INSERT INTO evaluator_troubles (name, failures, reason, since, try_again)
-             VALUES (:name, 1, :reason, :now, :try_again)
-             ON CONFLICT (name) DO UPDATE SET failures = failures + 1, reason = :reason, try_again = :try_again
-             RETURNING failures",
-        )?
-        .query_row(
-            named_params! {
-                ":name": name,
-                ":reason": reason,
-                ":now": now.to_string(),
-                ":try_again": try_again.to_string(),
-            },
-            |row| row.get(0),
-        )?;
+    let failures: i64 = conn.one(
+        "INSERT INTO evaluator_troubles (name, failures, reason, since, try_again)
+         VALUES (:name, 1, :reason, :now, :try_again)
+         ON CONFLICT (name) DO UPDATE SET failures = failures + 1, reason = :reason, try_again = :try_again
+         RETURNING failures",
+        params! { ":name": name, ":reason": reason, ":now": now, ":try_again": try_again },
+        |row| row.get(0),
+    )?;
     if failures == 1 {
         let summary = format!("nothing of {name} was used: {reason}");
         let skipped = body::Skipped::because(body::SkipCode::EvaluatorFailed, reason);
@@ -332,8 +310,10 @@ pub(crate) fn end_trouble(conn: &Connection, name: &str, now: Time) -> Result<bo
     let Some(trouble) = trouble_of(conn, name)? else {
         return Ok(false);
     };
-    conn.prepare_cached("DELETE FROM evaluator_troubles WHERE name = :name")?
-        .execute(named_params! { ":name": name })?;
+    conn.execute(
+        "DELETE FROM evaluator_troubles WHERE name = :name",
+        params! { ":name": name },
+    )?;
     let summary = format!(
         "{name} works again, after {} that failed",
         passes(trouble.failures)
@@ -356,26 +336,27 @@ fn passes(n: i64) -> String {
 }
 
 pub(crate) fn trouble_of(conn: &Connection, name: &str) -> Result<Option<RequestError>> {
-    Ok(conn
-        .prepare_cached("SELECT * FROM evaluator_troubles WHERE name = :name")?
-        .query_row(named_params! { ":name": name }, from_row)
-        .optional()?)
+    conn.optional(
+        "SELECT * FROM evaluator_troubles WHERE name = :name",
+        params! { ":name": name },
+        from_row,
+    )
 }
 
 pub(crate) fn troubles(conn: &Connection) -> Result<Vec<RequestError>> {
-    let mut statement = conn.prepare_cached("SELECT * FROM evaluator_troubles ORDER BY name")?;
-    let found = statement
-        .query_map([], from_row)?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(found)
+    conn.all(
+        "SELECT * FROM evaluator_troubles ORDER BY name",
+        &[],
+        from_row,
+    )
 }
 
-fn from_row(row: &Row<'_>) -> std::result::Result<RequestError, rusqlite::Error> {
+fn from_row(row: &Row<'_>) -> sql::Result<RequestError> {
     Ok(RequestError {
         name: row.get("name")?,
         failures: row.get("failures")?,
         reason: row.get("reason")?,
-        since: from_row::time(row, "since")?,
-        try_again: from_row::time(row, "try_again")?,
+        since: row.get("since")?,
+        try_again: row.get("try_again")?,
     })
 }

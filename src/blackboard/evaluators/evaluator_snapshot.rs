@@ -1,10 +1,9 @@
 //! What command evaluators are shown: each list bounded, the rows of others cut to what fits.
 
-use rusqlite::{Connection, named_params};
-
 use crate::blackboard::Result;
 use crate::blackboard::forge::pulls;
 use crate::blackboard::from_row;
+use crate::blackboard::sql::{Connection, Json, params};
 use crate::change::Change;
 use crate::clock::Time;
 use crate::event::{Event, EventType};
@@ -20,15 +19,12 @@ const BEGINS_BEFORE: i64 = 200;
 
 /// The event after which an evaluator looks: where it was, or not far back if it is new.
 pub(crate) fn looks_after(conn: &Connection, evaluator: &str) -> Result<i64> {
-    Ok(conn
-        .prepare_cached(
-            "SELECT coalesce((SELECT cursor FROM evaluators WHERE name = :name),
-                 max((SELECT coalesce(max(id), 0) FROM events) - :before, 0))",
-        )?
-        .query_row(
-            named_params! { ":name": evaluator, ":before": BEGINS_BEFORE },
-            |row| row.get(0),
-        )?)
+    conn.one(
+        "SELECT coalesce((SELECT cursor FROM evaluators WHERE name = :name),
+         max((SELECT coalesce(max(id), 0) FROM events) - :before, 0))",
+        params! { ":name": evaluator, ":before": BEGINS_BEFORE },
+        |row| row.get(0),
+    )
 }
 
 /// Whether there is such an event by somebody else: what an evaluator caused does not wake it.
@@ -38,11 +34,10 @@ pub(crate) fn any_by_others(
     after: i64,
     evaluator: &str,
 ) -> Result<bool> {
-    Ok(conn
-        .prepare_cached(
-            "SELECT 1 FROM events WHERE event_type = :event_type AND id > :after AND actor_id <> :evaluator LIMIT 1",
-        )?
-        .exists(named_params! { ":event_type": event_type.as_str(), ":after": after, ":evaluator": evaluator })?)
+    conn.exists(
+        "SELECT 1 FROM events WHERE event_type = :event_type AND id > :after AND actor_id <> :evaluator LIMIT 1",
+        params! { ":event_type": event_type, ":after": after, ":evaluator": evaluator },
+    )
 }
 
 /// Events of these types (all when none is named) after one, oldest first, without what is too large of them.
@@ -52,8 +47,7 @@ pub(crate) fn shown_events(
     after: i64,
     limit: i64,
 ) -> Result<Vec<Event>> {
-    let types: Vec<&str> = types.iter().copied().map(EventType::as_str).collect();
-    let mut statement = conn.prepare_cached(
+    conn.all(
         "SELECT id, timestamp, event_type, actor_id, target_type, target_id, change_id,
              substr(summary, 1, :summary) AS summary,
              CASE WHEN length(metadata) <= :metadata THEN metadata
@@ -61,58 +55,48 @@ pub(crate) fn shown_events(
          FROM events
          WHERE id > :after AND (:types = '[]' OR event_type IN (SELECT value FROM json_each(:types)))
          ORDER BY id LIMIT :limit",
-    )?;
-    let found = statement
-        .query_map(
-            named_params! {
-                ":after": after,
-                ":types": serde_json::to_string(&types)?,
-                ":summary": MOST_SUMMARY,
-                ":metadata": MOST_METADATA,
-                ":limit": limit,
-            },
-            from_row::event,
-        )?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(found)
+        params! {
+            ":after": after,
+            ":types": Json(types),
+            ":summary": MOST_SUMMARY,
+            ":metadata": MOST_METADATA,
+            ":limit": limit,
+        },
+        from_row::event,
+    )
 }
 
 /// Changes that are not over, those that moved last first.
 pub(crate) fn live_changes(conn: &Connection, limit: i64) -> Result<Vec<Change>> {
-    let mut statement = conn.prepare_cached(
+    conn.all(
         "SELECT * FROM changes WHERE state NOT IN ('merged', 'closed') ORDER BY updated_at DESC LIMIT :limit",
-    )?;
-    let found = statement
-        .query_map(named_params! { ":limit": limit }, from_row::change)?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(found)
+        params! { ":limit": limit },
+        from_row::change,
+    )
 }
 
 pub(crate) fn open_items(conn: &Connection, limit: i64) -> Result<Vec<Item>> {
-    let mut statement = conn.prepare_cached(
+    conn.all(
         "SELECT * FROM work_items WHERE status IN ('available', 'claimed', 'blocked')
          ORDER BY priority, created_at, length(item_id), item_id LIMIT :limit",
-    )?;
-    let found = statement
-        .query_map(named_params! { ":limit": limit }, from_row::item)?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(found)
+        params! { ":limit": limit },
+        from_row::item,
+    )
 }
 
 /// Pull requests that were open when they were last seen, watched or not.
 pub(crate) fn open_pulls(conn: &Connection, limit: i64) -> Result<Vec<PullRow>> {
-    let mut statement = conn.prepare_cached(
+    conn.all(
         "SELECT * FROM pulls WHERE state = 'open' ORDER BY project_id, number LIMIT :limit",
-    )?;
-    let found = statement
-        .query_map(named_params! { ":limit": limit }, pulls::from_row)?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(found)
+        params! { ":limit": limit },
+        pulls::from_row,
+    )
 }
 
 /// Whether a pull request is to be read now.
 pub(crate) fn any_read_due(conn: &Connection, now: Time) -> Result<bool> {
-    Ok(conn
-        .prepare_cached("SELECT 1 FROM pulls WHERE next_read IS NOT NULL AND next_read <= :now")?
-        .exists(named_params! { ":now": now.to_string() })?)
+    conn.exists(
+        "SELECT 1 FROM pulls WHERE next_read IS NOT NULL AND next_read <= :now",
+        params! { ":now": now },
+    )
 }

@@ -1,12 +1,11 @@
 //! Taking over a pull request: it enters the loop as a change, with its first review queued.
 
-use rusqlite::{Connection, named_params};
-
 use super::{pull_request_text, pulls};
 use crate::blackboard::BoardError;
 use crate::blackboard::NewChange;
 use crate::blackboard::Result;
 use crate::blackboard::changes;
+use crate::blackboard::sql::{Connection, params};
 use crate::blackboard::work::items;
 use crate::change::{AdoptedBy, Change, State};
 use crate::clock::Time;
@@ -44,29 +43,24 @@ pub(crate) fn adopt(conn: &Connection, adoption: &Adoption, now: Time) -> Result
     }
     let entered = changes::insert_change(conn, new, now)?;
     let id = &entered.change_id;
-    conn.prepare_cached(
+    conn.execute(
         "UPDATE changes SET pr_number = :number, adopted_by = :by, own_worktree = :own, detached = :own WHERE change_id = :id",
-    )?
-    .execute(named_params! {
-        ":number": pull.number,
-        ":by": adoption.by.as_str(),
-        ":own": adoption.own_worktree,
-        ":id": id.as_str(),
-    })?;
+        params! {
+            ":number": pull.number,
+            ":by": adoption.by,
+            ":own": adoption.own_worktree,
+            ":id": id,
+        },
+    )?;
     pulls::see_pull(conn, &new.project_id, pull, None)?;
     // Marks of an earlier life would keep what was said then from being read again.
-    conn.prepare_cached(
+    conn.execute(
         "UPDATE pulls SET change_id = :id, acted_on = 'open', etag = NULL, marks = '{}', is_judged = 0,
              read_at = NULL, read_after = 0, next_read = :now, failures = 0, trouble = NULL,
              slow_reads = 0, kept_pages = '{}', description = NULL, issue = NULL
          WHERE project_id = :project_id AND number = :number",
-    )?
-    .execute(named_params! {
-        ":id": id.as_str(),
-        ":now": now.to_string(),
-        ":project_id": new.project_id.as_str(),
-        ":number": pull.number,
-    })?;
+        params! { ":id": id, ":now": now, ":project_id": new.project_id, ":number": pull.number },
+    )?;
     let adopted = NewEvent::about(
         id,
         body::PrAdopted {

@@ -1,13 +1,11 @@
 //! A review that was dismissed: what it asked for is not done, unless it is on its way to the remote or others ask for it
 //! too; what it approved is not approved any more, if nobody else has.
 
-use rusqlite::{Connection, OptionalExtension as _, named_params};
-
 use super::reopen::CLOSED;
 use crate::blackboard::Result;
 use crate::blackboard::changes;
-use crate::blackboard::from_row;
 use crate::blackboard::rejections;
+use crate::blackboard::sql::{Connection, params};
 use crate::blackboard::work::finish;
 use crate::blackboard::work::items;
 use crate::blackboard::work::runs;
@@ -28,7 +26,7 @@ pub(crate) fn take_back(
     event_id: i64,
     now: Time,
 ) -> Result<Option<&'static str>> {
-    let Some(rejection) = rejection_of(conn, event_id)? else {
+    let Some(rejection) = crate::blackboard::rejection_of_event(conn, event_id)? else {
         return Ok(None);
     };
     let fix = rejection
@@ -93,30 +91,19 @@ fn take_out(
 }
 
 fn skip(conn: &Connection, rejection: &Rejection) -> Result<()> {
-    conn.prepare_cached(
+    conn.run(
         "UPDATE rejections SET state = 'skipped', reason = :reason, item_id = NULL WHERE rejection_id = :id",
-    )?
-    .execute(named_params! { ":reason": REASON, ":id": rejection.rejection_id.as_str() })?;
-    Ok(())
-}
-
-fn rejection_of(conn: &Connection, event_id: i64) -> Result<Option<Rejection>> {
-    Ok(conn
-        .prepare_cached(
-            "SELECT j.*, e.summary, e.metadata FROM rejections j JOIN events e ON e.id = j.event_id WHERE j.event_id = :id",
-        )?
-        .query_row(named_params! { ":id": event_id }, from_row::rejection)
-        .optional()?)
+        params! { ":reason": REASON, ":id": rejection.rejection_id },
+    )
 }
 
 /// On the remote, or perhaps.
 fn is_pushed(conn: &Connection, fix: &Item) -> Result<bool> {
-    Ok(conn
-        .prepare_cached(
-            "SELECT 1 FROM intents INDEXED BY intents_by_change
-             WHERE change_id = :change AND kind = 'push' AND payload ->> 'item_id' = :item AND (result IS NULL OR result = 'done')",
-        )?
-        .exists(named_params! { ":change": fix.change_id.as_ref().map(ChangeId::as_str), ":item": fix.item_id.as_str() })?)
+    conn.exists(
+        "SELECT 1 FROM intents INDEXED BY intents_by_change
+         WHERE change_id = :change AND kind = 'push' AND payload ->> 'item_id' = :item AND (result IS NULL OR result = 'done')",
+        params! { ":change": fix.change_id, ":item": fix.item_id },
+    )
 }
 
 /// An approval by the review `feedback_id`. Where nothing else approves the head, the change is ready for a person again,
@@ -173,29 +160,27 @@ pub(crate) fn take_back_approval(
 
 /// By a review of somebody else, by a later one of the same, or by a person's word here.
 fn is_approved_otherwise(conn: &Connection, change: &Change, feedback_id: &str) -> Result<bool> {
-    let by_review = conn
-        .prepare_cached(
-            "SELECT 1 FROM feedback AS gone
-                 JOIN feedback AS other INDEXED BY feedback_by_change ON other.change_id = gone.change_id
-                 JOIN events ON events.id = other.event_id
-             WHERE gone.feedback_id = :feedback_id AND other.state = 'APPROVED'
-                 AND (other.author_id IS NOT gone.author_id OR other.rowid > gone.rowid)
-                 AND events.event_type = 'work_approved' AND events.metadata ->> '$.head' = :head",
-        )?
-        .exists(named_params! { ":feedback_id": feedback_id, ":head": change.head })?;
+    let by_review = conn.exists(
+        "SELECT 1 FROM feedback AS gone
+             JOIN feedback AS other INDEXED BY feedback_by_change ON other.change_id = gone.change_id
+             JOIN events ON events.id = other.event_id
+         WHERE gone.feedback_id = :feedback_id AND other.state = 'APPROVED'
+             AND (other.author_id IS NOT gone.author_id OR other.rowid > gone.rowid)
+             AND events.event_type = 'work_approved' AND events.metadata ->> '$.head' = :head",
+        params! { ":feedback_id": feedback_id, ":head": change.head },
+    )?;
     if by_review {
         return Ok(true);
     }
     // Who says so of what is approved already moves nothing.
-    Ok(conn
-        .prepare_cached(
-            "SELECT 1 FROM events AS entry
-             WHERE entry.id = (SELECT max(id) FROM events
-                     WHERE change_id = :id AND event_type = 'state_changed' AND metadata ->> '$.to' = 'approved')
-                 AND ((entry.metadata ->> '$.on' = 'approve' AND entry.actor_id NOT LIKE 'github:%')
-                     OR EXISTS (SELECT 1 FROM events AS later
-                         WHERE later.change_id = :id AND later.id > entry.id AND later.event_type = 'work_approved'
-                             AND later.actor_id <> 'remand' AND later.actor_id NOT LIKE 'github:%'))",
-        )?
-        .exists(named_params! { ":id": change.change_id.as_str() })?)
+    conn.exists(
+        "SELECT 1 FROM events AS entry
+         WHERE entry.id = (SELECT max(id) FROM events
+                 WHERE change_id = :id AND event_type = 'state_changed' AND metadata ->> '$.to' = 'approved')
+             AND ((entry.metadata ->> '$.on' = 'approve' AND entry.actor_id NOT LIKE 'github:%')
+                 OR EXISTS (SELECT 1 FROM events AS later
+                     WHERE later.change_id = :id AND later.id > entry.id AND later.event_type = 'work_approved'
+                         AND later.actor_id <> 'remand' AND later.actor_id NOT LIKE 'github:%'))",
+        params! { ":id": change.change_id },
+    )
 }

@@ -3,11 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::{Connection, OptionalExtension as _, Row, named_params};
-
 use super::dismissed_review;
 use crate::blackboard::Result;
 use crate::blackboard::from_row;
+use crate::blackboard::sql::{self, Connection, Row, params};
 use crate::change::ChangeId;
 use crate::clock::Time;
 use crate::event::{NewEvent, body};
@@ -42,38 +41,38 @@ pub(crate) fn take_in_said(
         .map_or("ghost", |author| author.login.as_str());
     // Our own words are known before they come back: nobody has to look at them.
     let judged = (taken.trust == Trust::Ours).then_some("ours");
-    conn.prepare_cached(
+    conn.execute(
         "INSERT INTO feedback (feedback_id, change_id, forge_id, author, author_id, trust, trust_reason, is_person, kind,
              state, commit_sha, path, line, hunk, review, in_reply_to, url, body, created_at, updated_at, taken_in,
              judged_at, outcome)
          VALUES (:feedback_id, :change_id, :forge_id, :author, :author_id, :trust, :trust_reason, :is_person, :kind,
              :state, :commit, :path, :line, :hunk, :review, :in_reply_to, :url, :body, :created_at, :updated_at, :now,
              CASE WHEN :judged IS NULL THEN NULL ELSE :now END, :judged)",
-    )?
-    .execute(named_params! {
-        ":feedback_id": feedback_id,
-        ":change_id": change_id.as_str(),
-        ":forge_id": said.key(),
-        ":author": author,
-        ":author_id": said.author.as_ref().map(|author| author.id),
-        ":trust": taken.trust.as_str(),
-        ":trust_reason": taken.reason,
-        ":is_person": taken.is_person,
-        ":kind": said.kind.as_str(),
-        ":state": said.state.map(ReviewState::as_str),
-        ":commit": said.commit,
-        ":path": said.path,
-        ":line": said.line,
-        ":hunk": said.hunk,
-        ":review": said.review,
-        ":in_reply_to": said.in_reply_to,
-        ":url": said.url,
-        ":body": said.body,
-        ":created_at": said.created_at,
-        ":updated_at": said.updated_at,
-        ":now": now.to_string(),
-        ":judged": judged,
-    })?;
+        params! {
+            ":feedback_id": feedback_id,
+            ":change_id": change_id,
+            ":forge_id": said.key(),
+            ":author": author,
+            ":author_id": said.author.as_ref().map(|author| author.id),
+            ":trust": taken.trust,
+            ":trust_reason": taken.reason,
+            ":is_person": taken.is_person,
+            ":kind": said.kind,
+            ":state": said.state,
+            ":commit": said.commit,
+            ":path": said.path,
+            ":line": said.line,
+            ":hunk": said.hunk,
+            ":review": said.review,
+            ":in_reply_to": said.in_reply_to,
+            ":url": said.url,
+            ":body": said.body,
+            ":created_at": said.created_at,
+            ":updated_at": said.updated_at,
+            ":now": now,
+            ":judged": judged,
+        },
+    )?;
     if taken.trust == Trust::Ours {
         return Ok(true);
     }
@@ -108,8 +107,10 @@ fn note_change(conn: &Connection, known: &Known, said: &Comment, now: Time) -> R
         .as_ref()
         .is_some_and(|at| *at == said.updated_at);
     if known.body != said.body && !is_told {
-        conn.prepare_cached("UPDATE feedback SET edited_at = :at WHERE feedback_id = :id")?
-            .execute(named_params! { ":at": said.updated_at, ":id": known.feedback_id })?;
+        conn.execute(
+            "UPDATE feedback SET edited_at = :at WHERE feedback_id = :id",
+            params! { ":at": said.updated_at, ":id": known.feedback_id },
+        )?;
         let event = NewEvent::about(
             &known.change_id,
             body::Skipped {
@@ -130,8 +131,10 @@ fn note_change(conn: &Connection, known: &Known, said: &Comment, now: Time) -> R
     if said.state != Some(ReviewState::Dismissed) || known.state == Some(ReviewState::Dismissed) {
         return Ok(false);
     }
-    conn.prepare_cached("UPDATE feedback SET state = 'DISMISSED' WHERE feedback_id = :id")?
-        .execute(named_params! { ":id": known.feedback_id })?;
+    conn.execute(
+        "UPDATE feedback SET state = 'DISMISSED' WHERE feedback_id = :id",
+        params! { ":id": known.feedback_id },
+    )?;
     let Some(event_id) = known.event_id else {
         return Ok(true);
     };
@@ -156,12 +159,11 @@ fn note_change(conn: &Connection, known: &Known, said: &Comment, now: Time) -> R
 
 /// Somebody's objection is gone: what it stood against is looked at again.
 fn judge_approvals_again(conn: &Connection, change_id: &ChangeId) -> Result<()> {
-    conn.prepare_cached(
+    conn.run(
         "UPDATE feedback SET judged_at = NULL, outcome = NULL
          WHERE change_id = :id AND state = 'APPROVED' AND outcome LIKE '% ' || :stands",
-    )?
-    .execute(named_params! { ":id": change_id.as_str(), ":stands": STILL_STANDS })?;
-    Ok(())
+        params! { ":id": change_id, ":stands": STILL_STANDS },
+    )
 }
 
 struct Known {
@@ -174,24 +176,20 @@ struct Known {
 }
 
 fn find(conn: &Connection, change_id: &ChangeId, forge_id: &str) -> Result<Option<Known>> {
-    Ok(conn
-        .prepare_cached(
-            "SELECT * FROM feedback WHERE change_id = :change_id AND forge_id = :forge_id",
-        )?
-        .query_row(
-            named_params! { ":change_id": change_id.as_str(), ":forge_id": forge_id },
-            |row| {
-                Ok(Known {
-                    feedback_id: row.get("feedback_id")?,
-                    change_id: change_id.clone(),
-                    body: row.get("body")?,
-                    edited_at: row.get("edited_at")?,
-                    state: from_row::word_or_none(row, "state")?,
-                    event_id: row.get("event_id")?,
-                })
-            },
-        )
-        .optional()?)
+    conn.optional(
+        "SELECT * FROM feedback WHERE change_id = :change_id AND forge_id = :forge_id",
+        params! { ":change_id": change_id, ":forge_id": forge_id },
+        |row| {
+            Ok(Known {
+                feedback_id: row.get("feedback_id")?,
+                change_id: change_id.clone(),
+                body: row.get("body")?,
+                edited_at: row.get("edited_at")?,
+                state: row.get("state")?,
+                event_id: row.get("event_id")?,
+            })
+        },
+    )
 }
 
 /// What is known of a change's pull request: its key there, and when it was last updated.
@@ -199,51 +197,42 @@ pub(crate) fn known_said(
     conn: &Connection,
     change_id: &ChangeId,
 ) -> Result<BTreeMap<String, String>> {
-    let mut statement = conn.prepare_cached(
+    let known = conn.all(
         "SELECT forge_id, updated_at FROM feedback WHERE change_id = :id AND kind <> 'person'",
+        params! { ":id": change_id },
+        |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
-    let known = statement
-        .query_map(named_params! { ":id": change_id.as_str() }, |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        })?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(known)
+    Ok(known.into_iter().collect())
 }
 
 /// What nobody has judged yet, oldest first.
 pub(crate) fn unjudged_said(conn: &Connection, change_id: &ChangeId) -> Result<Vec<Feedback>> {
-    let mut statement = conn.prepare_cached(
+    conn.all(
         "SELECT * FROM feedback INDEXED BY feedback_unjudged
          WHERE change_id = :id AND judged_at IS NULL AND kind <> 'person' ORDER BY length(feedback_id), feedback_id",
-    )?;
-    let found = statement
-        .query_map(named_params! { ":id": change_id.as_str() }, from_row)?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(found)
+        params! { ":id": change_id },
+        from_row,
+    )
 }
 
 /// Inline comments that are context for the next fix, and may still turn out to belong to a review; oldest first.
 pub(crate) fn judged_alone(conn: &Connection, change_id: &ChangeId) -> Result<Vec<Feedback>> {
-    let mut statement = conn.prepare_cached(
+    conn.all(
         "SELECT * FROM feedback INDEXED BY feedback_by_change
          WHERE change_id = :id AND kind = 'review_comment' AND review IS NOT NULL AND outcome = 'context'
              AND used_in IS NULL ORDER BY length(feedback_id), feedback_id",
-    )?;
-    let found = statement
-        .query_map(named_params! { ":id": change_id.as_str() }, from_row)?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(found)
+        params! { ":id": change_id },
+        from_row,
+    )
 }
 
 /// All that was said on the pull request of a change, oldest first.
 pub(crate) fn said_of(conn: &Connection, change_id: &ChangeId) -> Result<Vec<Feedback>> {
-    let mut statement = conn.prepare_cached(
+    conn.all(
         "SELECT * FROM feedback WHERE change_id = :id AND kind <> 'person' ORDER BY length(feedback_id), feedback_id",
-    )?;
-    let found = statement
-        .query_map(named_params! { ":id": change_id.as_str() }, from_row)?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(found)
+        params! { ":id": change_id },
+        from_row,
+    )
 }
 
 /// Decides what comes of something that was said; once, except that what is context may become more until a fix was
@@ -255,32 +244,26 @@ pub(crate) fn judge(
     event_id: Option<i64>,
     now: Time,
 ) -> Result<bool> {
-    let judged = conn
-        .prepare_cached(
-            "UPDATE feedback SET judged_at = :now, outcome = :outcome, event_id = :event_id
-             WHERE feedback_id = :id AND (judged_at IS NULL OR (outcome = 'context' AND used_in IS NULL))",
-        )?
-        .execute(named_params! {
-            ":now": now.to_string(),
-            ":outcome": outcome,
-            ":event_id": event_id,
-            ":id": feedback_id,
-        })?;
+    let judged = conn.execute(
+        "UPDATE feedback SET judged_at = :now, outcome = :outcome, event_id = :event_id
+         WHERE feedback_id = :id AND (judged_at IS NULL OR (outcome = 'context' AND used_in IS NULL))",
+        params! { ":now": now, ":outcome": outcome, ":event_id": event_id, ":id": feedback_id },
+    )?;
     Ok(judged > 0)
 }
 
-fn from_row(row: &Row<'_>) -> std::result::Result<Feedback, rusqlite::Error> {
+fn from_row(row: &Row<'_>) -> sql::Result<Feedback> {
     Ok(Feedback {
         feedback_id: row.get("feedback_id")?,
-        change_id: ChangeId::new(row.get::<_, String>("change_id")?),
+        change_id: row.get("change_id")?,
         forge_id: row.get("forge_id")?,
         author: row.get("author")?,
         author_id: row.get("author_id")?,
-        trust: from_row::word(row, "trust")?,
+        trust: row.get("trust")?,
         trust_reason: row.get("trust_reason")?,
         is_person: row.get("is_person")?,
-        kind: from_row::word(row, "kind")?,
-        state: from_row::word_or_none(row, "state")?,
+        kind: row.get("kind")?,
+        state: row.get("state")?,
         commit: row.get("commit_sha")?,
         path: row.get("path")?,
         line: row.get("line")?,
@@ -290,7 +273,7 @@ fn from_row(row: &Row<'_>) -> std::result::Result<Feedback, rusqlite::Error> {
         url: row.get("url")?,
         body: row.get("body")?,
         created_at: row.get("created_at")?,
-        taken_in: from_row::time(row, "taken_in")?,
+        taken_in: row.get("taken_in")?,
         outcome: row.get("outcome")?,
         event_id: row.get("event_id")?,
     })

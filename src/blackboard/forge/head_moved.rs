@@ -1,11 +1,10 @@
 //! A head that a person moved: the verdict on the old one no longer holds, and the new one is judged like any other.
 
-use rusqlite::{Connection, named_params};
-
 use crate::blackboard::Result;
 use crate::blackboard::changes;
 use crate::blackboard::from_row;
 use crate::blackboard::rejections;
+use crate::blackboard::sql::{Connection, params};
 use crate::blackboard::work::items;
 use crate::change::{Change, ChangeId, State};
 use crate::clock::Time;
@@ -42,22 +41,20 @@ pub(crate) fn review_new_head(
 
 /// Changes that were judged and have no pull request, with the main checkouts of their projects.
 pub(crate) fn judged_without_pull(conn: &Connection) -> Result<Vec<(String, String, Change)>> {
-    let mut statement = conn.prepare_cached(
+    conn.all(
         "SELECT c.*, projects.path, projects.common_dir
          FROM changes c INDEXED BY changes_live CROSS JOIN projects ON projects.project_id = c.project_id
          WHERE c.state NOT IN ('merged', 'closed') AND c.state IN ('ready_for_human_review', 'approved')
              AND c.pr_number IS NULL",
-    )?;
-    let found = statement
-        .query_map([], |row| {
+        &[],
+        |row| {
             Ok((
                 row.get("path")?,
                 row.get("common_dir")?,
                 from_row::change(row)?,
             ))
-        })?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(found)
+        },
+    )
 }
 
 /// A branch without a pull request was seen at another commit than the one that was judged.
@@ -110,12 +107,11 @@ pub(crate) fn review_new_base(
 
 /// Whether the branch of a pull request is known to have been at this commit on the remote.
 pub(crate) fn was_on_remote(conn: &Connection, id: &ChangeId, sha: &str) -> Result<bool> {
-    Ok(conn
-        .prepare_cached(
-            "SELECT 1 FROM events WHERE change_id = :id AND event_type IN ('pr_adopted', 'head_moved', 'fix_pushed')
-                 AND :sha IN (metadata ->> 'head', metadata ->> 'from', metadata ->> 'to', metadata ->> 'head_after')",
-        )?
-        .exists(named_params! { ":id": id.as_str(), ":sha": sha })?)
+    conn.exists(
+        "SELECT 1 FROM events WHERE change_id = :id AND event_type IN ('pr_adopted', 'head_moved', 'fix_pushed')
+         AND :sha IN (metadata ->> 'head', metadata ->> 'from', metadata ->> 'to', metadata ->> 'head_after')",
+        params! { ":id": id, ":sha": sha },
+    )
 }
 
 /// Queues a review of the change's head because somebody asked for it.

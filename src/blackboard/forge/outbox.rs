@@ -1,12 +1,11 @@
 //! Intents: what is going to be done outside, committed before it is done, with its result after. A push is looked up at
 //! the remote after a crash; what is posted carries a marker by which it is found there again.
 
-use rusqlite::{Connection, OptionalExtension as _, Row, named_params};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::blackboard::Result;
-use crate::blackboard::from_row;
+use crate::blackboard::sql::{self, Connection, Row, params};
 use crate::blackboard::work::claim::fenced;
 use crate::change::ChangeId;
 use crate::clock::Time;
@@ -45,21 +44,20 @@ pub(crate) struct NewIntent {
 /// Writes an intent down; `false` when it was there before. The marker is random: nobody can have written it anywhere
 /// before we do.
 pub(crate) fn intend(conn: &Connection, new: &NewIntent, now: Time) -> Result<bool> {
-    let inserted = conn
-        .prepare_cached(
-            "INSERT INTO intents (key, kind, change_id, payload, marker, epoch, created_at)
-             VALUES (:key, :kind, :change_id, :payload,
-                 CASE WHEN :kind IN ('review', 'answer', 'note') THEN lower(hex(randomblob(16))) END, :epoch, :now)
-             ON CONFLICT (key) DO NOTHING",
-        )?
-        .execute(named_params! {
+    let inserted = conn.execute(
+        "INSERT INTO intents (key, kind, change_id, payload, marker, epoch, created_at)
+         VALUES (:key, :kind, :change_id, :payload,
+             CASE WHEN :kind IN ('review', 'answer', 'note') THEN lower(hex(randomblob(16))) END, :epoch, :now)
+         ON CONFLICT (key) DO NOTHING",
+        params! {
             ":key": new.key,
-            ":kind": new.payload.kind().as_str(),
-            ":change_id": new.change_id.as_str(),
+            ":kind": new.payload.kind(),
+            ":change_id": new.change_id,
             ":payload": serde_json::to_string(&new.payload)?,
             ":epoch": new.epoch,
-            ":now": now.to_string(),
-        })?;
+            ":now": now,
+        },
+    )?;
     Ok(inserted > 0)
 }
 
@@ -80,19 +78,19 @@ pub(crate) fn intend_push(
 }
 
 pub(crate) fn intent(conn: &Connection, key: &str) -> Result<Option<Intent>> {
-    Ok(conn
-        .prepare_cached("SELECT * FROM intents WHERE key = :key")?
-        .query_row(named_params! { ":key": key }, from_row)
-        .optional()?)
+    conn.optional(
+        "SELECT * FROM intents WHERE key = :key",
+        params! { ":key": key },
+        from_row,
+    )
 }
 
 /// Changes what came of an intent that is done: a review of ours was dismissed by us.
 pub(crate) fn change_result(conn: &Connection, key: &str, result: IntentResult) -> Result<()> {
-    conn.prepare_cached(
+    conn.run(
         "UPDATE intents SET result = :result WHERE key = :key AND done_at IS NOT NULL",
-    )?
-    .execute(named_params! { ":result": result.as_str(), ":key": key })?;
-    Ok(())
+        params! { ":result": result, ":key": key },
+    )
 }
 
 /// The end of an intent. A push that is done stays done, whoever says so later.
@@ -103,56 +101,46 @@ pub(crate) fn end_intent(
     forge_id: Option<&str>,
     now: Time,
 ) -> Result<bool> {
-    let ended = conn
-        .prepare_cached(
-            "UPDATE intents SET result = :result, forge_id = :forge_id, done_at = :now, claimed_by = NULL, trouble = NULL
-             WHERE key = :key AND done_at IS NULL",
-        )?
-        .execute(named_params! {
-            ":result": result.as_str(),
-            ":forge_id": forge_id,
-            ":now": now.to_string(),
-            ":key": key,
-        })?;
+    let ended = conn.execute(
+        "UPDATE intents SET result = :result, forge_id = :forge_id, done_at = :now, claimed_by = NULL, trouble = NULL
+         WHERE key = :key AND done_at IS NULL",
+        params! { ":result": result, ":forge_id": forge_id, ":now": now, ":key": key },
+    )?;
     Ok(ended > 0)
 }
 
 /// What is to be posted and may be now, oldest first: a change that is paused or held posts nothing.
 pub(crate) fn open_posts(conn: &Connection, now: Time) -> Result<Vec<Intent>> {
-    let mut statement = conn.prepare_cached(
+    conn.all(
         "SELECT intents.* FROM intents INDEXED BY intents_open JOIN changes USING (change_id)
          WHERE intents.done_at IS NULL AND intents.kind <> 'push' AND (intents.not_before IS NULL OR intents.not_before <= :now)
              AND changes.paused = 0 AND changes.held_until IS NULL
          ORDER BY intents.created_at, intents.rowid",
-    )?;
-    let found = statement
-        .query_map(named_params! { ":now": now.to_string() }, from_row)?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(found)
+        params! { ":now": now },
+        from_row,
+    )
 }
 
 /// What could not be posted so far, oldest first.
 pub(crate) fn waiting_posts(conn: &Connection, change_id: &ChangeId) -> Result<Vec<Intent>> {
-    let mut statement = conn.prepare_cached(
+    conn.all(
         "SELECT * FROM intents INDEXED BY intents_open
          WHERE done_at IS NULL AND kind <> 'push' AND trouble IS NOT NULL AND change_id = :id ORDER BY created_at, rowid",
-    )?;
-    let found = statement
-        .query_map(named_params! { ":id": change_id.as_str() }, from_row)?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(found)
+        params! { ":id": change_id },
+        from_row,
+    )
 }
 
 /// The next moment at which something that could not be posted is tried again. What a paused or held change has to post
 /// waits for the end of that, not for a time of its own.
 pub(crate) fn next_post(conn: &Connection) -> Result<Option<Time>> {
-    let text: Option<String> = conn
-        .prepare_cached(
-            "SELECT min(intents.not_before) FROM intents INDEXED BY intents_open JOIN changes USING (change_id)
-             WHERE intents.done_at IS NULL AND intents.kind <> 'push' AND intents.not_before IS NOT NULL
-                 AND changes.paused = 0 AND changes.held_until IS NULL",
-        )?
-        .query_row([], |row| row.get(0))?;
+    let text: Option<String> = conn.one(
+        "SELECT min(intents.not_before) FROM intents INDEXED BY intents_open JOIN changes USING (change_id)
+         WHERE intents.done_at IS NULL AND intents.kind <> 'push' AND intents.not_before IS NOT NULL
+             AND changes.paused = 0 AND changes.held_until IS NULL",
+        &[],
+        |row| row.get(0),
+    )?;
     Ok(text.and_then(|text| Time::parse(&text).ok()))
 }
 
@@ -164,14 +152,13 @@ pub(crate) fn claim_post(
     from: Option<&str>,
     holder: &str,
 ) -> Result<bool> {
-    let claimed = conn
-        .prepare_cached(
-            "UPDATE intents SET claimed_by = :holder
-             WHERE key = :key AND done_at IS NULL AND claimed_by IS :from
-                 AND EXISTS (SELECT 1 FROM changes WHERE changes.change_id = intents.change_id
-                     AND changes.paused = 0 AND changes.held_until IS NULL)",
-        )?
-        .execute(named_params! { ":holder": holder, ":key": key, ":from": from })?;
+    let claimed = conn.execute(
+        "UPDATE intents SET claimed_by = :holder
+         WHERE key = :key AND done_at IS NULL AND claimed_by IS :from
+             AND EXISTS (SELECT 1 FROM changes WHERE changes.change_id = intents.change_id
+                 AND changes.paused = 0 AND changes.held_until IS NULL)",
+        params! { ":holder": holder, ":key": key, ":from": from },
+    )?;
     Ok(claimed > 0)
 }
 
@@ -182,12 +169,11 @@ pub(crate) fn put_off_post(
     trouble: &str,
     not_before: Time,
 ) -> Result<()> {
-    conn.prepare_cached(
+    conn.run(
         "UPDATE intents SET claimed_by = NULL, tries = tries + 1, trouble = :trouble, not_before = :not_before
          WHERE key = :key AND done_at IS NULL",
-    )?
-    .execute(named_params! { ":trouble": trouble, ":not_before": not_before.to_string(), ":key": key })?;
-    Ok(())
+        params! { ":trouble": trouble, ":not_before": not_before, ":key": key },
+    )
 }
 
 /// It is posted: what it became there is known from now on, and so is that it is ours.
@@ -208,15 +194,11 @@ pub(crate) fn post_done(
     }
     if let Some(forge_id) = &posted.forge_id {
         // It may have been read back before this was written.
-        conn.prepare_cached(
+        conn.execute(
             "UPDATE feedback SET trust = 'ours', judged_at = coalesce(judged_at, :now), outcome = 'ours'
              WHERE change_id = :change_id AND forge_id = :forge_id AND event_id IS NULL",
-        )?
-        .execute(named_params! {
-            ":now": now.to_string(),
-            ":change_id": intent.change_id.as_str(),
-            ":forge_id": forge_id,
-        })?;
+            params! { ":now": now, ":change_id": intent.change_id, ":forge_id": forge_id },
+        )?;
     }
     let body: (EventType, Value) = match &intent.payload {
         Payload::Review(review) => body::ReviewPosted {
@@ -277,48 +259,42 @@ pub(crate) fn refused_post(
     now: Time,
 ) -> Result<()> {
     give_up_post(conn, intent, trouble, now)?;
-    conn.prepare_cached(
+    conn.run(
         "UPDATE intents SET trouble = :trouble, tries = tries + 1 WHERE key = :key AND result = 'given_up'",
-    )?
-    .execute(named_params! { ":trouble": trouble, ":key": intent.key })?;
-    Ok(())
+        params! { ":trouble": trouble, ":key": intent.key },
+    )
 }
 
 /// What the forge refused, oldest first.
 pub(crate) fn refused_posts(conn: &Connection, change_id: &ChangeId) -> Result<Vec<Intent>> {
-    let mut statement = conn.prepare_cached(
+    conn.all(
         "SELECT * FROM intents WHERE change_id = :id AND kind <> 'push' AND result = 'given_up' AND trouble IS NOT NULL
          ORDER BY created_at, rowid",
-    )?;
-    let found = statement
-        .query_map(named_params! { ":id": change_id.as_str() }, from_row)?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(found)
+        params! { ":id": change_id },
+        from_row,
+    )
 }
 
 /// What the forge refused is to be posted after all: how much that is. It was tried, so it is looked for there first.
 pub(crate) fn post_again(conn: &Connection, change_id: &ChangeId) -> Result<usize> {
-    Ok(conn
-        .prepare_cached(
-            "UPDATE intents SET result = NULL, done_at = NULL, not_before = NULL, trouble = NULL
-             WHERE change_id = :id AND kind <> 'push' AND result = 'given_up' AND trouble IS NOT NULL",
-        )?
-        .execute(named_params! { ":id": change_id.as_str() })?)
+    conn.execute(
+        "UPDATE intents SET result = NULL, done_at = NULL, not_before = NULL, trouble = NULL
+         WHERE change_id = :id AND kind <> 'push' AND result = 'given_up' AND trouble IS NOT NULL",
+        params! { ":id": change_id },
+    )
 }
 
 /// Pushes whose end nobody wrote down, and whose item is over: whoever made them died, and nobody goes on.
 pub(crate) fn orphaned_pushes(conn: &Connection) -> Result<Vec<Intent>> {
-    let mut statement = conn.prepare_cached(
+    conn.all(
         "SELECT intents.* FROM intents INDEXED BY intents_open_pushes
              JOIN work_items ON work_items.item_id = intents.payload ->> 'item_id'
          WHERE intents.kind = 'push' AND intents.done_at IS NULL
              AND work_items.status IN ('completed', 'failed', 'cancelled')
          ORDER BY intents.created_at, intents.rowid",
-    )?;
-    let found = statement
-        .query_map([], from_row)?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(found)
+        &[],
+        from_row,
+    )
 }
 
 /// What is ours on the pull request of a change, which may have been watched before as another: the keys that are recorded, and the markers of what may be there
@@ -334,42 +310,39 @@ pub(crate) struct OurPosts {
 
 pub(crate) fn our_posts(conn: &Connection, change_id: &ChangeId) -> Result<OurPosts> {
     let mut ours = OurPosts::default();
-    let mut statement = conn.prepare_cached(
+    conn.each(
         "SELECT forge_id, marker FROM intents WHERE kind <> 'push' AND change_id IN (
-                 SELECT twin.change_id FROM changes AS one JOIN changes AS twin USING (project_id, pr_number)
-                 WHERE one.change_id = :id)",
+         SELECT twin.change_id FROM changes AS one JOIN changes AS twin USING (project_id, pr_number)
+         WHERE one.change_id = :id)",
+        params! { ":id": change_id },
+        |row| {
+            ours.forge_ids
+                .extend(row.get::<Option<String>>("forge_id")?);
+            ours.markers.extend(row.get::<Option<String>>("marker")?);
+            Ok(())
+        },
     )?;
-    let mut found = statement.query(named_params! { ":id": change_id.as_str() })?;
-    while let Some(row) = found.next()? {
-        ours.forge_ids
-            .extend(row.get::<_, Option<String>>("forge_id")?);
-        ours.markers.extend(row.get::<_, Option<String>>("marker")?);
-    }
-    let mut statement = conn.prepare_cached(
+    ours.wraps = conn.all(
         "SELECT review FROM feedback WHERE trust = 'ours' AND in_reply_to IS NOT NULL AND review IS NOT NULL
-             AND change_id IN (
-                 SELECT twin.change_id FROM changes AS one JOIN changes AS twin USING (project_id, pr_number)
-                 WHERE one.change_id = :id)",
+         AND change_id IN (
+             SELECT twin.change_id FROM changes AS one JOIN changes AS twin USING (project_id, pr_number)
+             WHERE one.change_id = :id)",
+        params! { ":id": change_id },
+        |row| row.get(0),
     )?;
-    let wraps = statement.query_map(named_params! { ":id": change_id.as_str() }, |row| {
-        row.get(0)
-    })?;
-    ours.wraps = wraps.collect::<std::result::Result<_, _>>()?;
     Ok(ours)
 }
 
 /// Our reviews on the pull request of a change, oldest first, also those for earlier changes of it.
 pub(crate) fn reviews_on_pull(conn: &Connection, change_id: &ChangeId) -> Result<Vec<Intent>> {
-    let mut statement = conn.prepare_cached(
+    conn.all(
         "SELECT * FROM intents WHERE kind = 'review' AND change_id IN (
              SELECT twin.change_id FROM changes AS one JOIN changes AS twin USING (project_id, pr_number)
              WHERE one.change_id = :id)
          ORDER BY created_at, rowid",
-    )?;
-    let found = statement
-        .query_map(named_params! { ":id": change_id.as_str() }, from_row)?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(found)
+        params! { ":id": change_id },
+        from_row,
+    )
 }
 
 /// The intents of a change, oldest first.
@@ -378,31 +351,26 @@ pub(crate) fn intents_of(
     change_id: &ChangeId,
     kind: IntentKind,
 ) -> Result<Vec<Intent>> {
-    let mut statement = conn.prepare_cached(
+    conn.all(
         "SELECT * FROM intents WHERE change_id = :id AND kind = :kind ORDER BY rowid",
-    )?;
-    let found = statement
-        .query_map(
-            named_params! { ":id": change_id.as_str(), ":kind": kind.as_str() },
-            from_row,
-        )?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(found)
+        params! { ":id": change_id, ":kind": kind },
+        from_row,
+    )
 }
 
-fn from_row(row: &Row<'_>) -> std::result::Result<Intent, rusqlite::Error> {
+fn from_row(row: &Row<'_>) -> sql::Result<Intent> {
     Ok(Intent {
         key: row.get("key")?,
-        kind: from_row::word(row, "kind")?,
-        change_id: ChangeId::new(row.get::<_, String>("change_id")?),
-        payload: from_row::payload(row)?,
+        kind: row.get("kind")?,
+        change_id: row.get("change_id")?,
+        payload: crate::blackboard::from_row::payload(row)?,
         marker: row.get("marker")?,
         tries: row.get("tries")?,
         trouble: row.get("trouble")?,
         claimed_by: row.get("claimed_by")?,
-        not_before: from_row::time_or_none(row, "not_before")?,
-        result: from_row::word_or_none(row, "result")?,
+        not_before: row.get("not_before")?,
+        result: row.get("result")?,
         forge_id: row.get("forge_id")?,
-        done_at: from_row::time_or_none(row, "done_at")?,
+        done_at: row.get("done_at")?,
     })
 }

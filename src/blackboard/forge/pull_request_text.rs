@@ -1,11 +1,9 @@
 //! What a pull request is for: its description and the issue that it closes, as they were last read. Each text that agents
 //! are not given has an event that says why.
 
-use rusqlite::{Connection, named_params};
-use serde::Serialize;
-
 use super::pulls;
 use crate::blackboard::Result;
+use crate::blackboard::sql::{Connection, Json, params};
 use crate::change::ChangeId;
 use crate::clock::Time;
 use crate::event::NewEvent;
@@ -25,14 +23,14 @@ pub(crate) fn set_purpose(
     if before == *purpose {
         return Ok(());
     }
-    conn.prepare_cached(
+    conn.execute(
         "UPDATE pulls SET description = :description, issue = :issue WHERE change_id = :id",
-    )?
-    .execute(named_params! {
-        ":description": json_or_null(purpose.description.as_ref())?,
-        ":issue": json_or_null(purpose.issue.as_ref())?,
-        ":id": change_id.as_str(),
-    })?;
+        params! {
+            ":description": purpose.description.as_ref().map(Json),
+            ":issue": purpose.issue.as_ref().map(Json),
+            ":id": change_id,
+        },
+    )?;
     if let Some(reason) = withheld_description(purpose)
         && withheld_description(&before).is_none()
     {
@@ -100,8 +98,4 @@ fn withheld_issue(purpose: &Purpose) -> Option<Withheld<'_>> {
         } => Some(Withheld::Untrusted(*number, reason)),
         LinkedIssue::Unread { number, reason, .. } => Some(Withheld::Unread(*number, reason)),
     }
-}
-
-fn json_or_null(value: Option<&impl Serialize>) -> Result<Option<String>> {
-    Ok(value.map(serde_json::to_string).transpose()?)
 }

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension as _, named_params};
 use serde::Serialize;
 
 use crate::blackboard::Result;
-use crate::blackboard::from_row;
+use crate::blackboard::sql::{Connection, params};
 use crate::clock::Time;
 use crate::pull_request::{Author, Permission};
 
@@ -20,31 +19,27 @@ pub(crate) struct Rate {
 }
 
 pub(crate) fn rate(conn: &Connection) -> Result<Option<Rate>> {
-    Ok(conn
-        .prepare_cached("SELECT * FROM rate WHERE id = 1")?
-        .query_row([], |row| {
-            Ok(Rate {
-                allowed: row.get("allowed")?,
-                remaining: row.get("remaining")?,
-                resets_at: from_row::time(row, "resets_at")?,
-                seen_at: from_row::time(row, "seen_at")?,
-            })
+    conn.optional("SELECT * FROM rate WHERE id = 1", &[], |row| {
+        Ok(Rate {
+            allowed: row.get("allowed")?,
+            remaining: row.get("remaining")?,
+            resets_at: row.get("resets_at")?,
+            seen_at: row.get("seen_at")?,
         })
-        .optional()?)
+    })
 }
 
 pub(crate) fn set_rate(conn: &Connection, rate: &Rate) -> Result<()> {
-    conn.prepare_cached(
+    conn.run(
         "INSERT INTO rate (id, allowed, remaining, resets_at, seen_at) VALUES (1, :allowed, :remaining, :resets_at, :seen_at)
          ON CONFLICT (id) DO UPDATE SET allowed = :allowed, remaining = :remaining, resets_at = :resets_at, seen_at = :seen_at",
-    )?
-    .execute(named_params! {
-        ":allowed": rate.allowed,
-        ":remaining": rate.remaining,
-        ":resets_at": rate.resets_at.to_string(),
-        ":seen_at": rate.seen_at.to_string(),
-    })?;
-    Ok(())
+        params! {
+            ":allowed": rate.allowed,
+            ":remaining": rate.remaining,
+            ":resets_at": rate.resets_at,
+            ":seen_at": rate.seen_at,
+        },
+    )
 }
 
 /// What somebody may do, if the forge was asked not longer ago than `holds`.
@@ -55,17 +50,16 @@ pub(crate) fn known_permission(
     holds: Duration,
     now: Time,
 ) -> Result<Option<Permission>> {
-    let found = conn
-        .prepare_cached(
-            "SELECT permission, asked_at FROM permissions WHERE repo = :repo AND author_id = :id",
-        )?
-        .query_row(named_params! { ":repo": repo, ":id": author_id }, |row| {
+    let found = conn.optional(
+        "SELECT permission, asked_at FROM permissions WHERE repo = :repo AND author_id = :id",
+        params! { ":repo": repo, ":id": author_id },
+        |row| {
             Ok((
-                from_row::word::<Permission>(row, "permission")?,
-                from_row::time(row, "asked_at")?,
+                row.get::<Permission>("permission")?,
+                row.get::<Time>("asked_at")?,
             ))
-        })
-        .optional()?;
+        },
+    )?;
     Ok(found
         .filter(|(_, asked)| *asked <= now && now < asked.plus(holds))
         .map(|(permission, _)| permission))
@@ -78,17 +72,16 @@ pub(crate) fn set_permission(
     permission: Permission,
     now: Time,
 ) -> Result<()> {
-    conn.prepare_cached(
+    conn.run(
         "INSERT INTO permissions (repo, author_id, login, permission, asked_at)
          VALUES (:repo, :id, :login, :permission, :now)
          ON CONFLICT (repo, author_id) DO UPDATE SET login = :login, permission = :permission, asked_at = :now",
-    )?
-    .execute(named_params! {
-        ":repo": repo,
-        ":id": author.id,
-        ":login": author.login,
-        ":permission": permission.as_str(),
-        ":now": now.to_string(),
-    })?;
-    Ok(())
+        params! {
+            ":repo": repo,
+            ":id": author.id,
+            ":login": author.login,
+            ":permission": permission,
+            ":now": now,
+        },
+    )
 }

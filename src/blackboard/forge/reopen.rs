@@ -1,13 +1,12 @@
 //! A change that comes back: its pull request was closed and is open again, or was not to be seen and is. It goes on
 //! where it was; nothing that was said, decided or begun is lost.
 
-use rusqlite::{Connection, OptionalExtension as _, named_params};
-
 use super::{outbox, pulls};
 use crate::blackboard::Result;
 use crate::blackboard::changes;
 use crate::blackboard::escalate;
 use crate::blackboard::rejections;
+use crate::blackboard::sql::{Connection, params};
 use crate::blackboard::work::finish;
 use crate::blackboard::work::items;
 use crate::change::{Change, ChangeId, State};
@@ -90,13 +89,12 @@ pub(crate) fn seen_again(conn: &Connection, id: &ChangeId, actor: &str, now: Tim
 
 /// What a change was when it was closed.
 fn left_from(conn: &Connection, id: &ChangeId) -> Result<State> {
-    let left: Option<String> = conn
-        .prepare_cached(
-            "SELECT metadata ->> 'from' FROM events
-             WHERE change_id = :id AND event_type = 'state_changed' AND metadata ->> 'to' = 'closed' ORDER BY id DESC LIMIT 1",
-        )?
-        .query_row(named_params! { ":id": id.as_str() }, |row| row.get(0))
-        .optional()?;
+    let left: Option<String> = conn.optional(
+        "SELECT metadata ->> 'from' FROM events
+         WHERE change_id = :id AND event_type = 'state_changed' AND metadata ->> 'to' = 'closed' ORDER BY id DESC LIMIT 1",
+        params! { ":id": id },
+        |row| row.get(0),
+    )?;
     Ok(left
         .and_then(|left| left.parse().ok())
         .unwrap_or(State::AwaitingPrFeedback))

@@ -1,12 +1,11 @@
 //! Additions by a person to the bounds of a change. Bounds never grow by themselves.
 
-use rusqlite::{Connection, named_params};
-
 use super::operator_actions::{BeginsRound, ask_anew, reopen_failed};
 use crate::blackboard::BoardError;
 use crate::blackboard::Result;
 use crate::blackboard::escalate;
 use crate::blackboard::rejections;
+use crate::blackboard::sql::{Connection, params};
 use crate::change::{Change, ChangeId, State, dollars};
 use crate::clock::Time;
 use crate::event::{NewEvent, body};
@@ -62,7 +61,7 @@ pub(crate) fn add_budget(
 ) -> Result<Change> {
     let change = crate::blackboard::change(conn, id)?;
     refuse(&change, added)?;
-    conn.prepare_cached(
+    conn.execute(
         "UPDATE changes SET max_fix_cycles = max_fix_cycles + :fixes, added_fix_cycles = added_fix_cycles + :fixes,
              max_total_fixes = CASE WHEN :fixes > 0 THEN max(max_total_fixes, total_fixes + :fixes) ELSE max_total_fixes END,
              max_run_ms = CASE WHEN :ms > 0 THEN min(max(max_run_ms, run_ms) + :ms, :most) ELSE max_run_ms END,
@@ -71,16 +70,16 @@ pub(crate) fn add_budget(
                  ELSE max_cost_micros END,
              updated_at = :now
          WHERE change_id = :id",
-    )?
-    .execute(named_params! {
-        ":fixes": added.fixes,
-        ":ms": added.run_ms,
-        ":tokens": added.tokens,
-        ":cost": added.cost_micros,
-        ":most": MOST,
-        ":now": now.to_string(),
-        ":id": id.as_str(),
-    })?;
+        params! {
+            ":fixes": added.fixes,
+            ":ms": added.run_ms,
+            ":tokens": added.tokens,
+            ":cost": added.cost_micros,
+            ":most": MOST,
+            ":now": now,
+            ":id": id,
+        },
+    )?;
     let Grant { actor, why } = grant;
     let (text, reason) = (
         added.text(),

@@ -1,9 +1,8 @@
 //! The bound on the fixes of a round: a person's number for the change, or else the configured one of its project, plus
 //! the fixes that a person added.
 
-use rusqlite::{Connection, OptionalExtension as _, named_params};
-
 use crate::blackboard::Result;
+use crate::blackboard::sql::{Connection, params};
 use crate::change::{Change, ChangeId, FixBound, ProjectId};
 use crate::clock::Time;
 use crate::event::NewEvent;
@@ -17,27 +16,23 @@ pub(crate) fn set_project_max_fix_cycles(
     bound: &FixBound,
     now: Time,
 ) -> Result<()> {
-    let changed = conn
-        .prepare_cached(
-            "UPDATE projects SET max_fix_cycles = :most, max_fix_cycles_from = :from
-             WHERE project_id = :id AND (max_fix_cycles IS NOT :most OR max_fix_cycles_from IS NOT :from)",
-        )?
-        .execute(named_params! { ":most": bound.most, ":from": bound.from, ":id": project.as_str() })?;
+    let changed = conn.execute(
+        "UPDATE projects SET max_fix_cycles = :most, max_fix_cycles_from = :from
+         WHERE project_id = :id AND (max_fix_cycles IS NOT :most OR max_fix_cycles_from IS NOT :from)",
+        params! { ":most": bound.most, ":from": bound.from, ":id": project },
+    )?;
     if changed == 0 {
         return Ok(());
     }
-    let mut statement = conn.prepare_cached(
+    let moved: Vec<(ChangeId, i64)> = conn.all(
         "UPDATE changes SET max_fix_cycles = max(fix_cycle, :most + added_fix_cycles),
              max_total_fixes = max(max_total_fixes, :most + added_fix_cycles), updated_at = :now
          WHERE project_id = :id AND own_max_fix_cycles IS NULL AND state NOT IN ('merged', 'closed')
              AND max_fix_cycles <> max(fix_cycle, :most + added_fix_cycles)
          RETURNING change_id, max_fix_cycles",
+        params! { ":most": bound.most, ":now": now, ":id": project },
+        |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
-    let params =
-        named_params! { ":most": bound.most, ":now": now.to_string(), ":id": project.as_str() };
-    let moved: Vec<(String, i64)> = statement
-        .query_map(params, |row| Ok((row.get(0)?, row.get(1)?)))?
-        .collect::<std::result::Result<_, _>>()?;
     for (id, most) in moved {
         let summary = format!("fixes per round: at most {most}, from {}", bound.from);
         let instructed = body::Instructed::new(
@@ -45,7 +40,7 @@ pub(crate) fn set_project_max_fix_cycles(
             most.to_string(),
             "configuration",
         );
-        let event = NewEvent::about(&ChangeId::new(id), instructed, summary);
+        let event = NewEvent::about(&id, instructed, summary);
         crate::blackboard::append(conn, &event, now)?;
     }
     Ok(())
@@ -56,19 +51,17 @@ pub(crate) fn project_max_fix_cycles(
     conn: &Connection,
     project: &ProjectId,
 ) -> Result<Option<FixBound>> {
-    let found = conn
-        .prepare_cached(
-            "SELECT max_fix_cycles, max_fix_cycles_from FROM projects
-             WHERE project_id = :id AND max_fix_cycles IS NOT NULL",
-        )?
-        .query_row(named_params! { ":id": project.as_str() }, |row| {
+    conn.optional(
+        "SELECT max_fix_cycles, max_fix_cycles_from FROM projects
+         WHERE project_id = :id AND max_fix_cycles IS NOT NULL",
+        params! { ":id": project },
+        |row| {
             Ok(FixBound {
                 most: row.get(0)?,
-                from: row.get::<_, Option<String>>(1)?.unwrap_or_default(),
+                from: row.get::<Option<String>>(1)?.unwrap_or_default(),
             })
-        })
-        .optional()?;
-    Ok(found)
+        },
+    )
 }
 
 /// The bound that holds for a change, and where it comes from.

@@ -1,10 +1,10 @@
 //! Guidance: what a person wants the next fix to know.
 
-use rusqlite::{Connection, named_params};
 use serde::Serialize;
 
 use crate::blackboard::Result;
 use crate::blackboard::from_row;
+use crate::blackboard::sql::{Connection, params};
 use crate::change::ChangeId;
 use crate::clock::Time;
 use crate::event::NewEvent;
@@ -24,17 +24,17 @@ pub(crate) fn add_guidance(
     now: Time,
 ) -> Result<()> {
     let feedback_id = from_row::next_id(conn, "g")?;
-    conn.prepare_cached(
+    conn.execute(
         "INSERT INTO feedback (feedback_id, change_id, forge_id, author, trust, kind, body, updated_at, taken_in)
          VALUES (:feedback_id, :change_id, 'person:' || :feedback_id, :author, 'may_make_work', 'person', :body, :now, :now)",
-    )?
-    .execute(named_params! {
-        ":feedback_id": feedback_id,
-        ":change_id": change_id.as_str(),
-        ":author": guidance.author,
-        ":body": guidance.body,
-        ":now": now.to_string(),
-    })?;
+        params! {
+            ":feedback_id": feedback_id,
+            ":change_id": change_id,
+            ":author": guidance.author,
+            ":body": guidance.body,
+            ":now": now,
+        },
+    )?;
     let event = NewEvent::about(
         change_id,
         body::FeedbackReceived {
@@ -55,23 +55,21 @@ pub(crate) fn open_guidance(
     conn: &Connection,
     change_id: &ChangeId,
 ) -> Result<Vec<(String, Guidance)>> {
-    let mut statement = conn.prepare_cached(
+    conn.all(
         "SELECT feedback_id, author, kind, path, line, body FROM feedback
          WHERE change_id = :id AND used_in IS NULL
              AND (kind = 'person' OR (trust = 'may_make_work' AND outcome = 'context'))
          ORDER BY length(feedback_id), feedback_id",
-    )?;
-    let found = statement
-        .query_map(named_params! { ":id": change_id.as_str() }, |row| {
+        params! { ":id": change_id },
+        |row| {
             let (author, body): (String, String) = (row.get("author")?, row.get("body")?);
-            let body = match row.get::<_, String>("kind")?.as_str() {
+            let body = match row.get::<String>("kind")?.as_str() {
                 "person" => body,
                 _ => on_the_pull_request(&author, row.get("path")?, row.get("line")?, &body),
             };
             Ok((row.get("feedback_id")?, Guidance { author, body }))
-        })?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(found)
+        },
+    )
 }
 
 fn on_the_pull_request(
@@ -90,13 +88,12 @@ fn on_the_pull_request(
 /// A fix is finished: what the prompts of its runs held was given. What came while the last one ran was in none of
 /// them and waits for the next fix; so does what only a run was told whose work is not used.
 pub(crate) fn settle_guidance(conn: &Connection, item_id: &ItemId) -> Result<()> {
-    conn.prepare_cached(
+    conn.run(
         "UPDATE feedback SET used_in = :item
          WHERE used_in IS NULL AND feedback_id IN (
              SELECT piece FROM runs JOIN run_feedback USING (run_id)
              WHERE item_id = :item AND discarded = 0 AND rejection_id IS NULL AND finding_id IS NULL
              GROUP BY piece HAVING max(end_byte) >= max(total_bytes))",
-    )?
-    .execute(named_params! { ":item": item_id.as_str() })?;
-    Ok(())
+        params! { ":item": item_id },
+    )
 }

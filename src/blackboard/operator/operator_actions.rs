@@ -1,7 +1,5 @@
 //! A person's word on a change. Each is an event with who and why, in the transaction that does it.
 
-use rusqlite::{Connection, named_params};
-
 use crate::blackboard::BoardError;
 use crate::blackboard::Result;
 use crate::blackboard::changes;
@@ -10,6 +8,7 @@ use crate::blackboard::escalate::set_final;
 use crate::blackboard::forge::outbox;
 use crate::blackboard::forge::pulls;
 use crate::blackboard::rejections;
+use crate::blackboard::sql::{Connection, params};
 use crate::blackboard::work::coverage;
 use crate::blackboard::work::finish;
 use crate::blackboard::work::items;
@@ -42,10 +41,10 @@ pub(crate) fn approve_by_person(
 pub(crate) fn retry(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -> Result<Change> {
     if crate::blackboard::seen_again(conn, id, actor, now)? {
         instruct(conn, id, Action::Retry, "", actor, now)?;
-        conn.prepare_cached(
+        conn.execute(
             "UPDATE pulls SET next_read = :now, failures = 0, slow_reads = 0 WHERE change_id = :id",
-        )?
-        .execute(named_params! { ":now": now.to_string(), ":id": id.as_str() })?;
+            params! { ":now": now, ":id": id },
+        )?;
         return crate::blackboard::change(conn, id);
     }
     let change = crate::blackboard::change(conn, id)?;
@@ -354,8 +353,10 @@ pub(crate) fn cancel_change(
     rejections::settle_all(conn, id, &reason)?;
     end_waiting(conn, id)?;
     // Closed by a person: a pull request that is reopened does not bring it back.
-    conn.prepare_cached("UPDATE pulls SET acted_on = NULL WHERE change_id = :id")?
-        .execute(named_params! { ":id": id.as_str() })?;
+    conn.execute(
+        "UPDATE pulls SET acted_on = NULL WHERE change_id = :id",
+        params! { ":id": id },
+    )?;
     Ok(after)
 }
 
@@ -392,20 +393,19 @@ pub(crate) fn cancel_item(
 }
 
 fn end_waiting(conn: &Connection, id: &ChangeId) -> Result<()> {
-    conn.prepare_cached(
+    conn.execute(
         "UPDATE changes SET held_until = NULL, hold_reason = NULL, hold_kind = NULL WHERE change_id = :id",
-    )?
-    .execute(named_params! { ":id": id.as_str() })?;
+        params! { ":id": id },
+    )?;
     crate::blackboard::work::hold::forget_repeats(conn, id)
 }
 
 /// A person has spoken: what went before is no longer "no progress", and fixes may be made again.
 fn forget_progress(conn: &Connection, id: &ChangeId, now: Time) -> Result<()> {
-    conn.prepare_cached(
+    conn.run(
         "UPDATE changes SET progress_since = :now, auto_fix = 1 WHERE change_id = :id",
-    )?
-    .execute(named_params! { ":now": now.to_string(), ":id": id.as_str() })?;
-    Ok(())
+        params! { ":now": now, ":id": id },
+    )
 }
 
 pub(crate) fn instruct(

@@ -1,11 +1,10 @@
 //! Pauses: a person's, and that of the project's rules, which no longer take the pull request. A change goes on when
 //! neither holds; nobody ends the other's.
 
-use rusqlite::{Connection, named_params};
-
 use super::operator_actions::instruct;
 use crate::blackboard::BoardError;
 use crate::blackboard::Result;
+use crate::blackboard::sql::{Connection, params};
 use crate::blackboard::work::hold;
 use crate::change::{Change, ChangeId};
 use crate::clock::Time;
@@ -26,10 +25,10 @@ pub(crate) fn pause(
         });
     }
     if !change.paused_by_person {
-        conn.prepare_cached(
+        conn.execute(
             "UPDATE changes SET paused_by_person = 1, updated_at = :now WHERE change_id = :id",
-        )?
-        .execute(named_params! { ":now": now.to_string(), ":id": id.as_str() })?;
+            params! { ":now": now, ":id": id },
+        )?;
         hold::block(conn, id)?;
         instruct(conn, id, Action::Pause, why.unwrap_or(""), actor, now)?;
     }
@@ -40,10 +39,10 @@ pub(crate) fn pause(
 pub(crate) fn resume(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -> Result<Change> {
     let change = crate::blackboard::change(conn, id)?;
     if change.paused_by_person {
-        conn.prepare_cached(
+        conn.execute(
             "UPDATE changes SET paused_by_person = 0, updated_at = :now WHERE change_id = :id",
-        )?
-        .execute(named_params! { ":now": now.to_string(), ":id": id.as_str() })?;
+            params! { ":now": now, ":id": id },
+        )?;
         instruct(conn, id, Action::Resume, "", actor, now)?;
     }
     let change = crate::blackboard::change(conn, id)?;
@@ -62,25 +61,24 @@ pub(crate) fn retry_now(conn: &Connection, id: &ChangeId, now: Time) -> Result<(
         "UPDATE pulls SET next_read = :now WHERE change_id = :id AND failures > 0 AND next_read > :now",
         "UPDATE intents SET not_before = :now WHERE change_id = :id AND done_at IS NULL AND not_before > :now",
     ] {
-        conn.prepare_cached(sql)?
-            .execute(named_params! { ":now": now, ":id": id })?;
+        conn.execute(sql, params! { ":now": now, ":id": id })?;
     }
     Ok(())
 }
 
 pub(crate) fn pause_by_rules(conn: &Connection, id: &ChangeId, now: Time) -> Result<()> {
-    conn.prepare_cached(
+    conn.execute(
         "UPDATE changes SET paused_by_rules = 1, updated_at = :now WHERE change_id = :id",
-    )?
-    .execute(named_params! { ":now": now.to_string(), ":id": id.as_str() })?;
+        params! { ":now": now, ":id": id },
+    )?;
     hold::block(conn, id)
 }
 
 pub(crate) fn resume_by_rules(conn: &Connection, id: &ChangeId, now: Time) -> Result<()> {
-    conn.prepare_cached(
+    conn.execute(
         "UPDATE changes SET paused_by_rules = 0, updated_at = :now WHERE change_id = :id",
-    )?
-    .execute(named_params! { ":now": now.to_string(), ":id": id.as_str() })?;
+        params! { ":now": now, ":id": id },
+    )?;
     go_on(conn, id).map(drop)
 }
 

@@ -1,12 +1,11 @@
 //! Stops: a person's word for everything, or for one project. Each change that one is for is marked, and waits as a paused
 //! one does; what keeps it back besides is not touched.
 
-use rusqlite::{Connection, OptionalExtension as _, Row, named_params};
 use serde::Serialize;
 
 use super::pause;
 use crate::blackboard::Result;
-use crate::blackboard::from_row;
+use crate::blackboard::sql::{self, Connection, Row, params};
 use crate::blackboard::work::hold;
 use crate::change::{ChangeId, ProjectId};
 use crate::clock::Time;
@@ -54,23 +53,23 @@ pub(crate) fn stop(
     match own_stop(conn, project)? {
         Some(known) if known.at_once || !order.at_once => return Ok(false),
         Some(_) => {
-            conn.prepare_cached(
+            conn.execute(
                 "UPDATE stops SET at_once = 1, reason = coalesce(:reason, reason) WHERE project_id IS :project",
-            )?
-            .execute(named_params! { ":reason": order.reason, ":project": project.map(ProjectId::as_str) })?;
+                params! { ":reason": order.reason, ":project": project },
+            )?;
         }
         None => {
-            conn.prepare_cached(
+            conn.execute(
                 "INSERT INTO stops (project_id, stopped_by, stopped_at, reason, at_once)
                  VALUES (:project, :actor, :now, :reason, :at_once)",
-            )?
-            .execute(named_params! {
-                ":project": project.map(ProjectId::as_str),
-                ":actor": actor,
-                ":now": now.to_string(),
-                ":reason": order.reason,
-                ":at_once": order.at_once,
-            })?;
+                params! {
+                    ":project": project,
+                    ":actor": actor,
+                    ":now": now,
+                    ":reason": order.reason,
+                    ":at_once": order.at_once,
+                },
+            )?;
         }
     }
     mark(conn)?;
@@ -94,9 +93,10 @@ pub(crate) fn start(
     project
         .map(|id| crate::blackboard::project(conn, id))
         .transpose()?;
-    let ended = conn
-        .prepare_cached("DELETE FROM stops WHERE project_id IS :project")?
-        .execute(named_params! { ":project": project.map(ProjectId::as_str) })?;
+    let ended = conn.execute(
+        "DELETE FROM stops WHERE project_id IS :project",
+        params! { ":project": project },
+    )?;
     if ended == 0 {
         return Ok(false);
     }
@@ -109,11 +109,7 @@ pub(crate) fn start(
 
 /// All that is stopped, that of everything first.
 pub(crate) fn stops(conn: &Connection) -> Result<Vec<Stopped>> {
-    let mut statement = conn.prepare_cached("SELECT * FROM stops ORDER BY project_id")?;
-    let found = statement
-        .query_map([], from_row)?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(found)
+    conn.all("SELECT * FROM stops ORDER BY project_id", &[], from_row)
 }
 
 /// Whether everything is stopped.
@@ -130,17 +126,16 @@ pub(crate) fn stops_for(conn: &Connection, project: &ProjectId) -> Result<Vec<St
 
 /// Whether agents at work on a project are to be ended.
 pub(crate) fn is_halted(conn: &Connection, project: &ProjectId) -> Result<bool> {
-    Ok(conn
-        .prepare_cached(
-            "SELECT 1 FROM stops WHERE at_once AND (project_id IS NULL OR project_id = :project)",
-        )?
-        .exists(named_params! { ":project": project.as_str() })?)
+    conn.exists(
+        "SELECT 1 FROM stops WHERE at_once AND (project_id IS NULL OR project_id = :project)",
+        params! { ":project": project },
+    )
 }
 
 /// What somebody has in hand: items, agents whose end nobody wrote down, posts. Whether the holders live is for the
 /// caller to find out.
 pub(crate) fn under_way(conn: &Connection, project: Option<&ProjectId>) -> Result<Vec<UnderWay>> {
-    let mut statement = conn.prepare_cached(
+    conn.all(
         "SELECT w.source || ' ' || w.item_id || coalesce(' by ' || r.agent || ' (' || r.run_id || ')', '') AS what,
              c.change_id, w.claimed_by AS holder
          FROM work_items w INDEXED BY items_claimed JOIN changes c USING (change_id)
@@ -156,48 +151,35 @@ pub(crate) fn under_way(conn: &Connection, project: Option<&ProjectId>) -> Resul
          FROM intents i INDEXED BY intents_open JOIN changes c USING (change_id)
          WHERE i.done_at IS NULL AND i.kind <> 'push' AND i.claimed_by IS NOT NULL
              AND (:project IS NULL OR c.project_id = :project)",
-    )?;
-    let found = statement
-        .query_map(
-            named_params! { ":project": project.map(ProjectId::as_str) },
-            |row| {
-                Ok(UnderWay {
-                    what: row.get("what")?,
-                    change_id: ChangeId::new(row.get::<_, String>("change_id")?),
-                    holder: row.get("holder")?,
-                })
-            },
-        )?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(found)
+        params! { ":project": project },
+        |row| {
+            Ok(UnderWay {
+                what: row.get("what")?,
+                change_id: row.get("change_id")?,
+                holder: row.get("holder")?,
+            })
+        },
+    )
 }
 
 fn own_stop(conn: &Connection, project: Option<&ProjectId>) -> Result<Option<Stopped>> {
-    Ok(conn
-        .prepare_cached("SELECT * FROM stops WHERE project_id IS :project")?
-        .query_row(
-            named_params! { ":project": project.map(ProjectId::as_str) },
-            from_row,
-        )
-        .optional()?)
+    conn.optional(
+        "SELECT * FROM stops WHERE project_id IS :project",
+        params! { ":project": project },
+        from_row,
+    )
 }
 
 /// Marks the changes that are stopped now, and no others; what is queued for them follows.
 fn mark(conn: &Connection) -> Result<()> {
-    let mut statement = conn.prepare_cached(
+    let turned: Vec<(ChangeId, bool)> = conn.all(
         "UPDATE changes SET stopped = NOT stopped
          WHERE stopped <> EXISTS (SELECT 1 FROM stops
              WHERE stops.project_id IS NULL OR stops.project_id = changes.project_id)
          RETURNING change_id, stopped",
+        &[],
+        |row| Ok((row.get("change_id")?, row.get("stopped")?)),
     )?;
-    let turned: Vec<(ChangeId, bool)> = statement
-        .query_map([], |row| {
-            Ok((
-                ChangeId::new(row.get::<_, String>("change_id")?),
-                row.get("stopped")?,
-            ))
-        })?
-        .collect::<std::result::Result<_, _>>()?;
     for (id, stopped) in turned {
         if stopped {
             hold::block(conn, &id)?;
@@ -226,13 +208,11 @@ fn told(
     }
 }
 
-fn from_row(row: &Row<'_>) -> std::result::Result<Stopped, rusqlite::Error> {
+fn from_row(row: &Row<'_>) -> sql::Result<Stopped> {
     Ok(Stopped {
-        project_id: row
-            .get::<_, Option<String>>("project_id")?
-            .map(ProjectId::new),
+        project_id: row.get("project_id")?,
         stopped_by: row.get("stopped_by")?,
-        stopped_at: from_row::time(row, "stopped_at")?,
+        stopped_at: row.get("stopped_at")?,
         reason: row.get("reason")?,
         at_once: row.get("at_once")?,
     })

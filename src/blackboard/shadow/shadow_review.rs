@@ -1,12 +1,12 @@
 //! Reviews of changes in shadow. They are claimed, run and paid for like others, and what they say is stored; no change
 //! moves, nothing is rejected, and nothing is posted.
 
-use rusqlite::{Connection, OptionalExtension as _, Row, named_params};
 use serde::Serialize;
 
 use crate::blackboard::BoardError;
 use crate::blackboard::Result;
 use crate::blackboard::from_row;
+use crate::blackboard::sql::{self, Connection, Json, Row, params};
 use crate::blackboard::work::claim::claimed;
 use crate::blackboard::work::claim::{Claimed, Holding, fenced, give_back};
 use crate::blackboard::work::items::about_item;
@@ -76,9 +76,7 @@ const DUE: &str = "SELECT w.item_id FROM changes c INDEXED BY changes_shadow CRO
 
 /// Whether a claim would find anything: no lock is taken.
 pub(crate) fn any_shadow_review_due(conn: &Connection, now: Time) -> Result<bool> {
-    Ok(conn
-        .prepare_cached(DUE)?
-        .exists(named_params! { ":now": now.to_string() })?)
+    conn.exists(DUE, params! { ":now": now })
 }
 
 /// Claims the first review that is due in shadow. Its change stays where it is.
@@ -87,25 +85,15 @@ pub(crate) fn claim_shadow_review(
     holding: &Holding,
     now: Time,
 ) -> Result<Option<Claimed>> {
-    let due: Option<String> = conn
-        .prepare_cached(DUE)?
-        .query_row(named_params! { ":now": now.to_string() }, |row| row.get(0))
-        .optional()?;
+    let due: Option<String> = conn.optional(DUE, params! { ":now": now }, |row| row.get(0))?;
     let Some(id) = due else { return Ok(None) };
-    let item = conn
-        .prepare_cached(
-            "UPDATE work_items SET status = 'claimed', claimed_by = :holder, epoch = epoch + 1, attempt = attempt + 1,
-                 lease_expires_at = :until, not_before = NULL
-             WHERE item_id = :id AND status = 'blocked' RETURNING *",
-        )?
-        .query_row(
-            named_params! {
-                ":holder": holding.holder,
-                ":until": now.plus(holding.lease).to_string(),
-                ":id": id,
-            },
-            from_row::item,
-        )?;
+    let item = conn.one(
+        "UPDATE work_items SET status = 'claimed', claimed_by = :holder, epoch = epoch + 1, attempt = attempt + 1,
+             lease_expires_at = :until, not_before = NULL
+         WHERE item_id = :id AND status = 'blocked' RETURNING *",
+        params! { ":holder": holding.holder, ":until": now.plus(holding.lease), ":id": id },
+        from_row::item,
+    )?;
     let change_id = change_of(&item)?;
     let summary = format!("{} {} claimed, in shadow", item.source, item.item_id);
     let event = about_item(&change_id, &item.item_id, claimed(&item, holding), summary);
@@ -126,35 +114,37 @@ pub(crate) fn end_shadow_review(
     now: Time,
 ) -> Result<()> {
     let item = fenced(conn, claim)?;
-    conn.prepare_cached(
+    conn.execute(
         "INSERT INTO shadow_reviews (item_id, change_id, run_id, agent, model, head, base, verdict, summary, body,
              findings, trouble, made_at)
          VALUES (:item_id, :change_id, :run_id, :agent, :model, :head, :base, :verdict, :summary, :body, :findings,
              :trouble, :now)
          ON CONFLICT (item_id) DO NOTHING",
-    )?
-    .execute(named_params! {
-        ":item_id": review.item_id.as_str(),
-        ":change_id": review.change_id.as_str(),
-        ":run_id": review.run_id.as_ref().map(RunId::as_str),
-        ":agent": review.agent,
-        ":model": review.model,
-        ":head": review.head,
-        ":base": review.base,
-        ":verdict": review.verdict.map(Verdict::as_str),
-        ":summary": review.summary,
-        ":body": review.body,
-        ":findings": serde_json::to_string(&review.findings)?,
-        ":trouble": review.trouble,
-        ":now": now.to_string(),
-    })?;
-    conn.prepare_cached("UPDATE runs SET discarded = 1 WHERE item_id = :id AND ended IS NOT NULL")?
-        .execute(named_params! { ":id": item.item_id.as_str() })?;
+        params! {
+            ":item_id": review.item_id,
+            ":change_id": review.change_id,
+            ":run_id": review.run_id,
+            ":agent": review.agent,
+            ":model": review.model,
+            ":head": review.head,
+            ":base": review.base,
+            ":verdict": review.verdict,
+            ":summary": review.summary,
+            ":body": review.body,
+            ":findings": Json(&review.findings),
+            ":trouble": review.trouble,
+            ":now": now,
+        },
+    )?;
+    conn.execute(
+        "UPDATE runs SET discarded = 1 WHERE item_id = :id AND ended IS NOT NULL",
+        params! { ":id": item.item_id },
+    )?;
     give_back(conn, claim, None, now)?;
-    conn.prepare_cached(
+    conn.execute(
         "UPDATE work_items SET lost_runs = 0, asked_again = 0 WHERE item_id = :id",
-    )?
-    .execute(named_params! { ":id": item.item_id.as_str() })?;
+        params! { ":id": item.item_id },
+    )?;
     let summary = format!(
         "reviewed in shadow, nothing follows from it: {}",
         review.text()
@@ -181,40 +171,31 @@ pub(crate) fn end_shadow_review(
 }
 
 pub(crate) fn shadow_review_of(conn: &Connection, id: &ItemId) -> Result<Option<ShadowReview>> {
-    Ok(conn
-        .prepare_cached("SELECT * FROM shadow_reviews WHERE item_id = :id")?
-        .query_row(named_params! { ":id": id.as_str() }, from_row)
-        .optional()?)
+    conn.optional(
+        "SELECT * FROM shadow_reviews WHERE item_id = :id",
+        params! { ":id": id },
+        from_row,
+    )
 }
 
 fn change_of(item: &Item) -> Result<ChangeId> {
-    let missing = || BoardError::NotFound {
-        kind: "change of item",
-        id: item.item_id.to_string(),
-    };
+    let missing = || BoardError::not_found("change of item", &item.item_id);
     item.change_id.clone().ok_or_else(missing)
 }
 
-fn from_row(row: &Row<'_>) -> std::result::Result<ShadowReview, rusqlite::Error> {
-    let findings: String = row.get("findings")?;
+fn from_row(row: &Row<'_>) -> sql::Result<ShadowReview> {
     Ok(ShadowReview {
-        item_id: ItemId::new(row.get::<_, String>("item_id")?),
-        change_id: ChangeId::new(row.get::<_, String>("change_id")?),
-        run_id: row.get::<_, Option<String>>("run_id")?.map(RunId::new),
+        item_id: row.get("item_id")?,
+        change_id: row.get("change_id")?,
+        run_id: row.get("run_id")?,
         agent: row.get("agent")?,
         model: row.get("model")?,
         head: row.get("head")?,
         base: row.get("base")?,
-        verdict: from_row::word_or_none(row, "verdict")?,
+        verdict: row.get("verdict")?,
         summary: row.get("summary")?,
         body: row.get("body")?,
-        findings: serde_json::from_str(&findings).map_err(|error| {
-            rusqlite::Error::FromSqlConversionFailure(
-                0,
-                rusqlite::types::Type::Text,
-                Box::new(error),
-            )
-        })?,
+        findings: row.get::<Json<_>>("findings")?.0,
         trouble: row.get("trouble")?,
     })
 }

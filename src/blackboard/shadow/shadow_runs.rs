@@ -1,7 +1,6 @@
 //! Shadow: everything is looked at and nothing is done. A change in shadow waits as a paused one does; what would have run
 //! for it is written down once, with its prompt and what it would probably have cost.
 
-use rusqlite::{Connection, OptionalExtension as _, Row, named_params};
 use serde::Serialize;
 
 use crate::blackboard::BoardError;
@@ -9,6 +8,7 @@ use crate::blackboard::Result;
 use crate::blackboard::from_row;
 use crate::blackboard::operator::operator_actions::instruct;
 use crate::blackboard::operator::pause;
+use crate::blackboard::sql::{self, Connection, Row, params};
 use crate::blackboard::work::hold;
 use crate::blackboard::work::items::about_item;
 use crate::change::{Change, ChangeId, ProjectId, Shadow, ShadowMode, dollars};
@@ -80,13 +80,14 @@ pub(crate) fn set_project_shadow(
     shadow: Shadow,
     now: Time,
 ) -> Result<bool> {
-    conn.prepare_cached("UPDATE projects SET shadow_mode = :mode WHERE project_id = :id AND shadow_mode IS NOT :mode")?
-        .execute(named_params! { ":mode": shadow.map(ShadowMode::as_str), ":id": project.as_str() })?;
-    let turned = conn
-        .prepare_cached(
-            "UPDATE projects SET shadow = :shadow WHERE project_id = :id AND shadow <> :shadow",
-        )?
-        .execute(named_params! { ":shadow": shadow.is_some(), ":id": project.as_str() })?;
+    conn.execute(
+        "UPDATE projects SET shadow_mode = :mode WHERE project_id = :id AND shadow_mode IS NOT :mode",
+        params! { ":mode": shadow, ":id": project },
+    )?;
+    let turned = conn.execute(
+        "UPDATE projects SET shadow = :shadow WHERE project_id = :id AND shadow <> :shadow",
+        params! { ":shadow": shadow.is_some(), ":id": project },
+    )?;
     if turned == 0 {
         return Ok(false);
     }
@@ -104,18 +105,12 @@ pub(crate) fn set_project_shadow(
 
 /// What is in force for a project.
 pub(crate) fn project_shadow(conn: &Connection, project: &ProjectId) -> Result<Shadow> {
-    let found: Option<Option<String>> = conn
-        .prepare_cached(
-            "SELECT CASE WHEN shadow THEN coalesce(shadow_mode, 'dry') END AS mode FROM projects WHERE project_id = :id",
-        )?
-        .query_row(named_params! { ":id": project.as_str() }, |row| row.get("mode"))
-        .optional()?;
-    let mode = found.ok_or_else(|| BoardError::NotFound {
-        kind: "project",
-        id: project.to_string(),
-    })?;
-    // The column's CHECK keeps anything else out.
-    Ok(mode.map(|mode| mode.parse().unwrap_or(ShadowMode::Dry)))
+    let found = conn.optional(
+        "SELECT CASE WHEN shadow THEN coalesce(shadow_mode, 'dry') END AS mode FROM projects WHERE project_id = :id",
+        params! { ":id": project },
+        |row| row.get("mode"),
+    )?;
+    found.ok_or_else(|| BoardError::not_found("project", project))
 }
 
 /// What is in force for a change.
@@ -144,21 +139,16 @@ pub(crate) fn set_shadow(
         });
     }
     if shadow == Some(ShadowMode::Review) {
-        conn.prepare_cached(
+        conn.execute(
             "DELETE FROM shadow_reviews WHERE change_id = :id AND trouble IS NOT NULL",
-        )?
-        .execute(named_params! { ":id": id.as_str() })?;
+            params! { ":id": id },
+        )?;
     }
     if change.shadow_word != Some(shadow.is_some()) || change.shadow_mode != shadow {
-        conn.prepare_cached(
+        conn.execute(
             "UPDATE changes SET shadow_word = :shadow, shadow_mode = :mode, updated_at = :now WHERE change_id = :id",
-        )?
-        .execute(named_params! {
-            ":shadow": shadow.is_some(),
-            ":mode": shadow.map(ShadowMode::as_str),
-            ":now": now.to_string(),
-            ":id": id.as_str(),
-        })?;
+            params! { ":shadow": shadow.is_some(), ":mode": shadow, ":now": now, ":id": id },
+        )?;
         instruct(
             conn,
             id,
@@ -174,16 +164,15 @@ pub(crate) fn set_shadow(
 
 /// Marks the changes that are in shadow now, and no others; what is queued for them follows.
 fn mark(conn: &Connection) -> Result<Vec<Change>> {
-    let mut statement = conn.prepare_cached(
+    let turned: Vec<ChangeId> = conn.all(
         "UPDATE changes SET shadow = NOT shadow
          WHERE shadow <> coalesce(shadow_word, (SELECT p.shadow FROM projects p WHERE p.project_id = changes.project_id))
          RETURNING change_id",
+        &[],
+        |row| row.get(0),
     )?;
-    let turned: Vec<String> = statement
-        .query_map([], |row| row.get(0))?
-        .collect::<std::result::Result<_, _>>()?;
     let mut changes = Vec::new();
-    for id in turned.into_iter().map(ChangeId::new) {
+    for id in turned {
         if crate::blackboard::change(conn, &id)?.shadow {
             hold::block(conn, &id)?;
         } else {
@@ -197,7 +186,7 @@ fn mark(conn: &Connection) -> Result<Vec<Change>> {
 /// Items that would run now if their change were not in shadow, and of which that is not written down yet. Reviews that are
 /// made in shadow are none of them.
 pub(crate) fn unshadowed(conn: &Connection, now: Time) -> Result<Vec<Item>> {
-    let mut statement = conn.prepare_cached(
+    conn.all(
         "SELECT w.* FROM changes c INDEXED BY changes_shadow CROSS JOIN work_items w ON w.change_id = c.change_id
          WHERE c.shadow AND NOT c.paused_by_person AND NOT c.paused_by_rules AND NOT c.stopped AND c.held_until IS NULL
              AND w.status = 'blocked' AND w.source IN ('code_review', 'review_fix')
@@ -207,20 +196,17 @@ pub(crate) fn unshadowed(conn: &Connection, now: Time) -> Result<Vec<Item>> {
              AND NOT EXISTS (SELECT 1 FROM shadows s WHERE s.item_id = w.item_id)
              AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.item_id = w.item_id)
          ORDER BY w.priority, w.created_at, length(w.item_id), w.item_id",
-    )?;
-    let found = statement
-        .query_map(named_params! { ":now": now.to_string() }, from_row::item)?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(found)
+        params! { ":now": now },
+        from_row::item,
+    )
 }
 
 /// Something is in the way of the prompt, for now.
 pub(crate) fn put_off_shadow(conn: &Connection, id: &ItemId, until: Time) -> Result<()> {
-    conn.prepare_cached(
+    conn.run(
         "UPDATE work_items SET not_before = :until WHERE item_id = :id AND status = 'blocked'",
-    )?
-    .execute(named_params! { ":until": until.to_string(), ":id": id.as_str() })?;
-    Ok(())
+        params! { ":until": until, ":id": id },
+    )
 }
 
 /// Writes down, once, what would have run.
@@ -230,17 +216,15 @@ pub(crate) fn record_shadow(
     shadowed: &Shadowed,
     now: Time,
 ) -> Result<bool> {
-    let inserted = conn
-        .prepare_cached(
-            "INSERT INTO shadows (item_id, change_id, agent, model, worktree, prompt, prompt_bytes, trouble, tokens,
-                 cost_micros, run_ms, basis, made_at)
-             VALUES (:item_id, :change_id, :agent, :model, :worktree, :prompt, :prompt_bytes, :trouble, :tokens,
-                 :cost_micros, :run_ms, :basis, :now)
-             ON CONFLICT (item_id) DO NOTHING",
-        )?
-        .execute(named_params! {
-            ":item_id": shadowed.item_id.as_str(),
-            ":change_id": shadowed.change_id.as_str(),
+    let inserted = conn.execute(
+        "INSERT INTO shadows (item_id, change_id, agent, model, worktree, prompt, prompt_bytes, trouble, tokens,
+             cost_micros, run_ms, basis, made_at)
+         VALUES (:item_id, :change_id, :agent, :model, :worktree, :prompt, :prompt_bytes, :trouble, :tokens,
+             :cost_micros, :run_ms, :basis, :now)
+         ON CONFLICT (item_id) DO NOTHING",
+        params! {
+            ":item_id": shadowed.item_id,
+            ":change_id": shadowed.change_id,
             ":agent": shadowed.agent,
             ":model": shadowed.model,
             ":worktree": shadowed.worktree,
@@ -251,8 +235,9 @@ pub(crate) fn record_shadow(
             ":cost_micros": shadowed.estimate.cost_micros,
             ":run_ms": shadowed.estimate.run_ms,
             ":basis": shadowed.estimate.basis,
-            ":now": now.to_string(),
-        })?;
+            ":now": now,
+        },
+    )?;
     if inserted == 0 {
         return Ok(false);
     }
@@ -318,10 +303,11 @@ impl Estimate {
 }
 
 pub(crate) fn shadow_of(conn: &Connection, id: &ItemId) -> Result<Option<Shadowed>> {
-    Ok(conn
-        .prepare_cached("SELECT * FROM shadows WHERE item_id = :id")?
-        .query_row(named_params! { ":id": id.as_str() }, from_row)
-        .optional()?)
+    conn.optional(
+        "SELECT * FROM shadows WHERE item_id = :id",
+        params! { ":id": id },
+        from_row,
+    )
 }
 
 /// The last runs of an agent that went well, for the same kind of work.
@@ -331,31 +317,26 @@ pub(crate) fn past_runs(
     source: Source,
     limit: i64,
 ) -> Result<Vec<PastRun>> {
-    let mut statement = conn.prepare_cached(
+    conn.all(
         "SELECT r.tokens, r.cost_micros,
              CAST(round((julianday(r.ended_at) - julianday(r.started_at)) * 86400000) AS INTEGER) AS run_ms
          FROM runs r INDEXED BY runs_by_agent JOIN work_items w ON w.item_id = r.item_id
          WHERE r.agent = :agent AND r.ended = 'agent' AND r.exit_status = 0 AND w.source = :source
          ORDER BY r.started_at DESC LIMIT :limit",
-    )?;
-    let found = statement
-        .query_map(
-            named_params! { ":agent": agent, ":source": source.as_str(), ":limit": limit },
-            |row| {
-                Ok(PastRun {
-                    tokens: row.get("tokens")?,
-                    cost_micros: row.get("cost_micros")?,
-                    run_ms: row.get("run_ms")?,
-                })
-            },
-        )?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(found)
+        params! { ":agent": agent, ":source": source, ":limit": limit },
+        |row| {
+            Ok(PastRun {
+                tokens: row.get("tokens")?,
+                cost_micros: row.get("cost_micros")?,
+                run_ms: row.get("run_ms")?,
+            })
+        },
+    )
 }
 
 /// What would have been done, by project. A review of a pull request is posted once; a fix of one is pushed, and posted.
 pub(crate) fn shadow_sums(conn: &Connection) -> Result<Vec<ShadowSum>> {
-    let mut statement = conn.prepare_cached(
+    conn.all(
         "SELECT p.project_id,
              (SELECT count(*) FROM changes c WHERE c.project_id = p.project_id AND c.shadow
                  AND c.state NOT IN ('merged', 'closed')) AS changes,
@@ -376,16 +357,14 @@ pub(crate) fn shadow_sums(conn: &Connection) -> Result<Vec<ShadowSum>> {
          FROM projects p JOIN changes c ON c.project_id = p.project_id
              LEFT JOIN shadows s ON s.change_id = c.change_id LEFT JOIN work_items w ON w.item_id = s.item_id
          GROUP BY p.project_id HAVING changes > 0 OR reviewed > 0 OR count(s.item_id) > 0 ORDER BY p.project_id",
-    )?;
-    let found = statement
-        .query_map([], sum_from_row)?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(found)
+        &[],
+        sum_from_row,
+    )
 }
 
-fn sum_from_row(row: &Row<'_>) -> std::result::Result<ShadowSum, rusqlite::Error> {
+fn sum_from_row(row: &Row<'_>) -> sql::Result<ShadowSum> {
     Ok(ShadowSum {
-        project_id: Some(ProjectId::new(row.get::<_, String>("project_id")?)),
+        project_id: Some(row.get("project_id")?),
         changes: row.get("changes")?,
         reviews: row.get("reviews")?,
         reviewed: row.get("reviewed")?,
@@ -400,10 +379,10 @@ fn sum_from_row(row: &Row<'_>) -> std::result::Result<ShadowSum, rusqlite::Error
     })
 }
 
-fn from_row(row: &Row<'_>) -> std::result::Result<Shadowed, rusqlite::Error> {
+fn from_row(row: &Row<'_>) -> sql::Result<Shadowed> {
     Ok(Shadowed {
-        item_id: ItemId::new(row.get::<_, String>("item_id")?),
-        change_id: ChangeId::new(row.get::<_, String>("change_id")?),
+        item_id: row.get("item_id")?,
+        change_id: row.get("change_id")?,
         agent: row.get("agent")?,
         model: row.get("model")?,
         worktree: row.get("worktree")?,

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use rusqlite::types::ValueRef;
-
+use crate::blackboard::conformance::engine;
 use crate::blackboard::conformance::story::{Story, finding};
 use crate::blackboard::connection::migrate;
 use crate::blackboard::connection::open;
+use crate::blackboard::sql::params;
 use crate::blackboard::{self as bb, Conn};
 use crate::change::{ChangeId, State};
 use crate::clock::Time;
@@ -51,8 +51,8 @@ fn the_commands_of_an_old_decision_are_taken_out_of_its_sentence() {
     ] {
         let mut old = loaded(&path, FIXTURE);
         old.execute(
-            "UPDATE changes SET decision = ?1 WHERE change_id = 'c1'",
-            [decision],
+            "UPDATE changes SET decision = :decision WHERE change_id = 'c1'",
+            params! { ":decision": decision },
         )
         .unwrap();
         migrate::to_newest(&path, &mut old, Time::from_millis(0)).unwrap();
@@ -104,27 +104,20 @@ fn dump_of(story: &Story) -> String {
     dump(&conn)
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "an old blackboard, as it lay on the disk"
-)]
 fn loaded(path: &std::path::Path, sql: &str) -> Conn {
-    let conn = Conn::open(path).unwrap();
+    let conn = engine::bare(path);
     conn.execute_batch(sql).unwrap();
     conn
 }
 
 /// Kind and name with the text of each thing in the schema, white space and comments aside.
 fn schema(conn: &Conn) -> Vec<(String, String)> {
-    let mut rows = conn
-        .prepare("SELECT type || ' ' || name, sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' ORDER BY 1")
-        .unwrap();
-    let things = rows
-        .query_map([], |row| {
-            Ok((row.get(0)?, normal(&row.get::<_, String>(1)?)))
-        })
-        .unwrap();
-    things.map(Result::unwrap).collect()
+    conn.all(
+        "SELECT type || ' ' || name, sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' ORDER BY 1",
+        &[],
+        |row| Ok((row.get(0)?, normal(&row.get::<String>(1)?))),
+    )
+    .unwrap()
 }
 
 fn normal(sql: &str) -> String {
@@ -140,6 +133,7 @@ fn dump(conn: &Conn) -> String {
     let mut text = String::from("PRAGMA foreign_keys=OFF;\nBEGIN TRANSACTION;\n");
     for pragma in ["application_id", "user_version"] {
         let value: i64 = conn
+            .sqlite()
             .pragma_query_value(None, pragma, |row| row.get(0))
             .unwrap();
         writeln!(text, "PRAGMA {pragma}={value};").unwrap();
@@ -161,43 +155,13 @@ fn dump(conn: &Conn) -> String {
 }
 
 fn things(conn: &Conn, which: &str) -> Vec<(String, String)> {
-    let mut found = conn
-        .prepare(&format!(
-            "SELECT name, sql FROM sqlite_schema WHERE {which} ORDER BY rowid"
-        ))
-        .unwrap();
-    found
-        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
+    let sql = format!("SELECT name, sql FROM sqlite_schema WHERE {which} ORDER BY rowid");
+    conn.all(sql.leak(), &[], |row| Ok((row.get(0)?, row.get(1)?)))
         .unwrap()
-        .map(Result::unwrap)
-        .collect()
 }
 
 fn rows(conn: &Conn, table: &str, text: &mut String) {
-    // Without those that are computed, which can't be inserted.
-    let names = format!("SELECT group_concat(name) FROM pragma_table_info('{table}')");
-    let names: String = conn.query_row(&names, [], |row| row.get(0)).unwrap();
-    let mut found = conn
-        .prepare(&format!("SELECT {names} FROM {table}"))
-        .unwrap();
-    let columns = found.column_count();
-    let mut found = found.query([]).unwrap();
-    while let Some(row) = found.next().unwrap() {
-        let values: Vec<String> = (0..columns)
-            .map(|column| literal(row.get_ref(column).unwrap()))
-            .collect();
-        writeln!(text, "INSERT INTO {table} VALUES({});", values.join(",")).unwrap();
-    }
-}
-
-fn literal(value: ValueRef<'_>) -> String {
-    match value {
-        ValueRef::Null => "NULL".into(),
-        ValueRef::Integer(n) => n.to_string(),
-        ValueRef::Text(text) => format!(
-            "'{}'",
-            std::str::from_utf8(text).unwrap().replace('\'', "''")
-        ),
-        ValueRef::Real(_) | ValueRef::Blob(_) => panic!("the schema has no such column"),
+    for row in engine::rows_of(conn, table) {
+        writeln!(text, "INSERT INTO {table} VALUES({row});").unwrap();
     }
 }

@@ -22,7 +22,9 @@ impl Past {
         let folder = tempfile::tempdir().unwrap();
         let path: PathBuf = folder.path().join("blackboard.db");
         let conn = open::writer(&path, now()).unwrap();
-        conn.pragma_update(None, "synchronous", "off").unwrap();
+        conn.sqlite()
+            .pragma_update(None, "synchronous", "off")
+            .unwrap();
         bb::insert_project(&conn, &project(now())).unwrap();
         conn.execute_batch(&format!(
             "BEGIN;

@@ -7,4 +7,5 @@ mod plans;
 mod power;
 mod prune;
 mod refusals;
+mod statements;
 mod words;

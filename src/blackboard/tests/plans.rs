@@ -1,11 +1,11 @@
 //! No query of the room walks through what only grows: by its plan, and by counting what SQLite does.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::history::{Past, now};
+use super::statements::statements_of_the_room;
 use crate::blackboard::conformance::story::{holding, no_round};
 use crate::blackboard::{self as bb, Conn};
 use crate::change::{ChangeId, ProjectId};
@@ -142,47 +142,15 @@ fn walks_through_the_past(step: &str) -> bool {
 }
 
 fn plan(conn: &Conn, sql: &str) -> Vec<String> {
-    let mut explained = conn
-        .prepare(&format!("EXPLAIN QUERY PLAN {sql}"))
-        .unwrap_or_else(|error| panic!("{error}\n{sql}"));
-    let mut rows = explained.raw_query();
-    let mut steps = Vec::new();
-    while let Some(row) = rows.next().unwrap() {
-        steps.push(row.get::<_, String>("detail").unwrap());
-    }
-    steps
+    let explain = format!("EXPLAIN QUERY PLAN {sql}");
+    conn.all(explain.leak(), &[], |row| row.get("detail"))
+        .unwrap_or_else(|error| panic!("{error}\n{sql}"))
 }
 
-/// Every literal in the room's files that is a query, with its file. `check` looks at everything, and is left out.
+/// `check` looks at everything, and a migration too.
 fn queries_of_the_room() -> Vec<(String, String)> {
-    let room = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/blackboard");
-    let mut queries = Vec::new();
-    let mut folders = vec![room];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            if path.is_dir() && !["tests", "conformance"].contains(&name.as_str()) {
-                folders.push(path);
-                continue;
-            }
-            if !name.ends_with(".rs")
-                || ["invariants.rs", "migrate.rs", "tests.rs"].contains(&name.as_str())
-            {
-                continue;
-            }
-            let text = std::fs::read_to_string(&path).unwrap();
-            let literals = text.split('"').skip(1).step_by(2);
-            for sql in literals.filter(|text| {
-                ["SELECT ", "UPDATE ", "INSERT ", "DELETE "]
-                    .iter()
-                    .any(|verb| text.starts_with(verb))
-            }) {
-                queries.push((name.clone(), sql.to_owned()));
-            }
-        }
-    }
-    queries.sort();
+    let mut queries = statements_of_the_room();
+    queries.retain(|(file, _)| !["invariants.rs", "migrate.rs"].contains(&file.as_str()));
     queries
 }
 
@@ -195,6 +163,7 @@ fn steps(past: &mut Past, call: impl Fn(&Conn)) -> usize {
         let counter = Arc::clone(&count);
         past.conn.execute_batch("SAVEPOINT counted").unwrap();
         past.conn
+            .sqlite_mut()
             .progress_handler(
                 1,
                 Some(move || {
@@ -204,7 +173,10 @@ fn steps(past: &mut Past, call: impl Fn(&Conn)) -> usize {
             )
             .unwrap();
         call(&past.conn);
-        past.conn.progress_handler(0, None::<fn() -> bool>).unwrap();
+        past.conn
+            .sqlite_mut()
+            .progress_handler(0, None::<fn() -> bool>)
+            .unwrap();
         past.conn
             .execute_batch("ROLLBACK TO counted; RELEASE counted")
             .unwrap();

@@ -56,9 +56,9 @@ fn opened(path: &Path) -> Conn {
 
 fn events(conn: &Conn) -> i64 {
     let (count, newest): (i64, i64) = conn
-        .query_row(
+        .one(
             "SELECT count(*), coalesce(max(id), 0) FROM events",
-            [],
+            &[],
             |row| Ok((row.get(0)?, row.get(1)?)),
         )
         .unwrap();
@@ -114,7 +114,9 @@ fn a_log_cut_or_spoilt_anywhere_leaves_a_state_that_was_committed() {
     story
         .engine
         .write(|conn| {
-            Ok(conn.pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))?)
+            Ok(conn
+                .sqlite()
+                .pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))?)
         })
         .unwrap();
     for n in 0..3 {

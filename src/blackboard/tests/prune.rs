@@ -14,15 +14,14 @@ use crate::finding::Verdict;
 #[test]
 fn every_table_with_rows_of_a_change_is_pruned() {
     let past = Past::of(1);
-    let mut tables = past
+    let tables: Vec<String> = past
         .conn
-        .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
+        .all(
+            "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name",
+            &[],
+            |row| row.get(0),
+        )
         .unwrap();
-    let tables: Vec<String> = tables
-        .query_map([], |row| row.get(0))
-        .unwrap()
-        .map(Result::unwrap)
-        .collect();
     let known: BTreeSet<&str> = OWNED
         .iter()
         .map(|(name, _, _)| *name)
@@ -31,15 +30,11 @@ fn every_table_with_rows_of_a_change_is_pruned() {
     let mut order: Vec<&str> = OWNED.iter().map(|(name, _, _)| *name).collect();
     order.extend(["events", "changes"]);
     for table in &tables {
-        let mut refers = past
+        let sql = format!("PRAGMA foreign_key_list(\"{table}\")");
+        let parents: Vec<String> = past
             .conn
-            .prepare(&format!("PRAGMA foreign_key_list(\"{table}\")"))
+            .all(sql.leak(), &[], |row| row.get("table"))
             .unwrap();
-        let parents: Vec<String> = refers
-            .query_map([], |row| row.get("table"))
-            .unwrap()
-            .map(Result::unwrap)
-            .collect();
         for parent in parents
             .iter()
             .filter(|parent| known.contains(parent.as_str()))
@@ -199,9 +194,15 @@ fn the_cost_of_one_does_not_grow_with_the_others() {
             false
         };
         let change = bb::change(&past.conn, &ChangeId::new("h7")).unwrap();
-        past.conn.progress_handler(1, Some(ticks)).unwrap();
+        past.conn
+            .sqlite_mut()
+            .progress_handler(1, Some(ticks))
+            .unwrap();
         bb::prune(&past.conn, &change, &[], "ann", now()).unwrap();
-        past.conn.progress_handler(0, None::<fn() -> bool>).unwrap();
+        past.conn
+            .sqlite_mut()
+            .progress_handler(0, None::<fn() -> bool>)
+            .unwrap();
         assert!(!image(&past.conn).iter().any(|row| row.contains("|hw7|")));
         count.load(std::sync::atomic::Ordering::Relaxed)
     });

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::blackboard as bb;
+use crate::blackboard::sql::params;
 use crate::change::{AdoptedBy, FinalVerdict, HoldKind, OnMaxCycles, State};
 use crate::event::{EventType, TargetType};
 use crate::finding::{Category, Outcome, Severity, Verdict};
@@ -106,15 +107,15 @@ fn the_board_for_people_has_the_columns_of_the_program() {
         let column: String = story
             .engine
             .write(|conn| {
-                conn.execute("DELETE FROM changes", [])?;
+                conn.execute("DELETE FROM changes", &[])?;
                 conn.execute(
                     "INSERT INTO changes (change_id, project_id, title, branch, base, head, worktree, host, state,
                          escalated_from, max_fix_cycles, max_total_fixes, max_run_ms, created_at, updated_at)
-                     VALUES ('c1', 'shop', '', '', '', '', '', '', ?1, iif(?1 = 'escalated', 'queued', NULL), 1, 1, 1,
+                     VALUES ('c1', 'shop', '', '', '', '', '', '', :state, iif(:state = 'escalated', 'queued', NULL), 1, 1, 1,
                          '2026-11-16T08:00:00.000Z', '2026-11-16T08:00:00.000Z')",
-                    [state.as_str()],
+                    params! { ":state": state },
                 )?;
-                Ok(conn.query_row("SELECT board_column FROM board", [], |row| row.get(0))?)
+                conn.one("SELECT board_column FROM board", &[], |row| row.get(0))
             })
             .unwrap();
         assert_eq!(column, state.column(), "{state}");

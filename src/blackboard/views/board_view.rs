@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::{Connection, Row, named_params};
 use serde::Serialize;
 
 use crate::blackboard::Result;
 use crate::blackboard::from_row;
+use crate::blackboard::sql::{self, Connection, Row, params};
 use crate::change::{Change, State};
 use crate::clock::Time;
 use crate::work::{Item, Run, Source, Status};
@@ -42,10 +42,7 @@ pub(crate) fn board(conn: &Connection, show: Show, limit: i64) -> Result<Vec<Boa
             "SELECT * FROM changes ORDER BY state <> 'escalated', length(change_id), change_id LIMIT :limit"
         }
     };
-    let mut statement = conn.prepare_cached(sql)?;
-    let changes: Vec<Change> = statement
-        .query_map(named_params! { ":limit": limit }, from_row::change)?
-        .collect::<std::result::Result<_, _>>()?;
+    let changes: Vec<Change> = conn.all(sql, params! { ":limit": limit }, from_row::change)?;
     changes
         .into_iter()
         .map(|change| board_row(conn, change))
@@ -69,13 +66,11 @@ pub(crate) fn board_row(conn: &Connection, change: Change) -> Result<BoardRow> {
         }
         None => None,
     };
-    let pending_rejections = conn
-        .prepare_cached(
-            "SELECT count(*) FROM rejections WHERE change_id = :id AND state = 'pending'",
-        )?
-        .query_row(named_params! { ":id": change.change_id.as_str() }, |row| {
-            row.get(0)
-        })?;
+    let pending_rejections = conn.one(
+        "SELECT count(*) FROM rejections WHERE change_id = :id AND state = 'pending'",
+        params! { ":id": change.change_id },
+        |row| row.get(0),
+    )?;
     Ok(BoardRow {
         column: change.state.column(),
         change,
@@ -97,36 +92,35 @@ pub(crate) struct Counted {
 }
 
 pub(crate) fn counted(conn: &Connection) -> Result<Counted> {
-    let pair = |row: &Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?));
     let mut counted = Counted::default();
-    let mut states = conn.prepare_cached("SELECT state, count(*) FROM changes GROUP BY state")?;
-    for found in states.query_map([], pair)? {
-        let (state, n) = found?;
-        *counted
-            .columns
-            .entry(state.parse::<State>()?.column())
-            .or_insert(0) += usize::try_from(n).unwrap_or(0);
-    }
+    conn.each(
+        "SELECT state, count(*) FROM changes GROUP BY state",
+        &[],
+        |row| {
+            let column = row.get::<State>(0)?.column();
+            *counted.columns.entry(column).or_insert(0) += number(row)?;
+            Ok(())
+        },
+    )?;
     counted.items = [Status::Available, Status::Claimed, Status::Blocked]
         .map(|status| (status, 0))
         .into();
-    let mut items = conn.prepare_cached(
+    counted.items.extend(conn.all(
         "SELECT status, count(*) FROM work_items WHERE status IN ('available', 'claimed', 'blocked') GROUP BY status",
-    )?;
-    for found in items.query_map([], pair)? {
-        let (status, n) = found?;
-        counted
-            .items
-            .insert(status.parse()?, usize::try_from(n).unwrap_or(0));
-    }
-    let mut waiting = conn.prepare_cached(
+        &[],
+        |row| Ok((row.get(0)?, number(row)?)),
+    )?);
+    counted.needs_you = conn.all(
         "SELECT change_id FROM changes INDEXED BY changes_live WHERE state NOT IN ('merged', 'closed') AND state = 'escalated'
          ORDER BY length(change_id), change_id",
+        &[],
+        |row| row.get(0),
     )?;
-    counted.needs_you = waiting
-        .query_map([], |row| row.get(0))?
-        .collect::<std::result::Result<_, _>>()?;
     Ok(counted)
+}
+
+fn number(row: &Row<'_>) -> sql::Result<usize> {
+    Ok(usize::try_from(row.get::<i64>(1)?).unwrap_or(0))
 }
 
 /// How far an evaluator is.
@@ -139,16 +133,12 @@ pub(crate) struct EvaluatorRow {
 }
 
 pub(crate) fn evaluator_rows(conn: &Connection) -> Result<Vec<EvaluatorRow>> {
-    let mut statement = conn.prepare_cached("SELECT * FROM evaluators ORDER BY name")?;
-    let found = statement
-        .query_map([], |row| {
-            Ok(EvaluatorRow {
-                name: row.get("name")?,
-                cursor: row.get("cursor")?,
-                last_run: from_row::time_or_none(row, "last_run")?,
-                next_run: from_row::time_or_none(row, "next_run")?,
-            })
-        })?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(found)
+    conn.all("SELECT * FROM evaluators ORDER BY name", &[], |row| {
+        Ok(EvaluatorRow {
+            name: row.get("name")?,
+            cursor: row.get("cursor")?,
+            last_run: row.get("last_run")?,
+            next_run: row.get("next_run")?,
+        })
+    })
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::{Connection, named_params};
 use serde::Serialize;
 
 use crate::blackboard::Result;
+use crate::blackboard::sql::{Connection, params};
 use crate::change::{ChangeId, ProjectId};
 use crate::clock::{self, Time, Zone};
 
@@ -73,11 +73,11 @@ impl Spend {
 
 /// Money spent by runs that ended at this moment or later.
 pub(crate) fn spent_since(conn: &Connection, since: Time) -> Result<i64> {
-    Ok(conn
-        .prepare_cached(
-            "SELECT coalesce(sum(cost_micros), 0) FROM runs WHERE ended_at >= :since AND cost_micros IS NOT NULL",
-        )?
-        .query_row(named_params! { ":since": since.to_string() }, |row| row.get(0))?)
+    conn.one(
+        "SELECT coalesce(sum(cost_micros), 0) FROM runs WHERE ended_at >= :since AND cost_micros IS NOT NULL",
+        params! { ":since": since },
+        |row| row.get(0),
+    )
 }
 
 /// Money spent on one project by runs that ended at this moment or later.
@@ -88,16 +88,13 @@ pub(crate) fn spent_on_project_since(
     project: &ProjectId,
     since: Time,
 ) -> Result<i64> {
-    Ok(conn
-        .prepare_cached(
-            "SELECT coalesce(sum(r.cost_micros), 0)
-             FROM runs r INDEXED BY runs_by_end CROSS JOIN changes c ON c.change_id = r.change_id
-             WHERE r.ended_at >= :since AND r.cost_micros IS NOT NULL AND c.project_id = :project",
-        )?
-        .query_row(
-            named_params! { ":since": since.to_string(), ":project": project.as_str() },
-            |row| row.get(0),
-        )?)
+    conn.one(
+        "SELECT coalesce(sum(r.cost_micros), 0)
+         FROM runs r INDEXED BY runs_by_end CROSS JOIN changes c ON c.change_id = r.change_id
+         WHERE r.ended_at >= :since AND r.cost_micros IS NOT NULL AND c.project_id = :project",
+        params! { ":since": since, ":project": project },
+        |row| row.get(0),
+    )
 }
 
 /// An agent some of whose runs for a change reported no cost.
@@ -110,79 +107,73 @@ pub(crate) struct WithoutCost {
 
 /// Agents whose runs for a change, or some of them, reported no cost.
 pub(crate) fn agents_without_cost(conn: &Connection, id: &ChangeId) -> Result<Vec<WithoutCost>> {
-    let mut statement = conn.prepare_cached(
+    conn.all(
         "SELECT agent, count(*) AS runs, sum(cost_micros IS NULL) AS without_cost FROM runs
          WHERE change_id = :id AND ended = 'agent' GROUP BY agent HAVING without_cost > 0 ORDER BY agent",
-    )?;
-    let agents = statement
-        .query_map(named_params! { ":id": id.as_str() }, |row| {
+        params! { ":id": id },
+        |row| {
             Ok(WithoutCost {
                 agent: row.get("agent")?,
                 runs: row.get("runs")?,
                 without_cost: row.get("without_cost")?,
             })
-        })?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(agents)
+        },
+    )
 }
 
 pub(crate) fn spend_sums(conn: &Connection, zone: Zone) -> Result<SpendSums> {
-    let mut statement = conn.prepare_cached(
+    let mut all = Spend::default();
+    let mut changes: BTreeMap<ChangeId, ChangeSpend> = BTreeMap::new();
+    let (mut projects, mut agents, mut days) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    conn.each(
         "SELECT r.change_id, c.project_id, c.title, r.agent, r.ended_at, r.tokens, r.cost_micros,
              coalesce((SELECT e.metadata ->> '$.elapsed_ms' FROM events e
                  WHERE e.target_type = 'run' AND e.target_id = r.run_id AND e.event_type = 'run_finished'), 0) AS run_ms
          FROM runs r JOIN changes c ON c.change_id = r.change_id
          WHERE r.ended_at IS NOT NULL AND r.ended <> 'not_started'",
+        &[],
+        |row| {
+            let (tokens, cost): (Option<i64>, Option<i64>) =
+                (row.get("tokens")?, row.get("cost_micros")?);
+            let spend = Spend {
+                runs: 1,
+                without_cost: i64::from(cost.is_none()),
+                tokens: tokens.unwrap_or(0),
+                cost_micros: cost.unwrap_or(0),
+                // As measured beside the agent and counted for its change. From start to end would count time without a daemon.
+                run_ms: row.get("run_ms")?,
+            };
+            let (id, project): (ChangeId, ProjectId) =
+                (row.get("change_id")?, row.get("project_id")?);
+            let of_change = ChangeSpend {
+                change_id: id.clone(),
+                project_id: project.clone(),
+                title: row.get("title")?,
+                spend: Spend::default(),
+            };
+            changes.entry(id).or_insert(of_change).spend.add(spend);
+            projects
+                .entry(project)
+                .or_insert_with(Spend::default)
+                .add(spend);
+            agents
+                .entry(row.get::<String>("agent")?)
+                .or_insert_with(Spend::default)
+                .add(spend);
+            days.entry(clock::day(row.get("ended_at")?, zone).name)
+                .or_insert_with(Spend::default)
+                .add(spend);
+            all.add(spend);
+            Ok(())
+        },
     )?;
-    let mut rows = statement.query([])?;
-    let mut all = Spend::default();
-    let mut changes: BTreeMap<String, ChangeSpend> = BTreeMap::new();
-    let (mut projects, mut agents, mut days) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-    while let Some(row) = rows.next()? {
-        let (tokens, cost): (Option<i64>, Option<i64>) =
-            (row.get("tokens")?, row.get("cost_micros")?);
-        let spend = Spend {
-            runs: 1,
-            without_cost: i64::from(cost.is_none()),
-            tokens: tokens.unwrap_or(0),
-            cost_micros: cost.unwrap_or(0),
-            // As measured beside the agent and counted for its change. From start to end would count time without a daemon.
-            run_ms: row.get("run_ms")?,
-        };
-        let (id, project): (String, String) = (row.get("change_id")?, row.get("project_id")?);
-        let of_change = ChangeSpend {
-            change_id: ChangeId::new(&id),
-            project_id: ProjectId::new(&project),
-            title: row.get("title")?,
-            spend: Spend::default(),
-        };
-        changes.entry(id).or_insert(of_change).spend.add(spend);
-        projects
-            .entry(project)
-            .or_insert_with(Spend::default)
-            .add(spend);
-        agents
-            .entry(row.get::<_, String>("agent")?)
-            .or_insert_with(Spend::default)
-            .add(spend);
-        // The column's CHECK keeps anything else out.
-        let ended = Time::parse(&row.get::<_, String>("ended_at")?)
-            .unwrap_or_else(|_| Time::from_millis(0));
-        days.entry(clock::day(ended, zone).name)
-            .or_insert_with(Spend::default)
-            .add(spend);
-        all.add(spend);
-    }
     let mut changes: Vec<ChangeSpend> = changes.into_values().collect();
     changes.sort_by_key(|one| (-one.spend.cost_micros, -one.spend.tokens, -one.spend.run_ms));
     Ok(SpendSums {
         changes,
         projects: projects
             .into_iter()
-            .map(|(id, spend)| ProjectSpend {
-                project_id: ProjectId::new(id),
-                spend,
-            })
+            .map(|(project_id, spend)| ProjectSpend { project_id, spend })
             .collect(),
         agents: agents
             .into_iter()

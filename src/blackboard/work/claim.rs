@@ -3,8 +3,6 @@
 
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension as _, named_params};
-
 use super::items;
 use super::items::about_item;
 use crate::blackboard::BoardError;
@@ -12,12 +10,13 @@ use crate::blackboard::Result;
 use crate::blackboard::changes;
 use crate::blackboard::from_row;
 use crate::blackboard::rejections;
+use crate::blackboard::sql::{Connection, params};
 use crate::change::Change;
 use crate::clock::Time;
 use crate::event::body;
 use crate::event::{NewEvent, TargetType};
 use crate::state::Trigger;
-use crate::work::{Claim, Item, ItemId, Source};
+use crate::work::{Claim, Item, Source};
 
 /// An item that is ours until the lease ends.
 #[derive(Debug, Clone)]
@@ -46,41 +45,35 @@ pub(crate) struct Holding {
 
 /// Makes what became due ready: delayed items stay out of the ready index until then.
 pub(crate) fn ripen(conn: &Connection, now: Time) -> Result<usize> {
-    Ok(conn
-        .prepare_cached("UPDATE work_items SET not_before = NULL WHERE status = 'available' AND not_before <= :now")?
-        .execute(named_params! { ":now": now.to_string() })?)
+    conn.execute(
+        "UPDATE work_items SET not_before = NULL WHERE status = 'available' AND not_before <= :now",
+        params! { ":now": now },
+    )
 }
 
 /// Claims the first item that is due: priority, then age, then id; never a second one in the same worktree.
 pub(crate) fn claim(conn: &Connection, holding: &Holding, now: Time) -> Result<Option<Claimed>> {
     ripen(conn, now)?;
     loop {
-        let claimed = conn
-            .prepare_cached(
-                "UPDATE work_items SET status = 'claimed', claimed_by = :holder, epoch = epoch + 1,
-                     attempt = attempt + 1, lease_expires_at = :until
-                 WHERE status = 'available' AND item_id = (
-                     SELECT item_id FROM (
-                         SELECT * FROM (SELECT item_id, priority, created_at FROM work_items AS w
-                             WHERE source = 'code_review' AND status = 'available' AND not_before IS NULL
-                             AND NOT EXISTS (SELECT 1 FROM work_items AS c WHERE c.status = 'claimed' AND c.worktree = w.worktree)
-                             ORDER BY priority, created_at, length(item_id), item_id LIMIT 1)
-                         UNION ALL
-                         SELECT * FROM (SELECT item_id, priority, created_at FROM work_items AS w
-                             WHERE source = 'review_fix' AND status = 'available' AND not_before IS NULL
-                             AND NOT EXISTS (SELECT 1 FROM work_items AS c WHERE c.status = 'claimed' AND c.worktree = w.worktree)
-                             ORDER BY priority, created_at, length(item_id), item_id LIMIT 1))
-                     ORDER BY priority, created_at, length(item_id), item_id LIMIT 1)
-                 RETURNING *",
-            )?
-            .query_row(
-                named_params! {
-                    ":holder": holding.holder,
-                    ":until": now.plus(holding.lease).to_string(),
-                },
-                from_row::item,
-            )
-            .optional()?;
+        let claimed = conn.optional(
+            "UPDATE work_items SET status = 'claimed', claimed_by = :holder, epoch = epoch + 1,
+                 attempt = attempt + 1, lease_expires_at = :until
+             WHERE status = 'available' AND item_id = (
+                 SELECT item_id FROM (
+                     SELECT * FROM (SELECT item_id, priority, created_at FROM work_items AS w
+                         WHERE source = 'code_review' AND status = 'available' AND not_before IS NULL
+                         AND NOT EXISTS (SELECT 1 FROM work_items AS c WHERE c.status = 'claimed' AND c.worktree = w.worktree)
+                         ORDER BY priority, created_at, length(item_id), item_id LIMIT 1)
+                     UNION ALL
+                     SELECT * FROM (SELECT item_id, priority, created_at FROM work_items AS w
+                         WHERE source = 'review_fix' AND status = 'available' AND not_before IS NULL
+                         AND NOT EXISTS (SELECT 1 FROM work_items AS c WHERE c.status = 'claimed' AND c.worktree = w.worktree)
+                         ORDER BY priority, created_at, length(item_id), item_id LIMIT 1))
+                 ORDER BY priority, created_at, length(item_id), item_id LIMIT 1)
+             RETURNING *",
+            params! { ":holder": holding.holder, ":until": now.plus(holding.lease) },
+            from_row::item,
+        )?;
         let Some(item) = claimed else { return Ok(None) };
         match enter(conn, &item, holding, now) {
             Ok(change) => {
@@ -104,10 +97,7 @@ fn enter(conn: &Connection, item: &Item, holding: &Holding, now: Time) -> Result
     let change_id = item
         .change_id
         .as_ref()
-        .ok_or_else(|| BoardError::NotFound {
-            kind: "change of item",
-            id: item.item_id.to_string(),
-        })?;
+        .ok_or_else(|| BoardError::not_found("change of item", &item.item_id))?;
     let trigger = if item.source == Source::ReviewFix {
         Trigger::FixClaimed
     } else {
@@ -150,16 +140,11 @@ pub(crate) fn fenced(conn: &Connection, claim: &Claim) -> Result<Item> {
 
 /// Extends the lease. A claim that is over is `Stale`: the run must be ended.
 pub(crate) fn renew(conn: &Connection, claim: &Claim, lease: Duration, now: Time) -> Result<()> {
-    let renewed = conn
-        .prepare_cached(
-            "UPDATE work_items SET lease_expires_at = :until
-             WHERE item_id = :id AND epoch = :epoch AND status = 'claimed'",
-        )?
-        .execute(named_params! {
-            ":until": now.plus(lease).to_string(),
-            ":id": claim.item_id.as_str(),
-            ":epoch": claim.epoch,
-        })?;
+    let renewed = conn.execute(
+        "UPDATE work_items SET lease_expires_at = :until
+         WHERE item_id = :id AND epoch = :epoch AND status = 'claimed'",
+        params! { ":until": now.plus(lease), ":id": claim.item_id, ":epoch": claim.epoch },
+    )?;
     if renewed == 1 {
         Ok(())
     } else {
@@ -184,36 +169,36 @@ pub(crate) fn give_back(
         .map(|id| crate::blackboard::change(conn, id))
         .transpose()?;
     let waits = change.is_some_and(|change| change.paused || change.held_until.is_some());
-    conn.prepare_cached(
+    conn.run(
         "UPDATE work_items SET status = CASE WHEN :waits THEN 'blocked' ELSE 'available' END, claimed_by = NULL,
              lease_expires_at = NULL, attempt = max(attempt - 1, 0), not_before = :not_before
          WHERE item_id = :id AND epoch = :epoch AND status = 'claimed'",
-    )?
-    .execute(named_params! {
-        ":waits": waits,
-        ":not_before": not_before.filter(|moment| *moment > now).map(|moment| moment.to_string()),
-        ":id": claim.item_id.as_str(),
-        ":epoch": claim.epoch,
-    })?;
-    Ok(())
+        params! {
+            ":waits": waits,
+            ":not_before": not_before.filter(|moment| *moment > now),
+            ":id": claim.item_id,
+            ":epoch": claim.epoch,
+        },
+    )
 }
 
 /// Counts a run that vanished; returns how many in a row that makes.
 pub(crate) fn lose_run(conn: &Connection, claim: &Claim) -> Result<i64> {
     fenced(conn, claim)?;
-    Ok(conn
-        .prepare_cached("UPDATE work_items SET lost_runs = lost_runs + 1 WHERE item_id = :id RETURNING lost_runs")?
-        .query_row(named_params! { ":id": claim.item_id.as_str() }, |row| row.get(0))?)
+    conn.one(
+        "UPDATE work_items SET lost_runs = lost_runs + 1 WHERE item_id = :id RETURNING lost_runs",
+        params! { ":id": claim.item_id },
+        |row| row.get(0),
+    )
 }
 
 /// What others hold: item, holder and epoch. Whether they are dead is for the caller to prove.
 pub(crate) fn foreign_claims(conn: &Connection, holder: &str) -> Result<Vec<(Claim, String)>> {
-    let mut statement = conn.prepare_cached(
+    conn.all(
         "SELECT item_id, epoch, claimed_by FROM work_items WHERE status = 'claimed' AND claimed_by <> :holder",
-    )?;
-    let claims = statement
-        .query_map(named_params! { ":holder": holder }, |row| {
-            let item_id = ItemId::new(row.get::<_, String>("item_id")?);
+        params! { ":holder": holder },
+        |row| {
+            let item_id = row.get("item_id")?;
             Ok((
                 Claim {
                     item_id,
@@ -221,9 +206,8 @@ pub(crate) fn foreign_claims(conn: &Connection, holder: &str) -> Result<Vec<(Cla
                 },
                 row.get("claimed_by")?,
             ))
-        })?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(claims)
+        },
+    )
 }
 
 /// Puts back the item of a holder that was proven dead. Nothing happens when it was put back already.
@@ -237,13 +221,13 @@ pub(crate) fn take_from_dead(conn: &Connection, claim: &Claim, now: Time) -> Res
 
 /// Whether a claim would find anything: two probes of indexes, no lock taken.
 pub(crate) fn anything_ready(conn: &Connection, now: Time) -> Result<bool> {
-    Ok(conn
-        .prepare_cached(
-            "SELECT EXISTS (SELECT 1 FROM work_items WHERE source IN ('code_review', 'review_fix')
-                     AND status = 'available' AND not_before IS NULL)
-                 OR EXISTS (SELECT 1 FROM work_items WHERE status = 'available' AND not_before <= :now)",
-        )?
-        .query_row(named_params! { ":now": now.to_string() }, |row| row.get(0))?)
+    conn.one(
+        "SELECT EXISTS (SELECT 1 FROM work_items WHERE source IN ('code_review', 'review_fix')
+             AND status = 'available' AND not_before IS NULL)
+         OR EXISTS (SELECT 1 FROM work_items WHERE status = 'available' AND not_before <= :now)",
+        params! { ":now": now },
+        |row| row.get(0),
+    )
 }
 
 const UNKNOWN: &str = "SELECT * FROM work_items AS w
@@ -254,15 +238,12 @@ const UNKNOWN: &str = "SELECT * FROM work_items AS w
 
 /// Whether a ready item is of a source that this dispatch can't run and was not told so yet.
 pub(crate) fn any_unknown_source(conn: &Connection) -> Result<bool> {
-    Ok(conn.prepare_cached(UNKNOWN)?.exists([])?)
+    conn.exists(UNKNOWN, &[])
 }
 
 /// Ready items of sources that this dispatch can't run: each is left alone, with one event.
 pub(crate) fn skip_unknown_sources(conn: &Connection, now: Time) -> Result<usize> {
-    let unknown: Vec<Item> = conn
-        .prepare_cached(UNKNOWN)?
-        .query_map([], from_row::item)?
-        .collect::<std::result::Result<_, _>>()?;
+    let unknown: Vec<Item> = conn.all(UNKNOWN, &[], from_row::item)?;
     for item in &unknown {
         let reason = format!(
             "this version does not run items of source `{}`",

@@ -1,8 +1,7 @@
 //! The feedback that the prompts of runs held: a rejection is only fixed when all of it was told.
 
-use rusqlite::{Connection, Row, named_params};
-
 use crate::blackboard::Result;
+use crate::blackboard::sql::{self, Connection, Row, params};
 use crate::change::ChangeId;
 use crate::finding::FindingId;
 use crate::work::{ItemId, RejectionId, RunId};
@@ -27,57 +26,54 @@ impl Coverage {
 }
 
 pub(crate) fn record(conn: &Connection, run_id: &RunId, pieces: &[Coverage]) -> Result<()> {
-    let mut statement = conn.prepare_cached(
-        "INSERT INTO run_feedback (run_id, piece, rejection_id, finding_id, start_byte, end_byte, total_bytes)
-         VALUES (:run_id, :piece, :rejection_id, :finding_id, :start, :end, :total)",
-    )?;
     for piece in pieces {
-        statement.execute(named_params! {
-            ":run_id": run_id.as_str(),
-            ":piece": piece.piece,
-            ":rejection_id": piece.rejection_id.as_ref().map(RejectionId::as_str),
-            ":finding_id": piece.finding_id.as_ref().map(FindingId::as_str),
-            ":start": piece.start,
-            ":end": piece.end,
-            ":total": piece.total,
-        })?;
+        conn.execute(
+            "INSERT INTO run_feedback (run_id, piece, rejection_id, finding_id, start_byte, end_byte, total_bytes)
+             VALUES (:run_id, :piece, :rejection_id, :finding_id, :start, :end, :total)",
+            params! {
+                ":run_id": run_id,
+                ":piece": piece.piece,
+                ":rejection_id": piece.rejection_id,
+                ":finding_id": piece.finding_id,
+                ":start": piece.start,
+                ":end": piece.end,
+                ":total": piece.total,
+            },
+        )?;
     }
     Ok(())
 }
 
 /// Feedback that the prompts of an item held together, over all runs whose work counts.
 pub(crate) fn coverage_of_item(conn: &Connection, item_id: &ItemId) -> Result<Vec<Coverage>> {
-    let mut statement = conn.prepare_cached(
+    conn.all(
         "SELECT piece, rejection_id, finding_id, min(start_byte) AS start_byte, max(end_byte) AS end_byte,
              max(total_bytes) AS total_bytes
          FROM runs JOIN run_feedback USING (run_id) WHERE item_id = :item AND discarded = 0 GROUP BY piece",
-    )?;
-    let found = statement
-        .query_map(named_params! { ":item": item_id.as_str() }, from_row)?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(found)
+        params! { ":item": item_id },
+        from_row,
+    )
 }
 
 /// Feedback that the prompt of one run held.
 pub(crate) fn coverage_of_run(conn: &Connection, run_id: &RunId) -> Result<Vec<Coverage>> {
-    let mut statement = conn.prepare_cached("SELECT * FROM run_feedback WHERE run_id = :run")?;
-    let found = statement
-        .query_map(named_params! { ":run": run_id.as_str() }, from_row)?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(found)
+    conn.all(
+        "SELECT * FROM run_feedback WHERE run_id = :run",
+        params! { ":run": run_id },
+        from_row,
+    )
 }
 
 /// What finished fixes were told of rejections that went to a person because of the rest.
 pub(crate) fn told_of_unfinished(conn: &Connection, change_id: &ChangeId) -> Result<Vec<Coverage>> {
-    let mut statement = conn.prepare_cached(
+    let items: Vec<ItemId> = conn.all(
         "SELECT DISTINCT item_id FROM rejections JOIN work_items USING (item_id)
          WHERE rejections.change_id = :id AND rejections.state = 'escalated' AND work_items.status = 'completed'",
+        params! { ":id": change_id },
+        |row| {
+            row.get(0)
+        },
     )?;
-    let items: Vec<ItemId> = statement
-        .query_map(named_params! { ":id": change_id.as_str() }, |row| {
-            row.get::<_, String>(0).map(ItemId::new)
-        })?
-        .collect::<std::result::Result<_, _>>()?;
     let mut told = Vec::new();
     for item in items {
         told.extend(
@@ -89,15 +85,11 @@ pub(crate) fn told_of_unfinished(conn: &Connection, change_id: &ChangeId) -> Res
     Ok(told)
 }
 
-fn from_row(row: &Row<'_>) -> std::result::Result<Coverage, rusqlite::Error> {
+fn from_row(row: &Row<'_>) -> sql::Result<Coverage> {
     Ok(Coverage {
         piece: row.get("piece")?,
-        rejection_id: row
-            .get::<_, Option<String>>("rejection_id")?
-            .map(RejectionId::new),
-        finding_id: row
-            .get::<_, Option<String>>("finding_id")?
-            .map(FindingId::new),
+        rejection_id: row.get("rejection_id")?,
+        finding_id: row.get("finding_id")?,
         start: row.get("start_byte")?,
         end: row.get("end_byte")?,
         total: row.get("total_bytes")?,

@@ -5,11 +5,9 @@
 
 use std::time::Duration;
 
-use rusqlite::{Connection, Row, named_params};
-
 use super::hold;
 use crate::blackboard::Result;
-use crate::blackboard::from_row;
+use crate::blackboard::sql::{self, Connection, Row, params};
 use crate::change::{ChangeId, ProjectId};
 use crate::clock::Time;
 use crate::closed_enum::closed_enum;
@@ -68,7 +66,7 @@ pub(crate) fn longest_retry(backoff_max: Duration) -> Duration {
 /// The third read is that of a pull request whose reading ended because it had been closed for long, by a clock that was
 /// ahead. A hold also ends early when it began in the future: its own longest interval is a week.
 pub(crate) fn implausible(conn: &Connection, latest: &Latest) -> Result<Vec<Implausible>> {
-    let mut statement = conn.prepare_cached(
+    conn.all(
         "SELECT 'read' AS deadline, change_id AS id, change_id, next_read AS stored FROM pulls INDEXED BY pulls_due
              WHERE next_read > :read AND change_id IS NOT NULL AND next_read > CASE
                  WHEN failures > 0 THEN :failed_read
@@ -92,22 +90,17 @@ pub(crate) fn implausible(conn: &Connection, latest: &Latest) -> Result<Vec<Impl
              WHERE done_at IS NULL AND kind <> 'push' AND not_before > :retry
          UNION ALL
          SELECT 'evaluator', name, NULL, try_again FROM evaluator_troubles WHERE try_again > :retry",
-    )?;
-    let found = statement
-        .query_map(
-            named_params! {
-                ":read": latest.read.to_string(),
-                ":closed_read": latest.closed_read.to_string(),
-                // What was read and could not be stored is read again by the schedule.
-                ":failed_read": latest.read.max(latest.retry).to_string(),
-                ":retry": latest.retry.to_string(),
-                ":hold": latest.now.plus(LONGEST_HOLD).to_string(),
-                ":ahead": latest.now.plus(CLOCK_TOLERANCE).to_string(),
-            },
-            from_row,
-        )?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(found)
+        params! {
+            ":read": latest.read,
+            ":closed_read": latest.closed_read,
+            // What was read and could not be stored is read again by the schedule.
+            ":failed_read": latest.read.max(latest.retry),
+            ":retry": latest.retry,
+            ":hold": latest.now.plus(LONGEST_HOLD),
+            ":ahead": latest.now.plus(CLOCK_TOLERANCE),
+        },
+        from_row,
+    )
 }
 
 /// Makes due now what waits for a moment that cannot be right, each with an event; returns how many.
@@ -142,8 +135,7 @@ fn void(conn: &Connection, one: &Implausible, now: Time) -> Result<()> {
         Deadline::Post => "UPDATE intents SET not_before = :now WHERE key = :id",
         Deadline::Evaluator => "UPDATE evaluator_troubles SET try_again = :now WHERE name = :id",
     };
-    conn.prepare_cached(sql)?
-        .execute(named_params! { ":now": now.to_string(), ":id": one.id })?;
+    conn.execute(sql, params! { ":now": now, ":id": one.id })?;
     let skipped = body::Skipped {
         deadline: Some(one.deadline.to_string()),
         stored: one.stored,
@@ -164,15 +156,15 @@ fn void(conn: &Connection, one: &Implausible, now: Time) -> Result<()> {
 
 /// The latest time of something that was done, by whatever clock: one in the future proves that the clock was set back.
 pub(crate) fn latest_stored(conn: &Connection) -> Result<Option<Time>> {
-    let text: Option<String> = conn
-        .prepare_cached(
-            "SELECT max(moment) FROM (
-                 SELECT max(updated_at) AS moment FROM changes WHERE state NOT IN ('merged', 'closed')
-                 UNION ALL SELECT max(read_at) FROM pulls
-                 UNION ALL SELECT max(last_run) FROM evaluators
-                 UNION ALL SELECT max(seen_at) FROM rate)",
-        )?
-        .query_row([], |row| row.get(0))?;
+    let text: Option<String> = conn.one(
+        "SELECT max(moment) FROM (
+         SELECT max(updated_at) AS moment FROM changes WHERE state NOT IN ('merged', 'closed')
+         UNION ALL SELECT max(read_at) FROM pulls
+         UNION ALL SELECT max(last_run) FROM evaluators
+         UNION ALL SELECT max(seen_at) FROM rate)",
+        &[],
+        |row| row.get(0),
+    )?;
     Ok(text.and_then(|text| Time::parse(&text).ok()))
 }
 
@@ -181,13 +173,11 @@ pub(crate) fn is_ahead(done: Time, now: Time) -> bool {
     done > now.plus(CLOCK_TOLERANCE)
 }
 
-fn from_row(row: &Row<'_>) -> std::result::Result<Implausible, rusqlite::Error> {
+fn from_row(row: &Row<'_>) -> sql::Result<Implausible> {
     Ok(Implausible {
-        deadline: from_row::word(row, "deadline")?,
+        deadline: row.get("deadline")?,
         id: row.get("id")?,
-        change_id: row
-            .get::<_, Option<String>>("change_id")?
-            .map(ChangeId::new),
-        stored: from_row::time_or_none(row, "stored")?,
+        change_id: row.get("change_id")?,
+        stored: row.get("stored")?,
     })
 }

@@ -1,9 +1,6 @@
 //! The ends of items: each is one step with its events, its follow-up and the change's move, and happens only while
 //! the claim's epoch still holds.
 
-use rusqlite::{Connection, named_params};
-use serde_json::json;
-
 use super::claim::fenced;
 use super::items;
 use super::items::about_item;
@@ -17,6 +14,7 @@ use crate::blackboard::forge::outbox;
 use crate::blackboard::forge::pulls;
 use crate::blackboard::operator::guidance;
 use crate::blackboard::reviews;
+use crate::blackboard::sql::{Connection, Json, params};
 use crate::change::{Change, ChangeId, FinalVerdict, State};
 use crate::clock::Time;
 use crate::event::{NewEvent, TargetType, body};
@@ -194,8 +192,10 @@ pub(crate) fn ask_again(
 ) -> Result<()> {
     let item = fenced(conn, claim)?;
     let change = change_of(conn, &item)?;
-    conn.prepare_cached("UPDATE work_items SET asked_again = 1 WHERE item_id = :id")?
-        .execute(named_params! { ":id": item.item_id.as_str() })?;
+    conn.execute(
+        "UPDATE work_items SET asked_again = 1 WHERE item_id = :id",
+        params! { ":id": item.item_id },
+    )?;
     let event = about_item(
         &change.change_id,
         &item.item_id,
@@ -232,11 +232,11 @@ pub(crate) fn finish_fix(
         .iter()
         .filter_map(|piece| piece.rejection_id.as_ref().map(RejectionId::as_str))
         .collect();
-    conn.prepare_cached(
+    conn.execute(
         "UPDATE rejections SET state = 'fixed'
          WHERE item_id = :item AND state = 'in_fix' AND rejection_id NOT IN (SELECT value FROM json_each(:unfinished))",
-    )?
-    .execute(named_params! { ":item": item.item_id.as_str(), ":unfinished": json!(unfinished).to_string() })?;
+        params! { ":item": item.item_id, ":unfinished": Json(unfinished) },
+    )?;
     for open in crate::blackboard::open_findings(conn, id)? {
         if left_out
             .iter()
@@ -254,11 +254,11 @@ pub(crate) fn finish_fix(
         reviews::set_outcome(conn, &open.finding_id, outcome, note)?;
     }
     guidance::settle_guidance(conn, &item.item_id)?;
-    conn.prepare_cached(
+    conn.execute(
         "UPDATE changes SET head = :head, fix_cycle = fix_cycle + 1, total_fixes = total_fixes + 1, updated_at = :now
          WHERE change_id = :id",
-    )?
-    .execute(named_params! { ":head": done.head_after, ":now": now.to_string(), ":id": id.as_str() })?;
+        params! { ":head": done.head_after, ":now": now, ":id": id },
+    )?;
     settle(conn, id)?;
     let cycle = item.fix_cycle + 1;
     let extent = format!(
@@ -387,17 +387,17 @@ pub(crate) fn fail(
 ) -> Result<Change> {
     let item = fenced(conn, claim)?;
     let change = change_of(conn, &item)?;
-    conn.prepare_cached(
+    conn.execute(
         "UPDATE work_items SET status = 'failed', claimed_by = NULL, lease_expires_at = NULL, completed_at = :now,
              failure_reason = :reason
          WHERE item_id = :id AND epoch = :epoch AND status = 'claimed'",
-    )?
-    .execute(named_params! {
-        ":now": now.to_string(),
-        ":reason": failure.reason,
-        ":id": item.item_id.as_str(),
-        ":epoch": claim.epoch,
-    })?;
+        params! {
+            ":now": now,
+            ":reason": failure.reason,
+            ":id": item.item_id,
+            ":epoch": claim.epoch,
+        },
+    )?;
     let failed = about_item(
         &change.change_id,
         &item.item_id,
@@ -418,12 +418,11 @@ pub(crate) fn fail(
 }
 
 pub(crate) fn complete(conn: &Connection, item: &Item, now: Time) -> Result<()> {
-    let moved = conn
-        .prepare_cached(
-            "UPDATE work_items SET status = 'completed', claimed_by = NULL, lease_expires_at = NULL, completed_at = :now
-             WHERE item_id = :id AND epoch = :epoch AND status = 'claimed'",
-        )?
-        .execute(named_params! { ":now": now.to_string(), ":id": item.item_id.as_str(), ":epoch": item.epoch })?;
+    let moved = conn.execute(
+        "UPDATE work_items SET status = 'completed', claimed_by = NULL, lease_expires_at = NULL, completed_at = :now
+         WHERE item_id = :id AND epoch = :epoch AND status = 'claimed'",
+        params! { ":now": now, ":id": item.item_id, ":epoch": item.epoch },
+    )?;
     if moved != 1 {
         return Err(BoardError::Stale {
             item: item.item_id.clone(),
@@ -446,11 +445,10 @@ pub(crate) fn complete(conn: &Connection, item: &Item, now: Time) -> Result<()> 
 
 /// Something went well: trouble in a row is over.
 pub(crate) fn settle(conn: &Connection, id: &ChangeId) -> Result<()> {
-    conn.prepare_cached(
+    conn.run(
         "UPDATE changes SET holds = 0, last_hold = NULL, hold_repeats = 0, first_hold_at = NULL WHERE change_id = :id",
-    )?
-    .execute(named_params! { ":id": id.as_str() })?;
-    Ok(())
+        params! { ":id": id },
+    )
 }
 
 pub(crate) fn change_of(conn: &Connection, item: &Item) -> Result<Change> {
@@ -462,10 +460,7 @@ pub(crate) fn change_of(conn: &Connection, item: &Item) -> Result<Change> {
 }
 
 fn no_change(item: &ItemId) -> BoardError {
-    BoardError::NotFound {
-        kind: "change of item",
-        id: item.to_string(),
-    }
+    BoardError::not_found("change of item", item)
 }
 
 fn not_raised_again(done: &ReviewDone) -> Vec<FindingId> {

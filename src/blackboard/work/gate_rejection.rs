@@ -1,14 +1,13 @@
 //! A head that its gates reject before a reviewer is paid. It is a rejection like any other, raised by `gate`; there is no
 //! review, since nobody read the change.
 
-use rusqlite::Connection;
-
 use super::claim::fenced;
 use super::finish::{change_of, complete, settle};
 use super::items::about_item;
 use crate::blackboard::Result;
 use crate::blackboard::changes;
 use crate::blackboard::escalate::set_final;
+use crate::blackboard::sql::Connection;
 use crate::change::{Change, FinalVerdict};
 use crate::clock::Time;
 use crate::event::body;

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use rusqlite::{Connection, named_params};
-
 use super::claim;
 use crate::blackboard::Result;
 use crate::blackboard::from_row;
+use crate::blackboard::sql::{Connection, params};
 use crate::change::{Change, ChangeId, HoldKind};
 use crate::clock::Time;
 use crate::event::{NewEvent, body};
@@ -52,22 +51,22 @@ pub(crate) fn hold_change(
     now: Time,
 ) -> Result<()> {
     let (kind, reason) = (hold.kind, stored_reason(&hold.reason));
-    conn.prepare_cached(
+    conn.execute(
         "UPDATE changes SET held_until = :until, hold_reason = :reason, hold_kind = :kind, holds = holds + 1,
              hold_repeats = CASE WHEN NOT :is_own THEN hold_repeats WHEN last_hold IS :kind THEN hold_repeats + 1 ELSE 1 END,
              first_hold_at = CASE WHEN NOT :is_own OR last_hold IS :kind THEN first_hold_at ELSE :now END,
              last_hold = CASE WHEN :is_own THEN :kind ELSE last_hold END,
              held_at = :now, updated_at = :now
          WHERE change_id = :id",
-    )?
-    .execute(named_params! {
-        ":until": hold.until.to_string(),
-        ":reason": reason,
-        ":kind": kind.as_str(),
-        ":is_own": kind.is_own_step(),
-        ":now": now.to_string(),
-        ":id": change_id.as_str(),
-    })?;
+        params! {
+            ":until": hold.until,
+            ":reason": reason,
+            ":kind": kind,
+            ":is_own": kind.is_own_step(),
+            ":now": now,
+            ":id": change_id,
+        },
+    )?;
     block(conn, change_id)?;
     let event = NewEvent::about(
         change_id,
@@ -97,11 +96,10 @@ pub(crate) fn is_held_too_often(change: &Change, kind: HoldKind, now: Time) -> b
 
 /// Something changed: the next hold is the first one again.
 pub(crate) fn forget_repeats(conn: &Connection, id: &ChangeId) -> Result<()> {
-    conn.prepare_cached(
+    conn.run(
         "UPDATE changes SET last_hold = NULL, hold_repeats = 0, first_hold_at = NULL WHERE change_id = :id",
-    )?
-    .execute(named_params! { ":id": id.as_str() })?;
-    Ok(())
+        params! { ":id": id },
+    )
 }
 
 /// A reason as its row holds it.
@@ -111,21 +109,19 @@ pub(crate) fn stored_reason(reason: &str) -> String {
 
 /// Whether a hold's time is up.
 pub(crate) fn anything_held_is_due(conn: &Connection, now: Time) -> Result<bool> {
-    Ok(conn
-        .prepare_cached(
-            "SELECT 1 FROM changes WHERE held_until IS NOT NULL AND held_until <= :now",
-        )?
-        .exists(named_params! { ":now": now.to_string() })?)
+    conn.exists(
+        "SELECT 1 FROM changes WHERE held_until IS NOT NULL AND held_until <= :now",
+        params! { ":now": now },
+    )
 }
 
 /// Ends the holds whose time has come; returns the changes that go on.
 pub(crate) fn resume_due(conn: &Connection, now: Time) -> Result<Vec<Change>> {
-    let mut statement = conn.prepare_cached(
+    let due: Vec<Change> = conn.all(
         "SELECT * FROM changes WHERE held_until IS NOT NULL AND held_until <= :now",
+        params! { ":now": now },
+        from_row::change,
     )?;
-    let due: Vec<Change> = statement
-        .query_map(named_params! { ":now": now.to_string() }, from_row::change)?
-        .collect::<std::result::Result<_, _>>()?;
     for change in &due {
         end_hold(conn, change, "the time is up", now)?;
     }
@@ -139,12 +135,11 @@ pub(crate) fn resume_held_for(
     why: &str,
     now: Time,
 ) -> Result<usize> {
-    let mut statement = conn.prepare_cached(
+    let held: Vec<Change> = conn.all(
         "SELECT * FROM changes WHERE held_until IS NOT NULL AND hold_kind = :kind",
+        params! { ":kind": kind },
+        from_row::change,
     )?;
-    let held: Vec<Change> = statement
-        .query_map(named_params! { ":kind": kind.as_str() }, from_row::change)?
-        .collect::<std::result::Result<_, _>>()?;
     held.iter()
         .try_for_each(|change| end_hold(conn, change, why, now))?;
     Ok(held.len())
@@ -152,16 +147,17 @@ pub(crate) fn resume_held_for(
 
 /// Whether anything is held for this.
 pub(crate) fn any_held_for(conn: &Connection, kind: HoldKind) -> Result<bool> {
-    Ok(conn
-        .prepare_cached("SELECT 1 FROM changes WHERE held_until IS NOT NULL AND hold_kind = :kind")?
-        .exists(named_params! { ":kind": kind.as_str() })?)
+    conn.exists(
+        "SELECT 1 FROM changes WHERE held_until IS NOT NULL AND hold_kind = :kind",
+        params! { ":kind": kind },
+    )
 }
 
 pub(crate) fn end_hold(conn: &Connection, change: &Change, why: &str, now: Time) -> Result<()> {
-    conn.prepare_cached(
+    conn.execute(
         "UPDATE changes SET held_until = NULL, hold_reason = NULL, hold_kind = NULL, updated_at = :now WHERE change_id = :id",
-    )?
-    .execute(named_params! { ":now": now.to_string(), ":id": change.change_id.as_str() })?;
+        params! { ":now": now, ":id": change.change_id },
+    )?;
     if !change.paused {
         unblock(conn, &change.change_id)?;
     }
@@ -178,31 +174,29 @@ pub(crate) fn end_hold(conn: &Connection, change: &Change, why: &str, now: Time)
 }
 
 pub(crate) fn block(conn: &Connection, change_id: &ChangeId) -> Result<()> {
-    conn.prepare_cached(
+    conn.run(
         "UPDATE work_items SET status = 'blocked' WHERE change_id = :id AND status = 'available'",
-    )?
-    .execute(named_params! { ":id": change_id.as_str() })?;
-    Ok(())
+        params! { ":id": change_id },
+    )
 }
 
 pub(crate) fn unblock(conn: &Connection, change_id: &ChangeId) -> Result<()> {
-    conn.prepare_cached(
+    conn.run(
         "UPDATE work_items SET status = 'available' WHERE change_id = :id AND status = 'blocked'",
-    )?
-    .execute(named_params! { ":id": change_id.as_str() })?;
-    Ok(())
+        params! { ":id": change_id },
+    )
 }
 
 /// The next moment at which an item becomes due by itself: a hold's end, or its own.
 pub(crate) fn next_moment(conn: &Connection) -> Result<Option<Time>> {
-    let text: Option<String> = conn
-        .prepare_cached(
-            "SELECT min(moment) FROM (
-                 SELECT min(held_until) AS moment FROM changes WHERE held_until IS NOT NULL
-                 UNION ALL
-                 SELECT min(not_before) FROM work_items WHERE status = 'available' AND not_before IS NOT NULL)",
-        )?
-        .query_row([], |row| row.get(0))?;
+    let text: Option<String> = conn.one(
+        "SELECT min(moment) FROM (
+         SELECT min(held_until) AS moment FROM changes WHERE held_until IS NOT NULL
+         UNION ALL
+         SELECT min(not_before) FROM work_items WHERE status = 'available' AND not_before IS NOT NULL)",
+        &[],
+        |row| row.get(0),
+    )?;
     // The columns' CHECKs keep anything else out.
     Ok(text.and_then(|text| Time::parse(&text).ok()))
 }

@@ -1,12 +1,12 @@
 //! Work items: made once (by their key), looked at, cancelled, opened again.
 
-use rusqlite::{Connection, OptionalExtension as _, named_params};
 use serde_json::{Value, json};
 
 use crate::blackboard::BoardError;
 use crate::blackboard::Project;
 use crate::blackboard::Result;
 use crate::blackboard::from_row;
+use crate::blackboard::sql::{Connection, params};
 use crate::change::{Change, ChangeId, ProjectId};
 use crate::clock::Time;
 use crate::event::body;
@@ -70,35 +70,36 @@ fn insert(
     } else {
         Status::Available
     };
-    let inserted = conn
-        .prepare_cached(
-            "INSERT INTO work_items (item_id, project_id, change_id, rejection_id, title, source, source_ref, status,
-                 priority, idempotency_key, fix_cycle, host, worktree, created_at, metadata)
-             VALUES (:item_id, :project_id, :change_id, :rejection_id, :title, :source, :source_ref, :status,
-                 :priority, :key, :fix_cycle, :host, :worktree, :now, :metadata)
-             ON CONFLICT (idempotency_key) DO NOTHING",
-        )?
-        .execute(named_params! {
-            ":item_id": item_id.as_str(),
-            ":project_id": project_id.as_str(),
-            ":change_id": change.map(|change| change.change_id.as_str()),
-            ":rejection_id": new.rejection_id.as_ref().map(RejectionId::as_str),
+    let inserted = conn.execute(
+        "INSERT INTO work_items (item_id, project_id, change_id, rejection_id, title, source, source_ref, status,
+             priority, idempotency_key, fix_cycle, host, worktree, created_at, metadata)
+         VALUES (:item_id, :project_id, :change_id, :rejection_id, :title, :source, :source_ref, :status,
+             :priority, :key, :fix_cycle, :host, :worktree, :now, :metadata)
+         ON CONFLICT (idempotency_key) DO NOTHING",
+        params! {
+            ":item_id": item_id,
+            ":project_id": project_id,
+            ":change_id": change.map(|change| &change.change_id),
+            ":rejection_id": new.rejection_id,
             ":title": new.title,
-            ":source": new.source.as_str(),
+            ":source": new.source,
             ":source_ref": change.map(|change| &change.branch),
-            ":status": status.as_str(),
-            ":priority": new.priority.as_str(),
+            ":status": status,
+            ":priority": new.priority,
             ":key": new.idempotency_key,
             ":fix_cycle": new.fix_cycle,
             ":host": change.map(|change| &change.host),
             ":worktree": change.map(|change| &change.worktree),
-            ":now": now.to_string(),
-            ":metadata": metadata.to_string(),
-        })?;
+            ":now": now,
+            ":metadata": metadata,
+        },
+    )?;
     if inserted == 0 {
         // The id was taken for nothing: give it back, so that ids stay without gaps.
-        conn.prepare_cached("UPDATE counters SET value = value - 1 WHERE name = 'w'")?
-            .execute([])?;
+        conn.execute(
+            "UPDATE counters SET value = value - 1 WHERE name = 'w'",
+            &[],
+        )?;
         return Ok(None);
     }
     let summary = format!("{} queued: {}", new.source, new.title);
@@ -141,24 +142,21 @@ pub(crate) fn review_item(change: &Change, key: String, actor: &str) -> NewItem 
 }
 
 pub(crate) fn item(conn: &Connection, id: &ItemId) -> Result<Item> {
-    conn.prepare_cached("SELECT * FROM work_items WHERE item_id = :id")?
-        .query_row(named_params! { ":id": id.as_str() }, from_row::item)
-        .optional()?
-        .ok_or_else(|| BoardError::NotFound {
-            kind: "work item",
-            id: id.to_string(),
-        })
+    conn.optional(
+        "SELECT * FROM work_items WHERE item_id = :id",
+        params! { ":id": id },
+        from_row::item,
+    )?
+    .ok_or_else(|| BoardError::not_found("work item", id))
 }
 
 /// All items of a change, oldest first.
 pub(crate) fn items_of(conn: &Connection, change_id: &ChangeId) -> Result<Vec<Item>> {
-    let mut statement = conn.prepare_cached(
+    conn.all(
         "SELECT * FROM work_items WHERE change_id = :id ORDER BY length(item_id), item_id",
-    )?;
-    let items = statement
-        .query_map(named_params! { ":id": change_id.as_str() }, from_row::item)?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(items)
+        params! { ":id": change_id },
+        from_row::item,
+    )
 }
 
 /// Items by status (all when none is given), in the order in which they would be claimed.
@@ -167,17 +165,12 @@ pub(crate) fn list_items(
     status: Option<Status>,
     limit: i64,
 ) -> Result<Vec<Item>> {
-    let mut statement = conn.prepare_cached(
+    conn.all(
         "SELECT * FROM work_items WHERE (:status IS NULL OR status = :status)
          ORDER BY priority, created_at, length(item_id), item_id LIMIT :limit",
-    )?;
-    let items = statement
-        .query_map(
-            named_params! { ":status": status.map(Status::as_str), ":limit": limit },
-            from_row::item,
-        )?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(items)
+        params! { ":status": status, ":limit": limit },
+        from_row::item,
+    )
 }
 
 /// Cancels one open item and fences whoever runs it; what that means for its change is the caller's to say.
@@ -189,13 +182,12 @@ pub(crate) fn cancel_item(
     now: Time,
 ) -> Result<Item> {
     let before = item(conn, id)?;
-    let moved = conn
-        .prepare_cached(
-            "UPDATE work_items SET status = 'cancelled', epoch = epoch + 1, claimed_by = NULL, lease_expires_at = NULL,
-                 completed_at = :now, failure_reason = :reason
-             WHERE item_id = :id AND status IN ('available', 'claimed', 'blocked')",
-        )?
-        .execute(named_params! { ":now": now.to_string(), ":reason": reason, ":id": id.as_str() })?;
+    let moved = conn.execute(
+        "UPDATE work_items SET status = 'cancelled', epoch = epoch + 1, claimed_by = NULL, lease_expires_at = NULL,
+             completed_at = :now, failure_reason = :reason
+         WHERE item_id = :id AND status IN ('available', 'claimed', 'blocked')",
+        params! { ":now": now, ":reason": reason, ":id": id },
+    )?;
     if moved != 1 {
         return Err(BoardError::Refused {
             what: format!("{id} is {} and can't be cancelled", before.status),
@@ -263,13 +255,12 @@ pub(crate) fn requeue_item(
     } else {
         Status::Available
     };
-    let moved = conn
-        .prepare_cached(
-            "UPDATE work_items SET status = :status, completed_at = NULL, failure_reason = NULL, not_before = NULL,
-                 gate_rounds = 0, lost_runs = 0, asked_again = 0
-             WHERE item_id = :id AND status IN ('failed', 'cancelled')",
-        )?
-        .execute(named_params! { ":status": status.as_str(), ":id": id.as_str() })?;
+    let moved = conn.execute(
+        "UPDATE work_items SET status = :status, completed_at = NULL, failure_reason = NULL, not_before = NULL,
+             gate_rounds = 0, lost_runs = 0, asked_again = 0
+         WHERE item_id = :id AND status IN ('failed', 'cancelled')",
+        params! { ":status": status, ":id": id },
+    )?;
     let reopened = item(conn, id)?;
     if moved != 1 {
         return Err(BoardError::Refused {
@@ -302,11 +293,10 @@ pub(crate) fn claimed_by(source: Source) -> Option<Trigger> {
 
 /// Marks a rejected review's item for a person, beside the mark on its change.
 pub(crate) fn mark_human_review(conn: &Connection, id: &ItemId) -> Result<()> {
-    conn.prepare_cached(
+    conn.run(
         "UPDATE work_items SET metadata = json_set(metadata, '$.human_review_required', json('true')) WHERE item_id = :id",
-    )?
-    .execute(named_params! { ":id": id.as_str() })?;
-    Ok(())
+        params! { ":id": id },
+    )
 }
 
 /// An event about an item of a change.

@@ -1,14 +1,13 @@
 //! Runs: one row a process, with what it started from, how it ended and what it left. A step whose result is in
 //! here is not done again after a crash.
 
-use rusqlite::{Connection, OptionalExtension as _, named_params};
-
 use super::claim::fenced;
 use super::{coverage, hold};
 use crate::blackboard::BoardError;
 use crate::blackboard::Coverage;
 use crate::blackboard::Result;
 use crate::blackboard::from_row;
+use crate::blackboard::sql::{Connection, params};
 use crate::change::Change;
 use crate::clock::Time;
 use crate::event::body;
@@ -63,23 +62,23 @@ pub(crate) fn start_run(
 ) -> Result<Run> {
     fenced(conn, claim)?;
     let run_id = RunId::new(from_row::next_id(conn, "r")?);
-    conn.prepare_cached(
+    conn.execute(
         "INSERT INTO runs (run_id, item_id, change_id, worktree, epoch, agent, model, session, dir, head_before, started_at)
          VALUES (:run_id, :item_id, :change_id, :worktree, :epoch, :agent, :model, :session, :dir, :head_before, :now)",
-    )?
-    .execute(named_params! {
-        ":run_id": run_id.as_str(),
-        ":item_id": claim.item_id.as_str(),
-        ":change_id": change.change_id.as_str(),
-        ":worktree": change.worktree,
-        ":epoch": claim.epoch,
-        ":agent": new.agent,
-        ":model": new.model,
-        ":session": new.session,
-        ":dir": format!("{}/{run_id}", new.runs_dir),
-        ":head_before": new.head_before,
-        ":now": now.to_string(),
-    })?;
+        params! {
+            ":run_id": run_id,
+            ":item_id": claim.item_id,
+            ":change_id": change.change_id,
+            ":worktree": change.worktree,
+            ":epoch": claim.epoch,
+            ":agent": new.agent,
+            ":model": new.model,
+            ":session": new.session,
+            ":dir": format!("{}/{run_id}", new.runs_dir),
+            ":head_before": new.head_before,
+            ":now": now,
+        },
+    )?;
     coverage::record(conn, &run_id, &new.feedback)?;
     let in_prompt = |piece: &&Coverage| piece.end > piece.start;
     let guidance: Vec<String> = new
@@ -192,9 +191,10 @@ pub(crate) fn record_shim(
     start_time: i64,
     boot_id: &str,
 ) -> Result<()> {
-    conn.prepare_cached("UPDATE runs SET pid = :pid, start_time = :start_time, boot_id = :boot_id WHERE run_id = :id")?
-        .execute(named_params! { ":pid": pid, ":start_time": start_time, ":boot_id": boot_id, ":id": id.as_str() })?;
-    Ok(())
+    conn.run(
+        "UPDATE runs SET pid = :pid, start_time = :start_time, boot_id = :boot_id WHERE run_id = :id",
+        params! { ":pid": pid, ":start_time": start_time, ":boot_id": boot_id, ":id": id },
+    )
 }
 
 /// The most that is counted, of a run and of a change: what an agent or a clock says must never overflow a sum.
@@ -211,43 +211,44 @@ pub(crate) fn end_run(conn: &Connection, id: &RunId, end: &RunEnd, now: Time) ->
         counted(end.cost_micros),
         counted(Some(end.elapsed_ms)).unwrap_or(0),
     );
-    let moved = conn
-        .prepare_cached(
-            "UPDATE runs SET ended = :ended, ended_at = :now, exit_status = :status, signal = :signal,
-                 session = coalesce(:session, session), tokens = :tokens, cost_micros = :cost
-             WHERE run_id = :id AND ended IS NULL",
-        )?
-        .execute(named_params! {
-            ":ended": ended.as_str(),
-            ":now": now.to_string(),
+    let moved = conn.execute(
+        "UPDATE runs SET ended = :ended, ended_at = :now, exit_status = :status, signal = :signal,
+             session = coalesce(:session, session), tokens = :tokens, cost_micros = :cost
+         WHERE run_id = :id AND ended IS NULL",
+        params! {
+            ":ended": ended,
+            ":now": now,
             ":status": end.exit_status,
             ":signal": end.signal,
             ":session": end.session,
             ":tokens": tokens,
             ":cost": cost,
-            ":id": id.as_str(),
-        })?;
+            ":id": id,
+        },
+    )?;
     if moved == 0 {
         return Ok(());
     }
     let ended_run = run(conn, id)?;
     if ended == Ended::Agent {
         // Only runs that vanish one after the other show that something ends them.
-        conn.prepare_cached("UPDATE work_items SET lost_runs = 0 WHERE item_id = :id")?
-            .execute(named_params! { ":id": ended_run.item_id.as_str() })?;
+        conn.execute(
+            "UPDATE work_items SET lost_runs = 0 WHERE item_id = :id",
+            params! { ":id": ended_run.item_id },
+        )?;
     }
-    conn.prepare_cached(
+    conn.execute(
         "UPDATE changes SET run_ms = min(run_ms + :ms, :most), tokens = min(tokens + :tokens, :most),
              cost_micros = min(cost_micros + :cost, :most)
          WHERE change_id = :id",
-    )?
-    .execute(named_params! {
-        ":ms": ms,
-        ":tokens": tokens.unwrap_or(0),
-        ":cost": cost.unwrap_or(0),
-        ":most": MOST,
-        ":id": ended_run.change_id.as_str(),
-    })?;
+        params! {
+            ":ms": ms,
+            ":tokens": tokens.unwrap_or(0),
+            ":cost": cost.unwrap_or(0),
+            ":most": MOST,
+            ":id": ended_run.change_id,
+        },
+    )?;
     let note = end
         .note
         .as_ref()
@@ -273,19 +274,12 @@ pub(crate) fn end_run(conn: &Connection, id: &RunId, end: &RunEnd, now: Time) ->
 /// What the other runs of an item in a session cost, as far as they told: an agent that goes on with a session tells
 /// the sum.
 pub(crate) fn counted_in_session(conn: &Connection, ended: &Run) -> Result<i64> {
-    Ok(conn
-        .prepare_cached(
-            "SELECT coalesce(sum(cost_micros), 0) FROM runs
-             WHERE item_id = :item AND session = :session AND run_id <> :run",
-        )?
-        .query_row(
-            named_params! {
-                ":item": ended.item_id.as_str(),
-                ":session": ended.session,
-                ":run": ended.run_id.as_str(),
-            },
-            |row| row.get(0),
-        )?)
+    conn.one(
+        "SELECT coalesce(sum(cost_micros), 0) FROM runs
+         WHERE item_id = :item AND session = :session AND run_id <> :run",
+        params! { ":item": ended.item_id, ":session": ended.session, ":run": ended.run_id },
+        |row| row.get(0),
+    )
 }
 
 /// The commit that a good run led to.
@@ -296,11 +290,10 @@ pub(crate) fn record_head_after(
     head: &str,
 ) -> Result<()> {
     fenced(conn, claim)?;
-    let moved = conn
-        .prepare_cached(
-            "UPDATE runs SET head_after = :head WHERE run_id = :id AND item_id = :item AND ended = 'agent'",
-        )?
-        .execute(named_params! { ":head": head, ":id": id.as_str(), ":item": claim.item_id.as_str() })?;
+    let moved = conn.execute(
+        "UPDATE runs SET head_after = :head WHERE run_id = :id AND item_id = :item AND ended = 'agent'",
+        params! { ":head": head, ":id": id, ":item": claim.item_id },
+    )?;
     one_of(moved, claim, id)?;
     hold::forget_repeats(conn, &run(conn, id)?.change_id)
 }
@@ -314,17 +307,11 @@ pub(crate) fn record_rebase(
     head: &str,
 ) -> Result<()> {
     fenced(conn, claim)?;
-    let moved = conn
-        .prepare_cached(
-            "UPDATE runs SET head_after = :head, rebased_onto = :onto, gates = NULL, gate_output = NULL
-             WHERE run_id = :id AND item_id = :item AND head_after IS NOT NULL",
-        )?
-        .execute(named_params! {
-            ":head": head,
-            ":onto": onto,
-            ":id": id.as_str(),
-            ":item": claim.item_id.as_str(),
-        })?;
+    let moved = conn.execute(
+        "UPDATE runs SET head_after = :head, rebased_onto = :onto, gates = NULL, gate_output = NULL
+         WHERE run_id = :id AND item_id = :item AND head_after IS NOT NULL",
+        params! { ":head": head, ":onto": onto, ":id": id, ":item": claim.item_id },
+    )?;
     one_of(moved, claim, id)
 }
 
@@ -351,82 +338,72 @@ pub(crate) fn record_gates(
     output: &str,
 ) -> Result<i64> {
     fenced(conn, claim)?;
-    let moved = conn
-        .prepare_cached(
-            "UPDATE runs SET gates = :gates, gate_output = :output
-             WHERE run_id = :id AND item_id = :item AND head_after IS NOT NULL",
-        )?
-        .execute(named_params! {
-            ":gates": result.as_str(),
-            ":output": output,
-            ":id": id.as_str(),
-            ":item": claim.item_id.as_str(),
-        })?;
+    let moved = conn.execute(
+        "UPDATE runs SET gates = :gates, gate_output = :output
+         WHERE run_id = :id AND item_id = :item AND head_after IS NOT NULL",
+        params! { ":gates": result, ":output": output, ":id": id, ":item": claim.item_id },
+    )?;
     one_of(moved, claim, id)?;
     hold::forget_repeats(conn, &run(conn, id)?.change_id)?;
     let red = i64::from(result == GateResult::Red);
-    Ok(conn
-        .prepare_cached(
-            "UPDATE work_items SET gate_rounds = gate_rounds + :red WHERE item_id = :id RETURNING gate_rounds",
-        )?
-        .query_row(named_params! { ":red": red, ":id": claim.item_id.as_str() }, |row| row.get(0))?)
+    conn.one(
+        "UPDATE work_items SET gate_rounds = gate_rounds + :red WHERE item_id = :id RETURNING gate_rounds",
+        params! { ":red": red, ":id": claim.item_id },
+        |row| row.get(0),
+    )
 }
 
 /// Records which gates are about to run on a run's commit: their result holds for these only.
 pub(crate) fn begin_gates(conn: &Connection, claim: &Claim, id: &RunId, rules: &str) -> Result<()> {
     fenced(conn, claim)?;
-    conn.prepare_cached(
+    conn.run(
         "UPDATE runs SET gate_rules = :rules WHERE run_id = :id AND gates IS NULL",
-    )?
-    .execute(named_params! { ":rules": rules, ":id": id.as_str() })?;
-    Ok(())
+        params! { ":rules": rules, ":id": id },
+    )
 }
 
 /// Other gates are in force than those that passed: they have to run again.
 pub(crate) fn forget_gates(conn: &Connection, claim: &Claim, id: &RunId) -> Result<()> {
     fenced(conn, claim)?;
-    conn.prepare_cached(
+    conn.run(
         "UPDATE runs SET gates = NULL, gate_output = NULL WHERE run_id = :id AND gates = 'green'",
-    )?
-    .execute(named_params! { ":id": id.as_str() })?;
-    Ok(())
+        params! { ":id": id },
+    )
 }
 
 /// Writes down why a run's work is not used, before it is taken off the branch.
 pub(crate) fn refuse_run(conn: &Connection, claim: &Claim, id: &RunId, reason: &str) -> Result<()> {
     fenced(conn, claim)?;
-    conn.prepare_cached(
+    conn.run(
         "UPDATE runs SET refused = :reason WHERE run_id = :id AND refused IS NULL",
-    )?
-    .execute(named_params! { ":reason": reason, ":id": id.as_str() })?;
-    Ok(())
+        params! { ":reason": reason, ":id": id },
+    )
 }
 
 /// The run's work was kept elsewhere and taken off the branch: nothing goes on from it.
 pub(crate) fn discard_run(conn: &Connection, id: &RunId) -> Result<()> {
-    conn.prepare_cached("UPDATE runs SET discarded = 1 WHERE run_id = :id")?
-        .execute(named_params! { ":id": id.as_str() })?;
-    Ok(())
+    conn.run(
+        "UPDATE runs SET discarded = 1 WHERE run_id = :id",
+        params! { ":id": id },
+    )
 }
 
 pub(crate) fn run(conn: &Connection, id: &RunId) -> Result<Run> {
-    conn.prepare_cached("SELECT * FROM runs WHERE run_id = :id")?
-        .query_row(named_params! { ":id": id.as_str() }, from_row::run)
-        .optional()?
-        .ok_or_else(|| BoardError::NotFound {
-            kind: "run",
-            id: id.to_string(),
-        })
+    conn.optional(
+        "SELECT * FROM runs WHERE run_id = :id",
+        params! { ":id": id },
+        from_row::run,
+    )?
+    .ok_or_else(|| BoardError::not_found("run", id))
 }
 
 /// All runs of an item, oldest first: by their numbers, since a clock may go back.
 pub(crate) fn runs_of(conn: &Connection, item_id: &ItemId) -> Result<Vec<Run>> {
-    let mut statement = conn
-        .prepare_cached("SELECT * FROM runs WHERE item_id = :id ORDER BY length(run_id), run_id")?;
-    let runs = statement
-        .query_map(named_params! { ":id": item_id.as_str() }, from_row::run)?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(runs)
+    conn.all(
+        "SELECT * FROM runs WHERE item_id = :id ORDER BY length(run_id), run_id",
+        params! { ":id": item_id },
+        from_row::run,
+    )
 }
 
 pub(crate) fn last_run(conn: &Connection, item_id: &ItemId) -> Result<Option<Run>> {
@@ -435,27 +412,24 @@ pub(crate) fn last_run(conn: &Connection, item_id: &ItemId) -> Result<Option<Run
 
 /// What the runs of an item had edited and was not taken.
 pub(crate) fn undone_paths(conn: &Connection, item_id: &ItemId) -> Result<Vec<String>> {
-    let mut statement = conn.prepare_cached(
+    conn.all(
         "SELECT json_each.value FROM runs JOIN events ON events.target_type = 'run' AND events.target_id = runs.run_id,
              json_each(events.metadata, '$.paths')
          WHERE runs.item_id = :item_id AND events.event_type = 'edits_undone' AND json_each.type = 'text'",
-    )?;
-    let paths = statement
-        .query_map(named_params! { ":item_id": item_id.as_str() }, |row| {
+        params! { ":item_id": item_id },
+        |row| {
             row.get(0)
-        })?
-        .collect::<std::result::Result<_, _>>()?;
-    Ok(paths)
+        },
+    )
 }
 
 /// Runs without an end: under way, or cut.
 pub(crate) fn open_runs(conn: &Connection) -> Result<Vec<Run>> {
-    let mut statement = conn.prepare_cached(
+    let mut open: Vec<Run> = conn.all(
         "SELECT * FROM runs INDEXED BY runs_one_open_per_worktree WHERE ended_at IS NULL",
+        &[],
+        from_row::run,
     )?;
-    let mut open: Vec<Run> = statement
-        .query_map([], from_row::run)?
-        .collect::<std::result::Result<_, _>>()?;
     open.sort_by_key(|run| run.started_at);
     Ok(open)
 }
@@ -477,8 +451,9 @@ pub(crate) fn orphaned_runs(conn: &Connection) -> Result<Vec<(Run, Change)>> {
 
 /// A run that was cut in this worktree, whichever item it was of.
 pub(crate) fn open_run_at(conn: &Connection, worktree: &str) -> Result<Option<Run>> {
-    Ok(conn
-        .prepare_cached("SELECT * FROM runs WHERE worktree = :worktree AND ended_at IS NULL")?
-        .query_row(named_params! { ":worktree": worktree }, from_row::run)
-        .optional()?)
+    conn.optional(
+        "SELECT * FROM runs WHERE worktree = :worktree AND ended_at IS NULL",
+        params! { ":worktree": worktree },
+        from_row::run,
+    )
 }

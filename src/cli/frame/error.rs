@@ -240,7 +240,6 @@ fn judge_board(error: &BoardError) -> (ExitCode, Option<String>) {
         | BoardError::Newer { .. }
         | BoardError::Stale { .. }
         | BoardError::Full(_)
-        | BoardError::Word(_)
         | BoardError::Closed
         | BoardError::Batch(_)
         | BoardError::Panicked

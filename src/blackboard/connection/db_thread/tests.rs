@@ -37,7 +37,7 @@ fn append_long(conn: &Conn, length: usize) -> bb::Result<i64> {
 }
 
 async fn count(db: &Db) -> i64 {
-    db.read(|conn| Ok(conn.query_row("SELECT count(*) FROM events", [], |row| row.get(0))?))
+    db.read(|conn| conn.one("SELECT count(*) FROM events", &[], |row| row.get(0)))
         .await
         .unwrap()
 }
@@ -191,7 +191,9 @@ async fn a_commit_that_fails_is_told_to_all_who_were_in_it() {
 
 async fn limit_pages(db: &Db, pages: i64) {
     let limit = move |conn: &Conn| {
-        Ok(conn.pragma_update_and_check(None, "max_page_count", pages, |row| row.get(0))?)
+        Ok(conn
+            .sqlite()
+            .pragma_update_and_check(None, "max_page_count", pages, |row| row.get(0))?)
     };
     let limit: i64 = db.write("limit", limit).await.unwrap();
     assert_eq!(limit, pages);
@@ -202,7 +204,11 @@ async fn a_full_disk_is_told_as_such_to_all_and_passes() {
     let (_folder, db) = db();
     db.write("append", append).await.unwrap();
     let pages: i64 = db
-        .read(|conn| Ok(conn.pragma_query_value(None, "page_count", |row| row.get(0))?))
+        .read(|conn| {
+            Ok(conn
+                .sqlite()
+                .pragma_query_value(None, "page_count", |row| row.get(0))?)
+        })
         .await
         .unwrap();
     limit_pages(&db, pages + 2).await;
@@ -267,7 +273,7 @@ async fn a_lock_of_another_program_is_waited_for() {
 async fn a_lock_that_lasts_is_told_as_busy() {
     let (_folder, db) = db();
     db.write("patience", |conn| {
-        Ok(conn.busy_timeout(Duration::from_millis(20))?)
+        Ok(conn.sqlite().busy_timeout(Duration::from_millis(20))?)
     })
     .await
     .unwrap();

@@ -1,0 +1,137 @@
+//! The way to the database: connection, statements with named parameters, rows, transactions. The only place, with
+//! `connection`, that knows which database it is; it knows no table.
+
+mod error;
+mod transaction;
+mod value;
+
+pub(crate) use error::{Class, Error, Result};
+pub(crate) use transaction::Begin;
+pub(crate) use value::{Json, Lossy, Params, Row, ToSql};
+
+use crate::blackboard::Result as BoardResult;
+
+/// Named parameters of a statement: `params! { ":id": id, ":now": now }`.
+macro_rules! params {
+    ($($name:literal: $value:expr),* $(,)?) => {
+        &[$(($name, &$value as &dyn $crate::blackboard::sql::ToSql)),*]
+    };
+}
+pub(crate) use params;
+
+/// A connection to the blackboard. Texts of statements are constants: nothing is ever formatted into one.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    sqlite: rusqlite::Connection,
+}
+
+impl Connection {
+    pub(in crate::blackboard) fn new(sqlite: rusqlite::Connection) -> Self {
+        Self { sqlite }
+    }
+
+    /// The connection of SQLite itself, for `connection` alone: pragmas, limits, copies.
+    pub(in crate::blackboard) fn sqlite(&self) -> &rusqlite::Connection {
+        &self.sqlite
+    }
+
+    /// The same for a copy that is written into it.
+    pub(in crate::blackboard) fn sqlite_mut(&mut self) -> &mut rusqlite::Connection {
+        &mut self.sqlite
+    }
+
+    /// All rows of a query.
+    pub(crate) fn all<T>(
+        &self,
+        sql: &'static str,
+        params: Params<'_>,
+        mut from_row: impl FnMut(&Row<'_>) -> Result<T>,
+    ) -> BoardResult<Vec<T>> {
+        let mut all = Vec::new();
+        self.each(sql, params, |row| {
+            all.push(from_row(row)?);
+            Ok(())
+        })?;
+        Ok(all)
+    }
+
+    /// The first row of a query, which must have one.
+    pub(crate) fn one<T>(
+        &self,
+        sql: &'static str,
+        params: Params<'_>,
+        from_row: impl FnOnce(&Row<'_>) -> Result<T>,
+    ) -> BoardResult<T> {
+        let found = self.optional(sql, params, from_row)?;
+        Ok(found.ok_or(Error::NoRow)?)
+    }
+
+    /// The first row of a query, if it has one.
+    pub(crate) fn optional<T>(
+        &self,
+        sql: &'static str,
+        params: Params<'_>,
+        from_row: impl FnOnce(&Row<'_>) -> Result<T>,
+    ) -> BoardResult<Option<T>> {
+        let mut statement = self.prepare(sql, params)?;
+        let mut rows = statement.raw_query();
+        let first = rows.next()?;
+        Ok(first.map(|row| from_row(&Row::new(row))).transpose()?)
+    }
+
+    /// Calls `take` with each row of a query in turn, until it fails.
+    pub(crate) fn each(
+        &self,
+        sql: &'static str,
+        params: Params<'_>,
+        mut take: impl FnMut(&Row<'_>) -> Result<()>,
+    ) -> BoardResult<()> {
+        let mut statement = self.prepare(sql, params)?;
+        let mut rows = statement.raw_query();
+        while let Some(row) = rows.next()? {
+            take(&Row::new(row))?;
+        }
+        Ok(())
+    }
+
+    /// Whether a query has a row.
+    pub(crate) fn exists(&self, sql: &'static str, params: Params<'_>) -> BoardResult<bool> {
+        Ok(self.optional(sql, params, |_| Ok(()))?.is_some())
+    }
+
+    /// Runs a statement without rows and returns how many it changed.
+    pub(crate) fn execute(&self, sql: &'static str, params: Params<'_>) -> BoardResult<usize> {
+        Ok(self.prepare(sql, params)?.raw_execute()?)
+    }
+
+    /// Runs a statement without rows, however many it changes.
+    pub(crate) fn run(&self, sql: &'static str, params: Params<'_>) -> BoardResult<()> {
+        self.execute(sql, params).map(drop)
+    }
+
+    /// Inserts one row and returns the number that the database gave it.
+    pub(crate) fn insert(&self, sql: &'static str, params: Params<'_>) -> BoardResult<i64> {
+        self.execute(sql, params)?;
+        Ok(self.sqlite.last_insert_rowid())
+    }
+
+    /// Runs a script: several statements without parameters.
+    pub(crate) fn execute_batch(&self, script: &str) -> BoardResult<()> {
+        Ok(self.sqlite.execute_batch(script)?)
+    }
+
+    fn prepare(
+        &self,
+        sql: &'static str,
+        params: Params<'_>,
+    ) -> Result<rusqlite::CachedStatement<'_>> {
+        let mut statement = self.sqlite.prepare_cached(sql)?;
+        for (name, value) in params {
+            let index = statement
+                .parameter_index(name)?
+                .ok_or_else(|| rusqlite::Error::InvalidParameterName((*name).to_owned()))?;
+            statement.raw_bind_parameter(index, value.to_sql()?)?;
+        }
+        Ok(statement)
+    }
+}

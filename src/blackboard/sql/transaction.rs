@@ -1,0 +1,103 @@
+//! Transactions and savepoints: what is not committed is undone when the guard is dropped.
+
+use std::ops::Deref;
+
+use super::Connection;
+use crate::blackboard::Result;
+
+/// Kind of a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Begin {
+    /// One consistent view.
+    Read,
+    /// Takes the write lock at once.
+    Write,
+}
+
+/// A transaction.
+pub(crate) struct Tx<'c> {
+    conn: &'c Connection,
+}
+
+/// A part of a transaction that can be undone by itself.
+pub(crate) struct Savepoint<'c> {
+    conn: &'c Connection,
+    is_open: bool,
+}
+
+impl Connection {
+    pub(crate) fn begin(&mut self, begin: Begin) -> Result<Tx<'_>> {
+        self.execute_batch(match begin {
+            Begin::Read => "BEGIN DEFERRED",
+            Begin::Write => "BEGIN IMMEDIATE",
+        })?;
+        Ok(Tx { conn: self })
+    }
+
+    pub(crate) fn savepoint(&self) -> Result<Savepoint<'_>> {
+        self.run("SAVEPOINT part", &[])?;
+        Ok(Savepoint {
+            conn: self,
+            is_open: true,
+        })
+    }
+
+    /// Whether a transaction is open. Some errors (a full disk is one) make SQLite roll back everything, not only the
+    /// statement.
+    pub(crate) fn is_in_transaction(&self) -> bool {
+        !self.sqlite.is_autocommit()
+    }
+}
+
+impl Tx<'_> {
+    pub(crate) fn commit(self) -> Result<()> {
+        self.conn.execute_batch("COMMIT")
+    }
+
+    pub(crate) fn roll_back(self) -> Result<()> {
+        self.conn.execute_batch("ROLLBACK")
+    }
+}
+
+impl Savepoint<'_> {
+    pub(crate) fn commit(mut self) -> Result<()> {
+        self.is_open = false;
+        self.conn.run("RELEASE part", &[])
+    }
+
+    pub(crate) fn roll_back(mut self) -> Result<()> {
+        self.undo()
+    }
+
+    fn undo(&mut self) -> Result<()> {
+        self.is_open = false;
+        self.conn.run("ROLLBACK TO part", &[])?;
+        self.conn.run("RELEASE part", &[])
+    }
+}
+
+impl Drop for Tx<'_> {
+    fn drop(&mut self) {
+        if self.conn.is_in_transaction() {
+            // Nothing of it is kept either way: the next transaction meets what is wrong.
+            drop(self.conn.execute_batch("ROLLBACK"));
+        }
+    }
+}
+
+impl Drop for Savepoint<'_> {
+    fn drop(&mut self) {
+        if self.is_open && self.conn.is_in_transaction() {
+            // The error that led here ends the transaction around it.
+            drop(self.undo());
+        }
+    }
+}
+
+impl Deref for Tx<'_> {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        self.conn
+    }
+}
