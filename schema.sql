@@ -114,7 +114,6 @@ CREATE TABLE changes (
     progress_since TEXT,                           -- reviews before this do not count as "no progress": a person spoke
     created_at     TEXT NOT NULL CHECK (created_at GLOB '????-??-??T??:??:??.???Z'),
     updated_at     TEXT NOT NULL CHECK (updated_at GLOB '????-??-??T??:??:??.???Z'),
-    hold_kind      TEXT CHECK (hold_kind IN ('environment', 'configuration', 'no_agent', 'git_limit', 'git_lock', 'gate_ended')), -- what ends the hold early; null: not held, or held by version 1
     held_at        TEXT CHECK (held_at GLOB '????-??-??T??:??:??.???Z'), -- when the last hold began: in the future, if the clock was set back
     last_hold      TEXT,                           -- the kind of the last hold by a step of remand's own
     hold_repeats   INTEGER NOT NULL DEFAULT 0 CHECK (hold_repeats >= 0), -- how often in a row, with nothing changed in between
@@ -125,6 +124,8 @@ CREATE TABLE changes (
     shadow_mode    TEXT CHECK (shadow_mode IN ('review', 'dry')), -- a person's, with shadow_word; null: dry
     detached       INTEGER NOT NULL DEFAULT 0 CHECK (detached IN (0, 1)), -- HEAD of a worktree of remand's own is on no branch; refs/remand/change/ID keeps its commits
     decision_commands TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(decision_commands)), -- the commands in `decision`, likeliest first
+    hold_kind      TEXT CHECK (hold_kind IN (
+        'environment', 'configuration', 'no_agent', 'git_limit', 'git_lock', 'gate_ended', 'pr_unreadable')), -- null: not held, or held by version 1
     CHECK ((state = 'escalated') = (escalated_from IS NOT NULL)),
     CHECK ((held_until IS NULL) = (hold_reason IS NULL)),
     CHECK (fix_cycle <= max_fix_cycles),
@@ -317,6 +318,9 @@ CREATE TABLE rejections (
     item_id      TEXT REFERENCES work_items (item_id),
     by_person    INTEGER NOT NULL CHECK (by_person IN (0, 1)),
     reason       TEXT,
+    ended_by     TEXT CHECK (ended_by IN (
+        'superseded', 'needs_person', 'bound_passed', 'not_runnable', 'approved', 'cancelled', 'head_moved',
+        'pr_closed', 'pr_merged', 'pushed_while_closed', 'dismissed', 'change_over')), -- of one that is superseded, escalated or skipped
     CHECK (state NOT IN ('in_fix', 'fixed') OR item_id IS NOT NULL),
     CHECK (state NOT IN ('superseded', 'escalated', 'skipped') OR reason IS NOT NULL)
 ) STRICT;
@@ -451,12 +455,16 @@ CREATE TABLE findings (
         'compliance', 'security', 'architecture', 'logic', 'style', 'performance', 'testing', 'documentation')),
     path         TEXT,
     line         INTEGER,
+    line_end     INTEGER,
+    title        TEXT,
     text         TEXT NOT NULL,
+    failure      TEXT,                             -- the input or the sequence of events that makes it fail
     suggestion   TEXT,
+    raised_by    TEXT NOT NULL DEFAULT 'review' CHECK (raised_by IN ('review', 'person', 'check', 'analysis', 'message')),
     outcome      TEXT NOT NULL CHECK (outcome IN ('open', 'addressed', 'disputed', 'waived', 'resolved')),
     note         TEXT,                             -- the fixer's reason, a person's word
-    first_review TEXT NOT NULL REFERENCES reviews (review_id),
-    last_review  TEXT NOT NULL REFERENCES reviews (review_id),
+    first_review TEXT REFERENCES reviews (review_id), -- null: it is not from a review
+    last_review  TEXT REFERENCES reviews (review_id),
     resolution   TEXT CHECK (resolution IN ('judged', 'not_raised_again')), -- why it is resolved: by id, or a later review passed over it
     UNIQUE (change_id, fingerprint)
 ) STRICT;
@@ -491,9 +499,10 @@ CREATE TABLE feedback (
     edited_at   TEXT,                              -- seen to have been edited since
     taken_in    TEXT NOT NULL,
     judged_at   TEXT,                              -- an evaluator has decided what comes of it
-    outcome     TEXT,                              -- what: rejected, approved, context (for the next fix), or why nothing
+    outcome     TEXT,                              -- a code: rejected, approved, context (for the next fix), ours, or why nothing
     event_id    INTEGER REFERENCES events (id),    -- the event that it became
     used_in     TEXT REFERENCES work_items (item_id), -- the fix that was given it
+    outcome_reason TEXT,                           -- the outcome in words, where there is more to say
     UNIQUE (change_id, forge_id),
     CHECK ((judged_at IS NULL) = (outcome IS NULL))
 ) STRICT;
@@ -534,6 +543,8 @@ CREATE TABLE pulls (
     author_id   INTEGER,                           -- the author's account; null: gone, or not read yet
     description TEXT CHECK (description IS NULL OR json_valid(description)), -- {text, trust, reason}: what the author wrote; agents get it if trust is may_make_work
     issue       TEXT CHECK (issue IS NULL OR json_valid(issue)),    -- the issue that it closes: {state: read, number, title, body, trust, reason, etag} or {state: unread, number, reason, is_lasting}
+    trouble_kind TEXT CHECK (trouble_kind IN (
+        'limited', 'no_gh', 'logged_out', 'not_found', 'refused', 'transient', 'broken', 'too_slow', 'not_stored')),
     PRIMARY KEY (project_id, number)
 ) STRICT, WITHOUT ROWID;
 
@@ -570,7 +581,9 @@ CREATE TABLE discoveries (
     next_read  TEXT CHECK (next_read GLOB '????-??-??T??:??:??.???Z'),
     failures   INTEGER NOT NULL DEFAULT 0 CHECK (failures >= 0),
     trouble    TEXT,
-    marks      TEXT CHECK (json_valid(marks))      -- the pages when nothing on them was left to do, and by which rules
+    marks      TEXT CHECK (json_valid(marks)),     -- the pages when nothing on them was left to do, and by which rules
+    trouble_kind TEXT CHECK (trouble_kind IN (
+        'limited', 'no_gh', 'logged_out', 'not_found', 'refused', 'transient', 'broken', 'too_slow', 'not_stored'))
 ) STRICT;
 
 -- Who may write to a repository, as the forge last said.
@@ -658,8 +671,9 @@ CREATE TABLE evaluators (
 CREATE TABLE proposals (
     evaluator TEXT NOT NULL,
     key       TEXT NOT NULL,                       -- as the evaluator gave it
-    outcome   TEXT NOT NULL,                       -- done, or why it was not: then it may be proposed again
+    outcome   TEXT NOT NULL,                       -- done, or refused: then it may be proposed again
     made_at   TEXT NOT NULL CHECK (made_at GLOB '????-??-??T??:??:??.???Z'),
+    reason    TEXT,                                -- why it was refused
     PRIMARY KEY (evaluator, key)
 ) STRICT, WITHOUT ROWID;
 

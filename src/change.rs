@@ -126,6 +126,8 @@ closed_enum! {
         GitLock = "git_lock",
         /// A gate was killed, or vanished.
         GateEnded = "gate_ended",
+        /// Its pull request could not be read: a good read ends it.
+        PrUnreadable = "pr_unreadable",
     }
 }
 
@@ -135,7 +137,7 @@ impl HoldKind {
     pub(crate) fn is_own_step(self) -> bool {
         match self {
             Self::GitLimit | Self::GitLock | Self::GateEnded => true,
-            Self::Environment | Self::Configuration | Self::NoAgent => false,
+            Self::Environment | Self::Configuration | Self::NoAgent | Self::PrUnreadable => false,
         }
     }
 }

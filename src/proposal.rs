@@ -5,6 +5,7 @@ use crate::closed_enum::closed_enum;
 use crate::event::Event;
 use crate::event::body::Escalated;
 use crate::finding::Finding;
+use crate::pull_request::FeedbackOutcome;
 use crate::work::{ItemId, Priority, RejectionId, ReviewFixMetadata, Source};
 use std::fmt;
 
@@ -60,9 +61,6 @@ pub(crate) enum RequestKind {
     },
 }
 
-/// Ends the reason why an approval is passed over while somebody else objects: it may count when he no longer does.
-pub(crate) const STILL_STANDS: &str = "requests changes, and that still stands";
-
 /// What comes of a pull request as it was last read.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum PullStep {
@@ -77,11 +75,14 @@ pub(crate) enum PullStep {
     /// No work of its own: `context` is told to the next fix, anything else says why nothing comes of it.
     Settle {
         feedback_id: String,
-        outcome: String,
+        outcome: FeedbackOutcome,
+        /// In words, where there is more to say.
+        reason: Option<String>,
     },
     /// Nothing comes of it although something might have: with an event.
     PassOver {
         feedback_id: String,
+        outcome: FeedbackOutcome,
         reason: String,
         /// Asked to look again: what was said is about a commit that is not the head any more.
         ask_again: Option<String>,

@@ -67,6 +67,48 @@ closed_enum! {
 }
 
 closed_enum! {
+    /// The outcome of a piece of feedback.
+    "feedback outcome" FeedbackOutcome {
+        Rejected = "rejected",
+        Approved = "approved",
+        /// It is given to the next fix.
+        Context = "context",
+        Ours = "ours",
+        /// It came with more than a fix can be given.
+        LeftOut = "left_out",
+        /// An approval that does not count while somebody else requests changes.
+        ObjectionStands = "objection_stands",
+        /// It is about a commit that is not the head any more.
+        OtherHead = "other_head",
+        Dismissed = "dismissed",
+        SaysNothing = "says_nothing",
+        /// It came with a review that made no work.
+        NoWork = "no_work",
+        /// The pull request or the change is over.
+        PrOver = "pr_over",
+        /// Its author may not make work.
+        NotTrusted = "not_trusted",
+    }
+}
+
+closed_enum! {
+    /// The reason why a pull request could not be read.
+    "trouble kind" ReadTrouble {
+        Limited = "limited",
+        NoGh = "no_gh",
+        /// Not logged in, or the login is not accepted.
+        LoggedOut = "logged_out",
+        NotFound = "not_found",
+        Refused = "refused",
+        Transient = "transient",
+        Broken = "broken",
+        TooSlow = "too_slow",
+        /// It was read, and could not be stored.
+        NotStored = "not_stored",
+    }
+}
+
+closed_enum! {
     /// What may come of something that was said.
     "trust" Trust {
         MayMakeWork = "may_make_work",
@@ -174,6 +216,8 @@ pub(crate) struct PullRow {
     pub(crate) next_read: Option<Time>,
     pub(crate) failures: i64,
     pub(crate) trouble: Option<String>,
+    #[serde(skip)]
+    pub(crate) trouble_kind: Option<ReadTrouble>,
     /// Fetches in a row that ran out of time.
     #[serde(skip)]
     pub(crate) slow_reads: i64,
@@ -282,7 +326,9 @@ pub(crate) struct Feedback {
     pub(crate) body: String,
     pub(crate) created_at: Option<String>,
     pub(crate) taken_in: Time,
-    pub(crate) outcome: Option<String>,
+    pub(crate) outcome: Option<FeedbackOutcome>,
+    /// The outcome in words, where there is more to say.
+    pub(crate) outcome_reason: Option<String>,
     pub(crate) event_id: Option<i64>,
 }
 

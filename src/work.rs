@@ -66,6 +66,33 @@ closed_enum! {
 }
 
 closed_enum! {
+    /// The reason why a rejection that no fix answered is over.
+    "rejection end" RejectionEnd {
+        /// By a later rejection that repeats it.
+        Superseded = "superseded",
+        /// The change waits for a person.
+        NeedsPerson = "needs_person",
+        /// A bound was reached, and `on_max_cycles` is "pr_anyway".
+        BoundPassed = "bound_passed",
+        /// Its fix cannot run in the change's state.
+        NotRunnable = "not_runnable",
+        Approved = "approved",
+        Cancelled = "cancelled",
+        /// Somebody pushed another head.
+        HeadMoved = "head_moved",
+        /// It is taken up again if the pull request is reopened.
+        PrClosed = "pr_closed",
+        PrMerged = "pr_merged",
+        /// Somebody pushed while the pull request was closed.
+        PushedWhileClosed = "pushed_while_closed",
+        /// Its review was dismissed.
+        Dismissed = "dismissed",
+        /// It came when the change was over.
+        ChangeOver = "change_over",
+    }
+}
+
+closed_enum! {
     /// Who or what ended a run.
     "ended" Ended {
         /// It ended by itself; the exit status says how.
@@ -215,6 +242,7 @@ pub(crate) struct Rejection {
     pub(crate) state: RejectionState,
     pub(crate) item_id: Option<ItemId>,
     pub(crate) reason: Option<String>,
+    pub(crate) ended_by: Option<RejectionEnd>,
     pub(crate) by_person: bool,
     pub(crate) summary: String,
     /// The metadata of the event that it came from.

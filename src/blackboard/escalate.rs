@@ -10,7 +10,7 @@ use crate::event::{Event, NewEvent, body};
 use crate::intent::{Note, Payload};
 use crate::proposal::{Bound, Escalation};
 use crate::state::Trigger;
-use crate::work::{Item, RejectionState, Status};
+use crate::work::{Item, RejectionEnd, RejectionState, Status};
 
 /// From anywhere to `escalated`.
 pub(crate) fn escalate(
@@ -37,7 +37,8 @@ pub(super) fn bound_reached(
         return hand_over(conn, id, before.state, escalation, now);
     }
     debug_assert_eq!(before.on_max_cycles, OnMaxCycles::PrAnyway);
-    rejections::settle_open(conn, id, RejectionState::Skipped, &escalation.reason)?;
+    let ended = (RejectionEnd::BoundPassed, escalation.reason.as_str());
+    rejections::settle_open(conn, id, RejectionState::Skipped, ended)?;
     set_final(conn, id, escalation.final_verdict)?;
     let event = NewEvent::about(
         id,
@@ -65,7 +66,8 @@ fn hand_over(
         "the change needs a person",
         now,
     )?;
-    rejections::settle_open(conn, id, RejectionState::Escalated, &escalation.reason)?;
+    let ended = (RejectionEnd::NeedsPerson, escalation.reason.as_str());
+    rejections::settle_open(conn, id, RejectionState::Escalated, ended)?;
     set_final(conn, id, escalation.final_verdict)?;
     conn.execute(
         "UPDATE changes SET human_review_required = 1, decision = :decision, decision_commands = :commands, held_until = NULL, hold_reason = NULL, hold_kind = NULL,

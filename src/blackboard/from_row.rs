@@ -169,6 +169,7 @@ pub(super) fn rejection(row: &Row<'_>) -> sql::Result<Rejection> {
         state: row.get("state")?,
         item_id: row.get("item_id")?,
         reason: row.get("reason")?,
+        ended_by: row.get("ended_by")?,
         by_person: row.get("by_person")?,
         summary: row.get::<Lossy>("summary")?.0,
         rejected: serde_json::from_value(said(row, "metadata")?).unwrap_or_default(),

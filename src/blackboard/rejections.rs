@@ -11,7 +11,7 @@ use crate::clock::Time;
 use crate::event::{Event, EventType, NewEvent, TargetType, body};
 use crate::sanitize;
 use crate::state::Trigger;
-use crate::work::{ItemId, Rejection, RejectionState};
+use crate::work::{ItemId, Rejection, RejectionEnd, RejectionState};
 
 /// What came of one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,34 +94,40 @@ fn reject(conn: &Connection, event: &Event, now: Time) -> Result<TakenIn> {
         true => go_on(conn, &change, &event.actor_id, now)?,
         false => change,
     };
-    let (state, reason) = if crate::blackboard::forge::reopen::may_come_back(conn, &change)? {
+    let id = &change.change_id;
+    let (state, ended) = if crate::blackboard::forge::reopen::may_come_back(conn, &change)? {
+        let reason = "the PR was closed".to_owned();
         (
             RejectionState::Skipped,
-            Some(crate::blackboard::forge::reopen::CLOSED.to_owned()),
+            Some((RejectionEnd::PrClosed, reason)),
         )
     } else if change.state.is_over() {
+        let reason = format!("{id} is {}", change.state);
         (
             RejectionState::Skipped,
-            Some(format!("{} is {}", change.change_id, change.state)),
+            Some((RejectionEnd::ChangeOver, reason)),
         )
     } else if change.state == State::Escalated {
+        let reason = format!("{id} waits for a person");
         (
             RejectionState::Escalated,
-            Some(format!("{} waits for a person", change.change_id)),
+            Some((RejectionEnd::NeedsPerson, reason)),
         )
     } else {
         (RejectionState::Pending, None)
     };
+    let (ended_by, reason) = ended.unzip();
     let rejection_id = from_row::next_id(conn, "j")?;
     conn.execute(
-        "INSERT INTO rejections (rejection_id, event_id, change_id, state, by_person, reason)
-         VALUES (:rejection_id, :event_id, :change_id, :state, :by_person, :reason)",
+        "INSERT INTO rejections (rejection_id, event_id, change_id, state, by_person, ended_by, reason)
+         VALUES (:rejection_id, :event_id, :change_id, :state, :by_person, :ended_by, :reason)",
         params! {
             ":rejection_id": rejection_id,
             ":event_id": event.id,
             ":change_id": change.change_id,
             ":state": state,
             ":by_person": begins_round(event),
+            ":ended_by": ended_by,
             ":reason": reason,
         },
     )?;
@@ -261,9 +267,9 @@ fn skip(
 
 fn supersede_older(conn: &Connection, change_id: &ChangeId, to: i64, by: &str) -> Result<()> {
     conn.run(
-        "UPDATE rejections SET state = 'superseded', reason = 'superseded by ' || :by
+        "UPDATE rejections SET state = 'superseded', ended_by = 'superseded', reason = :reason
          WHERE change_id = :change_id AND event_id <= :to AND state IN ('pending', 'escalated')",
-        params! { ":by": by, ":change_id": change_id, ":to": to },
+        params! { ":reason": format!("superseded by {by}"), ":change_id": change_id, ":to": to },
     )
 }
 
@@ -315,29 +321,34 @@ pub(super) fn settle_open(
     conn: &Connection,
     change_id: &ChangeId,
     to: RejectionState,
-    reason: &str,
+    (ended_by, reason): (RejectionEnd, &str),
 ) -> Result<()> {
     conn.run(
-        "UPDATE rejections SET state = :to, reason = :reason
+        "UPDATE rejections SET state = :to, ended_by = :ended_by, reason = :reason
          WHERE change_id = :change_id AND state IN ('pending', 'in_fix')",
-        params! { ":to": to, ":reason": reason, ":change_id": change_id },
+        params! { ":to": to, ":ended_by": ended_by, ":reason": reason, ":change_id": change_id },
     )
 }
 
 /// A fix that will never run: what it was to answer ends with the reason.
 pub(super) fn settle_fix(conn: &Connection, item_id: &ItemId, reason: &str) -> Result<()> {
     conn.run(
-        "UPDATE rejections SET state = 'skipped', reason = :reason WHERE item_id = :item_id AND state = 'in_fix'",
+        "UPDATE rejections SET state = 'skipped', ended_by = 'not_runnable', reason = :reason
+         WHERE item_id = :item_id AND state = 'in_fix'",
         params! { ":reason": reason, ":item_id": item_id },
     )
 }
 
 /// A person ended it: what is pending, in a fix, or was waiting for that person is answered by it.
-pub(super) fn settle_all(conn: &Connection, change_id: &ChangeId, reason: &str) -> Result<()> {
+pub(super) fn settle_all(
+    conn: &Connection,
+    change_id: &ChangeId,
+    (ended_by, reason): (RejectionEnd, &str),
+) -> Result<()> {
     conn.run(
-        "UPDATE rejections SET state = 'skipped', reason = :reason
+        "UPDATE rejections SET state = 'skipped', ended_by = :ended_by, reason = :reason
          WHERE change_id = :change_id AND state IN ('pending', 'in_fix', 'escalated')",
-        params! { ":reason": reason, ":change_id": change_id },
+        params! { ":ended_by": ended_by, ":reason": reason, ":change_id": change_id },
     )
 }
 
@@ -349,7 +360,8 @@ pub(super) fn reopen_escalated(
     item_id: &ItemId,
 ) -> Result<()> {
     conn.run(
-        "UPDATE rejections SET state = CASE WHEN item_id IS NULL THEN 'pending' ELSE 'in_fix' END, reason = NULL
+        "UPDATE rejections SET state = CASE WHEN item_id IS NULL THEN 'pending' ELSE 'in_fix' END,
+             reason = NULL, ended_by = NULL
          WHERE change_id = :change_id AND state = 'escalated' AND (item_id IS NULL OR item_id = :item_id)",
         params! { ":change_id": change_id, ":item_id": item_id },
     )
@@ -359,12 +371,12 @@ pub(super) fn reopen_escalated(
 pub(super) fn items_of_ended(
     conn: &Connection,
     change_id: &ChangeId,
-    (state, reason): (RejectionState, Option<&str>),
+    (state, ended_by): (RejectionState, Option<RejectionEnd>),
 ) -> Result<Vec<ItemId>> {
     let ended = rejections_of(conn, change_id, Some(state))?;
     let ended = ended
         .into_iter()
-        .filter(|one| reason.is_none() || one.reason.as_deref() == reason);
+        .filter(|one| ended_by.is_none() || one.ended_by == ended_by);
     Ok(ended.filter_map(|one| one.item_id).collect())
 }
 
@@ -372,28 +384,23 @@ pub(super) fn items_of_ended(
 pub(super) fn take_up_again(
     conn: &Connection,
     change_id: &ChangeId,
-    (state, reason): (RejectionState, Option<&str>),
+    (state, ended_by): (RejectionState, Option<RejectionEnd>),
     fix: Option<&ItemId>,
 ) -> Result<()> {
     conn.run(
         "UPDATE rejections SET state = CASE WHEN item_id = :fix THEN 'in_fix' ELSE 'pending' END,
-             item_id = CASE WHEN item_id = :fix THEN item_id END, reason = NULL
-         WHERE change_id = :change_id AND state = :state AND (:reason IS NULL OR reason = :reason)",
-        params! { ":fix": fix, ":change_id": change_id, ":state": state, ":reason": reason },
+             item_id = CASE WHEN item_id = :fix THEN item_id END, reason = NULL, ended_by = NULL
+         WHERE change_id = :change_id AND state = :state AND (:ended_by IS NULL OR ended_by = :ended_by)",
+        params! { ":fix": fix, ":change_id": change_id, ":state": state, ":ended_by": ended_by },
     )
 }
 
 /// What ended with its pull request waits for a person as it did before.
-pub(super) fn wait_again(
-    conn: &Connection,
-    change_id: &ChangeId,
-    ended: &str,
-    reason: &str,
-) -> Result<()> {
+pub(super) fn wait_again(conn: &Connection, change_id: &ChangeId, reason: &str) -> Result<()> {
     conn.run(
-        "UPDATE rejections SET state = 'escalated', reason = :reason
-         WHERE change_id = :change_id AND state = 'skipped' AND reason = :ended",
-        params! { ":reason": reason, ":change_id": change_id, ":ended": ended },
+        "UPDATE rejections SET state = 'escalated', ended_by = 'needs_person', reason = :reason
+         WHERE change_id = :change_id AND state = 'skipped' AND ended_by = 'pr_closed'",
+        params! { ":reason": reason, ":change_id": change_id },
     )
 }
 
@@ -401,13 +408,13 @@ pub(super) fn wait_again(
 /// people too if they were waiting for a person. One fix for both is for both still.
 pub(super) fn answer_by_push(conn: &Connection, change_id: &ChangeId, left: State) -> Result<()> {
     conn.run(
-        "UPDATE rejections SET reason = 'somebody pushed while the PR was closed'
-         WHERE change_id = :change_id AND state = 'skipped' AND reason = :closed
+        "UPDATE rejections SET ended_by = 'pushed_while_closed', reason = :reason
+         WHERE change_id = :change_id AND state = 'skipped' AND ended_by = 'pr_closed'
              AND (:all OR (by_person = 0 AND NOT EXISTS (
                  SELECT 1 FROM rejections twin WHERE twin.item_id = rejections.item_id AND twin.by_person = 1)))",
         params! {
             ":change_id": change_id,
-            ":closed": crate::blackboard::forge::reopen::CLOSED,
+            ":reason": "somebody pushed while the PR was closed",
             ":all": left == State::Escalated,
         },
     )

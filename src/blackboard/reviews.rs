@@ -133,12 +133,12 @@ fn upsert_finding(
         None => from_row::next_id(conn, "f")?,
     };
     conn.run(
-        "INSERT INTO findings (finding_id, change_id, fingerprint, severity, category, path, line, text, suggestion,
-             outcome, first_review, last_review)
-         VALUES (:finding_id, :change_id, :fingerprint, :severity, :category, :path, :line, :text, :suggestion,
-             'open', :review_id, :review_id)
+        "INSERT INTO findings (finding_id, change_id, fingerprint, severity, category, path, line, line_end, title, text,
+             failure, suggestion, raised_by, outcome, first_review, last_review)
+         VALUES (:finding_id, :change_id, :fingerprint, :severity, :category, :path, :line, :line_end, :title, :text,
+             :failure, :suggestion, :raised_by, 'open', :review_id, :review_id)
          ON CONFLICT (change_id, fingerprint) DO UPDATE SET severity = :severity, category = :category, line = :line,
-             text = :text, suggestion = :suggestion, last_review = :review_id, resolution = NULL,
+             line_end = :line_end, title = :title, text = :text, failure = :failure, suggestion = :suggestion, last_review = :review_id, resolution = NULL,
              outcome = CASE WHEN outcome = 'waived' THEN 'waived' ELSE 'open' END",
         params! {
             ":finding_id": finding_id,
@@ -148,6 +148,10 @@ fn upsert_finding(
             ":category": finding.category,
             ":path": finding.path,
             ":line": finding.line,
+            ":line_end": finding.line_end,
+            ":title": finding.title,
+            ":failure": finding.failure,
+            ":raised_by": finding.raised_by,
             ":text": finding.text,
             ":suggestion": finding.suggestion,
             ":review_id": review_id,
@@ -336,6 +340,11 @@ pub(super) fn finding_row(row: &Row<'_>) -> sql::Result<OpenFinding> {
             line: row.get("line")?,
             text: row.get("text")?,
             suggestion: row.get("suggestion")?,
+            line_end: row.get("line_end")?,
+            title: row.get("title")?,
+            failure: row.get("failure")?,
+            raised_by: row.get("raised_by")?,
+            first_review: row.get("first_review")?,
             ..Finding::default()
         },
         outcome: row.get("outcome")?,

@@ -21,6 +21,7 @@ use crate::cli::view::redraw;
 use crate::clock::Time;
 use crate::explain::{ChangeView, not_in_force_command, stop_command, stop_sentence};
 use crate::human_time::{ago, ahead, span};
+use crate::pull_request::FeedbackOutcome;
 use crate::pull_request::{Feedback, PullRow, Trust};
 use crate::work::{ItemId, Run, RunId, Status};
 
@@ -217,11 +218,12 @@ fn said_line(said: &Feedback) -> String {
         (Trust::ShownOnly, Some(reason)) => format!("{}: {reason}", said.trust),
         (trust, _) => trust.to_string(),
     };
-    let outcome = match said.outcome.as_deref() {
-        None => "; not judged yet".to_owned(),
-        // Our own posts are judged as what they are.
-        Some(outcome) if outcome == trust => String::new(),
-        Some(outcome) => format!("; {outcome}"),
+    let outcome = match (said.outcome, &said.outcome_reason) {
+        (None, _) => "; not judged yet".to_owned(),
+        // What the trust says already is not said twice.
+        (Some(FeedbackOutcome::Ours | FeedbackOutcome::NotTrusted), _) => String::new(),
+        (Some(_), Some(reason)) => format!("; {reason}"),
+        (Some(outcome), None) => format!("; {outcome}"),
     };
     // What a forge does not show, such as our own marks, is not shown here either.
     let body = said.body.split("<!--").next().unwrap_or_default();

@@ -7,7 +7,8 @@ use super::size_limit::{Fitted, fit};
 use crate::change::{AdoptedBy, Change, State};
 use crate::clock::{self, Time};
 use crate::finding::{Severity, Verdict};
-use crate::proposal::{PullStep, Rejected, STILL_STANDS};
+use crate::proposal::{PullStep, Rejected};
+use crate::pull_request::FeedbackOutcome;
 use crate::pull_request::{Feedback, PullRow, PullState, ReviewState, SaidKind, Trust};
 use crate::review_text::{Dialect, read};
 
@@ -89,8 +90,12 @@ pub(crate) fn judge(case: &PullCase) -> Judged {
         format!("the PR is {}", case.pull.state)
     };
     steps.extend(case.unjudged.iter().map(|said| match said.trust {
-        Trust::MayMakeWork if is_request(said) => pass_over(said, over.clone()),
-        Trust::MayMakeWork | Trust::ShownOnly | Trust::Ours => settle(said, &over),
+        Trust::MayMakeWork if is_request(said) => {
+            pass_over(said, FeedbackOutcome::PrOver, over.clone())
+        }
+        Trust::MayMakeWork | Trust::ShownOnly | Trust::Ours => {
+            settle(said, FeedbackOutcome::PrOver, &over)
+        }
     }));
     Judged {
         steps,
@@ -181,11 +186,10 @@ fn feedback_steps(case: &PullCase, early: &[&str]) -> Vec<PullStep> {
             standing.push(rejected.by.clone());
         } else {
             // What came with a request that makes no work goes the same way.
-            steps.extend(
-                with_it
-                    .iter()
-                    .map(|comment| settle(comment, "it came with a review that made no work")),
-            );
+            steps.extend(with_it.iter().map(|comment| {
+                let reason = "it came with a review that made no work";
+                settle(comment, FeedbackOutcome::NoWork, reason)
+            }));
         }
         taken.extend(with_it.iter().map(|comment| id_of(comment)));
         taken.push(id_of(said));
@@ -197,11 +201,10 @@ fn feedback_steps(case: &PullCase, early: &[&str]) -> Vec<PullStep> {
         .filter(|said| said.state == Some(ReviewState::Dismissed))
     {
         let with_it = comments_of(said, case);
-        steps.extend(
-            with_it
-                .iter()
-                .map(|comment| settle(comment, "it came with a review that was dismissed")),
-        );
+        steps.extend(with_it.iter().map(|comment| {
+            let reason = "it came with a review that was dismissed";
+            settle(comment, FeedbackOutcome::Dismissed, reason)
+        }));
         taken.extend(with_it.iter().map(|comment| id_of(comment)));
     }
     for said in case
@@ -213,16 +216,20 @@ fn feedback_steps(case: &PullCase, early: &[&str]) -> Vec<PullStep> {
             (Trust::MayMakeWork, Some(ReviewState::Approved)) if said.is_person => {
                 approval(case, said, &standing)
             }
-            (Trust::MayMakeWork, Some(ReviewState::Dismissed)) => settle(said, "it was dismissed"),
+            (Trust::MayMakeWork, Some(ReviewState::Dismissed)) => {
+                settle(said, FeedbackOutcome::Dismissed, "it was dismissed")
+            }
             (Trust::MayMakeWork, _) if said.body.trim().is_empty() => {
-                settle(said, "it says nothing")
+                settle(said, FeedbackOutcome::SaysNothing, "it says nothing")
             }
-            (Trust::MayMakeWork, _) => settle(said, "context"),
+            (Trust::MayMakeWork, _) => settle_as(said, FeedbackOutcome::Context),
             (Trust::ShownOnly, Some(ReviewState::Approved)) => {
-                pass_over(said, why_shown_only(said))
+                pass_over(said, FeedbackOutcome::NotTrusted, why_shown_only(said))
             }
-            (Trust::ShownOnly, _) => settle(said, &why_shown_only(said)),
-            (Trust::Ours, _) => settle(said, "ours"),
+            (Trust::ShownOnly, _) => {
+                settle(said, FeedbackOutcome::NotTrusted, &why_shown_only(said))
+            }
+            (Trust::Ours, _) => settle_as(said, FeedbackOutcome::Ours),
         });
     }
     steps
@@ -282,7 +289,7 @@ fn comments_of<'a>(review: &Feedback, case: &'a PullCase) -> Vec<&'a Feedback> {
 
 fn request(case: &PullCase, said: &Feedback, comments: &[&Feedback]) -> PullStep {
     if said.trust != Trust::MayMakeWork {
-        return pass_over(said, why_shown_only(said));
+        return pass_over(said, FeedbackOutcome::NotTrusted, why_shown_only(said));
     }
     // The forge asks nobody to review his own.
     let ask_again = Some(&said.author)
@@ -299,6 +306,7 @@ fn request(case: &PullCase, said: &Feedback, comments: &[&Feedback]) -> PullStep
         let feedback_id = said.feedback_id.clone();
         return PullStep::PassOver {
             feedback_id,
+            outcome: FeedbackOutcome::OtherHead,
             reason: format!("{why}{asked}"),
             ask_again: ask_again.cloned(),
         };
@@ -306,6 +314,7 @@ fn request(case: &PullCase, said: &Feedback, comments: &[&Feedback]) -> PullStep
     if says_nothing(said, comments) {
         return PullStep::PassOver {
             feedback_id: said.feedback_id.clone(),
+            outcome: FeedbackOutcome::SaysNothing,
             reason: "it requests changes and does not say which".to_owned(),
             ask_again: ask_again.cloned(),
         };
@@ -392,6 +401,7 @@ fn approval(case: &PullCase, said: &Feedback, standing: &[String]) -> PullStep {
     if head != case.change.head || head != case.pull.head_sha {
         return pass_over(
             said,
+            FeedbackOutcome::OtherHead,
             format!(
                 "it approves {}, and the head is {} now",
                 short(&head),
@@ -400,7 +410,11 @@ fn approval(case: &PullCase, said: &Feedback, standing: &[String]) -> PullStep {
         );
     }
     match standing.iter().find(|by| **by != said.author) {
-        Some(by) => pass_over(said, format!("{by} {STILL_STANDS}")),
+        Some(by) => pass_over(
+            said,
+            FeedbackOutcome::ObjectionStands,
+            format!("{by} requests changes, and that still stands"),
+        ),
         None => PullStep::Approve {
             by: said.author.clone(),
             head,
@@ -430,16 +444,27 @@ fn why_shown_only(said: &Feedback) -> String {
         .unwrap_or_else(|| format!("{} may not make work", said.author))
 }
 
-fn settle(said: &Feedback, outcome: &str) -> PullStep {
+fn settle(said: &Feedback, outcome: FeedbackOutcome, reason: &str) -> PullStep {
     PullStep::Settle {
         feedback_id: said.feedback_id.clone(),
-        outcome: outcome.to_owned(),
+        outcome,
+        reason: Some(reason.to_owned()),
     }
 }
 
-fn pass_over(said: &Feedback, reason: String) -> PullStep {
+/// An outcome that needs no reason.
+fn settle_as(said: &Feedback, outcome: FeedbackOutcome) -> PullStep {
+    PullStep::Settle {
+        feedback_id: said.feedback_id.clone(),
+        outcome,
+        reason: None,
+    }
+}
+
+fn pass_over(said: &Feedback, outcome: FeedbackOutcome, reason: String) -> PullStep {
     PullStep::PassOver {
         feedback_id: said.feedback_id.clone(),
+        outcome,
         reason,
         ask_again: None,
     }

@@ -110,6 +110,7 @@ mod tests {
             created_at: None,
             taken_in: Time::from_millis(0),
             outcome: None,
+            outcome_reason: None,
             event_id: None,
         }
     }

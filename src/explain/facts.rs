@@ -164,7 +164,8 @@ impl Facts {
                 | HoldKind::GitLock
                 | HoldKind::GateEnded
                 | HoldKind::Environment
-                | HoldKind::NoAgent,
+                | HoldKind::NoAgent
+                | HoldKind::PrUnreadable,
             )
             | None => None,
         };

@@ -102,7 +102,9 @@ impl Intake {
         self.db
             .write("discovery", move |conn| {
                 let looked = bb::Looked {
-                    trouble: trouble.as_ref().map(|trouble| trouble.reason.as_str()),
+                    trouble: trouble
+                        .as_ref()
+                        .map(|trouble| (trouble.code, trouble.reason.as_str())),
                     next_read: trouble.as_ref().map_or(next, |trouble| trouble.next_read),
                     marks: marks.as_ref(),
                 };

@@ -424,8 +424,8 @@ fn store(
         read.next_read = read.next_read.min(found.next_read);
     }
     let new = bb::take_in_pull(conn, &read, now)?;
-    if let Some(trouble) = &found.trouble {
-        bb::end_read_hold(conn, &read.change_id, trouble, now)?;
+    if found.trouble.is_some() {
+        bb::end_read_hold(conn, &read.change_id, now)?;
         bb::seen_again(conn, &read.change_id, "github", now)?;
     }
     Ok(new)
@@ -448,12 +448,12 @@ fn put_off(conn: &Conn, row: &PullRow, trouble: &ReadFailure, now: Time) -> bb::
         .is_some_and(|until| until > trouble.next_read);
     let failed = FailedRead {
         reason: trouble.reason.clone(),
+        kind: trouble.code,
         next_read: trouble.next_read,
         holds: matters && !is_held_longer,
     };
     bb::fail_read(conn, &found, &failed, now)?;
-    let is_again =
-        found.failures + 1 >= REFUSALS && found.trouble.as_ref() == Some(&trouble.reason);
+    let is_again = found.failures + 1 >= REFUSALS && found.trouble_kind == Some(trouble.code);
     if change.state.is_over() || change.state == State::Escalated {
         return Ok(());
     }

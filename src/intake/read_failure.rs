@@ -6,6 +6,7 @@ use super::IntakeError;
 use crate::blackboard::{RATE_WINDOW, Rate, is_ahead};
 use crate::clock::{self, Time};
 use crate::github::GithubError;
+use crate::pull_request::ReadTrouble;
 use crate::sanitize;
 
 /// So many fetches in a row that ran out of time need a person.
@@ -18,6 +19,7 @@ pub(super) const REFUSALS: i64 = 3;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ReadFailure {
     pub(super) reason: String,
+    pub(super) code: ReadTrouble,
     pub(super) next_read: Time,
     pub(super) kind: Kind,
 }
@@ -58,6 +60,7 @@ pub(super) fn trouble(
     };
     ReadFailure {
         reason: format!("{error}; {}", error.hint()),
+        code: code(error),
         next_read,
         kind,
     }
@@ -77,6 +80,7 @@ pub(super) fn too_slow(
     );
     ReadFailure {
         reason,
+        code: ReadTrouble::TooSlow,
         next_read: now.plus(pause(failures, backoff)),
         kind: Kind::TooSlow,
     }
@@ -90,8 +94,21 @@ pub(super) fn not_kept(error: &IntakeError, next_read: Time) -> ReadFailure {
     );
     ReadFailure {
         reason,
+        code: ReadTrouble::NotStored,
         next_read,
         kind: Kind::HoldsIfNeeded,
+    }
+}
+
+fn code(error: &GithubError) -> ReadTrouble {
+    match error {
+        GithubError::Limited { .. } => ReadTrouble::Limited,
+        GithubError::NoGh => ReadTrouble::NoGh,
+        GithubError::LoggedOut | GithubError::Auth { .. } => ReadTrouble::LoggedOut,
+        GithubError::NotFound { .. } => ReadTrouble::NotFound,
+        GithubError::Refused { .. } => ReadTrouble::Refused,
+        GithubError::Transient { .. } => ReadTrouble::Transient,
+        GithubError::Broken { .. } => ReadTrouble::Broken,
     }
 }
 
@@ -118,6 +135,7 @@ pub(super) fn spent(rate: &Rate, reserve: i64, now: Time) -> Option<ReadFailure>
         reason: format!(
             "GitHub's budget is used up but for the reserve: {remaining} of {allowed} left until {resets_at}"
         ),
+        code: ReadTrouble::Limited,
         next_read: *resets_at,
         kind: Kind::HoldsIfNeeded,
     })

@@ -50,7 +50,7 @@ pub(crate) fn set_aside(
         let event = NewEvent::about(id, skipped, &reason);
         crate::blackboard::append(conn, &event, now)?;
         conn.execute(
-            "UPDATE rejections SET state = 'escalated', reason = :reason WHERE change_id = :id AND state = 'pending'",
+            "UPDATE rejections SET state = 'escalated', ended_by = 'needs_person', reason = :reason WHERE change_id = :id AND state = 'pending'",
             params! { ":reason": reason, ":id": id },
         )?;
     }

@@ -7,12 +7,12 @@ use crate::blackboard::forge::head_moved;
 use crate::blackboard::forge::outbox::{NewIntent, intend};
 use crate::blackboard::forge::pulls;
 use crate::blackboard::forge::reopen;
-use crate::blackboard::forge::reopen::CLOSED;
 use crate::blackboard::operator::pause;
 use crate::blackboard::rejections;
 use crate::blackboard::sql::{Connection, Json, params};
 use crate::blackboard::work::hold;
 use crate::blackboard::work::items;
+use crate::change::HoldKind;
 use crate::change::{Change, ChangeId, State};
 use crate::clock::Time;
 use crate::event::NewEvent;
@@ -23,8 +23,10 @@ use crate::intent::Ask;
 use crate::intent::IntentResult;
 use crate::intent::Payload;
 use crate::proposal::{PullStep, Rejected};
+use crate::pull_request::FeedbackOutcome;
 use crate::pull_request::{Pull, PullState};
 use crate::state::Trigger;
+use crate::work::RejectionEnd;
 
 /// Carries out one step; `false` when it had been carried out before.
 pub(crate) fn apply(conn: &Connection, id: &ChangeId, step: &PullStep, now: Time) -> Result<bool> {
@@ -47,18 +49,26 @@ pub(crate) fn apply(conn: &Connection, id: &ChangeId, step: &PullStep, now: Time
             let summary = format!("{by} approved {}", changes::short(head));
             let event = NewEvent::about(id, approved, summary).by(&actor);
             let event_id = crate::blackboard::append(conn, &event, now)?;
-            feedback::judge(conn, feedback_id, "approved", Some(event_id), now)
+            feedback::judge(
+                conn,
+                feedback_id,
+                (FeedbackOutcome::Approved, None),
+                Some(event_id),
+                now,
+            )
         }
         PullStep::Settle {
             feedback_id,
             outcome,
-        } => feedback::judge(conn, feedback_id, outcome, None, now),
+            reason,
+        } => feedback::judge(conn, feedback_id, (*outcome, reason.as_deref()), None, now),
         PullStep::PassOver {
             feedback_id,
+            outcome,
             reason,
             ask_again,
         } => {
-            if !feedback::judge(conn, feedback_id, reason, None, now)? {
+            if !feedback::judge(conn, feedback_id, (*outcome, Some(reason)), None, now)? {
                 return Ok(false);
             }
             let event = NewEvent::about(
@@ -169,14 +179,23 @@ fn reject(conn: &Connection, change: &Change, rejected: &Rejected, now: Time) ->
     let event_id = crate::blackboard::append(conn, &event, now)?;
     let mut judged = false;
     for feedback_id in &rejected.feedback {
-        judged |= feedback::judge(conn, feedback_id, "rejected", Some(event_id), now)?;
+        judged |= feedback::judge(
+            conn,
+            feedback_id,
+            (FeedbackOutcome::Rejected, None),
+            Some(event_id),
+            now,
+        )?;
     }
     debug_assert!(judged || rejected.feedback.is_empty());
     for feedback_id in &rejected.left_out {
         feedback::judge(
             conn,
             feedback_id,
-            "it came with more than a fix can be told",
+            (
+                FeedbackOutcome::LeftOut,
+                Some("it came with more than a fix can be told"),
+            ),
             None,
             now,
         )?;
@@ -192,10 +211,10 @@ pub(crate) fn over(
     now: Time,
 ) -> Result<bool> {
     let id = &change.change_id;
-    let (trigger, what) = if state == PullState::Merged {
-        (Trigger::Merged, PullChange::Merged)
+    let (trigger, what, ended_by) = if state == PullState::Merged {
+        (Trigger::Merged, PullChange::Merged, RejectionEnd::PrMerged)
     } else {
-        (Trigger::Closed, PullChange::Closed)
+        (Trigger::Closed, PullChange::Closed, RejectionEnd::PrClosed)
     };
     let is_over = change.state == State::Merged
         || (state == PullState::Closed && change.state == State::Closed);
@@ -208,14 +227,14 @@ pub(crate) fn over(
         return Ok(false);
     }
     let reason = if state == PullState::Closed {
-        CLOSED.to_owned()
+        "the PR was closed".to_owned()
     } else {
         format!("the PR was {state}")
     };
     told(conn, id, what, reason.clone(), now)?;
     changes::advance(conn, id, trigger, "github", now)?;
     items::cancel_open(conn, id, None, &reason, now)?;
-    rejections::settle_all(conn, id, &reason)?;
+    rejections::settle_all(conn, id, (ended_by, &reason))?;
     conn.execute(
         "UPDATE changes SET held_until = NULL, hold_reason = NULL, hold_kind = NULL, paused_by_person = 0, paused_by_rules = 0
          WHERE change_id = :id",
@@ -245,8 +264,11 @@ fn reopened(conn: &Connection, change: &Change, now: Time) -> Result<bool> {
 fn stays_closed(conn: &Connection, id: &ChangeId, reason: &str, now: Time) -> Result<bool> {
     let summary = format!("the PR was reopened, and {id} stays closed: {reason}");
     let is_told = conn.exists(
-        "SELECT 1 FROM events WHERE change_id = :id AND event_type = 'skipped' AND summary = :summary",
-        params! { ":id": id, ":summary": summary },
+        "SELECT 1 FROM events INDEXED BY events_by_change
+         WHERE change_id = :id AND event_type = 'skipped' AND metadata ->> 'code' = :code
+             AND id > (SELECT max(id) FROM events INDEXED BY events_by_change
+                 WHERE change_id = :id AND event_type = 'state_changed' AND metadata ->> 'to' = 'closed')",
+        params! { ":id": id, ":code": body::SkipCode::StaysClosed },
     )?;
     if !is_told {
         crate::blackboard::append(
@@ -341,14 +363,9 @@ pub(crate) fn add_gate_leftovers(conn: &Connection, id: &ChangeId, paths: &[Stri
 }
 
 /// Ends a hold that stood only because the forge could not be read.
-pub(crate) fn end_read_hold(
-    conn: &Connection,
-    id: &ChangeId,
-    reason: &str,
-    now: Time,
-) -> Result<()> {
+pub(crate) fn end_read_hold(conn: &Connection, id: &ChangeId, now: Time) -> Result<()> {
     let change = crate::blackboard::change(conn, id)?;
-    if change.hold_reason == Some(hold::stored_reason(reason)) {
+    if change.hold_kind == Some(HoldKind::PrUnreadable) {
         hold::end_hold(conn, &change, "GitHub could be read again", now)?;
     }
     Ok(())

@@ -22,6 +22,7 @@ use serde_json::Value;
 
 /// The outcome of a proposal that was carried out; any other is why it was not.
 const DONE: &str = "done";
+const REFUSED: &str = "refused";
 
 /// Lines that could not be read are known by this and the line.
 const LINE: &str = "line: ";
@@ -56,7 +57,7 @@ pub(crate) fn apply(
         return Ok(false);
     }
     match apart(conn, || carry_out(conn, evaluator, asked, now))? {
-        Ok(()) => record(conn, evaluator, &asked.key, DONE, now),
+        Ok(()) => record(conn, evaluator, &asked.key, (DONE, None), now),
         Err(error) => {
             let about =
                 change_of(&asked.what).filter(|id| crate::blackboard::change(conn, id).is_ok());
@@ -89,14 +90,7 @@ pub(crate) fn skip_line(
         let summary = format!("{reason} of {evaluator}: more of them are not told before tomorrow");
         let skipped = body::Skipped::because(body::SkipCode::LineLimit, &reason);
         let event = about_evaluator(evaluator, skipped, summary);
-        return tell_once(
-            conn,
-            evaluator,
-            LINE,
-            &format!("{reason}: {}", day_of(now)),
-            &event,
-            now,
-        );
+        return tell_once(conn, evaluator, LINE, &reason, &event, now);
     }
     let summary = format!("line {number} of {evaluator} is no proposal: {reason}: {line}");
     let skipped = body::Skipped {
@@ -139,19 +133,33 @@ fn tell_once(
     event: &NewEvent,
     now: Time,
 ) -> Result<bool> {
-    let is_new = record(conn, evaluator, key, reason, now)?;
+    let is_new = record(conn, evaluator, key, (REFUSED, Some(reason)), now)?;
     if is_new {
         crate::blackboard::append(conn, event, now)?;
     }
     Ok(is_new)
 }
 
-/// Whether that is another outcome than was known.
-fn record(conn: &Connection, evaluator: &str, key: &str, outcome: &str, now: Time) -> Result<bool> {
+/// Whether that is another outcome than was known. One that is refused again is told once a day.
+fn record(
+    conn: &Connection,
+    evaluator: &str,
+    key: &str,
+    (outcome, reason): (&str, Option<&str>),
+    now: Time,
+) -> Result<bool> {
     let written = conn.execute(
-        "INSERT INTO proposals (evaluator, key, outcome, made_at) VALUES (:evaluator, :key, :outcome, :now)
-         ON CONFLICT (evaluator, key) DO UPDATE SET outcome = :outcome, made_at = :now WHERE outcome <> :outcome",
-        params! { ":evaluator": evaluator, ":key": key, ":outcome": outcome, ":now": now },
+        "INSERT INTO proposals (evaluator, key, outcome, reason, made_at) VALUES (:evaluator, :key, :outcome, :reason, :now)
+         ON CONFLICT (evaluator, key) DO UPDATE SET outcome = :outcome, reason = :reason, made_at = :now
+         WHERE outcome <> :outcome OR (outcome <> 'done' AND made_at < :today)",
+        params! {
+            ":evaluator": evaluator,
+            ":key": key,
+            ":outcome": outcome,
+            ":reason": reason,
+            ":now": now,
+            ":today": day_of(now),
+        },
     )?;
     Ok(written == 1)
 }

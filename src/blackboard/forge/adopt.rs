@@ -56,7 +56,7 @@ pub(crate) fn adopt(conn: &Connection, adoption: &Adoption, now: Time) -> Result
     // Marks of an earlier life would keep what was said then from being read again.
     conn.execute(
         "UPDATE pulls SET change_id = :id, acted_on = 'open', etag = NULL, marks = '{}', is_judged = 0,
-             read_at = NULL, read_after = 0, next_read = :now, failures = 0, trouble = NULL,
+             read_at = NULL, read_after = 0, next_read = :now, failures = 0, trouble = NULL, trouble_kind = NULL,
              slow_reads = 0, kept_pages = '{}', description = NULL, issue = NULL
          WHERE project_id = :project_id AND number = :number",
         params! { ":id": id, ":now": now, ":project_id": new.project_id, ":number": pull.number },

@@ -1,7 +1,6 @@
 //! A review that was dismissed: what it asked for is not done, unless it is on its way to the remote or others ask for it
 //! too; what it approved is not approved any more, if nobody else has.
 
-use super::reopen::CLOSED;
 use crate::blackboard::Result;
 use crate::blackboard::changes;
 use crate::blackboard::rejections;
@@ -14,7 +13,7 @@ use crate::clock::Time;
 use crate::event::{Event, NewEvent, body};
 use crate::finding::Verdict;
 use crate::state::Trigger;
-use crate::work::{Item, Rejection, RejectionState};
+use crate::work::{Item, Rejection, RejectionEnd, RejectionState};
 
 const REASON: &str = "the review was dismissed";
 
@@ -40,7 +39,7 @@ pub(crate) fn take_back(
             Ok(Some("the review was dismissed before a fix began"))
         }
         // It would come back with its pull request.
-        (RejectionState::Skipped, _) if rejection.reason.as_deref() == Some(CLOSED) => {
+        (RejectionState::Skipped, _) if rejection.ended_by == Some(RejectionEnd::PrClosed) => {
             skip(conn, &rejection)?;
             Ok(Some("the review was dismissed while the PR was closed"))
         }
@@ -92,7 +91,7 @@ fn take_out(
 
 fn skip(conn: &Connection, rejection: &Rejection) -> Result<()> {
     conn.run(
-        "UPDATE rejections SET state = 'skipped', reason = :reason, item_id = NULL WHERE rejection_id = :id",
+        "UPDATE rejections SET state = 'skipped', ended_by = 'dismissed', reason = :reason, item_id = NULL WHERE rejection_id = :id",
         params! { ":reason": REASON, ":id": rejection.rejection_id },
     )
 }

@@ -10,7 +10,7 @@ use crate::blackboard::sql::{self, Connection, Row, params};
 use crate::change::ChangeId;
 use crate::clock::Time;
 use crate::event::{NewEvent, body};
-use crate::proposal::STILL_STANDS;
+use crate::pull_request::FeedbackOutcome;
 use crate::pull_request::{Comment, Feedback, ReviewState, Trust};
 
 /// Something that was said, with what may come of it.
@@ -40,7 +40,7 @@ pub(crate) fn take_in_said(
         .as_ref()
         .map_or("ghost", |author| author.login.as_str());
     // Our own words are known before they come back: nobody has to look at them.
-    let judged = (taken.trust == Trust::Ours).then_some("ours");
+    let judged = (taken.trust == Trust::Ours).then_some(FeedbackOutcome::Ours);
     conn.execute(
         "INSERT INTO feedback (feedback_id, change_id, forge_id, author, author_id, trust, trust_reason, is_person, kind,
              state, commit_sha, path, line, hunk, review, in_reply_to, url, body, created_at, updated_at, taken_in,
@@ -160,9 +160,9 @@ fn note_change(conn: &Connection, known: &Known, said: &Comment, now: Time) -> R
 /// Somebody's objection is gone: what it stood against is looked at again.
 fn judge_approvals_again(conn: &Connection, change_id: &ChangeId) -> Result<()> {
     conn.run(
-        "UPDATE feedback SET judged_at = NULL, outcome = NULL
-         WHERE change_id = :id AND state = 'APPROVED' AND outcome LIKE '% ' || :stands",
-        params! { ":id": change_id, ":stands": STILL_STANDS },
+        "UPDATE feedback SET judged_at = NULL, outcome = NULL, outcome_reason = NULL
+         WHERE change_id = :id AND state = 'APPROVED' AND outcome = 'objection_stands'",
+        params! { ":id": change_id },
     )
 }
 
@@ -240,14 +240,14 @@ pub(crate) fn said_of(conn: &Connection, change_id: &ChangeId) -> Result<Vec<Fee
 pub(crate) fn judge(
     conn: &Connection,
     feedback_id: &str,
-    outcome: &str,
+    (outcome, reason): (FeedbackOutcome, Option<&str>),
     event_id: Option<i64>,
     now: Time,
 ) -> Result<bool> {
     let judged = conn.execute(
-        "UPDATE feedback SET judged_at = :now, outcome = :outcome, event_id = :event_id
+        "UPDATE feedback SET judged_at = :now, outcome = :outcome, outcome_reason = :reason, event_id = :event_id
          WHERE feedback_id = :id AND (judged_at IS NULL OR (outcome = 'context' AND used_in IS NULL))",
-        params! { ":now": now, ":outcome": outcome, ":event_id": event_id, ":id": feedback_id },
+        params! { ":now": now, ":outcome": outcome, ":reason": reason, ":event_id": event_id, ":id": feedback_id },
     )?;
     Ok(judged > 0)
 }
@@ -275,6 +275,7 @@ fn from_row(row: &Row<'_>) -> sql::Result<Feedback> {
         created_at: row.get("created_at")?,
         taken_in: row.get("taken_in")?,
         outcome: row.get("outcome")?,
+        outcome_reason: row.get("outcome_reason")?,
         event_id: row.get("event_id")?,
     })
 }

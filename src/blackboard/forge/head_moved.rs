@@ -9,6 +9,7 @@ use crate::blackboard::work::items;
 use crate::change::{Change, ChangeId, State};
 use crate::clock::Time;
 use crate::state::Trigger;
+use crate::work::RejectionEnd;
 use crate::work::{RejectionState, Source, Status};
 
 /// Takes in a head that a person moved while nothing ran: one review of it is queued, whatever waited for the old one
@@ -24,7 +25,7 @@ pub(crate) fn review_new_head(
     let reason = format!("{actor} moved the head to {}", changes::short(head));
     items::cancel_open(conn, id, None, &reason, now)?;
     if before.state == State::Escalated {
-        rejections::settle_all(conn, id, &reason)?;
+        rejections::settle_all(conn, id, (RejectionEnd::HeadMoved, &reason))?;
         changes::advance(conn, id, Trigger::MarkReady, actor, now)?;
     }
     // One that waits for its review, or for what is said on its pull request, waits for the same again.

@@ -9,12 +9,13 @@ use super::{feedback, pull_request_text};
 use crate::blackboard::BoardError;
 use crate::blackboard::Result;
 use crate::blackboard::sql::{self, Connection, Json, Row, params};
-use crate::blackboard::work::hold::{Hold, hold_change, stored_reason};
+use crate::blackboard::work::hold::{Hold, hold_change};
 use crate::change::{ChangeId, HoldKind, ProjectId};
 use crate::clock::Time;
 use crate::event::NewEvent;
 use crate::event::TargetType;
 use crate::event::body;
+use crate::pull_request::ReadTrouble;
 use crate::pull_request::{Pull, PullRow, Purpose};
 
 /// One read of an adopted pull request with all that is said on it.
@@ -44,6 +45,7 @@ pub(crate) struct Read {
 #[derive(Debug, Clone)]
 pub(crate) struct FailedRead {
     pub(crate) reason: String,
+    pub(crate) kind: ReadTrouble,
     pub(crate) next_read: Time,
     /// Whether the change can't go on without it.
     pub(crate) holds: bool,
@@ -107,7 +109,7 @@ pub(crate) fn take_in_pull(conn: &Connection, read: &Read, now: Time) -> Result<
     }
     conn.execute(
         "UPDATE pulls SET marks = :marks, read_at = :begun, read_after = :after, next_read = :next_read, failures = 0,
-             slow_reads = 0, kept_pages = '{}', trouble = NULL, passed_over = :passed_over, head_sha = :head,
+             slow_reads = 0, kept_pages = '{}', trouble = NULL, trouble_kind = NULL, passed_over = :passed_over, head_sha = :head,
              head_since = coalesce(:head_since, CASE WHEN head_sha = :head THEN head_since END),
              etag = CASE WHEN head_sha = :head THEN etag END,
              is_judged = CASE WHEN :new > 0 OR passed_over IS NOT :passed_over OR head_sha <> :head THEN 0 ELSE is_judged END
@@ -136,10 +138,11 @@ pub(crate) fn fail_read(
     now: Time,
 ) -> Result<()> {
     conn.execute(
-        "UPDATE pulls SET failures = failures + 1, trouble = :trouble, next_read = :next_read
+        "UPDATE pulls SET failures = failures + 1, trouble = :trouble, trouble_kind = :kind, next_read = :next_read
          WHERE project_id = :project_id AND number = :number",
         params! {
             ":trouble": failed.reason,
+            ":kind": failed.kind,
             ":next_read": failed.next_read,
             ":project_id": row.project_id,
             ":number": row.number,
@@ -149,7 +152,7 @@ pub(crate) fn fail_read(
         return Ok(());
     };
     let change = crate::blackboard::change(conn, change_id)?;
-    let is_known = change.hold_reason == Some(stored_reason(&failed.reason))
+    let is_known = change.hold_kind == Some(HoldKind::PrUnreadable)
         && change
             .held_until
             .is_some_and(|until| until >= failed.next_read);
@@ -157,7 +160,7 @@ pub(crate) fn fail_read(
         return Ok(());
     }
     let hold = Hold {
-        kind: HoldKind::Environment,
+        kind: HoldKind::PrUnreadable,
         reason: failed.reason.clone(),
         until: failed.next_read,
     };
@@ -290,6 +293,8 @@ pub(crate) struct Discovery {
     pub(crate) next_read: Option<Time>,
     pub(crate) failures: i64,
     pub(crate) trouble: Option<String>,
+    #[serde(skip)]
+    pub(crate) trouble_kind: Option<ReadTrouble>,
     /// What the list was when nothing on it was left to do.
     #[serde(skip)]
     pub(crate) marks: Option<Value>,
@@ -306,6 +311,7 @@ pub(crate) fn discovery(conn: &Connection, project_id: &ProjectId) -> Result<Dis
                     next_read: row.get("next_read")?,
                     failures: row.get("failures")?,
                     trouble: row.get("trouble")?,
+                    trouble_kind: row.get("trouble_kind")?,
                     marks: row
                         .get::<Option<String>>("marks")?
                         .and_then(|text| serde_json::from_str(&text).ok()),
@@ -317,7 +323,7 @@ pub(crate) fn discovery(conn: &Connection, project_id: &ProjectId) -> Result<Dis
 
 /// What came of a look.
 pub(crate) struct Looked<'a> {
-    pub(crate) trouble: Option<&'a str>,
+    pub(crate) trouble: Option<(ReadTrouble, &'a str)>,
     pub(crate) next_read: Time,
     /// None: the next look is to see the whole list.
     pub(crate) marks: Option<&'a Value>,
@@ -334,22 +340,24 @@ pub(crate) fn set_discovery(
         next_read,
         marks,
     } = *looked;
+    let (kind, trouble) = trouble.unzip();
     let before = discovery(conn, project_id)?;
     conn.execute(
-        "INSERT INTO discoveries (project_id, read_at, next_read, failures, trouble, marks)
-         VALUES (:id, :read_at, :next_read, :failures, :trouble, :marks)
+        "INSERT INTO discoveries (project_id, read_at, next_read, failures, trouble, trouble_kind, marks)
+         VALUES (:id, :read_at, :next_read, :failures, :trouble, :kind, :marks)
          ON CONFLICT (project_id) DO UPDATE SET read_at = :read_at, next_read = :next_read, failures = :failures,
-             trouble = :trouble, marks = :marks",
+             trouble = :trouble, trouble_kind = :kind, marks = :marks",
         params! {
             ":id": project_id,
             ":read_at": if trouble.is_none() { Some(now) } else { before.read_at },
             ":next_read": next_read,
             ":failures": if trouble.is_some() { before.failures + 1 } else { 0 },
             ":trouble": trouble,
+            ":kind": kind,
             ":marks": marks,
         },
     )?;
-    if let Some(trouble) = trouble.filter(|trouble| before.trouble.as_deref() != Some(*trouble)) {
+    if let Some(trouble) = trouble.filter(|_| before.trouble_kind != kind) {
         let held = body::Held {
             reason: trouble.to_owned(),
             until: Some(next_read),
@@ -365,7 +373,7 @@ pub(crate) fn set_discovery(
 /// A project looks for no more pull requests.
 pub(crate) fn end_discovery(conn: &Connection, project_id: &ProjectId) -> Result<()> {
     conn.run(
-        "UPDATE discoveries SET next_read = NULL, failures = 0, trouble = NULL, marks = NULL WHERE project_id = :id",
+        "UPDATE discoveries SET next_read = NULL, failures = 0, trouble = NULL, trouble_kind = NULL, marks = NULL WHERE project_id = :id",
         params! { ":id": project_id },
     )
 }
@@ -396,6 +404,7 @@ pub(crate) fn from_row(row: &Row<'_>) -> sql::Result<PullRow> {
         next_read: row.get("next_read")?,
         failures: row.get("failures")?,
         trouble: row.get("trouble")?,
+        trouble_kind: row.get("trouble_kind")?,
         slow_reads: row.get("slow_reads")?,
         kept_pages: row.get("kept_pages")?,
         purpose: Purpose {

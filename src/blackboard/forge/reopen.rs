@@ -17,10 +17,11 @@ use crate::intent::IntentResult;
 use crate::proposal::Bound;
 use crate::pull_request::PullState;
 use crate::state::{Trigger, resting};
-use crate::work::{RejectionState, Source, Status};
+use crate::work::{RejectionEnd, RejectionState, Source, Status};
 
-/// Why what was open ended with its pull request, and by what it is found again.
-pub(crate) const CLOSED: &str = "the PR was closed";
+/// The rejections that ended with their pull request, and are taken up again with it.
+const CLOSED: (RejectionState, Option<RejectionEnd>) =
+    (RejectionState::Skipped, Some(RejectionEnd::PrClosed));
 
 /// The pull request is open again.
 pub(crate) fn reopen(conn: &Connection, change: &Change, now: Time) -> Result<()> {
@@ -35,7 +36,7 @@ pub(crate) fn reopen(conn: &Connection, change: &Change, now: Time) -> Result<()
         // The new head is judged like any other: of what was said of the old one, only what people asked for stands. A
         // push is their answer where a person was asked.
         rejections::answer_by_push(conn, id, left)?;
-        return go_on(conn, &moved, (RejectionState::Skipped, Some(CLOSED)), now);
+        return go_on(conn, &moved, CLOSED, now);
     }
     match (left, escalate::last(conn, id)?) {
         (State::Escalated, Some(escalated)) => {
@@ -49,11 +50,11 @@ pub(crate) fn reopen(conn: &Connection, change: &Change, now: Time) -> Result<()
                 now,
             )?;
             escalate::wait_again(conn, id, &escalated, now)?;
-            rejections::wait_again(conn, id, CLOSED, &escalated.summary)
+            rejections::wait_again(conn, id, &escalated.summary)
         }
         (left, _) => {
             let back = stand(conn, &back, left, now)?;
-            go_on(conn, &back, (RejectionState::Skipped, Some(CLOSED)), now)
+            go_on(conn, &back, CLOSED, now)
         }
     }
 }
@@ -135,7 +136,7 @@ pub(crate) fn may_come_back(conn: &Connection, change: &Change) -> Result<bool> 
 fn go_on(
     conn: &Connection,
     back: &Change,
-    ended: (RejectionState, Option<&str>),
+    ended: (RejectionState, Option<RejectionEnd>),
     now: Time,
 ) -> Result<()> {
     let id = &back.change_id;

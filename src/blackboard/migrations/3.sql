@@ -13,3 +13,90 @@ UPDATE changes SET decision_commands = (
     WHERE pieces.change_id = changes.change_id AND number % 2 = 0 AND piece GLOB 'remand *'
 )
 WHERE decision IS NOT NULL;
+
+-- Codes beside sentences. This file is the only place that reads the sentences of version 2.
+
+-- The end of a rejection.
+ALTER TABLE rejections ADD COLUMN ended_by TEXT CHECK (ended_by IN (
+    'superseded', 'needs_person', 'bound_passed', 'not_runnable', 'approved', 'cancelled', 'head_moved',
+    'pr_closed', 'pr_merged', 'pushed_while_closed', 'dismissed', 'change_over'));
+UPDATE rejections SET ended_by = CASE
+        WHEN reason = 'the PR was closed' THEN 'pr_closed'
+        WHEN reason = 'the PR was merged' THEN 'pr_merged'
+        WHEN reason = 'somebody pushed while the PR was closed' THEN 'pushed_while_closed'
+        WHEN reason = 'the review was dismissed' THEN 'dismissed'
+        WHEN reason LIKE 'approved by %' THEN 'approved'
+        WHEN reason LIKE 'cancelled by %' THEN 'cancelled'
+        WHEN reason LIKE '% moved the head to %' THEN 'head_moved'
+        WHEN state = 'superseded' THEN 'superseded'
+        WHEN state = 'escalated' THEN 'needs_person'
+        ELSE 'change_over'
+    END
+WHERE state IN ('superseded', 'escalated', 'skipped');
+
+-- The outcome of feedback: a code, and the reason in words.
+ALTER TABLE feedback ADD COLUMN outcome_reason TEXT;
+UPDATE feedback SET outcome_reason = outcome, outcome = CASE
+        WHEN outcome LIKE '% requests changes, and that still stands' THEN 'objection_stands'
+        WHEN outcome = 'it came with more than a fix can be told' THEN 'left_out'
+        WHEN outcome LIKE 'it approves %' OR outcome LIKE 'it is about %' OR outcome LIKE 'it was said before %' THEN 'other_head'
+        WHEN outcome = 'it was dismissed' OR outcome = 'it came with a review that was dismissed' THEN 'dismissed'
+        WHEN outcome = 'it says nothing' OR outcome = 'it requests changes and does not say which' THEN 'says_nothing'
+        WHEN outcome = 'it came with a review that made no work' THEN 'no_work'
+        WHEN outcome = 'the change is over' OR outcome LIKE 'the PR is %' THEN 'pr_over'
+        ELSE 'not_trusted'
+    END
+WHERE outcome NOT IN ('rejected', 'approved', 'context', 'ours');
+
+-- The outcome of a proposal, likewise.
+ALTER TABLE proposals ADD COLUMN reason TEXT;
+UPDATE proposals SET reason = outcome, outcome = 'refused' WHERE outcome <> 'done';
+
+-- Why a read failed.
+ALTER TABLE pulls ADD COLUMN trouble_kind TEXT CHECK (trouble_kind IN (
+    'limited', 'no_gh', 'logged_out', 'not_found', 'refused', 'transient', 'broken', 'too_slow', 'not_stored'));
+ALTER TABLE discoveries ADD COLUMN trouble_kind TEXT CHECK (trouble_kind IN (
+    'limited', 'no_gh', 'logged_out', 'not_found', 'refused', 'transient', 'broken', 'too_slow', 'not_stored'));
+
+-- A change may be held because its pull request could not be read.
+ALTER TABLE changes ADD COLUMN new_hold_kind TEXT CHECK (new_hold_kind IN (
+    'environment', 'configuration', 'no_agent', 'git_limit', 'git_lock', 'gate_ended', 'pr_unreadable'));
+UPDATE changes SET new_hold_kind = hold_kind;
+UPDATE changes SET new_hold_kind = 'pr_unreadable'
+WHERE held_until IS NOT NULL AND EXISTS (SELECT 1 FROM pulls
+    WHERE pulls.change_id = changes.change_id AND substr(pulls.trouble, 1, 1900) = substr(changes.hold_reason, 1, 1900));
+ALTER TABLE changes DROP COLUMN hold_kind;
+ALTER TABLE changes RENAME COLUMN new_hold_kind TO hold_kind;
+
+-- Findings from elsewhere than a review, with all that a finding can have. Nothing refers to this table.
+CREATE TABLE new_findings (
+    finding_id   TEXT PRIMARY KEY,
+    change_id    TEXT NOT NULL REFERENCES changes (change_id),
+    fingerprint  TEXT NOT NULL,
+    severity     TEXT NOT NULL CHECK (severity IN ('critical', 'high', 'medium', 'low', 'suggestion')),
+    category     TEXT NOT NULL CHECK (category IN (
+        'compliance', 'security', 'architecture', 'logic', 'style', 'performance', 'testing', 'documentation')),
+    path         TEXT,
+    line         INTEGER,
+    line_end     INTEGER,
+    title        TEXT,
+    text         TEXT NOT NULL,
+    failure      TEXT,
+    suggestion   TEXT,
+    raised_by    TEXT NOT NULL DEFAULT 'review' CHECK (raised_by IN ('review', 'person', 'check', 'analysis', 'message')),
+    outcome      TEXT NOT NULL CHECK (outcome IN ('open', 'addressed', 'disputed', 'waived', 'resolved')),
+    note         TEXT,
+    first_review TEXT REFERENCES reviews (review_id),
+    last_review  TEXT REFERENCES reviews (review_id),
+    resolution   TEXT CHECK (resolution IN ('judged', 'not_raised_again')),
+    UNIQUE (change_id, fingerprint)
+) STRICT;
+INSERT INTO new_findings (finding_id, change_id, fingerprint, severity, category, path, line, text, suggestion,
+    outcome, note, first_review, last_review, resolution)
+SELECT finding_id, change_id, fingerprint, severity, category, path, line, text, suggestion,
+    outcome, note, first_review, last_review, resolution
+FROM findings ORDER BY rowid;
+DROP TABLE findings;
+ALTER TABLE new_findings RENAME TO findings;
+CREATE INDEX findings_by_first_review ON findings (first_review);
+CREATE INDEX findings_by_last_review ON findings (last_review);

@@ -21,7 +21,7 @@ use crate::finding::Finding;
 use crate::finding::{Outcome, Verdict};
 use crate::proposal::{Bound, Decision, Escalation, decision};
 use crate::state::Trigger;
-use crate::work::{Item, ItemId, RejectionState, Source};
+use crate::work::{Item, ItemId, RejectionEnd, RejectionState, Source};
 
 /// Approves despite whatever is open. Whoever runs is fenced, what waits is told why.
 pub(crate) fn approve_by_person(
@@ -31,7 +31,8 @@ pub(crate) fn approve_by_person(
     now: Time,
 ) -> Result<Change> {
     items::cancel_open(conn, id, None, &format!("approved by {actor}"), now)?;
-    rejections::settle_all(conn, id, &format!("approved by {actor}"))?;
+    let reason = format!("approved by {actor}");
+    rejections::settle_all(conn, id, (RejectionEnd::Approved, &reason))?;
     set_final(conn, id, Some(FinalVerdict::Approved))?;
     end_waiting(conn, id)?;
     changes::advance(conn, id, Trigger::Approve, actor, now)
@@ -350,7 +351,7 @@ pub(crate) fn cancel_change(
     instruct(conn, id, Action::Cancel, why.unwrap_or(""), actor, now)?;
     let after = changes::advance(conn, id, Trigger::Closed, actor, now)?;
     items::cancel_open(conn, id, None, &reason, now)?;
-    rejections::settle_all(conn, id, &reason)?;
+    rejections::settle_all(conn, id, (RejectionEnd::Cancelled, &reason))?;
     end_waiting(conn, id)?;
     // Closed by a person: a pull request that is reopened does not bring it back.
     conn.execute(
