@@ -279,8 +279,8 @@ pub(crate) fn attached_changes(conn: &Connection) -> Result<Vec<Change>> {
 pub(crate) fn set_detached(conn: &Connection, change: &Change) -> Result<bool> {
     let set = conn.execute(
         "UPDATE changes SET detached = 1 WHERE change_id = :id AND own_worktree = 1
-         AND NOT EXISTS (SELECT 1 FROM runs WHERE worktree = :worktree AND ended_at IS NULL)
-         AND NOT EXISTS (SELECT 1 FROM work_items WHERE worktree = :worktree AND status = 'claimed')",
+             AND NOT EXISTS (SELECT 1 FROM runs WHERE worktree = :worktree AND ended_at IS NULL)
+             AND NOT EXISTS (SELECT 1 FROM work_items WHERE worktree = :worktree AND status = 'claimed')",
         params! { ":id": change.change_id, ":worktree": change.worktree },
     )?;
     Ok(set > 0)

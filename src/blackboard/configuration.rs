@@ -79,7 +79,7 @@ pub(crate) fn put_in_force(conn: &Connection, new: &InForce, now: Time) -> Resul
 pub(crate) fn note_changed(conn: &Connection, changed: Option<&Changed>) -> Result<()> {
     conn.run(
         "UPDATE configuration SET changed_hash = :hash, changed_kind = :kind, changed_reason = :reason,
-         changed_since = :since WHERE id = 1",
+             changed_since = :since WHERE id = 1",
         params! {
             ":hash": changed.map(|changed| &changed.hash),
             ":kind": changed.map(|changed| changed.kind),

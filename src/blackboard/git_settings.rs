@@ -195,7 +195,8 @@ fn differing(conn: &Connection, keys: &[String]) -> Result<Vec<String>> {
         "SELECT keys FROM git_settings WHERE state = 'trusted' ORDER BY seen_run DESC, seen_at DESC LIMIT 1",
         &[],
         |row| Ok(row.get::<Json<Vec<String>>>(0)?.0),
-    )?.unwrap_or_default();
+    )?
+    .unwrap_or_default();
     let came = keys.iter().filter(|key| !before.contains(key));
     let went = before.iter().filter(|key| !keys.contains(key));
     Ok(came.chain(went).cloned().collect())

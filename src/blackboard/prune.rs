@@ -342,8 +342,8 @@ pub(crate) fn prune(
 fn forget_proposals(conn: &Connection, id: &ChangeId) -> Result<()> {
     conn.run(
         "DELETE FROM proposals WHERE (evaluator, key) IN (
-         SELECT w.metadata ->> '$.evaluator', substr(w.idempotency_key, length(w.metadata ->> '$.evaluator') + 2)
-         FROM work_items w WHERE w.change_id = :id AND json_type(w.metadata, '$.evaluator') = 'text')",
+             SELECT w.metadata ->> '$.evaluator', substr(w.idempotency_key, length(w.metadata ->> '$.evaluator') + 2)
+             FROM work_items w WHERE w.change_id = :id AND json_type(w.metadata, '$.evaluator') = 'text')",
         params! { ":id": id },
     )
 }
@@ -449,30 +449,30 @@ pub(crate) fn worktree_is_shared(conn: &Connection, change: &Change) -> Result<b
 fn ids_of(conn: &Connection, id: &ChangeId) -> Result<String> {
     let ids: String = conn.one(
         "SELECT coalesce(json_group_array(id), '[]') FROM (
-         SELECT id FROM events WHERE change_id = :id
-         UNION
-         SELECT event_id FROM rejections WHERE change_id = :id
-         UNION
-         SELECT id FROM events WHERE target_type = 'change' AND target_id = :id AND change_id IS NULL
-             AND event_type <> 'pruned'
-         UNION
-         SELECT events.id FROM work_items CROSS JOIN events
-             ON events.target_type = 'work_item' AND events.target_id = work_items.item_id
-         WHERE work_items.change_id = :id AND events.change_id IS NULL
-         UNION
-         SELECT events.id FROM runs CROSS JOIN events
-             ON events.target_type = 'run' AND events.target_id = runs.run_id
-         WHERE runs.change_id = :id AND events.change_id IS NULL)",
+             SELECT id FROM events WHERE change_id = :id
+             UNION
+             SELECT event_id FROM rejections WHERE change_id = :id
+             UNION
+             SELECT id FROM events WHERE target_type = 'change' AND target_id = :id AND change_id IS NULL
+                 AND event_type <> 'pruned'
+             UNION
+             SELECT events.id FROM work_items CROSS JOIN events
+                 ON events.target_type = 'work_item' AND events.target_id = work_items.item_id
+             WHERE work_items.change_id = :id AND events.change_id IS NULL
+             UNION
+             SELECT events.id FROM runs CROSS JOIN events
+                 ON events.target_type = 'run' AND events.target_id = runs.run_id
+             WHERE runs.change_id = :id AND events.change_id IS NULL)",
         params! { ":id": id },
         |row| row.get(0),
     )?;
     conn.one(
         "SELECT json_group_array(id) FROM (
-         SELECT value AS id FROM json_each(:ids)
-         UNION
-         SELECT events.id FROM json_each(:ids) CROSS JOIN events
-             ON events.target_type = 'event' AND events.target_id = CAST(json_each.value AS TEXT)
-         WHERE events.change_id IS NULL)",
+             SELECT value AS id FROM json_each(:ids)
+             UNION
+             SELECT events.id FROM json_each(:ids) CROSS JOIN events
+                 ON events.target_type = 'event' AND events.target_id = CAST(json_each.value AS TEXT)
+             WHERE events.change_id IS NULL)",
         params! { ":ids": ids },
         |row| row.get(0),
     )

@@ -124,9 +124,7 @@ fn upsert_finding(
     let known: Option<String> = conn.optional(
         "SELECT finding_id FROM findings WHERE change_id = :change_id AND fingerprint = :fingerprint",
         params! { ":change_id": change_id, ":fingerprint": finding.fingerprint() },
-        |row| {
-            row.get(0)
-        },
+        |row| row.get(0),
     )?;
     let finding_id = match known {
         Some(id) => id,

@@ -156,21 +156,28 @@ pub(in crate::blackboard) fn image(conn: &Conn) -> Image {
         )
         .unwrap();
     let of_table = |name: &String| {
-        let rows = rows_of(conn, name).into_iter();
+        let cell = |column: &str| format!("coalesce({column}, 'null')");
+        let rows = rows_of(conn, name, cell, "|").into_iter();
         rows.map(|row| format!("{name}|{row}")).collect::<Vec<_>>()
     };
     names.iter().flat_map(of_table).collect()
 }
 
-/// The rows of a table as literals of SQL, without the columns that are computed and so can't be inserted.
-pub(in crate::blackboard) fn rows_of(conn: &Conn, table: &str) -> Vec<String> {
-    let columns: String = conn
-        .one(
-            "SELECT group_concat('quote(\"' || name || '\")', ' || '','' || ') FROM pragma_table_info(:table)",
+/// The rows of a table, a line each, without the columns that are computed and so can't be inserted.
+pub(in crate::blackboard) fn rows_of(
+    conn: &Conn,
+    table: &str,
+    cell: impl Fn(&str) -> String,
+    between: &str,
+) -> Vec<String> {
+    let columns: Vec<String> = conn
+        .all(
+            "SELECT name FROM pragma_table_info(:table)",
             params! { ":table": table },
-            |row| row.get(0),
+            |row| Ok(cell(&format!("\"{}\"", row.get::<String>(0)?))),
         )
         .unwrap();
+    let columns = columns.join(&format!(" || '{between}' || "));
     let sql = format!("SELECT {columns} FROM \"{table}\"");
     conn.all(sql.leak(), &[], |row| row.get(0)).unwrap()
 }

@@ -21,7 +21,7 @@ const BEGINS_BEFORE: i64 = 200;
 pub(crate) fn looks_after(conn: &Connection, evaluator: &str) -> Result<i64> {
     conn.one(
         "SELECT coalesce((SELECT cursor FROM evaluators WHERE name = :name),
-         max((SELECT coalesce(max(id), 0) FROM events) - :before, 0))",
+             max((SELECT coalesce(max(id), 0) FROM events) - :before, 0))",
         params! { ":name": evaluator, ":before": BEGINS_BEFORE },
         |row| row.get(0),
     )

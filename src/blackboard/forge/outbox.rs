@@ -312,8 +312,8 @@ pub(crate) fn our_posts(conn: &Connection, change_id: &ChangeId) -> Result<OurPo
     let mut ours = OurPosts::default();
     conn.each(
         "SELECT forge_id, marker FROM intents WHERE kind <> 'push' AND change_id IN (
-         SELECT twin.change_id FROM changes AS one JOIN changes AS twin USING (project_id, pr_number)
-         WHERE one.change_id = :id)",
+                 SELECT twin.change_id FROM changes AS one JOIN changes AS twin USING (project_id, pr_number)
+                 WHERE one.change_id = :id)",
         params! { ":id": change_id },
         |row| {
             ours.forge_ids
@@ -324,9 +324,9 @@ pub(crate) fn our_posts(conn: &Connection, change_id: &ChangeId) -> Result<OurPo
     )?;
     ours.wraps = conn.all(
         "SELECT review FROM feedback WHERE trust = 'ours' AND in_reply_to IS NOT NULL AND review IS NOT NULL
-         AND change_id IN (
-             SELECT twin.change_id FROM changes AS one JOIN changes AS twin USING (project_id, pr_number)
-             WHERE one.change_id = :id)",
+             AND change_id IN (
+                 SELECT twin.change_id FROM changes AS one JOIN changes AS twin USING (project_id, pr_number)
+                 WHERE one.change_id = :id)",
         params! { ":id": change_id },
         |row| row.get(0),
     )?;

@@ -199,9 +199,9 @@ pub(crate) fn due_pulls(conn: &Connection, now: Time) -> Result<Vec<PullRow>> {
 pub(crate) fn next_read(conn: &Connection) -> Result<Option<Time>> {
     let text: Option<String> = conn.one(
         "SELECT min(moment) FROM (
-         SELECT min(next_read) AS moment FROM pulls WHERE next_read IS NOT NULL
-         UNION ALL
-         SELECT min(next_read) FROM discoveries)",
+             SELECT min(next_read) AS moment FROM pulls WHERE next_read IS NOT NULL
+             UNION ALL
+             SELECT min(next_read) FROM discoveries)",
         &[],
         |row| row.get(0),
     )?;

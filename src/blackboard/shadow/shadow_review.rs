@@ -65,14 +65,14 @@ impl ShadowReview {
 
 /// A review that waits behind a shadow in which reviews are made. One that was begun for real is left to end for real.
 const DUE: &str = "SELECT w.item_id FROM changes c INDEXED BY changes_shadow CROSS JOIN work_items w ON w.change_id = c.change_id
-     WHERE c.shadow AND NOT c.paused_by_person AND NOT c.paused_by_rules AND NOT c.stopped AND c.held_until IS NULL
-         AND c.state IN ('pending_self_review', 'awaiting_pr_feedback')
-         AND 'review' IS CASE WHEN c.shadow_word IS NULL
-             THEN (SELECT projects.shadow_mode FROM projects WHERE projects.project_id = c.project_id) ELSE c.shadow_mode END
-         AND w.status = 'blocked' AND w.source = 'code_review' AND (w.not_before IS NULL OR w.not_before <= :now)
-         AND NOT EXISTS (SELECT 1 FROM shadow_reviews v WHERE v.item_id = w.item_id)
-         AND NOT EXISTS (SELECT 1 FROM work_items o WHERE o.status = 'claimed' AND o.worktree = w.worktree)
-     ORDER BY w.priority, w.created_at, length(w.item_id), w.item_id LIMIT 1";
+                   WHERE c.shadow AND NOT c.paused_by_person AND NOT c.paused_by_rules AND NOT c.stopped AND c.held_until IS NULL
+                   AND c.state IN ('pending_self_review', 'awaiting_pr_feedback')
+                   AND 'review' IS CASE WHEN c.shadow_word IS NULL
+                   THEN (SELECT projects.shadow_mode FROM projects WHERE projects.project_id = c.project_id) ELSE c.shadow_mode END
+                   AND w.status = 'blocked' AND w.source = 'code_review' AND (w.not_before IS NULL OR w.not_before <= :now)
+                   AND NOT EXISTS (SELECT 1 FROM shadow_reviews v WHERE v.item_id = w.item_id)
+                   AND NOT EXISTS (SELECT 1 FROM work_items o WHERE o.status = 'claimed' AND o.worktree = w.worktree)
+                   ORDER BY w.priority, w.created_at, length(w.item_id), w.item_id LIMIT 1";
 
 /// Whether a claim would find anything: no lock is taken.
 pub(crate) fn any_shadow_review_due(conn: &Connection, now: Time) -> Result<bool> {

@@ -125,6 +125,8 @@ impl Connection {
         sql: &'static str,
         params: Params<'_>,
     ) -> Result<rusqlite::CachedStatement<'_>> {
+        #[cfg(test)]
+        crate::blackboard::tests::executed::note(sql);
         let mut statement = self.sqlite.prepare_cached(sql)?;
         for (name, value) in params {
             let index = statement

@@ -55,7 +55,14 @@ impl Tx<'_> {
     }
 
     pub(crate) fn roll_back(self) -> Result<()> {
-        self.conn.execute_batch("ROLLBACK")
+        self.undo()
+    }
+
+    fn undo(&self) -> Result<()> {
+        if self.conn.is_in_transaction() {
+            self.conn.execute_batch("ROLLBACK")?;
+        }
+        Ok(())
     }
 }
 
@@ -78,10 +85,8 @@ impl Savepoint<'_> {
 
 impl Drop for Tx<'_> {
     fn drop(&mut self) {
-        if self.conn.is_in_transaction() {
-            // Nothing of it is kept either way: the next transaction meets what is wrong.
-            drop(self.conn.execute_batch("ROLLBACK"));
-        }
+        // Nothing of it is kept either way: the next transaction meets what is wrong.
+        drop(self.undo());
     }
 }
 

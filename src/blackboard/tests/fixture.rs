@@ -161,7 +161,7 @@ fn things(conn: &Conn, which: &str) -> Vec<(String, String)> {
 }
 
 fn rows(conn: &Conn, table: &str, text: &mut String) {
-    for row in engine::rows_of(conn, table) {
+    for row in engine::rows_of(conn, table, |column| format!("quote({column})"), ",") {
         writeln!(text, "INSERT INTO {table} VALUES({row});").unwrap();
     }
 }

@@ -1,14 +1,11 @@
-//! What prune has to know of the schema, and what it leaves.
+//! What prune has to know of the schema, and what it costs.
 
 use std::collections::BTreeSet;
 
 use super::history::{Past, now};
 use crate::blackboard::conformance::engine::image;
-use crate::blackboard::conformance::story::Story;
 use crate::blackboard::{self as bb, prune::OWNED};
 use crate::change::ChangeId;
-use crate::event::EventType;
-use crate::finding::Verdict;
 
 /// A new table that refers to a change, or to something of one, must be pruned with it.
 #[test]
@@ -51,136 +48,6 @@ fn every_table_with_rows_of_a_change_is_pruned() {
             );
         }
     }
-}
-
-#[test]
-fn a_change_goes_whole_and_nothing_of_another() {
-    let mut story = Story::begin();
-    let gone = story.change_with_fix();
-    story.fix();
-    story.review(Verdict::Approved, &[]);
-    story
-        .step(|conn, now| bb::cancel_change(conn, &gone.change_id, Some("enough"), "ann", now))
-        .unwrap();
-    // By hand, without naming the change: about it, and about an item of it.
-    story
-        .engine
-        .by_hand("work_rejected", ("change", "c1"), "too late");
-    story
-        .engine
-        .by_hand("work_rejected", ("work_item", "w1"), "too late as well");
-    story.beat();
-    let before = story.engine.image();
-    let stays = story.change_with_fix();
-    let of_others: BTreeSet<String> = story.engine.image().difference(&before).cloned().collect();
-
-    let change = story.at(&gone.change_id);
-    // By hand the time is the machine's own.
-    let later = crate::clock::now()
-        .max(story.now())
-        .plus(std::time::Duration::from_secs(3_600));
-    assert_eq!(
-        story
-            .engine
-            .read(|conn| bb::in_the_way(conn, &change, later)),
-        None
-    );
-    let setup = bb::Remnant::named(
-        bb::Where::Run,
-        "/state/runs/setup-c1".into(),
-        "setup-c1".into(),
-    );
-    let weight = story
-        .step(|conn, now| bb::prune(conn, &change, std::slice::from_ref(&setup), "ann", now))
-        .unwrap();
-    story.check();
-    let left = story.engine.image();
-    let is_of_bookkeeping = |row: &str| {
-        ["counters|", "sqlite_sequence|", "evaluators|"]
-            .iter()
-            .any(|t| row.starts_with(t))
-    };
-    assert!(
-        of_others
-            .iter()
-            .all(|row| left.contains(row) || is_of_bookkeeping(row)),
-        "nothing of {} went",
-        stays.change_id
-    );
-    let named: Vec<&String> = left
-        .iter()
-        .filter(|row| row.split('|').any(|cell| cell == "c1" || cell == "w1"))
-        .collect();
-    assert!(
-        named
-            .iter()
-            .all(|row| row.starts_with("events|") || row.starts_with("sweeps|")),
-        "{named:#?}"
-    );
-    let pruned = story.all_events(EventType::Pruned);
-    assert_eq!(pruned.len(), 1);
-    assert_eq!(pruned[0].metadata["changes"][0], "c1");
-    assert_eq!(pruned[0].metadata["events"], weight.events);
-    assert_eq!(
-        story.engine.read(|conn| bb::pruned_at(conn, "c1")),
-        Some(pruned[0].timestamp)
-    );
-    assert_eq!(story.engine.read(bb::sweeps).len(), weight.runs.len() + 1);
-    assert_eq!(
-        story.beat(),
-        [],
-        "the cursor holds: nothing is taken in again"
-    );
-    // Numbers are not given again.
-    let next = story.change_with(|new| {
-        new.branch = "another".into();
-        new.worktree = "/home/ann/trees/another".into();
-    });
-    assert_eq!(next.change_id, ChangeId::new("c3"));
-    // And events are as safe as before.
-    story
-        .engine
-        .refuses(crate::blackboard::conformance::engine::Forbidden::DeleteAnEvent);
-}
-
-#[test]
-fn what_is_not_over_or_not_quiet_stays() {
-    let mut story = Story::begin();
-    let change = story.change();
-    let later = |story: &Story| story.now().plus(std::time::Duration::from_secs(3_600));
-    let why = |story: &mut Story, id: &ChangeId| {
-        let (change, before) = (story.at(id), later(story));
-        story
-            .engine
-            .read(|conn| bb::in_the_way(conn, &change, before))
-            .unwrap_or_default()
-    };
-    assert!(why(&mut story, &change.change_id).contains("it is pending_self_review again"));
-    let claimed = story.claim();
-    story.run(&claimed);
-    story
-        .step(|conn, now| bb::cancel_change(conn, &change.change_id, Some("enough"), "ann", now))
-        .unwrap();
-    let (over, now_) = (story.at(&change.change_id), story.now());
-    let said = story
-        .engine
-        .read(|conn| bb::in_the_way(conn, &over, now_))
-        .unwrap();
-    assert!(said.contains("something was still said of it"), "{said}");
-    story
-        .engine
-        .by_hand("work_rejected", ("change", "c1"), "too late");
-    // By hand the time is the machine's own.
-    let far = crate::clock::now()
-        .plus(std::time::Duration::from_secs(3_600))
-        .max(later(&story));
-    let at_last = |story: &mut Story| story.engine.read(|conn| bb::in_the_way(conn, &over, far));
-    assert_eq!(
-        at_last(&mut story).unwrap(),
-        "a rejection of it was not looked at yet (`remand tick` does)"
-    );
-    story.beat();
-    assert_eq!(at_last(&mut story), None);
 }
 
 #[test]

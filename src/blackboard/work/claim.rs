@@ -223,18 +223,18 @@ pub(crate) fn take_from_dead(conn: &Connection, claim: &Claim, now: Time) -> Res
 pub(crate) fn anything_ready(conn: &Connection, now: Time) -> Result<bool> {
     conn.one(
         "SELECT EXISTS (SELECT 1 FROM work_items WHERE source IN ('code_review', 'review_fix')
-             AND status = 'available' AND not_before IS NULL)
-         OR EXISTS (SELECT 1 FROM work_items WHERE status = 'available' AND not_before <= :now)",
+                 AND status = 'available' AND not_before IS NULL)
+             OR EXISTS (SELECT 1 FROM work_items WHERE status = 'available' AND not_before <= :now)",
         params! { ":now": now },
         |row| row.get(0),
     )
 }
 
 const UNKNOWN: &str = "SELECT * FROM work_items AS w
-     WHERE source IN ('github', 'specflow', 'manual', 'pull_request', 'feedback_analysis')
-         AND status = 'available' AND not_before IS NULL
-         AND NOT EXISTS (SELECT 1 FROM events WHERE target_type = 'work_item' AND target_id = w.item_id
-             AND event_type = 'skipped')";
+                       WHERE source IN ('github', 'specflow', 'manual', 'pull_request', 'feedback_analysis')
+                       AND status = 'available' AND not_before IS NULL
+                       AND NOT EXISTS (SELECT 1 FROM events WHERE target_type = 'work_item' AND target_id = w.item_id
+                       AND event_type = 'skipped')";
 
 /// Whether a ready item is of a source that this dispatch can't run and was not told so yet.
 pub(crate) fn any_unknown_source(conn: &Connection) -> Result<bool> {

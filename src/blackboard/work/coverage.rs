@@ -70,9 +70,7 @@ pub(crate) fn told_of_unfinished(conn: &Connection, change_id: &ChangeId) -> Res
         "SELECT DISTINCT item_id FROM rejections JOIN work_items USING (item_id)
          WHERE rejections.change_id = :id AND rejections.state = 'escalated' AND work_items.status = 'completed'",
         params! { ":id": change_id },
-        |row| {
-            row.get(0)
-        },
+        |row| row.get(0),
     )?;
     let mut told = Vec::new();
     for item in items {

@@ -158,10 +158,10 @@ fn void(conn: &Connection, one: &Implausible, now: Time) -> Result<()> {
 pub(crate) fn latest_stored(conn: &Connection) -> Result<Option<Time>> {
     let text: Option<String> = conn.one(
         "SELECT max(moment) FROM (
-         SELECT max(updated_at) AS moment FROM changes WHERE state NOT IN ('merged', 'closed')
-         UNION ALL SELECT max(read_at) FROM pulls
-         UNION ALL SELECT max(last_run) FROM evaluators
-         UNION ALL SELECT max(seen_at) FROM rate)",
+             SELECT max(updated_at) AS moment FROM changes WHERE state NOT IN ('merged', 'closed')
+             UNION ALL SELECT max(read_at) FROM pulls
+             UNION ALL SELECT max(last_run) FROM evaluators
+             UNION ALL SELECT max(seen_at) FROM rate)",
         &[],
         |row| row.get(0),
     )?;

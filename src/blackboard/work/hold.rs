@@ -191,9 +191,9 @@ pub(crate) fn unblock(conn: &Connection, change_id: &ChangeId) -> Result<()> {
 pub(crate) fn next_moment(conn: &Connection) -> Result<Option<Time>> {
     let text: Option<String> = conn.one(
         "SELECT min(moment) FROM (
-         SELECT min(held_until) AS moment FROM changes WHERE held_until IS NOT NULL
-         UNION ALL
-         SELECT min(not_before) FROM work_items WHERE status = 'available' AND not_before IS NOT NULL)",
+             SELECT min(held_until) AS moment FROM changes WHERE held_until IS NOT NULL
+             UNION ALL
+             SELECT min(not_before) FROM work_items WHERE status = 'available' AND not_before IS NOT NULL)",
         &[],
         |row| row.get(0),
     )?;

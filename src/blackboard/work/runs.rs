@@ -417,9 +417,7 @@ pub(crate) fn undone_paths(conn: &Connection, item_id: &ItemId) -> Result<Vec<St
              json_each(events.metadata, '$.paths')
          WHERE runs.item_id = :item_id AND events.event_type = 'edits_undone' AND json_each.type = 'text'",
         params! { ":item_id": item_id },
-        |row| {
-            row.get(0)
-        },
+        |row| row.get(0),
     )
 }
 

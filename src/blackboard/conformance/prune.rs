@@ -1,0 +1,193 @@
+//! What goes when a change is pruned, and what stays.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::pulls::adopted;
+use super::story::Story;
+use crate::blackboard as bb;
+use crate::blackboard::prune::OWNED;
+use crate::blackboard::sql::params;
+use crate::change::{ChangeId, ProjectId};
+use crate::event::EventType;
+use crate::finding::Verdict;
+
+#[test]
+fn a_change_goes_whole_and_nothing_of_another() {
+    let mut story = Story::begin();
+    let gone = story.change_with_fix();
+    story.fix();
+    story.review(Verdict::Approved, &[]);
+    story
+        .step(|conn, now| bb::cancel_change(conn, &gone.change_id, Some("enough"), "ann", now))
+        .unwrap();
+    // By hand, without naming the change: about it, and about an item of it.
+    story
+        .engine
+        .by_hand("work_rejected", ("change", "c1"), "too late");
+    story
+        .engine
+        .by_hand("work_rejected", ("work_item", "w1"), "too late as well");
+    story.beat();
+    let before = story.engine.image();
+    let stays = story.change_with_fix();
+    let of_others: BTreeSet<String> = story.engine.image().difference(&before).cloned().collect();
+
+    let change = story.at(&gone.change_id);
+    // By hand the time is the machine's own.
+    let later = crate::clock::now()
+        .max(story.now())
+        .plus(Duration::from_secs(3_600));
+    assert_eq!(
+        story
+            .engine
+            .read(|conn| bb::in_the_way(conn, &change, later)),
+        None
+    );
+    let setup = bb::Remnant::named(
+        bb::Where::Run,
+        "/state/runs/setup-c1".into(),
+        "setup-c1".into(),
+    );
+    let weight = story
+        .step(|conn, now| bb::prune(conn, &change, std::slice::from_ref(&setup), "ann", now))
+        .unwrap();
+    story.check();
+    let left = story.engine.image();
+    let is_of_bookkeeping = |row: &str| {
+        ["counters|", "sqlite_sequence|", "evaluators|"]
+            .iter()
+            .any(|t| row.starts_with(t))
+    };
+    assert!(
+        of_others
+            .iter()
+            .all(|row| left.contains(row) || is_of_bookkeeping(row)),
+        "nothing of {} went",
+        stays.change_id
+    );
+    let named: Vec<&String> = left
+        .iter()
+        .filter(|row| row.split('|').any(|cell| cell == "c1" || cell == "w1"))
+        .collect();
+    assert!(
+        named
+            .iter()
+            .all(|row| row.starts_with("events|") || row.starts_with("sweeps|")),
+        "{named:#?}"
+    );
+    let pruned = story.all_events(EventType::Pruned);
+    assert_eq!(pruned.len(), 1);
+    assert_eq!(pruned[0].metadata["changes"][0], "c1");
+    assert_eq!(pruned[0].metadata["events"], weight.events);
+    assert_eq!(
+        story.engine.read(|conn| bb::pruned_at(conn, "c1")),
+        Some(pruned[0].timestamp)
+    );
+    assert_eq!(story.engine.read(bb::sweeps).len(), weight.runs.len() + 1);
+    assert_eq!(
+        story.beat(),
+        [],
+        "the cursor holds: nothing is taken in again"
+    );
+    // Numbers are not given again.
+    let next = story.change_with(|new| {
+        new.branch = "another".into();
+        new.worktree = "/home/ann/trees/another".into();
+    });
+    assert_eq!(next.change_id, ChangeId::new("c3"));
+    // And events are as safe as before.
+    story
+        .engine
+        .refuses(super::engine::Forbidden::DeleteAnEvent);
+}
+
+#[test]
+fn what_is_not_over_or_not_quiet_stays() {
+    let mut story = Story::begin();
+    let change = story.change();
+    let later = |story: &Story| story.now().plus(Duration::from_secs(3_600));
+    let why = |story: &mut Story, id: &ChangeId| {
+        let (change, before) = (story.at(id), later(story));
+        story
+            .engine
+            .read(|conn| bb::in_the_way(conn, &change, before))
+            .unwrap_or_default()
+    };
+    assert!(why(&mut story, &change.change_id).contains("it is pending_self_review again"));
+    let claimed = story.claim();
+    story.run(&claimed);
+    story
+        .step(|conn, now| bb::cancel_change(conn, &change.change_id, Some("enough"), "ann", now))
+        .unwrap();
+    let (over, now_) = (story.at(&change.change_id), story.now());
+    let said = story
+        .engine
+        .read(|conn| bb::in_the_way(conn, &over, now_))
+        .unwrap();
+    assert!(said.contains("something was still said of it"), "{said}");
+    story
+        .engine
+        .by_hand("work_rejected", ("change", "c1"), "too late");
+    // By hand the time is the machine's own.
+    let far = crate::clock::now()
+        .plus(Duration::from_secs(3_600))
+        .max(later(&story));
+    let at_last = |story: &mut Story| story.engine.read(|conn| bb::in_the_way(conn, &over, far));
+    assert_eq!(
+        at_last(&mut story).unwrap(),
+        "a rejection of it was not looked at yet (`remand tick` does)"
+    );
+    story.beat();
+    assert_eq!(at_last(&mut story), None);
+}
+
+#[test]
+fn a_pull_request_that_had_its_turn_is_not_taken_over_again() {
+    let mut story = Story::begin();
+    let change = adopted(&mut story);
+    let shop = ProjectId::new("shop");
+    let before = story.now().plus(Duration::from_secs(3_600));
+    let cancelled = story
+        .step(|conn, now| bb::cancel_change(conn, &change.change_id, None, "ann", now))
+        .unwrap();
+    story.engine.read(|conn| {
+        assert_eq!(
+            bb::over_since(conn, before)?,
+            std::slice::from_ref(&change.change_id)
+        );
+        assert!(bb::worktree_is_used(conn, &change.worktree)?);
+        assert!(!bb::worktree_is_shared(conn, &change)?);
+        assert_eq!(bb::pruned_pull(conn, &shop, 42)?, None);
+        Ok(())
+    });
+    let worktree = bb::Remnant::named(bb::Where::Worktree, change.worktree.clone(), "x".into());
+    story
+        .step(|conn, now| {
+            bb::prune(
+                conn,
+                &cancelled,
+                std::slice::from_ref(&worktree),
+                "ann",
+                now,
+            )
+        })
+        .unwrap();
+    story.engine.read(|conn| {
+        for (table, count, _) in OWNED {
+            let left: i64 =
+                conn.one(count, params! { ":id": change.change_id }, |row| row.get(0))?;
+            assert_eq!(left, 0, "{table}");
+        }
+        Ok(())
+    });
+    let had_its_turn = story.engine.read(|conn| bb::pruned_pull(conn, &shop, 42));
+    assert!(had_its_turn.unwrap().contains("c1"));
+    assert_eq!(
+        story.engine.read(bb::sweeps),
+        std::slice::from_ref(&worktree)
+    );
+    story.step(|conn, _| bb::swept(conn, &[worktree])).unwrap();
+    assert_eq!(story.engine.read(bb::sweeps), []);
+    story.check();
+}

@@ -1,0 +1,34 @@
+//! The statements that a process executed: written into a file where its parent asks for it.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Write as _;
+use std::sync::{LazyLock, Mutex};
+
+/// Names the file.
+pub(super) const VARIABLE: &str = "REMAND_TEST_EXECUTED";
+
+/// Ends each statement in the file.
+pub(super) const END: char = '\0';
+
+static WRITTEN: LazyLock<Option<Mutex<Written>>> = LazyLock::new(|| {
+    #[expect(clippy::disallowed_methods, reason = "a variable of the tests alone")]
+    let path = std::env::var_os(VARIABLE)?;
+    let file = File::create(path).unwrap();
+    let known = BTreeSet::new();
+    Some(Mutex::new(Written { file, known }))
+});
+
+struct Written {
+    file: File,
+    known: BTreeSet<&'static str>,
+}
+
+pub(in crate::blackboard) fn note(sql: &'static str) {
+    let Some(written) = &*WRITTEN else { return };
+    // A case that panics elsewhere takes nothing from the others.
+    let mut written = written.lock().unwrap_or_else(|error| error.into_inner());
+    if written.known.insert(sql) {
+        write!(written.file, "{sql}{END}").unwrap();
+    }
+}
