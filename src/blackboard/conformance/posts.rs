@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use serde_json::json;
-
 use super::pulls::{adopted, read, review};
 use super::story::{Story, escalation};
 use crate::blackboard::{self as bb, Intent, IntentKind, NewIntent};
 use crate::change::Change;
 use crate::event::EventType;
+use crate::intent::{IntentResult, Payload, Push};
 use crate::pull_request::{ReviewState, Trust};
 
 /// The note to the people on the pull request that their change waits for one of them.
@@ -25,7 +24,7 @@ fn noted(story: &mut Story) -> (Change, Intent) {
 
 fn posted(forge_id: &str) -> bb::PostDone {
     bb::PostDone {
-        result: "done".into(),
+        result: IntentResult::Done,
         forge_id: Some(forge_id.into()),
         url: None,
         summary: "the note was posted".into(),
@@ -110,9 +109,11 @@ fn a_push_without_an_end_is_found_when_its_item_is_over() {
     let claimed = story.claim();
     let push = NewIntent {
         key: "push:1".into(),
-        kind: IntentKind::Push,
         change_id: change.change_id.clone(),
-        payload: json!({ "item_id": claimed.item.item_id }),
+        payload: Payload::Push(Push {
+            item_id: Some(claimed.item.item_id.clone()),
+            ..Push::default()
+        }),
         epoch: claimed.item.epoch,
     };
     let intended = story.step(|conn, now| bb::intend_push(conn, &claimed.claim(), &push, now));
@@ -122,7 +123,7 @@ fn a_push_without_an_end_is_found_when_its_item_is_over() {
     assert_eq!(story.engine.read(bb::orphaned_pushes).len(), 1);
     story
         .step(|conn, now| {
-            bb::end_intent(conn, "push:1", "done", None, now)?;
+            bb::end_intent(conn, "push:1", IntentResult::Done, None, now)?;
             bb::stop_fixing(conn, &change.change_id, &["push:1".into()], now)
         })
         .unwrap();
@@ -130,6 +131,6 @@ fn a_push_without_an_end_is_found_when_its_item_is_over() {
         .engine
         .read(|conn| bb::intent(conn, "push:1"))
         .unwrap();
-    assert_eq!(push.result.as_deref(), Some("taken_back"));
+    assert_eq!(push.result, Some(IntentResult::TakenBack));
     story.check();
 }

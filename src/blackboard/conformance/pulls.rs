@@ -14,6 +14,7 @@ use crate::pull_request::{
     Author, AuthorKind, Comment, Description, Permission, Pull, PullState, Purpose, ReviewState,
     SaidKind, Trust,
 };
+use crate::pull_request::{FeedbackOutcome, ReadTrouble};
 use crate::work::RejectionState;
 
 const NUMBER: i64 = 42;
@@ -234,6 +235,7 @@ fn a_read_is_asked_for_put_off_and_kept() {
     assert_eq!(before.next_read, Some(story.now()));
     let failed = bb::FailedRead {
         reason: "503".into(),
+        kind: ReadTrouble::Transient,
         next_read: story.now().plus(Duration::from_secs(600)),
         holds: true,
     };
@@ -248,7 +250,7 @@ fn a_read_is_asked_for_put_off_and_kept() {
     assert_eq!(after.kept_pages, json!({ "reviews": [] }));
     assert_eq!(story.at(id).held_until, Some(failed.next_read));
     story
-        .step(|conn, now| bb::end_read_hold(conn, id, "503", now))
+        .step(|conn, now| bb::end_read_hold(conn, id, now))
         .unwrap();
     assert_eq!(story.at(id).held_until, None);
     story.step(|conn, _| bb::set_judged(conn, id)).unwrap();
@@ -263,7 +265,7 @@ fn a_project_looks_for_pull_requests_until_it_is_told_not_to() {
     let marks = json!({ "etag": "x" });
     for (trouble, failures) in [(Some("503"), 1), (Some("503"), 2), (None, 0)] {
         let looked = bb::Looked {
-            trouble,
+            trouble: trouble.map(|trouble| (ReadTrouble::Transient, trouble)),
             next_read: next,
             marks: Some(&marks),
         };
@@ -333,12 +335,13 @@ fn what_was_said_is_stored_once_and_judged_once() {
     });
     let settle = || PullStep::Settle {
         feedback_id: "g1".into(),
-        outcome: "nothing to do".into(),
+        outcome: FeedbackOutcome::SaysNothing,
+        reason: None,
     };
     assert!(propose(&mut story, &change, settle()));
     assert!(!propose(&mut story, &change, settle()));
     let said = story.engine.read(|conn| bb::said_of(conn, id));
-    assert_eq!(said[0].outcome.as_deref(), Some("nothing to do"));
+    assert_eq!(said[0].outcome, Some(FeedbackOutcome::SaysNothing));
 }
 
 #[test]
@@ -448,7 +451,7 @@ fn a_person_retries_a_pull_request_that_could_not_be_read() {
     let change = adopted(&mut story);
     let id = &change.change_id;
     let unreadable = Escalation {
-        bound: Some(bb::UNREADABLE),
+        bound: Some(crate::proposal::Bound::Unreadable),
         ..escalation()
     };
     story

@@ -118,6 +118,7 @@ fn deadlines_that_a_wrong_clock_stored_are_due_now() {
             let row = bb::pull_of_change(conn, id)?.unwrap();
             let failed = bb::FailedRead {
                 reason: "503".into(),
+                kind: crate::pull_request::ReadTrouble::Transient,
                 next_read: far,
                 holds: false,
             };

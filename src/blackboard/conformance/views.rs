@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use serde_json::json;
-
 use super::story::{Story, coverage, finding, new_run};
 use crate::blackboard::escalate::handed_over_since;
 use crate::blackboard::{self as bb};
 use crate::change::{ProjectId, State};
 use crate::clock::Zone;
+use crate::event::body;
 use crate::event::{EventType, NewEvent, TargetType};
 use crate::finding::Verdict;
 use crate::work::{GateResult, Status};
@@ -106,9 +105,12 @@ fn what_is_recorded_of_a_run_is_read_back() {
         exit_status: Some(0),
         ..bb::RunEnd::default()
     };
-    let undone = NewEvent::about(&change.change_id, EventType::EditsUndone, "undone")
-        .on(TargetType::Run, &run.run_id)
-        .with(json!({ "paths": ["ci.yml"] }));
+    let undone = body::EditsUndone {
+        paths: vec!["ci.yml".into()],
+        ..Default::default()
+    };
+    let undone =
+        NewEvent::about(&change.change_id, undone, "undone").on(TargetType::Run, &run.run_id);
     story
         .step(|conn, now| {
             bb::end_run(conn, &run.run_id, &end, now)?;

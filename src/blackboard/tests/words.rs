@@ -6,10 +6,13 @@ use crate::blackboard as bb;
 use crate::blackboard::sql::params;
 use crate::change::{AdoptedBy, FinalVerdict, HoldKind, OnMaxCycles, State};
 use crate::event::{EventType, TargetType};
+use crate::finding::RaisedBy;
 use crate::finding::{Category, Outcome, Severity, Verdict};
 use crate::proposal::Bound;
+use crate::pull_request::ReadTrouble;
 use crate::pull_request::{Permission, PullState, ReviewState, Trust};
 use crate::state;
+use crate::work::RejectionEnd;
 use crate::work::{Ended, GateResult, Priority, RejectionState, Source, Status};
 
 const SCHEMA: &str = include_str!("../../../schema.sql");
@@ -37,8 +40,8 @@ fn set<T: ToString>(words: &[T]) -> BTreeSet<String> {
 
 #[test]
 fn the_schema_lists_every_bound_of_an_escalation() {
-    let (_, list) = SCHEMA.split_once("bound?: ").unwrap();
-    let (list, _) = list.split_once(',').unwrap();
+    let (_, list) = SCHEMA.split_once("bound: ").unwrap();
+    let (list, _) = list.split_once(';').unwrap();
     let listed: BTreeSet<String> = list.split('|').map(str::to_owned).collect();
     assert_eq!(listed, set(Bound::ALL));
 }
@@ -56,6 +59,10 @@ fn the_schema_lists_exactly_the_words_of_each_enum() {
         ("work_items", "status", set(Status::ALL)),
         ("work_items", "priority", set(Priority::ALL)),
         ("rejections", "state", set(RejectionState::ALL)),
+        ("rejections", "ended_by", set(RejectionEnd::ALL)),
+        ("pulls", "trouble_kind", set(ReadTrouble::ALL)),
+        ("discoveries", "trouble_kind", set(ReadTrouble::ALL)),
+        ("findings", "raised_by", set(RaisedBy::ALL)),
         ("runs", "ended", set(Ended::ALL)),
         ("runs", "gates", set(GateResult::ALL)),
         ("reviews", "verdict", set(Verdict::ALL)),
